@@ -2,7 +2,6 @@
 
 use ::report::text::RunSummary;
 use clap::Args;
-use load::workload::Workload;
 use results::judge::Sla;
 use results::units::seconds;
 use session::failure::Failure;
@@ -16,15 +15,43 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+/// Limits beyond which a run ends as failed.
+#[derive(Args, Debug, Clone, Copy)]
+pub struct FailureLimitArgs {
+    /// Stop after more failed operations than this; any failed operation fails the run
+    #[arg(long, hide_short_help = true, value_name = "N", default_value_t = FailureLimits::default().max_errors, allow_hyphen_values = true, value_parser = count)]
+    max_errors: u64,
+    /// I/O timeout after the end of the run: give up a device if none of its operations in flight completes for this
+    /// time, such as 60 or 5m
+    #[arg(long = "hang", hide_short_help = true, value_name = "TIME", default_value_t = FailureLimits::default().hang_sec, allow_hyphen_values = true, value_parser = seconds)]
+    hang_sec: u32,
+}
+
+impl FailureLimitArgs {
+    pub fn limits(self) -> FailureLimits {
+        FailureLimits {
+            max_errors: self.max_errors,
+            hang_sec: self.hang_sec,
+        }
+    }
+}
+
+/// Parses a number from 0 on.
+pub fn count(text: &str) -> Result<u64, String> {
+    text.trim()
+        .parse()
+        .map_err(|_| format!("give a whole number from 0 to {}", u64::MAX))
+}
+
 /// Performs the run of `request`, a test called `test_name`, and shows the verdict. The run directory is `out_dir`, or
 /// the default of `compat_mode`.
-pub fn record<W: Workload>(
+pub fn record(
     test_name: &str,
     out_dir: Option<&Path>,
-    request: RunRequest<'_, W>,
+    request: RunRequest<'_>,
     compat_mode: CompatMode,
 ) -> Result<ExitCode, Failure> {
-    let run_directory = RunDirectory::of(test_name, out_dir, compat_mode)?;
+    let run_directory = RunDirectory::choose(test_name, out_dir, compat_mode)?;
     let dir = run_directory.dir().to_owned();
     let is_quiet = request.quiet;
     // True if standard error is a terminal and the log goes elsewhere.
@@ -92,7 +119,7 @@ pub struct RecordArgs {
     #[arg(long, value_name = "TIME", default_value_t = 3600, allow_hyphen_values = true, value_parser = seconds)]
     pub slice: u32,
     #[command(flatten)]
-    pub failure_limits: FailureLimits,
+    pub failure_limits: FailureLimitArgs,
     /// Print only the verdict, warnings and errors
     #[arg(long, short)]
     pub quiet: bool,
@@ -100,11 +127,11 @@ pub struct RecordArgs {
 
 impl RecordArgs {
     /// Builds the run of `workloads` from the options.
-    pub fn request<W>(&self, workloads: Vec<NamedWorkload<W>>) -> RunRequest<'_, W> {
+    pub fn request(&self, workloads: Vec<NamedWorkload>) -> RunRequest<'_> {
         RunRequest {
             sla: self.sla.clone(),
             slice_sec: self.slice.into(),
-            failure_limits: self.failure_limits,
+            failure_limits: self.failure_limits.limits(),
             quiet: self.quiet,
             ..RunRequest::new(workloads)
         }

@@ -1,10 +1,9 @@
 //! `campaign.toml`: which drives, which steps, how many at once, and which drives may be erased.
 
-use crate::inventory::{Drive, DriveState, Inventory};
-use crate::plan::PlannedDrive;
+use crate::inventory::{DriveHost, DriveState, Inventory, InventoryDrive};
 use results::files::{self, Instructions, Links};
 use results::units::{self, quoted, seconds};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use session::failure::Failure;
 use session::runner::cpus;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +12,6 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
 
-/// The campaign's file in its directory.
 pub const CAMPAIGN: &str = "campaign.toml";
 
 /// Sanity limit for a campaign file, bytes: consents of 10,000 drives take a tenth of it.
@@ -27,7 +25,7 @@ const LIMIT_SEC_MAX: u32 = 31 * 86_400;
 pub struct Campaign {
     pub name: String,
     /// Steps in the order in which they run.
-    pub steps: Vec<Step>,
+    pub steps: Vec<CampaignStep>,
     pub drives: Select,
     pub limits: Limits,
     pub domains: Vec<Domain>,
@@ -37,11 +35,9 @@ pub struct Campaign {
     pub slurm: Option<Slurm>,
 }
 
-/// A step, which every drive runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Step {
+pub struct CampaignStep {
     pub name: String,
-    /// Words of the command line, with placeholders.
     pub words: Vec<String>,
     /// Seconds after which the step is stopped.
     pub limit_sec: u32,
@@ -67,13 +63,19 @@ pub struct Select {
     pub shared: bool,
 }
 
+/// A drive and its host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedDrive {
+    pub host: DriveHost,
+    #[serde(flatten)]
+    pub drive: InventoryDrive,
+}
+
 /// Maximum numbers of concurrent tasks.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// On one host.
     pub per_host: u32,
-    /// Over all hosts.
     pub total: Option<u32>,
 }
 
@@ -143,12 +145,12 @@ struct Consent {
 }
 
 /// The text of a campaign, for messages with lines.
-struct Source<'a> {
+struct CampaignText<'a> {
     path: &'a Path,
     text: &'a str,
 }
 
-impl Source<'_> {
+impl CampaignText<'_> {
     fn mistake(&self, location: Range<usize>, why: impl std::fmt::Display) -> Failure {
         let before = self.text.get(..location.start).unwrap_or_default();
         Failure::usage(format!(
@@ -198,7 +200,7 @@ impl Campaign {
         text: &str,
         check: &dyn Fn(&[String]) -> Result<(), String>,
     ) -> Result<Self, Failure> {
-        let source = Source { path, text };
+        let source = CampaignText { path, text };
         let campaign_file: CampaignFile = toml::from_str(text).map_err(|error| {
             source.mistake(
                 error.span().unwrap_or(0..0),
@@ -278,7 +280,7 @@ impl Campaign {
     pub fn select(
         &self,
         inventories: &[(PathBuf, Inventory)],
-    ) -> Result<(Vec<PlannedDrive>, Vec<Drive>), Failure> {
+    ) -> Result<(Vec<PlannedDrive>, Vec<InventoryDrive>), Failure> {
         let mut chosen = Vec::new();
         let mut in_use = Vec::new();
         let mut path_by_name: BTreeMap<String, &Path> = BTreeMap::new();
@@ -334,7 +336,7 @@ impl Campaign {
         Ok((chosen, in_use))
     }
 
-    fn matches_drive(&self, host: Option<&str>, drive: &Drive) -> bool {
+    fn matches_drive(&self, host: Option<&str>, drive: &InventoryDrive) -> bool {
         let select = &self.drives;
         matches_any(&select.models, &[drive.model.as_deref()])
             && matches_any(&select.firmwares, &[drive.firmware.as_deref()])
@@ -368,17 +370,17 @@ fn is_name(name: &str) -> bool {
 
 /// The steps in the order in which they run: each step behind the steps that its `after` names.
 fn steps(
-    source: &Source<'_>,
+    source: &CampaignText<'_>,
     entries: Vec<Spanned<StepEntry>>,
     check: &dyn Fn(&[String]) -> Result<(), String>,
-) -> Result<Vec<Step>, Failure> {
+) -> Result<Vec<CampaignStep>, Failure> {
     if entries.is_empty() {
         return Err(source.mistake(
             0..0,
             "the campaign has no step - add a [[step]] with name, run and limit",
         ));
     }
-    let mut steps: Vec<(Range<usize>, Step)> = Vec::new();
+    let mut steps: Vec<(Range<usize>, CampaignStep)> = Vec::new();
     for step in entries {
         let location = step.span();
         let StepEntry {
@@ -454,7 +456,7 @@ fn steps(
         });
         steps.push((
             location,
-            Step {
+            CampaignStep {
                 name,
                 words,
                 limit_sec,
@@ -479,9 +481,9 @@ const RECORDING: [&str; 7] = [
 
 /// Puts each step behind the steps that its `after` names; otherwise keeps the order of the file.
 fn in_order(
-    source: &Source<'_>,
-    mut steps: Vec<(Range<usize>, Step)>,
-) -> Result<Vec<Step>, Failure> {
+    source: &CampaignText<'_>,
+    mut steps: Vec<(Range<usize>, CampaignStep)>,
+) -> Result<Vec<CampaignStep>, Failure> {
     let names: Vec<String> = steps.iter().map(|(_, step)| step.name.clone()).collect();
     for (at, step) in &steps {
         if let Some(unknown) = step.after.iter().find(|after| !names.contains(after)) {
@@ -493,7 +495,7 @@ fn in_order(
             return Err(source.mistake(at.clone(), why));
         }
     }
-    let mut ordered: Vec<Step> = Vec::new();
+    let mut ordered: Vec<CampaignStep> = Vec::new();
     while !steps.is_empty() {
         let ready = steps.iter().position(|(_, step)| {
             step.after
@@ -517,7 +519,7 @@ fn in_order(
 
 /// The commented campaign file that `fleet init` writes, for the drives of `inventories`.
 pub fn template(dir: &Path, inventories: &[(PathBuf, Inventory)], slurm: bool) -> String {
-    let drives: Vec<&Drive> = inventories
+    let drives: Vec<&InventoryDrive> = inventories
         .iter()
         .flat_map(|(_, inventory)| &inventory.drives)
         .collect();
@@ -625,7 +627,7 @@ mod tests {
         "[[step]]\nname = \"a\"\nrun = \"certify {drive} --out {out}\"\nlimit = \"1h\"\n";
 
     #[test]
-    fn steps_run_behind_those_that_they_come_after() {
+    fn steps_run_after_the_steps_that_they_name() {
         let step = |name: &str, after: &str| STEP.replace("\"a\"", &format!("\"{name}\"")) + after;
         let names = |text: &str| {
             parse(text).map(|campaign| {
@@ -721,7 +723,7 @@ mod tests {
 
     #[test]
     fn a_drive_is_chosen_once_and_only_if_it_is_wanted_and_free() {
-        let drive = |id: &str, serial: Option<&str>, wwid: Option<&str>, state| Drive {
+        let drive = |id: &str, serial: Option<&str>, wwid: Option<&str>, state| InventoryDrive {
             id: id.to_owned(),
             path: "/dev/x".to_owned(),
             model: None,
@@ -736,7 +738,7 @@ mod tests {
             state,
             why: None,
         };
-        let of = |host: &str, drives: Vec<Drive>| {
+        let of = |host: &str, drives: Vec<InventoryDrive>| {
             let host = Some(host.to_owned());
             (
                 PathBuf::from("i"),
@@ -752,21 +754,23 @@ mod tests {
             let campaign = parse(&format!("name = \"x\"\n[drives]\n{settings}\n{STEP}")).unwrap();
             campaign
                 .select(inventories)
-                .map(|(chosen, in_use): (Vec<PlannedDrive>, Vec<Drive>)| {
-                    let chosen = chosen
-                        .into_iter()
-                        .map(|planned| planned.drive.id)
-                        .collect::<Vec<_>>()
-                        .join(" ");
-                    format!(
-                        "{chosen}, in use {}",
-                        in_use
+                .map(
+                    |(chosen, in_use): (Vec<PlannedDrive>, Vec<InventoryDrive>)| {
+                        let chosen = chosen
                             .into_iter()
-                            .map(|drive| drive.id)
+                            .map(|planned| planned.drive.id)
                             .collect::<Vec<_>>()
-                            .join(" ")
-                    )
-                })
+                            .join(" ");
+                        format!(
+                            "{chosen}, in use {}",
+                            in_use
+                                .into_iter()
+                                .map(|drive| drive.id)
+                                .collect::<Vec<_>>()
+                                .join(" ")
+                        )
+                    },
+                )
                 .map_err(|failure| failure.message)
         };
         let free = DriveState::Free;

@@ -9,8 +9,8 @@ use report::table::Table;
 use results::files::{self, Instructions, Links, ReplaceTarget};
 use results::units::{self, quoted};
 use serde::{Deserialize, Serialize};
+use session::clock::now_unix_ms;
 use session::failure::Failure;
-use session::runner::now_unix_ms;
 use std::path::{Path, PathBuf};
 
 /// Version of the format, increased when a field changes its meaning.
@@ -19,22 +19,27 @@ pub const INVENTORY_VERSION: u32 = 1;
 /// Folder of a campaign with the inventories.
 pub const INVENTORY_DIR: &str = "inventory";
 
-/// The drives of one host.
+/// Name of a host; `None` for any host, because simulated drives are on all hosts.
+pub type DriveHost = Option<String>;
+
+/// The name of a host, or `any`.
+pub fn host_text(host: &DriveHost) -> &str {
+    host.as_deref().unwrap_or("any")
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Inventory {
     pub format_version: u32,
-    /// Host name; `None` for simulated drives, which every host has.
-    pub host: Option<String>,
+    pub host: DriveHost,
     /// Time when the inventory was taken, milliseconds since 1970.
     pub taken_unix_ms: u64,
-    pub drives: Vec<Drive>,
+    pub drives: Vec<InventoryDrive>,
 }
 
-/// A drive of a host.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Drive {
+#[serde(deny_unknown_fields, rename = "Drive")]
+pub struct InventoryDrive {
     /// Permanent name of the drive: the serial number; the world-wide name if several drives share the serial number;
     /// the path of a device that has neither.
     pub id: String,
@@ -80,7 +85,7 @@ impl DriveState {
     }
 }
 
-impl Drive {
+impl InventoryDrive {
     /// True for a simulated drive.
     pub fn is_simulated(&self) -> bool {
         self.path
@@ -88,7 +93,7 @@ impl Drive {
             .is_ok_and(|name: DeviceName| name.drive().is_some())
     }
 
-    fn of(guard_report: GuardReport) -> Option<Self> {
+    fn from_report(guard_report: GuardReport) -> Option<Self> {
         let facts = guard_report.facts?;
         let Attachment { slot, link } = Attachment::of(&guard_report.path, Path::new("/"));
         let wear_percent = read_smart(Path::new("/"), &facts)
@@ -130,7 +135,7 @@ impl Inventory {
         let drives = Guard::new(None)
             .examine_devices(&paths)
             .into_iter()
-            .filter_map(Drive::of)
+            .filter_map(InventoryDrive::from_report)
             .collect();
         Self::new(Some(crate::host_name()), drives)
     }
@@ -149,19 +154,19 @@ impl Inventory {
                     "it does not begin with sim: - give sim: or sim:channels=4, see docs/method.md";
                 return Err(cannot_simulate(spec, why));
             };
-            drives.push(Drive {
+            drives.push(InventoryDrive {
                 id: format!("SIM{number:05}"),
                 size_bytes: drive.capacity_bytes,
                 path,
                 model: Some("simulated".to_owned()),
                 serial: Some(format!("SIM{number:05}")),
-                ..Drive::default()
+                ..InventoryDrive::default()
             });
         }
         Ok(Self::new(None, drives))
     }
 
-    fn new(host: Option<String>, drives: Vec<Drive>) -> Self {
+    fn new(host: DriveHost, drives: Vec<InventoryDrive>) -> Self {
         Self {
             format_version: INVENTORY_VERSION,
             host,
@@ -276,7 +281,6 @@ impl Inventory {
         Ok(path)
     }
 
-    /// The inventories as a table.
     pub fn table(inventories: &[Self]) -> String {
         let headings = [
             "HOST", "DEVICE", "SIZE", "MODEL", "SERIAL", "FIRMWARE", "SLOT", "LINK", "NUMA",
@@ -288,9 +292,9 @@ impl Inventory {
             .flat_map(|inventory| inventory.drives.iter().map(move |drive| (inventory, drive)));
         Table::new("")
             .text(headings)
-            .rows(drives.map(|(inventory, drive): (&Self, &Drive)| {
+            .rows(drives.map(|(inventory, drive): (&Self, &InventoryDrive)| {
                 [
-                    inventory.host.clone().unwrap_or_else(|| "any".to_owned()),
+                    host_text(&inventory.host).to_owned(),
                     drive.path.clone(),
                     units::bytes(drive.size_bytes as f64),
                     text(&drive.model),

@@ -7,7 +7,7 @@ use results::judge::Outcome;
 use results::run_dir::Process;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
-use session::runner::now_unix_ms;
+use session::clock::now_unix_ms;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufReader, ErrorKind, Write};
@@ -15,7 +15,6 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// The journal's file in the directory of a task.
 pub const JOURNAL: &str = "journal.jsonl";
 
 /// File whose lock is the task's lock.
@@ -29,18 +28,18 @@ const LINES_MAX: usize = 100_000;
 
 /// A line: an event of a step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Entry {
+#[serde(rename = "Entry")]
+pub struct JournalEntry {
     /// Time of the event by the clock of the host, milliseconds since 1970.
     pub unix_ms: u64,
     pub step: String,
     #[serde(flatten)]
-    pub event: Event,
+    pub event: StepEvent,
 }
 
-/// An event of a step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
-pub enum Event {
+pub enum StepEvent {
     Begun(StepStart),
     /// The step's command ended by itself.
     Ended(StepEnd),
@@ -60,7 +59,6 @@ pub enum Event {
     Reset,
 }
 
-/// The start of a step's command.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StepStart {
     pub host: String,
@@ -77,10 +75,8 @@ pub struct StepStart {
     pub agreed_unix_ms: Option<u64>,
 }
 
-/// The end of a step's command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepEnd {
-    /// Exit code.
     pub exit: i32,
     /// Outcome according to the results; `None` for steps without a verdict.
     pub outcome: Option<Outcome>,
@@ -98,10 +94,9 @@ impl StepEnd {
     }
 }
 
-/// The entries of a journal.
 #[derive(Debug, Clone, Default)]
 pub struct Journal {
-    pub entries: Vec<Entry>,
+    pub entries: Vec<JournalEntry>,
     /// Why entries could not be read; `None` if all were read.
     pub damage: Option<String>,
 }
@@ -144,41 +139,39 @@ impl Journal {
         Ok(journal)
     }
 
-    /// The last entry of `step`.
-    pub fn last(&self, step: &str) -> Option<&Entry> {
+    pub fn last(&self, step: &str) -> Option<&JournalEntry> {
         self.entries.iter().rev().find(|entry| entry.step == step)
     }
 
     /// State of `step`: its last event. A step without events counts as reset. Only the host or the scheduler knows
     /// whether a begun step still runs.
-    pub fn state(&self, step: &str) -> &Event {
-        self.last(step).map_or(&Event::Reset, |entry| &entry.event)
+    pub fn state(&self, step: &str) -> &StepEvent {
+        self.last(step)
+            .map_or(&StepEvent::Reset, |entry| &entry.event)
     }
 
     /// Number of repetitions of `step` that users requested.
     pub fn resets(&self, step: &str) -> usize {
         self.entries
             .iter()
-            .filter(|entry| entry.step == step && entry.event == Event::Reset)
+            .filter(|entry| entry.step == step && entry.event == StepEvent::Reset)
             .count()
     }
 
-    /// Number of starts of `step`.
     pub fn attempts(&self, step: &str) -> usize {
         self.entries
             .iter()
-            .filter(|entry| entry.step == step && matches!(entry.event, Event::Begun(_)))
+            .filter(|entry| entry.step == step && matches!(entry.event, StepEvent::Begun(_)))
             .count()
     }
 
-    /// The last start of `step`.
     pub fn last_begun(&self, step: &str) -> Option<&StepStart> {
         self.entries
             .iter()
             .rev()
             .filter(|entry| entry.step == step)
             .find_map(|entry| match &entry.event {
-                Event::Begun(begun) => Some(begun),
+                StepEvent::Begun(begun) => Some(begun),
                 _ => None,
             })
     }
@@ -227,8 +220,8 @@ impl TaskLock {
     }
 
     /// Appends an entry and syncs it.
-    pub fn append(&self, step: &str, event: Event) -> io::Result<()> {
-        let entry = Entry {
+    pub fn append(&self, step: &str, event: StepEvent) -> io::Result<()> {
+        let entry = JournalEntry {
             unix_ms: now_unix_ms(),
             step: step.to_owned(),
             event,
@@ -296,10 +289,10 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn a_torn_line_loses_itself_alone() {
+    fn a_torn_line_damages_no_other_line() {
         let dir = tempfile::tempdir().unwrap();
         let lock = TaskLock::take(dir.path()).unwrap();
-        let stopped = || Event::Stopped {
+        let stopped = || StepEvent::Stopped {
             why: "SIGTERM".to_owned(),
         };
         lock.append("a", stopped()).unwrap();
@@ -309,7 +302,7 @@ mod tests {
         assert_eq!(Journal::read(dir.path()).unwrap().entries.len(), 1);
         lock.append(
             "a",
-            Event::Refused {
+            StepEvent::Refused {
                 why: "no drive".to_owned(),
             },
         )
@@ -317,7 +310,7 @@ mod tests {
         let journal = Journal::read(dir.path()).unwrap();
         assert_eq!(
             journal.state("a"),
-            &Event::Refused {
+            &StepEvent::Refused {
                 why: "no drive".to_owned()
             }
         );
@@ -343,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_has_one_runner_and_a_link_is_not_followed() {
+    fn a_task_has_one_lock_holder_and_no_link_is_followed() {
         let dir = tempfile::tempdir().unwrap();
         let held = TaskLock::take(dir.path()).unwrap();
         assert!(matches!(

@@ -24,6 +24,7 @@
 )]
 #![allow(unreachable_pub)]
 
+mod barrier;
 pub mod campaign;
 pub mod inventory;
 pub mod journal;
@@ -33,6 +34,7 @@ pub mod slurm;
 pub mod start;
 pub mod status;
 pub mod task;
+pub mod task_status;
 mod together;
 
 use ::results::files;

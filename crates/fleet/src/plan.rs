@@ -1,43 +1,30 @@
 //! The plan: the drive of each task, fixed by the first start, and the number of concurrent tasks.
 
-use crate::campaign::{Campaign, Step};
-use crate::inventory::{Drive, DriveState, Inventory};
+use crate::campaign::{Campaign, CampaignStep, PlannedDrive};
+use crate::inventory::{DriveHost, DriveState, Inventory, InventoryDrive, host_text};
 use crate::journal::LOCK;
-use crate::task::RESULTS;
 use crate::{FILE_BYTES_MAX, failed};
 use report::table::Table;
 use results::files::{self, Instructions, Links, ReplaceTarget};
 use results::units::{count, quoted, span};
 use serde::{Deserialize, Serialize};
+use session::clock::now_unix_ms;
 use session::failure::Failure;
-use session::runner::now_unix_ms;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// The plan's file in the campaign's directory.
 pub const PLAN: &str = "plan.json";
 
 /// Version of the format, increased when a field changes its meaning.
 const PLAN_VERSION: u32 = 1;
 
-/// Name of a host; `None` for any host, because simulated drives are on all hosts.
-pub type Host = Option<String>;
+pub(crate) const RESULTS: &str = "out";
 
-/// The name of a host, or `any`.
-pub fn host_text(host: &Host) -> &str {
-    host.as_deref().unwrap_or("any")
-}
-
-/// A drive and its host.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PlannedDrive {
-    pub host: Host,
-    #[serde(flatten)]
-    pub drive: Drive,
-}
+/// A file in the campaign's directory that tells all tasks to end.
+const CANCELLED: &str = "cancelled";
 
 /// Content of the plan file, fixed by the first start. Task N is `drives[N]`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -52,17 +39,17 @@ struct PlanFile {
 
 /// A campaign and its drives.
 #[derive(Debug, Clone)]
-pub struct Plan {
+pub struct CampaignPlan {
     pub dir: PathBuf,
     /// Empty until the first start.
     pub id: String,
     pub campaign: Campaign,
     pub drives: Vec<PlannedDrive>,
     /// Matching drives that are left out because they are in use; empty after the start.
-    pub in_use: Vec<Drive>,
+    pub in_use: Vec<InventoryDrive>,
 }
 
-impl Plan {
+impl CampaignPlan {
     /// Reads the campaign in `dir`, with the drives fixed at its start, or the drives that a start would fix now.
     /// Changes nothing.
     ///
@@ -73,7 +60,7 @@ impl Plan {
     ) -> Result<Self, Failure> {
         let campaign = Campaign::read(dir, check)?;
         let plan = match read_plan_file(dir)? {
-            Some(plan_file) => Self::of(dir, campaign, plan_file)?,
+            Some(plan_file) => Self::resumed(dir, campaign, plan_file)?,
             None => {
                 let (drives, in_use) = campaign.select(&Inventory::read_all(dir)?)?;
                 Self {
@@ -138,10 +125,10 @@ impl Plan {
                 advice,
             ));
         }
-        Self::of(
+        Self::resumed(
             &self.dir,
             self.campaign,
-            self::read_plan_file(&self.dir)?.ok_or_else(|| {
+            read_plan_file(&self.dir)?.ok_or_else(|| {
                 Failure::environment(format!(
                     "cannot read {} - it was removed during the start - start again",
                     path.display()
@@ -150,7 +137,7 @@ impl Plan {
         )
     }
 
-    fn of(dir: &Path, campaign: Campaign, plan_file: PlanFile) -> Result<Self, Failure> {
+    fn resumed(dir: &Path, campaign: Campaign, plan_file: PlanFile) -> Result<Self, Failure> {
         let commands = step_commands(&campaign);
         let changed_step = plan_file
             .steps
@@ -177,19 +164,25 @@ impl Plan {
         })
     }
 
-    /// The directory of task `index`.
     pub fn task_dir(&self, index: usize) -> PathBuf {
         self.dir.join("tasks").join(format!("{index:04}"))
     }
 
-    /// The directory of the results of a step.
     pub fn results_dir(&self, index: usize, step: &str) -> PathBuf {
         self.task_dir(index).join(step).join(RESULTS)
     }
 
-    /// Task numbers by host.
-    pub fn by_host(&self) -> BTreeMap<Host, Vec<usize>> {
-        let mut hosts: BTreeMap<Host, Vec<usize>> = BTreeMap::new();
+    /// File whose existence tells all tasks to end.
+    pub(crate) fn cancel_mark(&self) -> PathBuf {
+        self.dir.join(CANCELLED)
+    }
+
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.cancel_mark().exists()
+    }
+
+    pub fn by_host(&self) -> BTreeMap<DriveHost, Vec<usize>> {
+        let mut hosts: BTreeMap<DriveHost, Vec<usize>> = BTreeMap::new();
         for (index, drive) in self.drives.iter().enumerate() {
             hosts.entry(drive.host.clone()).or_default().push(index);
         }
@@ -197,7 +190,7 @@ impl Plan {
     }
 
     /// Divides the limits among the hosts.
-    pub fn shares(&self) -> BTreeMap<Host, Share> {
+    pub fn shares(&self) -> BTreeMap<DriveHost, Share> {
         let Campaign {
             limits, domains, ..
         } = &self.campaign;
@@ -237,7 +230,7 @@ impl Plan {
             .text(["HOST"])
             .numbers(["DRIVES", "AT ONCE"])
             .text(["STARTS", "AT MOST"]);
-        let mut ends_sec: BTreeMap<&Host, u64> = BTreeMap::new();
+        let mut ends_sec: BTreeMap<&DriveHost, u64> = BTreeMap::new();
         for (host, share) in &shares {
             let tasks = tasks.get(host).map_or(0, Vec::len);
             let begin_sec = share
@@ -269,7 +262,7 @@ impl Plan {
             count(self.drives.len() as u64, "drive"),
             count(tasks.len() as u64, "host")
         );
-        for Step {
+        for CampaignStep {
             name,
             words,
             limit_sec,
@@ -342,19 +335,21 @@ impl Plan {
     }
 }
 
-/// A host's share of the limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Share {
-    /// Maximum number of concurrent tasks.
     pub at_once: u32,
     /// Hosts whose tasks must end before the tasks of this host begin.
-    pub waits_for: Vec<Host>,
+    pub waits_for: Vec<DriveHost>,
 }
 
 /// Lowers the shares of the hosts for which `is_member` is true, until at most `limit` tasks run at once. If there are
 /// more hosts than `limit`, the hosts form `limit` queues, and the hosts of a queue run one after the other.
-fn divide(shares: &mut BTreeMap<Host, Share>, limit: u32, is_member: impl Fn(&Host) -> bool) {
-    let hosts: Vec<Host> = shares
+fn divide(
+    shares: &mut BTreeMap<DriveHost, Share>,
+    limit: u32,
+    is_member: impl Fn(&DriveHost) -> bool,
+) {
+    let hosts: Vec<DriveHost> = shares
         .keys()
         .filter(|host| is_member(host))
         .cloned()
@@ -428,7 +423,7 @@ fn read_plan_file(dir: &Path) -> Result<Option<PlanFile>, Failure> {
 mod tests {
     use super::*;
 
-    fn shares(hosts: &[(&str, u32)]) -> BTreeMap<Host, Share> {
+    fn shares(hosts: &[(&str, u32)]) -> BTreeMap<DriveHost, Share> {
         hosts
             .iter()
             .map(|&(name, at_once): &(&str, u32)| {
@@ -480,8 +475,8 @@ mod tests {
         dir
     }
 
-    fn read(dir: &Path) -> Result<Plan, String> {
-        Plan::read(dir, &|_| Ok(())).map_err(|failure| failure.message)
+    fn read(dir: &Path) -> Result<CampaignPlan, String> {
+        CampaignPlan::read(dir, &|_| Ok(())).map_err(|failure| failure.message)
     }
 
     const STEP: &str =

@@ -1,7 +1,9 @@
 //! The results of a campaign as one document: verdicts, ratings, and each drive's latencies beside those of its peers.
 
-use crate::plan::{Plan, PlannedDrive};
-use crate::status::{CampaignStatus, StepState, StepStatus, TaskStatus};
+use crate::campaign::{CampaignStep, PlannedDrive};
+use crate::plan::CampaignPlan;
+use crate::status::CampaignStatus;
+use crate::task_status::{StepState, TaskStatus, TaskStepStatus};
 use conclusions::population::{DriveLatencies, Examination, Labels, examine};
 use conclusions::rejudge::{rejudge_in, run_dir_of};
 use conclusions::series::{REPORT, Series};
@@ -16,7 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// The document of the campaign. `anonymous` replaces names of drives and hosts by pseudonyms.
 ///
 /// Errors: the scheduler does not answer, or a journal cannot be read. An unreadable result becomes a remark.
-pub fn read(plan: &Plan, anonymous: bool) -> Result<(Campaign, CampaignStatus), Failure> {
+pub fn read(plan: &CampaignPlan, anonymous: bool) -> Result<(Campaign, CampaignStatus), Failure> {
     let status = CampaignStatus::read(plan)?;
     let drives: Vec<CampaignDrive> = plan
         .drives
@@ -99,7 +101,12 @@ pub fn read(plan: &Plan, anonymous: bool) -> Result<(Campaign, CampaignStatus), 
 }
 
 /// Results of a step, if the step ended with a verdict on this drive or with a measurement.
-fn result(plan: &Plan, status: &CampaignStatus, index: usize, step: &str) -> Option<PathBuf> {
+fn result(
+    plan: &CampaignPlan,
+    status: &CampaignStatus,
+    index: usize,
+    step: &str,
+) -> Option<PathBuf> {
     let state = status.tasks[index]
         .steps
         .iter()
@@ -112,7 +119,7 @@ fn is_result(state: StepState) -> bool {
     state.is_good() || state == StepState::Fail
 }
 
-fn drive(plan: &Plan, planned: &PlannedDrive, task: &TaskStatus) -> CampaignDrive {
+fn drive(plan: &CampaignPlan, planned: &PlannedDrive, task: &TaskStatus) -> CampaignDrive {
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let ran_on = task.steps.iter().rev().find_map(|step| step.host.clone());
     CampaignDrive {
@@ -125,7 +132,7 @@ fn drive(plan: &Plan, planned: &PlannedDrive, task: &TaskStatus) -> CampaignDriv
         results: task
             .steps
             .iter()
-            .map(|step: &StepStatus| {
+            .map(|step: &TaskStepStatus| {
                 let page = plan.results_dir(task.index, &step.step).join(REPORT);
                 let report = page.is_file().then(|| {
                     page.strip_prefix(&plan.dir)
@@ -167,12 +174,12 @@ fn labels(drive: &CampaignDrive) -> Labels {
 }
 
 /// The rating of the drive, if a step searched for one.
-fn rating(plan: &Plan, status: &CampaignStatus, index: usize) -> Option<f64> {
+fn rating(plan: &CampaignPlan, status: &CampaignStatus, index: usize) -> Option<f64> {
     plan.campaign
         .steps
         .iter()
         .rev()
-        .find_map(|step: &crate::campaign::Step| {
+        .find_map(|step: &CampaignStep| {
             let dir = result(plan, status, index, &step.name)?;
             let mut series = Series::read(&dir).ok()??;
             rejudge_in(&dir, &mut series);
@@ -197,7 +204,7 @@ fn compared_run(dir: &Path) -> Option<PathBuf> {
 
 /// Latencies of all drives in a step, read on all CPUs.
 fn measure(
-    plan: &Plan,
+    plan: &CampaignPlan,
     status: &CampaignStatus,
     step: &str,
     remarks: &mut Vec<String>,
@@ -237,7 +244,7 @@ fn measure(
 }
 
 /// The same document with pseudonyms in the order of the plan, so that a drive has the same pseudonym in every report.
-fn pseudonymous(campaign: &Campaign, plan: &Plan) -> Result<Campaign, Failure> {
+fn pseudonymous(campaign: &Campaign, plan: &CampaignPlan) -> Result<Campaign, Failure> {
     let mut names: Vec<(String, String)> =
         vec![(plan.dir.display().to_string(), "campaign".to_owned())];
     let mut hosts: Vec<&str> = Vec::new();
@@ -354,7 +361,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_replaced_as_a_word_only_and_no_pseudonym_is_replaced() {
+    fn only_whole_words_are_replaced_and_no_pseudonym_is() {
         let names = [("n10", "host-2"), ("n1", "0001"), ("0001", "drive-0001")];
         let names = names.map(|(name, by)| (name.to_owned(), by.to_owned()));
         assert_eq!(
@@ -369,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn verdicts_on_the_drive_count_and_nothing_else_does() {
+    fn only_verdicts_on_the_drive_count_as_results() {
         use StepState::{
             Done, Fail, Failed, Invalid, Lost, Measured, Pass, Refused, Running, Stopped,
         };

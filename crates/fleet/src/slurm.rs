@@ -6,8 +6,8 @@
 //! number of its first task and its host.
 
 use crate::campaign::Slurm;
-use crate::inventory::INVENTORY_DIR;
-use crate::plan::{Host, Plan, host_text};
+use crate::inventory::{DriveHost, INVENTORY_DIR, host_text};
+use crate::plan::CampaignPlan;
 use results::units::quoted;
 use session::console;
 use session::failure::Failure;
@@ -25,7 +25,6 @@ const GRACE_SEC: u32 = 120;
 /// Maximum number of times that a job is requeued after its task was stopped or killed.
 const REQUEUES_MAX: u32 = 20;
 
-/// A task in Slurm's queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueuedTask {
     pub index: usize,
@@ -39,14 +38,14 @@ pub struct QueuedTask {
     pub node_or_reason: String,
 }
 
-fn name(plan: &Plan) -> String {
+fn name(plan: &CampaignPlan) -> String {
     format!("flashproof-{}-{}", plan.campaign.name, plan.id)
 }
 
 /// The campaign's tasks in the queue.
 ///
 /// Errors: `squeue` cannot be run, or failed.
-pub fn queue(plan: &Plan) -> Result<Vec<QueuedTask>, Failure> {
+pub fn queue(plan: &CampaignPlan) -> Result<Vec<QueuedTask>, Failure> {
     let format = "%K|%F|%T|%N|%r|%k";
     let text = command(
         "squeue",
@@ -93,7 +92,7 @@ fn queued(line: &str) -> Option<QueuedTask> {
 /// Submits the tasks for which `is_wanted` is true, none of which is in the queue, as one or more arrays per host.
 /// Returns the number of tasks.
 pub fn submit(
-    plan: &Plan,
+    plan: &CampaignPlan,
     slurm: &Slurm,
     is_wanted: &dyn Fn(usize) -> bool,
 ) -> Result<usize, Failure> {
@@ -150,9 +149,9 @@ fn chunks(tasks: &[usize]) -> impl Iterator<Item = &[usize]> {
 
 /// Submits one array that waits for the jobs `earlier_jobs`. Returns the job number.
 fn array(
-    plan: &Plan,
+    plan: &CampaignPlan,
     slurm: &Slurm,
-    host: &Host,
+    host: &DriveHost,
     indices: &[usize],
     at_once: u32,
     earlier_jobs: &[&str],
@@ -203,7 +202,7 @@ fn array(
 }
 
 /// The job script: runs the task, passes on the scheduler's signal, and requests a requeue after a stop or a kill.
-fn script(plan: &Plan, slurm: &Slurm, first: usize) -> Result<String, Failure> {
+fn script(plan: &CampaignPlan, slurm: &Slurm, first: usize) -> Result<String, Failure> {
     let executable = std::env::current_exe().map_err(Failure::environment)?;
     let program = slurm
         .program
@@ -226,7 +225,7 @@ fn script(plan: &Plan, slurm: &Slurm, first: usize) -> Result<String, Failure> {
 }
 
 /// Removes the waiting tasks from the queue; running tasks see the cancellation mark and end by themselves.
-pub fn cancel(plan: &Plan) -> Result<(), Failure> {
+pub fn cancel(plan: &CampaignPlan) -> Result<(), Failure> {
     command(
         "scancel",
         &["--state=PENDING", &format!("--name={}", name(plan))],
@@ -360,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn arrays_have_indices_that_slurm_takes() {
+    fn array_indices_stay_below_the_limit_of_slurm() {
         let tasks: Vec<usize> = vec![3, 999, 1000, 2500];
         assert_eq!(
             chunks(&tasks).collect::<Vec<_>>(),

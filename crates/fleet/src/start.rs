@@ -1,9 +1,10 @@
 //! Starts, resumes and cancels a campaign.
 
-use crate::journal::{Event, TaskLock};
-use crate::plan::Plan;
-use crate::status::{CampaignStatus, StepState, StepStatus};
-use crate::task::{CANCELLED, cannot, is_cancelled, last_line, read_journal};
+use crate::journal::{StepEvent, TaskLock};
+use crate::plan::CampaignPlan;
+use crate::status::CampaignStatus;
+use crate::task::{cannot, last_line, read_journal};
+use crate::task_status::{StepState, TaskStepStatus};
 use crate::{ask_to_end, failed, host_name, own_command, slurm};
 use results::files::{self, ReplaceTarget};
 use results::judge::Outcome;
@@ -18,9 +19,9 @@ use std::time::Duration;
 /// Submits or runs every step that waits, was stopped, was skipped or lost its process. With `again`, also repeats
 /// steps that could not run, failed without a verdict, or are invalid. Returns how many tasks were submitted to Slurm;
 /// `None`: the tasks ran on this machine.
-pub fn run(plan: &Plan, again: bool) -> Result<Option<usize>, Failure> {
+pub fn run(plan: &CampaignPlan, again: bool) -> Result<Option<usize>, Failure> {
     let lock = plan.lock()?;
-    let mark = plan.dir.join(CANCELLED);
+    let mark = plan.cancel_mark();
     match files::remove_file(&mark) {
         Ok(()) => console::notice("resuming a cancelled campaign"),
         Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -51,7 +52,7 @@ pub fn run(plan: &Plan, again: bool) -> Result<Option<usize>, Failure> {
 }
 
 /// True if a step of the task can run: nothing runs the task, and the steps before this step succeeded or can run, too.
-fn is_wanted(plan: &Plan, status: &CampaignStatus, index: usize) -> bool {
+fn is_wanted(plan: &CampaignPlan, status: &CampaignStatus, index: usize) -> bool {
     let steps = &status.tasks[index].steps;
     if steps
         .iter()
@@ -82,7 +83,7 @@ fn is_wanted(plan: &Plan, status: &CampaignStatus, index: usize) -> bool {
 }
 
 /// Marks the steps that have no verdict on the drive: `run` then repeats them.
-fn reset(plan: &Plan, status: &CampaignStatus) -> Result<(), Failure> {
+fn reset(plan: &CampaignPlan, status: &CampaignStatus) -> Result<(), Failure> {
     let repeated_on_all = steps_repeated_on_all(plan, status);
     let running = status.steps().find(|(_, step)| {
         matches!(step.now, StepState::Running | StepState::Queued)
@@ -96,7 +97,7 @@ fn reset(plan: &Plan, status: &CampaignStatus) -> Result<(), Failure> {
         )));
     }
     for task in &status.tasks {
-        let repeated: Vec<&StepStatus> = task
+        let repeated: Vec<&TaskStepStatus> = task
             .steps
             .iter()
             .filter(|step| {
@@ -109,7 +110,7 @@ fn reset(plan: &Plan, status: &CampaignStatus) -> Result<(), Failure> {
         let dir = plan.task_dir(task.index);
         let lock = TaskLock::take(&dir).map_err(Failure::environment)?;
         for step in repeated {
-            let written = lock.append(&step.step, Event::Reset);
+            let written = lock.append(&step.step, StepEvent::Reset);
             written
                 .map_err(|error| cannot("cannot write the journal of the task", &dir, &error))?;
         }
@@ -119,7 +120,7 @@ fn reset(plan: &Plan, status: &CampaignStatus) -> Result<(), Failure> {
 
 /// The steps to repeat among those that all drives begin together. Such a step is repeated on all drives, because a
 /// single drive would wait for the others.
-fn steps_repeated_on_all<'a>(plan: &'a Plan, status: &CampaignStatus) -> Vec<&'a str> {
+fn steps_repeated_on_all<'a>(plan: &'a CampaignPlan, status: &CampaignStatus) -> Vec<&'a str> {
     let mut repeated = Vec::new();
     for step in &plan.campaign.steps {
         let is_invalid = status
@@ -137,8 +138,8 @@ fn steps_repeated_on_all<'a>(plan: &'a Plan, status: &CampaignStatus) -> Vec<&'a
 }
 
 /// Ends all tasks: waiting tasks leave the queue, running tasks stop within seconds with partial results.
-pub fn cancel(plan: &Plan) -> Result<(), Failure> {
-    let mark = plan.dir.join(CANCELLED);
+pub fn cancel(plan: &CampaignPlan) -> Result<(), Failure> {
+    let mark = plan.cancel_mark();
     files::replace(&mark, b"", ReplaceTarget::Own("cancelled")).map_err(|error| {
         let advice = "check that this host can write the campaign's directory";
         failed(format!("cannot write {}", mark.display()), &error, advice)
@@ -152,16 +153,14 @@ pub fn cancel(plan: &Plan) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Poll interval for the tasks.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Output of a task, in its directory.
 const LOG: &str = "task.log";
 
 /// Runs the tasks `waiting`, until they end or a signal arrives.
 ///
 /// Errors: a drive is on another host; a task cannot be started.
-fn run_here(plan: &Plan, mut waiting: Vec<usize>) -> Result<(), Failure> {
+fn run_here(plan: &CampaignPlan, mut waiting: Vec<usize>) -> Result<(), Failure> {
     let this_host = host_name();
     let other_host = plan
         .drives
@@ -190,7 +189,7 @@ fn run_here(plan: &Plan, mut waiting: Vec<usize>) -> Result<(), Failure> {
     let mut done_count: usize = 0;
     let mut has_asked = false;
     while !waiting.is_empty() || !running.is_empty() {
-        let is_over = end_signals.received().is_some() || is_cancelled(plan);
+        let is_over = end_signals.received().is_some() || plan.is_cancelled();
         while running.len() < at_once && !is_over {
             let Some(index) = waiting.pop() else { break };
             running.push((index, start(plan, index)?));
@@ -232,7 +231,7 @@ fn run_here(plan: &Plan, mut waiting: Vec<usize>) -> Result<(), Failure> {
 }
 
 /// Starts a task in a separate process, which ends with this process.
-fn start(plan: &Plan, index: usize) -> Result<Child, Failure> {
+fn start(plan: &CampaignPlan, index: usize) -> Result<Child, Failure> {
     let dir = plan.task_dir(index);
     let child = files::create_dirs(&dir)
         .and_then(|_| own_command(&dir.join(LOG)))
@@ -253,7 +252,7 @@ fn start(plan: &Plan, index: usize) -> Result<Child, Failure> {
 }
 
 /// The last step with an event, and its result.
-fn outcome_of(plan: &Plan, index: usize) -> Result<String, Failure> {
+fn outcome_of(plan: &CampaignPlan, index: usize) -> Result<String, Failure> {
     let journal = read_journal(&plan.task_dir(index))?;
     let id = &plan.drives[index].drive.id;
     let Some(last) = journal.entries.last() else {
@@ -262,11 +261,11 @@ fn outcome_of(plan: &Plan, index: usize) -> Result<String, Failure> {
         return Ok(format!("{id}: nothing was run: {why}"));
     };
     let text = match &last.event {
-        Event::Ended(ended) => ended.sentence.clone(),
-        Event::Stopped { why } => format!("stopped: {why}"),
-        Event::Refused { why } => format!("could not run: {why}"),
-        Event::Skipped { why } => format!("not run: {why}"),
-        Event::Reset | Event::Begun(_) => "killed".to_owned(),
+        StepEvent::Ended(ended) => ended.sentence.clone(),
+        StepEvent::Stopped { why } => format!("stopped: {why}"),
+        StepEvent::Refused { why } => format!("could not run: {why}"),
+        StepEvent::Skipped { why } => format!("not run: {why}"),
+        StepEvent::Reset | StepEvent::Begun(_) => "killed".to_owned(),
     };
     Ok(format!("{id} {}: {text}", last.step))
 }

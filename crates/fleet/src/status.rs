@@ -1,157 +1,24 @@
 //! The status of a campaign: journals, results and the scheduler's queue together.
 
-use crate::journal::{Event, Journal, StepEnd, StepStart};
-use crate::plan::Plan;
+use crate::journal::Journal;
+use crate::plan::CampaignPlan;
 use crate::slurm::{self, QueuedTask};
-use crate::task::{is_cancelled, read_journal};
+use crate::task::read_journal;
+use crate::task_status::{StepState, TaskStatus, TaskStepStatus, step_status};
 use conclusions::together::MultiHostResult;
-use device::observe::process::process_state;
-use report::status::{Phase, Status};
 use report::table::Table;
 use results::judge::Outcome;
-use results::run_dir::ProcessState;
-use results::units::{count, date_to_minute, span_about};
+use results::units::{count, span_about};
 use serde::Serialize;
 use session::failure::Failure;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::path::Path;
-use std::time::SystemTime;
 
 /// Maximum clock offset that is not reported, milliseconds.
 const CLOCK_MS_MAX: u64 = 5_000;
 
 /// Maximum number of running steps that are listed.
 const RUNNING_SHOWN: usize = 20;
-
-/// State of a step of one drive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum StepState {
-    /// Not in the queue yet, or waiting for another step.
-    Waiting,
-    /// In the scheduler's queue.
-    Queued,
-    Running,
-    /// Ended without a verdict, successfully.
-    Done,
-    Measured,
-    Pass,
-    Fail,
-    Invalid,
-    /// Ended without a verdict, unsuccessfully.
-    Failed,
-    /// Not run, because of an earlier step.
-    Skipped,
-    /// Asked to end; resumes at the next start.
-    Stopped,
-    /// The drive was missing, or the environment failed.
-    Refused,
-    /// Begun, but its process is gone.
-    Lost,
-}
-
-impl StepState {
-    /// True if the step has no result, for a reason other than the drive.
-    pub fn is_fault(self) -> bool {
-        matches!(self, Self::Refused | Self::Lost | Self::Stopped)
-    }
-
-    /// True if `fleet run --failed` repeats the step: there is no verdict on the drive.
-    pub fn is_repeatable(self) -> bool {
-        self.is_fault() || matches!(self, Self::Invalid | Self::Failed)
-    }
-
-    /// True if later steps may follow.
-    pub fn is_good(self) -> bool {
-        matches!(self, Self::Pass | Self::Measured | Self::Done)
-    }
-
-    /// True if the step runs, or will run.
-    pub fn is_open(self) -> bool {
-        matches!(self, Self::Waiting | Self::Queued | Self::Running)
-    }
-
-    fn of(step_end: &StepEnd) -> Self {
-        match (step_end.outcome, step_end.exit) {
-            (Some(Outcome::Pass), 0) => Self::Pass,
-            (Some(Outcome::Measured), 0) => Self::Measured,
-            (Some(Outcome::Fail), _) => Self::Fail,
-            (Some(_), _) => Self::Invalid,
-            (None, 0) => Self::Done,
-            (None, _) => Self::Failed,
-        }
-    }
-
-    pub fn text(self) -> &'static str {
-        match self {
-            Self::Waiting => "waiting",
-            Self::Queued => "queued",
-            Self::Running => "running",
-            Self::Done => "done",
-            Self::Measured => "MEASURED",
-            Self::Pass => "PASS",
-            Self::Fail => "FAIL",
-            Self::Invalid => "INVALID",
-            Self::Failed => "failed",
-            Self::Skipped => "not run",
-            Self::Stopped => "stopped",
-            Self::Refused => "could not run",
-            Self::Lost => "lost",
-        }
-    }
-}
-
-/// A step of one drive.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct StepStatus {
-    pub step: String,
-    pub now: StepState,
-    /// Outcome of the step's results, once the step has ended.
-    pub outcome: Option<Outcome>,
-    /// Host where the step runs or ran last.
-    pub host: Option<String>,
-    /// Conclusion of the step, or a remark; one sentence, or empty.
-    pub note: String,
-    /// Seconds until the end of the step, if the step runs and its end is known.
-    pub left_sec: Option<f64>,
-    /// Number of starts of the step's command.
-    pub attempts: usize,
-}
-
-impl StepStatus {
-    fn line(&self, task: &TaskStatus) -> String {
-        let host = self
-            .host
-            .as_deref()
-            .or(task.host.as_deref())
-            .map_or_else(String::new, |host| format!(" on {host}"));
-        let left = self
-            .left_sec
-            .map_or_else(String::new, |sec| format!(", {} left", span_about(sec)));
-        let note = if self.note.is_empty() {
-            String::new()
-        } else {
-            format!(": {}", self.note)
-        };
-        format!(
-            "  {:04} {} {}{host} {}{left}{note}\n",
-            task.index,
-            task.drive,
-            self.step,
-            self.now.text()
-        )
-    }
-}
-
-/// A drive and its steps.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct TaskStatus {
-    pub index: usize,
-    pub drive: String,
-    pub host: Option<String>,
-    pub steps: Vec<StepStatus>,
-}
 
 /// A campaign at one moment.
 #[derive(Debug, Clone, Serialize)]
@@ -171,7 +38,7 @@ impl CampaignStatus {
     /// Reads journals, results and the queue.
     ///
     /// Errors: the scheduler does not answer. An unreadable journal is a fault of its task.
-    pub fn read(plan: &Plan) -> Result<Self, Failure> {
+    pub fn read(plan: &CampaignPlan) -> Result<Self, Failure> {
         let queue = match &plan.campaign.slurm {
             Some(_) if !plan.id.is_empty() => Some(slurm::queue(plan)?),
             _ => None,
@@ -191,7 +58,7 @@ impl CampaignStatus {
                 ..Journal::default()
             });
             faults.extend(journal.damage.clone());
-            let mut steps: Vec<StepStatus> = Vec::new();
+            let mut steps: Vec<TaskStepStatus> = Vec::new();
             for step in &plan.campaign.steps {
                 let task = queued.get(&index).copied();
                 // A queued task is at its first step that has not ended.
@@ -235,15 +102,14 @@ impl CampaignStatus {
         Ok(Self {
             name: plan.campaign.name.clone(),
             started: !plan.id.is_empty(),
-            cancelled: is_cancelled(plan),
+            cancelled: plan.is_cancelled(),
             together: crate::together::results(plan, &tasks, &journals),
             tasks,
             faults,
         })
     }
 
-    /// The steps of all drives.
-    pub fn steps(&self) -> impl Iterator<Item = (&TaskStatus, &StepStatus)> {
+    pub fn steps(&self) -> impl Iterator<Item = (&TaskStatus, &TaskStepStatus)> {
         self.tasks
             .iter()
             .flat_map(|task| task.steps.iter().map(move |step| (task, step)))
@@ -282,7 +148,6 @@ impl CampaignStatus {
         }
     }
 
-    /// A line for each step in these states.
     fn lines(&self, is_listed: fn(StepState) -> bool) -> Vec<String> {
         self.steps()
             .filter(|(_, step)| is_listed(step.now))
@@ -327,7 +192,6 @@ impl CampaignStatus {
         text
     }
 
-    /// Numbers of drives by step and state.
     fn counts(&self) -> Table {
         let mut counts: BTreeMap<(&str, StepState), u64> = BTreeMap::new();
         self.steps()
@@ -374,103 +238,6 @@ fn write_list(text: &mut String, title: &str, lines: &[String], shown: usize) {
     }
 }
 
-/// Status of a step with its results in the directory `results`.
-fn step_status(
-    results: &Path,
-    journal: &Journal,
-    step: &str,
-    queued: Option<&QueuedTask>,
-    has_queue: bool,
-) -> StepStatus {
-    let step_start = journal.last_begun(step);
-    let mut this = StepStatus {
-        step: step.to_owned(),
-        now: StepState::Waiting,
-        outcome: None,
-        host: step_start.map(|begun| begun.host.clone()),
-        note: String::new(),
-        left_sec: None,
-        attempts: journal.attempts(step),
-    };
-    (this.now, this.note) = match journal.state(step) {
-        Event::Ended(ended) => {
-            this.outcome = ended.outcome;
-            (StepState::of(ended), ended.sentence.clone())
-        }
-        Event::Skipped { why } => (StepState::Skipped, why.clone()),
-        Event::Begun(begun) => {
-            let status = Status::read(results, SystemTime::now(), &process_state).ok();
-            if is_running(begun, status.as_ref(), queued, has_queue) {
-                this.left_sec = status.as_ref().and_then(left_sec);
-                (StepState::Running, String::new())
-            } else {
-                let at = date_to_minute(journal.last(step).map_or(0, |entry| entry.unix_ms));
-                (
-                    StepState::Lost,
-                    format!("begun {at} on {}, but its process is gone", begun.host),
-                )
-            }
-        }
-        Event::Reset => (StepState::Waiting, String::new()),
-        Event::Stopped { why } => (StepState::Stopped, why.clone()),
-        Event::Refused { why } => (StepState::Refused, why.clone()),
-    };
-    // The task is in the queue, perhaps again after a stop or a loss.
-    if let Some(task) = queued.filter(|_| {
-        matches!(
-            this.now,
-            StepState::Waiting | StepState::Stopped | StepState::Lost | StepState::Refused
-        )
-    }) {
-        let earlier_note = if this.note.is_empty() {
-            String::new()
-        } else {
-            format!("{}; ", this.note)
-        };
-        (this.now, this.note) = match task.state.as_str() {
-            "RUNNING" => (StepState::Running, String::new()),
-            _ => (
-                StepState::Queued,
-                format!("{earlier_note}{}", task.node_or_reason),
-            ),
-        };
-    }
-    this
-}
-
-/// True if the command of a begun step still runs: its process is alive on this host, or the scheduler says so, or its
-/// results still grow.
-fn is_running(
-    step_start: &StepStart,
-    status: Option<&Status>,
-    queued: Option<&QueuedTask>,
-    has_queue: bool,
-) -> bool {
-    let state = step_start
-        .process
-        .as_ref()
-        .map_or(ProcessState::Unknown, process_state);
-    match state {
-        ProcessState::Running | ProcessState::Stopped => true,
-        ProcessState::Gone => false,
-        _ if has_queue && step_start.job.is_some() => {
-            queued.is_some_and(|task| task.state == "RUNNING")
-        }
-        _ => match status {
-            Some(Status::Run(run)) => !matches!(run.phase, Phase::Killed | Phase::Unknown),
-            Some(series) => !series.is_over(),
-            None => false,
-        },
-    }
-}
-
-fn left_sec(status: &Status) -> Option<f64> {
-    match status {
-        Status::Run(run) => Some((run.duration_sec as f64 - run.elapsed_sec).max(0.0)),
-        Status::Series(series) => (series.jobs_left.is_none()).then_some(series.left_sec),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -478,40 +245,10 @@ mod tests {
         Done, Fail, Failed, Invalid, Lost, Measured, Pass, Refused, Running, Stopped, Waiting,
     };
 
-    const OUTCOMES: [Option<Outcome>; 5] = [
-        None,
-        Some(Outcome::Measured),
-        Some(Outcome::Pass),
-        Some(Outcome::Invalid),
-        Some(Outcome::Fail),
-    ];
-
-    #[test]
-    fn only_exit_code_0_with_a_good_outcome_is_a_success_for_status_and_task_alike() {
-        let now = |exit| {
-            OUTCOMES
-                .map(|outcome| StepEnd {
-                    exit,
-                    outcome,
-                    sentence: String::new(),
-                })
-                .map(|ended| {
-                    assert_eq!(
-                        StepState::of(&ended).is_good(),
-                        ended.is_good(),
-                        "{ended:?}"
-                    );
-                    StepState::of(&ended)
-                })
-        };
-        assert_eq!(now(0), [Done, Measured, Pass, Invalid, Fail]);
-        assert_eq!(now(1), [Failed, Invalid, Invalid, Invalid, Fail]);
-    }
-
     #[test]
     fn the_exit_code_names_the_worst_of_all_drives() {
         let status = |states: &[StepState], together: Option<Outcome>| {
-            let step = |now: &StepState| StepStatus {
+            let step = |now: &StepState| TaskStepStatus {
                 step: "a".to_owned(),
                 now: *now,
                 outcome: None,
@@ -565,39 +302,6 @@ mod tests {
                 status(&[Pass], Some(Outcome::Fail))
             ),
             (4, 1)
-        );
-    }
-
-    #[test]
-    fn a_step_runs_as_its_process_here_or_the_scheduler_says() {
-        let here = device::observe::process::this_process();
-        let gone = here.clone().map(|here| results::run_dir::Process {
-            start_ticks: 1,
-            ..here
-        });
-        let running = |process: &Option<results::run_dir::Process>, state: Option<&str>| {
-            let begun = StepStart {
-                host: String::new(),
-                process: process.clone(),
-                job: Some("1_0".to_owned()),
-                path: String::new(),
-                clock_ahead_ms: None,
-                agreed_unix_ms: None,
-            };
-            let task = state.map(|state| QueuedTask {
-                index: 0,
-                job: "1".to_owned(),
-                host: String::new(),
-                state: state.to_owned(),
-                node_or_reason: String::new(),
-            });
-            is_running(&begun, None, task.as_ref(), true)
-        };
-        assert!(running(&here, None) && !running(&gone, Some("RUNNING")));
-        assert!(
-            running(&None, Some("RUNNING"))
-                && !running(&None, Some("PENDING"))
-                && !running(&None, None)
         );
     }
 }

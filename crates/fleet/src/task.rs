@@ -3,11 +3,11 @@
 //! Any scheduler with job arrays can run tasks. A task that was stopped resumes when it is run again: the journal says
 //! which steps ended, and the commands resume their series by themselves.
 
-use crate::campaign::{DRIVE, OUT, Step};
-use crate::inventory::{Drive, Inventory};
-use crate::journal::{Event, Journal, LockError, StepEnd, StepStart, TaskLock, create_own_dir};
-use crate::plan::{Plan, PlannedDrive};
-use crate::together::Barrier;
+use crate::barrier::Barrier;
+use crate::campaign::{CampaignStep, DRIVE, OUT, PlannedDrive};
+use crate::inventory::{Inventory, InventoryDrive};
+use crate::journal::{Journal, LockError, StepEnd, StepEvent, StepStart, TaskLock, create_own_dir};
+use crate::plan::{CampaignPlan, RESULTS};
 use crate::{ask_to_end, failed, host_name, own_command};
 use conclusions::check::Check;
 use device::discover::{self, DeviceFacts};
@@ -18,11 +18,11 @@ use results::files;
 use results::judge::Outcome;
 use results::run_dir::{DirKind, ProcessState, dir_kind};
 use results::units::{date, in_one_line, quoted, span};
+use session::clock::now_unix_ms;
 use session::console;
 use session::devices::ERASE_VARIABLE;
 use session::failure::Failure;
 use session::recording::START_VARIABLE;
-use session::runner::now_unix_ms;
 use session::signals::{EndSignals, name as signal_name};
 use std::fs;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -34,19 +34,11 @@ use std::time::{Duration, Instant, SystemTime};
 /// Exit code of a stopped task that resumes when it is run again: sysexits' `EX_TEMPFAIL`.
 pub const STOPPED: u8 = 75;
 
-/// Results of a step, in its directory.
-pub const RESULTS: &str = "out";
-
-/// Output of a step, in its directory.
 const OUTPUT: &str = "output.txt";
 
-/// A file in the campaign's directory that tells all tasks to end.
-pub const CANCELLED: &str = "cancelled";
-
-/// Poll interval for the command.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Poll interval for [`CANCELLED`].
+/// Poll interval for the cancellation of the campaign.
 const CANCEL_TICK: Duration = Duration::from_secs(2);
 
 /// Maximum wait for the end of an orphan: an older process of the same job.
@@ -61,7 +53,7 @@ const SENTENCE_CHARS_MAX: usize = 300;
 /// Runs the steps of task `index` that have not ended; with `only`, just the step of this name.
 ///
 /// Exit code: 0 if each step has a result, whatever the result is; 3 if a step could not run; or [`STOPPED`].
-pub fn run(plan: &Plan, index: usize, only: Option<&str>) -> Result<ExitCode, Failure> {
+pub fn run(plan: &CampaignPlan, index: usize, only: Option<&str>) -> Result<ExitCode, Failure> {
     let Some(planned) = plan.drives.get(index) else {
         let last = plan.drives.len().saturating_sub(1);
         return Err(Failure::usage(format!(
@@ -89,7 +81,7 @@ pub fn run(plan: &Plan, index: usize, only: Option<&str>) -> Result<ExitCode, Fa
     let end_signals = EndSignals::listen(
         "the step's command was killed; run the task again to resume the step".to_owned(),
     )?;
-    let mut task = Task {
+    let mut task = RunningTask {
         plan,
         index,
         planned,
@@ -115,16 +107,14 @@ pub fn run(plan: &Plan, index: usize, only: Option<&str>) -> Result<ExitCode, Fa
     Ok(ExitCode::from(code))
 }
 
-/// Continuation after a step.
 enum AfterStep {
     Go,
-    /// The step could not run.
     Refused,
     Exit(u8),
 }
 
-struct Task<'a> {
-    plan: &'a Plan,
+struct RunningTask<'a> {
+    plan: &'a CampaignPlan,
     index: usize,
     planned: &'a PlannedDrive,
     dir: PathBuf,
@@ -133,20 +123,20 @@ struct Task<'a> {
     job: Option<String>,
 }
 
-impl Task<'_> {
-    fn step(&mut self, step: &Step) -> Result<AfterStep, Failure> {
+impl RunningTask<'_> {
+    fn step(&mut self, step: &CampaignStep) -> Result<AfterStep, Failure> {
         let journal = read_journal(&self.dir)?;
-        if let Event::Ended(ended) = journal.state(&step.name) {
+        if let StepEvent::Ended(ended) = journal.state(&step.name) {
             self.note(step, &format!("has a result already: {}", ended.sentence));
             return Ok(AfterStep::Go);
         }
         for earlier_step in &step.after {
             let why = match journal.state(earlier_step) {
-                Event::Ended(ended) if ended.is_good() => continue,
-                Event::Ended(ended) => {
+                StepEvent::Ended(ended) if ended.is_good() => continue,
+                StepEvent::Ended(ended) => {
                     format!("{earlier_step} did not succeed: {}", ended.sentence)
                 }
-                Event::Skipped { .. } => format!("{earlier_step} was not run"),
+                StepEvent::Skipped { .. } => format!("{earlier_step} was not run"),
                 _ => {
                     console::error(&format!(
                         "cannot run the step {} of drive {} - {earlier_step} has no result yet - run {earlier_step} first",
@@ -157,10 +147,10 @@ impl Task<'_> {
                 }
             };
             self.note(step, &format!("not run: {why}"));
-            self.append(step, Event::Skipped { why })?;
+            self.append(step, StepEvent::Skipped { why })?;
             return Ok(AfterStep::Go);
         }
-        if is_cancelled(self.plan) {
+        if self.plan.is_cancelled() {
             self.note(step, "not run: the campaign is cancelled");
             return Ok(AfterStep::Exit(0));
         }
@@ -189,12 +179,12 @@ impl Task<'_> {
             agreed_unix_ms,
         };
         let is_repeated =
-            *journal.state(&step.name) == Event::Reset && journal.attempts(&step.name) > 0;
+            *journal.state(&step.name) == StepEvent::Reset && journal.attempts(&step.name) > 0;
         let results_dir =
             create_own_dir(&dir).and_then(|()| set_aside(&dir.join(RESULTS), is_repeated));
         let results_dir = results_dir
             .map_err(|error| cannot("cannot create the step's directory", &dir, &error))?;
-        self.append(step, Event::Begun(step_start))?;
+        self.append(step, StepEvent::Begun(step_start))?;
         let words: Vec<String> = step
             .words
             .iter()
@@ -222,10 +212,9 @@ impl Task<'_> {
         self.conclude(step, status, stop_reason, &results_dir, &output)
     }
 
-    /// Agrees on a start with the tasks of all other drives.
     fn agree(
         &self,
-        step: &Step,
+        step: &CampaignStep,
         lead_sec: u32,
         resets: usize,
         clock_ahead_ms: Option<i64>,
@@ -238,9 +227,8 @@ impl Task<'_> {
         barrier.agree(lead_sec, patience, &|| self.is_over())
     }
 
-    /// True if the task has to end.
     fn is_over(&self) -> bool {
-        self.end_signals.received().is_some() || is_cancelled(self.plan)
+        self.end_signals.received().is_some() || self.plan.is_cancelled()
     }
 
     /// Starts the command, which ends with this process and asks no questions.
@@ -271,7 +259,11 @@ impl Task<'_> {
 
     /// Waits for the command. Asks it to end on a signal, at the time limit, and when the campaign is cancelled.
     /// Returns the command's status, and why it was asked to end.
-    fn watch(&self, mut child: Child, step: &Step) -> io::Result<(ExitStatus, Option<String>)> {
+    fn watch(
+        &self,
+        mut child: Child,
+        step: &CampaignStep,
+    ) -> io::Result<(ExitStatus, Option<String>)> {
         let began = Instant::now();
         let mut last_check = began;
         let mut stop_reason = None;
@@ -293,7 +285,7 @@ impl Task<'_> {
             }
             if last_check.elapsed() > CANCEL_TICK {
                 last_check = Instant::now();
-                if is_cancelled(self.plan) {
+                if self.plan.is_cancelled() {
                     stop_reason = Some("the campaign was cancelled".to_owned());
                 }
             }
@@ -303,10 +295,9 @@ impl Task<'_> {
         }
     }
 
-    /// Records the end of the command.
     fn conclude(
         &mut self,
-        step: &Step,
+        step: &CampaignStep,
         status: ExitStatus,
         stop_reason: Option<String>,
         results_dir: &Path,
@@ -324,10 +315,10 @@ impl Task<'_> {
             &is_drive,
             &last_line,
         ) {
-            Event::Stopped { why } => self.stop(step, why),
-            Event::Refused { why } => self.refuse(step, why),
+            StepEvent::Stopped { why } => self.stop(step, why),
+            StepEvent::Refused { why } => self.refuse(step, why),
             event => {
-                if let Event::Ended(StepEnd { exit, sentence, .. }) = &event {
+                if let StepEvent::Ended(StepEnd { exit, sentence, .. }) = &event {
                     self.note(step, &format!("ended with exit code {exit}: {sentence}"));
                 }
                 self.append(step, event)?;
@@ -338,7 +329,7 @@ impl Task<'_> {
 
     /// True if `name`, from the results, names this task's drive.
     fn is_drive(&self, name: &str) -> bool {
-        let Drive {
+        let InventoryDrive {
             id, serial, path, ..
         } = &self.planned.drive;
         let identity = || discover::discover(path, Path::new("/")).ok()?.identity();
@@ -349,32 +340,32 @@ impl Task<'_> {
             || identity().as_deref() == Some(name)
     }
 
-    fn stop(&mut self, step: &Step, why: String) -> Result<AfterStep, Failure> {
+    fn stop(&mut self, step: &CampaignStep, why: String) -> Result<AfterStep, Failure> {
         self.note(
             step,
             &format!("stopped: {why}; run the task again to resume the step"),
         );
-        self.append(step, Event::Stopped { why })?;
-        Ok(AfterStep::Exit(if is_cancelled(self.plan) {
+        self.append(step, StepEvent::Stopped { why })?;
+        Ok(AfterStep::Exit(if self.plan.is_cancelled() {
             0
         } else {
             STOPPED
         }))
     }
 
-    fn refuse(&mut self, step: &Step, why: String) -> Result<AfterStep, Failure> {
+    fn refuse(&mut self, step: &CampaignStep, why: String) -> Result<AfterStep, Failure> {
         console::error(&format!("{} {}: {why}", self.planned.drive.id, step.name));
-        self.append(step, Event::Refused { why })?;
+        self.append(step, StepEvent::Refused { why })?;
         Ok(AfterStep::Refused)
     }
 
-    fn append(&self, step: &Step, event: Event) -> Result<(), Failure> {
+    fn append(&self, step: &CampaignStep, event: StepEvent) -> Result<(), Failure> {
         self.lock
             .append(&step.name, event)
             .map_err(|error| cannot("cannot write the journal of the task", &self.dir, &error))
     }
 
-    fn note(&self, step: &Step, text: &str) {
+    fn note(&self, step: &CampaignStep, text: &str) {
         console::notice(&format!(
             "{} {} {}: {text}",
             date(now_unix_ms()),
@@ -396,44 +387,39 @@ fn conclusion(
     keeps_results: bool,
     is_drive: &dyn Fn(&str) -> bool,
     last_line: &dyn Fn() -> String,
-) -> Event {
+) -> StepEvent {
     let Some(exit) = status.code() else {
-        return Event::Stopped {
+        return StepEvent::Stopped {
             why: stop_reason.unwrap_or_else(|| format!("its process was killed ({status})")),
         };
     };
     match (exit, stop_reason, recorded) {
         // The task's signal ended the command without a verdict: the step is resumed later.
-        (4, Some(why), _) => Event::Stopped { why },
-        (2 | 3 | 70, Some(why), None) => Event::Stopped {
+        (4, Some(why), _) => StepEvent::Stopped { why },
+        (2 | 3 | 70, Some(why), None) => StepEvent::Stopped {
             why: format!("{why}; {}", last_line()),
         },
-        (2 | 3 | 70, ..) => Event::Refused { why: last_line() },
-        (_, _, Some((_, Some(serial), _))) if !is_drive(&serial) => Event::Refused {
+        (2 | 3 | 70, ..) => StepEvent::Refused { why: last_line() },
+        (_, _, Some((_, Some(serial), _))) if !is_drive(&serial) => StepEvent::Refused {
             why: format!("the results are of another drive: {}", quoted(&serial)),
         },
-        (_, _, None) if keeps_results => Event::Refused {
+        (_, _, None) if keeps_results => StepEvent::Refused {
             why: format!(
                 "the results of the step cannot be read; its command printed: {}",
                 last_line()
             ),
         },
-        (exit, _, Some((outcome, _, sentence))) => Event::Ended(StepEnd {
+        (exit, _, Some((outcome, _, sentence))) => StepEvent::Ended(StepEnd {
             exit,
             outcome: Some(outcome),
             sentence,
         }),
-        (exit, _, None) => Event::Ended(StepEnd {
+        (exit, _, None) => StepEvent::Ended(StepEnd {
             exit,
             outcome: None,
             sentence: last_line(),
         }),
     }
-}
-
-/// True if all tasks are to end.
-pub(crate) fn is_cancelled(plan: &Plan) -> bool {
-    plan.dir.join(CANCELLED).exists()
 }
 
 pub(crate) fn cannot(attempt: &str, dir: &Path, error: &io::Error) -> Failure {
@@ -456,7 +442,6 @@ fn job() -> Option<String> {
     }
 }
 
-/// An environment variable that is set and not empty.
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|text| !text.is_empty())
 }
@@ -478,7 +463,7 @@ fn lock(dir: &Path, planned: &PlannedDrive, job: Option<&str>) -> Result<TaskLoc
             .iter()
             .rev()
             .find_map(|entry| match &entry.event {
-                Event::Begun(begun) => Some((entry.unix_ms, begun)),
+                StepEvent::Begun(begun) => Some((entry.unix_ms, begun)),
                 _ => None,
             });
         let orphan = holder.filter(|(_, begun)| begun.job.is_some() && begun.job.as_deref() == job);
@@ -521,8 +506,8 @@ fn lock(dir: &Path, planned: &PlannedDrive, job: Option<&str>) -> Result<TaskLoc
 ///
 /// Errors: the drive belongs to another host, or is missing. One sentence, which names the drive found at the path, if
 /// any.
-fn find(plan: &Plan, planned: &PlannedDrive) -> Result<String, String> {
-    let Drive { id, path, .. } = &planned.drive;
+fn find(plan: &CampaignPlan, planned: &PlannedDrive) -> Result<String, String> {
+    let InventoryDrive { id, path, .. } = &planned.drive;
     let this_host = host_name();
     if let Some(host) = planned.host.as_ref().filter(|host| **host != this_host) {
         return Err(format!(
@@ -536,7 +521,7 @@ fn find(plan: &Plan, planned: &PlannedDrive) -> Result<String, String> {
             .iter()
             .filter(|(_, of)| of.host.is_none() || of.host == planned.host);
         let drives = drives.flat_map(|(_, inventory)| &inventory.drives);
-        let drives: Vec<&Drive> = drives.filter(|drive| drive.is_simulated()).collect();
+        let drives: Vec<&InventoryDrive> = drives.filter(|drive| drive.is_simulated()).collect();
         let replaced = drives.iter().find(|drive| drive.path == *path);
         return match drives.iter().find(|drive| drive.id == *id) {
             Some(drive) => Ok(drive.path.clone()),
@@ -626,7 +611,6 @@ fn result_in(results_dir: &Path) -> Option<RecordedResult> {
     }
 }
 
-/// The last non-empty line of an output.
 pub(crate) fn last_line(output: &Path) -> Option<String> {
     let mut file = files::open(output, files::Links::Refused).ok()?;
     let bytes = file.metadata().ok()?.len();
@@ -649,7 +633,7 @@ mod tests {
     use std::os::unix::process::ExitStatusExt;
 
     #[test]
-    fn a_step_ends_by_its_results_on_its_drive_and_never_by_an_exit_code_alone() {
+    fn an_exit_code_alone_never_decides_how_a_step_ended() {
         let end = |raw: i32, stopped: bool, found: Option<(Outcome, &str)>, keeps_results: bool| {
             let found = found
                 .map(|(outcome, serial)| (outcome, Some(serial.to_owned()), "said".to_owned()));
@@ -663,12 +647,12 @@ mod tests {
                 &|name| name == "S1",
                 &|| "printed".to_owned(),
             ) {
-                Event::Ended(ended) => format!(
+                StepEvent::Ended(ended) => format!(
                     "ended {} {:?} {}",
                     ended.exit, ended.outcome, ended.sentence
                 ),
-                Event::Stopped { why } => format!("stopped {why}"),
-                Event::Refused { why } => format!("refused {why}"),
+                StepEvent::Stopped { why } => format!("stopped {why}"),
+                StepEvent::Refused { why } => format!("refused {why}"),
                 other => panic!("{other:?}"),
             }
         };
@@ -710,7 +694,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeated_step_begins_anew_and_an_interrupted_series_goes_on() {
+    fn a_repeated_step_starts_again_and_an_interrupted_series_resumes() {
         let dir = tempfile::tempdir().unwrap();
         let out = dir.path().join(RESULTS);
         let begin = |file: &str, is_repeated: bool| {

@@ -9,8 +9,7 @@
 //! ```
 //!
 //! The one idea: running, recording, judging and reporting use a [`Workload`] without knowing its kind. A run has one
-//! or several workloads, which share the run's devices and shards: each adds to the same [`RunPlan`]. Workloads of one
-//! run have one type, as ACT's two tests do; kinds that can be mixed are variants of one enum.
+//! or several workloads, which share the run's devices and shards: each adds to the same [`RunPlan`].
 //!
 //! * [`act`]: ACT's storage and index tests
 //! * [`fio`]: fio's jobs

@@ -14,13 +14,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Maximum wait at exit for the last messages to be written.
 const LAST_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The only writer to standard error during a run.
 static STDERR: LazyLock<StderrWriter> = LazyLock::new(|| StderrWriter::new(io::stderr()));
 
-/// True if notes are suppressed.
 static QUIET: AtomicBool = AtomicBool::new(false);
 
 /// Suppresses notes from now on; notices, warnings and errors still appear.
@@ -28,7 +26,6 @@ pub fn be_quiet() {
     QUIET.store(true, Ordering::Relaxed);
 }
 
-/// Suppresses notes while `work` runs.
 pub fn quietly<T>(work: impl FnOnce() -> T) -> T {
     let was_quiet = QUIET.swap(true, Ordering::Relaxed);
     let result = work();
@@ -36,7 +33,6 @@ pub fn quietly<T>(work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// True if notes are suppressed.
 pub fn is_quiet() -> bool {
     QUIET.load(Ordering::Relaxed)
 }
@@ -156,7 +152,6 @@ fn is_gone(error: &io::Error, output: &impl AsFd) -> bool {
     }
 }
 
-/// Starts the thread that writes to standard error.
 pub fn open() {
     LazyLock::force(&STDERR);
 }
@@ -220,7 +215,6 @@ const OUTCOME_COLOURS: [(Outcome, u8); 4] = [
     (Outcome::Invalid, 33),
 ];
 
-/// Answers of checks.
 const ANSWER_COLOURS: [(&str, u8); 5] = [
     ("good enough:", 32),
     ("within the limits, but tested too briefly:", 33),
@@ -285,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_is_broken_in_its_sentences_and_coloured_in_its_outcomes() {
+    fn long_lines_wrap_and_outcomes_have_a_colour() {
         let page = "  at least 0.1 % of reads took over 64 ms\nstage 1  ended by a signal\n    1     14.04   13.34\n";
         let narrow = "  at least 0.1 % of\n  reads took over 64\n  ms\nstage 1  ended by a\n         signal\n    1     14.04   13.34\n";
         assert_eq!(
@@ -299,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_narrow_terminal_loses_the_least_important_first() {
+    fn a_narrow_terminal_drops_the_least_important_parts_first() {
         let parts = [
             (9, "00:00:02"),
             (5, "4 ops/s"),

@@ -25,7 +25,6 @@ use sys::op::{Op, OpKind};
 /// Environment variable in which scripts name devices that may be erased.
 pub const ERASE_VARIABLE: &str = "FLASHPROOF_ERASE";
 
-/// Bytes of a read that fills the page cache.
 const PRE_READ_BYTES: usize = 1 << 20;
 
 /// Devices that flashproof may write to, by the user's options.
@@ -35,14 +34,11 @@ pub struct Consents<'a> {
     pub erase: &'a [String],
     /// Other devices of the same configuration, which other runs may erase.
     pub other_devices: &'a [String],
-    /// True if other runs may use the devices at the same time.
     pub shared: bool,
 }
 
-/// The devices of a run, open.
 pub enum Devices {
     Real(Vec<Arc<Target>>),
-    /// Simulated drives with their names.
     Simulated(Vec<(String, DriveSpec)>),
     /// A database's namespace: its name, and facts about its nodes.
     Namespace(String, Value),
@@ -51,9 +47,9 @@ pub enum Devices {
 impl Devices {
     /// Opens the devices of `spec`, the combined spec of all `workloads`. Devices that a workload writes to are
     /// opened for writing, with the guard's consent.
-    pub fn open<'w, W: Workload + 'w>(
+    pub fn open(
         spec: &RunSpec,
-        workloads: impl Iterator<Item = &'w W> + Clone,
+        workloads: &[&dyn Workload],
         consents: &Consents<'_>,
     ) -> Result<Self, Failure> {
         let drive = |name: &DeviceName| Some((name.to_string(), name.drive()?.clone()));
@@ -78,12 +74,12 @@ impl Devices {
         Ok(Self::Real(targets.into_iter().map(Arc::new).collect()))
     }
 
-    /// Switches the devices that one of `workloads` uses through the page cache to the cache: reads the cached range of
-    /// the workload into the cache. Without such a range, drops the device's cached pages.
-    pub fn use_page_cache<'w, W: Workload + 'w>(
+    /// Prepares the page cache for the devices that a workload uses through it: reads the workload's cached range, or,
+    /// without such a range, drops the cached pages.
+    pub fn use_page_cache(
         &self,
         spec: &RunSpec,
-        workloads: impl Iterator<Item = &'w W> + Clone,
+        workloads: &[&dyn Workload],
     ) -> Result<(), Failure> {
         let Self::Real(targets) = self else {
             return Ok(());
@@ -91,9 +87,8 @@ impl Devices {
         collect_all(
             targets.iter().zip(&spec.device_names).map(
                 |(target, name): (&Arc<Target>, &DeviceName)| {
-                    let Some(workload) = workloads
-                        .clone()
-                        .find(|workload| workload.is_buffered(name))
+                    let Some(workload) =
+                        workloads.iter().find(|workload| workload.is_buffered(name))
                     else {
                         return Ok(());
                     };
@@ -110,7 +105,6 @@ impl Devices {
         .map(|_: Vec<()>| ())
     }
 
-    /// Device properties that workloads need.
     pub fn shapes(&self) -> Vec<DeviceShape> {
         match self {
             Self::Real(targets) => (0..)
@@ -128,7 +122,6 @@ impl Devices {
         }
     }
 
-    /// Facts about each device, for the manifest.
     pub fn facts(&self) -> Vec<Value> {
         match self {
             Self::Real(targets) => targets
@@ -248,9 +241,9 @@ fn is_block_device(name: &DeviceName) -> bool {
     fs::metadata(name.as_str()).is_ok_and(|metadata| metadata.file_type().is_block_device())
 }
 
-fn open_targets<'w, W: Workload + 'w>(
+fn open_targets(
     spec: &RunSpec,
-    workloads: impl Iterator<Item = &'w W> + Clone,
+    workloads: &[&dyn Workload],
     consents: &Consents<'_>,
 ) -> Result<Vec<Target>, Failure> {
     // Read-only devices need no erase consent and are opened first, so that no question is asked if one of them cannot
@@ -258,8 +251,8 @@ fn open_targets<'w, W: Workload + 'w>(
     let mut read_only = Vec::new();
     let mut requests = Vec::new();
     for name in &spec.device_names {
-        let workloads_on: Vec<&W> = workloads
-            .clone()
+        let workloads_on: Vec<_> = workloads
+            .iter()
             .filter(|workload| workload.spec().device_names.contains(name))
             .collect();
         let unit_bytes = workloads_on

@@ -15,7 +15,7 @@ use engine::sim::{Drive, SimEngine};
 use engine::threads::{Threads, WORKERS_MAX};
 use engine::uring::{Setup, Uring};
 use engine::{BlockEngine, DeviceName};
-use load::choice::{Engine as Wanted, Pacing as WantedPacing};
+use load::choice::{Engine as EngineChoice, Pacing as PacingChoice};
 use load::plan::Plan;
 use load::run::{Pacing, RunConfig, RunError, Sink, run, run_beside};
 use load::workload::{RunSpec, Workload};
@@ -52,33 +52,27 @@ const THREADS_GATHERED_IOPS: f64 = 50_000.0;
 /// their scheduled times.
 const GATHERED_MIN: f64 = 3.0;
 
-/// Requirements of a load on its engine.
 #[derive(Debug, Default)]
-pub struct Demand {
-    /// Engine requested by the user.
-    pub engine: Wanted,
-    /// For each device, the placement of each kind of write of the load ([`placement::Kinds`]).
+pub struct EngineDemand {
+    pub engine: EngineChoice,
+    /// For each device, the placement of each kind of write of the load ([`placement::PlacementKinds`]).
     pub placements: Vec<Vec<Option<Placement>>>,
     /// True if all issuing threads perform operations as system calls.
     pub synchronous: bool,
 }
 
-impl Demand {
+impl EngineDemand {
     /// Combined requirements of all `workloads` with `spec`.
-    pub fn of<'w, W: Workload + 'w>(
-        spec: &RunSpec,
-        workloads: impl Iterator<Item = &'w W> + Clone,
-    ) -> Self {
+    pub fn new(spec: &RunSpec, workloads: &[&dyn Workload]) -> Self {
         Self {
             engine: spec.engine,
             placements: spec
                 .device_names
                 .iter()
                 .map(|device: &DeviceName| {
-                    let uses = |workload: &&W| workload.spec().device_names.contains(device);
                     workloads
-                        .clone()
-                        .filter(uses)
+                        .iter()
+                        .filter(|workload| workload.spec().device_names.contains(device))
                         .flat_map(|workload| workload.placements(device))
                         .collect()
                 })
@@ -88,10 +82,8 @@ impl Demand {
     }
 }
 
-/// An engine for the operations of a run.
 pub struct Engine {
     kind: EngineKind,
-    /// Mechanism that carries placements of writes, if used.
     placement: Option<PlacementMechanism>,
     /// Store that carries out operations as transactions; `None`: operations go to the devices directly.
     store: Option<InProcess>,
@@ -109,9 +101,7 @@ enum EngineKind {
     Threads(Option<String>),
     /// System calls of the issuing threads.
     Calls,
-    /// The event queue of simulated drives.
     Simulated,
-    /// Client of a database protocol.
     Client(Box<ClientSettings>),
 }
 
@@ -119,10 +109,10 @@ impl Engine {
     /// Chooses the engine that `demand` requests, or the best that kernel and drives allow.
     ///
     /// Errors: the reason why no engine can carry the load. In this case, nothing was written.
-    pub fn choose(demand: &Demand, devices: &Devices) -> Result<Self, Failure> {
+    pub fn choose(demand: &EngineDemand, devices: &Devices) -> Result<Self, Failure> {
         let requested = demand.engine;
         let Devices::Real(targets) = devices else {
-            if requested != Wanted::Auto {
+            if requested != EngineChoice::Auto {
                 console::warning(&format!(
                     "engine: {requested} has no effect on simulated drives"
                 ));
@@ -134,15 +124,15 @@ impl Engine {
                 persistent_drives: None,
             });
         };
-        if requested == Wanted::Passthrough
-            || (requested == Wanted::Auto
+        if requested == EngineChoice::Passthrough
+            || (requested == EngineChoice::Auto
                 && placement::needs_passthrough(&demand.placements, targets))
         {
             return Self::passthrough(demand, targets);
         }
         let kind = match requested {
-            Wanted::Threads => EngineKind::Threads(None),
-            Wanted::Aio => aio(targets)
+            EngineChoice::Threads => EngineKind::Threads(None),
+            EngineChoice::Aio => aio(targets)
                 .map(|()| EngineKind::Aio(None))
                 .map_err(|why| {
                     Failure::environment(format!(
@@ -176,7 +166,6 @@ impl Engine {
         }
     }
 
-    /// Sends operations, as transactions, to a store in this process.
     pub fn with_store(self, store: InProcess) -> Self {
         Self {
             store: Some(store),
@@ -193,7 +182,7 @@ impl Engine {
         }
     }
 
-    fn passthrough(demand: &Demand, targets: &[Arc<Target>]) -> Result<Self, Failure> {
+    fn passthrough(demand: &EngineDemand, targets: &[Arc<Target>]) -> Result<Self, Failure> {
         let generics = collect_all(
             targets
                 .iter()
@@ -210,7 +199,7 @@ impl Engine {
             }),
             Err(why) => {
                 let (context, alternative) = match demand.engine {
-                    Wanted::Passthrough => ("engine: passthrough", "; or set engine: auto"),
+                    EngineChoice::Passthrough => ("engine: passthrough", "; or set engine: auto"),
                     _ => (
                         "needed for placement handles: the kernel has too few write streams",
                         "",
@@ -224,12 +213,10 @@ impl Engine {
         }
     }
 
-    /// Mechanism that carries placements of writes, if used.
     pub fn placement(&self) -> Option<PlacementMechanism> {
         self.placement
     }
 
-    /// Maximum useful number of issuing threads.
     pub fn shards_max(&self, cpus: u32) -> u32 {
         if matches!(self.kind, EngineKind::Simulated) {
             1
@@ -250,7 +237,6 @@ impl Engine {
             .then_some(WORKERS_MAX as u32)
     }
 
-    /// The chosen engine, for the manifest.
     pub fn value(&self) -> Value {
         let mut value = match &self.kind {
             EngineKind::IoUring => json!({"engine": "io_uring"}),
@@ -413,11 +399,11 @@ impl Drop for StuckCalls<'_> {
     }
 }
 
-fn ring_or_other(requested: Wanted, targets: &[Arc<Target>]) -> Result<EngineKind, Failure> {
+fn ring_or_other(requested: EngineChoice, targets: &[Arc<Target>]) -> Result<EngineKind, Failure> {
     // The smallest ring tests whether the kernel allows io_uring.
     match (Uring::new(targets.to_vec(), Setup::new(1, 4096)), requested) {
         (Ok(_), _) => Ok(EngineKind::IoUring),
-        (Err(error), Wanted::Uring) => Err(Failure::environment(format!(
+        (Err(error), EngineChoice::Uring) => Err(Failure::environment(format!(
             "cannot use io_uring (engine: uring) - {} - allow io_uring, or set engine: auto",
             why_no_ring(&error)
         ))),
@@ -476,7 +462,6 @@ fn why_no_ring(error: &io::Error) -> String {
     }
 }
 
-/// Facts about an engine, for the manifest.
 #[derive(Debug)]
 pub struct EngineFacts {
     engine_json: Value,
@@ -501,15 +486,15 @@ impl EngineFacts {
         iops: f64,
     ) -> Self {
         let sleeps =
-            spec.pacing == WantedPacing::Sleep && !matches!(engine.kind, EngineKind::Simulated);
+            spec.pacing == PacingChoice::Sleep && !matches!(engine.kind, EngineKind::Simulated);
         let wake_cost_ns = if sleeps {
             measured_wake_cost_ns()
         } else {
             None
         };
         let pacing = match spec.pacing {
-            WantedPacing::Spin => Pacing::Spin,
-            WantedPacing::Sleep => match engine.kind {
+            PacingChoice::Spin => Pacing::Spin,
+            PacingChoice::Sleep => match engine.kind {
                 _ if spec.keeps_instants => Pacing::Sleep {
                     period_ns: *PERIOD_NS.start(),
                     gathers: false,
@@ -558,7 +543,6 @@ impl EngineFacts {
         Ok(engine)
     }
 
-    /// How issuing threads wait.
     pub fn pacing(&self) -> Pacing {
         self.pacing
     }
@@ -622,7 +606,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waking_takes_a_tenth_of_a_cpu_within_bounds_unless_there_is_little_to_gather() {
+    fn wake_ups_use_a_tenth_of_a_cpu_within_bounds_unless_rates_are_low() {
         let sleeps = |period_ns, gathers| Pacing::Sleep { period_ns, gathers };
         assert_eq!(
             sleep(4_000, 90_000.0),

@@ -4,7 +4,6 @@ use load::run::RunError;
 use std::fmt::{self, Display};
 use std::process::ExitCode;
 
-/// Failure of a command.
 #[derive(Debug, Clone)]
 pub struct Failure {
     /// A line for each error: operation and object, cause, remedy.
@@ -56,7 +55,6 @@ impl Failure {
         }
     }
 
-    /// The number of [`Self::exit_code`].
     pub fn code(&self) -> u8 {
         self.code
     }

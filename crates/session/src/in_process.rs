@@ -1,6 +1,6 @@
 //! A store in this process, between transactions and devices, with one core per issuing thread.
 
-use crate::runner::{fresh_seed, now_unix_ms};
+use crate::clock::{fresh_seed, now_unix_ms};
 use engine::BlockEngine;
 use engine::pool::{EnginePool, Pooled};
 use engine::sim::{Contents, Drive, SimEngine};
@@ -33,7 +33,6 @@ pub fn began(is_simulated: bool) -> u64 {
 pub struct InProcess {
     /// Settings of the namespace, for all cores together.
     pub namespace: Namespace,
-    /// Header at the start of the device.
     pub header: DeviceHeader,
     pub device: DeviceShape,
     /// Unit that the device writes as a whole, bytes.
@@ -41,11 +40,8 @@ pub struct InProcess {
     pub object: Arc<RecordSpec>,
     /// Counts and verifies the records that are read.
     pub verification: Arc<Verification>,
-    /// I/O counters of the store.
     pub counts: Arc<IoCounts>,
-    /// Behaviour when the device is overloaded.
     pub overload: Arc<Overload>,
-    /// Seed of the store's random choices.
     pub seed: u64,
     /// Stores on simulated drives, for reuse by later runs.
     pub pool: Arc<EnginePool<Embedded<SimEngine<Drive>>>>,
@@ -58,7 +54,6 @@ impl InProcess {
         (operations as usize, bytes)
     }
 
-    /// Initial contents of a simulated drive.
     pub fn contents(&self) -> Contents {
         Contents::new(self.device.min_io_bytes, self.seed)
     }

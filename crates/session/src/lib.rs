@@ -8,6 +8,7 @@
     allow(clippy::disallowed_methods, reason = "tests make files of their own")
 )]
 
+pub mod clock;
 pub mod console;
 pub mod devices;
 pub mod engine;

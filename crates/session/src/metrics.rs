@@ -6,7 +6,7 @@
 
 use crate::console;
 use crate::failure::Failure;
-use crate::scrape::{Page, serve};
+use crate::scrape::{MetricsPage, serve};
 use results::cell::{Interval, Latencies, Layout};
 use results::counts::CellCounts;
 use results::files::{self, ReplaceTarget};
@@ -31,7 +31,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 
 /// Destinations of metrics. Opened once for all runs of a process, so that a series keeps its port.
 pub struct Publisher {
-    page: Page,
+    page: MetricsPage,
     file: Option<PathBuf>,
 }
 
@@ -75,7 +75,7 @@ impl Publisher {
                 ))
             })?;
         }
-        let page = Page::new(Mutex::new("".into()));
+        let page = MetricsPage::new(Mutex::new("".into()));
         if let Some(address) = address {
             let address = address.to_string_lossy();
             let bound = match address.parse() {
@@ -94,7 +94,6 @@ impl Publisher {
         Ok(Some(Self { page, file }))
     }
 
-    /// Errors: the file could not be replaced.
     fn publish(&self, text: String) -> Result<(), String> {
         let written = self.file.as_ref().map_or(Ok(()), |file| {
             files::replace(file, text.as_bytes(), OWN_METRICS)
@@ -111,7 +110,6 @@ fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// Metrics of one run.
 pub struct Metrics {
     publisher: &'static Publisher,
     /// Label of the whole run: its directory, which distinguishes the runs of a series and of a host.
@@ -123,7 +121,6 @@ pub struct Metrics {
     /// Upper bounds of the latency buckets, ascending.
     bounds_ns: Vec<u64>,
     cells: Vec<CellTotals>,
-    /// Temperatures in degrees Celsius, each with its labels.
     celsius: Vec<(String, f64)>,
     published: Option<Instant>,
     has_warned: bool,
@@ -136,8 +133,8 @@ struct CellTotals {
     /// True for commits, whose operations other cells count.
     commits: bool,
     counts: CellCounts,
-    service: Latency,
-    judged: Latency,
+    service: LatencyBuckets,
+    judged: LatencyBuckets,
     /// Operations not done at the end of the last interval, and the longest lag in that interval.
     backlog: u64,
     lag_max_ns: u64,
@@ -145,12 +142,12 @@ struct CellTotals {
 
 /// A histogram with the bounds of [`Metrics`]; the last count is the overflow bucket.
 #[derive(Default)]
-struct Latency {
+struct LatencyBuckets {
     counts: Vec<i64>,
     sum_ns: i128,
 }
 
-impl Latency {
+impl LatencyBuckets {
     /// Adds `histogram` (`weight` is 1) or subtracts it (-1).
     fn add(&mut self, bounds_ns: &[u64], histogram: &Latencies, weight: i64) {
         self.counts.resize(bounds_ns.len() + 1, 0);
@@ -165,7 +162,6 @@ impl Latency {
 }
 
 impl Metrics {
-    /// Metrics of the run of `manifest` in `dir`, which are published to `publisher`.
     pub fn new(publisher: &'static Publisher, manifest: &Manifest, dir: &Path) -> Self {
         let layout = manifest.layout();
         let dir = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
@@ -400,8 +396,7 @@ impl Metrics {
         text
     }
 
-    /// Samples of a histogram with `labels`.
-    fn buckets(&self, labels: &str, latency: &Latency) -> Vec<Sample> {
+    fn buckets(&self, labels: &str, latency: &LatencyBuckets) -> Vec<MetricSample> {
         let mut total = 0;
         let bounds = self
             .bounds_ns
@@ -420,10 +415,9 @@ impl Metrics {
 }
 
 /// A sample: suffix of the metric's name, labels, and value.
-type Sample = (&'static str, String, f64);
+type MetricSample = (&'static str, String, f64);
 
-/// A metric with its samples, in the exposition format.
-fn family(name: &str, kind: &str, help: &str, samples: Vec<Sample>) -> String {
+fn family(name: &str, kind: &str, help: &str, samples: Vec<MetricSample>) -> String {
     let mut text = format!("# HELP flashproof_{name} {help}\n# TYPE flashproof_{name} {kind}\n");
     for (suffix, labels, value) in samples {
         // Writing to a String cannot fail.
@@ -433,7 +427,7 @@ fn family(name: &str, kind: &str, help: &str, samples: Vec<Sample>) -> String {
 }
 
 /// A sample of each cell other than commits.
-fn cell_samples(cells: &[&CellTotals], value: fn(&CellTotals) -> f64) -> Vec<Sample> {
+fn cell_samples(cells: &[&CellTotals], value: fn(&CellTotals) -> f64) -> Vec<MetricSample> {
     cells
         .iter()
         .filter(|cell| !cell.commits)

@@ -21,12 +21,11 @@ const HINT_MAX: u16 = 5;
 
 /// For each device, the placement of each kind of write of the load; `None`: no placement. The list may end early: the
 /// remaining devices have no placements.
-pub(crate) type Kinds = [Vec<Option<Placement>>];
+pub(crate) type PlacementKinds = [Vec<Option<Placement>>];
 
 /// Mechanism that carries the placement of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlacementMechanism {
-    /// A write stream of the block layer, in each operation.
     Streams,
     /// NVMe's data placement directive, in each command.
     Directives,
@@ -41,7 +40,7 @@ results::display!(PlacementMechanism {
 });
 
 /// True if the requested handles need passthrough: the kernel has too few write streams for a device.
-pub(crate) fn needs_passthrough(placements: &Kinds, targets: &[Arc<Target>]) -> bool {
+pub(crate) fn needs_passthrough(placements: &PlacementKinds, targets: &[Arc<Target>]) -> bool {
     placement_requests(placements, targets).any(
         |PlacementRequest {
              target,
@@ -53,9 +52,8 @@ pub(crate) fn needs_passthrough(placements: &Kinds, targets: &[Arc<Target>]) -> 
     )
 }
 
-/// Checks that io_uring's write streams suffice.
 pub(crate) fn by_streams(
-    placements: &Kinds,
+    placements: &PlacementKinds,
     targets: &[Arc<Target>],
 ) -> Result<Option<PlacementMechanism>, Failure> {
     carrier(placement_requests(placements, targets).map(
@@ -79,7 +77,7 @@ pub(crate) fn by_streams(
 
 /// Checks that each namespace in `generics` has enough placement handles.
 pub(crate) fn by_directives(
-    placements: &Kinds,
+    placements: &PlacementKinds,
     targets: &[Arc<Target>],
     generics: &[Arc<NvmeGeneric>],
 ) -> Result<Option<PlacementMechanism>, Failure> {
@@ -108,7 +106,7 @@ pub(crate) fn by_directives(
 
 /// Sets the write hint of each device. A device can have only one write hint.
 pub(crate) fn by_hint(
-    placements: &Kinds,
+    placements: &PlacementKinds,
     targets: &[Arc<Target>],
 ) -> Result<Option<PlacementMechanism>, Failure> {
     carrier(placement_requests(placements, targets).map(|PlacementRequest {
@@ -146,7 +144,6 @@ pub(crate) fn by_hint(
     }))
 }
 
-/// A device whose writes have placements.
 struct PlacementRequest<'a> {
     target: &'a Arc<Target>,
     placement_handles: BTreeSet<u16>,
@@ -154,9 +151,8 @@ struct PlacementRequest<'a> {
     has_others: bool,
 }
 
-/// Targets whose writes have placements.
 fn placement_requests<'a>(
-    placements: &'a Kinds,
+    placements: &'a PlacementKinds,
     targets: &'a [Arc<Target>],
 ) -> impl Iterator<Item = PlacementRequest<'a>> {
     let requests = targets
@@ -167,7 +163,7 @@ fn placement_requests<'a>(
             placement_handles: kinds.iter().flatten().map(|place| place.0).collect(),
             has_others: kinds.contains(&None),
         });
-    requests.filter(|asked| !asked.placement_handles.is_empty())
+    requests.filter(|request| !request.placement_handles.is_empty())
 }
 
 fn last(placement_handles: &BTreeSet<u16>) -> u16 {

@@ -20,15 +20,13 @@ pub const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 /// interval print only their result line.
 const ADD_IN_SERIES: Duration = Duration::from_secs(600);
 
-/// Prints the progress of a run on standard error.
-pub struct Progress {
+pub struct RunProgress {
     layout: Layout,
     /// Prefix of each line: `stage 2 of 4, ends about 14:05 UTC`.
     heading: Option<String>,
     duration_ns: u64,
     /// Number of operations after which the run ends; `None`: only the duration ends the run.
     operations: Option<u64>,
-    /// Operations done or failed.
     done_ops: u64,
     /// True if standard error is a terminal, on which one line is redrawn.
     is_terminal: bool,
@@ -58,7 +56,7 @@ impl SinceLastLine {
     }
 }
 
-impl Progress {
+impl RunProgress {
     /// Progress of the run of `manifest`, with the `heading` of a step before each line.
     pub fn new(manifest: &Manifest, is_quiet: bool, heading: Option<String>) -> Self {
         let is_terminal = console::stderr_is_terminal();
@@ -82,7 +80,6 @@ impl Progress {
         self.heading.is_some() && !self.is_terminal
     }
 
-    /// Adds an interval, and prints a line if it is due.
     pub fn interval(&mut self, interval: &Interval) {
         if self.is_quiet {
             return;
@@ -199,7 +196,6 @@ fn show(is_terminal: bool, line: impl Fn(usize) -> String) {
     }
 }
 
-/// Progress of writing a fixed number of bytes, on standard error.
 pub struct WriteProgress {
     label: String,
     total_bytes: u64,
@@ -213,7 +209,6 @@ impl WriteProgress {
     /// Bytes between two readings of the clock.
     const LOOK_BYTES: u64 = 8 << 20;
 
-    /// Progress of `label`, for a total of `total_bytes`.
     pub fn new(label: String, total_bytes: u64) -> Self {
         let began = Instant::now();
         Self {
@@ -226,7 +221,6 @@ impl WriteProgress {
         }
     }
 
-    /// Adds bytes, and prints a line if it is due.
     pub fn add(&mut self, bytes: u64) {
         let looks = |bytes| bytes / Self::LOOK_BYTES;
         let before = self.done_bytes;
@@ -273,7 +267,7 @@ mod tests {
     use results::times::Times;
 
     #[test]
-    fn the_line_has_rate_lag_tail_errors_and_time_left() {
+    fn the_progress_line_shows_rate_p99_lag_errors_and_time_left() {
         let layout = Layout {
             thresholds_ns: [1_000_000].into(),
             ..layout(&[("reads", true)], 2.0, ["x"])
@@ -282,7 +276,7 @@ mod tests {
             duration_sec: 3_600,
             ..Manifest::new(&layout, "5%>1ms".parse().unwrap())
         };
-        let mut progress = Progress::new(&manifest, true, None);
+        let mut progress = RunProgress::new(&manifest, true, None);
         let mut interval = Interval::new(&layout);
         interval.end_ns = 2_000_000_000;
         for _ in 0..8 {

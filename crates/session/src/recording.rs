@@ -1,17 +1,19 @@
 //! Passes a run's records to the run directory, the judge, the screen and, for ACT's scripts, standard output.
 
+use crate::clock::now_unix_ms;
 use crate::devices::Devices;
 use crate::engine::EngineFacts;
 use crate::failure::Failure;
 use crate::metrics::Metrics;
-use crate::progress::Progress;
-use crate::runner::now_unix_ms;
+use crate::progress::RunProgress;
 use crate::sleep::{SleepInhibitor, SleepWatch};
 use crate::tracing::{self, Tracing};
 use crate::{console, signals};
 use device::observe::telemetry::{Row, Sampler};
 use load::records::{BATCH_SIZE, TRANSACTIONS};
-use load::run::{Control, EndCause, FailedOperation as FailedOp, Settings, Sink, SinkError, Whose};
+use load::run::{
+    Control, EndCause, FailedOperation as FailedOp, RunConfig, Settings, Sink, SinkError, Whose,
+};
 use results::cell::Interval;
 use results::judge::{End, Judge, RecordsRead, Verdict};
 use results::run_dir::{self, Manifest, Writer};
@@ -25,7 +27,6 @@ use sys::op::OpKind;
 
 /// Observer of a run. Can end the run.
 pub trait RunObserver {
-    /// Called when the run of `manifest` begins.
     fn begins(&mut self, _manifest: &Manifest) {}
 
     /// Called after each interval. Returns a reason to end the run, once enough was observed.
@@ -51,7 +52,6 @@ pub trait RunObserver {
     }
 }
 
-/// No observer: the run lasts its full duration.
 pub struct NoObserver;
 
 impl RunObserver for NoObserver {}
@@ -66,26 +66,24 @@ const RING_WORKER_RUNS_TOLD: f64 = 10.0;
 /// Maximum number of failed operations printed. All failures are counted, and ACT's log lists more.
 const FAILURES_TOLD_MAX: usize = 5;
 
-/// Receives the records of a run.
 pub struct Recording<'a> {
     dir: PathBuf,
     manifest: Manifest,
     devices: &'a Devices,
     engine: &'a EngineFacts,
+    settings: Settings,
     control: Arc<Control>,
     judge: Judge,
-    progress: Progress,
-    options: Options,
+    progress: RunProgress,
+    options: RecordingOptions,
     /// Writer of the run directory, once the run has begun.
     writer: Option<Writer>,
     /// Samples the host and the block devices; simulated drives have neither.
     sampler: Option<Sampler>,
-    /// Samples the block layer, if requested and possible.
     tracing: Option<Tracing>,
     /// Measurements missing at the end of the run, a sentence each.
     unmeasured: Vec<String>,
     failures: Vec<String>,
-    /// Operations that returned wrong data.
     wrong_data_failures: Vec<String>,
     /// Records read from a database, if they were counted.
     pub records_read: Option<RecordsRead>,
@@ -94,7 +92,6 @@ pub struct Recording<'a> {
     /// Detects a sleep of the machine; simulated drives do not mind.
     sleep_watch: Option<SleepWatch>,
     _sleep_inhibitor: Option<SleepInhibitor>,
-    /// End of the run by a sleep of the machine.
     suspended: Option<End>,
     observer: &'a mut dyn RunObserver,
 }
@@ -106,19 +103,20 @@ impl<'a> Recording<'a> {
         manifest: Manifest,
         devices: &'a Devices,
         engine: &'a EngineFacts,
-        control: Arc<Control>,
-        options: Options,
+        config: &RunConfig,
+        options: RecordingOptions,
         observer: &'a mut dyn RunObserver,
     ) -> Self {
         Self {
             dir,
             judge: manifest.judge(),
-            progress: Progress::new(&manifest, options.quiet, options.heading.clone()),
+            progress: RunProgress::new(&manifest, options.quiet, options.heading.clone()),
             tracing: None,
             manifest,
             devices,
             engine,
-            control,
+            settings: config.settings,
+            control: config.control.clone(),
             options,
             unmeasured: Vec::new(),
             writer: None,
@@ -135,7 +133,6 @@ impl<'a> Recording<'a> {
         }
     }
 
-    /// True if anything was recorded.
     pub fn has_begun(&self) -> bool {
         self.writer.is_some()
     }
@@ -215,7 +212,7 @@ impl<'a> Recording<'a> {
                 lane,
                 whose,
                 lag_ms: behind_ns / 1_000_000,
-                lag_max_ms: self.options.settings.max_lag_ns / 1_000_000,
+                lag_max_ms: self.settings.max_lag_ns / 1_000_000,
                 in_flight: in_flight.into(),
                 in_flight_max: slots.into(),
             },
@@ -224,14 +221,13 @@ impl<'a> Recording<'a> {
             },
             Some(EndCause::Errors { count }) => End::TooManyErrors {
                 errors: count,
-                errors_max: self.options.settings.errors_max,
+                errors_max: self.settings.errors_max,
             },
             Some(EndCause::Stuck { reason: why }) => End::LoadStuck { why },
             Some(EndCause::Failed { message }) => End::EngineFailed { why: message },
         }
     }
 
-    /// Ends the run if the machine has slept.
     fn check_sleep(&mut self) {
         let Some(asleep_ns) = self.sleep_watch.as_ref().and_then(SleepWatch::asleep_ns) else {
             return;
@@ -258,9 +254,7 @@ impl<'a> Recording<'a> {
     }
 }
 
-/// Options of a recording.
-pub struct Options {
-    /// Suppress progress.
+pub struct RecordingOptions {
     pub quiet: bool,
     /// Prefix of each line of progress.
     pub heading: Option<String>,
@@ -268,8 +262,6 @@ pub struct Options {
     pub act_log: bool,
     /// Sample the block layer's tracepoints, if possible.
     pub trace: bool,
-    pub settings: Settings,
-    /// Metrics for Prometheus, if requested.
     pub metrics: Option<Metrics>,
 }
 
@@ -348,8 +340,7 @@ impl Sink for Recording<'_> {
         self.check_sleep();
         let telemetry: Vec<_> = match &mut self.sampler {
             Some(sampler) => {
-                let is_last = interval.end_ns
-                    >= self.options.settings.duration_ns - self.options.settings.ramp_ns
+                let is_last = interval.end_ns >= self.settings.duration_ns - self.settings.ramp_ns
                     || self.control.stopped();
                 let row = if is_last {
                     sampler.sample_last()
@@ -456,7 +447,7 @@ impl Sink for Recording<'_> {
             return;
         }
         let stopped_at = *self.stopped_at.get_or_insert_with(Instant::now);
-        let patience = Duration::from_nanos(self.options.settings.hang_ns) + STOP_TIMEOUT;
+        let patience = Duration::from_nanos(self.settings.hang_ns) + STOP_TIMEOUT;
         if stopped_at.elapsed() > patience {
             self.progress.end();
             console::error(&format!(
@@ -529,7 +520,7 @@ fn print_act(is_enabled: bool, writer: &Writer) -> Result<(), SinkError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::{Demand, Engine};
+    use crate::engine::{Engine, EngineDemand};
     use load::run::Pacing;
     use results::judge::{Code, Outcome, Sla};
     use std::sync::atomic::{AtomicU64, Ordering};
@@ -548,15 +539,22 @@ mod tests {
             ..Manifest::new(&layout, Sla::default())
         };
         let devices = Devices::Simulated(Vec::new());
-        let engine = EngineFacts::unpaced(&Engine::choose(&Demand::default(), &devices).unwrap());
+        let engine =
+            EngineFacts::unpaced(&Engine::choose(&EngineDemand::default(), &devices).unwrap());
         let control = Arc::new(Control::default());
-        let settings = Settings::until_done(Pacing::Spin);
-        let options = Options {
+        let config = RunConfig {
+            layout: layout.clone(),
+            settings: Settings::until_done(Pacing::Spin),
+            interval_ns: SEC,
+            slice_ns: 9 * SEC,
+            step_ns: 9 * SEC,
+            control: control.clone(),
+        };
+        let options = RecordingOptions {
             quiet: true,
             heading: None,
             act_log: false,
             trace: false,
-            settings,
             metrics: None,
         };
         let parent = tempfile::tempdir().unwrap();
@@ -567,7 +565,7 @@ mod tests {
             manifest,
             &devices,
             &engine,
-            control.clone(),
+            &config,
             options,
             &mut observer,
         );
@@ -599,7 +597,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_count_before_a_sleep_of_the_machine_and_not_after_it() {
+    fn errors_count_only_before_the_machine_sleeps() {
         let verdict = slept(0);
         assert_eq!(
             (verdict.outcome, verdict.reasons[0].code),

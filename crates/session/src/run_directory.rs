@@ -11,16 +11,14 @@ use std::path::{Path, PathBuf};
 /// Default parent directory for recorded results, in the current directory.
 pub const RESULTS_DIR: &str = "flashproof-results";
 
-/// Directory of a run.
 pub enum RunDirectory {
-    /// Permanent run directory.
     Permanent(PathBuf),
     /// Temporary directory, deleted after the verdict. With ACT's and fio's dialects, only the output is kept.
     Temporary(TempDir),
 }
 
 impl RunDirectory {
-    pub fn of(
+    pub fn choose(
         test_name: &str,
         out_dir: Option<&Path>,
         compat_mode: CompatMode,
@@ -73,7 +71,6 @@ impl fmt::Display for RunDirectory {
     }
 }
 
-/// Default directory of a run, named by time and process.
 pub fn default_dir(test_name: &str) -> PathBuf {
     let now = rfc3339(unix_s());
     Path::new(RESULTS_DIR).join(format!(

@@ -4,28 +4,27 @@
 //! The devices are opened again for each run, so that the guard examines them each time. The runner prints warnings
 //! and progress; the caller prints the final page.
 
+use crate::clock::fresh_seed;
 use crate::console;
 use crate::devices::{Consents, Devices};
-use crate::engine::{Demand, Engine, EngineFacts};
+use crate::engine::{Engine, EngineDemand, EngineFacts};
 use crate::failure::Failure;
 use crate::metrics::{Metrics, Publisher};
-use crate::recording::{Options, Recording, RunObserver};
+use crate::recording::{Recording, RecordingOptions, RunObserver};
 use crate::signals::SignalHandler;
-use clap::Args;
 use device::doctor::IN_USE;
 use device::guard::PREPARATION;
 use device::observe::host::HostFacts;
 use engine::DeviceName;
 use load::rate::Rate;
-use load::run::{Control, RunConfig, Settings};
+use load::run::{RunConfig, Settings};
 use load::workload::{BuildContext, RunPlan, RunSpec, Workload};
 use results::finding::{Finding, Level};
 use results::judge::{Sla, Verdict, round_sec, stretched_slice, whole_slice_sec, window_step_sec};
 use results::run_dir::{Config, Manifest, WorkloadRecord, check_usable};
-use results::units::{self, seconds};
+use results::units;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use sys::process;
 
 const NS_PER_SEC: u64 = 1_000_000_000;
@@ -34,61 +33,43 @@ const NS_PER_SEC: u64 = 1_000_000_000;
 const SEEDS_APART: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Limits beyond which a run ends as failed.
-#[derive(Args, Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub struct FailureLimits {
-    /// Stop after more failed operations than this; any failed operation fails the run
-    #[arg(long, hide_short_help = true, value_name = "N", default_value_t = MAX_ERRORS, allow_hyphen_values = true, value_parser = count)]
+    /// More failed operations than this stop the run; even one fails it.
     pub max_errors: u64,
-    /// I/O timeout after the end of the run: give up a device if none of its operations in flight completes for this
-    /// time, such as 60 or 5m
-    #[arg(long = "hang", hide_short_help = true, value_name = "TIME", default_value_t = HANG_SEC, allow_hyphen_values = true, value_parser = seconds)]
+    /// After the end of the run, a device that completes no operation for this time is given up, seconds.
     pub hang_sec: u32,
 }
 
 impl FailureLimits {
-    /// Limits with `max_errors` errors and the default I/O timeout.
+    /// Limits with `max_errors` errors and the default I/O timeout: twice the kernel's.
     pub const fn with_errors(max_errors: u64) -> Self {
         Self {
             max_errors,
-            hang_sec: HANG_SEC,
+            hang_sec: (load::run::HANG_NS / NS_PER_SEC) as u32,
         }
     }
 }
 
 impl Default for FailureLimits {
     fn default() -> Self {
-        Self::with_errors(MAX_ERRORS)
+        Self::with_errors(1_000)
     }
 }
 
-/// Default of [`FailureLimits::max_errors`].
-const MAX_ERRORS: u64 = 1_000;
-
-/// Default of [`FailureLimits::hang_sec`]: twice the kernel's default I/O timeout.
-pub const HANG_SEC: u32 = (load::run::HANG_NS / NS_PER_SEC) as u32;
-
-/// Parses a number from 0 on.
-pub fn count(text: &str) -> Result<u64, String> {
-    text.trim()
-        .parse()
-        .map_err(|_| format!("give a whole number from 0 to {}", u64::MAX))
-}
-
-pub struct RunRequest<'a, W> {
-    /// Workloads, run together.
-    pub workloads: Vec<NamedWorkload<W>>,
+pub struct RunRequest<'a> {
+    pub workloads: Vec<NamedWorkload>,
     /// Run directory. Must not hold a run yet.
     pub dir: PathBuf,
     /// Devices that flashproof may write to, by the user's options.
     pub consents: Consents<'a>,
     /// Devices and engine, if they are already open.
-    pub opened: Option<&'a Opened>,
+    pub opened: Option<&'a OpenDevices>,
     pub sla: Sla,
     /// Requested length of a slice, seconds.
     pub slice_sec: u64,
     /// Length of a round; `None`: derived from the length of a slice, see [`round_sec`].
     pub round_sec: Option<u64>,
-    /// Limits beyond which the run ends as failed.
     pub failure_limits: FailureLimits,
     /// Name in a series: `stage 1`.
     pub purpose: Option<String>,
@@ -98,7 +79,6 @@ pub struct RunRequest<'a, W> {
     pub findings: Option<Vec<Finding>>,
     /// Prefix of each line of progress.
     pub heading: Option<String>,
-    /// Suppress progress.
     pub quiet: bool,
     /// Print ACT's log on standard output.
     pub act_log: bool,
@@ -106,9 +86,9 @@ pub struct RunRequest<'a, W> {
     pub trace: bool,
 }
 
-impl<W> RunRequest<'_, W> {
+impl RunRequest<'_> {
     /// A run of `workloads` with defaults: default limits, slices of an hour, nothing to erase, no directory yet.
-    pub fn new(workloads: Vec<NamedWorkload<W>>) -> Self {
+    pub fn new(workloads: Vec<NamedWorkload>) -> Self {
         Self {
             workloads,
             dir: PathBuf::new(),
@@ -133,53 +113,52 @@ impl<W> RunRequest<'_, W> {
     }
 }
 
-/// Open devices and their engine.
-pub struct Opened {
+pub struct OpenDevices {
     pub devices: Devices,
     pub engine: Engine,
 }
 
-impl Opened {
+impl OpenDevices {
     /// Opens the devices of all `workloads`, whose combined spec is `spec`, and chooses the engine.
-    pub fn of<'w, W: Workload + 'w>(
+    pub fn open(
         spec: &RunSpec,
-        workloads: impl Iterator<Item = &'w W> + Clone,
+        workloads: &[&dyn Workload],
         consents: &Consents<'_>,
     ) -> Result<Self, Failure> {
-        let devices = Devices::open(spec, workloads.clone(), consents)?;
-        devices.use_page_cache(spec, workloads.clone())?;
-        let engine = Engine::choose(&Demand::of(spec, workloads), &devices)?;
+        let devices = Devices::open(spec, workloads, consents)?;
+        devices.use_page_cache(spec, workloads)?;
+        let engine = Engine::choose(&EngineDemand::new(spec, workloads), &devices)?;
         Ok(Self { devices, engine })
     }
 }
 
-/// A workload of a run.
-pub struct NamedWorkload<W> {
+pub struct NamedWorkload {
     /// Name of the workload within the run; empty if the run has only one workload.
     pub name: String,
-    pub workload: W,
+    pub workload: Box<dyn Workload>,
     /// Configuration as written.
     pub text: String,
 }
 
-impl<W> NamedWorkload<W> {
-    /// The only workload of a run.
-    pub fn alone(workload: W, text: String) -> Vec<Self> {
-        vec![Self {
-            name: String::new(),
-            workload,
+impl NamedWorkload {
+    pub fn new(name: String, workload: impl Workload + 'static, text: String) -> Self {
+        Self {
+            name,
+            workload: Box::new(workload),
             text,
-        }]
+        }
+    }
+
+    pub fn alone(workload: impl Workload + 'static, text: String) -> Vec<Self> {
+        vec![Self::new(String::new(), workload, text)]
     }
 }
 
 /// End of a run that has a verdict.
 pub enum RunOutcome {
-    /// The run was recorded completely.
     Recorded(Box<Verdict>),
     /// The run took place, but its record is incomplete.
     Unrecorded {
-        /// Verdict on what was observed.
         verdict: Box<Verdict>,
         /// Why the record is incomplete.
         failure: Failure,
@@ -199,8 +178,8 @@ impl RunOutcome {
 /// Performs a run. `observer` may end it early; a signal ends it through `signal_handler`.
 ///
 /// Errors: the run did not begin.
-pub fn run<W: Workload>(
-    request: RunRequest<'_, W>,
+pub fn run(
+    request: RunRequest<'_>,
     signal_handler: &SignalHandler,
     observer: &mut dyn RunObserver,
 ) -> Result<RunOutcome, Failure> {
@@ -226,8 +205,7 @@ pub fn run<W: Workload>(
         spec.report_interval_sec,
         act_log,
     )?;
-    let aligned_slices = spec.aligned_slices;
-    let window_step_sec = if aligned_slices {
+    let window_step_sec = if spec.aligned_slices {
         slice_sec
     } else {
         window_step_sec(slice_sec, spec.report_interval_sec)
@@ -235,14 +213,11 @@ pub fn run<W: Workload>(
     let seed = spec.seed.unwrap_or_else(fresh_seed);
     let findings = request.findings.unwrap_or_else(|| findings(&spec, &dir));
     let opened_here;
-    let Opened { devices, engine } = match request.opened {
+    let OpenDevices { devices, engine } = match request.opened {
         Some(opened) => opened,
         None => {
-            opened_here = Opened::of(
-                &spec,
-                workloads.iter().map(|named| &named.workload),
-                &request.consents,
-            )?;
+            let loads: Vec<_> = workloads.iter().map(|named| &*named.workload).collect();
+            opened_here = OpenDevices::open(&spec, &loads, &request.consents)?;
             &opened_here
         }
     };
@@ -265,7 +240,6 @@ pub fn run<W: Workload>(
         .sum();
     let synchronous = plan.shards.iter().filter(|shard| shard.synchronous).count();
     let facts = EngineFacts::new(engine, &spec, plan.shards.len(), synchronous, iops);
-    let control = Arc::new(Control::default());
 
     let manifest = Manifest {
         tool: tool(),
@@ -296,31 +270,23 @@ pub fn run<W: Workload>(
         hang_ns: u64::from(request.failure_limits.hang_sec) * NS_PER_SEC,
         ramp_ns: spec.ramp_ns,
     };
-    let interval_ns = spec.report_interval_sec * NS_PER_SEC;
-    let slice_ns = slice_sec * NS_PER_SEC;
-    let step_ns = manifest.window_step_sec * NS_PER_SEC;
     let config = RunConfig {
         layout: plan.layout,
         settings,
-        interval_ns,
-        slice_ns,
-        step_ns,
-        control: control.clone(),
+        interval_ns: spec.report_interval_sec * NS_PER_SEC,
+        slice_ns: slice_sec * NS_PER_SEC,
+        step_ns: window_step_sec * NS_PER_SEC,
+        control: Arc::default(),
     };
-    let _armed = signal_handler.arm(vec![control.clone()]);
-    let metrics = publisher.map(|publisher| Metrics::new(publisher, &manifest, &dir));
-    let quiet = request.quiet;
-    let heading = request.heading;
-    let trace = request.trace;
-    let options = Options {
-        quiet,
-        heading,
+    let _armed = signal_handler.arm(vec![config.control.clone()]);
+    let options = RecordingOptions {
+        quiet: request.quiet,
+        heading: request.heading,
         act_log,
-        trace,
-        settings,
-        metrics,
+        trace: request.trace,
+        metrics: publisher.map(|publisher| Metrics::new(publisher, &manifest, &dir)),
     };
-    let mut recording = Recording::new(dir, manifest, devices, &facts, control, options, observer);
+    let mut recording = Recording::new(dir, manifest, devices, &facts, &config, options, observer);
     let run_result = engine.run(&config, plan.shards, devices, seed, &facts, &mut recording);
     recording.records_read = engine.take_records_read();
     match run_result {
@@ -361,8 +327,8 @@ pub fn length_of_slices(
 }
 
 /// Plans the run of all `workloads` with `specs` on `devices`, and returns the records for the manifest.
-fn plan<W: Workload>(
-    workloads: Vec<NamedWorkload<W>>,
+fn plan(
+    workloads: Vec<NamedWorkload>,
     specs: &[RunSpec],
     engine: &Engine,
     devices: &Devices,
@@ -493,25 +459,6 @@ pub fn command() -> Vec<String> {
         .collect()
 }
 
-/// Seed for a run without a configured seed. The seeds of different runs must differ; the manifest records the seed.
-/// Below 2^53, so that every JSON reader preserves it.
-pub fn fresh_seed() -> u64 {
-    since_1970().as_nanos() as u64 & ((1 << 53) - 1)
-}
-
-/// Now, milliseconds since 1970.
-pub fn now_unix_ms() -> u64 {
-    since_1970().as_millis() as u64
-}
-
-/// Time since 1970. Zero if the clock shows an earlier time: a test can run nevertheless.
-fn since_1970() -> Duration {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
-}
-
-/// CPUs that this process may use.
 pub fn cpus() -> u32 {
     std::thread::available_parallelism()
         .map_or(1, |cpus| u32::try_from(cpus.get()).unwrap_or(u32::MAX))

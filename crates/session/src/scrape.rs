@@ -1,7 +1,7 @@
 //! The HTTP endpoint of the metrics: one thread that answers all scrapes.
 //!
 //! ```text
-//! poll -> Client: request -> page -> response -> discard the rest until the client closes
+//! poll -> ScrapeClient: request -> page -> response -> discard the rest until the client closes
 //! ```
 //!
 //! A client that is idle, or sends or reads slowly, delays no other. Clients, their time and their bytes are bounded,
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use sys::process::lower_priority;
 
 /// The text that the next scrape gets.
-pub(crate) type Page = Arc<Mutex<Arc<str>>>;
+pub(crate) type MetricsPage = Arc<Mutex<Arc<str>>>;
 
 /// Maximum time of a connection.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -24,7 +24,6 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Maximum open connections. A further connection takes the place of the oldest.
 const CLIENTS_MAX: usize = 64;
 
-/// Maximum length of a request, bytes.
 const REQUEST_BYTES_MAX: usize = 8 << 10;
 
 /// Maximum number of bytes to read and discard after the part of a request that was parsed: closing with unread bytes
@@ -35,7 +34,7 @@ const IGNORED_BYTES_MAX: usize = 1 << 20;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Starts a thread that serves `page` on `listener` for the life of the process. Returns the listening address.
-pub(crate) fn serve(listener: TcpListener, page: Page) -> io::Result<SocketAddr> {
+pub(crate) fn serve(listener: TcpListener, page: MetricsPage) -> io::Result<SocketAddr> {
     let address = listener.local_addr()?;
     listener.set_nonblocking(true)?;
     thread::Builder::new()
@@ -53,8 +52,11 @@ pub(crate) fn serve(listener: TcpListener, page: Page) -> io::Result<SocketAddr>
     Ok(address)
 }
 
-/// Waits for events, and handles them.
-fn turn(listener: &TcpListener, page: &Page, clients: &mut Vec<Client>) -> io::Result<()> {
+fn turn(
+    listener: &TcpListener,
+    page: &MetricsPage,
+    clients: &mut Vec<ScrapeClient>,
+) -> io::Result<()> {
     clients.retain(|client| !client.time_left().is_zero());
     let timeout = clients
         .first()
@@ -86,10 +88,10 @@ fn turn(listener: &TcpListener, page: &Page, clients: &mut Vec<Client>) -> io::R
             Err(error) => return Err(error),
         };
         stream.set_nonblocking(true)?;
-        let mut client = Client {
+        let mut client = ScrapeClient {
             stream,
             deadline: Instant::now() + PATIENCE,
-            state: State::Request(Vec::new()),
+            state: ScrapeState::Request(Vec::new()),
         };
         // Most requests are already there.
         if client.advance(page).is_ok() {
@@ -102,14 +104,13 @@ fn turn(listener: &TcpListener, page: &Page, clients: &mut Vec<Client>) -> io::R
     Ok(())
 }
 
-/// A connection with a deadline.
-struct Client {
+struct ScrapeClient {
     stream: TcpStream,
     deadline: Instant,
-    state: State,
+    state: ScrapeState,
 }
 
-enum State {
+enum ScrapeState {
     /// The bytes of the request so far.
     Request(Vec<u8>),
     Response {
@@ -121,13 +122,13 @@ enum State {
     Rest(usize),
 }
 
-impl Client {
+impl ScrapeClient {
     fn time_left(&self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now())
     }
 
     fn awaits(&self) -> PollFlags {
-        if matches!(self.state, State::Response { .. }) {
+        if matches!(self.state, ScrapeState::Response { .. }) {
             PollFlags::OUT
         } else {
             PollFlags::IN
@@ -135,7 +136,7 @@ impl Client {
     }
 
     /// Reads and writes as long as no call would block. Errors: the connection is over.
-    fn advance(&mut self, page: &Page) -> io::Result<()> {
+    fn advance(&mut self, page: &MetricsPage) -> io::Result<()> {
         loop {
             match self.step(page) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
@@ -146,9 +147,9 @@ impl Client {
     }
 
     /// Makes one system call.
-    fn step(&mut self, page: &Page) -> io::Result<()> {
+    fn step(&mut self, page: &MetricsPage) -> io::Result<()> {
         match &mut self.state {
-            State::Request(request) => {
+            ScrapeState::Request(request) => {
                 let mut bytes = [0; 1024];
                 let room = bytes.len().min(REQUEST_BYTES_MAX - request.len());
                 let read = self.stream.read(&mut bytes[..room])?;
@@ -163,14 +164,14 @@ impl Client {
                     || new.windows(3).any(|end| end == b"\n\r\n");
                 if is_whole || read == 0 || request.len() == REQUEST_BYTES_MAX {
                     let (head, body) = response(request, is_whole, page);
-                    self.state = State::Response {
+                    self.state = ScrapeState::Response {
                         head,
                         body,
                         sent: 0,
                     };
                 }
             }
-            State::Response { head, body, sent } => {
+            ScrapeState::Response { head, body, sent } => {
                 let unsent = match sent.checked_sub(head.len()) {
                     None => &head.as_bytes()[*sent..],
                     Some(of_body) => &body.as_bytes()[of_body..],
@@ -178,10 +179,10 @@ impl Client {
                 *sent += self.stream.write(unsent)?;
                 if *sent == head.len() + body.len() {
                     self.stream.shutdown(Shutdown::Write)?;
-                    self.state = State::Rest(0);
+                    self.state = ScrapeState::Rest(0);
                 }
             }
-            State::Rest(discarded) => {
+            ScrapeState::Rest(discarded) => {
                 let read = self.stream.read(&mut [0; 4096])?;
                 *discarded += read;
                 if read == 0 || *discarded > IGNORED_BYTES_MAX {
@@ -193,8 +194,7 @@ impl Client {
     }
 }
 
-/// Head and body of the response to a request.
-fn response(request: &[u8], is_whole: bool, page: &Page) -> (String, Arc<str>) {
+fn response(request: &[u8], is_whole: bool, page: &MetricsPage) -> (String, Arc<str>) {
     let request_line = String::from_utf8_lossy(
         request
             .split(|byte| *byte == b'\n')

@@ -156,7 +156,6 @@ impl EndSignals {
         self.first_signal.get()
     }
 
-    /// Signal received, if any.
     pub fn received(&self) -> Option<i32> {
         self.wait(Duration::ZERO)
     }
@@ -203,7 +202,6 @@ fn handle_signals(
     Ok(())
 }
 
-/// Exits after an interruption by a signal.
 fn exit_interrupted(signal: i32, compat_mode: CompatMode) -> ! {
     match compat_mode {
         CompatMode::Native => exit(BROKEN_OFF),
@@ -287,7 +285,7 @@ mod tests {
     use std::process::Command;
 
     #[test]
-    fn a_signal_at_the_end_of_a_run_that_has_another_cause_is_not_lost() {
+    fn a_signal_to_a_run_that_already_ended_is_remembered() {
         let switch = SignalHandler::default();
         assert_eq!(switch.signal_received(), None);
         let control = Arc::new(Control::default());
@@ -302,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn an_echo_of_a_scheduler_is_no_second_signal() {
+    fn a_repeated_sigterm_within_two_seconds_is_no_second_signal() {
         let mut received = Received::default();
         let told = [SIGTERM, SIGTERM, SIGINT, SIGTERM].map(|signal| received.is_first(signal));
         assert_eq!(told, [Some(true), None, Some(false), None]);
@@ -316,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_while_nothing_is_armed_ends_nothing_here() {
+    fn a_signal_without_armed_runs_stops_no_run() {
         assert!(!SignalHandler::default().stop_runs(SIGINT));
     }
 
@@ -328,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bug_is_called_one_with_its_own_exit_code_and_a_backtrace_on_request() {
+    fn a_panic_is_reported_as_a_bug_with_exit_code_70() {
         let ended = |backtrace: &str| {
             let mut program = Command::new(std::env::current_exe().unwrap());
             program.args([

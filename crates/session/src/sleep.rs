@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_is_awake_is_awake() {
+    fn no_sleep_is_detected_while_the_machine_is_awake() {
         assert_eq!(SleepWatch::start().asleep_ns(), None);
     }
 }

@@ -20,23 +20,22 @@ const WAITING_BYTES_MAX: usize = 1 << 20;
 
 /// A queue of texts for standard error, and the thread that writes them.
 pub(crate) struct StderrWriter {
-    shared: Arc<Shared>,
+    shared: Arc<StderrQueue>,
     /// True if the thread was started. Otherwise no run begins, and the error message is written directly.
     works: bool,
 }
 
 #[derive(Default)]
-struct Shared {
-    state: Mutex<State>,
+struct StderrQueue {
+    state: Mutex<QueueState>,
     /// Signalled when text was added or written.
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
-    waiting: VecDeque<Piece>,
+struct QueueState {
+    waiting: VecDeque<QueuedText>,
     waiting_bytes: usize,
-    /// True if the thread is writing a text.
     writing: bool,
     /// True if a caller's wait has timed out since the thread's last write.
     stuck: bool,
@@ -44,16 +43,15 @@ struct State {
     left_out: u64,
 }
 
-struct Piece {
+struct QueuedText {
     text: String,
     /// True for a drawing, which the next drawing replaces.
     is_drawing: bool,
 }
 
 impl StderrWriter {
-    /// A writer to `output`.
     pub(crate) fn new(output: impl Write + Send + 'static) -> Self {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(StderrQueue::default());
         let writer_shared = shared.clone();
         let spawned = thread::Builder::new()
             .name("screen".into())
@@ -71,7 +69,7 @@ impl StderrWriter {
             return;
         }
         let mut state = self.shared.lock();
-        state.add(Piece {
+        state.add(QueuedText {
             text,
             is_drawing: false,
         });
@@ -85,14 +83,13 @@ impl StderrWriter {
 
     /// Draws `text`, replacing a queued drawing.
     pub(crate) fn draw(&self, text: String) {
-        self.shared.lock().add(Piece {
+        self.shared.lock().add(QueuedText {
             text,
             is_drawing: true,
         });
         self.shared.changed.notify_all();
     }
 
-    /// Waits until everything is written, at most for `patience`.
     pub(crate) fn flush(&self, patience: Duration) {
         if !self.works {
             return;
@@ -106,12 +103,11 @@ impl StderrWriter {
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl StderrQueue {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes queued text, forever.
     fn write(&self, mut output: impl Write) {
         let mut state = self.lock();
         loop {
@@ -134,26 +130,26 @@ impl Shared {
     }
 }
 
-impl State {
-    fn add(&mut self, piece: Piece) {
+impl QueueState {
+    fn add(&mut self, queued: QueuedText) {
         let is_replaced =
-            piece.is_drawing && self.waiting.back().is_some_and(|before| before.is_drawing);
+            queued.is_drawing && self.waiting.back().is_some_and(|before| before.is_drawing);
         if is_replaced && let Some(replaced) = self.waiting.pop_back() {
             self.waiting_bytes -= replaced.text.len();
         }
-        if self.waiting_bytes + piece.text.len() > WAITING_BYTES_MAX {
-            self.left_out += u64::from(!piece.is_drawing);
+        if self.waiting_bytes + queued.text.len() > WAITING_BYTES_MAX {
+            self.left_out += u64::from(!queued.is_drawing);
             return;
         }
-        self.waiting_bytes += piece.text.len();
-        self.waiting.push_back(piece);
+        self.waiting_bytes += queued.text.len();
+        self.waiting.push_back(queued);
     }
 
     fn take(&mut self) -> Option<String> {
         let text = match self.waiting.pop_front() {
-            Some(piece) => {
-                self.waiting_bytes -= piece.text.len();
-                piece.text
+            Some(queued) => {
+                self.waiting_bytes -= queued.text.len();
+                queued.text
             }
             None if self.left_out > 0 => {
                 let left_out = units::count(std::mem::take(&mut self.left_out), "message");
@@ -211,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_that_takes_nothing_holds_up_nobody_and_gets_all_in_order_later() {
+    fn a_stuck_terminal_blocks_no_caller_and_later_gets_all_text_in_order() {
         let (writer, hand, taken) = terminal();
         writer.print_text("begins\n".into());
         writer.draw("\r1 %".into());
@@ -225,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_is_written_when_the_call_is_over() {
+    fn text_is_written_when_the_call_returns() {
         let (writer, hand, taken) = terminal();
         drop(hand);
         // On a machine too slow to write within `PATIENCE`, the text is written during this flush.
@@ -235,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_room_is_counted_and_told() {
+    fn dropped_messages_are_counted_and_reported() {
         let (writer, hand, taken) = terminal();
         for _ in 0..5 {
             writer.print_text("x".repeat(WAITING_BYTES_MAX / 3));

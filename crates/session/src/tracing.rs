@@ -56,8 +56,8 @@ pub(crate) fn plan(
     }
     let mut positions = Vec::new();
     for (index, (name, facts)) in facts.into_iter().enumerate() {
-        match place(index, facts, Path::new("/")) {
-            Ok(place) => positions.push(place),
+        match position(index, facts, Path::new("/")) {
+            Ok(position) => positions.push(position),
             Err(why) => warn_unmeasured(
                 unmeasured,
                 format!("{UNMEASURED}: {name} cannot be traced - {why}"),
@@ -84,8 +84,8 @@ fn warn_unmeasured(unmeasured: &mut Vec<String>, sentence: String) {
 }
 
 /// Position of a device in the block layer. Errors: why the device cannot be traced.
-fn place(index: usize, facts: &DeviceFacts, root: &Path) -> Result<BlockPosition, &'static str> {
-    let position = BlockPosition::of(index, facts)
+fn position(index: usize, facts: &DeviceFacts, root: &Path) -> Result<BlockPosition, &'static str> {
+    let position = BlockPosition::for_device(index, facts)
         .ok_or("it is a file: its file system makes the requests")?;
     if has_requests(root, position.disk) {
         Ok(position)
@@ -121,7 +121,7 @@ impl Tracing {
         let (stop_sender, stop_receiver) = channel();
         let (sample_sender, samples) = channel();
         let quarter = Duration::from_secs(manifest.duration_sec) / 4;
-        let sampling = Sampling {
+        let sampling = TraceSampler {
             positions,
             thresholds_ns: manifest.sla.thresholds_ns().to_vec(),
             length: LENGTH.min(quarter),
@@ -197,8 +197,7 @@ fn warn_ended(why: &dyn std::fmt::Display) {
     console::warning(&format!("tracing ended, the run continues: {why}"));
 }
 
-/// State of the sampling thread.
-struct Sampling {
+struct TraceSampler {
     positions: Vec<BlockPosition>,
     thresholds_ns: Vec<u64>,
     length: Duration,
@@ -207,7 +206,7 @@ struct Sampling {
     sample_sender: Sender<Result<Vec<TraceLine>, String>>,
 }
 
-impl Sampling {
+impl TraceSampler {
     /// Samples until stopped. Errors: the reason for an earlier end.
     fn run(&self, first_after: Duration) -> Result<(), TraceError> {
         let mut next = self.began + first_after;
@@ -233,7 +232,7 @@ impl Sampling {
     }
 
     /// Takes a sample, which ends early if the run is over. `events`: buffer, reused by all samples.
-    fn take(&self, events: &mut Vec<Event>) -> Result<Taken, TraceError> {
+    fn take(&self, events: &mut Vec<Event>) -> Result<TraceSample, TraceError> {
         events.clear();
         let mut trace = start(&self.positions, SAMPLED)?;
         let begin_ns = monotonic_ns();
@@ -265,7 +264,7 @@ impl Sampling {
             .drain()
             .filter(|request| is_whole(request, begin_ns..end_ns))
             .collect();
-        Ok(Taken {
+        Ok(TraceSample {
             length: Duration::from_nanos(end_ns - begin_ns),
             requests,
             lost,
@@ -284,7 +283,6 @@ const EVENTS_MAX: usize = 250_000;
 /// for most runs.
 const BUFFER_BYTES: u64 = 16 << 20;
 
-/// Options of the trace of a sample.
 const SAMPLED: Options = Options {
     buffer_bytes: BUFFER_BYTES,
     cpu_buffer_bytes: u64::MAX,
@@ -302,13 +300,12 @@ pub struct BlockPosition {
     pub device_number: DeviceNumber,
     /// Number of the disk, as in requests.
     pub disk: DeviceNumber,
-    /// Sectors of the device on the disk.
     pub sectors: Range<u64>,
 }
 
 impl BlockPosition {
     /// Position of the device of `facts`; `None` without a device number, as for a file.
-    pub fn of(index: usize, facts: &DeviceFacts) -> Option<Self> {
+    pub fn for_device(index: usize, facts: &DeviceFacts) -> Option<Self> {
         let device_number = facts.number?;
         let Some(Partition {
             start_bytes,
@@ -334,14 +331,11 @@ impl BlockPosition {
     }
 }
 
-/// A finished sample.
 #[derive(Debug, Default)]
-struct Taken {
-    /// Length of the sample.
+struct TraceSample {
     length: Duration,
     /// Requests that were queued during the sample and have completed.
     requests: Vec<Request>,
-    /// Events that the kernel dropped.
     lost: u64,
 }
 
@@ -353,11 +347,10 @@ fn is_whole(request: &Request, within: Range<u64>) -> bool {
         && request.queued_ns.is_some_and(|ns| within.contains(&ns))
 }
 
-/// Starts a trace of the devices at `positions` and of their disks.
 pub fn start(positions: &[BlockPosition], options: Options) -> Result<Trace, TraceError> {
     let mut numbers: Vec<DeviceNumber> = positions
         .iter()
-        .flat_map(|place| [place.device_number, place.disk])
+        .flat_map(|position| [position.device_number, position.disk])
         .collect();
     numbers.sort_unstable();
     numbers.dedup();
@@ -371,11 +364,11 @@ pub fn read(
     events: &mut Vec<Event>,
 ) -> Result<(), TraceError> {
     let read_result = trace.read(&mut |mut event| {
-        if let Some(place) = positions
+        if let Some(position) = positions
             .iter()
-            .find(|place| place.device_number == event.device)
+            .find(|position| position.device_number == event.device)
         {
-            event.device = place.disk;
+            event.device = position.disk;
         }
         events.push(event);
     });
@@ -384,7 +377,7 @@ pub fn read(
 
 /// Queue and device times of requests of one device, kind and size.
 #[derive(Default)]
-struct Times {
+struct RequestTimes {
     queue_ns: Vec<u64>,
     device_ns: Vec<u64>,
     queue_over: Vec<u64>,
@@ -396,12 +389,12 @@ struct Times {
 ///
 /// A disk may also have requests outside the run's own sectors: these come from other programs and are left out.
 fn lines(
-    trace_sample: &Taken,
+    trace_sample: &TraceSample,
     at_sec: f64,
     positions: &[BlockPosition],
     thresholds_ns: &[u64],
 ) -> Vec<TraceLine> {
-    let mut groups: BTreeMap<(usize, TraceKind, TraceSize), Times> = BTreeMap::new();
+    let mut groups: BTreeMap<(usize, TraceKind, TraceSize), RequestTimes> = BTreeMap::new();
     for request in &trace_sample.requests {
         let position = positions.iter().find(|position| {
             position.disk == request.device && position.sectors.contains(&request.sector)
@@ -420,8 +413,9 @@ fn lines(
             .or_default()
             .add(request, thresholds_ns);
     }
-    let line =
-        |((device, kind, size), mut times): ((usize, TraceKind, TraceSize), Times)| TraceLine {
+    groups
+        .into_iter()
+        .map(|((device, kind, size), mut times)| TraceLine {
             at_sec,
             length_ms: trace_sample.length.as_millis() as u64,
             device,
@@ -434,11 +428,11 @@ fn lines(
             queue_over: times.queue_over,
             device_over: times.device_over,
             total_over: times.total_over,
-        };
-    groups.into_iter().map(line).collect()
+        })
+        .collect()
 }
 
-impl Times {
+impl RequestTimes {
     fn add(&mut self, request: &Request, thresholds_ns: &[u64]) {
         let queue_ns = request.queue_ns().unwrap_or(0);
         let device_ns = request.device_ns().unwrap_or(0);
@@ -484,7 +478,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn a_partition_is_looked_for_on_its_disk_and_a_bio_driver_is_refused() {
+    fn a_partition_is_traced_on_its_disk_and_a_bio_driver_is_refused() {
         let root = tempfile::tempdir().unwrap();
         fs::create_dir_all(root.path().join("sys/dev/block/259:0/mq")).unwrap();
         let number = |minor| DeviceNumber { major: 259, minor };
@@ -501,7 +495,7 @@ mod tests {
                 size_bytes: 1 << 20,
                 ..DeviceFacts::default()
             };
-            place(1, &facts, root.path())
+            position(1, &facts, root.path())
         };
         let expected = BlockPosition {
             index: 1,
@@ -511,7 +505,7 @@ mod tests {
         };
         assert_eq!(at(Some(number(2)), Some(&partition)), Ok(expected));
         assert_eq!(
-            at(Some(number(0)), None).map(|place| place.sectors),
+            at(Some(number(0)), None).map(|position| position.sectors),
             Ok(0..u64::MAX)
         );
         assert!(at(Some(number(1)), None).unwrap_err().contains("bios"));
@@ -521,11 +515,11 @@ mod tests {
     #[test]
     fn samples_are_written_until_the_thread_ends_and_given_up_if_it_does_not() {
         let dir = tempfile::tempdir().unwrap();
-        let taken = Taken {
+        let taken = TraceSample {
             requests: vec![request(0, 8, EventOp::Read, 5, 50)],
-            ..Taken::default()
+            ..TraceSample::default()
         };
-        let sample = || Ok(lines(&taken, 1.0, &[place_of(0, 0..8)], &[]));
+        let sample = || Ok(lines(&taken, 1.0, &[position_of(0, 0..8)], &[]));
         let finish = |name: &str, ends: bool| {
             let dir = dir.path().join(name);
             fs::create_dir(&dir).unwrap();
@@ -576,7 +570,7 @@ mod tests {
         }
     }
 
-    fn place_of(index: usize, sectors: std::ops::Range<u64>) -> BlockPosition {
+    fn position_of(index: usize, sectors: std::ops::Range<u64>) -> BlockPosition {
         let device_number = DeviceNumber::new(8, 1 + index as u32);
         let disk = DeviceNumber::new(8, 0);
         BlockPosition {
@@ -610,7 +604,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_told_apart_by_device_kind_and_size() {
+    fn requests_are_grouped_by_device_kind_and_size() {
         let requests = vec![
             request(10, 127, EventOp::Read, 5, 50),
             request(20, 128, EventOp::Read, 6, 60),
@@ -618,7 +612,7 @@ mod tests {
             request(1_000, 8, EventOp::Read, 8, 80),
             request(9_000, 8, EventOp::Read, 9, 90),
         ];
-        let taken = Taken {
+        let taken = TraceSample {
             length: Duration::from_millis(250),
             requests,
             lost: 4,
@@ -626,7 +620,7 @@ mod tests {
         let lines = lines(
             &taken,
             31.5,
-            &[place_of(0, 0..1_000), place_of(1, 1_000..2_000)],
+            &[position_of(0, 0..1_000), position_of(1, 1_000..2_000)],
             &[100],
         );
         let seen: Vec<_> = lines
@@ -659,18 +653,18 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_over_where_its_part_reaches_the_threshold() {
+    fn a_time_at_the_threshold_counts_as_over_it() {
         let requests = vec![
             request(0, 8, EventOp::Read, 600, 500),
             request(0, 8, EventOp::Read, 1_000, 10),
             request(0, 8, EventOp::Read, 10, 9_000),
             request(0, 8, EventOp::Read, 10, 10),
         ];
-        let taken = Taken {
+        let taken = TraceSample {
             requests,
-            ..Taken::default()
+            ..TraceSample::default()
         };
-        let lines = lines(&taken, 0.0, &[place_of(0, 0..8)], &[1_000, 8_000]);
+        let lines = lines(&taken, 0.0, &[position_of(0, 0..8)], &[1_000, 8_000]);
         assert_eq!(lines[0].queue_over, [1, 0]);
         assert_eq!(lines[0].device_over, [1, 1]);
         assert_eq!(lines[0].total_over, [3, 1]);

@@ -17,7 +17,6 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone)]
 pub struct OutputFile {
     pub path: PathBuf,
-    /// True to replace an existing file.
     pub force: bool,
 }
 
@@ -111,7 +110,6 @@ pub fn write_file(
     written.map_err(|error| Failure::environment(not_written(content_name, path, &error)))
 }
 
-/// Message that `content_name` cannot be written to `path`, with the remedy.
 pub fn not_written(content_name: &str, path: &Path, error: &io::Error) -> String {
     let remedy = match error.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
@@ -125,7 +123,6 @@ pub fn not_written(content_name: &str, path: &Path, error: &io::Error) -> String
     )
 }
 
-/// Object at a path.
 #[derive(Debug, Clone, Copy)]
 pub enum PathKind {
     Nothing,
@@ -256,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_written_into_a_run_by_any_name() {
+    fn no_path_leads_an_output_into_a_run_directory() {
         let parent = tempfile::tempdir().unwrap();
         let run = parent.path().join("run");
         fs::create_dir(&run).unwrap();
@@ -279,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_takes_the_place_of_a_report_alone() {
+    fn a_report_replaces_only_a_report() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("report.html");
         fs::write(&path, "<!DOCTYPE html><p>my thesis").unwrap();
@@ -301,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_elsewhere_is_not_replaced_through_a_link_even_by_force() {
+    fn a_link_is_never_followed_even_with_force() {
         let dir = tempfile::tempdir().unwrap();
         let thesis = dir.path().join("thesis");
         let link = dir.path().join("link");
@@ -330,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn neither_a_fifo_without_a_reader_nor_a_device_is_written_to() {
+    fn a_fifo_or_a_device_is_never_written() {
         let dir = tempfile::tempdir().unwrap();
         let fifo = dir.path().join("fifo");
         assert!(
@@ -365,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_of_the_shell_is_written_to_and_without_a_reader_it_is_an_error() {
+    fn a_pipe_of_the_shell_is_written_and_fails_without_a_reader() {
         let (mut reader, writer) = std::io::pipe().unwrap();
         let path = PathBuf::from(format!("/dev/fd/{}", writer.as_raw_fd()));
         write_page(&path, PAGE).unwrap();
@@ -387,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn a_configuration_replaces_a_file_by_force_alone_and_no_device_at_all() {
+    fn a_configuration_replaces_a_file_only_with_force_and_never_a_device() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.conf");
         let to = |force| OutputFile {

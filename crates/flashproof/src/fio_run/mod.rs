@@ -30,7 +30,7 @@ use std::sync::OnceLock;
 pub fn lay_out<'a>(
     layouts: Vec<FioLoad>,
     signal_handler: &SignalHandler,
-    request: impl Fn(FioLoad, PathBuf) -> RunRequest<'a, FioLoad>,
+    request: impl Fn(FioLoad, PathBuf) -> RunRequest<'a>,
 ) -> Result<(), Failure> {
     for load in layouts {
         let name = load.devices[0].clone();
@@ -66,9 +66,9 @@ pub fn lay_out<'a>(
 pub fn write_layout<'a>(
     load: FioLoad,
     signal_handler: &SignalHandler,
-    request: impl Fn(FioLoad, PathBuf) -> RunRequest<'a, FioLoad>,
+    request: impl Fn(FioLoad, PathBuf) -> RunRequest<'a>,
 ) -> Result<Option<String>, Failure> {
-    let run_dir = RunDirectory::of("fio-layout", None, CompatMode::Act)?;
+    let run_dir = RunDirectory::choose("fio-layout", None, CompatMode::Act)?;
     // The limits of `request` are for other streams than the layout's.
     let sla = load.thresholds().map_err(Failure::usage)?;
     let request = RunRequest {

@@ -15,10 +15,9 @@ use report::fio::{
 use results::cell::Interval;
 use results::judge::{End, RunResult};
 use results::run_dir::Manifest;
-use results::units;
-use results::units::{Grouped, count, quoted};
+use results::units::{self, Grouped, count, quoted};
+use session::clock::now_unix_ms;
 use session::recording::RunObserver;
-use session::runner::now_unix_ms;
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::os::unix::fs::FileTypeExt;

@@ -241,9 +241,9 @@ impl Job {
     }
 
     /// Runs `workload` until its stream ends. With a `mark`, regularly records progress.
-    pub(super) fn run<W: Workload>(
+    pub(super) fn run(
         &mut self,
-        workload: &W,
+        workload: &dyn Workload,
         mark: Option<&Arc<AtomicU64>>,
     ) -> Result<(), Failure> {
         let facts = EngineFacts::unpaced(&self.engine);

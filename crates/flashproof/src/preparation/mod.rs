@@ -20,7 +20,7 @@ use results::units;
 use results::units::clock;
 use session::console;
 use session::devices::parsed;
-use session::engine::{Demand, Engine};
+use session::engine::{Engine, EngineDemand};
 use session::failure::Failure;
 use session::progress::REFRESH_INTERVAL;
 use session::runner::command;
@@ -96,7 +96,10 @@ impl Preparation {
             }
             Some(drives) => open::simulate(&self.options, drives)?,
         };
-        let engine = Arc::new(Engine::choose(&Demand::default(), &drives[0].devices)?);
+        let engine = Arc::new(Engine::choose(
+            &EngineDemand::default(),
+            &drives[0].devices,
+        )?);
         let jobs: Vec<_> = drives
             .into_iter()
             .map(|drive| drive.job(self, engine.clone()))

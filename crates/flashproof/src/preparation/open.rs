@@ -67,7 +67,7 @@ fn decided(
             .map_err(|error| format!("cannot prepare {name} - {error}"))
     });
     let facts = collect_all(discovered, Failure::environment)?;
-    let seed = session::runner::fresh_seed();
+    let seed = session::clock::fresh_seed();
     let unix_s = unix_s();
     // A conflict of passes is a usage error; a missing discard support is an environment error.
     let course = |(facts, seed)| Resume::of(facts, &options, records, StartParams { seed, unix_s });
@@ -320,7 +320,7 @@ pub(super) fn simulate(
 ) -> Result<Vec<OpenedDrive>, Failure> {
     let no_records = Records::without_dir();
     let start_params = StartParams {
-        seed: session::runner::fresh_seed(),
+        seed: session::clock::fresh_seed(),
         unix_s: unix_s(),
     };
     let drives = names
@@ -351,7 +351,7 @@ mod tests {
     use super::super::Style;
     use super::*;
     use device::guard::{EraseAnswers, Guard};
-    use session::engine::Demand;
+    use session::engine::EngineDemand;
     use std::fs;
     use std::path::PathBuf;
     use tempfile::TempDir;
@@ -417,7 +417,7 @@ mod tests {
 
     /// The job on `drive`, with the records of the place.
     fn job(drive: OpenedDrive, place: &Place) -> Job {
-        let engine = Arc::new(Engine::choose(&Demand::default(), &drive.devices).unwrap());
+        let engine = Arc::new(Engine::choose(&EngineDemand::default(), &drive.devices).unwrap());
         let mut job = drive.job(
             &Preparation::with_defaults(Vec::new(), &[], Style::Quiet),
             engine,

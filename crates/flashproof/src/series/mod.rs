@@ -18,9 +18,9 @@ use engine::sim::DriveSpec;
 use load::workload::{RunSpec, Workload};
 use results::units::{bytes, date_to_minute};
 pub use series_dir::{SeriesDir, default_name, single_load};
+pub use session::clock::now_unix_ms;
 use session::devices::{erasable, parsed};
 use session::failure::Failure;
-pub use session::runner::now_unix_ms;
 use session::{console, runner};
 use std::path::{Path, PathBuf};
 

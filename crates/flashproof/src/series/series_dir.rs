@@ -410,7 +410,7 @@ fn newest(first: &Path) -> PathBuf {
 }
 
 /// The load of the step `name`. Prints the rates that were rounded.
-pub fn single_load<W>(load: Load<W>, name: &str) -> Vec<NamedWorkload<W>> {
+pub fn single_load(load: Load<impl Workload + 'static>, name: &str) -> Vec<NamedWorkload> {
     load.rounded
         .iter()
         .for_each(|rounded| console::note(&format!("{name}: {rounded}")));
@@ -423,10 +423,10 @@ impl SeriesDir {
     /// that of the step. Returns the verdict.
     ///
     /// Errors: the run did not begin, or could not be recorded; the step is then recorded as interrupted.
-    pub fn run_step<W: Workload>(
+    pub fn run_step(
         &mut self,
         index: usize,
-        base_request: RunRequest<'_, W>,
+        base_request: RunRequest<'_>,
         signal_handler: &SignalHandler,
         observer: &mut dyn RunObserver,
     ) -> Result<Box<Verdict>, Failure> {

@@ -34,7 +34,7 @@ use results::units::{milliseconds, number, span};
 use serde_json::json;
 use session::devices::erasable;
 use session::failure::Failure;
-use session::runner::{FailureLimits, NamedWorkload, Opened, RunRequest};
+use session::runner::{FailureLimits, NamedWorkload, OpenDevices, RunRequest};
 use session::signals::SignalHandler;
 use session::{CompatMode, console};
 use std::fmt::Write as _;
@@ -180,7 +180,7 @@ fn next_jobs(form: &BaselineRequest, series: &Series) -> Vec<(usize, Job)> {
 fn run_jobs(
     jobs: &[(usize, Job)],
     request: &Request,
-    opened: &Opened,
+    opened: &OpenDevices,
     series_dir: &mut SeriesDir,
     signal_handler: &SignalHandler,
 ) -> Result<ControlFlow<()>, Failure> {

@@ -13,9 +13,9 @@ use fio::{BYTES, FioLoad, parse_number};
 use load::workload::{RunSpec, Workload};
 use results::units::{quoted, seconds, span};
 use session::devices::{Consents, Devices, parsed};
-use session::engine::{Demand, Engine};
+use session::engine::{Engine, EngineDemand};
 use session::failure::Failure;
-use session::runner::{Opened, cpus};
+use session::runner::{OpenDevices, cpus};
 use std::path::PathBuf;
 
 /// Length of a job of SNIA's tests, seconds; shorter on simulated drives, which do not change over time.
@@ -283,7 +283,7 @@ impl Request {
             other_devices: &[],
             shared: true,
         };
-        let devices = Devices::open(&reads.spec(), std::iter::once(&reads), &consents)?;
+        let devices = Devices::open(&reads.spec(), &[&reads], &consents)?;
         for shape in devices.shapes() {
             let min_io = u64::from(shape.min_io_bytes);
             if let Some(bytes) = self
@@ -329,17 +329,17 @@ impl Request {
     }
 
     /// Opens the devices for the whole series, with the guard's consent unless read-only. Errors: refused.
-    pub(super) fn open(&self, erase: &[String]) -> Result<Opened, Failure> {
-        let load = || std::iter::once(&self.widest);
+    pub(super) fn open(&self, erase: &[String]) -> Result<OpenDevices, Failure> {
         let spec = self.spec();
         let consents = Consents {
             erase,
             other_devices: &[],
             shared: false,
         };
-        let devices = Devices::open(&spec, load(), &consents)?;
-        let engine = Engine::choose(&Demand::of(&spec, load()), &devices)?.with_persistent_drives();
-        Ok(Opened { devices, engine })
+        let devices = Devices::open(&spec, &[&self.widest], &consents)?;
+        let engine = Engine::choose(&EngineDemand::new(&spec, &[&self.widest]), &devices)?
+            .with_persistent_drives();
+        Ok(OpenDevices { devices, engine })
     }
 
     /// A new series of this request on `devices`.

@@ -12,6 +12,7 @@
 //! `conclusions::certify` defines the stages, their rules and the claims, and `act::staged` the load of
 //! a stage. The runner runs this load. This module joins the three, and keeps the state on disk.
 
+use crate::record::FailureLimitArgs;
 use crate::series;
 use crate::series::{
     Base1x, Drives, NOT_PREPARED, Options, SeriesDir, default_name, may_erase, now_unix_ms,
@@ -37,9 +38,9 @@ use serde_json::json;
 use session::devices::Consents;
 use session::failure::Failure;
 use session::recording::NoObserver;
-use session::runner::{FailureLimits, RunRequest};
-use session::signals::SignalHandler;
-use session::{CompatMode, console, runner, signals};
+use session::runner::RunRequest;
+use session::signals::{self, SignalHandler};
+use session::{CompatMode, console, runner};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -80,7 +81,7 @@ pub struct CertifyOptions {
     #[command(flatten)]
     pub series: Options,
     #[command(flatten)]
-    pub failure_limits: FailureLimits,
+    pub failure_limits: FailureLimitArgs,
     /// Do not prepare devices; a device that was not prepared, or was discarded since, is then screened, not certified
     #[arg(long)]
     pub no_prep: bool,
@@ -383,7 +384,7 @@ impl<'a> Certification<'a> {
             },
             sla: self.args.sla.clone(),
             slice_sec: self.args.slice.into(),
-            failure_limits: self.args.failure_limits,
+            failure_limits: self.args.failure_limits.limits(),
             heading: Some(self.heading(index)),
             ..RunRequest::new(single_load(self.request.load(step)?, &step.name))
         };

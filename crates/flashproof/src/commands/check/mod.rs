@@ -98,7 +98,7 @@ fn perform_all(
     path: &str,
 ) -> Result<ExitCode, Failure> {
     let quiet = args.quiet || args.form.json || args.form.markdown;
-    let run_dir = RunDirectory::of("check", args.out.as_deref(), CompatMode::Native)?;
+    let run_dir = RunDirectory::choose("check", args.out.as_deref(), CompatMode::Native)?;
     let signal_handler = SignalHandler::install(
         "files of the check remain until the next check",
         CompatMode::Native,

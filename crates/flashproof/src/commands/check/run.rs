@@ -14,10 +14,11 @@ use results::judge::Outcome;
 use results::run_dir::{Intervals, Manifest, check_usable};
 use results::steady::{ChangePoint, Rounds, Steadiness};
 use results::{files, run_dir, units};
+use session::clock::now_unix_ms;
 use session::console;
 use session::devices::Consents;
 use session::failure::Failure;
-use session::runner::{NamedWorkload, RunRequest, now_unix_ms, run, tool};
+use session::runner::{NamedWorkload, RunRequest, run, tool};
 use session::signals::SignalHandler;
 use std::collections::BTreeMap;
 use std::fs;
@@ -202,12 +203,7 @@ struct CompletedRun {
 }
 
 impl Request<'_> {
-    fn run_request<'r>(
-        &'r self,
-        site: &'r Site,
-        load: FioLoad,
-        dir: PathBuf,
-    ) -> RunRequest<'r, FioLoad> {
+    fn run_request<'r>(&'r self, site: &'r Site, load: FioLoad, dir: PathBuf) -> RunRequest<'r> {
         let erase = if site.own_files.is_empty() {
             self.erase
         } else {

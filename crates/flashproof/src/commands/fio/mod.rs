@@ -29,7 +29,7 @@ use session::devices::Consents;
 use session::failure::Failure;
 use session::run_directory::RunDirectory;
 use session::runner::{
-    NamedWorkload, Opened, RunOutcome, RunRequest, cpus, run as run_request, tool,
+    NamedWorkload, OpenDevices, RunOutcome, RunRequest, cpus, run as run_request, tool,
 };
 use session::signals::SignalHandler;
 use session::user_file::{is_ours, write_file};
@@ -146,7 +146,7 @@ pub fn run(args: &FioArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure>
         .iter()
         .try_for_each(|load| check_logs(load, program.force))?;
     program.trigger.check_unpulled()?;
-    let run_dir = RunDirectory::of("fio", program.out.as_deref(), compat_mode)?;
+    let run_dir = RunDirectory::choose("fio", program.out.as_deref(), compat_mode)?;
     let signal_handler =
         SignalHandler::install("the run directory has no verdict", CompatMode::Native)?;
     // A file holds only the latest report, and stays unchanged if the guard refuses the run.
@@ -570,7 +570,7 @@ impl FioCommand<'_> {
         })?;
         if load.jobs().all(|job| job.creates_only) {
             // The guard creates the files when it opens them.
-            Opened::of(&load.spec(), std::iter::once(&load), &self.consents())?;
+            OpenDevices::open(&load.spec(), &[&load], &self.consents())?;
             runs.push(FioRun::new(load));
             return Ok(Outcome::Measured);
         }
@@ -600,13 +600,7 @@ impl FioCommand<'_> {
         }
     }
 
-    fn request(
-        &self,
-        load: FioLoad,
-        dir: PathBuf,
-        text: String,
-        quiet: bool,
-    ) -> RunRequest<'_, FioLoad> {
+    fn request(&self, load: FioLoad, dir: PathBuf, text: String, quiet: bool) -> RunRequest<'_> {
         let program = self.program;
         let stream_sla = load.thresholds().ok().filter(|_| !load.limits.is_empty());
         RunRequest {

@@ -1,11 +1,12 @@
 //! Options of fio's program, as opposed to options of its jobs.
 
 use crate::fio_run::Trigger;
+use crate::record::count;
 use fio::{SECONDS, parse_number};
 use results::judge::Sla;
 use results::units::{quoted, seconds};
 use session::failure::Failure;
-use session::runner::{FailureLimits, count};
+use session::runner::FailureLimits;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 

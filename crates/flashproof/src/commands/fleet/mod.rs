@@ -8,7 +8,7 @@ use crate::commands::fleet::options::{
 };
 use crate::output::{FormArgs, done, show, watch};
 use fleet::inventory::Inventory;
-use fleet::plan::Plan;
+use fleet::plan::CampaignPlan;
 use fleet::status::CampaignStatus;
 use fleet::{campaign, slurm, start, task};
 use session::console;
@@ -54,12 +54,12 @@ pub fn report(dir: &Path, form: &FormArgs, anonymous: bool) -> Result<ExitCode, 
 }
 
 /// The plan of a campaign, by an absolute path: tasks have other working directories.
-fn plan(args: &CampaignArgs) -> Result<Plan, Failure> {
+fn plan(args: &CampaignArgs) -> Result<CampaignPlan, Failure> {
     plan_in(&args.dir)
 }
 
-pub(super) fn plan_in(dir: &Path) -> Result<Plan, Failure> {
-    Plan::read(&absolute(dir)?, &|words| check_words(words))
+pub(super) fn plan_in(dir: &Path) -> Result<CampaignPlan, Failure> {
+    CampaignPlan::read(&absolute(dir)?, &|words| check_words(words))
 }
 
 fn absolute(dir: &Path) -> Result<PathBuf, Failure> {

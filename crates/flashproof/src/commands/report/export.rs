@@ -3,7 +3,7 @@
 use crate::commands::fleet::plan_in;
 use export::{TaskRow, VIEWS, export};
 use fleet::campaign::CAMPAIGN;
-use fleet::plan::Plan;
+use fleet::plan::CampaignPlan;
 use fleet::status::CampaignStatus;
 use results::units::{bytes, count};
 use session::console;
@@ -51,7 +51,7 @@ pub fn run(dirs: &[PathBuf], out: &Path, force: bool) -> Result<ExitCode, Failur
 
 /// For each step of each drive: the path of the step's results, beginning with the name of the directory, and the state
 /// of the step.
-fn step_states(status: &CampaignStatus, plan: &Plan, dir: &Path) -> Vec<(String, String)> {
+fn step_states(status: &CampaignStatus, plan: &CampaignPlan, dir: &Path) -> Vec<(String, String)> {
     let name = dir.file_name().unwrap_or(dir.as_os_str()).to_string_lossy();
     let words = status.steps().map(|(task, step)| {
         let results = plan.results_dir(task.index, &step.step);
@@ -66,7 +66,7 @@ fn step_states(status: &CampaignStatus, plan: &Plan, dir: &Path) -> Vec<(String,
 
 fn rows<'a>(
     status: &'a CampaignStatus,
-    plan: &'a Plan,
+    plan: &'a CampaignPlan,
     words: &'a [(String, String)],
 ) -> impl Iterator<Item = TaskRow<'a>> {
     status

@@ -23,6 +23,7 @@ use std::process::ExitCode;
 
 pub fn run(test: Test, args: &TestArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure> {
     let devices = devices::parsed(&args.device)?;
+    let mut pages = Vec::new();
     let mut workloads = Vec::new();
     for (path, name) in args.configs.iter().zip(names(&args.configs)) {
         let (mut text, mut config) = read_test(test, path)?;
@@ -37,21 +38,16 @@ pub fn run(test: Test, args: &TestArgs, compat_mode: CompatMode) -> Result<ExitC
         }
         config.test_duration_sec = args.duration.unwrap_or(config.test_duration_sec);
         let workload = ActWorkload::of(config).map_err(Failure::usages)?;
-        workloads.push(NamedWorkload {
-            name,
-            workload,
-            text,
-        });
+        let title = if name.is_empty() {
+            String::new()
+        } else {
+            format!("{name}:\n")
+        };
+        pages.push(format!("{title}{}", workload.blocks()));
+        workloads.push(NamedWorkload::new(name, workload, text));
     }
     if args.dry_run {
-        for NamedWorkload { name, workload, .. } in &workloads {
-            let title = if name.is_empty() {
-                String::new()
-            } else {
-                format!("{name}:\n")
-            };
-            console::result(&format!("{title}{}", workload.blocks()))?;
-        }
+        pages.iter().try_for_each(|page| console::result(page))?;
         return Ok(ExitCode::SUCCESS);
     }
     if compat_mode == CompatMode::Act && workloads.len() > 1 {

@@ -48,7 +48,7 @@ pub struct TestArgs {
 
 impl TestArgs {
     /// Builds the run of `workloads` from the options.
-    pub fn request<W>(&self, workloads: Vec<NamedWorkload<W>>) -> RunRequest<'_, W> {
+    pub fn request(&self, workloads: Vec<NamedWorkload>) -> RunRequest<'_> {
         RunRequest {
             consents: Consents {
                 erase: &self.erase,

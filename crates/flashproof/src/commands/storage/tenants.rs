@@ -27,10 +27,9 @@ pub fn run(args: &TestArgs) -> Result<ExitCode, Failure> {
     }
     console::note(page.trim_end());
     let loads = TenantLoad::all(tenants, default_device.as_ref()).map_err(Failure::usage)?;
-    let workloads = loads.into_iter().map(|workload| NamedWorkload {
-        name: workload.tenant().name.clone(),
-        workload,
-        text: text.clone(),
+    let workloads = loads.into_iter().map(|load| {
+        let name = load.tenant().name.clone();
+        NamedWorkload::new(name, load, text.clone())
     });
     record(
         "tenants",

@@ -374,7 +374,7 @@ fn place(index: usize, name: &str, facts: &DeviceFacts) -> Result<BlockPosition,
         }
         Kind::WholeDisk | Kind::Partition => {
             let none = || Failure::usage(format!("cannot trace {name} - it has no device number"));
-            return BlockPosition::of(index, facts).ok_or_else(none);
+            return BlockPosition::for_device(index, facts).ok_or_else(none);
         }
     };
     Err(Failure::usage(format!("cannot trace {name} - {why}")))

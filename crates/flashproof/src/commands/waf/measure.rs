@@ -28,7 +28,7 @@ use results::steady::ROUNDS_IN_WINDOW;
 use results::units;
 use results::units::{bytes, seconds};
 use session::devices::{Consents, Devices, ERASE_VARIABLE};
-use session::engine::{Demand, Engine, EngineFacts};
+use session::engine::{Engine, EngineDemand, EngineFacts};
 use session::failure::Failure;
 use session::progress::WriteProgress;
 use session::recording::RunObserver;
@@ -196,10 +196,9 @@ impl ArrangementRun<'_> {
         let device = DeviceName::Path(self.drive.facts.path.clone());
         let loads = TenantLoad::all(self.tenants.clone(), Some(&device)).map_err(Failure::usage)?;
         self.fill(loads.iter().cloned().map(TenantFill).collect())?;
-        let workloads = loads.into_iter().map(|workload| NamedWorkload {
-            name: workload.tenant().name.clone(),
-            workload,
-            text: self.waf_request.text.clone(),
+        let workloads = loads.into_iter().map(|load| {
+            let name = load.tenant().name.clone();
+            NamedWorkload::new(name, load, self.waf_request.text.clone())
         });
         let request = RunRequest {
             dir: self.dir.to_owned(),
@@ -274,8 +273,9 @@ impl ArrangementRun<'_> {
     fn fill(&self, fills: Vec<TenantFill>) -> Result<(), Failure> {
         let specs: Vec<_> = fills.iter().map(Workload::spec).collect();
         let spec = RunSpec::joined(&specs).map_err(Failure::usage)?;
-        let devices = Devices::open(&spec, fills.iter(), &self.consents())?;
-        let engine = Engine::choose(&Demand::of(&spec, fills.iter()), &devices)?;
+        let loads: Vec<&dyn Workload> = fills.iter().map(|fill| fill as _).collect();
+        let devices = Devices::open(&spec, &loads, &self.consents())?;
+        let engine = Engine::choose(&EngineDemand::new(&spec, &loads), &devices)?;
         let shapes = devices.shapes();
         let identity = devices
             .real_facts()

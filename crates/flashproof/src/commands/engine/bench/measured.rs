@@ -15,7 +15,7 @@ use session::console;
 use session::engine::Engine;
 use session::failure::Failure;
 use session::recording::RunObserver;
-use session::runner::Opened;
+use session::runner::OpenDevices;
 use session::signals::SignalHandler;
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::path::Path;
@@ -364,7 +364,7 @@ impl Loopback {
         object: Arc<RecordSpec>,
         verify: bool,
         overload: Arc<Overload>,
-    ) -> (String, Opened) {
+    ) -> (String, OpenDevices) {
         let (name, devices) = as_devices(&self.namespace, &self.cluster.map());
         let settings = ClientSettings {
             cluster: self.cluster.clone(),
@@ -380,7 +380,7 @@ impl Loopback {
         };
         (
             name,
-            Opened {
+            OpenDevices {
                 devices,
                 engine: Engine::client(settings),
             },

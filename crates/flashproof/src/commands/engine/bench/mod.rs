@@ -26,14 +26,13 @@ use page::Row;
 use results::files;
 use results::finding::Finding;
 use results::judge::Verdict;
+use session::clock::fresh_seed;
 use session::devices::{Consents, Devices};
-use session::engine::{Demand, Engine};
+use session::engine::{Engine, EngineDemand};
 use session::failure::Failure;
 use session::in_process::{InProcess, began};
 use session::run_directory::default_dir;
-use session::runner::{
-    NamedWorkload, Opened, RunRequest, cpus, findings, fresh_seed, run as run_request,
-};
+use session::runner::{NamedWorkload, OpenDevices, RunRequest, cpus, findings, run as run_request};
 use session::signals::SignalHandler;
 use session::user_file::write_file;
 use session::{CompatMode, console};
@@ -247,7 +246,7 @@ const INSERT: Phase<'static> = Phase {
 /// The store or the servers that perform the transactions of a row.
 enum Backend {
     /// A store in this process.
-    Store(Box<Opened>),
+    Store(Box<OpenDevices>),
     /// Servers in this process.
     Loopback(Loopback),
 }
@@ -298,7 +297,8 @@ impl RowsRequest<'_> {
             other_devices: &[],
             shared: false,
         };
-        let mut devices = Devices::open(&spec, probes.iter(), &consents)?;
+        let loads: Vec<&dyn Workload> = probes.iter().map(|probe| probe as _).collect();
+        let mut devices = Devices::open(&spec, &loads, &consents)?;
         let findings = findings(&spec, self.dir);
         let mut rows = Vec::new();
         for kind in kinds {
@@ -501,12 +501,12 @@ impl RowsRequest<'_> {
             seed: self.seed,
             pool: Arc::default(),
         };
-        let demand = Demand {
+        let demand = EngineDemand {
             engine: Wanted::Auto,
-            ..Demand::default()
+            ..EngineDemand::default()
         };
         let engine = Engine::choose(&demand, &devices)?.with_store(store);
-        let site = Backend::Store(Box::new(Opened { devices, engine }));
+        let site = Backend::Store(Box::new(OpenDevices { devices, engine }));
         Ok((
             RowInProgress {
                 kind,

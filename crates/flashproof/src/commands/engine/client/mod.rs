@@ -12,13 +12,14 @@ use results::run_dir::NAMESPACE;
 use results::units;
 use results::units::{printable, quoted};
 use serde_json::json;
+use session::clock::fresh_seed;
 use session::devices::Devices;
 use session::engine::Engine;
 use session::failure::Failure;
 use session::in_process::began;
 use session::run_directory::default_dir;
-use session::runner::{NamedWorkload, Opened, RunRequest, cpus, findings_about, fresh_seed};
-use session::{CompatMode, console, runner};
+use session::runner::{self, NamedWorkload, OpenDevices, RunRequest, cpus, findings_about};
+use session::{CompatMode, console};
 use std::process::ExitCode;
 use std::sync::Arc;
 use store::client::cluster::{Cluster, PartitionMap};
@@ -129,7 +130,7 @@ pub fn run(args: &ClientArgs) -> Result<ExitCode, Failure> {
     if args.verify && args.workload != Mix::Insert {
         check_records(&settings, args)?;
     }
-    let opened = Opened {
+    let opened = OpenDevices {
         devices,
         engine: Engine::client(settings),
     };

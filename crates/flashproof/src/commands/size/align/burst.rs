@@ -52,7 +52,7 @@ pub(super) fn place(
     }
     let facts = discover(name, Path::new("/"))
         .map_err(|error| Failure::environment(format!("cannot align on {name} - {error}")))?;
-    Ok(BlockPosition::of(index, &facts))
+    Ok(BlockPosition::for_device(index, &facts))
 }
 
 /// Largest request of the queue of the device at `position`, KiB.

@@ -1,0 +1,302 @@
+//! The status of a task: its journal, its results and the scheduler's queue together.
+
+use crate::journal::{Journal, StepEnd, StepEvent, StepStart};
+use crate::slurm::QueuedTask;
+use device::observe::process::process_state;
+use report::status::{Phase, Status};
+use results::judge::Outcome;
+use results::run_dir::ProcessState;
+use results::units::{date_to_minute, span_about};
+use serde::Serialize;
+use std::path::Path;
+use std::time::SystemTime;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StepState {
+    /// Not in the queue yet, or waiting for another step.
+    Waiting,
+    Queued,
+    Running,
+    /// Ended without a verdict, successfully.
+    Done,
+    Measured,
+    Pass,
+    Fail,
+    Invalid,
+    /// Ended without a verdict, unsuccessfully.
+    Failed,
+    /// Not run, because of an earlier step.
+    Skipped,
+    /// Asked to end; resumes at the next start.
+    Stopped,
+    /// The drive was missing, or the environment failed.
+    Refused,
+    /// Begun, but its process is gone.
+    Lost,
+}
+
+impl StepState {
+    /// True if the step has no result, for a reason other than the drive.
+    pub fn is_fault(self) -> bool {
+        matches!(self, Self::Refused | Self::Lost | Self::Stopped)
+    }
+
+    /// True if `fleet run --failed` repeats the step: there is no verdict on the drive.
+    pub fn is_repeatable(self) -> bool {
+        self.is_fault() || matches!(self, Self::Invalid | Self::Failed)
+    }
+
+    /// True if later steps may follow.
+    pub fn is_good(self) -> bool {
+        matches!(self, Self::Pass | Self::Measured | Self::Done)
+    }
+
+    /// True if the step runs, or will run.
+    pub fn is_open(self) -> bool {
+        matches!(self, Self::Waiting | Self::Queued | Self::Running)
+    }
+
+    fn from_end(step_end: &StepEnd) -> Self {
+        match (step_end.outcome, step_end.exit) {
+            (Some(Outcome::Pass), 0) => Self::Pass,
+            (Some(Outcome::Measured), 0) => Self::Measured,
+            (Some(Outcome::Fail), _) => Self::Fail,
+            (Some(_), _) => Self::Invalid,
+            (None, 0) => Self::Done,
+            (None, _) => Self::Failed,
+        }
+    }
+
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Queued => "queued",
+            Self::Running => "running",
+            Self::Done => "done",
+            Self::Measured => "MEASURED",
+            Self::Pass => "PASS",
+            Self::Fail => "FAIL",
+            Self::Invalid => "INVALID",
+            Self::Failed => "failed",
+            Self::Skipped => "not run",
+            Self::Stopped => "stopped",
+            Self::Refused => "could not run",
+            Self::Lost => "lost",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TaskStepStatus {
+    pub step: String,
+    pub now: StepState,
+    /// Outcome of the step's results, once the step has ended.
+    pub outcome: Option<Outcome>,
+    /// Host where the step runs or ran last.
+    pub host: Option<String>,
+    /// Conclusion of the step, or a remark; one sentence, or empty.
+    pub note: String,
+    /// Seconds until the end of the step, if the step runs and its end is known.
+    pub left_sec: Option<f64>,
+    pub attempts: usize,
+}
+
+impl TaskStepStatus {
+    pub(crate) fn line(&self, task: &TaskStatus) -> String {
+        let host = self
+            .host
+            .as_deref()
+            .or(task.host.as_deref())
+            .map_or_else(String::new, |host| format!(" on {host}"));
+        let left = self
+            .left_sec
+            .map_or_else(String::new, |sec| format!(", {} left", span_about(sec)));
+        let note = if self.note.is_empty() {
+            String::new()
+        } else {
+            format!(": {}", self.note)
+        };
+        format!(
+            "  {:04} {} {}{host} {}{left}{note}\n",
+            task.index,
+            task.drive,
+            self.step,
+            self.now.text()
+        )
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TaskStatus {
+    pub index: usize,
+    pub drive: String,
+    pub host: Option<String>,
+    pub steps: Vec<TaskStepStatus>,
+}
+
+/// Status of a step with its results in the directory `results`.
+pub(crate) fn step_status(
+    results: &Path,
+    journal: &Journal,
+    step: &str,
+    queued: Option<&QueuedTask>,
+    has_queue: bool,
+) -> TaskStepStatus {
+    let step_start = journal.last_begun(step);
+    let mut this = TaskStepStatus {
+        step: step.to_owned(),
+        now: StepState::Waiting,
+        outcome: None,
+        host: step_start.map(|begun| begun.host.clone()),
+        note: String::new(),
+        left_sec: None,
+        attempts: journal.attempts(step),
+    };
+    (this.now, this.note) = match journal.state(step) {
+        StepEvent::Ended(ended) => {
+            this.outcome = ended.outcome;
+            (StepState::from_end(ended), ended.sentence.clone())
+        }
+        StepEvent::Skipped { why } => (StepState::Skipped, why.clone()),
+        StepEvent::Begun(begun) => {
+            let status = Status::read(results, SystemTime::now(), &process_state).ok();
+            if is_running(begun, status.as_ref(), queued, has_queue) {
+                this.left_sec = status.as_ref().and_then(left_sec);
+                (StepState::Running, String::new())
+            } else {
+                let at = date_to_minute(journal.last(step).map_or(0, |entry| entry.unix_ms));
+                (
+                    StepState::Lost,
+                    format!("begun {at} on {}, but its process is gone", begun.host),
+                )
+            }
+        }
+        StepEvent::Reset => (StepState::Waiting, String::new()),
+        StepEvent::Stopped { why } => (StepState::Stopped, why.clone()),
+        StepEvent::Refused { why } => (StepState::Refused, why.clone()),
+    };
+    // The task is in the queue, perhaps again after a stop or a loss.
+    if let Some(task) = queued.filter(|_| {
+        matches!(
+            this.now,
+            StepState::Waiting | StepState::Stopped | StepState::Lost | StepState::Refused
+        )
+    }) {
+        let earlier_note = if this.note.is_empty() {
+            String::new()
+        } else {
+            format!("{}; ", this.note)
+        };
+        (this.now, this.note) = match task.state.as_str() {
+            "RUNNING" => (StepState::Running, String::new()),
+            _ => (
+                StepState::Queued,
+                format!("{earlier_note}{}", task.node_or_reason),
+            ),
+        };
+    }
+    this
+}
+
+/// True if the command of a begun step still runs: its process is alive on this host, or the scheduler says so, or its
+/// results still grow.
+fn is_running(
+    step_start: &StepStart,
+    status: Option<&Status>,
+    queued: Option<&QueuedTask>,
+    has_queue: bool,
+) -> bool {
+    let state = step_start
+        .process
+        .as_ref()
+        .map_or(ProcessState::Unknown, process_state);
+    match state {
+        ProcessState::Running | ProcessState::Stopped => true,
+        ProcessState::Gone => false,
+        _ if has_queue && step_start.job.is_some() => {
+            queued.is_some_and(|task| task.state == "RUNNING")
+        }
+        _ => match status {
+            Some(Status::Run(run)) => !matches!(run.phase, Phase::Killed | Phase::Unknown),
+            Some(series) => !series.is_over(),
+            None => false,
+        },
+    }
+}
+
+fn left_sec(status: &Status) -> Option<f64> {
+    match status {
+        Status::Run(run) => Some((run.duration_sec as f64 - run.elapsed_sec).max(0.0)),
+        Status::Series(series) => (series.jobs_left.is_none()).then_some(series.left_sec),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use StepState::{Done, Fail, Failed, Invalid, Measured, Pass};
+
+    const OUTCOMES: [Option<Outcome>; 5] = [
+        None,
+        Some(Outcome::Measured),
+        Some(Outcome::Pass),
+        Some(Outcome::Invalid),
+        Some(Outcome::Fail),
+    ];
+
+    #[test]
+    fn a_success_needs_exit_code_0_and_a_good_outcome() {
+        let now = |exit| {
+            OUTCOMES
+                .map(|outcome| StepEnd {
+                    exit,
+                    outcome,
+                    sentence: String::new(),
+                })
+                .map(|ended| {
+                    assert_eq!(
+                        StepState::from_end(&ended).is_good(),
+                        ended.is_good(),
+                        "{ended:?}"
+                    );
+                    StepState::from_end(&ended)
+                })
+        };
+        assert_eq!(now(0), [Done, Measured, Pass, Invalid, Fail]);
+        assert_eq!(now(1), [Failed, Invalid, Invalid, Invalid, Fail]);
+    }
+
+    #[test]
+    fn a_step_runs_if_its_process_or_the_scheduler_says_so() {
+        let here = device::observe::process::this_process();
+        let gone = here.clone().map(|here| results::run_dir::Process {
+            start_ticks: 1,
+            ..here
+        });
+        let running = |process: &Option<results::run_dir::Process>, state: Option<&str>| {
+            let begun = StepStart {
+                host: String::new(),
+                process: process.clone(),
+                job: Some("1_0".to_owned()),
+                path: String::new(),
+                clock_ahead_ms: None,
+                agreed_unix_ms: None,
+            };
+            let task = state.map(|state| QueuedTask {
+                index: 0,
+                job: "1".to_owned(),
+                host: String::new(),
+                state: state.to_owned(),
+                node_or_reason: String::new(),
+            });
+            is_running(&begun, None, task.as_ref(), true)
+        };
+        assert!(running(&here, None) && !running(&gone, Some("RUNNING")));
+        assert!(
+            running(&None, Some("RUNNING"))
+                && !running(&None, Some("PENDING"))
+                && !running(&None, None)
+        );
+    }
+}

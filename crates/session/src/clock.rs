@@ -1,0 +1,21 @@
+//! The wall clock, and seeds derived from it.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Now, milliseconds since 1970.
+pub fn now_unix_ms() -> u64 {
+    since_1970().as_millis() as u64
+}
+
+/// Seed for a run without a configured seed. The seeds of different runs must differ; the manifest records the seed.
+/// Below 2^53, so that every JSON reader preserves it.
+pub fn fresh_seed() -> u64 {
+    since_1970().as_nanos() as u64 & ((1 << 53) - 1)
+}
+
+/// Time since 1970. Zero if the clock shows an earlier time: a test can run nevertheless.
+fn since_1970() -> Duration {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+}
