@@ -2,7 +2,7 @@
 
 use crate::device_property::Open;
 use engine::sim::Contents;
-use store::server::cluster::{BODY_BYTES_MAX, HEADER_BYTES, NodeMessage, take};
+use store::server::node_message::{BODY_BYTES_MAX, HEADER_BYTES, NodeMessage, take};
 use store::wire::{self, message};
 use store::{Digest, Exists, Policy, ResultCode, Work, Write, ops};
 

@@ -12,8 +12,9 @@
 //! Devices of a namespace that are formatted together have the same random number, the set: a device of another set
 //! does not belong to the namespace.
 
-use crate::record::{BlockHeader, HeaderState, u16_at, u32_at, u64_at};
+use crate::record::{u16_at, u32_at, u64_at};
 use crate::seal::Mark;
+use crate::write_block::{BlockHeader, HeaderState};
 use crate::{MARKS_BYTES, Namespace, Space, Starts};
 use crc32fast::Hasher;
 use std::io;

@@ -30,6 +30,7 @@ pub mod observe;
 pub mod ops;
 mod record;
 mod record_store;
+mod result_code;
 mod seal;
 pub mod server;
 mod starts;
@@ -39,6 +40,7 @@ mod transaction;
 mod verification;
 mod volume;
 pub mod wire;
+mod write_block;
 
 pub use device_header::{
     BORDER_BYTES, DEVICE_HEADER_BYTES, DeviceHeader, HEADER_OFFSETS, HeaderCheck, WRITTEN_BYTES,
@@ -49,11 +51,12 @@ pub use namespace::{
     Buckets, DeviceStatistics, Disk, Losses, Namespace, Space, Statistics, write_unit_bytes,
 };
 pub use record_store::{Remark, Store};
+pub use result_code::ResultCode;
 pub use seal::MARKS_BYTES;
 pub(crate) use seal::{NOTE_BYTES, Note};
 pub use starts::Starts;
 pub use transaction::{
-    Delete, Digest, Exists, Generation, PARTITIONS, Policy, Replies, Reply, ResultCode,
-    Transaction, Ttl, Version, Work, Write, digest, partition,
+    Delete, Digest, Exists, Generation, PARTITIONS, Policy, Replies, Reply, Transaction, Ttl,
+    Version, Work, Write, digest, partition,
 };
 pub use verification::Verification;

@@ -18,10 +18,11 @@ pub mod cluster;
 mod connection;
 pub mod replies;
 mod routes;
+mod stored_record;
 
 pub use connection::{BatchReads, KeySource};
-pub use replies::Stored;
 pub use routes::Replica;
+pub use stored_record::StoredRecord;
 
 use crate::issuer::{Answer, CompletionTime, Issuer};
 use crate::object::RecordSpec;

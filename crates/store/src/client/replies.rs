@@ -1,18 +1,11 @@
-//! Parses servers' replies, without trusting them. Also reads a sample record before a run, to check if the existing
-//! records can be verified.
+//! Parses servers' replies, without trusting them.
 
-use super::ClientSettings;
-use super::cluster::connect_node;
-use super::connection::put_request;
 use crate::PARTITIONS;
-use crate::object::ValueType;
-use crate::ops::{self, particle};
 use crate::wire::frame::{self, FrameKind, Malformed};
 use crate::wire::message::{self, Fields, Header, info3};
 use crate::wire::query::begin_of;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use sys::op::OpKind;
 
 /// Longest reply, bytes: more than a record of the largest write block.
 const REPLY_BYTES_MAX: usize = 16 << 20;
@@ -117,60 +110,6 @@ fn of_namespace<'a>(text: &'a str, namespace: &str) -> Option<&'a str> {
 /// The rack of a node in `namespace`: `ns:rack;ns:rack`.
 pub fn rack(rack_ids: &str, namespace: &str) -> Option<u32> {
     of_namespace(rack_ids, namespace)?.parse().ok()
-}
-
-/// Number of bins, and type of the values, of an existing record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stored {
-    /// Number of bins.
-    pub bins: u16,
-    /// Type and length of the first value.
-    pub value: ValueType,
-}
-
-impl ClientSettings {
-    /// Reads the record of `key` and describes it. `None` if there is no record, or if no benchmark writes such a
-    /// record.
-    ///
-    /// Errors: a sentence, if the record's node cannot be queried or sends an unexpected reply.
-    pub fn probe_record(&self, key: u64) -> Result<Option<Stored>, String> {
-        let transaction = self.object.transaction(OpKind::Read, key, 0);
-        let map = self.cluster.map();
-        let Some(node) = map.master(&transaction.digest) else {
-            return Ok(None);
-        };
-        let mut request = Vec::new();
-        put_request(
-            &mut request,
-            self.namespace.as_bytes(),
-            &transaction,
-            self.timeout_ms,
-        );
-        let mut connection =
-            connect_node(&map.nodes[node], &self.cluster.access).map_err(|(_, error)| error)?;
-        let body = connection.exchange(FrameKind::Message, &request)?;
-        let entry = take_entry(&mut &body[..]).map_err(|error| error.to_string())?;
-        Ok(if entry.code == 0 {
-            of(entry.bins)
-        } else {
-            None
-        })
-    }
-}
-
-fn of(bins: &[u8]) -> Option<Stored> {
-    let first = ops::entries(bins).next()?;
-    let bytes = first.value.len() as u32;
-    let value = match first.particle {
-        particle::INTEGER => ValueType::Integer,
-        particle::STRING => ValueType::String(bytes),
-        particle::BLOB => ValueType::Blob(bytes),
-        _ => return None,
-    };
-    Some(Stored {
-        bins: ops::entries(bins).count() as u16,
-        value,
-    })
 }
 
 #[cfg(test)]

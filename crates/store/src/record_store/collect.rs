@@ -14,7 +14,8 @@ use super::Store;
 use crate::Disk;
 use crate::index::RecordLocation;
 use crate::io::OpPurpose;
-use crate::record::{BlockItem, BlockWalk, UNIT};
+use crate::record::UNIT;
+use crate::write_block::{BlockItem, BlockWalk};
 use sys::buffer::Buf;
 use sys::op::{Completion, OpKind};
 

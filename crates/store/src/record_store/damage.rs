@@ -12,9 +12,9 @@
 
 use super::Store;
 use crate::index::Entry;
-use crate::record::{FIRST_BYTE, UnreadablePart};
 use crate::seal::NUMBER_LAST;
 use crate::volume::blocks::{Block, State};
+use crate::write_block::{FIRST_BYTE, UnreadablePart};
 use crate::{Disk, Losses};
 use results::units::{Grouped, count};
 use std::collections::BTreeSet;

@@ -17,7 +17,7 @@
 use super::transact::tombstone;
 use super::{NO_CLIENT, Store};
 use crate::io::OpPurpose;
-use crate::record::{BlockItem, BlockWalk};
+use crate::write_block::{BlockItem, BlockWalk};
 use crate::{Disk, Reply, ResultCode};
 use sys::buffer::Buf;
 use sys::op::{Completion, OpKind};

@@ -9,11 +9,10 @@ use super::Store;
 use super::damage::{IncompleteBlock, Verdict};
 use crate::index::{Entry, RecordLocation};
 use crate::io::OpPurpose;
-use crate::record::{
-    BlockHeader, BlockItem, BlockWalk, HeaderState, UNIT, UnreadablePart, is_later, moves,
-};
+use crate::record::{UNIT, is_later, moves};
 use crate::seal::{Evidence, Mark, NUMBER_MAX};
 use crate::volume::unwritten_max;
+use crate::write_block::{BlockHeader, BlockItem, BlockWalk, HeaderState, UnreadablePart};
 use crate::{Disk, MARKS_BYTES};
 use std::cmp::Ordering;
 use std::ops::Range;

@@ -1,9 +1,10 @@
 //! Tests of a store on simulated drives, in addition to the random tests in `tests/simulation.rs`.
 
 use super::*;
-use crate::record::{BlockHeader, seed_at};
+use crate::record::seed_at;
 use crate::seal::{Mark, NUMBER_LAST, NUMBER_MAX};
 use crate::testing::space;
+use crate::write_block::BlockHeader;
 use crate::{Buckets, Delete, Exists, Generation, Policy, Ttl, Write, ops};
 use engine::sim::{Contents, QueueModel, SimEngine};
 use engine::{IoEngine, Wait};

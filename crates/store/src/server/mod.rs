@@ -16,6 +16,7 @@
 
 pub mod cluster;
 mod connection;
+pub mod node_message;
 mod pair;
 mod shard;
 mod skew;

@@ -381,7 +381,7 @@ fn what_is_no_frame_closes_its_connection_and_no_other() {
         vec![2, 3, 0, 0, 0, 0x20, 0, 0],
         vec![2, 9, 0, 0, 0, 0, 0, 1, 0],
         cut,
-        vec![cluster::MAGIC; 64],
+        vec![node_message::MAGIC; 64],
     ];
     for (at, bytes) in (1..).zip(&wrong) {
         let mut bad = bench.client();

@@ -15,8 +15,9 @@ pub(crate) mod blocks;
 mod writes;
 
 use crate::namespace::DeviceStatistics;
-use crate::record::{BlockHeader, FIRST_BYTE, Record, UNIT, seal_moved, seed_at};
+use crate::record::{Record, UNIT, seal_moved, seed_at};
 use crate::seal::{Bounds, SEAL};
+use crate::write_block::{BlockHeader, FIRST_BYTE};
 use crate::{Namespace, Reply, ResultCode, Space, index::RecordLocation};
 use blocks::{Blocks, NO_BUFFER};
 use std::collections::VecDeque;

@@ -10,8 +10,6 @@
 //! In the reply to a batch, each entry has the index of its key in the field of the timeout.
 
 use super::frame::{self, FrameKind, Malformed};
-use super::query::put_security;
-use super::request::expects_last;
 use crate::{Reply, ResultCode, ops};
 
 pub const HEADER_BYTES: usize = 22;
@@ -282,12 +280,15 @@ pub fn put_refusal(out: &mut Vec<u8>, body: &[u8], result: ResultCode) {
     frame::end(out, begin);
 }
 
-/// Appends the answer to an unsupported frame: a login, a compressed message.
-pub fn put_unsupported(out: &mut Vec<u8>, kind: FrameKind) {
-    match kind {
-        FrameKind::Security => put_security(out, ResultCode::NO_SECURITY.0, 0, &[]),
-        _ => put_refusal(out, &[], ResultCode::UNSUPPORTED),
-    }
+/// True for a batch, a scan or a query: the client reads replies to the message `body` until a reply has the "last"
+/// flag.
+fn expects_last(body: &[u8]) -> bool {
+    let mut rest = body;
+    let Ok(header) = Header::take(&mut rest) else {
+        return false;
+    };
+    let fields = Fields::take(&mut rest, header.fields);
+    header.info[0] & info1::BATCH != 0 || fields.is_ok_and(|fields| fields.digest.is_none())
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! bytes -> frame::take -> Info      -> info                                    -> text
 //!                         Message   -> request::parse -> Command               -> transactions -> message::put_reply
 //!                                                     -> MessageError::Refused -> message::put_refusal
-//!                         the others                                           -> message::put_unsupported
+//!                         the others                                           -> query::put_unsupported
 //!          Malformed: the connection is closed
 //! ```
 

@@ -10,6 +10,7 @@
 
 use super::frame::{self, FrameKind, HEADER_BYTES, Malformed};
 use super::message;
+use crate::ResultCode;
 use results::units::{Grouped, quoted};
 
 /// Maximum bytes of a reply. The longest known replies are below 1 MiB: partition maps of many namespaces, and lists of
@@ -195,6 +196,14 @@ pub(crate) fn put_security(out: &mut Vec<u8>, result: u8, command: u8, fields: &
         message::put_field(out, *id, value);
     }
     frame::end(out, begin);
+}
+
+/// Appends the answer to an unsupported frame: a login, a compressed message.
+pub fn put_unsupported(out: &mut Vec<u8>, kind: FrameKind) {
+    match kind {
+        FrameKind::Security => put_security(out, ResultCode::NO_SECURITY.0, 0, &[]),
+        _ => message::put_refusal(out, &[], ResultCode::UNSUPPORTED),
+    }
 }
 
 /// Result codes of servers that need no login: the edition has no security, or security is not configured.

@@ -419,14 +419,3 @@ fn batch_of(
     }
     Ok(requests)
 }
-
-/// True for a batch, a scan or a query: the client reads replies to the message `body` until a reply has the "last"
-/// flag.
-pub(super) fn expects_last(body: &[u8]) -> bool {
-    let mut rest = body;
-    let Ok(header) = Header::take(&mut rest) else {
-        return false;
-    };
-    let fields = Fields::take(&mut rest, header.fields);
-    header.info[0] & info1::BATCH != 0 || fields.is_ok_and(|fields| fields.digest.is_none())
-}

@@ -2,7 +2,7 @@
 
 use super::message::{self, Header, field, info1, info2, info3};
 use super::request::BatchKey;
-use super::{Command, FrameKind, Limits, MessageError, frame, parse, request};
+use super::{Command, FrameKind, Limits, MessageError, frame, parse, query, request};
 use crate::ops::{self, Entry, operation, particle};
 use crate::{Digest, Exists, Generation, Reply, ResultCode, Transaction, Ttl, Work, digest};
 
@@ -560,13 +560,13 @@ fn a_refusal_is_the_last_reply_where_several_are_expected() {
     )));
     assert!(!refusal(&message([info1::READ, 0, 0, 0], &KEY, &[])));
     let mut out = Vec::new();
-    message::put_unsupported(&mut out, FrameKind::Security);
+    query::put_unsupported(&mut out, FrameKind::Security);
     assert_eq!(
         (&out[..10], out.len()),
         (&[2, 2, 0, 0, 0, 0, 0, 16, 0, 51][..], 24)
     );
     out.clear();
-    message::put_unsupported(&mut out, FrameKind::Compressed);
+    query::put_unsupported(&mut out, FrameKind::Compressed);
     assert_eq!((out[1], out[13], out.len()), (3, 16, 30));
 }
 

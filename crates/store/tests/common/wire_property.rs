@@ -4,7 +4,7 @@ use store::conf;
 use store::observe::{Counts, Facts, NodeView};
 use store::wire::frame::{self, FrameKind};
 use store::wire::message::{self, Header, info3};
-use store::wire::{Command, Limits, MessageError, info, parse};
+use store::wire::{Command, Limits, MessageError, info, parse, query};
 use store::{Reply, ResultCode, Work, ops};
 
 /// Longest body, bytes.
@@ -38,7 +38,7 @@ pub(crate) fn assert_wire_property(mut bytes: &[u8]) -> bool {
                 );
             }
             FrameKind::Message => is_valid |= assert_message(body, &mut out),
-            kind => message::put_unsupported(&mut out, kind),
+            kind => query::put_unsupported(&mut out, kind),
         }
         assert_frames(&out);
     }

@@ -20,7 +20,7 @@ use session::{CompatMode, console};
 use std::process::ExitCode;
 use std::sync::Arc;
 use store::client::cluster::{Cluster, PartitionMap};
-use store::client::{BatchReads, ClientSettings, Stored};
+use store::client::{BatchReads, ClientSettings, StoredRecord};
 use store::nodes::Host;
 use store::object::RecordSpec;
 use store::{Overload, Verification};
@@ -176,7 +176,8 @@ pub fn as_devices(namespace: &str, map: &PartitionMap) -> (String, Devices) {
 /// Checks that the first record can be verified. Errors: the record was inserted with another `-o` or `-b`.
 fn check_records(settings: &ClientSettings, args: &ClientArgs) -> Result<(), Failure> {
     // If the node cannot be queried now, the run reports it.
-    let Ok(Some(Stored { bins, value })) = settings.probe_record(args.start_key.into()) else {
+    let Ok(Some(StoredRecord { bins, value })) = settings.probe_record(args.start_key.into())
+    else {
         return Ok(());
     };
     if (bins, value) == (args.bins, args.object) {

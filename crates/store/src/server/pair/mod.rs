@@ -68,13 +68,12 @@
 mod mode;
 
 use super::cluster::Cluster;
-use super::state::lock;
 pub(super) use mode::{DeviceContents, Mode, ModeRecord, ModeVersion};
 use mode::{DeviceIdentity, is_earlier};
 use std::cmp::Ordering as Order;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -196,6 +195,10 @@ impl Pair {
         self.takes_over
     }
 
+    fn lock_state(&self) -> MutexGuard<'_, PairState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(super) fn word(&self) -> ModeVersion {
         ModeVersion::of(self.mode_number.load(Ordering::SeqCst)).unwrap_or(ModeVersion {
             mode: Mode::Starting,
@@ -226,7 +229,7 @@ impl Pair {
 
     /// True if the previous mode was [`Mode::Fresh`].
     pub(super) fn was_fresh(&self) -> bool {
-        lock(&self.state).was_fresh
+        self.lock_state().was_fresh
     }
 
     fn set(&self, state: &mut MutexGuard<'_, PairState>, mode: Mode) -> Mode {
@@ -286,7 +289,7 @@ impl Pair {
             recorded.map_or(UNRECORDED, |of| of.mode as u8),
             Ordering::SeqCst,
         );
-        let mut state = lock(&self.state);
+        let mut state = self.lock_state();
         (state.devices, state.pairings[0]) = (
             contents.devices,
             contents.recorded.map_or(0, |of| of.pairings),
@@ -305,7 +308,7 @@ impl Pair {
     pub(super) fn greeting(&self, process: u64) -> Greeting {
         // The empty namespaces are valid only while the node starts, so they are read before the mode.
         let (empty_namespaces, pairings) = {
-            let state = lock(&self.state);
+            let state = self.lock_state();
             (state.empty_namespaces[0], state.pairings[0])
         };
         Greeting {
@@ -318,13 +321,13 @@ impl Pair {
 
     /// Numbers of the last pairing, according to this node and to the other node.
     pub(super) fn pairings(&self) -> [u64; 2] {
-        lock(&self.state).pairings
+        self.lock_state().pairings
     }
 
     /// True if the nodes would wait for each other for ever. `peer_mode`: the other node's mode.
     pub(super) fn is_stuck(&self, peer_mode: Mode) -> bool {
         let (covers, age) = {
-            let state = lock(&self.state);
+            let state = self.lock_state();
             (state.covers(), state.age())
         };
         self.mode().is_stuck(peer_mode, covers, age)
@@ -338,7 +341,7 @@ impl Pair {
             empty_namespaces,
             pairings,
         } = greeting;
-        let mut state = lock(&self.state);
+        let mut state = self.lock_state();
         let old_process = state.process.replace(process);
         let is_new = old_process.is_some_and(|before| before != process);
         if old_process != Some(process) {
@@ -366,7 +369,7 @@ impl Pair {
         mode_version: ModeVersion,
         now_ns: u64,
     ) -> Option<Mode> {
-        let mut state = lock(&self.state);
+        let mut state = self.lock_state();
         match state.process {
             Some(known) if known == process => {
                 self.on_word(&mut state, mode_version, false, now_ns)
@@ -377,7 +380,7 @@ impl Pair {
 
     /// Handles an answer of a process of the other node to a message that was sent at `sent_ns`.
     pub(super) fn answered(&self, process: u64, mode_version: ModeVersion, sent_ns: u64) {
-        if lock(&self.state).process == Some(process) && mode_version.mode == Mode::Paired {
+        if self.lock_state().process == Some(process) && mode_version.mode == Mode::Paired {
             self.answered_ns.fetch_max(sent_ns, Ordering::SeqCst);
         }
     }
@@ -431,7 +434,7 @@ impl Pair {
     /// Takes over if the other node is gone. After a takeover, returns the time of the other node's last message.
     /// `refused_ns`: time since which all attempts to connect have been refused.
     pub(super) fn check_takeover(&self, now_ns: u64, refused_ns: Option<u64>) -> Option<u64> {
-        let mut state = lock(&self.state);
+        let mut state = self.lock_state();
         if now_ns.saturating_sub(state.checked_ns) > STOPPED_NS {
             state.last_report_ns = state.last_report_ns.max(now_ns);
         }
@@ -455,7 +458,7 @@ impl Pair {
 
     /// Begins to acknowledge writes and linearizable reads without the other node, as soon as that is recorded.
     pub(super) fn begin_use(&self) {
-        lock(&self.state).is_unused = false;
+        self.lock_state().is_unused = false;
     }
 
     /// True if the other node takes over when this node leaves.
@@ -469,7 +472,7 @@ impl Pair {
 
     /// The mode that the other node reported last.
     fn peer_mode(&self) -> Option<Mode> {
-        lock(&self.state)
+        self.lock_state()
             .peer_mode_version
             .map(|version| version.mode)
     }
@@ -481,7 +484,7 @@ impl Pair {
 
     /// Leaves the partitions to the other node, before this node ends. Returns the new mode.
     pub(super) fn leave(&self) -> Option<Mode> {
-        let mut state = lock(&self.state);
+        let mut state = self.lock_state();
         let may_end = self.takes_over && matches!(self.mode(), Mode::Paired | Mode::Behind);
         may_end.then(|| self.set(&mut state, Mode::Leaving))
     }
@@ -517,9 +520,9 @@ impl Pair {
         match self.mode() {
             Mode::Starting | Mode::Fresh | Mode::Leaving => None,
             Mode::Handing => {
-                (lock(&self.state).drained_cores.len() == self.cores).then_some(Mode::Paired)
+                (self.lock_state().drained_cores.len() == self.cores).then_some(Mode::Paired)
             }
-            Mode::Ahead if lock(&self.state).is_unused => Some(Mode::AheadUnused),
+            Mode::Ahead if self.lock_state().is_unused => Some(Mode::AheadUnused),
             mode => Some(mode),
         }
     }
@@ -548,7 +551,7 @@ impl Pair {
 
     /// The record of a mode.
     pub(super) fn record_of(&self, mode: Mode) -> ModeRecord {
-        let state = lock(&self.state);
+        let state = self.lock_state();
         let is_next = mode == Mode::Paired && self.mode() == Mode::Handing;
         let pairings = if is_next {
             state.next_pairing()
@@ -565,7 +568,7 @@ impl Pair {
     /// Ends the recording. `mode`: the mode that is on the device; `None`: unknown. Returns this node's new mode, if
     /// the mode changes.
     pub(super) fn end_record(&self, mode: Option<Mode>) -> Option<Mode> {
-        let mut state = lock(&self.state);
+        let mut state = self.lock_state();
         self.recorded_mode
             .store(mode.map_or(UNRECORDED, |mode| mode as u8), Ordering::SeqCst);
         self.is_recording.store(false, Ordering::SeqCst);
@@ -604,7 +607,7 @@ impl Pair {
             return None;
         }
         let (process, peer_version) = {
-            let state = lock(&self.state);
+            let state = self.lock_state();
             (state.process?, state.peer_mode_version?)
         };
         match (own_version.mode, peer_version.mode) {
@@ -629,7 +632,7 @@ impl Pair {
 
     /// Begins the comparison again, because the other node may lack a write.
     pub(in crate::server) fn compare_again(&self) {
-        let mut state = lock(&self.state);
+        let mut state = self.lock_state();
         if matches!(self.mode(), Mode::Ahead | Mode::Handing) {
             self.set(&mut state, Mode::Ahead);
         }
@@ -640,7 +643,7 @@ impl Pair {
         if comparison.is_sender {
             return self.on_compared(0, comparison.changes, core, self.cores);
         }
-        let mut state = lock(&self.state);
+        let mut state = self.lock_state();
         if state.process != Some(comparison.process) {
             return None;
         }
@@ -668,7 +671,7 @@ impl Pair {
         core: usize,
         cores: usize,
     ) -> Option<Mode> {
-        let mut state = lock(&self.state);
+        let mut state = self.lock_state();
         if self.word()
             != (ModeVersion {
                 mode: Mode::Ahead,
@@ -689,7 +692,7 @@ impl Pair {
     /// Notes that a core of this node has no pending write left that the other node must get. `changes`: this node's
     /// mode changes.
     pub(in crate::server) fn drained(&self, changes: u16, core: usize) {
-        let mut state = lock(&self.state);
+        let mut state = self.lock_state();
         if self.word()
             == (ModeVersion {
                 mode: Mode::Handing,

@@ -43,7 +43,8 @@ fn without(empty: u32, recorded: Mode) -> DeviceContents {
 
 /// The other node reports this mode, always from the same process.
 fn hear(pair: &Pair, mode: Mode, now_ns: u64) -> Option<Mode> {
-    let changes = lock(&pair.state)
+    let changes = pair
+        .lock_state()
         .peer_mode_version
         .map_or(0, |word| word.next(mode).changes);
     greet(pair, 7, ModeVersion { mode, changes }, now_ns)
@@ -62,7 +63,7 @@ fn greet_without(
     now_ns: u64,
 ) -> Option<Mode> {
     // A process that was greeted before counts the same pairings.
-    let pairings = lock(&pair.state).pairings[0];
+    let pairings = pair.lock_state().pairings[0];
     pair.on_greeting(
         Greeting {
             process,

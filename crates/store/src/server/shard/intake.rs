@@ -1,13 +1,13 @@
 //! Turns received bytes into requests, and sends the bytes of replies.
 
-use super::super::cluster::{self, INVALID_NODE_MESSAGE, MAGIC, NodeMessage};
 use super::super::connection::{Connection, Role};
+use super::super::node_message::{self, INVALID_NODE_MESSAGE, MAGIC, NodeMessage};
 use super::super::pair::Mode;
 use super::super::state::{State, lock};
 use super::batches::Batch;
 use super::transactions::{Origin, ReplyAddress};
 use super::{CANCEL, RECEIVE, SEND, Shard};
-use crate::wire::{self, Command, FrameKind, Malformed, MessageError, frame, message};
+use crate::wire::{self, Command, FrameKind, Malformed, MessageError, frame, message, query};
 use crate::{Digest, Reply, ResultCode, Transaction, Work};
 use engine::IoEngine as _;
 use std::net::TcpStream;
@@ -200,7 +200,7 @@ impl Shard {
                 self.counts.info_requests += 1;
             }
             FrameKind::Security | FrameKind::Compressed => {
-                connection.answer(number, |out| message::put_unsupported(out, kind))
+                connection.answer(number, |out| query::put_unsupported(out, kind))
             }
             FrameKind::Message => match state.parse(body) {
                 Ok(Command::Single {
@@ -240,7 +240,7 @@ impl Shard {
 
     /// Takes a node's message and executes it. `false` if the message is incomplete.
     fn take_node_message(&mut self, at: u32, rest: &mut &[u8]) -> Result<bool, Malformed> {
-        let Some(node_message) = cluster::take(rest)? else {
+        let Some(node_message) = node_message::take(rest)? else {
             return Ok(false);
         };
         let state = self.state.clone();

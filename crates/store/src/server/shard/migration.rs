@@ -18,7 +18,7 @@
 //! in flight of the record. If it is unknown whether the other node has a write, the record is sent again. Until then,
 //! such reads and refusals are answered as unavailable.
 
-use super::super::cluster::NodeMessage;
+use super::super::node_message::NodeMessage;
 use super::super::pair::{Comparison, Mode, ModeVersion};
 use super::transactions::Origin;
 use super::{MS, Shard};

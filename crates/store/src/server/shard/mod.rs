@@ -15,8 +15,8 @@ mod migration;
 mod modes;
 mod transactions;
 
-use super::cluster::NodeMessage;
 use super::connection::{Connection, Role, Slab};
+use super::node_message::NodeMessage;
 use super::pair::{LEASE_NS, Mode, ModeRecord, ModeVersion, PING_NS};
 use super::state::{Message, State, lock};
 use crate::conf::NamespaceConfig;

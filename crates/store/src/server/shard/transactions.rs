@@ -1,7 +1,7 @@
 //! Transactions in progress: origin, core or node of execution, and replica. Also publishes the counts of this core's
 //! transactions and stores for observers.
 
-use super::super::cluster::{BODY_BYTES_MAX, NodeMessage};
+use super::super::node_message::{BODY_BYTES_MAX, NodeMessage};
 use super::super::pair::{LEASE_NS, Mode};
 use super::super::skew::stops_writes;
 use super::super::state::{LentStores, Message};

@@ -1,6 +1,6 @@
 //! Tests of a node of a pair. The test plays the other node.
 
-use super::super::cluster::{NodeMessage, take};
+use super::super::node_message::{NodeMessage, take};
 use super::super::pair::{Greeting, Mode, ModeVersion};
 use super::*;
 use crate::observe::Facts;
