@@ -30,7 +30,7 @@ pub(super) enum Role {
     Outbound(usize),
 }
 
-/// A connection of one shard.
+/// A connection, which belongs to one core.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) socket: Arc<TcpStream>,

@@ -2,30 +2,31 @@
 //! namespace.
 //!
 //! ```text
-//!  connection -> Shard (frames, replies in order) -> own Store, or the Mailbox of the shard that has the partition; if
-//!                                                     that shard sleeps and there is one copy, directly its Store
-//!                                                     -> Link: a master's write goes to its replica on another node,
-//!                                                        a transaction to the node that has its partition
+//!  connection -> ServerCore (frames, replies in order)
+//!                  -> own Store, or the Mailbox of the core that has the partition; if that core sleeps and there is one
+//!                     copy, directly its Store
+//!                  -> Link: a master's write goes to its replica on another node, a transaction to the node that has
+//!                     its partition
 //!  Pair: which of two nodes serves which partitions
 //! ```
 //!
-//! Only mailboxes, the stores of sleeping shards and observers' data are shared. Partition p belongs to shard p modulo
-//! the number of shards, on any device, so the devices' headers contain the number of shards.
+//! Only mailboxes, the stores of sleeping cores and observers' data are shared. Partition p belongs to core p modulo
+//! the number of cores, on any device, so the devices' headers contain the number of cores.
 //!
 //! Separate threads connect to the other nodes, and connect again after a loss.
 
 pub mod cluster;
 mod connection;
+mod cores;
 pub mod node_message;
 mod pair;
-mod shard;
 mod skew;
 mod state;
 
 use crate::conf::Config;
 pub use cluster::{Cluster, Node};
+use cores::ServerCore;
 use pair::SILENCE_NS;
-use shard::Shard;
 pub(crate) use skew::stops_writes;
 use state::Message;
 pub use state::{Device, Limits, Setup, State};
@@ -53,7 +54,7 @@ pub fn cores(config: &Config) -> u16 {
     cores.max(1)
 }
 
-/// Ends the server if a shard fails or panics: the other shards cannot continue without the part of this shard.
+/// Ends the server if the thread of a core fails or panics: the other cores cannot continue without its partitions.
 struct StopOnFailure<'a>(&'a State);
 
 impl Drop for StopOnFailure<'_> {
@@ -94,10 +95,10 @@ impl Server {
             let thread = std::thread::Builder::new().name(format!("shard-{core}"));
             let spawned = thread.spawn(move || {
                 let failure = StopOnFailure(&state);
-                let shard = Shard::new(core, &state, listeners);
-                let _ = start_sender.send(shard.as_ref().map(|_| ()).map_err(String::clone));
+                let server_core = ServerCore::new(core, &state, listeners);
+                let _ = start_sender.send(server_core.as_ref().map(|_| ()).map_err(String::clone));
                 drop(start_sender);
-                shard?.run()?;
+                server_core?.run()?;
                 std::mem::forget(failure);
                 Ok(())
             });
@@ -149,7 +150,7 @@ const TRY: Duration = Duration::from_millis(500);
 const AGAIN: Duration = Duration::from_millis(100);
 const AGAIN_AFTER_LOSS: Duration = Duration::from_secs(1);
 
-/// Keeps each shard of `state` linked to all other nodes, for as long as the server runs.
+/// Keeps each core of `state` linked to all other nodes, for as long as the server runs.
 fn start_links(state: &Arc<State>) {
     for (node, _) in state.setup.cluster.others() {
         for core in 0..state.mailboxes.len() {
@@ -177,7 +178,7 @@ fn keep_link(state: &Weak<State>, core: usize, node: usize, link: &Arc<AtomicBoo
     let mut waiting_since_ns: Option<u64> = None;
     while let Some(state) = state.upgrade() {
         let mut pause = AGAIN;
-        if state.quiet_shards.load(Ordering::Relaxed) > 0 {
+        if state.quiet_cores.load(Ordering::Relaxed) > 0 {
             return;
         }
         let is_trying = state.is_ready() && !link.load(Ordering::Acquire);

@@ -27,7 +27,7 @@ const FACTS_AGE: Duration = Duration::from_millis(5);
 pub(super) enum Message {
     /// A new client connection.
     Accepted(TcpStream),
-    /// A new connection to a node. The receiving shard clears `link` when the connection is lost.
+    /// A new connection to a node. The receiving core clears `link` when the connection is lost.
     Linked {
         node: usize,
         socket: TcpStream,
@@ -113,7 +113,7 @@ pub struct Setup {
 /// two wake-ups for each transaction.
 #[derive(Default)]
 pub(super) struct LentStores {
-    /// Empty while the thread of the core is awake. The second value: see [`super::shard`].
+    /// Empty while the thread of the core is awake. The second value: see [`super::cores`].
     pub(super) stores: Vec<(Store, Range<u32>)>,
     /// I/O for the ring of the core.
     pub(super) ops: Vec<op::Op>,
@@ -130,18 +130,18 @@ pub struct State {
     pub(super) mailboxes: Vec<Mailbox<Message>>,
     /// By core: the stores while their thread sleeps.
     pub(super) lent: Vec<Mutex<LentStores>>,
-    /// Counts of each shard, at most a few milliseconds old.
+    /// Counts of each core, at most a few milliseconds old.
     pub(super) counts: Vec<Mutex<Counts>>,
     /// Facts derived from the counts, and the time of their last update.
     facts: Mutex<(Facts, Instant)>,
     pub(super) connections: AtomicUsize,
-    /// Number of shards that have indexed all their records.
+    /// Number of cores that have indexed all their records.
     pub(super) ready: AtomicUsize,
-    /// Number of shards that have reported the contents of their devices, and all these contents together.
+    /// Number of cores that have reported the contents of their devices, and all these contents together.
     pub(super) reported_contents: Mutex<(usize, DeviceContents)>,
-    /// Number of shards with a store that does not open because of damage.
-    pub(super) damaged_shards: AtomicUsize,
-    /// Number of shards' links to other nodes that are up.
+    /// Number of cores with a store that does not open because of damage.
+    pub(super) damaged_cores: AtomicUsize,
+    /// Number of cores' links to other nodes that are up.
     pub(super) links: AtomicUsize,
     pub(super) pair: Pair,
     /// The clocks of all nodes, compared with the clock of this node.
@@ -154,9 +154,9 @@ pub struct State {
     pub(super) requests_at_loss: Mutex<Option<[u64; 2]>>,
     /// Counts of the I/O of all stores.
     pub(super) io: Arc<IoCounts>,
-    /// Number of shards that take no more requests and have answered all requests.
-    pub(super) quiet_shards: AtomicUsize,
-    /// True if a shard failed. The other shards then do not wait for it.
+    /// Number of cores that take no more requests and have answered all requests.
+    pub(super) quiet_cores: AtomicUsize,
+    /// True if a core failed. The other cores then do not wait for it.
     pub(super) has_failed: AtomicBool,
 }
 
@@ -216,10 +216,10 @@ impl State {
             connections: AtomicUsize::new(0),
             ready: AtomicUsize::new(0),
             reported_contents: Mutex::default(),
-            damaged_shards: AtomicUsize::new(0),
+            damaged_cores: AtomicUsize::new(0),
             links: AtomicUsize::new(0),
             io: Arc::default(),
-            quiet_shards: AtomicUsize::new(0),
+            quiet_cores: AtomicUsize::new(0),
             has_failed: AtomicBool::new(false),
             setup,
         };
@@ -250,9 +250,9 @@ impl State {
 
     /// Each namespace that does not open because of damage, with its losses, once all devices are read.
     pub fn damage(&self) -> Vec<(String, Losses)> {
-        let damaged_shards = self.damaged_shards.load(Ordering::Acquire);
-        if damaged_shards == 0
-            || self.ready.load(Ordering::Acquire) + damaged_shards < self.mailboxes.len()
+        let damaged_cores = self.damaged_cores.load(Ordering::Acquire);
+        if damaged_cores == 0
+            || self.ready.load(Ordering::Acquire) + damaged_cores < self.mailboxes.len()
         {
             return Vec::new();
         }
@@ -311,12 +311,12 @@ impl State {
         nodes.chain(namespaces).collect::<String>().into_bytes()
     }
 
-    /// Time since the start, ns: the clock of the shards.
+    /// Time since the start, ns: the clock of the cores.
     pub(super) fn now_ns(&self) -> u64 {
         self.began.elapsed().as_nanos() as u64
     }
 
-    /// Time since 1970 at an instant of the shards' clock, ns: the clock by which records expire.
+    /// Time since 1970 at an instant of the cores' clock, ns: the clock by which records expire.
     pub(super) fn wall_ns(&self, now_ns: u64) -> u64 {
         self.process + now_ns
     }

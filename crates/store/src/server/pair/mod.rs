@@ -17,7 +17,7 @@
 //! charge). Without that record, a starting node serves no partition until it knows the mode of the other node.
 //!
 //! **Migration.** A node that is behind passes all requests on to the node that is ahead, and both compare their
-//! records. The node that is ahead sends the records that differ (`shard::migration`) and, from the start of the
+//! records. The node that is ahead sends the records that differ (`cores::migration`) and, from the start of the
 //! comparison on, each write. The number of a comparison is the number of mode changes of the node that is ahead. When
 //! a message is lost or refused, the comparison begins again with the next number. After the comparison, new writes
 //! wait (`Handing`) until no write is in flight. Then the node that was ahead records that it is paired, and tells the

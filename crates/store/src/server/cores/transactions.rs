@@ -5,7 +5,7 @@ use super::super::node_message::{BODY_BYTES_MAX, NodeMessage};
 use super::super::pair::{LEASE_NS, Mode};
 use super::super::skew::stops_writes;
 use super::super::state::{LentStores, Message};
-use super::{LentDisk, MS, REPORT_NS, RingDisk, Shard, lock};
+use super::{LentDisk, MS, REPORT_NS, RingDisk, ServerCore, lock};
 use crate::observe::{self, TransactionKind};
 use crate::wire::{Request, message, request};
 use crate::{Digest, Reply, ResultCode, Transaction, Work, ops, partition};
@@ -114,7 +114,7 @@ fn is_too_big(work: &Work, block_bytes: usize) -> bool {
         && ops::entries(&write.ops).any(|entry| entry.value.len() > block_bytes)
 }
 
-impl Shard {
+impl ServerCore {
     /// Adds a transaction without a deadline, and returns its number.
     pub(super) fn pend(&mut self, origin: Origin, namespace: u16, digest: Digest) -> u32 {
         self.pending.insert(PendingTransaction::new(
@@ -615,7 +615,7 @@ pub(super) struct AnsweredTransaction {
     is_proxied: bool,
 }
 
-impl Shard {
+impl ServerCore {
     pub(super) fn publish(&mut self) {
         self.reported_ns = self.now_ns;
         self.has_changed = false;

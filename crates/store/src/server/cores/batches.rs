@@ -1,7 +1,7 @@
 //! Batches: requests of clients for many keys. Each request gets one reply, in one or several frames.
 
 use super::super::connection::UNSENT_BYTES_MAX;
-use super::Shard;
+use super::ServerCore;
 use super::transactions::{Origin, ReplyAddress};
 use crate::wire::{self, BatchKey, frame, message};
 use crate::{Reply, ResultCode, Work};
@@ -64,7 +64,7 @@ fn held(keyed: &BatchKey) -> usize {
     size_of::<BatchKey>() + ops
 }
 
-impl Shard {
+impl ServerCore {
     /// Adds the reply of a key to its batch.
     pub(super) fn answer_key(&mut self, batch_number: u32, index: u32, reply: &Reply) {
         if let Some(batch) = self.batches.get(batch_number) {

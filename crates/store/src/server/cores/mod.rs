@@ -35,7 +35,7 @@ use sys::net::{Op, Outcome};
 use sys::op;
 use transactions::{AnsweredTransaction, Origin, PendingTransaction};
 
-/// Receive buffers of a shard.
+/// Receive buffers of a core.
 const ARRIVALS: ReceiveBuffers = ReceiveBuffers {
     buffers: 512,
     bytes: 8 << 10,
@@ -46,7 +46,7 @@ const MS: u64 = 1_000_000;
 /// Time between two checks for timeouts, ns.
 const SWEEP_NS: u64 = 100 * MS;
 
-/// Maximum age of the published counts while the shard is active, ns.
+/// Maximum age of the published counts while the core is active, ns.
 const REPORT_NS: u64 = 20 * MS;
 
 /// Pause of a listener after a failed accept, such as for lack of file descriptors, ns.
@@ -96,7 +96,7 @@ impl Disk for RingDisk<'_> {
     }
 }
 
-pub(super) struct Shard {
+pub(super) struct ServerCore {
     core: usize,
     state: Arc<State>,
     net: NetEngine,
@@ -122,11 +122,11 @@ pub(super) struct Shard {
     unsent_connections: Vec<u32>,
     /// True for cores that got messages in this pass.
     cores_to_wake: Vec<bool>,
-    /// This shard's connection to each node.
+    /// This core's connection to each node.
     links: Vec<Option<u32>>,
     /// The mode that was last sent on all links.
     sent_mode_version: ModeVersion,
-    /// True once the log says that this shard refused another node.
+    /// True once the log says that this core refused another node.
     has_refused: bool,
     /// This core's part of the comparison with the other node's records.
     migration: Option<migration::CoreComparison>,
@@ -153,17 +153,17 @@ pub(super) struct Shard {
     is_refused: bool,
     /// Names of the devices, by their numbers in the ring.
     devices: Vec<String>,
-    /// Time since which the shard takes no more requests.
+    /// Time since which the core takes no more requests.
     stops_ns: Option<u64>,
     /// Time when all requests were answered for the first time since `stops_ns`.
     answered_ns: Option<u64>,
-    /// Reason why this shard stops the server.
+    /// Reason why this core stops the server.
     failure: Option<String>,
     is_quiet: bool,
 }
 
-impl Shard {
-    /// The shard of core `core`, created on its thread.
+impl ServerCore {
+    /// Created on the thread of core number `core`.
     pub(super) fn new(
         core: usize,
         state: &Arc<State>,
@@ -504,7 +504,7 @@ impl Shard {
         if any_damaged && all_read && !self.is_refused {
             self.is_refused = true;
             self.publish();
-            self.state.damaged_shards.fetch_add(1, Ordering::AcqRel);
+            self.state.damaged_cores.fetch_add(1, Ordering::AcqRel);
         }
         if all_ready && !self.is_ready {
             self.is_ready = true;
@@ -686,7 +686,7 @@ impl Shard {
         self.list(at);
     }
 
-    /// True if the shard has to stop, and no work is left.
+    /// True if the core has to stop, and no work is left.
     fn has_ended(&mut self) -> bool {
         let Some(since_ns) = self.stops_ns else {
             return false;
@@ -724,7 +724,7 @@ impl Shard {
                 .iter()
                 .filter(|(_, of)| of.role == Role::Client)
                 .for_each(|(_, of)| of.end());
-            if self.state.quiet_shards.fetch_add(1, Ordering::AcqRel) + 1
+            if self.state.quiet_cores.fetch_add(1, Ordering::AcqRel) + 1
                 == self.state.mailboxes.len()
             {
                 self.state.on_mode(self.state.pair.leave());
@@ -732,7 +732,7 @@ impl Shard {
             }
         }
         let all_quiet =
-            self.state.quiet_shards.load(Ordering::Acquire) >= self.state.mailboxes.len();
+            self.state.quiet_cores.load(Ordering::Acquire) >= self.state.mailboxes.len();
         if !all_quiet && !self.state.has_failed.load(Ordering::Acquire) {
             return false;
         }

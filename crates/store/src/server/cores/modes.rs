@@ -3,7 +3,7 @@
 
 use super::super::pair::{Greeting, Mode, ModeRecord, ModeVersion};
 use super::super::state::{Mailbox, Message, State, lock};
-use super::{RingDisk, Shard};
+use super::{RingDisk, ServerCore};
 use crate::observe::Takeover;
 use crate::{Note, Transaction};
 use std::sync::atomic::Ordering;
@@ -167,7 +167,7 @@ impl State {
         })
     }
 
-    /// Adds the contents of this shard's devices. The last shard sets this node's mode.
+    /// Adds the contents of this core's devices. The last core sets this node's mode.
     pub(in crate::server) fn started(
         &self,
         recorded: Option<ModeRecord>,
@@ -175,12 +175,12 @@ impl State {
         lost_blocks: u64,
     ) {
         let mut start = lock(&self.reported_contents);
-        let (shards, contents) = &mut *start;
-        *shards += 1;
+        let (reported_cores, contents) = &mut *start;
+        *reported_cores += 1;
         contents.recorded = contents.recorded.or(recorded);
         contents.nonempty |= full;
         contents.devices.lost_blocks += lost_blocks;
-        if *shards == self.mailboxes.len() {
+        if *reported_cores == self.mailboxes.len() {
             let namespaces = self
                 .setup
                 .config
@@ -263,7 +263,7 @@ impl State {
     }
 }
 
-impl Shard {
+impl ServerCore {
     /// Called when all records of this core are indexed.
     pub(super) fn indexed(&mut self) {
         let Some(namespace) = self.record_namespace() else {

@@ -6,7 +6,7 @@ use super::super::pair::Mode;
 use super::super::state::{State, lock};
 use super::batches::Batch;
 use super::transactions::{Origin, ReplyAddress};
-use super::{CANCEL, RECEIVE, SEND, Shard};
+use super::{CANCEL, RECEIVE, SEND, ServerCore};
 use crate::wire::{self, Command, FrameKind, Malformed, MessageError, frame, message, query};
 use crate::{Digest, Reply, ResultCode, Transaction, Work};
 use engine::IoEngine as _;
@@ -29,7 +29,7 @@ fn hello(state: &State, out: &mut Vec<u8>) {
     .put(out);
 }
 
-impl Shard {
+impl ServerCore {
     /// Adds a connection, starts to receive on it, and returns its number.
     pub(super) fn connect(&mut self, socket: TcpStream, role: Role) -> u32 {
         // Without TCP_NODELAY, a reply waits for the TCP acknowledgement of the previous reply. The call fails if the

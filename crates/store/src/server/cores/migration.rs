@@ -21,7 +21,7 @@
 use super::super::node_message::NodeMessage;
 use super::super::pair::{Comparison, Mode, ModeVersion};
 use super::transactions::Origin;
-use super::{MS, Shard};
+use super::{MS, ServerCore};
 use crate::{Digest, PARTITIONS, Reply, ResultCode, Transaction, Version, Work, partition};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -70,7 +70,7 @@ pub(super) struct CoreComparison {
     is_over: bool,
 }
 
-impl Shard {
+impl ServerCore {
     /// Continues the comparison. Returns the time of the next step.
     pub(super) fn migrate(&mut self) -> u64 {
         if self.stops_ns.is_some() {
@@ -497,7 +497,7 @@ impl CopiesInFlight {
     }
 }
 
-impl Shard {
+impl ServerCore {
     /// Handles the store's reply to a linearizable read, or to a write that changed nothing. Returns the reply if it
     /// can be sent now.
     pub(super) fn settle(&mut self, number: u32, key: RecordKey, reply: Reply) -> Option<Reply> {
