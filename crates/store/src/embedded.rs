@@ -8,7 +8,7 @@
 //! On a virtual engine, a single core executes the transactions one after another, for [`VIRTUAL_CPU_NS`] each.
 //! Otherwise a read from memory would take no time, and virtual time would stand still.
 
-use crate::issuer::{Answer, CompletionTime, Issuer};
+use crate::issuer::{CompletionTime, Issuer, TransactionOutcome};
 use crate::object::RecordSpec;
 use crate::{Disk, Overload, Replies, Statistics, Store, Transaction, Verification};
 use engine::pool::{EnginePool, Pooled};
@@ -226,7 +226,7 @@ impl<E: BlockEngine> Embedded<E> {
                 unseen_ns,
             };
             for (number, reply) in std::mem::take(&mut self.replies) {
-                let answer = Answer::of(reply.result, &reply.ops);
+                let answer = TransactionOutcome::of(reply.result, &reply.ops);
                 let Some((completion, next)) =
                     self.issuer.end(number as u32, answer, completion_time)
                 else {

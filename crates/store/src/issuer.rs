@@ -18,7 +18,7 @@ use sys::op::{Completion, Op, OpKind, Outcome};
 
 /// Result of a transaction.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Answer<'a> {
+pub(crate) struct TransactionOutcome<'a> {
     pub(crate) outcome: Outcome,
     /// Bins returned.
     pub(crate) bins: &'a [u8],
@@ -26,7 +26,7 @@ pub(crate) struct Answer<'a> {
     pub(crate) in_doubt: bool,
 }
 
-impl<'a> Answer<'a> {
+impl<'a> TransactionOutcome<'a> {
     /// An answer from a server. A transaction that timed out on the server may still complete.
     pub(crate) fn of(result: ResultCode, bins: &'a [u8]) -> Self {
         let outcome = if result == ResultCode::OK {
@@ -180,7 +180,7 @@ impl Issuer {
     }
 
     /// Takes the answer about record number `index` of the batch `token`.
-    pub(crate) fn answer(&mut self, token: u32, index: u32, answer: Answer<'_>) {
+    pub(crate) fn answer(&mut self, token: u32, index: u32, answer: TransactionOutcome<'_>) {
         let Some(Some(operation)) = self.operations.get_mut(token as usize) else {
             return;
         };
@@ -211,7 +211,7 @@ impl Issuer {
     pub(crate) fn end(
         &mut self,
         token: u32,
-        answer: Answer<'_>,
+        answer: TransactionOutcome<'_>,
         completion_time: CompletionTime,
     ) -> Option<EndedOperation> {
         let slot = self.operations.get_mut(token as usize)?;

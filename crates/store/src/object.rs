@@ -9,7 +9,7 @@
 //! `verification` compares the number with the numbers of the writes that were sent and acknowledged. The server's own
 //! generation does not suffice: its 16 bits wrap, and a generation is unknown after a write in doubt.
 
-use crate::ops::{self, Entry, operation, particle};
+use crate::ops::{self, BinEntry, operation, particle};
 use crate::{Digest, Exists, Policy, Transaction, Work, Write, digest};
 use std::fmt;
 use std::str::FromStr;
@@ -166,7 +166,7 @@ impl RecordSpec {
             let operation = operation::WRITE;
             let particle = self.value.particle();
             let name = bin_name(bin, self.single_bin);
-            let entry = Entry {
+            let entry = BinEntry {
                 operation,
                 particle,
                 name: name.as_bytes(),

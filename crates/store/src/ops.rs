@@ -59,7 +59,7 @@ pub struct Answers {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Entry<'a> {
+pub struct BinEntry<'a> {
     /// See [`operation`].
     pub operation: u8,
     /// The value's type, see [`particle`].
@@ -69,7 +69,7 @@ pub struct Entry<'a> {
     pub value: &'a [u8],
 }
 
-impl Entry<'_> {
+impl BinEntry<'_> {
     /// False for a number without 8 bytes.
     pub fn has_valid_length(&self) -> bool {
         let is_number = matches!(self.particle, particle::INTEGER | particle::FLOAT);
@@ -78,7 +78,7 @@ impl Entry<'_> {
 }
 
 /// Takes the first entry off `bytes`. `None` if the entry is incomplete.
-pub fn take<'a>(bytes: &mut &'a [u8]) -> Option<Entry<'a>> {
+pub fn take<'a>(bytes: &mut &'a [u8]) -> Option<BinEntry<'a>> {
     let (header, rest) = bytes.split_first_chunk::<HEADER_BYTES>()?;
     let size = u32::from_be_bytes([header[0], header[1], header[2], header[3]]) as usize;
     let name_bytes = usize::from(header[7]);
@@ -86,7 +86,7 @@ pub fn take<'a>(bytes: &mut &'a [u8]) -> Option<Entry<'a>> {
     let (name, rest) = rest.split_at_checked(name_bytes)?;
     let (value, rest) = rest.split_at_checked(value_bytes)?;
     *bytes = rest;
-    Some(Entry {
+    Some(BinEntry {
         operation: header[4],
         particle: header[5],
         name,
@@ -95,12 +95,12 @@ pub fn take<'a>(bytes: &mut &'a [u8]) -> Option<Entry<'a>> {
 }
 
 /// All entries of `bytes`, up to the first incomplete entry.
-pub fn entries(mut bytes: &[u8]) -> impl Iterator<Item = Entry<'_>> {
+pub fn entries(mut bytes: &[u8]) -> impl Iterator<Item = BinEntry<'_>> {
     std::iter::from_fn(move || take(&mut bytes))
 }
 
 /// Appends an entry. The name is at most 255 bytes, the value less than 4 GiB.
-pub fn put(out: &mut Vec<u8>, entry: &Entry<'_>) {
+pub fn put(out: &mut Vec<u8>, entry: &BinEntry<'_>) {
     let size = (HEADER_BYTES - 4 + entry.name.len() + entry.value.len()) as u32;
     out.extend_from_slice(&size.to_be_bytes());
     out.extend_from_slice(&[entry.operation, entry.particle, 0, entry.name.len() as u8]);
@@ -247,7 +247,7 @@ pub(crate) fn apply(
         .iter()
         .filter(|bin| bin.particle != particle::NULL)
     {
-        let entry = Entry {
+        let entry = BinEntry {
             operation: operation::READ,
             particle: bin.particle,
             name: bin.name,
@@ -258,7 +258,7 @@ pub(crate) fn apply(
     Ok(applied)
 }
 
-fn read(bins: &mut Bins<'_>, op: &Entry<'_>, applied: &mut Applied) -> Result<(), ResultCode> {
+fn read(bins: &mut Bins<'_>, op: &BinEntry<'_>, applied: &mut Applied) -> Result<(), ResultCode> {
     if op.name.is_empty() && bins.answers.has_all_bins {
         for bin in bins
             .list
@@ -288,7 +288,7 @@ fn answer(
 ) -> Result<(), ResultCode> {
     put(
         &mut applied.reply,
-        &Entry {
+        &BinEntry {
             operation: operation::READ,
             particle,
             name,
@@ -307,7 +307,7 @@ fn answer(
 }
 
 /// Adds, appends or prepends to a bin, or creates it from the operation's value.
-fn change(bin: &mut Bin<'_>, op: &Entry<'_>) -> Result<(), ResultCode> {
+fn change(bin: &mut Bin<'_>, op: &BinEntry<'_>) -> Result<(), ResultCode> {
     if !op.has_valid_length() {
         return Err(ResultCode::PARAMETER);
     }
@@ -353,7 +353,7 @@ mod tests {
 
     #[test]
     fn what_is_put_is_taken_and_a_torn_entry_is_none() {
-        let entry = Entry {
+        let entry = BinEntry {
             operation: operation::WRITE,
             particle: particle::STRING,
             name: b"bin",
@@ -363,7 +363,7 @@ mod tests {
         put(&mut bytes, &entry);
         put(
             &mut bytes,
-            &Entry {
+            &BinEntry {
                 name: b"",
                 value: b"",
                 ..entry
@@ -374,7 +374,7 @@ mod tests {
             entries(&bytes).collect::<Vec<_>>(),
             [
                 entry,
-                Entry {
+                BinEntry {
                     name: b"",
                     value: b"",
                     ..entry
@@ -405,7 +405,7 @@ mod bins_tests {
         let mut out = Vec::new();
         put(
             &mut out,
-            &Entry {
+            &BinEntry {
                 operation,
                 particle,
                 name: name.as_bytes(),
@@ -421,11 +421,12 @@ mod bins_tests {
 
     /// Bins of strings as `name=value`.
     fn text(bytes: &[u8]) -> String {
-        let bin = |bin: Entry<'_>| format!("{}={}", str::from_utf8(bin.name).unwrap(), value(&bin));
+        let bin =
+            |bin: BinEntry<'_>| format!("{}={}", str::from_utf8(bin.name).unwrap(), value(&bin));
         entries(bytes).map(bin).collect::<Vec<_>>().join(" ")
     }
 
-    fn value(bin: &Entry<'_>) -> String {
+    fn value(bin: &BinEntry<'_>) -> String {
         match bin.particle {
             particle::INTEGER => i64::from_be_bytes(bin.value.try_into().unwrap()).to_string(),
             particle::FLOAT => f64::from_be_bytes(bin.value.try_into().unwrap()).to_string(),

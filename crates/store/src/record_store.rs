@@ -20,7 +20,7 @@ mod scan;
 mod tests;
 mod transact;
 
-use crate::index::{Entry, Index, RecordLocation};
+use crate::index::{Index, IndexEntry, RecordLocation};
 use crate::io::{Io, OpPurpose, TOKENS_MIN, read_range};
 use crate::namespace::Statistics;
 use crate::record::{Record, UNIT};
@@ -270,7 +270,7 @@ impl Store {
     }
 
     /// The record's index entry, if the record exists and has not expired.
-    fn living(&self, digest: &Digest, now_ns: u64) -> Option<Entry> {
+    fn living(&self, digest: &Digest, now_ns: u64) -> Option<IndexEntry> {
         self.index
             .get(digest)
             .filter(|entry| !entry.is_tombstone() && !entry.is_expired(self.now_sec(now_ns)))

@@ -320,7 +320,7 @@ mod tests {
         let noise = ops::entries(&bench.object.ops(5, 3)).fold(Vec::new(), |mut bins, entry| {
             ops::put(
                 &mut bins,
-                &ops::Entry {
+                &ops::BinEntry {
                     value: &[0x5a; 64],
                     ..entry
                 },

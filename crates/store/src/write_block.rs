@@ -129,7 +129,7 @@ pub(crate) enum BlockItem<'a> {
 
 /// A piece with an intact seal.
 #[derive(Debug, Clone, Copy)]
-struct Piece {
+struct SealedPiece {
     /// End of the piece's records.
     used: usize,
     end: usize,
@@ -142,7 +142,7 @@ struct Piece {
 pub(crate) struct BlockWalk {
     at: usize,
     seed: u32,
-    piece: Option<Piece>,
+    piece: Option<SealedPiece>,
     /// Offset of the current unreadable part, and number of unreadable bytes in it.
     flaw: Option<(usize, usize)>,
     /// Bytes that may still be checksummed in vain. Without a limit, crafted bytes could force the computation of a
@@ -167,7 +167,7 @@ impl BlockWalk {
         loop {
             let limit = self.piece.map_or(block.len(), |piece| piece.used);
             if self.at + UNIT > limit {
-                let Some(Piece {
+                let Some(SealedPiece {
                     end, records_left, ..
                 }) = self.piece.take()
                 else {
@@ -195,7 +195,7 @@ impl BlockWalk {
                 if let Some((at, bytes)) = self.flaw.take() {
                     return BlockItem::Flaw(UnreadablePart::unsealed(at, bytes));
                 }
-                self.piece = Some(Piece {
+                self.piece = Some(SealedPiece {
                     used: seal.used as usize,
                     end: seal.end as usize,
                     records_left: seal.records,

@@ -382,7 +382,7 @@ impl<'a> Story<'a> {
         let mut operations = Vec::new();
         ops::put(
             &mut operations,
-            &ops::Entry {
+            &ops::BinEntry {
                 operation,
                 particle,
                 name: b"b",

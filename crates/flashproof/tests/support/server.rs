@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::thread;
 use std::time::{Duration, Instant};
-use store::ops::{self, Entry, operation, particle};
+use store::ops::{self, BinEntry, operation, particle};
 use store::wire::message::{self, Header, field, info1, info2};
 use store::wire::{FrameKind, frame};
 
@@ -89,7 +89,7 @@ fn transact(server: impl ToSocketAddrs, info: [u8; 4], key: u64, value: Option<&
     if let Some(value) = value {
         ops::put(
             &mut out,
-            &Entry {
+            &BinEntry {
                 operation: operation::WRITE,
                 particle: particle::BLOB,
                 name: b"b",

@@ -7,7 +7,7 @@
 //!                  <- entries in any order, in one frame or several, then an entry with the "last" flag
 //! ```
 
-use super::replies::Entry;
+use super::replies::ReplyEntry;
 use crate::wire::frame::{self, FrameKind, Malformed};
 use crate::wire::message::{self, Header, field, info1};
 use crate::wire::request;
@@ -44,7 +44,7 @@ pub(super) struct PendingReply {
 
 /// A connection, or a free slot for one.
 #[derive(Debug, Default)]
-pub(super) struct Connection {
+pub(super) struct ConnectionSlot {
     /// Number of the connection's node.
     pub(super) node: usize,
     pub(super) socket: Option<Arc<TcpStream>>,
@@ -68,7 +68,7 @@ pub(super) struct Connection {
     pub(super) is_free: bool,
 }
 
-impl Connection {
+impl ConnectionSlot {
     /// True if the connection can take a request. `pipeline_max`: maximum number of requests in flight.
     pub(super) fn takes(&self, pipeline_max: usize) -> bool {
         // Requests behind a request that has timed out would time out, too.
@@ -225,7 +225,10 @@ impl BatchPart {
     ///
     /// Errors: `entry` answers a key that is unknown or already answered; or `entry` is the last, and keys are left
     /// without an answer.
-    pub(super) fn answered(&mut self, entry: &Entry<'_>) -> Result<Vec<IndexedDigest>, Malformed> {
+    pub(super) fn answered(
+        &mut self,
+        entry: &ReplyEntry<'_>,
+    ) -> Result<Vec<IndexedDigest>, Malformed> {
         let error = Malformed::Body("records of a batch");
         if !entry.is_last {
             let key = self.keys.get_mut(entry.index as usize);
@@ -249,7 +252,7 @@ mod tests {
     use super::*;
     use crate::object::{RecordSpec, ValueType};
     use crate::testing::records;
-    use crate::wire::{Command, Limits, parse};
+    use crate::wire::{BatchLimits, Command, parse};
     use crate::{Work, Write};
     use sys::op::OpKind;
 
@@ -267,7 +270,7 @@ mod tests {
                 let mut bytes = Vec::new();
                 put_request(&mut bytes, b"test", &asked, 50);
                 let (_, body) = frame::take(&mut &bytes[..], 1 << 20).unwrap().unwrap();
-                let understood = parse(body, Limits::default(), |name| {
+                let understood = parse(body, BatchLimits::default(), |name| {
                     (name == b"test").then_some(0)
                 })
                 .unwrap();
@@ -291,7 +294,7 @@ mod tests {
 #[cfg(test)]
 mod batch_tests {
     use super::*;
-    use crate::wire::{Command, Limits, parse};
+    use crate::wire::{BatchLimits, Command, parse};
     use crate::{Work, digest};
 
     #[test]
@@ -303,7 +306,7 @@ mod batch_tests {
             let mut bytes = Vec::new();
             put_batch(&mut bytes, b"test", set, &keys, 50);
             let (_, body) = frame::take(&mut &bytes[..], 1 << 20).unwrap().unwrap();
-            let understood = parse(body, Limits::default(), |name| {
+            let understood = parse(body, BatchLimits::default(), |name| {
                 (name == b"test").then_some(0)
             })
             .unwrap();

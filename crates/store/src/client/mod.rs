@@ -24,15 +24,15 @@ pub use connection::{BatchReads, KeySource};
 pub use routes::Replica;
 pub use stored_record::StoredRecord;
 
-use crate::issuer::{Answer, CompletionTime, Issuer};
+use crate::issuer::{CompletionTime, Issuer, TransactionOutcome};
 use crate::object::RecordSpec;
 use crate::{Overload, Verification};
-use cluster::{Cluster, ConnectResult, PartitionMap};
-use connection::{BatchPart, Connection, PendingReply, put_batch, put_request};
+use cluster::{ClientCluster, ConnectResult, PartitionMap};
+use connection::{BatchPart, ConnectionSlot, PendingReply, put_batch, put_request};
 use engine::net::{Completion as NetCompletion, NetEngine, ReceiveBuffers, SocketCompletion};
 use engine::uring::Setup;
 use engine::{IoEngine, Wait};
-use routes::{MAP_NS, NodeRoute, Request, WaitingRequest};
+use routes::{MAP_NS, NodeRequest, NodeRoute, WaitingRequest};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ const ARRIVAL_BYTES: usize = 16 << 10;
 /// Settings of a client.
 #[derive(Clone)]
 pub struct ClientSettings {
-    pub cluster: Arc<Cluster>,
+    pub cluster: Arc<ClientCluster>,
     pub namespace: String,
     pub object: Arc<RecordSpec>,
     /// Counts and verifies the records that are read.
@@ -90,7 +90,7 @@ pub struct Client {
     issuer: Issuer,
     /// Source of the further keys of batches.
     keys: Option<KeySource>,
-    connections: Vec<Connection>,
+    connections: Vec<ConnectionSlot>,
     slots_max: usize,
     slots_each: usize,
     nodes: Vec<NodeRoute>,
@@ -183,11 +183,11 @@ impl Client {
         let namespace = settings.namespace.as_bytes();
         let unsent = &mut connections[slot].unsent;
         let part = match request {
-            Request::One(transaction) => {
+            NodeRequest::One(transaction) => {
                 put_request(unsent, namespace, &transaction, settings.timeout_ms);
                 None
             }
-            Request::Batch(keys) => {
+            NodeRequest::Batch(keys) => {
                 put_batch(
                     unsent,
                     namespace,
@@ -216,7 +216,7 @@ impl Client {
         }
     }
 
-    fn start(&mut self, token: u32, request: Request) {
+    fn start(&mut self, token: u32, request: NodeRequest) {
         self.last_number += 1;
         let number = self.last_number;
         if self.transactions.len() <= token as usize {
@@ -224,7 +224,7 @@ impl Client {
                 .resize_with(token as usize + 1, TransactionInFlight::default);
         }
         let transaction = &mut self.transactions[token as usize];
-        let records = if let Request::Batch(keys) = &request {
+        let records = if let NodeRequest::Batch(keys) = &request {
             keys.len() as u32
         } else {
             1
@@ -241,12 +241,17 @@ impl Client {
         });
     }
 
-    fn finish(&mut self, token: u32, answer: Answer<'_>, completion_time: CompletionTime) {
+    fn finish(
+        &mut self,
+        token: u32,
+        answer: TransactionOutcome<'_>,
+        completion_time: CompletionTime,
+    ) {
         self.transactions[token as usize].number = 0;
         if let Some((completion, next)) = self.issuer.end(token, answer, completion_time) {
             self.completions.push(completion);
             if let Some((token, transaction)) = next {
-                self.start(token, Request::One(transaction));
+                self.start(token, NodeRequest::One(transaction));
             }
         }
     }
@@ -265,7 +270,7 @@ impl Client {
         {
             let Some(token) = token else { continue };
             // The request may have been sent.
-            let lost = Answer::lost(errno, true);
+            let lost = TransactionOutcome::lost(errno, true);
             match part {
                 Some(part) => part
                     .rest()
@@ -281,17 +286,17 @@ impl Client {
     fn vacate(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
         if connection.is_over() {
-            let Connection {
+            let ConnectionSlot {
                 node,
                 is_free,
                 is_listed,
                 ..
             } = *connection;
-            *connection = Connection {
+            *connection = ConnectionSlot {
                 node,
                 is_free,
                 is_listed,
-                ..Connection::default()
+                ..ConnectionSlot::default()
             };
         }
     }
@@ -419,9 +424,9 @@ impl IoEngine for Client {
                 .chain(std::iter::repeat_with(next_key))
                 .take(*records as usize);
             let digests = self.issuer.begin_batch(op, keys, now_ns);
-            self.start(token, Request::Batch((0..).zip(digests).collect()));
+            self.start(token, NodeRequest::Batch((0..).zip(digests).collect()));
         } else if let Some(transaction) = self.issuer.begin(op, now_ns) {
-            self.start(token, Request::One(transaction));
+            self.start(token, NodeRequest::One(transaction));
         }
     }
 
@@ -433,7 +438,7 @@ impl IoEngine for Client {
             self.expire(now_ns);
             self.tend(now_ns);
             while let Some((token, transaction)) = self.issuer.again(now_ns) {
-                self.start(token, Request::One(transaction));
+                self.start(token, NodeRequest::One(transaction));
             }
             self.flush();
             let until_ns = if out.len() >= enough {

@@ -18,7 +18,7 @@ const MAP_BYTES: usize = PARTITIONS as usize / 8;
 
 /// An answer about one record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Entry<'a> {
+pub struct ReplyEntry<'a> {
     pub code: u8,
     /// In a batch: position of the key in the request.
     pub index: u32,
@@ -37,12 +37,12 @@ pub fn take_reply<'a>(bytes: &mut &'a [u8]) -> Result<Option<&'a [u8]>, Malforme
 }
 
 /// Takes the first entry off the body of a reply.
-pub fn take_entry<'a>(body: &mut &'a [u8]) -> Result<Entry<'a>, Malformed> {
+pub fn take_entry<'a>(body: &mut &'a [u8]) -> Result<ReplyEntry<'a>, Malformed> {
     let header = Header::take(body)?;
     Fields::take(body, header.fields)?;
     let bins = message::take_ops(body, header.ops)?;
     let is_last = header.info[2] & info3::LAST != 0;
-    Ok(Entry {
+    Ok(ReplyEntry {
         code: header.result,
         index: header.timeout,
         is_last,
@@ -188,7 +188,7 @@ mod tests {
         message::put_field(&mut bytes, 99, b"of a later server");
         bytes.extend_from_slice(&ops);
         frame::end(&mut bytes, begin);
-        fn first(mut bytes: &[u8]) -> Result<Option<Entry<'_>>, Malformed> {
+        fn first(mut bytes: &[u8]) -> Result<Option<ReplyEntry<'_>>, Malformed> {
             match take_reply(&mut bytes)? {
                 Some(mut body) => take_entry(&mut body).map(Some),
                 None => Ok(None),

@@ -5,9 +5,9 @@
 
 use super::Client;
 use super::cluster::connect_node;
-use super::connection::{Connection, IndexedDigest, PendingReply};
+use super::connection::{ConnectionSlot, IndexedDigest, PendingReply};
 use super::replies::{take_entry, take_reply};
-use crate::issuer::{Answer, CompletionTime};
+use crate::issuer::{CompletionTime, TransactionOutcome};
 use crate::wire::Malformed;
 use crate::{Digest, ResultCode, Transaction, Work, nodes};
 use engine::IoEngine;
@@ -56,7 +56,7 @@ impl FromStr for Replica {
 
 /// A message to one node.
 #[derive(Debug)]
-pub(super) enum Request {
+pub(super) enum NodeRequest {
     One(Transaction),
     Batch(Vec<IndexedDigest>),
 }
@@ -68,7 +68,7 @@ pub(super) struct WaitingRequest {
     pub(super) number: u64,
     /// Number of nodes that were tried before.
     pub(super) tries: usize,
-    pub(super) request: Request,
+    pub(super) request: NodeRequest,
 }
 
 /// An issuing thread's state for one node.
@@ -121,29 +121,31 @@ impl Client {
             return None;
         }
         let slot = if self.connections.len() < self.slots_max {
-            self.connections.push(Connection::default());
+            self.connections.push(ConnectionSlot::default());
             self.connections.len() - 1
         } else {
             // Reuse a slot of a node that left.
-            self.connections.iter().position(Connection::is_vacant)?
+            self.connections
+                .iter()
+                .position(ConnectionSlot::is_vacant)?
         };
-        let Connection {
+        let ConnectionSlot {
             node: old_node,
             is_listed,
             ..
         } = self.connections[slot];
         self.nodes[old_node].slots.retain(|of| *of != slot);
         self.nodes[old_node].free.retain(|of| *of != slot);
-        self.connections[slot] = Connection {
+        self.connections[slot] = ConnectionSlot {
             node,
             is_listed,
-            ..Connection::default()
+            ..ConnectionSlot::default()
         };
         self.nodes[node].slots.push(slot);
         Some(slot)
     }
 
-    fn begin(&mut self, slot: usize, established: nodes::Connection) {
+    fn begin(&mut self, slot: usize, established: nodes::NodeConnection) {
         let (socket, tls) = established.into_parts();
         let socket = Arc::new(socket);
         let connection = &mut self.connections[slot];
@@ -198,7 +200,7 @@ impl Client {
             request,
         } = waiting;
         match request {
-            Request::One(transaction) => {
+            NodeRequest::One(transaction) => {
                 let replica = match transaction.work {
                     Work::Write(_) => Replica::Master,
                     _ => self.settings.replica,
@@ -210,11 +212,11 @@ impl Client {
                         token,
                         number,
                         tries,
-                        request: Request::One(transaction),
+                        request: NodeRequest::One(transaction),
                     },
                 );
             }
-            Request::Batch(keys) => {
+            NodeRequest::Batch(keys) => {
                 let mut keys: Vec<_> = keys
                     .into_iter()
                     .map(|key: IndexedDigest| {
@@ -231,7 +233,7 @@ impl Client {
                     .collect();
                 keys.sort_by_key(|(node, _)| *node);
                 for part in keys.chunk_by(|(one, _), (other, _)| one == other) {
-                    let request = Request::Batch(part.iter().map(|(_, key)| *key).collect());
+                    let request = NodeRequest::Batch(part.iter().map(|(_, key)| *key).collect());
                     self.route_to(
                         part[0].0,
                         WaitingRequest {
@@ -445,7 +447,7 @@ impl Client {
     ) -> Result<(), Malformed> {
         loop {
             let entry = take_entry(&mut body)?;
-            let answer = Answer::of(ResultCode(entry.code), entry.bins);
+            let answer = TransactionOutcome::of(ResultCode(entry.code), entry.bins);
             let pending_reply = self.connections[slot].pending_replies.front_mut();
             let PendingReply { token, tries, part } =
                 pending_reply.ok_or(Malformed::Body("reply without a request"))?;
@@ -480,10 +482,10 @@ impl Client {
             .issuer
             .transaction(token)
             .filter(|transaction| matches!(transaction.work, Work::ReadAll));
-        read.is_some_and(|read| self.retry(token, tries, read.digest, Request::One(read)))
+        read.is_some_and(|read| self.retry(token, tries, read.digest, NodeRequest::One(read)))
     }
 
-    fn retry(&mut self, token: u32, tries: usize, digest: Digest, request: Request) -> bool {
+    fn retry(&mut self, token: u32, tries: usize, digest: Digest, request: NodeRequest) -> bool {
         let tries = tries + 1;
         let can_retry =
             self.settings.replica != Replica::Master && tries < self.map.owners(&digest).count();
@@ -505,11 +507,11 @@ impl Client {
         token: u32,
         key: IndexedDigest,
         tries: usize,
-        answer: Answer<'_>,
+        answer: TransactionOutcome<'_>,
         completion_time: CompletionTime,
     ) {
         let is_lost = !matches!(answer.outcome, Outcome::Done | Outcome::Result(_));
-        let request = Request::Batch(vec![key]);
+        let request = NodeRequest::Batch(vec![key]);
         if (is_lost || self.lacks_copy(answer.outcome)) && self.retry(token, tries, key.1, request)
         {
             return;
@@ -518,7 +520,11 @@ impl Client {
         let records_left = &mut self.transactions[token as usize].records_left;
         *records_left -= 1;
         if *records_left == 0 {
-            self.finish(token, Answer::of(ResultCode::OK, &[]), completion_time);
+            self.finish(
+                token,
+                TransactionOutcome::of(ResultCode::OK, &[]),
+                completion_time,
+            );
         }
     }
 
@@ -557,7 +563,7 @@ impl Client {
                     .find_map(|node| node.errno);
                 self.finish(
                     token,
-                    Answer::lost(connect_errno.unwrap_or(libc::ETIMEDOUT), false),
+                    TransactionOutcome::lost(connect_errno.unwrap_or(libc::ETIMEDOUT), false),
                     completion_time,
                 );
                 continue;
@@ -573,7 +579,11 @@ impl Client {
                     stuck_slots.push(slot);
                 }
             }
-            self.finish(token, Answer::lost(libc::ETIMEDOUT, true), completion_time);
+            self.finish(
+                token,
+                TransactionOutcome::lost(libc::ETIMEDOUT, true),
+                completion_time,
+            );
             stuck_slots
                 .into_iter()
                 .for_each(|slot| self.end(slot, libc::ETIMEDOUT));

@@ -25,7 +25,7 @@ fn seed(address: SocketAddr) -> Host {
 }
 
 fn refusal(address: SocketAddr, namespace: &str, access: Access) -> String {
-    Cluster::find(&[seed(address)], namespace, access, false)
+    ClientCluster::find(&[seed(address)], namespace, access, false)
         .err()
         .expect("a cluster was found")
 }

@@ -43,13 +43,13 @@ impl Default for Access {
 }
 
 /// A connection. Unusable after an error.
-pub struct Connection {
+pub struct NodeConnection {
     socket: DeadlineSocket,
     tls: Option<Box<ClientConnection>>,
     timeout: Duration,
 }
 
-impl Connection {
+impl NodeConnection {
     /// Begins TLS and logs in, if `access` has the settings for it. The login uses the `session` of an earlier
     /// connection to the node, or the password, which begins a session. `tls_name`: the name in the node's certificate.
     pub(crate) fn begin(

@@ -30,7 +30,7 @@ pub struct NodeView {
     /// Host and port for clients.
     pub address: (IpAddr, u16),
     /// The other nodes that are up.
-    pub peers: Vec<server::Node>,
+    pub peers: Vec<server::ClusterNode>,
     /// Incremented when the peers change.
     pub peers_generation: u32,
     /// Incremented when partitions change hands.
@@ -165,7 +165,7 @@ impl Facts {
 
 /// Source of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Origin {
+pub enum TransactionSource {
     /// A client's message for one record.
     Client,
     Batch,
@@ -281,7 +281,13 @@ pub struct NamespaceCounts {
 impl NamespaceCounts {
     /// Counts a finished transaction. `time`: its duration, in ms or us as configured.
     #[inline]
-    pub fn record(&mut self, origin: Origin, kind: TransactionKind, result: ResultCode, time: u64) {
+    pub fn record(
+        &mut self,
+        origin: TransactionSource,
+        kind: TransactionKind,
+        result: ResultCode,
+        time: u64,
+    ) {
         match result {
             ResultCode::KEY_BUSY => self.key_busy += 1,
             ResultCode::GENERATION => self.generation += 1,
@@ -304,7 +310,7 @@ impl NamespaceCounts {
     }
 
     /// Counts a transaction that another node carried out.
-    pub fn record_proxied(&mut self, origin: Origin, result: ResultCode) {
+    pub fn record_proxied(&mut self, origin: TransactionSource, result: ResultCode) {
         let transactions = self.of(origin);
         match result {
             ResultCode::UNAVAILABLE => transactions.refused += 1,
@@ -313,11 +319,11 @@ impl NamespaceCounts {
         }
     }
 
-    fn of(&mut self, origin: Origin) -> &mut Transactions {
+    fn of(&mut self, origin: TransactionSource) -> &mut Transactions {
         match origin {
-            Origin::Client => &mut self.client,
-            Origin::Batch => &mut self.batch_sub,
-            Origin::Proxy => &mut self.from_proxy,
+            TransactionSource::Client => &mut self.client,
+            TransactionSource::Batch => &mut self.batch_sub,
+            TransactionSource::Proxy => &mut self.from_proxy,
         }
     }
 }

@@ -65,33 +65,48 @@ fn core_after(seconds: u64) -> Counts {
         ..NamespaceCounts::default()
     };
     for _ in 0..seconds {
-        namespace.record(Origin::Client, TransactionKind::Read, ResultCode::OK, 0);
         namespace.record(
-            Origin::Client,
+            TransactionSource::Client,
+            TransactionKind::Read,
+            ResultCode::OK,
+            0,
+        );
+        namespace.record(
+            TransactionSource::Client,
             TransactionKind::Read,
             ResultCode::NOT_FOUND,
             1,
         );
-        namespace.record(Origin::Client, TransactionKind::Read, ResultCode::OK, 5);
         namespace.record(
-            Origin::Client,
+            TransactionSource::Client,
+            TransactionKind::Read,
+            ResultCode::OK,
+            5,
+        );
+        namespace.record(
+            TransactionSource::Client,
             TransactionKind::Read,
             ResultCode::OK,
             1 << 20,
         );
         namespace.record(
-            Origin::Client,
+            TransactionSource::Client,
             TransactionKind::Write,
             ResultCode::DEVICE_OVERLOAD,
             700,
         );
         namespace.record(
-            Origin::Batch,
+            TransactionSource::Batch,
             TransactionKind::Read,
             ResultCode::TIMEOUT,
             700,
         );
-        namespace.record(Origin::Client, TransactionKind::Delete, ResultCode::OK, 700);
+        namespace.record(
+            TransactionSource::Client,
+            TransactionKind::Delete,
+            ResultCode::OK,
+            700,
+        );
     }
     Counts {
         namespaces: vec![namespace],

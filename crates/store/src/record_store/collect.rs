@@ -34,13 +34,13 @@ const FULL_NS: u64 = 20_000_000;
 /// Collector of one volume's blocks.
 #[derive(Debug, Default)]
 pub(super) struct Collector {
-    stage: Stage,
+    stage: CollectStage,
     /// Earliest time of the next block read.
     next_ns: u64,
 }
 
 #[derive(Debug, Default)]
-enum Stage {
+enum CollectStage {
     #[default]
     Idle,
     Reading {
@@ -58,14 +58,16 @@ impl Store {
     /// Continues collecting. Returns the time of the next work.
     pub(super) fn collect(&mut self, number: usize, disk: &mut impl Disk) -> u64 {
         match std::mem::take(&mut self.collectors[number].stage) {
-            Stage::Idle => self.collect_next(number, disk),
-            Stage::Moving { block, buf, .. } if self.is_draining => {
+            CollectStage::Idle => self.collect_next(number, disk),
+            CollectStage::Moving { block, buf, .. } if self.is_draining => {
                 self.volumes[number].blocks.put_back(block);
                 self.io.recycle(buf);
                 u64::MAX
             }
-            Stage::Moving { block, buf, walk } => self.move_records(number, block, buf, walk, disk),
-            reading @ Stage::Reading { .. } => {
+            CollectStage::Moving { block, buf, walk } => {
+                self.move_records(number, block, buf, walk, disk)
+            }
+            reading @ CollectStage::Reading { .. } => {
                 self.collectors[number].stage = reading;
                 u64::MAX
             }
@@ -115,7 +117,7 @@ impl Store {
         let volume = &self.volumes[number];
         let target = volume.space.target;
         let bytes = volume.bytes_of(block..block + 1);
-        self.collectors[number].stage = Stage::Reading { block, tries };
+        self.collectors[number].stage = CollectStage::Reading { block, tries };
         self.io.submit(
             OpPurpose::Collect {
                 volume: number as u8,
@@ -133,7 +135,8 @@ impl Store {
         completion: Completion,
         disk: &mut impl Disk,
     ) {
-        let Stage::Reading { block, tries } = std::mem::take(&mut self.collectors[number].stage)
+        let CollectStage::Reading { block, tries } =
+            std::mem::take(&mut self.collectors[number].stage)
         else {
             return;
         };
@@ -144,7 +147,7 @@ impl Store {
             .record((completion.completed_ns - completion.issued_ns) / 1_000);
         if completion.outcome.is_done() {
             let walk = BlockWalk::new(volume.block_bytes, volume.blocks.get(block).seed);
-            self.collectors[number].stage = Stage::Moving {
+            self.collectors[number].stage = CollectStage::Moving {
                 block,
                 buf: completion.buf,
                 walk,
@@ -229,7 +232,7 @@ impl Store {
                 continue;
             }
             let Ok(location) = volume.append_copy(&buf[at..at + len], now_ns) else {
-                self.collectors[number].stage = Stage::Moving {
+                self.collectors[number].stage = CollectStage::Moving {
                     block,
                     buf,
                     walk: walk_before,
@@ -241,7 +244,7 @@ impl Store {
             moved += len;
         }
         if self.volumes[number].blocks.get(block).live > 0 {
-            self.collectors[number].stage = Stage::Moving { block, buf, walk };
+            self.collectors[number].stage = CollectStage::Moving { block, buf, walk };
             return now_ns;
         }
         self.io.recycle(buf);

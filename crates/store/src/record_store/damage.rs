@@ -11,9 +11,9 @@
 //! which may have different evidence, does not judge these blocks again.
 
 use super::Store;
-use crate::index::Entry;
+use crate::index::IndexEntry;
 use crate::seal::NUMBER_LAST;
-use crate::volume::blocks::{Block, State};
+use crate::volume::blocks::{Block, BlockState};
 use crate::write_block::{FIRST_BYTE, UnreadablePart};
 use crate::{Disk, Losses};
 use results::units::{Grouped, count};
@@ -31,7 +31,7 @@ pub(super) struct IncompleteBlock {
     pub(super) last_seal: u32,
     pub(super) pieces_end: u32,
     pub(super) flaws: Vec<UnreadablePart>,
-    pub(super) records: Vec<Entry>,
+    pub(super) records: Vec<IndexEntry>,
     /// The part behind the last intact piece.
     pub(super) end: Option<UnreadablePart>,
     /// True if the part behind the last intact piece holds records.
@@ -117,8 +117,8 @@ impl Store {
                 verdict.blocks_to_renew.insert(block);
             }
             let is_lost = match self.volumes[number].blocks.get(block).state {
-                State::Stuck | State::Bad => true,
-                State::Pristine if block < progress.evidence.certain => {
+                BlockState::Stuck | BlockState::Bad => true,
+                BlockState::Pristine if block < progress.evidence.certain => {
                     self.volumes[number].blocks.damaged(block);
                     true
                 }

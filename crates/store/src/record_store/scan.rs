@@ -7,7 +7,7 @@
 
 use super::Store;
 use super::damage::{IncompleteBlock, Verdict};
-use crate::index::{Entry, RecordLocation};
+use crate::index::{IndexEntry, RecordLocation};
 use crate::io::OpPurpose;
 use crate::record::{UNIT, is_later, moves};
 use crate::seal::{Evidence, Mark, NUMBER_MAX};
@@ -38,7 +38,7 @@ pub(super) fn chunk_bytes(block_bytes: usize) -> usize {
 pub(super) struct Scan {
     pub(super) volumes: Vec<VolumeScan>,
     /// Records of a block that are not indexed yet.
-    entries: Vec<Entry>,
+    entries: Vec<IndexEntry>,
     /// True if the losses were accepted.
     pub(super) is_accepted: bool,
 }
@@ -263,7 +263,7 @@ impl Store {
         block: u32,
         bytes: &[u8],
         progress: &mut VolumeScan,
-        entries: &mut Vec<Entry>,
+        entries: &mut Vec<IndexEntry>,
     ) {
         let volume = &mut self.volumes[number];
         let header = BlockHeader::read(bytes, volume.space.id, block);
@@ -302,7 +302,7 @@ impl Store {
                         units,
                         volume: number as u8,
                     };
-                    let mut entry = Entry::of(&record, location);
+                    let mut entry = IndexEntry::of(&record, location);
                     entry.moves = moves(&bytes[at..]);
                     suspect.is_torn |= at as u32 >= suspect.pieces_end;
                     entries.push(entry);
@@ -327,7 +327,7 @@ impl Store {
     }
 
     /// Indexes the records of a block.
-    pub(super) fn take_records(&mut self, entries: &mut Vec<Entry>) {
+    pub(super) fn take_records(&mut self, entries: &mut Vec<IndexEntry>) {
         for (number, entry) in entries.iter().enumerate() {
             if number % BATCH == 0 {
                 let batch = &entries[number..entries.len().min(number + BATCH)];

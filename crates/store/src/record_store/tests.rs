@@ -129,7 +129,7 @@ fn entry(operation: u8, value: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     ops::put(
         &mut out,
-        &ops::Entry {
+        &ops::BinEntry {
             operation,
             particle: ops::particle::BLOB,
             name: b"b",
@@ -334,7 +334,7 @@ fn a_write_that_leaves_no_bin_deletes_the_record_and_is_counted() {
     let mut gone = Vec::new();
     ops::put(
         &mut gone,
-        &ops::Entry {
+        &ops::BinEntry {
             operation: ops::operation::WRITE,
             particle: 0,
             name: b"b",

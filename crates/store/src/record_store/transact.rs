@@ -1,7 +1,7 @@
 //! Executes a transaction, first with the index entry alone, then with the record's bytes if they are needed.
 
 use super::{NO_CLIENT, Store};
-use crate::index::{Entry, RecordLocation};
+use crate::index::{IndexEntry, RecordLocation};
 use crate::record::{KEY_BYTES_MAX, Record, SET_BYTES_MAX, UNIT};
 use crate::{
     Delete, Digest, Exists, Generation, Replies, Reply, ResultCode, Transaction, Ttl, Version,
@@ -19,7 +19,7 @@ const AHEAD_US: u64 = 86_400_000_000;
 const IMAGE_SEED: u32 = 0;
 
 /// Immediate reply to a client; `None` if the reply is due when the record is on the device.
-pub(super) type Answer = Result<Option<Reply>, ResultCode>;
+pub(super) type ImmediateReply = Result<Option<Reply>, ResultCode>;
 
 /// Outcome of a transaction's first step, which uses only the index.
 pub(super) enum Step {
@@ -34,7 +34,7 @@ pub(super) enum Step {
 
 impl Store {
     /// The first step of a transaction, which uses only the index entry.
-    pub(super) fn step(&self, transaction: &Transaction, entry: Option<&Entry>) -> Step {
+    pub(super) fn step(&self, transaction: &Transaction, entry: Option<&IndexEntry>) -> Step {
         let refuse = |code| Step::Reply(Reply::of(code));
         // As in the real server, a deletion finds an expired record that is still in the index.
         let entry = match transaction.work {
@@ -178,7 +178,7 @@ impl Store {
         write: &Write,
         old_record: Option<&Record<'_>>,
         now_ns: u64,
-    ) -> Answer {
+    ) -> ImmediateReply {
         let digest = transaction.digest;
         let entry = self.living(&digest, now_ns);
         // The record may have expired during the read.
@@ -234,7 +234,7 @@ impl Store {
         wants_image: bool,
         reply: Reply,
         now_ns: u64,
-    ) -> Answer {
+    ) -> ImmediateReply {
         let generation = self.index.get(digest).map_or(0, |entry| entry.generation);
         let body = self.tombstone_body(digest);
         let version = self.next_version(now_ns);
@@ -253,7 +253,13 @@ impl Store {
     }
 
     /// Applies another node's write. Errors: this node has a newer version, or cannot take the write now.
-    fn apply_image(&mut self, number: u64, digest: &Digest, image: &[u8], now_ns: u64) -> Answer {
+    fn apply_image(
+        &mut self,
+        number: u64,
+        digest: &Digest,
+        image: &[u8],
+        now_ns: u64,
+    ) -> ImmediateReply {
         let record = Record::read(image, IMAGE_SEED).filter(|record| record.digest == *digest);
         let record = record.filter(|record| record.version <= self.now_us(now_ns) + AHEAD_US);
         let record = record.ok_or(ResultCode::PARAMETER)?;
@@ -296,7 +302,7 @@ impl Store {
         peer_version: Version,
         record: Option<&Record<'_>>,
         now_ns: u64,
-    ) -> Answer {
+    ) -> ImmediateReply {
         let unchanged = Ok(Some(Reply::of(ResultCode::OK)));
         if peer_version.number > self.now_us(now_ns) + AHEAD_US {
             return Err(ResultCode::PARAMETER);
@@ -346,7 +352,7 @@ impl Store {
         wants_image: bool,
         reply: Reply,
         now_ns: u64,
-    ) -> Answer {
+    ) -> ImmediateReply {
         let volume = self.volume_of(&record.digest);
         let volume = &mut self.volumes[volume];
         let bytes = record.units() as usize * UNIT;
@@ -354,7 +360,7 @@ impl Store {
             return Err(ResultCode::TOO_BIG);
         }
         let location = volume.append_record(record, now_ns)?;
-        let entry = Entry::of(record, location);
+        let entry = IndexEntry::of(record, location);
         let old = self.index.put(entry);
         if let Some(old) = old {
             volume.blocks.remove(old.location.block, old.location.units);
@@ -382,7 +388,7 @@ impl Store {
     }
 
     /// Updates the counts of records and of tombstones.
-    pub(super) fn count(&mut self, old: Option<&Entry>, new: Option<&Entry>) {
+    pub(super) fn count(&mut self, old: Option<&IndexEntry>, new: Option<&IndexEntry>) {
         if let Some(new) = new {
             *self.count_including(new) += 1;
         }
@@ -391,7 +397,7 @@ impl Store {
         }
     }
 
-    fn count_including(&mut self, entry: &Entry) -> &mut u64 {
+    fn count_including(&mut self, entry: &IndexEntry) -> &mut u64 {
         if entry.is_tombstone() {
             &mut self.statistics.tombstones
         } else {

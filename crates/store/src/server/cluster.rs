@@ -7,7 +7,7 @@ use crate::{PARTITIONS, digest};
 use sys::random::Random;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Node {
+pub struct ClusterNode {
     /// Host for clients.
     pub host: String,
     pub port: u16,
@@ -15,7 +15,7 @@ pub struct Node {
     pub id: u64,
 }
 
-impl Node {
+impl ClusterNode {
     /// The node at `host` and `port`. Its number is a hash of both.
     pub fn new(host: &str, port: u16) -> Self {
         let hash = digest(b"node", 0, format!("{host}:{port}").as_bytes());
@@ -39,7 +39,7 @@ impl Node {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cluster {
-    nodes: Vec<Node>,
+    nodes: Vec<ClusterNode>,
     own_index: usize,
     /// Master and replica of each partition.
     owners: Vec<[usize; 2]>,
@@ -47,7 +47,7 @@ pub struct Cluster {
 
 impl Cluster {
     /// A cluster of `nodes`; `own_index` is the index of this node.
-    pub fn new(nodes: Vec<Node>, own_index: usize) -> Self {
+    pub fn new(nodes: Vec<ClusterNode>, own_index: usize) -> Self {
         let owners = (0..PARTITIONS)
             .map(|partition| owners(&nodes, partition))
             .collect();
@@ -58,16 +58,16 @@ impl Cluster {
         }
     }
 
-    pub fn nodes(&self) -> &[Node] {
+    pub fn nodes(&self) -> &[ClusterNode] {
         &self.nodes
     }
 
-    pub fn own_node(&self) -> &Node {
+    pub fn own_node(&self) -> &ClusterNode {
         &self.nodes[self.own_index]
     }
 
     /// The other nodes, with their indices.
-    pub fn others(&self) -> impl Iterator<Item = (usize, &Node)> {
+    pub fn others(&self) -> impl Iterator<Item = (usize, &ClusterNode)> {
         self.nodes
             .iter()
             .enumerate()
@@ -92,7 +92,7 @@ impl Cluster {
     }
 }
 
-fn owners(nodes: &[Node], partition: u16) -> [usize; 2] {
+fn owners(nodes: &[ClusterNode], partition: u16) -> [usize; 2] {
     let mut order: Vec<_> = nodes
         .iter()
         .enumerate()
@@ -113,7 +113,7 @@ mod tests {
     fn cluster(nodes: u16, own: usize) -> Cluster {
         Cluster::new(
             (0..nodes)
-                .map(|at| Node::new("127.0.0.1", 3000 + at))
+                .map(|at| ClusterNode::new("127.0.0.1", 3000 + at))
                 .collect(),
             own,
         )

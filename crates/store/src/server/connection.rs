@@ -32,7 +32,7 @@ pub(super) enum Role {
 
 /// A connection, which belongs to one core.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(super) struct PeerConnection {
     pub(super) socket: Arc<TcpStream>,
     /// Distinguishes the connection from an earlier connection with the same number.
     pub(super) serial: u32,
@@ -82,7 +82,7 @@ pub(super) struct Connection {
     pub(super) is_listed: bool,
 }
 
-impl Connection {
+impl PeerConnection {
     pub(super) fn new(socket: Arc<TcpStream>, serial: u32, role: Role, now_ns: u64) -> Self {
         Self {
             socket,
@@ -303,17 +303,17 @@ mod tests {
     use super::*;
     use std::net::TcpListener;
 
-    fn connection() -> Connection {
+    fn connection() -> PeerConnection {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        Connection::new(Arc::new(socket), 0, Role::Client, 0)
+        PeerConnection::new(Arc::new(socket), 0, Role::Client, 0)
     }
 
     #[test]
     fn replies_leave_in_the_order_of_their_requests() {
         let mut connection = connection();
         let numbers: Vec<_> = (0..4).map(|_| connection.ask()).collect();
-        let answer = |connection: &mut Connection, at: usize| {
+        let answer = |connection: &mut PeerConnection, at: usize| {
             connection.answer(numbers[at], |out| out.push(at as u8));
             connection.out().clone()
         };

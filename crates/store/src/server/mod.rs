@@ -24,12 +24,12 @@ mod skew;
 mod state;
 
 use crate::conf::Config;
-pub use cluster::{Cluster, Node};
+pub use cluster::{Cluster, ClusterNode};
 use cores::ServerCore;
 use pair::SILENCE_NS;
 pub(crate) use skew::stops_writes;
 use state::Message;
-pub use state::{Device, Limits, Setup, State};
+pub use state::{ClientLimits, Device, ServerState, Setup};
 use std::io::ErrorKind;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -55,7 +55,7 @@ pub fn cores(config: &Config) -> u16 {
 }
 
 /// Ends the server if the thread of a core fails or panics: the other cores cannot continue without its partitions.
-struct StopOnFailure<'a>(&'a State);
+struct StopOnFailure<'a>(&'a ServerState);
 
 impl Drop for StopOnFailure<'_> {
     fn drop(&mut self) {
@@ -66,12 +66,12 @@ impl Drop for StopOnFailure<'_> {
 
 /// A running server.
 pub struct Server {
-    state: Arc<State>,
+    state: Arc<ServerState>,
     threads: Vec<JoinHandle<Result<(), String>>>,
 }
 
 impl Server {
-    /// Starts the threads of a server. The server accepts transactions once [`State::is_ready`].
+    /// Starts the threads of a server. The server accepts transactions once [`ServerState::is_ready`].
     ///
     /// Errors: a sentence, if a ring or a store cannot be set up.
     pub fn start(mut setup: Setup) -> Result<Self, String> {
@@ -82,7 +82,7 @@ impl Server {
         let cores = usize::from(cores(&setup.config));
         // The first core accepts the connections of all cores; its ring owns the listeners.
         let mut listeners: Vec<_> = setup.listeners.drain(..).map(Arc::new).collect();
-        let state = Arc::new(State::new(setup, cores));
+        let state = Arc::new(ServerState::new(setup, cores));
         let (start_sender, start_receiver) = mpsc::channel();
         let mut server = Self {
             state: state.clone(),
@@ -117,7 +117,7 @@ impl Server {
         Ok(server)
     }
 
-    pub fn state(&self) -> &Arc<State> {
+    pub fn state(&self) -> &Arc<ServerState> {
         &self.state
     }
 
@@ -151,7 +151,7 @@ const AGAIN: Duration = Duration::from_millis(100);
 const AGAIN_AFTER_LOSS: Duration = Duration::from_secs(1);
 
 /// Keeps each core of `state` linked to all other nodes, for as long as the server runs.
-fn start_links(state: &Arc<State>) {
+fn start_links(state: &Arc<ServerState>) {
     for (node, _) in state.setup.cluster.others() {
         for core in 0..state.mailboxes.len() {
             let weak = Arc::downgrade(state);
@@ -171,7 +171,7 @@ fn start_links(state: &Arc<State>) {
     }
 }
 
-fn keep_link(state: &Weak<State>, core: usize, node: usize, link: &Arc<AtomicBool>) {
+fn keep_link(state: &Weak<ServerState>, core: usize, node: usize, link: &Arc<AtomicBool>) {
     // Time since which all attempts to connect have been refused.
     let mut refused_ns = None;
     // Time since which this node has been waiting for the other node, without serving any partition.

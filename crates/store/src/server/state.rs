@@ -56,7 +56,7 @@ pub(super) enum Message {
 
 /// Limits on clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Limits {
+pub struct ClientLimits {
     /// `proto-fd-max`: maximum number of connections.
     pub connections: usize,
     /// `proto-fd-idle-ms`: longest time that a connection may be idle; 0: unlimited.
@@ -71,10 +71,10 @@ pub struct Limits {
     /// connections with the most bytes are closed.
     pub memory_bytes: usize,
     /// Limits of batches.
-    pub batch: crate::wire::Limits,
+    pub batch: crate::wire::BatchLimits,
 }
 
-impl Default for Limits {
+impl Default for ClientLimits {
     fn default() -> Self {
         Self {
             connections: 15_000,
@@ -83,7 +83,7 @@ impl Default for Limits {
             flush_ms: 30_000,
             frame_bytes: 64 << 20,
             memory_bytes: 1 << 30,
-            batch: crate::wire::Limits::default(),
+            batch: crate::wire::BatchLimits::default(),
         }
     }
 }
@@ -101,7 +101,7 @@ pub struct Setup {
     /// Address advertised to clients.
     pub address: (IpAddr, u16),
     /// Limits on clients.
-    pub limits: Limits,
+    pub limits: ClientLimits,
     pub cluster: Cluster,
     /// True: open damaged devices, and accept all losses.
     pub accept_losses: bool,
@@ -124,7 +124,7 @@ pub(super) struct LentStores {
 }
 
 /// State shared by all threads.
-pub struct State {
+pub struct ServerState {
     pub(super) setup: Setup,
     pub(super) began: Instant,
     pub(super) mailboxes: Vec<Mailbox<Message>>,
@@ -164,7 +164,7 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl State {
+impl ServerState {
     pub(super) fn new(setup: Setup, cores: usize) -> Self {
         let cluster = &setup.cluster;
         let facts = Facts {

@@ -1,6 +1,6 @@
 use super::*;
 use crate::observe::{Counts, NamespaceCounts};
-use crate::ops::{self, Entry, operation, particle};
+use crate::ops::{self, BinEntry, operation, particle};
 use crate::wire::message::{self, Header, field, info1, info2, info3};
 use crate::wire::{FrameKind, frame};
 use crate::{DeviceHeader, ResultCode};
@@ -30,18 +30,23 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(cores: u16, limits: Limits) -> Option<Self> {
+    fn new(cores: u16, limits: ClientLimits) -> Option<Self> {
         let listener = listener();
         let port = listener.local_addr().unwrap().port();
         Self::on(
             listener,
             cores,
             limits,
-            Cluster::new(vec![Node::new("127.0.0.1", port)], 0),
+            Cluster::new(vec![ClusterNode::new("127.0.0.1", port)], 0),
         )
     }
 
-    fn on(listener: TcpListener, cores: u16, limits: Limits, cluster: Cluster) -> Option<Self> {
+    fn on(
+        listener: TcpListener,
+        cores: u16,
+        limits: ClientLimits,
+        cluster: Cluster,
+    ) -> Option<Self> {
         Self::with(40 << 20, "", listener, cores, limits, cluster)
     }
 
@@ -50,7 +55,7 @@ impl Bench {
         settings: &str,
         listener: TcpListener,
         cores: u16,
-        limits: Limits,
+        limits: ClientLimits,
         cluster: Cluster,
     ) -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
@@ -70,7 +75,7 @@ impl Bench {
         request: Request,
         listener: TcpListener,
         cores: u16,
-        limits: Limits,
+        limits: ClientLimits,
         cluster: Cluster,
     ) -> Option<Self> {
         let address = listener.local_addr().unwrap();
@@ -208,7 +213,7 @@ fn digest_of(key: u32) -> crate::Digest {
     crate::digest(b"set", particle::INTEGER, &u64::from(key).to_be_bytes())
 }
 
-fn message(info: [u8; 4], key: u32, bins: &[Entry<'_>]) -> Vec<u8> {
+fn message(info: [u8; 4], key: u32, bins: &[BinEntry<'_>]) -> Vec<u8> {
     let mut out = Vec::new();
     let begin = frame::begin(&mut out, FrameKind::Message);
     Header {
@@ -228,7 +233,7 @@ fn message(info: [u8; 4], key: u32, bins: &[Entry<'_>]) -> Vec<u8> {
 }
 
 fn put(key: u32, value: &[u8]) -> Vec<u8> {
-    let bin = Entry {
+    let bin = BinEntry {
         operation: operation::WRITE,
         particle: particle::BLOB,
         name: b"b",
@@ -251,7 +256,7 @@ fn info(body: &[u8]) -> Vec<u8> {
 
 #[test]
 fn pipelined_requests_are_answered_in_their_order_whichever_core_has_the_record() {
-    let Some(bench) = Bench::new(3, Limits::default()) else {
+    let Some(bench) = Bench::new(3, ClientLimits::default()) else {
         return;
     };
     let mut client = bench.client();
@@ -295,15 +300,21 @@ fn pipelined_requests_are_answered_in_their_order_whichever_core_has_the_record(
 fn the_only_connection_writes_and_reads_the_devices_of_both_cores() {
     let listener = listener();
     let cluster = Cluster::new(
-        vec![Node::new(
+        vec![ClusterNode::new(
             "127.0.0.1",
             listener.local_addr().unwrap().port(),
         )],
         0,
     );
     let settings = "commit-to-device true\n post-write-queue 0";
-    let Some(bench) = Bench::with(40 << 20, settings, listener, 2, Limits::default(), cluster)
-    else {
+    let Some(bench) = Bench::with(
+        40 << 20,
+        settings,
+        listener,
+        2,
+        ClientLimits::default(),
+        cluster,
+    ) else {
         return;
     };
     let mut client = bench.client();
@@ -337,7 +348,7 @@ fn one_cpu_is_left_unless_a_number_of_threads_is_given() {
 
 #[test]
 fn a_frame_may_come_in_any_pieces() {
-    let Some(bench) = Bench::new(2, Limits::default()) else {
+    let Some(bench) = Bench::new(2, ClientLimits::default()) else {
         return;
     };
     let mut client = bench.client();
@@ -364,9 +375,9 @@ fn a_frame_may_come_in_any_pieces() {
 fn what_is_no_frame_closes_its_connection_and_no_other() {
     let Some(bench) = Bench::new(
         2,
-        Limits {
+        ClientLimits {
             frame_bytes: 1 << 20,
-            ..Limits::default()
+            ..ClientLimits::default()
         },
     ) else {
         return;
@@ -403,10 +414,10 @@ fn what_is_no_frame_closes_its_connection_and_no_other() {
 
 #[test]
 fn half_a_frame_and_silence_are_not_waited_for() {
-    let limits = Limits {
+    let limits = ClientLimits {
         idle_ms: 300,
         stalled_ms: 300,
-        ..Limits::default()
+        ..ClientLimits::default()
     };
     let Some(bench) = Bench::new(1, limits) else {
         return;
@@ -419,9 +430,9 @@ fn half_a_frame_and_silence_are_not_waited_for() {
         bench.counted(|of| of.connections_reaped) == 2
     });
     // With a longer limit, the client is served.
-    let limits = Limits {
+    let limits = ClientLimits {
         idle_ms: 60_000,
-        ..Limits::default()
+        ..ClientLimits::default()
     };
     let Some(bench) = Bench::new(1, limits) else {
         return;
@@ -431,7 +442,7 @@ fn half_a_frame_and_silence_are_not_waited_for() {
 
 #[test]
 fn who_reads_no_replies_is_no_longer_read_from_and_nobody_else_notices() {
-    let Some(bench) = Bench::new(2, Limits::default()) else {
+    let Some(bench) = Bench::new(2, ClientLimits::default()) else {
         return;
     };
     let mut good = bench.client();
@@ -473,9 +484,9 @@ fn who_reads_no_replies_is_no_longer_read_from_and_nobody_else_notices() {
 fn frames_that_never_end_take_no_more_memory_than_there_is_for_them() {
     let Some(bench) = Bench::new(
         2,
-        Limits {
+        ClientLimits {
             memory_bytes: 16 << 20,
-            ..Limits::default()
+            ..ClientLimits::default()
         },
     ) else {
         return;
@@ -495,7 +506,7 @@ fn frames_that_never_end_take_no_more_memory_than_there_is_for_them() {
 
 #[test]
 fn who_sends_no_more_still_gets_what_was_asked_for() {
-    let Some(bench) = Bench::new(2, Limits::default()) else {
+    let Some(bench) = Bench::new(2, ClientLimits::default()) else {
         return;
     };
     let mut client = bench.client();
@@ -519,9 +530,9 @@ fn thousands_of_connections_are_served_and_one_too_many_is_closed() {
     }
     let Some(bench) = Bench::new(
         2,
-        Limits {
+        ClientLimits {
             connections: count,
-            ..Limits::default()
+            ..ClientLimits::default()
         },
     ) else {
         return;
@@ -579,7 +590,7 @@ fn batch(keys: std::ops::Range<u32>) -> Vec<u8> {
 
 #[test]
 fn a_batch_larger_than_a_reply_may_be_comes_in_frames_and_in_its_turn() {
-    let Some(bench) = Bench::new(3, Limits::default()) else {
+    let Some(bench) = Bench::new(3, ClientLimits::default()) else {
         return;
     };
     let mut client = bench.client();
@@ -624,7 +635,7 @@ fn a_batch_larger_than_a_reply_may_be_comes_in_frames_and_in_its_turn() {
 
 #[test]
 fn the_end_answers_what_was_asked_and_closes_connections() {
-    let Some(bench) = Bench::new(2, Limits::default()) else {
+    let Some(bench) = Bench::new(2, ClientLimits::default()) else {
         return;
     };
     let mut client = bench.client();
@@ -637,7 +648,7 @@ fn the_end_answers_what_was_asked_and_closes_connections() {
 fn a_core_whose_ring_fails_ends_the_server_and_the_others_write_what_they_have() {
     let listener = listener();
     let cluster = Cluster::new(
-        vec![Node::new(
+        vec![ClusterNode::new(
             "127.0.0.1",
             listener.local_addr().unwrap().port(),
         )],
@@ -645,8 +656,14 @@ fn a_core_whose_ring_fails_ends_the_server_and_the_others_write_what_they_have()
     );
     // Partly filled buffers are not written before the end.
     let settings = "flush-max-ms 0";
-    let Some(mut bench) = Bench::with(40 << 20, settings, listener, 2, Limits::default(), cluster)
-    else {
+    let Some(mut bench) = Bench::with(
+        40 << 20,
+        settings,
+        listener,
+        2,
+        ClientLimits::default(),
+        cluster,
+    ) else {
         return;
     };
     // A client on each core.
@@ -699,14 +716,14 @@ fn two_nodes_have_each_a_part_and_copies_of_the_other_s() {
     let listeners = [listener(), listener()];
     let nodes = listeners
         .each_ref()
-        .map(|of| Node::new("127.0.0.1", of.local_addr().unwrap().port()))
+        .map(|of| ClusterNode::new("127.0.0.1", of.local_addr().unwrap().port()))
         .to_vec();
     let [first, second] = listeners;
     let cluster = |own| Cluster::new(nodes.clone(), own);
-    let Some(a) = Bench::on(first, 2, Limits::default(), cluster(0)) else {
+    let Some(a) = Bench::on(first, 2, ClientLimits::default(), cluster(0)) else {
         return;
     };
-    let b = Bench::on(second, 3, Limits::default(), cluster(1)).unwrap();
+    let b = Bench::on(second, 3, ClientLimits::default(), cluster(1)).unwrap();
     [&a, &b]
         .iter()
         .for_each(|of| of.until("paired", |of| of.has_said("paired with")));
@@ -781,14 +798,14 @@ fn what_a_replica_cannot_take_is_not_said_to_be_written() {
     let listeners = [listener(), listener()];
     let nodes = listeners
         .each_ref()
-        .map(|of| Node::new("127.0.0.1", of.local_addr().unwrap().port()))
+        .map(|of| ClusterNode::new("127.0.0.1", of.local_addr().unwrap().port()))
         .to_vec();
     let [first, second] = listeners;
     let cluster = |own| Cluster::new(nodes.clone(), own);
-    let Some(a) = Bench::on(first, 1, Limits::default(), cluster(0)) else {
+    let Some(a) = Bench::on(first, 1, ClientLimits::default(), cluster(0)) else {
         return;
     };
-    let b = Bench::with(12 << 20, "", second, 1, Limits::default(), cluster(1)).unwrap();
+    let b = Bench::with(12 << 20, "", second, 1, ClientLimits::default(), cluster(1)).unwrap();
     a.until("they are paired", |of| of.has_said("paired with"));
     let mut keys = (0..).filter(|key| cluster(0).has(crate::partition(&digest_of(*key)), 0));
     let mut client = a.client();
@@ -813,14 +830,14 @@ fn every_node_answers_for_every_record_and_one_without_its_partition_through_the
     let listeners = [listener(), listener(), listener()];
     let nodes = listeners
         .each_ref()
-        .map(|of| Node::new("127.0.0.1", of.local_addr().unwrap().port()))
+        .map(|of| ClusterNode::new("127.0.0.1", of.local_addr().unwrap().port()))
         .to_vec();
     let mut benches = Vec::new();
     for (own, listener) in listeners.into_iter().enumerate() {
         let Some(bench) = Bench::on(
             listener,
             2,
-            Limits::default(),
+            ClientLimits::default(),
             Cluster::new(nodes.clone(), own),
         ) else {
             return;

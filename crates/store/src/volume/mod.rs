@@ -60,7 +60,7 @@ pub(crate) enum Purpose {
 
 /// Records that no write covers yet.
 #[derive(Debug, Clone, Copy)]
-struct Piece {
+struct BufferedPiece {
     /// Position of the piece's seal.
     at: usize,
     /// End of the piece's records.
@@ -81,9 +81,9 @@ struct Buffer {
     durable_bytes: usize,
     /// Bytes that will be on the device after the write in flight.
     in_flight_end: Option<usize>,
-    piece: Option<Piece>,
+    piece: Option<BufferedPiece>,
     /// The piece of the write in flight, and the bounds in its seal.
-    in_flight_piece: Option<(Piece, Bounds)>,
+    in_flight_piece: Option<(BufferedPiece, Bounds)>,
     is_closed: bool,
     /// True if queued for a write.
     is_queued: bool,
@@ -106,9 +106,9 @@ impl Buffer {
     }
 
     /// The piece that is being filled.
-    fn piece(&mut self) -> &mut Piece {
+    fn piece(&mut self) -> &mut BufferedPiece {
         let at = self.used_bytes;
-        self.piece.get_or_insert(Piece {
+        self.piece.get_or_insert(BufferedPiece {
             at,
             used: at + SEAL,
             records: 0,

@@ -3,8 +3,8 @@
 //! A mark is written when the volume is at rest, so that a cold start knows where the log ended. A mark is also written
 //! to announce a block that will be overwritten, if no seal announces it.
 
-use super::blocks::State;
-use super::{Buffer, Piece, Purpose, Volume};
+use super::blocks::BlockState;
+use super::{Buffer, BufferedPiece, Purpose, Volume};
 use crate::index::RecordLocation;
 use crate::io::{Io, OpPurpose};
 use crate::record::UNIT;
@@ -139,7 +139,7 @@ impl Volume {
             buffer.bytes[buffer.used_bytes..end].fill(0);
             buffer.used_bytes = end;
             let piece = buffer.piece.take();
-            if let Some(Piece { at, used, records }) = piece {
+            if let Some(BufferedPiece { at, used, records }) = piece {
                 let end = if buffer.is_closed {
                     self.block_bytes
                 } else {
@@ -220,7 +220,7 @@ impl Volume {
                 let (used, records) = buffer
                     .piece
                     .map_or((piece.used, 0), |more| (more.used, more.records));
-                buffer.piece = Some(Piece {
+                buffer.piece = Some(BufferedPiece {
                     used,
                     records: piece.records + records,
                     ..piece
@@ -367,7 +367,7 @@ impl Volume {
         self.sequence = self.sequence.max(evidence.sequence);
         let sequences = blocks_to_renew.iter().map(|block| self.blocks.get(*block));
         // A block that could not be read has no sequence number.
-        let open_blocks = sequences.filter(|block| block.state == State::Open);
+        let open_blocks = sequences.filter(|block| block.state == BlockState::Open);
         self.incomplete_sequences = open_blocks.map(|block| block.sequence).collect();
         self.blocks.start(used, blocks_to_renew);
         self.marks.last_mark = mark.unwrap_or_default();

@@ -19,4 +19,4 @@ pub mod request;
 mod tests;
 
 pub use frame::{FrameKind, Malformed};
-pub use request::{BatchKey, Command, Limits, MessageError, Request, parse};
+pub use request::{BatchKey, BatchLimits, Command, MessageError, RecordRequest, parse};

@@ -16,14 +16,14 @@ const TRANSACTION_SET: &[u8] = b"<ERO~MRT";
 
 /// Limits of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct BatchLimits {
     /// `batch-max-requests`: keys.
     pub batch_requests: u32,
     /// Bytes of the operations of all keys. Operations that several keys share count for each key.
     pub batch_bytes: usize,
 }
 
-impl Default for Limits {
+impl Default for BatchLimits {
     fn default() -> Self {
         Self {
             batch_requests: 5_000,
@@ -34,7 +34,7 @@ impl Default for Limits {
 
 /// A transaction and its namespace.
 #[derive(Debug, Clone)]
-pub struct Request {
+pub struct RecordRequest {
     /// Index of the namespace.
     pub namespace: usize,
     pub transaction: Transaction,
@@ -48,14 +48,17 @@ pub struct BatchKey {
     /// Index of the key, which the reply repeats.
     pub index: u32,
     /// The request, or the reason for its refusal.
-    pub request: Result<Request, ResultCode>,
+    pub request: Result<RecordRequest, ResultCode>,
 }
 
 /// A parsed message. `timeout_ms`: timeout from the client; 0: none.
 #[derive(Debug, Clone)]
 pub enum Command {
     /// A single transaction.
-    Single { request: Request, timeout_ms: u32 },
+    Single {
+        request: RecordRequest,
+        timeout_ms: u32,
+    },
     /// Many keys, with a timeout for all of them.
     Batch {
         requests: Vec<BatchKey>,
@@ -77,7 +80,7 @@ pub enum MessageError {
 /// Parses the message `body`. `namespace_of` returns the index of a namespace by name.
 pub fn parse(
     body: &[u8],
-    limits: Limits,
+    limits: BatchLimits,
     namespace_of: impl Fn(&[u8]) -> Option<usize>,
 ) -> Result<Command, MessageError> {
     let mut rest = body;
@@ -109,7 +112,7 @@ fn request(
     digest: Option<&[u8]>,
     ops: &[u8],
     namespace_of: &impl Fn(&[u8]) -> Option<usize>,
-) -> Result<Request, ResultCode> {
+) -> Result<RecordRequest, ResultCode> {
     let namespace = fields
         .namespace
         .and_then(namespace_of)
@@ -128,7 +131,7 @@ fn request(
     let is_linearizable =
         header.info[2] & (info3::READ_TYPE | info3::READ_RELAX) == info3::READ_TYPE;
     let at_master = is_linearizable || header.info[0] & info1::CONSISTENCY_ALL != 0;
-    Ok(Request {
+    Ok(RecordRequest {
         namespace,
         transaction: Transaction {
             digest,
@@ -139,7 +142,7 @@ fn request(
     })
 }
 
-/// Appends the message of a transaction, as [`parse`] reads it. `at_master`: see [`Request::at_master`].
+/// Appends the message of a transaction, as [`parse`] reads it. `at_master`: see [`RecordRequest::at_master`].
 ///
 /// Another node's write has no message: only its header is appended.
 pub fn put(
@@ -381,7 +384,7 @@ fn take_row<'a>(
 
 fn batch_of(
     mut bytes: &[u8],
-    limits: Limits,
+    limits: BatchLimits,
     namespace_of: impl Fn(&[u8]) -> Option<usize>,
 ) -> Result<Vec<BatchKey>, MessageError> {
     let count = u32::from_be_bytes(take_bytes(&mut bytes)?);

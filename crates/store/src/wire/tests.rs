@@ -2,8 +2,8 @@
 
 use super::message::{self, Header, field, info1, info2, info3};
 use super::request::BatchKey;
-use super::{Command, FrameKind, Limits, MessageError, frame, parse, query, request};
-use crate::ops::{self, Entry, operation, particle};
+use super::{BatchLimits, Command, FrameKind, MessageError, frame, parse, query, request};
+use crate::ops::{self, BinEntry, operation, particle};
 use crate::{Digest, Exists, Generation, Reply, ResultCode, Transaction, Ttl, Work, digest};
 
 const RECORDED: &str = include_str!("../../tests/data/messages.txt");
@@ -31,7 +31,7 @@ fn namespace_of(name: &[u8]) -> Option<usize> {
 }
 
 fn parsed(body: &[u8]) -> Result<Command, MessageError> {
-    parse(body, Limits::default(), namespace_of)
+    parse(body, BatchLimits::default(), namespace_of)
 }
 
 fn single(body: &[u8]) -> Result<Transaction, ResultCode> {
@@ -46,7 +46,7 @@ fn single(body: &[u8]) -> Result<Transaction, ResultCode> {
 }
 
 /// A message with these info bytes, fields and operations.
-fn message(info: [u8; 4], fields: &[(u8, &[u8])], ops: &[Entry<'_>]) -> Vec<u8> {
+fn message(info: [u8; 4], fields: &[(u8, &[u8])], ops: &[BinEntry<'_>]) -> Vec<u8> {
     let header = Header {
         info,
         fields: fields.len() as u16,
@@ -64,8 +64,8 @@ fn message(info: [u8; 4], fields: &[(u8, &[u8])], ops: &[Entry<'_>]) -> Vec<u8> 
 
 const KEY: [(u8, &[u8]); 2] = [(field::NAMESPACE, b"test"), (field::DIGEST, &[9; 20])];
 
-fn op<'a>(operation: u8, particle: u8, name: &'a str, value: &'a [u8]) -> Entry<'a> {
-    Entry {
+fn op<'a>(operation: u8, particle: u8, name: &'a str, value: &'a [u8]) -> BinEntry<'a> {
+    BinEntry {
         operation,
         particle,
         name: name.as_bytes(),
@@ -352,7 +352,7 @@ fn a_linearizable_read_and_one_of_all_copies_are_for_the_master() {
 #[test]
 fn what_is_not_done_or_makes_no_sense_gets_its_code() {
     let write = [0, info2::WRITE, 0, 0];
-    let refused = |info, fields: &[(u8, &[u8])], ops: &[Entry<'_>]| {
+    let refused = |info, fields: &[(u8, &[u8])], ops: &[BinEntry<'_>]| {
         single(&message(info, fields, ops)).unwrap_err()
     };
     let bin = |operation, particle, name, value| {
@@ -461,7 +461,7 @@ fn a_replacement_only_writes_bins_and_reads_them() {
         (info3::CREATE_OR_REPLACE, true),
         (info3::REPLACE_ONLY, true),
     ] {
-        let code = |ops: &[Entry<'_>]| {
+        let code = |ops: &[BinEntry<'_>]| {
             single(&message([info1::READ, info2::WRITE, info3, 0], &KEY, ops))
                 .map_or_else(|code| code, |_| ResultCode::OK)
         };
@@ -494,7 +494,7 @@ fn a_read_of_all_bins_is_the_only_read_of_a_write() {
     let touch = op(operation::TOUCH, 0, "", b"");
     let unnamed = op(operation::READ, 0, "", b"");
     let named = op(operation::READ, 0, "b", b"");
-    let work = |info1, info2, ops: &[Entry<'_>]| {
+    let work = |info1, info2, ops: &[BinEntry<'_>]| {
         single(&message([info1, info2::WRITE | info2, 0, 0], &KEY, ops))
     };
     let all = info1::READ | info1::GET_ALL;
@@ -587,7 +587,7 @@ fn batch(count: u32, rows: &[&[u8]]) -> Vec<u8> {
 }
 
 /// A row: bits, the announced fields, the namespace and one operation.
-fn row(bits: u8, announced: &[u8], namespace: &[u8], op: Option<&Entry<'_>>) -> Vec<u8> {
+fn row(bits: u8, announced: &[u8], namespace: &[u8], op: Option<&BinEntry<'_>>) -> Vec<u8> {
     let mut row = vec![bits];
     row.extend_from_slice(announced);
     row.extend_from_slice(&[0, 1, 0, u8::from(op.is_some())]);
@@ -658,7 +658,7 @@ fn a_batch_that_would_take_too_much_is_refused_and_a_torn_one_is_malformed() {
         Err(MessageError::Refused(code)) => code,
         other => panic!("{other:?}"),
     };
-    let limits = Limits {
+    let limits = BatchLimits {
         batch_requests: 2,
         batch_bytes: 40,
     };
@@ -675,7 +675,7 @@ fn a_batch_that_would_take_too_much_is_refused_and_a_torn_one_is_malformed() {
     assert_eq!(
         refused(
             &batch(2, &[&write, &[1]]),
-            Limits {
+            BatchLimits {
                 batch_bytes: 37,
                 ..limits
             }

@@ -122,7 +122,7 @@ impl Open {
 
 fn value(number: u8, len: usize) -> Work {
     let mut entries = Vec::new();
-    let entry = ops::Entry {
+    let entry = ops::BinEntry {
         operation: ops::operation::WRITE,
         particle: ops::particle::BLOB,
         name: b"b",

@@ -4,12 +4,12 @@ use store::conf;
 use store::observe::{Counts, Facts, NodeView};
 use store::wire::frame::{self, FrameKind};
 use store::wire::message::{self, Header, info3};
-use store::wire::{Command, Limits, MessageError, info, parse, query};
+use store::wire::{BatchLimits, Command, MessageError, info, parse, query};
 use store::{Reply, ResultCode, Work, ops};
 
 /// Longest body, bytes.
 const BODY_BYTES_MAX: usize = 1 << 16;
-const LIMITS: Limits = Limits {
+const LIMITS: BatchLimits = BatchLimits {
     batch_requests: 100,
     batch_bytes: 1 << 12,
 };

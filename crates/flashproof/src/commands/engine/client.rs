@@ -19,7 +19,7 @@ use session::runner::{self, NamedWorkload, Opened, RunRequest, cpus, findings_ab
 use session::{CompatMode, console};
 use std::process::ExitCode;
 use std::sync::Arc;
-use store::client::cluster::{Cluster, PartitionMap};
+use store::client::cluster::{ClientCluster, PartitionMap};
 use store::client::{BatchReads, ClientSettings, StoredRecord};
 use store::nodes::Host;
 use store::object::RecordSpec;
@@ -61,7 +61,7 @@ pub fn run(args: &ClientArgs) -> Result<ExitCode, Failure> {
     }
     check_open_files(args.connections.div_ceil(args.pipeline))?;
     let access = access(&args.access)?;
-    let cluster = Cluster::find(&seeds, &args.namespace, access, args.services_alternate)
+    let cluster = ClientCluster::find(&seeds, &args.namespace, access, args.services_alternate)
         .map_err(Failure::environment)?;
     let map = cluster.map();
     console::note(&cluster_summary(&map, args.debug));

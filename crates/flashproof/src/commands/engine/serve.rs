@@ -23,7 +23,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 use store::conf::{self, Config, NamespaceConfig, ParsedConfig};
 use store::observe::{Facts, Line, Logs, NamespaceCounts, Ticker, start_lines};
-use store::server::{Cluster, Device, Limits, Node, Server, Setup, cores};
+use store::server::{ClientLimits, Cluster, ClusterNode, Device, Server, Setup, cores};
 use store::wire;
 use store::{
     BORDER_BYTES, DEVICE_HEADER_BYTES, DeviceHeader, HEADER_OFFSETS, HeaderCheck, Losses, Starts,
@@ -63,17 +63,17 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     Logs::check(&config).map_err(cannot_log)?;
     let devices = open(&config, args)?;
     let mut logs = Logs::open(&config).map_err(cannot_log)?;
-    let batch = wire::Limits {
+    let batch = wire::BatchLimits {
         batch_requests: config.batch_max_requests,
-        ..wire::Limits::default()
+        ..wire::BatchLimits::default()
     };
     let connections = config.proto_fd_max as usize;
     let idle_ms = config.proto_fd_idle_ms.into();
-    let limits = Limits {
+    let limits = ClientLimits {
         connections,
         idle_ms,
         batch,
-        ..Limits::default()
+        ..ClientLimits::default()
     };
     // A slow reader of the log must not block the serving threads.
     let (sender, lines) = mpsc::sync_channel(LINES_MAX);
@@ -345,10 +345,10 @@ fn cluster(config: &Config, address: SocketAddr) -> Result<Cluster, Failure> {
     let mut nodes: Vec<_> = config
         .nodes
         .iter()
-        .map(|(host, port)| Node::new(host, *port))
+        .map(|(host, port)| ClusterNode::new(host, *port))
         .collect();
     if nodes.is_empty() {
-        nodes.push(Node::new(&address.ip().to_string(), address.port()));
+        nodes.push(ClusterNode::new(&address.ip().to_string(), address.port()));
     }
     let own_index = nodes.iter().position(|node| {
         let at = node.host.parse().ok();

@@ -1,9 +1,9 @@
 //! A server with records in memory and injected faults.
 
 use super::*;
-use crate::ops::{self, Entry, operation};
+use crate::ops::{self, BinEntry, operation};
 use crate::wire::frame::{self, FrameKind};
-use crate::wire::{self, Command, Limits, message, query};
+use crate::wire::{self, BatchLimits, Command, message, query};
 use crate::{Digest, Reply, ResultCode, Work};
 use std::collections::HashMap;
 use std::io::{self, ErrorKind, Read, Write};
@@ -166,7 +166,7 @@ impl Server {
         pipeline: u32,
         timeout_ms: u32,
     ) -> Client {
-        let cluster = Cluster::find(&[seed(self.address)], "test", access, false).unwrap();
+        let cluster = ClientCluster::find(&[seed(self.address)], "test", access, false).unwrap();
         let settings = ClientSettings {
             pipeline,
             ..settings(cluster, bytes, timeout_ms)
@@ -181,7 +181,7 @@ impl Server {
         change: impl FnOnce(&mut ClientSettings),
     ) -> Client {
         let cluster =
-            Cluster::find(&[seed(self.address)], "test", Access::default(), false).unwrap();
+            ClientCluster::find(&[seed(self.address)], "test", Access::default(), false).unwrap();
         let mut settings = settings(cluster, 300, timeout_ms);
         change(&mut settings);
         Client::new(settings, (0, 1), Setup::new(8, 0)).unwrap()
@@ -195,7 +195,7 @@ impl Drop for Server {
     }
 }
 
-fn settings(cluster: Arc<Cluster>, bytes: u32, timeout_ms: u32) -> ClientSettings {
+fn settings(cluster: Arc<ClientCluster>, bytes: u32, timeout_ms: u32) -> ClientSettings {
     ClientSettings {
         cluster,
         namespace: "test".to_owned(),
@@ -319,7 +319,7 @@ impl State {
     fn transaction(&self, body: &[u8], out: &mut Vec<u8>) -> bool {
         let manner = *self.manner.lock().unwrap();
         let number = self.requests.fetch_add(1, Ordering::Relaxed);
-        let transaction = match wire::parse(body, Limits::default(), |_| Some(0)) {
+        let transaction = match wire::parse(body, BatchLimits::default(), |_| Some(0)) {
             Ok(Command::Single { request, .. }) => request.transaction,
             Ok(Command::Batch { requests, .. }) => {
                 let begin = frame::begin(out, FrameKind::Message);
@@ -345,7 +345,7 @@ impl State {
                 ops::entries(&write.ops).for_each(|op| {
                     ops::put(
                         &mut bins,
-                        &Entry {
+                        &BinEntry {
                             operation: operation::READ,
                             ..op
                         },

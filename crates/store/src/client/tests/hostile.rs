@@ -107,7 +107,8 @@ fn nonsense_at_the_start_is_an_error_in_time() {
                 .then(|| Login::new("me", "secret".to_owned(), false).unwrap());
             let begin = Instant::now();
             let sent = SENT.load(Ordering::Relaxed);
-            let found = Cluster::find(&[seed(server.address)], "test", impatient(login), false);
+            let found =
+                ClientCluster::find(&[seed(server.address)], "test", impatient(login), false);
             let Err(error) = found else {
                 // Older servers have no generations, so an empty reply is valid here.
                 assert_eq!((place.1, what), ("generation", "an empty body"));
@@ -249,7 +250,7 @@ fn peers_without_an_end_are_asked_up_to_a_limit() {
     });
     *server.state.liar.lock().unwrap() = Some(liar);
     let begin = Instant::now();
-    let cluster = Cluster::find(&[seed(address)], "test", Access::default(), false);
+    let cluster = ClientCluster::find(&[seed(address)], "test", Access::default(), false);
     if let Ok(cluster) = cluster {
         assert!(cluster.map().nodes.len() <= crate::nodes::NODES_MAX);
     }
@@ -272,7 +273,7 @@ fn a_peer_without_a_name_or_an_address_is_none() {
         let server = Server::new();
         *server.state.peers.lock().unwrap() = peers.to_owned();
         let cluster =
-            Cluster::find(&[seed(server.address)], "test", Access::default(), false).unwrap();
+            ClientCluster::find(&[seed(server.address)], "test", Access::default(), false).unwrap();
         assert_eq!(cluster.map().nodes.len(), 1, "{peers}");
     }
 }

@@ -77,7 +77,7 @@ fn a_single_node_that_leaves_and_is_replaced_is_found_behind_its_seed() {
     // Both servers are seeds, and neither reports the other.
     let seeds = [&one, &other].map(|server| seed(server.address));
     other.state.is_away.store(true, Ordering::SeqCst);
-    let cluster = Cluster::find(&seeds, "test", Access::default(), false).unwrap();
+    let cluster = ClientCluster::find(&seeds, "test", Access::default(), false).unwrap();
     let mut client = one.client_as(1_000, |settings| settings.cluster = cluster);
     succeed(&mut client, OpKind::Write, 20);
     drop(one);

@@ -2,7 +2,7 @@
 
 use super::super::connection::UNSENT_BYTES_MAX;
 use super::ServerCore;
-use super::transactions::{Origin, ReplyAddress};
+use super::transactions::{ReplyAddress, Requester};
 use crate::wire::{self, BatchKey, frame, message};
 use crate::{Reply, ResultCode, Work};
 
@@ -119,7 +119,7 @@ impl ServerCore {
                     batch.in_flight += 1;
                     let deadline_ns = batch.deadline_ns;
                     self.start(
-                        Origin::Batch {
+                        Requester::Batch {
                             batch: batch_number,
                             index,
                         },

@@ -1,11 +1,11 @@
 //! Turns received bytes into requests, and sends the bytes of replies.
 
-use super::super::connection::{Connection, Role};
+use super::super::connection::{PeerConnection, Role};
 use super::super::node_message::{self, INVALID_NODE_MESSAGE, MAGIC, NodeMessage};
 use super::super::pair::Mode;
-use super::super::state::{State, lock};
+use super::super::state::{ServerState, lock};
 use super::batches::Batch;
-use super::transactions::{Origin, ReplyAddress};
+use super::transactions::{ReplyAddress, Requester};
 use super::{CANCEL, RECEIVE, SEND, ServerCore};
 use crate::wire::{self, Command, FrameKind, Malformed, MessageError, frame, message, query};
 use crate::{Digest, Reply, ResultCode, Transaction, Work};
@@ -18,7 +18,7 @@ use sys::net::{Op, Outcome};
 /// Maximum bytes of waiting requests of a connection. Above this number, the connection receives nothing.
 const UNTAKEN_BYTES_MAX: usize = 64 << 10;
 
-fn hello(state: &State, out: &mut Vec<u8>) {
+fn hello(state: &ServerState, out: &mut Vec<u8>) {
     let id = state.setup.cluster.own_node().id;
     let greeting = state.pair.greeting(state.process);
     NodeMessage::Hello {
@@ -38,7 +38,7 @@ impl ServerCore {
         self.serial = self.serial.wrapping_add(1);
         self.counts.connections_opened += u64::from(role == Role::Client);
 
-        let at = self.connections.insert(Connection::new(
+        let at = self.connections.insert(PeerConnection::new(
             Arc::new(socket),
             self.serial,
             role,
@@ -208,7 +208,7 @@ impl ServerCore {
                     timeout_ms,
                 }) => {
                     self.start(
-                        Origin::Single(reply_address),
+                        Requester::Single(reply_address),
                         request,
                         state.deadline_ns(self.now_ns, timeout_ms),
                     );
@@ -336,7 +336,7 @@ impl ServerCore {
                 },
                 Role::Inbound,
             ) => {
-                let origin = Origin::Node(reply_address(number));
+                let origin = Requester::Node(reply_address(number));
                 self.start_for_node(origin, namespace, digest, Work::Image(image.to_vec()))?;
             }
             (NodeMessage::Done { number, result }, Role::Outbound(node))
@@ -359,7 +359,7 @@ impl ServerCore {
                     Work::Version
                 };
                 self.start_for_node(
-                    Origin::Compared(reply_address(number), namespace),
+                    Requester::Compared(reply_address(number), namespace),
                     namespace,
                     digest,
                     work,
@@ -398,7 +398,7 @@ impl ServerCore {
                 Role::Inbound,
             ) => {
                 state.on_mode_reported(connection.process, mode_version, self.now_ns);
-                let origin = Origin::Proxied(reply_address(number));
+                let origin = Requester::Proxied(reply_address(number));
                 match state.parse(message) {
                     Ok(Command::Single { .. }) if self.is_quiet => {
                         self.answer(origin, Reply::of(ResultCode::UNAVAILABLE));
@@ -427,7 +427,7 @@ impl ServerCore {
     /// Begins a request of another node.
     fn start_for_node(
         &mut self,
-        origin: Origin,
+        origin: Requester,
         namespace: u16,
         digest: Digest,
         work: Work,
@@ -442,7 +442,7 @@ impl ServerCore {
         };
         self.start(
             origin,
-            wire::Request {
+            wire::RecordRequest {
                 namespace: namespace.into(),
                 transaction,
                 at_master: false,

@@ -20,7 +20,7 @@
 
 use super::super::node_message::NodeMessage;
 use super::super::pair::{Comparison, Mode, ModeVersion};
-use super::transactions::Origin;
+use super::transactions::Requester;
 use super::{MS, ServerCore};
 use crate::{Digest, PARTITIONS, Reply, ResultCode, Transaction, Version, Work, partition};
 use std::collections::HashMap;
@@ -137,7 +137,7 @@ impl ServerCore {
             migration.is_begun = true;
             if let Some((namespace, digest)) = migration.retries.pop() {
                 migration.in_flight += 1;
-                let origin = Origin::Comparison {
+                let origin = Requester::Comparison {
                     serial: migration.serial,
                 };
                 self.compare(
@@ -193,7 +193,7 @@ impl ServerCore {
             migration.in_flight += 1;
             let namespace = namespace as u16;
             self.compare(
-                Origin::Comparison { serial },
+                Requester::Comparison { serial },
                 node,
                 namespace,
                 digest,
@@ -206,7 +206,7 @@ impl ServerCore {
     /// Sends this node's version of a record to another node, and asks for that node's version.
     pub(super) fn compare(
         &mut self,
-        origin: Origin,
+        origin: Requester,
         node: usize,
         namespace: u16,
         digest: Digest,
@@ -647,7 +647,7 @@ impl ServerCore {
             free_slots -= 1;
             self.copies.suspect_copies.insert(key, true);
             self.compare(
-                Origin::CopyAgain,
+                Requester::CopyAgain,
                 node,
                 namespace,
                 digest,

@@ -15,10 +15,10 @@ mod migration;
 mod modes;
 mod transactions;
 
-use super::connection::{Connection, Role, Slab};
+use super::connection::{PeerConnection, Role, Slab};
 use super::node_message::NodeMessage;
 use super::pair::{LEASE_NS, Mode, ModeRecord, ModeVersion, PING_NS};
-use super::state::{Message, State, lock};
+use super::state::{Message, ServerState, lock};
 use crate::conf::NamespaceConfig;
 use crate::observe::{Counts, NamespaceCounts};
 use crate::{Disk, Namespace, Replies, Space, Store, Transaction, write_unit_bytes};
@@ -33,7 +33,7 @@ use std::sync::atomic::Ordering;
 use sys::buffer::Buf;
 use sys::net::{Op, Outcome};
 use sys::op;
-use transactions::{AnsweredTransaction, Origin, PendingTransaction};
+use transactions::{AnsweredTransaction, PendingTransaction, Requester};
 
 /// Receive buffers of a core.
 const ARRIVALS: ReceiveBuffers = ReceiveBuffers {
@@ -98,7 +98,7 @@ impl Disk for RingDisk<'_> {
 
 pub(super) struct ServerCore {
     core: usize,
-    state: Arc<State>,
+    state: Arc<ServerState>,
     net: NetEngine,
     stores: Vec<(Store, Range<u32>)>,
     /// First token of the listeners. The tokens of connections follow.
@@ -108,7 +108,7 @@ pub(super) struct ServerCore {
     paused_listeners: Vec<(usize, u64)>,
     /// The core that gets the next connection.
     next_core: usize,
-    connections: Slab<Connection>,
+    connections: Slab<PeerConnection>,
     serial: u32,
     pending: Slab<PendingTransaction>,
     /// Transactions that wait until this node's mode is recorded: number, transaction, `at_master`.
@@ -166,7 +166,7 @@ impl ServerCore {
     /// Created on the thread of core number `core`.
     pub(super) fn new(
         core: usize,
-        state: &Arc<State>,
+        state: &Arc<ServerState>,
         listeners: Vec<Arc<TcpListener>>,
     ) -> Result<Self, String> {
         let setup = &state.setup;
@@ -379,7 +379,7 @@ impl ServerCore {
                 transaction,
                 at_master,
             } => {
-                let origin = Origin::Core {
+                let origin = Requester::Core {
                     core: from_core,
                     number,
                 };
@@ -696,7 +696,7 @@ impl ServerCore {
         let all_answered = self
             .pending
             .iter()
-            .all(|(_, of)| matches!(of.origin, Origin::Node(_)))
+            .all(|(_, of)| matches!(of.origin, Requester::Node(_)))
             && self
                 .connections
                 .iter()

@@ -2,7 +2,7 @@
 //! for the record. [`super::super::pair`] has the rules.
 
 use super::super::pair::{Greeting, Mode, ModeRecord, ModeVersion};
-use super::super::state::{Mailbox, Message, State, lock};
+use super::super::state::{Mailbox, Message, ServerState, lock};
 use super::{RingDisk, ServerCore};
 use crate::observe::Takeover;
 use crate::{Note, Transaction};
@@ -19,7 +19,7 @@ fn clear(node: &str) -> String {
     )
 }
 
-impl State {
+impl ServerState {
     /// Namespace and core that have the record of this node's mode. `None`: this node never takes over.
     pub(in crate::server) fn record_place(&self) -> Option<(usize, usize)> {
         let namespace = self

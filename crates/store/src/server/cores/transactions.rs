@@ -7,7 +7,7 @@ use super::super::skew::stops_writes;
 use super::super::state::{LentStores, Message};
 use super::{LentDisk, MS, REPORT_NS, RingDisk, ServerCore, lock};
 use crate::observe::{self, TransactionKind};
-use crate::wire::{Request, message, request};
+use crate::wire::{RecordRequest, message, request};
 use crate::{Digest, Reply, ResultCode, Transaction, Work, ops, partition};
 use engine::IoEngine as _;
 
@@ -27,7 +27,7 @@ pub(super) struct ReplyAddress {
 
 /// Origin of a transaction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Origin {
+pub(super) enum Requester {
     /// A client.
     Single(ReplyAddress),
     /// A client, for one key of a batch.
@@ -52,7 +52,7 @@ pub(super) enum Origin {
 /// A transaction without a reply so far.
 #[derive(Debug, Default)]
 pub(super) struct PendingTransaction {
-    pub(super) origin: Origin,
+    pub(super) origin: Requester,
     pub(super) namespace: u16,
     /// `None` for another node's write or comparison, or a transaction that another core counts.
     pub(super) kind: Option<TransactionKind>,
@@ -75,7 +75,7 @@ pub(super) struct PendingTransaction {
 
 impl PendingTransaction {
     /// A transaction without a deadline, which no counter counts.
-    fn new(origin: Origin, namespace: u16, digest: Digest, began_ns: u64) -> Self {
+    fn new(origin: Requester, namespace: u16, digest: Digest, began_ns: u64) -> Self {
         Self {
             origin,
             namespace,
@@ -91,7 +91,10 @@ impl PendingTransaction {
     }
 
     pub(super) fn is_comparison(&self) -> bool {
-        matches!(self.origin, Origin::Comparison { .. } | Origin::CopyAgain)
+        matches!(
+            self.origin,
+            Requester::Comparison { .. } | Requester::CopyAgain
+        )
     }
 
     /// Marks the transaction as one that `node` answers.
@@ -116,7 +119,7 @@ fn is_too_big(work: &Work, block_bytes: usize) -> bool {
 
 impl ServerCore {
     /// Adds a transaction without a deadline, and returns its number.
-    pub(super) fn pend(&mut self, origin: Origin, namespace: u16, digest: Digest) -> u32 {
+    pub(super) fn pend(&mut self, origin: Requester, namespace: u16, digest: Digest) -> u32 {
         self.pending.insert(PendingTransaction::new(
             origin,
             namespace,
@@ -126,8 +129,8 @@ impl ServerCore {
     }
 
     /// Begins a transaction, on this core or on the core or node that has the partition.
-    pub(super) fn start(&mut self, origin: Origin, request: Request, deadline_ns: u64) {
-        let Request {
+    pub(super) fn start(&mut self, origin: Requester, request: RecordRequest, deadline_ns: u64) {
+        let RecordRequest {
             namespace,
             transaction,
             at_master,
@@ -284,7 +287,7 @@ impl ServerCore {
             return;
         };
         // Two nodes that take each other for the master would pass the transaction back and forth.
-        let is_again = matches!(pending.origin, Origin::Proxied(_));
+        let is_again = matches!(pending.origin, Requester::Proxied(_));
         if let Some(code) = if is_again {
             Some(ResultCode::UNAVAILABLE)
         } else {
@@ -507,31 +510,31 @@ impl ServerCore {
         self.count(&pending, reply.result);
         let readers = std::mem::take(&mut pending.readers);
         match pending.origin {
-            Origin::Comparison { serial } => self.on_comparison(serial, key, &reply),
-            Origin::CopyAgain => self.on_copied_again(key, reply.result),
+            Requester::Comparison { serial } => self.on_comparison(serial, key, &reply),
+            Requester::CopyAgain => self.on_copied_again(key, reply.result),
             origin => self.answer(origin, reply),
         }
         self.answer_readers(readers, pending.has_failed);
     }
 
-    pub(super) fn answer(&mut self, origin: Origin, reply: Reply) {
+    pub(super) fn answer(&mut self, origin: Requester, reply: Reply) {
         let ReplyAddress {
             connection: at,
             serial,
             number,
         } = match origin {
-            Origin::Single(asker) | Origin::Node(asker) | Origin::Proxied(asker) => asker,
-            Origin::Compared(asker, namespace) => {
+            Requester::Single(asker) | Requester::Node(asker) | Requester::Proxied(asker) => asker,
+            Requester::Compared(asker, namespace) => {
                 if reply.result == ResultCode::OK && self.state.pair.mode() == Mode::Ahead {
                     self.count_copied(namespace, reply.version > 0);
                 }
                 asker
             }
-            Origin::Batch { batch, index } => return self.answer_key(batch, index, &reply),
-            Origin::Core { core, number } => {
+            Requester::Batch { batch, index } => return self.answer_key(batch, index, &reply),
+            Requester::Core { core, number } => {
                 return self.mail(core, Message::Reply { number, reply });
             }
-            Origin::Comparison { .. } | Origin::CopyAgain | Origin::NoClient => return,
+            Requester::Comparison { .. } | Requester::CopyAgain | Requester::NoClient => return,
         };
         let Some(connection) = self
             .connections
@@ -541,12 +544,12 @@ impl ServerCore {
             return;
         };
         match origin {
-            Origin::Single(_) => {
+            Requester::Single(_) => {
                 connection.answer(number, |out| message::put_reply(out, &reply));
                 self.limit_memory(reply.ops.len());
             }
-            Origin::Node(_) if number == NO_ANSWER => {}
-            Origin::Proxied(_) => {
+            Requester::Node(_) if number == NO_ANSWER => {}
+            Requester::Proxied(_) => {
                 let mut entry = Vec::new();
                 message::put_entry(&mut entry, 0, &reply);
                 if entry.len() > BODY_BYTES_MAX {
@@ -559,7 +562,7 @@ impl ServerCore {
                 }
                 .put(connection.out());
             }
-            Origin::Compared(..) if reply.result == ResultCode::OK => {
+            Requester::Compared(..) if reply.result == ResultCode::OK => {
                 NodeMessage::Compared {
                     number,
                     version: reply.version,
@@ -580,7 +583,7 @@ impl ServerCore {
         let now_ns = self.now_ns;
         let mut late = Vec::new();
         for (number, pending) in self.pending.iter() {
-            if pending.deadline_ns <= now_ns && pending.origin != Origin::NoClient {
+            if pending.deadline_ns <= now_ns && pending.origin != Requester::NoClient {
                 late.push(number);
             }
         }
@@ -591,7 +594,7 @@ impl ServerCore {
             let reply = pending.reply.take();
             let readers = std::mem::take(&mut pending.readers);
             let nobody = PendingTransaction {
-                origin: Origin::NoClient,
+                origin: Requester::NoClient,
                 reply,
                 readers,
                 ..*pending
@@ -608,7 +611,7 @@ impl ServerCore {
 #[derive(Debug)]
 pub(super) struct AnsweredTransaction {
     namespace: u16,
-    origin: observe::Origin,
+    origin: observe::TransactionSource,
     kind: TransactionKind,
     result: ResultCode,
     began_ns: u64,
@@ -629,9 +632,9 @@ impl ServerCore {
 
     pub(super) fn count(&mut self, pending: &PendingTransaction, result: ResultCode) {
         let origin = match pending.origin {
-            Origin::Single(_) => observe::Origin::Client,
-            Origin::Batch { .. } => observe::Origin::Batch,
-            Origin::Proxied(_) => observe::Origin::Proxy,
+            Requester::Single(_) => observe::TransactionSource::Client,
+            Requester::Batch { .. } => observe::TransactionSource::Batch,
+            Requester::Proxied(_) => observe::TransactionSource::Proxy,
             _ => return,
         };
         let PendingTransaction {

@@ -2,7 +2,7 @@
 //! module [`stories`] draws random events.
 
 use super::*;
-use crate::server::Node;
+use crate::server::ClusterNode;
 use std::collections::{BTreeMap, VecDeque};
 use sys::random::Random;
 
@@ -152,7 +152,7 @@ fn namespace_of(key: usize) -> usize {
 impl Story {
     fn new(seed: u64) -> Self {
         let nodes = [3000, 3001]
-            .map(|port| Node::new("127.0.0.1", port))
+            .map(|port| ClusterNode::new("127.0.0.1", port))
             .to_vec();
         let none = || [const { None }; CORES];
         let mut random = Random::new(seed);

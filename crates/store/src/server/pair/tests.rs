@@ -1,13 +1,13 @@
 //! Tests of the mode of one node, driven by events.
 
 use super::*;
-use crate::server::Node;
+use crate::server::ClusterNode;
 
 const S: u64 = SECOND_NS;
 
 fn pair(own: usize) -> Pair {
     let nodes = [3000, 3001]
-        .map(|port| Node::new("127.0.0.1", port))
+        .map(|port| ClusterNode::new("127.0.0.1", port))
         .to_vec();
     let pair = Pair::new(&Cluster::new(nodes, own), true, 2);
     assert_eq!(pair.started(found(Some(Mode::Paired), true, false)), None);
@@ -201,7 +201,10 @@ fn a_node_that_leaves_is_followed_at_once_and_never_serves_again() {
         assert!(!node.is_relieved() && !node.must_record());
         assert_eq!(
             node.role(
-                &Cluster::new(vec![Node::new("a", 1), Node::new("b", 1)], own),
+                &Cluster::new(
+                    vec![ClusterNode::new("a", 1), ClusterNode::new("b", 1)],
+                    own
+                ),
                 0,
                 true
             ),
@@ -763,7 +766,9 @@ fn a_node_is_not_paired_by_a_comparison_that_it_had_no_part_in() {
 
 #[test]
 fn other_clusters_have_no_takeover() {
-    let nodes: Vec<_> = (0..3).map(|port| Node::new("127.0.0.1", port)).collect();
+    let nodes: Vec<_> = (0..3)
+        .map(|port| ClusterNode::new("127.0.0.1", port))
+        .collect();
     let all = [
         (nodes.clone(), true),
         (nodes[..2].to_vec(), false),

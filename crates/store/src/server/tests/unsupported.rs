@@ -21,7 +21,7 @@ fn frame_of(info: [u8; 4], fields: &[(u8, &[u8])], operation: Option<u8>) -> Vec
     fields
         .iter()
         .for_each(|(kind, value)| message::put_field(&mut out, *kind, value));
-    let op = |operation| Entry {
+    let op = |operation| BinEntry {
         operation,
         particle: particle::BLOB,
         name: b"b",
@@ -116,7 +116,7 @@ fn requests(phrase: &str) -> Vec<Vec<u8>> {
 
 #[test]
 fn unsupported_requests_get_the_codes_of_the_documentation() {
-    let Some(bench) = Bench::new(2, Limits::default()) else {
+    let Some(bench) = Bench::new(2, ClientLimits::default()) else {
         return;
     };
     let (_, table) = DOCS

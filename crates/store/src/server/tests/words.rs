@@ -7,7 +7,7 @@ use crate::observe::Facts;
 
 /// The other node, with its connection to the only core of the node under test.
 struct PlayedNode {
-    node: Node,
+    node: ClusterNode,
     socket: TcpStream,
     input: Vec<u8>,
 }
@@ -18,10 +18,10 @@ impl PlayedNode {
         let own = listener();
         let other = listener();
         let nodes = [&own, &other]
-            .map(|of| Node::new("127.0.0.1", of.local_addr().unwrap().port()))
+            .map(|of| ClusterNode::new("127.0.0.1", of.local_addr().unwrap().port()))
             .to_vec();
         let node = nodes[1].clone();
-        let bench = Bench::on(own, 1, Limits::default(), Cluster::new(nodes, 0))?;
+        let bench = Bench::on(own, 1, ClientLimits::default(), Cluster::new(nodes, 0))?;
         let (socket, _) = other.accept().unwrap();
         socket.set_read_timeout(Some(LIMIT)).unwrap();
         Some((

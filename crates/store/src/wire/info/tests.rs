@@ -4,8 +4,8 @@ use super::*;
 use crate::conf::Log;
 use crate::namespace::DeviceStatistics;
 use crate::observe::tests::facts;
-use crate::observe::{Origin, TransactionKind};
-use crate::server::Node;
+use crate::observe::{TransactionKind, TransactionSource};
+use crate::server::ClusterNode;
 use crate::{ResultCode, Statistics};
 
 /// Requests as the clients and asadm sent them.
@@ -101,7 +101,7 @@ fn errors_and_deletions_are_counted_under_the_real_server_s_names() {
         ..NamespaceCounts::default()
     };
     counts.record(
-        Origin::Client,
+        TransactionSource::Client,
         TransactionKind::Write,
         ResultCode::GENERATION,
         1,
@@ -158,12 +158,12 @@ fn two_nodes_tell_of_each_other_and_of_their_partitions() {
     let mut facts = facts();
     facts.config.namespaces[0].replication_factor = 2;
     facts.node.peers = vec![
-        Node {
+        ClusterNode {
             id: 0xB9,
             host: "db2".to_owned(),
             port: 3_000,
         },
-        Node {
+        ClusterNode {
             id: 0xC9,
             host: "fe80::1".to_owned(),
             port: 3_100,

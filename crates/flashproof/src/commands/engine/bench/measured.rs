@@ -23,14 +23,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use store::client::cluster::Cluster as ClientCluster;
+use store::client::cluster::ClientCluster;
 use store::client::{ClientSettings, Replica};
 use store::conf::{Config, Level, NamespaceConfig};
 use store::embedded::VIRTUAL_CPU_NS;
 use store::nodes::Access;
 use store::object::RecordSpec;
 use store::observe::Line;
-use store::server::{Cluster, Device, Limits, Node, Server, Setup, State};
+use store::server::{ClientLimits, Cluster, ClusterNode, Device, Server, ServerState, Setup};
 use store::{IoSnapshot, Namespace, Overload, Verification};
 use sys::process::process_cpu_ns;
 
@@ -294,7 +294,7 @@ impl Loopback {
         let ports = ports.map_err(|error| cannot(error.to_string()))?;
         let cluster_nodes: Vec<_> = ports
             .iter()
-            .map(|port| Node::new("127.0.0.1", *port))
+            .map(|port| ClusterNode::new("127.0.0.1", *port))
             .collect();
         let mut servers = Vec::new();
         let is_ending = Arc::new(AtomicBool::new(false));
@@ -319,9 +319,9 @@ impl Loopback {
                 devices: vec![vec![device]],
                 listeners: vec![listener],
                 address: (IpAddr::V4(Ipv4Addr::LOCALHOST), ports[index]),
-                limits: Limits {
+                limits: ClientLimits {
                     connections: (connections + SPARE) as usize,
-                    ..Limits::default()
+                    ..ClientLimits::default()
                 },
                 cluster: Cluster::new(cluster_nodes.clone(), index),
                 log: warnings(is_ending.clone()),
@@ -401,7 +401,7 @@ impl Loopback {
 
     /// Function that returns the I/O of all servers so far.
     pub(super) fn io(&self) -> impl Fn() -> IoSnapshot + use<> {
-        let states: Vec<Arc<State>> = self
+        let states: Vec<Arc<ServerState>> = self
             .servers
             .iter()
             .map(|server| server.state().clone())

@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
-use store::nodes::{Access, DEFAULT_PORT, Host, Node};
+use store::nodes::{Access, DEFAULT_PORT, DiscoveredNode, Host};
 
 pub const RESTORE_FILE: &str = "put-back.json";
 
@@ -54,7 +54,7 @@ pub struct NodeChanges {
 }
 
 impl NodeChanges {
-    pub fn new(node: &Node, changes: Vec<Change>) -> Self {
+    pub fn new(node: &DiscoveredNode, changes: Vec<Change>) -> Self {
         Self {
             node: node.id.clone(),
             host: node.host.to_string(),
@@ -127,7 +127,7 @@ impl SettingsToRestore {
     /// Makes the changes. Errors: a node refused; then the changes made so far remain to be restored.
     pub fn change<'a>(
         &self,
-        nodes: impl Iterator<Item = &'a mut Node>,
+        nodes: impl Iterator<Item = &'a mut DiscoveredNode>,
         access: &Access,
         end_signals: &EndSignals,
     ) -> Result<(), String> {
@@ -247,7 +247,7 @@ fn restore_with_retries(
 fn restore_node(node_changes: &NodeChanges, access: &Access) -> Result<(), String> {
     let host = Host::parse(&node_changes.host, DEFAULT_PORT)?;
     // A new connection: the previous connection may have caused the error.
-    let mut node = Node::known(
+    let mut node = DiscoveredNode::known(
         node_changes.node.clone(),
         host,
         node_changes.tls_name.clone(),
@@ -280,7 +280,11 @@ fn restore_node(node_changes: &NodeChanges, access: &Access) -> Result<(), Strin
 }
 
 /// Current value of a setting.
-pub fn value(node: &mut Node, setting: &Setting, access: &Access) -> Result<String, String> {
+pub fn value(
+    node: &mut DiscoveredNode,
+    setting: &Setting,
+    access: &Access,
+) -> Result<String, String> {
     let query = setting.query(build(node));
     let reply = node
         .ask(std::slice::from_ref(&query), access)?
@@ -299,7 +303,12 @@ pub fn value(node: &mut Node, setting: &Setting, access: &Access) -> Result<Stri
         .ok_or_else(|| format!("the node's answer to {} has no {setting}", quoted(&query)))
 }
 
-fn set(node: &mut Node, setting: &Setting, value: &str, access: &Access) -> Result<(), String> {
+fn set(
+    node: &mut DiscoveredNode,
+    setting: &Setting,
+    value: &str,
+    access: &Access,
+) -> Result<(), String> {
     let command = setting.command(value, build(node));
     let reply = node
         .ask(std::slice::from_ref(&command), access)?
@@ -392,7 +401,7 @@ impl Folder {
     /// Creates the file of a node, with the replies queried once.
     pub fn begin(
         &self,
-        node: &Node,
+        node: &DiscoveredNode,
         once_replies: &[(String, String)],
     ) -> Result<NodeFile, Failure> {
         let path = self.dir.join(format!("{}{FILE_ENDING}", node.id));
