@@ -13,9 +13,9 @@
 //! does not belong to the namespace.
 
 use crate::record::{u16_at, u32_at, u64_at};
-use crate::seal::Mark;
+use crate::seal::VolumeMark;
 use crate::write_block::{BlockHeader, HeaderState};
-use crate::{MARKS_BYTES, Namespace, Space, Starts};
+use crate::{MARKS_BYTES, NamespaceSettings, Starts, StoreSpace};
 use crc32fast::Hasher;
 use std::io;
 use std::ops::Range;
@@ -85,13 +85,13 @@ impl DeviceHeader {
     /// The header of device number `index` among the `devices` of `namespace`, on `cores` cores. `device_set` is random
     /// and the same for all devices. Before formatting or planning, add the device's size with [`Self::sized`].
     pub fn new(
-        namespace: &Namespace,
+        namespace: &NamespaceSettings,
         devices: u16,
         index: u16,
         cores: u16,
         device_set: u64,
     ) -> Self {
-        let Namespace {
+        let NamespaceSettings {
             ref name,
             write_block_bytes,
             single_bin,
@@ -277,7 +277,7 @@ impl DeviceHeader {
                 .space(self.device_bytes, 0, core, BORDER_BYTES as u32)
                 .ok()?;
             let marks = read(space.marks_offset, MARKS_BYTES as usize).unwrap_or_default();
-            let certain = Mark::read_both(&marks, space.id)
+            let certain = VolumeMark::read_both(&marks, space.id)
                 .0
                 .iter()
                 .map(|mark| mark.bounds.certain)
@@ -311,7 +311,7 @@ impl DeviceHeader {
         target: TargetId,
         core: u16,
         min_io_bytes: u32,
-    ) -> Result<Space, String> {
+    ) -> Result<StoreSpace, String> {
         let block = u64::from(self.write_block_bytes);
         let cores = self.cores;
         let blocks = device_bytes.saturating_sub(DEVICE_HEADER_BYTES) / block / u64::from(cores);
@@ -329,7 +329,7 @@ impl DeviceHeader {
         let begin = DEVICE_HEADER_BYTES + blocks * block * u64::from(core);
         let range: Range<u64> = begin..begin + blocks * block;
         let marks_offset = WRITTEN_BYTES as u64 + MARKS_BYTES * u64::from(core);
-        Ok(Space {
+        Ok(StoreSpace {
             target,
             range,
             marks_offset,
@@ -360,10 +360,10 @@ fn checksum(bytes: &[u8]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::seal::Bounds;
+    use crate::seal::DurableBounds;
 
     fn header() -> DeviceHeader {
-        DeviceHeader::new(&Namespace::new("test"), 2, 1, 4, 77).sized(1 << 40)
+        DeviceHeader::new(&NamespaceSettings::new("test"), 2, 1, 4, 77).sized(1 << 40)
     }
 
     fn plan(first: &[u8], second: &[u8]) -> HeaderCheck {
@@ -502,12 +502,12 @@ mod tests {
         device[at(0)] = 7;
         assert_eq!(foreign(&device), Some(space.range.start));
 
-        let mark = Mark {
-            bounds: Bounds {
+        let mark = VolumeMark {
+            bounds: DurableBounds {
                 certain: 3,
-                ..Bounds::default()
+                ..DurableBounds::default()
             },
-            ..Mark::default()
+            ..VolumeMark::default()
         };
         mark.write(&mut device[space.marks_offset as usize..][..4096], space.id);
         for block in 0..3 {

@@ -5,7 +5,7 @@
 
 use crate::index::RecordLocation;
 use crate::record::UNIT;
-use crate::{Disk, Transaction};
+use crate::{StoreDisk, Transaction};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -87,7 +87,7 @@ impl Io {
 
     /// A buffer of at least `len` bytes; `None` if the engine has no memory left and no buffer of that length is
     /// unused.
-    pub(crate) fn buffer(&mut self, len: usize, disk: &mut impl Disk) -> Option<Buf> {
+    pub(crate) fn buffer(&mut self, len: usize, disk: &mut impl StoreDisk) -> Option<Buf> {
         let class = len.max(ALIGN).next_power_of_two().ilog2() as usize;
         if self.buffers.len() <= class {
             self.buffers.resize_with(class + 1, Vec::new);
@@ -113,7 +113,7 @@ impl Io {
         (target, kind): (TargetId, OpKind),
         bytes: Range<u64>,
         buf: Buf,
-        disk: &mut impl Disk,
+        disk: &mut impl StoreDisk,
     ) {
         let Some(slot) = self.free_slots.pop() else {
             return;

@@ -83,7 +83,7 @@ struct OperationInFlight {
 
 /// Turns operations into transactions, and answers into completions.
 #[derive(Debug)]
-pub(crate) struct Issuer {
+pub(crate) struct TransactionIssuer {
     object: Arc<RecordSpec>,
     verifier: Verifier,
     /// Indexed by token.
@@ -92,7 +92,7 @@ pub(crate) struct Issuer {
     backoff: BackoffQueue,
 }
 
-impl Issuer {
+impl TransactionIssuer {
     /// An issuer for `object`. `overload` sets the behaviour when a device is overloaded.
     pub(crate) fn new(
         object: Arc<RecordSpec>,

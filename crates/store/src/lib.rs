@@ -2,12 +2,12 @@
 //! client with Aerospike's protocol. A test instrument, not a database for real data.
 //!
 //! ```text
-//! transaction -> Store (one core's part of a namespace) -> reads of records, writes of whole buffers -> Disk
+//! transaction -> Store (one core's part of a namespace) -> reads of records, writes of whole buffers -> StoreDisk
 //!                  ^ embedded in a process, or behind the protocol
 //! ```
 //!
 //! The main idea: a [`Store`] does no I/O, and has neither a clock nor a thread. Its owner passes it transactions,
-//! completions and the time, and carries out its I/O through a [`Disk`]. So the same code runs on a ring shared with
+//! completions and the time, and carries out its I/O through a [`StoreDisk`]. So the same code runs on a ring shared with
 //! sockets, and on a simulated drive that loses power.
 
 #![forbid(unsafe_code)]
@@ -48,7 +48,8 @@ pub use device_header::{
 pub use io::{IoCounts, IoSnapshot};
 pub use issuer::Overload;
 pub use namespace::{
-    Buckets, DeviceStatistics, Disk, Losses, Namespace, Space, Statistics, write_unit_bytes,
+    Buckets, DeviceStatistics, Losses, NamespaceSettings, StoreDisk, StoreSpace, StoreStatistics,
+    write_unit_bytes,
 };
 pub use record_store::{Remark, Store};
 pub use result_code::ResultCode;
@@ -56,7 +57,7 @@ pub use seal::MARKS_BYTES;
 pub(crate) use seal::{NOTE_BYTES, Note};
 pub use starts::Starts;
 pub use transaction::{
-    Delete, Digest, Exists, Generation, PARTITIONS, Policy, Replies, Reply, Transaction, Ttl,
-    Version, Work, Write, digest, partition,
+    Delete, Digest, Exists, Generation, PARTITIONS, Policy, RecordOp, Replies, Reply, Transaction,
+    Ttl, Version, Write, digest, partition,
 };
 pub use verification::Verification;

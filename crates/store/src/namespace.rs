@@ -9,7 +9,7 @@ use sys::op::{Op, TargetId};
 
 /// Settings of a namespace. Each field names its directive in the server's configuration.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Namespace {
+pub struct NamespaceSettings {
     pub name: String,
     /// `write-block-size`: bytes of a write block, a power of two from 32 KiB to 8 MiB.
     pub write_block_bytes: u32,
@@ -41,7 +41,7 @@ pub struct Namespace {
     pub memory_bytes: u64,
 }
 
-impl Namespace {
+impl NamespaceSettings {
     /// A namespace with the server's defaults.
     pub fn new(name: &str) -> Self {
         Self {
@@ -78,7 +78,7 @@ impl Namespace {
 /// The part of a device that belongs to one core: a range of write blocks. The device's header precedes the ranges of
 /// all cores.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Space {
+pub struct StoreSpace {
     /// The device's number in the engine.
     pub target: TargetId,
     /// Range of the device's bytes that belongs to the store.
@@ -95,7 +95,7 @@ pub struct Space {
     pub id: u64,
 }
 
-/// The [`Space::write_unit_bytes`] of a device, at most 4 KiB: drives with a larger physical block have power-loss
+/// The [`StoreSpace::write_unit_bytes`] of a device, at most 4 KiB: drives with a larger physical block have power-loss
 /// protection.
 pub fn write_unit_bytes(target: &Target) -> u32 {
     target
@@ -136,7 +136,7 @@ impl fmt::Display for Losses {
 }
 
 /// Carries out a store's I/O.
-pub trait Disk {
+pub trait StoreDisk {
     /// The clock, ns. Never runs backwards.
     fn now_ns(&mut self) -> u64;
 
@@ -169,7 +169,7 @@ impl Buckets {
 
 /// Statistics of a store, with the real server's meaning. Counters since the start unless noted otherwise.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Statistics {
+pub struct StoreStatistics {
     /// Current records.
     pub objects: u64,
     /// Current tombstones.

@@ -10,7 +10,7 @@
 //! generation does not suffice: its 16 bits wrap, and a generation is unknown after a write in doubt.
 
 use crate::ops::{self, BinEntry, operation, particle};
-use crate::{Digest, Exists, Policy, Transaction, Work, Write, digest};
+use crate::{Digest, Exists, Policy, RecordOp, Transaction, Write, digest};
 use std::fmt;
 use std::str::FromStr;
 use sys::op::{OpKind, WrongRecord};
@@ -140,13 +140,13 @@ impl RecordSpec {
                     ..Policy::default()
                 };
                 let ops = self.ops(key, write_number);
-                Work::Write(Write {
+                RecordOp::Write(Write {
                     policy,
                     ops,
                     ..Write::default()
                 })
             }
-            _ => Work::ReadAll,
+            _ => RecordOp::ReadAll,
         };
         Transaction {
             digest: self.digest(key),

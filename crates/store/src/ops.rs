@@ -121,7 +121,7 @@ const MOVED_BYTES_MAX: usize = 64 << 20;
 /// Records with at most this many bins are searched linearly.
 const FEW: usize = 16;
 
-struct Bin<'a> {
+struct RecordBin<'a> {
     name: &'a [u8],
     /// [`particle::NULL`]: the bin was removed.
     particle: u8,
@@ -140,14 +140,14 @@ pub(crate) struct Applied {
 }
 
 /// The bins of a record while operations are applied.
-struct Bins<'a> {
-    list: Vec<Bin<'a>>,
+struct RecordBins<'a> {
+    list: Vec<RecordBin<'a>>,
     /// Index in the list by name, once the record has many bins.
     positions: HashMap<&'a [u8], usize>,
     answers: Answers,
 }
 
-impl<'a> Bins<'a> {
+impl<'a> RecordBins<'a> {
     fn find(&mut self, name: &[u8]) -> Option<usize> {
         if self.list.len() <= FEW {
             return self.list.iter().position(|bin| bin.name == name);
@@ -159,9 +159,9 @@ impl<'a> Bins<'a> {
     }
 
     /// The bin of this name, created if missing.
-    fn bin(&mut self, name: &'a [u8]) -> &mut Bin<'a> {
+    fn bin(&mut self, name: &'a [u8]) -> &mut RecordBin<'a> {
         let at = self.find(name).unwrap_or_else(|| {
-            self.list.push(Bin {
+            self.list.push(RecordBin {
                 name,
                 particle: particle::NULL,
                 value: Cow::Borrowed(&[]),
@@ -179,12 +179,12 @@ pub(crate) fn apply(
     single_bin: bool,
     answers: Answers,
 ) -> Result<Applied, ResultCode> {
-    let list = entries(old_bins).map(|bin| Bin {
+    let list = entries(old_bins).map(|bin| RecordBin {
         name: bin.name,
         particle: bin.particle,
         value: bin.value.into(),
     });
-    let mut bins = Bins {
+    let mut bins = RecordBins {
         list: list.collect(),
         positions: HashMap::new(),
         answers,
@@ -258,7 +258,11 @@ pub(crate) fn apply(
     Ok(applied)
 }
 
-fn read(bins: &mut Bins<'_>, op: &BinEntry<'_>, applied: &mut Applied) -> Result<(), ResultCode> {
+fn read(
+    bins: &mut RecordBins<'_>,
+    op: &BinEntry<'_>,
+    applied: &mut Applied,
+) -> Result<(), ResultCode> {
     if op.name.is_empty() && bins.answers.has_all_bins {
         for bin in bins
             .list
@@ -307,7 +311,7 @@ fn answer(
 }
 
 /// Adds, appends or prepends to a bin, or creates it from the operation's value.
-fn change(bin: &mut Bin<'_>, op: &BinEntry<'_>) -> Result<(), ResultCode> {
+fn change(bin: &mut RecordBin<'_>, op: &BinEntry<'_>) -> Result<(), ResultCode> {
     if !op.has_valid_length() {
         return Err(ResultCode::PARAMETER);
     }

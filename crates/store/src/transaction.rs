@@ -82,7 +82,7 @@ pub struct Version {
 
 /// Operation on a record.
 #[derive(Debug, Clone)]
-pub enum Work {
+pub enum RecordOp {
     /// Checks existence, with generation and time to live.
     Exists,
     /// Reads all bins.
@@ -106,7 +106,7 @@ pub struct Transaction {
     pub digest: Digest,
     /// Set; empty: none. At most 63 bytes.
     pub set: Box<[u8]>,
-    pub work: Work,
+    pub work: RecordOp,
 }
 
 /// Reply of a store.
@@ -123,7 +123,7 @@ pub struct Reply {
     pub ops: Vec<u8>,
     /// The record for a replica, if requested and written.
     pub image: Option<Vec<u8>>,
-    /// Version, for [`Work::Version`] and [`Work::Compare`].
+    /// Version, for [`RecordOp::Version`] and [`RecordOp::Compare`].
     pub version: u64,
 }
 

@@ -281,7 +281,7 @@ mod block_header_tests {
 mod walk_tests {
     use super::*;
     use crate::record::{MAGIC, seal};
-    use crate::seal::Bounds;
+    use crate::seal::DurableBounds;
     use sys::random::Random;
 
     /// Two pieces of 2 KiB, each with ten records of 80 bytes. The second piece reaches the end of the block.
@@ -310,7 +310,7 @@ mod walk_tests {
                 end,
                 used,
                 records: 10,
-                bounds: Bounds::default(),
+                bounds: DurableBounds::default(),
             }
             .write(&mut block, 1);
         }
@@ -438,7 +438,7 @@ mod walk_tests {
                     end,
                     used,
                     records,
-                    bounds: Bounds::default(),
+                    bounds: DurableBounds::default(),
                 }
                 .write(&mut block, 1);
             }

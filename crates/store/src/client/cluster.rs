@@ -11,7 +11,7 @@
 
 use super::replies::{COPIES_MAX, NodePartitions, parse_partitions, rack};
 use crate::nodes::{
-    self, Access, Host, NODES_MAX, NodeConnection, Peer, PeersQuery, connect, peers,
+    self, Access, HostPort, NODES_MAX, NodeConnection, Peer, PeersQuery, connect, peers,
 };
 use crate::wire::query::{begin_of, is_refusal};
 use crate::{Digest, PARTITIONS, partition};
@@ -40,7 +40,7 @@ pub struct KnownNode {
     pub number: usize,
     /// The id of the server: 16 hex digits.
     pub name: String,
-    pub host: Host,
+    pub host: HostPort,
     /// The name in the node's certificate.
     tls_name: String,
     /// Session token: replaces the password on further connections.
@@ -116,7 +116,7 @@ impl ClientCluster {
     ///
     /// Errors: a sentence, if no seed answers or the cluster has no such namespace.
     pub fn find(
-        seeds: &[Host],
+        seeds: &[HostPort],
         namespace: &str,
         access: Access,
         uses_alternate: bool,
@@ -270,7 +270,7 @@ struct ClusterPoller {
     namespace: String,
     access: Arc<Access>,
     query: PeersQuery,
-    seeds: Vec<Host>,
+    seeds: Vec<HostPort>,
     /// Indexed by the number of the node.
     nodes: Vec<PolledNode>,
     /// Sends peers to the thread that looks for them, and receives the nodes that the thread found.
@@ -367,7 +367,7 @@ impl ClusterPoller {
     fn new(
         nodes: Vec<nodes::DiscoveredNode>,
         namespace: &str,
-        seeds: &[Host],
+        seeds: &[HostPort],
         query: PeersQuery,
         access: Arc<Access>,
     ) -> Result<Self, String> {
@@ -445,7 +445,7 @@ impl ClusterPoller {
         let seeds = self
             .seeds
             .iter()
-            .filter(|seed: &&Host| {
+            .filter(|seed: &&HostPort| {
                 !unreachable.is_empty() && reachable.iter().all(|polled| polled.node.host != **seed)
             })
             .cloned()

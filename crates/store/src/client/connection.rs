@@ -9,7 +9,7 @@
 
 use super::replies::ReplyEntry;
 use crate::wire::frame::{self, FrameKind, Malformed};
-use crate::wire::message::{self, Header, field, info1};
+use crate::wire::message::{self, MessageHeader, field, info1};
 use crate::wire::request;
 use crate::{Digest, Transaction};
 use rustls::ClientConnection;
@@ -196,11 +196,11 @@ pub(super) fn put_batch(
         }
     }
     let begin = frame::begin(out, FrameKind::Message);
-    Header {
+    MessageHeader {
         info: [info1::BATCH, 0, 0, 0],
         timeout: timeout_ms,
         fields: 1,
-        ..Header::default()
+        ..MessageHeader::default()
     }
     .put(out);
     message::put_field(out, field::BATCH, &body);
@@ -252,8 +252,8 @@ mod tests {
     use super::*;
     use crate::object::{RecordSpec, ValueType};
     use crate::testing::records;
-    use crate::wire::{BatchLimits, Command, parse};
-    use crate::{Work, Write};
+    use crate::wire::{BatchLimits, ParsedMessage, parse};
+    use crate::{RecordOp, Write};
     use sys::op::OpKind;
 
     #[test]
@@ -274,14 +274,14 @@ mod tests {
                     (name == b"test").then_some(0)
                 })
                 .unwrap();
-                let Command::Single { request, .. } = understood else {
+                let ParsedMessage::Single { request, .. } = understood else {
                     panic!("{understood:?}")
                 };
                 let single = request.transaction;
                 assert_eq!((single.digest, &single.set), (asked.digest, &asked.set));
                 match (single.work, asked.work) {
-                    (Work::ReadAll, Work::ReadAll) => {}
-                    (Work::Write(Write { policy, ops, .. }), Work::Write(wanted)) => {
+                    (RecordOp::ReadAll, RecordOp::ReadAll) => {}
+                    (RecordOp::Write(Write { policy, ops, .. }), RecordOp::Write(wanted)) => {
                         assert_eq!((policy, ops), (wanted.policy, wanted.ops));
                     }
                     (work, _) => panic!("{work:?}"),
@@ -294,8 +294,8 @@ mod tests {
 #[cfg(test)]
 mod batch_tests {
     use super::*;
-    use crate::wire::{BatchLimits, Command, parse};
-    use crate::{Work, digest};
+    use crate::wire::{BatchLimits, ParsedMessage, parse};
+    use crate::{RecordOp, digest};
 
     #[test]
     fn a_server_understands_a_batch_as_it_does_those_of_real_clients() {
@@ -310,7 +310,7 @@ mod batch_tests {
                 (name == b"test").then_some(0)
             })
             .unwrap();
-            let Command::Batch {
+            let ParsedMessage::Batch {
                 requests,
                 timeout_ms,
             } = understood
@@ -324,7 +324,7 @@ mod batch_tests {
                     (keyed.index as usize, transaction.digest),
                     (position, *digest)
                 );
-                assert!(*transaction.set == *set && matches!(transaction.work, Work::ReadAll));
+                assert!(*transaction.set == *set && matches!(transaction.work, RecordOp::ReadAll));
             }
         }
     }

@@ -1,8 +1,8 @@
 //! A client with Aerospike's protocol, as an engine of the run loop, for this crate's server or any real server.
 //!
 //! ```text
-//! operation -> Issuer -> Transaction -> its partition's node -> a connection -> NetEngine (one ring per thread)
-//! Cluster (threads): owners of the partitions; new connections
+//! operation -> TransactionIssuer -> Transaction -> its partition's node -> a connection -> NetEngine (one ring per thread)
+//! ClientCluster (threads): owners of the partitions; new connections
 //! ```
 //!
 //! * [`cluster`]: nodes and partitions; `routes`: connections to nodes, and requests waiting for a connection
@@ -24,7 +24,7 @@ pub use connection::{BatchReads, KeySource};
 pub use routes::Replica;
 pub use stored_record::StoredRecord;
 
-use crate::issuer::{CompletionTime, Issuer, TransactionOutcome};
+use crate::issuer::{CompletionTime, TransactionIssuer, TransactionOutcome};
 use crate::object::RecordSpec;
 use crate::{Overload, Verification};
 use cluster::{ClientCluster, ConnectResult, PartitionMap};
@@ -87,7 +87,7 @@ pub struct Client {
     settings: ClientSettings,
     map: Arc<PartitionMap>,
     map_ns: u64,
-    issuer: Issuer,
+    issuer: TransactionIssuer,
     /// Source of the further keys of batches.
     keys: Option<KeySource>,
     connections: Vec<ConnectionSlot>,
@@ -134,7 +134,7 @@ impl Client {
         let (connect_sender, connect_receiver) = channel();
         let mut client = Self {
             net,
-            issuer: Issuer::new(
+            issuer: TransactionIssuer::new(
                 settings.object.clone(),
                 settings.verification.clone(),
                 settings.overload.clone(),

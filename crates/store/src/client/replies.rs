@@ -2,7 +2,7 @@
 
 use crate::PARTITIONS;
 use crate::wire::frame::{self, FrameKind, Malformed};
-use crate::wire::message::{self, Fields, Header, info3};
+use crate::wire::message::{self, MessageFields, MessageHeader, info3};
 use crate::wire::query::begin_of;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -38,8 +38,8 @@ pub fn take_reply<'a>(bytes: &mut &'a [u8]) -> Result<Option<&'a [u8]>, Malforme
 
 /// Takes the first entry off the body of a reply.
 pub fn take_entry<'a>(body: &mut &'a [u8]) -> Result<ReplyEntry<'a>, Malformed> {
-    let header = Header::take(body)?;
-    Fields::take(body, header.fields)?;
+    let header = MessageHeader::take(body)?;
+    MessageFields::take(body, header.fields)?;
     let bins = message::take_ops(body, header.ops)?;
     let is_last = header.info[2] & info3::LAST != 0;
     Ok(ReplyEntry {
@@ -115,7 +115,7 @@ pub fn rack(rack_ids: &str, namespace: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Work;
+    use crate::RecordOp;
     use crate::Write;
     use crate::object::{RecordSpec, ValueType};
     use crate::testing::records;
@@ -173,16 +173,17 @@ mod tests {
             began: 9,
             ..records(2, ValueType::Blob(9))
         };
-        let Work::Write(Write { ops, .. }) = object.transaction(OpKind::Write, 5, 1).work else {
+        let RecordOp::Write(Write { ops, .. }) = object.transaction(OpKind::Write, 5, 1).work
+        else {
             panic!()
         };
         let mut bytes = Vec::new();
         let begin = frame::begin(&mut bytes, FrameKind::Message);
-        Header {
+        MessageHeader {
             result: 3,
             fields: 1,
             ops: 2,
-            ..Header::default()
+            ..MessageHeader::default()
         }
         .put(&mut bytes);
         message::put_field(&mut bytes, 99, b"of a later server");

@@ -9,7 +9,7 @@ use super::connection::{ConnectionSlot, IndexedDigest, PendingReply};
 use super::replies::{take_entry, take_reply};
 use crate::issuer::{CompletionTime, TransactionOutcome};
 use crate::wire::Malformed;
-use crate::{Digest, ResultCode, Transaction, Work, nodes};
+use crate::{Digest, RecordOp, ResultCode, Transaction, nodes};
 use engine::IoEngine;
 use std::collections::VecDeque;
 use std::io;
@@ -202,7 +202,7 @@ impl Client {
         match request {
             NodeRequest::One(transaction) => {
                 let replica = match transaction.work {
-                    Work::Write(_) => Replica::Master,
+                    RecordOp::Write(_) => Replica::Master,
                     _ => self.settings.replica,
                 };
                 let node = self.node_of(&transaction.digest, replica, number, tries);
@@ -481,7 +481,7 @@ impl Client {
         let read = self
             .issuer
             .transaction(token)
-            .filter(|transaction| matches!(transaction.work, Work::ReadAll));
+            .filter(|transaction| matches!(transaction.work, RecordOp::ReadAll));
         read.is_some_and(|read| self.retry(token, tries, read.digest, NodeRequest::One(read)))
     }
 

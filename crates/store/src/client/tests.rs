@@ -6,7 +6,7 @@ mod hostile;
 mod membership;
 
 use super::*;
-use crate::nodes::{Access, Host, Login, Tls};
+use crate::nodes::{Access, HostPort, Login, Tls};
 use crate::object::ValueType;
 use crate::testing::{all, records};
 use base64::Engine as _;
@@ -17,8 +17,8 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::Ordering;
 use sys::op::{OpKind, Outcome, WrongRecord};
 
-fn seed(address: SocketAddr) -> Host {
-    Host {
+fn seed(address: SocketAddr) -> HostPort {
+    HostPort {
         name: address.ip().to_string(),
         port: address.port(),
     }

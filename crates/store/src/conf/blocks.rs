@@ -7,7 +7,7 @@
 //! }
 //! ```
 
-use super::{Problem, Problems};
+use super::{ConfProblem, ConfProblems};
 use results::units::quoted;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -28,7 +28,7 @@ pub(super) struct Directive<'a> {
 
 /// Reads the directives of `text`, as the block of a directive without a name. An unreadable directive adds a problem,
 /// and the rest is still read.
-pub(super) fn read<'a>(text: &'a str, problems: &mut Problems) -> Directive<'a> {
+pub(super) fn read<'a>(text: &'a str, problems: &mut ConfProblems) -> Directive<'a> {
     let mut block = Directive {
         line: 0,
         name: "",
@@ -104,9 +104,9 @@ fn close<'a>(
     Some(position)
 }
 
-impl Problems {
+impl ConfProblems {
     pub(super) fn add(&mut self, line: usize, text: String) {
-        self.0.push(Problem {
+        self.0.push(ConfProblem {
             line: Some(line),
             text,
         });
@@ -149,11 +149,11 @@ fn suffixed(text: &str, suffixes: &[(char, u64)]) -> Option<u64> {
 }
 
 /// A whole number of any size.
-pub(super) trait Number: TryFrom<u64> + PartialOrd + Display {}
+pub(super) trait WholeNumber: TryFrom<u64> + PartialOrd + Display {}
 
-impl<T: TryFrom<u64> + PartialOrd + Display> Number for T {}
+impl<T: TryFrom<u64> + PartialOrd + Display> WholeNumber for T {}
 
-fn within<T: Number>(
+fn within<T: WholeNumber>(
     directive: &Directive<'_>,
     suffixes: &[(char, u64)],
     range: RangeInclusive<T>,
@@ -176,7 +176,7 @@ fn within<T: Number>(
 }
 
 /// Parses a whole number.
-pub(super) fn number<T: Number>(
+pub(super) fn number<T: WholeNumber>(
     directive: &Directive<'_>,
     range: RangeInclusive<T>,
 ) -> Result<T, String> {
@@ -184,7 +184,7 @@ pub(super) fn number<T: Number>(
 }
 
 /// Parses bytes: `128K`, `4G`.
-pub(super) fn bytes<T: Number>(
+pub(super) fn bytes<T: WholeNumber>(
     directive: &Directive<'_>,
     range: RangeInclusive<T>,
 ) -> Result<T, String> {
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn blocks_are_read_with_their_lines_and_comments_are_not() {
-        let mut problems = Problems::default();
+        let mut problems = ConfProblems::default();
         let text = "# first\nservice {\n\tproto-fd-max 10 # few\n}\n\nnamespace test {\n storage-engine device {\n  device /dev/a /dev/b\n }\n}\n";
         let read = read(text, &mut problems).block.unwrap();
         assert_eq!(problems.0, []);
@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn what_is_not_of_that_form_is_told_with_its_line_and_the_rest_is_read() {
         let of = |text| {
-            let mut problems = Problems::default();
+            let mut problems = ConfProblems::default();
             let read = read(text, &mut problems).block.unwrap();
             (problems.to_string(), read.len())
         };

@@ -13,7 +13,7 @@ fn minimal(storage: &str) -> String {
 #[test]
 fn the_example_says_what_it_seems_to() {
     let parsed = parse(include_bytes!("../../../../examples/serve.conf")).unwrap();
-    let Config {
+    let AerospikeConf {
         namespaces,
         listen,
         logs,
@@ -26,19 +26,19 @@ fn the_example_says_what_it_seems_to() {
     );
     assert_eq!(
         logs,
-        &[Log {
+        &[LogSink {
             path: None,
-            any: Level::Info,
-            drv_ssd: Some(Level::Detail)
+            any: LogLevel::Info,
+            drv_ssd: Some(LogLevel::Detail)
         }]
     );
     let [namespace] = &namespaces[..] else {
         panic!("{namespaces:?}")
     };
-    let expected = Namespace {
+    let expected = NamespaceSettings {
         memory_bytes: 1 << 30,
         nsup_period_sec: 0,
-        ..Namespace::new("test")
+        ..NamespaceSettings::new("test")
     };
     assert_eq!(
         (&namespace.settings, namespace.replication_factor),
@@ -99,7 +99,7 @@ fn a_file_of_the_real_server_is_read_with_what_has_no_effect_said() {
         (2, true)
     );
     assert_eq!(test.devices, ["/dev/a", "/dev/b"]);
-    let settings = Namespace {
+    let settings = NamespaceSettings {
         write_block_bytes: 1 << 20,
         defrag_lwm_pct: 40,
         post_write_blocks: 64,
@@ -107,10 +107,10 @@ fn a_file_of_the_real_server_is_read_with_what_has_no_effect_said() {
         default_ttl_sec: 2_592_000,
         max_write_cache_bytes: 128 << 20,
         min_avail_pct: 7,
-        ..Namespace::new("test")
+        ..NamespaceSettings::new("test")
     };
     assert_eq!((&test.settings, test.benchmarks_storage), (&settings, true));
-    let Namespace {
+    let NamespaceSettings {
         single_bin,
         memory_bytes,
         ..

@@ -5,7 +5,7 @@
 //! Reads and writes of a socket have one common deadline. With TLS, the certificate of the node is checked against
 //! given authorities and a name.
 
-use super::Host;
+use super::HostPort;
 use crate::wire::frame::{FrameKind, HEADER_BYTES};
 use crate::wire::query::{
     Login, NO_SECURITY, UNKNOWN_COMMAND, body_bytes, info_replies, info_request, security_reply,
@@ -191,7 +191,7 @@ fn receive(
 const ADDRESSES_MAX: usize = 8;
 
 /// Connects to the first address of `host` that answers. `timeout`: for all addresses together.
-pub(crate) fn connect(host: &Host, timeout: Duration) -> io::Result<TcpStream> {
+pub(crate) fn connect(host: &HostPort, timeout: Duration) -> io::Result<TcpStream> {
     let mut last_error = io::Error::other("the host name has no address");
     let addresses: Vec<_> = (host.name.as_str(), host.port)
         .to_socket_addrs()?

@@ -2,7 +2,7 @@
 //! node is identified by its id, not by its address.
 //!
 //! ```text
-//! seeds -> find -> Node -> Connection: TCP, then TLS if used, then the login if any
+//! seeds -> find -> DiscoveredNode -> NodeConnection: TCP, then TLS if used, then the login if any
 //!                            queries, blocking           Node::ask
 //!                            handed over to a ring       client::routes
 //! ```
@@ -16,7 +16,7 @@ mod address;
 mod connection;
 
 pub use crate::wire::query::Login;
-pub use address::{DEFAULT_PORT, Host, Peer, PeersQuery, peers, services};
+pub use address::{DEFAULT_PORT, HostPort, Peer, PeersQuery, peers, services};
 pub use connection::{Access, NodeConnection, Tls};
 
 pub(crate) use connection::connect;
@@ -43,7 +43,7 @@ pub struct DiscoveredNode {
     /// Node id: letters and digits, in upper case.
     pub id: String,
     /// Address at which the node was reached.
-    pub host: Host,
+    pub host: HostPort,
     /// The name in the node's certificate.
     pub tls_name: String,
     /// Server version: `8.0.0.15`.
@@ -59,7 +59,7 @@ pub struct DiscoveredNode {
 
 impl DiscoveredNode {
     /// A node with known id and address that was not queried yet.
-    pub fn known(id: String, host: Host, tls_name: String, build: String) -> Self {
+    pub fn known(id: String, host: HostPort, tls_name: String, build: String) -> Self {
         let namespaces = Vec::new();
         let features = String::new();
         Self {
@@ -78,7 +78,7 @@ impl DiscoveredNode {
     /// Connects to the first of `hosts` that answers. Each host without an answer costs a timeout, so the total time is
     /// limited, too.
     pub(crate) fn reach(
-        hosts: &[Host],
+        hosts: &[HostPort],
         tls_name: Option<&str>,
         access: &Access,
     ) -> Result<Self, String> {
@@ -247,7 +247,11 @@ pub struct DiscoveredNodes {
 }
 
 /// Finds the nodes of a cluster: the `seeds`, and their peers unless `query` is `None`.
-pub fn find_nodes(seeds: &[Host], query: Option<PeersQuery>, access: &Access) -> DiscoveredNodes {
+pub fn find_nodes(
+    seeds: &[HostPort],
+    query: Option<PeersQuery>,
+    access: &Access,
+) -> DiscoveredNodes {
     let mut nodes: BTreeMap<String, DiscoveredNode> = BTreeMap::new();
     let mut missing = Vec::new();
     // Peers already tried, by id, or by address if the id is unknown.
@@ -285,7 +289,10 @@ pub fn find_nodes(seeds: &[Host], query: Option<PeersQuery>, access: &Access) ->
         for peers in peers_of_new {
             match peers {
                 Ok(peers) => peers_to_ask.extend(peers.into_iter().filter(|peer| {
-                    let host = peer.hosts.first().map_or_else(String::new, Host::to_string);
+                    let host = peer
+                        .hosts
+                        .first()
+                        .map_or_else(String::new, HostPort::to_string);
                     let name = if peer.node.is_empty() {
                         host
                     } else {

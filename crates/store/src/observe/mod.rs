@@ -1,7 +1,7 @@
 //! The server's state for observers: counters, log lines, and facts for info requests.
 //!
 //! ```text
-//! a core: Counts --copied now and then--> Facts (all cores) --Ticker--> Lines --Logs--> files, console
+//! a core: ServerCounts --copied now and then--> Facts (all cores) --Ticker--> LogLines --LogWriter--> files, console
 //!                                           \--wire::info--> replies
 //! ```
 //!
@@ -11,11 +11,11 @@
 
 mod ticker;
 
-use crate::conf::Config;
+use crate::conf::AerospikeConf;
 use crate::namespace::DeviceStatistics;
-use crate::{Buckets, Losses, ResultCode, Statistics, Work, server};
+use crate::{Buckets, Losses, RecordOp, ResultCode, StoreStatistics, server};
 use std::net::IpAddr;
-pub use ticker::{Line, Logs, Ticker, start_lines};
+pub use ticker::{LogLine, LogWriter, Ticker, start_lines};
 
 /// The version of the real server whose protocol, log and statistics this server has. Clients and tools check it.
 pub const BUILD: &str = "7.0.0.26";
@@ -77,7 +77,7 @@ impl NodeView {
 /// The state of the server at an instant.
 #[derive(Debug, Clone)]
 pub struct Facts {
-    pub config: Config,
+    pub config: AerospikeConf,
     pub node: NodeView,
     /// Bytes of each device of each namespace, in the order of the configuration.
     pub device_bytes: Vec<Vec<u64>>,
@@ -86,7 +86,7 @@ pub struct Facts {
     /// Time since 1970, ms.
     pub wall_ms: u64,
     /// Counts of all cores.
-    pub counts: Counts,
+    pub counts: ServerCounts,
     /// Latencies of the last ticker interval: a name such as `{test}-read`, and a text with the unit, the transactions
     /// per second, and the percentages of the transactions that took at least 1, 2, 4 ... 65,536 units. The text is
     /// empty if there was no transaction since the start.
@@ -184,12 +184,12 @@ pub enum TransactionKind {
 
 impl TransactionKind {
     /// Kind of `work`. `None` for a write or comparison that another node requests.
-    pub fn of(work: &Work) -> Option<Self> {
+    pub fn of(work: &RecordOp) -> Option<Self> {
         match work {
-            Work::Exists | Work::ReadAll | Work::Read(..) => Some(Self::Read),
-            Work::Write(_) => Some(Self::Write),
-            Work::Delete(_) => Some(Self::Delete),
-            Work::Image(_) | Work::Version | Work::Compare(_) => None,
+            RecordOp::Exists | RecordOp::ReadAll | RecordOp::Read(..) => Some(Self::Read),
+            RecordOp::Write(_) => Some(Self::Write),
+            RecordOp::Delete(_) => Some(Self::Delete),
+            RecordOp::Image(_) | RecordOp::Version | RecordOp::Compare(_) => None,
         }
     }
 }
@@ -218,7 +218,7 @@ impl Outcomes {
 
 /// Transactions of one origin.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Transactions {
+pub struct TransactionCounts {
     pub read: Outcomes,
     pub write: Outcomes,
     pub delete: Outcomes,
@@ -232,7 +232,7 @@ pub struct Transactions {
     pub write_times: Buckets,
 }
 
-impl Transactions {
+impl TransactionCounts {
     /// Number of transactions, and number of failures: timeouts, and transactions whose partition no node could serve.
     pub(crate) fn requests(&self) -> [u64; 2] {
         let kinds = [self.read, self.write, self.delete, self.proxy];
@@ -262,11 +262,11 @@ pub struct Migration {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NamespaceCounts {
     /// Single transactions.
-    pub client: Transactions,
+    pub client: TransactionCounts,
     /// Transactions of batches.
-    pub batch_sub: Transactions,
+    pub batch_sub: TransactionCounts,
     /// Transactions of clients of other nodes.
-    pub from_proxy: Transactions,
+    pub from_proxy: TransactionCounts,
     /// Transactions refused because too many others wait for the same record.
     pub key_busy: u64,
     /// Transactions refused because of the record's generation.
@@ -275,7 +275,7 @@ pub struct NamespaceCounts {
     pub record_too_big: u64,
     pub migration: Migration,
     /// Statistics of the namespace's stores.
-    pub store: Statistics,
+    pub store: StoreStatistics,
 }
 
 impl NamespaceCounts {
@@ -319,7 +319,7 @@ impl NamespaceCounts {
         }
     }
 
-    fn of(&mut self, origin: TransactionSource) -> &mut Transactions {
+    fn of(&mut self, origin: TransactionSource) -> &mut TransactionCounts {
         match origin {
             TransactionSource::Client => &mut self.client,
             TransactionSource::Batch => &mut self.batch_sub,
@@ -329,7 +329,7 @@ impl NamespaceCounts {
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct ServerCounts {
     /// Each namespace, in the order of the configuration.
     pub namespaces: Vec<NamespaceCounts>,
     /// Number of client connections opened.
@@ -399,12 +399,12 @@ macro_rules! merged {
 
 merged!(Losses: blocks, bytes, records);
 merged!(Outcomes: success, error, timeout, not_found);
-merged!(Transactions: read, write, delete, proxy, refused, read_times, write_times);
+merged!(TransactionCounts: read, write, delete, proxy, refused, read_times, write_times);
 merged!(NamespaceCounts: client, batch_sub, from_proxy, key_busy, generation, record_too_big, migration, store);
 merged!(Migration: tx_remaining, rx_remaining, transmitted, skipped, received);
-merged!(Counts: namespaces, connections_opened, connections_closed, connections_reaped, malformed, batches, info_requests,
+merged!(ServerCounts: namespaces, connections_opened, connections_closed, connections_reaped, malformed, batches, info_requests,
     in_progress);
-merged!(Statistics: objects, tombstones, devices, expired, deleted_last_bin, raided, cache_reads, device_reads, stop_writes, hwm_breached, index_bytes,
+merged!(StoreStatistics: objects, tombstones, devices, expired, deleted_last_bin, raided, cache_reads, device_reads, stop_writes, hwm_breached, index_bytes,
     corrupted, damage, losses, read_bytes, write_bytes);
 merged!(DeviceStatistics: used_bytes, free_wblocks, pristine_wblocks, write_q, writes, defrag_q, defrag_reads,
     defrag_writes, defrag_io_skips, direct_frees, partial_writes, read_errors, write_errors, read_us, large_block_read_us, write_us);

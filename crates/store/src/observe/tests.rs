@@ -1,9 +1,9 @@
 //! Tests of the log, as the sizing commands parse it, and of the latencies for info requests.
 
 use super::*;
-use crate::conf::{self, Level};
+use crate::conf::{self, LogLevel};
 use crate::namespace::DeviceStatistics;
-use crate::{Buckets, ResultCode, Statistics};
+use crate::{Buckets, ResultCode, StoreStatistics};
 use jiff::{SignedDuration, Timestamp};
 use sizing::server_log::{self, Unit};
 use sizing::source::Source;
@@ -21,7 +21,7 @@ pub(crate) fn facts() -> Facts {
         device_bytes: vec![vec![1_000 * (128 << 10); 2]],
         uptime_sec: 0,
         wall_ms: 1_795_000_000_000,
-        counts: Counts::default(),
+        counts: ServerCounts::default(),
         latencies: Vec::new(),
     }
 }
@@ -36,7 +36,7 @@ fn buckets(values: &[(u64, u64)]) -> Buckets {
 
 /// Counts of one of two cores after `seconds`. Clients and defragmentation write 100 blocks per second, and 100
 /// blocks per second are freed.
-fn core_after(seconds: u64) -> Counts {
+fn core_after(seconds: u64) -> ServerCounts {
     let device = DeviceStatistics {
         used_bytes: 1_000_000,
         free_wblocks: 300,
@@ -52,7 +52,7 @@ fn core_after(seconds: u64) -> Counts {
         ..DeviceStatistics::default()
     };
     let mut namespace = NamespaceCounts {
-        store: Statistics {
+        store: StoreStatistics {
             objects: 500,
             index_bytes: 32_000,
             devices: vec![device.clone(), device],
@@ -60,7 +60,7 @@ fn core_after(seconds: u64) -> Counts {
             device_reads: 3 * seconds,
             read_bytes: buckets(&[(1_536, 8 * seconds)]),
             write_bytes: buckets(&[(1_100, 10 * seconds)]),
-            ..Statistics::default()
+            ..StoreStatistics::default()
         },
         ..NamespaceCounts::default()
     };
@@ -108,11 +108,11 @@ fn core_after(seconds: u64) -> Counts {
             700,
         );
     }
-    Counts {
+    ServerCounts {
         namespaces: vec![namespace],
         connections_opened: 5,
         connections_closed: 2,
-        ..Counts::default()
+        ..ServerCounts::default()
     }
 }
 
@@ -272,29 +272,29 @@ fn latencies_are_those_of_the_last_interval() {
 fn a_line_goes_where_its_level_is_wanted_and_stays_one_line() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let mut config = conf::Config::default();
-    let to = |name, any, drv_ssd| conf::Log {
+    let mut config = conf::AerospikeConf::default();
+    let to = |name, any, drv_ssd| conf::LogSink {
         path: Some(path(name)),
         any,
         drv_ssd,
     };
     config.logs = vec![
-        to("all", Level::Info, Some(Level::Detail)),
-        to("few", Level::Warning, None),
+        to("all", LogLevel::Info, Some(LogLevel::Detail)),
+        to("few", LogLevel::Warning, None),
     ];
     std::fs::write(path("few"), "before\n").unwrap();
-    let mut logs = Logs::open(&config)
+    let mut logs = LogWriter::open(&config)
         .map_err(|(path, error)| format!("{path}: {error}"))
         .unwrap();
     let lines = [
-        Line::warning("info", "a.c", "torn\nin two\u{1b}[2J".to_owned()),
-        Line {
-            level: Level::Detail,
-            ..Line::info("drv_ssd", "b.c", "detail".to_owned())
+        LogLine::warning("info", "a.c", "torn\nin two\u{1b}[2J".to_owned()),
+        LogLine {
+            level: LogLevel::Detail,
+            ..LogLine::info("drv_ssd", "b.c", "detail".to_owned())
         },
-        Line {
-            level: Level::Detail,
-            ..Line::info("info", "c.c", "nowhere".to_owned())
+        LogLine {
+            level: LogLevel::Detail,
+            ..LogLine::info("info", "c.c", "nowhere".to_owned())
         },
     ];
     logs.write("2026-11-01T03:04:05.678Z".parse().unwrap(), &lines)
@@ -306,6 +306,6 @@ fn a_line_goes_where_its_level_is_wanted_and_stays_one_line() {
         format!("{warning}Nov 01 2026 03:04:05 GMT: DETAIL (drv_ssd): (b.c:1) detail\n")
     );
     assert_eq!(text("few"), format!("before\n{warning}"));
-    config.logs = vec![to("", Level::Info, None)];
-    assert_eq!(Logs::open(&config).err().unwrap().0, path(""));
+    config.logs = vec![to("", LogLevel::Info, None)];
+    assert_eq!(LogWriter::open(&config).err().unwrap().0, path(""));
 }

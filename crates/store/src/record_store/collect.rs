@@ -11,7 +11,7 @@
 //! collected even if more of it is live than the low-water mark allows.
 
 use super::Store;
-use crate::Disk;
+use crate::StoreDisk;
 use crate::index::RecordLocation;
 use crate::io::OpPurpose;
 use crate::record::UNIT;
@@ -33,7 +33,7 @@ const FULL_NS: u64 = 20_000_000;
 
 /// Collector of one volume's blocks.
 #[derive(Debug, Default)]
-pub(super) struct Collector {
+pub(super) struct BlockCollector {
     stage: CollectStage,
     /// Earliest time of the next block read.
     next_ns: u64,
@@ -56,7 +56,7 @@ enum CollectStage {
 
 impl Store {
     /// Continues collecting. Returns the time of the next work.
-    pub(super) fn collect(&mut self, number: usize, disk: &mut impl Disk) -> u64 {
+    pub(super) fn collect(&mut self, number: usize, disk: &mut impl StoreDisk) -> u64 {
         match std::mem::take(&mut self.collectors[number].stage) {
             CollectStage::Idle => self.collect_next(number, disk),
             CollectStage::Moving { block, buf, .. } if self.is_draining => {
@@ -74,7 +74,7 @@ impl Store {
         }
     }
 
-    fn collect_next(&mut self, number: usize, disk: &mut impl Disk) -> u64 {
+    fn collect_next(&mut self, number: usize, disk: &mut impl StoreDisk) -> u64 {
         let now_ns = disk.now_ns();
         let volume = &mut self.volumes[number];
         let is_short = volume.is_short_of_blocks();
@@ -112,7 +112,7 @@ impl Store {
         block: u32,
         tries: u32,
         buf: Buf,
-        disk: &mut impl Disk,
+        disk: &mut impl StoreDisk,
     ) {
         let volume = &self.volumes[number];
         let target = volume.space.target;
@@ -133,7 +133,7 @@ impl Store {
         &mut self,
         number: usize,
         completion: Completion,
-        disk: &mut impl Disk,
+        disk: &mut impl StoreDisk,
     ) {
         let CollectStage::Reading { block, tries } =
             std::mem::take(&mut self.collectors[number].stage)
@@ -190,7 +190,7 @@ impl Store {
         block: u32,
         buf: Buf,
         mut walk: BlockWalk,
-        disk: &mut impl Disk,
+        disk: &mut impl StoreDisk,
     ) -> u64 {
         let now_ns = disk.now_ns();
         let bytes = self.volumes[number].block_bytes;

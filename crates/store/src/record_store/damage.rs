@@ -15,7 +15,7 @@ use crate::index::IndexEntry;
 use crate::seal::NUMBER_LAST;
 use crate::volume::blocks::{Block, BlockState};
 use crate::write_block::{FIRST_BYTE, UnreadablePart};
-use crate::{Disk, Losses};
+use crate::{Losses, StoreDisk};
 use results::units::{Grouped, count};
 use std::collections::BTreeSet;
 
@@ -40,7 +40,7 @@ pub(super) struct IncompleteBlock {
 
 /// Result of a volume's cold start.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Verdict {
+pub(super) struct DamageVerdict {
     pub(super) losses: Losses,
     /// Blocks that get an empty header.
     blocks_to_renew: BTreeSet<u32>,
@@ -53,7 +53,7 @@ impl Store {
             return;
         };
         let progress = &mut scan.volumes[number];
-        let mut verdict = Verdict::default();
+        let mut verdict = DamageVerdict::default();
         let volume = &self.volumes[number];
         let block_bytes = volume.block_bytes as u32;
         progress.used = progress.used.max(progress.evidence.certain);
@@ -217,7 +217,7 @@ impl Store {
     }
 
     /// Opens the store in spite of its [`Self::damage`]. The losses stay in the statistics.
-    pub fn accept_losses(&mut self, disk: &mut impl Disk) {
+    pub fn accept_losses(&mut self, disk: &mut impl StoreDisk) {
         if let Some(scan) = &mut self.scan {
             scan.is_accepted = true;
         }
@@ -225,7 +225,7 @@ impl Store {
     }
 
     /// Starts the volumes with the findings of the cold start.
-    pub(super) fn start(&mut self, disk: &mut impl Disk) {
+    pub(super) fn start(&mut self, disk: &mut impl StoreDisk) {
         let Some(mut scan) = self.scan.take() else {
             return;
         };

@@ -18,7 +18,7 @@ use super::transact::tombstone;
 use super::{NO_CLIENT, Store};
 use crate::io::OpPurpose;
 use crate::write_block::{BlockItem, BlockWalk};
-use crate::{Disk, Reply, ResultCode};
+use crate::{Reply, ResultCode, StoreDisk};
 use sys::buffer::Buf;
 use sys::op::{Completion, OpKind};
 
@@ -69,7 +69,7 @@ enum RaidStage {
 
 impl Store {
     /// Continues the search. Returns the time of the next step.
-    pub(super) fn drive_tomb_raider(&mut self, disk: &mut impl Disk) -> u64 {
+    pub(super) fn drive_tomb_raider(&mut self, disk: &mut impl StoreDisk) -> u64 {
         let now_ns = disk.now_ns();
         let period = self.raid_period_ns();
         if self.tomb_raider.next_ns == 0 {
@@ -334,7 +334,7 @@ pub(super) struct Expiry {
 
 impl Store {
     /// Continues the search. Returns the time of the next step.
-    pub(super) fn expire(&mut self, disk: &mut impl Disk) -> u64 {
+    pub(super) fn expire(&mut self, disk: &mut impl StoreDisk) -> u64 {
         let now_ns = disk.now_ns();
         let period = u64::from(self.namespace.nsup_period_sec);
         if period == 0 || self.is_draining {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::record::seed_at;
-use crate::seal::{Mark, NUMBER_LAST, NUMBER_MAX};
+use crate::seal::{NUMBER_LAST, NUMBER_MAX, VolumeMark};
 use crate::testing::space;
 use crate::write_block::BlockHeader;
 use crate::{Buckets, Delete, Exists, Generation, Policy, Ttl, Write, ops};
@@ -17,11 +17,11 @@ const WALL_MS: u64 = 1_700_000_000_000;
 const BLOCK: u64 = 32 << 10;
 const MARKS: u64 = 32 << 20;
 
-fn namespace() -> Namespace {
-    Namespace {
+fn namespace() -> NamespaceSettings {
+    NamespaceSettings {
         write_block_bytes: BLOCK as u32,
         post_write_blocks: 0,
-        ..Namespace::new("test")
+        ..NamespaceSettings::new("test")
     }
 }
 
@@ -40,7 +40,7 @@ struct Bench {
 }
 
 impl Bench {
-    fn on(namespace: &Namespace, spaces: &[Space], mut engine: SimEngine) -> Self {
+    fn on(namespace: &NamespaceSettings, spaces: &[StoreSpace], mut engine: SimEngine) -> Self {
         let store = Store::open(namespace, spaces, 0..64, WALL_MS, 1, &mut engine).unwrap();
         let mut bench = Self {
             engine,
@@ -53,12 +53,12 @@ impl Bench {
         bench
     }
 
-    fn new(change: impl FnOnce(&mut Namespace), blocks: u64) -> Self {
+    fn new(change: impl FnOnce(&mut NamespaceSettings), blocks: u64) -> Self {
         let mut namespace = namespace();
         change(&mut namespace);
         Self::on(
             &namespace,
-            &[Space {
+            &[StoreSpace {
                 range: 0..blocks * BLOCK,
                 ..space()
             }],
@@ -93,7 +93,7 @@ impl Bench {
         }
     }
 
-    fn submit(&mut self, number: u64, key: u64, work: Work) {
+    fn submit(&mut self, number: u64, key: u64, work: RecordOp) {
         let digest = crate::digest(b"s", 1, &key.to_be_bytes());
         let transaction = Transaction {
             digest,
@@ -104,7 +104,7 @@ impl Bench {
             .execute(number, transaction, &mut self.engine, &mut self.replies);
     }
 
-    fn ask(&mut self, key: u64, work: Work) -> Reply {
+    fn ask(&mut self, key: u64, work: RecordOp) -> Reply {
         self.submit(77, key, work);
         loop {
             if let Some(at) = self.replies.iter().position(|(number, _)| *number == 77) {
@@ -163,7 +163,7 @@ fn push_out(bench: &mut Bench) {
         bench.submit(
             key,
             key,
-            Work::Write(write(&[1; 2_000], Exists::CreateOrReplace)),
+            RecordOp::Write(write(&[1; 2_000], Exists::CreateOrReplace)),
         );
     }
     bench.run(2_000);
@@ -174,7 +174,9 @@ fn push_out(bench: &mut Bench) {
 fn writes_of_one_record_wait_for_each_other_and_too_many_are_refused() {
     let mut bench = Bench::new(|_| {}, 64);
     assert_eq!(
-        bench.ask(1, Work::Write(write(b"0", Exists::Any))).result,
+        bench
+            .ask(1, RecordOp::Write(write(b"0", Exists::Any)))
+            .result,
         ResultCode::OK
     );
     push_out(&mut bench);
@@ -183,7 +185,7 @@ fn writes_of_one_record_wait_for_each_other_and_too_many_are_refused() {
         bench.submit(
             number,
             1,
-            Work::Write(Write {
+            RecordOp::Write(Write {
                 ops,
                 ..Write::default()
             }),
@@ -212,7 +214,7 @@ fn writes_of_one_record_wait_for_each_other_and_too_many_are_refused() {
         .collect();
     assert_eq!(numbers, wanted, "in their order");
     assert_eq!(
-        value(&bench.ask(1, Work::ReadAll)),
+        value(&bench.ask(1, RecordOp::ReadAll)),
         b"0abcdefghijklmnopqrstu"
     );
 }
@@ -222,15 +224,15 @@ fn conditions_are_checked_before_anything_is_done() {
     let mut bench = Bench::new(|_| {}, 64);
     let mut code = |key, work| bench.ask(key, work).result;
     assert_eq!(
-        code(1, Work::Write(write(b"x", Exists::UpdateOnly))),
+        code(1, RecordOp::Write(write(b"x", Exists::UpdateOnly))),
         ResultCode::NOT_FOUND
     );
     assert_eq!(
-        code(1, Work::Write(write(b"x", Exists::CreateOnly))),
+        code(1, RecordOp::Write(write(b"x", Exists::CreateOnly))),
         ResultCode::OK
     );
     assert_eq!(
-        code(1, Work::Write(write(b"y", Exists::CreateOnly))),
+        code(1, RecordOp::Write(write(b"y", Exists::CreateOnly))),
         ResultCode::EXISTS
     );
     let policy = |generation, ttl| Policy {
@@ -239,7 +241,7 @@ fn conditions_are_checked_before_anything_is_done() {
         ..Policy::default()
     };
     let with = |policy| {
-        Work::Write(Write {
+        RecordOp::Write(Write {
             policy,
             ..write(b"z", Exists::Any)
         })
@@ -257,11 +259,11 @@ fn conditions_are_checked_before_anything_is_done() {
         ResultCode::PARAMETER
     );
     assert_eq!(
-        code(1, Work::Write(write(&[0; 40_000], Exists::Any))),
+        code(1, RecordOp::Write(write(&[0; 40_000], Exists::Any))),
         ResultCode::TOO_BIG
     );
     let delete = |generation| {
-        Work::Delete(Delete {
+        RecordOp::Delete(Delete {
             generation,
             wants_image: false,
         })
@@ -274,7 +276,7 @@ fn conditions_are_checked_before_anything_is_done() {
         code(1, with(policy(Generation::Equal(1), Ttl::DEFAULT))),
         ResultCode::OK
     );
-    let reply = bench.ask(1, Work::ReadAll);
+    let reply = bench.ask(1, RecordOp::ReadAll);
     assert_eq!((value(&reply), reply.generation), (b"z".to_vec(), 2));
     assert_eq!(
         bench.ask(1, delete(Generation::Equal(2))),
@@ -298,7 +300,7 @@ fn an_expired_record_is_gone_for_reads_and_is_deleted_once() {
         bench
             .ask(
                 1,
-                Work::Write(Write {
+                RecordOp::Write(Write {
                     policy,
                     ..write(b"x", Exists::Any)
                 })
@@ -308,12 +310,12 @@ fn an_expired_record_is_gone_for_reads_and_is_deleted_once() {
     );
     bench.run(2_500);
     let delete = |generation| {
-        Work::Delete(Delete {
+        RecordOp::Delete(Delete {
             generation,
             wants_image: false,
         })
     };
-    assert_eq!(bench.ask(1, Work::Exists).result, ResultCode::NOT_FOUND);
+    assert_eq!(bench.ask(1, RecordOp::Exists).result, ResultCode::NOT_FOUND);
     assert_eq!(
         bench.ask(1, delete(Generation::Equal(2))).result,
         ResultCode::GENERATION
@@ -341,13 +343,13 @@ fn a_write_that_leaves_no_bin_deletes_the_record_and_is_counted() {
             value: b"",
         },
     );
-    let remove = Work::Write(Write {
+    let remove = RecordOp::Write(Write {
         ops: gone,
         ..Write::default()
     });
     assert_eq!(
         bench
-            .ask(1, Work::Write(write(b"x", Exists::Any)))
+            .ask(1, RecordOp::Write(write(b"x", Exists::Any)))
             .generation,
         1
     );
@@ -361,11 +363,11 @@ fn a_write_that_leaves_no_bin_deletes_the_record_and_is_counted() {
         ..Write::default()
     };
     assert_eq!(
-        bench.ask(1, Work::Write(only_read)).result,
+        bench.ask(1, RecordOp::Write(only_read)).result,
         ResultCode::NOT_FOUND,
         "a replacement by nothing"
     );
-    assert_eq!(value(&bench.ask(1, Work::ReadAll)), b"x");
+    assert_eq!(value(&bench.ask(1, RecordOp::ReadAll)), b"x");
     assert_eq!(
         bench.ask(1, remove.clone()),
         Reply::of(ResultCode::OK),
@@ -386,7 +388,7 @@ fn memory_that_is_full_of_records_is_over_the_high_water_mark() {
     let written = (0..)
         .take_while(|key: &u64| {
             bench
-                .ask(*key, Work::Write(write(b"x", Exists::Any)))
+                .ask(*key, RecordOp::Write(write(b"x", Exists::Any)))
                 .result
                 == ResultCode::OK
         })
@@ -406,7 +408,7 @@ fn a_replica_takes_what_is_newer_and_nothing_else() {
     for text in [&b"one"[..], b"two"] {
         let reply = master.ask(
             5,
-            Work::Write(Write {
+            RecordOp::Write(Write {
                 wants_image: true,
                 ..write(text, Exists::Any)
             }),
@@ -417,7 +419,7 @@ fn a_replica_takes_what_is_newer_and_nothing_else() {
         master
             .ask(
                 5,
-                Work::Delete(Delete {
+                RecordOp::Delete(Delete {
                     wants_image: true,
                     ..Delete::default()
                 }),
@@ -426,8 +428,10 @@ fn a_replica_takes_what_is_newer_and_nothing_else() {
             .unwrap(),
     );
     let mut show = |image: usize| {
-        let taken = replica.ask(5, Work::Image(images[image].clone())).result;
-        let reply = replica.ask(5, Work::ReadAll);
+        let taken = replica
+            .ask(5, RecordOp::Image(images[image].clone()))
+            .result;
+        let reply = replica.ask(5, RecordOp::ReadAll);
         (taken, reply.result, value(&reply), reply.generation)
     };
     let ok = ResultCode::OK;
@@ -450,12 +454,12 @@ fn a_replica_takes_what_is_newer_and_nothing_else() {
     damaged[50] ^= 1;
     for image in [damaged, images[0][..20].to_vec(), Vec::new()] {
         assert_eq!(
-            replica.ask(5, Work::Image(image)).result,
+            replica.ask(5, RecordOp::Image(image)).result,
             ResultCode::PARAMETER
         );
     }
     assert_eq!(
-        replica.ask(6, Work::Image(images[0].clone())).result,
+        replica.ask(6, RecordOp::Image(images[0].clone())).result,
         ResultCode::PARAMETER,
         "of another key"
     );
@@ -471,7 +475,7 @@ fn what_blocks_become_balances_with_what_is_written() {
         bench.submit(
             round,
             random.below(keys),
-            Work::Write(write(&[7; 3_000], Exists::CreateOrReplace)),
+            RecordOp::Write(write(&[7; 3_000], Exists::CreateOrReplace)),
         );
         bench.run(1);
     }
@@ -524,7 +528,10 @@ fn a_block_that_is_free_needs_no_write_to_be_used() {
     let mut code = ResultCode::OK;
     for number in 0..1_000 {
         code = bench
-            .ask(number, Work::Write(write(&[1; 10_000], Exists::CreateOnly)))
+            .ask(
+                number,
+                RecordOp::Write(write(&[1; 10_000], Exists::CreateOnly)),
+            )
             .result;
         if code != ResultCode::OK {
             break;
@@ -534,19 +541,19 @@ fn a_block_that_is_free_needs_no_write_to_be_used() {
     bench.write_out();
     for key in 0..12 {
         assert_eq!(
-            bench.ask(key, Work::Delete(Delete::default())).result,
+            bench.ask(key, RecordOp::Delete(Delete::default())).result,
             ResultCode::OK
         );
     }
     bench.write_out();
     // A transaction lets the store collect again. No buffer is dirty when a queued block turns out to be empty.
-    assert_eq!(bench.ask(0, Work::Exists).result, ResultCode::NOT_FOUND);
+    assert_eq!(bench.ask(0, RecordOp::Exists).result, ResultCode::NOT_FOUND);
     bench.run(20_000);
     assert!(bench.store.statistics().devices[0].defrag_io_skips > 0);
     for key in 500..506 {
         assert_eq!(
             bench
-                .ask(key, Work::Write(write(&[1; 10_000], Exists::Any)))
+                .ask(key, RecordOp::Write(write(&[1; 10_000], Exists::Any)))
                 .result,
             ResultCode::OK
         );
@@ -560,14 +567,14 @@ fn tombstones_that_hide_nothing_go_although_older_blocks_are_never_collected() {
     for key in 0..300 {
         assert_eq!(
             bench
-                .ask(key, Work::Write(write(&[1; 3_000], Exists::Any)))
+                .ask(key, RecordOp::Write(write(&[1; 3_000], Exists::Any)))
                 .result,
             ResultCode::OK
         );
     }
     for key in 280..300 {
         assert_eq!(
-            bench.ask(key, Work::Delete(Delete::default())).result,
+            bench.ask(key, RecordOp::Delete(Delete::default())).result,
             ResultCode::OK
         );
     }
@@ -575,7 +582,7 @@ fn tombstones_that_hide_nothing_go_although_older_blocks_are_never_collected() {
     for round in 0..300 {
         let reply = bench.ask(
             1_000 + round % 3,
-            Work::Write(write(&[2; 10_000], Exists::Any)),
+            RecordOp::Write(write(&[2; 10_000], Exists::Any)),
         );
         assert_eq!(reply.result, ResultCode::OK);
         bench.run(20);
@@ -583,7 +590,7 @@ fn tombstones_that_hide_nothing_go_although_older_blocks_are_never_collected() {
     // The old versions of these records stay on the device, hidden by tombstones.
     for key in 270..280 {
         assert_eq!(
-            bench.ask(key, Work::Delete(Delete::default())).result,
+            bench.ask(key, RecordOp::Delete(Delete::default())).result,
             ResultCode::OK
         );
     }
@@ -598,7 +605,7 @@ fn tombstones_that_hide_nothing_go_although_older_blocks_are_never_collected() {
 /// A drive that records its requests.
 struct Noted<'a>(&'a mut SimEngine, &'a mut Vec<(OpKind, Range<u64>)>);
 
-impl Disk for Noted<'_> {
+impl StoreDisk for Noted<'_> {
     fn now_ns(&mut self) -> u64 {
         self.0.now()
     }
@@ -620,7 +627,7 @@ fn a_drive_is_read_by_sectors_and_written_by_what_it_writes_as_a_whole() {
         |namespace| (namespace.commit_to_device, namespace.defrag_lwm_pct) = (true, 0),
         64,
     );
-    let space = Space {
+    let space = StoreSpace {
         write_unit_bytes: 4096,
         ..space()
     };
@@ -664,7 +671,7 @@ fn a_drive_is_read_by_sectors_and_written_by_what_it_writes_as_a_whole() {
         let replies = drive(
             store,
             &mut ops,
-            transaction(key, Work::Write(write(&[1; 600], Exists::Any))),
+            transaction(key, RecordOp::Write(write(&[1; 600], Exists::Any))),
         );
         assert_eq!(replies[0].1.result, ResultCode::OK);
     }
@@ -686,7 +693,7 @@ fn a_drive_is_read_by_sectors_and_written_by_what_it_writes_as_a_whole() {
     );
     for key in 0..200 {
         assert_eq!(
-            drive(store, &mut ops, transaction(key, Work::ReadAll))[0]
+            drive(store, &mut ops, transaction(key, RecordOp::ReadAll))[0]
                 .1
                 .result,
             ResultCode::OK
@@ -711,7 +718,7 @@ fn a_device_of_another_size_is_not_written_over() {
     let contents = bench.engine.stop(false);
     let model = QueueModel::new(&"sim:capacity=64MiB".parse().unwrap(), 1);
     // The space lies where the second core's space would lie after the device grew.
-    let space = Space {
+    let space = StoreSpace {
         range: BLOCK..65 * BLOCK,
         ..space()
     };
@@ -731,9 +738,9 @@ fn a_device_of_another_size_is_not_written_over() {
 }
 
 /// Opens a store on a device with these contents, and accepts all losses.
-fn opened(namespace: &Namespace, contents: Contents) -> Bench {
+fn opened(namespace: &NamespaceSettings, contents: Contents) -> Bench {
     let model = QueueModel::new(&"sim:capacity=64MiB".parse().unwrap(), 1);
-    let space = Space {
+    let space = StoreSpace {
         range: 0..32 * BLOCK,
         ..space()
     };
@@ -804,10 +811,10 @@ fn a_device_of_made_up_blocks_is_opened_and_used() {
             }
             contents.write(u64::from(block) * BLOCK, &bytes);
         }
-        let namespace = Namespace {
+        let namespace = NamespaceSettings {
             write_block_bytes: BLOCK as u32,
             defrag_lwm_pct: 90,
-            ..Namespace::new("test")
+            ..NamespaceSettings::new("test")
         };
         let mut bench = opened(&namespace, contents);
         bench.store.check().unwrap();
@@ -815,9 +822,9 @@ fn a_device_of_made_up_blocks_is_opened_and_used() {
             let mut digest = [0; 20];
             digest[0] = number as u8;
             for work in [
-                Work::ReadAll,
-                Work::Write(write(b"x", Exists::Any)),
-                Work::Delete(Delete::default()),
+                RecordOp::ReadAll,
+                RecordOp::Write(write(b"x", Exists::Any)),
+                RecordOp::Delete(Delete::default()),
             ] {
                 let transaction = Transaction {
                     digest,
@@ -833,7 +840,7 @@ fn a_device_of_made_up_blocks_is_opened_and_used() {
             bench.submit(
                 100 + number,
                 number,
-                Work::Write(write(&[1; 3_000], Exists::Any)),
+                RecordOp::Write(write(&[1; 3_000], Exists::Any)),
             );
         }
         bench.run(3_000);
@@ -871,22 +878,22 @@ fn a_device_with_a_number_near_the_limit_is_said_and_writes_are_refused() {
         record.write(&mut block[512..], seed_at(header.seed(), 512));
         contents.write(0, &block);
         let mut mark = vec![0; 512];
-        let of = Mark {
+        let of = VolumeMark {
             number,
-            ..Mark::default()
+            ..VolumeMark::default()
         };
         of.write(&mut mark, 9);
         contents.write(MARKS + of.slot(), &mark);
-        let namespace = Namespace {
+        let namespace = NamespaceSettings {
             write_block_bytes: BLOCK as u32,
-            ..Namespace::new("test")
+            ..NamespaceSettings::new("test")
         };
         opened(&namespace, contents)
     };
     let last = NUMBER_LAST - 1;
     assert_eq!(
         opened_with(last, last, last)
-            .ask(2, Work::Write(write(b"x", Exists::Any)))
+            .ask(2, RecordOp::Write(write(b"x", Exists::Any)))
             .result,
         ResultCode::OK
     );
@@ -905,24 +912,26 @@ fn a_device_with_a_number_near_the_limit_is_said_and_writes_are_refused() {
                 .any(|text| text.ends_with("then erase the device")),
             "{remarks:?}"
         );
-        let code = bench.ask(2, Work::Write(write(b"x", Exists::Any))).result;
+        let code = bench
+            .ask(2, RecordOp::Write(write(b"x", Exists::Any)))
+            .result;
         assert_eq!(
             code,
             ResultCode::SERVER_ERROR,
             "the next cold start would not read it"
         );
-        assert_eq!(value(&bench.ask(1, Work::ReadAll)), b"kept");
+        assert_eq!(value(&bench.ask(1, RecordOp::ReadAll)), b"kept");
     }
 }
 
 #[test]
 fn a_device_that_takes_no_writes_is_said_and_they_are_refused() {
-    let namespace = Namespace {
+    let namespace = NamespaceSettings {
         write_block_bytes: BLOCK as u32,
         commit_to_device: true,
-        ..Namespace::new("test")
+        ..NamespaceSettings::new("test")
     };
-    let space = Space {
+    let space = StoreSpace {
         range: 0..1 << 20,
         ..space()
     };
@@ -932,28 +941,34 @@ fn a_device_that_takes_no_writes_is_said_and_they_are_refused() {
         drive("sim:capacity=64MiB+gone-at-s=1"),
     );
     assert_eq!(
-        bench.ask(1, Work::Write(write(b"x", Exists::Any))).result,
+        bench
+            .ask(1, RecordOp::Write(write(b"x", Exists::Any)))
+            .result,
         ResultCode::OK
     );
     bench.run(1_000);
     // Reads see the record, and a retry may write it: in doubt.
     assert_eq!(
-        bench.ask(2, Work::Write(write(b"y", Exists::Any))).result,
+        bench
+            .ask(2, RecordOp::Write(write(b"y", Exists::Any)))
+            .result,
         ResultCode::TIMEOUT
     );
     assert_eq!(
         (
-            value(&bench.ask(2, Work::ReadAll)),
+            value(&bench.ask(2, RecordOp::ReadAll)),
             bench.store.failing_device()
         ),
         (b"y".to_vec(), Some(0))
     );
     // Later writes have no effect.
     assert_eq!(
-        bench.ask(2, Work::Write(write(b"z", Exists::Any))).result,
+        bench
+            .ask(2, RecordOp::Write(write(b"z", Exists::Any)))
+            .result,
         ResultCode::SERVER_ERROR
     );
-    assert_eq!(value(&bench.ask(2, Work::ReadAll)), b"y");
+    assert_eq!(value(&bench.ask(2, RecordOp::ReadAll)), b"y");
     let Remark { device, text } = bench.store.take_remark().unwrap();
     assert!(
         device == Some(0) && text.starts_with("write block 0 could not be written - "),
@@ -971,8 +986,8 @@ fn note(number: u64) -> Note {
 }
 
 /// The spaces of two devices.
-fn two_spaces() -> [Space; 2] {
-    [0, 1].map(|target| Space {
+fn two_spaces() -> [StoreSpace; 2] {
+    [0, 1].map(|target| StoreSpace {
         target,
         range: 0..16 * BLOCK,
         id: 9 + u64::from(target),
@@ -996,8 +1011,9 @@ fn noted() -> Bench {
         bench.store.set_note(note(number), &mut bench.engine);
         assert_eq!(bench.store.is_noted(), Ok(false));
         // Writes go on meanwhile.
-        (0..20)
-            .for_each(|key| bench.submit(key, key, Work::Write(write(&[1; 3_000], Exists::Any))));
+        (0..20).for_each(|key| {
+            bench.submit(key, key, RecordOp::Write(write(&[1; 3_000], Exists::Any)))
+        });
         while bench.store.is_noted() == Ok(false) {
             let until_ns = bench.engine.now() + 1_000_000;
             bench.step(until_ns);
@@ -1049,7 +1065,7 @@ fn a_note_is_in_both_slots_of_every_device_once_it_counts_as_written() {
 
 #[test]
 fn a_note_that_cannot_be_written_is_refused_and_writes_do_not_wait_for_it() {
-    let space = Space {
+    let space = StoreSpace {
         range: 0..1 << 20,
         ..space()
     };
@@ -1062,7 +1078,9 @@ fn a_note_that_cannot_be_written_is_refused_and_writes_do_not_wait_for_it() {
     bench.run(1_000);
     assert_eq!(bench.store.is_noted(), Err(()));
     assert_eq!(
-        bench.ask(1, Work::Write(write(b"x", Exists::Any))).result,
+        bench
+            .ask(1, RecordOp::Write(write(b"x", Exists::Any)))
+            .result,
         ResultCode::OK
     );
     bench.write_out();

@@ -4,8 +4,8 @@ use super::{NO_CLIENT, Store};
 use crate::index::{IndexEntry, RecordLocation};
 use crate::record::{KEY_BYTES_MAX, Record, SET_BYTES_MAX, UNIT};
 use crate::{
-    Delete, Digest, Exists, Generation, Replies, Reply, ResultCode, Transaction, Ttl, Version,
-    Work, Write, ops,
+    Delete, Digest, Exists, Generation, RecordOp, Replies, Reply, ResultCode, Transaction, Ttl,
+    Version, Write, ops,
 };
 use std::cmp::Ordering;
 
@@ -22,7 +22,7 @@ const IMAGE_SEED: u32 = 0;
 pub(super) type ImmediateReply = Result<Option<Reply>, ResultCode>;
 
 /// Outcome of a transaction's first step, which uses only the index.
-pub(super) enum Step {
+pub(super) enum FirstStep {
     Reply(Reply),
     /// Memory is full and is being reclaimed.
     Defer,
@@ -34,11 +34,11 @@ pub(super) enum Step {
 
 impl Store {
     /// The first step of a transaction, which uses only the index entry.
-    pub(super) fn step(&self, transaction: &Transaction, entry: Option<&IndexEntry>) -> Step {
-        let refuse = |code| Step::Reply(Reply::of(code));
+    pub(super) fn step(&self, transaction: &Transaction, entry: Option<&IndexEntry>) -> FirstStep {
+        let refuse = |code| FirstStep::Reply(Reply::of(code));
         // As in the real server, a deletion finds an expired record that is still in the index.
         let entry = match transaction.work {
-            Work::Delete(_) => self
+            RecordOp::Delete(_) => self
                 .index
                 .get(&transaction.digest)
                 .filter(|entry| !entry.is_tombstone()),
@@ -49,37 +49,40 @@ impl Store {
             return refuse(ResultCode::PARAMETER);
         }
         match (&transaction.work, entry) {
-            (Work::Exists | Work::ReadAll | Work::Read(..) | Work::Delete(_), None) => {
-                refuse(ResultCode::NOT_FOUND)
-            }
-            (Work::Exists, Some(entry)) => Step::Reply(Reply {
+            (
+                RecordOp::Exists | RecordOp::ReadAll | RecordOp::Read(..) | RecordOp::Delete(_),
+                None,
+            ) => refuse(ResultCode::NOT_FOUND),
+            (RecordOp::Exists, Some(entry)) => FirstStep::Reply(Reply {
                 generation,
                 void_time_sec: entry.void_time,
                 ..Reply::of(ResultCode::OK)
             }),
-            (Work::ReadAll | Work::Read(..), Some(entry)) => Step::ReadRecord(entry.location),
-            (Work::Delete(delete), Some(_)) if !allows(delete.generation, generation) => {
+            (RecordOp::ReadAll | RecordOp::Read(..), Some(entry)) => {
+                FirstStep::ReadRecord(entry.location)
+            }
+            (RecordOp::Delete(delete), Some(_)) if !allows(delete.generation, generation) => {
                 refuse(ResultCode::GENERATION)
             }
-            (Work::Delete(_) | Work::Image(_), _) => Step::Execute,
-            (Work::Version, _) => {
+            (RecordOp::Delete(_) | RecordOp::Image(_), _) => FirstStep::Execute,
+            (RecordOp::Version, _) => {
                 let version = self
                     .index
                     .get(&transaction.digest)
                     .map_or(0, |entry| entry.version);
-                Step::Reply(Reply::with_version(version))
+                FirstStep::Reply(Reply::with_version(version))
             }
             // An expired record still has a version here, until a tombstone replaces the record.
-            (Work::Compare(peer_version), _) => match self.index.get(&transaction.digest) {
+            (RecordOp::Compare(peer_version), _) => match self.index.get(&transaction.digest) {
                 Some(own_entry) if own_entry.version == peer_version.number => {
-                    Step::Reply(Reply::of(ResultCode::OK))
+                    FirstStep::Reply(Reply::of(ResultCode::OK))
                 }
                 Some(own_entry) if !own_entry.is_tombstone() => {
-                    Step::ReadRecord(own_entry.location)
+                    FirstStep::ReadRecord(own_entry.location)
                 }
-                _ => Step::Execute,
+                _ => FirstStep::Execute,
             },
-            (Work::Write(write), entry) => {
+            (RecordOp::Write(write), entry) => {
                 match (write.policy.exists, entry) {
                     (Exists::CreateOnly, Some(_)) => return refuse(ResultCode::EXISTS),
                     (Exists::UpdateOnly | Exists::ReplaceOnly, None) => {
@@ -99,7 +102,7 @@ impl Store {
                     Some(ResultCode::OUT_OF_SPACE)
                         if self.may_defer() && self.is_reclaiming() && !self.stops_writes() =>
                     {
-                        return Step::Defer;
+                        return FirstStep::Defer;
                     }
                     Some(code) => return refuse(code),
                     None => {}
@@ -107,9 +110,9 @@ impl Store {
                 match entry {
                     // A replacement without a key keeps the key of the old record.
                     Some(entry) if !replaces(write) || entry.has_key() && write.key.is_empty() => {
-                        Step::ReadRecord(entry.location)
+                        FirstStep::ReadRecord(entry.location)
                     }
-                    _ => Step::Execute,
+                    _ => FirstStep::Execute,
                 }
             }
         }
@@ -139,23 +142,23 @@ impl Store {
         replies: &mut Replies,
     ) {
         let result = match &transaction.work {
-            Work::ReadAll | Work::Read(..) => record
+            RecordOp::ReadAll | RecordOp::Read(..) => record
                 .map_or(Err(ResultCode::SERVER_ERROR), |record| {
                     read(&transaction.work, record, self.namespace.single_bin).map(Some)
                 }),
-            Work::Write(write) => self.put(number, transaction, write, record, now_ns),
-            Work::Delete(Delete { wants_image, .. }) => self.write_tombstone(
+            RecordOp::Write(write) => self.put(number, transaction, write, record, now_ns),
+            RecordOp::Delete(Delete { wants_image, .. }) => self.write_tombstone(
                 number,
                 &transaction.digest,
                 *wants_image,
                 Reply::of(ResultCode::OK),
                 now_ns,
             ),
-            Work::Image(bytes) => self.apply_image(number, &transaction.digest, bytes, now_ns),
-            Work::Compare(peer_version) => {
+            RecordOp::Image(bytes) => self.apply_image(number, &transaction.digest, bytes, now_ns),
+            RecordOp::Compare(peer_version) => {
                 self.reply_to_compare(number, &transaction.digest, *peer_version, record, now_ns)
             }
-            Work::Exists | Work::Version => Err(ResultCode::SERVER_ERROR),
+            RecordOp::Exists | RecordOp::Version => Err(ResultCode::SERVER_ERROR),
         };
         match result {
             Ok(None) => {}
@@ -456,14 +459,14 @@ fn allows(condition: Generation, generation: u16) -> bool {
     }
 }
 
-fn read(work: &Work, record: &Record<'_>, single_bin: bool) -> Result<Reply, ResultCode> {
+fn read(work: &RecordOp, record: &Record<'_>, single_bin: bool) -> Result<Reply, ResultCode> {
     let reply = Reply {
         generation: record.generation,
         void_time_sec: record.void_time,
         ..Reply::of(ResultCode::OK)
     };
     match work {
-        Work::Read(read_ops, answers) => {
+        RecordOp::Read(read_ops, answers) => {
             let applied = ops::apply(record.body, read_ops, single_bin, *answers)?;
             if applied.has_written {
                 return Err(ResultCode::PARAMETER);

@@ -7,7 +7,7 @@
 //!                     copy, directly its Store
 //!                  -> Link: a master's write goes to its replica on another node, a transaction to the node that has
 //!                     its partition
-//!  Pair: which of two nodes serves which partitions
+//!  NodePair: which of two nodes serves which partitions
 //! ```
 //!
 //! Only mailboxes, the stores of sleeping cores and observers' data are shared. Partition p belongs to core p modulo
@@ -23,13 +23,13 @@ mod pair;
 mod skew;
 mod state;
 
-use crate::conf::Config;
+use crate::conf::AerospikeConf;
 pub use cluster::{Cluster, ClusterNode};
 use cores::ServerCore;
 use pair::SILENCE_NS;
 pub(crate) use skew::stops_writes;
-use state::Message;
-pub use state::{ClientLimits, Device, ServerState, Setup};
+use state::CoreMessage;
+pub use state::{ClientLimits, FormattedDevice, ServerSetup, ServerState};
 use std::io::ErrorKind;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,7 +42,7 @@ const BACKLOG: i32 = 4096;
 
 /// Number of cores that serve with `config`. The devices' headers contain this number, too. By default one CPU is left
 /// for the network's interrupts and for clients on the same machine.
-pub fn cores(config: &Config) -> u16 {
+pub fn cores(config: &AerospikeConf) -> u16 {
     let cores = match config.service_threads {
         Some(threads) => threads,
         None => {
@@ -60,7 +60,7 @@ struct StopOnFailure<'a>(&'a ServerState);
 impl Drop for StopOnFailure<'_> {
     fn drop(&mut self) {
         self.0.has_failed.store(true, Ordering::Release);
-        self.0.send_to_all(|| Message::Stop);
+        self.0.send_to_all(|| CoreMessage::Stop);
     }
 }
 
@@ -74,7 +74,7 @@ impl Server {
     /// Starts the threads of a server. The server accepts transactions once [`ServerState::is_ready`].
     ///
     /// Errors: a sentence, if a ring or a store cannot be set up.
-    pub fn start(mut setup: Setup) -> Result<Self, String> {
+    pub fn start(mut setup: ServerSetup) -> Result<Self, String> {
         for listener in &setup.listeners {
             sys::net::set_backlog(listener, BACKLOG)
                 .map_err(|error| format!("cannot listen for clients - {error}"))?;
@@ -128,7 +128,7 @@ impl Server {
 
     /// Answers pending requests, writes the buffers, and ends. Errors: a sentence, if a ring failed.
     pub fn stop(mut self) -> Result<(), String> {
-        self.state.send_to_all(|| Message::Stop);
+        self.state.send_to_all(|| CoreMessage::Stop);
         // All threads write their buffers, even if one fails.
         let ends: Vec<_> = self.threads.drain(..).map(JoinHandle::join).collect();
         ends.into_iter()
@@ -138,7 +138,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.state.send_to_all(|| Message::Stop);
+        self.state.send_to_all(|| CoreMessage::Stop);
         self.threads.drain(..).for_each(|thread| _ = thread.join());
     }
 }
@@ -201,7 +201,7 @@ fn keep_link(state: &Weak<ServerState>, core: usize, node: usize, link: &Arc<Ato
             if let Some(socket) = connected {
                 link.store(true, Ordering::Release);
                 pause = AGAIN_AFTER_LOSS;
-                state.mailboxes[core].push(Message::Linked {
+                state.mailboxes[core].push(CoreMessage::Linked {
                     node,
                     socket,
                     link: link.clone(),

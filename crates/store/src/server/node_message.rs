@@ -263,7 +263,7 @@ pub fn take<'a>(bytes: &mut &'a [u8]) -> Result<Option<NodeMessage<'a>>, Malform
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::pair::Mode;
+    use crate::server::pair::PairMode;
 
     #[test]
     fn what_nodes_say_is_read_as_it_was_put_and_anything_else_is_refused() {
@@ -276,7 +276,7 @@ mod tests {
                 id: 7,
                 greeting: Greeting {
                     process: 5,
-                    mode_version: word(Mode::Leaving),
+                    mode_version: word(PairMode::Leaving),
                     empty_namespaces: 6,
                     pairings: 1 << 50,
                 },
@@ -284,11 +284,11 @@ mod tests {
             },
             NodeMessage::Ping {
                 number: 8,
-                mode_version: word(Mode::Paired),
+                mode_version: word(PairMode::Paired),
             },
             NodeMessage::Pong {
                 number: 8,
-                mode_version: word(Mode::Handing),
+                mode_version: word(PairMode::Handing),
                 wall_ns: 1 << 60,
             },
             NodeMessage::Image {
@@ -303,7 +303,7 @@ mod tests {
             },
             NodeMessage::Proxy {
                 number: 6,
-                mode_version: word(Mode::Behind),
+                mode_version: word(PairMode::Behind),
                 message: b"message",
             },
             NodeMessage::Answer {

@@ -3,11 +3,11 @@
 //! A mailbox is a lock-free queue of messages for the thread of a core, with a wake-up if the thread sleeps.
 
 use super::cluster::Cluster;
-use super::pair::{DeviceContents, Mode, Pair};
+use super::pair::{DeviceContents, NodePair, PairMode};
 use super::skew::ClockSkew;
-use crate::conf::Config;
-use crate::observe::{self, Bitmap, Counts, Facts, Line, Merge, Transactions};
-use crate::wire::{self, Command, MessageError};
+use crate::conf::AerospikeConf;
+use crate::observe::{self, Bitmap, Facts, LogLine, Merge, ServerCounts, TransactionCounts};
+use crate::wire::{self, MessageError, ParsedMessage};
 use crate::{DeviceHeader, IoCounts, IoSnapshot, Losses, PARTITIONS, Reply, Store, Transaction};
 use crossbeam_queue::SegQueue;
 use device::target::Target;
@@ -24,7 +24,7 @@ const FACTS_AGE: Duration = Duration::from_millis(5);
 
 /// A message between threads.
 #[derive(Debug)]
-pub(super) enum Message {
+pub(super) enum CoreMessage {
     /// A new client connection.
     Accepted(TcpStream),
     /// A new connection to a node. The receiving core clears `link` when the connection is lost.
@@ -89,13 +89,13 @@ impl Default for ClientLimits {
 }
 
 /// A device, formatted and open for writing, with its header.
-pub type Device = (Arc<Target>, DeviceHeader);
+pub type FormattedDevice = (Arc<Target>, DeviceHeader);
 
 /// Configuration and resources of a server.
-pub struct Setup {
-    pub config: Config,
+pub struct ServerSetup {
+    pub config: AerospikeConf,
     /// Devices of each namespace.
-    pub devices: Vec<Vec<Device>>,
+    pub devices: Vec<Vec<FormattedDevice>>,
     /// Listeners for clients.
     pub listeners: Vec<TcpListener>,
     /// Address advertised to clients.
@@ -106,7 +106,7 @@ pub struct Setup {
     /// True: open damaged devices, and accept all losses.
     pub accept_losses: bool,
     /// Receives log lines.
-    pub log: Box<dyn Fn(Line) + Send + Sync>,
+    pub log: Box<dyn Fn(LogLine) + Send + Sync>,
 }
 
 /// Stores of a core whose thread sleeps. The threads of other cores then execute transactions in its place, which saves
@@ -125,13 +125,13 @@ pub(super) struct LentStores {
 
 /// State shared by all threads.
 pub struct ServerState {
-    pub(super) setup: Setup,
+    pub(super) setup: ServerSetup,
     pub(super) began: Instant,
-    pub(super) mailboxes: Vec<Mailbox<Message>>,
+    pub(super) mailboxes: Vec<Mailbox<CoreMessage>>,
     /// By core: the stores while their thread sleeps.
     pub(super) lent: Vec<Mutex<LentStores>>,
     /// Counts of each core, at most a few milliseconds old.
-    pub(super) counts: Vec<Mutex<Counts>>,
+    pub(super) counts: Vec<Mutex<ServerCounts>>,
     /// Facts derived from the counts, and the time of their last update.
     facts: Mutex<(Facts, Instant)>,
     pub(super) connections: AtomicUsize,
@@ -143,11 +143,11 @@ pub struct ServerState {
     pub(super) damaged_cores: AtomicUsize,
     /// Number of cores' links to other nodes that are up.
     pub(super) links: AtomicUsize,
-    pub(super) pair: Pair,
+    pub(super) pair: NodePair,
     /// The clocks of all nodes, compared with the clock of this node.
     pub(super) skews: Vec<ClockSkew>,
     /// Process of the other node, and both modes, when the log last said that the nodes cannot pair.
-    pub(super) last_warning: Mutex<Option<(u64, Mode, Mode)>>,
+    pub(super) last_warning: Mutex<Option<(u64, PairMode, PairMode)>>,
     /// Number of this process: the time of its start, ns since 1970.
     pub(super) process: u64,
     /// Numbers of requests and of failed requests, when the link to a node was lost.
@@ -165,7 +165,7 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl ServerState {
-    pub(super) fn new(setup: Setup, cores: usize) -> Self {
+    pub(super) fn new(setup: ServerSetup, cores: usize) -> Self {
         let cluster = &setup.cluster;
         let facts = Facts {
             config: setup.config.clone(),
@@ -176,7 +176,7 @@ impl ServerState {
             device_bytes: setup
                 .devices
                 .iter()
-                .map(|devices: &Vec<Device>| {
+                .map(|devices: &Vec<FormattedDevice>| {
                     devices
                         .iter()
                         .map(|(device, _)| device.size_bytes())
@@ -185,7 +185,7 @@ impl ServerState {
                 .collect(),
             uptime_sec: 0,
             wall_ms: 0,
-            counts: Counts::default(),
+            counts: ServerCounts::default(),
             latencies: Vec::new(),
         };
         let began = Instant::now();
@@ -198,7 +198,7 @@ impl ServerState {
             .duration_since(SystemTime::UNIX_EPOCH)
             .unwrap_or_default();
         let state = Self {
-            pair: Pair::new(&setup.cluster, has_copies, cores),
+            pair: NodePair::new(&setup.cluster, has_copies, cores),
             skews: setup
                 .cluster
                 .nodes()
@@ -235,7 +235,7 @@ impl ServerState {
             facts.uptime_sec = self.began.elapsed().as_secs();
             facts.wall_ms = wall_ms();
             facts.node.clock_skew_ms = self.skew_ms();
-            facts.counts = Counts::default();
+            facts.counts = ServerCounts::default();
             self.counts
                 .iter()
                 .for_each(|counts| facts.counts.merge(&lock(counts)));
@@ -256,7 +256,7 @@ impl ServerState {
         {
             return Vec::new();
         }
-        let mut counts = Counts::default();
+        let mut counts = ServerCounts::default();
         self.counts.iter().for_each(|of| counts.merge(&lock(of)));
         let names = self
             .setup
@@ -274,7 +274,7 @@ impl ServerState {
     /// are refused or wait.
     pub fn is_linked(&self) -> bool {
         let link_count = self.mailboxes.len() * self.setup.cluster.others().count();
-        self.links.load(Ordering::Acquire) == link_count && self.pair.mode() == Mode::Paired
+        self.links.load(Ordering::Acquire) == link_count && self.pair.mode() == PairMode::Paired
     }
 
     /// Counts of the I/O of the server's stores.
@@ -283,7 +283,7 @@ impl ServerState {
     }
 
     /// The transactions of a client's message.
-    pub(super) fn parse(&self, message: &[u8]) -> Result<Command, MessageError> {
+    pub(super) fn parse(&self, message: &[u8]) -> Result<ParsedMessage, MessageError> {
         let namespaces = &self.setup.config.namespaces;
         wire::parse(message, self.setup.limits.batch, |name: &[u8]| {
             namespaces
@@ -344,7 +344,7 @@ impl ServerState {
                     &namespace.batch_sub,
                     &namespace.from_proxy,
                 ];
-                for [all, failed] in origins.map(Transactions::requests) {
+                for [all, failed] in origins.map(TransactionCounts::requests) {
                     sums = [sums[0] + all, sums[1] + failed];
                 }
             }
@@ -363,7 +363,7 @@ impl ServerState {
                 bitmap(|partition| self.pair.role(cluster, partition, true) == Some(place))
             })
             .collect();
-        let is_alone = matches!(mode, Mode::Ahead | Mode::Handing) && !is_linked;
+        let is_alone = matches!(mode, PairMode::Ahead | PairMode::Handing) && !is_linked;
         let peers: Vec<_> = cluster
             .others()
             .filter(|_| !is_alone)
@@ -397,19 +397,23 @@ impl ServerState {
             "the clock of node {} {skew}",
             self.setup.cluster.nodes()[node].name()
         );
-        let line = if warns { Line::warning } else { Line::info };
+        let line = if warns {
+            LogLine::warning
+        } else {
+            LogLine::info
+        };
         (self.setup.log)(line("skew", "skew_monitor.c", text));
     }
 
     pub(super) fn inform(&self, context: &'static str, source: &'static str, text: String) {
-        (self.setup.log)(Line::info(context, source, text));
+        (self.setup.log)(LogLine::info(context, source, text));
     }
 
     pub(super) fn warn(&self, context: &'static str, source: &'static str, text: String) {
-        (self.setup.log)(Line::warning(context, source, text));
+        (self.setup.log)(LogLine::warning(context, source, text));
     }
 
-    pub(super) fn send_to_all(&self, message: impl Fn() -> Message) {
+    pub(super) fn send_to_all(&self, message: impl Fn() -> CoreMessage) {
         for mailbox in &self.mailboxes {
             mailbox.push(message());
             mailbox.wake();

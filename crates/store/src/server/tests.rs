@@ -1,7 +1,7 @@
 use super::*;
-use crate::observe::{Counts, NamespaceCounts};
+use crate::observe::{NamespaceCounts, ServerCounts};
 use crate::ops::{self, BinEntry, operation, particle};
-use crate::wire::message::{self, Header, field, info1, info2, info3};
+use crate::wire::message::{self, MessageHeader, field, info1, info2, info3};
 use crate::wire::{FrameKind, frame};
 use crate::{DeviceHeader, ResultCode};
 use device::guard::{EraseAnswers, Guard, Request};
@@ -91,7 +91,7 @@ impl Bench {
         let mut answers = EraseAnswers::named([request.path.clone()]);
         let consent = guard.consent(&[request], &mut answers).unwrap().remove(0);
         let header = DeviceHeader::new(&config.namespaces[0].settings, 1, 0, cores, 1);
-        let setup = Setup {
+        let setup = ServerSetup {
             accept_losses: false,
             config,
             devices: vec![vec![(Arc::new(Target::writable(consent)), header)]],
@@ -141,7 +141,7 @@ impl Bench {
             .any(|line| line.starts_with(begin))
     }
 
-    fn counted(&self, of: impl FnOnce(&Counts) -> u64) -> u64 {
+    fn counted(&self, of: impl FnOnce(&ServerCounts) -> u64) -> u64 {
         self.server
             .as_ref()
             .unwrap()
@@ -184,7 +184,7 @@ impl Client {
         let (kind, body) = self.reply().unwrap();
         assert_eq!(kind, FrameKind::Message);
         let mut rest = &body[..];
-        let header = Header::take(&mut rest).unwrap();
+        let header = MessageHeader::take(&mut rest).unwrap();
         (
             header.result,
             header.generation,
@@ -216,12 +216,12 @@ fn digest_of(key: u32) -> crate::Digest {
 fn message(info: [u8; 4], key: u32, bins: &[BinEntry<'_>]) -> Vec<u8> {
     let mut out = Vec::new();
     let begin = frame::begin(&mut out, FrameKind::Message);
-    Header {
+    MessageHeader {
         info,
         timeout: 1000,
         fields: 3,
         ops: bins.len() as u16,
-        ..Header::default()
+        ..MessageHeader::default()
     }
     .put(&mut out);
     message::put_field(&mut out, field::NAMESPACE, b"test");
@@ -279,7 +279,7 @@ fn pipelined_requests_are_answered_in_their_order_whichever_core_has_the_record(
     }
     thread.join().unwrap();
     assert_eq!(client.ask(&get(2_000)).0, 2, "not found");
-    let counts = |of: &Counts| {
+    let counts = |of: &ServerCounts| {
         let NamespaceCounts { client, store, .. } = &of.namespaces[0];
         (
             store.objects,
@@ -577,10 +577,10 @@ fn batch(keys: std::ops::Range<u32>) -> Vec<u8> {
     }
     let mut out = Vec::new();
     let begin = frame::begin(&mut out, FrameKind::Message);
-    Header {
+    MessageHeader {
         info: [info1::READ | info1::BATCH, 0, 0, 0],
         fields: 1,
-        ..Header::default()
+        ..MessageHeader::default()
     }
     .put(&mut out);
     message::put_field(&mut out, field::BATCH, &body);
@@ -613,7 +613,7 @@ fn a_batch_larger_than_a_reply_may_be_comes_in_frames_and_in_its_turn() {
             frames += 1;
             let mut rest = &body[..];
             while !rest.is_empty() {
-                let header = Header::take(&mut rest).unwrap();
+                let header = MessageHeader::take(&mut rest).unwrap();
                 if header.info[2] & info3::LAST != 0 {
                     assert!(rest.is_empty());
                     break 'frames;
@@ -675,7 +675,7 @@ fn a_core_whose_ring_fails_ends_the_server_and_the_others_write_what_they_have()
     }
     let server = bench.server.take().unwrap();
     let why = "the ring of core 1 failed";
-    server.state.mailboxes[1].push(Message::Fail(why.to_owned()));
+    server.state.mailboxes[1].push(CoreMessage::Fail(why.to_owned()));
     server.state.mailboxes[1].wake();
     // Requests to the failed core are neither answered nor waited for.
     clients
@@ -747,11 +747,11 @@ fn two_nodes_have_each_a_part_and_copies_of_the_other_s() {
         assert_eq!(other.ask(&get(key)), (0, 2, b"y".to_vec()));
     }
     assert!(masters.iter().all(|count| *count > 50), "{masters:?}");
-    let objects = |of: &Counts| of.namespaces[0].store.objects;
+    let objects = |of: &ServerCounts| of.namespaces[0].store.objects;
     b.until("each has all", |_| {
         a.counted(objects) == 200 && b.counted(objects) == 200
     });
-    let counts = |of: &Counts| {
+    let counts = |of: &ServerCounts| {
         let NamespaceCounts {
             client, from_proxy, ..
         } = &of.namespaces[0];
@@ -875,7 +875,7 @@ fn every_node_answers_for_every_record_and_one_without_its_partition_through_the
         let mut rest = &body[..];
         let mut results = Vec::new();
         while !rest.is_empty() {
-            let header = Header::take(&mut rest).unwrap();
+            let header = MessageHeader::take(&mut rest).unwrap();
             results.push(header.result);
             message::take_ops(&mut rest, header.ops).unwrap();
         }

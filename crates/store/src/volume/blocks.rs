@@ -12,7 +12,7 @@
 //! last durable version of a record stays on the device until a newer version is durable. A cold start therefore never
 //! takes an older version for the newest, and need not distinguish free blocks from used ones.
 
-use crate::seal::{Bounds, NEXT, NO_BLOCK, Next};
+use crate::seal::{DurableBounds, NEXT, NO_BLOCK, Next};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub(crate) const NO_BUFFER: u32 = u32::MAX;
@@ -67,7 +67,7 @@ pub(crate) struct Block {
 
 /// All write blocks of a space.
 #[derive(Debug, Default)]
-pub(crate) struct Blocks {
+pub(crate) struct BlockTable {
     blocks: Vec<Block>,
     free: VecDeque<u32>,
     /// Freed blocks, each with the number of the last record that must be durable before it is free.
@@ -108,7 +108,7 @@ pub(crate) struct Blocks {
     pub(crate) oldest_sequence: u64,
 }
 
-impl Blocks {
+impl BlockTable {
     pub(crate) fn new(count: usize, low_water: u32) -> Self {
         let block = Block {
             sequence: NOTHING,
@@ -208,7 +208,7 @@ impl Blocks {
     }
 
     /// Notes that these bounds are durable.
-    pub(crate) fn announce(&mut self, bounds: &Bounds) {
+    pub(crate) fn announce(&mut self, bounds: &DurableBounds) {
         for (block, ended) in bounds
             .next
             .into_iter()
@@ -533,7 +533,7 @@ mod tests {
         for seed in 0..200 {
             let mut random = Random::new(seed);
             let count = 1 + random.below(40) as usize;
-            let mut blocks = Blocks::new(count, 0);
+            let mut blocks = BlockTable::new(count, 0);
             // For each block the sequence numbers that a cold start may find: before and after a write in flight.
             let mut device = vec![[NOTHING; 2]; count];
             let mut sequence = 0;

@@ -16,10 +16,10 @@ mod writes;
 
 use crate::namespace::DeviceStatistics;
 use crate::record::{Record, UNIT, seal_moved, seed_at};
-use crate::seal::{Bounds, SEAL};
+use crate::seal::{DurableBounds, SEAL};
 use crate::write_block::{BlockHeader, FIRST_BYTE};
-use crate::{Namespace, Reply, ResultCode, Space, index::RecordLocation};
-use blocks::{Blocks, NO_BUFFER};
+use crate::{NamespaceSettings, Reply, ResultCode, StoreSpace, index::RecordLocation};
+use blocks::{BlockTable, NO_BUFFER};
 use std::collections::VecDeque;
 use std::ops::Range;
 use writes::Marks;
@@ -46,7 +46,7 @@ pub(crate) fn unwritten_max(block_bytes: usize) -> u32 {
 
 /// Purpose of an append.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum Purpose {
+pub(crate) enum AppendPurpose {
     /// A client's record.
     #[default]
     Record,
@@ -73,7 +73,7 @@ struct BufferedPiece {
 struct Buffer {
     block: u32,
     header: BlockHeader,
-    purpose: Purpose,
+    purpose: AppendPurpose,
     bytes: Box<[u8]>,
     /// Bytes used.
     used_bytes: usize,
@@ -83,7 +83,7 @@ struct Buffer {
     in_flight_end: Option<usize>,
     piece: Option<BufferedPiece>,
     /// The piece of the write in flight, and the bounds in its seal.
-    in_flight_piece: Option<(BufferedPiece, Bounds)>,
+    in_flight_piece: Option<(BufferedPiece, DurableBounds)>,
     is_closed: bool,
     /// True if queued for a write.
     is_queued: bool,
@@ -120,7 +120,7 @@ impl Buffer {
 #[derive(Debug, Default)]
 pub(crate) struct Volume {
     number: u8,
-    pub(crate) space: Space,
+    pub(crate) space: StoreSpace,
     pub(crate) sector_bytes: usize,
     pub(crate) block_bytes: usize,
     flush_max_ns: u64,
@@ -130,7 +130,7 @@ pub(crate) struct Volume {
     opening: u64,
     /// Sequence number of the block that was begun last.
     pub(crate) sequence: u64,
-    pub(crate) blocks: Blocks,
+    pub(crate) blocks: BlockTable,
     buffers: Vec<Option<Buffer>>,
     free_numbers: Vec<u32>,
     spare_buffers: Vec<Box<[u8]>>,
@@ -163,7 +163,12 @@ pub(crate) struct Volume {
 }
 
 impl Volume {
-    pub(crate) fn new(number: u8, space: &Space, namespace: &Namespace, opening: u64) -> Self {
+    pub(crate) fn new(
+        number: u8,
+        space: &StoreSpace,
+        namespace: &NamespaceSettings,
+        opening: u64,
+    ) -> Self {
         let block_bytes = namespace.write_block_bytes as usize;
         let blocks = ((space.range.end - space.range.start) / block_bytes as u64) as usize;
         let low_water = (block_bytes / UNIT) as u64 * u64::from(namespace.defrag_lwm_pct) / 100;
@@ -182,7 +187,7 @@ impl Volume {
             write_cache_blocks: ((namespace.max_write_cache_bytes / block_bytes as u64) as usize)
                 .clamp(1, unwritten_max(block_bytes) as usize / 2),
             opening,
-            blocks: Blocks::new(blocks, low_water as u32),
+            blocks: BlockTable::new(blocks, low_water as u32),
             space: space.clone(),
             ..Self::default()
         }
@@ -230,7 +235,7 @@ impl Volume {
     }
 
     /// The contents that are durable now.
-    fn bounds(&self) -> Bounds {
+    fn bounds(&self) -> DurableBounds {
         let open = self.current.map(|number| {
             let buffer = number.and_then(|number| self.buffers[number as usize].as_ref());
             buffer.map_or((0, 0), |buffer| {
@@ -243,7 +248,7 @@ impl Volume {
             .iter()
             .copied()
             .filter(|sequence| !is_open(sequence));
-        Bounds {
+        DurableBounds {
             sequence: self.sequence,
             closed_before: incomplete.min().unwrap_or(self.sequence + 1),
             certain: self.blocks.certain(),
@@ -258,7 +263,7 @@ impl Volume {
     /// Errors: the result code for the client.
     pub(crate) fn append(
         &mut self,
-        purpose: Purpose,
+        purpose: AppendPurpose,
         units: u32,
         now_ns: u64,
         write: impl FnOnce(&mut [u8], u32),
@@ -267,7 +272,7 @@ impl Volume {
             return Err(ResultCode::SERVER_ERROR);
         }
         let len = units as usize * UNIT;
-        let current_index = usize::from(purpose == Purpose::Collected);
+        let current_index = usize::from(purpose == AppendPurpose::Collected);
         let current = self.current[current_index].filter(|number| {
             let buffer = self.buffers[*number as usize].as_ref();
             buffer.is_some_and(|buffer| buffer.room() >= len)
@@ -304,14 +309,14 @@ impl Volume {
     }
 
     /// Begins a new block for a current buffer, and queues the previous buffer for a write.
-    fn begin(&mut self, purpose: Purpose, current_index: usize) -> Result<u32, ResultCode> {
-        if purpose != Purpose::Collected && self.is_overloaded() {
+    fn begin(&mut self, purpose: AppendPurpose, current_index: usize) -> Result<u32, ResultCode> {
+        if purpose != AppendPurpose::Collected && self.is_overloaded() {
             return Err(ResultCode::DEVICE_OVERLOAD);
         }
         let reserved = match purpose {
-            Purpose::Record => RESERVED[0],
-            Purpose::Tombstone => RESERVED[1],
-            Purpose::Collected | Purpose::Renewal => 0,
+            AppendPurpose::Record => RESERVED[0],
+            AppendPurpose::Tombstone => RESERVED[1],
+            AppendPurpose::Collected | AppendPurpose::Renewal => 0,
         };
         self.blocks.settle(self.durable());
         if self.blocks.available() <= reserved {
@@ -341,7 +346,7 @@ impl Volume {
     }
 
     /// Begins a buffer for a block. The block gets the next sequence number.
-    fn begin_block(&mut self, block: u32, purpose: Purpose, mut bytes: Box<[u8]>) -> u32 {
+    fn begin_block(&mut self, block: u32, purpose: AppendPurpose, mut bytes: Box<[u8]>) -> u32 {
         self.sequence += 1;
         self.incomplete_sequences.push(self.sequence);
         let header = BlockHeader {
@@ -385,7 +390,7 @@ impl Volume {
                 }
             ]
             .into();
-            let number = self.begin_block(block, Purpose::Renewal, bytes);
+            let number = self.begin_block(block, AppendPurpose::Renewal, bytes);
             self.close(number);
         }
     }
@@ -403,8 +408,8 @@ impl Volume {
         }
         buffer.is_closed = true;
         match buffer.purpose {
-            Purpose::Renewal => {}
-            Purpose::Collected => {
+            AppendPurpose::Renewal => {}
+            AppendPurpose::Collected => {
                 self.packed_units = (used / UNIT) as u32;
                 self.closed_buffers += 1;
             }
@@ -468,7 +473,7 @@ impl Volume {
         now_ns: u64,
     ) -> Result<RecordLocation, ResultCode> {
         self.append(
-            Purpose::Collected,
+            AppendPurpose::Collected,
             (bytes.len() / UNIT) as u32,
             now_ns,
             |room, seed| {
@@ -484,9 +489,9 @@ impl Volume {
         now_ns: u64,
     ) -> Result<RecordLocation, ResultCode> {
         let purpose = if record.is_tombstone {
-            Purpose::Tombstone
+            AppendPurpose::Tombstone
         } else {
-            Purpose::Record
+            AppendPurpose::Record
         };
         self.append(purpose, record.units(), now_ns, |room, seed| {
             record.write(room, seed)

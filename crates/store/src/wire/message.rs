@@ -86,7 +86,7 @@ pub mod field {
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Header {
+pub struct MessageHeader {
     /// [`info1`], [`info2`], [`info3`], [`info4`].
     pub info: [u8; 4],
     pub result: u8,
@@ -102,7 +102,7 @@ pub struct Header {
     pub ops: u16,
 }
 
-impl Header {
+impl MessageHeader {
     /// Takes a header off `bytes`.
     pub fn take(bytes: &mut &[u8]) -> Result<Self, Malformed> {
         let torn = Malformed::Body("header");
@@ -164,7 +164,7 @@ fn take_long_batch<'a>(bytes: &mut &'a [u8]) -> Option<(u8, &'a [u8])> {
 
 /// The fields that this server uses. If a field occurs twice, the later field counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Fields<'a> {
+pub(crate) struct MessageFields<'a> {
     pub(super) namespace: Option<&'a [u8]>,
     pub(super) set: &'a [u8],
     pub(super) key: &'a [u8],
@@ -174,7 +174,7 @@ pub(crate) struct Fields<'a> {
     pub(super) refusal: Option<ResultCode>,
 }
 
-impl<'a> Fields<'a> {
+impl<'a> MessageFields<'a> {
     /// Takes `count` fields off `bytes`.
     pub(crate) fn take(bytes: &mut &'a [u8], count: u16) -> Result<Self, Malformed> {
         let mut fields = Self::default();
@@ -228,13 +228,13 @@ pub fn put_entry(out: &mut Vec<u8>, index: u32, reply: &Reply) {
     let result = result.0;
     let generation = u32::from(*generation);
     let ttl = *void_time_sec;
-    Header {
+    MessageHeader {
         result,
         generation,
         ttl,
         timeout: index,
         ops: *bins,
-        ..Header::default()
+        ..MessageHeader::default()
     }
     .put(out);
     out.extend_from_slice(ops);
@@ -242,13 +242,13 @@ pub fn put_entry(out: &mut Vec<u8>, index: u32, reply: &Reply) {
 
 /// Parses a reply that [`put_entry`] appended.
 pub fn parse_reply(mut body: &[u8]) -> Result<Reply, Malformed> {
-    let Header {
+    let MessageHeader {
         result,
         generation,
         ttl: void_time_sec,
         ops: bins,
         ..
-    } = Header::take(&mut body)?;
+    } = MessageHeader::take(&mut body)?;
     let ops = take_ops(&mut body, bins)?.to_vec();
     Ok(Reply {
         generation: generation as u16,
@@ -261,10 +261,10 @@ pub fn parse_reply(mut body: &[u8]) -> Result<Reply, Malformed> {
 
 /// Appends the entry that ends a batch's reply.
 pub fn put_last(out: &mut Vec<u8>, result: ResultCode) {
-    Header {
+    MessageHeader {
         info: [0, 0, info3::LAST, 0],
         result: result.0,
-        ..Header::default()
+        ..MessageHeader::default()
     }
     .put(out);
 }
@@ -284,10 +284,10 @@ pub fn put_refusal(out: &mut Vec<u8>, body: &[u8], result: ResultCode) {
 /// flag.
 fn expects_last(body: &[u8]) -> bool {
     let mut rest = body;
-    let Ok(header) = Header::take(&mut rest) else {
+    let Ok(header) = MessageHeader::take(&mut rest) else {
         return false;
     };
-    let fields = Fields::take(&mut rest, header.fields);
+    let fields = MessageFields::take(&mut rest, header.fields);
     header.info[0] & info1::BATCH != 0 || fields.is_ok_and(|fields| fields.digest.is_none())
 }
 
@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn a_header_is_read_as_it_was_written() {
-        let header = Header {
+        let header = MessageHeader {
             info: [1, 2, 3, 4],
             result: 5,
             generation: 6,
@@ -314,15 +314,19 @@ mod tests {
                 22, 1, 2, 3, 4, 5, 0, 0, 0, 6, 0, 0, 0, 7, 0, 0, 0, 8, 0, 9, 0, 10
             ]
         );
-        assert_eq!(Header::take(&mut &bytes[..]), Ok(header));
+        assert_eq!(MessageHeader::take(&mut &bytes[..]), Ok(header));
         // A longer header is skipped by its own length. A shorter header is invalid.
         bytes[0] = 24;
         bytes.extend_from_slice(&[0, 0, 99]);
         let mut rest = &bytes[..];
-        assert_eq!((Header::take(&mut rest), rest), (Ok(header), &[99][..]));
+        assert_eq!(
+            (MessageHeader::take(&mut rest), rest),
+            (Ok(header), &[99][..])
+        );
         bytes[0] = 21;
         assert!(
-            Header::take(&mut &bytes[..]).is_err() && Header::take(&mut &[22; 21][..]).is_err()
+            MessageHeader::take(&mut &bytes[..]).is_err()
+                && MessageHeader::take(&mut &[22; 21][..]).is_err()
         );
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! bytes -> frame::take -> Info      -> info                                    -> text
-//!                         Message   -> request::parse -> Command               -> transactions -> message::put_reply
+//!                         Message   -> request::parse -> ParsedMessage         -> transactions -> message::put_reply
 //!                                                     -> MessageError::Refused -> message::put_refusal
 //!                         the others                                           -> query::put_unsupported
 //!          Malformed: the connection is closed
@@ -19,4 +19,4 @@ pub mod request;
 mod tests;
 
 pub use frame::{FrameKind, Malformed};
-pub use request::{BatchKey, BatchLimits, Command, MessageError, RecordRequest, parse};
+pub use request::{BatchKey, BatchLimits, MessageError, ParsedMessage, RecordRequest, parse};

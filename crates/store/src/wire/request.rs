@@ -1,10 +1,12 @@
 //! Parses a message: one transaction, or a batch of them.
 
 use super::frame::Malformed;
-use super::message::{Fields, Header, field, info1, info2, info3, info4, put_field, take_ops};
+use super::message::{
+    MessageFields, MessageHeader, field, info1, info2, info3, info4, put_field, take_ops,
+};
 use crate::ops::{self, Answers, operation, particle};
 use crate::{
-    Delete, Digest, Exists, Generation, Policy, ResultCode, Transaction, Ttl, Work, Write,
+    Delete, Digest, Exists, Generation, Policy, RecordOp, ResultCode, Transaction, Ttl, Write,
 };
 use thiserror::Error;
 
@@ -53,7 +55,7 @@ pub struct BatchKey {
 
 /// A parsed message. `timeout_ms`: timeout from the client; 0: none.
 #[derive(Debug, Clone)]
-pub enum Command {
+pub enum ParsedMessage {
     /// A single transaction.
     Single {
         request: RecordRequest,
@@ -66,7 +68,7 @@ pub enum Command {
     },
 }
 
-/// Why a message is not a [`Command`].
+/// Why a message is not a [`ParsedMessage`].
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum MessageError {
     /// Not a message: close the connection.
@@ -82,24 +84,24 @@ pub fn parse(
     body: &[u8],
     limits: BatchLimits,
     namespace_of: impl Fn(&[u8]) -> Option<usize>,
-) -> Result<Command, MessageError> {
+) -> Result<ParsedMessage, MessageError> {
     let mut rest = body;
-    let header = Header::take(&mut rest)?;
-    let fields = Fields::take(&mut rest, header.fields)?;
+    let header = MessageHeader::take(&mut rest)?;
+    let fields = MessageFields::take(&mut rest, header.fields)?;
     let ops = take_ops(&mut rest, header.ops)?;
     if let Some(code) = fields.refusal {
         return Err(MessageError::Refused(code));
     }
     if let Some(batch) = fields.batch.filter(|_| header.info[0] & info1::BATCH != 0) {
         let requests = batch_of(batch, limits, namespace_of)?;
-        return Ok(Command::Batch {
+        return Ok(ParsedMessage::Batch {
             requests,
             timeout_ms: header.timeout,
         });
     }
     let request = request(&header, &fields, fields.digest, ops, &namespace_of)
         .map_err(MessageError::Refused)?;
-    Ok(Command::Single {
+    Ok(ParsedMessage::Single {
         request,
         timeout_ms: header.timeout,
     })
@@ -107,8 +109,8 @@ pub fn parse(
 
 /// Parses a request for one record. A message without a digest is a scan or a query, which are not supported.
 fn request(
-    header: &Header,
-    fields: &Fields<'_>,
+    header: &MessageHeader,
+    fields: &MessageFields<'_>,
     digest: Option<&[u8]>,
     ops: &[u8],
     namespace_of: &impl Fn(&[u8]) -> Option<usize>,
@@ -152,24 +154,24 @@ pub fn put(
     at_master: bool,
     timeout_ms: u32,
 ) {
-    let mut header = Header {
+    let mut header = MessageHeader {
         timeout: timeout_ms,
-        ..Header::default()
+        ..MessageHeader::default()
     };
     header.info[2] = if at_master { info3::READ_TYPE } else { 0 };
     let mut key: &[u8] = &[];
     let mut ops: &[u8] = &[];
     match &transaction.work {
-        Work::Exists => header.info[0] = info1::READ | info1::GET_NO_BINS,
-        Work::ReadAll => header.info[0] = info1::READ | info1::GET_ALL,
-        Work::Read(bins, answers) => {
+        RecordOp::Exists => header.info[0] = info1::READ | info1::GET_NO_BINS,
+        RecordOp::ReadAll => header.info[0] = info1::READ | info1::GET_ALL,
+        RecordOp::Read(bins, answers) => {
             (header.info[0], header.info[1], ops) = (info1::READ, each_bit(*answers), bins)
         }
-        Work::Delete(delete) => {
+        RecordOp::Delete(delete) => {
             put_condition(&mut header, delete.generation);
             header.info[1] |= info2::WRITE | info2::DELETE;
         }
-        Work::Write(write) => {
+        RecordOp::Write(write) => {
             put_condition(&mut header, write.policy.generation);
             header.info[0] = info1::READ
                 | if write.answers.has_all_bins {
@@ -187,7 +189,7 @@ pub fn put(
             header.ttl = write.policy.ttl.0;
             (key, ops) = (&write.key, &write.ops);
         }
-        Work::Image(_) | Work::Version | Work::Compare(_) => {}
+        RecordOp::Image(_) | RecordOp::Version | RecordOp::Compare(_) => {}
     }
     let fields = [
         (field::NAMESPACE, namespace),
@@ -203,7 +205,7 @@ pub fn put(
     out.extend_from_slice(ops);
 }
 
-fn put_condition(header: &mut Header, condition: Generation) {
+fn put_condition(header: &mut MessageHeader, condition: Generation) {
     let (bit, generation) = match condition {
         Generation::Any => return,
         Generation::Equal(expected) => (info2::GENERATION, expected),
@@ -229,7 +231,7 @@ const EXISTS: [(Exists, usize, u8); 4] = [
     (Exists::UpdateOnly, 2, info3::UPDATE_ONLY),
 ];
 
-fn work(header: &Header, key: &[u8], ops: &[u8]) -> Result<Work, ResultCode> {
+fn work(header: &MessageHeader, key: &[u8], ops: &[u8]) -> Result<RecordOp, ResultCode> {
     let [reads, writes, _, transaction] = header.info;
     let mut answers = Answers {
         has_each: writes & info2::RESPOND_ALL_OPS != 0,
@@ -242,13 +244,13 @@ fn work(header: &Header, key: &[u8], ops: &[u8]) -> Result<Work, ResultCode> {
         return if reads & info1::READ == 0 {
             Err(ResultCode::PARAMETER)
         } else if reads & info1::GET_NO_BINS != 0 {
-            Ok(Work::Exists)
+            Ok(RecordOp::Exists)
         } else if reads & info1::GET_ALL != 0 {
-            Ok(Work::ReadAll)
+            Ok(RecordOp::ReadAll)
         } else if ops.is_empty() {
             Err(ResultCode::PARAMETER)
         } else {
-            check_ops(ops, None).map(|()| Work::Read(ops.to_vec(), answers))
+            check_ops(ops, None).map(|()| RecordOp::Read(ops.to_vec(), answers))
         };
     }
     let generation = if writes & info2::GENERATION != 0 {
@@ -263,7 +265,7 @@ fn work(header: &Header, key: &[u8], ops: &[u8]) -> Result<Work, ResultCode> {
         if writes & info2::DURABLE_DELETE != 0 {
             return Err(ResultCode::ENTERPRISE_ONLY);
         }
-        return Ok(Work::Delete(Delete {
+        return Ok(RecordOp::Delete(Delete {
             generation,
             wants_image: false,
         }));
@@ -298,7 +300,7 @@ fn work(header: &Header, key: &[u8], ops: &[u8]) -> Result<Work, ResultCode> {
         generation,
         ttl: Ttl(header.ttl),
     };
-    Ok(Work::Write(Write {
+    Ok(RecordOp::Write(Write {
         policy,
         key: key.to_vec(),
         ops: ops.to_vec(),
@@ -360,8 +362,8 @@ fn take_bytes<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N], Malformed> {
 fn take_row<'a>(
     bytes: &mut &'a [u8],
     bits: u8,
-) -> Result<(Header, Fields<'a>, &'a [u8]), Malformed> {
-    let mut header = Header::default();
+) -> Result<(MessageHeader, MessageFields<'a>, &'a [u8]), Malformed> {
+    let mut header = MessageHeader::default();
     [header.info[0]] = take_bytes(bytes)?;
     if bits & batch_bits::INFO != 0 {
         [header.info[1], header.info[2]] = take_bytes(bytes)?;
@@ -377,7 +379,7 @@ fn take_row<'a>(
     }
     header.fields = u16::from_be_bytes(take_bytes(bytes)?);
     header.ops = u16::from_be_bytes(take_bytes(bytes)?);
-    let fields = Fields::take(bytes, header.fields)?;
+    let fields = MessageFields::take(bytes, header.fields)?;
     let ops = take_ops(bytes, header.ops)?;
     Ok((header, fields, ops))
 }

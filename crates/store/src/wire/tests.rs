@@ -1,10 +1,10 @@
 //! Tests with recorded requests of real clients, and with constructed requests.
 
-use super::message::{self, Header, field, info1, info2, info3};
+use super::message::{self, MessageHeader, field, info1, info2, info3};
 use super::request::BatchKey;
-use super::{BatchLimits, Command, FrameKind, MessageError, frame, parse, query, request};
+use super::{BatchLimits, FrameKind, MessageError, ParsedMessage, frame, parse, query, request};
 use crate::ops::{self, BinEntry, operation, particle};
-use crate::{Digest, Exists, Generation, Reply, ResultCode, Transaction, Ttl, Work, digest};
+use crate::{Digest, Exists, Generation, RecordOp, Reply, ResultCode, Transaction, Ttl, digest};
 
 const RECORDED: &str = include_str!("../../tests/data/messages.txt");
 
@@ -30,13 +30,13 @@ fn namespace_of(name: &[u8]) -> Option<usize> {
     (name == b"test").then_some(7)
 }
 
-fn parsed(body: &[u8]) -> Result<Command, MessageError> {
+fn parsed(body: &[u8]) -> Result<ParsedMessage, MessageError> {
     parse(body, BatchLimits::default(), namespace_of)
 }
 
 fn single(body: &[u8]) -> Result<Transaction, ResultCode> {
     match parsed(body) {
-        Ok(Command::Single { request, .. }) => {
+        Ok(ParsedMessage::Single { request, .. }) => {
             assert_eq!(request.namespace, 7);
             Ok(request.transaction)
         }
@@ -47,11 +47,11 @@ fn single(body: &[u8]) -> Result<Transaction, ResultCode> {
 
 /// A message with these info bytes, fields and operations.
 fn message(info: [u8; 4], fields: &[(u8, &[u8])], ops: &[BinEntry<'_>]) -> Vec<u8> {
-    let header = Header {
+    let header = MessageHeader {
         info,
         fields: fields.len() as u16,
         ops: ops.len() as u16,
-        ..Header::default()
+        ..MessageHeader::default()
     };
     let mut body = Vec::new();
     header.put(&mut body);
@@ -102,7 +102,7 @@ fn what_real_clients_ask_is_understood() {
             transaction.work
         };
         for (body, exists) in [(put, Exists::Any), (replace, Exists::CreateOrReplace)] {
-            let Work::Write(write) = of(&body, key) else {
+            let RecordOp::Write(write) = of(&body, key) else {
                 panic!("{client}")
             };
             let bins: Vec<_> = ops::entries(&write.ops)
@@ -118,20 +118,21 @@ fn what_real_clients_ask_is_understood() {
             );
         }
         assert!(
-            matches!(of(&get, key), Work::ReadAll)
-                && matches!(of(&get_missing, missing), Work::ReadAll)
+            matches!(of(&get, key), RecordOp::ReadAll)
+                && matches!(of(&get_missing, missing), RecordOp::ReadAll)
         );
         assert!(
-            matches!(of(&exists, key), Work::Exists) && matches!(of(&delete, key), Work::Delete(_))
+            matches!(of(&exists, key), RecordOp::Exists)
+                && matches!(of(&delete, key), RecordOp::Delete(_))
         );
-        let Work::Read(bins, _) = of(&select, key) else {
+        let RecordOp::Read(bins, _) = of(&select, key) else {
             panic!("{client}")
         };
         assert_eq!(
             ops::entries(&bins).map(|bin| bin.name).collect::<Vec<_>>(),
             [b"b"]
         );
-        let Ok(Command::Batch {
+        let Ok(ParsedMessage::Batch {
             requests,
             timeout_ms,
         }) = parsed(&batch)
@@ -143,7 +144,7 @@ fn what_real_clients_ask_is_understood() {
             requests.into_iter().zip([(0, key), (1, missing)])
         {
             let transaction = request.unwrap().transaction;
-            assert!(matches!(transaction.work, Work::ReadAll), "{client}");
+            assert!(matches!(transaction.work, RecordOp::ReadAll), "{client}");
             assert_eq!(
                 (index, transaction.digest, &*transaction.set),
                 (expected, digest, set.as_bytes())
@@ -163,7 +164,7 @@ fn replies_are_the_real_server_s_to_the_byte() {
         let mut out = Vec::new();
         let begin = frame::begin(&mut out, FrameKind::Message);
         while !rest.is_empty() {
-            let header = Header::take(&mut rest).unwrap();
+            let header = MessageHeader::take(&mut rest).unwrap();
             let bins = message::take_ops(&mut rest, header.ops).unwrap().to_vec();
             if header.info[2] == info3::LAST {
                 message::put_last(&mut out, ResultCode::OK);
@@ -199,7 +200,7 @@ fn conditions_of_a_write_are_read_from_its_bits() {
         body[6..10].copy_from_slice(&u32::to_be_bytes(generation));
         body[10..14].copy_from_slice(&u32::to_be_bytes(ttl));
         match single(&body).unwrap().work {
-            Work::Write(write) => (
+            RecordOp::Write(write) => (
                 write.policy.exists,
                 write.policy.generation,
                 write.policy.ttl,
@@ -232,7 +233,7 @@ fn conditions_of_a_write_are_read_from_its_bits() {
         Generation::Less(4)
     );
     let keyed = [KEY[0], KEY[1], (field::KEY, b"\x03user")];
-    let Work::Write(write) = single(&message([0, info2::WRITE, 0, 0], &keyed, &bin))
+    let RecordOp::Write(write) = single(&message([0, info2::WRITE, 0, 0], &keyed, &bin))
         .unwrap()
         .work
     else {
@@ -240,7 +241,7 @@ fn conditions_of_a_write_are_read_from_its_bits() {
     };
     assert_eq!(write.key, b"\x03user");
     let delete = [0, info2::WRITE | info2::DELETE | info2::GENERATION, 0, 0];
-    let Work::Delete(delete) = single(&message(delete, &KEY, &[])).unwrap().work else {
+    let RecordOp::Delete(delete) = single(&message(delete, &KEY, &[])).unwrap().work else {
         panic!()
     };
     assert_eq!(delete.generation, Generation::Equal(0));
@@ -306,7 +307,7 @@ fn a_message_for_another_node_is_parsed_as_the_transaction_it_was_made_of() {
         for at_master in [false, true] {
             again.clear();
             request::put(&mut again, b"test", &transaction, at_master, 77);
-            let Ok(Command::Single {
+            let Ok(ParsedMessage::Single {
                 request,
                 timeout_ms,
             }) = parsed(&again)
@@ -338,7 +339,7 @@ fn a_linearizable_read_and_one_of_all_copies_are_for_the_master() {
         &KEY,
         &[],
     )) {
-        Ok(Command::Single { request, .. }) => request.at_master,
+        Ok(ParsedMessage::Single { request, .. }) => request.at_master,
         other => panic!("{other:?}"),
     };
     assert!(at_master(0, info3::READ_TYPE) && at_master(info1::CONSISTENCY_ALL, 0));
@@ -517,7 +518,7 @@ fn a_read_of_all_bins_is_the_only_read_of_a_write() {
             "{info1} {ops:?}"
         );
     }
-    let Work::Write(touched) = work(0, 0, &[touch, write]).unwrap().work else {
+    let RecordOp::Write(touched) = work(0, 0, &[touch, write]).unwrap().work else {
         panic!()
     };
     assert_eq!(
@@ -545,7 +546,7 @@ fn a_refusal_is_the_last_reply_where_several_are_expected() {
         let mut out = Vec::new();
         message::put_refusal(&mut out, body, ResultCode::UNSUPPORTED);
         let (_, body) = frame::take(&mut &out[..], 100).unwrap().unwrap();
-        let header = Header::take(&mut &body[..]).unwrap();
+        let header = MessageHeader::take(&mut &body[..]).unwrap();
         assert_eq!((header.result, body.len(), out.len()), (16, 22, 30));
         header.info[2] & info3::LAST != 0
     };
@@ -620,7 +621,7 @@ fn a_batch_has_reads_and_writes_and_each_key_its_own_answer() {
         row(2, &[0, info2::WRITE | info2::DELETE, 0], b"test", None),
     ];
     let rows: Vec<_> = rows.iter().map(Vec::as_slice).collect();
-    let Ok(Command::Batch { requests, .. }) = parsed(&batch(5, &rows)) else {
+    let Ok(ParsedMessage::Batch { requests, .. }) = parsed(&batch(5, &rows)) else {
         panic!()
     };
     let indexes: Vec<_> = requests.iter().map(|keyed| keyed.index).collect();
@@ -631,9 +632,9 @@ fn a_batch_has_reads_and_writes_and_each_key_its_own_answer() {
             .as_ref()
             .map(|request| &request.transaction.work)
     };
-    assert!(matches!(work(0), Ok(Work::ReadAll)));
+    assert!(matches!(work(0), Ok(RecordOp::ReadAll)));
     for at in [1, 2] {
-        let Ok(Work::Write(write)) = work(at) else {
+        let Ok(RecordOp::Write(write)) = work(at) else {
             panic!("{at}")
         };
         assert_eq!(write.policy.exists, Exists::UpdateOnly);
@@ -648,7 +649,8 @@ fn a_batch_has_reads_and_writes_and_each_key_its_own_answer() {
         );
     }
     assert!(
-        matches!(work(3), Err(&ResultCode::NO_NAMESPACE)) && matches!(work(4), Ok(Work::Delete(_)))
+        matches!(work(3), Err(&ResultCode::NO_NAMESPACE))
+            && matches!(work(4), Ok(RecordOp::Delete(_)))
     );
 }
 

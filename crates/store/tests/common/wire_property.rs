@@ -1,11 +1,11 @@
 //! Properties of the server for arbitrary bytes from a client.
 
 use store::conf;
-use store::observe::{Counts, Facts, NodeView};
+use store::observe::{Facts, NodeView, ServerCounts};
 use store::wire::frame::{self, FrameKind};
-use store::wire::message::{self, Header, info3};
-use store::wire::{BatchLimits, Command, MessageError, info, parse, query};
-use store::{Reply, ResultCode, Work, ops};
+use store::wire::message::{self, MessageHeader, info3};
+use store::wire::{BatchLimits, MessageError, ParsedMessage, info, parse, query};
+use store::{RecordOp, Reply, ResultCode, ops};
 
 /// Longest body, bytes.
 const BODY_BYTES_MAX: usize = 1 << 16;
@@ -47,11 +47,11 @@ pub(crate) fn assert_wire_property(mut bytes: &[u8]) -> bool {
 
 fn assert_message(body: &[u8], out: &mut Vec<u8>) -> bool {
     match parse(body, LIMITS, |name| (name == b"test").then_some(0)) {
-        Ok(Command::Single { request, .. }) => {
+        Ok(ParsedMessage::Single { request, .. }) => {
             assert_work(&request.transaction.work);
             message::put_reply(out, &Reply::of(ResultCode::OK));
         }
-        Ok(Command::Batch { requests, .. }) => {
+        Ok(ParsedMessage::Batch { requests, .. }) => {
             assert!((1..=LIMITS.batch_requests as usize).contains(&requests.len()));
             let begin = frame::begin(out, FrameKind::Message);
             let mut copied = 0;
@@ -82,10 +82,10 @@ fn assert_message(body: &[u8], out: &mut Vec<u8>) -> bool {
 }
 
 /// Checks that operations for a store are complete, and that names are not too long. Returns the operations' bytes.
-fn assert_work(work: &Work) -> usize {
+fn assert_work(work: &RecordOp) -> usize {
     let bytes = match work {
-        Work::Read(bytes, _) => bytes,
-        Work::Write(write) => &write.ops,
+        RecordOp::Read(bytes, _) => bytes,
+        RecordOp::Write(write) => &write.ops,
         _ => return 0,
     };
     let mut rest = &bytes[..];
@@ -106,7 +106,7 @@ fn assert_frames(mut out: &[u8]) {
             let mut last = false;
             while !body.is_empty() {
                 assert!(!last, "nothing follows the last reply");
-                last = Header::take(&mut body).expect("a header").info[2] & info3::LAST != 0;
+                last = MessageHeader::take(&mut body).expect("a header").info[2] & info3::LAST != 0;
             }
         }
     }
@@ -120,7 +120,7 @@ fn facts() -> Facts {
         device_bytes: vec![vec![1 << 30]],
         uptime_sec: 1,
         wall_ms: 1,
-        counts: Counts::default(),
+        counts: ServerCounts::default(),
         latencies: Vec::new(),
     }
 }

@@ -21,7 +21,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use store::client::cluster::{ClientCluster, PartitionMap};
 use store::client::{BatchReads, ClientSettings, StoredRecord};
-use store::nodes::Host;
+use store::nodes::HostPort;
 use store::object::RecordSpec;
 use store::{Overload, Verification};
 use sys::process;
@@ -39,7 +39,7 @@ const THREAD_TRANSACTIONS: u32 = 64;
 pub fn run(args: &ClientArgs) -> Result<ExitCode, Failure> {
     let mut seeds = Vec::new();
     for host in &args.host {
-        let seed = Host::parse(host, args.port)
+        let seed = HostPort::parse(host, args.port)
             .map_err(|why| Failure::usage(format!("cannot use host {} - {why}", quoted(host))))?;
         seeds.push(seed);
     }

@@ -3,8 +3,8 @@
 use super::*;
 use crate::ops::{self, BinEntry, operation};
 use crate::wire::frame::{self, FrameKind};
-use crate::wire::{self, BatchLimits, Command, message, query};
-use crate::{Digest, Reply, ResultCode, Work};
+use crate::wire::{self, BatchLimits, ParsedMessage, message, query};
+use crate::{Digest, RecordOp, Reply, ResultCode};
 use std::collections::HashMap;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -320,8 +320,8 @@ impl State {
         let manner = *self.manner.lock().unwrap();
         let number = self.requests.fetch_add(1, Ordering::Relaxed);
         let transaction = match wire::parse(body, BatchLimits::default(), |_| Some(0)) {
-            Ok(Command::Single { request, .. }) => request.transaction,
-            Ok(Command::Batch { requests, .. }) => {
+            Ok(ParsedMessage::Single { request, .. }) => request.transaction,
+            Ok(ParsedMessage::Batch { requests, .. }) => {
                 let begin = frame::begin(out, FrameKind::Message);
                 // The entries of the reply are in the reverse order of the request's keys.
                 for wire::BatchKey { index, request } in requests.into_iter().rev() {
@@ -339,8 +339,8 @@ impl State {
         };
         let mut answer = Reply::of(ResultCode::OK);
         match transaction.work {
-            Work::Write(_) if manner == FaultMode::Forgets => {}
-            Work::Write(write) => {
+            RecordOp::Write(_) if manner == FaultMode::Forgets => {}
+            RecordOp::Write(write) => {
                 let mut bins = Vec::new();
                 ops::entries(&write.ops).for_each(|op| {
                     ops::put(

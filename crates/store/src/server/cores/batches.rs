@@ -4,7 +4,7 @@ use super::super::connection::UNSENT_BYTES_MAX;
 use super::ServerCore;
 use super::transactions::{ReplyAddress, Requester};
 use crate::wire::{self, BatchKey, frame, message};
-use crate::{Reply, ResultCode, Work};
+use crate::{RecordOp, Reply, ResultCode};
 
 /// Maximum number of keys of a batch that are in flight.
 const BATCH_IN_FLIGHT_MAX: usize = 64;
@@ -57,8 +57,8 @@ fn held(keyed: &BatchKey) -> usize {
         .as_ref()
         .map(|request| &request.transaction.work)
     {
-        Ok(Work::Write(write)) => write.ops.len() + write.key.len(),
-        Ok(Work::Read(ops, _)) => ops.len(),
+        Ok(RecordOp::Write(write)) => write.ops.len() + write.key.len(),
+        Ok(RecordOp::Read(ops, _)) => ops.len(),
         _ => 0,
     };
     size_of::<BatchKey>() + ops

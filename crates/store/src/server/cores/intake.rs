@@ -2,13 +2,13 @@
 
 use super::super::connection::{PeerConnection, Role};
 use super::super::node_message::{self, INVALID_NODE_MESSAGE, MAGIC, NodeMessage};
-use super::super::pair::Mode;
+use super::super::pair::PairMode;
 use super::super::state::{ServerState, lock};
 use super::batches::Batch;
 use super::transactions::{ReplyAddress, Requester};
 use super::{CANCEL, RECEIVE, SEND, ServerCore};
-use crate::wire::{self, Command, FrameKind, Malformed, MessageError, frame, message, query};
-use crate::{Digest, Reply, ResultCode, Transaction, Work};
+use crate::wire::{self, FrameKind, Malformed, MessageError, ParsedMessage, frame, message, query};
+use crate::{Digest, RecordOp, Reply, ResultCode, Transaction};
 use engine::IoEngine as _;
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -149,7 +149,7 @@ impl ServerCore {
             };
             let is_node = connection.role != Role::Client || rest.first() == Some(&MAGIC);
             // A node that leaves answers the other node until its end.
-            let is_over = self.is_quiet && self.state.pair.mode() != Mode::Leaving;
+            let is_over = self.is_quiet && self.state.pair.mode() != PairMode::Leaving;
             if connection.is_closed || self.stops_ns.is_some() && (is_over || !is_node) {
                 return bytes.len();
             }
@@ -203,7 +203,7 @@ impl ServerCore {
                 connection.answer(number, |out| query::put_unsupported(out, kind))
             }
             FrameKind::Message => match state.parse(body) {
-                Ok(Command::Single {
+                Ok(ParsedMessage::Single {
                     request,
                     timeout_ms,
                 }) => {
@@ -213,7 +213,7 @@ impl ServerCore {
                         state.deadline_ns(self.now_ns, timeout_ms),
                     );
                 }
-                Ok(Command::Batch {
+                Ok(ParsedMessage::Batch {
                     requests,
                     timeout_ms,
                 }) => {
@@ -337,7 +337,7 @@ impl ServerCore {
                 Role::Inbound,
             ) => {
                 let origin = Requester::Node(reply_address(number));
-                self.start_for_node(origin, namespace, digest, Work::Image(image.to_vec()))?;
+                self.start_for_node(origin, namespace, digest, RecordOp::Image(image.to_vec()))?;
             }
             (NodeMessage::Done { number, result }, Role::Outbound(node))
                 if self.links[node] == Some(at) =>
@@ -353,10 +353,10 @@ impl ServerCore {
                 },
                 Role::Inbound,
             ) => {
-                let work = if state.pair.mode() == Mode::Ahead {
-                    Work::Compare(version)
+                let work = if state.pair.mode() == PairMode::Ahead {
+                    RecordOp::Compare(version)
                 } else {
-                    Work::Version
+                    RecordOp::Version
                 };
                 self.start_for_node(
                     Requester::Compared(reply_address(number), namespace),
@@ -400,10 +400,10 @@ impl ServerCore {
                 state.on_mode_reported(connection.process, mode_version, self.now_ns);
                 let origin = Requester::Proxied(reply_address(number));
                 match state.parse(message) {
-                    Ok(Command::Single { .. }) if self.is_quiet => {
+                    Ok(ParsedMessage::Single { .. }) if self.is_quiet => {
                         self.answer(origin, Reply::of(ResultCode::UNAVAILABLE));
                     }
-                    Ok(Command::Single {
+                    Ok(ParsedMessage::Single {
                         request,
                         timeout_ms,
                     }) => {
@@ -430,7 +430,7 @@ impl ServerCore {
         origin: Requester,
         namespace: u16,
         digest: Digest,
-        work: Work,
+        work: RecordOp,
     ) -> Result<(), Malformed> {
         if usize::from(namespace) >= self.stores.len() {
             return Err(INVALID_NODE_MESSAGE);
@@ -625,7 +625,7 @@ impl ServerCore {
             let port = peer.port;
             let fail = "is gone - writes to records with a copy on that node fail until it returns";
             let what = match self.state.pair.mode() {
-                Mode::Ahead | Mode::Leaving => "is gone".to_owned(),
+                PairMode::Ahead | PairMode::Leaving => "is gone".to_owned(),
                 _ if self.state.pair.takes_over() => format!("{fail} or this node takes over"),
                 _ => fail.to_owned(),
             };

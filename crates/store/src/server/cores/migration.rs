@@ -19,10 +19,10 @@
 //! such reads and refusals are answered as unavailable.
 
 use super::super::node_message::NodeMessage;
-use super::super::pair::{Comparison, Mode, ModeVersion};
+use super::super::pair::{ModeVersion, PairMode, RecordComparison};
 use super::transactions::Requester;
 use super::{MS, ServerCore};
-use crate::{Digest, PARTITIONS, Reply, ResultCode, Transaction, Version, Work, partition};
+use crate::{Digest, PARTITIONS, RecordOp, Reply, ResultCode, Transaction, Version, partition};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
@@ -55,7 +55,7 @@ fn is_passing(result: ResultCode) -> bool {
 /// A core's part of a comparison.
 #[derive(Debug, Default)]
 pub(super) struct CoreComparison {
-    comparison: Comparison,
+    comparison: RecordComparison,
     /// Distinguishes the comparison from earlier comparisons.
     serial: u32,
     /// The next entry to compare.
@@ -76,7 +76,7 @@ impl ServerCore {
         if self.stops_ns.is_some() {
             return u64::MAX;
         }
-        if self.state.pair.mode() == Mode::Handing {
+        if self.state.pair.mode() == PairMode::Handing {
             if self.pending.iter().all(|(_, of)| !of.may_write()) {
                 self.state
                     .pair
@@ -227,7 +227,7 @@ impl ServerCore {
         );
     }
 
-    fn begin_migration(&mut self, comparison: Comparison, pause_ns: u64) {
+    fn begin_migration(&mut self, comparison: RecordComparison, pause_ns: u64) {
         self.serial = self.serial.wrapping_add(1);
         let serial = self.serial;
         let due_ns = self.now_ns + pause_ns;
@@ -267,7 +267,7 @@ impl ServerCore {
         mode_version: ModeVersion,
         digest: &Digest,
     ) -> Result<Option<usize>, ResultCode> {
-        if mode_version.mode == Mode::Paired {
+        if mode_version.mode == PairMode::Paired {
             let replica = self.state.setup.cluster.replica(partition(digest));
             return replica
                 .and_then(|node| self.refusal(node))
@@ -312,8 +312,8 @@ impl ServerCore {
         };
         let namespace = pending.namespace;
         let digest = pending.digest;
-        if self.state.pair.mode() != Mode::Behind {
-            let work = Work::Compare(Version {
+        if self.state.pair.mode() != PairMode::Behind {
+            let work = RecordOp::Compare(Version {
                 number: version,
                 is_tombstone: false,
             });
@@ -374,7 +374,7 @@ impl ServerCore {
             return false;
         };
         comparison.is_sender
-            && mode_version.mode == Mode::Ahead
+            && mode_version.mode == PairMode::Ahead
             && comparison.changes == mode_version.changes
     }
 
@@ -401,10 +401,10 @@ impl ServerCore {
             .map(|migration| migration.comparison)
             .filter(|of| Some(*of) == current);
         match comparison {
-            None if self.state.pair.mode() == Mode::Handing => self.state.pair.compare_again(),
+            None if self.state.pair.mode() == PairMode::Handing => self.state.pair.compare_again(),
             // This core already begins again for another reason.
             None => return,
-            Some(Comparison {
+            Some(RecordComparison {
                 is_sender: true, ..
             }) => self.state.pair.compare_again(),
             Some(comparison) => self.begin_migration(comparison, AGAIN_NS),
@@ -458,7 +458,7 @@ impl ServerCore {
             } else {
                 0
             };
-            let is_behind = pair.mode() == Mode::Behind;
+            let is_behind = pair.mode() == PairMode::Behind;
             let migration = &mut counts.migration;
             (migration.tx_remaining, migration.rx_remaining) = if is_behind {
                 (0, remaining)
@@ -566,7 +566,7 @@ impl ServerCore {
         result: ResultCode,
     ) -> Reply {
         let mode_version = self.state.pair.word();
-        if matches!(mode_version.mode, Mode::Ahead | Mode::Handing) {
+        if matches!(mode_version.mode, PairMode::Ahead | PairMode::Handing) {
             if is_passing(result) && self.may_copy_later(mode_version) {
                 self.copy_later(key);
             } else {
@@ -574,7 +574,7 @@ impl ServerCore {
             }
             // A node acknowledges writes without the other node only after it has recorded that it is ahead.
             let is_recorded =
-                mode_version.mode == Mode::Handing || !self.state.pair.must_wait(mode_version);
+                mode_version.mode == PairMode::Handing || !self.state.pair.must_wait(mode_version);
             // Clients must slow down if they write more than the other node can take.
             if is_recorded && result != ResultCode::DEVICE_OVERLOAD {
                 return reply;
@@ -614,7 +614,7 @@ impl ServerCore {
         if self.copies.suspect_copies.is_empty() {
             return u64::MAX;
         }
-        if self.state.pair.mode() != Mode::Paired {
+        if self.state.pair.mode() != PairMode::Paired {
             // The next comparison covers all records, including the suspect copies.
             self.copies.suspect_copies.clear();
             return u64::MAX;

@@ -17,11 +17,13 @@ mod transactions;
 
 use super::connection::{PeerConnection, Role, Slab};
 use super::node_message::NodeMessage;
-use super::pair::{LEASE_NS, Mode, ModeRecord, ModeVersion, PING_NS};
-use super::state::{Message, ServerState, lock};
+use super::pair::{LEASE_NS, ModeRecord, ModeVersion, PING_NS, PairMode};
+use super::state::{CoreMessage, ServerState, lock};
 use crate::conf::NamespaceConfig;
-use crate::observe::{Counts, NamespaceCounts};
-use crate::{Disk, Namespace, Replies, Space, Store, Transaction, write_unit_bytes};
+use crate::observe::{NamespaceCounts, ServerCounts};
+use crate::{
+    NamespaceSettings, Replies, Store, StoreDisk, StoreSpace, Transaction, write_unit_bytes,
+};
 use batches::Batch;
 use engine::net::{Completion, NetEngine, ReceiveBuffers, SocketCompletion};
 use engine::uring::Setup;
@@ -64,7 +66,7 @@ const CANCEL: u32 = 2;
 /// The disk of another core's store: operations for that core's ring, and the time.
 struct LentDisk<'a>(&'a mut Vec<op::Op>, u64);
 
-impl Disk for LentDisk<'_> {
+impl StoreDisk for LentDisk<'_> {
     fn now_ns(&mut self) -> u64 {
         self.1
     }
@@ -82,7 +84,7 @@ impl Disk for LentDisk<'_> {
 /// The ring as a store's disk, with the time of the current pass.
 struct RingDisk<'a>(&'a mut NetEngine, u64);
 
-impl Disk for RingDisk<'_> {
+impl StoreDisk for RingDisk<'_> {
     fn now_ns(&mut self) -> u64 {
         self.1
     }
@@ -135,7 +137,7 @@ pub(super) struct ServerCore {
     /// After a failed copy of a record: earliest start of the next comparison.
     next_comparison_ns: u64,
     /// The mode that this core is recording.
-    recording: Option<Mode>,
+    recording: Option<PairMode>,
     /// The record of the mode that was found at the start, while it is written to all devices again.
     found_record: Option<ModeRecord>,
     /// Number of the last record of a mode.
@@ -147,7 +149,7 @@ pub(super) struct ServerCore {
     reported_ns: u64,
     /// True if the counts may have changed since `reported_ns`.
     has_changed: bool,
-    counts: Counts,
+    counts: ServerCounts,
     is_ready: bool,
     /// True once all devices are read and a store does not open because of damage.
     is_refused: bool,
@@ -196,7 +198,7 @@ impl ServerCore {
                 );
                 let space =
                     space.map_err(|error| format!("cannot open {} - {error}", target.name()))?;
-                spaces.push(Space {
+                spaces.push(StoreSpace {
                     write_unit_bytes: write_unit_bytes(target),
                     ..space
                 });
@@ -226,7 +228,7 @@ impl ServerCore {
         let stores = plans
             .into_iter()
             .map(
-                |(namespace, spaces, tokens): (Namespace, Vec<_>, Range<u32>)| {
+                |(namespace, spaces, tokens): (NamespaceSettings, Vec<_>, Range<u32>)| {
                     let seed = wall_ms << 8 | core as u64;
                     let now_ns = net.now();
                     let store = Store::open(
@@ -278,9 +280,9 @@ impl ServerCore {
             swept_ns: 0,
             reported_ns: 0,
             has_changed: false,
-            counts: Counts {
+            counts: ServerCounts {
                 namespaces: vec![NamespaceCounts::default(); setup.config.namespaces.len()],
-                ..Counts::default()
+                ..ServerCounts::default()
             },
             is_ready: false,
             is_refused: false,
@@ -300,7 +302,7 @@ impl ServerCore {
             self.now_ns = self.net.now();
             while let Some(message) = self.state.mailboxes[self.core].take() {
                 #[cfg(test)]
-                if let Message::Fail(why) = message {
+                if let CoreMessage::Fail(why) = message {
                     return Err(why);
                 }
                 self.on_message(message);
@@ -364,15 +366,15 @@ impl ServerCore {
         }
     }
 
-    fn on_message(&mut self, message: Message) {
+    fn on_message(&mut self, message: CoreMessage) {
         self.has_changed = true;
         match message {
-            Message::Accepted(socket) => _ = self.connect(socket, Role::Client),
-            Message::Linked { node, socket, link } => {
+            CoreMessage::Accepted(socket) => _ = self.connect(socket, Role::Client),
+            CoreMessage::Linked { node, socket, link } => {
                 let at = self.connect(socket, Role::Outbound(node));
                 self.greet(at, link);
             }
-            Message::Transaction {
+            CoreMessage::Transaction {
                 from_core,
                 number,
                 namespace,
@@ -386,12 +388,12 @@ impl ServerCore {
                 let number = self.pend(origin, namespace, transaction.digest);
                 self.execute(number, namespace, transaction, at_master);
             }
-            Message::Reply { number, reply } => self.complete(number, reply),
-            Message::Record => self.record(),
-            Message::Recorded => self.resume(),
-            Message::Stop => _ = self.stops_ns.get_or_insert(self.now_ns),
+            CoreMessage::Reply { number, reply } => self.complete(number, reply),
+            CoreMessage::Record => self.record(),
+            CoreMessage::Recorded => self.resume(),
+            CoreMessage::Stop => _ = self.stops_ns.get_or_insert(self.now_ns),
             #[cfg(test)]
-            Message::Fail(_) => unreachable!("it ends the thread"),
+            CoreMessage::Fail(_) => unreachable!("it ends the thread"),
         }
         self.handle_replies();
     }
@@ -458,11 +460,11 @@ impl ServerCore {
         if target_core == self.core {
             let _at = self.connect(socket, Role::Client);
         } else {
-            self.mail(target_core, Message::Accepted(socket));
+            self.mail(target_core, CoreMessage::Accepted(socket));
         }
     }
 
-    fn mail(&mut self, target_core: usize, message: Message) {
+    fn mail(&mut self, target_core: usize, message: CoreMessage) {
         self.state.mailboxes[target_core].push(message);
         self.cores_to_wake[target_core] = true;
     }
@@ -591,7 +593,7 @@ impl ServerCore {
             "cannot write to {name} - the log has the error - this node ends, so that the other node answers all \
              requests - replace the drive, then start this node again: it gets all records from the other node"
         ));
-        self.state.send_to_all(|| Message::Stop);
+        self.state.send_to_all(|| CoreMessage::Stop);
     }
 
     /// Counts bytes that may stay in memory. From time to time, checks how many bytes all connections hold; above the
@@ -736,7 +738,7 @@ impl ServerCore {
         if !all_quiet && !self.state.has_failed.load(Ordering::Acquire) {
             return false;
         }
-        let is_leaving = self.state.pair.mode() == Mode::Leaving;
+        let is_leaving = self.state.pair.mode() == PairMode::Leaving;
         let is_alone = self.state.links.load(Ordering::Acquire) == 0;
         let mut all_idle =
             is_alone || self.state.pair.is_relieved() || stopping_ns >= 2 * PARTING_NS;

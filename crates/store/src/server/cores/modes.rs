@@ -1,8 +1,8 @@
 //! The mode of this node in a pair: changes of the mode, the record of the mode, log lines, and transactions that wait
 //! for the record. [`super::super::pair`] has the rules.
 
-use super::super::pair::{Greeting, Mode, ModeRecord, ModeVersion};
-use super::super::state::{Mailbox, Message, ServerState, lock};
+use super::super::pair::{Greeting, ModeRecord, ModeVersion, PairMode};
+use super::super::state::{CoreMessage, Mailbox, ServerState, lock};
 use super::{RingDisk, ServerCore};
 use crate::observe::Takeover;
 use crate::{Note, Transaction};
@@ -38,7 +38,7 @@ impl ServerState {
             return;
         };
         self.took_over(since_ns, now_ns);
-        self.on_mode(Some(Mode::Ahead));
+        self.on_mode(Some(PairMode::Ahead));
     }
 
     /// Counts and logs a takeover. `since_ns`: time of the other node's last message.
@@ -72,7 +72,7 @@ impl ServerState {
         now_ns: u64,
     ) {
         let mode = self.pair.on_mode_reported(process, mode_version, now_ns);
-        if mode == Some(Mode::Ahead) && mode_version.mode == Mode::Leaving {
+        if mode == Some(PairMode::Ahead) && mode_version.mode == PairMode::Leaving {
             self.took_over(now_ns, now_ns);
         }
         self.on_mode(mode);
@@ -100,7 +100,7 @@ impl ServerState {
     }
 
     /// Line for the log if the devices of one node hold an older state. `own_mode`: this node's mode before the greeting.
-    fn older_state(&self, own_mode: Mode, peer_mode: Mode) -> Option<String> {
+    fn older_state(&self, own_mode: PairMode, peer_mode: PairMode) -> Option<String> {
         let [own_pairings, peer_pairings] = self.pair.pairings();
         let peer = format!("node {}", self.other_node());
         let is_own = own_pairings < peer_pairings;
@@ -111,13 +111,17 @@ impl ServerState {
         };
         let has_records = matches!(
             older_mode,
-            Mode::Starting | Mode::Ahead | Mode::Damaged | Mode::New | Mode::NewAhead
+            PairMode::Starting
+                | PairMode::Ahead
+                | PairMode::Damaged
+                | PairMode::New
+                | PairMode::NewAhead
         );
         if own_pairings == peer_pairings || !has_records {
             return None;
         }
         let what = match newer_mode {
-            Mode::Behind => NO_COPY.to_owned(),
+            PairMode::Behind => NO_COPY.to_owned(),
             _ if self.pair.is_stuck(peer_mode) && is_own => clear(older),
             _ if self.pair.is_stuck(peer_mode) => {
                 format!(
@@ -135,10 +139,10 @@ impl ServerState {
     }
 
     /// Line for the log if both nodes wait for each other, or if both took over.
-    fn disagreement(&self, own_mode: Mode, peer_mode: Mode) -> Option<String> {
+    fn disagreement(&self, own_mode: PairMode, peer_mode: PairMode) -> Option<String> {
         let peer = format!("node {}", self.other_node());
         Some(match (own_mode, peer_mode) {
-            (Mode::Ahead | Mode::NewAhead, Mode::Ahead | Mode::NewAhead) => {
+            (PairMode::Ahead | PairMode::NewAhead, PairMode::Ahead | PairMode::NewAhead) => {
                 format!(
                     "both nodes took over, and each has writes that the other lacks - {}",
                     clear("one node")
@@ -146,21 +150,22 @@ impl ServerState {
             }
             _ if self.pair.is_stuck(peer_mode) => format!(
                 "{} (damage or new devices), and each node may have records that the other lacks - {}",
-                match [own_mode, peer_mode].map(Mode::lacks_records) {
+                match [own_mode, peer_mode].map(PairMode::lacks_records) {
                     [true, false] => "this node lacks records".to_owned(),
                     [false, true] => format!("{peer} lacks records"),
                     _ => "both nodes lack records".to_owned(),
                 },
                 clear(match (own_mode, peer_mode) {
                     // The newer records are on the node that was ahead, or that was paired while the other was behind.
-                    (Mode::NewAhead, _) | (_, Mode::Behind) => &peer,
-                    (_, Mode::NewAhead) | (Mode::Behind, _) => "this node",
-                    (Mode::MaybeAhead, _) | (_, Mode::MaybeAhead) =>
+                    (PairMode::NewAhead, _) | (_, PairMode::Behind) => &peer,
+                    (_, PairMode::NewAhead) | (PairMode::Behind, _) => "this node",
+                    (PairMode::MaybeAhead, _) | (_, PairMode::MaybeAhead) =>
                         "the node that did not take over last",
                     _ => "one node",
                 })
             ),
-            (Mode::Behind, Mode::Behind | Mode::Fresh) | (Mode::Fresh, Mode::Behind) => {
+            (PairMode::Behind, PairMode::Behind | PairMode::Fresh)
+            | (PairMode::Fresh, PairMode::Behind) => {
                 format!("no node has all records - {NO_COPY}")
             }
             _ => return None,
@@ -204,13 +209,13 @@ impl ServerState {
         if let Some((_, core)) = self.record_place()
             && self.pair.must_record()
         {
-            self.mailboxes[core].push(Message::Record);
+            self.mailboxes[core].push(CoreMessage::Record);
             self.mailboxes[core].wake();
         }
     }
 
     /// Records and logs this node's new mode, if there is one, and updates the partitions reported to clients.
-    pub(in crate::server) fn on_mode(&self, mode: Option<Mode>) {
+    pub(in crate::server) fn on_mode(&self, mode: Option<PairMode>) {
         let Some(mode) = mode else { return };
         self.record();
         self.show_cluster();
@@ -218,36 +223,42 @@ impl ServerState {
         let other = self.other_node();
         let was_fresh = self.pair.was_fresh();
         let text = match mode {
-            Mode::Starting | Mode::Handing | Mode::Deciding | Mode::AheadUnused => return,
-            Mode::Fresh => format!(
+            PairMode::Starting | PairMode::Handing | PairMode::Deciding | PairMode::AheadUnused => {
+                return;
+            }
+            PairMode::Fresh => format!(
                 "this node has no records and waits for node {other}, which may have records"
             ),
-            Mode::Damaged | Mode::New | Mode::NewAhead | Mode::MaybeAhead => {
+            PairMode::Damaged | PairMode::New | PairMode::NewAhead | PairMode::MaybeAhead => {
                 format!(
                     "this node lacks records (damage or a new device) and waits for node {other}, which may have them"
                 )
             }
-            Mode::Leaving => format!("this node ends and leaves its partitions to node {other}"),
-            Mode::Paired => format!("paired with node {other}: each node has all records"),
-            Mode::Ahead if was_fresh => {
+            PairMode::Leaving => {
+                format!("this node ends and leaves its partitions to node {other}")
+            }
+            PairMode::Paired => format!("paired with node {other}: each node has all records"),
+            PairMode::Ahead if was_fresh => {
                 format!("this node starts without records, as node {other} does")
             }
-            Mode::Behind if was_fresh => {
+            PairMode::Behind if was_fresh => {
                 format!("this node has no records and gets those of node {other}")
             }
-            Mode::Ahead => {
+            PairMode::Ahead => {
                 format!(
                     "this node answers all requests until node {other} is connected and has all records"
                 )
             }
-            Mode::Behind => {
+            PairMode::Behind => {
                 format!(
                     "this node passes all requests on to node {other} and gets the missing records from there"
                 )
             }
         };
         match mode {
-            Mode::Paired | Mode::Fresh | Mode::Leaving => self.inform("hb", "hb.c", text),
+            PairMode::Paired | PairMode::Fresh | PairMode::Leaving => {
+                self.inform("hb", "hb.c", text)
+            }
             _ if was_fresh => self.inform("hb", "hb.c", text),
             _ => self.warn("hb", "hb.c", text),
         }
@@ -355,7 +366,7 @@ impl ServerCore {
         if result.is_ok() {
             // The mode may have changed meanwhile.
             self.state.record();
-            self.state.send_to_all(|| Message::Recorded);
+            self.state.send_to_all(|| CoreMessage::Recorded);
         }
     }
 

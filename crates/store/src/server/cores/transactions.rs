@@ -2,13 +2,13 @@
 //! transactions and stores for observers.
 
 use super::super::node_message::{BODY_BYTES_MAX, NodeMessage};
-use super::super::pair::{LEASE_NS, Mode};
+use super::super::pair::{LEASE_NS, PairMode};
 use super::super::skew::stops_writes;
-use super::super::state::{LentStores, Message};
+use super::super::state::{CoreMessage, LentStores};
 use super::{LentDisk, MS, REPORT_NS, RingDisk, ServerCore, lock};
 use crate::observe::{self, TransactionKind};
 use crate::wire::{RecordRequest, message, request};
-use crate::{Digest, Reply, ResultCode, Transaction, Work, ops, partition};
+use crate::{Digest, RecordOp, Reply, ResultCode, Transaction, ops, partition};
 use engine::IoEngine as _;
 
 /// Maximum number of bytes that wait to be sent to a node. Above this number, writes are refused.
@@ -109,8 +109,8 @@ impl PendingTransaction {
 }
 
 /// True if a value to write is longer than any record. Such writes are refused at once.
-fn is_too_big(work: &Work, block_bytes: usize) -> bool {
-    let Work::Write(write) = work else {
+fn is_too_big(work: &RecordOp, block_bytes: usize) -> bool {
+    let RecordOp::Write(write) = work else {
         return false;
     };
     write.ops.len() > block_bytes
@@ -183,7 +183,7 @@ impl ServerCore {
         // Without a lease, the other node may have taken over and written.
         let replica = cluster
             .replica(partition)
-            .filter(|_| at_master && has_copies && pair.mode() == Mode::Paired);
+            .filter(|_| at_master && has_copies && pair.mode() == PairMode::Paired);
         if replica.is_some_and(|node| !self.has_lease(node)) {
             return self
                 .replies
@@ -198,7 +198,7 @@ impl ServerCore {
             let from_core = self.core;
             self.mail(
                 target_core,
-                Message::Transaction {
+                CoreMessage::Transaction {
                     from_core,
                     number,
                     namespace,
@@ -278,7 +278,7 @@ impl ServerCore {
     fn proxy(&mut self, number: u32, transaction: &Transaction, at_master: bool) {
         let cluster = &self.state.setup.cluster;
         let node = match self.state.pair.mode() {
-            Mode::Behind => cluster.others().next().map(|(node, _)| node),
+            PairMode::Behind => cluster.others().next().map(|(node, _)| node),
             _ => Some(cluster.master(partition(&transaction.digest))),
         };
         let Some(node) = node else { return };
@@ -344,17 +344,17 @@ impl ServerCore {
         if self.has_copies(namespace) {
             // The mode may have changed since the transaction was routed. The current mode counts, because this core
             // executes all transactions of the partition, one after another.
-            let is_write = matches!(transaction.work, Work::Write(_) | Work::Delete(_));
+            let is_write = matches!(transaction.work, RecordOp::Write(_) | RecordOp::Delete(_));
             let mode_version = self.state.pair.word();
             // A linearizable read could return a write that is undone if this node dies before it has recorded its
             // mode.
-            if (is_write || at_master && mode_version.mode == Mode::Ahead)
+            if (is_write || at_master && mode_version.mode == PairMode::Ahead)
                 && self.state.pair.must_wait(mode_version)
             {
                 return self.park(number, transaction, at_master);
             }
             // Since the transaction was routed, the other node may have got its partitions back.
-            let is_paired = mode_version.mode == Mode::Paired && (is_write || at_master);
+            let is_paired = mode_version.mode == PairMode::Paired && (is_write || at_master);
             if is_paired
                 && !self
                     .state
@@ -365,25 +365,29 @@ impl ServerCore {
                 return self.route(number, namespace, transaction, at_master);
             }
             let refusal = match (&transaction.work, mode_version.mode) {
-                (Work::Compare(_), Mode::Ahead) if !self.compares() => {
+                (RecordOp::Compare(_), PairMode::Ahead) if !self.compares() => {
                     Some(ResultCode::UNAVAILABLE)
                 }
                 (
-                    Work::Write(_) | Work::Delete(_) | Work::Compare(_),
-                    Mode::Paired | Mode::Ahead,
+                    RecordOp::Write(_) | RecordOp::Delete(_) | RecordOp::Compare(_),
+                    PairMode::Paired | PairMode::Ahead,
                 ) => match self.receiver(mode_version, &transaction.digest) {
                     Ok(None) if !is_write => Some(ResultCode::UNAVAILABLE),
                     receiver => receiver.map(|receiver| replica = receiver).err(),
                 },
-                (Work::Version | Work::Image(_), Mode::Behind) if self.state.pair.is_recorded() => {
+                (RecordOp::Version | RecordOp::Image(_), PairMode::Behind)
+                    if self.state.pair.is_recorded() =>
+                {
                     let counts = &mut self.counts.namespaces[usize::from(namespace)].migration;
-                    counts.received += u64::from(matches!(transaction.work, Work::Image(_)));
+                    counts.received += u64::from(matches!(transaction.work, RecordOp::Image(_)));
                     None
                 }
-                (Work::Version | Work::Image(_), Mode::Paired | Mode::Leaving) => None,
+                (RecordOp::Version | RecordOp::Image(_), PairMode::Paired | PairMode::Leaving) => {
+                    None
+                }
                 (
-                    Work::Exists | Work::ReadAll | Work::Read(..),
-                    Mode::Paired | Mode::Ahead | Mode::Handing,
+                    RecordOp::Exists | RecordOp::ReadAll | RecordOp::Read(..),
+                    PairMode::Paired | PairMode::Ahead | PairMode::Handing,
                 ) => None,
                 _ => Some(ResultCode::UNAVAILABLE),
             };
@@ -396,8 +400,8 @@ impl ServerCore {
             }
         }
         match &mut transaction.work {
-            Work::Write(write) => write.wants_image = replica.is_some(),
-            Work::Delete(delete) => delete.wants_image = replica.is_some(),
+            RecordOp::Write(write) => write.wants_image = replica.is_some(),
+            RecordOp::Delete(delete) => delete.wants_image = replica.is_some(),
             _ => {}
         }
         if let Some(pending) = self.pending.get(number) {
@@ -424,7 +428,7 @@ impl ServerCore {
                 match core.checked_sub(1).filter(|core| *core != self.core) {
                     None => self.stored(number, reply),
                     Some(core) if core < self.cores_to_wake.len() => {
-                        self.mail(core, Message::Reply { number, reply })
+                        self.mail(core, CoreMessage::Reply { number, reply })
                     }
                     // A transaction of the store itself.
                     Some(_) => {}
@@ -458,7 +462,7 @@ impl ServerCore {
             return self.complete(number, reply);
         }
         if let (Some(node), Some(image)) = (pending.node, reply.image.take()) {
-            let is_paired = self.state.pair.mode() == Mode::Paired;
+            let is_paired = self.state.pair.mode() == PairMode::Paired;
             let settings = &self.state.setup.config.namespaces[usize::from(namespace)];
             let is_asynchronous = settings.answers_before_replica && is_paired;
             let answer_number = if is_asynchronous {
@@ -525,14 +529,14 @@ impl ServerCore {
         } = match origin {
             Requester::Single(asker) | Requester::Node(asker) | Requester::Proxied(asker) => asker,
             Requester::Compared(asker, namespace) => {
-                if reply.result == ResultCode::OK && self.state.pair.mode() == Mode::Ahead {
+                if reply.result == ResultCode::OK && self.state.pair.mode() == PairMode::Ahead {
                     self.count_copied(namespace, reply.version > 0);
                 }
                 asker
             }
             Requester::Batch { batch, index } => return self.answer_key(batch, index, &reply),
             Requester::Core { core, number } => {
-                return self.mail(core, Message::Reply { number, reply });
+                return self.mail(core, CoreMessage::Reply { number, reply });
             }
             Requester::Comparison { .. } | Requester::CopyAgain | Requester::NoClient => return,
         };

@@ -11,11 +11,11 @@ const WRITE: [u8; 4] = [0, info2::WRITE, 0, 0];
 fn frame_of(info: [u8; 4], fields: &[(u8, &[u8])], operation: Option<u8>) -> Vec<u8> {
     let mut out = Vec::new();
     let begin = frame::begin(&mut out, FrameKind::Message);
-    Header {
+    MessageHeader {
         info,
         fields: fields.len() as u16,
         ops: operation.is_some().into(),
-        ..Header::default()
+        ..MessageHeader::default()
     }
     .put(&mut out);
     fields
@@ -152,7 +152,7 @@ fn unsupported_requests_get_the_codes_of_the_documentation() {
                             .parse()
                             .unwrap()
                     }
-                    _ => Header::take(&mut &body[..]).unwrap().result,
+                    _ => MessageHeader::take(&mut &body[..]).unwrap().result,
                 };
                 assert_eq!(result, code, "{phrase}: {request:?}");
             }

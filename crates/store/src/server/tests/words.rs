@@ -1,7 +1,7 @@
 //! Tests of a node of a pair. The test plays the other node.
 
 use super::super::node_message::{NodeMessage, take};
-use super::super::pair::{Greeting, Mode, ModeVersion};
+use super::super::pair::{Greeting, ModeVersion, PairMode};
 use super::*;
 use crate::observe::Facts;
 
@@ -68,7 +68,7 @@ fn each_new_mode_is_told_at_once() {
         else {
             panic!("{said:?}")
         };
-        assert_eq!(greeting.mode_version, word(Mode::Fresh, 1));
+        assert_eq!(greeting.mode_version, word(PairMode::Fresh, 1));
         NodeMessage::Hello {
             id,
             greeting: Greeting {
@@ -89,10 +89,13 @@ fn each_new_mode_is_told_at_once() {
             panic!("{said:?}")
         };
         words.push(word);
-        word.mode == Mode::Ahead
+        word.mode == PairMode::Ahead
     });
     // The first mode lasts as long as one write to the device.
-    assert_eq!(words, [word(Mode::Deciding, 2), word(Mode::Ahead, 2)]);
+    assert_eq!(
+        words,
+        [word(PairMode::Deciding, 2), word(PairMode::Ahead, 2)]
+    );
     bench.stop();
 }
 
@@ -103,7 +106,7 @@ fn a_clock_that_is_far_off_stops_writes_until_it_is_right() {
     };
     let id = other.node.id;
     let fresh = ModeVersion {
-        mode: Mode::Fresh,
+        mode: PairMode::Fresh,
         changes: 1,
     };
     other.hear(|said, out| {
@@ -154,7 +157,7 @@ fn a_clock_that_is_far_off_stops_writes_until_it_is_right() {
             });
         }
         bench.until("the node serves", |_| {
-            state.pair.mode() == Mode::Ahead && state.pair.is_recorded()
+            state.pair.mode() == PairMode::Ahead && state.pair.is_recorded()
         });
         assert_eq!(client.ask(&put(1, b"value")).0, code, "{ahead_ms}");
         let deletion = message([0, info2::WRITE | info2::DELETE, 0, 0], 1, &[]);
@@ -191,7 +194,7 @@ fn two_nodes_without_all_records_are_logged_once_however_many_connections_they_h
     };
     let id = other.node.id;
     let mode_version = ModeVersion {
-        mode: Mode::Behind,
+        mode: PairMode::Behind,
         changes: 1,
     };
     let greeting = |process| Greeting {

@@ -1,12 +1,12 @@
 //! Tests with requests of the clients and asadm.
 
 use super::*;
-use crate::conf::Log;
+use crate::conf::LogSink;
 use crate::namespace::DeviceStatistics;
 use crate::observe::tests::facts;
 use crate::observe::{TransactionKind, TransactionSource};
 use crate::server::ClusterNode;
-use crate::{ResultCode, Statistics};
+use crate::{ResultCode, StoreStatistics};
 
 /// Requests as the clients and asadm sent them.
 const REQUESTS: &str = include_str!("../../../tests/data/info-requests.txt");
@@ -91,10 +91,10 @@ fn errors_and_deletions_are_counted_under_the_real_server_s_names() {
         write_errors: 4,
         ..DeviceStatistics::default()
     };
-    let store = Statistics {
+    let store = StoreStatistics {
         deleted_last_bin: 5,
         devices: vec![device; 2],
-        ..Statistics::default()
+        ..StoreStatistics::default()
     };
     let mut counts = NamespaceCounts {
         store,
@@ -267,9 +267,9 @@ fn statistics_configuration_and_latencies_are_read_as_those_of_a_real_server() {
 fn a_file_is_told_as_one_and_logs_by_their_numbers() {
     let mut facts = facts();
     facts.config.namespaces[0].file_bytes = Some(1 << 30);
-    facts.config.logs = vec![Log {
+    facts.config.logs = vec![LogSink {
         path: None,
-        any: crate::conf::Level::Info,
+        any: crate::conf::LogLevel::Info,
         drv_ssd: None,
     }];
     let config = reply(b"get-config:context=namespace;namespace=test", &facts);

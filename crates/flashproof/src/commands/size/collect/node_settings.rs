@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
-use store::nodes::{Access, DEFAULT_PORT, DiscoveredNode, Host};
+use store::nodes::{Access, DEFAULT_PORT, DiscoveredNode, HostPort};
 
 pub const RESTORE_FILE: &str = "put-back.json";
 
@@ -81,7 +81,7 @@ impl NodeChanges {
 
 /// A command line of asinfo.
 pub fn asinfo(host: &str, command: &str) -> String {
-    let host = Host::parse(host, DEFAULT_PORT).unwrap_or_else(|_| Host {
+    let host = HostPort::parse(host, DEFAULT_PORT).unwrap_or_else(|_| HostPort {
         name: host.to_owned(),
         port: DEFAULT_PORT,
     });
@@ -245,7 +245,7 @@ fn restore_with_retries(
 
 /// Restores the settings of one node, and checks them.
 fn restore_node(node_changes: &NodeChanges, access: &Access) -> Result<(), String> {
-    let host = Host::parse(&node_changes.host, DEFAULT_PORT)?;
+    let host = HostPort::parse(&node_changes.host, DEFAULT_PORT)?;
     // A new connection: the previous connection may have caused the error.
     let mut node = DiscoveredNode::known(
         node_changes.node.clone(),
