@@ -6,7 +6,7 @@ use store::server::node_message::{BODY_BYTES_MAX, HEADER_BYTES, NodeMessage, tak
 use store::wire::{self, message};
 use store::{Digest, Exists, Policy, RecordOp, ResultCode, Write, ops};
 
-const LIMITS: wire::Limits = wire::Limits {
+const LIMITS: wire::BatchLimits = wire::BatchLimits {
     batch_requests: 100,
     batch_bytes: 1 << 12,
 };
@@ -99,7 +99,7 @@ fn assert_store(works: Vec<(Digest, RecordOp)>) {
     let particle = ops::particle::BLOB;
     ops::put(
         &mut bins,
-        &ops::Entry {
+        &ops::BinEntry {
             operation,
             particle,
             name: b"b",

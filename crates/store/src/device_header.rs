@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_is_read_as_it_was_written_and_every_flipped_bit_is_seen() {
+    fn a_header_is_read_as_it_was_written_and_every_flipped_bit_is_found() {
         let [bytes, newer] = [6, 7].map(|number| {
             DeviceHeader {
                 starts: Starts::both(number),
@@ -487,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn data_in_the_place_of_a_block_is_foreign_and_zeros_and_older_data_behind_are_not() {
+    fn foreign_data_is_found_only_where_a_block_begins() {
         let block_bytes = u64::from(header().write_block_bytes);
         let header = header().sized(DEVICE_HEADER_BYTES + 4 * 8 * block_bytes);
         let mut device = vec![0; header.device_bytes as usize];

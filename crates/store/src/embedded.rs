@@ -226,7 +226,7 @@ impl<E: BlockEngine> Embedded<E> {
                 unseen_ns,
             };
             for (number, reply) in std::mem::take(&mut self.replies) {
-                let answer = TransactionOutcome::of(reply.result, &reply.ops);
+                let answer = TransactionOutcome::from_result(reply.result, &reply.ops);
                 let Some((completion, next)) =
                     self.issuer.end(number as u32, answer, completion_time)
                 else {

@@ -46,7 +46,7 @@ const UNUSED: u8 = 4;
 const MARKED: u8 = 8;
 
 impl IndexEntry {
-    pub(crate) fn of(record: &Record<'_>, location: RecordLocation) -> Self {
+    pub(crate) fn for_record(record: &Record<'_>, location: RecordLocation) -> Self {
         let Record {
             digest,
             version,
@@ -361,7 +361,7 @@ mod tests {
         let set = &b""[..];
         let key = &b""[..];
         let body = &b""[..];
-        IndexEntry::of(
+        IndexEntry::for_record(
             &Record {
                 digest,
                 version,
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_a_map() {
+    fn the_index_behaves_like_a_hash_map() {
         let mut random = Random::new(5);
         let mut index = Index::new(u64::MAX, 5);
         let mut map = HashMap::new();
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_is_of_one_place() {
+    fn a_mark_is_removed_when_its_tombstone_moves_or_hides_a_version_elsewhere() {
         let mut index = Index::new(u64::MAX, 5);
         let place = |block| RecordLocation {
             block,

@@ -128,7 +128,7 @@ impl RecordSpec {
 
     /// The transaction that reads the record of `key`, or writes it for the `write_number`-th time.
     pub fn transaction(&self, kind: OpKind, key: u64, write_number: u32) -> Transaction {
-        let work = match kind {
+        let record_op = match kind {
             OpKind::Write => {
                 let exists = if self.replace {
                     Exists::CreateOrReplace
@@ -151,7 +151,7 @@ impl RecordSpec {
         Transaction {
             digest: self.digest(key),
             set: self.set.clone(),
-            work,
+            record_op,
         }
     }
 
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_found_and_every_changed_byte_of_it() {
+    fn every_changed_byte_of_a_written_record_is_found() {
         for value in [
             ValueType::Integer,
             ValueType::String(16),

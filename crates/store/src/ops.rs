@@ -356,7 +356,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_put_is_taken_and_a_torn_entry_is_none() {
+    fn entries_are_read_as_they_were_written_and_torn_entries_are_none() {
         let entry = BinEntry {
             operation: operation::WRITE,
             particle: particle::STRING,
@@ -440,7 +440,7 @@ mod bins_tests {
     }
 
     #[test]
-    fn operations_are_done_in_their_order() {
+    fn operations_are_applied_in_order() {
         let old = [write("a", "1"), write("b", "2")].concat();
         let integer = |by: i64| op(operation::ADD, particle::INTEGER, "n", &by.to_be_bytes());
         let float = |by: f64| op(operation::ADD, particle::FLOAT, "f", &by.to_be_bytes());
@@ -482,8 +482,7 @@ mod bins_tests {
     }
 
     #[test]
-    fn a_touch_is_not_answered_and_a_read_without_a_name_reads_all_bins_only_if_all_are_asked_for()
-    {
+    fn a_touch_has_no_reply_and_a_nameless_read_reads_all_bins_only_on_request() {
         let operations = [
             op(operation::TOUCH, 0, "", b""),
             op(operation::READ, 0, "", b""),
@@ -512,7 +511,7 @@ mod bins_tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn values_of_the_wrong_type_or_size_are_refused() {
         let old = [
             write("s", "x"),
             op(operation::WRITE, particle::INTEGER, "n", &[0; 8]),

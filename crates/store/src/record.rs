@@ -185,7 +185,7 @@ mod tests {
     };
 
     #[test]
-    fn a_record_is_read_as_it_was_written_and_every_flipped_bit_is_seen() {
+    fn a_record_is_read_as_it_was_written_and_every_flipped_bit_is_found() {
         let mut bytes = vec![0xee; 96];
         RECORD.write(&mut bytes, 9);
         assert_eq!((RECORD.units(), Record::read(&bytes, 9)), (5, Some(RECORD)));
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_copy_of_a_record_is_known() {
+    fn the_number_of_moves_tells_the_last_copy_of_a_record() {
         let mut bytes = vec![0; 80];
         Record {
             is_tombstone: true,
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn no_bytes_make_it_panic() {
+    fn reading_a_record_never_panics() {
         let mut random = Random::new(3);
         for _ in 0..2_000 {
             let mut bytes: Vec<u8> = (0..random.below(200))

@@ -223,7 +223,7 @@ impl Store {
     ) {
         self.is_draining = false;
         if self.scan.is_some() {
-            return replies.push((number, Reply::of(ResultCode::UNAVAILABLE)));
+            return replies.push((number, Reply::with_result(ResultCode::UNAVAILABLE)));
         }
         let volume = self.volume_of(&transaction.digest);
         self.dispatch(number, transaction, disk, replies);
@@ -246,7 +246,7 @@ impl Store {
             None
         } {
             Some(queue) if queue.len() >= PENDING_MAX => {
-                replies.push((number, Reply::of(ResultCode::KEY_BUSY)))
+                replies.push((number, Reply::with_result(ResultCode::KEY_BUSY)))
             }
             Some(queue) => queue.push_back((number, transaction)),
             None => self.begin((number, transaction), false, disk, replies),
@@ -310,7 +310,7 @@ impl Store {
                     Some(record) => {
                         self.finish(number, &transaction, Some(&record), now_ns, replies)
                     }
-                    None => replies.push((number, Reply::of(ResultCode::SERVER_ERROR))),
+                    None => replies.push((number, Reply::with_result(ResultCode::SERVER_ERROR))),
                 }
                 self.scratch = scratch;
             }
@@ -488,12 +488,12 @@ impl Store {
                     Some(volume),
                     format!("a record in write block {} {why}", location.block),
                 );
-                match &transaction.work {
+                match &transaction.record_op {
                     // A replacement needs only the key of the old record: continue without the damaged record.
                     RecordOp::Write(write) if replaces(write) => {
                         self.finish(number, &transaction, None, disk.now_ns(), replies);
                     }
-                    _ => replies.push((number, Reply::of(ResultCode::SERVER_ERROR))),
+                    _ => replies.push((number, Reply::with_result(ResultCode::SERVER_ERROR))),
                 }
             }
         }
@@ -527,7 +527,7 @@ impl Store {
         let now_ns = disk.now_ns();
         while let Some((since_ns, number, transaction)) = self.deferred.pop_front() {
             if now_ns >= since_ns + DEFERRED_NS || self.is_draining {
-                replies.push((number, Reply::of(ResultCode::DEVICE_OVERLOAD)));
+                replies.push((number, Reply::with_result(ResultCode::DEVICE_OVERLOAD)));
                 continue;
             }
             let deferred_count = self.deferred.len();
@@ -720,7 +720,7 @@ impl Store {
 
 fn is_write(transaction: &Transaction) -> bool {
     matches!(
-        transaction.work,
+        transaction.record_op,
         RecordOp::Write(_) | RecordOp::Delete(_) | RecordOp::Image(_) | RecordOp::Compare(_)
     )
 }

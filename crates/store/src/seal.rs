@@ -377,7 +377,7 @@ mod tests {
     };
 
     #[test]
-    fn a_seal_is_read_as_it_was_written_where_it_was_written_and_every_flipped_bit_is_seen() {
+    fn a_seal_is_valid_only_in_its_place_and_every_flipped_bit_is_found() {
         let mut block = vec![0; 4096];
         let seal = Seal {
             at: 512,
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_complete_by_any_statement_about_it_in_which_it_is_not_open() {
+    fn a_block_is_complete_if_any_statement_covers_it_without_calling_it_open() {
         let of = |closed_before, open| DurableBounds {
             sequence: 9,
             closed_before,
@@ -515,7 +515,7 @@ mod mark_tests {
     use super::*;
 
     #[test]
-    fn marks_are_read_as_they_were_written_and_every_flipped_bit_is_seen() {
+    fn marks_are_read_as_they_were_written_and_every_flipped_bit_is_found() {
         let mut bytes = vec![0; MARKS_BYTES as usize];
         assert_eq!(VolumeMark::read_both(&bytes, 9), (Vec::new(), 0));
         let losses = Losses {

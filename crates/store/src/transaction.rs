@@ -106,7 +106,7 @@ pub struct Transaction {
     pub digest: Digest,
     /// Set; empty: none. At most 63 bytes.
     pub set: Box<[u8]>,
-    pub work: RecordOp,
+    pub record_op: RecordOp,
 }
 
 /// Reply of a store.
@@ -132,7 +132,7 @@ pub type Replies = Vec<(u64, Reply)>;
 
 impl Reply {
     /// A reply with a result only.
-    pub fn of(result: ResultCode) -> Self {
+    pub fn with_result(result: ResultCode) -> Self {
         Self {
             result,
             generation: 0,
@@ -147,7 +147,7 @@ impl Reply {
     pub(crate) fn with_version(version: u64) -> Self {
         Self {
             version,
-            ..Self::of(ResultCode::OK)
+            ..Self::with_result(ResultCode::OK)
         }
     }
 }

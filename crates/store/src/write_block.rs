@@ -237,7 +237,7 @@ mod block_header_tests {
     use super::*;
 
     #[test]
-    fn a_header_is_read_as_it_was_written_where_it_was_written() {
+    fn a_header_is_valid_only_in_its_block_and_every_flipped_bit_is_found() {
         let header = BlockHeader {
             id: 1,
             sequence: 1 << 40,
@@ -333,7 +333,7 @@ mod walk_tests {
     }
 
     #[test]
-    fn every_flipped_bit_of_a_seal_or_record_is_seen_and_costs_what_is_said() {
+    fn every_flipped_bit_is_found_and_loses_no_more_records_than_reported() {
         let whole = block();
         assert_eq!(walk(&whole), ((0..20).collect(), Vec::new(), None));
         let guarded = |byte: usize| {
@@ -362,7 +362,7 @@ mod walk_tests {
     }
 
     #[test]
-    fn a_damaged_record_is_one_and_what_another_use_left_is_none() {
+    fn a_damaged_record_counts_once_and_leftovers_of_another_use_are_ignored() {
         let mut block = block();
         block[2048 + SEAL + 3 * 80 + 60] ^= 1;
         // A wrong length.
@@ -394,7 +394,7 @@ mod walk_tests {
     }
 
     #[test]
-    fn bytes_made_to_take_long_do_not() {
+    fn crafted_lengths_do_not_slow_the_walk() {
         // Every third unit begins with a record header whose length reaches to the end of the block.
         let mut block = vec![0; 8 << 20];
         for at in (48..block.len() - 48).step_by(48) {
@@ -412,7 +412,7 @@ mod walk_tests {
     }
 
     #[test]
-    fn no_bytes_make_it_panic() {
+    fn a_walk_never_panics() {
         let mut random = Random::new(3);
         for _ in 0..2_000 {
             let mut block = vec![0; 48];

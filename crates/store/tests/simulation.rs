@@ -314,16 +314,16 @@ impl<'a> Story<'a> {
         self.store.check().unwrap_or_else(|what| panic!("{what}"));
     }
 
-    fn submit(&mut self, key: usize, work: RecordOp) {
+    fn submit(&mut self, key: usize, record_op: RecordOp) {
         let number = self.next_number;
-        let is_read = matches!(work, RecordOp::ReadAll);
+        let is_read = matches!(record_op, RecordOp::ReadAll);
         self.next_number += 1;
         let now_ns = self.now_ns();
         self.flying.insert(number, (key, is_read, now_ns));
         let transaction = Transaction {
             digest: digest_of(key),
             set: (*b"set").into(),
-            work,
+            record_op,
         };
         let mut replies = Vec::new();
         self.store
@@ -530,7 +530,7 @@ impl<'a> Story<'a> {
         let transaction = Transaction {
             digest: digest_of(key),
             set: (*b"set").into(),
-            work: RecordOp::ReadAll,
+            record_op: RecordOp::ReadAll,
         };
         self.store
             .execute(0, transaction, &mut self.engine, &mut replies);
@@ -975,7 +975,7 @@ fn power_may_be_cut_after_any_operation() {
 }
 
 #[test]
-fn what_was_durable_is_there_and_nothing_older() {
+fn durable_records_survive_a_power_cut_and_no_older_version_comes_back() {
     let number = |name: &str| {
         std::env::var(name)
             .ok()

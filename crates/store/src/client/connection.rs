@@ -257,7 +257,7 @@ mod tests {
     use sys::op::OpKind;
 
     #[test]
-    fn a_server_understands_what_is_asked() {
+    fn the_server_parses_the_client_s_requests() {
         for (set, replace) in [(&b""[..], false), (b"users", true)] {
             let object = RecordSpec {
                 set: set.into(),
@@ -279,12 +279,12 @@ mod tests {
                 };
                 let single = request.transaction;
                 assert_eq!((single.digest, &single.set), (asked.digest, &asked.set));
-                match (single.work, asked.work) {
+                match (single.record_op, asked.record_op) {
                     (RecordOp::ReadAll, RecordOp::ReadAll) => {}
                     (RecordOp::Write(Write { policy, ops, .. }), RecordOp::Write(wanted)) => {
                         assert_eq!((policy, ops), (wanted.policy, wanted.ops));
                     }
-                    (work, _) => panic!("{work:?}"),
+                    (record_op, _) => panic!("{record_op:?}"),
                 }
             }
         }
@@ -298,7 +298,7 @@ mod batch_tests {
     use crate::{RecordOp, digest};
 
     #[test]
-    fn a_server_understands_a_batch_as_it_does_those_of_real_clients() {
+    fn the_server_parses_the_client_s_batches() {
         for set in [&b""[..], b"users"] {
             let keys: Vec<IndexedDigest> = (0..3)
                 .map(|key| (7 - key, digest(set, 1, &[key as u8])))
@@ -324,13 +324,15 @@ mod batch_tests {
                     (keyed.index as usize, transaction.digest),
                     (position, *digest)
                 );
-                assert!(*transaction.set == *set && matches!(transaction.work, RecordOp::ReadAll));
+                assert!(
+                    *transaction.set == *set && matches!(transaction.record_op, RecordOp::ReadAll)
+                );
             }
         }
     }
 
     #[test]
-    fn a_batch_is_that_of_the_go_client_byte_for_byte() {
+    fn a_batch_equals_that_of_the_go_client() {
         // Request recorded between the Go client v8.5.0 and a server 8.0.
         let body = "1608000000000000000000000000000003e7000100000000005529000000020500000000\
                     1a14cc7cb06a682f634e45a0e6230d5e58a25c2f0a030000000000000002000000000005007465737400000005016773657400000001\

@@ -167,13 +167,13 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_that_is_torn_or_lies_is_no_reply() {
+    fn torn_and_contradictory_replies_are_refused() {
         let object = RecordSpec {
             set: [].into(),
             began: 9,
             ..records(2, ValueType::Blob(9))
         };
-        let RecordOp::Write(Write { ops, .. }) = object.transaction(OpKind::Write, 5, 1).work
+        let RecordOp::Write(Write { ops, .. }) = object.transaction(OpKind::Write, 5, 1).record_op
         else {
             panic!()
         };

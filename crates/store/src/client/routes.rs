@@ -201,7 +201,7 @@ impl Client {
         } = waiting;
         match request {
             NodeRequest::One(transaction) => {
-                let replica = match transaction.work {
+                let replica = match transaction.record_op {
                     RecordOp::Write(_) => Replica::Master,
                     _ => self.settings.replica,
                 };
@@ -447,7 +447,7 @@ impl Client {
     ) -> Result<(), Malformed> {
         loop {
             let entry = take_entry(&mut body)?;
-            let answer = TransactionOutcome::of(ResultCode(entry.code), entry.bins);
+            let answer = TransactionOutcome::from_result(ResultCode(entry.code), entry.bins);
             let pending_reply = self.connections[slot].pending_replies.front_mut();
             let PendingReply { token, tries, part } =
                 pending_reply.ok_or(Malformed::Body("reply without a request"))?;
@@ -481,7 +481,7 @@ impl Client {
         let read = self
             .issuer
             .transaction(token)
-            .filter(|transaction| matches!(transaction.work, RecordOp::ReadAll));
+            .filter(|transaction| matches!(transaction.record_op, RecordOp::ReadAll));
         read.is_some_and(|read| self.retry(token, tries, read.digest, NodeRequest::One(read)))
     }
 
@@ -522,7 +522,7 @@ impl Client {
         if *records_left == 0 {
             self.finish(
                 token,
-                TransactionOutcome::of(ResultCode::OK, &[]),
+                TransactionOutcome::from_result(ResultCode::OK, &[]),
                 completion_time,
             );
         }

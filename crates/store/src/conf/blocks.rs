@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_are_read_with_their_lines_and_comments_are_not() {
+    fn blocks_are_read_with_their_lines_and_without_comments() {
         let mut problems = ConfProblems::default();
         let text = "# first\nservice {\n\tproto-fd-max 10 # few\n}\n\nnamespace test {\n storage-engine device {\n  device /dev/a /dev/b\n }\n}\n";
         let read = read(text, &mut problems).block.unwrap();
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_of_that_form_is_told_with_its_line_and_the_rest_is_read() {
+    fn malformed_lines_are_reported_and_the_rest_is_read() {
         let of = |text| {
             let mut problems = ConfProblems::default();
             let read = read(text, &mut problems).block.unwrap();
@@ -275,7 +275,7 @@ mod tests {
 mod values_tests {
     use super::*;
 
-    fn of<'a>(values: &[&'a str]) -> Directive<'a> {
+    fn directive<'a>(values: &[&'a str]) -> Directive<'a> {
         Directive {
             line: 1,
             name: "",
@@ -285,17 +285,17 @@ mod values_tests {
     }
 
     #[test]
-    fn values_are_read_with_their_suffixes_and_within_their_ranges() {
-        assert_eq!(bytes(&of(&["128K"]), 0..=u64::MAX), Ok(131_072));
-        assert_eq!(bytes(&of(&["4g"]), 0..=u64::MAX), Ok(4 << 30));
+    fn values_may_have_suffixes_and_must_be_in_range() {
+        assert_eq!(bytes(&directive(&["128K"]), 0..=u64::MAX), Ok(131_072));
+        assert_eq!(bytes(&directive(&["4g"]), 0..=u64::MAX), Ok(4 << 30));
         assert_eq!(
-            bytes(&of(&["4G"]), 0..=u32::MAX),
+            bytes(&directive(&["4G"]), 0..=u32::MAX),
             Err("4G is out of range: 0 to 4294967295".to_owned())
         );
-        assert_eq!(seconds(&of(&["2h"]), 0..=u32::MAX), Ok(7_200));
-        assert_eq!(number(&of(&["5"]), 1..=99u8), Ok(5));
+        assert_eq!(seconds(&directive(&["2h"]), 0..=u32::MAX), Ok(7_200));
+        assert_eq!(number(&directive(&["5"]), 1..=99u8), Ok(5));
         assert_eq!(
-            number(&of(&["300"]), 1..=99u8),
+            number(&directive(&["300"]), 1..=99u8),
             Err("300 is out of range: 1 to 99".to_owned())
         );
         for wrong in [
@@ -309,17 +309,20 @@ mod values_tests {
             "17179869184G",
             "é",
         ] {
-            let error = bytes(&of(&[wrong]), 0..=u64::MAX).unwrap_err();
+            let error = bytes(&directive(&[wrong]), 0..=u64::MAX).unwrap_err();
             assert_eq!(
                 error,
                 format!("expected bytes such as 128K, found {}", quoted(wrong))
             );
         }
-        assert_eq!((flag(&of(&[])), flag(&of(&["no"]))), (Ok(true), Ok(false)));
+        assert_eq!(
+            (flag(&directive(&[])), flag(&directive(&["no"]))),
+            (Ok(true), Ok(false))
+        );
         assert!(
-            flag(&of(&["1"])).is_err()
-                && text(&of(&[])).is_err()
-                && text(&of(&["a", "b"])).is_err()
+            flag(&directive(&["1"])).is_err()
+                && text(&directive(&[])).is_err()
+                && text(&directive(&["a", "b"])).is_err()
         );
     }
 }

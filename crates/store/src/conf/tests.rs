@@ -11,7 +11,7 @@ fn minimal(storage: &str) -> String {
 }
 
 #[test]
-fn the_example_says_what_it_seems_to() {
+fn the_example_configuration_has_the_expected_settings() {
     let parsed = parse(include_bytes!("../../../../examples/serve.conf")).unwrap();
     let AerospikeConf {
         namespaces,
@@ -49,7 +49,7 @@ fn the_example_says_what_it_seems_to() {
 }
 
 #[test]
-fn a_file_of_the_real_server_is_read_with_what_has_no_effect_said() {
+fn directives_of_the_real_server_without_effect_get_a_note() {
     let text = include_str!("../../tests/data/two-namespaces.conf");
     let ParsedConfig { config, notes } = parse(text.as_bytes()).unwrap();
     let said: Vec<_> = notes.iter().map(ToString::to_string).collect();
@@ -122,7 +122,7 @@ fn a_file_of_the_real_server_is_read_with_what_has_no_effect_said() {
 }
 
 #[test]
-fn all_mistakes_are_told_at_once_each_with_its_line() {
+fn all_errors_are_reported_at_once_each_with_its_line() {
     let text = "service {\n  proto-fd-max many\n  proto-fd-max 5\n  colour red\n}\n\
                 security {\n}\n\
                 namespace test {\n  storage-engine memory {\n  }\n}\n";
@@ -135,7 +135,7 @@ fn all_mistakes_are_told_at_once_each_with_its_line() {
 }
 
 #[test]
-fn what_contradicts_itself_or_is_out_of_range_is_told() {
+fn contradictions_and_values_out_of_range_are_errors() {
     let of = |storage: &str| problems(&minimal(storage));
     let no_path = "line 2: give device PATH, or file PATH and filesize";
     assert_eq!(of(""), no_path);

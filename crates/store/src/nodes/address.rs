@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_of_peers_is_told_wherever_it_is_cut() {
+    fn a_malformed_list_of_peers_is_an_error_wherever_it_is_cut() {
         let text = "7,3000,[[BB9,,[10.0.0.2,[fe80::2]:3100]]]";
         assert!(peers(text).is_ok());
         for cut in 0..text.len() {
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn old_servers_tell_addresses_alone() {
+    fn old_servers_report_only_addresses() {
         let read = services("10.0.0.2:3000;10.0.0.3:3100;").unwrap();
         assert_eq!(
             read.iter()
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_for_peers_says_which_addresses() {
+    fn a_query_for_peers_selects_plain_tls_or_alternate_addresses() {
         let query = PeersQuery {
             uses_tls: true,
             uses_alternate: true,

@@ -183,9 +183,9 @@ pub enum TransactionKind {
 }
 
 impl TransactionKind {
-    /// Kind of `work`. `None` for a write or comparison that another node requests.
-    pub fn of(work: &RecordOp) -> Option<Self> {
-        match work {
+    /// `None` for a write or comparison that another node requests.
+    pub fn from_op(record_op: &RecordOp) -> Option<Self> {
+        match record_op {
             RecordOp::Exists | RecordOp::ReadAll | RecordOp::Read(..) => Some(Self::Read),
             RecordOp::Write(_) => Some(Self::Write),
             RecordOp::Delete(_) => Some(Self::Delete),
@@ -294,7 +294,7 @@ impl NamespaceCounts {
             ResultCode::TOO_BIG => self.record_too_big += 1,
             _ => {}
         }
-        let transactions = self.of(origin);
+        let transactions = self.transactions_from(origin);
         match kind {
             _ if result == ResultCode::UNAVAILABLE => transactions.refused += 1,
             TransactionKind::Read => {
@@ -311,7 +311,7 @@ impl NamespaceCounts {
 
     /// Counts a transaction that another node carried out.
     pub fn record_proxied(&mut self, origin: TransactionSource, result: ResultCode) {
-        let transactions = self.of(origin);
+        let transactions = self.transactions_from(origin);
         match result {
             ResultCode::UNAVAILABLE => transactions.refused += 1,
             ResultCode::NOT_FOUND => transactions.proxy.success += 1,
@@ -319,7 +319,7 @@ impl NamespaceCounts {
         }
     }
 
-    fn of(&mut self, origin: TransactionSource) -> &mut TransactionCounts {
+    fn transactions_from(&mut self, origin: TransactionSource) -> &mut TransactionCounts {
         match origin {
             TransactionSource::Client => &mut self.client,
             TransactionSource::Batch => &mut self.batch_sub,

@@ -143,7 +143,7 @@ fn minute() -> (String, Facts) {
 }
 
 #[test]
-fn sizing_reads_from_the_log_what_was_counted_and_it_balances() {
+fn sizing_reads_the_same_counts_from_the_log() {
     let (text, _) = minute();
     let free_wblocks = "/dev/x: free-wblocks (520,80) ";
     assert!(text.contains(free_wblocks), "{text}");
@@ -215,7 +215,7 @@ fn sizing_reads_from_the_log_what_was_counted_and_it_balances() {
 }
 
 #[test]
-fn the_ticker_says_what_is_there() {
+fn the_ticker_lines_have_the_current_counts() {
     let (text, _) = minute();
     let last = |what: &str| {
         text.lines()
@@ -269,7 +269,7 @@ fn latencies_are_those_of_the_last_interval() {
 }
 
 #[test]
-fn a_line_goes_where_its_level_is_wanted_and_stays_one_line() {
+fn a_line_goes_to_the_destinations_of_its_level_as_one_line() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let mut config = conf::AerospikeConf::default();

@@ -369,7 +369,7 @@ impl Store {
                     NO_CLIENT,
                     &tombstone,
                     false,
-                    Reply::of(ResultCode::OK),
+                    Reply::with_result(ResultCode::OK),
                     now_ns,
                 )
                 .is_err()

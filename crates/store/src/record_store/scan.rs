@@ -302,7 +302,7 @@ impl Store {
                         units,
                         volume: number as u8,
                     };
-                    let mut entry = IndexEntry::of(&record, location);
+                    let mut entry = IndexEntry::for_record(&record, location);
                     entry.moves = moves(&bytes[at..]);
                     suspect.is_torn |= at as u32 >= suspect.pieces_end;
                     entries.push(entry);

@@ -93,19 +93,19 @@ impl Bench {
         }
     }
 
-    fn submit(&mut self, number: u64, key: u64, work: RecordOp) {
+    fn submit(&mut self, number: u64, key: u64, record_op: RecordOp) {
         let digest = crate::digest(b"s", 1, &key.to_be_bytes());
         let transaction = Transaction {
             digest,
             set: (*b"s").into(),
-            work,
+            record_op,
         };
         self.store
             .execute(number, transaction, &mut self.engine, &mut self.replies);
     }
 
-    fn ask(&mut self, key: u64, work: RecordOp) -> Reply {
-        self.submit(77, key, work);
+    fn ask(&mut self, key: u64, record_op: RecordOp) -> Reply {
+        self.submit(77, key, record_op);
         loop {
             if let Some(at) = self.replies.iter().position(|(number, _)| *number == 77) {
                 return self.replies.remove(at).1;
@@ -220,9 +220,9 @@ fn writes_of_one_record_wait_for_each_other_and_too_many_are_refused() {
 }
 
 #[test]
-fn conditions_are_checked_before_anything_is_done() {
+fn conditions_are_checked_before_a_write_changes_anything() {
     let mut bench = Bench::new(|_| {}, 64);
-    let mut code = |key, work| bench.ask(key, work).result;
+    let mut code = |key, record_op| bench.ask(key, record_op).result;
     assert_eq!(
         code(1, RecordOp::Write(write(b"x", Exists::UpdateOnly))),
         ResultCode::NOT_FOUND
@@ -280,7 +280,7 @@ fn conditions_are_checked_before_anything_is_done() {
     assert_eq!((value(&reply), reply.generation), (b"z".to_vec(), 2));
     assert_eq!(
         bench.ask(1, delete(Generation::Equal(2))),
-        Reply::of(ResultCode::OK),
+        Reply::with_result(ResultCode::OK),
         "without a generation"
     );
     assert_eq!(
@@ -290,7 +290,7 @@ fn conditions_are_checked_before_anything_is_done() {
 }
 
 #[test]
-fn an_expired_record_is_gone_for_reads_and_is_deleted_once() {
+fn an_expired_record_is_not_read_and_is_deleted_once() {
     let mut bench = Bench::new(|namespace| namespace.nsup_period_sec = 0, 64);
     let policy = Policy {
         ttl: Ttl(1),
@@ -370,7 +370,7 @@ fn a_write_that_leaves_no_bin_deletes_the_record_and_is_counted() {
     assert_eq!(value(&bench.ask(1, RecordOp::ReadAll)), b"x");
     assert_eq!(
         bench.ask(1, remove.clone()),
-        Reply::of(ResultCode::OK),
+        Reply::with_result(ResultCode::OK),
         "without a generation"
     );
     assert_eq!(bench.ask(1, remove).result, ResultCode::NOT_FOUND);
@@ -379,7 +379,7 @@ fn a_write_that_leaves_no_bin_deletes_the_record_and_is_counted() {
 }
 
 #[test]
-fn memory_that_is_full_of_records_is_over_the_high_water_mark() {
+fn an_index_without_free_memory_is_above_the_high_water_mark() {
     let mut bench = Bench::new(
         |namespace| namespace.memory_bytes = (64 << 10) + (16 << 10),
         64,
@@ -401,7 +401,7 @@ fn memory_that_is_full_of_records_is_over_the_high_water_mark() {
 }
 
 #[test]
-fn a_replica_takes_what_is_newer_and_nothing_else() {
+fn a_replica_applies_only_newer_versions() {
     let mut master = Bench::new(|_| {}, 64);
     let mut replica = Bench::new(|_| {}, 64);
     let mut images = Vec::new();
@@ -466,7 +466,7 @@ fn a_replica_takes_what_is_newer_and_nothing_else() {
 }
 
 #[test]
-fn what_blocks_become_balances_with_what_is_written() {
+fn block_counts_balance_with_the_bytes_written() {
     let mut bench = Bench::new(|namespace| namespace.defrag_sleep_us = 8_000, 64);
     let mut random = Random::new(4);
     for round in 0..4_000 {
@@ -561,7 +561,7 @@ fn a_block_that_is_free_needs_no_write_to_be_used() {
 }
 
 #[test]
-fn tombstones_that_hide_nothing_go_although_older_blocks_are_never_collected() {
+fn tombstones_that_hide_nothing_are_removed_even_if_older_blocks_are_never_defragmented() {
     let mut bench = Bench::new(|namespace| namespace.tomb_raider_period_sec = 100, 64);
     // Fill blocks that stay unchanged, then delete the records in the last of these blocks.
     for key in 0..300 {
@@ -622,7 +622,7 @@ impl StoreDisk for Noted<'_> {
 }
 
 #[test]
-fn a_drive_is_read_by_sectors_and_written_by_what_it_writes_as_a_whole() {
+fn reads_have_the_size_of_sectors_and_writes_the_size_of_physical_blocks() {
     let mut bench = Bench::new(
         |namespace| (namespace.commit_to_device, namespace.defrag_lwm_pct) = (true, 0),
         64,
@@ -659,12 +659,12 @@ fn a_drive_is_read_by_sectors_and_written_by_what_it_writes_as_a_whole() {
     };
     drive(store, &mut ops, None);
     ops.clear();
-    let transaction = |key: u64, work| {
+    let transaction = |key: u64, record_op| {
         let digest = crate::digest(b"s", 1, &key.to_be_bytes());
         Some(Transaction {
             digest,
             set: (*b"s").into(),
-            work,
+            record_op,
         })
     };
     for key in 0..200 {
@@ -710,7 +710,7 @@ fn a_drive_is_read_by_sectors_and_written_by_what_it_writes_as_a_whole() {
 }
 
 #[test]
-fn a_device_of_another_size_is_not_written_over() {
+fn a_device_of_another_size_is_not_overwritten() {
     let mut bench = Bench::new(|_| {}, 64);
     push_out(&mut bench);
     bench.write_out();
@@ -757,7 +757,7 @@ fn opened(namespace: &NamespaceSettings, contents: Contents) -> Bench {
 }
 
 #[test]
-fn a_device_of_made_up_blocks_is_opened_and_used() {
+fn a_device_with_random_valid_blocks_is_opened_and_used() {
     for seed in 0..150 {
         let mut random = Random::new(seed);
         let mut contents = Contents::new(512, seed);
@@ -821,7 +821,7 @@ fn a_device_of_made_up_blocks_is_opened_and_used() {
         for number in 0..9 {
             let mut digest = [0; 20];
             digest[0] = number as u8;
-            for work in [
+            for record_op in [
                 RecordOp::ReadAll,
                 RecordOp::Write(write(b"x", Exists::Any)),
                 RecordOp::Delete(Delete::default()),
@@ -829,7 +829,7 @@ fn a_device_of_made_up_blocks_is_opened_and_used() {
                 let transaction = Transaction {
                     digest,
                     set: (*b"s").into(),
-                    work,
+                    record_op,
                 };
                 bench
                     .store
@@ -850,7 +850,7 @@ fn a_device_of_made_up_blocks_is_opened_and_used() {
 }
 
 #[test]
-fn a_device_with_a_number_near_the_limit_is_said_and_writes_are_refused() {
+fn a_version_near_the_limit_is_reported_and_writes_are_refused() {
     let opened_with = |sequence, version, number| {
         let mut contents = Contents::new(512, 1);
         let mut block = vec![0; BLOCK as usize];
@@ -925,7 +925,7 @@ fn a_device_with_a_number_near_the_limit_is_said_and_writes_are_refused() {
 }
 
 #[test]
-fn a_device_that_takes_no_writes_is_said_and_they_are_refused() {
+fn a_device_that_fails_writes_is_reported_and_writes_are_refused() {
     let namespace = NamespaceSettings {
         write_block_bytes: BLOCK as u32,
         commit_to_device: true,

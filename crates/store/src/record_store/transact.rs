@@ -35,9 +35,9 @@ pub(super) enum FirstStep {
 impl Store {
     /// The first step of a transaction, which uses only the index entry.
     pub(super) fn step(&self, transaction: &Transaction, entry: Option<&IndexEntry>) -> FirstStep {
-        let refuse = |code| FirstStep::Reply(Reply::of(code));
+        let refuse = |code| FirstStep::Reply(Reply::with_result(code));
         // As in the real server, a deletion finds an expired record that is still in the index.
-        let entry = match transaction.work {
+        let entry = match transaction.record_op {
             RecordOp::Delete(_) => self
                 .index
                 .get(&transaction.digest)
@@ -48,7 +48,7 @@ impl Store {
         if transaction.set.len() > SET_BYTES_MAX {
             return refuse(ResultCode::PARAMETER);
         }
-        match (&transaction.work, entry) {
+        match (&transaction.record_op, entry) {
             (
                 RecordOp::Exists | RecordOp::ReadAll | RecordOp::Read(..) | RecordOp::Delete(_),
                 None,
@@ -56,7 +56,7 @@ impl Store {
             (RecordOp::Exists, Some(entry)) => FirstStep::Reply(Reply {
                 generation,
                 void_time_sec: entry.void_time,
-                ..Reply::of(ResultCode::OK)
+                ..Reply::with_result(ResultCode::OK)
             }),
             (RecordOp::ReadAll | RecordOp::Read(..), Some(entry)) => {
                 FirstStep::ReadRecord(entry.location)
@@ -75,7 +75,7 @@ impl Store {
             // An expired record still has a version here, until a tombstone replaces the record.
             (RecordOp::Compare(peer_version), _) => match self.index.get(&transaction.digest) {
                 Some(own_entry) if own_entry.version == peer_version.number => {
-                    FirstStep::Reply(Reply::of(ResultCode::OK))
+                    FirstStep::Reply(Reply::with_result(ResultCode::OK))
                 }
                 Some(own_entry) if !own_entry.is_tombstone() => {
                     FirstStep::ReadRecord(own_entry.location)
@@ -141,17 +141,17 @@ impl Store {
         now_ns: u64,
         replies: &mut Replies,
     ) {
-        let result = match &transaction.work {
+        let result = match &transaction.record_op {
             RecordOp::ReadAll | RecordOp::Read(..) => record
                 .map_or(Err(ResultCode::SERVER_ERROR), |record| {
-                    read(&transaction.work, record, self.namespace.single_bin).map(Some)
+                    read(&transaction.record_op, record, self.namespace.single_bin).map(Some)
                 }),
             RecordOp::Write(write) => self.put(number, transaction, write, record, now_ns),
             RecordOp::Delete(Delete { wants_image, .. }) => self.write_tombstone(
                 number,
                 &transaction.digest,
                 *wants_image,
-                Reply::of(ResultCode::OK),
+                Reply::with_result(ResultCode::OK),
                 now_ns,
             ),
             RecordOp::Image(bytes) => self.apply_image(number, &transaction.digest, bytes, now_ns),
@@ -170,7 +170,7 @@ impl Store {
                 self.deferred
                     .push_back((now_ns, number, transaction.clone()));
             }
-            Err(code) => replies.push((number, Reply::of(code))),
+            Err(code) => replies.push((number, Reply::with_result(code))),
         }
     }
 
@@ -193,7 +193,7 @@ impl Store {
         let reply = Reply {
             bins: applied.reply_bins,
             ops: applied.reply,
-            ..Reply::of(ResultCode::OK)
+            ..Reply::with_result(ResultCode::OK)
         };
         if applied.bins.is_empty() {
             // As in the real server, a replacement without bins changes nothing.
@@ -269,7 +269,7 @@ impl Store {
         let entry = self.index.get(digest);
         match entry.map_or(Ordering::Less, |entry| entry.version.cmp(&record.version)) {
             Ordering::Less => {}
-            Ordering::Equal => return Ok(Some(Reply::of(ResultCode::OK))),
+            Ordering::Equal => return Ok(Some(Reply::with_result(ResultCode::OK))),
             // The clock of this node was ahead: the other node has to write the record again.
             Ordering::Greater => return Err(ResultCode::GENERATION),
         }
@@ -291,7 +291,13 @@ impl Store {
         } else {
             record
         };
-        self.save(number, &record, false, Reply::of(ResultCode::OK), now_ns)
+        self.save(
+            number,
+            &record,
+            false,
+            Reply::with_result(ResultCode::OK),
+            now_ns,
+        )
     }
 
     /// Replies to a comparison. If the other node has a different version, the reply has the image of this node's
@@ -306,7 +312,7 @@ impl Store {
         record: Option<&Record<'_>>,
         now_ns: u64,
     ) -> ImmediateReply {
-        let unchanged = Ok(Some(Reply::of(ResultCode::OK)));
+        let unchanged = Ok(Some(Reply::with_result(ResultCode::OK)));
         if peer_version.number > self.now_us(now_ns) + AHEAD_US {
             return Err(ResultCode::PARAMETER);
         }
@@ -363,7 +369,7 @@ impl Store {
             return Err(ResultCode::TOO_BIG);
         }
         let location = volume.append_record(record, now_ns)?;
-        let entry = IndexEntry::of(record, location);
+        let entry = IndexEntry::for_record(record, location);
         let old = self.index.put(entry);
         if let Some(old) = old {
             volume.blocks.remove(old.location.block, old.location.units);
@@ -459,13 +465,13 @@ fn allows(condition: Generation, generation: u16) -> bool {
     }
 }
 
-fn read(work: &RecordOp, record: &Record<'_>, single_bin: bool) -> Result<Reply, ResultCode> {
+fn read(record_op: &RecordOp, record: &Record<'_>, single_bin: bool) -> Result<Reply, ResultCode> {
     let reply = Reply {
         generation: record.generation,
         void_time_sec: record.void_time,
-        ..Reply::of(ResultCode::OK)
+        ..Reply::with_result(ResultCode::OK)
     };
-    match work {
+    match record_op {
         RecordOp::Read(read_ops, answers) => {
             let applied = ops::apply(record.body, read_ops, single_bin, *answers)?;
             if applied.has_written {

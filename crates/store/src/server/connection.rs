@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn who_reads_no_replies_is_not_asked_for_more_requests() {
+    fn a_client_that_reads_no_replies_is_not_read_from() {
         let mut connection = connection();
         let number = connection.ask();
         connection.answer(number, |out| out.resize(UNSENT_BYTES_MAX, 0));

@@ -185,7 +185,7 @@ pub fn take<'a>(bytes: &mut &'a [u8]) -> Result<Option<NodeMessage<'a>>, Malform
     };
     let word = u16::from_le_bytes([w0, w1]);
     let number = u64::from_le_bytes(number);
-    let parse_mode_version = || ModeVersion::of(word).ok_or(INVALID_NODE_MESSAGE);
+    let parse_mode_version = || ModeVersion::from_number(word).ok_or(INVALID_NODE_MESSAGE);
     let message = match kind {
         0 => {
             let greeting = Greeting {
@@ -266,7 +266,7 @@ mod tests {
     use crate::server::pair::PairMode;
 
     #[test]
-    fn what_nodes_say_is_read_as_it_was_put_and_anything_else_is_refused() {
+    fn messages_are_read_as_they_were_written_and_invalid_messages_are_refused() {
         let word = |mode| ModeVersion {
             mode,
             changes: 4095,

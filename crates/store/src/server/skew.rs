@@ -90,7 +90,7 @@ mod tests {
     const SECOND_NS: u64 = 1_000_000_000;
 
     #[test]
-    fn a_skew_is_reported_when_it_is_large_when_it_changes_and_when_it_is_over() {
+    fn a_skew_is_reported_when_it_becomes_large_changes_or_ends() {
         let skew = ClockSkew::default();
         let now_ns = 1_800_000_000 * SECOND_NS;
         let measure = |ahead_ms: i64| {
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn half_of_the_round_trip_is_subtracted_and_a_long_one_is_not_used() {
+    fn half_of_the_round_trip_is_subtracted_and_long_round_trips_are_ignored() {
         let skew = ClockSkew::default();
         let now_ns = 1_800_000_000 * SECOND_NS;
         assert_eq!(

@@ -502,7 +502,7 @@ mod mailbox_tests {
     use std::sync::Arc;
 
     #[test]
-    fn who_is_told_to_sleep_has_no_message_and_later_ones_wake() {
+    fn a_thread_sleeps_only_without_messages_and_the_next_message_wakes_it() {
         let mailbox = Arc::new(Mailbox::new());
         mailbox.push(1);
         assert!(!mailbox.may_sleep());

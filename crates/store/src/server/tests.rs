@@ -297,7 +297,7 @@ fn pipelined_requests_are_answered_in_their_order_whichever_core_has_the_record(
 }
 
 #[test]
-fn the_only_connection_writes_and_reads_the_devices_of_both_cores() {
+fn one_connection_writes_and_reads_the_records_of_both_cores() {
     let listener = listener();
     let cluster = Cluster::new(
         vec![ClusterNode::new(
@@ -347,7 +347,7 @@ fn one_cpu_is_left_unless_a_number_of_threads_is_given() {
 }
 
 #[test]
-fn a_frame_may_come_in_any_pieces() {
+fn a_frame_may_arrive_in_any_pieces() {
     let Some(bench) = Bench::new(2, ClientLimits::default()) else {
         return;
     };
@@ -372,7 +372,7 @@ fn a_frame_may_come_in_any_pieces() {
 }
 
 #[test]
-fn what_is_no_frame_closes_its_connection_and_no_other() {
+fn bytes_that_are_no_frame_close_only_their_own_connection() {
     let Some(bench) = Bench::new(
         2,
         ClientLimits {
@@ -413,7 +413,7 @@ fn what_is_no_frame_closes_its_connection_and_no_other() {
 }
 
 #[test]
-fn half_a_frame_and_silence_are_not_waited_for() {
+fn connections_with_half_a_frame_or_without_requests_are_closed() {
     let limits = ClientLimits {
         idle_ms: 300,
         stalled_ms: 300,
@@ -441,7 +441,7 @@ fn half_a_frame_and_silence_are_not_waited_for() {
 }
 
 #[test]
-fn who_reads_no_replies_is_no_longer_read_from_and_nobody_else_notices() {
+fn the_server_stops_reading_from_a_client_that_reads_no_replies() {
     let Some(bench) = Bench::new(2, ClientLimits::default()) else {
         return;
     };
@@ -481,7 +481,7 @@ fn who_reads_no_replies_is_no_longer_read_from_and_nobody_else_notices() {
 }
 
 #[test]
-fn frames_that_never_end_take_no_more_memory_than_there_is_for_them() {
+fn unfinished_frames_stay_within_the_memory_limit() {
     let Some(bench) = Bench::new(
         2,
         ClientLimits {
@@ -505,7 +505,7 @@ fn frames_that_never_end_take_no_more_memory_than_there_is_for_them() {
 }
 
 #[test]
-fn who_sends_no_more_still_gets_what_was_asked_for() {
+fn a_client_that_closes_its_sending_side_still_gets_its_replies() {
     let Some(bench) = Bench::new(2, ClientLimits::default()) else {
         return;
     };
@@ -589,7 +589,7 @@ fn batch(keys: std::ops::Range<u32>) -> Vec<u8> {
 }
 
 #[test]
-fn a_batch_larger_than_a_reply_may_be_comes_in_frames_and_in_its_turn() {
+fn a_large_batch_is_answered_in_several_frames_and_in_order() {
     let Some(bench) = Bench::new(3, ClientLimits::default()) else {
         return;
     };
@@ -634,7 +634,7 @@ fn a_batch_larger_than_a_reply_may_be_comes_in_frames_and_in_its_turn() {
 }
 
 #[test]
-fn the_end_answers_what_was_asked_and_closes_connections() {
+fn a_stop_answers_pending_requests_and_closes_connections() {
     let Some(bench) = Bench::new(2, ClientLimits::default()) else {
         return;
     };
@@ -645,7 +645,7 @@ fn the_end_answers_what_was_asked_and_closes_connections() {
 }
 
 #[test]
-fn a_core_whose_ring_fails_ends_the_server_and_the_others_write_what_they_have() {
+fn a_failed_ring_ends_the_server_after_the_other_cores_wrote_their_buffers() {
     let listener = listener();
     let cluster = Cluster::new(
         vec![ClusterNode::new(
@@ -712,7 +712,7 @@ fn a_core_whose_ring_fails_ends_the_server_and_the_others_write_what_they_have()
 }
 
 #[test]
-fn two_nodes_have_each_a_part_and_copies_of_the_other_s() {
+fn each_of_two_nodes_has_its_records_and_copies_of_the_other_node_s() {
     let listeners = [listener(), listener()];
     let nodes = listeners
         .each_ref()
@@ -794,7 +794,7 @@ fn two_nodes_have_each_a_part_and_copies_of_the_other_s() {
 }
 
 #[test]
-fn what_a_replica_cannot_take_is_not_said_to_be_written() {
+fn a_write_that_the_replica_refuses_is_not_acknowledged() {
     let listeners = [listener(), listener()];
     let nodes = listeners
         .each_ref()
@@ -826,7 +826,7 @@ fn what_a_replica_cannot_take_is_not_said_to_be_written() {
 }
 
 #[test]
-fn every_node_answers_for_every_record_and_one_without_its_partition_through_the_master() {
+fn every_node_answers_for_every_record_through_the_master_if_necessary() {
     let listeners = [listener(), listener(), listener()];
     let nodes = listeners
         .each_ref()

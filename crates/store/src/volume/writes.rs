@@ -231,7 +231,7 @@ impl Volume {
             let is_failing = buffer.failures >= TRIES && buffer.purpose != AppendPurpose::Renewal;
             if is_failing {
                 // In doubt: reads already see the record, and a retry may still write it.
-                let in_doubt = Reply::of(ResultCode::TIMEOUT);
+                let in_doubt = Reply::with_result(ResultCode::TIMEOUT);
                 replies.extend(
                     buffer
                         .replies

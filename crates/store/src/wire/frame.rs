@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_of_the_protocol_is_told_by_its_header_alone() {
+    fn bytes_of_other_protocols_are_refused_by_their_header() {
         let of = |first: [u8; 8]| take(&mut &first[..], 100).unwrap_err().to_string();
         assert_eq!(
             of(*b"GET / HT"),

@@ -255,7 +255,7 @@ pub fn parse_reply(mut body: &[u8]) -> Result<Reply, Malformed> {
         void_time_sec,
         bins,
         ops,
-        ..Reply::of(ResultCode(result))
+        ..Reply::with_result(ResultCode(result))
     })
 }
 
@@ -275,7 +275,7 @@ pub fn put_refusal(out: &mut Vec<u8>, body: &[u8], result: ResultCode) {
     if expects_last(body) {
         put_last(out, result)
     } else {
-        put_entry(out, 0, &Reply::of(result))
+        put_entry(out, 0, &Reply::with_result(result))
     }
     frame::end(out, begin);
 }

@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_that_of_asadm_byte_for_byte() {
+    fn a_request_equals_that_of_asadm() {
         // Recorded between asadm 5.0.3 and a server: INFO v2 len=5 'node\n'.
         assert_eq!(
             info_request(&names(&["node"])),
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn the_credential_is_that_of_the_databases_clients() {
+    fn the_credential_equals_that_of_the_database_s_clients() {
         // Computed by Python's bcrypt, which asadm uses: bcrypt.hashpw(b"admin", b"$2a$10$7EqJtq98hPqEX7fNZaFWoO").
         let login = Login::new("me", "admin".to_owned(), false).unwrap();
         assert_eq!(
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_of_anything_else_and_of_any_length_are_told() {
+    fn headers_of_other_protocols_or_excessive_lengths_are_errors() {
         assert_eq!(
             body_bytes(*b"\x02\x01\0\0\0\0\0\x05", FrameKind::Info),
             Ok(5)
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_those_of_their_names_also_where_some_are_passed_over() {
+    fn values_are_found_by_name_even_if_names_are_skipped() {
         let asked = names(&["node", "latencies:", "build"]);
         let values = info_replies(&asked, b"node\tBB9\nbuild\t4.9.0.37\n").unwrap();
         assert_eq!(
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_found_among_fields_that_are_not_known_and_cut_ones_are_told() {
+    fn a_session_is_found_among_unknown_fields_and_cut_replies_are_errors() {
         let mut body = vec![0; 16];
         body[3] = 2;
         body.extend_from_slice(b"\0\0\0\x05\x06\0\0\x0e\x10\0\0\0\x03\x05ab");

@@ -129,7 +129,7 @@ fn request(
     if fields.set == TRANSACTION_SET {
         return Err(ResultCode::ENTERPRISE_ONLY);
     }
-    let work = work(header, fields.key, ops)?;
+    let record_op = record_op(header, fields.key, ops)?;
     let is_linearizable =
         header.info[2] & (info3::READ_TYPE | info3::READ_RELAX) == info3::READ_TYPE;
     let at_master = is_linearizable || header.info[0] & info1::CONSISTENCY_ALL != 0;
@@ -138,7 +138,7 @@ fn request(
         transaction: Transaction {
             digest,
             set: fields.set.into(),
-            work,
+            record_op,
         },
         at_master,
     })
@@ -161,7 +161,7 @@ pub fn put(
     header.info[2] = if at_master { info3::READ_TYPE } else { 0 };
     let mut key: &[u8] = &[];
     let mut ops: &[u8] = &[];
-    match &transaction.work {
+    match &transaction.record_op {
         RecordOp::Exists => header.info[0] = info1::READ | info1::GET_NO_BINS,
         RecordOp::ReadAll => header.info[0] = info1::READ | info1::GET_ALL,
         RecordOp::Read(bins, answers) => {
@@ -231,7 +231,7 @@ const EXISTS: [(Exists, usize, u8); 4] = [
     (Exists::UpdateOnly, 2, info3::UPDATE_ONLY),
 ];
 
-fn work(header: &MessageHeader, key: &[u8], ops: &[u8]) -> Result<RecordOp, ResultCode> {
+fn record_op(header: &MessageHeader, key: &[u8], ops: &[u8]) -> Result<RecordOp, ResultCode> {
     let [reads, writes, _, transaction] = header.info;
     let mut answers = Answers {
         has_each: writes & info2::RESPOND_ALL_OPS != 0,

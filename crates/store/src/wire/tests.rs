@@ -74,7 +74,7 @@ fn op<'a>(operation: u8, particle: u8, name: &'a str, value: &'a [u8]) -> BinEnt
 }
 
 #[test]
-fn what_real_clients_ask_is_understood() {
+fn recorded_requests_of_real_clients_are_parsed() {
     for (client, set) in [("go", "gset"), ("python", "pset"), ("java", "jset")] {
         let keys = [format!("{}key1", &client[..1]), "nokey".to_owned()];
         let [key, missing] =
@@ -99,7 +99,7 @@ fn what_real_clients_ask_is_understood() {
                 (digest, set.as_bytes()),
                 "{client}"
             );
-            transaction.work
+            transaction.record_op
         };
         for (body, exists) in [(put, Exists::Any), (replace, Exists::CreateOrReplace)] {
             let RecordOp::Write(write) = of(&body, key) else {
@@ -144,7 +144,10 @@ fn what_real_clients_ask_is_understood() {
             requests.into_iter().zip([(0, key), (1, missing)])
         {
             let transaction = request.unwrap().transaction;
-            assert!(matches!(transaction.work, RecordOp::ReadAll), "{client}");
+            assert!(
+                matches!(transaction.record_op, RecordOp::ReadAll),
+                "{client}"
+            );
             assert_eq!(
                 (index, transaction.digest, &*transaction.set),
                 (expected, digest, set.as_bytes())
@@ -154,7 +157,7 @@ fn what_real_clients_ask_is_understood() {
 }
 
 #[test]
-fn replies_are_the_real_server_s_to_the_byte() {
+fn replies_equal_those_of_the_real_server() {
     let mut replies = 0;
     for body in ["go", "python", "java"]
         .iter()
@@ -176,7 +179,7 @@ fn replies_are_the_real_server_s_to_the_byte() {
                 generation,
                 bins: header.ops,
                 ops: bins,
-                ..Reply::of(result)
+                ..Reply::with_result(result)
             };
             if header.timeout == 0 && rest.is_empty() && out.len() == frame::HEADER_BYTES {
                 let mut alone = Vec::new();
@@ -199,7 +202,7 @@ fn conditions_of_a_write_are_read_from_its_bits() {
         let mut body = message([0, info2::WRITE | info2, info3, 0], &KEY, &bin);
         body[6..10].copy_from_slice(&u32::to_be_bytes(generation));
         body[10..14].copy_from_slice(&u32::to_be_bytes(ttl));
-        match single(&body).unwrap().work {
+        match single(&body).unwrap().record_op {
             RecordOp::Write(write) => (
                 write.policy.exists,
                 write.policy.generation,
@@ -235,20 +238,20 @@ fn conditions_of_a_write_are_read_from_its_bits() {
     let keyed = [KEY[0], KEY[1], (field::KEY, b"\x03user")];
     let RecordOp::Write(write) = single(&message([0, info2::WRITE, 0, 0], &keyed, &bin))
         .unwrap()
-        .work
+        .record_op
     else {
         panic!()
     };
     assert_eq!(write.key, b"\x03user");
     let delete = [0, info2::WRITE | info2::DELETE | info2::GENERATION, 0, 0];
-    let RecordOp::Delete(delete) = single(&message(delete, &KEY, &[])).unwrap().work else {
+    let RecordOp::Delete(delete) = single(&message(delete, &KEY, &[])).unwrap().record_op else {
         panic!()
     };
     assert_eq!(delete.generation, Generation::Equal(0));
 }
 
 #[test]
-fn a_message_for_another_node_is_parsed_as_the_transaction_it_was_made_of() {
+fn a_forwarded_message_is_parsed_as_the_original_transaction() {
     let bin = [
         op(operation::WRITE, particle::STRING, "b", b"x"),
         op(operation::READ, 0, "c", b""),
@@ -325,7 +328,7 @@ fn a_message_for_another_node_is_parsed_as_the_transaction_it_was_made_of() {
         generation: 7,
         void_time_sec: 8,
         bins: 0,
-        ..Reply::of(ResultCode::GENERATION)
+        ..Reply::with_result(ResultCode::GENERATION)
     };
     let mut bytes = Vec::new();
     message::put_entry(&mut bytes, 0, &reply);
@@ -333,7 +336,7 @@ fn a_message_for_another_node_is_parsed_as_the_transaction_it_was_made_of() {
 }
 
 #[test]
-fn a_linearizable_read_and_one_of_all_copies_are_for_the_master() {
+fn reads_that_are_linearizable_or_of_all_copies_go_to_the_master() {
     let at_master = |reads: u8, mode: u8| match parsed(&message(
         [info1::READ | info1::GET_ALL | reads, 0, mode, 0],
         &KEY,
@@ -351,7 +354,7 @@ fn a_linearizable_read_and_one_of_all_copies_are_for_the_master() {
 }
 
 #[test]
-fn what_is_not_done_or_makes_no_sense_gets_its_code() {
+fn unsupported_and_invalid_requests_get_their_result_codes() {
     let write = [0, info2::WRITE, 0, 0];
     let refused = |info, fields: &[(u8, &[u8])], ops: &[BinEntry<'_>]| {
         single(&message(info, fields, ops)).unwrap_err()
@@ -444,7 +447,7 @@ fn what_is_not_done_or_makes_no_sense_gets_its_code() {
 }
 
 #[test]
-fn a_replacement_only_writes_bins_and_reads_them() {
+fn a_replacement_may_only_write_and_read_bins() {
     let string = |code, name| op(code, particle::STRING, name, b"x");
     let number = |code| op(code, particle::INTEGER, "n", b"12345678");
     let write = string(operation::WRITE, "b");
@@ -490,18 +493,18 @@ fn a_replacement_only_writes_bins_and_reads_them() {
 }
 
 #[test]
-fn a_read_of_all_bins_is_the_only_read_of_a_write() {
+fn a_write_that_reads_all_bins_has_no_other_read() {
     let write = op(operation::WRITE, particle::STRING, "b", b"x");
     let touch = op(operation::TOUCH, 0, "", b"");
     let unnamed = op(operation::READ, 0, "", b"");
     let named = op(operation::READ, 0, "b", b"");
-    let work = |info1, info2, ops: &[BinEntry<'_>]| {
+    let record_op = |info1, info2, ops: &[BinEntry<'_>]| {
         single(&message([info1, info2::WRITE | info2, 0, 0], &KEY, ops))
     };
     let all = info1::READ | info1::GET_ALL;
     assert!(
-        work(all, 0, &[write, unnamed]).is_ok()
-            && work(info1::READ, 0, &[unnamed, write, named]).is_ok()
+        record_op(all, 0, &[write, unnamed]).is_ok()
+            && record_op(info1::READ, 0, &[unnamed, write, named]).is_ok()
     );
     for (info1, info2, ops) in [
         (all, 0, &[write, unnamed, unnamed][..]),
@@ -513,12 +516,12 @@ fn a_read_of_all_bins_is_the_only_read_of_a_write() {
         (0, 0, &[write, named]),
     ] {
         assert_eq!(
-            work(info1, info2, ops).unwrap_err(),
+            record_op(info1, info2, ops).unwrap_err(),
             ResultCode::PARAMETER,
             "{info1} {ops:?}"
         );
     }
-    let RecordOp::Write(touched) = work(0, 0, &[touch, write]).unwrap().work else {
+    let RecordOp::Write(touched) = record_op(0, 0, &[touch, write]).unwrap().record_op else {
         panic!()
     };
     assert_eq!(
@@ -598,7 +601,7 @@ fn row(bits: u8, announced: &[u8], namespace: &[u8], op: Option<&BinEntry<'_>>) 
 }
 
 #[test]
-fn a_batch_has_reads_and_writes_and_each_key_its_own_answer() {
+fn a_batch_may_mix_reads_and_writes_and_each_key_has_its_own_result() {
     let write = op(operation::WRITE, particle::INTEGER, "n", b"12345678");
     let all = 2 | 4 | 8 | 16;
     let announced = [
@@ -626,15 +629,15 @@ fn a_batch_has_reads_and_writes_and_each_key_its_own_answer() {
     };
     let indexes: Vec<_> = requests.iter().map(|keyed| keyed.index).collect();
     assert_eq!(indexes, [0, 10, 20, 30, 40]);
-    let work = |at: usize| {
+    let record_op = |at: usize| {
         requests[at]
             .request
             .as_ref()
-            .map(|request| &request.transaction.work)
+            .map(|request| &request.transaction.record_op)
     };
-    assert!(matches!(work(0), Ok(RecordOp::ReadAll)));
+    assert!(matches!(record_op(0), Ok(RecordOp::ReadAll)));
     for at in [1, 2] {
-        let Ok(RecordOp::Write(write)) = work(at) else {
+        let Ok(RecordOp::Write(write)) = record_op(at) else {
             panic!("{at}")
         };
         assert_eq!(write.policy.exists, Exists::UpdateOnly);
@@ -649,13 +652,13 @@ fn a_batch_has_reads_and_writes_and_each_key_its_own_answer() {
         );
     }
     assert!(
-        matches!(work(3), Err(&ResultCode::NO_NAMESPACE))
-            && matches!(work(4), Ok(RecordOp::Delete(_)))
+        matches!(record_op(3), Err(&ResultCode::NO_NAMESPACE))
+            && matches!(record_op(4), Ok(RecordOp::Delete(_)))
     );
 }
 
 #[test]
-fn a_batch_that_would_take_too_much_is_refused_and_a_torn_one_is_malformed() {
+fn a_batch_above_the_limits_is_refused_and_a_torn_batch_is_malformed() {
     let refused = |body: &[u8], limits| match parse(body, limits, namespace_of) {
         Err(MessageError::Refused(code)) => code,
         other => panic!("{other:?}"),

@@ -88,11 +88,11 @@ impl Open {
         panic!("the store hangs");
     }
 
-    pub(crate) fn ask(&mut self, digest: Digest, work: RecordOp) -> Reply {
+    pub(crate) fn ask(&mut self, digest: Digest, record_op: RecordOp) -> Reply {
         let transaction = Transaction {
             digest,
             set: (*b"s").into(),
-            work,
+            record_op,
         };
         self.store
             .execute(1, transaction, &mut self.engine, &mut self.replies);
@@ -188,13 +188,13 @@ pub(crate) fn assert_device_property(bytes: &[u8]) -> bool {
     let mut wanted = Vec::new();
     for (number, digest) in digests.iter().enumerate() {
         let is_deleted = number % 3 == 0;
-        let work = if is_deleted {
+        let record_op = if is_deleted {
             RecordOp::Delete(Delete::default())
         } else {
             value(number as u8, 700)
         };
         let done = matches!(
-            open.ask(*digest, work).result,
+            open.ask(*digest, record_op).result,
             ResultCode::OK | ResultCode::NOT_FOUND
         );
         wanted.push(done.then_some(is_deleted));

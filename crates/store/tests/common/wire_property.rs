@@ -48,8 +48,8 @@ pub(crate) fn assert_wire_property(mut bytes: &[u8]) -> bool {
 fn assert_message(body: &[u8], out: &mut Vec<u8>) -> bool {
     match parse(body, LIMITS, |name| (name == b"test").then_some(0)) {
         Ok(ParsedMessage::Single { request, .. }) => {
-            assert_work(&request.transaction.work);
-            message::put_reply(out, &Reply::of(ResultCode::OK));
+            assert_work(&request.transaction.record_op);
+            message::put_reply(out, &Reply::with_result(ResultCode::OK));
         }
         Ok(ParsedMessage::Batch { requests, .. }) => {
             assert!((1..=LIMITS.batch_requests as usize).contains(&requests.len()));
@@ -58,12 +58,12 @@ fn assert_message(body: &[u8], out: &mut Vec<u8>) -> bool {
             for keyed in &requests {
                 let result = match &keyed.request {
                     Ok(request) => {
-                        copied += assert_work(&request.transaction.work);
+                        copied += assert_work(&request.transaction.record_op);
                         ResultCode::OK
                     }
                     Err(code) => *code,
                 };
-                message::put_entry(out, keyed.index, &Reply::of(result));
+                message::put_entry(out, keyed.index, &Reply::with_result(result));
             }
             assert!(copied <= LIMITS.batch_bytes, "{copied} bytes of operations");
             message::put_last(out, ResultCode::OK);
@@ -82,8 +82,8 @@ fn assert_message(body: &[u8], out: &mut Vec<u8>) -> bool {
 }
 
 /// Checks that operations for a store are complete, and that names are not too long. Returns the operations' bytes.
-fn assert_work(work: &RecordOp) -> usize {
-    let bytes = match work {
+fn assert_work(record_op: &RecordOp) -> usize {
+    let bytes = match record_op {
         RecordOp::Read(bytes, _) => bytes,
         RecordOp::Write(write) => &write.ops,
         _ => return 0,

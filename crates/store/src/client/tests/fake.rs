@@ -254,7 +254,9 @@ impl State {
                         out.extend_from_slice(b"ERROR:80:not authenticated\n");
                         frame::end(&mut out, begin);
                     }
-                    _ if !is_in => message::put_reply(&mut out, &Reply::of(ResultCode(80))),
+                    _ if !is_in => {
+                        message::put_reply(&mut out, &Reply::with_result(ResultCode(80)))
+                    }
                     FrameKind::Info => self.info(body, &mut out),
                     _ if !self.transaction(body, &mut out) => return,
                     _ => {}
@@ -327,7 +329,7 @@ impl State {
                 for wire::BatchKey { index, request } in requests.into_iter().rev() {
                     let mut answer = self.read(request.unwrap().transaction.digest);
                     if let FaultMode::Refuses(code) = manner {
-                        answer = Reply::of(ResultCode(code));
+                        answer = Reply::with_result(ResultCode(code));
                     }
                     message::put_entry(out, index, &answer);
                 }
@@ -337,8 +339,8 @@ impl State {
             }
             other => panic!("{other:?}"),
         };
-        let mut answer = Reply::of(ResultCode::OK);
-        match transaction.work {
+        let mut answer = Reply::with_result(ResultCode::OK);
+        match transaction.record_op {
             RecordOp::Write(_) if manner == FaultMode::Forgets => {}
             RecordOp::Write(write) => {
                 let mut bins = Vec::new();
@@ -382,9 +384,9 @@ impl State {
             Some(bins) => Reply {
                 bins: 2,
                 ops: bins.clone(),
-                ..Reply::of(ResultCode::OK)
+                ..Reply::with_result(ResultCode::OK)
             },
-            None => Reply::of(ResultCode::NOT_FOUND),
+            None => Reply::with_result(ResultCode::NOT_FOUND),
         }
     }
 }

@@ -14,7 +14,7 @@ fn on(name: &str, change: impl FnOnce(&mut NamespaceSettings)) -> Bench {
 }
 
 #[test]
-fn a_record_that_is_written_while_it_is_read_and_its_block_used_again_is_read_where_it_is() {
+fn a_read_finds_a_record_that_moved_while_it_was_read() {
     let mut bench = Bench::new(|_| {}, 64);
     assert_eq!(bench.ask(1, put(b"old")).result, ResultCode::OK);
     push_out(&mut bench);
@@ -63,8 +63,8 @@ fn a_damaged_record_can_be_replaced_and_deleted() {
     }
     push_out(&mut bench);
     // Executes a transaction while the drive returns damaged bytes.
-    let mut ask = |key: u64, work: RecordOp| {
-        bench.submit(77, key, work);
+    let mut ask = |key: u64, record_op: RecordOp| {
+        bench.submit(77, key, record_op);
         while bench.replies.is_empty() {
             let mut done = Vec::new();
             bench
@@ -106,7 +106,7 @@ fn a_damaged_record_can_be_replaced_and_deleted() {
 }
 
 #[test]
-fn what_is_in_memory_is_written_before_blocks_are_searched_for_what_tombstones_hide() {
+fn buffers_are_written_before_blocks_are_searched_for_versions_that_tombstones_hide() {
     let slow = "sim:capacity=64MiB+write-us=3000000";
     let mut bench = on(slow, |namespace| {
         (namespace.tomb_raider_period_sec, namespace.flush_max_ms) = (10, 0)
@@ -133,7 +133,7 @@ fn what_is_in_memory_is_written_before_blocks_are_searched_for_what_tombstones_h
 }
 
 #[test]
-fn a_block_that_was_begun_meanwhile_is_on_the_device_when_it_is_searched() {
+fn a_block_begun_during_the_search_is_written_before_it_is_searched() {
     let mut bench = Bench::new(
         |namespace| {
             (namespace.tomb_raider_period_sec, namespace.flush_max_ms) = (10, 0);
@@ -217,7 +217,7 @@ fn writes_stop_while_there_is_room_for_deletions() {
 }
 
 #[test]
-fn while_more_waits_than_may_no_block_is_begun_for_deletions_either_and_then_all_goes_on() {
+fn no_block_is_begun_for_deletions_while_the_write_queue_is_full() {
     let mut bench = Bench::new(|namespace| namespace.max_write_cache_bytes = 2 * BLOCK, 64);
     // No time passes, so nothing is written to the drive.
     (0..5_000).for_each(|key| bench.submit(key, key, put(b"x")));
@@ -251,7 +251,7 @@ fn while_more_waits_than_may_no_block_is_begun_for_deletions_either_and_then_all
 }
 
 #[test]
-fn a_drive_that_takes_no_writes_needs_not_be_tried_again_for_each() {
+fn writes_to_a_failing_drive_are_not_retried_for_each_transaction() {
     let mut bench = on("sim:capacity=64MiB+gone-at-s=1", |namespace| {
         namespace.commit_to_device = true
     });
@@ -266,7 +266,7 @@ fn a_drive_that_takes_no_writes_needs_not_be_tried_again_for_each() {
 }
 
 #[test]
-fn generations_begin_again_after_the_last() {
+fn the_generation_wraps_around() {
     let mut bench = Bench::new(|_| {}, 64);
     let digest = crate::digest(b"s", 1, &5_u64.to_be_bytes());
     let body = entry(ops::operation::READ, b"x");
@@ -292,7 +292,7 @@ fn generations_begin_again_after_the_last() {
 }
 
 #[test]
-fn a_key_that_was_sent_once_stays_with_the_record() {
+fn a_stored_key_stays_with_the_record() {
     let mut bench = Bench::new(|_| {}, 64);
     let with = |key: &[u8]| {
         RecordOp::Write(Write {
@@ -311,7 +311,7 @@ fn a_key_that_was_sent_once_stays_with_the_record() {
 }
 
 #[test]
-fn what_is_over_when_its_bytes_come_is_written_as_new() {
+fn a_record_that_expires_while_it_is_read_is_written_as_new() {
     let mut bench = on("sim:capacity=64MiB+read-us=3000000", |namespace| {
         namespace.nsup_period_sec = 0
     });
@@ -348,7 +348,7 @@ fn what_is_over_when_its_bytes_come_is_written_as_new() {
 }
 
 #[test]
-fn a_tombstone_notes_a_block_that_is_not_begun() {
+fn a_tombstone_names_the_next_block_to_begin() {
     let mut bench = Bench::new(|_| {}, 64);
     for key in 0..100 {
         assert_eq!(bench.ask(key, put(&[1; 2_000])).result, ResultCode::OK);
@@ -479,7 +479,7 @@ fn memory_that_deleted_records_take_is_reclaimed_before_writes_are_refused() {
 }
 
 #[test]
-fn a_device_that_a_burst_filled_takes_writes_again_when_records_are_deleted() {
+fn a_full_device_accepts_writes_again_after_deletions() {
     for commit in [false, true] {
         let mut bench = Bench::new(|namespace| namespace.commit_to_device = commit, 64);
         let mut key = 0;

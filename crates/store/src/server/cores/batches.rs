@@ -55,7 +55,7 @@ fn held(keyed: &BatchKey) -> usize {
     let ops = match keyed
         .request
         .as_ref()
-        .map(|request| &request.transaction.work)
+        .map(|request| &request.transaction.record_op)
     {
         Ok(RecordOp::Write(write)) => write.ops.len() + write.key.len(),
         Ok(RecordOp::Read(ops, _)) => ops.len(),
@@ -130,7 +130,7 @@ impl ServerCore {
                 Some(BatchKey {
                     index,
                     request: Err(code),
-                }) => message::put_entry(&mut batch.output, index, &Reply::of(code)),
+                }) => message::put_entry(&mut batch.output, index, &Reply::with_result(code)),
                 None if batch.in_flight > 0 => return,
                 None => {
                     let Some(Batch { mut output, .. }) = self.batches.remove(batch_number) else {

@@ -353,7 +353,7 @@ impl ServerCore {
                 },
                 Role::Inbound,
             ) => {
-                let work = if state.pair.mode() == PairMode::Ahead {
+                let record_op = if state.pair.mode() == PairMode::Ahead {
                     RecordOp::Compare(version)
                 } else {
                     RecordOp::Version
@@ -362,7 +362,7 @@ impl ServerCore {
                     Requester::Compared(reply_address(number), namespace),
                     namespace,
                     digest,
-                    work,
+                    record_op,
                 )?;
             }
             (NodeMessage::Compared { number, version }, Role::Outbound(node))
@@ -401,7 +401,7 @@ impl ServerCore {
                 let origin = Requester::Proxied(reply_address(number));
                 match state.parse(message) {
                     Ok(ParsedMessage::Single { .. }) if self.is_quiet => {
-                        self.answer(origin, Reply::of(ResultCode::UNAVAILABLE));
+                        self.answer(origin, Reply::with_result(ResultCode::UNAVAILABLE));
                     }
                     Ok(ParsedMessage::Single {
                         request,
@@ -409,7 +409,9 @@ impl ServerCore {
                     }) => {
                         self.start(origin, request, state.deadline_ns(self.now_ns, timeout_ms));
                     }
-                    Err(MessageError::Refused(code)) => self.answer(origin, Reply::of(code)),
+                    Err(MessageError::Refused(code)) => {
+                        self.answer(origin, Reply::with_result(code))
+                    }
                     _ => return Err(INVALID_NODE_MESSAGE),
                 }
             }
@@ -430,7 +432,7 @@ impl ServerCore {
         origin: Requester,
         namespace: u16,
         digest: Digest,
-        work: RecordOp,
+        record_op: RecordOp,
     ) -> Result<(), Malformed> {
         if usize::from(namespace) >= self.stores.len() {
             return Err(INVALID_NODE_MESSAGE);
@@ -438,7 +440,7 @@ impl ServerCore {
         let transaction = Transaction {
             digest,
             set: Box::default(),
-            work,
+            record_op,
         };
         self.start(
             origin,

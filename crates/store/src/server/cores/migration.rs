@@ -313,7 +313,7 @@ impl ServerCore {
         let namespace = pending.namespace;
         let digest = pending.digest;
         if self.state.pair.mode() != PairMode::Behind {
-            let work = RecordOp::Compare(Version {
+            let record_op = RecordOp::Compare(Version {
                 number: version,
                 is_tombstone: false,
             });
@@ -323,7 +323,7 @@ impl ServerCore {
                 Transaction {
                     digest,
                     set: Box::default(),
-                    work,
+                    record_op,
                 },
                 false,
             );
@@ -332,7 +332,7 @@ impl ServerCore {
             number,
             Reply {
                 version,
-                ..Reply::of(ResultCode::OK)
+                ..Reply::with_result(ResultCode::OK)
             },
         );
     }
@@ -503,7 +503,7 @@ impl ServerCore {
     pub(super) fn settle(&mut self, number: u32, key: RecordKey, reply: Reply) -> Option<Reply> {
         self.copies.end(key, number);
         if self.copies.suspect_copies.contains_key(&key) {
-            return Some(Reply::of(ResultCode::UNAVAILABLE));
+            return Some(Reply::with_result(ResultCode::UNAVAILABLE));
         }
         let writer = self
             .copies
@@ -529,7 +529,7 @@ impl ServerCore {
         let Some(reply) = pending.reply.take() else {
             // The other node could not return its version.
             if pending.is_comparison() && result != ResultCode::OK {
-                self.complete(number, Reply::of(result));
+                self.complete(number, Reply::with_result(result));
             }
             return;
         };
@@ -551,7 +551,7 @@ impl ServerCore {
         let key = (pending.namespace, pending.digest);
         let reply = match pending.reply.take() {
             Some(reply) => self.not_copied(number, key, reply, ResultCode::TIMEOUT),
-            None => Reply::of(ResultCode::TIMEOUT),
+            None => Reply::with_result(ResultCode::TIMEOUT),
         };
         self.complete(number, reply);
     }
@@ -585,11 +585,11 @@ impl ServerCore {
         if let Some(pending) = self.pending.get(number) {
             pending.has_failed = true;
             if pending.is_comparison() {
-                return Reply::of(result);
+                return Reply::with_result(result);
             }
         }
         // The fate of the write is unknown.
-        Reply::of(ResultCode::TIMEOUT)
+        Reply::with_result(ResultCode::TIMEOUT)
     }
 
     /// Answers the transactions that waited for a write.
@@ -601,7 +601,7 @@ impl ServerCore {
             self.complete(
                 number,
                 if has_failed {
-                    Reply::of(ResultCode::UNAVAILABLE)
+                    Reply::with_result(ResultCode::UNAVAILABLE)
                 } else {
                     reply
                 },

@@ -109,8 +109,8 @@ impl PendingTransaction {
 }
 
 /// True if a value to write is longer than any record. Such writes are refused at once.
-fn is_too_big(work: &RecordOp, block_bytes: usize) -> bool {
-    let RecordOp::Write(write) = work else {
+fn is_too_big(record_op: &RecordOp, block_bytes: usize) -> bool {
+    let RecordOp::Write(write) = record_op else {
         return false;
     };
     write.ops.len() > block_bytes
@@ -136,7 +136,7 @@ impl ServerCore {
             at_master,
         } = request;
         let namespace = namespace as u16;
-        let kind = TransactionKind::of(&transaction.work);
+        let kind = TransactionKind::from_op(&transaction.record_op);
         let digest = transaction.digest;
         let pending = PendingTransaction::new(origin, namespace, digest, self.now_ns);
         let number = self.pending.insert(PendingTransaction {
@@ -145,15 +145,15 @@ impl ServerCore {
             ..pending
         });
         let settings = &self.state.setup.config.namespaces[usize::from(namespace)].settings;
-        if is_too_big(&transaction.work, settings.write_block_bytes as usize) {
+        if is_too_big(&transaction.record_op, settings.write_block_bytes as usize) {
             return self
                 .replies
-                .push((number.into(), Reply::of(ResultCode::TOO_BIG)));
+                .push((number.into(), Reply::with_result(ResultCode::TOO_BIG)));
         }
         if kind == Some(TransactionKind::Write) && stops_writes(self.state.skew_ms(), settings) {
             return self
                 .replies
-                .push((number.into(), Reply::of(ResultCode::FORBIDDEN)));
+                .push((number.into(), Reply::with_result(ResultCode::FORBIDDEN)));
         }
         self.route(number, namespace, transaction, at_master);
     }
@@ -166,7 +166,7 @@ impl ServerCore {
         transaction: Transaction,
         at_master: bool,
     ) {
-        let kind = TransactionKind::of(&transaction.work);
+        let kind = TransactionKind::from_op(&transaction.record_op);
         let partition = partition(&transaction.digest);
         let cluster = &self.state.setup.cluster;
         let pair = &self.state.pair;
@@ -187,7 +187,7 @@ impl ServerCore {
         if replica.is_some_and(|node| !self.has_lease(node)) {
             return self
                 .replies
-                .push((number.into(), Reply::of(ResultCode::UNAVAILABLE)));
+                .push((number.into(), Reply::with_result(ResultCode::UNAVAILABLE)));
         }
         let target_core = usize::from(partition) % self.state.mailboxes.len();
         if target_core == self.core {
@@ -293,7 +293,7 @@ impl ServerCore {
         } else {
             refusal
         } {
-            return self.replies.push((number.into(), Reply::of(code)));
+            return self.replies.push((number.into(), Reply::with_result(code)));
         }
         let timeout_ms =
             (pending.deadline_ns.saturating_sub(self.now_ns) / MS).clamp(1, u32::MAX.into()) as u32;
@@ -306,7 +306,7 @@ impl ServerCore {
         if message.len() > BODY_BYTES_MAX {
             return self
                 .replies
-                .push((number.into(), Reply::of(ResultCode::TOO_BIG)));
+                .push((number.into(), Reply::with_result(ResultCode::TOO_BIG)));
         }
         pending.is_sent_to(node);
         let mode_version = self.state.pair.reported_mode();
@@ -344,7 +344,10 @@ impl ServerCore {
         if self.has_copies(namespace) {
             // The mode may have changed since the transaction was routed. The current mode counts, because this core
             // executes all transactions of the partition, one after another.
-            let is_write = matches!(transaction.work, RecordOp::Write(_) | RecordOp::Delete(_));
+            let is_write = matches!(
+                transaction.record_op,
+                RecordOp::Write(_) | RecordOp::Delete(_)
+            );
             let mode_version = self.state.pair.word();
             // A linearizable read could return a write that is undone if this node dies before it has recorded its
             // mode.
@@ -364,7 +367,7 @@ impl ServerCore {
             {
                 return self.route(number, namespace, transaction, at_master);
             }
-            let refusal = match (&transaction.work, mode_version.mode) {
+            let refusal = match (&transaction.record_op, mode_version.mode) {
                 (RecordOp::Compare(_), PairMode::Ahead) if !self.compares() => {
                     Some(ResultCode::UNAVAILABLE)
                 }
@@ -379,7 +382,8 @@ impl ServerCore {
                     if self.state.pair.is_recorded() =>
                 {
                     let counts = &mut self.counts.namespaces[usize::from(namespace)].migration;
-                    counts.received += u64::from(matches!(transaction.work, RecordOp::Image(_)));
+                    counts.received +=
+                        u64::from(matches!(transaction.record_op, RecordOp::Image(_)));
                     None
                 }
                 (RecordOp::Version | RecordOp::Image(_), PairMode::Paired | PairMode::Leaving) => {
@@ -392,14 +396,14 @@ impl ServerCore {
                 _ => Some(ResultCode::UNAVAILABLE),
             };
             if let Some(code) = refusal {
-                return self.replies.push((number.into(), Reply::of(code)));
+                return self.replies.push((number.into(), Reply::with_result(code)));
             }
             (is_writing, is_linearizable) = (is_write, at_master);
             if is_write {
                 self.copies.begin((namespace, transaction.digest), number);
             }
         }
-        match &mut transaction.work {
+        match &mut transaction.record_op {
             RecordOp::Write(write) => write.wants_image = replica.is_some(),
             RecordOp::Delete(delete) => delete.wants_image = replica.is_some(),
             _ => {}
@@ -558,7 +562,7 @@ impl ServerCore {
                 message::put_entry(&mut entry, 0, &reply);
                 if entry.len() > BODY_BYTES_MAX {
                     entry.clear();
-                    message::put_entry(&mut entry, 0, &Reply::of(ResultCode::TOO_BIG));
+                    message::put_entry(&mut entry, 0, &Reply::with_result(ResultCode::TOO_BIG));
                 }
                 NodeMessage::Answer {
                     number,
@@ -605,7 +609,7 @@ impl ServerCore {
             };
             let pending = std::mem::replace(pending, nobody);
             self.count(&pending, ResultCode::TIMEOUT);
-            self.answer(pending.origin, Reply::of(ResultCode::TIMEOUT));
+            self.answer(pending.origin, Reply::with_result(ResultCode::TIMEOUT));
         }
         self.handle_replies();
     }

@@ -200,7 +200,7 @@ impl NodePair {
     }
 
     pub(super) fn word(&self) -> ModeVersion {
-        ModeVersion::of(self.mode_number.load(Ordering::SeqCst)).unwrap_or(ModeVersion {
+        ModeVersion::from_number(self.mode_number.load(Ordering::SeqCst)).unwrap_or(ModeVersion {
             mode: PairMode::Starting,
             changes: 0,
         })

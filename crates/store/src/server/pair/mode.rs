@@ -48,7 +48,7 @@ pub enum PairMode {
 }
 
 impl PairMode {
-    pub(in crate::server) fn of(number: u8) -> Option<Self> {
+    pub(in crate::server) fn from_number(number: u8) -> Option<Self> {
         use PairMode::*;
         let all = [
             Starting,
@@ -171,9 +171,9 @@ pub struct ModeVersion {
 }
 
 impl ModeVersion {
-    pub(in crate::server) fn of(number: u16) -> Option<Self> {
+    pub(in crate::server) fn from_number(number: u16) -> Option<Self> {
         Some(Self {
-            mode: PairMode::of(number as u8 & 15)?,
+            mode: PairMode::from_number(number as u8 & 15)?,
             changes: number >> 4,
         })
     }
@@ -236,7 +236,7 @@ impl ModeRecord {
         let lost_blocks = u64_at(text, 8);
         let pairings = u64_at(text, 16);
         Some(Self {
-            mode: PairMode::of(text[24])?,
+            mode: PairMode::from_number(text[24])?,
             devices: DeviceIdentity {
                 device_sets,
                 lost_blocks,

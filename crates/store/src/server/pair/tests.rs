@@ -119,7 +119,7 @@ fn paired(own: usize) -> NodePair {
 }
 
 #[test]
-fn silence_lets_the_first_node_take_over_and_the_second_never() {
+fn only_the_first_node_takes_over_after_silence() {
     assert_eq!(takeover(&paired(0), S, None), Some(4 * S + S / 10));
     assert_eq!(takeover(&paired(1), S, None), None);
     // A node that was itself stopped does not take over.
@@ -130,7 +130,7 @@ fn silence_lets_the_first_node_take_over_and_the_second_never() {
 }
 
 #[test]
-fn a_refused_connection_lets_either_take_over_unless_the_other_says_something() {
+fn either_node_takes_over_after_refused_connections_unless_the_other_node_sends_messages() {
     for own in [0, 1] {
         let pair = paired(own);
         assert_eq!(
@@ -158,7 +158,7 @@ fn a_refused_connection_lets_either_take_over_unless_the_other_says_something() 
 }
 
 #[test]
-fn the_second_does_not_take_over_from_a_first_that_may_have_done_so_before_it_died() {
+fn the_second_node_does_not_take_over_if_the_first_node_may_have_taken_over_before_it_died() {
     let late = Some(4 * S + 1);
     assert_eq!(
         takeover(&paired(0), S, late),
@@ -192,7 +192,7 @@ fn the_second_does_not_take_over_from_a_first_that_may_have_done_so_before_it_di
 }
 
 #[test]
-fn a_node_that_leaves_is_followed_at_once_and_never_serves_again() {
+fn a_leaving_node_is_replaced_at_once_and_never_serves_again() {
     for own in [0, 1] {
         let node = paired(own);
         let other = paired(1 - own);
@@ -242,7 +242,7 @@ fn a_node_that_leaves_is_followed_at_once_and_never_serves_again() {
 }
 
 #[test]
-fn a_starting_node_never_takes_over_and_follows_one_that_is_ahead() {
+fn a_starting_node_never_takes_over_and_follows_a_node_that_is_ahead() {
     assert_eq!(takeover(&pair(0), S, Some(S)), None);
     let starting = pair(0);
     assert_eq!(
@@ -261,7 +261,7 @@ fn a_starting_node_never_takes_over_and_follows_one_that_is_ahead() {
 }
 
 #[test]
-fn a_node_that_took_over_is_ahead_when_that_is_recorded_and_after_a_restart() {
+fn a_takeover_is_reported_once_it_is_recorded_and_survives_a_restart() {
     let pair = paired(0);
     record(&pair);
     takeover(&pair, S, None).unwrap();
@@ -308,7 +308,7 @@ fn a_node_that_took_over_is_ahead_when_that_is_recorded_and_after_a_restart() {
 }
 
 #[test]
-fn the_partitions_go_back_when_all_is_compared_and_no_write_is_under_way() {
+fn partitions_are_handed_back_once_all_records_are_compared_and_no_write_is_in_flight() {
     let pair = paired(1);
     takeover(&pair, S, Some(2 * S)).unwrap();
     record(&pair);
@@ -362,7 +362,7 @@ fn the_partitions_go_back_when_all_is_compared_and_no_write_is_under_way() {
 }
 
 #[test]
-fn a_node_without_records_or_with_losses_gets_those_of_the_other() {
+fn a_node_without_records_or_with_losses_follows_the_other_node() {
     let started = |own, recorded, records, damaged| {
         let pair = pair(own);
         pair.started(found(recorded, records, damaged));
@@ -436,7 +436,7 @@ fn new(own: usize, recorded: Option<PairMode>, empty: u32) -> NodePair {
 }
 
 #[test]
-fn two_nodes_with_the_same_new_namespace_begin_as_without_it() {
+fn a_namespace_new_on_both_nodes_is_ignored_when_modes_are_decided() {
     let ahead = Some(PairMode::Ahead);
     let first = |own| Some(PairMode::Ahead).filter(|_| own == 0);
     for own in [0, 1] {
@@ -502,7 +502,7 @@ fn two_nodes_with_the_same_new_namespace_begin_as_without_it() {
 }
 
 #[test]
-fn new_devices_and_losses_are_known_until_the_mode_is_recorded_with_them() {
+fn new_devices_and_losses_are_noticed_until_a_mode_is_recorded_with_them() {
     let now = DeviceIdentity {
         device_sets: 7,
         lost_blocks: 3,
@@ -684,7 +684,7 @@ fn both_nodes_count_the_same_pairings() {
 }
 
 #[test]
-fn a_node_says_of_no_namespace_that_it_is_empty_once_records_may_come() {
+fn a_node_reports_no_empty_namespace_once_it_may_get_records() {
     let node = pair(1);
     node.started(without(2, PairMode::Paired));
     assert_eq!(node.greeting(1).empty_namespaces, 2);
@@ -704,7 +704,7 @@ fn a_node_says_of_no_namespace_that_it_is_empty_once_records_may_come() {
 }
 
 #[test]
-fn words_that_were_overtaken_and_those_of_an_earlier_process_count_for_nothing() {
+fn outdated_messages_and_messages_of_an_earlier_process_are_ignored() {
     let pair = pair(1);
     let word = |mode, changes| ModeVersion { mode, changes };
     assert_eq!(greet(&pair, 7, word(PairMode::Paired, 4094), S), None);
@@ -734,7 +734,7 @@ fn words_that_were_overtaken_and_those_of_an_earlier_process_count_for_nothing()
 }
 
 #[test]
-fn a_node_is_not_paired_by_a_comparison_that_it_had_no_part_in() {
+fn a_comparison_of_other_mode_changes_does_not_pair_a_node() {
     let behind = |compares: bool, number| {
         let pair = pair(1);
         greet(

@@ -122,7 +122,7 @@ fn tool(name: &str, arguments: &[&str]) -> Option<String> {
 }
 
 #[test]
-fn a_device_that_hangs_is_a_time_out_and_does_not_keep_the_server() {
+fn requests_to_a_hung_device_time_out_and_the_server_can_still_end() {
     let Some(mut device) = Device::new() else {
         return;
     };
@@ -165,7 +165,7 @@ fn a_device_that_hangs_is_a_time_out_and_does_not_keep_the_server() {
 }
 
 #[test]
-fn a_node_that_cannot_end_soon_leaves_its_partitions_first() {
+fn a_node_with_a_hung_device_gives_up_its_partitions_before_it_ends() {
     let Some(mut device) = Device::new() else {
         return;
     };

@@ -55,7 +55,7 @@ impl PlayedNode {
 }
 
 #[test]
-fn each_new_mode_is_told_at_once() {
+fn each_new_mode_is_reported_to_the_other_node_at_once() {
     let Some((bench, mut other)) = PlayedNode::beside() else {
         return;
     };
@@ -100,7 +100,7 @@ fn each_new_mode_is_told_at_once() {
 }
 
 #[test]
-fn a_clock_that_is_far_off_stops_writes_until_it_is_right() {
+fn a_large_clock_skew_stops_writes_until_it_is_over() {
     let Some((bench, mut other)) = PlayedNode::beside() else {
         return;
     };
@@ -188,7 +188,7 @@ fn a_clock_that_is_far_off_stops_writes_until_it_is_right() {
 }
 
 #[test]
-fn two_nodes_without_all_records_are_logged_once_however_many_connections_they_have() {
+fn nodes_that_cannot_pair_are_logged_once_for_all_connections() {
     let Some((bench, mut other)) = PlayedNode::beside() else {
         return;
     };

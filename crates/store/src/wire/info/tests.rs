@@ -20,7 +20,7 @@ fn reply(request: &[u8], facts: &Facts) -> String {
 }
 
 #[test]
-fn everything_that_clients_and_asadm_ask_is_answered_in_order() {
+fn all_info_names_of_clients_and_asadm_are_answered_in_order() {
     let facts = facts();
     for request in REQUESTS.lines().map(|line| line.replace("\\n", "\n")) {
         let reply = reply(request.as_bytes(), &facts);
@@ -122,7 +122,7 @@ fn errors_and_deletions_are_counted_under_the_real_server_s_names() {
 }
 
 #[test]
-fn what_does_not_exist_is_removed_as_by_the_real_server() {
+fn removing_missing_objects_is_answered_as_by_the_real_server() {
     let value = |name: &str| {
         reply(name.as_bytes(), &facts())
             .trim_end_matches('\n')
@@ -154,7 +154,7 @@ fn what_does_not_exist_is_removed_as_by_the_real_server() {
 }
 
 #[test]
-fn two_nodes_tell_of_each_other_and_of_their_partitions() {
+fn two_nodes_report_each_other_and_their_partitions() {
     let mut facts = facts();
     facts.config.namespaces[0].replication_factor = 2;
     facts.node.peers = vec![
@@ -264,7 +264,7 @@ fn statistics_configuration_and_latencies_are_read_as_those_of_a_real_server() {
 }
 
 #[test]
-fn a_file_is_told_as_one_and_logs_by_their_numbers() {
+fn a_device_that_is_a_file_is_reported_as_a_file_and_logs_by_number() {
     let mut facts = facts();
     facts.config.namespaces[0].file_bytes = Some(1 << 30);
     facts.config.logs = vec![LogSink {
@@ -282,7 +282,7 @@ fn a_file_is_told_as_one_and_logs_by_their_numbers() {
 }
 
 #[test]
-fn what_nobody_asks_gets_an_error_and_a_request_cannot_ask_for_a_gigabyte() {
+fn unknown_names_get_an_error_and_the_reply_is_limited() {
     let facts = facts();
     for name in [
         "no-such",

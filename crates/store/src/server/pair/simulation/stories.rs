@@ -441,7 +441,7 @@ impl Story {
 }
 
 #[test]
-fn however_nodes_die_and_part_no_acknowledged_write_is_lost() {
+fn no_acknowledged_write_is_lost_however_nodes_fail_and_links_break() {
     let number = |name: &str| {
         std::env::var(name)
             .ok()
