@@ -47,18 +47,15 @@ const DEVICE_BYTES_AT: usize = WRITTEN_BYTES - 8;
 const STARTS_AT: usize = DEVICE_BYTES_AT - 8;
 const SINGLE_BIN_AT: usize = STARTS_AT - 1;
 
-/// Contents of a device's header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceHeader {
     pub namespace: String,
     pub write_block_bytes: u32,
     /// True if records have one bin without a name.
     pub single_bin: bool,
-    /// Number of devices of the namespace.
     pub devices: u16,
     /// Index of this device in the namespace, from 0.
     pub index: u16,
-    /// Number of cores that share the device.
     pub cores: u16,
     /// The set: a random number, the same on all devices that were formatted together.
     pub device_set: u64,
@@ -110,7 +107,6 @@ impl DeviceHeader {
         }
     }
 
-    /// The header with the size of the device.
     pub fn sized(self, device_bytes: u64) -> Self {
         Self {
             device_bytes,
@@ -118,7 +114,6 @@ impl DeviceHeader {
         }
     }
 
-    /// Bytes of a copy of the header.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(WRITTEN_BYTES);
         bytes.extend_from_slice(MAGIC);

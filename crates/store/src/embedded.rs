@@ -1,8 +1,8 @@
 //! A store in this process, as an engine of the run loop. Its I/O is that of a record engine, but needs no network.
 //!
 //! ```text
-//! operation (key, bytes) -> TransactionIssuer -> Transaction -> Store -> reads of records, writes of buffers -> a block engine
-//! completion             <- Issuer <-       Reply <-       <-                         completions <-
+//! operation (key, bytes) -> TransactionIssuer -> Transaction -> Store -> reads of records, writes of buffers -> engine
+//! completion             <- TransactionIssuer <- Reply       <-       completions                              <-
 //! ```
 //!
 //! On a virtual engine, a single core executes the transactions one after another, for [`VIRTUAL_CPU_NS`] each.
@@ -66,21 +66,18 @@ pub struct Embedded<E: BlockEngine> {
     starting: Vec<(u32, Transaction)>,
     /// Time of the engine's clock when the clock was last read.
     now_ns: u64,
-    /// Completions from the engine.
     device_completions: Vec<Completion>,
-    /// Completed operations.
     completions: Vec<Completion>,
     /// On a virtual engine: transactions, each with the time at which the core finishes it.
     cpu_queue: VecDeque<(u64, u32, Transaction)>,
     cpu_free_ns: u64,
-    /// When the store has to be polled again.
     poll_ns: u64,
 }
 
 impl<E: BlockEngine> Embedded<E> {
-    /// Waits until `store`, which was opened on `engine`, has read the devices. `object`: the records to read and write;
-    /// `overload`: the behaviour when a device is overloaded. `verification` counts and verifies the records that are
-    /// read.
+    /// Waits until `store`, which was opened on `engine`, has read the devices. `object`: the records to read and
+    /// write; `overload`: the behaviour when a device is overloaded. `verification` counts and verifies the records
+    /// that are read.
     ///
     /// Errors: an engine that fails; damage.
     pub fn open(

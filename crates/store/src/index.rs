@@ -7,7 +7,6 @@ use crate::Digest;
 use crate::record::Record;
 use sys::random::Random;
 
-/// Position of a record on its device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RecordLocation {
     /// Write block of the volume.
@@ -19,7 +18,6 @@ pub(crate) struct RecordLocation {
     pub(crate) volume: u8,
 }
 
-/// Index entry of a record.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
 pub(crate) struct IndexEntry {
@@ -70,7 +68,6 @@ impl IndexEntry {
         }
     }
 
-    /// True for a tombstone, which stands for a deleted record.
     pub(crate) fn is_tombstone(&self) -> bool {
         self.flags & TOMBSTONE != 0
     }
@@ -84,7 +81,6 @@ impl IndexEntry {
         self.void_time != 0 && self.void_time < now_sec
     }
 
-    /// True if the record stores its key.
     pub(crate) fn has_key(&self) -> bool {
         self.flags & HAS_KEY != 0
     }
@@ -94,7 +90,6 @@ const NONE: u32 = u32::MAX;
 const CHUNK: usize = 1 << 14;
 const SEGMENT: usize = 1 << 12;
 
-/// All entries of a store.
 #[derive(Debug)]
 pub(crate) struct Index {
     /// Chunks of entries. All are full except the last, so that only memory in use is touched.
@@ -135,7 +130,6 @@ impl Index {
         self.len * size_of::<IndexEntry>() as u64 + (self.buckets * size_of::<u32>()) as u64
     }
 
-    /// True if the memory limit is reached.
     pub(crate) fn is_full(&self) -> bool {
         self.bytes() >= self.bytes_max
     }
@@ -214,7 +208,6 @@ impl Index {
         visited
     }
 
-    /// Sets the new position of a record that was moved.
     pub(crate) fn move_to(&mut self, digest: &Digest, location: RecordLocation) {
         if let Some(number) = self.find(digest) {
             let entry = self.at_mut(number);
@@ -223,7 +216,6 @@ impl Index {
         }
     }
 
-    /// Marks the entry of this number if it is a tombstone.
     pub(crate) fn mark_tombstone(&mut self, number: u32) {
         if self.nth(number).is_some_and(IndexEntry::is_tombstone) {
             self.at_mut(number).flags |= MARKED;

@@ -16,7 +16,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use sys::buffer::Buf;
 use sys::op::{Completion, Op, OpKind, Outcome};
 
-/// Result of a transaction.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TransactionOutcome<'a> {
     pub(crate) outcome: Outcome,
@@ -62,7 +61,6 @@ pub(crate) struct CompletionTime {
 /// that write.
 type EndedOperation = (Completion, Option<(u32, Transaction)>);
 
-/// An operation in flight.
 #[derive(Debug)]
 struct OperationInFlight {
     kind: OpKind,
@@ -113,7 +111,6 @@ impl TransactionIssuer {
         }
     }
 
-    /// Number of operations in flight.
     pub(crate) fn in_flight(&self) -> usize {
         self.in_flight
     }
@@ -196,7 +193,6 @@ impl TransactionIssuer {
         }
     }
 
-    /// The transaction of `token` once more, for a retry.
     pub(crate) fn transaction(&self, token: u32) -> Option<Transaction> {
         let OperationInFlight {
             kind,

@@ -150,7 +150,6 @@ pub trait StoreDisk {
 /// Counts by powers of two: bucket 0 is value 0, bucket b is 2^(b-1) to 2^b - 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Buckets {
-    /// The counts, bucket 0 first.
     pub(crate) counts: [u64; 65],
 }
 
@@ -170,11 +169,8 @@ impl Buckets {
 /// Statistics of a store, with the real server's meaning. Counters since the start unless noted otherwise.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StoreStatistics {
-    /// Current records.
     pub objects: u64,
-    /// Current tombstones.
     pub tombstones: u64,
-    /// Statistics of each device.
     pub devices: Vec<DeviceStatistics>,
     pub expired: u64,
     /// Writes that deleted a record, because they left no bin.
@@ -189,7 +185,6 @@ pub struct StoreStatistics {
     pub stop_writes: bool,
     /// True if space or memory is short.
     pub hwm_breached: bool,
-    /// Bytes that the index takes now.
     pub index_bytes: u64,
     /// Records with a wrong checksum.
     pub corrupted: u64,
@@ -228,7 +223,6 @@ pub struct DeviceStatistics {
     pub direct_frees: u64,
     /// Writes of partly filled buffers.
     pub partial_writes: u64,
-    /// Reads that failed on the device.
     pub read_errors: u64,
     /// Writes and flushes that failed on the device.
     pub write_errors: u64,

@@ -16,7 +16,6 @@ use std::str::FromStr;
 use sys::op::{OpKind, WrongRecord};
 use sys::random::Random;
 
-/// Type and length of a bin's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ValueType {
     Integer,
@@ -121,7 +120,6 @@ impl RecordSpec {
         self.value.bytes() >= self.value.stamp_bytes()
     }
 
-    /// Digest of the integer key `key`.
     pub fn digest(&self, key: u64) -> Digest {
         digest(&self.set, particle::INTEGER, &key.to_be_bytes())
     }
@@ -181,7 +179,6 @@ impl RecordSpec {
         (self.began << NUMBER_BITS) | u64::from(write_number & NUMBER_MAX)
     }
 
-    /// Appends the contents of a bin.
     fn fill(&self, key: u64, stamp: u64, bin: u16, out: &mut Vec<u8>) {
         let len = out.len() + self.value.bytes() as usize;
         let mut random = Random::for_part(stamp ^ mask(key), bin.into());

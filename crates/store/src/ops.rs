@@ -13,7 +13,6 @@ use crate::ResultCode;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-/// Operations on bins.
 pub mod operation {
     pub const READ: u8 = 1;
     pub const WRITE: u8 = 2;
@@ -25,11 +24,9 @@ pub mod operation {
     pub const PREPEND: u8 = 10;
     /// Updates only the record's generation and time to live.
     pub const TOUCH: u8 = 11;
-    /// Deletes the record.
     pub const DELETE: u8 = 14;
 }
 
-/// Types of values.
 pub mod particle {
     /// No value: removes a bin.
     pub const NULL: u8 = 0;
@@ -39,7 +36,6 @@ pub mod particle {
     pub const FLOAT: u8 = 2;
     /// UTF-8.
     pub const STRING: u8 = 3;
-    /// Bytes.
     pub const BLOB: u8 = 4;
 }
 
@@ -60,7 +56,6 @@ pub struct Answers {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BinEntry<'a> {
-    /// See [`operation`].
     pub operation: u8,
     /// The value's type, see [`particle`].
     pub particle: u8,
@@ -128,7 +123,6 @@ struct RecordBin<'a> {
     value: Cow<'a, [u8]>,
 }
 
-/// Result of applying operations to a record.
 #[derive(Debug, Default)]
 pub(crate) struct Applied {
     pub(crate) bins: Vec<u8>,

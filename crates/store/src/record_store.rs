@@ -60,10 +60,8 @@ const READS: usize = 256;
 /// Number of a transaction without a client.
 const NO_CLIENT: u64 = u64::MAX;
 
-/// A transaction with its number.
 type NumberedTransaction = (u64, Transaction);
 
-/// A line for the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remark {
     /// Number of the device, if the line is about a device.
@@ -259,7 +257,6 @@ impl Store {
         word as usize % self.volumes.len()
     }
 
-    /// The time now, us since 1970.
     fn now_us(&self, now_ns: u64) -> u64 {
         self.wall_us + now_ns / 1_000
     }
@@ -548,7 +545,6 @@ impl Store {
         self.is_short_of_memory() && !self.tomb_raider.is_fruitless
     }
 
-    /// True if one more write may wait for space or memory.
     fn may_defer(&self) -> bool {
         !self.is_draining && self.deferred.len() < DEFERRED_MAX
     }
@@ -643,7 +639,6 @@ impl Store {
             && self.volumes.iter().all(Volume::is_at_rest)
     }
 
-    /// Adds a log line, about the device of a volume if one is given.
     fn remark(&mut self, volume: Option<usize>, text: String) {
         if self.remarks.len() < REMARKS_MAX {
             let device = volume.map(|volume| self.volumes[volume].space.target);

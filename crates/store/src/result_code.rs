@@ -1,21 +1,16 @@
 //! Results of requests, as clients know them.
 
-/// Result code of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ResultCode(pub u8);
 
 impl ResultCode {
-    /// Success.
     pub const OK: Self = Self(0);
     /// The server failed, or a device did.
     pub const SERVER_ERROR: Self = Self(1);
-    /// No such record.
     pub const NOT_FOUND: Self = Self(2);
     /// The record has another generation than the request expects.
     pub const GENERATION: Self = Self(3);
-    /// Invalid parameter.
     pub const PARAMETER: Self = Self(4);
-    /// The record exists already.
     pub const EXISTS: Self = Self(5);
     /// No free space: writes have stopped.
     pub const OUT_OF_SPACE: Self = Self(8);
@@ -31,11 +26,9 @@ impl ResultCode {
     pub const KEY_BUSY: Self = Self(14);
     /// Too much data waits to be written.
     pub const DEVICE_OVERLOAD: Self = Self(18);
-    /// No such namespace.
     pub const NO_NAMESPACE: Self = Self(20);
     /// The bin's name is too long.
     pub const BIN_NAME: Self = Self(21);
-    /// Not supported by this server.
     pub const UNSUPPORTED: Self = Self(16);
     /// The clocks of the nodes differ too much.
     pub const FORBIDDEN: Self = Self(22);

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! The pieces of a block follow each other without gap and are written one after the other. A block whose pieces reach
-//! its end is complete. Each seal also states which data was durable when the seal was written ([`DurableBounds`]). Such
-//! statements stay true, so a cold start joins the statements of all seals and marks. Whatever contradicts them is
+//! its end is complete. Each seal also states which data was durable when the seal was written ([`DurableBounds`]).
+//! Such statements stay true, so a cold start joins the statements of all seals and marks. Whatever contradicts them is
 //! damage.
 //!
 //! A drive that loses power in the middle of a write may have written any of the write's sectors. In a block that is
@@ -33,7 +33,6 @@ use std::collections::BTreeMap;
 
 const MAGIC: u32 = 0xf1a5_5ea1;
 
-/// Bytes of a seal.
 pub(crate) const SEAL: usize = 24 + BOUNDS;
 
 /// Bytes of encoded [`DurableBounds`].
@@ -52,7 +51,6 @@ pub(crate) const NUMBER_MAX: u64 = 1 << 62;
 /// that the next cold start takes for damage.
 pub(crate) const NUMBER_LAST: u64 = NUMBER_MAX - (1 << 50);
 
-/// No block.
 pub(crate) const NO_BLOCK: u32 = u32::MAX;
 
 /// Blocks that may be overwritten from now on, each with the sequence number up to which its uses have ended. Data of
@@ -121,7 +119,6 @@ impl DurableBounds {
     }
 }
 
-/// The seal of a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seal {
     /// First byte of the seal in its block, where the piece begins. Exception: the first piece begins with the block's
@@ -246,7 +243,6 @@ const LOSSES_AT: usize = 24 + BOUNDS;
 const NOTE_AT: usize = LOSSES_AT + 24;
 const MARK_BYTES: usize = NOTE_AT + 8 + NOTE_BYTES;
 
-/// Bytes of the text of a [`Note`].
 pub(crate) const NOTE_BYTES: usize = 32;
 
 /// A note of the store's owner, which marks hold.
@@ -260,13 +256,11 @@ pub(crate) struct Note {
 /// Distance between the starts of a space's two marks, bytes.
 pub(crate) const SLOT_BYTES: u64 = 4096;
 
-/// Number of slots for the marks of a space.
 pub(crate) const SLOTS: usize = 2;
 
 /// Bytes of a space's two marks.
 pub const MARKS_BYTES: u64 = SLOTS as u64 * SLOT_BYTES;
 
-/// Contents of a mark.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct VolumeMark {
     /// Increases with each mark of the space.

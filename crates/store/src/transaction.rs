@@ -7,7 +7,6 @@ use ripemd::{Digest as _, Ripemd160};
 /// Condition on the existence of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Exists {
-    /// No condition.
     #[default]
     Any,
     /// The record must not exist.
@@ -23,7 +22,6 @@ pub enum Exists {
 /// Condition on a record's generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Generation {
-    /// No condition.
     #[default]
     Any,
     /// The record's generation must be equal to this number.
@@ -45,12 +43,10 @@ impl Ttl {
     pub const KEEP: Self = Self(u32::MAX - 1);
 }
 
-/// Conditions of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Policy {
     pub exists: Exists,
     pub generation: Generation,
-    /// Lifetime after the write.
     pub ttl: Ttl,
 }
 
@@ -80,12 +76,10 @@ pub struct Version {
     pub(crate) is_tombstone: bool,
 }
 
-/// Operation on a record.
 #[derive(Debug, Clone)]
 pub enum RecordOp {
     /// Checks existence, with generation and time to live.
     Exists,
-    /// Reads all bins.
     ReadAll,
     /// Reads the bins that these operations ([`crate::ops`]) name.
     Read(Vec<u8>, Answers),
@@ -100,7 +94,6 @@ pub enum RecordOp {
     Compare(Version),
 }
 
-/// A transaction on one record.
 #[derive(Debug, Clone)]
 pub struct Transaction {
     pub digest: Digest,
@@ -109,11 +102,9 @@ pub struct Transaction {
     pub record_op: RecordOp,
 }
 
-/// Reply of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reply {
     pub result: ResultCode,
-    /// Current generation of the record.
     pub generation: u16,
     /// Expiry time of the record, seconds since 2010-01-01 UTC; 0: never.
     pub void_time_sec: u32,
@@ -131,7 +122,6 @@ pub struct Reply {
 pub type Replies = Vec<(u64, Reply)>;
 
 impl Reply {
-    /// A reply with a result only.
     pub fn with_result(result: ResultCode) -> Self {
         Self {
             result,
@@ -155,7 +145,6 @@ impl Reply {
 /// RIPEMD-160 of set, particle type and key.
 pub type Digest = [u8; 20];
 
-/// Partitions of a namespace.
 pub const PARTITIONS: u16 = 4096;
 
 /// The digest of the key `key` of type `particle` in `set`. Source: recorded requests of Aerospike's clients.

@@ -28,7 +28,6 @@ impl Verification {
         }
     }
 
-    /// True if records that are read are verified.
     pub fn is_on(&self) -> bool {
         self.is_on
     }

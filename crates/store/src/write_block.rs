@@ -27,11 +27,9 @@ pub(crate) struct BlockHeader {
     /// Random number of the store that began the block. A sequence number that is lost in a crash is assigned again;
     /// this number distinguishes the two uses.
     pub(crate) opening: u64,
-    /// Number of the block in the space.
     pub(crate) block: u32,
 }
 
-/// State of a write block's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HeaderState {
     /// No header of this device.
@@ -137,7 +135,6 @@ struct SealedPiece {
     records_left: u32,
 }
 
-/// Position of a walk.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BlockWalk {
     at: usize,
@@ -162,7 +159,6 @@ impl BlockWalk {
         }
     }
 
-    /// The next item of the block.
     pub(crate) fn next<'a>(&mut self, block: &'a [u8]) -> BlockItem<'a> {
         loop {
             let limit = self.piece.map_or(block.len(), |piece| piece.used);

@@ -41,7 +41,6 @@ pub struct KnownNode {
     /// The id of the server: 16 hex digits.
     pub name: String,
     pub host: HostPort,
-    /// The name in the node's certificate.
     tls_name: String,
     /// Session token: replaces the password on further connections.
     session: Option<Vec<u8>>,
@@ -88,7 +87,6 @@ impl PartitionMap {
             .count()
     }
 
-    /// Partitions without a master.
     pub fn unowned(&self) -> usize {
         self.masters()
             .iter()
@@ -184,7 +182,6 @@ impl ClientCluster {
         }))
     }
 
-    /// The map that was made last.
     pub fn map(&self) -> Arc<PartitionMap> {
         self.map
             .lock()
@@ -265,7 +262,6 @@ fn keep_map_current(
     }
 }
 
-/// Queries the nodes.
 struct ClusterPoller {
     namespace: String,
     access: Arc<Access>,
@@ -279,7 +275,6 @@ struct ClusterPoller {
     is_searching: bool,
 }
 
-/// A node, and the results of its last queries.
 struct PolledNode {
     node: nodes::DiscoveredNode,
     /// Why the last query failed, if it did.

@@ -31,7 +31,6 @@ pub(super) fn put_request(
     frame::end(out, begin);
 }
 
-/// A request with an outstanding reply.
 #[derive(Debug)]
 pub(super) struct PendingReply {
     /// The transaction's token; `None` if the transaction has ended.
@@ -48,23 +47,17 @@ pub(super) struct ConnectionSlot {
     /// Number of the connection's node.
     pub(super) node: usize,
     pub(super) socket: Option<Arc<TcpStream>>,
-    /// TLS state, if the connection has TLS.
     pub(super) tls: Option<Box<ClientConnection>>,
-    /// True while the connection is being made.
     pub(super) is_connecting: bool,
     /// True while the connection closes: some of its operations on the ring are not complete.
     pub(super) is_ending: bool,
     /// Requests with an outstanding reply, in the order of the replies.
     pub(super) pending_replies: VecDeque<PendingReply>,
-    /// Received bytes of an incomplete reply.
     pub(super) partial_reply: Vec<u8>,
-    /// Bytes to send.
     pub(super) unsent: Vec<u8>,
     pub(super) is_sending: bool,
     pub(super) is_receiving: bool,
-    /// True if the connection is in the list of connections with bytes to send.
     pub(super) is_listed: bool,
-    /// True if the connection is in its node's list of free connections.
     pub(super) is_free: bool,
 }
 
@@ -82,17 +75,14 @@ impl ConnectionSlot {
             && self.pending_replies.len() < pipeline_max
     }
 
-    /// True for a slot without a connection.
     pub(super) fn is_vacant(&self) -> bool {
         self.socket.is_none() && !self.is_connecting
     }
 
-    /// True if there are bytes to send.
     pub(super) fn has_unsent(&self) -> bool {
         !self.unsent.is_empty() || self.tls.as_ref().is_some_and(|tls| tls.wants_write())
     }
 
-    /// Takes the bytes for the socket.
     pub(super) fn take_unsent(&mut self) -> io::Result<Vec<u8>> {
         let plain = std::mem::take(&mut self.unsent);
         let Some(tls) = &mut self.tls else {
@@ -146,10 +136,8 @@ impl ConnectionSlot {
     }
 }
 
-/// Returns the next key.
 pub type KeySource = Box<dyn FnMut() -> u64>;
 
-/// Settings of batch reads.
 #[derive(Clone)]
 pub struct BatchReads {
     /// Records of a batch. At least 2.
@@ -241,7 +229,6 @@ impl BatchPart {
         Ok(self.rest().collect())
     }
 
-    /// Keys without an answer.
     pub(super) fn rest(&self) -> impl Iterator<Item = IndexedDigest> + '_ {
         self.keys.iter().flatten().copied()
     }

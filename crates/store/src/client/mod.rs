@@ -1,7 +1,7 @@
 //! A client with Aerospike's protocol, as an engine of the run loop, for this crate's server or any real server.
 //!
 //! ```text
-//! operation -> TransactionIssuer -> Transaction -> its partition's node -> a connection -> NetEngine (one ring per thread)
+//! operation -> TransactionIssuer -> Transaction -> node of its partition -> connection -> NetEngine (a ring per thread)
 //! ClientCluster (threads): owners of the partitions; new connections
 //! ```
 //!
@@ -48,7 +48,6 @@ const NODES_SPARE: usize = 2;
 const ARRIVALS: std::ops::RangeInclusive<usize> = 16..=1_024;
 const ARRIVAL_BYTES: usize = 16 << 10;
 
-/// Settings of a client.
 #[derive(Clone)]
 pub struct ClientSettings {
     pub cluster: Arc<ClientCluster>,
@@ -58,19 +57,15 @@ pub struct ClientSettings {
     pub verification: Arc<Verification>,
     /// Settings of batch reads; `None`: each read is for one record.
     pub batch: Option<BatchReads>,
-    /// Choice of the nodes for reads.
     pub replica: Replica,
-    /// Rack of this client.
     pub rack: Option<u32>,
     /// Timeout of a transaction, ms. At least 1.
     pub timeout_ms: u32,
     /// Maximum number of requests in flight on a connection. At least 1.
     pub pipeline: u32,
-    /// Behaviour when a device is overloaded.
     pub overload: Arc<Overload>,
 }
 
-/// A transaction in flight.
 #[derive(Debug, Default)]
 struct TransactionInFlight {
     /// Distinguishes the transaction from earlier transactions with the same token; 0: unused.
@@ -88,7 +83,6 @@ pub struct Client {
     map: Arc<PartitionMap>,
     map_ns: u64,
     issuer: TransactionIssuer,
-    /// Source of the further keys of batches.
     keys: Option<KeySource>,
     connections: Vec<ConnectionSlot>,
     slots_max: usize,
@@ -103,7 +97,6 @@ pub struct Client {
     deadlines: VecDeque<(u64, u32, u64)>,
     completions: Vec<Completion>,
     events: Vec<NetCompletion>,
-    /// Connections with bytes to send.
     slots_to_flush: Vec<usize>,
     connect_receiver: Receiver<(usize, ConnectResult)>,
     connect_sender: Sender<(usize, ConnectResult)>,
@@ -360,7 +353,6 @@ impl Client {
         }
     }
 
-    /// Sends pending bytes.
     fn flush(&mut self) {
         for slot in std::mem::take(&mut self.slots_to_flush) {
             let connection = &mut self.connections[slot];

@@ -16,7 +16,6 @@ pub(super) const COPIES_MAX: usize = 8;
 /// Bytes of a bitmap with a bit for each partition.
 const MAP_BYTES: usize = PARTITIONS as usize / 8;
 
-/// An answer about one record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReplyEntry<'a> {
     pub code: u8,
@@ -50,7 +49,6 @@ pub fn take_entry<'a>(body: &mut &'a [u8]) -> Result<ReplyEntry<'a>, Malformed> 
     })
 }
 
-/// Partitions of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodePartitions {
     /// Increases with each change of masters. If two nodes claim a partition, the node with the higher regime has the

@@ -74,15 +74,12 @@ pub(super) struct WaitingRequest {
 /// An issuing thread's state for one node.
 #[derive(Debug, Default)]
 pub(super) struct NodeRoute {
-    /// Slots of the node's connections.
     pub(super) slots: Vec<usize>,
     /// Connections that may accept requests; some entries are stale.
     pub(super) free: Vec<usize>,
-    /// Requests waiting for a connection.
     pub(super) waiting: VecDeque<WaitingRequest>,
     /// Number of connections that are being made.
     pub(super) connecting: usize,
-    /// Earliest time of the next attempt to connect.
     pub(super) retry_ns: u64,
     /// Error of the last attempt to connect, if it failed.
     pub(super) errno: Option<i32>,
@@ -501,7 +498,6 @@ impl Client {
         can_retry
     }
 
-    /// Takes the answer about one record of a batch.
     pub(super) fn record(
         &mut self,
         token: u32,
@@ -538,7 +534,6 @@ impl Client {
         is_elsewhere
     }
 
-    /// Ends transactions that have timed out.
     pub(super) fn expire(&mut self, now_ns: u64) {
         while let Some((until_ns, token, number)) = self.deadlines.front().copied() {
             let current_number = self.transactions[token as usize].number;

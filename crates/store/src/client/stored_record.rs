@@ -12,7 +12,6 @@ use sys::op::OpKind;
 /// Number of bins, and type of the values, of an existing record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoredRecord {
-    /// Number of bins.
     pub bins: u16,
     /// Type and length of the first value.
     pub value: ValueType,

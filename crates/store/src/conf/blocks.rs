@@ -175,7 +175,6 @@ fn within<T: WholeNumber>(
         })
 }
 
-/// Parses a whole number.
 pub(super) fn number<T: WholeNumber>(
     directive: &Directive<'_>,
     range: RangeInclusive<T>,

@@ -73,7 +73,6 @@ impl Default for AerospikeConf {
     }
 }
 
-/// Addresses and a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listen {
     /// Addresses of this machine.
@@ -82,18 +81,13 @@ pub struct Listen {
     pub port: u16,
 }
 
-/// Log level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
     /// The server is about to end.
     Critical,
-    /// An error.
     Warning,
-    /// Regular events.
     Info,
-    /// More detail.
     Debug,
-    /// All details.
     Detail,
 }
 
@@ -108,10 +102,8 @@ pub struct LogSink {
     pub drv_ssd: Option<LogLevel>,
 }
 
-/// A namespace and its devices.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NamespaceConfig {
-    /// Settings of the namespace's stores.
     pub settings: NamespaceSettings,
     /// `replication-factor`: number of nodes that have each record. Default: 2 if there are other nodes, else 1.
     pub replication_factor: u8,
@@ -139,7 +131,6 @@ impl NamespaceConfig {
 }
 
 impl LogLevel {
-    /// Word in log lines.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Critical => "CRITICAL",
@@ -181,7 +172,6 @@ impl fmt::Display for ConfProblems {
     }
 }
 
-/// A valid configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ParsedConfig {
     pub config: AerospikeConf,

@@ -10,7 +10,6 @@ pub const DEFAULT_PORT: u16 = 3000;
 /// Maximum number of addresses of one node.
 const HOSTS_MAX: usize = 64;
 
-/// A host name or an address, and a port.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostPort {
     /// Name or address, without brackets.
@@ -100,7 +99,6 @@ impl Peer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeersQuery {
     pub uses_tls: bool,
-    /// True for alternate addresses.
     pub uses_alternate: bool,
 }
 

@@ -23,9 +23,7 @@ use std::time::{Duration, Instant};
 
 /// How to connect to nodes.
 pub struct Access {
-    /// Credentials, if any.
     pub login: Option<Login>,
-    /// TLS settings, if TLS is used.
     pub tls: Option<Tls>,
     /// Time limit for connecting, and for each exchange.
     pub timeout: Duration,
@@ -244,7 +242,6 @@ impl Write for DeadlineSocket {
     }
 }
 
-/// Describes a socket error for a message.
 pub(super) fn describe_error(error: &io::Error, timeout: Duration) -> String {
     match error.kind() {
         ErrorKind::TimedOut | ErrorKind::WouldBlock => {
@@ -257,7 +254,6 @@ pub(super) fn describe_error(error: &io::Error, timeout: Duration) -> String {
 /// Maximum bytes of a certificate file. The bundle of a Linux distribution has 200 kB.
 const PEM_BYTES_MAX: u64 = 16 << 20;
 
-/// TLS settings.
 pub struct Tls {
     config: Arc<ClientConfig>,
     /// The name in the certificates of all nodes, if the user gave one.

@@ -51,7 +51,6 @@ pub struct DiscoveredNode {
     pub namespaces: Vec<String>,
     pub(crate) features: String,
     connection: Option<NodeConnection>,
-    /// Number of connections so far.
     pub(crate) connections: u64,
     /// Session token: replaces the password on further connections.
     pub(crate) session: Option<Vec<u8>>,
@@ -103,7 +102,6 @@ impl DiscoveredNode {
         })
     }
 
-    /// Queries the node's identity.
     fn introduce(&mut self, access: &Access) -> Result<(), String> {
         let names = ["node", "build", "namespaces", "features"].map(str::to_owned);
         let values = self.ask(&names, access)?;

@@ -81,11 +81,9 @@ pub struct Facts {
     pub node: NodeView,
     /// Bytes of each device of each namespace, in the order of the configuration.
     pub device_bytes: Vec<Vec<u64>>,
-    /// Time since the start, s.
     pub uptime_sec: u64,
     /// Time since 1970, ms.
     pub wall_ms: u64,
-    /// Counts of all cores.
     pub counts: ServerCounts,
     /// Latencies of the last ticker interval: a name such as `{test}-read`, and a text with the unit, the transactions
     /// per second, and the percentages of the transactions that took at least 1, 2, 4 ... 65,536 units. The text is
@@ -194,12 +192,10 @@ impl TransactionKind {
     }
 }
 
-/// Results of transactions of one kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Outcomes {
     pub success: u64,
     pub error: u64,
-    /// Timed out.
     pub timeout: u64,
     /// The record to read or delete did not exist.
     pub not_found: u64,
@@ -216,7 +212,6 @@ impl Outcomes {
     }
 }
 
-/// Transactions of one origin.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TransactionCounts {
     pub read: Outcomes,
@@ -251,11 +246,9 @@ pub struct Migration {
     /// Partitions that are not compared yet, at the sending node and at the receiving node.
     pub tx_remaining: u64,
     pub rx_remaining: u64,
-    /// Records sent.
     pub transmitted: u64,
     /// Records that the other node already had.
     pub skipped: u64,
-    /// Records received.
     pub received: u64,
 }
 
@@ -263,7 +256,6 @@ pub struct Migration {
 pub struct NamespaceCounts {
     /// Single transactions.
     pub client: TransactionCounts,
-    /// Transactions of batches.
     pub batch_sub: TransactionCounts,
     /// Transactions of clients of other nodes.
     pub from_proxy: TransactionCounts,
@@ -271,10 +263,8 @@ pub struct NamespaceCounts {
     pub key_busy: u64,
     /// Transactions refused because of the record's generation.
     pub generation: u64,
-    /// Transactions refused because the record is too big.
     pub record_too_big: u64,
     pub migration: Migration,
-    /// Statistics of the namespace's stores.
     pub store: StoreStatistics,
 }
 
@@ -332,17 +322,12 @@ impl NamespaceCounts {
 pub struct ServerCounts {
     /// Each namespace, in the order of the configuration.
     pub namespaces: Vec<NamespaceCounts>,
-    /// Number of client connections opened.
     pub connections_opened: u64,
-    /// Number of client connections closed.
     pub connections_closed: u64,
     /// Number of connections that the server closed because they were idle or stalled, or to free memory.
     pub connections_reaped: u64,
-    /// Malformed frames.
     pub malformed: u64,
-    /// Number of batches for each result.
     pub batches: Outcomes,
-    /// Info requests answered.
     pub info_requests: u64,
     /// Transactions that are not answered yet.
     pub in_progress: u64,

@@ -31,7 +31,6 @@ const PAUSE_NS: u64 = 1_000_000;
 /// Delay before the next search for a block worth collecting on a full device, nanoseconds.
 const FULL_NS: u64 = 20_000_000;
 
-/// Collector of one volume's blocks.
 #[derive(Debug, Default)]
 pub(super) struct BlockCollector {
     stage: CollectStage,

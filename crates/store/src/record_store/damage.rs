@@ -168,7 +168,6 @@ impl Store {
         }
     }
 
-    /// Adds the log lines about a volume.
     fn log_findings(
         &mut self,
         number: usize,

@@ -327,7 +327,6 @@ impl Store {
 /// The search for expired records.
 #[derive(Debug, Default)]
 pub(super) struct Expiry {
-    /// The next entry to look at.
     next_number: u32,
     next_ns: u64,
 }

@@ -43,10 +43,8 @@ pub(super) struct ColdStart {
     pub(super) is_accepted: bool,
 }
 
-/// Cold start of one volume.
 #[derive(Debug, Default, Clone)]
 pub(super) struct VolumeScan {
-    /// Next block to read.
     next_block: u32,
     /// Number of the last used block plus one.
     pub(super) used: u32,
@@ -55,7 +53,6 @@ pub(super) struct VolumeScan {
     /// True once the read of the marks has begun.
     has_requested_marks: bool,
     in_flight: usize,
-    /// The newest mark.
     pub(super) mark: Option<VolumeMark>,
     pub(super) damaged_marks: usize,
     pub(super) evidence: DurabilityEvidence,

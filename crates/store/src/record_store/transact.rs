@@ -229,7 +229,6 @@ impl Store {
         self.save(number, &record, write.wants_image, reply, now_ns)
     }
 
-    /// Writes a tombstone in the place of a record.
     fn write_tombstone(
         &mut self,
         number: u64,
@@ -396,7 +395,6 @@ impl Store {
         Ok(Some(reply))
     }
 
-    /// Updates the counts of records and of tombstones.
     pub(super) fn count(&mut self, old: Option<&IndexEntry>, new: Option<&IndexEntry>) {
         if let Some(new) = new {
             *self.count_including(new) += 1;

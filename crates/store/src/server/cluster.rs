@@ -46,7 +46,6 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// A cluster of `nodes`; `own_index` is the index of this node.
     pub fn new(nodes: Vec<ClusterNode>, own_index: usize) -> Self {
         let owners = (0..PARTITIONS)
             .map(|partition| owners(&nodes, partition))
@@ -74,7 +73,6 @@ impl Cluster {
             .filter(|(at, _)| *at != self.own_index)
     }
 
-    /// The master of `partition`.
     pub(super) fn master(&self, partition: u16) -> usize {
         self.owners[usize::from(partition)][0]
     }

@@ -45,17 +45,14 @@ pub(super) struct PeerConnection {
     pub(super) input: Vec<u8>,
     /// Time since which `input` has held an incomplete frame.
     pub(super) incomplete_since_ns: Option<u64>,
-    /// Time when bytes last arrived.
     pub(super) arrived_ns: u64,
     /// For a link: send time of the last message that the node has answered.
     pub(super) heard_ns: u64,
     /// For a link: send time of the last ping.
     pub(super) pinged_ns: u64,
-    /// True while a receive operation is in the ring.
     pub(super) is_receiving: bool,
     /// For a connection to a node: cleared when the link is lost, so that the connecting thread makes a new link.
     pub(super) link: Option<Arc<AtomicBool>>,
-    /// True while the receive operation is being cancelled.
     pub(super) is_cancelling: bool,
     /// True if the other side has closed its sending direction.
     pub(super) is_half_closed: bool,
@@ -72,13 +69,9 @@ pub(super) struct PeerConnection {
     /// Bytes of replies that are ready, but wait for earlier replies.
     early_bytes: usize,
     output: Vec<u8>,
-    /// An empty buffer for reuse.
     spare: Vec<u8>,
-    /// Bytes of the send in flight.
     sending_bytes: usize,
-    /// Start of the send, nanoseconds.
     pub(super) sending_since_ns: u64,
-    /// True if the connection is in the list of connections with bytes to send.
     pub(super) is_listed: bool,
 }
 
@@ -119,7 +112,6 @@ impl PeerConnection {
         self.first_number + self.pending_replies.len() as u64 - 1
     }
 
-    /// True if request `number` is the oldest unanswered request.
     pub(super) fn is_first(&self, number: u64) -> bool {
         self.first_number == number
     }
@@ -180,7 +172,6 @@ impl PeerConnection {
             + self.batch.map_or(0, |(_, bytes)| bytes)
     }
 
-    /// True if a request is not answered.
     pub(super) fn awaits_reply(&self) -> bool {
         !self.pending_replies.is_empty()
     }
@@ -290,7 +281,6 @@ impl<T> Slab<T> {
         self.items.len() - self.free.len()
     }
 
-    /// All values, with their numbers.
     pub(super) fn iter(&mut self) -> impl Iterator<Item = (u32, &mut T)> {
         (0..)
             .zip(&mut self.items)

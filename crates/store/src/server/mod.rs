@@ -64,7 +64,6 @@ impl Drop for StopOnFailure<'_> {
     }
 }
 
-/// A running server.
 pub struct Server {
     state: Arc<ServerState>,
     threads: Vec<JoinHandle<Result<(), String>>>,

@@ -17,7 +17,6 @@ pub const HEADER_BYTES: usize = 16;
 /// Longest body, bytes: a record and its digest, or a client's message about a record.
 pub const BODY_BYTES_MAX: usize = (8 << 20) + 4096;
 
-/// A message between nodes.
 #[derive(Debug, PartialEq, Eq)]
 pub enum NodeMessage<'a> {
     /// Node id, state of the node, and the settings that all nodes must share.
@@ -76,7 +75,6 @@ pub enum NodeMessage<'a> {
 pub(super) const INVALID_NODE_MESSAGE: Malformed = Malformed::Body("fields");
 
 impl NodeMessage<'_> {
-    /// Appends the message to `out`.
     pub fn put(&self, out: &mut Vec<u8>) {
         let begin = out.len();
         out.extend_from_slice(&[0; HEADER_BYTES]);

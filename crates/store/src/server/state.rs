@@ -54,7 +54,6 @@ pub(super) enum CoreMessage {
     Fail(String),
 }
 
-/// Limits on clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientLimits {
     /// `proto-fd-max`: maximum number of connections.
@@ -70,7 +69,6 @@ pub struct ClientLimits {
     /// Limit of the bytes in memory: received and not handled yet, or waiting to be sent. Above the limit, the
     /// connections with the most bytes are closed.
     pub memory_bytes: usize,
-    /// Limits of batches.
     pub batch: crate::wire::BatchLimits,
 }
 
@@ -91,21 +89,17 @@ impl Default for ClientLimits {
 /// A device, formatted and open for writing, with its header.
 pub type FormattedDevice = (Arc<Target>, DeviceHeader);
 
-/// Configuration and resources of a server.
 pub struct ServerSetup {
     pub config: AerospikeConf,
     /// Devices of each namespace.
     pub devices: Vec<Vec<FormattedDevice>>,
-    /// Listeners for clients.
     pub listeners: Vec<TcpListener>,
     /// Address advertised to clients.
     pub address: (IpAddr, u16),
-    /// Limits on clients.
     pub limits: ClientLimits,
     pub cluster: Cluster,
     /// True: open damaged devices, and accept all losses.
     pub accept_losses: bool,
-    /// Receives log lines.
     pub log: Box<dyn Fn(LogLine) + Send + Sync>,
 }
 
@@ -152,7 +146,6 @@ pub struct ServerState {
     pub(super) process: u64,
     /// Numbers of requests and of failed requests, when the link to a node was lost.
     pub(super) requests_at_loss: Mutex<Option<[u64; 2]>>,
-    /// Counts of the I/O of all stores.
     pub(super) io: Arc<IoCounts>,
     /// Number of cores that take no more requests and have answered all requests.
     pub(super) quiet_cores: AtomicUsize,
@@ -277,12 +270,10 @@ impl ServerState {
         self.links.load(Ordering::Acquire) == link_count && self.pair.mode() == PairMode::Paired
     }
 
-    /// Counts of the I/O of the server's stores.
     pub fn io(&self) -> IoSnapshot {
         self.io.now()
     }
 
-    /// The transactions of a client's message.
     pub(super) fn parse(&self, message: &[u8]) -> Result<ParsedMessage, MessageError> {
         let namespaces = &self.setup.config.namespaces;
         wire::parse(message, self.setup.limits.batch, |name: &[u8]| {
@@ -429,7 +420,6 @@ fn bitmap(has_partition: impl Fn(u16) -> bool) -> Bitmap {
     bitmap
 }
 
-/// Time since 1970, ms.
 fn wall_ms() -> u64 {
     SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)

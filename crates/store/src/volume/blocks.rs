@@ -65,7 +65,6 @@ pub(crate) struct Block {
     pub(crate) is_empty: bool,
 }
 
-/// All write blocks of a space.
 #[derive(Debug, Default)]
 pub(crate) struct BlockTable {
     blocks: Vec<Block>,
@@ -74,7 +73,6 @@ pub(crate) struct BlockTable {
     freed: VecDeque<(u64, u32)>,
     /// Number of blocks that were ever used. Blocks are first used in the order of their numbers.
     pub(crate) used: u32,
-    /// Blocks that wait to be collected.
     pub(crate) queue: VecDeque<u32>,
     collecting: Option<u32>,
     /// Blocks that wait for an empty header. True: the whole block has to be overwritten.
@@ -138,7 +136,6 @@ impl BlockTable {
         &mut self.blocks[block as usize]
     }
 
-    /// Blocks never used.
     pub(crate) fn pristine(&self) -> usize {
         self.blocks.len() - self.used as usize
     }
@@ -259,13 +256,11 @@ impl BlockTable {
         }
     }
 
-    /// Counts a new record of `units` in the block.
     pub(crate) fn add(&mut self, block: u32, units: u32) {
         self.get_mut(block).live += units;
         self.live += u64::from(units);
     }
 
-    /// Subtracts an obsolete record of `units` in the block.
     pub(crate) fn remove(&mut self, block: u32, units: u32) {
         let entry = self.get_mut(block);
         entry.live -= units;

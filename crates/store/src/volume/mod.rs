@@ -44,7 +44,6 @@ pub(crate) fn unwritten_max(block_bytes: usize) -> u32 {
     ((512 << 20) / block_bytes).max(64) as u32
 }
 
-/// Purpose of an append.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum AppendPurpose {
     /// A client's record.
@@ -61,7 +60,6 @@ pub(crate) enum AppendPurpose {
 /// Records that no write covers yet.
 #[derive(Debug, Clone, Copy)]
 struct BufferedPiece {
-    /// Position of the piece's seal.
     at: usize,
     /// End of the piece's records.
     used: usize,
@@ -75,7 +73,6 @@ struct Buffer {
     header: BlockHeader,
     purpose: AppendPurpose,
     bytes: Box<[u8]>,
-    /// Bytes used.
     used_bytes: usize,
     /// Bytes that are on the device.
     durable_bytes: usize,
@@ -85,7 +82,6 @@ struct Buffer {
     /// The piece of the write in flight, and the bounds in its seal.
     in_flight_piece: Option<(BufferedPiece, DurableBounds)>,
     is_closed: bool,
-    /// True if queued for a write.
     is_queued: bool,
     /// Number of the first record that no write covers yet, and of the first record in the write in flight.
     first_unwritten: Option<u64>,
@@ -193,13 +189,11 @@ impl Volume {
         }
     }
 
-    /// Range of bytes of `blocks` on the device.
     pub(crate) fn bytes_of(&self, blocks: Range<u32>) -> Range<u64> {
         let at = |block: u32| self.space.range.start + u64::from(block) * self.block_bytes as u64;
         at(blocks.start)..at(blocks.end)
     }
 
-    /// Current statistics.
     pub(crate) fn statistics(&self) -> DeviceStatistics {
         let blocks = &self.blocks;
         DeviceStatistics {

@@ -36,7 +36,6 @@ impl Volume {
         }
     }
 
-    /// Queues all buffers for a write.
     pub(crate) fn flush(&mut self) {
         for number in self.current.into_iter().flatten() {
             if self.buffers[number as usize]
@@ -99,7 +98,6 @@ impl Volume {
         next_ns.min(self.mark(now_ns, io, disk))
     }
 
-    /// Starts queued writes.
     fn write(&mut self, now_ns: u64, io: &mut Io, disk: &mut impl StoreDisk) -> u64 {
         let mut next_ns = u64::MAX;
         let mut at = 0;
@@ -402,12 +400,10 @@ impl Volume {
         }
     }
 
-    /// All losses that were accepted.
     pub(crate) fn losses(&self) -> Losses {
         self.marks.last_mark.losses
     }
 
-    /// Adds newly accepted losses.
     pub(crate) fn accept(&mut self, losses: Losses) {
         self.marks.last_mark.losses += losses;
         self.marks.last_mark.bounds = DurableBounds::default();

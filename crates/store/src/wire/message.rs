@@ -28,9 +28,7 @@ pub mod info1 {
 
 /// Bits of the second info byte: writes.
 pub mod info2 {
-    /// The request writes.
     pub const WRITE: u8 = 1;
-    /// Deletes the record.
     pub const DELETE: u8 = 1 << 1;
     /// The record's generation must be equal to the request's generation.
     pub const GENERATION: u8 = 1 << 2;
@@ -44,7 +42,6 @@ pub mod info2 {
     pub const RESPOND_ALL_OPS: u8 = 1 << 7;
 }
 
-/// Bits of the third info byte.
 pub mod info3 {
     /// The last of several replies.
     pub const LAST: u8 = 1;
@@ -66,7 +63,6 @@ pub mod info4 {
     pub const TRANSACTION: u8 = 0b1_0111;
 }
 
-/// Types of fields.
 pub mod field {
     pub const NAMESPACE: u8 = 0;
     pub const SET: u8 = 1;
@@ -96,14 +92,11 @@ pub struct MessageHeader {
     pub ttl: u32,
     /// Request: timeout, ms. Entry of a batch's reply: index.
     pub timeout: u32,
-    /// Number of fields that follow.
     pub fields: u16,
-    /// Number of operations that follow the fields.
     pub ops: u16,
 }
 
 impl MessageHeader {
-    /// Takes a header off `bytes`.
     pub fn take(bytes: &mut &[u8]) -> Result<Self, Malformed> {
         let torn = Malformed::Body("header");
         let Some((header, _)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
@@ -126,7 +119,6 @@ impl MessageHeader {
         })
     }
 
-    /// Appends the header.
     pub fn put(&self, out: &mut Vec<u8>) {
         let mut header = [0; HEADER_BYTES];
         header[0] = HEADER_BYTES as u8;
@@ -155,8 +147,8 @@ pub(super) fn take_field<'a>(bytes: &mut &'a [u8]) -> Option<(u8, &'a [u8])> {
     field.split_first().map(|(kind, value)| (*kind, value))
 }
 
-/// Takes all of `bytes` as a batch. Aerospike's Go client 8.5 adds the bytes of a filter to the size of the batch behind
-/// the filter. The batch itself says where its keys end.
+/// Takes all of `bytes` as a batch. Aerospike's Go client 8.5 adds the bytes of a filter to the size of the batch
+/// behind the filter. The batch itself says where its keys end.
 fn take_long_batch<'a>(bytes: &mut &'a [u8]) -> Option<(u8, &'a [u8])> {
     let ([.., kind], batch) = std::mem::take(bytes).split_first_chunk::<5>()?;
     (*kind == field::BATCH).then_some((*kind, batch))
@@ -205,7 +197,6 @@ pub(crate) fn take_ops<'a>(bytes: &mut &'a [u8], count: u16) -> Result<&'a [u8],
     Ok(&input[..input.len() - bytes.len()])
 }
 
-/// Appends the reply to one transaction.
 pub fn put_reply(out: &mut Vec<u8>, reply: &Reply) {
     out.reserve(frame::HEADER_BYTES + HEADER_BYTES + reply.ops.len());
     let begin = frame::begin(out, FrameKind::Message);

@@ -117,7 +117,6 @@ pub(crate) fn begin_of(text: &str) -> String {
     }
 }
 
-/// Credentials.
 #[derive(Clone)]
 pub struct Login {
     pub(crate) user: String,

@@ -16,7 +16,6 @@ const SET_BYTES_MAX: usize = 63;
 /// Set of the records with which clients begin a transaction over several records. Source: the clients.
 const TRANSACTION_SET: &[u8] = b"<ERO~MRT";
 
-/// Limits of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchLimits {
     /// `batch-max-requests`: keys.
@@ -44,7 +43,6 @@ pub struct RecordRequest {
     pub at_master: bool,
 }
 
-/// A key of a batch.
 #[derive(Debug, Clone)]
 pub struct BatchKey {
     /// Index of the key, which the reply repeats.
@@ -56,7 +54,6 @@ pub struct BatchKey {
 /// A parsed message. `timeout_ms`: timeout from the client; 0: none.
 #[derive(Debug, Clone)]
 pub enum ParsedMessage {
-    /// A single transaction.
     Single {
         request: RecordRequest,
         timeout_ms: u32,

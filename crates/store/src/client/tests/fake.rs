@@ -24,7 +24,6 @@ pub(super) enum FaultMode {
     Hangs,
     /// Closes the connection at every fifth answer, and does not send this answer.
     Closes,
-    /// Sends an invalid answer.
     Lies,
     /// Answers twice.
     Repeats,

@@ -65,7 +65,6 @@ fn held(keyed: &BatchKey) -> usize {
 }
 
 impl ServerCore {
-    /// Adds the reply of a key to its batch.
     pub(super) fn answer_key(&mut self, batch_number: u32, index: u32, reply: &Reply) {
         if let Some(batch) = self.batches.get(batch_number) {
             batch.in_flight -= 1;

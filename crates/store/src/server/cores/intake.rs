@@ -426,7 +426,6 @@ impl ServerCore {
         Ok(true)
     }
 
-    /// Begins a request of another node.
     fn start_for_node(
         &mut self,
         origin: Requester,
@@ -466,7 +465,6 @@ impl ServerCore {
         }
     }
 
-    /// Sends the bytes of all listed connections.
     pub(super) fn send(&mut self) {
         while let Some(at) = self.unsent_connections.pop() {
             self.send_to(at);
@@ -579,7 +577,6 @@ impl ServerCore {
         link.inspect(|link| link.store(false, Ordering::Release));
     }
 
-    /// Greets a node on a new connection.
     pub(super) fn greet(&mut self, at: u32, link: Arc<AtomicBool>) {
         let Some(connection) = self.connections.get(at) else {
             return;
@@ -590,7 +587,6 @@ impl ServerCore {
         self.list(at);
     }
 
-    /// Handles the greeting of a node: the link is up.
     fn linked(&mut self, at: u32, node: usize) {
         if self.links[node].replace(at).is_none() {
             self.state.links.fetch_add(1, Ordering::AcqRel);

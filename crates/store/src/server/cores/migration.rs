@@ -481,7 +481,6 @@ pub(super) struct CopiesInFlight {
 }
 
 impl CopiesInFlight {
-    /// Adds a write of this record.
     pub(super) fn begin(&mut self, key: RecordKey, number: u32) {
         self.writes.entry(key).or_default().push(number);
     }

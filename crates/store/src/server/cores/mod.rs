@@ -37,7 +37,6 @@ use sys::net::{Op, Outcome};
 use sys::op;
 use transactions::{AnsweredTransaction, PendingTransaction, Requester};
 
-/// Receive buffers of a core.
 const ARRIVALS: ReceiveBuffers = ReceiveBuffers {
     buffers: 512,
     bytes: 8 << 10,
@@ -108,7 +107,6 @@ pub(super) struct ServerCore {
     listeners: Vec<Arc<TcpListener>>,
     /// Listeners that pause, each with the end of the pause.
     paused_listeners: Vec<(usize, u64)>,
-    /// The core that gets the next connection.
     next_core: usize,
     connections: Slab<PeerConnection>,
     serial: u32,
@@ -120,7 +118,6 @@ pub(super) struct ServerCore {
     replies: Replies,
     /// Transactions that were answered in this pass.
     answered: Vec<AnsweredTransaction>,
-    /// Connections with bytes to send.
     unsent_connections: Vec<u32>,
     /// True for cores that got messages in this pass.
     cores_to_wake: Vec<bool>,
@@ -136,7 +133,6 @@ pub(super) struct ServerCore {
     next_warning_ns: u64,
     /// After a failed copy of a record: earliest start of the next comparison.
     next_comparison_ns: u64,
-    /// The mode that this core is recording.
     recording: Option<PairMode>,
     /// The record of the mode that was found at the start, while it is written to all devices again.
     found_record: Option<ModeRecord>,

@@ -12,7 +12,6 @@ use std::sync::atomic::Ordering;
 const NO_COPY: &str = "start the node that had all records, with its devices, or start this node without `heartbeat` \
                        and with `replication-factor 1` to use the records that it has";
 
-/// Advice to clear the devices of a node.
 fn clear(node: &str) -> String {
     format!(
         "stop {node}, clear its devices and start it again: it then gets all records from its peer"
@@ -64,7 +63,6 @@ impl ServerState {
         self.warn("hb", "hb.c", text);
     }
 
-    /// Handles the mode that a process of another node reports on an existing connection.
     pub(in crate::server) fn on_mode_reported(
         &self,
         process: u64,
@@ -78,7 +76,6 @@ impl ServerState {
         self.on_mode(mode);
     }
 
-    /// Handles the greeting of a process of another node.
     pub(in crate::server) fn on_greeting(&self, greeting: Greeting, now_ns: u64) {
         let Greeting {
             process,
@@ -99,7 +96,8 @@ impl ServerState {
         }
     }
 
-    /// Line for the log if the devices of one node hold an older state. `own_mode`: this node's mode before the greeting.
+    /// Line for the log if the devices of one node hold an older state. `own_mode`: this node's mode before the
+    /// greeting.
     fn older_state(&self, own_mode: PairMode, peer_mode: PairMode) -> Option<String> {
         let [own_pairings, peer_pairings] = self.pair.pairings();
         let peer = format!("node {}", self.other_node());
@@ -264,7 +262,6 @@ impl ServerState {
         }
     }
 
-    /// The name of the other node.
     fn other_node(&self) -> String {
         self.setup
             .cluster
@@ -324,7 +321,6 @@ impl ServerCore {
         self.state.record();
     }
 
-    /// Records this node's mode.
     pub(super) fn record(&mut self) {
         let Some(namespace) = self.record_namespace() else {
             return;
@@ -370,7 +366,6 @@ impl ServerCore {
         }
     }
 
-    /// Continues with the parked transactions.
     pub(super) fn resume(&mut self) {
         for (number, transaction, at_master) in std::mem::take(&mut self.parked) {
             let Some(namespace) = self.pending.get(number).map(|pending| pending.namespace) else {

@@ -255,8 +255,8 @@ impl ServerCore {
         None
     }
 
-    /// Number of a transaction in a store: the core that waits for the reply, and its number on this core. 0 in place of
-    /// the core is the core of the store.
+    /// Number of a transaction in a store: the core that waits for the reply, and its number on this core. 0 in place
+    /// of the core is the core of the store.
     fn store_number(&self, number: u32) -> u64 {
         (self.core as u64 + 1) << 32 | u64::from(number)
     }
@@ -422,7 +422,6 @@ impl ServerCore {
         );
     }
 
-    /// Handles all replies of the stores.
     pub(super) fn handle_replies(&mut self) {
         while !self.replies.is_empty() {
             let mut replies = std::mem::take(&mut self.replies);

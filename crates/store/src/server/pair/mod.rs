@@ -30,13 +30,13 @@
 //!
 //! **New devices** of a namespace look the same whether the namespace is new or a device was replaced. In the second
 //! case the other node has the records. So the node serves no partition, and records its mode without that namespace
-//! ([`PairMode::New`], [`PairMode::NewAhead`]). Each node tells the other in which namespaces it has no records. If the other
-//! node has no records there either, this node lacks nothing because of new devices, and continues as if the namespace
-//! did not exist. This information is valid while a node starts, because a starting node takes no records.
+//! ([`PairMode::New`], [`PairMode::NewAhead`]). Each node tells the other in which namespaces it has no records. If the
+//! other node has no records there either, this node lacks nothing because of new devices, and continues as if the
+//! namespace did not exist. This information is valid while a node starts, because a starting node takes no records.
 //!
 //! **Damage** leaves older versions of records. The record of the mode is kept apart from them, twice on each device. A
-//! node that was paired gets all records from the other node ([`PairMode::Damaged`]). A node that was ahead, or
-//! may have been ([`PairMode::MaybeAhead`]), follows a node that is ahead, or gives its records to a node without records.
+//! node that was paired gets all records from the other node ([`PairMode::Damaged`]). A node that was ahead, or may
+//! have been ([`PairMode::MaybeAhead`]), follows a node that is ahead, or gives its records to a node without records.
 //! Otherwise both nodes wait, because no rule keeps every acknowledged write. A record that only this node has may be
 //! newer or older than the state of the other node. A record that only the other node has may have been lost or deleted
 //! here. The greater of two versions may be a write that nobody acknowledged.
@@ -110,7 +110,6 @@ struct PairState {
     /// Cores of this node, and of the other node, that have compared all their records in `comparison`.
     compared_cores: [HashSet<usize>; 2],
     comparison: u16,
-    /// Number of cores of the other node.
     other_cores: usize,
     /// Cores of this node without a pending write that the other node must get.
     drained_cores: HashSet<usize>,
@@ -144,7 +143,6 @@ impl PairState {
 /// First message of a node on a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Greeting {
-    /// Number of the process.
     pub process: u64,
     pub mode_version: ModeVersion,
     /// Bits of the node's namespaces without records.
@@ -304,7 +302,6 @@ impl NodePair {
         mode
     }
 
-    /// The greeting of this node's process.
     pub(super) fn greeting(&self, process: u64) -> Greeting {
         // The empty namespaces are valid only while the node starts, so they are read before the mode.
         let (empty_namespaces, pairings) = {
@@ -549,7 +546,6 @@ impl NodePair {
         Some(mode)
     }
 
-    /// The record of a mode.
     pub(super) fn record_of(&self, mode: PairMode) -> ModeRecord {
         let state = self.lock_state();
         let is_next = mode == PairMode::Paired && self.mode() == PairMode::Handing;

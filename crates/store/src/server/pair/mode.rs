@@ -13,7 +13,6 @@ use crate::NOTE_BYTES;
 use crate::record::u64_at;
 use std::cmp::Ordering;
 
-/// Mode of a node in a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum PairMode {
@@ -211,7 +210,6 @@ pub(in crate::server) struct DeviceIdentity {
     pub(in crate::server) lost_blocks: u64,
 }
 
-/// Contents of the record of a mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::server) struct ModeRecord {
     pub(in crate::server) mode: PairMode,

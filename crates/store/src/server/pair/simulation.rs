@@ -1,5 +1,5 @@
-//! Two simulated nodes around real [`NodePair`]s: devices, cores, links with queued messages, copies and comparisons. The
-//! module [`stories`] draws random events.
+//! Two simulated nodes around real [`NodePair`]s: devices, cores, links with queued messages, copies and comparisons.
+//! The module [`stories`] draws random events.
 
 use super::*;
 use crate::server::ClusterNode;

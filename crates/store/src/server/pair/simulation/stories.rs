@@ -208,8 +208,8 @@ impl Story {
         self.end_loss(is_safe, "replaced");
     }
 
-    /// Damages a store of a node: the store loses the newest versions of records, perhaps also the marks with the record
-    /// of the mode.
+    /// Damages a store of a node: the store loses the newest versions of records, perhaps also the marks with the
+    /// record of the mode.
     fn damage(&mut self, at: usize) {
         let Some(is_safe) = self.begin_loss(at) else {
             return;
