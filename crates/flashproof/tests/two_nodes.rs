@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::thread;
 use std::time::{Duration, Instant};
 use store::ops::particle;
-use store::server::{Cluster, Node};
+use store::server::{Cluster, ClusterNode};
 
 pub(crate) const OK: u8 = 0;
 pub(crate) const TIMEOUT: u8 = 9;
@@ -178,7 +178,7 @@ impl Pair {
     pub(crate) fn key_of(&self, node: usize, from: u64) -> u64 {
         let nodes = self
             .addresses
-            .map(|at| Node::new(&at.ip().to_string(), at.port()));
+            .map(|at| ClusterNode::new(&at.ip().to_string(), at.port()));
         let cluster = Cluster::new(nodes.to_vec(), node);
         let partition =
             |key: u64| store::partition(&store::digest(b"", particle::INTEGER, &key.to_be_bytes()));

@@ -2,11 +2,11 @@
 
 use crate::device_property::Open;
 use engine::sim::Contents;
-use store::server::cluster::{BODY_BYTES_MAX, HEADER_BYTES, NodeMessage, take};
+use store::server::node_message::{BODY_BYTES_MAX, HEADER_BYTES, NodeMessage, take};
 use store::wire::{self, message};
-use store::{Digest, Exists, Policy, ResultCode, Work, Write, ops};
+use store::{Digest, Exists, Policy, RecordOp, ResultCode, Write, ops};
 
-const LIMITS: wire::Limits = wire::Limits {
+const LIMITS: wire::BatchLimits = wire::BatchLimits {
     batch_requests: 100,
     batch_bytes: 1 << 12,
 };
@@ -65,11 +65,11 @@ pub(crate) fn assert_node_frames_property(bytes: &[u8]) -> bool {
             NodeMessage::Image { digest, image, .. } => {
                 let mut image = image.to_vec();
                 seal(&mut image, &digest);
-                works.push((digest, Work::Image(image)));
+                works.push((digest, RecordOp::Image(image)));
             }
             NodeMessage::Compare {
                 digest, version, ..
-            } => works.push((digest, Work::Compare(version))),
+            } => works.push((digest, RecordOp::Compare(version))),
             _ => {}
         }
     }
@@ -82,7 +82,7 @@ pub(crate) fn assert_node_frames_property(bytes: &[u8]) -> bool {
 
 /// Lets a store take and compare another node's records. Asserts that after a restart the store has the same records
 /// and can change them.
-fn assert_store(works: Vec<(Digest, Work)>) {
+fn assert_store(works: Vec<(Digest, RecordOp)>) {
     let mut open = Open::on(Contents::new(512, 1));
     let mut digests = Vec::new();
     for (digest, work) in works {
@@ -99,7 +99,7 @@ fn assert_store(works: Vec<(Digest, Work)>) {
     let particle = ops::particle::BLOB;
     ops::put(
         &mut bins,
-        &ops::Entry {
+        &ops::BinEntry {
             operation,
             particle,
             name: b"b",
@@ -117,7 +117,7 @@ fn assert_store(works: Vec<(Digest, Work)>) {
             wants_image: true,
             ..Write::default()
         };
-        let written = open.ask(digest, Work::Write(write)).result;
+        let written = open.ask(digest, RecordOp::Write(write)).result;
         assert!(
             written == ResultCode::OK || result == ResultCode::OK,
             "{written:?} without a record"

@@ -8,7 +8,7 @@ use load::records::Mix;
 use results::judge::Sla;
 use std::fmt::{Debug, Display};
 use std::str::FromStr;
-use store::nodes::Host;
+use store::nodes::HostPort;
 use store::object::ValueType;
 use tenants::Tenants;
 use tenants::waf::Arrangement;
@@ -24,7 +24,7 @@ pub(crate) fn assert_words_property(bytes: &[u8]) -> bool {
         assert_written(word, Factor::from_str),
         assert_written(word, Mix::from_str),
         assert_written(word, SizeHistogram::parse),
-        assert_written(word, |text| Host::parse(text, 3000)),
+        assert_written(word, |text| HostPort::parse(text, 3000)),
         assert_read(word.parse::<Arrangement>()),
         assert_written(word, ValueType::from_str),
     ]

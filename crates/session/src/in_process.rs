@@ -9,7 +9,7 @@ use std::io;
 use std::sync::Arc;
 use store::embedded::Embedded;
 use store::object::RecordSpec;
-use store::{DeviceHeader, IoCounts, Namespace, Overload, Space, Store, Verification};
+use store::{DeviceHeader, IoCounts, NamespaceSettings, Overload, Store, StoreSpace, Verification};
 
 /// Start time of simulated runs, ms since 1970: the same for all, so that results are reproducible.
 const SIMULATED_MS: u64 = 1_700_000_000_000;
@@ -32,7 +32,7 @@ pub fn began(is_simulated: bool) -> u64 {
 #[derive(Debug)]
 pub struct InProcess {
     /// Settings of the namespace, for all cores together.
-    pub namespace: Namespace,
+    pub namespace: NamespaceSettings,
     pub header: DeviceHeader,
     pub device: DeviceShape,
     /// Unit that the device writes as a whole, bytes.
@@ -74,7 +74,7 @@ impl InProcess {
             .header
             .space(size_bytes, target, core as u16, min_io_bytes)
             .map_err(io::Error::other)?;
-        let spaces = [Space {
+        let spaces = [StoreSpace {
             write_unit_bytes: self.write_unit_bytes,
             ..space
         }];

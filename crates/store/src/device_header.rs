@@ -12,9 +12,10 @@
 //! Devices of a namespace that are formatted together have the same random number, the set: a device of another set
 //! does not belong to the namespace.
 
-use crate::record::{BlockHeader, HeaderState, u16_at, u32_at, u64_at};
-use crate::seal::Mark;
-use crate::{MARKS_BYTES, Namespace, Space, Starts};
+use crate::record::{u16_at, u32_at, u64_at};
+use crate::seal::VolumeMark;
+use crate::write_block::{BlockHeader, HeaderState};
+use crate::{MARKS_BYTES, NamespaceSettings, Starts, StoreSpace};
 use crc32fast::Hasher;
 use std::io;
 use std::ops::Range;
@@ -46,18 +47,15 @@ const DEVICE_BYTES_AT: usize = WRITTEN_BYTES - 8;
 const STARTS_AT: usize = DEVICE_BYTES_AT - 8;
 const SINGLE_BIN_AT: usize = STARTS_AT - 1;
 
-/// Contents of a device's header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceHeader {
     pub namespace: String,
     pub write_block_bytes: u32,
     /// True if records have one bin without a name.
     pub single_bin: bool,
-    /// Number of devices of the namespace.
     pub devices: u16,
     /// Index of this device in the namespace, from 0.
     pub index: u16,
-    /// Number of cores that share the device.
     pub cores: u16,
     /// The set: a random number, the same on all devices that were formatted together.
     pub device_set: u64,
@@ -84,13 +82,13 @@ impl DeviceHeader {
     /// The header of device number `index` among the `devices` of `namespace`, on `cores` cores. `device_set` is random
     /// and the same for all devices. Before formatting or planning, add the device's size with [`Self::sized`].
     pub fn new(
-        namespace: &Namespace,
+        namespace: &NamespaceSettings,
         devices: u16,
         index: u16,
         cores: u16,
         device_set: u64,
     ) -> Self {
-        let Namespace {
+        let NamespaceSettings {
             ref name,
             write_block_bytes,
             single_bin,
@@ -109,7 +107,6 @@ impl DeviceHeader {
         }
     }
 
-    /// The header with the size of the device.
     pub fn sized(self, device_bytes: u64) -> Self {
         Self {
             device_bytes,
@@ -117,7 +114,6 @@ impl DeviceHeader {
         }
     }
 
-    /// Bytes of a copy of the header.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(WRITTEN_BYTES);
         bytes.extend_from_slice(MAGIC);
@@ -276,7 +272,7 @@ impl DeviceHeader {
                 .space(self.device_bytes, 0, core, BORDER_BYTES as u32)
                 .ok()?;
             let marks = read(space.marks_offset, MARKS_BYTES as usize).unwrap_or_default();
-            let certain = Mark::read_both(&marks, space.id)
+            let certain = VolumeMark::read_both(&marks, space.id)
                 .0
                 .iter()
                 .map(|mark| mark.bounds.certain)
@@ -310,7 +306,7 @@ impl DeviceHeader {
         target: TargetId,
         core: u16,
         min_io_bytes: u32,
-    ) -> Result<Space, String> {
+    ) -> Result<StoreSpace, String> {
         let block = u64::from(self.write_block_bytes);
         let cores = self.cores;
         let blocks = device_bytes.saturating_sub(DEVICE_HEADER_BYTES) / block / u64::from(cores);
@@ -328,7 +324,7 @@ impl DeviceHeader {
         let begin = DEVICE_HEADER_BYTES + blocks * block * u64::from(core);
         let range: Range<u64> = begin..begin + blocks * block;
         let marks_offset = WRITTEN_BYTES as u64 + MARKS_BYTES * u64::from(core);
-        Ok(Space {
+        Ok(StoreSpace {
             target,
             range,
             marks_offset,
@@ -359,10 +355,10 @@ fn checksum(bytes: &[u8]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::seal::Bounds;
+    use crate::seal::DurableBounds;
 
     fn header() -> DeviceHeader {
-        DeviceHeader::new(&Namespace::new("test"), 2, 1, 4, 77).sized(1 << 40)
+        DeviceHeader::new(&NamespaceSettings::new("test"), 2, 1, 4, 77).sized(1 << 40)
     }
 
     fn plan(first: &[u8], second: &[u8]) -> HeaderCheck {
@@ -377,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_is_read_as_it_was_written_and_every_flipped_bit_is_seen() {
+    fn a_header_is_read_as_it_was_written_and_every_flipped_bit_is_found() {
         let [bytes, newer] = [6, 7].map(|number| {
             DeviceHeader {
                 starts: Starts::both(number),
@@ -486,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn data_in_the_place_of_a_block_is_foreign_and_zeros_and_older_data_behind_are_not() {
+    fn foreign_data_is_found_only_where_a_block_begins() {
         let block_bytes = u64::from(header().write_block_bytes);
         let header = header().sized(DEVICE_HEADER_BYTES + 4 * 8 * block_bytes);
         let mut device = vec![0; header.device_bytes as usize];
@@ -501,12 +497,12 @@ mod tests {
         device[at(0)] = 7;
         assert_eq!(foreign(&device), Some(space.range.start));
 
-        let mark = Mark {
-            bounds: Bounds {
+        let mark = VolumeMark {
+            bounds: DurableBounds {
                 certain: 3,
-                ..Bounds::default()
+                ..DurableBounds::default()
             },
-            ..Mark::default()
+            ..VolumeMark::default()
         };
         mark.write(&mut device[space.marks_offset as usize..][..4096], space.id);
         for block in 0..3 {

@@ -1,16 +1,16 @@
 //! A store in this process, as an engine of the run loop. Its I/O is that of a record engine, but needs no network.
 //!
 //! ```text
-//! operation (key, bytes) -> Issuer -> Transaction -> Store -> reads of records, writes of buffers -> a block engine
-//! completion             <- Issuer <-       Reply <-       <-                         completions <-
+//! operation (key, bytes) -> TransactionIssuer -> Transaction -> Store -> reads of records, writes of buffers -> engine
+//! completion             <- TransactionIssuer <- Reply       <-       completions                              <-
 //! ```
 //!
 //! On a virtual engine, a single core executes the transactions one after another, for [`VIRTUAL_CPU_NS`] each.
 //! Otherwise a read from memory would take no time, and virtual time would stand still.
 
-use crate::issuer::{Answer, CompletionTime, Issuer};
+use crate::issuer::{CompletionTime, TransactionIssuer, TransactionOutcome};
 use crate::object::RecordSpec;
-use crate::{Disk, Overload, Replies, Statistics, Store, Transaction, Verification};
+use crate::{Overload, Replies, Store, StoreDisk, StoreStatistics, Transaction, Verification};
 use engine::pool::{EnginePool, Pooled};
 use engine::{BATCH, BlockEngine, IoEngine, Wait};
 use std::collections::VecDeque;
@@ -22,7 +22,7 @@ use sys::op::{Completion, Op};
 /// CPU time of a transaction on a virtual engine, ns: about as measured on a real engine, see docs/transactions.md.
 pub const VIRTUAL_CPU_NS: u64 = 2_000;
 
-impl<E: BlockEngine> Disk for E {
+impl<E: BlockEngine> StoreDisk for E {
     fn now_ns(&mut self) -> u64 {
         self.now()
     }
@@ -39,7 +39,7 @@ impl<E: BlockEngine> Disk for E {
 /// A disk whose clock stands still: all transactions of a turn get the same time.
 struct DiskAt<'a, D>(&'a mut D, u64);
 
-impl<D: Disk> Disk for DiskAt<'_, D> {
+impl<D: StoreDisk> StoreDisk for DiskAt<'_, D> {
     fn now_ns(&mut self) -> u64 {
         self.1
     }
@@ -58,7 +58,7 @@ impl<D: Disk> Disk for DiskAt<'_, D> {
 pub struct Embedded<E: BlockEngine> {
     engine: E,
     store: Store,
-    issuer: Issuer,
+    issuer: TransactionIssuer,
     replies: Replies,
     /// Operations that were submitted since the last turn.
     submitted: Vec<Op>,
@@ -66,21 +66,18 @@ pub struct Embedded<E: BlockEngine> {
     starting: Vec<(u32, Transaction)>,
     /// Time of the engine's clock when the clock was last read.
     now_ns: u64,
-    /// Completions from the engine.
     device_completions: Vec<Completion>,
-    /// Completed operations.
     completions: Vec<Completion>,
     /// On a virtual engine: transactions, each with the time at which the core finishes it.
     cpu_queue: VecDeque<(u64, u32, Transaction)>,
     cpu_free_ns: u64,
-    /// When the store has to be polled again.
     poll_ns: u64,
 }
 
 impl<E: BlockEngine> Embedded<E> {
-    /// Waits until `store`, which was opened on `engine`, has read the devices. `object`: the records to read and write;
-    /// `overload`: the behaviour when a device is overloaded. `verification` counts and verifies the records that are
-    /// read.
+    /// Waits until `store`, which was opened on `engine`, has read the devices. `object`: the records to read and
+    /// write; `overload`: the behaviour when a device is overloaded. `verification` counts and verifies the records
+    /// that are read.
     ///
     /// Errors: an engine that fails; damage.
     pub fn open(
@@ -94,7 +91,7 @@ impl<E: BlockEngine> Embedded<E> {
             now_ns: engine.now(),
             engine,
             store,
-            issuer: Issuer::new(object, verification, overload),
+            issuer: TransactionIssuer::new(object, verification, overload),
             replies: Vec::new(),
             submitted: Vec::new(),
             starting: Vec::new(),
@@ -127,7 +124,7 @@ impl<E: BlockEngine> Embedded<E> {
         Ok(engine)
     }
 
-    pub fn statistics(&self) -> Statistics {
+    pub fn statistics(&self) -> StoreStatistics {
         self.store.statistics()
     }
 
@@ -226,7 +223,7 @@ impl<E: BlockEngine> Embedded<E> {
                 unseen_ns,
             };
             for (number, reply) in std::mem::take(&mut self.replies) {
-                let answer = Answer::of(reply.result, &reply.ops);
+                let answer = TransactionOutcome::from_result(reply.result, &reply.ops);
                 let Some((completion, next)) =
                     self.issuer.end(number as u32, answer, completion_time)
                 else {
@@ -369,22 +366,22 @@ mod tests {
     use super::*;
     use crate::object::ValueType;
     use crate::testing::{all, records, space};
-    use crate::{Namespace, Space};
+    use crate::{NamespaceSettings, StoreSpace};
     use engine::sim::{Contents, QueueModel, SimEngine};
     use sys::op::{OpKind, Outcome};
 
     const KEYS: u64 = 500;
 
-    fn namespace() -> Namespace {
-        Namespace {
+    fn namespace() -> NamespaceSettings {
+        NamespaceSettings {
             single_bin: true,
-            ..Namespace::new("test")
+            ..NamespaceSettings::new("test")
         }
     }
 
     fn opened(
         mut engine: SimEngine,
-        namespace: &Namespace,
+        namespace: &NamespaceSettings,
         verify: bool,
         waits: bool,
     ) -> (Embedded<SimEngine>, Arc<Overload>) {
@@ -395,7 +392,7 @@ mod tests {
             replace: true,
             ..values
         };
-        let space = Space {
+        let space = StoreSpace {
             range: 8 << 20..40 << 20,
             marks_offset: 4 << 20,
             id: 7,
@@ -436,7 +433,7 @@ mod tests {
 
     #[test]
     fn an_insertion_waits_for_a_slow_drive_and_a_measurement_fails() {
-        let namespace = Namespace {
+        let namespace = NamespaceSettings {
             max_write_cache_bytes: 1 << 20,
             ..namespace()
         };
@@ -478,7 +475,7 @@ mod tests {
 
     #[test]
     fn an_insertion_does_not_wait_for_a_drive_that_hangs() {
-        let namespace = Namespace {
+        let namespace = NamespaceSettings {
             max_write_cache_bytes: 128 << 10,
             ..namespace()
         };

@@ -7,7 +7,6 @@ use crate::Digest;
 use crate::record::Record;
 use sys::random::Random;
 
-/// Position of a record on its device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RecordLocation {
     /// Write block of the volume.
@@ -19,10 +18,9 @@ pub(crate) struct RecordLocation {
     pub(crate) volume: u8,
 }
 
-/// Index entry of a record.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
-pub(crate) struct Entry {
+pub(crate) struct IndexEntry {
     pub(crate) digest: Digest,
     /// Number of the next entry in the bucket, or of the next unused entry.
     next: u32,
@@ -38,15 +36,15 @@ pub(crate) struct Entry {
 }
 
 // The sizing commands assume this size.
-const _: () = assert!(size_of::<Entry>() == 64);
+const _: () = assert!(size_of::<IndexEntry>() == 64);
 
 const TOMBSTONE: u8 = 1;
 const HAS_KEY: u8 = 2;
 const UNUSED: u8 = 4;
 const MARKED: u8 = 8;
 
-impl Entry {
-    pub(crate) fn of(record: &Record<'_>, location: RecordLocation) -> Self {
+impl IndexEntry {
+    pub(crate) fn for_record(record: &Record<'_>, location: RecordLocation) -> Self {
         let Record {
             digest,
             version,
@@ -70,7 +68,6 @@ impl Entry {
         }
     }
 
-    /// True for a tombstone, which stands for a deleted record.
     pub(crate) fn is_tombstone(&self) -> bool {
         self.flags & TOMBSTONE != 0
     }
@@ -84,7 +81,6 @@ impl Entry {
         self.void_time != 0 && self.void_time < now_sec
     }
 
-    /// True if the record stores its key.
     pub(crate) fn has_key(&self) -> bool {
         self.flags & HAS_KEY != 0
     }
@@ -94,11 +90,10 @@ const NONE: u32 = u32::MAX;
 const CHUNK: usize = 1 << 14;
 const SEGMENT: usize = 1 << 12;
 
-/// All entries of a store.
 #[derive(Debug)]
 pub(crate) struct Index {
     /// Chunks of entries. All are full except the last, so that only memory in use is touched.
-    chunks: Vec<Vec<Entry>>,
+    chunks: Vec<Vec<IndexEntry>>,
     free_head: u32,
     len: u64,
     segments: Vec<Box<[u32]>>,
@@ -132,10 +127,9 @@ impl Index {
 
     /// Bytes that entries and buckets take.
     pub(crate) fn bytes(&self) -> u64 {
-        self.len * size_of::<Entry>() as u64 + (self.buckets * size_of::<u32>()) as u64
+        self.len * size_of::<IndexEntry>() as u64 + (self.buckets * size_of::<u32>()) as u64
     }
 
-    /// True if the memory limit is reached.
     pub(crate) fn is_full(&self) -> bool {
         self.bytes() >= self.bytes_max
     }
@@ -165,11 +159,11 @@ impl Index {
         &mut self.segments[bucket / SEGMENT][bucket % SEGMENT]
     }
 
-    fn at(&self, number: u32) -> &Entry {
+    fn at(&self, number: u32) -> &IndexEntry {
         &self.chunks[number as usize / CHUNK][number as usize % CHUNK]
     }
 
-    fn at_mut(&mut self, number: u32) -> &mut Entry {
+    fn at_mut(&mut self, number: u32) -> &mut IndexEntry {
         &mut self.chunks[number as usize / CHUNK][number as usize % CHUNK]
     }
 
@@ -186,7 +180,7 @@ impl Index {
         None
     }
 
-    pub(crate) fn get(&self, digest: &Digest) -> Option<&Entry> {
+    pub(crate) fn get(&self, digest: &Digest) -> Option<&IndexEntry> {
         self.find(digest).map(|number| self.at(number))
     }
 
@@ -214,7 +208,6 @@ impl Index {
         visited
     }
 
-    /// Sets the new position of a record that was moved.
     pub(crate) fn move_to(&mut self, digest: &Digest, location: RecordLocation) {
         if let Some(number) = self.find(digest) {
             let entry = self.at_mut(number);
@@ -223,9 +216,8 @@ impl Index {
         }
     }
 
-    /// Marks the entry of this number if it is a tombstone.
     pub(crate) fn mark_tombstone(&mut self, number: u32) {
-        if self.nth(number).is_some_and(Entry::is_tombstone) {
+        if self.nth(number).is_some_and(IndexEntry::is_tombstone) {
             self.at_mut(number).flags |= MARKED;
         }
     }
@@ -246,18 +238,18 @@ impl Index {
     }
 
     /// Inserts an entry. Replaces and returns the existing entry of the same digest.
-    pub(crate) fn put(&mut self, entry: Entry) -> Option<Entry> {
+    pub(crate) fn put(&mut self, entry: IndexEntry) -> Option<IndexEntry> {
         if let Some(number) = self.find(&entry.digest) {
             let slot = self.at_mut(number);
             let old = *slot;
-            *slot = Entry {
+            *slot = IndexEntry {
                 next: old.next,
                 ..entry
             };
             return Some(old);
         }
         let bucket = self.bucket(&entry.digest);
-        let entry = Entry {
+        let entry = IndexEntry {
             next: *self.head(bucket),
             ..entry
         };
@@ -270,7 +262,7 @@ impl Index {
         None
     }
 
-    fn store(&mut self, entry: Entry) -> u32 {
+    fn store(&mut self, entry: IndexEntry) -> u32 {
         if self.free_head != NONE {
             let number = self.free_head;
             self.free_head = self.at(number).next;
@@ -286,7 +278,7 @@ impl Index {
         (chunk_start + chunk.len() - 1) as u32
     }
 
-    pub(crate) fn remove(&mut self, digest: &Digest) -> Option<Entry> {
+    pub(crate) fn remove(&mut self, digest: &Digest) -> Option<IndexEntry> {
         let bucket = self.bucket(digest);
         let mut previous = NONE;
         let mut number = *self.head(bucket);
@@ -339,7 +331,7 @@ impl Index {
     }
 
     /// The entry of this number, if the number is in use.
-    pub(crate) fn nth(&self, number: u32) -> Option<&Entry> {
+    pub(crate) fn nth(&self, number: u32) -> Option<&IndexEntry> {
         let entry = self
             .chunks
             .get(number as usize / CHUNK)?
@@ -357,11 +349,11 @@ mod tests {
         crate::digest(b"set", 1, &key.to_be_bytes())
     }
 
-    fn entry(digest: Digest, version: u64, place: RecordLocation, tombstone: bool) -> Entry {
+    fn entry(digest: Digest, version: u64, place: RecordLocation, tombstone: bool) -> IndexEntry {
         let set = &b""[..];
         let key = &b""[..];
         let body = &b""[..];
-        Entry::of(
+        IndexEntry::for_record(
             &Record {
                 digest,
                 version,
@@ -377,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_a_map() {
+    fn the_index_behaves_like_a_hash_map() {
         let mut random = Random::new(5);
         let mut index = Index::new(u64::MAX, 5);
         let mut map = HashMap::new();
@@ -415,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_is_of_one_place() {
+    fn a_mark_is_removed_when_its_tombstone_moves_or_hides_a_version_elsewhere() {
         let mut index = Index::new(u64::MAX, 5);
         let place = |block| RecordLocation {
             block,
@@ -427,7 +419,7 @@ mod tests {
             index.put(entry(digest(1), 1, place(1), true));
             index.mark_tombstone(0);
         };
-        let is_marked = |index: &Index| index.get(&digest(1)).is_some_and(Entry::is_marked);
+        let is_marked = |index: &Index| index.get(&digest(1)).is_some_and(IndexEntry::is_marked);
         mark(&mut index);
         assert!(
             !index.unmark(&digest(1), 0, 1) && is_marked(&index),

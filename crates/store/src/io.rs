@@ -5,14 +5,13 @@
 
 use crate::index::RecordLocation;
 use crate::record::UNIT;
-use crate::{Disk, Transaction};
+use crate::{StoreDisk, Transaction};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use sys::buffer::{ALIGN, Buf};
 use sys::op::{Completion, Op, OpKind, TargetId, WriteSync};
 
-/// Purpose of an operation.
 #[derive(Debug)]
 pub(crate) enum OpPurpose {
     /// Read of a record for a transaction. `seed`: start value of the checksum; `skip`: bytes before the record.
@@ -76,7 +75,6 @@ impl Io {
         self.pending.len() - self.free_slots.len()
     }
 
-    /// True if a read of a record may begin.
     pub(crate) fn may_read(&self) -> bool {
         self.free_slots.len() > RESERVED
     }
@@ -87,7 +85,7 @@ impl Io {
 
     /// A buffer of at least `len` bytes; `None` if the engine has no memory left and no buffer of that length is
     /// unused.
-    pub(crate) fn buffer(&mut self, len: usize, disk: &mut impl Disk) -> Option<Buf> {
+    pub(crate) fn buffer(&mut self, len: usize, disk: &mut impl StoreDisk) -> Option<Buf> {
         let class = len.max(ALIGN).next_power_of_two().ilog2() as usize;
         if self.buffers.len() <= class {
             self.buffers.resize_with(class + 1, Vec::new);
@@ -99,7 +97,6 @@ impl Io {
             .or_else(|| self.buffers[class..].iter_mut().find_map(Vec::pop))
     }
 
-    /// Keeps a buffer for reuse.
     pub(crate) fn recycle(&mut self, buf: Buf) {
         if let Some(class) = buf.len().checked_ilog2() {
             self.buffers[class as usize].push(buf);
@@ -113,7 +110,7 @@ impl Io {
         (target, kind): (TargetId, OpKind),
         bytes: Range<u64>,
         buf: Buf,
-        disk: &mut impl Disk,
+        disk: &mut impl StoreDisk,
     ) {
         let Some(slot) = self.free_slots.pop() else {
             return;
@@ -165,20 +162,15 @@ pub struct IoCounts([AtomicU64; 5]);
 /// Snapshot of [`IoCounts`], or the difference of two snapshots.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct IoSnapshot {
-    /// Number of reads.
     pub reads: u64,
-    /// Bytes read.
     pub read_bytes: u64,
-    /// Number of writes.
     pub writes: u64,
-    /// Bytes written.
     pub write_bytes: u64,
     /// Sum of service times, ns.
     pub service_ns: u64,
 }
 
 impl IoCounts {
-    /// Current counts.
     pub fn now(&self) -> IoSnapshot {
         let counts = self.0.each_ref().map(|count| count.load(Ordering::Relaxed));
         let [reads, read_bytes, writes, write_bytes, service_ns] = counts;
@@ -191,7 +183,6 @@ impl IoCounts {
         }
     }
 
-    /// Counts a completed operation.
     pub(crate) fn add(&self, kind: OpKind, bytes: u32, service_ns: u64) {
         let [reads, read_bytes, writes, write_bytes, sum_ns] = &self.0;
         let (count, byte_count) = match kind {
@@ -207,7 +198,6 @@ impl IoCounts {
 }
 
 impl IoSnapshot {
-    /// Difference from an earlier snapshot.
     pub fn since(&self, earlier: &Self) -> Self {
         self.with(earlier, |now, then| now - then)
     }

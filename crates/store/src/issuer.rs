@@ -16,9 +16,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use sys::buffer::Buf;
 use sys::op::{Completion, Op, OpKind, Outcome};
 
-/// Result of a transaction.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Answer<'a> {
+pub(crate) struct TransactionOutcome<'a> {
     pub(crate) outcome: Outcome,
     /// Bins returned.
     pub(crate) bins: &'a [u8],
@@ -26,9 +25,9 @@ pub(crate) struct Answer<'a> {
     pub(crate) in_doubt: bool,
 }
 
-impl<'a> Answer<'a> {
+impl<'a> TransactionOutcome<'a> {
     /// An answer from a server. A transaction that timed out on the server may still complete.
-    pub(crate) fn of(result: ResultCode, bins: &'a [u8]) -> Self {
+    pub(crate) fn from_result(result: ResultCode, bins: &'a [u8]) -> Self {
         let outcome = if result == ResultCode::OK {
             Outcome::Done
         } else {
@@ -62,7 +61,6 @@ pub(crate) struct CompletionTime {
 /// that write.
 type EndedOperation = (Completion, Option<(u32, Transaction)>);
 
-/// An operation in flight.
 #[derive(Debug)]
 struct OperationInFlight {
     kind: OpKind,
@@ -83,7 +81,7 @@ struct OperationInFlight {
 
 /// Turns operations into transactions, and answers into completions.
 #[derive(Debug)]
-pub(crate) struct Issuer {
+pub(crate) struct TransactionIssuer {
     object: Arc<RecordSpec>,
     verifier: Verifier,
     /// Indexed by token.
@@ -92,7 +90,7 @@ pub(crate) struct Issuer {
     backoff: BackoffQueue,
 }
 
-impl Issuer {
+impl TransactionIssuer {
     /// An issuer for `object`. `overload` sets the behaviour when a device is overloaded.
     pub(crate) fn new(
         object: Arc<RecordSpec>,
@@ -113,7 +111,6 @@ impl Issuer {
         }
     }
 
-    /// Number of operations in flight.
     pub(crate) fn in_flight(&self) -> usize {
         self.in_flight
     }
@@ -180,7 +177,7 @@ impl Issuer {
     }
 
     /// Takes the answer about record number `index` of the batch `token`.
-    pub(crate) fn answer(&mut self, token: u32, index: u32, answer: Answer<'_>) {
+    pub(crate) fn answer(&mut self, token: u32, index: u32, answer: TransactionOutcome<'_>) {
         let Some(Some(operation)) = self.operations.get_mut(token as usize) else {
             return;
         };
@@ -196,7 +193,6 @@ impl Issuer {
         }
     }
 
-    /// The transaction of `token` once more, for a retry.
     pub(crate) fn transaction(&self, token: u32) -> Option<Transaction> {
         let OperationInFlight {
             kind,
@@ -211,7 +207,7 @@ impl Issuer {
     pub(crate) fn end(
         &mut self,
         token: u32,
-        answer: Answer<'_>,
+        answer: TransactionOutcome<'_>,
         completion_time: CompletionTime,
     ) -> Option<EndedOperation> {
         let slot = self.operations.get_mut(token as usize)?;

@@ -9,7 +9,7 @@ use sys::op::{Op, TargetId};
 
 /// Settings of a namespace. Each field names its directive in the server's configuration.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Namespace {
+pub struct NamespaceSettings {
     pub name: String,
     /// `write-block-size`: bytes of a write block, a power of two from 32 KiB to 8 MiB.
     pub write_block_bytes: u32,
@@ -41,7 +41,7 @@ pub struct Namespace {
     pub memory_bytes: u64,
 }
 
-impl Namespace {
+impl NamespaceSettings {
     /// A namespace with the server's defaults.
     pub fn new(name: &str) -> Self {
         Self {
@@ -78,7 +78,7 @@ impl Namespace {
 /// The part of a device that belongs to one core: a range of write blocks. The device's header precedes the ranges of
 /// all cores.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Space {
+pub struct StoreSpace {
     /// The device's number in the engine.
     pub target: TargetId,
     /// Range of the device's bytes that belongs to the store.
@@ -95,7 +95,7 @@ pub struct Space {
     pub id: u64,
 }
 
-/// The [`Space::write_unit_bytes`] of a device, at most 4 KiB: drives with a larger physical block have power-loss
+/// The [`StoreSpace::write_unit_bytes`] of a device, at most 4 KiB: drives with a larger physical block have power-loss
 /// protection.
 pub fn write_unit_bytes(target: &Target) -> u32 {
     target
@@ -136,7 +136,7 @@ impl fmt::Display for Losses {
 }
 
 /// Carries out a store's I/O.
-pub trait Disk {
+pub trait StoreDisk {
     /// The clock, ns. Never runs backwards.
     fn now_ns(&mut self) -> u64;
 
@@ -150,7 +150,6 @@ pub trait Disk {
 /// Counts by powers of two: bucket 0 is value 0, bucket b is 2^(b-1) to 2^b - 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Buckets {
-    /// The counts, bucket 0 first.
     pub(crate) counts: [u64; 65],
 }
 
@@ -169,12 +168,9 @@ impl Buckets {
 
 /// Statistics of a store, with the real server's meaning. Counters since the start unless noted otherwise.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Statistics {
-    /// Current records.
+pub struct StoreStatistics {
     pub objects: u64,
-    /// Current tombstones.
     pub tombstones: u64,
-    /// Statistics of each device.
     pub devices: Vec<DeviceStatistics>,
     pub expired: u64,
     /// Writes that deleted a record, because they left no bin.
@@ -189,7 +185,6 @@ pub struct Statistics {
     pub stop_writes: bool,
     /// True if space or memory is short.
     pub hwm_breached: bool,
-    /// Bytes that the index takes now.
     pub index_bytes: u64,
     /// Records with a wrong checksum.
     pub corrupted: u64,
@@ -228,7 +223,6 @@ pub struct DeviceStatistics {
     pub direct_frees: u64,
     /// Writes of partly filled buffers.
     pub partial_writes: u64,
-    /// Reads that failed on the device.
     pub read_errors: u64,
     /// Writes and flushes that failed on the device.
     pub write_errors: u64,

@@ -9,14 +9,13 @@
 //! `verification` compares the number with the numbers of the writes that were sent and acknowledged. The server's own
 //! generation does not suffice: its 16 bits wrap, and a generation is unknown after a write in doubt.
 
-use crate::ops::{self, Entry, operation, particle};
-use crate::{Digest, Exists, Policy, Transaction, Work, Write, digest};
+use crate::ops::{self, BinEntry, operation, particle};
+use crate::{Digest, Exists, Policy, RecordOp, Transaction, Write, digest};
 use std::fmt;
 use std::str::FromStr;
 use sys::op::{OpKind, WrongRecord};
 use sys::random::Random;
 
-/// Type and length of a bin's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ValueType {
     Integer,
@@ -121,14 +120,13 @@ impl RecordSpec {
         self.value.bytes() >= self.value.stamp_bytes()
     }
 
-    /// Digest of the integer key `key`.
     pub fn digest(&self, key: u64) -> Digest {
         digest(&self.set, particle::INTEGER, &key.to_be_bytes())
     }
 
     /// The transaction that reads the record of `key`, or writes it for the `write_number`-th time.
     pub fn transaction(&self, kind: OpKind, key: u64, write_number: u32) -> Transaction {
-        let work = match kind {
+        let record_op = match kind {
             OpKind::Write => {
                 let exists = if self.replace {
                     Exists::CreateOrReplace
@@ -140,18 +138,18 @@ impl RecordSpec {
                     ..Policy::default()
                 };
                 let ops = self.ops(key, write_number);
-                Work::Write(Write {
+                RecordOp::Write(Write {
                     policy,
                     ops,
                     ..Write::default()
                 })
             }
-            _ => Work::ReadAll,
+            _ => RecordOp::ReadAll,
         };
         Transaction {
             digest: self.digest(key),
             set: self.set.clone(),
-            work,
+            record_op,
         }
     }
 
@@ -166,7 +164,7 @@ impl RecordSpec {
             let operation = operation::WRITE;
             let particle = self.value.particle();
             let name = bin_name(bin, self.single_bin);
-            let entry = Entry {
+            let entry = BinEntry {
                 operation,
                 particle,
                 name: name.as_bytes(),
@@ -181,7 +179,6 @@ impl RecordSpec {
         (self.began << NUMBER_BITS) | u64::from(write_number & NUMBER_MAX)
     }
 
-    /// Appends the contents of a bin.
     fn fill(&self, key: u64, stamp: u64, bin: u16, out: &mut Vec<u8>) {
         let len = out.len() + self.value.bytes() as usize;
         let mut random = Random::for_part(stamp ^ mask(key), bin.into());
@@ -318,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_found_and_every_changed_byte_of_it() {
+    fn every_changed_byte_of_a_written_record_is_found() {
         for value in [
             ValueType::Integer,
             ValueType::String(16),

@@ -13,7 +13,6 @@ use crate::ResultCode;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-/// Operations on bins.
 pub mod operation {
     pub const READ: u8 = 1;
     pub const WRITE: u8 = 2;
@@ -25,11 +24,9 @@ pub mod operation {
     pub const PREPEND: u8 = 10;
     /// Updates only the record's generation and time to live.
     pub const TOUCH: u8 = 11;
-    /// Deletes the record.
     pub const DELETE: u8 = 14;
 }
 
-/// Types of values.
 pub mod particle {
     /// No value: removes a bin.
     pub const NULL: u8 = 0;
@@ -39,7 +36,6 @@ pub mod particle {
     pub const FLOAT: u8 = 2;
     /// UTF-8.
     pub const STRING: u8 = 3;
-    /// Bytes.
     pub const BLOB: u8 = 4;
 }
 
@@ -59,8 +55,7 @@ pub struct Answers {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Entry<'a> {
-    /// See [`operation`].
+pub struct BinEntry<'a> {
     pub operation: u8,
     /// The value's type, see [`particle`].
     pub particle: u8,
@@ -69,7 +64,7 @@ pub struct Entry<'a> {
     pub value: &'a [u8],
 }
 
-impl Entry<'_> {
+impl BinEntry<'_> {
     /// False for a number without 8 bytes.
     pub fn has_valid_length(&self) -> bool {
         let is_number = matches!(self.particle, particle::INTEGER | particle::FLOAT);
@@ -78,7 +73,7 @@ impl Entry<'_> {
 }
 
 /// Takes the first entry off `bytes`. `None` if the entry is incomplete.
-pub fn take<'a>(bytes: &mut &'a [u8]) -> Option<Entry<'a>> {
+pub fn take<'a>(bytes: &mut &'a [u8]) -> Option<BinEntry<'a>> {
     let (header, rest) = bytes.split_first_chunk::<HEADER_BYTES>()?;
     let size = u32::from_be_bytes([header[0], header[1], header[2], header[3]]) as usize;
     let name_bytes = usize::from(header[7]);
@@ -86,7 +81,7 @@ pub fn take<'a>(bytes: &mut &'a [u8]) -> Option<Entry<'a>> {
     let (name, rest) = rest.split_at_checked(name_bytes)?;
     let (value, rest) = rest.split_at_checked(value_bytes)?;
     *bytes = rest;
-    Some(Entry {
+    Some(BinEntry {
         operation: header[4],
         particle: header[5],
         name,
@@ -95,12 +90,12 @@ pub fn take<'a>(bytes: &mut &'a [u8]) -> Option<Entry<'a>> {
 }
 
 /// All entries of `bytes`, up to the first incomplete entry.
-pub fn entries(mut bytes: &[u8]) -> impl Iterator<Item = Entry<'_>> {
+pub fn entries(mut bytes: &[u8]) -> impl Iterator<Item = BinEntry<'_>> {
     std::iter::from_fn(move || take(&mut bytes))
 }
 
 /// Appends an entry. The name is at most 255 bytes, the value less than 4 GiB.
-pub fn put(out: &mut Vec<u8>, entry: &Entry<'_>) {
+pub fn put(out: &mut Vec<u8>, entry: &BinEntry<'_>) {
     let size = (HEADER_BYTES - 4 + entry.name.len() + entry.value.len()) as u32;
     out.extend_from_slice(&size.to_be_bytes());
     out.extend_from_slice(&[entry.operation, entry.particle, 0, entry.name.len() as u8]);
@@ -121,14 +116,13 @@ const MOVED_BYTES_MAX: usize = 64 << 20;
 /// Records with at most this many bins are searched linearly.
 const FEW: usize = 16;
 
-struct Bin<'a> {
+struct RecordBin<'a> {
     name: &'a [u8],
     /// [`particle::NULL`]: the bin was removed.
     particle: u8,
     value: Cow<'a, [u8]>,
 }
 
-/// Result of applying operations to a record.
 #[derive(Debug, Default)]
 pub(crate) struct Applied {
     pub(crate) bins: Vec<u8>,
@@ -140,14 +134,14 @@ pub(crate) struct Applied {
 }
 
 /// The bins of a record while operations are applied.
-struct Bins<'a> {
-    list: Vec<Bin<'a>>,
+struct RecordBins<'a> {
+    list: Vec<RecordBin<'a>>,
     /// Index in the list by name, once the record has many bins.
     positions: HashMap<&'a [u8], usize>,
     answers: Answers,
 }
 
-impl<'a> Bins<'a> {
+impl<'a> RecordBins<'a> {
     fn find(&mut self, name: &[u8]) -> Option<usize> {
         if self.list.len() <= FEW {
             return self.list.iter().position(|bin| bin.name == name);
@@ -159,9 +153,9 @@ impl<'a> Bins<'a> {
     }
 
     /// The bin of this name, created if missing.
-    fn bin(&mut self, name: &'a [u8]) -> &mut Bin<'a> {
+    fn bin(&mut self, name: &'a [u8]) -> &mut RecordBin<'a> {
         let at = self.find(name).unwrap_or_else(|| {
-            self.list.push(Bin {
+            self.list.push(RecordBin {
                 name,
                 particle: particle::NULL,
                 value: Cow::Borrowed(&[]),
@@ -179,12 +173,12 @@ pub(crate) fn apply(
     single_bin: bool,
     answers: Answers,
 ) -> Result<Applied, ResultCode> {
-    let list = entries(old_bins).map(|bin| Bin {
+    let list = entries(old_bins).map(|bin| RecordBin {
         name: bin.name,
         particle: bin.particle,
         value: bin.value.into(),
     });
-    let mut bins = Bins {
+    let mut bins = RecordBins {
         list: list.collect(),
         positions: HashMap::new(),
         answers,
@@ -247,7 +241,7 @@ pub(crate) fn apply(
         .iter()
         .filter(|bin| bin.particle != particle::NULL)
     {
-        let entry = Entry {
+        let entry = BinEntry {
             operation: operation::READ,
             particle: bin.particle,
             name: bin.name,
@@ -258,7 +252,11 @@ pub(crate) fn apply(
     Ok(applied)
 }
 
-fn read(bins: &mut Bins<'_>, op: &Entry<'_>, applied: &mut Applied) -> Result<(), ResultCode> {
+fn read(
+    bins: &mut RecordBins<'_>,
+    op: &BinEntry<'_>,
+    applied: &mut Applied,
+) -> Result<(), ResultCode> {
     if op.name.is_empty() && bins.answers.has_all_bins {
         for bin in bins
             .list
@@ -288,7 +286,7 @@ fn answer(
 ) -> Result<(), ResultCode> {
     put(
         &mut applied.reply,
-        &Entry {
+        &BinEntry {
             operation: operation::READ,
             particle,
             name,
@@ -307,7 +305,7 @@ fn answer(
 }
 
 /// Adds, appends or prepends to a bin, or creates it from the operation's value.
-fn change(bin: &mut Bin<'_>, op: &Entry<'_>) -> Result<(), ResultCode> {
+fn change(bin: &mut RecordBin<'_>, op: &BinEntry<'_>) -> Result<(), ResultCode> {
     if !op.has_valid_length() {
         return Err(ResultCode::PARAMETER);
     }
@@ -352,8 +350,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_put_is_taken_and_a_torn_entry_is_none() {
-        let entry = Entry {
+    fn entries_are_read_as_they_were_written_and_torn_entries_are_none() {
+        let entry = BinEntry {
             operation: operation::WRITE,
             particle: particle::STRING,
             name: b"bin",
@@ -363,7 +361,7 @@ mod tests {
         put(&mut bytes, &entry);
         put(
             &mut bytes,
-            &Entry {
+            &BinEntry {
                 name: b"",
                 value: b"",
                 ..entry
@@ -374,7 +372,7 @@ mod tests {
             entries(&bytes).collect::<Vec<_>>(),
             [
                 entry,
-                Entry {
+                BinEntry {
                     name: b"",
                     value: b"",
                     ..entry
@@ -405,7 +403,7 @@ mod bins_tests {
         let mut out = Vec::new();
         put(
             &mut out,
-            &Entry {
+            &BinEntry {
                 operation,
                 particle,
                 name: name.as_bytes(),
@@ -421,11 +419,12 @@ mod bins_tests {
 
     /// Bins of strings as `name=value`.
     fn text(bytes: &[u8]) -> String {
-        let bin = |bin: Entry<'_>| format!("{}={}", str::from_utf8(bin.name).unwrap(), value(&bin));
+        let bin =
+            |bin: BinEntry<'_>| format!("{}={}", str::from_utf8(bin.name).unwrap(), value(&bin));
         entries(bytes).map(bin).collect::<Vec<_>>().join(" ")
     }
 
-    fn value(bin: &Entry<'_>) -> String {
+    fn value(bin: &BinEntry<'_>) -> String {
         match bin.particle {
             particle::INTEGER => i64::from_be_bytes(bin.value.try_into().unwrap()).to_string(),
             particle::FLOAT => f64::from_be_bytes(bin.value.try_into().unwrap()).to_string(),
@@ -435,7 +434,7 @@ mod bins_tests {
     }
 
     #[test]
-    fn operations_are_done_in_their_order() {
+    fn operations_are_applied_in_order() {
         let old = [write("a", "1"), write("b", "2")].concat();
         let integer = |by: i64| op(operation::ADD, particle::INTEGER, "n", &by.to_be_bytes());
         let float = |by: f64| op(operation::ADD, particle::FLOAT, "f", &by.to_be_bytes());
@@ -477,8 +476,7 @@ mod bins_tests {
     }
 
     #[test]
-    fn a_touch_is_not_answered_and_a_read_without_a_name_reads_all_bins_only_if_all_are_asked_for()
-    {
+    fn a_touch_has_no_reply_and_a_nameless_read_reads_all_bins_only_on_request() {
         let operations = [
             op(operation::TOUCH, 0, "", b""),
             op(operation::READ, 0, "", b""),
@@ -507,7 +505,7 @@ mod bins_tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn values_of_the_wrong_type_or_size_are_refused() {
         let old = [
             write("s", "x"),
             op(operation::WRITE, particle::INTEGER, "n", &[0; 8]),

@@ -20,24 +20,24 @@ mod scan;
 mod tests;
 mod transact;
 
-use crate::index::{Entry, Index, RecordLocation};
+use crate::index::{Index, IndexEntry, RecordLocation};
 use crate::io::{Io, OpPurpose, TOKENS_MIN, read_range};
-use crate::namespace::Statistics;
+use crate::namespace::StoreStatistics;
 use crate::record::{Record, UNIT};
 use crate::volume::Volume;
 use crate::{
-    Digest, Disk, IoCounts, Losses, Namespace, Note, Replies, Reply, ResultCode, Space,
-    Transaction, Version, Work,
+    Digest, IoCounts, Losses, NamespaceSettings, Note, RecordOp, Replies, Reply, ResultCode,
+    StoreDisk, StoreSpace, Transaction, Version,
 };
-use collect::Collector;
+use collect::BlockCollector;
 use raid::{Expiry, TombRaider};
-use scan::Scan;
+use scan::ColdStart;
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 use sys::op::{Completion, OpKind, TargetId};
 use sys::random::Random;
-use transact::{Step, replaces};
+use transact::{FirstStep, replaces};
 
 /// Seconds from 1970 to 2010, where the protocol's times begin.
 pub(crate) const EPOCH_SEC: u64 = 1_262_304_000;
@@ -60,10 +60,8 @@ const READS: usize = 256;
 /// Number of a transaction without a client.
 const NO_CLIENT: u64 = u64::MAX;
 
-/// A transaction with its number.
 type NumberedTransaction = (u64, Transaction);
 
-/// A line for the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remark {
     /// Number of the device, if the line is about a device.
@@ -74,7 +72,7 @@ pub struct Remark {
 /// The records in the partitions of a namespace that belong to one core.
 #[derive(Debug)]
 pub struct Store {
-    namespace: Namespace,
+    namespace: NamespaceSettings,
     /// Time since 1970 at instant 0 of the disk's clock, us.
     wall_us: u64,
     index: Index,
@@ -88,13 +86,13 @@ pub struct Store {
     waiting: VecDeque<NumberedTransaction>,
     /// Writes that wait until space or memory is reclaimed: start of the wait (ns), number and transaction.
     deferred: VecDeque<(u64, u64, Transaction)>,
-    scan: Option<Scan>,
-    collectors: Vec<Collector>,
+    scan: Option<ColdStart>,
+    collectors: Vec<BlockCollector>,
     expiry: Expiry,
     tomb_raider: TombRaider,
     /// True while all buffers are being written: no further block is collected.
     is_draining: bool,
-    statistics: Statistics,
+    statistics: StoreStatistics,
     remarks: VecDeque<Remark>,
     scratch: Vec<u8>,
 }
@@ -108,12 +106,12 @@ impl Store {
     ///
     /// Errors: a sentence about an invalid space or setting.
     pub fn open(
-        namespace: &Namespace,
-        spaces: &[Space],
+        namespace: &NamespaceSettings,
+        spaces: &[StoreSpace],
         tokens: Range<u32>,
         wall_ms: u64,
         seed: u64,
-        disk: &mut impl Disk,
+        disk: &mut impl StoreDisk,
     ) -> Result<Self, String> {
         let block_bytes = namespace.write_block_bytes;
         if !block_bytes.is_power_of_two() || !(32 << 10..=8 << 20).contains(&block_bytes) {
@@ -159,12 +157,12 @@ impl Store {
             busy: HashMap::new(),
             waiting: VecDeque::new(),
             deferred: VecDeque::new(),
-            scan: Some(Scan::new(volumes.len())),
-            collectors: volumes.iter().map(|_| Collector::default()).collect(),
+            scan: Some(ColdStart::new(volumes.len())),
+            collectors: volumes.iter().map(|_| BlockCollector::default()).collect(),
             expiry: Expiry::default(),
             tomb_raider: TombRaider::default(),
             is_draining: false,
-            statistics: Statistics::default(),
+            statistics: StoreStatistics::default(),
             remarks: VecDeque::new(),
             scratch: Vec::new(),
             namespace: namespace.clone(),
@@ -184,7 +182,7 @@ impl Store {
     /// Number of operations in flight, and bytes of buffers, that a store of `namespace` on `devices` devices uses.
     ///
     /// A store also works with less; then its reads wait for each other.
-    pub fn needs(namespace: &Namespace, devices: usize) -> (u32, usize) {
+    pub fn needs(namespace: &NamespaceSettings, devices: usize) -> (u32, usize) {
         let block_bytes = namespace.write_block_bytes as usize;
         let reads = READS * devices;
         // Memory for each device: chunks of the cold start; writes, a block to collect and a block to search for
@@ -218,12 +216,12 @@ impl Store {
         &mut self,
         number: u64,
         transaction: Transaction,
-        disk: &mut impl Disk,
+        disk: &mut impl StoreDisk,
         replies: &mut Replies,
     ) {
         self.is_draining = false;
         if self.scan.is_some() {
-            return replies.push((number, Reply::of(ResultCode::UNAVAILABLE)));
+            return replies.push((number, Reply::with_result(ResultCode::UNAVAILABLE)));
         }
         let volume = self.volume_of(&transaction.digest);
         self.dispatch(number, transaction, disk, replies);
@@ -237,7 +235,7 @@ impl Store {
         &mut self,
         number: u64,
         transaction: Transaction,
-        disk: &mut impl Disk,
+        disk: &mut impl StoreDisk,
         replies: &mut Replies,
     ) {
         match if is_write(&transaction) {
@@ -246,7 +244,7 @@ impl Store {
             None
         } {
             Some(queue) if queue.len() >= PENDING_MAX => {
-                replies.push((number, Reply::of(ResultCode::KEY_BUSY)))
+                replies.push((number, Reply::with_result(ResultCode::KEY_BUSY)))
             }
             Some(queue) => queue.push_back((number, transaction)),
             None => self.begin((number, transaction), false, disk, replies),
@@ -259,7 +257,6 @@ impl Store {
         word as usize % self.volumes.len()
     }
 
-    /// The time now, us since 1970.
     fn now_us(&self, now_ns: u64) -> u64 {
         self.wall_us + now_ns / 1_000
     }
@@ -270,7 +267,7 @@ impl Store {
     }
 
     /// The record's index entry, if the record exists and has not expired.
-    fn living(&self, digest: &Digest, now_ns: u64) -> Option<Entry> {
+    fn living(&self, digest: &Digest, now_ns: u64) -> Option<IndexEntry> {
         self.index
             .get(digest)
             .filter(|entry| !entry.is_tombstone() && !entry.is_expired(self.now_sec(now_ns)))
@@ -283,17 +280,17 @@ impl Store {
         &mut self,
         (number, transaction): NumberedTransaction,
         holds_key: bool,
-        disk: &mut impl Disk,
+        disk: &mut impl StoreDisk,
         replies: &mut Replies,
     ) {
         let now_ns = disk.now_ns();
         let digest = transaction.digest;
         let entry = self.living(&digest, now_ns);
         match self.step(&transaction, entry.as_ref()) {
-            Step::Reply(reply) => replies.push((number, reply)),
-            Step::Defer => self.deferred.push_back((now_ns, number, transaction)),
-            Step::Execute => self.finish(number, &transaction, None, now_ns, replies),
-            Step::ReadRecord(location) => {
+            FirstStep::Reply(reply) => replies.push((number, reply)),
+            FirstStep::Defer => self.deferred.push_back((now_ns, number, transaction)),
+            FirstStep::Execute => self.finish(number, &transaction, None, now_ns, replies),
+            FirstStep::ReadRecord(location) => {
                 let volume = &self.volumes[usize::from(location.volume)];
                 let Some(bytes) = volume.in_memory(location) else {
                     if !holds_key && is_write(&transaction) {
@@ -310,7 +307,7 @@ impl Store {
                     Some(record) => {
                         self.finish(number, &transaction, Some(&record), now_ns, replies)
                     }
-                    None => replies.push((number, Reply::of(ResultCode::SERVER_ERROR))),
+                    None => replies.push((number, Reply::with_result(ResultCode::SERVER_ERROR))),
                 }
                 self.scratch = scratch;
             }
@@ -321,7 +318,7 @@ impl Store {
     }
 
     /// Continues the writes that waited for a write of this record.
-    fn release(&mut self, digest: &Digest, disk: &mut impl Disk, replies: &mut Replies) {
+    fn release(&mut self, digest: &Digest, disk: &mut impl StoreDisk, replies: &mut Replies) {
         let Some(mut queue) = self.busy.remove(digest) else {
             return;
         };
@@ -340,7 +337,7 @@ impl Store {
         number: u64,
         transaction: Transaction,
         location: RecordLocation,
-        disk: &mut impl Disk,
+        disk: &mut impl StoreDisk,
     ) {
         let volume = &self.volumes[usize::from(location.volume)];
         let space = &volume.space;
@@ -382,7 +379,7 @@ impl Store {
     pub fn on_completion(
         &mut self,
         completion: Completion,
-        disk: &mut impl Disk,
+        disk: &mut impl StoreDisk,
         replies: &mut Replies,
     ) {
         match self.io.take(&completion) {
@@ -443,7 +440,7 @@ impl Store {
         transaction: Transaction,
         (location, seed, skip): (RecordLocation, u32, u32),
         completion: Completion,
-        disk: &mut impl Disk,
+        disk: &mut impl StoreDisk,
         replies: &mut Replies,
     ) {
         let counters = &mut self.volumes[usize::from(location.volume)].counters;
@@ -488,12 +485,12 @@ impl Store {
                     Some(volume),
                     format!("a record in write block {} {why}", location.block),
                 );
-                match &transaction.work {
+                match &transaction.record_op {
                     // A replacement needs only the key of the old record: continue without the damaged record.
-                    Work::Write(write) if replaces(write) => {
+                    RecordOp::Write(write) if replaces(write) => {
                         self.finish(number, &transaction, None, disk.now_ns(), replies);
                     }
-                    _ => replies.push((number, Reply::of(ResultCode::SERVER_ERROR))),
+                    _ => replies.push((number, Reply::with_result(ResultCode::SERVER_ERROR))),
                 }
             }
         }
@@ -504,7 +501,7 @@ impl Store {
     }
 
     /// Does due work. Returns the time of the next work.
-    fn do_due_work(&mut self, disk: &mut impl Disk, replies: &mut Replies) -> u64 {
+    fn do_due_work(&mut self, disk: &mut impl StoreDisk, replies: &mut Replies) -> u64 {
         if self.scan.is_some() {
             return self.drive_scan(disk);
         }
@@ -520,14 +517,14 @@ impl Store {
 
     /// Begins writes that waited for space or memory, and refuses those that waited too long. Returns the time of the
     /// next call.
-    fn begin_deferred(&mut self, disk: &mut impl Disk, replies: &mut Replies) -> u64 {
+    fn begin_deferred(&mut self, disk: &mut impl StoreDisk, replies: &mut Replies) -> u64 {
         if self.deferred.is_empty() {
             return u64::MAX;
         }
         let now_ns = disk.now_ns();
         while let Some((since_ns, number, transaction)) = self.deferred.pop_front() {
             if now_ns >= since_ns + DEFERRED_NS || self.is_draining {
-                replies.push((number, Reply::of(ResultCode::DEVICE_OVERLOAD)));
+                replies.push((number, Reply::with_result(ResultCode::DEVICE_OVERLOAD)));
                 continue;
             }
             let deferred_count = self.deferred.len();
@@ -548,13 +545,12 @@ impl Store {
         self.is_short_of_memory() && !self.tomb_raider.is_fruitless
     }
 
-    /// True if one more write may wait for space or memory.
     fn may_defer(&self) -> bool {
         !self.is_draining && self.deferred.len() < DEFERRED_MAX
     }
 
     /// Starts transactions that waited for an operation number or a buffer.
-    fn resume(&mut self, disk: &mut impl Disk, replies: &mut Replies) {
+    fn resume(&mut self, disk: &mut impl StoreDisk, replies: &mut Replies) {
         while self.io.may_read() {
             let waiting_before = self.waiting.len();
             let Some((number, transaction)) = self.waiting.pop_front() else {
@@ -569,7 +565,7 @@ impl Store {
     }
 
     /// Does due work. Returns the time of the next call on the disk's clock, if no other method is called before.
-    pub fn poll(&mut self, disk: &mut impl Disk, replies: &mut Replies) -> u64 {
+    pub fn poll(&mut self, disk: &mut impl StoreDisk, replies: &mut Replies) -> u64 {
         let next_ns = self.do_due_work(disk, replies);
         if self.scan.is_some() {
             return next_ns;
@@ -585,7 +581,7 @@ impl Store {
 
     /// Starts to write all buffers, and stops defragmentation until the next transaction. [`Self::is_idle`] becomes
     /// true when the buffers are written.
-    pub fn flush(&mut self, disk: &mut impl Disk) {
+    pub fn flush(&mut self, disk: &mut impl StoreDisk) {
         if self.scan.is_some() {
             // During its cold start a store has written nothing, and does not know yet which data is durable.
             return;
@@ -613,7 +609,7 @@ impl Store {
     }
 
     /// Starts to write a note to all devices, in place of the note before.
-    pub(crate) fn set_note(&mut self, note: Note, disk: &mut impl Disk) {
+    pub(crate) fn set_note(&mut self, note: Note, disk: &mut impl StoreDisk) {
         for volume in &mut self.volumes {
             volume.set_note(note);
             volume.drive(&mut self.io, disk);
@@ -643,7 +639,6 @@ impl Store {
             && self.volumes.iter().all(Volume::is_at_rest)
     }
 
-    /// Adds a log line, about the device of a volume if one is given.
     fn remark(&mut self, volume: Option<usize>, text: String) {
         if self.remarks.len() < REMARKS_MAX {
             let device = volume.map(|volume| self.volumes[volume].space.target);
@@ -672,12 +667,12 @@ impl Store {
         self.index.end()
     }
 
-    pub fn statistics(&self) -> Statistics {
+    pub fn statistics(&self) -> StoreStatistics {
         let mut losses = Losses::default();
         self.volumes
             .iter()
             .for_each(|volume| losses += volume.losses());
-        Statistics {
+        StoreStatistics {
             devices: self.volumes.iter().map(Volume::statistics).collect(),
             stop_writes: self.stops_writes() || self.index.is_full() && !self.is_reclaiming(),
             hwm_breached: self.index.is_nearly_full()
@@ -700,7 +695,7 @@ impl Store {
             counted[usize::from(entry.is_tombstone())] += 1;
         }
         if counted != [self.statistics.objects, self.statistics.tombstones] {
-            let Statistics {
+            let StoreStatistics {
                 objects,
                 tombstones,
                 ..
@@ -720,7 +715,7 @@ impl Store {
 
 fn is_write(transaction: &Transaction) -> bool {
     matches!(
-        transaction.work,
-        Work::Write(_) | Work::Delete(_) | Work::Image(_) | Work::Compare(_)
+        transaction.record_op,
+        RecordOp::Write(_) | RecordOp::Delete(_) | RecordOp::Image(_) | RecordOp::Compare(_)
     )
 }

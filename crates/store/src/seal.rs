@@ -8,8 +8,8 @@
 //! ```
 //!
 //! The pieces of a block follow each other without gap and are written one after the other. A block whose pieces reach
-//! its end is complete. Each seal also states which data was durable when the seal was written ([`Bounds`]). Such
-//! statements stay true, so a cold start joins the statements of all seals and marks. Whatever contradicts them is
+//! its end is complete. Each seal also states which data was durable when the seal was written ([`DurableBounds`]).
+//! Such statements stay true, so a cold start joins the statements of all seals and marks. Whatever contradicts them is
 //! damage.
 //!
 //! A drive that loses power in the middle of a write may have written any of the write's sectors. In a block that is
@@ -33,10 +33,9 @@ use std::collections::BTreeMap;
 
 const MAGIC: u32 = 0xf1a5_5ea1;
 
-/// Bytes of a seal.
 pub(crate) const SEAL: usize = 24 + BOUNDS;
 
-/// Bytes of encoded [`Bounds`].
+/// Bytes of encoded [`DurableBounds`].
 pub(crate) const BOUNDS: usize = NEXT_AT + 12 * NEXT;
 
 const OPEN_AT: usize = 2 * 8 + 4;
@@ -52,7 +51,6 @@ pub(crate) const NUMBER_MAX: u64 = 1 << 62;
 /// that the next cold start takes for damage.
 pub(crate) const NUMBER_LAST: u64 = NUMBER_MAX - (1 << 50);
 
-/// No block.
 pub(crate) const NO_BLOCK: u32 = u32::MAX;
 
 /// Blocks that may be overwritten from now on, each with the sequence number up to which its uses have ended. Data of
@@ -61,7 +59,7 @@ pub(crate) type Next = [(u32, u64); NEXT];
 
 /// Contents of a volume that are durable, at one instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Bounds {
+pub(crate) struct DurableBounds {
     /// Sequence number of the block that was begun last.
     pub(crate) sequence: u64,
     /// All blocks with a lower sequence number are complete, except the open blocks.
@@ -73,7 +71,7 @@ pub(crate) struct Bounds {
     pub(crate) next: Next,
 }
 
-impl Default for Bounds {
+impl Default for DurableBounds {
     fn default() -> Self {
         Self {
             sequence: 0,
@@ -85,7 +83,7 @@ impl Default for Bounds {
     }
 }
 
-impl Bounds {
+impl DurableBounds {
     pub(crate) fn write(&self, out: &mut [u8]) {
         out[..8].copy_from_slice(&self.sequence.to_le_bytes());
         out[8..16].copy_from_slice(&self.closed_before.to_le_bytes());
@@ -121,7 +119,6 @@ impl Bounds {
     }
 }
 
-/// The seal of a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seal {
     /// First byte of the seal in its block, where the piece begins. Exception: the first piece begins with the block's
@@ -132,7 +129,7 @@ pub(crate) struct Seal {
     /// End of the piece's records.
     pub(crate) used: u32,
     pub(crate) records: u32,
-    pub(crate) bounds: Bounds,
+    pub(crate) bounds: DurableBounds,
 }
 
 impl Seal {
@@ -172,14 +169,14 @@ impl Seal {
             end,
             used,
             records,
-            bounds: Bounds::read(&bytes[24..])?,
+            bounds: DurableBounds::read(&bytes[24..])?,
         })
     }
 }
 
 /// The bounds of all seals and marks of a volume, joined.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct Evidence {
+pub(crate) struct DurabilityEvidence {
     pub(crate) sequence: u64,
     pub(crate) closed_before: u64,
     pub(crate) certain: u32,
@@ -189,10 +186,10 @@ pub(crate) struct Evidence {
     ended: BTreeMap<u32, u64>,
 }
 
-impl Evidence {
+impl DurabilityEvidence {
     /// Adds the bounds of a seal in a volume of `blocks` blocks, with sequence numbers below `limit`. Bounds that no
     /// store writes are ignored.
-    pub(crate) fn add(&mut self, bounds: &Bounds, blocks: u32, limit: u64) {
+    pub(crate) fn add(&mut self, bounds: &DurableBounds, blocks: u32, limit: u64) {
         if bounds.sequence >= limit
             || bounds.closed_before > bounds.sequence + 1
             || bounds.certain > blocks
@@ -246,7 +243,6 @@ const LOSSES_AT: usize = 24 + BOUNDS;
 const NOTE_AT: usize = LOSSES_AT + 24;
 const MARK_BYTES: usize = NOTE_AT + 8 + NOTE_BYTES;
 
-/// Bytes of the text of a [`Note`].
 pub(crate) const NOTE_BYTES: usize = 32;
 
 /// A note of the store's owner, which marks hold.
@@ -260,24 +256,22 @@ pub(crate) struct Note {
 /// Distance between the starts of a space's two marks, bytes.
 pub(crate) const SLOT_BYTES: u64 = 4096;
 
-/// Number of slots for the marks of a space.
 pub(crate) const SLOTS: usize = 2;
 
 /// Bytes of a space's two marks.
 pub const MARKS_BYTES: u64 = SLOTS as u64 * SLOT_BYTES;
 
-/// Contents of a mark.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Mark {
+pub(crate) struct VolumeMark {
     /// Increases with each mark of the space.
     pub(crate) number: u64,
-    pub(crate) bounds: Bounds,
+    pub(crate) bounds: DurableBounds,
     /// All losses that were accepted since the device was formatted.
     pub(crate) losses: Losses,
     pub(crate) note: Note,
 }
 
-impl Mark {
+impl VolumeMark {
     /// Offset of the mark's slot from the start of the first slot.
     pub(crate) fn slot(&self) -> u64 {
         self.number % SLOTS as u64 * SLOT_BYTES
@@ -325,7 +319,7 @@ impl Mark {
         let blocks = u64_at(bytes, LOSSES_AT);
         let bytes_lost = u64_at(bytes, LOSSES_AT + 8);
         let records = u64_at(bytes, LOSSES_AT + 16);
-        let bounds = Bounds::read(&bytes[24..])
+        let bounds = DurableBounds::read(&bytes[24..])
             .filter(|_| u64_at(bytes, 16) < NUMBER_MAX)
             .ok_or(())?;
         let losses = Losses {
@@ -368,7 +362,7 @@ impl Mark {
 mod tests {
     use super::*;
 
-    const BOUNDS_OF: Bounds = Bounds {
+    const BOUNDS_OF: DurableBounds = DurableBounds {
         sequence: 9,
         closed_before: 7,
         certain: 5,
@@ -377,7 +371,7 @@ mod tests {
     };
 
     #[test]
-    fn a_seal_is_read_as_it_was_written_where_it_was_written_and_every_flipped_bit_is_seen() {
+    fn a_seal_is_valid_only_in_its_place_and_every_flipped_bit_is_found() {
         let mut block = vec![0; 4096];
         let seal = Seal {
             at: 512,
@@ -408,12 +402,12 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_complete_by_any_statement_about_it_in_which_it_is_not_open() {
-        let of = |closed_before, open| Bounds {
+    fn a_block_is_complete_if_any_statement_covers_it_without_calling_it_open() {
+        let of = |closed_before, open| DurableBounds {
             sequence: 9,
             closed_before,
             open,
-            ..Bounds::default()
+            ..DurableBounds::default()
         };
         // Block 5 stays open for long; block 7 is begun, filled and completed; block 9 is begun.
         let in_time = [
@@ -423,14 +417,14 @@ mod tests {
             of(9, [(5, 1024), (9, 0)]),
         ];
         for order in [[0, 1, 2, 3], [3, 2, 1, 0], [1, 3, 0, 2], [2, 0, 3, 1]] {
-            let mut evidence = Evidence::default();
+            let mut evidence = DurabilityEvidence::default();
             order
                 .iter()
                 .for_each(|at| evidence.add(&in_time[*at], 8, 100));
             let durable = [4, 5, 6, 7, 8, 9].map(|sequence| evidence.durable_bytes(sequence, 4096));
             assert_eq!(durable, [4096, 1024, 4096, 4096, 4096, 0], "{order:?}");
         }
-        let mut evidence = Evidence::default();
+        let mut evidence = DurabilityEvidence::default();
         in_time[..2]
             .iter()
             .for_each(|bounds| evidence.add(bounds, 8, 100));
@@ -442,9 +436,9 @@ mod tests {
 
     #[test]
     fn evidence_only_grows() {
-        let mut evidence = Evidence::default();
+        let mut evidence = DurabilityEvidence::default();
         evidence.add(&BOUNDS_OF, 8, 100);
-        let older = Bounds {
+        let older = DurableBounds {
             sequence: 3,
             closed_before: 2,
             certain: 2,
@@ -468,7 +462,7 @@ mod tests {
         assert!(evidence.has_ended(5, 3) && !evidence.has_ended(5, 4));
         // Numbers that no store writes.
         evidence.add(
-            &Bounds {
+            &DurableBounds {
                 sequence: 100,
                 ..BOUNDS_OF
             },
@@ -476,7 +470,7 @@ mod tests {
             100,
         );
         evidence.add(
-            &Bounds {
+            &DurableBounds {
                 closed_before: 90,
                 ..BOUNDS_OF
             },
@@ -484,7 +478,7 @@ mod tests {
             100,
         );
         evidence.add(
-            &Bounds {
+            &DurableBounds {
                 certain: 9,
                 ..BOUNDS_OF
             },
@@ -492,7 +486,7 @@ mod tests {
             100,
         );
         evidence.add(
-            &Bounds {
+            &DurableBounds {
                 next: [(6, 10); NEXT],
                 ..BOUNDS_OF
             },
@@ -515,23 +509,23 @@ mod mark_tests {
     use super::*;
 
     #[test]
-    fn marks_are_read_as_they_were_written_and_every_flipped_bit_is_seen() {
+    fn marks_are_read_as_they_were_written_and_every_flipped_bit_is_found() {
         let mut bytes = vec![0; MARKS_BYTES as usize];
-        assert_eq!(Mark::read_both(&bytes, 9), (Vec::new(), 0));
+        assert_eq!(VolumeMark::read_both(&bytes, 9), (Vec::new(), 0));
         let losses = Losses {
             blocks: 1,
             bytes: 1 << 40,
             records: 3,
         };
-        let bounds = Bounds {
+        let bounds = DurableBounds {
             sequence: 4,
-            ..Bounds::default()
+            ..DurableBounds::default()
         };
         let note = Note {
             number: 2,
             text: [6; NOTE_BYTES],
         };
-        let marks = [7, 8].map(|number| Mark {
+        let marks = [7, 8].map(|number| VolumeMark {
             number,
             bounds,
             losses,
@@ -540,20 +534,24 @@ mod mark_tests {
         for mark in marks {
             mark.write(&mut bytes[mark.slot() as usize..][..512], 9);
         }
-        assert_eq!(Mark::read_both(&bytes, 9), (marks.to_vec(), 0));
+        assert_eq!(VolumeMark::read_both(&bytes, 9), (marks.to_vec(), 0));
         for bit in 0..MARK_BYTES * 8 {
             bytes[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(Mark::read_both(&bytes, 9), (vec![marks[0]], 1), "bit {bit}");
+            assert_eq!(
+                VolumeMark::read_both(&bytes, 9),
+                (vec![marks[0]], 1),
+                "bit {bit}"
+            );
             bytes[bit / 8] ^= 1 << (bit % 8);
         }
         assert_eq!(
-            Mark::read_both(&bytes, 10),
+            VolumeMark::read_both(&bytes, 10),
             (Vec::new(), 2),
             "another device's"
         );
         bytes[..512].fill(0);
         assert_eq!(
-            Mark::read_both(&bytes, 9),
+            VolumeMark::read_both(&bytes, 9),
             (vec![marks[0]], 1),
             "there was one"
         );

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_of_an_earlier_stop_is_found_whichever_it_is_and_an_equal_number_is_none() {
+    fn a_device_from_an_earlier_stop_is_found() {
         for count in 2..4 {
             for old in 0..count {
                 let mut devices = vec![Starts::both(7); count];

@@ -1,6 +1,6 @@
 //! Helpers for tests of record engines.
 
-use crate::Space;
+use crate::StoreSpace;
 use crate::object::{RecordSpec, ValueType};
 use engine::{IoEngine, Wait};
 use sys::buffer::Buf;
@@ -19,8 +19,8 @@ pub(crate) fn records(bins: u16, value: ValueType) -> RecordSpec {
 }
 
 /// The first 2 MiB of a drive with sectors of 512 bytes.
-pub(crate) fn space() -> Space {
-    Space {
+pub(crate) fn space() -> StoreSpace {
+    StoreSpace {
         target: 0,
         range: 0..2 << 20,
         marks_offset: 32 << 20,

@@ -1,59 +1,12 @@
 //! Transactions of a store, and its replies.
 
+use crate::ResultCode;
 use crate::ops::Answers;
 use ripemd::{Digest as _, Ripemd160};
-
-/// Result code of the protocol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct ResultCode(pub u8);
-
-impl ResultCode {
-    /// Success.
-    pub const OK: Self = Self(0);
-    /// The server failed, or a device did.
-    pub const SERVER_ERROR: Self = Self(1);
-    /// No such record.
-    pub const NOT_FOUND: Self = Self(2);
-    /// The record has another generation than the request expects.
-    pub const GENERATION: Self = Self(3);
-    /// Invalid parameter.
-    pub const PARAMETER: Self = Self(4);
-    /// The record exists already.
-    pub const EXISTS: Self = Self(5);
-    /// No free space: writes have stopped.
-    pub const OUT_OF_SPACE: Self = Self(8);
-    /// The client's timeout expired.
-    pub const TIMEOUT: Self = Self(9);
-    /// The node does not have the partition.
-    pub const UNAVAILABLE: Self = Self(11);
-    /// The bin holds a value of another type.
-    pub const BIN_TYPE: Self = Self(12);
-    /// The record is larger than a write block holds.
-    pub const TOO_BIG: Self = Self(13);
-    /// Too many transactions wait for the same record.
-    pub const KEY_BUSY: Self = Self(14);
-    /// Too much data waits to be written.
-    pub const DEVICE_OVERLOAD: Self = Self(18);
-    /// No such namespace.
-    pub const NO_NAMESPACE: Self = Self(20);
-    /// The bin's name is too long.
-    pub const BIN_NAME: Self = Self(21);
-    /// Not supported by this server.
-    pub const UNSUPPORTED: Self = Self(16);
-    /// The clocks of the nodes differ too much.
-    pub const FORBIDDEN: Self = Self(22);
-    /// Supported only by the real server's Enterprise Edition.
-    pub const ENTERPRISE_ONLY: Self = Self(25);
-    /// Logins are not supported.
-    pub const NO_SECURITY: Self = Self(51);
-    /// Too many keys in a batch.
-    pub const BATCH_REQUESTS: Self = Self(151);
-}
 
 /// Condition on the existence of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Exists {
-    /// No condition.
     #[default]
     Any,
     /// The record must not exist.
@@ -69,7 +22,6 @@ pub enum Exists {
 /// Condition on a record's generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Generation {
-    /// No condition.
     #[default]
     Any,
     /// The record's generation must be equal to this number.
@@ -91,12 +43,10 @@ impl Ttl {
     pub const KEEP: Self = Self(u32::MAX - 1);
 }
 
-/// Conditions of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Policy {
     pub exists: Exists,
     pub generation: Generation,
-    /// Lifetime after the write.
     pub ttl: Ttl,
 }
 
@@ -126,12 +76,10 @@ pub struct Version {
     pub(crate) is_tombstone: bool,
 }
 
-/// Operation on a record.
 #[derive(Debug, Clone)]
-pub enum Work {
+pub enum RecordOp {
     /// Checks existence, with generation and time to live.
     Exists,
-    /// Reads all bins.
     ReadAll,
     /// Reads the bins that these operations ([`crate::ops`]) name.
     Read(Vec<u8>, Answers),
@@ -146,20 +94,17 @@ pub enum Work {
     Compare(Version),
 }
 
-/// A transaction on one record.
 #[derive(Debug, Clone)]
 pub struct Transaction {
     pub digest: Digest,
     /// Set; empty: none. At most 63 bytes.
     pub set: Box<[u8]>,
-    pub work: Work,
+    pub record_op: RecordOp,
 }
 
-/// Reply of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reply {
     pub result: ResultCode,
-    /// Current generation of the record.
     pub generation: u16,
     /// Expiry time of the record, seconds since 2010-01-01 UTC; 0: never.
     pub void_time_sec: u32,
@@ -169,7 +114,7 @@ pub struct Reply {
     pub ops: Vec<u8>,
     /// The record for a replica, if requested and written.
     pub image: Option<Vec<u8>>,
-    /// Version, for [`Work::Version`] and [`Work::Compare`].
+    /// Version, for [`RecordOp::Version`] and [`RecordOp::Compare`].
     pub version: u64,
 }
 
@@ -177,8 +122,7 @@ pub struct Reply {
 pub type Replies = Vec<(u64, Reply)>;
 
 impl Reply {
-    /// A reply with a result only.
-    pub fn of(result: ResultCode) -> Self {
+    pub fn with_result(result: ResultCode) -> Self {
         Self {
             result,
             generation: 0,
@@ -193,7 +137,7 @@ impl Reply {
     pub(crate) fn with_version(version: u64) -> Self {
         Self {
             version,
-            ..Self::of(ResultCode::OK)
+            ..Self::with_result(ResultCode::OK)
         }
     }
 }
@@ -201,7 +145,6 @@ impl Reply {
 /// RIPEMD-160 of set, particle type and key.
 pub type Digest = [u8; 20];
 
-/// Partitions of a namespace.
 pub const PARTITIONS: u16 = 4096;
 
 /// The digest of the key `key` of type `particle` in `set`. Source: recorded requests of Aerospike's clients.

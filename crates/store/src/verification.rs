@@ -28,7 +28,6 @@ impl Verification {
         }
     }
 
-    /// True if records that are read are verified.
     pub fn is_on(&self) -> bool {
         self.is_on
     }
@@ -255,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_write_than_was_acknowledged_is_told_unless_it_is_in_doubt() {
+    fn a_record_older_than_the_acknowledged_write_is_reported_unless_in_doubt() {
         let mut bench = Bench::new(0);
         assert_eq!(bench.verifier.begin_write(5, 0), Some(1));
         assert_eq!(bench.verifier.begin_write(5, 1), None, "one at a time");
@@ -291,8 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn old_missing_foreign_and_torn_records_are_told_apart_and_each_is_counted_once_until_it_is_written()
-     {
+    fn old_missing_foreign_and_torn_records_are_counted_separately_and_once() {
         let mut bench = Bench::new(3);
         let earlier = RecordSpec {
             began: 160_000_000_000,
@@ -320,7 +318,7 @@ mod tests {
         let noise = ops::entries(&bench.object.ops(5, 3)).fold(Vec::new(), |mut bins, entry| {
             ops::put(
                 &mut bins,
-                &ops::Entry {
+                &ops::BinEntry {
                     value: &[0x5a; 64],
                     ..entry
                 },
@@ -389,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_run_before_wrote_stands_until_it_is_written() {
+    fn records_of_an_earlier_run_are_valid_until_they_are_overwritten() {
         let mut bench = Bench::new(0);
         let earlier = RecordSpec {
             began: 160_000_000_000,

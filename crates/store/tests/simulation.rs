@@ -9,8 +9,8 @@ use engine::sim::{Contents, QueueModel, SimEngine};
 use engine::{IoEngine, Wait};
 use std::collections::HashMap;
 use store::{
-    Delete, Exists, Losses, Namespace, Policy, Reply, ResultCode, Space, Store, Transaction, Ttl,
-    Work, Write, digest, ops,
+    Delete, Exists, Losses, NamespaceSettings, Policy, RecordOp, Reply, ResultCode, Store,
+    StoreSpace, Transaction, Ttl, Write, digest, ops,
 };
 use sys::random::Random;
 
@@ -127,8 +127,8 @@ struct Seen {
 
 struct Story<'a> {
     random: Random,
-    namespace: Namespace,
-    spaces: Vec<Space>,
+    namespace: NamespaceSettings,
+    spaces: Vec<StoreSpace>,
     spec: String,
     engine: SimEngine,
     store: Store,
@@ -155,8 +155,8 @@ fn new_engine(spec: &str, seed: u64, contents: Vec<Contents>) -> SimEngine {
 }
 
 fn open(
-    namespace: &Namespace,
-    spaces: &[Space],
+    namespace: &NamespaceSettings,
+    spaces: &[StoreSpace],
     wall_ms: u64,
     seed: u64,
     engine: &mut SimEngine,
@@ -191,7 +191,7 @@ impl<'a> Story<'a> {
         let sector = pick(&[512, 512, 4096]);
         let devices = pick(&[1, 1, 1, 2]);
         let blocks = pick(&[8, 12, 12, 20, 40]);
-        let namespace = Namespace {
+        let namespace = NamespaceSettings {
             write_block_bytes: 32 << 10,
             defrag_lwm_pct: pick(&[30, 50, 50, 70, 90]) as u8,
             defrag_sleep_us: pick(&[0, 100, 1_000]),
@@ -205,12 +205,12 @@ impl<'a> Story<'a> {
             tomb_raider_sleep_us: pick(&[0, 1_000]),
             min_avail_pct: pick(&[0, 5, 20]) as u8,
             memory_bytes: u64::from(pick(&[8 << 10, 1 << 20, 1 << 20])) + (16 << 10),
-            ..Namespace::new("test")
+            ..NamespaceSettings::new("test")
         };
         let errors = ["0", "0", "0", "0.02"][random.below(4) as usize];
         let spec = format!("sim:capacity=4MiB+channels=4+jitter-pct=100+error-rate={errors}");
         let range = HEADER..HEADER + u64::from(blocks) * (32 << 10);
-        let space = |target| Space {
+        let space = |target| StoreSpace {
             target,
             range: range.clone(),
             marks_offset: HEADER / 2,
@@ -314,16 +314,16 @@ impl<'a> Story<'a> {
         self.store.check().unwrap_or_else(|what| panic!("{what}"));
     }
 
-    fn submit(&mut self, key: usize, work: Work) {
+    fn submit(&mut self, key: usize, record_op: RecordOp) {
         let number = self.next_number;
-        let is_read = matches!(work, Work::ReadAll);
+        let is_read = matches!(record_op, RecordOp::ReadAll);
         self.next_number += 1;
         let now_ns = self.now_ns();
         self.flying.insert(number, (key, is_read, now_ns));
         let transaction = Transaction {
             digest: digest_of(key),
             set: (*b"set").into(),
-            work,
+            record_op,
         };
         let mut replies = Vec::new();
         self.store
@@ -335,11 +335,11 @@ impl<'a> Story<'a> {
         let key = self.random.below(self.keys.len() as u64) as usize;
         let kind = self.random.below(100);
         if kind < 30 || self.keys[key].pending.is_some() || self.keys[key].in_doubt {
-            return self.submit(key, Work::ReadAll);
+            return self.submit(key, RecordOp::ReadAll);
         }
         if kind < 45 {
             self.keys[key].pending = Some(None);
-            return self.submit(key, Work::Delete(Delete::default()));
+            return self.submit(key, RecordOp::Delete(Delete::default()));
         }
         let ttl = if self.random.below(8) == 0 {
             1 + self.random.below(3) as u32
@@ -382,7 +382,7 @@ impl<'a> Story<'a> {
         let mut operations = Vec::new();
         ops::put(
             &mut operations,
-            &ops::Entry {
+            &ops::BinEntry {
                 operation,
                 particle,
                 name: b"b",
@@ -407,7 +407,7 @@ impl<'a> Story<'a> {
         };
         self.submit(
             key,
-            Work::Write(Write {
+            RecordOp::Write(Write {
                 policy,
                 ops: operations,
                 ..Write::default()
@@ -530,7 +530,7 @@ impl<'a> Story<'a> {
         let transaction = Transaction {
             digest: digest_of(key),
             set: (*b"set").into(),
-            work: Work::ReadAll,
+            record_op: RecordOp::ReadAll,
         };
         self.store
             .execute(0, transaction, &mut self.engine, &mut replies);
@@ -638,7 +638,7 @@ impl<'a> Story<'a> {
         }
         if !crash {
             let after = self.store.statistics();
-            let of = |statistics: &store::Statistics| {
+            let of = |statistics: &store::StoreStatistics| {
                 let used: u64 = statistics
                     .devices
                     .iter()
@@ -666,7 +666,7 @@ impl<'a> Story<'a> {
                     break;
                 }
                 self.keys[key].pending = Some(None);
-                self.submit(key, Work::Delete(Delete::default()));
+                self.submit(key, RecordOp::Delete(Delete::default()));
                 self.run(10_000_000);
                 // A deletion does not find an expired record that the search has removed.
                 if self.keys[key]
@@ -923,7 +923,7 @@ impl<'a> Story<'a> {
                     // A read resolves a write in doubt.
                     for key in 0..self.keys.len() {
                         while self.keys[key].in_doubt {
-                            self.submit(key, Work::ReadAll);
+                            self.submit(key, RecordOp::ReadAll);
                             self.run_until_answered();
                         }
                     }
@@ -975,7 +975,7 @@ fn power_may_be_cut_after_any_operation() {
 }
 
 #[test]
-fn what_was_durable_is_there_and_nothing_older() {
+fn durable_records_survive_a_power_cut_and_no_older_version_comes_back() {
     let number = |name: &str| {
         std::env::var(name)
             .ok()

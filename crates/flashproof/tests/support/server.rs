@@ -5,8 +5,8 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::thread;
 use std::time::{Duration, Instant};
-use store::ops::{self, Entry, operation, particle};
-use store::wire::message::{self, Header, field, info1, info2};
+use store::ops::{self, BinEntry, operation, particle};
+use store::wire::message::{self, MessageHeader, field, info1, info2};
 use store::wire::{FrameKind, frame};
 
 /// Timeout for the start of a server, and for an answer.
@@ -77,11 +77,11 @@ fn transact(server: impl ToSocketAddrs, info: [u8; 4], key: u64, value: Option<&
     let mut out = Vec::new();
     let begin = frame::begin(&mut out, FrameKind::Message);
     let digest = store::digest(b"", particle::INTEGER, &key.to_be_bytes());
-    Header {
+    MessageHeader {
         info,
         fields: 2,
         ops: value.is_some().into(),
-        ..Header::default()
+        ..MessageHeader::default()
     }
     .put(&mut out);
     message::put_field(&mut out, field::NAMESPACE, b"test");
@@ -89,7 +89,7 @@ fn transact(server: impl ToSocketAddrs, info: [u8; 4], key: u64, value: Option<&
     if let Some(value) = value {
         ops::put(
             &mut out,
-            &Entry {
+            &BinEntry {
                 operation: operation::WRITE,
                 particle: particle::BLOB,
                 name: b"b",
@@ -100,9 +100,9 @@ fn transact(server: impl ToSocketAddrs, info: [u8; 4], key: u64, value: Option<&
     frame::end(&mut out, begin);
     let body = exchange(server, &out);
     let mut rest = &body[..];
-    let Header {
+    let MessageHeader {
         result, generation, ..
-    } = Header::take(&mut rest).unwrap();
+    } = MessageHeader::take(&mut rest).unwrap();
     Answer {
         result,
         generation,

@@ -10,7 +10,9 @@
 //! empty map, or a truncated or endless reply, the only effect is that the node loses its partitions.
 
 use super::replies::{COPIES_MAX, NodePartitions, parse_partitions, rack};
-use crate::nodes::{self, Access, Connection, Host, NODES_MAX, Peer, PeersQuery, connect, peers};
+use crate::nodes::{
+    self, Access, HostPort, NODES_MAX, NodeConnection, Peer, PeersQuery, connect, peers,
+};
 use crate::wire::query::{begin_of, is_refusal};
 use crate::{Digest, PARTITIONS, partition};
 use results::parallel::in_parallel;
@@ -33,13 +35,12 @@ const NAMESPACES_TOLD_MAX: usize = 32;
 
 /// Last known state of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Node {
+pub struct KnownNode {
     /// Number among the nodes of a run; never changes.
     pub number: usize,
     /// The id of the server: 16 hex digits.
     pub name: String,
-    pub host: Host,
-    /// The name in the node's certificate.
+    pub host: HostPort,
     tls_name: String,
     /// Session token: replaces the password on further connections.
     session: Option<Vec<u8>>,
@@ -55,7 +56,7 @@ pub struct Node {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionMap {
     /// Indexed by the number of the node.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<KnownNode>,
     /// For each copy and partition: number of the node. The first copy is the master's.
     copies: Vec<Vec<Option<u16>>>,
 }
@@ -86,7 +87,6 @@ impl PartitionMap {
             .count()
     }
 
-    /// Partitions without a master.
     pub fn unowned(&self) -> usize {
         self.masters()
             .iter()
@@ -96,7 +96,7 @@ impl PartitionMap {
 }
 
 /// A cluster. A thread queries the nodes until this value is dropped.
-pub struct Cluster {
+pub struct ClientCluster {
     pub(super) access: Arc<Access>,
     map: Arc<Mutex<Arc<PartitionMap>>>,
     /// True if records of the namespace have one bin without a name, an option of servers before 7.0.
@@ -106,15 +106,15 @@ pub struct Cluster {
 }
 
 /// A connection to a node. Errors: the error number for the waiting operations, and a sentence.
-pub(super) type ConnectResult = Result<Connection, (i32, String)>;
+pub(super) type ConnectResult = Result<NodeConnection, (i32, String)>;
 
-impl Cluster {
+impl ClientCluster {
     /// Finds the cluster that at least one of `seeds` belongs to, for `namespace`. `uses_alternate`: use the nodes'
     /// alternate addresses.
     ///
     /// Errors: a sentence, if no seed answers or the cluster has no such namespace.
     pub fn find(
-        seeds: &[Host],
+        seeds: &[HostPort],
         namespace: &str,
         access: Access,
         uses_alternate: bool,
@@ -182,7 +182,6 @@ impl Cluster {
         }))
     }
 
-    /// The map that was made last.
     pub fn map(&self) -> Arc<PartitionMap> {
         self.map
             .lock()
@@ -193,7 +192,7 @@ impl Cluster {
     /// Starts a thread that connects to `node`, and sends `slot` and the connection to `result_sender`.
     pub(super) fn connect(
         &self,
-        node: Node,
+        node: KnownNode,
         slot: usize,
         result_sender: Sender<(usize, ConnectResult)>,
         waker: Waker,
@@ -215,7 +214,7 @@ impl Cluster {
 }
 
 /// A new connection to `node`, logged in.
-pub(super) fn connect_node(node: &Node, access: &Access) -> ConnectResult {
+pub(super) fn connect_node(node: &KnownNode, access: &Access) -> ConnectResult {
     let socket = connect(&node.host, access.timeout);
     let socket = socket.map_err(|error| {
         (
@@ -223,7 +222,8 @@ pub(super) fn connect_node(node: &Node, access: &Access) -> ConnectResult {
             error.to_string(),
         )
     })?;
-    let connection = Connection::begin(socket, &node.tls_name, access, &mut node.session.clone());
+    let connection =
+        NodeConnection::begin(socket, &node.tls_name, access, &mut node.session.clone());
     connection.map_err(|error| (libc::ECONNREFUSED, error))
 }
 
@@ -262,23 +262,21 @@ fn keep_map_current(
     }
 }
 
-/// Queries the nodes.
 struct ClusterPoller {
     namespace: String,
     access: Arc<Access>,
     query: PeersQuery,
-    seeds: Vec<Host>,
+    seeds: Vec<HostPort>,
     /// Indexed by the number of the node.
     nodes: Vec<PolledNode>,
     /// Sends peers to the thread that looks for them, and receives the nodes that the thread found.
     peer_sender: Sender<Vec<Peer>>,
-    node_receiver: Receiver<Vec<nodes::Node>>,
+    node_receiver: Receiver<Vec<nodes::DiscoveredNode>>,
     is_searching: bool,
 }
 
-/// A node, and the results of its last queries.
 struct PolledNode {
-    node: nodes::Node,
+    node: nodes::DiscoveredNode,
     /// Why the last query failed, if it did.
     failed: Option<String>,
     /// Generations of peers and partitions at the last query, and the number of that query's connection.
@@ -289,7 +287,7 @@ struct PolledNode {
 }
 
 impl PolledNode {
-    fn new(node: nodes::Node) -> Self {
+    fn new(node: nodes::DiscoveredNode) -> Self {
         Self {
             node,
             failed: None,
@@ -305,9 +303,9 @@ impl PolledNode {
     }
 
     /// The node for a map in which it has this number.
-    fn numbered(&self, number: usize) -> Node {
+    fn numbered(&self, number: usize) -> KnownNode {
         let node = &self.node;
-        Node {
+        KnownNode {
             number,
             name: node.id.clone(),
             host: node.host.clone(),
@@ -362,9 +360,9 @@ impl ClusterPoller {
     ///
     /// Errors: a sentence, if a thread cannot be started.
     fn new(
-        nodes: Vec<nodes::Node>,
+        nodes: Vec<nodes::DiscoveredNode>,
         namespace: &str,
-        seeds: &[Host],
+        seeds: &[HostPort],
         query: PeersQuery,
         access: Arc<Access>,
     ) -> Result<Self, String> {
@@ -374,7 +372,11 @@ impl ClusterPoller {
         spawn("look for nodes", move || {
             for wanted_peers in peer_receiver {
                 let reached = in_parallel(wanted_peers, |peer: Peer| {
-                    nodes::Node::reach(&peer.hosts, peer.tls_name.as_deref(), &thread_access)
+                    nodes::DiscoveredNode::reach(
+                        &peer.hosts,
+                        peer.tls_name.as_deref(),
+                        &thread_access,
+                    )
                 })
                 .into_iter()
                 .flatten()
@@ -438,7 +440,7 @@ impl ClusterPoller {
         let seeds = self
             .seeds
             .iter()
-            .filter(|seed: &&Host| {
+            .filter(|seed: &&HostPort| {
                 !unreachable.is_empty() && reachable.iter().all(|polled| polled.node.host != **seed)
             })
             .cloned()
@@ -452,7 +454,7 @@ impl ClusterPoller {
     }
 
     /// Adds a node, or the new address of a known node that no longer answers at its old address.
-    fn add(&mut self, node: nodes::Node) {
+    fn add(&mut self, node: nodes::DiscoveredNode) {
         if let Some(known) = self
             .nodes
             .iter_mut()

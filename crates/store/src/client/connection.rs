@@ -7,9 +7,9 @@
 //!                  <- entries in any order, in one frame or several, then an entry with the "last" flag
 //! ```
 
-use super::replies::Entry;
+use super::replies::ReplyEntry;
 use crate::wire::frame::{self, FrameKind, Malformed};
-use crate::wire::message::{self, Header, field, info1};
+use crate::wire::message::{self, MessageHeader, field, info1};
 use crate::wire::request;
 use crate::{Digest, Transaction};
 use rustls::ClientConnection;
@@ -31,7 +31,6 @@ pub(super) fn put_request(
     frame::end(out, begin);
 }
 
-/// A request with an outstanding reply.
 #[derive(Debug)]
 pub(super) struct PendingReply {
     /// The transaction's token; `None` if the transaction has ended.
@@ -44,31 +43,25 @@ pub(super) struct PendingReply {
 
 /// A connection, or a free slot for one.
 #[derive(Debug, Default)]
-pub(super) struct Connection {
+pub(super) struct ConnectionSlot {
     /// Number of the connection's node.
     pub(super) node: usize,
     pub(super) socket: Option<Arc<TcpStream>>,
-    /// TLS state, if the connection has TLS.
     pub(super) tls: Option<Box<ClientConnection>>,
-    /// True while the connection is being made.
     pub(super) is_connecting: bool,
     /// True while the connection closes: some of its operations on the ring are not complete.
     pub(super) is_ending: bool,
     /// Requests with an outstanding reply, in the order of the replies.
     pub(super) pending_replies: VecDeque<PendingReply>,
-    /// Received bytes of an incomplete reply.
     pub(super) partial_reply: Vec<u8>,
-    /// Bytes to send.
     pub(super) unsent: Vec<u8>,
     pub(super) is_sending: bool,
     pub(super) is_receiving: bool,
-    /// True if the connection is in the list of connections with bytes to send.
     pub(super) is_listed: bool,
-    /// True if the connection is in its node's list of free connections.
     pub(super) is_free: bool,
 }
 
-impl Connection {
+impl ConnectionSlot {
     /// True if the connection can take a request. `pipeline_max`: maximum number of requests in flight.
     pub(super) fn takes(&self, pipeline_max: usize) -> bool {
         // Requests behind a request that has timed out would time out, too.
@@ -82,17 +75,14 @@ impl Connection {
             && self.pending_replies.len() < pipeline_max
     }
 
-    /// True for a slot without a connection.
     pub(super) fn is_vacant(&self) -> bool {
         self.socket.is_none() && !self.is_connecting
     }
 
-    /// True if there are bytes to send.
     pub(super) fn has_unsent(&self) -> bool {
         !self.unsent.is_empty() || self.tls.as_ref().is_some_and(|tls| tls.wants_write())
     }
 
-    /// Takes the bytes for the socket.
     pub(super) fn take_unsent(&mut self) -> io::Result<Vec<u8>> {
         let plain = std::mem::take(&mut self.unsent);
         let Some(tls) = &mut self.tls else {
@@ -146,10 +136,8 @@ impl Connection {
     }
 }
 
-/// Returns the next key.
 pub type KeySource = Box<dyn FnMut() -> u64>;
 
-/// Settings of batch reads.
 #[derive(Clone)]
 pub struct BatchReads {
     /// Records of a batch. At least 2.
@@ -196,11 +184,11 @@ pub(super) fn put_batch(
         }
     }
     let begin = frame::begin(out, FrameKind::Message);
-    Header {
+    MessageHeader {
         info: [info1::BATCH, 0, 0, 0],
         timeout: timeout_ms,
         fields: 1,
-        ..Header::default()
+        ..MessageHeader::default()
     }
     .put(out);
     message::put_field(out, field::BATCH, &body);
@@ -225,7 +213,10 @@ impl BatchPart {
     ///
     /// Errors: `entry` answers a key that is unknown or already answered; or `entry` is the last, and keys are left
     /// without an answer.
-    pub(super) fn answered(&mut self, entry: &Entry<'_>) -> Result<Vec<IndexedDigest>, Malformed> {
+    pub(super) fn answered(
+        &mut self,
+        entry: &ReplyEntry<'_>,
+    ) -> Result<Vec<IndexedDigest>, Malformed> {
         let error = Malformed::Body("records of a batch");
         if !entry.is_last {
             let key = self.keys.get_mut(entry.index as usize);
@@ -238,7 +229,6 @@ impl BatchPart {
         Ok(self.rest().collect())
     }
 
-    /// Keys without an answer.
     pub(super) fn rest(&self) -> impl Iterator<Item = IndexedDigest> + '_ {
         self.keys.iter().flatten().copied()
     }
@@ -249,12 +239,12 @@ mod tests {
     use super::*;
     use crate::object::{RecordSpec, ValueType};
     use crate::testing::records;
-    use crate::wire::{Command, Limits, parse};
-    use crate::{Work, Write};
+    use crate::wire::{BatchLimits, ParsedMessage, parse};
+    use crate::{RecordOp, Write};
     use sys::op::OpKind;
 
     #[test]
-    fn a_server_understands_what_is_asked() {
+    fn the_server_parses_the_client_s_requests() {
         for (set, replace) in [(&b""[..], false), (b"users", true)] {
             let object = RecordSpec {
                 set: set.into(),
@@ -267,21 +257,21 @@ mod tests {
                 let mut bytes = Vec::new();
                 put_request(&mut bytes, b"test", &asked, 50);
                 let (_, body) = frame::take(&mut &bytes[..], 1 << 20).unwrap().unwrap();
-                let understood = parse(body, Limits::default(), |name| {
+                let understood = parse(body, BatchLimits::default(), |name| {
                     (name == b"test").then_some(0)
                 })
                 .unwrap();
-                let Command::Single { request, .. } = understood else {
+                let ParsedMessage::Single { request, .. } = understood else {
                     panic!("{understood:?}")
                 };
                 let single = request.transaction;
                 assert_eq!((single.digest, &single.set), (asked.digest, &asked.set));
-                match (single.work, asked.work) {
-                    (Work::ReadAll, Work::ReadAll) => {}
-                    (Work::Write(Write { policy, ops, .. }), Work::Write(wanted)) => {
+                match (single.record_op, asked.record_op) {
+                    (RecordOp::ReadAll, RecordOp::ReadAll) => {}
+                    (RecordOp::Write(Write { policy, ops, .. }), RecordOp::Write(wanted)) => {
                         assert_eq!((policy, ops), (wanted.policy, wanted.ops));
                     }
-                    (work, _) => panic!("{work:?}"),
+                    (record_op, _) => panic!("{record_op:?}"),
                 }
             }
         }
@@ -291,11 +281,11 @@ mod tests {
 #[cfg(test)]
 mod batch_tests {
     use super::*;
-    use crate::wire::{Command, Limits, parse};
-    use crate::{Work, digest};
+    use crate::wire::{BatchLimits, ParsedMessage, parse};
+    use crate::{RecordOp, digest};
 
     #[test]
-    fn a_server_understands_a_batch_as_it_does_those_of_real_clients() {
+    fn the_server_parses_the_client_s_batches() {
         for set in [&b""[..], b"users"] {
             let keys: Vec<IndexedDigest> = (0..3)
                 .map(|key| (7 - key, digest(set, 1, &[key as u8])))
@@ -303,11 +293,11 @@ mod batch_tests {
             let mut bytes = Vec::new();
             put_batch(&mut bytes, b"test", set, &keys, 50);
             let (_, body) = frame::take(&mut &bytes[..], 1 << 20).unwrap().unwrap();
-            let understood = parse(body, Limits::default(), |name| {
+            let understood = parse(body, BatchLimits::default(), |name| {
                 (name == b"test").then_some(0)
             })
             .unwrap();
-            let Command::Batch {
+            let ParsedMessage::Batch {
                 requests,
                 timeout_ms,
             } = understood
@@ -321,13 +311,15 @@ mod batch_tests {
                     (keyed.index as usize, transaction.digest),
                     (position, *digest)
                 );
-                assert!(*transaction.set == *set && matches!(transaction.work, Work::ReadAll));
+                assert!(
+                    *transaction.set == *set && matches!(transaction.record_op, RecordOp::ReadAll)
+                );
             }
         }
     }
 
     #[test]
-    fn a_batch_is_that_of_the_go_client_byte_for_byte() {
+    fn a_batch_equals_that_of_the_go_client() {
         // Request recorded between the Go client v8.5.0 and a server 8.0.
         let body = "1608000000000000000000000000000003e7000100000000005529000000020500000000\
                     1a14cc7cb06a682f634e45a0e6230d5e58a25c2f0a030000000000000002000000000005007465737400000005016773657400000001\

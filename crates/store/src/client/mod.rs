@@ -1,8 +1,8 @@
 //! A client with Aerospike's protocol, as an engine of the run loop, for this crate's server or any real server.
 //!
 //! ```text
-//! operation -> Issuer -> Transaction -> its partition's node -> a connection -> NetEngine (one ring per thread)
-//! Cluster (threads): owners of the partitions; new connections
+//! operation -> TransactionIssuer -> Transaction -> node of its partition -> connection -> NetEngine (a ring per thread)
+//! ClientCluster (threads): owners of the partitions; new connections
 //! ```
 //!
 //! * [`cluster`]: nodes and partitions; `routes`: connections to nodes, and requests waiting for a connection
@@ -18,20 +18,21 @@ pub mod cluster;
 mod connection;
 pub mod replies;
 mod routes;
+mod stored_record;
 
 pub use connection::{BatchReads, KeySource};
-pub use replies::Stored;
 pub use routes::Replica;
+pub use stored_record::StoredRecord;
 
-use crate::issuer::{Answer, CompletionTime, Issuer};
+use crate::issuer::{CompletionTime, TransactionIssuer, TransactionOutcome};
 use crate::object::RecordSpec;
 use crate::{Overload, Verification};
-use cluster::{Cluster, ConnectResult, PartitionMap};
-use connection::{BatchPart, Connection, PendingReply, put_batch, put_request};
+use cluster::{ClientCluster, ConnectResult, PartitionMap};
+use connection::{BatchPart, ConnectionSlot, PendingReply, put_batch, put_request};
 use engine::net::{Completion as NetCompletion, NetEngine, ReceiveBuffers, SocketCompletion};
 use engine::uring::Setup;
 use engine::{IoEngine, Wait};
-use routes::{MAP_NS, NodeRoute, Request, WaitingRequest};
+use routes::{MAP_NS, NodeRequest, NodeRoute, WaitingRequest};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -47,29 +48,24 @@ const NODES_SPARE: usize = 2;
 const ARRIVALS: std::ops::RangeInclusive<usize> = 16..=1_024;
 const ARRIVAL_BYTES: usize = 16 << 10;
 
-/// Settings of a client.
 #[derive(Clone)]
 pub struct ClientSettings {
-    pub cluster: Arc<Cluster>,
+    pub cluster: Arc<ClientCluster>,
     pub namespace: String,
     pub object: Arc<RecordSpec>,
     /// Counts and verifies the records that are read.
     pub verification: Arc<Verification>,
     /// Settings of batch reads; `None`: each read is for one record.
     pub batch: Option<BatchReads>,
-    /// Choice of the nodes for reads.
     pub replica: Replica,
-    /// Rack of this client.
     pub rack: Option<u32>,
     /// Timeout of a transaction, ms. At least 1.
     pub timeout_ms: u32,
     /// Maximum number of requests in flight on a connection. At least 1.
     pub pipeline: u32,
-    /// Behaviour when a device is overloaded.
     pub overload: Arc<Overload>,
 }
 
-/// A transaction in flight.
 #[derive(Debug, Default)]
 struct TransactionInFlight {
     /// Distinguishes the transaction from earlier transactions with the same token; 0: unused.
@@ -86,10 +82,9 @@ pub struct Client {
     settings: ClientSettings,
     map: Arc<PartitionMap>,
     map_ns: u64,
-    issuer: Issuer,
-    /// Source of the further keys of batches.
+    issuer: TransactionIssuer,
     keys: Option<KeySource>,
-    connections: Vec<Connection>,
+    connections: Vec<ConnectionSlot>,
     slots_max: usize,
     slots_each: usize,
     nodes: Vec<NodeRoute>,
@@ -102,7 +97,6 @@ pub struct Client {
     deadlines: VecDeque<(u64, u32, u64)>,
     completions: Vec<Completion>,
     events: Vec<NetCompletion>,
-    /// Connections with bytes to send.
     slots_to_flush: Vec<usize>,
     connect_receiver: Receiver<(usize, ConnectResult)>,
     connect_sender: Sender<(usize, ConnectResult)>,
@@ -133,7 +127,7 @@ impl Client {
         let (connect_sender, connect_receiver) = channel();
         let mut client = Self {
             net,
-            issuer: Issuer::new(
+            issuer: TransactionIssuer::new(
                 settings.object.clone(),
                 settings.verification.clone(),
                 settings.overload.clone(),
@@ -182,11 +176,11 @@ impl Client {
         let namespace = settings.namespace.as_bytes();
         let unsent = &mut connections[slot].unsent;
         let part = match request {
-            Request::One(transaction) => {
+            NodeRequest::One(transaction) => {
                 put_request(unsent, namespace, &transaction, settings.timeout_ms);
                 None
             }
-            Request::Batch(keys) => {
+            NodeRequest::Batch(keys) => {
                 put_batch(
                     unsent,
                     namespace,
@@ -215,7 +209,7 @@ impl Client {
         }
     }
 
-    fn start(&mut self, token: u32, request: Request) {
+    fn start(&mut self, token: u32, request: NodeRequest) {
         self.last_number += 1;
         let number = self.last_number;
         if self.transactions.len() <= token as usize {
@@ -223,7 +217,7 @@ impl Client {
                 .resize_with(token as usize + 1, TransactionInFlight::default);
         }
         let transaction = &mut self.transactions[token as usize];
-        let records = if let Request::Batch(keys) = &request {
+        let records = if let NodeRequest::Batch(keys) = &request {
             keys.len() as u32
         } else {
             1
@@ -240,12 +234,17 @@ impl Client {
         });
     }
 
-    fn finish(&mut self, token: u32, answer: Answer<'_>, completion_time: CompletionTime) {
+    fn finish(
+        &mut self,
+        token: u32,
+        answer: TransactionOutcome<'_>,
+        completion_time: CompletionTime,
+    ) {
         self.transactions[token as usize].number = 0;
         if let Some((completion, next)) = self.issuer.end(token, answer, completion_time) {
             self.completions.push(completion);
             if let Some((token, transaction)) = next {
-                self.start(token, Request::One(transaction));
+                self.start(token, NodeRequest::One(transaction));
             }
         }
     }
@@ -264,7 +263,7 @@ impl Client {
         {
             let Some(token) = token else { continue };
             // The request may have been sent.
-            let lost = Answer::lost(errno, true);
+            let lost = TransactionOutcome::lost(errno, true);
             match part {
                 Some(part) => part
                     .rest()
@@ -280,17 +279,17 @@ impl Client {
     fn vacate(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
         if connection.is_over() {
-            let Connection {
+            let ConnectionSlot {
                 node,
                 is_free,
                 is_listed,
                 ..
             } = *connection;
-            *connection = Connection {
+            *connection = ConnectionSlot {
                 node,
                 is_free,
                 is_listed,
-                ..Connection::default()
+                ..ConnectionSlot::default()
             };
         }
     }
@@ -354,7 +353,6 @@ impl Client {
         }
     }
 
-    /// Sends pending bytes.
     fn flush(&mut self) {
         for slot in std::mem::take(&mut self.slots_to_flush) {
             let connection = &mut self.connections[slot];
@@ -418,9 +416,9 @@ impl IoEngine for Client {
                 .chain(std::iter::repeat_with(next_key))
                 .take(*records as usize);
             let digests = self.issuer.begin_batch(op, keys, now_ns);
-            self.start(token, Request::Batch((0..).zip(digests).collect()));
+            self.start(token, NodeRequest::Batch((0..).zip(digests).collect()));
         } else if let Some(transaction) = self.issuer.begin(op, now_ns) {
-            self.start(token, Request::One(transaction));
+            self.start(token, NodeRequest::One(transaction));
         }
     }
 
@@ -432,7 +430,7 @@ impl IoEngine for Client {
             self.expire(now_ns);
             self.tend(now_ns);
             while let Some((token, transaction)) = self.issuer.again(now_ns) {
-                self.start(token, Request::One(transaction));
+                self.start(token, NodeRequest::One(transaction));
             }
             self.flush();
             let until_ns = if out.len() >= enough {

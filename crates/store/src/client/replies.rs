@@ -1,18 +1,11 @@
-//! Parses servers' replies, without trusting them. Also reads a sample record before a run, to check if the existing
-//! records can be verified.
+//! Parses servers' replies, without trusting them.
 
-use super::ClientSettings;
-use super::cluster::connect_node;
-use super::connection::put_request;
 use crate::PARTITIONS;
-use crate::object::ValueType;
-use crate::ops::{self, particle};
 use crate::wire::frame::{self, FrameKind, Malformed};
-use crate::wire::message::{self, Fields, Header, info3};
+use crate::wire::message::{self, MessageFields, MessageHeader, info3};
 use crate::wire::query::begin_of;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use sys::op::OpKind;
 
 /// Longest reply, bytes: more than a record of the largest write block.
 const REPLY_BYTES_MAX: usize = 16 << 20;
@@ -23,9 +16,8 @@ pub(super) const COPIES_MAX: usize = 8;
 /// Bytes of a bitmap with a bit for each partition.
 const MAP_BYTES: usize = PARTITIONS as usize / 8;
 
-/// An answer about one record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Entry<'a> {
+pub struct ReplyEntry<'a> {
     pub code: u8,
     /// In a batch: position of the key in the request.
     pub index: u32,
@@ -44,12 +36,12 @@ pub fn take_reply<'a>(bytes: &mut &'a [u8]) -> Result<Option<&'a [u8]>, Malforme
 }
 
 /// Takes the first entry off the body of a reply.
-pub fn take_entry<'a>(body: &mut &'a [u8]) -> Result<Entry<'a>, Malformed> {
-    let header = Header::take(body)?;
-    Fields::take(body, header.fields)?;
+pub fn take_entry<'a>(body: &mut &'a [u8]) -> Result<ReplyEntry<'a>, Malformed> {
+    let header = MessageHeader::take(body)?;
+    MessageFields::take(body, header.fields)?;
     let bins = message::take_ops(body, header.ops)?;
     let is_last = header.info[2] & info3::LAST != 0;
-    Ok(Entry {
+    Ok(ReplyEntry {
         code: header.result,
         index: header.timeout,
         is_last,
@@ -57,7 +49,6 @@ pub fn take_entry<'a>(body: &mut &'a [u8]) -> Result<Entry<'a>, Malformed> {
     })
 }
 
-/// Partitions of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodePartitions {
     /// Increases with each change of masters. If two nodes claim a partition, the node with the higher regime has the
@@ -119,64 +110,10 @@ pub fn rack(rack_ids: &str, namespace: &str) -> Option<u32> {
     of_namespace(rack_ids, namespace)?.parse().ok()
 }
 
-/// Number of bins, and type of the values, of an existing record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stored {
-    /// Number of bins.
-    pub bins: u16,
-    /// Type and length of the first value.
-    pub value: ValueType,
-}
-
-impl ClientSettings {
-    /// Reads the record of `key` and describes it. `None` if there is no record, or if no benchmark writes such a
-    /// record.
-    ///
-    /// Errors: a sentence, if the record's node cannot be queried or sends an unexpected reply.
-    pub fn probe_record(&self, key: u64) -> Result<Option<Stored>, String> {
-        let transaction = self.object.transaction(OpKind::Read, key, 0);
-        let map = self.cluster.map();
-        let Some(node) = map.master(&transaction.digest) else {
-            return Ok(None);
-        };
-        let mut request = Vec::new();
-        put_request(
-            &mut request,
-            self.namespace.as_bytes(),
-            &transaction,
-            self.timeout_ms,
-        );
-        let mut connection =
-            connect_node(&map.nodes[node], &self.cluster.access).map_err(|(_, error)| error)?;
-        let body = connection.exchange(FrameKind::Message, &request)?;
-        let entry = take_entry(&mut &body[..]).map_err(|error| error.to_string())?;
-        Ok(if entry.code == 0 {
-            of(entry.bins)
-        } else {
-            None
-        })
-    }
-}
-
-fn of(bins: &[u8]) -> Option<Stored> {
-    let first = ops::entries(bins).next()?;
-    let bytes = first.value.len() as u32;
-    let value = match first.particle {
-        particle::INTEGER => ValueType::Integer,
-        particle::STRING => ValueType::String(bytes),
-        particle::BLOB => ValueType::Blob(bytes),
-        _ => return None,
-    };
-    Some(Stored {
-        bins: ops::entries(bins).count() as u16,
-        value,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Work;
+    use crate::RecordOp;
     use crate::Write;
     use crate::object::{RecordSpec, ValueType};
     use crate::testing::records;
@@ -228,28 +165,29 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_that_is_torn_or_lies_is_no_reply() {
+    fn torn_and_contradictory_replies_are_refused() {
         let object = RecordSpec {
             set: [].into(),
             began: 9,
             ..records(2, ValueType::Blob(9))
         };
-        let Work::Write(Write { ops, .. }) = object.transaction(OpKind::Write, 5, 1).work else {
+        let RecordOp::Write(Write { ops, .. }) = object.transaction(OpKind::Write, 5, 1).record_op
+        else {
             panic!()
         };
         let mut bytes = Vec::new();
         let begin = frame::begin(&mut bytes, FrameKind::Message);
-        Header {
+        MessageHeader {
             result: 3,
             fields: 1,
             ops: 2,
-            ..Header::default()
+            ..MessageHeader::default()
         }
         .put(&mut bytes);
         message::put_field(&mut bytes, 99, b"of a later server");
         bytes.extend_from_slice(&ops);
         frame::end(&mut bytes, begin);
-        fn first(mut bytes: &[u8]) -> Result<Option<Entry<'_>>, Malformed> {
+        fn first(mut bytes: &[u8]) -> Result<Option<ReplyEntry<'_>>, Malformed> {
             match take_reply(&mut bytes)? {
                 Some(mut body) => take_entry(&mut body).map(Some),
                 None => Ok(None),

@@ -5,11 +5,11 @@
 
 use super::Client;
 use super::cluster::connect_node;
-use super::connection::{Connection, IndexedDigest, PendingReply};
+use super::connection::{ConnectionSlot, IndexedDigest, PendingReply};
 use super::replies::{take_entry, take_reply};
-use crate::issuer::{Answer, CompletionTime};
+use crate::issuer::{CompletionTime, TransactionOutcome};
 use crate::wire::Malformed;
-use crate::{Digest, ResultCode, Transaction, Work, nodes};
+use crate::{Digest, RecordOp, ResultCode, Transaction, nodes};
 use engine::IoEngine;
 use std::collections::VecDeque;
 use std::io;
@@ -56,7 +56,7 @@ impl FromStr for Replica {
 
 /// A message to one node.
 #[derive(Debug)]
-pub(super) enum Request {
+pub(super) enum NodeRequest {
     One(Transaction),
     Batch(Vec<IndexedDigest>),
 }
@@ -68,21 +68,18 @@ pub(super) struct WaitingRequest {
     pub(super) number: u64,
     /// Number of nodes that were tried before.
     pub(super) tries: usize,
-    pub(super) request: Request,
+    pub(super) request: NodeRequest,
 }
 
 /// An issuing thread's state for one node.
 #[derive(Debug, Default)]
 pub(super) struct NodeRoute {
-    /// Slots of the node's connections.
     pub(super) slots: Vec<usize>,
     /// Connections that may accept requests; some entries are stale.
     pub(super) free: Vec<usize>,
-    /// Requests waiting for a connection.
     pub(super) waiting: VecDeque<WaitingRequest>,
     /// Number of connections that are being made.
     pub(super) connecting: usize,
-    /// Earliest time of the next attempt to connect.
     pub(super) retry_ns: u64,
     /// Error of the last attempt to connect, if it failed.
     pub(super) errno: Option<i32>,
@@ -121,29 +118,31 @@ impl Client {
             return None;
         }
         let slot = if self.connections.len() < self.slots_max {
-            self.connections.push(Connection::default());
+            self.connections.push(ConnectionSlot::default());
             self.connections.len() - 1
         } else {
             // Reuse a slot of a node that left.
-            self.connections.iter().position(Connection::is_vacant)?
+            self.connections
+                .iter()
+                .position(ConnectionSlot::is_vacant)?
         };
-        let Connection {
+        let ConnectionSlot {
             node: old_node,
             is_listed,
             ..
         } = self.connections[slot];
         self.nodes[old_node].slots.retain(|of| *of != slot);
         self.nodes[old_node].free.retain(|of| *of != slot);
-        self.connections[slot] = Connection {
+        self.connections[slot] = ConnectionSlot {
             node,
             is_listed,
-            ..Connection::default()
+            ..ConnectionSlot::default()
         };
         self.nodes[node].slots.push(slot);
         Some(slot)
     }
 
-    fn begin(&mut self, slot: usize, established: nodes::Connection) {
+    fn begin(&mut self, slot: usize, established: nodes::NodeConnection) {
         let (socket, tls) = established.into_parts();
         let socket = Arc::new(socket);
         let connection = &mut self.connections[slot];
@@ -198,9 +197,9 @@ impl Client {
             request,
         } = waiting;
         match request {
-            Request::One(transaction) => {
-                let replica = match transaction.work {
-                    Work::Write(_) => Replica::Master,
+            NodeRequest::One(transaction) => {
+                let replica = match transaction.record_op {
+                    RecordOp::Write(_) => Replica::Master,
                     _ => self.settings.replica,
                 };
                 let node = self.node_of(&transaction.digest, replica, number, tries);
@@ -210,11 +209,11 @@ impl Client {
                         token,
                         number,
                         tries,
-                        request: Request::One(transaction),
+                        request: NodeRequest::One(transaction),
                     },
                 );
             }
-            Request::Batch(keys) => {
+            NodeRequest::Batch(keys) => {
                 let mut keys: Vec<_> = keys
                     .into_iter()
                     .map(|key: IndexedDigest| {
@@ -231,7 +230,7 @@ impl Client {
                     .collect();
                 keys.sort_by_key(|(node, _)| *node);
                 for part in keys.chunk_by(|(one, _), (other, _)| one == other) {
-                    let request = Request::Batch(part.iter().map(|(_, key)| *key).collect());
+                    let request = NodeRequest::Batch(part.iter().map(|(_, key)| *key).collect());
                     self.route_to(
                         part[0].0,
                         WaitingRequest {
@@ -445,7 +444,7 @@ impl Client {
     ) -> Result<(), Malformed> {
         loop {
             let entry = take_entry(&mut body)?;
-            let answer = Answer::of(ResultCode(entry.code), entry.bins);
+            let answer = TransactionOutcome::from_result(ResultCode(entry.code), entry.bins);
             let pending_reply = self.connections[slot].pending_replies.front_mut();
             let PendingReply { token, tries, part } =
                 pending_reply.ok_or(Malformed::Body("reply without a request"))?;
@@ -479,11 +478,11 @@ impl Client {
         let read = self
             .issuer
             .transaction(token)
-            .filter(|transaction| matches!(transaction.work, Work::ReadAll));
-        read.is_some_and(|read| self.retry(token, tries, read.digest, Request::One(read)))
+            .filter(|transaction| matches!(transaction.record_op, RecordOp::ReadAll));
+        read.is_some_and(|read| self.retry(token, tries, read.digest, NodeRequest::One(read)))
     }
 
-    fn retry(&mut self, token: u32, tries: usize, digest: Digest, request: Request) -> bool {
+    fn retry(&mut self, token: u32, tries: usize, digest: Digest, request: NodeRequest) -> bool {
         let tries = tries + 1;
         let can_retry =
             self.settings.replica != Replica::Master && tries < self.map.owners(&digest).count();
@@ -499,17 +498,16 @@ impl Client {
         can_retry
     }
 
-    /// Takes the answer about one record of a batch.
     pub(super) fn record(
         &mut self,
         token: u32,
         key: IndexedDigest,
         tries: usize,
-        answer: Answer<'_>,
+        answer: TransactionOutcome<'_>,
         completion_time: CompletionTime,
     ) {
         let is_lost = !matches!(answer.outcome, Outcome::Done | Outcome::Result(_));
-        let request = Request::Batch(vec![key]);
+        let request = NodeRequest::Batch(vec![key]);
         if (is_lost || self.lacks_copy(answer.outcome)) && self.retry(token, tries, key.1, request)
         {
             return;
@@ -518,7 +516,11 @@ impl Client {
         let records_left = &mut self.transactions[token as usize].records_left;
         *records_left -= 1;
         if *records_left == 0 {
-            self.finish(token, Answer::of(ResultCode::OK, &[]), completion_time);
+            self.finish(
+                token,
+                TransactionOutcome::from_result(ResultCode::OK, &[]),
+                completion_time,
+            );
         }
     }
 
@@ -532,7 +534,6 @@ impl Client {
         is_elsewhere
     }
 
-    /// Ends transactions that have timed out.
     pub(super) fn expire(&mut self, now_ns: u64) {
         while let Some((until_ns, token, number)) = self.deadlines.front().copied() {
             let current_number = self.transactions[token as usize].number;
@@ -557,7 +558,7 @@ impl Client {
                     .find_map(|node| node.errno);
                 self.finish(
                     token,
-                    Answer::lost(connect_errno.unwrap_or(libc::ETIMEDOUT), false),
+                    TransactionOutcome::lost(connect_errno.unwrap_or(libc::ETIMEDOUT), false),
                     completion_time,
                 );
                 continue;
@@ -573,7 +574,11 @@ impl Client {
                     stuck_slots.push(slot);
                 }
             }
-            self.finish(token, Answer::lost(libc::ETIMEDOUT, true), completion_time);
+            self.finish(
+                token,
+                TransactionOutcome::lost(libc::ETIMEDOUT, true),
+                completion_time,
+            );
             stuck_slots
                 .into_iter()
                 .for_each(|slot| self.end(slot, libc::ETIMEDOUT));

@@ -6,7 +6,7 @@ mod hostile;
 mod membership;
 
 use super::*;
-use crate::nodes::{Access, Host, Login, Tls};
+use crate::nodes::{Access, HostPort, Login, Tls};
 use crate::object::ValueType;
 use crate::testing::{all, records};
 use base64::Engine as _;
@@ -17,15 +17,15 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::Ordering;
 use sys::op::{OpKind, Outcome, WrongRecord};
 
-fn seed(address: SocketAddr) -> Host {
-    Host {
+fn seed(address: SocketAddr) -> HostPort {
+    HostPort {
         name: address.ip().to_string(),
         port: address.port(),
     }
 }
 
 fn refusal(address: SocketAddr, namespace: &str, access: Access) -> String {
-    Cluster::find(&[seed(address)], namespace, access, false)
+    ClientCluster::find(&[seed(address)], namespace, access, false)
         .err()
         .expect("a cluster was found")
 }
@@ -58,7 +58,7 @@ fn succeed(client: &mut Client, kind: OpKind, keys: u64) {
 const PATIENT_MS: u32 = 30_000;
 
 #[test]
-fn what_is_written_is_read_on_as_many_connections_as_are_needed_and_no_more() {
+fn records_are_written_and_read_over_no_more_connections_than_needed() {
     let Some(()) = ring() else { return };
     for (pipeline, connections) in [(1, 8), (4, 2), (8, 1)] {
         let server = Server::new();
@@ -81,7 +81,7 @@ fn what_is_written_is_read_on_as_many_connections_as_are_needed_and_no_more() {
 }
 
 #[test]
-fn what_a_server_forgets_or_changes_is_told() {
+fn lost_and_changed_records_are_reported() {
     let Some(()) = ring() else { return };
     let server = Server::new();
     let mut client = server.client(2, PATIENT_MS);
@@ -137,7 +137,7 @@ fn what_a_server_forgets_or_changes_is_told() {
 }
 
 #[test]
-fn an_insertion_waits_until_an_overloaded_server_takes_it_and_a_measurement_fails() {
+fn insertions_wait_for_an_overloaded_server_and_measured_transactions_fail() {
     let Some(()) = ring() else { return };
     let server = Server::new();
     let mut client = server.client(2, PATIENT_MS);
@@ -160,7 +160,7 @@ fn an_insertion_waits_until_an_overloaded_server_takes_it_and_a_measurement_fail
 }
 
 #[test]
-fn a_server_that_closes_lies_or_hangs_costs_what_was_out_and_the_rest_goes_on() {
+fn a_failing_connection_costs_only_the_requests_in_flight() {
     let Some(()) = ring() else { return };
     let lost = [
         Outcome::Errno(libc::ECONNRESET),
@@ -205,7 +205,7 @@ fn a_server_that_closes_lies_or_hangs_costs_what_was_out_and_the_rest_goes_on() 
 }
 
 #[test]
-fn two_nodes_each_get_what_is_theirs_and_one_that_is_gone_fails_its_own_alone() {
+fn requests_go_to_the_node_of_their_partition_and_a_missing_node_fails_only_its_own() {
     let Some(()) = ring() else { return };
     let half = |first: u8, second: u8| BASE64.encode([[first; 256], [second; 256]].concat());
     let one = Server::with("A1", &half(255, 0));
@@ -233,7 +233,7 @@ fn two_nodes_each_get_what_is_theirs_and_one_that_is_gone_fails_its_own_alone() 
 }
 
 #[test]
-fn a_cluster_that_is_not_there_or_has_no_such_namespace_is_refused_with_the_reason() {
+fn an_unreachable_cluster_or_missing_namespace_is_an_error_with_its_reason() {
     let server = Server::new();
     let error = refusal(server.address, "foo", Access::default());
     assert!(
@@ -260,7 +260,7 @@ fn me(password: &str) -> Access {
 }
 
 #[test]
-fn each_connection_logs_in_by_the_session_of_the_first() {
+fn further_connections_log_in_with_the_session_of_the_first() {
     let Some(()) = ring() else { return };
     let server = Server::new();
     *server.state.password.lock().unwrap() = Some("secret");

@@ -7,7 +7,7 @@
 //! }
 //! ```
 
-use super::{Problem, Problems};
+use super::{ConfProblem, ConfProblems};
 use results::units::quoted;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -28,7 +28,7 @@ pub(super) struct Directive<'a> {
 
 /// Reads the directives of `text`, as the block of a directive without a name. An unreadable directive adds a problem,
 /// and the rest is still read.
-pub(super) fn read<'a>(text: &'a str, problems: &mut Problems) -> Directive<'a> {
+pub(super) fn read<'a>(text: &'a str, problems: &mut ConfProblems) -> Directive<'a> {
     let mut block = Directive {
         line: 0,
         name: "",
@@ -104,9 +104,9 @@ fn close<'a>(
     Some(position)
 }
 
-impl Problems {
+impl ConfProblems {
     pub(super) fn add(&mut self, line: usize, text: String) {
-        self.0.push(Problem {
+        self.0.push(ConfProblem {
             line: Some(line),
             text,
         });
@@ -149,11 +149,11 @@ fn suffixed(text: &str, suffixes: &[(char, u64)]) -> Option<u64> {
 }
 
 /// A whole number of any size.
-pub(super) trait Number: TryFrom<u64> + PartialOrd + Display {}
+pub(super) trait WholeNumber: TryFrom<u64> + PartialOrd + Display {}
 
-impl<T: TryFrom<u64> + PartialOrd + Display> Number for T {}
+impl<T: TryFrom<u64> + PartialOrd + Display> WholeNumber for T {}
 
-fn within<T: Number>(
+fn within<T: WholeNumber>(
     directive: &Directive<'_>,
     suffixes: &[(char, u64)],
     range: RangeInclusive<T>,
@@ -175,8 +175,7 @@ fn within<T: Number>(
         })
 }
 
-/// Parses a whole number.
-pub(super) fn number<T: Number>(
+pub(super) fn number<T: WholeNumber>(
     directive: &Directive<'_>,
     range: RangeInclusive<T>,
 ) -> Result<T, String> {
@@ -184,7 +183,7 @@ pub(super) fn number<T: Number>(
 }
 
 /// Parses bytes: `128K`, `4G`.
-pub(super) fn bytes<T: Number>(
+pub(super) fn bytes<T: WholeNumber>(
     directive: &Directive<'_>,
     range: RangeInclusive<T>,
 ) -> Result<T, String> {
@@ -216,8 +215,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_are_read_with_their_lines_and_comments_are_not() {
-        let mut problems = Problems::default();
+    fn blocks_are_read_with_their_lines_and_without_comments() {
+        let mut problems = ConfProblems::default();
         let text = "# first\nservice {\n\tproto-fd-max 10 # few\n}\n\nnamespace test {\n storage-engine device {\n  device /dev/a /dev/b\n }\n}\n";
         let read = read(text, &mut problems).block.unwrap();
         assert_eq!(problems.0, []);
@@ -241,9 +240,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_of_that_form_is_told_with_its_line_and_the_rest_is_read() {
+    fn malformed_lines_are_reported_and_the_rest_is_read() {
         let of = |text| {
-            let mut problems = Problems::default();
+            let mut problems = ConfProblems::default();
             let read = read(text, &mut problems).block.unwrap();
             (problems.to_string(), read.len())
         };
@@ -275,7 +274,7 @@ mod tests {
 mod values_tests {
     use super::*;
 
-    fn of<'a>(values: &[&'a str]) -> Directive<'a> {
+    fn directive<'a>(values: &[&'a str]) -> Directive<'a> {
         Directive {
             line: 1,
             name: "",
@@ -285,17 +284,17 @@ mod values_tests {
     }
 
     #[test]
-    fn values_are_read_with_their_suffixes_and_within_their_ranges() {
-        assert_eq!(bytes(&of(&["128K"]), 0..=u64::MAX), Ok(131_072));
-        assert_eq!(bytes(&of(&["4g"]), 0..=u64::MAX), Ok(4 << 30));
+    fn values_may_have_suffixes_and_must_be_in_range() {
+        assert_eq!(bytes(&directive(&["128K"]), 0..=u64::MAX), Ok(131_072));
+        assert_eq!(bytes(&directive(&["4g"]), 0..=u64::MAX), Ok(4 << 30));
         assert_eq!(
-            bytes(&of(&["4G"]), 0..=u32::MAX),
+            bytes(&directive(&["4G"]), 0..=u32::MAX),
             Err("4G is out of range: 0 to 4294967295".to_owned())
         );
-        assert_eq!(seconds(&of(&["2h"]), 0..=u32::MAX), Ok(7_200));
-        assert_eq!(number(&of(&["5"]), 1..=99u8), Ok(5));
+        assert_eq!(seconds(&directive(&["2h"]), 0..=u32::MAX), Ok(7_200));
+        assert_eq!(number(&directive(&["5"]), 1..=99u8), Ok(5));
         assert_eq!(
-            number(&of(&["300"]), 1..=99u8),
+            number(&directive(&["300"]), 1..=99u8),
             Err("300 is out of range: 1 to 99".to_owned())
         );
         for wrong in [
@@ -309,17 +308,20 @@ mod values_tests {
             "17179869184G",
             "é",
         ] {
-            let error = bytes(&of(&[wrong]), 0..=u64::MAX).unwrap_err();
+            let error = bytes(&directive(&[wrong]), 0..=u64::MAX).unwrap_err();
             assert_eq!(
                 error,
                 format!("expected bytes such as 128K, found {}", quoted(wrong))
             );
         }
-        assert_eq!((flag(&of(&[])), flag(&of(&["no"]))), (Ok(true), Ok(false)));
+        assert_eq!(
+            (flag(&directive(&[])), flag(&directive(&["no"]))),
+            (Ok(true), Ok(false))
+        );
         assert!(
-            flag(&of(&["1"])).is_err()
-                && text(&of(&[])).is_err()
-                && text(&of(&["a", "b"])).is_err()
+            flag(&directive(&["1"])).is_err()
+                && text(&directive(&[])).is_err()
+                && text(&directive(&["a", "b"])).is_err()
         );
     }
 }

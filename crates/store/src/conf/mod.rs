@@ -10,13 +10,13 @@ mod tests;
 
 pub use read::parse;
 
-use crate::Namespace;
+use crate::NamespaceSettings;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 
 /// A configuration. Defaults are those of the real server, except that the server listens on loopback.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Config {
+pub struct AerospikeConf {
     pub cluster_name: Option<String>,
     /// `node-id`: hexadecimal.
     pub node_id: Option<u64>,
@@ -37,7 +37,7 @@ pub struct Config {
     /// `log-millis`: log times have milliseconds.
     pub log_millis: bool,
     /// `logging`: destinations of log lines.
-    pub logs: Vec<Log>,
+    pub logs: Vec<LogSink>,
     /// `address` and `port` of `service` in `network`: addresses and port for clients.
     pub listen: Listen,
     /// `access-address` and `access-port`: address advertised to clients, if it differs from the listening address.
@@ -48,7 +48,7 @@ pub struct Config {
     pub namespaces: Vec<NamespaceConfig>,
 }
 
-impl Default for Config {
+impl Default for AerospikeConf {
     fn default() -> Self {
         Self {
             cluster_name: None,
@@ -73,7 +73,6 @@ impl Default for Config {
     }
 }
 
-/// Addresses and a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listen {
     /// Addresses of this machine.
@@ -82,37 +81,30 @@ pub struct Listen {
     pub port: u16,
 }
 
-/// Log level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
+pub enum LogLevel {
     /// The server is about to end.
     Critical,
-    /// An error.
     Warning,
-    /// Regular events.
     Info,
-    /// More detail.
     Debug,
-    /// All details.
     Detail,
 }
 
 /// A destination of log lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Log {
+pub struct LogSink {
     /// Path; `None`: the console, which is stderr.
     pub path: Option<String>,
     /// `context any`: level of all contexts.
-    pub any: Level,
+    pub any: LogLevel,
     /// `context drv_ssd`: level of the lines about devices, if it differs from `any`.
-    pub drv_ssd: Option<Level>,
+    pub drv_ssd: Option<LogLevel>,
 }
 
-/// A namespace and its devices.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NamespaceConfig {
-    /// Settings of the namespace's stores.
-    pub settings: Namespace,
+    pub settings: NamespaceSettings,
     /// `replication-factor`: number of nodes that have each record. Default: 2 if there are other nodes, else 1.
     pub replication_factor: u8,
     /// `write-commit-level-override master`: a write is acknowledged before the replica has the record.
@@ -138,8 +130,7 @@ impl NamespaceConfig {
     }
 }
 
-impl Level {
-    /// Word in log lines.
+impl LogLevel {
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Critical => "CRITICAL",
@@ -153,7 +144,7 @@ impl Level {
 
 /// An error in a configuration, or a note on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
+pub struct ConfProblem {
     /// Line number; `None`: the problem concerns the whole file.
     pub line: Option<usize>,
     pub text: String,
@@ -161,9 +152,9 @@ pub struct Problem {
 
 /// All errors of a configuration, one line each.
 #[derive(Debug, Clone, Default, PartialEq, Eq, thiserror::Error)]
-pub struct Problems(pub Vec<Problem>);
+pub struct ConfProblems(pub Vec<ConfProblem>);
 
-impl fmt::Display for Problem {
+impl fmt::Display for ConfProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.line {
             Some(line) => write!(f, "line {line}: {}", self.text),
@@ -172,7 +163,7 @@ impl fmt::Display for Problem {
     }
 }
 
-impl fmt::Display for Problems {
+impl fmt::Display for ConfProblems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, problem) in self.0.iter().enumerate() {
             write!(f, "{}{problem}", if index > 0 { "\n" } else { "" })?;
@@ -181,10 +172,9 @@ impl fmt::Display for Problems {
     }
 }
 
-/// A valid configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ParsedConfig {
-    pub config: Config,
+    pub config: AerospikeConf,
     /// A note for each directive without effect.
-    pub notes: Vec<Problem>,
+    pub notes: Vec<ConfProblem>,
 }

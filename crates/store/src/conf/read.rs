@@ -2,8 +2,10 @@
 //! that need a missing feature.
 
 use super::blocks::{self, Directive, FILE_BYTES_MAX, bytes, flag, number, seconds, text};
-use super::{Config, Level, Log, NamespaceConfig, ParsedConfig, Problem, Problems};
-use crate::Namespace;
+use super::{
+    AerospikeConf, ConfProblem, ConfProblems, LogLevel, LogSink, NamespaceConfig, ParsedConfig,
+};
+use crate::NamespaceSettings;
 use results::units::{printable, quoted};
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -13,33 +15,33 @@ const NAMESPACES_MAX: usize = 32;
 const DEVICES_MAX: usize = 128;
 
 /// Reads a configuration. A file of more than 1 MiB is refused without being parsed.
-pub fn parse(file: &[u8]) -> Result<ParsedConfig, Problems> {
-    let mut problems = Problems::default();
+pub fn parse(file: &[u8]) -> Result<ParsedConfig, ConfProblems> {
+    let mut problems = ConfProblems::default();
     if file.len() > FILE_BYTES_MAX {
         let text = format!(
             "the configuration has {} bytes - at most {FILE_BYTES_MAX} bytes are read",
             file.len()
         );
-        return Err(Problems(vec![Problem { line: None, text }]));
+        return Err(ConfProblems(vec![ConfProblem { line: None, text }]));
     }
     let text = std::str::from_utf8(file).map_err(|error| {
         let line = 1 + file[..error.valid_up_to()]
             .iter()
             .filter(|byte| **byte == b'\n')
             .count();
-        Problems(vec![Problem {
+        ConfProblems(vec![ConfProblem {
             line: Some(line),
             text: "invalid UTF-8".to_owned(),
         }])
     })?;
     let file = blocks::read(text, &mut problems);
-    let mut config = Config::default();
-    let mut reader = Reader {
+    let mut config = AerospikeConf::default();
+    let mut reader = ConfReader {
         problems,
         notes: Vec::new(),
     };
     reader.file(&file, &mut config);
-    let Reader {
+    let ConfReader {
         mut problems,
         notes,
     } = reader;
@@ -53,12 +55,12 @@ pub fn parse(file: &[u8]) -> Result<ParsedConfig, Problems> {
     }
 }
 
-struct Reader {
-    problems: Problems,
-    notes: Vec<Problem>,
+struct ConfReader {
+    problems: ConfProblems,
+    notes: Vec<ConfProblem>,
 }
 
-impl Reader {
+impl ConfReader {
     /// Sets `setting`, or adds a problem if the value is invalid. Returns true, because the directive is known.
     fn set<T>(
         &mut self,
@@ -127,7 +129,7 @@ impl Reader {
             && matches!(directive.values[..], [value] if OFF.contains(&value));
         if has_no_effect || missing.is_some() && is_off {
             let text = format!("{name} has no effect in this server");
-            return self.notes.push(Problem {
+            return self.notes.push(ConfProblem {
                 line: Some(line),
                 text,
             });
@@ -139,7 +141,7 @@ impl Reader {
         self.problems.add(line, text);
     }
 
-    fn file(&mut self, file: &Directive<'_>, config: &mut Config) {
+    fn file(&mut self, file: &Directive<'_>, config: &mut AerospikeConf) {
         self.block(
             file,
             "the file",
@@ -154,7 +156,7 @@ impl Reader {
         );
         if config.node_id.is_some() && config.nodes.len() > 1 {
             let text = "node-id has no effect beside mesh-seed-address-port lines: the id of each node follows from its host and port";
-            self.notes.push(Problem {
+            self.notes.push(ConfProblem {
                 line: None,
                 text: text.to_owned(),
             });
@@ -170,11 +172,11 @@ impl Reader {
             let text =
                 "the configuration has no namespace - add a namespace block, with a storage-engine device block that names a device"
                     .to_owned();
-            self.problems.0.push(Problem { line: None, text });
+            self.problems.0.push(ConfProblem { line: None, text });
         }
     }
 
-    fn service(&mut self, directive: &Directive<'_>, config: &mut Config) -> bool {
+    fn service(&mut self, directive: &Directive<'_>, config: &mut AerospikeConf) -> bool {
         self.block(directive, "service", &[], |reader, d| match d.name {
             "cluster-name" => reader.set(&mut config.cluster_name, d, name(d, 64).map(Some)),
             "node-id" => reader.set(&mut config.node_id, d, node_id(d).map(Some)),
@@ -202,14 +204,14 @@ impl Reader {
         })
     }
 
-    fn logging(&mut self, directive: &Directive<'_>, logs: &mut Vec<Log>) -> bool {
+    fn logging(&mut self, directive: &Directive<'_>, logs: &mut Vec<LogSink>) -> bool {
         self.block(directive, "logging", &["file"], |reader, d| {
             if !matches!(d.name, "file" | "console") {
                 return false;
             }
-            let mut log = Log {
+            let mut log = LogSink {
                 path: None,
-                any: Level::Critical,
+                any: LogLevel::Critical,
                 drv_ssd: None,
             };
             match (d.name, &d.values[..]) {
@@ -249,7 +251,7 @@ impl Reader {
         })
     }
 
-    fn network(&mut self, directive: &Directive<'_>, config: &mut Config) -> bool {
+    fn network(&mut self, directive: &Directive<'_>, config: &mut AerospikeConf) -> bool {
         self.block(directive, "network", &[], |reader, d| match d.name {
             "service" => reader.clients(d, config),
             "heartbeat" => reader.heartbeat(d, config),
@@ -257,7 +259,7 @@ impl Reader {
         })
     }
 
-    fn clients(&mut self, directive: &Directive<'_>, config: &mut Config) -> bool {
+    fn clients(&mut self, directive: &Directive<'_>, config: &mut AerospikeConf) -> bool {
         let mut addresses = Vec::new();
         let mut access_address = None;
         let mut access_port = None;
@@ -292,7 +294,7 @@ impl Reader {
         true
     }
 
-    fn heartbeat(&mut self, directive: &Directive<'_>, config: &mut Config) -> bool {
+    fn heartbeat(&mut self, directive: &Directive<'_>, config: &mut AerospikeConf) -> bool {
         self.block(
             directive,
             "heartbeat",
@@ -336,7 +338,7 @@ impl Reader {
             );
         }
         let mut namespace = NamespaceConfig {
-            settings: Namespace::new(&name),
+            settings: NamespaceSettings::new(&name),
             replication_factor: 0,
             answers_before_replica: false,
             migrate_sleep_us: 1,
@@ -574,8 +576,8 @@ fn own_address(directive: &Directive<'_>) -> Result<IpAddr, String> {
     }
 }
 
-fn level_of(text: &str) -> Option<Level> {
-    use Level::*;
+fn level_of(text: &str) -> Option<LogLevel> {
+    use LogLevel::*;
     [Critical, Warning, Info, Debug, Detail]
         .into_iter()
         .find(|level| level.word().to_ascii_lowercase() == text)

@@ -11,9 +11,9 @@ fn minimal(storage: &str) -> String {
 }
 
 #[test]
-fn the_example_says_what_it_seems_to() {
+fn the_example_configuration_has_the_expected_settings() {
     let parsed = parse(include_bytes!("../../../../examples/serve.conf")).unwrap();
-    let Config {
+    let AerospikeConf {
         namespaces,
         listen,
         logs,
@@ -26,19 +26,19 @@ fn the_example_says_what_it_seems_to() {
     );
     assert_eq!(
         logs,
-        &[Log {
+        &[LogSink {
             path: None,
-            any: Level::Info,
-            drv_ssd: Some(Level::Detail)
+            any: LogLevel::Info,
+            drv_ssd: Some(LogLevel::Detail)
         }]
     );
     let [namespace] = &namespaces[..] else {
         panic!("{namespaces:?}")
     };
-    let expected = Namespace {
+    let expected = NamespaceSettings {
         memory_bytes: 1 << 30,
         nsup_period_sec: 0,
-        ..Namespace::new("test")
+        ..NamespaceSettings::new("test")
     };
     assert_eq!(
         (&namespace.settings, namespace.replication_factor),
@@ -49,7 +49,7 @@ fn the_example_says_what_it_seems_to() {
 }
 
 #[test]
-fn a_file_of_the_real_server_is_read_with_what_has_no_effect_said() {
+fn directives_of_the_real_server_without_effect_get_a_note() {
     let text = include_str!("../../tests/data/two-namespaces.conf");
     let ParsedConfig { config, notes } = parse(text.as_bytes()).unwrap();
     let said: Vec<_> = notes.iter().map(ToString::to_string).collect();
@@ -99,7 +99,7 @@ fn a_file_of_the_real_server_is_read_with_what_has_no_effect_said() {
         (2, true)
     );
     assert_eq!(test.devices, ["/dev/a", "/dev/b"]);
-    let settings = Namespace {
+    let settings = NamespaceSettings {
         write_block_bytes: 1 << 20,
         defrag_lwm_pct: 40,
         post_write_blocks: 64,
@@ -107,10 +107,10 @@ fn a_file_of_the_real_server_is_read_with_what_has_no_effect_said() {
         default_ttl_sec: 2_592_000,
         max_write_cache_bytes: 128 << 20,
         min_avail_pct: 7,
-        ..Namespace::new("test")
+        ..NamespaceSettings::new("test")
     };
     assert_eq!((&test.settings, test.benchmarks_storage), (&settings, true));
-    let Namespace {
+    let NamespaceSettings {
         single_bin,
         memory_bytes,
         ..
@@ -122,7 +122,7 @@ fn a_file_of_the_real_server_is_read_with_what_has_no_effect_said() {
 }
 
 #[test]
-fn all_mistakes_are_told_at_once_each_with_its_line() {
+fn all_errors_are_reported_at_once_each_with_its_line() {
     let text = "service {\n  proto-fd-max many\n  proto-fd-max 5\n  colour red\n}\n\
                 security {\n}\n\
                 namespace test {\n  storage-engine memory {\n  }\n}\n";
@@ -135,7 +135,7 @@ fn all_mistakes_are_told_at_once_each_with_its_line() {
 }
 
 #[test]
-fn what_contradicts_itself_or_is_out_of_range_is_told() {
+fn contradictions_and_values_out_of_range_are_errors() {
     let of = |storage: &str| problems(&minimal(storage));
     let no_path = "line 2: give device PATH, or file PATH and filesize";
     assert_eq!(of(""), no_path);

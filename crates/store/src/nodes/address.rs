@@ -10,15 +10,14 @@ pub const DEFAULT_PORT: u16 = 3000;
 /// Maximum number of addresses of one node.
 const HOSTS_MAX: usize = 64;
 
-/// A host name or an address, and a port.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Host {
+pub struct HostPort {
     /// Name or address, without brackets.
     pub name: String,
     pub port: u16,
 }
 
-impl Host {
+impl HostPort {
     /// Reads `db1`, `db1:3100`, `10.0.0.1`, `[fe80::1]:3000`, `fe80::1`.
     pub fn parse(text: &str, default_port: u16) -> Result<Self, String> {
         let advice = "give HOST or HOST:PORT; put an IPv6 address in brackets";
@@ -64,7 +63,7 @@ fn is_ipv6(name: &str) -> bool {
     address.parse::<Ipv6Addr>().is_ok()
 }
 
-impl fmt::Display for Host {
+impl fmt::Display for HostPort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.name.contains(':') {
             write!(f, "[{}]:{}", self.name, self.port)
@@ -82,12 +81,12 @@ pub struct Peer {
     /// The name in the node's certificate.
     pub tls_name: Option<String>,
     /// Addresses on which the node listens.
-    pub hosts: Vec<Host>,
+    pub hosts: Vec<HostPort>,
 }
 
 impl Peer {
     /// A peer of which only the address is known.
-    pub(crate) fn at(host: Host) -> Self {
+    pub(crate) fn at(host: HostPort) -> Self {
         Self {
             node: String::new(),
             tls_name: None,
@@ -100,7 +99,6 @@ impl Peer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeersQuery {
     pub uses_tls: bool,
-    /// True for alternate addresses.
     pub uses_alternate: bool,
 }
 
@@ -162,7 +160,7 @@ fn parse_peers(value: &str) -> Option<Vec<Peer>> {
 
 /// Parses hosts up to the closing bracket. Returns the hosts, and the text behind the bracket. IPv6 addresses have
 /// their own brackets.
-fn parse_hosts(list: &str, default_port: u16) -> Option<(Vec<Host>, &str)> {
+fn parse_hosts(list: &str, default_port: u16) -> Option<(Vec<HostPort>, &str)> {
     let mut hosts = Vec::new();
     let mut rest = list;
     loop {
@@ -176,7 +174,7 @@ fn parse_hosts(list: &str, default_port: u16) -> Option<(Vec<Host>, &str)> {
         };
         let end = address + rest[address..].find([',', ']'])?;
         if hosts.len() < HOSTS_MAX {
-            hosts.push(Host::parse(&rest[..end], default_port).ok()?);
+            hosts.push(HostPort::parse(&rest[..end], default_port).ok()?);
         }
         rest = rest[end..].strip_prefix(',').unwrap_or(&rest[end..]);
     }
@@ -187,7 +185,7 @@ pub fn services(value: &str) -> Result<Vec<Peer>, String> {
     let peers = value
         .split(';')
         .filter(|host| !host.is_empty())
-        .map(|host| Host::parse(host, DEFAULT_PORT).map(Peer::at));
+        .map(|host| HostPort::parse(host, DEFAULT_PORT).map(Peer::at));
     peers
         .collect::<Result<_, String>>()
         .map_err(|error| format!("expected hosts such as 10.0.0.1:3000;10.0.0.2:3000: {error}"))
@@ -197,8 +195,8 @@ pub fn services(value: &str) -> Result<Vec<Peer>, String> {
 mod tests {
     use super::*;
 
-    fn host(text: &str) -> Host {
-        Host::parse(text, DEFAULT_PORT).unwrap()
+    fn host(text: &str) -> HostPort {
+        HostPort::parse(text, DEFAULT_PORT).unwrap()
     }
 
     #[test]
@@ -237,7 +235,7 @@ mod tests {
             "a,b",
             "[[a]",
         ] {
-            assert!(Host::parse(text, DEFAULT_PORT).is_err(), "{text}");
+            assert!(HostPort::parse(text, DEFAULT_PORT).is_err(), "{text}");
         }
     }
 
@@ -247,7 +245,7 @@ mod tests {
         // The default port is left out; a node that left has no hosts.
         let text = "7,3000,[[bb9,db2.tls,[10.0.0.2,[fe80::2]:3100,[::3],db2:3200]],[CC1,,[10.0.0.3]],[DD1,,]]";
         let read = peers(text).unwrap();
-        let hosts: Vec<_> = read[0].hosts.iter().map(Host::to_string).collect();
+        let hosts: Vec<_> = read[0].hosts.iter().map(HostPort::to_string).collect();
         assert_eq!(
             hosts,
             ["10.0.0.2:3000", "[fe80::2]:3100", "[::3]:3000", "db2:3200"]
@@ -268,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_of_peers_is_told_wherever_it_is_cut() {
+    fn a_malformed_list_of_peers_is_an_error_wherever_it_is_cut() {
         let text = "7,3000,[[BB9,,[10.0.0.2,[fe80::2]:3100]]]";
         assert!(peers(text).is_ok());
         for cut in 0..text.len() {
@@ -289,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn old_servers_tell_addresses_alone() {
+    fn old_servers_report_only_addresses() {
         let read = services("10.0.0.2:3000;10.0.0.3:3100;").unwrap();
         assert_eq!(
             read.iter()
@@ -302,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_for_peers_says_which_addresses() {
+    fn a_query_for_peers_selects_plain_tls_or_alternate_addresses() {
         let query = PeersQuery {
             uses_tls: true,
             uses_alternate: true,

@@ -5,7 +5,7 @@
 //! Reads and writes of a socket have one common deadline. With TLS, the certificate of the node is checked against
 //! given authorities and a name.
 
-use super::Host;
+use super::HostPort;
 use crate::wire::frame::{FrameKind, HEADER_BYTES};
 use crate::wire::query::{
     Login, NO_SECURITY, UNKNOWN_COMMAND, body_bytes, info_replies, info_request, security_reply,
@@ -23,9 +23,7 @@ use std::time::{Duration, Instant};
 
 /// How to connect to nodes.
 pub struct Access {
-    /// Credentials, if any.
     pub login: Option<Login>,
-    /// TLS settings, if TLS is used.
     pub tls: Option<Tls>,
     /// Time limit for connecting, and for each exchange.
     pub timeout: Duration,
@@ -43,13 +41,13 @@ impl Default for Access {
 }
 
 /// A connection. Unusable after an error.
-pub struct Connection {
+pub struct NodeConnection {
     socket: DeadlineSocket,
     tls: Option<Box<ClientConnection>>,
     timeout: Duration,
 }
 
-impl Connection {
+impl NodeConnection {
     /// Begins TLS and logs in, if `access` has the settings for it. The login uses the `session` of an earlier
     /// connection to the node, or the password, which begins a session. `tls_name`: the name in the node's certificate.
     pub(crate) fn begin(
@@ -191,7 +189,7 @@ fn receive(
 const ADDRESSES_MAX: usize = 8;
 
 /// Connects to the first address of `host` that answers. `timeout`: for all addresses together.
-pub(crate) fn connect(host: &Host, timeout: Duration) -> io::Result<TcpStream> {
+pub(crate) fn connect(host: &HostPort, timeout: Duration) -> io::Result<TcpStream> {
     let mut last_error = io::Error::other("the host name has no address");
     let addresses: Vec<_> = (host.name.as_str(), host.port)
         .to_socket_addrs()?
@@ -244,7 +242,6 @@ impl Write for DeadlineSocket {
     }
 }
 
-/// Describes a socket error for a message.
 pub(super) fn describe_error(error: &io::Error, timeout: Duration) -> String {
     match error.kind() {
         ErrorKind::TimedOut | ErrorKind::WouldBlock => {
@@ -257,7 +254,6 @@ pub(super) fn describe_error(error: &io::Error, timeout: Duration) -> String {
 /// Maximum bytes of a certificate file. The bundle of a Linux distribution has 200 kB.
 const PEM_BYTES_MAX: u64 = 16 << 20;
 
-/// TLS settings.
 pub struct Tls {
     config: Arc<ClientConfig>,
     /// The name in the certificates of all nodes, if the user gave one.

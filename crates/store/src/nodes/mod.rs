@@ -2,7 +2,7 @@
 //! node is identified by its id, not by its address.
 //!
 //! ```text
-//! seeds -> find -> Node -> Connection: TCP, then TLS if used, then the login if any
+//! seeds -> find -> DiscoveredNode -> NodeConnection: TCP, then TLS if used, then the login if any
 //!                            queries, blocking           Node::ask
 //!                            handed over to a ring       client::routes
 //! ```
@@ -16,8 +16,8 @@ mod address;
 mod connection;
 
 pub use crate::wire::query::Login;
-pub use address::{DEFAULT_PORT, Host, Peer, PeersQuery, peers, services};
-pub use connection::{Access, Connection, Tls};
+pub use address::{DEFAULT_PORT, HostPort, Peer, PeersQuery, peers, services};
+pub use connection::{Access, NodeConnection, Tls};
 
 pub(crate) use connection::connect;
 
@@ -39,27 +39,26 @@ const BUILD_BYTES_MAX: usize = 64;
 /// Maximum number of nodes of a cluster. Source: the server's `AS_CLUSTER_SZ` is 256 in its largest edition.
 pub(crate) const NODES_MAX: usize = 256;
 
-pub struct Node {
+pub struct DiscoveredNode {
     /// Node id: letters and digits, in upper case.
     pub id: String,
     /// Address at which the node was reached.
-    pub host: Host,
+    pub host: HostPort,
     /// The name in the node's certificate.
     pub tls_name: String,
     /// Server version: `8.0.0.15`.
     pub build: String,
     pub namespaces: Vec<String>,
     pub(crate) features: String,
-    connection: Option<Connection>,
-    /// Number of connections so far.
+    connection: Option<NodeConnection>,
     pub(crate) connections: u64,
     /// Session token: replaces the password on further connections.
     pub(crate) session: Option<Vec<u8>>,
 }
 
-impl Node {
+impl DiscoveredNode {
     /// A node with known id and address that was not queried yet.
-    pub fn known(id: String, host: Host, tls_name: String, build: String) -> Self {
+    pub fn known(id: String, host: HostPort, tls_name: String, build: String) -> Self {
         let namespaces = Vec::new();
         let features = String::new();
         Self {
@@ -78,7 +77,7 @@ impl Node {
     /// Connects to the first of `hosts` that answers. Each host without an answer costs a timeout, so the total time is
     /// limited, too.
     pub(crate) fn reach(
-        hosts: &[Host],
+        hosts: &[HostPort],
         tls_name: Option<&str>,
         access: &Access,
     ) -> Result<Self, String> {
@@ -103,7 +102,6 @@ impl Node {
         })
     }
 
-    /// Queries the node's identity.
     fn introduce(&mut self, access: &Access) -> Result<(), String> {
         let names = ["node", "build", "namespaces", "features"].map(str::to_owned);
         let values = self.ask(&names, access)?;
@@ -178,7 +176,7 @@ impl Node {
             .collect())
     }
 
-    fn connect(&mut self, access: &Access) -> Result<Connection, String> {
+    fn connect(&mut self, access: &Access) -> Result<NodeConnection, String> {
         let socket = connect(&self.host, access.timeout);
         let socket = socket.map_err(|error| {
             format!(
@@ -186,7 +184,8 @@ impl Node {
                 describe_error(&error, access.timeout)
             )
         })?;
-        let mut connection = Connection::begin(socket, &self.tls_name, access, &mut self.session)?;
+        let mut connection =
+            NodeConnection::begin(socket, &self.tls_name, access, &mut self.session)?;
         if !self.id.is_empty() {
             // Another node may have this address by now.
             let id = connection
@@ -223,7 +222,7 @@ impl Node {
     }
 }
 
-impl std::fmt::Display for Node {
+impl std::fmt::Display for DiscoveredNode {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} ({})", self.id, self.host)
     }
@@ -240,14 +239,18 @@ fn accepted_value(reply: Option<&str>) -> Result<&str, String> {
 /// The nodes of a cluster that were found. Empty if no seed answered.
 pub struct DiscoveredNodes {
     /// The nodes, in the order of their ids.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<DiscoveredNode>,
     /// A sentence for each node that could not be reached or queried.
     pub missing: Vec<String>,
 }
 
 /// Finds the nodes of a cluster: the `seeds`, and their peers unless `query` is `None`.
-pub fn find_nodes(seeds: &[Host], query: Option<PeersQuery>, access: &Access) -> DiscoveredNodes {
-    let mut nodes: BTreeMap<String, Node> = BTreeMap::new();
+pub fn find_nodes(
+    seeds: &[HostPort],
+    query: Option<PeersQuery>,
+    access: &Access,
+) -> DiscoveredNodes {
+    let mut nodes: BTreeMap<String, DiscoveredNode> = BTreeMap::new();
     let mut missing = Vec::new();
     // Peers already tried, by id, or by address if the id is unknown.
     let mut tried: BTreeSet<String> = BTreeSet::new();
@@ -255,7 +258,7 @@ pub fn find_nodes(seeds: &[Host], query: Option<PeersQuery>, access: &Access) ->
     let mut peers_to_ask: Vec<_> = seeds.cloned().map(Peer::at).collect();
     for _ in 0..ROUNDS_MAX {
         let reached = in_parallel(std::mem::take(&mut peers_to_ask), |peer| {
-            let reached = Node::reach(&peer.hosts, peer.tls_name.as_deref(), access);
+            let reached = DiscoveredNode::reach(&peer.hosts, peer.tls_name.as_deref(), access);
             reached.map_err(|error| match peer.node.as_str() {
                 "" => format!("cannot ask {error}"),
                 node => format!("cannot ask node {node}, which its peers know - {error}"),
@@ -267,7 +270,9 @@ pub fn find_nodes(seeds: &[Host], query: Option<PeersQuery>, access: &Access) ->
             match node {
                 Ok(node)
                     if nodes.contains_key(&node.id)
-                        || new_nodes.iter().any(|other: &Node| other.id == node.id) => {}
+                        || new_nodes
+                            .iter()
+                            .any(|other: &DiscoveredNode| other.id == node.id) => {}
                 Ok(node) => new_nodes.push(node),
                 Err(error) => missing.push(error),
             }
@@ -282,7 +287,10 @@ pub fn find_nodes(seeds: &[Host], query: Option<PeersQuery>, access: &Access) ->
         for peers in peers_of_new {
             match peers {
                 Ok(peers) => peers_to_ask.extend(peers.into_iter().filter(|peer| {
-                    let host = peer.hosts.first().map_or_else(String::new, Host::to_string);
+                    let host = peer
+                        .hosts
+                        .first()
+                        .map_or_else(String::new, HostPort::to_string);
                     let name = if peer.node.is_empty() {
                         host
                     } else {

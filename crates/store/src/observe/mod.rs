@@ -1,7 +1,7 @@
 //! The server's state for observers: counters, log lines, and facts for info requests.
 //!
 //! ```text
-//! a core: Counts --copied now and then--> Facts (all cores) --Ticker--> Lines --Logs--> files, console
+//! a core: ServerCounts --copied now and then--> Facts (all cores) --Ticker--> LogLines --LogWriter--> files, console
 //!                                           \--wire::info--> replies
 //! ```
 //!
@@ -11,11 +11,11 @@
 
 mod ticker;
 
-use crate::conf::Config;
+use crate::conf::AerospikeConf;
 use crate::namespace::DeviceStatistics;
-use crate::{Buckets, Losses, ResultCode, Statistics, Work, server};
+use crate::{Buckets, Losses, RecordOp, ResultCode, StoreStatistics, server};
 use std::net::IpAddr;
-pub use ticker::{Line, Logs, Ticker, start_lines};
+pub use ticker::{LogLine, LogWriter, Ticker, start_lines};
 
 /// The version of the real server whose protocol, log and statistics this server has. Clients and tools check it.
 pub const BUILD: &str = "7.0.0.26";
@@ -30,7 +30,7 @@ pub struct NodeView {
     /// Host and port for clients.
     pub address: (IpAddr, u16),
     /// The other nodes that are up.
-    pub peers: Vec<server::Node>,
+    pub peers: Vec<server::ClusterNode>,
     /// Incremented when the peers change.
     pub peers_generation: u32,
     /// Incremented when partitions change hands.
@@ -77,16 +77,14 @@ impl NodeView {
 /// The state of the server at an instant.
 #[derive(Debug, Clone)]
 pub struct Facts {
-    pub config: Config,
+    pub config: AerospikeConf,
     pub node: NodeView,
     /// Bytes of each device of each namespace, in the order of the configuration.
     pub device_bytes: Vec<Vec<u64>>,
-    /// Time since the start, s.
     pub uptime_sec: u64,
     /// Time since 1970, ms.
     pub wall_ms: u64,
-    /// Counts of all cores.
-    pub counts: Counts,
+    pub counts: ServerCounts,
     /// Latencies of the last ticker interval: a name such as `{test}-read`, and a text with the unit, the transactions
     /// per second, and the percentages of the transactions that took at least 1, 2, 4 ... 65,536 units. The text is
     /// empty if there was no transaction since the start.
@@ -165,7 +163,7 @@ impl Facts {
 
 /// Source of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Origin {
+pub enum TransactionSource {
     /// A client's message for one record.
     Client,
     Batch,
@@ -183,23 +181,21 @@ pub enum TransactionKind {
 }
 
 impl TransactionKind {
-    /// Kind of `work`. `None` for a write or comparison that another node requests.
-    pub fn of(work: &Work) -> Option<Self> {
-        match work {
-            Work::Exists | Work::ReadAll | Work::Read(..) => Some(Self::Read),
-            Work::Write(_) => Some(Self::Write),
-            Work::Delete(_) => Some(Self::Delete),
-            Work::Image(_) | Work::Version | Work::Compare(_) => None,
+    /// `None` for a write or comparison that another node requests.
+    pub fn from_op(record_op: &RecordOp) -> Option<Self> {
+        match record_op {
+            RecordOp::Exists | RecordOp::ReadAll | RecordOp::Read(..) => Some(Self::Read),
+            RecordOp::Write(_) => Some(Self::Write),
+            RecordOp::Delete(_) => Some(Self::Delete),
+            RecordOp::Image(_) | RecordOp::Version | RecordOp::Compare(_) => None,
         }
     }
 }
 
-/// Results of transactions of one kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Outcomes {
     pub success: u64,
     pub error: u64,
-    /// Timed out.
     pub timeout: u64,
     /// The record to read or delete did not exist.
     pub not_found: u64,
@@ -216,9 +212,8 @@ impl Outcomes {
     }
 }
 
-/// Transactions of one origin.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Transactions {
+pub struct TransactionCounts {
     pub read: Outcomes,
     pub write: Outcomes,
     pub delete: Outcomes,
@@ -232,7 +227,7 @@ pub struct Transactions {
     pub write_times: Buckets,
 }
 
-impl Transactions {
+impl TransactionCounts {
     /// Number of transactions, and number of failures: timeouts, and transactions whose partition no node could serve.
     pub(crate) fn requests(&self) -> [u64; 2] {
         let kinds = [self.read, self.write, self.delete, self.proxy];
@@ -251,44 +246,45 @@ pub struct Migration {
     /// Partitions that are not compared yet, at the sending node and at the receiving node.
     pub tx_remaining: u64,
     pub rx_remaining: u64,
-    /// Records sent.
     pub transmitted: u64,
     /// Records that the other node already had.
     pub skipped: u64,
-    /// Records received.
     pub received: u64,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NamespaceCounts {
     /// Single transactions.
-    pub client: Transactions,
-    /// Transactions of batches.
-    pub batch_sub: Transactions,
+    pub client: TransactionCounts,
+    pub batch_sub: TransactionCounts,
     /// Transactions of clients of other nodes.
-    pub from_proxy: Transactions,
+    pub from_proxy: TransactionCounts,
     /// Transactions refused because too many others wait for the same record.
     pub key_busy: u64,
     /// Transactions refused because of the record's generation.
     pub generation: u64,
-    /// Transactions refused because the record is too big.
     pub record_too_big: u64,
     pub migration: Migration,
-    /// Statistics of the namespace's stores.
-    pub store: Statistics,
+    pub store: StoreStatistics,
 }
 
 impl NamespaceCounts {
     /// Counts a finished transaction. `time`: its duration, in ms or us as configured.
     #[inline]
-    pub fn record(&mut self, origin: Origin, kind: TransactionKind, result: ResultCode, time: u64) {
+    pub fn record(
+        &mut self,
+        origin: TransactionSource,
+        kind: TransactionKind,
+        result: ResultCode,
+        time: u64,
+    ) {
         match result {
             ResultCode::KEY_BUSY => self.key_busy += 1,
             ResultCode::GENERATION => self.generation += 1,
             ResultCode::TOO_BIG => self.record_too_big += 1,
             _ => {}
         }
-        let transactions = self.of(origin);
+        let transactions = self.transactions_from(origin);
         match kind {
             _ if result == ResultCode::UNAVAILABLE => transactions.refused += 1,
             TransactionKind::Read => {
@@ -304,8 +300,8 @@ impl NamespaceCounts {
     }
 
     /// Counts a transaction that another node carried out.
-    pub fn record_proxied(&mut self, origin: Origin, result: ResultCode) {
-        let transactions = self.of(origin);
+    pub fn record_proxied(&mut self, origin: TransactionSource, result: ResultCode) {
+        let transactions = self.transactions_from(origin);
         match result {
             ResultCode::UNAVAILABLE => transactions.refused += 1,
             ResultCode::NOT_FOUND => transactions.proxy.success += 1,
@@ -313,30 +309,25 @@ impl NamespaceCounts {
         }
     }
 
-    fn of(&mut self, origin: Origin) -> &mut Transactions {
+    fn transactions_from(&mut self, origin: TransactionSource) -> &mut TransactionCounts {
         match origin {
-            Origin::Client => &mut self.client,
-            Origin::Batch => &mut self.batch_sub,
-            Origin::Proxy => &mut self.from_proxy,
+            TransactionSource::Client => &mut self.client,
+            TransactionSource::Batch => &mut self.batch_sub,
+            TransactionSource::Proxy => &mut self.from_proxy,
         }
     }
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct ServerCounts {
     /// Each namespace, in the order of the configuration.
     pub namespaces: Vec<NamespaceCounts>,
-    /// Number of client connections opened.
     pub connections_opened: u64,
-    /// Number of client connections closed.
     pub connections_closed: u64,
     /// Number of connections that the server closed because they were idle or stalled, or to free memory.
     pub connections_reaped: u64,
-    /// Malformed frames.
     pub malformed: u64,
-    /// Number of batches for each result.
     pub batches: Outcomes,
-    /// Info requests answered.
     pub info_requests: u64,
     /// Transactions that are not answered yet.
     pub in_progress: u64,
@@ -393,12 +384,12 @@ macro_rules! merged {
 
 merged!(Losses: blocks, bytes, records);
 merged!(Outcomes: success, error, timeout, not_found);
-merged!(Transactions: read, write, delete, proxy, refused, read_times, write_times);
+merged!(TransactionCounts: read, write, delete, proxy, refused, read_times, write_times);
 merged!(NamespaceCounts: client, batch_sub, from_proxy, key_busy, generation, record_too_big, migration, store);
 merged!(Migration: tx_remaining, rx_remaining, transmitted, skipped, received);
-merged!(Counts: namespaces, connections_opened, connections_closed, connections_reaped, malformed, batches, info_requests,
+merged!(ServerCounts: namespaces, connections_opened, connections_closed, connections_reaped, malformed, batches, info_requests,
     in_progress);
-merged!(Statistics: objects, tombstones, devices, expired, deleted_last_bin, raided, cache_reads, device_reads, stop_writes, hwm_breached, index_bytes,
+merged!(StoreStatistics: objects, tombstones, devices, expired, deleted_last_bin, raided, cache_reads, device_reads, stop_writes, hwm_breached, index_bytes,
     corrupted, damage, losses, read_bytes, write_bytes);
 merged!(DeviceStatistics: used_bytes, free_wblocks, pristine_wblocks, write_q, writes, defrag_q, defrag_reads,
     defrag_writes, defrag_io_skips, direct_frees, partial_writes, read_errors, write_errors, read_us, large_block_read_us, write_us);

@@ -1,9 +1,9 @@
 //! Tests of the log, as the sizing commands parse it, and of the latencies for info requests.
 
 use super::*;
-use crate::conf::{self, Level};
+use crate::conf::{self, LogLevel};
 use crate::namespace::DeviceStatistics;
-use crate::{Buckets, ResultCode, Statistics};
+use crate::{Buckets, ResultCode, StoreStatistics};
 use jiff::{SignedDuration, Timestamp};
 use sizing::server_log::{self, Unit};
 use sizing::source::Source;
@@ -21,7 +21,7 @@ pub(crate) fn facts() -> Facts {
         device_bytes: vec![vec![1_000 * (128 << 10); 2]],
         uptime_sec: 0,
         wall_ms: 1_795_000_000_000,
-        counts: Counts::default(),
+        counts: ServerCounts::default(),
         latencies: Vec::new(),
     }
 }
@@ -36,7 +36,7 @@ fn buckets(values: &[(u64, u64)]) -> Buckets {
 
 /// Counts of one of two cores after `seconds`. Clients and defragmentation write 100 blocks per second, and 100
 /// blocks per second are freed.
-fn core_after(seconds: u64) -> Counts {
+fn core_after(seconds: u64) -> ServerCounts {
     let device = DeviceStatistics {
         used_bytes: 1_000_000,
         free_wblocks: 300,
@@ -52,7 +52,7 @@ fn core_after(seconds: u64) -> Counts {
         ..DeviceStatistics::default()
     };
     let mut namespace = NamespaceCounts {
-        store: Statistics {
+        store: StoreStatistics {
             objects: 500,
             index_bytes: 32_000,
             devices: vec![device.clone(), device],
@@ -60,44 +60,59 @@ fn core_after(seconds: u64) -> Counts {
             device_reads: 3 * seconds,
             read_bytes: buckets(&[(1_536, 8 * seconds)]),
             write_bytes: buckets(&[(1_100, 10 * seconds)]),
-            ..Statistics::default()
+            ..StoreStatistics::default()
         },
         ..NamespaceCounts::default()
     };
     for _ in 0..seconds {
-        namespace.record(Origin::Client, TransactionKind::Read, ResultCode::OK, 0);
         namespace.record(
-            Origin::Client,
+            TransactionSource::Client,
+            TransactionKind::Read,
+            ResultCode::OK,
+            0,
+        );
+        namespace.record(
+            TransactionSource::Client,
             TransactionKind::Read,
             ResultCode::NOT_FOUND,
             1,
         );
-        namespace.record(Origin::Client, TransactionKind::Read, ResultCode::OK, 5);
         namespace.record(
-            Origin::Client,
+            TransactionSource::Client,
+            TransactionKind::Read,
+            ResultCode::OK,
+            5,
+        );
+        namespace.record(
+            TransactionSource::Client,
             TransactionKind::Read,
             ResultCode::OK,
             1 << 20,
         );
         namespace.record(
-            Origin::Client,
+            TransactionSource::Client,
             TransactionKind::Write,
             ResultCode::DEVICE_OVERLOAD,
             700,
         );
         namespace.record(
-            Origin::Batch,
+            TransactionSource::Batch,
             TransactionKind::Read,
             ResultCode::TIMEOUT,
             700,
         );
-        namespace.record(Origin::Client, TransactionKind::Delete, ResultCode::OK, 700);
+        namespace.record(
+            TransactionSource::Client,
+            TransactionKind::Delete,
+            ResultCode::OK,
+            700,
+        );
     }
-    Counts {
+    ServerCounts {
         namespaces: vec![namespace],
         connections_opened: 5,
         connections_closed: 2,
-        ..Counts::default()
+        ..ServerCounts::default()
     }
 }
 
@@ -128,7 +143,7 @@ fn minute() -> (String, Facts) {
 }
 
 #[test]
-fn sizing_reads_from_the_log_what_was_counted_and_it_balances() {
+fn sizing_reads_the_same_counts_from_the_log() {
     let (text, _) = minute();
     let free_wblocks = "/dev/x: free-wblocks (520,80) ";
     assert!(text.contains(free_wblocks), "{text}");
@@ -200,7 +215,7 @@ fn sizing_reads_from_the_log_what_was_counted_and_it_balances() {
 }
 
 #[test]
-fn the_ticker_says_what_is_there() {
+fn the_ticker_lines_have_the_current_counts() {
     let (text, _) = minute();
     let last = |what: &str| {
         text.lines()
@@ -254,32 +269,32 @@ fn latencies_are_those_of_the_last_interval() {
 }
 
 #[test]
-fn a_line_goes_where_its_level_is_wanted_and_stays_one_line() {
+fn a_line_goes_to_the_destinations_of_its_level_as_one_line() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let mut config = conf::Config::default();
-    let to = |name, any, drv_ssd| conf::Log {
+    let mut config = conf::AerospikeConf::default();
+    let to = |name, any, drv_ssd| conf::LogSink {
         path: Some(path(name)),
         any,
         drv_ssd,
     };
     config.logs = vec![
-        to("all", Level::Info, Some(Level::Detail)),
-        to("few", Level::Warning, None),
+        to("all", LogLevel::Info, Some(LogLevel::Detail)),
+        to("few", LogLevel::Warning, None),
     ];
     std::fs::write(path("few"), "before\n").unwrap();
-    let mut logs = Logs::open(&config)
+    let mut logs = LogWriter::open(&config)
         .map_err(|(path, error)| format!("{path}: {error}"))
         .unwrap();
     let lines = [
-        Line::warning("info", "a.c", "torn\nin two\u{1b}[2J".to_owned()),
-        Line {
-            level: Level::Detail,
-            ..Line::info("drv_ssd", "b.c", "detail".to_owned())
+        LogLine::warning("info", "a.c", "torn\nin two\u{1b}[2J".to_owned()),
+        LogLine {
+            level: LogLevel::Detail,
+            ..LogLine::info("drv_ssd", "b.c", "detail".to_owned())
         },
-        Line {
-            level: Level::Detail,
-            ..Line::info("info", "c.c", "nowhere".to_owned())
+        LogLine {
+            level: LogLevel::Detail,
+            ..LogLine::info("info", "c.c", "nowhere".to_owned())
         },
     ];
     logs.write("2026-11-01T03:04:05.678Z".parse().unwrap(), &lines)
@@ -291,6 +306,6 @@ fn a_line_goes_where_its_level_is_wanted_and_stays_one_line() {
         format!("{warning}Nov 01 2026 03:04:05 GMT: DETAIL (drv_ssd): (b.c:1) detail\n")
     );
     assert_eq!(text("few"), format!("before\n{warning}"));
-    config.logs = vec![to("", Level::Info, None)];
-    assert_eq!(Logs::open(&config).err().unwrap().0, path(""));
+    config.logs = vec![to("", LogLevel::Info, None)];
+    assert_eq!(LogWriter::open(&config).err().unwrap().0, path(""));
 }

@@ -1,10 +1,10 @@
 //! Periodic lines of the server's log: counters (the ticker), histograms, and a line for each device. Also computes the
 //! latencies of each interval, and writes the lines to their destinations.
 
-use super::{BUILD, Facts, Migration, NamespaceCounts, Outcomes, Transactions};
-use crate::conf::{Config, Level, Log};
+use super::{BUILD, Facts, Migration, NamespaceCounts, Outcomes, TransactionCounts};
+use crate::conf::{AerospikeConf, LogLevel, LogSink};
 use crate::namespace::DeviceStatistics;
-use crate::{Buckets, Losses, PARTITIONS, Statistics};
+use crate::{Buckets, Losses, PARTITIONS, StoreStatistics};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use results::files::{self, ReplaceTarget};
@@ -47,7 +47,7 @@ impl Ticker {
 
     /// The lines due at `now_ms`. When the ticker is due, also sets the latencies of `facts` to the latencies of the
     /// interval that ends.
-    pub fn tick(&mut self, now_ms: u64, facts: &mut Facts) -> Vec<Line> {
+    pub fn tick(&mut self, now_ms: u64, facts: &mut Facts) -> Vec<LogLine> {
         let mut lines = Vec::new();
         if now_ms >= self.devices_due(facts) {
             self.device_ticks = (now_ms - self.begin_ms) / (DEVICES_EVERY * ticker_ms(facts));
@@ -65,7 +65,7 @@ impl Ticker {
         lines
     }
 
-    fn devices(&mut self, facts: &Facts, lines: &mut Vec<Line>) {
+    fn devices(&mut self, facts: &Facts, lines: &mut Vec<LogLine>) {
         let default = DeviceStatistics::default();
         // As in the real server, rates are per second of the nominal interval, not of the measured time.
         let seconds = (DEVICES_EVERY * ticker_ms(facts)) as f64 / 1_000.0;
@@ -107,7 +107,7 @@ impl Ticker {
                     "{{{name}}} {path}: used-bytes {used_bytes} free-wblocks {free_wblocks} write-q {write_q} write {write} \
                      defrag-q {defrag_q} defrag-read {read} defrag-write {defrag_write}"
                 );
-                lines.push(Line::info("drv_ssd", "drv_ssd.c", text));
+                lines.push(LogLine::info("drv_ssd", "drv_ssd.c", text));
                 let queued = free_wblocks.saturating_sub(pristine_wblocks);
                 let skips = format_rate(now.defrag_io_skips, previous.defrag_io_skips, seconds);
                 let frees = format_rate(now.direct_frees, previous.direct_frees, seconds);
@@ -115,13 +115,13 @@ impl Ticker {
                 let text = format!(
                     "{{{name}}} {path}: {free} defrag-io-skips {skips} direct-frees {frees}"
                 );
-                lines.push(Line {
-                    level: Level::Detail,
-                    ..Line::info("drv_ssd", "drv_ssd.c", text)
+                lines.push(LogLine {
+                    level: LogLevel::Detail,
+                    ..LogLine::info("drv_ssd", "drv_ssd.c", text)
                 });
                 if free_wblocks == 0 {
                     let text = format!("{{{name}}} {path}: out of storage space");
-                    lines.push(Line::warning("drv_ssd", "drv_ssd.c", text));
+                    lines.push(LogLine::warning("drv_ssd", "drv_ssd.c", text));
                 }
             }
         }
@@ -133,14 +133,19 @@ impl Ticker {
             .collect();
     }
 
-    fn namespace_lines(&self, facts: &Facts, index: usize, lines: &mut Vec<Line>) {
+    fn namespace_lines(&self, facts: &Facts, index: usize, lines: &mut Vec<LogLine>) {
         let namespace = &facts.config.namespaces[index];
         let name = &namespace.settings.name;
         let default = NamespaceCounts::default();
         let counts = facts.counts.namespaces.get(index).unwrap_or(&default);
         let store = &counts.store;
-        let mut push_line =
-            |text: String| lines.push(Line::info("info", "ticker.c", format!("{{{name}}} {text}")));
+        let mut push_line = |text: String| {
+            lines.push(LogLine::info(
+                "info",
+                "ticker.c",
+                format!("{{{name}}} {text}"),
+            ))
+        };
         let [masters, replicas, others] = facts.split_objects(index);
         push_line(format!(
             "objects: all {} master {masters} prole {replicas} non-replica {others}",
@@ -216,7 +221,7 @@ impl Ticker {
             let text = format!(
                 "{{{name}}} writes are refused: too few free blocks, or too little memory for the index"
             );
-            lines.push(Line::warning("nsup", "nsup.c", text));
+            lines.push(LogLine::warning("nsup", "nsup.c", text));
         }
         let unit = unit(facts);
         for (suffix, times) in times(counts) {
@@ -350,7 +355,7 @@ fn total(buckets: &Buckets) -> u64 {
 }
 
 /// Percentage of reads since `before` that were answered from memory.
-fn cache_read_pct(now: &Statistics, before: Option<&Statistics>) -> f64 {
+fn cache_read_pct(now: &StoreStatistics, before: Option<&StoreStatistics>) -> f64 {
     let before = before.map_or((0, 0), |before| (before.cache_reads, before.device_reads));
     let cached = now.cache_reads.saturating_sub(before.0);
     let reads = cached + now.device_reads.saturating_sub(before.1);
@@ -358,11 +363,11 @@ fn cache_read_pct(now: &Statistics, before: Option<&Statistics>) -> f64 {
 }
 
 /// The part of a ticker line from `tsvc (..)` to `lang (..)`; `None` if there was no transaction.
-fn transactions(counts: &Transactions) -> Option<String> {
+fn transactions(counts: &TransactionCounts) -> Option<String> {
     let all = |of: &Outcomes| of.success + of.error + of.timeout + of.not_found;
     let three = |of: &Outcomes| format!("{},{},{}", of.success, of.error, of.timeout);
     let four = |of: &Outcomes| format!("{},{}", three(of), of.not_found);
-    let Transactions {
+    let TransactionCounts {
         read,
         write,
         delete,
@@ -383,9 +388,9 @@ fn transactions(counts: &Transactions) -> Option<String> {
 }
 
 /// A histogram in the real server's format: up to four non-empty buckets per line.
-fn histogram(lines: &mut Vec<Line>, name: &str, unit: &str, buckets: &Buckets) {
+fn histogram(lines: &mut Vec<LogLine>, name: &str, unit: &str, buckets: &Buckets) {
     let dump = format!("histogram dump: {name} ({} total) {unit}", total(buckets));
-    lines.push(Line::info("info", "hist.c", dump));
+    lines.push(LogLine::info("info", "hist.c", dump));
     let used: Vec<_> = buckets
         .counts
         .iter()
@@ -397,12 +402,12 @@ fn histogram(lines: &mut Vec<Line>, name: &str, unit: &str, buckets: &Buckets) {
             .iter()
             .map(|(bucket, count)| format!(" ({bucket:02}: {count:010})"))
             .collect();
-        lines.push(Line::info("info", "hist.c", text));
+        lines.push(LogLine::info("info", "hist.c", text));
     }
 }
 
-fn node_lines(facts: &Facts, lines: &mut Vec<Line>) {
-    let mut push_line = |text: String| lines.push(Line::info("info", "ticker.c", text));
+fn node_lines(facts: &Facts, lines: &mut Vec<LogLine>) {
+    let mut push_line = |text: String| lines.push(LogLine::info("info", "ticker.c", text));
     let name = facts.config.cluster_name.as_deref().unwrap_or("null");
     push_line(format!(
         "NODE-ID {:x} CLUSTER-SIZE {} CLUSTER-NAME {name}",
@@ -443,14 +448,14 @@ fn node_lines(facts: &Facts, lines: &mut Vec<Line>) {
 }
 
 /// Log lines at the start of the server: version, configuration as read, and each device's blocks.
-pub fn start_lines(facts: &Facts, configuration: &str) -> Vec<Line> {
+pub fn start_lines(facts: &Facts, configuration: &str) -> Vec<LogLine> {
     let stars = "<><><><><><><><><><>";
     let version = env!("CARGO_PKG_VERSION");
     let text = format!("{stars}  flashproof {version}, a record engine, build {BUILD}  {stars}");
-    let mut lines = vec![Line::info("as", "as.c", text)];
+    let mut lines = vec![LogLine::info("as", "as.c", text)];
     let configured = configuration.lines().filter(|line| !line.trim().is_empty());
-    lines.extend(configured.map(|line| Line::info("config", "cfg.c", line.to_owned())));
-    lines.push(Line::info(
+    lines.extend(configured.map(|line| LogLine::info("config", "cfg.c", line.to_owned())));
+    lines.push(LogLine::info(
         "config",
         "cfg.c",
         format!("node-id {:x}", facts.node.id),
@@ -462,7 +467,7 @@ pub fn start_lines(facts: &Facts, configuration: &str) -> Vec<Line> {
                 "{path} has {} wblocks of size {size}",
                 facts.wblocks(index, device)
             );
-            lines.push(Line::info("drv_ssd", "drv_ssd.c", text));
+            lines.push(LogLine::info("drv_ssd", "drv_ssd.c", text));
         }
     }
     lines
@@ -470,8 +475,8 @@ pub fn start_lines(facts: &Facts, configuration: &str) -> Vec<Line> {
 
 /// A log line, without its time.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
-    pub level: Level,
+pub struct LogLine {
+    pub level: LogLevel,
     /// The server's log context: `info`, `drv_ssd`.
     pub context: &'static str,
     /// Source file of the real server that prints such lines. Tools check the name.
@@ -479,10 +484,10 @@ pub struct Line {
     pub text: String,
 }
 
-impl Line {
+impl LogLine {
     pub fn info(context: &'static str, source: &'static str, text: String) -> Self {
         Self {
-            level: Level::Info,
+            level: LogLevel::Info,
             context,
             source,
             text,
@@ -491,7 +496,7 @@ impl Line {
 
     pub fn warning(context: &'static str, source: &'static str, text: String) -> Self {
         Self {
-            level: Level::Warning,
+            level: LogLevel::Warning,
             context,
             source,
             text,
@@ -499,7 +504,7 @@ impl Line {
     }
 
     /// True if `log` has the line's level.
-    fn is_enabled(&self, log: &Log) -> bool {
+    fn is_enabled(&self, log: &LogSink) -> bool {
         match log.drv_ssd {
             Some(level) if self.context == "drv_ssd" => self.level <= level,
             _ => self.level <= log.any,
@@ -528,14 +533,14 @@ impl Line {
 }
 
 /// Destinations of the lines, as configured; the console by default.
-pub struct Logs {
-    sinks: Vec<(Log, Box<dyn Write + Send>)>,
+pub struct LogWriter {
+    sinks: Vec<(LogSink, Box<dyn Write + Send>)>,
     has_millis: bool,
 }
 
-impl Logs {
+impl LogWriter {
     /// Checks in advance that [`Self::open`] can work, and creates no file. Errors: the path and the error.
-    pub fn check(config: &Config) -> Result<(), (String, io::Error)> {
+    pub fn check(config: &AerospikeConf) -> Result<(), (String, io::Error)> {
         config
             .logs
             .iter()
@@ -552,10 +557,10 @@ impl Logs {
     }
 
     /// Opens the destinations. Lines are appended to files. Errors: the path and the error.
-    pub fn open(config: &Config) -> Result<Self, (String, io::Error)> {
-        let console = Log {
+    pub fn open(config: &AerospikeConf) -> Result<Self, (String, io::Error)> {
+        let console = LogSink {
             path: None,
-            any: Level::Info,
+            any: LogLevel::Info,
             drv_ssd: None,
         };
         let logs = if config.logs.is_empty() {
@@ -567,7 +572,7 @@ impl Logs {
             sinks: logs
                 .into_iter()
                 .map(
-                    |log: Log| -> Result<(Log, Box<dyn Write + Send>), (String, io::Error)> {
+                    |log: LogSink| -> Result<(LogSink, Box<dyn Write + Send>), (String, io::Error)> {
                         let sink: Box<dyn Write + Send> = match &log.path {
                             None => Box::new(io::stderr()),
                             Some(path) => {
@@ -584,7 +589,7 @@ impl Logs {
     }
 
     /// Writes `lines` where their levels are enabled. Tries all destinations; returns the first error.
-    pub fn write(&mut self, time: Timestamp, lines: &[Line]) -> io::Result<()> {
+    pub fn write(&mut self, time: Timestamp, lines: &[LogLine]) -> io::Result<()> {
         let mut result = Ok(());
         for (log, sink) in &mut self.sinks {
             let text: String = lines

@@ -11,10 +11,11 @@
 //! collected even if more of it is live than the low-water mark allows.
 
 use super::Store;
-use crate::Disk;
+use crate::StoreDisk;
 use crate::index::RecordLocation;
 use crate::io::OpPurpose;
-use crate::record::{BlockItem, BlockWalk, UNIT};
+use crate::record::UNIT;
+use crate::write_block::{BlockItem, BlockWalk};
 use sys::buffer::Buf;
 use sys::op::{Completion, OpKind};
 
@@ -30,16 +31,15 @@ const PAUSE_NS: u64 = 1_000_000;
 /// Delay before the next search for a block worth collecting on a full device, nanoseconds.
 const FULL_NS: u64 = 20_000_000;
 
-/// Collector of one volume's blocks.
 #[derive(Debug, Default)]
-pub(super) struct Collector {
-    stage: Stage,
+pub(super) struct BlockCollector {
+    stage: CollectStage,
     /// Earliest time of the next block read.
     next_ns: u64,
 }
 
 #[derive(Debug, Default)]
-enum Stage {
+enum CollectStage {
     #[default]
     Idle,
     Reading {
@@ -55,23 +55,25 @@ enum Stage {
 
 impl Store {
     /// Continues collecting. Returns the time of the next work.
-    pub(super) fn collect(&mut self, number: usize, disk: &mut impl Disk) -> u64 {
+    pub(super) fn collect(&mut self, number: usize, disk: &mut impl StoreDisk) -> u64 {
         match std::mem::take(&mut self.collectors[number].stage) {
-            Stage::Idle => self.collect_next(number, disk),
-            Stage::Moving { block, buf, .. } if self.is_draining => {
+            CollectStage::Idle => self.collect_next(number, disk),
+            CollectStage::Moving { block, buf, .. } if self.is_draining => {
                 self.volumes[number].blocks.put_back(block);
                 self.io.recycle(buf);
                 u64::MAX
             }
-            Stage::Moving { block, buf, walk } => self.move_records(number, block, buf, walk, disk),
-            reading @ Stage::Reading { .. } => {
+            CollectStage::Moving { block, buf, walk } => {
+                self.move_records(number, block, buf, walk, disk)
+            }
+            reading @ CollectStage::Reading { .. } => {
                 self.collectors[number].stage = reading;
                 u64::MAX
             }
         }
     }
 
-    fn collect_next(&mut self, number: usize, disk: &mut impl Disk) -> u64 {
+    fn collect_next(&mut self, number: usize, disk: &mut impl StoreDisk) -> u64 {
         let now_ns = disk.now_ns();
         let volume = &mut self.volumes[number];
         let is_short = volume.is_short_of_blocks();
@@ -109,12 +111,12 @@ impl Store {
         block: u32,
         tries: u32,
         buf: Buf,
-        disk: &mut impl Disk,
+        disk: &mut impl StoreDisk,
     ) {
         let volume = &self.volumes[number];
         let target = volume.space.target;
         let bytes = volume.bytes_of(block..block + 1);
-        self.collectors[number].stage = Stage::Reading { block, tries };
+        self.collectors[number].stage = CollectStage::Reading { block, tries };
         self.io.submit(
             OpPurpose::Collect {
                 volume: number as u8,
@@ -130,9 +132,10 @@ impl Store {
         &mut self,
         number: usize,
         completion: Completion,
-        disk: &mut impl Disk,
+        disk: &mut impl StoreDisk,
     ) {
-        let Stage::Reading { block, tries } = std::mem::take(&mut self.collectors[number].stage)
+        let CollectStage::Reading { block, tries } =
+            std::mem::take(&mut self.collectors[number].stage)
         else {
             return;
         };
@@ -143,7 +146,7 @@ impl Store {
             .record((completion.completed_ns - completion.issued_ns) / 1_000);
         if completion.outcome.is_done() {
             let walk = BlockWalk::new(volume.block_bytes, volume.blocks.get(block).seed);
-            self.collectors[number].stage = Stage::Moving {
+            self.collectors[number].stage = CollectStage::Moving {
                 block,
                 buf: completion.buf,
                 walk,
@@ -186,7 +189,7 @@ impl Store {
         block: u32,
         buf: Buf,
         mut walk: BlockWalk,
-        disk: &mut impl Disk,
+        disk: &mut impl StoreDisk,
     ) -> u64 {
         let now_ns = disk.now_ns();
         let bytes = self.volumes[number].block_bytes;
@@ -228,7 +231,7 @@ impl Store {
                 continue;
             }
             let Ok(location) = volume.append_copy(&buf[at..at + len], now_ns) else {
-                self.collectors[number].stage = Stage::Moving {
+                self.collectors[number].stage = CollectStage::Moving {
                     block,
                     buf,
                     walk: walk_before,
@@ -240,7 +243,7 @@ impl Store {
             moved += len;
         }
         if self.volumes[number].blocks.get(block).live > 0 {
-            self.collectors[number].stage = Stage::Moving { block, buf, walk };
+            self.collectors[number].stage = CollectStage::Moving { block, buf, walk };
             return now_ns;
         }
         self.io.recycle(buf);

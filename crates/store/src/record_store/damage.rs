@@ -11,11 +11,11 @@
 //! which may have different evidence, does not judge these blocks again.
 
 use super::Store;
-use crate::index::Entry;
-use crate::record::{FIRST_BYTE, UnreadablePart};
+use crate::index::IndexEntry;
 use crate::seal::NUMBER_LAST;
-use crate::volume::blocks::{Block, State};
-use crate::{Disk, Losses};
+use crate::volume::blocks::{Block, BlockState};
+use crate::write_block::{FIRST_BYTE, UnreadablePart};
+use crate::{Losses, StoreDisk};
 use results::units::{Grouped, count};
 use std::collections::BTreeSet;
 
@@ -31,7 +31,7 @@ pub(super) struct IncompleteBlock {
     pub(super) last_seal: u32,
     pub(super) pieces_end: u32,
     pub(super) flaws: Vec<UnreadablePart>,
-    pub(super) records: Vec<Entry>,
+    pub(super) records: Vec<IndexEntry>,
     /// The part behind the last intact piece.
     pub(super) end: Option<UnreadablePart>,
     /// True if the part behind the last intact piece holds records.
@@ -40,7 +40,7 @@ pub(super) struct IncompleteBlock {
 
 /// Result of a volume's cold start.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Verdict {
+pub(super) struct DamageVerdict {
     pub(super) losses: Losses,
     /// Blocks that get an empty header.
     blocks_to_renew: BTreeSet<u32>,
@@ -53,7 +53,7 @@ impl Store {
             return;
         };
         let progress = &mut scan.volumes[number];
-        let mut verdict = Verdict::default();
+        let mut verdict = DamageVerdict::default();
         let volume = &self.volumes[number];
         let block_bytes = volume.block_bytes as u32;
         progress.used = progress.used.max(progress.evidence.certain);
@@ -117,8 +117,8 @@ impl Store {
                 verdict.blocks_to_renew.insert(block);
             }
             let is_lost = match self.volumes[number].blocks.get(block).state {
-                State::Stuck | State::Bad => true,
-                State::Pristine if block < progress.evidence.certain => {
+                BlockState::Stuck | BlockState::Bad => true,
+                BlockState::Pristine if block < progress.evidence.certain => {
                     self.volumes[number].blocks.damaged(block);
                     true
                 }
@@ -168,7 +168,6 @@ impl Store {
         }
     }
 
-    /// Adds the log lines about a volume.
     fn log_findings(
         &mut self,
         number: usize,
@@ -217,7 +216,7 @@ impl Store {
     }
 
     /// Opens the store in spite of its [`Self::damage`]. The losses stay in the statistics.
-    pub fn accept_losses(&mut self, disk: &mut impl Disk) {
+    pub fn accept_losses(&mut self, disk: &mut impl StoreDisk) {
         if let Some(scan) = &mut self.scan {
             scan.is_accepted = true;
         }
@@ -225,7 +224,7 @@ impl Store {
     }
 
     /// Starts the volumes with the findings of the cold start.
-    pub(super) fn start(&mut self, disk: &mut impl Disk) {
+    pub(super) fn start(&mut self, disk: &mut impl StoreDisk) {
         let Some(mut scan) = self.scan.take() else {
             return;
         };

@@ -17,8 +17,8 @@
 use super::transact::tombstone;
 use super::{NO_CLIENT, Store};
 use crate::io::OpPurpose;
-use crate::record::{BlockItem, BlockWalk};
-use crate::{Disk, Reply, ResultCode};
+use crate::write_block::{BlockItem, BlockWalk};
+use crate::{Reply, ResultCode, StoreDisk};
 use sys::buffer::Buf;
 use sys::op::{Completion, OpKind};
 
@@ -34,7 +34,7 @@ const REST_NS: u64 = 5_000_000_000;
 /// A search for tombstones that hide nothing.
 #[derive(Debug, Default)]
 pub(super) struct TombRaider {
-    stage: Stage,
+    stage: RaidStage,
     next_ns: u64,
     /// True if memory is short: the search does not sleep between blocks.
     is_urgent: bool,
@@ -48,7 +48,7 @@ pub(super) struct TombRaider {
 }
 
 #[derive(Debug, Default)]
-enum Stage {
+enum RaidStage {
     #[default]
     Waiting,
     /// Give free blocks an empty header.
@@ -69,13 +69,13 @@ enum Stage {
 
 impl Store {
     /// Continues the search. Returns the time of the next step.
-    pub(super) fn drive_tomb_raider(&mut self, disk: &mut impl Disk) -> u64 {
+    pub(super) fn drive_tomb_raider(&mut self, disk: &mut impl StoreDisk) -> u64 {
         let now_ns = disk.now_ns();
         let period = self.raid_period_ns();
         if self.tomb_raider.next_ns == 0 {
             self.tomb_raider.next_ns = now_ns + period;
         }
-        let is_waiting = matches!(self.tomb_raider.stage, Stage::Waiting);
+        let is_waiting = matches!(self.tomb_raider.stage, RaidStage::Waiting);
         if is_waiting
             && self.is_short_of_memory()
             && now_ns >= self.tomb_raider.retry_ns
@@ -99,52 +99,52 @@ impl Store {
             });
         }
         let (stage, pause) = match std::mem::take(&mut self.tomb_raider.stage) {
-            reading @ Stage::Reading(..) => {
+            reading @ RaidStage::Reading(..) => {
                 self.tomb_raider.stage = reading;
                 return u64::MAX;
             }
-            Stage::Walking(_, _, buf, _) if self.is_draining => {
+            RaidStage::Walking(_, _, buf, _) if self.is_draining => {
                 self.io.recycle(buf);
-                (Stage::Waiting, period)
+                (RaidStage::Waiting, period)
             }
-            _ if self.is_draining => (Stage::Waiting, period),
+            _ if self.is_draining => (RaidStage::Waiting, period),
             // An unreadable block may hold any version of a record.
-            Stage::Waiting if self.volumes.iter().any(|volume| volume.blocks.has_bad()) => {
-                (Stage::Waiting, period)
+            RaidStage::Waiting if self.volumes.iter().any(|volume| volume.blocks.has_bad()) => {
+                (RaidStage::Waiting, period)
             }
-            Stage::Waiting if self.tomb_raider.is_urgent => {
+            RaidStage::Waiting if self.tomb_raider.is_urgent => {
                 self.volumes
                     .iter_mut()
                     .for_each(|volume| volume.blocks.begin_to_empty());
-                (Stage::Emptying, 0)
+                (RaidStage::Emptying, 0)
             }
-            Stage::Waiting => (Stage::Marking(0), 0),
-            Stage::Emptying => {
+            RaidStage::Waiting => (RaidStage::Marking(0), 0),
+            RaidStage::Emptying => {
                 let are_empty = self
                     .volumes
                     .iter_mut()
                     .all(|volume| volume.blocks.empty_some());
                 (
                     if are_empty {
-                        Stage::Marking(0)
+                        RaidStage::Marking(0)
                     } else {
-                        Stage::Emptying
+                        RaidStage::Emptying
                     },
                     PAUSE_NS,
                 )
             }
-            Stage::Marking(begin_number) => {
+            RaidStage::Marking(begin_number) => {
                 let end_number = self.index.end().min(begin_number.saturating_add(TURN));
                 (begin_number..end_number).for_each(|number| self.index.mark_tombstone(number));
                 let stage = if end_number == self.index.end() {
                     let volumes = self.volumes.iter();
-                    Stage::Writing(volumes.map(|volume| volume.blocks.appended).collect())
+                    RaidStage::Writing(volumes.map(|volume| volume.blocks.appended).collect())
                 } else {
-                    Stage::Marking(end_number)
+                    RaidStage::Marking(end_number)
                 };
                 (stage, PAUSE_NS)
             }
-            Stage::Writing(appended) => {
+            RaidStage::Writing(appended) => {
                 let mut volumes = self.volumes.iter_mut().zip(&appended);
                 let is_written = volumes.all(|(volume, appended)| {
                     volume.flush();
@@ -152,24 +152,26 @@ impl Store {
                 });
                 (
                     if is_written {
-                        Stage::Looking(0, 0)
+                        RaidStage::Looking(0, 0)
                     } else {
-                        Stage::Writing(appended)
+                        RaidStage::Writing(appended)
                     },
                     PAUSE_NS,
                 )
             }
-            Stage::Looking(number, block) => match self.volumes.get_mut(number) {
-                None => (Stage::Removing(0), 0),
-                Some(volume) if block >= volume.blocks.used => (Stage::Looking(number + 1, 0), 0),
+            RaidStage::Looking(number, block) => match self.volumes.get_mut(number) {
+                None => (RaidStage::Removing(0), 0),
+                Some(volume) if block >= volume.blocks.used => {
+                    (RaidStage::Looking(number + 1, 0), 0)
+                }
                 Some(volume) if volume.blocks.get(block).is_empty => {
                     let end = volume.blocks.used.min(block.saturating_add(TURN));
                     let next = (block..end).find(|block| !volume.blocks.get(*block).is_empty);
-                    (Stage::Looking(number, next.unwrap_or(end)), 0)
+                    (RaidStage::Looking(number, next.unwrap_or(end)), 0)
                 }
                 Some(volume) if !volume.is_certain(block) => {
                     volume.flush();
-                    (Stage::Looking(number, block), PAUSE_NS)
+                    (RaidStage::Looking(number, block), PAUSE_NS)
                 }
                 Some(volume) => {
                     let bytes = volume.block_bytes;
@@ -180,11 +182,11 @@ impl Store {
                     };
                     let Some(buf) = buf else {
                         (self.tomb_raider.stage, self.tomb_raider.next_ns) =
-                            (Stage::Looking(number, block), now_ns + PAUSE_NS);
+                            (RaidStage::Looking(number, block), now_ns + PAUSE_NS);
                         return self.tomb_raider.next_ns;
                     };
                     self.tomb_raider.stage =
-                        Stage::Reading(number, block, volume.blocks.get(block).seed);
+                        RaidStage::Reading(number, block, volume.blocks.get(block).seed);
                     let target = volume.space.target;
                     let bytes = volume.bytes_of(block..block + 1);
                     self.io
@@ -192,7 +194,7 @@ impl Store {
                     return u64::MAX;
                 }
             },
-            Stage::Walking(number, block, buf, mut walk) => {
+            RaidStage::Walking(number, block, buf, mut walk) => {
                 let bytes = self.volumes[number].block_bytes;
                 let mut is_over = false;
                 let mut has_unmarked = false;
@@ -215,7 +217,7 @@ impl Store {
                     self.tomb_raider.gain += 1;
                 }
                 if !is_over {
-                    (Stage::Walking(number, block, buf, walk), 0)
+                    (RaidStage::Walking(number, block, buf, walk), 0)
                 } else {
                     self.io.recycle(buf);
                     let sleep_us = if self.tomb_raider.is_urgent {
@@ -224,12 +226,12 @@ impl Store {
                         self.namespace.tomb_raider_sleep_us
                     };
                     (
-                        Stage::Looking(number, block + 1),
+                        RaidStage::Looking(number, block + 1),
                         u64::from(sleep_us) * 1_000,
                     )
                 }
             }
-            Stage::Removing(begin_number) => {
+            RaidStage::Removing(begin_number) => {
                 let end_number = self.index.end().min(begin_number.saturating_add(TURN));
                 for number in begin_number..end_number {
                     let Some(entry) = self
@@ -249,13 +251,13 @@ impl Store {
                     self.tomb_raider.gain += 1;
                 }
                 if end_number == self.index.end() {
-                    (Stage::Waiting, period)
+                    (RaidStage::Waiting, period)
                 } else {
-                    (Stage::Removing(end_number), PAUSE_NS)
+                    (RaidStage::Removing(end_number), PAUSE_NS)
                 }
             }
         };
-        if matches!(stage, Stage::Waiting) {
+        if matches!(stage, RaidStage::Waiting) {
             // A search that gained little would gain little again.
             let is_fruitless =
                 self.tomb_raider.is_urgent && self.tomb_raider.gain * 64 <= self.index.len();
@@ -273,7 +275,7 @@ impl Store {
         } else {
             (self.tomb_raider.stage, self.tomb_raider.next_ns) = (stage, now_ns + pause);
         }
-        let begins_again = matches!(self.tomb_raider.stage, Stage::Waiting)
+        let begins_again = matches!(self.tomb_raider.stage, RaidStage::Waiting)
             && !self.is_draining
             && self.is_short_of_memory();
         self.tomb_raider.next_ns.min(if begins_again {
@@ -296,7 +298,7 @@ impl Store {
     }
 
     pub(super) fn on_raided(&mut self, completion: Completion) {
-        let Stage::Reading(number, block, seed) = std::mem::take(&mut self.tomb_raider.stage)
+        let RaidStage::Reading(number, block, seed) = std::mem::take(&mut self.tomb_raider.stage)
         else {
             return;
         };
@@ -306,13 +308,13 @@ impl Store {
             && volume.blocks.get(block).seed == seed
         {
             let walk = BlockWalk::new(volume.block_bytes, seed);
-            self.tomb_raider.stage = Stage::Walking(number, block, completion.buf, walk);
+            self.tomb_raider.stage = RaidStage::Walking(number, block, completion.buf, walk);
             return;
         }
         self.io.recycle(completion.buf);
         if completion.outcome.is_done() {
             // The block was reused during the read.
-            self.tomb_raider.stage = Stage::Looking(number, block);
+            self.tomb_raider.stage = RaidStage::Looking(number, block);
         } else {
             self.volumes[number].counters.read_errors += 1;
             (self.tomb_raider.is_urgent, self.tomb_raider.is_fruitless) = (false, true);
@@ -325,14 +327,13 @@ impl Store {
 /// The search for expired records.
 #[derive(Debug, Default)]
 pub(super) struct Expiry {
-    /// The next entry to look at.
     next_number: u32,
     next_ns: u64,
 }
 
 impl Store {
     /// Continues the search. Returns the time of the next step.
-    pub(super) fn expire(&mut self, disk: &mut impl Disk) -> u64 {
+    pub(super) fn expire(&mut self, disk: &mut impl StoreDisk) -> u64 {
         let now_ns = disk.now_ns();
         let period = u64::from(self.namespace.nsup_period_sec);
         if period == 0 || self.is_draining {
@@ -367,7 +368,7 @@ impl Store {
                     NO_CLIENT,
                     &tombstone,
                     false,
-                    Reply::of(ResultCode::OK),
+                    Reply::with_result(ResultCode::OK),
                     now_ns,
                 )
                 .is_err()

@@ -6,15 +6,14 @@
 //! unreadable parts. The cold start ends with a flush, because the data may have been only in the drive's cache.
 
 use super::Store;
-use super::damage::{IncompleteBlock, Verdict};
-use crate::index::{Entry, RecordLocation};
+use super::damage::{DamageVerdict, IncompleteBlock};
+use crate::index::{IndexEntry, RecordLocation};
 use crate::io::OpPurpose;
-use crate::record::{
-    BlockHeader, BlockItem, BlockWalk, HeaderState, UNIT, UnreadablePart, is_later, moves,
-};
-use crate::seal::{Evidence, Mark, NUMBER_MAX};
+use crate::record::{UNIT, is_later, moves};
+use crate::seal::{DurabilityEvidence, NUMBER_MAX, VolumeMark};
 use crate::volume::unwritten_max;
-use crate::{Disk, MARKS_BYTES};
+use crate::write_block::{BlockHeader, BlockItem, BlockWalk, HeaderState, UnreadablePart};
+use crate::{MARKS_BYTES, StoreDisk};
 use std::cmp::Ordering;
 use std::ops::Range;
 use sys::buffer::Buf;
@@ -36,18 +35,16 @@ pub(super) fn chunk_bytes(block_bytes: usize) -> usize {
 
 /// A cold start in progress.
 #[derive(Debug)]
-pub(super) struct Scan {
+pub(super) struct ColdStart {
     pub(super) volumes: Vec<VolumeScan>,
     /// Records of a block that are not indexed yet.
-    entries: Vec<Entry>,
+    entries: Vec<IndexEntry>,
     /// True if the losses were accepted.
     pub(super) is_accepted: bool,
 }
 
-/// Cold start of one volume.
 #[derive(Debug, Default, Clone)]
 pub(super) struct VolumeScan {
-    /// Next block to read.
     next_block: u32,
     /// Number of the last used block plus one.
     pub(super) used: u32,
@@ -56,18 +53,17 @@ pub(super) struct VolumeScan {
     /// True once the read of the marks has begun.
     has_requested_marks: bool,
     in_flight: usize,
-    /// The newest mark.
-    pub(super) mark: Option<Mark>,
+    pub(super) mark: Option<VolumeMark>,
     pub(super) damaged_marks: usize,
-    pub(super) evidence: Evidence,
+    pub(super) evidence: DurabilityEvidence,
     /// Blocks with a valid header that are damaged or incomplete.
     pub(super) suspects: Vec<IncompleteBlock>,
-    pub(super) verdict: Option<Verdict>,
+    pub(super) verdict: Option<DamageVerdict>,
     pub(super) is_started: bool,
     is_done: bool,
 }
 
-impl Scan {
+impl ColdStart {
     pub(super) fn new(volumes: usize) -> Self {
         Self {
             volumes: vec![VolumeScan::default(); volumes],
@@ -79,7 +75,7 @@ impl Scan {
 
 impl Store {
     /// Continues the cold start. Returns `u64::MAX`, because no work is due at a certain time.
-    pub(super) fn drive_scan(&mut self, disk: &mut impl Disk) -> u64 {
+    pub(super) fn drive_scan(&mut self, disk: &mut impl StoreDisk) -> u64 {
         for number in 0..self.volumes.len() {
             while self.read_chunk(number, disk) {}
         }
@@ -106,7 +102,7 @@ impl Store {
     }
 
     /// Begins the next read of a volume, or judges its blocks if all are read.
-    fn read_chunk(&mut self, number: usize, disk: &mut impl Disk) -> bool {
+    fn read_chunk(&mut self, number: usize, disk: &mut impl StoreDisk) -> bool {
         let Some(scan) = &mut self.scan else {
             return false;
         };
@@ -162,7 +158,7 @@ impl Store {
     }
 
     /// Begins to read the marks of a volume, if there is a buffer.
-    fn read_marks(&mut self, number: usize, tries: u32, disk: &mut impl Disk) -> bool {
+    fn read_marks(&mut self, number: usize, tries: u32, disk: &mut impl StoreDisk) -> bool {
         let Some(buf) = self.io.buffer(MARKS_BYTES as usize, disk) else {
             return false;
         };
@@ -191,7 +187,7 @@ impl Store {
         number: usize,
         tries: u32,
         completion: Completion,
-        disk: &mut impl Disk,
+        disk: &mut impl StoreDisk,
     ) {
         let volume = &mut self.volumes[number];
         let Some(scan) = &mut self.scan else {
@@ -201,7 +197,7 @@ impl Store {
         progress.in_flight -= 1;
         if completion.outcome.is_done() {
             let (marks, damaged) =
-                Mark::read_both(&completion.buf[..MARKS_BYTES as usize], volume.space.id);
+                VolumeMark::read_both(&completion.buf[..MARKS_BYTES as usize], volume.space.id);
             for mark in &marks {
                 progress
                     .evidence
@@ -264,7 +260,7 @@ impl Store {
         block: u32,
         bytes: &[u8],
         progress: &mut VolumeScan,
-        entries: &mut Vec<Entry>,
+        entries: &mut Vec<IndexEntry>,
     ) {
         let volume = &mut self.volumes[number];
         let header = BlockHeader::read(bytes, volume.space.id, block);
@@ -303,7 +299,7 @@ impl Store {
                         units,
                         volume: number as u8,
                     };
-                    let mut entry = Entry::of(&record, location);
+                    let mut entry = IndexEntry::for_record(&record, location);
                     entry.moves = moves(&bytes[at..]);
                     suspect.is_torn |= at as u32 >= suspect.pieces_end;
                     entries.push(entry);
@@ -328,7 +324,7 @@ impl Store {
     }
 
     /// Indexes the records of a block.
-    pub(super) fn take_records(&mut self, entries: &mut Vec<Entry>) {
+    pub(super) fn take_records(&mut self, entries: &mut Vec<IndexEntry>) {
         for (number, entry) in entries.iter().enumerate() {
             if number % BATCH == 0 {
                 let batch = &entries[number..entries.len().min(number + BATCH)];
@@ -358,7 +354,7 @@ impl Store {
         entries.clear();
     }
 
-    pub(super) fn flush_device(&mut self, number: usize, tries: u32, disk: &mut impl Disk) {
+    pub(super) fn flush_device(&mut self, number: usize, tries: u32, disk: &mut impl StoreDisk) {
         let target = self.volumes[number].space.target;
         let purpose = OpPurpose::Flush {
             volume: number as u8,
@@ -373,7 +369,7 @@ impl Store {
         number: usize,
         tries: u32,
         completion: &Completion,
-        disk: &mut impl Disk,
+        disk: &mut impl StoreDisk,
     ) {
         if !completion.outcome.is_done() {
             self.volumes[number].counters.write_errors += 1;

@@ -1,9 +1,10 @@
 //! Tests of a store on simulated drives, in addition to the random tests in `tests/simulation.rs`.
 
 use super::*;
-use crate::record::{BlockHeader, seed_at};
-use crate::seal::{Mark, NUMBER_LAST, NUMBER_MAX};
+use crate::record::seed_at;
+use crate::seal::{NUMBER_LAST, NUMBER_MAX, VolumeMark};
 use crate::testing::space;
+use crate::write_block::BlockHeader;
 use crate::{Buckets, Delete, Exists, Generation, Policy, Ttl, Write, ops};
 use engine::sim::{Contents, QueueModel, SimEngine};
 use engine::{IoEngine, Wait};
@@ -16,11 +17,11 @@ const WALL_MS: u64 = 1_700_000_000_000;
 const BLOCK: u64 = 32 << 10;
 const MARKS: u64 = 32 << 20;
 
-fn namespace() -> Namespace {
-    Namespace {
+fn namespace() -> NamespaceSettings {
+    NamespaceSettings {
         write_block_bytes: BLOCK as u32,
         post_write_blocks: 0,
-        ..Namespace::new("test")
+        ..NamespaceSettings::new("test")
     }
 }
 
@@ -39,7 +40,7 @@ struct Bench {
 }
 
 impl Bench {
-    fn on(namespace: &Namespace, spaces: &[Space], mut engine: SimEngine) -> Self {
+    fn on(namespace: &NamespaceSettings, spaces: &[StoreSpace], mut engine: SimEngine) -> Self {
         let store = Store::open(namespace, spaces, 0..64, WALL_MS, 1, &mut engine).unwrap();
         let mut bench = Self {
             engine,
@@ -52,12 +53,12 @@ impl Bench {
         bench
     }
 
-    fn new(change: impl FnOnce(&mut Namespace), blocks: u64) -> Self {
+    fn new(change: impl FnOnce(&mut NamespaceSettings), blocks: u64) -> Self {
         let mut namespace = namespace();
         change(&mut namespace);
         Self::on(
             &namespace,
-            &[Space {
+            &[StoreSpace {
                 range: 0..blocks * BLOCK,
                 ..space()
             }],
@@ -92,19 +93,19 @@ impl Bench {
         }
     }
 
-    fn submit(&mut self, number: u64, key: u64, work: Work) {
+    fn submit(&mut self, number: u64, key: u64, record_op: RecordOp) {
         let digest = crate::digest(b"s", 1, &key.to_be_bytes());
         let transaction = Transaction {
             digest,
             set: (*b"s").into(),
-            work,
+            record_op,
         };
         self.store
             .execute(number, transaction, &mut self.engine, &mut self.replies);
     }
 
-    fn ask(&mut self, key: u64, work: Work) -> Reply {
-        self.submit(77, key, work);
+    fn ask(&mut self, key: u64, record_op: RecordOp) -> Reply {
+        self.submit(77, key, record_op);
         loop {
             if let Some(at) = self.replies.iter().position(|(number, _)| *number == 77) {
                 return self.replies.remove(at).1;
@@ -128,7 +129,7 @@ fn entry(operation: u8, value: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     ops::put(
         &mut out,
-        &ops::Entry {
+        &ops::BinEntry {
             operation,
             particle: ops::particle::BLOB,
             name: b"b",
@@ -162,7 +163,7 @@ fn push_out(bench: &mut Bench) {
         bench.submit(
             key,
             key,
-            Work::Write(write(&[1; 2_000], Exists::CreateOrReplace)),
+            RecordOp::Write(write(&[1; 2_000], Exists::CreateOrReplace)),
         );
     }
     bench.run(2_000);
@@ -173,7 +174,9 @@ fn push_out(bench: &mut Bench) {
 fn writes_of_one_record_wait_for_each_other_and_too_many_are_refused() {
     let mut bench = Bench::new(|_| {}, 64);
     assert_eq!(
-        bench.ask(1, Work::Write(write(b"0", Exists::Any))).result,
+        bench
+            .ask(1, RecordOp::Write(write(b"0", Exists::Any)))
+            .result,
         ResultCode::OK
     );
     push_out(&mut bench);
@@ -182,7 +185,7 @@ fn writes_of_one_record_wait_for_each_other_and_too_many_are_refused() {
         bench.submit(
             number,
             1,
-            Work::Write(Write {
+            RecordOp::Write(Write {
                 ops,
                 ..Write::default()
             }),
@@ -211,25 +214,25 @@ fn writes_of_one_record_wait_for_each_other_and_too_many_are_refused() {
         .collect();
     assert_eq!(numbers, wanted, "in their order");
     assert_eq!(
-        value(&bench.ask(1, Work::ReadAll)),
+        value(&bench.ask(1, RecordOp::ReadAll)),
         b"0abcdefghijklmnopqrstu"
     );
 }
 
 #[test]
-fn conditions_are_checked_before_anything_is_done() {
+fn conditions_are_checked_before_a_write_changes_anything() {
     let mut bench = Bench::new(|_| {}, 64);
-    let mut code = |key, work| bench.ask(key, work).result;
+    let mut code = |key, record_op| bench.ask(key, record_op).result;
     assert_eq!(
-        code(1, Work::Write(write(b"x", Exists::UpdateOnly))),
+        code(1, RecordOp::Write(write(b"x", Exists::UpdateOnly))),
         ResultCode::NOT_FOUND
     );
     assert_eq!(
-        code(1, Work::Write(write(b"x", Exists::CreateOnly))),
+        code(1, RecordOp::Write(write(b"x", Exists::CreateOnly))),
         ResultCode::OK
     );
     assert_eq!(
-        code(1, Work::Write(write(b"y", Exists::CreateOnly))),
+        code(1, RecordOp::Write(write(b"y", Exists::CreateOnly))),
         ResultCode::EXISTS
     );
     let policy = |generation, ttl| Policy {
@@ -238,7 +241,7 @@ fn conditions_are_checked_before_anything_is_done() {
         ..Policy::default()
     };
     let with = |policy| {
-        Work::Write(Write {
+        RecordOp::Write(Write {
             policy,
             ..write(b"z", Exists::Any)
         })
@@ -256,11 +259,11 @@ fn conditions_are_checked_before_anything_is_done() {
         ResultCode::PARAMETER
     );
     assert_eq!(
-        code(1, Work::Write(write(&[0; 40_000], Exists::Any))),
+        code(1, RecordOp::Write(write(&[0; 40_000], Exists::Any))),
         ResultCode::TOO_BIG
     );
     let delete = |generation| {
-        Work::Delete(Delete {
+        RecordOp::Delete(Delete {
             generation,
             wants_image: false,
         })
@@ -273,11 +276,11 @@ fn conditions_are_checked_before_anything_is_done() {
         code(1, with(policy(Generation::Equal(1), Ttl::DEFAULT))),
         ResultCode::OK
     );
-    let reply = bench.ask(1, Work::ReadAll);
+    let reply = bench.ask(1, RecordOp::ReadAll);
     assert_eq!((value(&reply), reply.generation), (b"z".to_vec(), 2));
     assert_eq!(
         bench.ask(1, delete(Generation::Equal(2))),
-        Reply::of(ResultCode::OK),
+        Reply::with_result(ResultCode::OK),
         "without a generation"
     );
     assert_eq!(
@@ -287,7 +290,7 @@ fn conditions_are_checked_before_anything_is_done() {
 }
 
 #[test]
-fn an_expired_record_is_gone_for_reads_and_is_deleted_once() {
+fn an_expired_record_is_not_read_and_is_deleted_once() {
     let mut bench = Bench::new(|namespace| namespace.nsup_period_sec = 0, 64);
     let policy = Policy {
         ttl: Ttl(1),
@@ -297,7 +300,7 @@ fn an_expired_record_is_gone_for_reads_and_is_deleted_once() {
         bench
             .ask(
                 1,
-                Work::Write(Write {
+                RecordOp::Write(Write {
                     policy,
                     ..write(b"x", Exists::Any)
                 })
@@ -307,12 +310,12 @@ fn an_expired_record_is_gone_for_reads_and_is_deleted_once() {
     );
     bench.run(2_500);
     let delete = |generation| {
-        Work::Delete(Delete {
+        RecordOp::Delete(Delete {
             generation,
             wants_image: false,
         })
     };
-    assert_eq!(bench.ask(1, Work::Exists).result, ResultCode::NOT_FOUND);
+    assert_eq!(bench.ask(1, RecordOp::Exists).result, ResultCode::NOT_FOUND);
     assert_eq!(
         bench.ask(1, delete(Generation::Equal(2))).result,
         ResultCode::GENERATION
@@ -333,20 +336,20 @@ fn a_write_that_leaves_no_bin_deletes_the_record_and_is_counted() {
     let mut gone = Vec::new();
     ops::put(
         &mut gone,
-        &ops::Entry {
+        &ops::BinEntry {
             operation: ops::operation::WRITE,
             particle: 0,
             name: b"b",
             value: b"",
         },
     );
-    let remove = Work::Write(Write {
+    let remove = RecordOp::Write(Write {
         ops: gone,
         ..Write::default()
     });
     assert_eq!(
         bench
-            .ask(1, Work::Write(write(b"x", Exists::Any)))
+            .ask(1, RecordOp::Write(write(b"x", Exists::Any)))
             .generation,
         1
     );
@@ -360,14 +363,14 @@ fn a_write_that_leaves_no_bin_deletes_the_record_and_is_counted() {
         ..Write::default()
     };
     assert_eq!(
-        bench.ask(1, Work::Write(only_read)).result,
+        bench.ask(1, RecordOp::Write(only_read)).result,
         ResultCode::NOT_FOUND,
         "a replacement by nothing"
     );
-    assert_eq!(value(&bench.ask(1, Work::ReadAll)), b"x");
+    assert_eq!(value(&bench.ask(1, RecordOp::ReadAll)), b"x");
     assert_eq!(
         bench.ask(1, remove.clone()),
-        Reply::of(ResultCode::OK),
+        Reply::with_result(ResultCode::OK),
         "without a generation"
     );
     assert_eq!(bench.ask(1, remove).result, ResultCode::NOT_FOUND);
@@ -376,7 +379,7 @@ fn a_write_that_leaves_no_bin_deletes_the_record_and_is_counted() {
 }
 
 #[test]
-fn memory_that_is_full_of_records_is_over_the_high_water_mark() {
+fn an_index_without_free_memory_is_above_the_high_water_mark() {
     let mut bench = Bench::new(
         |namespace| namespace.memory_bytes = (64 << 10) + (16 << 10),
         64,
@@ -385,7 +388,7 @@ fn memory_that_is_full_of_records_is_over_the_high_water_mark() {
     let written = (0..)
         .take_while(|key: &u64| {
             bench
-                .ask(*key, Work::Write(write(b"x", Exists::Any)))
+                .ask(*key, RecordOp::Write(write(b"x", Exists::Any)))
                 .result
                 == ResultCode::OK
         })
@@ -398,14 +401,14 @@ fn memory_that_is_full_of_records_is_over_the_high_water_mark() {
 }
 
 #[test]
-fn a_replica_takes_what_is_newer_and_nothing_else() {
+fn a_replica_applies_only_newer_versions() {
     let mut master = Bench::new(|_| {}, 64);
     let mut replica = Bench::new(|_| {}, 64);
     let mut images = Vec::new();
     for text in [&b"one"[..], b"two"] {
         let reply = master.ask(
             5,
-            Work::Write(Write {
+            RecordOp::Write(Write {
                 wants_image: true,
                 ..write(text, Exists::Any)
             }),
@@ -416,7 +419,7 @@ fn a_replica_takes_what_is_newer_and_nothing_else() {
         master
             .ask(
                 5,
-                Work::Delete(Delete {
+                RecordOp::Delete(Delete {
                     wants_image: true,
                     ..Delete::default()
                 }),
@@ -425,8 +428,10 @@ fn a_replica_takes_what_is_newer_and_nothing_else() {
             .unwrap(),
     );
     let mut show = |image: usize| {
-        let taken = replica.ask(5, Work::Image(images[image].clone())).result;
-        let reply = replica.ask(5, Work::ReadAll);
+        let taken = replica
+            .ask(5, RecordOp::Image(images[image].clone()))
+            .result;
+        let reply = replica.ask(5, RecordOp::ReadAll);
         (taken, reply.result, value(&reply), reply.generation)
     };
     let ok = ResultCode::OK;
@@ -449,19 +454,19 @@ fn a_replica_takes_what_is_newer_and_nothing_else() {
     damaged[50] ^= 1;
     for image in [damaged, images[0][..20].to_vec(), Vec::new()] {
         assert_eq!(
-            replica.ask(5, Work::Image(image)).result,
+            replica.ask(5, RecordOp::Image(image)).result,
             ResultCode::PARAMETER
         );
     }
     assert_eq!(
-        replica.ask(6, Work::Image(images[0].clone())).result,
+        replica.ask(6, RecordOp::Image(images[0].clone())).result,
         ResultCode::PARAMETER,
         "of another key"
     );
 }
 
 #[test]
-fn what_blocks_become_balances_with_what_is_written() {
+fn block_counts_balance_with_the_bytes_written() {
     let mut bench = Bench::new(|namespace| namespace.defrag_sleep_us = 8_000, 64);
     let mut random = Random::new(4);
     for round in 0..4_000 {
@@ -470,7 +475,7 @@ fn what_blocks_become_balances_with_what_is_written() {
         bench.submit(
             round,
             random.below(keys),
-            Work::Write(write(&[7; 3_000], Exists::CreateOrReplace)),
+            RecordOp::Write(write(&[7; 3_000], Exists::CreateOrReplace)),
         );
         bench.run(1);
     }
@@ -523,7 +528,10 @@ fn a_block_that_is_free_needs_no_write_to_be_used() {
     let mut code = ResultCode::OK;
     for number in 0..1_000 {
         code = bench
-            .ask(number, Work::Write(write(&[1; 10_000], Exists::CreateOnly)))
+            .ask(
+                number,
+                RecordOp::Write(write(&[1; 10_000], Exists::CreateOnly)),
+            )
             .result;
         if code != ResultCode::OK {
             break;
@@ -533,19 +541,19 @@ fn a_block_that_is_free_needs_no_write_to_be_used() {
     bench.write_out();
     for key in 0..12 {
         assert_eq!(
-            bench.ask(key, Work::Delete(Delete::default())).result,
+            bench.ask(key, RecordOp::Delete(Delete::default())).result,
             ResultCode::OK
         );
     }
     bench.write_out();
     // A transaction lets the store collect again. No buffer is dirty when a queued block turns out to be empty.
-    assert_eq!(bench.ask(0, Work::Exists).result, ResultCode::NOT_FOUND);
+    assert_eq!(bench.ask(0, RecordOp::Exists).result, ResultCode::NOT_FOUND);
     bench.run(20_000);
     assert!(bench.store.statistics().devices[0].defrag_io_skips > 0);
     for key in 500..506 {
         assert_eq!(
             bench
-                .ask(key, Work::Write(write(&[1; 10_000], Exists::Any)))
+                .ask(key, RecordOp::Write(write(&[1; 10_000], Exists::Any)))
                 .result,
             ResultCode::OK
         );
@@ -553,20 +561,20 @@ fn a_block_that_is_free_needs_no_write_to_be_used() {
 }
 
 #[test]
-fn tombstones_that_hide_nothing_go_although_older_blocks_are_never_collected() {
+fn tombstones_that_hide_nothing_are_removed_even_if_older_blocks_are_never_defragmented() {
     let mut bench = Bench::new(|namespace| namespace.tomb_raider_period_sec = 100, 64);
     // Fill blocks that stay unchanged, then delete the records in the last of these blocks.
     for key in 0..300 {
         assert_eq!(
             bench
-                .ask(key, Work::Write(write(&[1; 3_000], Exists::Any)))
+                .ask(key, RecordOp::Write(write(&[1; 3_000], Exists::Any)))
                 .result,
             ResultCode::OK
         );
     }
     for key in 280..300 {
         assert_eq!(
-            bench.ask(key, Work::Delete(Delete::default())).result,
+            bench.ask(key, RecordOp::Delete(Delete::default())).result,
             ResultCode::OK
         );
     }
@@ -574,7 +582,7 @@ fn tombstones_that_hide_nothing_go_although_older_blocks_are_never_collected() {
     for round in 0..300 {
         let reply = bench.ask(
             1_000 + round % 3,
-            Work::Write(write(&[2; 10_000], Exists::Any)),
+            RecordOp::Write(write(&[2; 10_000], Exists::Any)),
         );
         assert_eq!(reply.result, ResultCode::OK);
         bench.run(20);
@@ -582,7 +590,7 @@ fn tombstones_that_hide_nothing_go_although_older_blocks_are_never_collected() {
     // The old versions of these records stay on the device, hidden by tombstones.
     for key in 270..280 {
         assert_eq!(
-            bench.ask(key, Work::Delete(Delete::default())).result,
+            bench.ask(key, RecordOp::Delete(Delete::default())).result,
             ResultCode::OK
         );
     }
@@ -597,7 +605,7 @@ fn tombstones_that_hide_nothing_go_although_older_blocks_are_never_collected() {
 /// A drive that records its requests.
 struct Noted<'a>(&'a mut SimEngine, &'a mut Vec<(OpKind, Range<u64>)>);
 
-impl Disk for Noted<'_> {
+impl StoreDisk for Noted<'_> {
     fn now_ns(&mut self) -> u64 {
         self.0.now()
     }
@@ -614,12 +622,12 @@ impl Disk for Noted<'_> {
 }
 
 #[test]
-fn a_drive_is_read_by_sectors_and_written_by_what_it_writes_as_a_whole() {
+fn reads_have_the_size_of_sectors_and_writes_the_size_of_physical_blocks() {
     let mut bench = Bench::new(
         |namespace| (namespace.commit_to_device, namespace.defrag_lwm_pct) = (true, 0),
         64,
     );
-    let space = Space {
+    let space = StoreSpace {
         write_unit_bytes: 4096,
         ..space()
     };
@@ -651,19 +659,19 @@ fn a_drive_is_read_by_sectors_and_written_by_what_it_writes_as_a_whole() {
     };
     drive(store, &mut ops, None);
     ops.clear();
-    let transaction = |key: u64, work| {
+    let transaction = |key: u64, record_op| {
         let digest = crate::digest(b"s", 1, &key.to_be_bytes());
         Some(Transaction {
             digest,
             set: (*b"s").into(),
-            work,
+            record_op,
         })
     };
     for key in 0..200 {
         let replies = drive(
             store,
             &mut ops,
-            transaction(key, Work::Write(write(&[1; 600], Exists::Any))),
+            transaction(key, RecordOp::Write(write(&[1; 600], Exists::Any))),
         );
         assert_eq!(replies[0].1.result, ResultCode::OK);
     }
@@ -685,7 +693,7 @@ fn a_drive_is_read_by_sectors_and_written_by_what_it_writes_as_a_whole() {
     );
     for key in 0..200 {
         assert_eq!(
-            drive(store, &mut ops, transaction(key, Work::ReadAll))[0]
+            drive(store, &mut ops, transaction(key, RecordOp::ReadAll))[0]
                 .1
                 .result,
             ResultCode::OK
@@ -702,7 +710,7 @@ fn a_drive_is_read_by_sectors_and_written_by_what_it_writes_as_a_whole() {
 }
 
 #[test]
-fn a_device_of_another_size_is_not_written_over() {
+fn a_device_of_another_size_is_not_overwritten() {
     let mut bench = Bench::new(|_| {}, 64);
     push_out(&mut bench);
     bench.write_out();
@@ -710,7 +718,7 @@ fn a_device_of_another_size_is_not_written_over() {
     let contents = bench.engine.stop(false);
     let model = QueueModel::new(&"sim:capacity=64MiB".parse().unwrap(), 1);
     // The space lies where the second core's space would lie after the device grew.
-    let space = Space {
+    let space = StoreSpace {
         range: BLOCK..65 * BLOCK,
         ..space()
     };
@@ -730,9 +738,9 @@ fn a_device_of_another_size_is_not_written_over() {
 }
 
 /// Opens a store on a device with these contents, and accepts all losses.
-fn opened(namespace: &Namespace, contents: Contents) -> Bench {
+fn opened(namespace: &NamespaceSettings, contents: Contents) -> Bench {
     let model = QueueModel::new(&"sim:capacity=64MiB".parse().unwrap(), 1);
-    let space = Space {
+    let space = StoreSpace {
         range: 0..32 * BLOCK,
         ..space()
     };
@@ -749,7 +757,7 @@ fn opened(namespace: &Namespace, contents: Contents) -> Bench {
 }
 
 #[test]
-fn a_device_of_made_up_blocks_is_opened_and_used() {
+fn a_device_with_random_valid_blocks_is_opened_and_used() {
     for seed in 0..150 {
         let mut random = Random::new(seed);
         let mut contents = Contents::new(512, seed);
@@ -803,25 +811,25 @@ fn a_device_of_made_up_blocks_is_opened_and_used() {
             }
             contents.write(u64::from(block) * BLOCK, &bytes);
         }
-        let namespace = Namespace {
+        let namespace = NamespaceSettings {
             write_block_bytes: BLOCK as u32,
             defrag_lwm_pct: 90,
-            ..Namespace::new("test")
+            ..NamespaceSettings::new("test")
         };
         let mut bench = opened(&namespace, contents);
         bench.store.check().unwrap();
         for number in 0..9 {
             let mut digest = [0; 20];
             digest[0] = number as u8;
-            for work in [
-                Work::ReadAll,
-                Work::Write(write(b"x", Exists::Any)),
-                Work::Delete(Delete::default()),
+            for record_op in [
+                RecordOp::ReadAll,
+                RecordOp::Write(write(b"x", Exists::Any)),
+                RecordOp::Delete(Delete::default()),
             ] {
                 let transaction = Transaction {
                     digest,
                     set: (*b"s").into(),
-                    work,
+                    record_op,
                 };
                 bench
                     .store
@@ -832,7 +840,7 @@ fn a_device_of_made_up_blocks_is_opened_and_used() {
             bench.submit(
                 100 + number,
                 number,
-                Work::Write(write(&[1; 3_000], Exists::Any)),
+                RecordOp::Write(write(&[1; 3_000], Exists::Any)),
             );
         }
         bench.run(3_000);
@@ -842,7 +850,7 @@ fn a_device_of_made_up_blocks_is_opened_and_used() {
 }
 
 #[test]
-fn a_device_with_a_number_near_the_limit_is_said_and_writes_are_refused() {
+fn a_version_near_the_limit_is_reported_and_writes_are_refused() {
     let opened_with = |sequence, version, number| {
         let mut contents = Contents::new(512, 1);
         let mut block = vec![0; BLOCK as usize];
@@ -870,22 +878,22 @@ fn a_device_with_a_number_near_the_limit_is_said_and_writes_are_refused() {
         record.write(&mut block[512..], seed_at(header.seed(), 512));
         contents.write(0, &block);
         let mut mark = vec![0; 512];
-        let of = Mark {
+        let of = VolumeMark {
             number,
-            ..Mark::default()
+            ..VolumeMark::default()
         };
         of.write(&mut mark, 9);
         contents.write(MARKS + of.slot(), &mark);
-        let namespace = Namespace {
+        let namespace = NamespaceSettings {
             write_block_bytes: BLOCK as u32,
-            ..Namespace::new("test")
+            ..NamespaceSettings::new("test")
         };
         opened(&namespace, contents)
     };
     let last = NUMBER_LAST - 1;
     assert_eq!(
         opened_with(last, last, last)
-            .ask(2, Work::Write(write(b"x", Exists::Any)))
+            .ask(2, RecordOp::Write(write(b"x", Exists::Any)))
             .result,
         ResultCode::OK
     );
@@ -904,24 +912,26 @@ fn a_device_with_a_number_near_the_limit_is_said_and_writes_are_refused() {
                 .any(|text| text.ends_with("then erase the device")),
             "{remarks:?}"
         );
-        let code = bench.ask(2, Work::Write(write(b"x", Exists::Any))).result;
+        let code = bench
+            .ask(2, RecordOp::Write(write(b"x", Exists::Any)))
+            .result;
         assert_eq!(
             code,
             ResultCode::SERVER_ERROR,
             "the next cold start would not read it"
         );
-        assert_eq!(value(&bench.ask(1, Work::ReadAll)), b"kept");
+        assert_eq!(value(&bench.ask(1, RecordOp::ReadAll)), b"kept");
     }
 }
 
 #[test]
-fn a_device_that_takes_no_writes_is_said_and_they_are_refused() {
-    let namespace = Namespace {
+fn a_device_that_fails_writes_is_reported_and_writes_are_refused() {
+    let namespace = NamespaceSettings {
         write_block_bytes: BLOCK as u32,
         commit_to_device: true,
-        ..Namespace::new("test")
+        ..NamespaceSettings::new("test")
     };
-    let space = Space {
+    let space = StoreSpace {
         range: 0..1 << 20,
         ..space()
     };
@@ -931,28 +941,34 @@ fn a_device_that_takes_no_writes_is_said_and_they_are_refused() {
         drive("sim:capacity=64MiB+gone-at-s=1"),
     );
     assert_eq!(
-        bench.ask(1, Work::Write(write(b"x", Exists::Any))).result,
+        bench
+            .ask(1, RecordOp::Write(write(b"x", Exists::Any)))
+            .result,
         ResultCode::OK
     );
     bench.run(1_000);
     // Reads see the record, and a retry may write it: in doubt.
     assert_eq!(
-        bench.ask(2, Work::Write(write(b"y", Exists::Any))).result,
+        bench
+            .ask(2, RecordOp::Write(write(b"y", Exists::Any)))
+            .result,
         ResultCode::TIMEOUT
     );
     assert_eq!(
         (
-            value(&bench.ask(2, Work::ReadAll)),
+            value(&bench.ask(2, RecordOp::ReadAll)),
             bench.store.failing_device()
         ),
         (b"y".to_vec(), Some(0))
     );
     // Later writes have no effect.
     assert_eq!(
-        bench.ask(2, Work::Write(write(b"z", Exists::Any))).result,
+        bench
+            .ask(2, RecordOp::Write(write(b"z", Exists::Any)))
+            .result,
         ResultCode::SERVER_ERROR
     );
-    assert_eq!(value(&bench.ask(2, Work::ReadAll)), b"y");
+    assert_eq!(value(&bench.ask(2, RecordOp::ReadAll)), b"y");
     let Remark { device, text } = bench.store.take_remark().unwrap();
     assert!(
         device == Some(0) && text.starts_with("write block 0 could not be written - "),
@@ -970,8 +986,8 @@ fn note(number: u64) -> Note {
 }
 
 /// The spaces of two devices.
-fn two_spaces() -> [Space; 2] {
-    [0, 1].map(|target| Space {
+fn two_spaces() -> [StoreSpace; 2] {
+    [0, 1].map(|target| StoreSpace {
         target,
         range: 0..16 * BLOCK,
         id: 9 + u64::from(target),
@@ -995,8 +1011,9 @@ fn noted() -> Bench {
         bench.store.set_note(note(number), &mut bench.engine);
         assert_eq!(bench.store.is_noted(), Ok(false));
         // Writes go on meanwhile.
-        (0..20)
-            .for_each(|key| bench.submit(key, key, Work::Write(write(&[1; 3_000], Exists::Any))));
+        (0..20).for_each(|key| {
+            bench.submit(key, key, RecordOp::Write(write(&[1; 3_000], Exists::Any)))
+        });
         while bench.store.is_noted() == Ok(false) {
             let until_ns = bench.engine.now() + 1_000_000;
             bench.step(until_ns);
@@ -1048,7 +1065,7 @@ fn a_note_is_in_both_slots_of_every_device_once_it_counts_as_written() {
 
 #[test]
 fn a_note_that_cannot_be_written_is_refused_and_writes_do_not_wait_for_it() {
-    let space = Space {
+    let space = StoreSpace {
         range: 0..1 << 20,
         ..space()
     };
@@ -1061,7 +1078,9 @@ fn a_note_that_cannot_be_written_is_refused_and_writes_do_not_wait_for_it() {
     bench.run(1_000);
     assert_eq!(bench.store.is_noted(), Err(()));
     assert_eq!(
-        bench.ask(1, Work::Write(write(b"x", Exists::Any))).result,
+        bench
+            .ask(1, RecordOp::Write(write(b"x", Exists::Any)))
+            .result,
         ResultCode::OK
     );
     bench.write_out();

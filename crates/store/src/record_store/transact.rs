@@ -1,11 +1,11 @@
 //! Executes a transaction, first with the index entry alone, then with the record's bytes if they are needed.
 
 use super::{NO_CLIENT, Store};
-use crate::index::{Entry, RecordLocation};
+use crate::index::{IndexEntry, RecordLocation};
 use crate::record::{KEY_BYTES_MAX, Record, SET_BYTES_MAX, UNIT};
 use crate::{
-    Delete, Digest, Exists, Generation, Replies, Reply, ResultCode, Transaction, Ttl, Version,
-    Work, Write, ops,
+    Delete, Digest, Exists, Generation, RecordOp, Replies, Reply, ResultCode, Transaction, Ttl,
+    Version, Write, ops,
 };
 use std::cmp::Ordering;
 
@@ -19,10 +19,10 @@ const AHEAD_US: u64 = 86_400_000_000;
 const IMAGE_SEED: u32 = 0;
 
 /// Immediate reply to a client; `None` if the reply is due when the record is on the device.
-pub(super) type Answer = Result<Option<Reply>, ResultCode>;
+pub(super) type ImmediateReply = Result<Option<Reply>, ResultCode>;
 
 /// Outcome of a transaction's first step, which uses only the index.
-pub(super) enum Step {
+pub(super) enum FirstStep {
     Reply(Reply),
     /// Memory is full and is being reclaimed.
     Defer,
@@ -34,11 +34,11 @@ pub(super) enum Step {
 
 impl Store {
     /// The first step of a transaction, which uses only the index entry.
-    pub(super) fn step(&self, transaction: &Transaction, entry: Option<&Entry>) -> Step {
-        let refuse = |code| Step::Reply(Reply::of(code));
+    pub(super) fn step(&self, transaction: &Transaction, entry: Option<&IndexEntry>) -> FirstStep {
+        let refuse = |code| FirstStep::Reply(Reply::with_result(code));
         // As in the real server, a deletion finds an expired record that is still in the index.
-        let entry = match transaction.work {
-            Work::Delete(_) => self
+        let entry = match transaction.record_op {
+            RecordOp::Delete(_) => self
                 .index
                 .get(&transaction.digest)
                 .filter(|entry| !entry.is_tombstone()),
@@ -48,38 +48,41 @@ impl Store {
         if transaction.set.len() > SET_BYTES_MAX {
             return refuse(ResultCode::PARAMETER);
         }
-        match (&transaction.work, entry) {
-            (Work::Exists | Work::ReadAll | Work::Read(..) | Work::Delete(_), None) => {
-                refuse(ResultCode::NOT_FOUND)
-            }
-            (Work::Exists, Some(entry)) => Step::Reply(Reply {
+        match (&transaction.record_op, entry) {
+            (
+                RecordOp::Exists | RecordOp::ReadAll | RecordOp::Read(..) | RecordOp::Delete(_),
+                None,
+            ) => refuse(ResultCode::NOT_FOUND),
+            (RecordOp::Exists, Some(entry)) => FirstStep::Reply(Reply {
                 generation,
                 void_time_sec: entry.void_time,
-                ..Reply::of(ResultCode::OK)
+                ..Reply::with_result(ResultCode::OK)
             }),
-            (Work::ReadAll | Work::Read(..), Some(entry)) => Step::ReadRecord(entry.location),
-            (Work::Delete(delete), Some(_)) if !allows(delete.generation, generation) => {
+            (RecordOp::ReadAll | RecordOp::Read(..), Some(entry)) => {
+                FirstStep::ReadRecord(entry.location)
+            }
+            (RecordOp::Delete(delete), Some(_)) if !allows(delete.generation, generation) => {
                 refuse(ResultCode::GENERATION)
             }
-            (Work::Delete(_) | Work::Image(_), _) => Step::Execute,
-            (Work::Version, _) => {
+            (RecordOp::Delete(_) | RecordOp::Image(_), _) => FirstStep::Execute,
+            (RecordOp::Version, _) => {
                 let version = self
                     .index
                     .get(&transaction.digest)
                     .map_or(0, |entry| entry.version);
-                Step::Reply(Reply::with_version(version))
+                FirstStep::Reply(Reply::with_version(version))
             }
             // An expired record still has a version here, until a tombstone replaces the record.
-            (Work::Compare(peer_version), _) => match self.index.get(&transaction.digest) {
+            (RecordOp::Compare(peer_version), _) => match self.index.get(&transaction.digest) {
                 Some(own_entry) if own_entry.version == peer_version.number => {
-                    Step::Reply(Reply::of(ResultCode::OK))
+                    FirstStep::Reply(Reply::with_result(ResultCode::OK))
                 }
                 Some(own_entry) if !own_entry.is_tombstone() => {
-                    Step::ReadRecord(own_entry.location)
+                    FirstStep::ReadRecord(own_entry.location)
                 }
-                _ => Step::Execute,
+                _ => FirstStep::Execute,
             },
-            (Work::Write(write), entry) => {
+            (RecordOp::Write(write), entry) => {
                 match (write.policy.exists, entry) {
                     (Exists::CreateOnly, Some(_)) => return refuse(ResultCode::EXISTS),
                     (Exists::UpdateOnly | Exists::ReplaceOnly, None) => {
@@ -99,7 +102,7 @@ impl Store {
                     Some(ResultCode::OUT_OF_SPACE)
                         if self.may_defer() && self.is_reclaiming() && !self.stops_writes() =>
                     {
-                        return Step::Defer;
+                        return FirstStep::Defer;
                     }
                     Some(code) => return refuse(code),
                     None => {}
@@ -107,9 +110,9 @@ impl Store {
                 match entry {
                     // A replacement without a key keeps the key of the old record.
                     Some(entry) if !replaces(write) || entry.has_key() && write.key.is_empty() => {
-                        Step::ReadRecord(entry.location)
+                        FirstStep::ReadRecord(entry.location)
                     }
-                    _ => Step::Execute,
+                    _ => FirstStep::Execute,
                 }
             }
         }
@@ -138,24 +141,24 @@ impl Store {
         now_ns: u64,
         replies: &mut Replies,
     ) {
-        let result = match &transaction.work {
-            Work::ReadAll | Work::Read(..) => record
+        let result = match &transaction.record_op {
+            RecordOp::ReadAll | RecordOp::Read(..) => record
                 .map_or(Err(ResultCode::SERVER_ERROR), |record| {
-                    read(&transaction.work, record, self.namespace.single_bin).map(Some)
+                    read(&transaction.record_op, record, self.namespace.single_bin).map(Some)
                 }),
-            Work::Write(write) => self.put(number, transaction, write, record, now_ns),
-            Work::Delete(Delete { wants_image, .. }) => self.write_tombstone(
+            RecordOp::Write(write) => self.put(number, transaction, write, record, now_ns),
+            RecordOp::Delete(Delete { wants_image, .. }) => self.write_tombstone(
                 number,
                 &transaction.digest,
                 *wants_image,
-                Reply::of(ResultCode::OK),
+                Reply::with_result(ResultCode::OK),
                 now_ns,
             ),
-            Work::Image(bytes) => self.apply_image(number, &transaction.digest, bytes, now_ns),
-            Work::Compare(peer_version) => {
+            RecordOp::Image(bytes) => self.apply_image(number, &transaction.digest, bytes, now_ns),
+            RecordOp::Compare(peer_version) => {
                 self.reply_to_compare(number, &transaction.digest, *peer_version, record, now_ns)
             }
-            Work::Exists | Work::Version => Err(ResultCode::SERVER_ERROR),
+            RecordOp::Exists | RecordOp::Version => Err(ResultCode::SERVER_ERROR),
         };
         match result {
             Ok(None) => {}
@@ -167,7 +170,7 @@ impl Store {
                 self.deferred
                     .push_back((now_ns, number, transaction.clone()));
             }
-            Err(code) => replies.push((number, Reply::of(code))),
+            Err(code) => replies.push((number, Reply::with_result(code))),
         }
     }
 
@@ -178,7 +181,7 @@ impl Store {
         write: &Write,
         old_record: Option<&Record<'_>>,
         now_ns: u64,
-    ) -> Answer {
+    ) -> ImmediateReply {
         let digest = transaction.digest;
         let entry = self.living(&digest, now_ns);
         // The record may have expired during the read.
@@ -190,7 +193,7 @@ impl Store {
         let reply = Reply {
             bins: applied.reply_bins,
             ops: applied.reply,
-            ..Reply::of(ResultCode::OK)
+            ..Reply::with_result(ResultCode::OK)
         };
         if applied.bins.is_empty() {
             // As in the real server, a replacement without bins changes nothing.
@@ -226,7 +229,6 @@ impl Store {
         self.save(number, &record, write.wants_image, reply, now_ns)
     }
 
-    /// Writes a tombstone in the place of a record.
     fn write_tombstone(
         &mut self,
         number: u64,
@@ -234,7 +236,7 @@ impl Store {
         wants_image: bool,
         reply: Reply,
         now_ns: u64,
-    ) -> Answer {
+    ) -> ImmediateReply {
         let generation = self.index.get(digest).map_or(0, |entry| entry.generation);
         let body = self.tombstone_body(digest);
         let version = self.next_version(now_ns);
@@ -253,14 +255,20 @@ impl Store {
     }
 
     /// Applies another node's write. Errors: this node has a newer version, or cannot take the write now.
-    fn apply_image(&mut self, number: u64, digest: &Digest, image: &[u8], now_ns: u64) -> Answer {
+    fn apply_image(
+        &mut self,
+        number: u64,
+        digest: &Digest,
+        image: &[u8],
+        now_ns: u64,
+    ) -> ImmediateReply {
         let record = Record::read(image, IMAGE_SEED).filter(|record| record.digest == *digest);
         let record = record.filter(|record| record.version <= self.now_us(now_ns) + AHEAD_US);
         let record = record.ok_or(ResultCode::PARAMETER)?;
         let entry = self.index.get(digest);
         match entry.map_or(Ordering::Less, |entry| entry.version.cmp(&record.version)) {
             Ordering::Less => {}
-            Ordering::Equal => return Ok(Some(Reply::of(ResultCode::OK))),
+            Ordering::Equal => return Ok(Some(Reply::with_result(ResultCode::OK))),
             // The clock of this node was ahead: the other node has to write the record again.
             Ordering::Greater => return Err(ResultCode::GENERATION),
         }
@@ -282,7 +290,13 @@ impl Store {
         } else {
             record
         };
-        self.save(number, &record, false, Reply::of(ResultCode::OK), now_ns)
+        self.save(
+            number,
+            &record,
+            false,
+            Reply::with_result(ResultCode::OK),
+            now_ns,
+        )
     }
 
     /// Replies to a comparison. If the other node has a different version, the reply has the image of this node's
@@ -296,8 +310,8 @@ impl Store {
         peer_version: Version,
         record: Option<&Record<'_>>,
         now_ns: u64,
-    ) -> Answer {
-        let unchanged = Ok(Some(Reply::of(ResultCode::OK)));
+    ) -> ImmediateReply {
+        let unchanged = Ok(Some(Reply::with_result(ResultCode::OK)));
         if peer_version.number > self.now_us(now_ns) + AHEAD_US {
             return Err(ResultCode::PARAMETER);
         }
@@ -346,7 +360,7 @@ impl Store {
         wants_image: bool,
         reply: Reply,
         now_ns: u64,
-    ) -> Answer {
+    ) -> ImmediateReply {
         let volume = self.volume_of(&record.digest);
         let volume = &mut self.volumes[volume];
         let bytes = record.units() as usize * UNIT;
@@ -354,7 +368,7 @@ impl Store {
             return Err(ResultCode::TOO_BIG);
         }
         let location = volume.append_record(record, now_ns)?;
-        let entry = Entry::of(record, location);
+        let entry = IndexEntry::for_record(record, location);
         let old = self.index.put(entry);
         if let Some(old) = old {
             volume.blocks.remove(old.location.block, old.location.units);
@@ -381,8 +395,7 @@ impl Store {
         Ok(Some(reply))
     }
 
-    /// Updates the counts of records and of tombstones.
-    pub(super) fn count(&mut self, old: Option<&Entry>, new: Option<&Entry>) {
+    pub(super) fn count(&mut self, old: Option<&IndexEntry>, new: Option<&IndexEntry>) {
         if let Some(new) = new {
             *self.count_including(new) += 1;
         }
@@ -391,7 +404,7 @@ impl Store {
         }
     }
 
-    fn count_including(&mut self, entry: &Entry) -> &mut u64 {
+    fn count_including(&mut self, entry: &IndexEntry) -> &mut u64 {
         if entry.is_tombstone() {
             &mut self.statistics.tombstones
         } else {
@@ -450,14 +463,14 @@ fn allows(condition: Generation, generation: u16) -> bool {
     }
 }
 
-fn read(work: &Work, record: &Record<'_>, single_bin: bool) -> Result<Reply, ResultCode> {
+fn read(record_op: &RecordOp, record: &Record<'_>, single_bin: bool) -> Result<Reply, ResultCode> {
     let reply = Reply {
         generation: record.generation,
         void_time_sec: record.void_time,
-        ..Reply::of(ResultCode::OK)
+        ..Reply::with_result(ResultCode::OK)
     };
-    match work {
-        Work::Read(read_ops, answers) => {
+    match record_op {
+        RecordOp::Read(read_ops, answers) => {
             let applied = ops::apply(record.body, read_ops, single_bin, *answers)?;
             if applied.has_written {
                 return Err(ResultCode::PARAMETER);

@@ -30,9 +30,9 @@ pub(super) enum Role {
     Outbound(usize),
 }
 
-/// A connection of one shard.
+/// A connection, which belongs to one core.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(super) struct PeerConnection {
     pub(super) socket: Arc<TcpStream>,
     /// Distinguishes the connection from an earlier connection with the same number.
     pub(super) serial: u32,
@@ -45,17 +45,14 @@ pub(super) struct Connection {
     pub(super) input: Vec<u8>,
     /// Time since which `input` has held an incomplete frame.
     pub(super) incomplete_since_ns: Option<u64>,
-    /// Time when bytes last arrived.
     pub(super) arrived_ns: u64,
     /// For a link: send time of the last message that the node has answered.
     pub(super) heard_ns: u64,
     /// For a link: send time of the last ping.
     pub(super) pinged_ns: u64,
-    /// True while a receive operation is in the ring.
     pub(super) is_receiving: bool,
     /// For a connection to a node: cleared when the link is lost, so that the connecting thread makes a new link.
     pub(super) link: Option<Arc<AtomicBool>>,
-    /// True while the receive operation is being cancelled.
     pub(super) is_cancelling: bool,
     /// True if the other side has closed its sending direction.
     pub(super) is_half_closed: bool,
@@ -72,17 +69,13 @@ pub(super) struct Connection {
     /// Bytes of replies that are ready, but wait for earlier replies.
     early_bytes: usize,
     output: Vec<u8>,
-    /// An empty buffer for reuse.
     spare: Vec<u8>,
-    /// Bytes of the send in flight.
     sending_bytes: usize,
-    /// Start of the send, nanoseconds.
     pub(super) sending_since_ns: u64,
-    /// True if the connection is in the list of connections with bytes to send.
     pub(super) is_listed: bool,
 }
 
-impl Connection {
+impl PeerConnection {
     pub(super) fn new(socket: Arc<TcpStream>, serial: u32, role: Role, now_ns: u64) -> Self {
         Self {
             socket,
@@ -119,7 +112,6 @@ impl Connection {
         self.first_number + self.pending_replies.len() as u64 - 1
     }
 
-    /// True if request `number` is the oldest unanswered request.
     pub(super) fn is_first(&self, number: u64) -> bool {
         self.first_number == number
     }
@@ -180,7 +172,6 @@ impl Connection {
             + self.batch.map_or(0, |(_, bytes)| bytes)
     }
 
-    /// True if a request is not answered.
     pub(super) fn awaits_reply(&self) -> bool {
         !self.pending_replies.is_empty()
     }
@@ -290,7 +281,6 @@ impl<T> Slab<T> {
         self.items.len() - self.free.len()
     }
 
-    /// All values, with their numbers.
     pub(super) fn iter(&mut self) -> impl Iterator<Item = (u32, &mut T)> {
         (0..)
             .zip(&mut self.items)
@@ -303,17 +293,17 @@ mod tests {
     use super::*;
     use std::net::TcpListener;
 
-    fn connection() -> Connection {
+    fn connection() -> PeerConnection {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        Connection::new(Arc::new(socket), 0, Role::Client, 0)
+        PeerConnection::new(Arc::new(socket), 0, Role::Client, 0)
     }
 
     #[test]
     fn replies_leave_in_the_order_of_their_requests() {
         let mut connection = connection();
         let numbers: Vec<_> = (0..4).map(|_| connection.ask()).collect();
-        let answer = |connection: &mut Connection, at: usize| {
+        let answer = |connection: &mut PeerConnection, at: usize| {
             connection.answer(numbers[at], |out| out.push(at as u8));
             connection.out().clone()
         };
@@ -331,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn who_reads_no_replies_is_not_asked_for_more_requests() {
+    fn a_client_that_reads_no_replies_is_not_read_from() {
         let mut connection = connection();
         let number = connection.ask();
         connection.answer(number, |out| out.resize(UNSENT_BYTES_MAX, 0));

@@ -2,32 +2,34 @@
 //! namespace.
 //!
 //! ```text
-//!  connection -> Shard (frames, replies in order) -> own Store, or the Mailbox of the shard that has the partition; if
-//!                                                     that shard sleeps and there is one copy, directly its Store
-//!                                                     -> Link: a master's write goes to its replica on another node,
-//!                                                        a transaction to the node that has its partition
-//!  Pair: which of two nodes serves which partitions
+//!  connection -> ServerCore (frames, replies in order)
+//!                  -> own Store, or the Mailbox of the core that has the partition; if that core sleeps and there is one
+//!                     copy, directly its Store
+//!                  -> Link: a master's write goes to its replica on another node, a transaction to the node that has
+//!                     its partition
+//!  NodePair: which of two nodes serves which partitions
 //! ```
 //!
-//! Only mailboxes, the stores of sleeping shards and observers' data are shared. Partition p belongs to shard p modulo
-//! the number of shards, on any device, so the devices' headers contain the number of shards.
+//! Only mailboxes, the stores of sleeping cores and observers' data are shared. Partition p belongs to core p modulo
+//! the number of cores, on any device, so the devices' headers contain the number of cores.
 //!
 //! Separate threads connect to the other nodes, and connect again after a loss.
 
 pub mod cluster;
 mod connection;
+mod cores;
+pub mod node_message;
 mod pair;
-mod shard;
 mod skew;
 mod state;
 
-use crate::conf::Config;
-pub use cluster::{Cluster, Node};
+use crate::conf::AerospikeConf;
+pub use cluster::{Cluster, ClusterNode};
+use cores::ServerCore;
 use pair::SILENCE_NS;
-use shard::Shard;
 pub(crate) use skew::stops_writes;
-use state::Message;
-pub use state::{Device, Limits, Setup, State};
+use state::CoreMessage;
+pub use state::{ClientLimits, FormattedDevice, ServerSetup, ServerState};
 use std::io::ErrorKind;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,7 +42,7 @@ const BACKLOG: i32 = 4096;
 
 /// Number of cores that serve with `config`. The devices' headers contain this number, too. By default one CPU is left
 /// for the network's interrupts and for clients on the same machine.
-pub fn cores(config: &Config) -> u16 {
+pub fn cores(config: &AerospikeConf) -> u16 {
     let cores = match config.service_threads {
         Some(threads) => threads,
         None => {
@@ -52,27 +54,26 @@ pub fn cores(config: &Config) -> u16 {
     cores.max(1)
 }
 
-/// Ends the server if a shard fails or panics: the other shards cannot continue without the part of this shard.
-struct StopOnFailure<'a>(&'a State);
+/// Ends the server if the thread of a core fails or panics: the other cores cannot continue without its partitions.
+struct StopOnFailure<'a>(&'a ServerState);
 
 impl Drop for StopOnFailure<'_> {
     fn drop(&mut self) {
         self.0.has_failed.store(true, Ordering::Release);
-        self.0.send_to_all(|| Message::Stop);
+        self.0.send_to_all(|| CoreMessage::Stop);
     }
 }
 
-/// A running server.
 pub struct Server {
-    state: Arc<State>,
+    state: Arc<ServerState>,
     threads: Vec<JoinHandle<Result<(), String>>>,
 }
 
 impl Server {
-    /// Starts the threads of a server. The server accepts transactions once [`State::is_ready`].
+    /// Starts the threads of a server. The server accepts transactions once [`ServerState::is_ready`].
     ///
     /// Errors: a sentence, if a ring or a store cannot be set up.
-    pub fn start(mut setup: Setup) -> Result<Self, String> {
+    pub fn start(mut setup: ServerSetup) -> Result<Self, String> {
         for listener in &setup.listeners {
             sys::net::set_backlog(listener, BACKLOG)
                 .map_err(|error| format!("cannot listen for clients - {error}"))?;
@@ -80,7 +81,7 @@ impl Server {
         let cores = usize::from(cores(&setup.config));
         // The first core accepts the connections of all cores; its ring owns the listeners.
         let mut listeners: Vec<_> = setup.listeners.drain(..).map(Arc::new).collect();
-        let state = Arc::new(State::new(setup, cores));
+        let state = Arc::new(ServerState::new(setup, cores));
         let (start_sender, start_receiver) = mpsc::channel();
         let mut server = Self {
             state: state.clone(),
@@ -93,10 +94,10 @@ impl Server {
             let thread = std::thread::Builder::new().name(format!("shard-{core}"));
             let spawned = thread.spawn(move || {
                 let failure = StopOnFailure(&state);
-                let shard = Shard::new(core, &state, listeners);
-                let _ = start_sender.send(shard.as_ref().map(|_| ()).map_err(String::clone));
+                let server_core = ServerCore::new(core, &state, listeners);
+                let _ = start_sender.send(server_core.as_ref().map(|_| ()).map_err(String::clone));
                 drop(start_sender);
-                shard?.run()?;
+                server_core?.run()?;
                 std::mem::forget(failure);
                 Ok(())
             });
@@ -115,7 +116,7 @@ impl Server {
         Ok(server)
     }
 
-    pub fn state(&self) -> &Arc<State> {
+    pub fn state(&self) -> &Arc<ServerState> {
         &self.state
     }
 
@@ -126,7 +127,7 @@ impl Server {
 
     /// Answers pending requests, writes the buffers, and ends. Errors: a sentence, if a ring failed.
     pub fn stop(mut self) -> Result<(), String> {
-        self.state.send_to_all(|| Message::Stop);
+        self.state.send_to_all(|| CoreMessage::Stop);
         // All threads write their buffers, even if one fails.
         let ends: Vec<_> = self.threads.drain(..).map(JoinHandle::join).collect();
         ends.into_iter()
@@ -136,7 +137,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.state.send_to_all(|| Message::Stop);
+        self.state.send_to_all(|| CoreMessage::Stop);
         self.threads.drain(..).for_each(|thread| _ = thread.join());
     }
 }
@@ -148,8 +149,8 @@ const TRY: Duration = Duration::from_millis(500);
 const AGAIN: Duration = Duration::from_millis(100);
 const AGAIN_AFTER_LOSS: Duration = Duration::from_secs(1);
 
-/// Keeps each shard of `state` linked to all other nodes, for as long as the server runs.
-fn start_links(state: &Arc<State>) {
+/// Keeps each core of `state` linked to all other nodes, for as long as the server runs.
+fn start_links(state: &Arc<ServerState>) {
     for (node, _) in state.setup.cluster.others() {
         for core in 0..state.mailboxes.len() {
             let weak = Arc::downgrade(state);
@@ -169,14 +170,14 @@ fn start_links(state: &Arc<State>) {
     }
 }
 
-fn keep_link(state: &Weak<State>, core: usize, node: usize, link: &Arc<AtomicBool>) {
+fn keep_link(state: &Weak<ServerState>, core: usize, node: usize, link: &Arc<AtomicBool>) {
     // Time since which all attempts to connect have been refused.
     let mut refused_ns = None;
     // Time since which this node has been waiting for the other node, without serving any partition.
     let mut waiting_since_ns: Option<u64> = None;
     while let Some(state) = state.upgrade() {
         let mut pause = AGAIN;
-        if state.quiet_shards.load(Ordering::Relaxed) > 0 {
+        if state.quiet_cores.load(Ordering::Relaxed) > 0 {
             return;
         }
         let is_trying = state.is_ready() && !link.load(Ordering::Acquire);
@@ -199,7 +200,7 @@ fn keep_link(state: &Weak<State>, core: usize, node: usize, link: &Arc<AtomicBoo
             if let Some(socket) = connected {
                 link.store(true, Ordering::Release);
                 pause = AGAIN_AFTER_LOSS;
-                state.mailboxes[core].push(Message::Linked {
+                state.mailboxes[core].push(CoreMessage::Linked {
                     node,
                     socket,
                     link: link.clone(),

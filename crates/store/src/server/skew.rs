@@ -3,7 +3,7 @@
 //!
 //! A node reads the time of day once, at its start, and then counts with its monotonic clock.
 
-use crate::Namespace;
+use crate::NamespaceSettings;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 /// Maximum round trip of a heartbeat that is used, ns. The error of a sample is at most half of its round trip.
@@ -16,7 +16,7 @@ const WARNING_US: i64 = 1_000_000;
 const STOP_MS: u64 = 40_000;
 
 /// True if a namespace accepts no writes because of the skew. As in the real server, `nsup-period 0` turns this off.
-pub(crate) fn stops_writes(skew_ms: u64, namespace: &Namespace) -> bool {
+pub(crate) fn stops_writes(skew_ms: u64, namespace: &NamespaceSettings) -> bool {
     skew_ms > STOP_MS && namespace.nsup_period_sec > 0
 }
 
@@ -90,7 +90,7 @@ mod tests {
     const SECOND_NS: u64 = 1_000_000_000;
 
     #[test]
-    fn a_skew_is_reported_when_it_is_large_when_it_changes_and_when_it_is_over() {
+    fn a_skew_is_reported_when_it_becomes_large_changes_or_ends() {
         let skew = ClockSkew::default();
         let now_ns = 1_800_000_000 * SECOND_NS;
         let measure = |ahead_ms: i64| {
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn half_of_the_round_trip_is_subtracted_and_a_long_one_is_not_used() {
+    fn half_of_the_round_trip_is_subtracted_and_long_round_trips_are_ignored() {
         let skew = ClockSkew::default();
         let now_ns = 1_800_000_000 * SECOND_NS;
         assert_eq!(
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn only_namespaces_whose_records_expire_stop_writes() {
-        let mut namespace = Namespace::new("test");
+        let mut namespace = NamespaceSettings::new("test");
         assert!(stops_writes(STOP_MS + 1, &namespace) && !stops_writes(STOP_MS, &namespace));
         namespace.nsup_period_sec = 0;
         assert!(!stops_writes(u64::MAX, &namespace));

@@ -3,11 +3,11 @@
 //! A mailbox is a lock-free queue of messages for the thread of a core, with a wake-up if the thread sleeps.
 
 use super::cluster::Cluster;
-use super::pair::{DeviceContents, Mode, Pair};
+use super::pair::{DeviceContents, NodePair, PairMode};
 use super::skew::ClockSkew;
-use crate::conf::Config;
-use crate::observe::{self, Bitmap, Counts, Facts, Line, Merge, Transactions};
-use crate::wire::{self, Command, MessageError};
+use crate::conf::AerospikeConf;
+use crate::observe::{self, Bitmap, Facts, LogLine, Merge, ServerCounts, TransactionCounts};
+use crate::wire::{self, MessageError, ParsedMessage};
 use crate::{DeviceHeader, IoCounts, IoSnapshot, Losses, PARTITIONS, Reply, Store, Transaction};
 use crossbeam_queue::SegQueue;
 use device::target::Target;
@@ -24,10 +24,10 @@ const FACTS_AGE: Duration = Duration::from_millis(5);
 
 /// A message between threads.
 #[derive(Debug)]
-pub(super) enum Message {
+pub(super) enum CoreMessage {
     /// A new client connection.
     Accepted(TcpStream),
-    /// A new connection to a node. The receiving shard clears `link` when the connection is lost.
+    /// A new connection to a node. The receiving core clears `link` when the connection is lost.
     Linked {
         node: usize,
         socket: TcpStream,
@@ -54,9 +54,8 @@ pub(super) enum Message {
     Fail(String),
 }
 
-/// Limits on clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Limits {
+pub struct ClientLimits {
     /// `proto-fd-max`: maximum number of connections.
     pub connections: usize,
     /// `proto-fd-idle-ms`: longest time that a connection may be idle; 0: unlimited.
@@ -70,11 +69,10 @@ pub struct Limits {
     /// Limit of the bytes in memory: received and not handled yet, or waiting to be sent. Above the limit, the
     /// connections with the most bytes are closed.
     pub memory_bytes: usize,
-    /// Limits of batches.
-    pub batch: crate::wire::Limits,
+    pub batch: crate::wire::BatchLimits,
 }
 
-impl Default for Limits {
+impl Default for ClientLimits {
     fn default() -> Self {
         Self {
             connections: 15_000,
@@ -83,37 +81,33 @@ impl Default for Limits {
             flush_ms: 30_000,
             frame_bytes: 64 << 20,
             memory_bytes: 1 << 30,
-            batch: crate::wire::Limits::default(),
+            batch: crate::wire::BatchLimits::default(),
         }
     }
 }
 
 /// A device, formatted and open for writing, with its header.
-pub type Device = (Arc<Target>, DeviceHeader);
+pub type FormattedDevice = (Arc<Target>, DeviceHeader);
 
-/// Configuration and resources of a server.
-pub struct Setup {
-    pub config: Config,
+pub struct ServerSetup {
+    pub config: AerospikeConf,
     /// Devices of each namespace.
-    pub devices: Vec<Vec<Device>>,
-    /// Listeners for clients.
+    pub devices: Vec<Vec<FormattedDevice>>,
     pub listeners: Vec<TcpListener>,
     /// Address advertised to clients.
     pub address: (IpAddr, u16),
-    /// Limits on clients.
-    pub limits: Limits,
+    pub limits: ClientLimits,
     pub cluster: Cluster,
     /// True: open damaged devices, and accept all losses.
     pub accept_losses: bool,
-    /// Receives log lines.
-    pub log: Box<dyn Fn(Line) + Send + Sync>,
+    pub log: Box<dyn Fn(LogLine) + Send + Sync>,
 }
 
 /// Stores of a core whose thread sleeps. The threads of other cores then execute transactions in its place, which saves
 /// two wake-ups for each transaction.
 #[derive(Default)]
 pub(super) struct LentStores {
-    /// Empty while the thread of the core is awake. The second value: see [`super::shard`].
+    /// Empty while the thread of the core is awake. The second value: see [`super::cores`].
     pub(super) stores: Vec<(Store, Range<u32>)>,
     /// I/O for the ring of the core.
     pub(super) ops: Vec<op::Op>,
@@ -124,39 +118,38 @@ pub(super) struct LentStores {
 }
 
 /// State shared by all threads.
-pub struct State {
-    pub(super) setup: Setup,
+pub struct ServerState {
+    pub(super) setup: ServerSetup,
     pub(super) began: Instant,
-    pub(super) mailboxes: Vec<Mailbox<Message>>,
+    pub(super) mailboxes: Vec<Mailbox<CoreMessage>>,
     /// By core: the stores while their thread sleeps.
     pub(super) lent: Vec<Mutex<LentStores>>,
-    /// Counts of each shard, at most a few milliseconds old.
-    pub(super) counts: Vec<Mutex<Counts>>,
+    /// Counts of each core, at most a few milliseconds old.
+    pub(super) counts: Vec<Mutex<ServerCounts>>,
     /// Facts derived from the counts, and the time of their last update.
     facts: Mutex<(Facts, Instant)>,
     pub(super) connections: AtomicUsize,
-    /// Number of shards that have indexed all their records.
+    /// Number of cores that have indexed all their records.
     pub(super) ready: AtomicUsize,
-    /// Number of shards that have reported the contents of their devices, and all these contents together.
+    /// Number of cores that have reported the contents of their devices, and all these contents together.
     pub(super) reported_contents: Mutex<(usize, DeviceContents)>,
-    /// Number of shards with a store that does not open because of damage.
-    pub(super) damaged_shards: AtomicUsize,
-    /// Number of shards' links to other nodes that are up.
+    /// Number of cores with a store that does not open because of damage.
+    pub(super) damaged_cores: AtomicUsize,
+    /// Number of cores' links to other nodes that are up.
     pub(super) links: AtomicUsize,
-    pub(super) pair: Pair,
+    pub(super) pair: NodePair,
     /// The clocks of all nodes, compared with the clock of this node.
     pub(super) skews: Vec<ClockSkew>,
     /// Process of the other node, and both modes, when the log last said that the nodes cannot pair.
-    pub(super) last_warning: Mutex<Option<(u64, Mode, Mode)>>,
+    pub(super) last_warning: Mutex<Option<(u64, PairMode, PairMode)>>,
     /// Number of this process: the time of its start, ns since 1970.
     pub(super) process: u64,
     /// Numbers of requests and of failed requests, when the link to a node was lost.
     pub(super) requests_at_loss: Mutex<Option<[u64; 2]>>,
-    /// Counts of the I/O of all stores.
     pub(super) io: Arc<IoCounts>,
-    /// Number of shards that take no more requests and have answered all requests.
-    pub(super) quiet_shards: AtomicUsize,
-    /// True if a shard failed. The other shards then do not wait for it.
+    /// Number of cores that take no more requests and have answered all requests.
+    pub(super) quiet_cores: AtomicUsize,
+    /// True if a core failed. The other cores then do not wait for it.
     pub(super) has_failed: AtomicBool,
 }
 
@@ -164,8 +157,8 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl State {
-    pub(super) fn new(setup: Setup, cores: usize) -> Self {
+impl ServerState {
+    pub(super) fn new(setup: ServerSetup, cores: usize) -> Self {
         let cluster = &setup.cluster;
         let facts = Facts {
             config: setup.config.clone(),
@@ -176,7 +169,7 @@ impl State {
             device_bytes: setup
                 .devices
                 .iter()
-                .map(|devices: &Vec<Device>| {
+                .map(|devices: &Vec<FormattedDevice>| {
                     devices
                         .iter()
                         .map(|(device, _)| device.size_bytes())
@@ -185,7 +178,7 @@ impl State {
                 .collect(),
             uptime_sec: 0,
             wall_ms: 0,
-            counts: Counts::default(),
+            counts: ServerCounts::default(),
             latencies: Vec::new(),
         };
         let began = Instant::now();
@@ -198,7 +191,7 @@ impl State {
             .duration_since(SystemTime::UNIX_EPOCH)
             .unwrap_or_default();
         let state = Self {
-            pair: Pair::new(&setup.cluster, has_copies, cores),
+            pair: NodePair::new(&setup.cluster, has_copies, cores),
             skews: setup
                 .cluster
                 .nodes()
@@ -216,10 +209,10 @@ impl State {
             connections: AtomicUsize::new(0),
             ready: AtomicUsize::new(0),
             reported_contents: Mutex::default(),
-            damaged_shards: AtomicUsize::new(0),
+            damaged_cores: AtomicUsize::new(0),
             links: AtomicUsize::new(0),
             io: Arc::default(),
-            quiet_shards: AtomicUsize::new(0),
+            quiet_cores: AtomicUsize::new(0),
             has_failed: AtomicBool::new(false),
             setup,
         };
@@ -235,7 +228,7 @@ impl State {
             facts.uptime_sec = self.began.elapsed().as_secs();
             facts.wall_ms = wall_ms();
             facts.node.clock_skew_ms = self.skew_ms();
-            facts.counts = Counts::default();
+            facts.counts = ServerCounts::default();
             self.counts
                 .iter()
                 .for_each(|counts| facts.counts.merge(&lock(counts)));
@@ -250,13 +243,13 @@ impl State {
 
     /// Each namespace that does not open because of damage, with its losses, once all devices are read.
     pub fn damage(&self) -> Vec<(String, Losses)> {
-        let damaged_shards = self.damaged_shards.load(Ordering::Acquire);
-        if damaged_shards == 0
-            || self.ready.load(Ordering::Acquire) + damaged_shards < self.mailboxes.len()
+        let damaged_cores = self.damaged_cores.load(Ordering::Acquire);
+        if damaged_cores == 0
+            || self.ready.load(Ordering::Acquire) + damaged_cores < self.mailboxes.len()
         {
             return Vec::new();
         }
-        let mut counts = Counts::default();
+        let mut counts = ServerCounts::default();
         self.counts.iter().for_each(|of| counts.merge(&lock(of)));
         let names = self
             .setup
@@ -274,16 +267,14 @@ impl State {
     /// are refused or wait.
     pub fn is_linked(&self) -> bool {
         let link_count = self.mailboxes.len() * self.setup.cluster.others().count();
-        self.links.load(Ordering::Acquire) == link_count && self.pair.mode() == Mode::Paired
+        self.links.load(Ordering::Acquire) == link_count && self.pair.mode() == PairMode::Paired
     }
 
-    /// Counts of the I/O of the server's stores.
     pub fn io(&self) -> IoSnapshot {
         self.io.now()
     }
 
-    /// The transactions of a client's message.
-    pub(super) fn parse(&self, message: &[u8]) -> Result<Command, MessageError> {
+    pub(super) fn parse(&self, message: &[u8]) -> Result<ParsedMessage, MessageError> {
         let namespaces = &self.setup.config.namespaces;
         wire::parse(message, self.setup.limits.batch, |name: &[u8]| {
             namespaces
@@ -311,12 +302,12 @@ impl State {
         nodes.chain(namespaces).collect::<String>().into_bytes()
     }
 
-    /// Time since the start, ns: the clock of the shards.
+    /// Time since the start, ns: the clock of the cores.
     pub(super) fn now_ns(&self) -> u64 {
         self.began.elapsed().as_nanos() as u64
     }
 
-    /// Time since 1970 at an instant of the shards' clock, ns: the clock by which records expire.
+    /// Time since 1970 at an instant of the cores' clock, ns: the clock by which records expire.
     pub(super) fn wall_ns(&self, now_ns: u64) -> u64 {
         self.process + now_ns
     }
@@ -344,7 +335,7 @@ impl State {
                     &namespace.batch_sub,
                     &namespace.from_proxy,
                 ];
-                for [all, failed] in origins.map(Transactions::requests) {
+                for [all, failed] in origins.map(TransactionCounts::requests) {
                     sums = [sums[0] + all, sums[1] + failed];
                 }
             }
@@ -363,7 +354,7 @@ impl State {
                 bitmap(|partition| self.pair.role(cluster, partition, true) == Some(place))
             })
             .collect();
-        let is_alone = matches!(mode, Mode::Ahead | Mode::Handing) && !is_linked;
+        let is_alone = matches!(mode, PairMode::Ahead | PairMode::Handing) && !is_linked;
         let peers: Vec<_> = cluster
             .others()
             .filter(|_| !is_alone)
@@ -397,19 +388,23 @@ impl State {
             "the clock of node {} {skew}",
             self.setup.cluster.nodes()[node].name()
         );
-        let line = if warns { Line::warning } else { Line::info };
+        let line = if warns {
+            LogLine::warning
+        } else {
+            LogLine::info
+        };
         (self.setup.log)(line("skew", "skew_monitor.c", text));
     }
 
     pub(super) fn inform(&self, context: &'static str, source: &'static str, text: String) {
-        (self.setup.log)(Line::info(context, source, text));
+        (self.setup.log)(LogLine::info(context, source, text));
     }
 
     pub(super) fn warn(&self, context: &'static str, source: &'static str, text: String) {
-        (self.setup.log)(Line::warning(context, source, text));
+        (self.setup.log)(LogLine::warning(context, source, text));
     }
 
-    pub(super) fn send_to_all(&self, message: impl Fn() -> Message) {
+    pub(super) fn send_to_all(&self, message: impl Fn() -> CoreMessage) {
         for mailbox in &self.mailboxes {
             mailbox.push(message());
             mailbox.wake();
@@ -425,7 +420,6 @@ fn bitmap(has_partition: impl Fn(u16) -> bool) -> Bitmap {
     bitmap
 }
 
-/// Time since 1970, ms.
 fn wall_ms() -> u64 {
     SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
@@ -498,7 +492,7 @@ mod mailbox_tests {
     use std::sync::Arc;
 
     #[test]
-    fn who_is_told_to_sleep_has_no_message_and_later_ones_wake() {
+    fn a_thread_sleeps_only_without_messages_and_the_next_message_wakes_it() {
         let mailbox = Arc::new(Mailbox::new());
         mailbox.push(1);
         assert!(!mailbox.may_sleep());

@@ -1,7 +1,7 @@
 use super::*;
-use crate::observe::{Counts, NamespaceCounts};
-use crate::ops::{self, Entry, operation, particle};
-use crate::wire::message::{self, Header, field, info1, info2, info3};
+use crate::observe::{NamespaceCounts, ServerCounts};
+use crate::ops::{self, BinEntry, operation, particle};
+use crate::wire::message::{self, MessageHeader, field, info1, info2, info3};
 use crate::wire::{FrameKind, frame};
 use crate::{DeviceHeader, ResultCode};
 use device::guard::{EraseAnswers, Guard, Request};
@@ -30,18 +30,23 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(cores: u16, limits: Limits) -> Option<Self> {
+    fn new(cores: u16, limits: ClientLimits) -> Option<Self> {
         let listener = listener();
         let port = listener.local_addr().unwrap().port();
         Self::on(
             listener,
             cores,
             limits,
-            Cluster::new(vec![Node::new("127.0.0.1", port)], 0),
+            Cluster::new(vec![ClusterNode::new("127.0.0.1", port)], 0),
         )
     }
 
-    fn on(listener: TcpListener, cores: u16, limits: Limits, cluster: Cluster) -> Option<Self> {
+    fn on(
+        listener: TcpListener,
+        cores: u16,
+        limits: ClientLimits,
+        cluster: Cluster,
+    ) -> Option<Self> {
         Self::with(40 << 20, "", listener, cores, limits, cluster)
     }
 
@@ -50,7 +55,7 @@ impl Bench {
         settings: &str,
         listener: TcpListener,
         cores: u16,
-        limits: Limits,
+        limits: ClientLimits,
         cluster: Cluster,
     ) -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
@@ -70,7 +75,7 @@ impl Bench {
         request: Request,
         listener: TcpListener,
         cores: u16,
-        limits: Limits,
+        limits: ClientLimits,
         cluster: Cluster,
     ) -> Option<Self> {
         let address = listener.local_addr().unwrap();
@@ -86,7 +91,7 @@ impl Bench {
         let mut answers = EraseAnswers::named([request.path.clone()]);
         let consent = guard.consent(&[request], &mut answers).unwrap().remove(0);
         let header = DeviceHeader::new(&config.namespaces[0].settings, 1, 0, cores, 1);
-        let setup = Setup {
+        let setup = ServerSetup {
             accept_losses: false,
             config,
             devices: vec![vec![(Arc::new(Target::writable(consent)), header)]],
@@ -136,7 +141,7 @@ impl Bench {
             .any(|line| line.starts_with(begin))
     }
 
-    fn counted(&self, of: impl FnOnce(&Counts) -> u64) -> u64 {
+    fn counted(&self, of: impl FnOnce(&ServerCounts) -> u64) -> u64 {
         self.server
             .as_ref()
             .unwrap()
@@ -179,7 +184,7 @@ impl Client {
         let (kind, body) = self.reply().unwrap();
         assert_eq!(kind, FrameKind::Message);
         let mut rest = &body[..];
-        let header = Header::take(&mut rest).unwrap();
+        let header = MessageHeader::take(&mut rest).unwrap();
         (
             header.result,
             header.generation,
@@ -208,15 +213,15 @@ fn digest_of(key: u32) -> crate::Digest {
     crate::digest(b"set", particle::INTEGER, &u64::from(key).to_be_bytes())
 }
 
-fn message(info: [u8; 4], key: u32, bins: &[Entry<'_>]) -> Vec<u8> {
+fn message(info: [u8; 4], key: u32, bins: &[BinEntry<'_>]) -> Vec<u8> {
     let mut out = Vec::new();
     let begin = frame::begin(&mut out, FrameKind::Message);
-    Header {
+    MessageHeader {
         info,
         timeout: 1000,
         fields: 3,
         ops: bins.len() as u16,
-        ..Header::default()
+        ..MessageHeader::default()
     }
     .put(&mut out);
     message::put_field(&mut out, field::NAMESPACE, b"test");
@@ -228,7 +233,7 @@ fn message(info: [u8; 4], key: u32, bins: &[Entry<'_>]) -> Vec<u8> {
 }
 
 fn put(key: u32, value: &[u8]) -> Vec<u8> {
-    let bin = Entry {
+    let bin = BinEntry {
         operation: operation::WRITE,
         particle: particle::BLOB,
         name: b"b",
@@ -251,7 +256,7 @@ fn info(body: &[u8]) -> Vec<u8> {
 
 #[test]
 fn pipelined_requests_are_answered_in_their_order_whichever_core_has_the_record() {
-    let Some(bench) = Bench::new(3, Limits::default()) else {
+    let Some(bench) = Bench::new(3, ClientLimits::default()) else {
         return;
     };
     let mut client = bench.client();
@@ -274,7 +279,7 @@ fn pipelined_requests_are_answered_in_their_order_whichever_core_has_the_record(
     }
     thread.join().unwrap();
     assert_eq!(client.ask(&get(2_000)).0, 2, "not found");
-    let counts = |of: &Counts| {
+    let counts = |of: &ServerCounts| {
         let NamespaceCounts { client, store, .. } = &of.namespaces[0];
         (
             store.objects,
@@ -292,18 +297,24 @@ fn pipelined_requests_are_answered_in_their_order_whichever_core_has_the_record(
 }
 
 #[test]
-fn the_only_connection_writes_and_reads_the_devices_of_both_cores() {
+fn one_connection_writes_and_reads_the_records_of_both_cores() {
     let listener = listener();
     let cluster = Cluster::new(
-        vec![Node::new(
+        vec![ClusterNode::new(
             "127.0.0.1",
             listener.local_addr().unwrap().port(),
         )],
         0,
     );
     let settings = "commit-to-device true\n post-write-queue 0";
-    let Some(bench) = Bench::with(40 << 20, settings, listener, 2, Limits::default(), cluster)
-    else {
+    let Some(bench) = Bench::with(
+        40 << 20,
+        settings,
+        listener,
+        2,
+        ClientLimits::default(),
+        cluster,
+    ) else {
         return;
     };
     let mut client = bench.client();
@@ -336,8 +347,8 @@ fn one_cpu_is_left_unless_a_number_of_threads_is_given() {
 }
 
 #[test]
-fn a_frame_may_come_in_any_pieces() {
-    let Some(bench) = Bench::new(2, Limits::default()) else {
+fn a_frame_may_arrive_in_any_pieces() {
+    let Some(bench) = Bench::new(2, ClientLimits::default()) else {
         return;
     };
     let mut client = bench.client();
@@ -361,12 +372,12 @@ fn a_frame_may_come_in_any_pieces() {
 }
 
 #[test]
-fn what_is_no_frame_closes_its_connection_and_no_other() {
+fn bytes_that_are_no_frame_close_only_their_own_connection() {
     let Some(bench) = Bench::new(
         2,
-        Limits {
+        ClientLimits {
             frame_bytes: 1 << 20,
-            ..Limits::default()
+            ..ClientLimits::default()
         },
     ) else {
         return;
@@ -381,7 +392,7 @@ fn what_is_no_frame_closes_its_connection_and_no_other() {
         vec![2, 3, 0, 0, 0, 0x20, 0, 0],
         vec![2, 9, 0, 0, 0, 0, 0, 1, 0],
         cut,
-        vec![cluster::MAGIC; 64],
+        vec![node_message::MAGIC; 64],
     ];
     for (at, bytes) in (1..).zip(&wrong) {
         let mut bad = bench.client();
@@ -402,11 +413,11 @@ fn what_is_no_frame_closes_its_connection_and_no_other() {
 }
 
 #[test]
-fn half_a_frame_and_silence_are_not_waited_for() {
-    let limits = Limits {
+fn connections_with_half_a_frame_or_without_requests_are_closed() {
+    let limits = ClientLimits {
         idle_ms: 300,
         stalled_ms: 300,
-        ..Limits::default()
+        ..ClientLimits::default()
     };
     let Some(bench) = Bench::new(1, limits) else {
         return;
@@ -419,9 +430,9 @@ fn half_a_frame_and_silence_are_not_waited_for() {
         bench.counted(|of| of.connections_reaped) == 2
     });
     // With a longer limit, the client is served.
-    let limits = Limits {
+    let limits = ClientLimits {
         idle_ms: 60_000,
-        ..Limits::default()
+        ..ClientLimits::default()
     };
     let Some(bench) = Bench::new(1, limits) else {
         return;
@@ -430,8 +441,8 @@ fn half_a_frame_and_silence_are_not_waited_for() {
 }
 
 #[test]
-fn who_reads_no_replies_is_no_longer_read_from_and_nobody_else_notices() {
-    let Some(bench) = Bench::new(2, Limits::default()) else {
+fn the_server_stops_reading_from_a_client_that_reads_no_replies() {
+    let Some(bench) = Bench::new(2, ClientLimits::default()) else {
         return;
     };
     let mut good = bench.client();
@@ -470,12 +481,12 @@ fn who_reads_no_replies_is_no_longer_read_from_and_nobody_else_notices() {
 }
 
 #[test]
-fn frames_that_never_end_take_no_more_memory_than_there_is_for_them() {
+fn unfinished_frames_stay_within_the_memory_limit() {
     let Some(bench) = Bench::new(
         2,
-        Limits {
+        ClientLimits {
             memory_bytes: 16 << 20,
-            ..Limits::default()
+            ..ClientLimits::default()
         },
     ) else {
         return;
@@ -494,8 +505,8 @@ fn frames_that_never_end_take_no_more_memory_than_there_is_for_them() {
 }
 
 #[test]
-fn who_sends_no_more_still_gets_what_was_asked_for() {
-    let Some(bench) = Bench::new(2, Limits::default()) else {
+fn a_client_that_closes_its_sending_side_still_gets_its_replies() {
+    let Some(bench) = Bench::new(2, ClientLimits::default()) else {
         return;
     };
     let mut client = bench.client();
@@ -519,9 +530,9 @@ fn thousands_of_connections_are_served_and_one_too_many_is_closed() {
     }
     let Some(bench) = Bench::new(
         2,
-        Limits {
+        ClientLimits {
             connections: count,
-            ..Limits::default()
+            ..ClientLimits::default()
         },
     ) else {
         return;
@@ -566,10 +577,10 @@ fn batch(keys: std::ops::Range<u32>) -> Vec<u8> {
     }
     let mut out = Vec::new();
     let begin = frame::begin(&mut out, FrameKind::Message);
-    Header {
+    MessageHeader {
         info: [info1::READ | info1::BATCH, 0, 0, 0],
         fields: 1,
-        ..Header::default()
+        ..MessageHeader::default()
     }
     .put(&mut out);
     message::put_field(&mut out, field::BATCH, &body);
@@ -578,8 +589,8 @@ fn batch(keys: std::ops::Range<u32>) -> Vec<u8> {
 }
 
 #[test]
-fn a_batch_larger_than_a_reply_may_be_comes_in_frames_and_in_its_turn() {
-    let Some(bench) = Bench::new(3, Limits::default()) else {
+fn a_large_batch_is_answered_in_several_frames_and_in_order() {
+    let Some(bench) = Bench::new(3, ClientLimits::default()) else {
         return;
     };
     let mut client = bench.client();
@@ -602,7 +613,7 @@ fn a_batch_larger_than_a_reply_may_be_comes_in_frames_and_in_its_turn() {
             frames += 1;
             let mut rest = &body[..];
             while !rest.is_empty() {
-                let header = Header::take(&mut rest).unwrap();
+                let header = MessageHeader::take(&mut rest).unwrap();
                 if header.info[2] & info3::LAST != 0 {
                     assert!(rest.is_empty());
                     break 'frames;
@@ -623,8 +634,8 @@ fn a_batch_larger_than_a_reply_may_be_comes_in_frames_and_in_its_turn() {
 }
 
 #[test]
-fn the_end_answers_what_was_asked_and_closes_connections() {
-    let Some(bench) = Bench::new(2, Limits::default()) else {
+fn a_stop_answers_pending_requests_and_closes_connections() {
+    let Some(bench) = Bench::new(2, ClientLimits::default()) else {
         return;
     };
     let mut client = bench.client();
@@ -634,10 +645,10 @@ fn the_end_answers_what_was_asked_and_closes_connections() {
 }
 
 #[test]
-fn a_core_whose_ring_fails_ends_the_server_and_the_others_write_what_they_have() {
+fn a_failed_ring_ends_the_server_after_the_other_cores_wrote_their_buffers() {
     let listener = listener();
     let cluster = Cluster::new(
-        vec![Node::new(
+        vec![ClusterNode::new(
             "127.0.0.1",
             listener.local_addr().unwrap().port(),
         )],
@@ -645,8 +656,14 @@ fn a_core_whose_ring_fails_ends_the_server_and_the_others_write_what_they_have()
     );
     // Partly filled buffers are not written before the end.
     let settings = "flush-max-ms 0";
-    let Some(mut bench) = Bench::with(40 << 20, settings, listener, 2, Limits::default(), cluster)
-    else {
+    let Some(mut bench) = Bench::with(
+        40 << 20,
+        settings,
+        listener,
+        2,
+        ClientLimits::default(),
+        cluster,
+    ) else {
         return;
     };
     // A client on each core.
@@ -658,7 +675,7 @@ fn a_core_whose_ring_fails_ends_the_server_and_the_others_write_what_they_have()
     }
     let server = bench.server.take().unwrap();
     let why = "the ring of core 1 failed";
-    server.state.mailboxes[1].push(Message::Fail(why.to_owned()));
+    server.state.mailboxes[1].push(CoreMessage::Fail(why.to_owned()));
     server.state.mailboxes[1].wake();
     // Requests to the failed core are neither answered nor waited for.
     clients
@@ -695,18 +712,18 @@ fn a_core_whose_ring_fails_ends_the_server_and_the_others_write_what_they_have()
 }
 
 #[test]
-fn two_nodes_have_each_a_part_and_copies_of_the_other_s() {
+fn each_of_two_nodes_has_its_records_and_copies_of_the_other_node_s() {
     let listeners = [listener(), listener()];
     let nodes = listeners
         .each_ref()
-        .map(|of| Node::new("127.0.0.1", of.local_addr().unwrap().port()))
+        .map(|of| ClusterNode::new("127.0.0.1", of.local_addr().unwrap().port()))
         .to_vec();
     let [first, second] = listeners;
     let cluster = |own| Cluster::new(nodes.clone(), own);
-    let Some(a) = Bench::on(first, 2, Limits::default(), cluster(0)) else {
+    let Some(a) = Bench::on(first, 2, ClientLimits::default(), cluster(0)) else {
         return;
     };
-    let b = Bench::on(second, 3, Limits::default(), cluster(1)).unwrap();
+    let b = Bench::on(second, 3, ClientLimits::default(), cluster(1)).unwrap();
     [&a, &b]
         .iter()
         .for_each(|of| of.until("paired", |of| of.has_said("paired with")));
@@ -730,11 +747,11 @@ fn two_nodes_have_each_a_part_and_copies_of_the_other_s() {
         assert_eq!(other.ask(&get(key)), (0, 2, b"y".to_vec()));
     }
     assert!(masters.iter().all(|count| *count > 50), "{masters:?}");
-    let objects = |of: &Counts| of.namespaces[0].store.objects;
+    let objects = |of: &ServerCounts| of.namespaces[0].store.objects;
     b.until("each has all", |_| {
         a.counted(objects) == 200 && b.counted(objects) == 200
     });
-    let counts = |of: &Counts| {
+    let counts = |of: &ServerCounts| {
         let NamespaceCounts {
             client, from_proxy, ..
         } = &of.namespaces[0];
@@ -777,18 +794,18 @@ fn two_nodes_have_each_a_part_and_copies_of_the_other_s() {
 }
 
 #[test]
-fn what_a_replica_cannot_take_is_not_said_to_be_written() {
+fn a_write_that_the_replica_refuses_is_not_acknowledged() {
     let listeners = [listener(), listener()];
     let nodes = listeners
         .each_ref()
-        .map(|of| Node::new("127.0.0.1", of.local_addr().unwrap().port()))
+        .map(|of| ClusterNode::new("127.0.0.1", of.local_addr().unwrap().port()))
         .to_vec();
     let [first, second] = listeners;
     let cluster = |own| Cluster::new(nodes.clone(), own);
-    let Some(a) = Bench::on(first, 1, Limits::default(), cluster(0)) else {
+    let Some(a) = Bench::on(first, 1, ClientLimits::default(), cluster(0)) else {
         return;
     };
-    let b = Bench::with(12 << 20, "", second, 1, Limits::default(), cluster(1)).unwrap();
+    let b = Bench::with(12 << 20, "", second, 1, ClientLimits::default(), cluster(1)).unwrap();
     a.until("they are paired", |of| of.has_said("paired with"));
     let mut keys = (0..).filter(|key| cluster(0).has(crate::partition(&digest_of(*key)), 0));
     let mut client = a.client();
@@ -809,18 +826,18 @@ fn what_a_replica_cannot_take_is_not_said_to_be_written() {
 }
 
 #[test]
-fn every_node_answers_for_every_record_and_one_without_its_partition_through_the_master() {
+fn every_node_answers_for_every_record_through_the_master_if_necessary() {
     let listeners = [listener(), listener(), listener()];
     let nodes = listeners
         .each_ref()
-        .map(|of| Node::new("127.0.0.1", of.local_addr().unwrap().port()))
+        .map(|of| ClusterNode::new("127.0.0.1", of.local_addr().unwrap().port()))
         .to_vec();
     let mut benches = Vec::new();
     for (own, listener) in listeners.into_iter().enumerate() {
         let Some(bench) = Bench::on(
             listener,
             2,
-            Limits::default(),
+            ClientLimits::default(),
             Cluster::new(nodes.clone(), own),
         ) else {
             return;
@@ -858,7 +875,7 @@ fn every_node_answers_for_every_record_and_one_without_its_partition_through_the
         let mut rest = &body[..];
         let mut results = Vec::new();
         while !rest.is_empty() {
-            let header = Header::take(&mut rest).unwrap();
+            let header = MessageHeader::take(&mut rest).unwrap();
             results.push(header.result);
             message::take_ops(&mut rest, header.ops).unwrap();
         }

@@ -12,7 +12,7 @@
 //! last durable version of a record stays on the device until a newer version is durable. A cold start therefore never
 //! takes an older version for the newest, and need not distinguish free blocks from used ones.
 
-use crate::seal::{Bounds, NEXT, NO_BLOCK, Next};
+use crate::seal::{DurableBounds, NEXT, NO_BLOCK, Next};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub(crate) const NO_BUFFER: u32 = u32::MAX;
@@ -32,7 +32,7 @@ const LOOKED_AT: usize = 10_000;
 const SWEPT: usize = 8;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum BlockState {
     Pristine,
     Free,
     Open,
@@ -58,23 +58,21 @@ pub(crate) struct Block {
     pub(crate) live: u32,
     /// Number of the block's buffer, if the block is in memory.
     pub(crate) buffer: u32,
-    pub(crate) state: State,
+    pub(crate) state: BlockState,
     /// True if the block has to get an empty header before reuse.
     pub(crate) must_renew: bool,
     /// True if the block has an empty header, or none: no versions of records are in it.
     pub(crate) is_empty: bool,
 }
 
-/// All write blocks of a space.
 #[derive(Debug, Default)]
-pub(crate) struct Blocks {
+pub(crate) struct BlockTable {
     blocks: Vec<Block>,
     free: VecDeque<u32>,
     /// Freed blocks, each with the number of the last record that must be durable before it is free.
     freed: VecDeque<(u64, u32)>,
     /// Number of blocks that were ever used. Blocks are first used in the order of their numbers.
     pub(crate) used: u32,
-    /// Blocks that wait to be collected.
     pub(crate) queue: VecDeque<u32>,
     collecting: Option<u32>,
     /// Blocks that wait for an empty header. True: the whole block has to be overwritten.
@@ -108,14 +106,14 @@ pub(crate) struct Blocks {
     pub(crate) oldest_sequence: u64,
 }
 
-impl Blocks {
+impl BlockTable {
     pub(crate) fn new(count: usize, low_water: u32) -> Self {
         let block = Block {
             sequence: NOTHING,
             seed: 0,
             live: 0,
             buffer: NO_BUFFER,
-            state: State::Pristine,
+            state: BlockState::Pristine,
             must_renew: false,
             is_empty: true,
         };
@@ -138,14 +136,15 @@ impl Blocks {
         &mut self.blocks[block as usize]
     }
 
-    /// Blocks never used.
     pub(crate) fn pristine(&self) -> usize {
         self.blocks.len() - self.used as usize
     }
 
     /// True if a block could not be read at the cold start, or cannot be overwritten.
     pub(crate) fn has_bad(&self) -> bool {
-        self.blocks.iter().any(|block| block.state == State::Bad)
+        self.blocks
+            .iter()
+            .any(|block| block.state == BlockState::Bad)
     }
 
     /// Blocks that can be allocated now.
@@ -183,7 +182,7 @@ impl Blocks {
         self.look_for_oldest(sequence);
         let entry = self.get_mut(block);
         (entry.state, entry.sequence, entry.is_empty) =
-            (State::Open, entry.sequence.min(sequence), false);
+            (BlockState::Open, entry.sequence.min(sequence), false);
         Some(block)
     }
 
@@ -206,7 +205,7 @@ impl Blocks {
     }
 
     /// Notes that these bounds are durable.
-    pub(crate) fn announce(&mut self, bounds: &Bounds) {
+    pub(crate) fn announce(&mut self, bounds: &DurableBounds) {
         for (block, ended) in bounds
             .next
             .into_iter()
@@ -257,13 +256,11 @@ impl Blocks {
         }
     }
 
-    /// Counts a new record of `units` in the block.
     pub(crate) fn add(&mut self, block: u32, units: u32) {
         self.get_mut(block).live += units;
         self.live += u64::from(units);
     }
 
-    /// Subtracts an obsolete record of `units` in the block.
     pub(crate) fn remove(&mut self, block: u32, units: u32) {
         let entry = self.get_mut(block);
         entry.live -= units;
@@ -273,31 +270,31 @@ impl Blocks {
 
     /// Closes an open block that is completely written.
     pub(crate) fn close(&mut self, block: u32) {
-        self.get_mut(block).state = State::Used;
+        self.get_mut(block).state = BlockState::Used;
         self.look_at(block);
     }
 
     fn look_at(&mut self, block: u32) {
         let Block { live, state, .. } = *self.get(block);
         match state {
-            State::Used if live == 0 => {
+            BlockState::Used if live == 0 => {
                 self.direct_frees += 1;
                 self.release(block);
             }
-            State::Used if live < self.low_water => self.enqueue(block),
-            State::Stuck if live == 0 => self.release(block),
+            BlockState::Used if live < self.low_water => self.enqueue(block),
+            BlockState::Stuck if live == 0 => self.release(block),
             _ => {}
         }
     }
 
     fn enqueue(&mut self, block: u32) {
         self.defrag_reads += 1;
-        self.get_mut(block).state = State::Queued;
+        self.get_mut(block).state = BlockState::Queued;
         self.queue.push_back(block);
     }
 
     fn release(&mut self, block: u32) {
-        self.get_mut(block).state = State::Free;
+        self.get_mut(block).state = BlockState::Free;
         self.freed.push_back((self.appended, block));
     }
 
@@ -321,7 +318,7 @@ impl Blocks {
     /// Frees a block whose empty header is written.
     pub(crate) fn renewed(&mut self, block: u32) {
         let entry = self.get_mut(block);
-        (entry.state, entry.must_renew, entry.is_empty) = (State::Free, false, true);
+        (entry.state, entry.must_renew, entry.is_empty) = (BlockState::Free, false, true);
         self.renewing -= 1;
         self.free.push_back(block);
     }
@@ -356,14 +353,14 @@ impl Blocks {
     }
 
     fn set_renewing(&mut self, block: u32, is_whole: bool) {
-        self.get_mut(block).state = State::Renewing;
+        self.get_mut(block).state = BlockState::Renewing;
         self.renewing += 1;
         self.renewable.push_back((block, is_whole));
     }
 
     /// Queues a used block to be collected, whatever its share of live records. Returns false if the block is not used.
     pub(crate) fn queue_used(&mut self, block: u32) -> bool {
-        let is_used = self.get(block).state == State::Used;
+        let is_used = self.get(block).state == BlockState::Used;
         if is_used {
             self.enqueue(block);
         }
@@ -379,7 +376,7 @@ impl Blocks {
             (self.next_candidate..self.next_candidate + candidates).map(|block| block % count);
         let emptiest = next
             .filter(|block| {
-                self.blocks[*block].state == State::Used && self.blocks[*block].live < units
+                self.blocks[*block].state == BlockState::Used && self.blocks[*block].live < units
             })
             .min_by_key(|block| self.blocks[*block].live);
         self.next_candidate = (self.next_candidate + candidates) % count.max(1);
@@ -400,7 +397,7 @@ impl Blocks {
     pub(crate) fn next_to_collect(&mut self) -> Option<u32> {
         while let Some(block) = self.queue.pop_front() {
             if self.get(block).live > 0 {
-                self.get_mut(block).state = State::Collecting;
+                self.get_mut(block).state = BlockState::Collecting;
                 self.collecting = Some(block);
                 return Some(block);
             }
@@ -413,14 +410,14 @@ impl Blocks {
     /// Ends the collection of a block: no record in it is live, or some records could not be moved.
     pub(crate) fn collected(&mut self, block: u32) {
         self.collecting = None;
-        self.get_mut(block).state = State::Stuck;
+        self.get_mut(block).state = BlockState::Stuck;
         self.look_at(block);
     }
 
     /// Puts the block being collected back into the queue.
     pub(crate) fn put_back(&mut self, block: u32) {
         self.collecting = None;
-        self.get_mut(block).state = State::Queued;
+        self.get_mut(block).state = BlockState::Queued;
         self.queue.push_front(block);
     }
 
@@ -428,19 +425,19 @@ impl Blocks {
     pub(crate) fn found(&mut self, block: u32, sequence: u64, seed: u32) {
         let entry = self.get_mut(block);
         (entry.sequence, entry.seed, entry.state, entry.is_empty) =
-            (sequence, seed, State::Open, false);
+            (sequence, seed, BlockState::Open, false);
     }
 
     /// Sets the state of a block with a damaged header: its records cannot be read.
     pub(crate) fn damaged(&mut self, block: u32) {
         let entry = self.get_mut(block);
-        (entry.state, entry.is_empty) = (State::Stuck, false);
+        (entry.state, entry.is_empty) = (BlockState::Stuck, false);
     }
 
     /// Sets the state of a block that the cold start could not read.
     pub(crate) fn bad(&mut self, block: u32) {
         let entry = self.get_mut(block);
-        (entry.sequence, entry.state, entry.is_empty) = (0, State::Bad, false);
+        (entry.sequence, entry.state, entry.is_empty) = (0, BlockState::Bad, false);
     }
 
     /// Sorts the blocks after the cold start, which has read the blocks before `end`. Blocks in `blocks_to_renew` have
@@ -458,19 +455,19 @@ impl Blocks {
                 ..
             } = *self.get(block);
             match state {
-                State::Open if live > 0 => {
-                    self.get_mut(block).state = State::Used;
+                BlockState::Open if live > 0 => {
+                    self.get_mut(block).state = BlockState::Used;
                     if must_renew || live < self.low_water {
                         self.enqueue(block);
                     }
                 }
-                _ if must_renew => self.set_renewing(block, state == State::Bad),
+                _ if must_renew => self.set_renewing(block, state == BlockState::Bad),
                 _ => {
-                    self.get_mut(block).state = State::Free;
+                    self.get_mut(block).state = BlockState::Free;
                     free.push((sequence.wrapping_add(1), block));
                 }
             }
-            if state != State::Open {
+            if state != BlockState::Open {
                 self.headerless.insert(block);
             }
         }
@@ -479,7 +476,7 @@ impl Blocks {
         self.free = free.into_iter().map(|(_, block)| block).collect();
     }
 
-    fn count_in(&self, state: State) -> usize {
+    fn count_in(&self, state: BlockState) -> usize {
         let blocks = self.blocks.iter();
         blocks.filter(|block| block.state == state).count()
     }
@@ -498,8 +495,8 @@ impl Blocks {
             }
             total += u64::from(block.live);
             let is_pristine = number >= self.used;
-            let is_free = is_pristine || block.state == State::Free;
-            if is_free && block.live > 0 || is_pristine != (block.state == State::Pristine) {
+            let is_free = is_pristine || block.state == BlockState::Free;
+            if is_free && block.live > 0 || is_pristine != (block.state == BlockState::Pristine) {
                 return Err(format!(
                     "block {number} is {:?} with {} live units",
                     block.state, block.live
@@ -509,8 +506,8 @@ impl Blocks {
         let free = self.free.len() + self.freed.len();
         let queued = self.queue.len();
         if total != self.live
-            || free != self.count_in(State::Free)
-            || queued != self.count_in(State::Queued)
+            || free != self.count_in(BlockState::Free)
+            || queued != self.count_in(BlockState::Queued)
         {
             return Err(format!(
                 "{} live units instead of {total}, or a wrong count of {free} free blocks or {queued} queued blocks",
@@ -531,7 +528,7 @@ mod tests {
         for seed in 0..200 {
             let mut random = Random::new(seed);
             let count = 1 + random.below(40) as usize;
-            let mut blocks = Blocks::new(count, 0);
+            let mut blocks = BlockTable::new(count, 0);
             // For each block the sequence numbers that a cold start may find: before and after a write in flight.
             let mut device = vec![[NOTHING; 2]; count];
             let mut sequence = 0;

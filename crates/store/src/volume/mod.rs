@@ -15,10 +15,11 @@ pub(crate) mod blocks;
 mod writes;
 
 use crate::namespace::DeviceStatistics;
-use crate::record::{BlockHeader, FIRST_BYTE, Record, UNIT, seal_moved, seed_at};
-use crate::seal::{Bounds, SEAL};
-use crate::{Namespace, Reply, ResultCode, Space, index::RecordLocation};
-use blocks::{Blocks, NO_BUFFER};
+use crate::record::{Record, UNIT, seal_moved, seed_at};
+use crate::seal::{DurableBounds, SEAL};
+use crate::write_block::{BlockHeader, FIRST_BYTE};
+use crate::{NamespaceSettings, Reply, ResultCode, StoreSpace, index::RecordLocation};
+use blocks::{BlockTable, NO_BUFFER};
 use std::collections::VecDeque;
 use std::ops::Range;
 use writes::Marks;
@@ -43,9 +44,8 @@ pub(crate) fn unwritten_max(block_bytes: usize) -> u32 {
     ((512 << 20) / block_bytes).max(64) as u32
 }
 
-/// Purpose of an append.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum Purpose {
+pub(crate) enum AppendPurpose {
     /// A client's record.
     #[default]
     Record,
@@ -59,8 +59,7 @@ pub(crate) enum Purpose {
 
 /// Records that no write covers yet.
 #[derive(Debug, Clone, Copy)]
-struct Piece {
-    /// Position of the piece's seal.
+struct BufferedPiece {
     at: usize,
     /// End of the piece's records.
     used: usize,
@@ -72,19 +71,17 @@ struct Piece {
 struct Buffer {
     block: u32,
     header: BlockHeader,
-    purpose: Purpose,
+    purpose: AppendPurpose,
     bytes: Box<[u8]>,
-    /// Bytes used.
     used_bytes: usize,
     /// Bytes that are on the device.
     durable_bytes: usize,
     /// Bytes that will be on the device after the write in flight.
     in_flight_end: Option<usize>,
-    piece: Option<Piece>,
+    piece: Option<BufferedPiece>,
     /// The piece of the write in flight, and the bounds in its seal.
-    in_flight_piece: Option<(Piece, Bounds)>,
+    in_flight_piece: Option<(BufferedPiece, DurableBounds)>,
     is_closed: bool,
-    /// True if queued for a write.
     is_queued: bool,
     /// Number of the first record that no write covers yet, and of the first record in the write in flight.
     first_unwritten: Option<u64>,
@@ -105,9 +102,9 @@ impl Buffer {
     }
 
     /// The piece that is being filled.
-    fn piece(&mut self) -> &mut Piece {
+    fn piece(&mut self) -> &mut BufferedPiece {
         let at = self.used_bytes;
-        self.piece.get_or_insert(Piece {
+        self.piece.get_or_insert(BufferedPiece {
             at,
             used: at + SEAL,
             records: 0,
@@ -119,7 +116,7 @@ impl Buffer {
 #[derive(Debug, Default)]
 pub(crate) struct Volume {
     number: u8,
-    pub(crate) space: Space,
+    pub(crate) space: StoreSpace,
     pub(crate) sector_bytes: usize,
     pub(crate) block_bytes: usize,
     flush_max_ns: u64,
@@ -129,7 +126,7 @@ pub(crate) struct Volume {
     opening: u64,
     /// Sequence number of the block that was begun last.
     pub(crate) sequence: u64,
-    pub(crate) blocks: Blocks,
+    pub(crate) blocks: BlockTable,
     buffers: Vec<Option<Buffer>>,
     free_numbers: Vec<u32>,
     spare_buffers: Vec<Box<[u8]>>,
@@ -162,7 +159,12 @@ pub(crate) struct Volume {
 }
 
 impl Volume {
-    pub(crate) fn new(number: u8, space: &Space, namespace: &Namespace, opening: u64) -> Self {
+    pub(crate) fn new(
+        number: u8,
+        space: &StoreSpace,
+        namespace: &NamespaceSettings,
+        opening: u64,
+    ) -> Self {
         let block_bytes = namespace.write_block_bytes as usize;
         let blocks = ((space.range.end - space.range.start) / block_bytes as u64) as usize;
         let low_water = (block_bytes / UNIT) as u64 * u64::from(namespace.defrag_lwm_pct) / 100;
@@ -181,19 +183,17 @@ impl Volume {
             write_cache_blocks: ((namespace.max_write_cache_bytes / block_bytes as u64) as usize)
                 .clamp(1, unwritten_max(block_bytes) as usize / 2),
             opening,
-            blocks: Blocks::new(blocks, low_water as u32),
+            blocks: BlockTable::new(blocks, low_water as u32),
             space: space.clone(),
             ..Self::default()
         }
     }
 
-    /// Range of bytes of `blocks` on the device.
     pub(crate) fn bytes_of(&self, blocks: Range<u32>) -> Range<u64> {
         let at = |block: u32| self.space.range.start + u64::from(block) * self.block_bytes as u64;
         at(blocks.start)..at(blocks.end)
     }
 
-    /// Current statistics.
     pub(crate) fn statistics(&self) -> DeviceStatistics {
         let blocks = &self.blocks;
         DeviceStatistics {
@@ -229,7 +229,7 @@ impl Volume {
     }
 
     /// The contents that are durable now.
-    fn bounds(&self) -> Bounds {
+    fn bounds(&self) -> DurableBounds {
         let open = self.current.map(|number| {
             let buffer = number.and_then(|number| self.buffers[number as usize].as_ref());
             buffer.map_or((0, 0), |buffer| {
@@ -242,7 +242,7 @@ impl Volume {
             .iter()
             .copied()
             .filter(|sequence| !is_open(sequence));
-        Bounds {
+        DurableBounds {
             sequence: self.sequence,
             closed_before: incomplete.min().unwrap_or(self.sequence + 1),
             certain: self.blocks.certain(),
@@ -257,7 +257,7 @@ impl Volume {
     /// Errors: the result code for the client.
     pub(crate) fn append(
         &mut self,
-        purpose: Purpose,
+        purpose: AppendPurpose,
         units: u32,
         now_ns: u64,
         write: impl FnOnce(&mut [u8], u32),
@@ -266,7 +266,7 @@ impl Volume {
             return Err(ResultCode::SERVER_ERROR);
         }
         let len = units as usize * UNIT;
-        let current_index = usize::from(purpose == Purpose::Collected);
+        let current_index = usize::from(purpose == AppendPurpose::Collected);
         let current = self.current[current_index].filter(|number| {
             let buffer = self.buffers[*number as usize].as_ref();
             buffer.is_some_and(|buffer| buffer.room() >= len)
@@ -303,14 +303,14 @@ impl Volume {
     }
 
     /// Begins a new block for a current buffer, and queues the previous buffer for a write.
-    fn begin(&mut self, purpose: Purpose, current_index: usize) -> Result<u32, ResultCode> {
-        if purpose != Purpose::Collected && self.is_overloaded() {
+    fn begin(&mut self, purpose: AppendPurpose, current_index: usize) -> Result<u32, ResultCode> {
+        if purpose != AppendPurpose::Collected && self.is_overloaded() {
             return Err(ResultCode::DEVICE_OVERLOAD);
         }
         let reserved = match purpose {
-            Purpose::Record => RESERVED[0],
-            Purpose::Tombstone => RESERVED[1],
-            Purpose::Collected | Purpose::Renewal => 0,
+            AppendPurpose::Record => RESERVED[0],
+            AppendPurpose::Tombstone => RESERVED[1],
+            AppendPurpose::Collected | AppendPurpose::Renewal => 0,
         };
         self.blocks.settle(self.durable());
         if self.blocks.available() <= reserved {
@@ -340,7 +340,7 @@ impl Volume {
     }
 
     /// Begins a buffer for a block. The block gets the next sequence number.
-    fn begin_block(&mut self, block: u32, purpose: Purpose, mut bytes: Box<[u8]>) -> u32 {
+    fn begin_block(&mut self, block: u32, purpose: AppendPurpose, mut bytes: Box<[u8]>) -> u32 {
         self.sequence += 1;
         self.incomplete_sequences.push(self.sequence);
         let header = BlockHeader {
@@ -384,7 +384,7 @@ impl Volume {
                 }
             ]
             .into();
-            let number = self.begin_block(block, Purpose::Renewal, bytes);
+            let number = self.begin_block(block, AppendPurpose::Renewal, bytes);
             self.close(number);
         }
     }
@@ -402,8 +402,8 @@ impl Volume {
         }
         buffer.is_closed = true;
         match buffer.purpose {
-            Purpose::Renewal => {}
-            Purpose::Collected => {
+            AppendPurpose::Renewal => {}
+            AppendPurpose::Collected => {
                 self.packed_units = (used / UNIT) as u32;
                 self.closed_buffers += 1;
             }
@@ -467,7 +467,7 @@ impl Volume {
         now_ns: u64,
     ) -> Result<RecordLocation, ResultCode> {
         self.append(
-            Purpose::Collected,
+            AppendPurpose::Collected,
             (bytes.len() / UNIT) as u32,
             now_ns,
             |room, seed| {
@@ -483,9 +483,9 @@ impl Volume {
         now_ns: u64,
     ) -> Result<RecordLocation, ResultCode> {
         let purpose = if record.is_tombstone {
-            Purpose::Tombstone
+            AppendPurpose::Tombstone
         } else {
-            Purpose::Record
+            AppendPurpose::Record
         };
         self.append(purpose, record.units(), now_ns, |room, seed| {
             record.write(room, seed)

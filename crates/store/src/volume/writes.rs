@@ -3,13 +3,13 @@
 //! A mark is written when the volume is at rest, so that a cold start knows where the log ended. A mark is also written
 //! to announce a block that will be overwritten, if no seal announces it.
 
-use super::blocks::State;
-use super::{Buffer, Piece, Purpose, Volume};
+use super::blocks::BlockState;
+use super::{AppendPurpose, Buffer, BufferedPiece, Volume};
 use crate::index::RecordLocation;
 use crate::io::{Io, OpPurpose};
 use crate::record::UNIT;
-use crate::seal::{Bounds, Evidence, Mark, Note, SLOTS, Seal};
-use crate::{Disk, Losses, Replies, Reply, ResultCode};
+use crate::seal::{DurabilityEvidence, DurableBounds, Note, SLOTS, Seal, VolumeMark};
+use crate::{Losses, Replies, Reply, ResultCode, StoreDisk};
 use std::collections::BTreeSet;
 use sys::op::{Completion, OpKind};
 
@@ -36,7 +36,6 @@ impl Volume {
         }
     }
 
-    /// Queues all buffers for a write.
     pub(crate) fn flush(&mut self) {
         for number in self.current.into_iter().flatten() {
             if self.buffers[number as usize]
@@ -73,7 +72,7 @@ impl Volume {
 
     /// Does due work: queues buffers whose time limit has passed, and writes queued buffers. Returns the time of the
     /// next work.
-    pub(crate) fn drive(&mut self, io: &mut Io, disk: &mut impl Disk) -> u64 {
+    pub(crate) fn drive(&mut self, io: &mut Io, disk: &mut impl StoreDisk) -> u64 {
         let now_ns = disk.now_ns();
         let mut next_ns = u64::MAX;
         if !self.marks.is_urgent && !self.refuses_writes {
@@ -99,8 +98,7 @@ impl Volume {
         next_ns.min(self.mark(now_ns, io, disk))
     }
 
-    /// Starts queued writes.
-    fn write(&mut self, now_ns: u64, io: &mut Io, disk: &mut impl Disk) -> u64 {
+    fn write(&mut self, now_ns: u64, io: &mut Io, disk: &mut impl StoreDisk) -> u64 {
         let mut next_ns = u64::MAX;
         let mut at = 0;
         // A mark is written while no write is in flight, so new writes wait for a mark with a new note.
@@ -139,7 +137,7 @@ impl Volume {
             buffer.bytes[buffer.used_bytes..end].fill(0);
             buffer.used_bytes = end;
             let piece = buffer.piece.take();
-            if let Some(Piece { at, used, records }) = piece {
+            if let Some(BufferedPiece { at, used, records }) = piece {
                 let end = if buffer.is_closed {
                     self.block_bytes
                 } else {
@@ -199,7 +197,7 @@ impl Volume {
         if !completion.outcome.is_done() {
             self.counters.write_errors += 1;
             buffer.failures += 1;
-            if buffer.purpose == Purpose::Renewal && buffer.failures >= TRIES {
+            if buffer.purpose == AppendPurpose::Renewal && buffer.failures >= TRIES {
                 let block = buffer.block;
                 let sequence = buffer.header.sequence;
                 let old_sequence = self.blocks.get(block).sequence;
@@ -220,7 +218,7 @@ impl Volume {
                 let (used, records) = buffer
                     .piece
                     .map_or((piece.used, 0), |more| (more.used, more.records));
-                buffer.piece = Some(Piece {
+                buffer.piece = Some(BufferedPiece {
                     used,
                     records: piece.records + records,
                     ..piece
@@ -228,10 +226,10 @@ impl Volume {
             }
             buffer.retry_ns =
                 completion.completed_ns + RETRY_NS * u64::from(buffer.failures.min(100));
-            let is_failing = buffer.failures >= TRIES && buffer.purpose != Purpose::Renewal;
+            let is_failing = buffer.failures >= TRIES && buffer.purpose != AppendPurpose::Renewal;
             if is_failing {
                 // In doubt: reads already see the record, and a retry may still write it.
-                let in_doubt = Reply::of(ResultCode::TIMEOUT);
+                let in_doubt = Reply::with_result(ResultCode::TIMEOUT);
                 replies.extend(
                     buffer
                         .replies
@@ -293,8 +291,8 @@ impl Volume {
             self.incomplete_sequences
                 .retain(|incomplete| *incomplete != sequence);
             match purpose {
-                Purpose::Collected => self.counters.defrag_writes += 1,
-                Purpose::Renewal => {
+                AppendPurpose::Collected => self.counters.defrag_writes += 1,
+                AppendPurpose::Renewal => {
                     self.renewals -= 1;
                     self.drop_buffer(number);
                     self.blocks.renewed(block);
@@ -322,8 +320,8 @@ impl Volume {
     }
 
     /// Keeps a written buffer in memory for reads, if clients filled it.
-    fn keep(&mut self, number: u32, purpose: Purpose) {
-        if purpose == Purpose::Collected {
+    fn keep(&mut self, number: u32, purpose: AppendPurpose) {
+        if purpose == AppendPurpose::Collected {
             return self.drop_buffer(number);
         }
         self.post_write_queue.push_back(number);
@@ -338,7 +336,7 @@ impl Volume {
 #[derive(Debug, Default)]
 pub(super) struct Marks {
     /// The last mark, on the device or in flight.
-    last_mark: Mark,
+    last_mark: VolumeMark,
     is_in_flight: bool,
     failures: u32,
     /// The note that the marks must hold, and the number of slots that have it.
@@ -359,15 +357,15 @@ impl Volume {
     /// used blocks, and the blocks that have to get an empty header.
     pub(crate) fn start(
         &mut self,
-        (mark, damaged_marks): (Option<Mark>, usize),
-        evidence: &Evidence,
+        (mark, damaged_marks): (Option<VolumeMark>, usize),
+        evidence: &DurabilityEvidence,
         used: u32,
         blocks_to_renew: &BTreeSet<u32>,
     ) {
         self.sequence = self.sequence.max(evidence.sequence);
         let sequences = blocks_to_renew.iter().map(|block| self.blocks.get(*block));
         // A block that could not be read has no sequence number.
-        let open_blocks = sequences.filter(|block| block.state == State::Open);
+        let open_blocks = sequences.filter(|block| block.state == BlockState::Open);
         self.incomplete_sequences = open_blocks.map(|block| block.sequence).collect();
         self.blocks.start(used, blocks_to_renew);
         self.marks.last_mark = mark.unwrap_or_default();
@@ -402,15 +400,13 @@ impl Volume {
         }
     }
 
-    /// All losses that were accepted.
     pub(crate) fn losses(&self) -> Losses {
         self.marks.last_mark.losses
     }
 
-    /// Adds newly accepted losses.
     pub(crate) fn accept(&mut self, losses: Losses) {
         self.marks.last_mark.losses += losses;
-        self.marks.last_mark.bounds = Bounds::default();
+        self.marks.last_mark.bounds = DurableBounds::default();
         // The losses are recorded before the damaged blocks are overwritten.
         self.marks.is_urgent = true;
     }
@@ -435,7 +431,7 @@ impl Volume {
     }
 
     /// True if the bounds differ from those of the last mark, or if a slot is still empty or has an earlier note.
-    fn needs_mark(&self, bounds: &Bounds) -> bool {
+    fn needs_mark(&self, bounds: &DurableBounds) -> bool {
         *bounds != self.marks.last_mark.bounds
             || self.marks.last_mark.number == 1
             || self.has_news()
@@ -447,7 +443,7 @@ impl Volume {
     }
 
     /// Writes a mark if one is due. Returns the time of the next work.
-    fn mark(&mut self, now_ns: u64, io: &mut Io, disk: &mut impl Disk) -> u64 {
+    fn mark(&mut self, now_ns: u64, io: &mut Io, disk: &mut impl StoreDisk) -> u64 {
         if self.writes_in_flight > 0
             || self.marks.is_in_flight
             || self.marks.failures >= TRIES
@@ -484,8 +480,8 @@ impl Volume {
         let Some(mut buf) = buf else {
             return now_ns + REST_NS / 100;
         };
-        let Mark { number, losses, .. } = self.marks.last_mark;
-        self.marks.last_mark = Mark {
+        let VolumeMark { number, losses, .. } = self.marks.last_mark;
+        self.marks.last_mark = VolumeMark {
             number: number + 1,
             bounds,
             losses,
@@ -511,7 +507,7 @@ impl Volume {
 
     /// True if a crash during the buffer's first write can be distinguished from damage, or if marks cannot be written.
     fn may_be_written(&self, buffer: &Buffer) -> bool {
-        let is_renewal = buffer.purpose == Purpose::Renewal;
+        let is_renewal = buffer.purpose == AppendPurpose::Renewal;
         buffer.durable_bytes > 0
             || is_renewal
             || self.blocks.may_be_torn(buffer.block)
@@ -535,7 +531,7 @@ impl Volume {
         self.marks.failures += 1;
         // The slot may be torn: the next attempt writes the same slot again.
         self.marks.last_mark.number -= 1;
-        self.marks.last_mark.bounds = Bounds::default();
+        self.marks.last_mark.bounds = DurableBounds::default();
         self.marks.is_hurried = true;
         let is_logged =
             self.marks.failures < TRIES || std::mem::replace(&mut self.marks.are_logged, true);

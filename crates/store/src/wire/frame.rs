@@ -15,7 +15,6 @@ const VERSION: u8 = 2;
 /// Longest body that the real server accepts. Source: its `proto.h`, `PROTO_SIZE_MAX`.
 pub const BODY_BYTES_MAX: usize = 128 << 20;
 
-/// Contents of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FrameKind {
     /// Text: names in the request, names and values in the reply.
@@ -24,19 +23,16 @@ pub enum FrameKind {
     Security = 2,
     /// A transaction, a batch, or an unsupported request.
     Message = 3,
-    /// A compressed message.
     Compressed = 4,
 }
 
 /// Not a protocol frame: close the connection.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Malformed {
-    /// Unknown version.
     #[error(
         "expected a frame of version {VERSION}, found version {0}: the other side speaks TLS or another protocol"
     )]
     Version(u8),
-    /// Unknown kind.
     #[error("expected a frame of kind 1 to 4, found kind {0}")]
     Kind(u8),
     /// The body is longer than allowed.
@@ -126,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_of_the_protocol_is_told_by_its_header_alone() {
+    fn bytes_of_other_protocols_are_refused_by_their_header() {
         let of = |first: [u8; 8]| take(&mut &first[..], 100).unwrap_err().to_string();
         assert_eq!(
             of(*b"GET / HT"),

@@ -10,8 +10,6 @@
 //! In the reply to a batch, each entry has the index of its key in the field of the timeout.
 
 use super::frame::{self, FrameKind, Malformed};
-use super::query::put_security;
-use super::request::expects_last;
 use crate::{Reply, ResultCode, ops};
 
 pub const HEADER_BYTES: usize = 22;
@@ -30,9 +28,7 @@ pub mod info1 {
 
 /// Bits of the second info byte: writes.
 pub mod info2 {
-    /// The request writes.
     pub const WRITE: u8 = 1;
-    /// Deletes the record.
     pub const DELETE: u8 = 1 << 1;
     /// The record's generation must be equal to the request's generation.
     pub const GENERATION: u8 = 1 << 2;
@@ -46,7 +42,6 @@ pub mod info2 {
     pub const RESPOND_ALL_OPS: u8 = 1 << 7;
 }
 
-/// Bits of the third info byte.
 pub mod info3 {
     /// The last of several replies.
     pub const LAST: u8 = 1;
@@ -68,7 +63,6 @@ pub mod info4 {
     pub const TRANSACTION: u8 = 0b1_0111;
 }
 
-/// Types of fields.
 pub mod field {
     pub const NAMESPACE: u8 = 0;
     pub const SET: u8 = 1;
@@ -88,7 +82,7 @@ pub mod field {
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Header {
+pub struct MessageHeader {
     /// [`info1`], [`info2`], [`info3`], [`info4`].
     pub info: [u8; 4],
     pub result: u8,
@@ -98,14 +92,11 @@ pub struct Header {
     pub ttl: u32,
     /// Request: timeout, ms. Entry of a batch's reply: index.
     pub timeout: u32,
-    /// Number of fields that follow.
     pub fields: u16,
-    /// Number of operations that follow the fields.
     pub ops: u16,
 }
 
-impl Header {
-    /// Takes a header off `bytes`.
+impl MessageHeader {
     pub fn take(bytes: &mut &[u8]) -> Result<Self, Malformed> {
         let torn = Malformed::Body("header");
         let Some((header, _)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
@@ -128,7 +119,6 @@ impl Header {
         })
     }
 
-    /// Appends the header.
     pub fn put(&self, out: &mut Vec<u8>) {
         let mut header = [0; HEADER_BYTES];
         header[0] = HEADER_BYTES as u8;
@@ -157,8 +147,8 @@ pub(super) fn take_field<'a>(bytes: &mut &'a [u8]) -> Option<(u8, &'a [u8])> {
     field.split_first().map(|(kind, value)| (*kind, value))
 }
 
-/// Takes all of `bytes` as a batch. Aerospike's Go client 8.5 adds the bytes of a filter to the size of the batch behind
-/// the filter. The batch itself says where its keys end.
+/// Takes all of `bytes` as a batch. Aerospike's Go client 8.5 adds the bytes of a filter to the size of the batch
+/// behind the filter. The batch itself says where its keys end.
 fn take_long_batch<'a>(bytes: &mut &'a [u8]) -> Option<(u8, &'a [u8])> {
     let ([.., kind], batch) = std::mem::take(bytes).split_first_chunk::<5>()?;
     (*kind == field::BATCH).then_some((*kind, batch))
@@ -166,7 +156,7 @@ fn take_long_batch<'a>(bytes: &mut &'a [u8]) -> Option<(u8, &'a [u8])> {
 
 /// The fields that this server uses. If a field occurs twice, the later field counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Fields<'a> {
+pub(crate) struct MessageFields<'a> {
     pub(super) namespace: Option<&'a [u8]>,
     pub(super) set: &'a [u8],
     pub(super) key: &'a [u8],
@@ -176,7 +166,7 @@ pub(crate) struct Fields<'a> {
     pub(super) refusal: Option<ResultCode>,
 }
 
-impl<'a> Fields<'a> {
+impl<'a> MessageFields<'a> {
     /// Takes `count` fields off `bytes`.
     pub(crate) fn take(bytes: &mut &'a [u8], count: u16) -> Result<Self, Malformed> {
         let mut fields = Self::default();
@@ -207,7 +197,6 @@ pub(crate) fn take_ops<'a>(bytes: &mut &'a [u8], count: u16) -> Result<&'a [u8],
     Ok(&input[..input.len() - bytes.len()])
 }
 
-/// Appends the reply to one transaction.
 pub fn put_reply(out: &mut Vec<u8>, reply: &Reply) {
     out.reserve(frame::HEADER_BYTES + HEADER_BYTES + reply.ops.len());
     let begin = frame::begin(out, FrameKind::Message);
@@ -230,13 +219,13 @@ pub fn put_entry(out: &mut Vec<u8>, index: u32, reply: &Reply) {
     let result = result.0;
     let generation = u32::from(*generation);
     let ttl = *void_time_sec;
-    Header {
+    MessageHeader {
         result,
         generation,
         ttl,
         timeout: index,
         ops: *bins,
-        ..Header::default()
+        ..MessageHeader::default()
     }
     .put(out);
     out.extend_from_slice(ops);
@@ -244,29 +233,29 @@ pub fn put_entry(out: &mut Vec<u8>, index: u32, reply: &Reply) {
 
 /// Parses a reply that [`put_entry`] appended.
 pub fn parse_reply(mut body: &[u8]) -> Result<Reply, Malformed> {
-    let Header {
+    let MessageHeader {
         result,
         generation,
         ttl: void_time_sec,
         ops: bins,
         ..
-    } = Header::take(&mut body)?;
+    } = MessageHeader::take(&mut body)?;
     let ops = take_ops(&mut body, bins)?.to_vec();
     Ok(Reply {
         generation: generation as u16,
         void_time_sec,
         bins,
         ops,
-        ..Reply::of(ResultCode(result))
+        ..Reply::with_result(ResultCode(result))
     })
 }
 
 /// Appends the entry that ends a batch's reply.
 pub fn put_last(out: &mut Vec<u8>, result: ResultCode) {
-    Header {
+    MessageHeader {
         info: [0, 0, info3::LAST, 0],
         result: result.0,
-        ..Header::default()
+        ..MessageHeader::default()
     }
     .put(out);
 }
@@ -277,17 +266,20 @@ pub fn put_refusal(out: &mut Vec<u8>, body: &[u8], result: ResultCode) {
     if expects_last(body) {
         put_last(out, result)
     } else {
-        put_entry(out, 0, &Reply::of(result))
+        put_entry(out, 0, &Reply::with_result(result))
     }
     frame::end(out, begin);
 }
 
-/// Appends the answer to an unsupported frame: a login, a compressed message.
-pub fn put_unsupported(out: &mut Vec<u8>, kind: FrameKind) {
-    match kind {
-        FrameKind::Security => put_security(out, ResultCode::NO_SECURITY.0, 0, &[]),
-        _ => put_refusal(out, &[], ResultCode::UNSUPPORTED),
-    }
+/// True for a batch, a scan or a query: the client reads replies to the message `body` until a reply has the "last"
+/// flag.
+fn expects_last(body: &[u8]) -> bool {
+    let mut rest = body;
+    let Ok(header) = MessageHeader::take(&mut rest) else {
+        return false;
+    };
+    let fields = MessageFields::take(&mut rest, header.fields);
+    header.info[0] & info1::BATCH != 0 || fields.is_ok_and(|fields| fields.digest.is_none())
 }
 
 #[cfg(test)]
@@ -296,7 +288,7 @@ mod tests {
 
     #[test]
     fn a_header_is_read_as_it_was_written() {
-        let header = Header {
+        let header = MessageHeader {
             info: [1, 2, 3, 4],
             result: 5,
             generation: 6,
@@ -313,15 +305,19 @@ mod tests {
                 22, 1, 2, 3, 4, 5, 0, 0, 0, 6, 0, 0, 0, 7, 0, 0, 0, 8, 0, 9, 0, 10
             ]
         );
-        assert_eq!(Header::take(&mut &bytes[..]), Ok(header));
+        assert_eq!(MessageHeader::take(&mut &bytes[..]), Ok(header));
         // A longer header is skipped by its own length. A shorter header is invalid.
         bytes[0] = 24;
         bytes.extend_from_slice(&[0, 0, 99]);
         let mut rest = &bytes[..];
-        assert_eq!((Header::take(&mut rest), rest), (Ok(header), &[99][..]));
+        assert_eq!(
+            (MessageHeader::take(&mut rest), rest),
+            (Ok(header), &[99][..])
+        );
         bytes[0] = 21;
         assert!(
-            Header::take(&mut &bytes[..]).is_err() && Header::take(&mut &[22; 21][..]).is_err()
+            MessageHeader::take(&mut &bytes[..]).is_err()
+                && MessageHeader::take(&mut &[22; 21][..]).is_err()
         );
     }
 }

@@ -3,9 +3,9 @@
 //!
 //! ```text
 //! bytes -> frame::take -> Info      -> info                                    -> text
-//!                         Message   -> request::parse -> Command               -> transactions -> message::put_reply
+//!                         Message   -> request::parse -> ParsedMessage         -> transactions -> message::put_reply
 //!                                                     -> MessageError::Refused -> message::put_refusal
-//!                         the others                                           -> message::put_unsupported
+//!                         the others                                           -> query::put_unsupported
 //!          Malformed: the connection is closed
 //! ```
 
@@ -19,4 +19,4 @@ pub mod request;
 mod tests;
 
 pub use frame::{FrameKind, Malformed};
-pub use request::{BatchKey, Command, Limits, MessageError, Request, parse};
+pub use request::{BatchKey, BatchLimits, MessageError, ParsedMessage, RecordRequest, parse};

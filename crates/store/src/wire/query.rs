@@ -10,6 +10,7 @@
 
 use super::frame::{self, FrameKind, HEADER_BYTES, Malformed};
 use super::message;
+use crate::ResultCode;
 use results::units::{Grouped, quoted};
 
 /// Maximum bytes of a reply. The longest known replies are below 1 MiB: partition maps of many namespaces, and lists of
@@ -116,7 +117,6 @@ pub(crate) fn begin_of(text: &str) -> String {
     }
 }
 
-/// Credentials.
 #[derive(Clone)]
 pub struct Login {
     pub(crate) user: String,
@@ -197,6 +197,14 @@ pub(crate) fn put_security(out: &mut Vec<u8>, result: u8, command: u8, fields: &
     frame::end(out, begin);
 }
 
+/// Appends the answer to an unsupported frame: a login, a compressed message.
+pub fn put_unsupported(out: &mut Vec<u8>, kind: FrameKind) {
+    match kind {
+        FrameKind::Security => put_security(out, ResultCode::NO_SECURITY.0, 0, &[]),
+        _ => message::put_refusal(out, &[], ResultCode::UNSUPPORTED),
+    }
+}
+
 /// Result codes of servers that need no login: the edition has no security, or security is not configured.
 pub const NO_SECURITY: [u8; 2] = [51, 52];
 
@@ -250,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_that_of_asadm_byte_for_byte() {
+    fn a_request_equals_that_of_asadm() {
         // Recorded between asadm 5.0.3 and a server: INFO v2 len=5 'node\n'.
         assert_eq!(
             info_request(&names(&["node"])),
@@ -270,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn the_credential_is_that_of_the_databases_clients() {
+    fn the_credential_equals_that_of_the_database_s_clients() {
         // Computed by Python's bcrypt, which asadm uses: bcrypt.hashpw(b"admin", b"$2a$10$7EqJtq98hPqEX7fNZaFWoO").
         let login = Login::new("me", "admin".to_owned(), false).unwrap();
         assert_eq!(
@@ -280,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_of_anything_else_and_of_any_length_are_told() {
+    fn headers_of_other_protocols_or_excessive_lengths_are_errors() {
         assert_eq!(
             body_bytes(*b"\x02\x01\0\0\0\0\0\x05", FrameKind::Info),
             Ok(5)
@@ -296,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_those_of_their_names_also_where_some_are_passed_over() {
+    fn values_are_found_by_name_even_if_names_are_skipped() {
         let asked = names(&["node", "latencies:", "build"]);
         let values = info_replies(&asked, b"node\tBB9\nbuild\t4.9.0.37\n").unwrap();
         assert_eq!(
@@ -324,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_found_among_fields_that_are_not_known_and_cut_ones_are_told() {
+    fn a_session_is_found_among_unknown_fields_and_cut_replies_are_errors() {
         let mut body = vec![0; 16];
         body[3] = 2;
         body.extend_from_slice(b"\0\0\0\x05\x06\0\0\x0e\x10\0\0\0\x03\x05ab");

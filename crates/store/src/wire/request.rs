@@ -1,10 +1,12 @@
 //! Parses a message: one transaction, or a batch of them.
 
 use super::frame::Malformed;
-use super::message::{Fields, Header, field, info1, info2, info3, info4, put_field, take_ops};
+use super::message::{
+    MessageFields, MessageHeader, field, info1, info2, info3, info4, put_field, take_ops,
+};
 use crate::ops::{self, Answers, operation, particle};
 use crate::{
-    Delete, Digest, Exists, Generation, Policy, ResultCode, Transaction, Ttl, Work, Write,
+    Delete, Digest, Exists, Generation, Policy, RecordOp, ResultCode, Transaction, Ttl, Write,
 };
 use thiserror::Error;
 
@@ -14,16 +16,15 @@ const SET_BYTES_MAX: usize = 63;
 /// Set of the records with which clients begin a transaction over several records. Source: the clients.
 const TRANSACTION_SET: &[u8] = b"<ERO~MRT";
 
-/// Limits of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct BatchLimits {
     /// `batch-max-requests`: keys.
     pub batch_requests: u32,
     /// Bytes of the operations of all keys. Operations that several keys share count for each key.
     pub batch_bytes: usize,
 }
 
-impl Default for Limits {
+impl Default for BatchLimits {
     fn default() -> Self {
         Self {
             batch_requests: 5_000,
@@ -34,7 +35,7 @@ impl Default for Limits {
 
 /// A transaction and its namespace.
 #[derive(Debug, Clone)]
-pub struct Request {
+pub struct RecordRequest {
     /// Index of the namespace.
     pub namespace: usize,
     pub transaction: Transaction,
@@ -42,20 +43,21 @@ pub struct Request {
     pub at_master: bool,
 }
 
-/// A key of a batch.
 #[derive(Debug, Clone)]
 pub struct BatchKey {
     /// Index of the key, which the reply repeats.
     pub index: u32,
     /// The request, or the reason for its refusal.
-    pub request: Result<Request, ResultCode>,
+    pub request: Result<RecordRequest, ResultCode>,
 }
 
 /// A parsed message. `timeout_ms`: timeout from the client; 0: none.
 #[derive(Debug, Clone)]
-pub enum Command {
-    /// A single transaction.
-    Single { request: Request, timeout_ms: u32 },
+pub enum ParsedMessage {
+    Single {
+        request: RecordRequest,
+        timeout_ms: u32,
+    },
     /// Many keys, with a timeout for all of them.
     Batch {
         requests: Vec<BatchKey>,
@@ -63,7 +65,7 @@ pub enum Command {
     },
 }
 
-/// Why a message is not a [`Command`].
+/// Why a message is not a [`ParsedMessage`].
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum MessageError {
     /// Not a message: close the connection.
@@ -77,26 +79,26 @@ pub enum MessageError {
 /// Parses the message `body`. `namespace_of` returns the index of a namespace by name.
 pub fn parse(
     body: &[u8],
-    limits: Limits,
+    limits: BatchLimits,
     namespace_of: impl Fn(&[u8]) -> Option<usize>,
-) -> Result<Command, MessageError> {
+) -> Result<ParsedMessage, MessageError> {
     let mut rest = body;
-    let header = Header::take(&mut rest)?;
-    let fields = Fields::take(&mut rest, header.fields)?;
+    let header = MessageHeader::take(&mut rest)?;
+    let fields = MessageFields::take(&mut rest, header.fields)?;
     let ops = take_ops(&mut rest, header.ops)?;
     if let Some(code) = fields.refusal {
         return Err(MessageError::Refused(code));
     }
     if let Some(batch) = fields.batch.filter(|_| header.info[0] & info1::BATCH != 0) {
         let requests = batch_of(batch, limits, namespace_of)?;
-        return Ok(Command::Batch {
+        return Ok(ParsedMessage::Batch {
             requests,
             timeout_ms: header.timeout,
         });
     }
     let request = request(&header, &fields, fields.digest, ops, &namespace_of)
         .map_err(MessageError::Refused)?;
-    Ok(Command::Single {
+    Ok(ParsedMessage::Single {
         request,
         timeout_ms: header.timeout,
     })
@@ -104,12 +106,12 @@ pub fn parse(
 
 /// Parses a request for one record. A message without a digest is a scan or a query, which are not supported.
 fn request(
-    header: &Header,
-    fields: &Fields<'_>,
+    header: &MessageHeader,
+    fields: &MessageFields<'_>,
     digest: Option<&[u8]>,
     ops: &[u8],
     namespace_of: &impl Fn(&[u8]) -> Option<usize>,
-) -> Result<Request, ResultCode> {
+) -> Result<RecordRequest, ResultCode> {
     let namespace = fields
         .namespace
         .and_then(namespace_of)
@@ -124,22 +126,22 @@ fn request(
     if fields.set == TRANSACTION_SET {
         return Err(ResultCode::ENTERPRISE_ONLY);
     }
-    let work = work(header, fields.key, ops)?;
+    let record_op = record_op(header, fields.key, ops)?;
     let is_linearizable =
         header.info[2] & (info3::READ_TYPE | info3::READ_RELAX) == info3::READ_TYPE;
     let at_master = is_linearizable || header.info[0] & info1::CONSISTENCY_ALL != 0;
-    Ok(Request {
+    Ok(RecordRequest {
         namespace,
         transaction: Transaction {
             digest,
             set: fields.set.into(),
-            work,
+            record_op,
         },
         at_master,
     })
 }
 
-/// Appends the message of a transaction, as [`parse`] reads it. `at_master`: see [`Request::at_master`].
+/// Appends the message of a transaction, as [`parse`] reads it. `at_master`: see [`RecordRequest::at_master`].
 ///
 /// Another node's write has no message: only its header is appended.
 pub fn put(
@@ -149,24 +151,24 @@ pub fn put(
     at_master: bool,
     timeout_ms: u32,
 ) {
-    let mut header = Header {
+    let mut header = MessageHeader {
         timeout: timeout_ms,
-        ..Header::default()
+        ..MessageHeader::default()
     };
     header.info[2] = if at_master { info3::READ_TYPE } else { 0 };
     let mut key: &[u8] = &[];
     let mut ops: &[u8] = &[];
-    match &transaction.work {
-        Work::Exists => header.info[0] = info1::READ | info1::GET_NO_BINS,
-        Work::ReadAll => header.info[0] = info1::READ | info1::GET_ALL,
-        Work::Read(bins, answers) => {
+    match &transaction.record_op {
+        RecordOp::Exists => header.info[0] = info1::READ | info1::GET_NO_BINS,
+        RecordOp::ReadAll => header.info[0] = info1::READ | info1::GET_ALL,
+        RecordOp::Read(bins, answers) => {
             (header.info[0], header.info[1], ops) = (info1::READ, each_bit(*answers), bins)
         }
-        Work::Delete(delete) => {
+        RecordOp::Delete(delete) => {
             put_condition(&mut header, delete.generation);
             header.info[1] |= info2::WRITE | info2::DELETE;
         }
-        Work::Write(write) => {
+        RecordOp::Write(write) => {
             put_condition(&mut header, write.policy.generation);
             header.info[0] = info1::READ
                 | if write.answers.has_all_bins {
@@ -184,7 +186,7 @@ pub fn put(
             header.ttl = write.policy.ttl.0;
             (key, ops) = (&write.key, &write.ops);
         }
-        Work::Image(_) | Work::Version | Work::Compare(_) => {}
+        RecordOp::Image(_) | RecordOp::Version | RecordOp::Compare(_) => {}
     }
     let fields = [
         (field::NAMESPACE, namespace),
@@ -200,7 +202,7 @@ pub fn put(
     out.extend_from_slice(ops);
 }
 
-fn put_condition(header: &mut Header, condition: Generation) {
+fn put_condition(header: &mut MessageHeader, condition: Generation) {
     let (bit, generation) = match condition {
         Generation::Any => return,
         Generation::Equal(expected) => (info2::GENERATION, expected),
@@ -226,7 +228,7 @@ const EXISTS: [(Exists, usize, u8); 4] = [
     (Exists::UpdateOnly, 2, info3::UPDATE_ONLY),
 ];
 
-fn work(header: &Header, key: &[u8], ops: &[u8]) -> Result<Work, ResultCode> {
+fn record_op(header: &MessageHeader, key: &[u8], ops: &[u8]) -> Result<RecordOp, ResultCode> {
     let [reads, writes, _, transaction] = header.info;
     let mut answers = Answers {
         has_each: writes & info2::RESPOND_ALL_OPS != 0,
@@ -239,13 +241,13 @@ fn work(header: &Header, key: &[u8], ops: &[u8]) -> Result<Work, ResultCode> {
         return if reads & info1::READ == 0 {
             Err(ResultCode::PARAMETER)
         } else if reads & info1::GET_NO_BINS != 0 {
-            Ok(Work::Exists)
+            Ok(RecordOp::Exists)
         } else if reads & info1::GET_ALL != 0 {
-            Ok(Work::ReadAll)
+            Ok(RecordOp::ReadAll)
         } else if ops.is_empty() {
             Err(ResultCode::PARAMETER)
         } else {
-            check_ops(ops, None).map(|()| Work::Read(ops.to_vec(), answers))
+            check_ops(ops, None).map(|()| RecordOp::Read(ops.to_vec(), answers))
         };
     }
     let generation = if writes & info2::GENERATION != 0 {
@@ -260,7 +262,7 @@ fn work(header: &Header, key: &[u8], ops: &[u8]) -> Result<Work, ResultCode> {
         if writes & info2::DURABLE_DELETE != 0 {
             return Err(ResultCode::ENTERPRISE_ONLY);
         }
-        return Ok(Work::Delete(Delete {
+        return Ok(RecordOp::Delete(Delete {
             generation,
             wants_image: false,
         }));
@@ -295,7 +297,7 @@ fn work(header: &Header, key: &[u8], ops: &[u8]) -> Result<Work, ResultCode> {
         generation,
         ttl: Ttl(header.ttl),
     };
-    Ok(Work::Write(Write {
+    Ok(RecordOp::Write(Write {
         policy,
         key: key.to_vec(),
         ops: ops.to_vec(),
@@ -357,8 +359,8 @@ fn take_bytes<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N], Malformed> {
 fn take_row<'a>(
     bytes: &mut &'a [u8],
     bits: u8,
-) -> Result<(Header, Fields<'a>, &'a [u8]), Malformed> {
-    let mut header = Header::default();
+) -> Result<(MessageHeader, MessageFields<'a>, &'a [u8]), Malformed> {
+    let mut header = MessageHeader::default();
     [header.info[0]] = take_bytes(bytes)?;
     if bits & batch_bits::INFO != 0 {
         [header.info[1], header.info[2]] = take_bytes(bytes)?;
@@ -374,14 +376,14 @@ fn take_row<'a>(
     }
     header.fields = u16::from_be_bytes(take_bytes(bytes)?);
     header.ops = u16::from_be_bytes(take_bytes(bytes)?);
-    let fields = Fields::take(bytes, header.fields)?;
+    let fields = MessageFields::take(bytes, header.fields)?;
     let ops = take_ops(bytes, header.ops)?;
     Ok((header, fields, ops))
 }
 
 fn batch_of(
     mut bytes: &[u8],
-    limits: Limits,
+    limits: BatchLimits,
     namespace_of: impl Fn(&[u8]) -> Option<usize>,
 ) -> Result<Vec<BatchKey>, MessageError> {
     let count = u32::from_be_bytes(take_bytes(&mut bytes)?);
@@ -418,15 +420,4 @@ fn batch_of(
         requests.push(BatchKey { index, request });
     }
     Ok(requests)
-}
-
-/// True for a batch, a scan or a query: the client reads replies to the message `body` until a reply has the "last"
-/// flag.
-pub(super) fn expects_last(body: &[u8]) -> bool {
-    let mut rest = body;
-    let Ok(header) = Header::take(&mut rest) else {
-        return false;
-    };
-    let fields = Fields::take(&mut rest, header.fields);
-    header.info[0] & info1::BATCH != 0 || fields.is_ok_and(|fields| fields.digest.is_none())
 }

@@ -1,10 +1,10 @@
 //! Tests with recorded requests of real clients, and with constructed requests.
 
-use super::message::{self, Header, field, info1, info2, info3};
+use super::message::{self, MessageHeader, field, info1, info2, info3};
 use super::request::BatchKey;
-use super::{Command, FrameKind, Limits, MessageError, frame, parse, request};
-use crate::ops::{self, Entry, operation, particle};
-use crate::{Digest, Exists, Generation, Reply, ResultCode, Transaction, Ttl, Work, digest};
+use super::{BatchLimits, FrameKind, MessageError, ParsedMessage, frame, parse, query, request};
+use crate::ops::{self, BinEntry, operation, particle};
+use crate::{Digest, Exists, Generation, RecordOp, Reply, ResultCode, Transaction, Ttl, digest};
 
 const RECORDED: &str = include_str!("../../tests/data/messages.txt");
 
@@ -30,13 +30,13 @@ fn namespace_of(name: &[u8]) -> Option<usize> {
     (name == b"test").then_some(7)
 }
 
-fn parsed(body: &[u8]) -> Result<Command, MessageError> {
-    parse(body, Limits::default(), namespace_of)
+fn parsed(body: &[u8]) -> Result<ParsedMessage, MessageError> {
+    parse(body, BatchLimits::default(), namespace_of)
 }
 
 fn single(body: &[u8]) -> Result<Transaction, ResultCode> {
     match parsed(body) {
-        Ok(Command::Single { request, .. }) => {
+        Ok(ParsedMessage::Single { request, .. }) => {
             assert_eq!(request.namespace, 7);
             Ok(request.transaction)
         }
@@ -46,12 +46,12 @@ fn single(body: &[u8]) -> Result<Transaction, ResultCode> {
 }
 
 /// A message with these info bytes, fields and operations.
-fn message(info: [u8; 4], fields: &[(u8, &[u8])], ops: &[Entry<'_>]) -> Vec<u8> {
-    let header = Header {
+fn message(info: [u8; 4], fields: &[(u8, &[u8])], ops: &[BinEntry<'_>]) -> Vec<u8> {
+    let header = MessageHeader {
         info,
         fields: fields.len() as u16,
         ops: ops.len() as u16,
-        ..Header::default()
+        ..MessageHeader::default()
     };
     let mut body = Vec::new();
     header.put(&mut body);
@@ -64,8 +64,8 @@ fn message(info: [u8; 4], fields: &[(u8, &[u8])], ops: &[Entry<'_>]) -> Vec<u8> 
 
 const KEY: [(u8, &[u8]); 2] = [(field::NAMESPACE, b"test"), (field::DIGEST, &[9; 20])];
 
-fn op<'a>(operation: u8, particle: u8, name: &'a str, value: &'a [u8]) -> Entry<'a> {
-    Entry {
+fn op<'a>(operation: u8, particle: u8, name: &'a str, value: &'a [u8]) -> BinEntry<'a> {
+    BinEntry {
         operation,
         particle,
         name: name.as_bytes(),
@@ -74,7 +74,7 @@ fn op<'a>(operation: u8, particle: u8, name: &'a str, value: &'a [u8]) -> Entry<
 }
 
 #[test]
-fn what_real_clients_ask_is_understood() {
+fn recorded_requests_of_real_clients_are_parsed() {
     for (client, set) in [("go", "gset"), ("python", "pset"), ("java", "jset")] {
         let keys = [format!("{}key1", &client[..1]), "nokey".to_owned()];
         let [key, missing] =
@@ -99,10 +99,10 @@ fn what_real_clients_ask_is_understood() {
                 (digest, set.as_bytes()),
                 "{client}"
             );
-            transaction.work
+            transaction.record_op
         };
         for (body, exists) in [(put, Exists::Any), (replace, Exists::CreateOrReplace)] {
-            let Work::Write(write) = of(&body, key) else {
+            let RecordOp::Write(write) = of(&body, key) else {
                 panic!("{client}")
             };
             let bins: Vec<_> = ops::entries(&write.ops)
@@ -118,20 +118,21 @@ fn what_real_clients_ask_is_understood() {
             );
         }
         assert!(
-            matches!(of(&get, key), Work::ReadAll)
-                && matches!(of(&get_missing, missing), Work::ReadAll)
+            matches!(of(&get, key), RecordOp::ReadAll)
+                && matches!(of(&get_missing, missing), RecordOp::ReadAll)
         );
         assert!(
-            matches!(of(&exists, key), Work::Exists) && matches!(of(&delete, key), Work::Delete(_))
+            matches!(of(&exists, key), RecordOp::Exists)
+                && matches!(of(&delete, key), RecordOp::Delete(_))
         );
-        let Work::Read(bins, _) = of(&select, key) else {
+        let RecordOp::Read(bins, _) = of(&select, key) else {
             panic!("{client}")
         };
         assert_eq!(
             ops::entries(&bins).map(|bin| bin.name).collect::<Vec<_>>(),
             [b"b"]
         );
-        let Ok(Command::Batch {
+        let Ok(ParsedMessage::Batch {
             requests,
             timeout_ms,
         }) = parsed(&batch)
@@ -143,7 +144,10 @@ fn what_real_clients_ask_is_understood() {
             requests.into_iter().zip([(0, key), (1, missing)])
         {
             let transaction = request.unwrap().transaction;
-            assert!(matches!(transaction.work, Work::ReadAll), "{client}");
+            assert!(
+                matches!(transaction.record_op, RecordOp::ReadAll),
+                "{client}"
+            );
             assert_eq!(
                 (index, transaction.digest, &*transaction.set),
                 (expected, digest, set.as_bytes())
@@ -153,7 +157,7 @@ fn what_real_clients_ask_is_understood() {
 }
 
 #[test]
-fn replies_are_the_real_server_s_to_the_byte() {
+fn replies_equal_those_of_the_real_server() {
     let mut replies = 0;
     for body in ["go", "python", "java"]
         .iter()
@@ -163,7 +167,7 @@ fn replies_are_the_real_server_s_to_the_byte() {
         let mut out = Vec::new();
         let begin = frame::begin(&mut out, FrameKind::Message);
         while !rest.is_empty() {
-            let header = Header::take(&mut rest).unwrap();
+            let header = MessageHeader::take(&mut rest).unwrap();
             let bins = message::take_ops(&mut rest, header.ops).unwrap().to_vec();
             if header.info[2] == info3::LAST {
                 message::put_last(&mut out, ResultCode::OK);
@@ -175,7 +179,7 @@ fn replies_are_the_real_server_s_to_the_byte() {
                 generation,
                 bins: header.ops,
                 ops: bins,
-                ..Reply::of(result)
+                ..Reply::with_result(result)
             };
             if header.timeout == 0 && rest.is_empty() && out.len() == frame::HEADER_BYTES {
                 let mut alone = Vec::new();
@@ -198,8 +202,8 @@ fn conditions_of_a_write_are_read_from_its_bits() {
         let mut body = message([0, info2::WRITE | info2, info3, 0], &KEY, &bin);
         body[6..10].copy_from_slice(&u32::to_be_bytes(generation));
         body[10..14].copy_from_slice(&u32::to_be_bytes(ttl));
-        match single(&body).unwrap().work {
-            Work::Write(write) => (
+        match single(&body).unwrap().record_op {
+            RecordOp::Write(write) => (
                 write.policy.exists,
                 write.policy.generation,
                 write.policy.ttl,
@@ -232,22 +236,22 @@ fn conditions_of_a_write_are_read_from_its_bits() {
         Generation::Less(4)
     );
     let keyed = [KEY[0], KEY[1], (field::KEY, b"\x03user")];
-    let Work::Write(write) = single(&message([0, info2::WRITE, 0, 0], &keyed, &bin))
+    let RecordOp::Write(write) = single(&message([0, info2::WRITE, 0, 0], &keyed, &bin))
         .unwrap()
-        .work
+        .record_op
     else {
         panic!()
     };
     assert_eq!(write.key, b"\x03user");
     let delete = [0, info2::WRITE | info2::DELETE | info2::GENERATION, 0, 0];
-    let Work::Delete(delete) = single(&message(delete, &KEY, &[])).unwrap().work else {
+    let RecordOp::Delete(delete) = single(&message(delete, &KEY, &[])).unwrap().record_op else {
         panic!()
     };
     assert_eq!(delete.generation, Generation::Equal(0));
 }
 
 #[test]
-fn a_message_for_another_node_is_parsed_as_the_transaction_it_was_made_of() {
+fn a_forwarded_message_is_parsed_as_the_original_transaction() {
     let bin = [
         op(operation::WRITE, particle::STRING, "b", b"x"),
         op(operation::READ, 0, "c", b""),
@@ -306,7 +310,7 @@ fn a_message_for_another_node_is_parsed_as_the_transaction_it_was_made_of() {
         for at_master in [false, true] {
             again.clear();
             request::put(&mut again, b"test", &transaction, at_master, 77);
-            let Ok(Command::Single {
+            let Ok(ParsedMessage::Single {
                 request,
                 timeout_ms,
             }) = parsed(&again)
@@ -324,7 +328,7 @@ fn a_message_for_another_node_is_parsed_as_the_transaction_it_was_made_of() {
         generation: 7,
         void_time_sec: 8,
         bins: 0,
-        ..Reply::of(ResultCode::GENERATION)
+        ..Reply::with_result(ResultCode::GENERATION)
     };
     let mut bytes = Vec::new();
     message::put_entry(&mut bytes, 0, &reply);
@@ -332,13 +336,13 @@ fn a_message_for_another_node_is_parsed_as_the_transaction_it_was_made_of() {
 }
 
 #[test]
-fn a_linearizable_read_and_one_of_all_copies_are_for_the_master() {
+fn reads_that_are_linearizable_or_of_all_copies_go_to_the_master() {
     let at_master = |reads: u8, mode: u8| match parsed(&message(
         [info1::READ | info1::GET_ALL | reads, 0, mode, 0],
         &KEY,
         &[],
     )) {
-        Ok(Command::Single { request, .. }) => request.at_master,
+        Ok(ParsedMessage::Single { request, .. }) => request.at_master,
         other => panic!("{other:?}"),
     };
     assert!(at_master(0, info3::READ_TYPE) && at_master(info1::CONSISTENCY_ALL, 0));
@@ -350,9 +354,9 @@ fn a_linearizable_read_and_one_of_all_copies_are_for_the_master() {
 }
 
 #[test]
-fn what_is_not_done_or_makes_no_sense_gets_its_code() {
+fn unsupported_and_invalid_requests_get_their_result_codes() {
     let write = [0, info2::WRITE, 0, 0];
-    let refused = |info, fields: &[(u8, &[u8])], ops: &[Entry<'_>]| {
+    let refused = |info, fields: &[(u8, &[u8])], ops: &[BinEntry<'_>]| {
         single(&message(info, fields, ops)).unwrap_err()
     };
     let bin = |operation, particle, name, value| {
@@ -443,7 +447,7 @@ fn what_is_not_done_or_makes_no_sense_gets_its_code() {
 }
 
 #[test]
-fn a_replacement_only_writes_bins_and_reads_them() {
+fn a_replacement_may_only_write_and_read_bins() {
     let string = |code, name| op(code, particle::STRING, name, b"x");
     let number = |code| op(code, particle::INTEGER, "n", b"12345678");
     let write = string(operation::WRITE, "b");
@@ -461,7 +465,7 @@ fn a_replacement_only_writes_bins_and_reads_them() {
         (info3::CREATE_OR_REPLACE, true),
         (info3::REPLACE_ONLY, true),
     ] {
-        let code = |ops: &[Entry<'_>]| {
+        let code = |ops: &[BinEntry<'_>]| {
             single(&message([info1::READ, info2::WRITE, info3, 0], &KEY, ops))
                 .map_or_else(|code| code, |_| ResultCode::OK)
         };
@@ -489,18 +493,18 @@ fn a_replacement_only_writes_bins_and_reads_them() {
 }
 
 #[test]
-fn a_read_of_all_bins_is_the_only_read_of_a_write() {
+fn a_write_that_reads_all_bins_has_no_other_read() {
     let write = op(operation::WRITE, particle::STRING, "b", b"x");
     let touch = op(operation::TOUCH, 0, "", b"");
     let unnamed = op(operation::READ, 0, "", b"");
     let named = op(operation::READ, 0, "b", b"");
-    let work = |info1, info2, ops: &[Entry<'_>]| {
+    let record_op = |info1, info2, ops: &[BinEntry<'_>]| {
         single(&message([info1, info2::WRITE | info2, 0, 0], &KEY, ops))
     };
     let all = info1::READ | info1::GET_ALL;
     assert!(
-        work(all, 0, &[write, unnamed]).is_ok()
-            && work(info1::READ, 0, &[unnamed, write, named]).is_ok()
+        record_op(all, 0, &[write, unnamed]).is_ok()
+            && record_op(info1::READ, 0, &[unnamed, write, named]).is_ok()
     );
     for (info1, info2, ops) in [
         (all, 0, &[write, unnamed, unnamed][..]),
@@ -512,12 +516,12 @@ fn a_read_of_all_bins_is_the_only_read_of_a_write() {
         (0, 0, &[write, named]),
     ] {
         assert_eq!(
-            work(info1, info2, ops).unwrap_err(),
+            record_op(info1, info2, ops).unwrap_err(),
             ResultCode::PARAMETER,
             "{info1} {ops:?}"
         );
     }
-    let Work::Write(touched) = work(0, 0, &[touch, write]).unwrap().work else {
+    let RecordOp::Write(touched) = record_op(0, 0, &[touch, write]).unwrap().record_op else {
         panic!()
     };
     assert_eq!(
@@ -545,7 +549,7 @@ fn a_refusal_is_the_last_reply_where_several_are_expected() {
         let mut out = Vec::new();
         message::put_refusal(&mut out, body, ResultCode::UNSUPPORTED);
         let (_, body) = frame::take(&mut &out[..], 100).unwrap().unwrap();
-        let header = Header::take(&mut &body[..]).unwrap();
+        let header = MessageHeader::take(&mut &body[..]).unwrap();
         assert_eq!((header.result, body.len(), out.len()), (16, 22, 30));
         header.info[2] & info3::LAST != 0
     };
@@ -560,13 +564,13 @@ fn a_refusal_is_the_last_reply_where_several_are_expected() {
     )));
     assert!(!refusal(&message([info1::READ, 0, 0, 0], &KEY, &[])));
     let mut out = Vec::new();
-    message::put_unsupported(&mut out, FrameKind::Security);
+    query::put_unsupported(&mut out, FrameKind::Security);
     assert_eq!(
         (&out[..10], out.len()),
         (&[2, 2, 0, 0, 0, 0, 0, 16, 0, 51][..], 24)
     );
     out.clear();
-    message::put_unsupported(&mut out, FrameKind::Compressed);
+    query::put_unsupported(&mut out, FrameKind::Compressed);
     assert_eq!((out[1], out[13], out.len()), (3, 16, 30));
 }
 
@@ -587,7 +591,7 @@ fn batch(count: u32, rows: &[&[u8]]) -> Vec<u8> {
 }
 
 /// A row: bits, the announced fields, the namespace and one operation.
-fn row(bits: u8, announced: &[u8], namespace: &[u8], op: Option<&Entry<'_>>) -> Vec<u8> {
+fn row(bits: u8, announced: &[u8], namespace: &[u8], op: Option<&BinEntry<'_>>) -> Vec<u8> {
     let mut row = vec![bits];
     row.extend_from_slice(announced);
     row.extend_from_slice(&[0, 1, 0, u8::from(op.is_some())]);
@@ -597,7 +601,7 @@ fn row(bits: u8, announced: &[u8], namespace: &[u8], op: Option<&Entry<'_>>) -> 
 }
 
 #[test]
-fn a_batch_has_reads_and_writes_and_each_key_its_own_answer() {
+fn a_batch_may_mix_reads_and_writes_and_each_key_has_its_own_result() {
     let write = op(operation::WRITE, particle::INTEGER, "n", b"12345678");
     let all = 2 | 4 | 8 | 16;
     let announced = [
@@ -620,20 +624,20 @@ fn a_batch_has_reads_and_writes_and_each_key_its_own_answer() {
         row(2, &[0, info2::WRITE | info2::DELETE, 0], b"test", None),
     ];
     let rows: Vec<_> = rows.iter().map(Vec::as_slice).collect();
-    let Ok(Command::Batch { requests, .. }) = parsed(&batch(5, &rows)) else {
+    let Ok(ParsedMessage::Batch { requests, .. }) = parsed(&batch(5, &rows)) else {
         panic!()
     };
     let indexes: Vec<_> = requests.iter().map(|keyed| keyed.index).collect();
     assert_eq!(indexes, [0, 10, 20, 30, 40]);
-    let work = |at: usize| {
+    let record_op = |at: usize| {
         requests[at]
             .request
             .as_ref()
-            .map(|request| &request.transaction.work)
+            .map(|request| &request.transaction.record_op)
     };
-    assert!(matches!(work(0), Ok(Work::ReadAll)));
+    assert!(matches!(record_op(0), Ok(RecordOp::ReadAll)));
     for at in [1, 2] {
-        let Ok(Work::Write(write)) = work(at) else {
+        let Ok(RecordOp::Write(write)) = record_op(at) else {
             panic!("{at}")
         };
         assert_eq!(write.policy.exists, Exists::UpdateOnly);
@@ -648,17 +652,18 @@ fn a_batch_has_reads_and_writes_and_each_key_its_own_answer() {
         );
     }
     assert!(
-        matches!(work(3), Err(&ResultCode::NO_NAMESPACE)) && matches!(work(4), Ok(Work::Delete(_)))
+        matches!(record_op(3), Err(&ResultCode::NO_NAMESPACE))
+            && matches!(record_op(4), Ok(RecordOp::Delete(_)))
     );
 }
 
 #[test]
-fn a_batch_that_would_take_too_much_is_refused_and_a_torn_one_is_malformed() {
+fn a_batch_above_the_limits_is_refused_and_a_torn_batch_is_malformed() {
     let refused = |body: &[u8], limits| match parse(body, limits, namespace_of) {
         Err(MessageError::Refused(code)) => code,
         other => panic!("{other:?}"),
     };
-    let limits = Limits {
+    let limits = BatchLimits {
         batch_requests: 2,
         batch_bytes: 40,
     };
@@ -675,7 +680,7 @@ fn a_batch_that_would_take_too_much_is_refused_and_a_torn_one_is_malformed() {
     assert_eq!(
         refused(
             &batch(2, &[&write, &[1]]),
-            Limits {
+            BatchLimits {
                 batch_bytes: 37,
                 ..limits
             }

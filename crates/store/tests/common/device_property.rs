@@ -2,8 +2,10 @@
 
 use engine::sim::{Contents, QueueModel, SimEngine};
 use engine::{IoEngine, Wait};
-use store::{Delete, Digest, Exists, Namespace, Policy, Reply, ResultCode, Space, Store};
-use store::{Transaction, Work, Write, ops};
+use store::{
+    Delete, Digest, Exists, NamespaceSettings, Policy, Reply, ResultCode, Store, StoreSpace,
+};
+use store::{RecordOp, Transaction, Write, ops};
 
 const BLOCK: u64 = 32 << 10;
 const BLOCKS: u64 = 16;
@@ -29,15 +31,15 @@ impl Open {
     pub(crate) fn on(contents: Contents) -> Self {
         let model = QueueModel::new(&"sim:capacity=4MiB".parse().expect("a drive"), 1);
         let mut engine = SimEngine::holding(vec![model], vec![contents]);
-        let namespace = Namespace {
+        let namespace = NamespaceSettings {
             write_block_bytes: BLOCK as u32,
             commit_to_device: true,
             defrag_lwm_pct: 90,
             min_avail_pct: 0,
             nsup_period_sec: 0,
-            ..Namespace::new("test")
+            ..NamespaceSettings::new("test")
         };
-        let space = Space {
+        let space = StoreSpace {
             target: 0,
             range: 0..BLOCKS * BLOCK,
             marks_offset: MARKS,
@@ -86,11 +88,11 @@ impl Open {
         panic!("the store hangs");
     }
 
-    pub(crate) fn ask(&mut self, digest: Digest, work: Work) -> Reply {
+    pub(crate) fn ask(&mut self, digest: Digest, record_op: RecordOp) -> Reply {
         let transaction = Transaction {
             digest,
             set: (*b"s").into(),
-            work,
+            record_op,
         };
         self.store
             .execute(1, transaction, &mut self.engine, &mut self.replies);
@@ -102,7 +104,7 @@ impl Open {
         digests
             .iter()
             .map(|digest: &Digest| {
-                let reply = self.ask(*digest, Work::ReadAll);
+                let reply = self.ask(*digest, RecordOp::ReadAll);
                 (reply.result, reply.ops, reply.generation)
             })
             .collect()
@@ -120,9 +122,9 @@ impl Open {
     }
 }
 
-fn value(number: u8, len: usize) -> Work {
+fn value(number: u8, len: usize) -> RecordOp {
     let mut entries = Vec::new();
-    let entry = ops::Entry {
+    let entry = ops::BinEntry {
         operation: ops::operation::WRITE,
         particle: ops::particle::BLOB,
         name: b"b",
@@ -133,7 +135,7 @@ fn value(number: u8, len: usize) -> Work {
         exists: Exists::CreateOrReplace,
         ..Policy::default()
     };
-    Work::Write(Write {
+    RecordOp::Write(Write {
         policy,
         ops: entries,
         ..Write::default()
@@ -186,20 +188,20 @@ pub(crate) fn assert_device_property(bytes: &[u8]) -> bool {
     let mut wanted = Vec::new();
     for (number, digest) in digests.iter().enumerate() {
         let is_deleted = number % 3 == 0;
-        let work = if is_deleted {
-            Work::Delete(Delete::default())
+        let record_op = if is_deleted {
+            RecordOp::Delete(Delete::default())
         } else {
             value(number as u8, 700)
         };
         let done = matches!(
-            open.ask(*digest, work).result,
+            open.ask(*digest, record_op).result,
             ResultCode::OK | ResultCode::NOT_FOUND
         );
         wanted.push(done.then_some(is_deleted));
     }
     let mut open = Open::on(open.close());
     for ((digest, is_deleted), number) in digests.iter().zip(wanted).zip(0_u8..) {
-        let reply = open.ask(*digest, Work::ReadAll);
+        let reply = open.ask(*digest, RecordOp::ReadAll);
         match is_deleted {
             Some(true) => assert_eq!(reply.result, ResultCode::NOT_FOUND),
             Some(false) => {

@@ -1,7 +1,7 @@
 //! Properties of a client for arbitrary bytes in a server's replies.
 
 use store::client::replies::{parse_partitions, rack, take_entry, take_reply};
-use store::nodes::{Host, peers, services};
+use store::nodes::{HostPort, peers, services};
 use store::ops;
 use store::wire::FrameKind;
 use store::wire::frame::HEADER_BYTES;
@@ -63,7 +63,7 @@ fn assert_value(value: &str) {
                 assert!(peers.iter().all(|peer| peer.hosts.len() <= 64));
                 for host in peers.iter().flat_map(|peer| &peer.hosts) {
                     assert_eq!(
-                        Host::parse(&host.to_string(), 1).as_ref(),
+                        HostPort::parse(&host.to_string(), 1).as_ref(),
                         Ok(host),
                         "a host reads back"
                     );

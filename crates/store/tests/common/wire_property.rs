@@ -1,15 +1,15 @@
 //! Properties of the server for arbitrary bytes from a client.
 
 use store::conf;
-use store::observe::{Counts, Facts, NodeView};
+use store::observe::{Facts, NodeView, ServerCounts};
 use store::wire::frame::{self, FrameKind};
-use store::wire::message::{self, Header, info3};
-use store::wire::{Command, Limits, MessageError, info, parse};
-use store::{Reply, ResultCode, Work, ops};
+use store::wire::message::{self, MessageHeader, info3};
+use store::wire::{BatchLimits, MessageError, ParsedMessage, info, parse, query};
+use store::{RecordOp, Reply, ResultCode, ops};
 
 /// Longest body, bytes.
 const BODY_BYTES_MAX: usize = 1 << 16;
-const LIMITS: Limits = Limits {
+const LIMITS: BatchLimits = BatchLimits {
     batch_requests: 100,
     batch_bytes: 1 << 12,
 };
@@ -38,7 +38,7 @@ pub(crate) fn assert_wire_property(mut bytes: &[u8]) -> bool {
                 );
             }
             FrameKind::Message => is_valid |= assert_message(body, &mut out),
-            kind => message::put_unsupported(&mut out, kind),
+            kind => query::put_unsupported(&mut out, kind),
         }
         assert_frames(&out);
     }
@@ -47,23 +47,23 @@ pub(crate) fn assert_wire_property(mut bytes: &[u8]) -> bool {
 
 fn assert_message(body: &[u8], out: &mut Vec<u8>) -> bool {
     match parse(body, LIMITS, |name| (name == b"test").then_some(0)) {
-        Ok(Command::Single { request, .. }) => {
-            assert_work(&request.transaction.work);
-            message::put_reply(out, &Reply::of(ResultCode::OK));
+        Ok(ParsedMessage::Single { request, .. }) => {
+            assert_work(&request.transaction.record_op);
+            message::put_reply(out, &Reply::with_result(ResultCode::OK));
         }
-        Ok(Command::Batch { requests, .. }) => {
+        Ok(ParsedMessage::Batch { requests, .. }) => {
             assert!((1..=LIMITS.batch_requests as usize).contains(&requests.len()));
             let begin = frame::begin(out, FrameKind::Message);
             let mut copied = 0;
             for keyed in &requests {
                 let result = match &keyed.request {
                     Ok(request) => {
-                        copied += assert_work(&request.transaction.work);
+                        copied += assert_work(&request.transaction.record_op);
                         ResultCode::OK
                     }
                     Err(code) => *code,
                 };
-                message::put_entry(out, keyed.index, &Reply::of(result));
+                message::put_entry(out, keyed.index, &Reply::with_result(result));
             }
             assert!(copied <= LIMITS.batch_bytes, "{copied} bytes of operations");
             message::put_last(out, ResultCode::OK);
@@ -82,10 +82,10 @@ fn assert_message(body: &[u8], out: &mut Vec<u8>) -> bool {
 }
 
 /// Checks that operations for a store are complete, and that names are not too long. Returns the operations' bytes.
-fn assert_work(work: &Work) -> usize {
-    let bytes = match work {
-        Work::Read(bytes, _) => bytes,
-        Work::Write(write) => &write.ops,
+fn assert_work(record_op: &RecordOp) -> usize {
+    let bytes = match record_op {
+        RecordOp::Read(bytes, _) => bytes,
+        RecordOp::Write(write) => &write.ops,
         _ => return 0,
     };
     let mut rest = &bytes[..];
@@ -106,7 +106,7 @@ fn assert_frames(mut out: &[u8]) {
             let mut last = false;
             while !body.is_empty() {
                 assert!(!last, "nothing follows the last reply");
-                last = Header::take(&mut body).expect("a header").info[2] & info3::LAST != 0;
+                last = MessageHeader::take(&mut body).expect("a header").info[2] & info3::LAST != 0;
             }
         }
     }
@@ -120,7 +120,7 @@ fn facts() -> Facts {
         device_bytes: vec![vec![1 << 30]],
         uptime_sec: 1,
         wall_ms: 1,
-        counts: Counts::default(),
+        counts: ServerCounts::default(),
         latencies: Vec::new(),
     }
 }

@@ -48,7 +48,7 @@ fn replicate([one, other]: &[Server; 2]) {
 }
 
 #[test]
-fn a_batch_is_read_from_all_of_its_nodes_and_every_record_of_it_is_verified() {
+fn a_batch_is_read_from_all_its_nodes_and_each_record_is_verified() {
     let Some(()) = ring() else { return };
     let servers = pair();
     let mut client = servers[0].client_as(PATIENT_MS, batches);
@@ -115,7 +115,7 @@ fn entries(entries: &'static [(u32, u8)], last: Option<u8>) -> ReplyHook {
         let mut bytes = Vec::new();
         let begin = frame::begin(&mut bytes, FrameKind::Message);
         entries.iter().for_each(|(index, code)| {
-            message::put_entry(&mut bytes, *index, &Reply::of(ResultCode(*code)))
+            message::put_entry(&mut bytes, *index, &Reply::with_result(ResultCode(*code)))
         });
         last.iter()
             .for_each(|code| message::put_last(&mut bytes, ResultCode(*code)));
@@ -125,7 +125,7 @@ fn entries(entries: &'static [(u32, u8)], last: Option<u8>) -> ReplyHook {
 }
 
 #[test]
-fn a_batch_that_is_answered_wrongly_or_not_at_all_fails_and_the_next_is_read() {
+fn a_batch_with_a_wrong_or_missing_reply_fails_and_the_next_is_read() {
     let Some(()) = ring() else { return };
     const ALL: &[(u32, u8)] = &[(0, 1), (1, 1), (2, 1), (3, 1), (4, 1)];
     let protocol = Outcome::Errno(libc::EPROTO);
@@ -218,7 +218,7 @@ fn reads_go_to_the_nodes_of_the_policy_and_writes_to_the_master() {
 }
 
 #[test]
-fn a_read_whose_node_is_gone_or_has_no_copy_goes_to_another_and_is_answered_once() {
+fn a_failed_read_goes_to_another_node_and_is_answered_once() {
     let Some(()) = ring() else { return };
     for batch in [false, true] {
         for replica in [Replica::Sequence, Replica::Any, Replica::PreferRack] {

@@ -1,10 +1,10 @@
 //! A server with records in memory and injected faults.
 
 use super::*;
-use crate::ops::{self, Entry, operation};
+use crate::ops::{self, BinEntry, operation};
 use crate::wire::frame::{self, FrameKind};
-use crate::wire::{self, Command, Limits, message, query};
-use crate::{Digest, Reply, ResultCode, Work};
+use crate::wire::{self, BatchLimits, ParsedMessage, message, query};
+use crate::{Digest, RecordOp, Reply, ResultCode};
 use std::collections::HashMap;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -24,7 +24,6 @@ pub(super) enum FaultMode {
     Hangs,
     /// Closes the connection at every fifth answer, and does not send this answer.
     Closes,
-    /// Sends an invalid answer.
     Lies,
     /// Answers twice.
     Repeats,
@@ -166,7 +165,7 @@ impl Server {
         pipeline: u32,
         timeout_ms: u32,
     ) -> Client {
-        let cluster = Cluster::find(&[seed(self.address)], "test", access, false).unwrap();
+        let cluster = ClientCluster::find(&[seed(self.address)], "test", access, false).unwrap();
         let settings = ClientSettings {
             pipeline,
             ..settings(cluster, bytes, timeout_ms)
@@ -181,7 +180,7 @@ impl Server {
         change: impl FnOnce(&mut ClientSettings),
     ) -> Client {
         let cluster =
-            Cluster::find(&[seed(self.address)], "test", Access::default(), false).unwrap();
+            ClientCluster::find(&[seed(self.address)], "test", Access::default(), false).unwrap();
         let mut settings = settings(cluster, 300, timeout_ms);
         change(&mut settings);
         Client::new(settings, (0, 1), Setup::new(8, 0)).unwrap()
@@ -195,7 +194,7 @@ impl Drop for Server {
     }
 }
 
-fn settings(cluster: Arc<Cluster>, bytes: u32, timeout_ms: u32) -> ClientSettings {
+fn settings(cluster: Arc<ClientCluster>, bytes: u32, timeout_ms: u32) -> ClientSettings {
     ClientSettings {
         cluster,
         namespace: "test".to_owned(),
@@ -254,7 +253,9 @@ impl State {
                         out.extend_from_slice(b"ERROR:80:not authenticated\n");
                         frame::end(&mut out, begin);
                     }
-                    _ if !is_in => message::put_reply(&mut out, &Reply::of(ResultCode(80))),
+                    _ if !is_in => {
+                        message::put_reply(&mut out, &Reply::with_result(ResultCode(80)))
+                    }
                     FrameKind::Info => self.info(body, &mut out),
                     _ if !self.transaction(body, &mut out) => return,
                     _ => {}
@@ -319,15 +320,15 @@ impl State {
     fn transaction(&self, body: &[u8], out: &mut Vec<u8>) -> bool {
         let manner = *self.manner.lock().unwrap();
         let number = self.requests.fetch_add(1, Ordering::Relaxed);
-        let transaction = match wire::parse(body, Limits::default(), |_| Some(0)) {
-            Ok(Command::Single { request, .. }) => request.transaction,
-            Ok(Command::Batch { requests, .. }) => {
+        let transaction = match wire::parse(body, BatchLimits::default(), |_| Some(0)) {
+            Ok(ParsedMessage::Single { request, .. }) => request.transaction,
+            Ok(ParsedMessage::Batch { requests, .. }) => {
                 let begin = frame::begin(out, FrameKind::Message);
                 // The entries of the reply are in the reverse order of the request's keys.
                 for wire::BatchKey { index, request } in requests.into_iter().rev() {
                     let mut answer = self.read(request.unwrap().transaction.digest);
                     if let FaultMode::Refuses(code) = manner {
-                        answer = Reply::of(ResultCode(code));
+                        answer = Reply::with_result(ResultCode(code));
                     }
                     message::put_entry(out, index, &answer);
                 }
@@ -337,15 +338,15 @@ impl State {
             }
             other => panic!("{other:?}"),
         };
-        let mut answer = Reply::of(ResultCode::OK);
-        match transaction.work {
-            Work::Write(_) if manner == FaultMode::Forgets => {}
-            Work::Write(write) => {
+        let mut answer = Reply::with_result(ResultCode::OK);
+        match transaction.record_op {
+            RecordOp::Write(_) if manner == FaultMode::Forgets => {}
+            RecordOp::Write(write) => {
                 let mut bins = Vec::new();
                 ops::entries(&write.ops).for_each(|op| {
                     ops::put(
                         &mut bins,
-                        &Entry {
+                        &BinEntry {
                             operation: operation::READ,
                             ..op
                         },
@@ -382,9 +383,9 @@ impl State {
             Some(bins) => Reply {
                 bins: 2,
                 ops: bins.clone(),
-                ..Reply::of(ResultCode::OK)
+                ..Reply::with_result(ResultCode::OK)
             },
-            None => Reply::of(ResultCode::NOT_FOUND),
+            None => Reply::with_result(ResultCode::NOT_FOUND),
         }
     }
 }

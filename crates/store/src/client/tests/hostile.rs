@@ -90,7 +90,7 @@ fn impatient(login: Option<Login>) -> Access {
 }
 
 #[test]
-fn nonsense_at_the_start_is_an_error_in_time() {
+fn nonsense_at_the_start_is_an_error_before_the_timeout() {
     let places = [
         (FrameKind::Security, ""),
         (FrameKind::Info, "features"),
@@ -107,7 +107,8 @@ fn nonsense_at_the_start_is_an_error_in_time() {
                 .then(|| Login::new("me", "secret".to_owned(), false).unwrap());
             let begin = Instant::now();
             let sent = SENT.load(Ordering::Relaxed);
-            let found = Cluster::find(&[seed(server.address)], "test", impatient(login), false);
+            let found =
+                ClientCluster::find(&[seed(server.address)], "test", impatient(login), false);
             let Err(error) = found else {
                 // Older servers have no generations, so an empty reply is valid here.
                 assert_eq!((place.1, what), ("generation", "an empty body"));
@@ -130,7 +131,7 @@ fn nonsense_at_the_start_is_an_error_in_time() {
 }
 
 #[test]
-fn lengths_in_a_login_s_reply_are_checked() {
+fn lengths_in_the_reply_to_a_login_are_checked() {
     for fields in [
         &[255][..],
         &[1, 0xff, 0xff, 0xff, 0xff, 5],
@@ -214,7 +215,7 @@ fn values_of_any_length_and_content_are_refused_in_one_line() {
 }
 
 #[test]
-fn peers_without_an_end_are_asked_up_to_a_limit() {
+fn an_endless_chain_of_peers_is_followed_up_to_a_limit() {
     // On each connection the node has another id, and reports many more peers at the same address.
     let server = Server::new();
     let address = server.address;
@@ -249,7 +250,7 @@ fn peers_without_an_end_are_asked_up_to_a_limit() {
     });
     *server.state.liar.lock().unwrap() = Some(liar);
     let begin = Instant::now();
-    let cluster = Cluster::find(&[seed(address)], "test", Access::default(), false);
+    let cluster = ClientCluster::find(&[seed(address)], "test", Access::default(), false);
     if let Ok(cluster) = cluster {
         assert!(cluster.map().nodes.len() <= crate::nodes::NODES_MAX);
     }
@@ -261,7 +262,7 @@ fn peers_without_an_end_are_asked_up_to_a_limit() {
 }
 
 #[test]
-fn a_peer_without_a_name_or_an_address_is_none() {
+fn a_peer_without_a_name_or_an_address_is_ignored() {
     for peers in [
         "0,3000,[[,,[]]]",
         "0,3000,[[,,[]],[,,[]],[B1,,[]]]",
@@ -272,13 +273,13 @@ fn a_peer_without_a_name_or_an_address_is_none() {
         let server = Server::new();
         *server.state.peers.lock().unwrap() = peers.to_owned();
         let cluster =
-            Cluster::find(&[seed(server.address)], "test", Access::default(), false).unwrap();
+            ClientCluster::find(&[seed(server.address)], "test", Access::default(), false).unwrap();
         assert_eq!(cluster.map().nodes.len(), 1, "{peers}");
     }
 }
 
 #[test]
-fn nonsense_instead_of_a_record_fails_the_transaction_in_time_and_the_next_succeeds() {
+fn nonsense_instead_of_a_record_fails_the_transaction_and_the_next_succeeds() {
     let Some(()) = ring() else { return };
     for (what, nonsense) in NONSENSE {
         let server = Server::new();

@@ -24,7 +24,7 @@ fn until_all_are_written(client: &mut Client) {
 }
 
 #[test]
-fn a_node_that_returns_under_another_address_is_found_by_its_peers_and_requests_for_it_wait() {
+fn requests_wait_for_a_node_that_returns_under_another_address() {
     let Some(()) = ring() else { return };
     let one = Server::with("A1", &half(255, 0));
     let other = Server::with("A2", &half(0, 255));
@@ -70,14 +70,14 @@ fn a_node_that_joins_gets_its_partitions_and_no_write_is_lost() {
 }
 
 #[test]
-fn a_single_node_that_leaves_and_is_replaced_is_found_behind_its_seed() {
+fn the_replacement_of_a_single_node_is_found_through_the_seed() {
     let Some(()) = ring() else { return };
     let one = Server::with("A1", &half(255, 255));
     let other = Server::with("A2", &half(255, 255));
     // Both servers are seeds, and neither reports the other.
     let seeds = [&one, &other].map(|server| seed(server.address));
     other.state.is_away.store(true, Ordering::SeqCst);
-    let cluster = Cluster::find(&seeds, "test", Access::default(), false).unwrap();
+    let cluster = ClientCluster::find(&seeds, "test", Access::default(), false).unwrap();
     let mut client = one.client_as(1_000, |settings| settings.cluster = cluster);
     succeed(&mut client, OpKind::Write, 20);
     drop(one);
@@ -87,7 +87,7 @@ fn a_single_node_that_leaves_and_is_replaced_is_found_behind_its_seed() {
 }
 
 #[test]
-fn connections_of_nodes_that_left_are_given_to_those_that_join() {
+fn nodes_that_join_get_the_connections_of_nodes_that_left() {
     let Some(()) = ring() else { return };
     let one = Server::with("A0", &half(255, 0));
     let mut client = one.client(1, PATIENT_MS);
@@ -102,7 +102,7 @@ fn connections_of_nodes_that_left_are_given_to_those_that_join() {
 }
 
 #[test]
-fn a_node_that_hangs_delays_neither_requests_to_others_nor_the_map_of_those_that_take_over() {
+fn a_hung_node_delays_neither_other_requests_nor_the_partition_map() {
     let Some(()) = ring() else { return };
     let one = Server::with("A1", &half(255, 0));
     let other = Server::with("A2", &half(0, 255));

@@ -3,22 +3,22 @@
 use super::*;
 use sys::op::Outcome;
 
-fn put(value: &[u8]) -> Work {
-    Work::Write(write(value, Exists::CreateOrReplace))
+fn put(value: &[u8]) -> RecordOp {
+    RecordOp::Write(write(value, Exists::CreateOrReplace))
 }
 
-fn on(name: &str, change: impl FnOnce(&mut Namespace)) -> Bench {
+fn on(name: &str, change: impl FnOnce(&mut NamespaceSettings)) -> Bench {
     let mut namespace = namespace();
     change(&mut namespace);
     Bench::on(&namespace, &[space()], drive(name))
 }
 
 #[test]
-fn a_record_that_is_written_while_it_is_read_and_its_block_used_again_is_read_where_it_is() {
+fn a_read_finds_a_record_that_moved_while_it_was_read() {
     let mut bench = Bench::new(|_| {}, 64);
     assert_eq!(bench.ask(1, put(b"old")).result, ResultCode::OK);
     push_out(&mut bench);
-    bench.submit(5, 1, Work::ReadAll);
+    bench.submit(5, 1, RecordOp::ReadAll);
     assert!(bench.replies.is_empty(), "the drive reads");
     assert_eq!(bench.ask(1, put(b"new")).result, ResultCode::OK);
     let mut done = Vec::new();
@@ -56,12 +56,15 @@ fn a_damaged_record_can_be_replaced_and_deleted() {
             key: b"\x03name".to_vec(),
             ..write(b"old", Exists::Any)
         };
-        assert_eq!(bench.ask(key, Work::Write(with_key)).result, ResultCode::OK);
+        assert_eq!(
+            bench.ask(key, RecordOp::Write(with_key)).result,
+            ResultCode::OK
+        );
     }
     push_out(&mut bench);
     // Executes a transaction while the drive returns damaged bytes.
-    let mut ask = |key: u64, work: Work| {
-        bench.submit(77, key, work);
+    let mut ask = |key: u64, record_op: RecordOp| {
+        bench.submit(77, key, record_op);
         while bench.replies.is_empty() {
             let mut done = Vec::new();
             bench
@@ -83,24 +86,27 @@ fn a_damaged_record_can_be_replaced_and_deleted() {
         }
         bench.replies.remove(0).1.result
     };
-    let update = || Work::Write(write(b"new", Exists::Any));
+    let update = || RecordOp::Write(write(b"new", Exists::Any));
     assert_eq!(
-        [ask(1, Work::ReadAll), ask(1, update())],
+        [ask(1, RecordOp::ReadAll), ask(1, update())],
         [ResultCode::SERVER_ERROR; 2],
         "nobody knows its other bins"
     );
     assert_eq!(ask(1, put(b"new")), ResultCode::OK);
     assert_eq!(
-        [ask(2, Work::Delete(Delete::default())), ask(2, update())],
+        [
+            ask(2, RecordOp::Delete(Delete::default())),
+            ask(2, update())
+        ],
         [ResultCode::OK; 2]
     );
-    assert_eq!(value(&bench.ask(1, Work::ReadAll)), b"new");
-    assert_eq!(value(&bench.ask(2, Work::ReadAll)), b"new");
+    assert_eq!(value(&bench.ask(1, RecordOp::ReadAll)), b"new");
+    assert_eq!(value(&bench.ask(2, RecordOp::ReadAll)), b"new");
     assert_eq!(bench.store.statistics().corrupted, 3);
 }
 
 #[test]
-fn what_is_in_memory_is_written_before_blocks_are_searched_for_what_tombstones_hide() {
+fn buffers_are_written_before_blocks_are_searched_for_versions_that_tombstones_hide() {
     let slow = "sim:capacity=64MiB+write-us=3000000";
     let mut bench = on(slow, |namespace| {
         (namespace.tomb_raider_period_sec, namespace.flush_max_ms) = (10, 0)
@@ -114,7 +120,7 @@ fn what_is_in_memory_is_written_before_blocks_are_searched_for_what_tombstones_h
         bench.submit(key, key, put(&[1; 2_000]));
     }
     assert_eq!(
-        bench.ask(2, Work::Delete(Delete::default())).result,
+        bench.ask(2, RecordOp::Delete(Delete::default())).result,
         ResultCode::OK
     );
     bench.run(10_000);
@@ -127,7 +133,7 @@ fn what_is_in_memory_is_written_before_blocks_are_searched_for_what_tombstones_h
 }
 
 #[test]
-fn a_block_that_was_begun_meanwhile_is_on_the_device_when_it_is_searched() {
+fn a_block_begun_during_the_search_is_written_before_it_is_searched() {
     let mut bench = Bench::new(
         |namespace| {
             (namespace.tomb_raider_period_sec, namespace.flush_max_ms) = (10, 0);
@@ -137,12 +143,12 @@ fn a_block_that_was_begun_meanwhile_is_on_the_device_when_it_is_searched() {
     );
     assert_eq!(bench.ask(1, put(b"x")).result, ResultCode::OK);
     assert_eq!(
-        bench.ask(1, Work::Delete(Delete::default())).result,
+        bench.ask(1, RecordOp::Delete(Delete::default())).result,
         ResultCode::OK
     );
     bench.write_out();
     // A transaction triggers the next search.
-    bench.ask(1, Work::Exists);
+    bench.ask(1, RecordOp::Exists);
     bench.run(10_500);
     // The first block was searched; now a second block is begun.
     for key in 10..30 {
@@ -167,12 +173,12 @@ fn tombstones_stay_when_a_block_cannot_be_read() {
         assert_eq!(bench.ask(key, put(&[1; 2_000])).result, ResultCode::OK);
     }
     assert_eq!(
-        bench.ask(7, Work::Delete(Delete::default())).result,
+        bench.ask(7, RecordOp::Delete(Delete::default())).result,
         ResultCode::OK
     );
     bench.write_out();
     // A transaction triggers the next search.
-    bench.ask(7, Work::Exists);
+    bench.ask(7, RecordOp::Exists);
     bench.run(45_000);
     let statistics = bench.store.statistics();
     assert_eq!((statistics.tombstones, statistics.raided), (1, 0));
@@ -202,7 +208,7 @@ fn writes_stop_while_there_is_room_for_deletions() {
     );
     for key in 0..key {
         assert_eq!(
-            bench.ask(key, Work::Delete(Delete::default())).result,
+            bench.ask(key, RecordOp::Delete(Delete::default())).result,
             ResultCode::OK
         );
     }
@@ -211,7 +217,7 @@ fn writes_stop_while_there_is_room_for_deletions() {
 }
 
 #[test]
-fn while_more_waits_than_may_no_block_is_begun_for_deletions_either_and_then_all_goes_on() {
+fn no_block_is_begun_for_deletions_while_the_write_queue_is_full() {
     let mut bench = Bench::new(|namespace| namespace.max_write_cache_bytes = 2 * BLOCK, 64);
     // No time passes, so nothing is written to the drive.
     (0..5_000).for_each(|key| bench.submit(key, key, put(b"x")));
@@ -227,7 +233,7 @@ fn while_more_waits_than_may_no_block_is_begun_for_deletions_either_and_then_all
     assert!((500..4_000).contains(&written.len()), "{}", written.len());
     written
         .iter()
-        .for_each(|key| bench.submit(*key, *key, Work::Delete(Delete::default())));
+        .for_each(|key| bench.submit(*key, *key, RecordOp::Delete(Delete::default())));
     let refused = of(&mut bench, ResultCode::DEVICE_OVERLOAD);
     assert!(
         !refused.is_empty() && refused.len() < written.len(),
@@ -237,7 +243,7 @@ fn while_more_waits_than_may_no_block_is_begun_for_deletions_either_and_then_all
     bench.run(1_000);
     refused.iter().for_each(|key| {
         assert_eq!(
-            bench.ask(*key, Work::Delete(Delete::default())).result,
+            bench.ask(*key, RecordOp::Delete(Delete::default())).result,
             ResultCode::OK
         )
     });
@@ -245,7 +251,7 @@ fn while_more_waits_than_may_no_block_is_begun_for_deletions_either_and_then_all
 }
 
 #[test]
-fn a_drive_that_takes_no_writes_needs_not_be_tried_again_for_each() {
+fn writes_to_a_failing_drive_are_not_retried_for_each_transaction() {
     let mut bench = on("sim:capacity=64MiB+gone-at-s=1", |namespace| {
         namespace.commit_to_device = true
     });
@@ -260,7 +266,7 @@ fn a_drive_that_takes_no_writes_needs_not_be_tried_again_for_each() {
 }
 
 #[test]
-fn generations_begin_again_after_the_last() {
+fn the_generation_wraps_around() {
     let mut bench = Bench::new(|_| {}, 64);
     let digest = crate::digest(b"s", 1, &5_u64.to_be_bytes());
     let body = entry(ops::operation::READ, b"x");
@@ -276,8 +282,8 @@ fn generations_begin_again_after_the_last() {
     };
     let mut image = vec![0; last.units() as usize * UNIT];
     last.write(&mut image, 0);
-    assert_eq!(bench.ask(5, Work::Image(image)).result, ResultCode::OK);
-    assert_eq!(bench.ask(5, Work::ReadAll).generation, u16::MAX);
+    assert_eq!(bench.ask(5, RecordOp::Image(image)).result, ResultCode::OK);
+    assert_eq!(bench.ask(5, RecordOp::ReadAll).generation, u16::MAX);
     assert_eq!(
         bench.ask(5, put(b"y")).generation,
         1,
@@ -286,10 +292,10 @@ fn generations_begin_again_after_the_last() {
 }
 
 #[test]
-fn a_key_that_was_sent_once_stays_with_the_record() {
+fn a_stored_key_stays_with_the_record() {
     let mut bench = Bench::new(|_| {}, 64);
     let with = |key: &[u8]| {
-        Work::Write(Write {
+        RecordOp::Write(Write {
             key: key.into(),
             wants_image: true,
             ..write(b"x", Exists::CreateOrReplace)
@@ -305,7 +311,7 @@ fn a_key_that_was_sent_once_stays_with_the_record() {
 }
 
 #[test]
-fn what_is_over_when_its_bytes_come_is_written_as_new() {
+fn a_record_that_expires_while_it_is_read_is_written_as_new() {
     let mut bench = on("sim:capacity=64MiB+read-us=3000000", |namespace| {
         namespace.nsup_period_sec = 0
     });
@@ -317,7 +323,7 @@ fn what_is_over_when_its_bytes_come_is_written_as_new() {
         bench
             .ask(
                 1,
-                Work::Write(Write {
+                RecordOp::Write(Write {
                     policy,
                     ..write(b"old", Exists::Any)
                 })
@@ -334,15 +340,15 @@ fn what_is_over_when_its_bytes_come_is_written_as_new() {
         ops: entry(ops::operation::APPEND, b"new"),
         ..Write::default()
     };
-    assert_eq!(bench.ask(1, Work::Exists).result, ResultCode::OK);
-    let reply = bench.ask(1, Work::Write(append));
+    assert_eq!(bench.ask(1, RecordOp::Exists).result, ResultCode::OK);
+    let reply = bench.ask(1, RecordOp::Write(append));
     // The record still existed when the read began.
     assert_eq!((reply.result, reply.generation), (ResultCode::OK, 1));
-    assert_eq!(value(&bench.ask(1, Work::ReadAll)), b"new");
+    assert_eq!(value(&bench.ask(1, RecordOp::ReadAll)), b"new");
 }
 
 #[test]
-fn a_tombstone_notes_a_block_that_is_not_begun() {
+fn a_tombstone_names_the_next_block_to_begin() {
     let mut bench = Bench::new(|_| {}, 64);
     for key in 0..100 {
         assert_eq!(bench.ask(key, put(&[1; 2_000])).result, ResultCode::OK);
@@ -370,7 +376,7 @@ fn deletions_have_blocks_of_their_own_when_a_device_is_full() {
     // Delete every other record, so that no block becomes empty.
     let codes = (0..key)
         .step_by(2)
-        .map(|key| bench.ask(key, Work::Delete(Delete::default())).result);
+        .map(|key| bench.ask(key, RecordOp::Delete(Delete::default())).result);
     let deleted = codes.filter(|code| *code == ResultCode::OK).count();
     let of_a_block = (BLOCK as usize - 512) / 80;
     assert!(
@@ -440,7 +446,7 @@ fn a_cold_start_whose_flush_fails_tries_again_and_then_refuses_writes_but_reads(
     );
     // The data may be only in the drive's cache, so no write may build on it.
     assert_eq!(never.ask(2, put(b"new")).result, ResultCode::SERVER_ERROR);
-    assert_eq!(value(&never.ask(1, Work::ReadAll)), b"kept");
+    assert_eq!(value(&never.ask(1, RecordOp::ReadAll)), b"kept");
 }
 
 #[test]
@@ -457,7 +463,7 @@ fn memory_that_deleted_records_take_is_reclaimed_before_writes_are_refused() {
             "key {key}"
         );
         assert_eq!(
-            bench.ask(key, Work::Delete(Delete::default())).result,
+            bench.ask(key, RecordOp::Delete(Delete::default())).result,
             ResultCode::OK,
             "key {key}"
         );
@@ -473,7 +479,7 @@ fn memory_that_deleted_records_take_is_reclaimed_before_writes_are_refused() {
 }
 
 #[test]
-fn a_device_that_a_burst_filled_takes_writes_again_when_records_are_deleted() {
+fn a_full_device_accepts_writes_again_after_deletions() {
     for commit in [false, true] {
         let mut bench = Bench::new(|namespace| namespace.commit_to_device = commit, 64);
         let mut key = 0;
@@ -491,7 +497,9 @@ fn a_device_that_a_burst_filled_takes_writes_again_when_records_are_deleted() {
         assert!(full > 500, "{full}");
         bench.replies.clear();
         for deleted in (0..key).step_by(2) {
-            let code = bench.ask(deleted, Work::Delete(Delete::default())).result;
+            let code = bench
+                .ask(deleted, RecordOp::Delete(Delete::default()))
+                .result;
             assert!(
                 [ResultCode::OK, ResultCode::NOT_FOUND].contains(&code),
                 "{code:?}"

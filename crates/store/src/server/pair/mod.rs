@@ -13,11 +13,11 @@
 //! has the record. So each node has all acknowledged writes. A node that is ahead refuses the other node's writes, so
 //! the other node cannot acknowledge any, however late it learns of the takeover. Before a node acknowledges a write
 //! without the other node, it records on its own device that it is ahead. With that record, the node is ahead after a
-//! restart, too ([`Mode::AheadUnused`] until it acknowledges anything, so that damage then leaves the other node in
+//! restart, too ([`PairMode::AheadUnused`] until it acknowledges anything, so that damage then leaves the other node in
 //! charge). Without that record, a starting node serves no partition until it knows the mode of the other node.
 //!
 //! **Migration.** A node that is behind passes all requests on to the node that is ahead, and both compare their
-//! records. The node that is ahead sends the records that differ (`shard::migration`) and, from the start of the
+//! records. The node that is ahead sends the records that differ (`cores::migration`) and, from the start of the
 //! comparison on, each write. The number of a comparison is the number of mode changes of the node that is ahead. When
 //! a message is lost or refused, the comparison begins again with the next number. After the comparison, new writes
 //! wait (`Handing`) until no write is in flight. Then the node that was ahead records that it is paired, and tells the
@@ -30,13 +30,13 @@
 //!
 //! **New devices** of a namespace look the same whether the namespace is new or a device was replaced. In the second
 //! case the other node has the records. So the node serves no partition, and records its mode without that namespace
-//! ([`Mode::New`], [`Mode::NewAhead`]). Each node tells the other in which namespaces it has no records. If the other
-//! node has no records there either, this node lacks nothing because of new devices, and continues as if the namespace
-//! did not exist. This information is valid while a node starts, because a starting node takes no records.
+//! ([`PairMode::New`], [`PairMode::NewAhead`]). Each node tells the other in which namespaces it has no records. If the
+//! other node has no records there either, this node lacks nothing because of new devices, and continues as if the
+//! namespace did not exist. This information is valid while a node starts, because a starting node takes no records.
 //!
 //! **Damage** leaves older versions of records. The record of the mode is kept apart from them, twice on each device. A
-//! node that was paired gets all records from the other node ([`Mode::Damaged`]). A node that was ahead, or
-//! may have been ([`Mode::MaybeAhead`]), follows a node that is ahead, or gives its records to a node without records.
+//! node that was paired gets all records from the other node ([`PairMode::Damaged`]). A node that was ahead, or may
+//! have been ([`PairMode::MaybeAhead`]), follows a node that is ahead, or gives its records to a node without records.
 //! Otherwise both nodes wait, because no rule keeps every acknowledged write. A record that only this node has may be
 //! newer or older than the state of the other node. A record that only the other node has may have been lost or deleted
 //! here. The greater of two versions may be a write that nobody acknowledged.
@@ -57,7 +57,7 @@
 //! through a forwarded port, or at an address that moved to another host.
 //!
 //! **Goodbye.** A node that ends in an orderly way, or because its drive fails, first answers its requests, then reports
-//! [`Mode::Leaving`]. From then on it acknowledges nothing, so the other node takes over at once.
+//! [`PairMode::Leaving`]. From then on it acknowledges nothing, so the other node takes over at once.
 //!
 //! **Lease.** With `write-commit-level-override master`, an acknowledgement does not need the replica. Such a node
 //! acknowledges writes until [`LEASE_NS`] after it sent the last message that the other node answered in mode `Paired`.
@@ -68,13 +68,12 @@
 mod mode;
 
 use super::cluster::Cluster;
-use super::state::lock;
-pub(super) use mode::{DeviceContents, Mode, ModeRecord, ModeVersion};
+pub(super) use mode::{DeviceContents, ModeRecord, ModeVersion, PairMode};
 use mode::{DeviceIdentity, is_earlier};
 use std::cmp::Ordering as Order;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -106,12 +105,11 @@ struct PairState {
     peer_mode_version: Option<ModeVersion>,
     /// Bits of the namespaces without records: at this node (0 once it takes records), and at the other node.
     empty_namespaces: [u32; 2],
-    /// True if the previous mode was [`Mode::Fresh`].
+    /// True if the previous mode was [`PairMode::Fresh`].
     was_fresh: bool,
     /// Cores of this node, and of the other node, that have compared all their records in `comparison`.
     compared_cores: [HashSet<usize>; 2],
     comparison: u16,
-    /// Number of cores of the other node.
     other_cores: usize,
     /// Cores of this node without a pending write that the other node must get.
     drained_cores: HashSet<usize>,
@@ -145,7 +143,6 @@ impl PairState {
 /// First message of a node on a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Greeting {
-    /// Number of the process.
     pub process: u64,
     pub mode_version: ModeVersion,
     /// Bits of the node's namespaces without records.
@@ -156,8 +153,8 @@ pub struct Greeting {
 
 /// The state of this node, which all threads share.
 #[derive(Debug, Default)]
-pub(super) struct Pair {
-    /// True in a cluster of two nodes with second copies. False: the mode is always [`Mode::Paired`].
+pub(super) struct NodePair {
+    /// True in a cluster of two nodes with second copies. False: the mode is always [`PairMode::Paired`].
     takes_over: bool,
     is_first: bool,
     cores: usize,
@@ -173,14 +170,14 @@ pub(super) struct Pair {
     is_recording: AtomicBool,
 }
 
-impl Pair {
+impl NodePair {
     /// `has_copies`: at least one namespace has two copies of each record.
     pub(super) fn new(cluster: &Cluster, has_copies: bool, cores: usize) -> Self {
         let takes_over = cluster.nodes().len() == 2 && has_copies;
         let mode = if takes_over {
-            Mode::Starting
+            PairMode::Starting
         } else {
-            Mode::Paired
+            PairMode::Paired
         };
         Self {
             takes_over,
@@ -196,14 +193,18 @@ impl Pair {
         self.takes_over
     }
 
+    fn lock_state(&self) -> MutexGuard<'_, PairState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(super) fn word(&self) -> ModeVersion {
-        ModeVersion::of(self.mode_number.load(Ordering::SeqCst)).unwrap_or(ModeVersion {
-            mode: Mode::Starting,
+        ModeVersion::from_number(self.mode_number.load(Ordering::SeqCst)).unwrap_or(ModeVersion {
+            mode: PairMode::Starting,
             changes: 0,
         })
     }
 
-    pub(super) fn mode(&self) -> Mode {
+    pub(super) fn mode(&self) -> PairMode {
         self.word().mode
     }
 
@@ -213,35 +214,35 @@ impl Pair {
     pub(super) fn reported_mode(&self) -> ModeVersion {
         let mode_version = self.word();
         let is_sure =
-            !matches!(mode_version.mode, Mode::Ahead | Mode::Behind) || self.is_recorded();
+            !matches!(mode_version.mode, PairMode::Ahead | PairMode::Behind) || self.is_recorded();
         ModeVersion {
             mode: if is_sure {
                 mode_version.mode
             } else {
-                Mode::Deciding
+                PairMode::Deciding
             },
             ..mode_version
         }
     }
 
-    /// True if the previous mode was [`Mode::Fresh`].
+    /// True if the previous mode was [`PairMode::Fresh`].
     pub(super) fn was_fresh(&self) -> bool {
-        lock(&self.state).was_fresh
+        self.lock_state().was_fresh
     }
 
-    fn set(&self, state: &mut MutexGuard<'_, PairState>, mode: Mode) -> Mode {
+    fn set(&self, state: &mut MutexGuard<'_, PairState>, mode: PairMode) -> PairMode {
         let old_mode = self.mode();
         if old_mode != mode {
-            state.was_fresh = old_mode == Mode::Fresh;
+            state.was_fresh = old_mode == PairMode::Fresh;
         }
         state.empty_namespaces[0] = 0;
         state.is_unused = false;
-        if mode == Mode::Paired {
+        if mode == PairMode::Paired {
             state.pairings = [state.next_pairing(); 2];
         }
         self.mode_number
             .store(self.word().next(mode).number(), Ordering::SeqCst);
-        if old_mode == Mode::Paired && mode != Mode::Leaving {
+        if old_mode == PairMode::Paired && mode != PairMode::Leaving {
             self.takeover_changes
                 .store(self.word().changes, Ordering::SeqCst);
         }
@@ -266,14 +267,14 @@ impl Pair {
     ) -> Option<usize> {
         match self.mode() {
             _ if !has_copies => cluster.has(partition, 0).then_some(0),
-            Mode::Paired => (0..2).find(|place| cluster.has(partition, *place)),
-            Mode::Ahead | Mode::Handing => Some(0),
+            PairMode::Paired => (0..2).find(|place| cluster.has(partition, *place)),
+            PairMode::Ahead | PairMode::Handing => Some(0),
             _ => None,
         }
     }
 
     /// Sets the mode that follows from the contents of the devices, once all records are indexed.
-    pub(super) fn started(&self, contents: DeviceContents) -> Option<Mode> {
+    pub(super) fn started(&self, contents: DeviceContents) -> Option<PairMode> {
         if !self.takes_over {
             return None;
         }
@@ -281,12 +282,12 @@ impl Pair {
         // A node that is behind stays behind, even with other devices, and has to tell the other node at once.
         let recorded = contents
             .recorded
-            .filter(|of| of.devices == contents.devices || mode == Some(Mode::Behind));
+            .filter(|of| of.devices == contents.devices || mode == Some(PairMode::Behind));
         self.recorded_mode.store(
             recorded.map_or(UNRECORDED, |of| of.mode as u8),
             Ordering::SeqCst,
         );
-        let mut state = lock(&self.state);
+        let mut state = self.lock_state();
         (state.devices, state.pairings[0]) = (
             contents.devices,
             contents.recorded.map_or(0, |of| of.pairings),
@@ -294,18 +295,17 @@ impl Pair {
         let mode = mode.map(|mode| self.set(&mut state, mode));
         let is_unused = contents
             .recorded
-            .is_some_and(|of| of.mode == Mode::AheadUnused);
-        state.is_unused = is_unused && mode == Some(Mode::Ahead);
-        let takes_none = !matches!(mode, Some(Mode::Ahead | Mode::Behind));
+            .is_some_and(|of| of.mode == PairMode::AheadUnused);
+        state.is_unused = is_unused && mode == Some(PairMode::Ahead);
+        let takes_none = !matches!(mode, Some(PairMode::Ahead | PairMode::Behind));
         state.empty_namespaces[0] = if takes_none { contents.empty() } else { 0 };
         mode
     }
 
-    /// The greeting of this node's process.
     pub(super) fn greeting(&self, process: u64) -> Greeting {
         // The empty namespaces are valid only while the node starts, so they are read before the mode.
         let (empty_namespaces, pairings) = {
-            let state = lock(&self.state);
+            let state = self.lock_state();
             (state.empty_namespaces[0], state.pairings[0])
         };
         Greeting {
@@ -318,27 +318,27 @@ impl Pair {
 
     /// Numbers of the last pairing, according to this node and to the other node.
     pub(super) fn pairings(&self) -> [u64; 2] {
-        lock(&self.state).pairings
+        self.lock_state().pairings
     }
 
     /// True if the nodes would wait for each other for ever. `peer_mode`: the other node's mode.
-    pub(super) fn is_stuck(&self, peer_mode: Mode) -> bool {
+    pub(super) fn is_stuck(&self, peer_mode: PairMode) -> bool {
         let (covers, age) = {
-            let state = lock(&self.state);
+            let state = self.lock_state();
             (state.covers(), state.age())
         };
         self.mode().is_stuck(peer_mode, covers, age)
     }
 
     /// Handles the greeting of a process of the other node. Returns this node's new mode, if the mode changes.
-    pub(super) fn on_greeting(&self, greeting: Greeting, now_ns: u64) -> Option<Mode> {
+    pub(super) fn on_greeting(&self, greeting: Greeting, now_ns: u64) -> Option<PairMode> {
         let Greeting {
             process,
             mode_version,
             empty_namespaces,
             pairings,
         } = greeting;
-        let mut state = lock(&self.state);
+        let mut state = self.lock_state();
         let old_process = state.process.replace(process);
         let is_new = old_process.is_some_and(|before| before != process);
         if old_process != Some(process) {
@@ -348,11 +348,11 @@ impl Pair {
             state.pairings[1] = 0;
         }
         // This node is about to count the pairing that the other node has counted.
-        let is_next = self.mode() == Mode::Behind && mode_version.mode == Mode::Paired;
+        let is_next = self.mode() == PairMode::Behind && mode_version.mode == PairMode::Paired;
         state.pairings[1] = state.pairings[1].max(pairings.saturating_sub(is_next.into()));
-        if is_new && matches!(self.mode(), Mode::Ahead | Mode::Handing) {
-            let is_unused = state.is_unused && mode_version.mode == Mode::Starting;
-            self.set(&mut state, Mode::Ahead);
+        if is_new && matches!(self.mode(), PairMode::Ahead | PairMode::Handing) {
+            let is_unused = state.is_unused && mode_version.mode == PairMode::Starting;
+            self.set(&mut state, PairMode::Ahead);
             state.is_unused = is_unused;
         }
         state.empty_namespaces[1] = empty_namespaces;
@@ -365,8 +365,8 @@ impl Pair {
         process: u64,
         mode_version: ModeVersion,
         now_ns: u64,
-    ) -> Option<Mode> {
-        let mut state = lock(&self.state);
+    ) -> Option<PairMode> {
+        let mut state = self.lock_state();
         match state.process {
             Some(known) if known == process => {
                 self.on_word(&mut state, mode_version, false, now_ns)
@@ -377,7 +377,7 @@ impl Pair {
 
     /// Handles an answer of a process of the other node to a message that was sent at `sent_ns`.
     pub(super) fn answered(&self, process: u64, mode_version: ModeVersion, sent_ns: u64) {
-        if lock(&self.state).process == Some(process) && mode_version.mode == Mode::Paired {
+        if self.lock_state().process == Some(process) && mode_version.mode == PairMode::Paired {
             self.answered_ns.fetch_max(sent_ns, Ordering::SeqCst);
         }
     }
@@ -393,7 +393,7 @@ impl Pair {
         mode_version: ModeVersion,
         is_new: bool,
         now_ns: u64,
-    ) -> Option<Mode> {
+    ) -> Option<PairMode> {
         state.last_report_ns = state.last_report_ns.max(now_ns);
         if !self.takes_over
             || state
@@ -404,7 +404,7 @@ impl Pair {
         }
         state.peer_mode_version = Some(mode_version);
         let mode = if state.is_unused {
-            Mode::AheadUnused
+            PairMode::AheadUnused
         } else {
             self.mode()
         };
@@ -419,10 +419,10 @@ impl Pair {
         // comparison was in between.
         let has_all = state.compared_cores[0].len() == self.cores
             && mode_version.changes == (state.comparison + 2) & 4095;
-        if self.mode() == Mode::Behind && !has_all {
+        if self.mode() == PairMode::Behind && !has_all {
             return None;
         }
-        let is_unused = mode == Mode::Paired && mode_version.mode == Mode::Leaving;
+        let is_unused = mode == PairMode::Paired && mode_version.mode == PairMode::Leaving;
         let new_mode = self.set(state, new_mode);
         state.is_unused = is_unused;
         Some(new_mode)
@@ -431,7 +431,7 @@ impl Pair {
     /// Takes over if the other node is gone. After a takeover, returns the time of the other node's last message.
     /// `refused_ns`: time since which all attempts to connect have been refused.
     pub(super) fn check_takeover(&self, now_ns: u64, refused_ns: Option<u64>) -> Option<u64> {
-        let mut state = lock(&self.state);
+        let mut state = self.lock_state();
         if now_ns.saturating_sub(state.checked_ns) > STOPPED_NS {
             state.last_report_ns = state.last_report_ns.max(now_ns);
         }
@@ -445,53 +445,53 @@ impl Pair {
                 self.is_first || since_ns < self.answered_ns.load(Ordering::SeqCst) + SILENCE_NS;
             is_known && now_ns >= since_ns.max(last_report_ns) + REFUSED_NS
         });
-        if !self.takes_over || self.mode() != Mode::Paired || !(is_silent || is_dead) {
+        if !self.takes_over || self.mode() != PairMode::Paired || !(is_silent || is_dead) {
             return None;
         }
-        self.set(&mut state, Mode::Ahead);
+        self.set(&mut state, PairMode::Ahead);
         state.is_unused = true;
         Some(last_report_ns)
     }
 
     /// Begins to acknowledge writes and linearizable reads without the other node, as soon as that is recorded.
     pub(super) fn begin_use(&self) {
-        lock(&self.state).is_unused = false;
+        self.lock_state().is_unused = false;
     }
 
     /// True if the other node takes over when this node leaves.
     pub(super) fn may_leave(&self, now_ns: u64) -> bool {
         self.takes_over
             && match self.mode() {
-                Mode::Paired => self.has_lease(now_ns),
-                mode => mode == Mode::Behind,
+                PairMode::Paired => self.has_lease(now_ns),
+                mode => mode == PairMode::Behind,
             }
     }
 
     /// The mode that the other node reported last.
-    fn peer_mode(&self) -> Option<Mode> {
-        lock(&self.state)
+    fn peer_mode(&self) -> Option<PairMode> {
+        self.lock_state()
             .peer_mode_version
             .map(|version| version.mode)
     }
 
     /// True if the other node does not know yet that it has all records, so that it could not take over.
     pub(super) fn is_handing_back(&self) -> bool {
-        self.mode() == Mode::Paired && self.peer_mode() == Some(Mode::Behind)
+        self.mode() == PairMode::Paired && self.peer_mode() == Some(PairMode::Behind)
     }
 
     /// Leaves the partitions to the other node, before this node ends. Returns the new mode.
-    pub(super) fn leave(&self) -> Option<Mode> {
-        let mut state = lock(&self.state);
-        let may_end = self.takes_over && matches!(self.mode(), Mode::Paired | Mode::Behind);
-        may_end.then(|| self.set(&mut state, Mode::Leaving))
+    pub(super) fn leave(&self) -> Option<PairMode> {
+        let mut state = self.lock_state();
+        let may_end = self.takes_over && matches!(self.mode(), PairMode::Paired | PairMode::Behind);
+        may_end.then(|| self.set(&mut state, PairMode::Leaving))
     }
 
     /// True unless the other node has yet to learn that this node leaves, or leaves itself.
     pub(super) fn is_relieved(&self) -> bool {
-        self.mode() != Mode::Leaving
+        self.mode() != PairMode::Leaving
             || matches!(
                 self.peer_mode(),
-                Some(Mode::Deciding | Mode::Ahead | Mode::Leaving)
+                Some(PairMode::Deciding | PairMode::Ahead | PairMode::Leaving)
             )
     }
 
@@ -499,8 +499,8 @@ impl Pair {
     /// has its partitions back.
     pub(super) fn must_wait(&self, mode_version: ModeVersion) -> bool {
         match mode_version.mode {
-            Mode::Handing => true,
-            Mode::Ahead => self.recorded_mode.load(Ordering::SeqCst) != Mode::Ahead as u8,
+            PairMode::Handing => true,
+            PairMode::Ahead => self.recorded_mode.load(Ordering::SeqCst) != PairMode::Ahead as u8,
             _ => false,
         }
     }
@@ -509,17 +509,17 @@ impl Pair {
     pub(super) fn is_recorded(&self) -> bool {
         let recorded = self.recorded_mode.load(Ordering::SeqCst);
         let mode = self.mode();
-        recorded == mode as u8 || mode == Mode::Ahead && recorded == Mode::AheadUnused as u8
+        recorded == mode as u8 || mode == PairMode::Ahead && recorded == PairMode::AheadUnused as u8
     }
 
     /// The mode that has to be on the device.
-    fn wanted(&self) -> Option<Mode> {
+    fn wanted(&self) -> Option<PairMode> {
         match self.mode() {
-            Mode::Starting | Mode::Fresh | Mode::Leaving => None,
-            Mode::Handing => {
-                (lock(&self.state).drained_cores.len() == self.cores).then_some(Mode::Paired)
+            PairMode::Starting | PairMode::Fresh | PairMode::Leaving => None,
+            PairMode::Handing => {
+                (self.lock_state().drained_cores.len() == self.cores).then_some(PairMode::Paired)
             }
-            Mode::Ahead if lock(&self.state).is_unused => Some(Mode::AheadUnused),
+            PairMode::Ahead if self.lock_state().is_unused => Some(PairMode::AheadUnused),
             mode => Some(mode),
         }
     }
@@ -530,7 +530,7 @@ impl Pair {
     }
 
     /// The mode that is not on the device and is not being recorded.
-    fn unrecorded(&self) -> Option<Mode> {
+    fn unrecorded(&self) -> Option<PairMode> {
         let may_begin = self.takes_over && !self.is_recording.load(Ordering::SeqCst);
         self.wanted().filter(|wanted| {
             may_begin && *wanted as u8 != self.recorded_mode.load(Ordering::SeqCst)
@@ -539,17 +539,16 @@ impl Pair {
 
     /// Returns the mode that the calling core has to record now. Until [`Self::end_record`], the mode on the device is
     /// unknown.
-    pub(super) fn begin_record(&self) -> Option<Mode> {
+    pub(super) fn begin_record(&self) -> Option<PairMode> {
         let mode = self.unrecorded()?;
         self.recorded_mode.store(UNRECORDED, Ordering::SeqCst);
         self.is_recording.store(true, Ordering::SeqCst);
         Some(mode)
     }
 
-    /// The record of a mode.
-    pub(super) fn record_of(&self, mode: Mode) -> ModeRecord {
-        let state = lock(&self.state);
-        let is_next = mode == Mode::Paired && self.mode() == Mode::Handing;
+    pub(super) fn record_of(&self, mode: PairMode) -> ModeRecord {
+        let state = self.lock_state();
+        let is_next = mode == PairMode::Paired && self.mode() == PairMode::Handing;
         let pairings = if is_next {
             state.next_pairing()
         } else {
@@ -564,30 +563,30 @@ impl Pair {
 
     /// Ends the recording. `mode`: the mode that is on the device; `None`: unknown. Returns this node's new mode, if
     /// the mode changes.
-    pub(super) fn end_record(&self, mode: Option<Mode>) -> Option<Mode> {
-        let mut state = lock(&self.state);
+    pub(super) fn end_record(&self, mode: Option<PairMode>) -> Option<PairMode> {
+        let mut state = self.lock_state();
         self.recorded_mode
             .store(mode.map_or(UNRECORDED, |mode| mode as u8), Ordering::SeqCst);
         self.is_recording.store(false, Ordering::SeqCst);
-        if self.mode() != Mode::Handing || mode != Some(Mode::Paired) {
+        if self.mode() != PairMode::Handing || mode != Some(PairMode::Paired) {
             return None;
         }
-        self.set(&mut state, Mode::Paired);
+        self.set(&mut state, PairMode::Paired);
         // The other node left in the meantime.
         let is_left = state
             .peer_mode_version
-            .is_some_and(|of| of.mode == Mode::Leaving);
+            .is_some_and(|of| of.mode == PairMode::Leaving);
         Some(if is_left {
-            self.set(&mut state, Mode::Ahead)
+            self.set(&mut state, PairMode::Ahead)
         } else {
-            Mode::Paired
+            PairMode::Paired
         })
     }
 }
 
 /// A comparison of the records of both nodes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(in crate::server) struct Comparison {
+pub(in crate::server) struct RecordComparison {
     /// Number of mode changes of the node that is ahead.
     pub(in crate::server) changes: u16,
     /// Number of the other node's process.
@@ -596,24 +595,24 @@ pub(in crate::server) struct Comparison {
     pub(in crate::server) is_sender: bool,
 }
 
-impl Pair {
+impl NodePair {
     /// The comparison that this node takes part in.
-    pub(in crate::server) fn comparison(&self) -> Option<Comparison> {
+    pub(in crate::server) fn comparison(&self) -> Option<RecordComparison> {
         let own_version = self.word();
-        if !matches!(own_version.mode, Mode::Ahead | Mode::Behind) {
+        if !matches!(own_version.mode, PairMode::Ahead | PairMode::Behind) {
             return None;
         }
         let (process, peer_version) = {
-            let state = lock(&self.state);
+            let state = self.lock_state();
             (state.process?, state.peer_mode_version?)
         };
         match (own_version.mode, peer_version.mode) {
-            (Mode::Ahead, Mode::Behind) => Some(Comparison {
+            (PairMode::Ahead, PairMode::Behind) => Some(RecordComparison {
                 changes: own_version.changes,
                 process,
                 is_sender: true,
             }),
-            (Mode::Behind, Mode::Ahead) if self.is_recorded() => Some(Comparison {
+            (PairMode::Behind, PairMode::Ahead) if self.is_recorded() => Some(RecordComparison {
                 changes: peer_version.changes,
                 process,
                 is_sender: false,
@@ -624,23 +623,27 @@ impl Pair {
 
     /// True while one of the nodes lacks records.
     pub(in crate::server) fn migrates(&self) -> bool {
-        matches!(self.mode(), Mode::Behind | Mode::Handing) || self.comparison().is_some()
+        matches!(self.mode(), PairMode::Behind | PairMode::Handing) || self.comparison().is_some()
     }
 
     /// Begins the comparison again, because the other node may lack a write.
     pub(in crate::server) fn compare_again(&self) {
-        let mut state = lock(&self.state);
-        if matches!(self.mode(), Mode::Ahead | Mode::Handing) {
-            self.set(&mut state, Mode::Ahead);
+        let mut state = self.lock_state();
+        if matches!(self.mode(), PairMode::Ahead | PairMode::Handing) {
+            self.set(&mut state, PairMode::Ahead);
         }
     }
 
     /// Notes that a core of this node has compared all its records.
-    pub(in crate::server) fn compared(&self, comparison: Comparison, core: usize) -> Option<Mode> {
+    pub(in crate::server) fn compared(
+        &self,
+        comparison: RecordComparison,
+        core: usize,
+    ) -> Option<PairMode> {
         if comparison.is_sender {
             return self.on_compared(0, comparison.changes, core, self.cores);
         }
-        let mut state = lock(&self.state);
+        let mut state = self.lock_state();
         if state.process != Some(comparison.process) {
             return None;
         }
@@ -657,7 +660,7 @@ impl Pair {
         changes: u16,
         core: usize,
         cores: usize,
-    ) -> Option<Mode> {
+    ) -> Option<PairMode> {
         self.on_compared(1, changes, core, cores)
     }
 
@@ -667,11 +670,11 @@ impl Pair {
         changes: u16,
         core: usize,
         cores: usize,
-    ) -> Option<Mode> {
-        let mut state = lock(&self.state);
+    ) -> Option<PairMode> {
+        let mut state = self.lock_state();
         if self.word()
             != (ModeVersion {
-                mode: Mode::Ahead,
+                mode: PairMode::Ahead,
                 changes,
             })
         {
@@ -683,16 +686,16 @@ impl Pair {
         }
         let is_over = state.compared_cores[0].len() == self.cores
             && state.compared_cores[1].len() == state.other_cores;
-        (is_over && state.other_cores > 0).then(|| self.set(&mut state, Mode::Handing))
+        (is_over && state.other_cores > 0).then(|| self.set(&mut state, PairMode::Handing))
     }
 
     /// Notes that a core of this node has no pending write left that the other node must get. `changes`: this node's
     /// mode changes.
     pub(in crate::server) fn drained(&self, changes: u16, core: usize) {
-        let mut state = lock(&self.state);
+        let mut state = self.lock_state();
         if self.word()
             == (ModeVersion {
-                mode: Mode::Handing,
+                mode: PairMode::Handing,
                 changes,
             })
         {

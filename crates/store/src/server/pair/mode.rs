@@ -13,10 +13,9 @@ use crate::NOTE_BYTES;
 use crate::record::u64_at;
 use std::cmp::Ordering;
 
-/// Mode of a node in a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Mode {
+pub enum PairMode {
     /// Serves no partition: the other node may be ahead.
     Starting,
     /// Each node has all records, and serves its partitions.
@@ -47,9 +46,9 @@ pub enum Mode {
     AheadUnused,
 }
 
-impl Mode {
-    pub(in crate::server) fn of(number: u8) -> Option<Self> {
-        use Mode::*;
+impl PairMode {
+    pub(in crate::server) fn from_number(number: u8) -> Option<Self> {
+        use PairMode::*;
         let all = [
             Starting,
             Paired,
@@ -72,12 +71,12 @@ impl Mode {
     pub(in crate::server) fn is_starting(self) -> bool {
         matches!(
             self,
-            Mode::Starting
-                | Mode::Fresh
-                | Mode::Damaged
-                | Mode::New
-                | Mode::NewAhead
-                | Mode::MaybeAhead
+            PairMode::Starting
+                | PairMode::Fresh
+                | PairMode::Damaged
+                | PairMode::New
+                | PairMode::NewAhead
+                | PairMode::MaybeAhead
         )
     }
 
@@ -85,7 +84,11 @@ impl Mode {
     pub(in crate::server) fn lacks_records(self) -> bool {
         matches!(
             self,
-            Mode::Behind | Mode::Damaged | Mode::New | Mode::NewAhead | Mode::MaybeAhead
+            PairMode::Behind
+                | PairMode::Damaged
+                | PairMode::New
+                | PairMode::NewAhead
+                | PairMode::MaybeAhead
         )
     }
 
@@ -101,7 +104,7 @@ impl Mode {
         [own_covers, peer_covers]: [bool; 2],
         age: Ordering,
     ) -> Option<Self> {
-        use Mode::*;
+        use PairMode::*;
         // An older copy of a node's devices must not win over newer records.
         let wins = age.is_gt() || age.is_eq() && is_first;
         Some(match (self, peer_mode) {
@@ -139,7 +142,7 @@ impl Mode {
         covers: [bool; 2],
         age: Ordering,
     ) -> bool {
-        use Mode::*;
+        use PairMode::*;
         match (self, peer_mode) {
             // The older state answers requests, or the newer state lacks records.
             (Ahead, Starting | Damaged | New) if age.is_lt() => true,
@@ -162,14 +165,14 @@ impl Mode {
 /// messages that overtake each other on different connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ModeVersion {
-    pub mode: Mode,
+    pub mode: PairMode,
     pub changes: u16,
 }
 
 impl ModeVersion {
-    pub(in crate::server) fn of(number: u16) -> Option<Self> {
+    pub(in crate::server) fn from_number(number: u16) -> Option<Self> {
         Some(Self {
-            mode: Mode::of(number as u8 & 15)?,
+            mode: PairMode::from_number(number as u8 & 15)?,
             changes: number >> 4,
         })
     }
@@ -178,7 +181,7 @@ impl ModeVersion {
         self.changes << 4 | self.mode as u16
     }
 
-    pub(super) fn next(self, mode: Mode) -> Self {
+    pub(super) fn next(self, mode: PairMode) -> Self {
         Self {
             mode,
             changes: (self.changes + 1) & 4095,
@@ -188,7 +191,7 @@ impl ModeVersion {
     /// True if the same process reported this mode before the mode `other`.
     pub(super) fn is_before(self, other: Self) -> bool {
         // `Deciding` is reported until the mode is recorded, with the same number of changes.
-        let was_deciding = self.mode == Mode::Deciding && other.mode != Mode::Deciding;
+        let was_deciding = self.mode == PairMode::Deciding && other.mode != PairMode::Deciding;
         is_earlier(self.changes, other.changes) || self.changes == other.changes && was_deciding
     }
 }
@@ -207,10 +210,9 @@ pub(in crate::server) struct DeviceIdentity {
     pub(in crate::server) lost_blocks: u64,
 }
 
-/// Contents of the record of a mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::server) struct ModeRecord {
-    pub(in crate::server) mode: Mode,
+    pub(in crate::server) mode: PairMode,
     pub(in crate::server) devices: DeviceIdentity,
     /// Number of times that the nodes were paired. The greater of two nodes' numbers belongs to the newer state.
     pub(in crate::server) pairings: u64,
@@ -219,7 +221,7 @@ pub(in crate::server) struct ModeRecord {
 impl ModeRecord {
     /// The record that stands for a record that is lost.
     pub(in crate::server) const LOST: Self = Self {
-        mode: Mode::MaybeAhead,
+        mode: PairMode::MaybeAhead,
         devices: DeviceIdentity {
             device_sets: 0,
             lost_blocks: 0,
@@ -232,7 +234,7 @@ impl ModeRecord {
         let lost_blocks = u64_at(text, 8);
         let pairings = u64_at(text, 16);
         Some(Self {
-            mode: Mode::of(text[24])?,
+            mode: PairMode::from_number(text[24])?,
             devices: DeviceIdentity {
                 device_sets,
                 lost_blocks,
@@ -272,8 +274,8 @@ impl DeviceContents {
         self.replicated & !self.nonempty
     }
 
-    /// Mode that the node has at the start; `None` for [`Mode::Starting`].
-    pub(super) fn mode(&self) -> Option<Mode> {
+    /// Mode that the node has at the start; `None` for [`PairMode::Starting`].
+    pub(super) fn mode(&self) -> Option<PairMode> {
         let DeviceIdentity {
             device_sets,
             lost_blocks,
@@ -288,16 +290,20 @@ impl DeviceContents {
             && self.nonempty & self.replicated & self.replicated.wrapping_neg() == 0;
         match self.recorded.map(|of| of.mode) {
             // A node without any record cannot serve outdated records.
-            None | Some(Mode::Behind) if self.nonempty == 0 && !is_damaged => Some(Mode::Fresh),
-            _ if has_lost_mode => Some(Mode::MaybeAhead),
-            Some(mode @ (Mode::Behind | Mode::MaybeAhead | Mode::Damaged)) => Some(mode),
-            Some(Mode::Ahead | Mode::NewAhead) if is_damaged => Some(Mode::MaybeAhead),
-            _ if is_damaged => Some(Mode::Damaged),
-            Some(mode @ (Mode::New | Mode::NewAhead)) => Some(mode),
-            Some(Mode::Ahead) if has_new => Some(Mode::NewAhead),
-            Some(Mode::Ahead) => Some(Mode::Ahead),
-            Some(_) if has_new => Some(Mode::New),
-            Some(Mode::AheadUnused) => Some(Mode::Ahead),
+            None | Some(PairMode::Behind) if self.nonempty == 0 && !is_damaged => {
+                Some(PairMode::Fresh)
+            }
+            _ if has_lost_mode => Some(PairMode::MaybeAhead),
+            Some(mode @ (PairMode::Behind | PairMode::MaybeAhead | PairMode::Damaged)) => {
+                Some(mode)
+            }
+            Some(PairMode::Ahead | PairMode::NewAhead) if is_damaged => Some(PairMode::MaybeAhead),
+            _ if is_damaged => Some(PairMode::Damaged),
+            Some(mode @ (PairMode::New | PairMode::NewAhead)) => Some(mode),
+            Some(PairMode::Ahead) if has_new => Some(PairMode::NewAhead),
+            Some(PairMode::Ahead) => Some(PairMode::Ahead),
+            Some(_) if has_new => Some(PairMode::New),
+            Some(PairMode::AheadUnused) => Some(PairMode::Ahead),
             _ => None,
         }
     }

@@ -1,8 +1,8 @@
-//! Two simulated nodes around real [`Pair`]s: devices, cores, links with queued messages, copies and comparisons. The
-//! module [`stories`] draws random events.
+//! Two simulated nodes around real [`NodePair`]s: devices, cores, links with queued messages, copies and comparisons.
+//! The module [`stories`] draws random events.
 
 use super::*;
-use crate::server::Node;
+use crate::server::ClusterNode;
 use std::collections::{BTreeMap, VecDeque};
 use sys::random::Random;
 
@@ -98,12 +98,12 @@ struct Copied {
 }
 
 struct Running {
-    pair: Pair,
+    pair: NodePair,
     process: u64,
-    recording: Option<Mode>,
+    recording: Option<PairMode>,
     waiting: BTreeMap<u64, Copied>,
     /// For each core: the comparison, the next key, and true if the comparison is over.
-    comparisons: [Option<(Comparison, usize, bool)>; CORES],
+    comparisons: [Option<(RecordComparison, usize, bool)>; CORES],
     /// Cores whose link the other node has answered.
     linked: [bool; CORES],
     /// The mode that each core last reported.
@@ -152,7 +152,7 @@ fn namespace_of(key: usize) -> usize {
 impl Story {
     fn new(seed: u64) -> Self {
         let nodes = [3000, 3001]
-            .map(|port| Node::new("127.0.0.1", port))
+            .map(|port| ClusterNode::new("127.0.0.1", port))
             .to_vec();
         let none = || [const { None }; CORES];
         let mut random = Random::new(seed);
@@ -191,7 +191,7 @@ impl Story {
     }
 
     fn start(&mut self, at: usize) {
-        let pair = Pair::new(&self.cluster[at], true, CORES);
+        let pair = NodePair::new(&self.cluster[at], true, CORES);
         pair.started(self.devices[at].found(self.namespaces[at]));
         let process = self.number();
         self.running[at] = Some(Running {
@@ -289,9 +289,9 @@ impl Story {
             return;
         };
         let word = running.pair.word();
-        let is_ahead = matches!(word.mode, Mode::Ahead | Mode::Handing);
+        let is_ahead = matches!(word.mode, PairMode::Ahead | PairMode::Handing);
         let answers_itself =
-            word.mode == Mode::Handing || is_ahead && !running.pair.must_wait(word);
+            word.mode == PairMode::Handing || is_ahead && !running.pair.must_wait(word);
         if !is_ok && is_ahead {
             running.pair.compare_again();
         }
@@ -327,7 +327,7 @@ impl Story {
         let Some(running) = &mut self.running[at] else {
             return;
         };
-        if running.pair.mode() != Mode::Paired {
+        if running.pair.mode() != PairMode::Paired {
             return running.unsure.clear();
         }
         let Some(key) = running.unsure.pop() else {
@@ -369,7 +369,7 @@ impl Story {
         let Some(running) = self.running[at].as_mut().filter(|of| of.linked[core]) else {
             return;
         };
-        if running.pair.mode() == Mode::Handing {
+        if running.pair.mode() == PairMode::Handing {
             if running.waiting.values().all(|of| of.core != core) {
                 running.pair.drained(running.pair.word().changes, core);
             }
@@ -455,8 +455,8 @@ impl Story {
             return false;
         };
         let is_ok = match receiver.pair.mode() {
-            Mode::Behind => receiver.pair.is_recorded(),
-            Mode::Paired | Mode::Leaving => true,
+            PairMode::Behind => receiver.pair.is_recorded(),
+            PairMode::Paired | PairMode::Leaving => true,
             _ => false,
         };
         let is_ok = is_ok && self.devices[to].get(key).version <= record.version;

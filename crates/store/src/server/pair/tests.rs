@@ -1,21 +1,24 @@
 //! Tests of the mode of one node, driven by events.
 
 use super::*;
-use crate::server::Node;
+use crate::server::ClusterNode;
 
 const S: u64 = SECOND_NS;
 
-fn pair(own: usize) -> Pair {
+fn pair(own: usize) -> NodePair {
     let nodes = [3000, 3001]
-        .map(|port| Node::new("127.0.0.1", port))
+        .map(|port| ClusterNode::new("127.0.0.1", port))
         .to_vec();
-    let pair = Pair::new(&Cluster::new(nodes, own), true, 2);
-    assert_eq!(pair.started(found(Some(Mode::Paired), true, false)), None);
+    let pair = NodePair::new(&Cluster::new(nodes, own), true, 2);
+    assert_eq!(
+        pair.started(found(Some(PairMode::Paired), true, false)),
+        None
+    );
     pair
 }
 
 /// Contents of the devices of four namespaces. `is_damaged`: a store has losses.
-fn found(recorded: Option<Mode>, has_records: bool, is_damaged: bool) -> DeviceContents {
+fn found(recorded: Option<PairMode>, has_records: bool, is_damaged: bool) -> DeviceContents {
     let recorded = recorded.map(|mode| ModeRecord {
         mode,
         devices: DeviceIdentity::default(),
@@ -34,7 +37,7 @@ fn found(recorded: Option<Mode>, has_records: bool, is_damaged: bool) -> DeviceC
 }
 
 /// As [`found`], with records in all namespaces except those of the bits `empty`.
-fn without(empty: u32, recorded: Mode) -> DeviceContents {
+fn without(empty: u32, recorded: PairMode) -> DeviceContents {
     DeviceContents {
         nonempty: 15 & !empty,
         ..found(Some(recorded), true, false)
@@ -42,27 +45,28 @@ fn without(empty: u32, recorded: Mode) -> DeviceContents {
 }
 
 /// The other node reports this mode, always from the same process.
-fn hear(pair: &Pair, mode: Mode, now_ns: u64) -> Option<Mode> {
-    let changes = lock(&pair.state)
+fn hear(pair: &NodePair, mode: PairMode, now_ns: u64) -> Option<PairMode> {
+    let changes = pair
+        .lock_state()
         .peer_mode_version
         .map_or(0, |word| word.next(mode).changes);
     greet(pair, 7, ModeVersion { mode, changes }, now_ns)
 }
 
-fn greet(pair: &Pair, process: u64, word: ModeVersion, now_ns: u64) -> Option<Mode> {
+fn greet(pair: &NodePair, process: u64, word: ModeVersion, now_ns: u64) -> Option<PairMode> {
     greet_without(pair, process, word, 0, now_ns)
 }
 
 /// As [`greet`], by a node without records in the namespaces of these bits.
 fn greet_without(
-    pair: &Pair,
+    pair: &NodePair,
     process: u64,
     mode_version: ModeVersion,
     empty: u32,
     now_ns: u64,
-) -> Option<Mode> {
+) -> Option<PairMode> {
     // A process that was greeted before counts the same pairings.
-    let pairings = lock(&pair.state).pairings[0];
+    let pairings = pair.lock_state().pairings[0];
     pair.on_greeting(
         Greeting {
             process,
@@ -75,13 +79,13 @@ fn greet_without(
 }
 
 /// Records this node's mode, if it has to be recorded.
-fn record(pair: &Pair) -> Option<Mode> {
+fn record(pair: &NodePair) -> Option<PairMode> {
     let mode = pair.begin_record();
     mode.and_then(|mode| pair.end_record(Some(mode)))
 }
 
 /// Checks for a takeover every 100 ms from `from_ns` on. Returns the time of the takeover, if it is within a minute.
-fn takeover(pair: &Pair, from_ns: u64, refused_ns: Option<u64>) -> Option<u64> {
+fn takeover(pair: &NodePair, from_ns: u64, refused_ns: Option<u64>) -> Option<u64> {
     let looks = (from_ns..from_ns + 60 * S).step_by(S as usize / 10);
     looks.into_iter().find(|now_ns| {
         pair.check_takeover(*now_ns, refused_ns.filter(|since_ns| since_ns <= now_ns))
@@ -90,23 +94,23 @@ fn takeover(pair: &Pair, from_ns: u64, refused_ns: Option<u64>) -> Option<u64> {
 }
 
 /// Both cores compare all their records.
-fn compare(pair: &Pair) {
+fn compare(pair: &NodePair) {
     let of = pair.comparison().unwrap();
     (0..2).for_each(|core| _ = pair.compared(of, core));
 }
 
 /// A node that was behind and got all records. The last answer of the other node was at 1 s.
-fn paired(own: usize) -> Pair {
+fn paired(own: usize) -> NodePair {
     let pair = pair(own);
-    assert_eq!(hear(&pair, Mode::Ahead, S), Some(Mode::Behind));
+    assert_eq!(hear(&pair, PairMode::Ahead, S), Some(PairMode::Behind));
     record(&pair);
     compare(&pair);
-    assert_eq!(hear(&pair, Mode::Handing, S), None);
-    assert_eq!(hear(&pair, Mode::Paired, S), Some(Mode::Paired));
+    assert_eq!(hear(&pair, PairMode::Handing, S), None);
+    assert_eq!(hear(&pair, PairMode::Paired, S), Some(PairMode::Paired));
     pair.answered(
         7,
         ModeVersion {
-            mode: Mode::Paired,
+            mode: PairMode::Paired,
             changes: 2,
         },
         S,
@@ -115,7 +119,7 @@ fn paired(own: usize) -> Pair {
 }
 
 #[test]
-fn silence_lets_the_first_node_take_over_and_the_second_never() {
+fn only_the_first_node_takes_over_after_silence() {
     assert_eq!(takeover(&paired(0), S, None), Some(4 * S + S / 10));
     assert_eq!(takeover(&paired(1), S, None), None);
     // A node that was itself stopped does not take over.
@@ -126,18 +130,18 @@ fn silence_lets_the_first_node_take_over_and_the_second_never() {
 }
 
 #[test]
-fn a_refused_connection_lets_either_take_over_unless_the_other_says_something() {
+fn either_node_takes_over_after_refused_connections_unless_the_other_node_sends_messages() {
     for own in [0, 1] {
         let pair = paired(own);
         assert_eq!(
             (takeover(&pair, S, Some(2 * S)), pair.mode()),
-            (Some(3 * S), Mode::Ahead)
+            (Some(3 * S), PairMode::Ahead)
         );
         let pair = paired(own);
         assert_eq!(
             (
                 pair.check_takeover(2 * S, None),
-                hear(&pair, Mode::Paired, 2 * S + S / 2)
+                hear(&pair, PairMode::Paired, 2 * S + S / 2)
             ),
             (None, None)
         );
@@ -154,7 +158,7 @@ fn a_refused_connection_lets_either_take_over_unless_the_other_says_something() 
 }
 
 #[test]
-fn the_second_does_not_take_over_from_a_first_that_may_have_done_so_before_it_died() {
+fn the_second_node_does_not_take_over_if_the_first_node_may_have_taken_over_before_it_died() {
     let late = Some(4 * S + 1);
     assert_eq!(
         takeover(&paired(0), S, late),
@@ -166,7 +170,7 @@ fn the_second_does_not_take_over_from_a_first_that_may_have_done_so_before_it_di
     second.answered(
         7,
         ModeVersion {
-            mode: Mode::Deciding,
+            mode: PairMode::Deciding,
             changes: 2,
         },
         3 * S,
@@ -179,7 +183,7 @@ fn the_second_does_not_take_over_from_a_first_that_may_have_done_so_before_it_di
     second.answered(
         7,
         ModeVersion {
-            mode: Mode::Paired,
+            mode: PairMode::Paired,
             changes: 2,
         },
         3 * S,
@@ -188,7 +192,7 @@ fn the_second_does_not_take_over_from_a_first_that_may_have_done_so_before_it_di
 }
 
 #[test]
-fn a_node_that_leaves_is_followed_at_once_and_never_serves_again() {
+fn a_leaving_node_is_replaced_at_once_and_never_serves_again() {
     for own in [0, 1] {
         let node = paired(own);
         let other = paired(1 - own);
@@ -196,11 +200,17 @@ fn a_node_that_leaves_is_followed_at_once_and_never_serves_again() {
             node.may_leave(2 * S) && !node.may_leave(4 * S),
             "only while the other node answers"
         );
-        assert_eq!((node.leave(), node.leave()), (Some(Mode::Leaving), None));
+        assert_eq!(
+            (node.leave(), node.leave()),
+            (Some(PairMode::Leaving), None)
+        );
         assert!(!node.is_relieved() && !node.must_record());
         assert_eq!(
             node.role(
-                &Cluster::new(vec![Node::new("a", 1), Node::new("b", 1)], own),
+                &Cluster::new(
+                    vec![ClusterNode::new("a", 1), ClusterNode::new("b", 1)],
+                    own
+                ),
                 0,
                 true
             ),
@@ -208,15 +218,15 @@ fn a_node_that_leaves_is_followed_at_once_and_never_serves_again() {
         );
         assert_eq!(
             hear(&other, node.reported_mode().mode, 2 * S),
-            Some(Mode::Ahead)
+            Some(PairMode::Ahead)
         );
         assert_eq!(
-            (hear(&node, Mode::Deciding, 2 * S), node.is_relieved()),
+            (hear(&node, PairMode::Deciding, 2 * S), node.is_relieved()),
             (None, true)
         );
         assert_eq!(
             (
-                hear(&node, Mode::Ahead, 2 * S),
+                hear(&node, PairMode::Ahead, 2 * S),
                 takeover(&node, 2 * S, Some(2 * S))
             ),
             (None, None)
@@ -232,18 +242,18 @@ fn a_node_that_leaves_is_followed_at_once_and_never_serves_again() {
 }
 
 #[test]
-fn a_starting_node_never_takes_over_and_follows_one_that_is_ahead() {
+fn a_starting_node_never_takes_over_and_follows_a_node_that_is_ahead() {
     assert_eq!(takeover(&pair(0), S, Some(S)), None);
     let starting = pair(0);
     assert_eq!(
-        hear(&starting, Mode::Deciding, S),
+        hear(&starting, PairMode::Deciding, S),
         None,
         "it may die before it has recorded that it is ahead"
     );
-    assert_eq!(hear(&starting, Mode::Ahead, S), Some(Mode::Behind));
+    assert_eq!(hear(&starting, PairMode::Ahead, S), Some(PairMode::Behind));
     assert_eq!(
         (
-            hear(&starting, Mode::Starting, S),
+            hear(&starting, PairMode::Starting, S),
             takeover(&starting, S, Some(S))
         ),
         (None, None)
@@ -251,28 +261,28 @@ fn a_starting_node_never_takes_over_and_follows_one_that_is_ahead() {
 }
 
 #[test]
-fn a_node_that_took_over_is_ahead_when_that_is_recorded_and_after_a_restart() {
+fn a_takeover_is_reported_once_it_is_recorded_and_survives_a_restart() {
     let pair = paired(0);
     record(&pair);
     takeover(&pair, S, None).unwrap();
     assert!(pair.must_wait(pair.word()) && pair.must_record());
     assert_eq!(
         (pair.mode(), pair.reported_mode().mode),
-        (Mode::Ahead, Mode::Deciding)
+        (PairMode::Ahead, PairMode::Deciding)
     );
     // Without a write, the other node has all records, too.
-    assert_eq!(pair.begin_record(), Some(Mode::AheadUnused));
-    pair.end_record(Some(Mode::AheadUnused));
+    assert_eq!(pair.begin_record(), Some(PairMode::AheadUnused));
+    pair.end_record(Some(PairMode::AheadUnused));
     assert!(
         !pair.must_record()
             && pair.must_wait(pair.word())
-            && pair.reported_mode().mode == Mode::Ahead
+            && pair.reported_mode().mode == PairMode::Ahead
     );
     pair.begin_use();
-    assert_eq!(pair.reported_mode().mode, Mode::Ahead);
+    assert_eq!(pair.reported_mode().mode, PairMode::Ahead);
     assert_eq!(
         (pair.begin_record(), pair.begin_record()),
-        (Some(Mode::Ahead), None)
+        (Some(PairMode::Ahead), None)
     );
     assert!(!pair.must_record() && pair.must_wait(pair.word()));
     assert_eq!(pair.end_record(None), None);
@@ -281,24 +291,24 @@ fn a_node_that_took_over_is_ahead_when_that_is_recorded_and_after_a_restart() {
     assert!(
         !pair.must_record()
             && !pair.must_wait(pair.word())
-            && pair.reported_mode().mode == Mode::Ahead
+            && pair.reported_mode().mode == PairMode::Ahead
     );
     let again = super::tests::pair(0);
     assert_eq!(
-        again.started(found(Some(Mode::Ahead), true, false)),
-        Some(Mode::Ahead)
+        again.started(found(Some(PairMode::Ahead), true, false)),
+        Some(PairMode::Ahead)
     );
     assert_eq!(
         (
             again.must_wait(again.word()),
-            hear(&again, Mode::Starting, S)
+            hear(&again, PairMode::Starting, S)
         ),
         (false, None)
     );
 }
 
 #[test]
-fn the_partitions_go_back_when_all_is_compared_and_no_write_is_under_way() {
+fn partitions_are_handed_back_once_all_records_are_compared_and_no_write_is_in_flight() {
     let pair = paired(1);
     takeover(&pair, S, Some(2 * S)).unwrap();
     record(&pair);
@@ -307,12 +317,12 @@ fn the_partitions_go_back_when_all_is_compared_and_no_write_is_under_way() {
         &pair,
         8,
         ModeVersion {
-            mode: Mode::Behind,
+            mode: PairMode::Behind,
             changes: 1,
         },
         9 * S,
     );
-    let Some(Comparison {
+    let Some(RecordComparison {
         changes: number,
         is_sender: true,
         ..
@@ -332,7 +342,7 @@ fn the_partitions_go_back_when_all_is_compared_and_no_write_is_under_way() {
     compare(&pair);
     pair.other_compared(number, 0, 2);
     assert_eq!(pair.other_compared(number, 0, 2), None, "the same core");
-    assert_eq!(pair.other_compared(number, 1, 2), Some(Mode::Handing));
+    assert_eq!(pair.other_compared(number, 1, 2), Some(PairMode::Handing));
     assert!(pair.must_wait(pair.word()) && !pair.must_record());
     let handing = pair.word().changes;
     pair.drained(handing, 0);
@@ -341,64 +351,64 @@ fn the_partitions_go_back_when_all_is_compared_and_no_write_is_under_way() {
     pair.drained(handing, 1);
     assert_eq!(
         (record(&pair), pair.mode()),
-        (Some(Mode::Paired), Mode::Paired)
+        (Some(PairMode::Paired), PairMode::Paired)
     );
     // Records are compared with a new process, whatever mode the process reports.
-    for (process, mode) in [(9, Mode::Starting), (10, Mode::Damaged)] {
+    for (process, mode) in [(9, PairMode::Starting), (10, PairMode::Damaged)] {
         let pair = paired(1);
         greet(&pair, process, ModeVersion { mode, changes: 0 }, 9 * S);
-        assert_eq!(pair.mode(), Mode::Ahead);
+        assert_eq!(pair.mode(), PairMode::Ahead);
     }
 }
 
 #[test]
-fn a_node_without_records_or_with_losses_gets_those_of_the_other() {
+fn a_node_without_records_or_with_losses_follows_the_other_node() {
     let started = |own, recorded, records, damaged| {
         let pair = pair(own);
         pair.started(found(recorded, records, damaged));
         pair
     };
     let fresh = |own| started(own, None, false, false);
-    let damaged = |own| started(own, Some(Mode::Paired), true, true);
-    let behind = |own| started(own, Some(Mode::Behind), true, true);
-    let maybe = |own| started(own, Some(Mode::Ahead), true, true);
+    let damaged = |own| started(own, Some(PairMode::Paired), true, true);
+    let behind = |own| started(own, Some(PairMode::Behind), true, true);
+    let maybe = |own| started(own, Some(PairMode::Ahead), true, true);
     let full = |own| started(own, None, true, false);
-    let ahead = Some(Mode::Ahead);
-    let gets = Some(Mode::Behind);
+    let ahead = Some(PairMode::Ahead);
+    let gets = Some(PairMode::Behind);
     let first = |own| ahead.filter(|_| own == 0);
     for own in [0, 1] {
         for (node, other, mode) in [
-            (fresh(own), Mode::Fresh, first(own)),
-            (fresh(own), Mode::Starting, None),
-            (fresh(own), Mode::Ahead, gets),
-            (fresh(own), Mode::Behind, None),
-            (full(own), Mode::Fresh, ahead),
-            (full(own), Mode::Damaged, ahead),
-            (full(own), Mode::MaybeAhead, None),
-            (full(own), Mode::Behind, ahead),
-            (full(own), Mode::Starting, first(own)),
-            (damaged(own), Mode::Fresh, ahead),
-            (damaged(own), Mode::Starting, None),
-            (damaged(own), Mode::Ahead, gets),
-            (damaged(own), Mode::Damaged, None),
-            (damaged(own), Mode::MaybeAhead, None),
-            (maybe(own), Mode::Starting, None),
-            (maybe(own), Mode::Damaged, None),
-            (maybe(own), Mode::Behind, None),
-            (maybe(own), Mode::Fresh, ahead),
-            (maybe(own), Mode::Ahead, gets),
-            (paired(own), Mode::NewAhead, Some(Mode::Starting)),
+            (fresh(own), PairMode::Fresh, first(own)),
+            (fresh(own), PairMode::Starting, None),
+            (fresh(own), PairMode::Ahead, gets),
+            (fresh(own), PairMode::Behind, None),
+            (full(own), PairMode::Fresh, ahead),
+            (full(own), PairMode::Damaged, ahead),
+            (full(own), PairMode::MaybeAhead, None),
+            (full(own), PairMode::Behind, ahead),
+            (full(own), PairMode::Starting, first(own)),
+            (damaged(own), PairMode::Fresh, ahead),
+            (damaged(own), PairMode::Starting, None),
+            (damaged(own), PairMode::Ahead, gets),
+            (damaged(own), PairMode::Damaged, None),
+            (damaged(own), PairMode::MaybeAhead, None),
+            (maybe(own), PairMode::Starting, None),
+            (maybe(own), PairMode::Damaged, None),
+            (maybe(own), PairMode::Behind, None),
+            (maybe(own), PairMode::Fresh, ahead),
+            (maybe(own), PairMode::Ahead, gets),
+            (paired(own), PairMode::NewAhead, Some(PairMode::Starting)),
             (
                 paired(own),
-                Mode::MaybeAhead,
+                PairMode::MaybeAhead,
                 Some(if own == 0 {
-                    Mode::Ahead
+                    PairMode::Ahead
                 } else {
-                    Mode::Starting
+                    PairMode::Starting
                 }),
             ),
-            (behind(own), Mode::Starting, None),
-            (behind(own), Mode::Fresh, None),
+            (behind(own), PairMode::Starting, None),
+            (behind(own), PairMode::Fresh, None),
         ] {
             let before = node.mode();
             assert_eq!(
@@ -411,7 +421,7 @@ fn a_node_without_records_or_with_losses_gets_those_of_the_other() {
 }
 
 /// A node with records, and with new devices for the namespaces whose bits are set in `empty`.
-fn new(own: usize, recorded: Option<Mode>, empty: u32) -> Pair {
+fn new(own: usize, recorded: Option<PairMode>, empty: u32) -> NodePair {
     let pair = pair(own);
     let devices = DeviceIdentity {
         device_sets: 1,
@@ -426,29 +436,35 @@ fn new(own: usize, recorded: Option<Mode>, empty: u32) -> Pair {
 }
 
 #[test]
-fn two_nodes_with_the_same_new_namespace_begin_as_without_it() {
-    let ahead = Some(Mode::Ahead);
-    let first = |own| Some(Mode::Ahead).filter(|_| own == 0);
+fn a_namespace_new_on_both_nodes_is_ignored_when_modes_are_decided() {
+    let ahead = Some(PairMode::Ahead);
+    let first = |own| Some(PairMode::Ahead).filter(|_| own == 0);
     for own in [0, 1] {
         for (recorded, empty, other, others, mode) in [
-            (Mode::Paired, 2, Mode::New, 2, first(own)),
-            (Mode::Paired, 2, Mode::New, 3, ahead),
-            (Mode::Paired, 3, Mode::New, 2, None),
-            (Mode::Paired, 2, Mode::New, 4, None),
-            (Mode::Paired, 2, Mode::NewAhead, 2, None),
-            (Mode::Paired, 2, Mode::Starting, 2, None),
-            (Mode::Paired, 2, Mode::Behind, 2, None),
-            (Mode::Paired, 2, Mode::Fresh, 3, ahead),
-            (Mode::Paired, 2, Mode::Ahead, 0, Some(Mode::Behind)),
-            (Mode::Ahead, 2, Mode::New, 2, ahead),
-            (Mode::Ahead, 2, Mode::New, 4, None),
-            (Mode::Ahead, 2, Mode::Starting, 2, ahead),
+            (PairMode::Paired, 2, PairMode::New, 2, first(own)),
+            (PairMode::Paired, 2, PairMode::New, 3, ahead),
+            (PairMode::Paired, 3, PairMode::New, 2, None),
+            (PairMode::Paired, 2, PairMode::New, 4, None),
+            (PairMode::Paired, 2, PairMode::NewAhead, 2, None),
+            (PairMode::Paired, 2, PairMode::Starting, 2, None),
+            (PairMode::Paired, 2, PairMode::Behind, 2, None),
+            (PairMode::Paired, 2, PairMode::Fresh, 3, ahead),
+            (
+                PairMode::Paired,
+                2,
+                PairMode::Ahead,
+                0,
+                Some(PairMode::Behind),
+            ),
+            (PairMode::Ahead, 2, PairMode::New, 2, ahead),
+            (PairMode::Ahead, 2, PairMode::New, 4, None),
+            (PairMode::Ahead, 2, PairMode::Starting, 2, ahead),
             // The other node has records of the namespace that is new here, and lacks other records.
-            (Mode::Ahead, 2, Mode::Starting, 0, None),
-            (Mode::Ahead, 2, Mode::NewAhead, 2, None),
-            (Mode::Ahead, 2, Mode::Ahead, 0, None),
-            (Mode::Damaged, 2, Mode::Damaged, 2, None),
-            (Mode::MaybeAhead, 2, Mode::Starting, 2, None),
+            (PairMode::Ahead, 2, PairMode::Starting, 0, None),
+            (PairMode::Ahead, 2, PairMode::NewAhead, 2, None),
+            (PairMode::Ahead, 2, PairMode::Ahead, 0, None),
+            (PairMode::Damaged, 2, PairMode::Damaged, 2, None),
+            (PairMode::MaybeAhead, 2, PairMode::Starting, 2, None),
         ] {
             let node = new(own, Some(recorded), empty);
             let word = ModeVersion {
@@ -463,7 +479,10 @@ fn two_nodes_with_the_same_new_namespace_begin_as_without_it() {
         }
     }
     // The mode is the same after a restart, when the devices are not new any more.
-    for (recorded, mode) in [(Mode::Paired, Mode::New), (Mode::Ahead, Mode::NewAhead)] {
+    for (recorded, mode) in [
+        (PairMode::Paired, PairMode::New),
+        (PairMode::Ahead, PairMode::NewAhead),
+    ] {
         let node = new(0, Some(recorded), 2);
         assert_eq!(
             (
@@ -483,7 +502,7 @@ fn two_nodes_with_the_same_new_namespace_begin_as_without_it() {
 }
 
 #[test]
-fn new_devices_and_losses_are_known_until_the_mode_is_recorded_with_them() {
+fn new_devices_and_losses_are_noticed_until_a_mode_is_recorded_with_them() {
     let now = DeviceIdentity {
         device_sets: 7,
         lost_blocks: 3,
@@ -512,7 +531,7 @@ fn new_devices_and_losses_are_known_until_the_mode_is_recorded_with_them() {
     let same = with(7, 3);
     let new = with(6, 3);
     let damaged = with(7, 2);
-    use Mode::*;
+    use PairMode::*;
     for (recorded, full, expected) in [
         (same(Paired), 2, None),
         (same(Ahead), 2, Some(Ahead)),
@@ -560,7 +579,7 @@ fn new_devices_and_losses_are_known_until_the_mode_is_recorded_with_them() {
 #[test]
 fn a_recorded_mode_is_read_as_it_was_written() {
     let recorded = ModeRecord {
-        mode: Mode::NewAhead,
+        mode: PairMode::NewAhead,
         devices: DeviceIdentity {
             device_sets: u64::MAX - 1,
             lost_blocks: 1 << 40,
@@ -574,7 +593,7 @@ fn a_recorded_mode_is_read_as_it_was_written() {
 #[test]
 fn an_older_copy_never_wins_over_newer_records() {
     // A node with `own` pairings hears a new process of a node with `other` pairings.
-    let hears = |place: usize, own: u64, recorded: Mode, other: u64, mode: Mode| {
+    let hears = |place: usize, own: u64, recorded: PairMode, other: u64, mode: PairMode| {
         let node = pair(place);
         let of = DeviceContents {
             recorded: None,
@@ -601,7 +620,7 @@ fn an_older_copy_never_wins_over_newer_records() {
         );
         (heard, node.is_stuck(mode))
     };
-    use Mode::*;
+    use PairMode::*;
     for place in [0, 1] {
         let first = Some(Ahead).filter(|_| place == 0);
         for (own, recorded, other, mode, expected) in [
@@ -637,7 +656,7 @@ fn both_nodes_count_the_same_pairings() {
     let behind = Greeting {
         process: 8,
         mode_version: ModeVersion {
-            mode: Mode::Behind,
+            mode: PairMode::Behind,
             changes: 1,
         },
         empty_namespaces: 0,
@@ -650,14 +669,14 @@ fn both_nodes_count_the_same_pairings() {
     let handing = ahead.word().changes;
     (0..2).for_each(|core| ahead.drained(handing, core));
     assert_eq!(
-        ahead.record_of(Mode::Paired).pairings,
+        ahead.record_of(PairMode::Paired).pairings,
         known[0] + 1,
         "counted before the other node knows"
     );
     record(&ahead);
     assert_eq!(
         (ahead.mode(), ahead.pairings()),
-        (Mode::Paired, [known[0] + 1; 2])
+        (PairMode::Paired, [known[0] + 1; 2])
     );
     // The same process connects again later.
     ahead.on_greeting(behind, 10 * S);
@@ -665,16 +684,16 @@ fn both_nodes_count_the_same_pairings() {
 }
 
 #[test]
-fn a_node_says_of_no_namespace_that_it_is_empty_once_records_may_come() {
+fn a_node_reports_no_empty_namespace_once_it_may_get_records() {
     let node = pair(1);
-    node.started(without(2, Mode::Paired));
+    node.started(without(2, PairMode::Paired));
     assert_eq!(node.greeting(1).empty_namespaces, 2);
-    hear(&node, Mode::Ahead, S);
+    hear(&node, PairMode::Ahead, S);
     assert_eq!(
         (node.mode(), node.greeting(1).empty_namespaces),
-        (Mode::Behind, 0)
+        (PairMode::Behind, 0)
     );
-    for recorded in [Mode::Ahead, Mode::Behind] {
+    for recorded in [PairMode::Ahead, PairMode::Behind] {
         let node = pair(1);
         node.started(without(2, recorded));
         assert_eq!(
@@ -685,44 +704,44 @@ fn a_node_says_of_no_namespace_that_it_is_empty_once_records_may_come() {
 }
 
 #[test]
-fn words_that_were_overtaken_and_those_of_an_earlier_process_count_for_nothing() {
+fn outdated_messages_and_messages_of_an_earlier_process_are_ignored() {
     let pair = pair(1);
     let word = |mode, changes| ModeVersion { mode, changes };
-    assert_eq!(greet(&pair, 7, word(Mode::Paired, 4094), S), None);
+    assert_eq!(greet(&pair, 7, word(PairMode::Paired, 4094), S), None);
     assert_eq!(
-        pair.on_mode_reported(7, word(Mode::Ahead, 4095), S),
-        Some(Mode::Behind)
+        pair.on_mode_reported(7, word(PairMode::Ahead, 4095), S),
+        Some(PairMode::Behind)
     );
     record(&pair);
     compare(&pair);
     for (process, mode, changes) in [
-        (7, Mode::Paired, 4094),
-        (6, Mode::Paired, 1),
-        (7, Mode::Handing, 0),
+        (7, PairMode::Paired, 4094),
+        (6, PairMode::Paired, 1),
+        (7, PairMode::Handing, 0),
     ] {
         assert_eq!(
             (
                 pair.on_mode_reported(process, word(mode, changes), S),
                 pair.mode()
             ),
-            (None, Mode::Behind)
+            (None, PairMode::Behind)
         );
     }
     assert_eq!(
-        pair.on_mode_reported(7, word(Mode::Paired, 1), S),
-        Some(Mode::Paired)
+        pair.on_mode_reported(7, word(PairMode::Paired, 1), S),
+        Some(PairMode::Paired)
     );
 }
 
 #[test]
-fn a_node_is_not_paired_by_a_comparison_that_it_had_no_part_in() {
+fn a_comparison_of_other_mode_changes_does_not_pair_a_node() {
     let behind = |compares: bool, number| {
         let pair = pair(1);
         greet(
             &pair,
             7,
             ModeVersion {
-                mode: Mode::Ahead,
+                mode: PairMode::Ahead,
                 changes: number,
             },
             S,
@@ -734,7 +753,7 @@ fn a_node_is_not_paired_by_a_comparison_that_it_had_no_part_in() {
         pair.on_mode_reported(
             7,
             ModeVersion {
-                mode: Mode::Paired,
+                mode: PairMode::Paired,
                 changes: 9,
             },
             S,
@@ -742,16 +761,16 @@ fn a_node_is_not_paired_by_a_comparison_that_it_had_no_part_in() {
     };
     assert_eq!(
         [behind(true, 7), behind(false, 7), behind(true, 5)],
-        [Some(Mode::Paired), None, None]
+        [Some(PairMode::Paired), None, None]
     );
     let begins = pair(1);
-    begins.started(found(Some(Mode::Behind), true, false));
+    begins.started(found(Some(PairMode::Behind), true, false));
     assert_eq!(
         greet(
             &begins,
             7,
             ModeVersion {
-                mode: Mode::Paired,
+                mode: PairMode::Paired,
                 changes: 2
             },
             S
@@ -762,21 +781,23 @@ fn a_node_is_not_paired_by_a_comparison_that_it_had_no_part_in() {
 
 #[test]
 fn other_clusters_have_no_takeover() {
-    let nodes: Vec<_> = (0..3).map(|port| Node::new("127.0.0.1", port)).collect();
+    let nodes: Vec<_> = (0..3)
+        .map(|port| ClusterNode::new("127.0.0.1", port))
+        .collect();
     let all = [
         (nodes.clone(), true),
         (nodes[..2].to_vec(), false),
         (nodes[..1].to_vec(), true),
     ];
     for (nodes, has_copies) in all {
-        let pair = Pair::new(&Cluster::new(nodes, 0), has_copies, 1);
+        let pair = NodePair::new(&Cluster::new(nodes, 0), has_copies, 1);
         assert_eq!(
             (
-                hear(&pair, Mode::Ahead, S),
+                hear(&pair, PairMode::Ahead, S),
                 takeover(&pair, S, Some(S)),
                 pair.mode()
             ),
-            (None, None, Mode::Paired)
+            (None, None, PairMode::Paired)
         );
         assert_eq!(
             (pair.started(found(None, false, true)), pair.begin_record()),

@@ -122,7 +122,7 @@ fn tool(name: &str, arguments: &[&str]) -> Option<String> {
 }
 
 #[test]
-fn a_device_that_hangs_is_a_time_out_and_does_not_keep_the_server() {
+fn requests_to_a_hung_device_time_out_and_the_server_can_still_end() {
     let Some(mut device) = Device::new() else {
         return;
     };
@@ -130,11 +130,11 @@ fn a_device_that_hangs_is_a_time_out_and_does_not_keep_the_server() {
     let listener = listener();
     let port = listener.local_addr().unwrap().port();
     let storage = format!("device {name}\n commit-to-device true\n write-block-size 256K");
-    let limits = Limits {
+    let limits = ClientLimits {
         flush_ms: 2_500,
-        ..Limits::default()
+        ..ClientLimits::default()
     };
-    let cluster = Cluster::new(vec![Node::new("127.0.0.1", port)], 0);
+    let cluster = Cluster::new(vec![ClusterNode::new("127.0.0.1", port)], 0);
     let request = Request {
         uses_whole_device: true,
         ..Request::new(name, "test")
@@ -165,7 +165,7 @@ fn a_device_that_hangs_is_a_time_out_and_does_not_keep_the_server() {
 }
 
 #[test]
-fn a_node_that_cannot_end_soon_leaves_its_partitions_first() {
+fn a_node_with_a_hung_device_gives_up_its_partitions_before_it_ends() {
     let Some(mut device) = Device::new() else {
         return;
     };
@@ -173,7 +173,7 @@ fn a_node_that_cannot_end_soon_leaves_its_partitions_first() {
     let listeners = [listener(), listener()];
     let nodes = listeners
         .each_ref()
-        .map(|of| Node::new("127.0.0.1", of.local_addr().unwrap().port()))
+        .map(|of| ClusterNode::new("127.0.0.1", of.local_addr().unwrap().port()))
         .to_vec();
     let cluster = |own| Cluster::new(nodes.clone(), own);
     let [first, second] = listeners;
@@ -189,12 +189,12 @@ fn a_node_that_cannot_end_soon_leaves_its_partitions_first() {
         request,
         first,
         2,
-        Limits::default(),
+        ClientLimits::default(),
         cluster(0),
     ) else {
         return;
     };
-    let b = Bench::on(second, 1, Limits::default(), cluster(1)).unwrap();
+    let b = Bench::on(second, 1, ClientLimits::default(), cluster(1)).unwrap();
     [&a, &b]
         .iter()
         .for_each(|of| of.until("paired", |of| of.has_said("paired with")));

@@ -11,17 +11,17 @@ const WRITE: [u8; 4] = [0, info2::WRITE, 0, 0];
 fn frame_of(info: [u8; 4], fields: &[(u8, &[u8])], operation: Option<u8>) -> Vec<u8> {
     let mut out = Vec::new();
     let begin = frame::begin(&mut out, FrameKind::Message);
-    Header {
+    MessageHeader {
         info,
         fields: fields.len() as u16,
         ops: operation.is_some().into(),
-        ..Header::default()
+        ..MessageHeader::default()
     }
     .put(&mut out);
     fields
         .iter()
         .for_each(|(kind, value)| message::put_field(&mut out, *kind, value));
-    let op = |operation| Entry {
+    let op = |operation| BinEntry {
         operation,
         particle: particle::BLOB,
         name: b"b",
@@ -116,7 +116,7 @@ fn requests(phrase: &str) -> Vec<Vec<u8>> {
 
 #[test]
 fn unsupported_requests_get_the_codes_of_the_documentation() {
-    let Some(bench) = Bench::new(2, Limits::default()) else {
+    let Some(bench) = Bench::new(2, ClientLimits::default()) else {
         return;
     };
     let (_, table) = DOCS
@@ -152,7 +152,7 @@ fn unsupported_requests_get_the_codes_of_the_documentation() {
                             .parse()
                             .unwrap()
                     }
-                    _ => Header::take(&mut &body[..]).unwrap().result,
+                    _ => MessageHeader::take(&mut &body[..]).unwrap().result,
                 };
                 assert_eq!(result, code, "{phrase}: {request:?}");
             }

@@ -1,13 +1,13 @@
 //! Tests of a node of a pair. The test plays the other node.
 
-use super::super::cluster::{NodeMessage, take};
-use super::super::pair::{Greeting, Mode, ModeVersion};
+use super::super::node_message::{NodeMessage, take};
+use super::super::pair::{Greeting, ModeVersion, PairMode};
 use super::*;
 use crate::observe::Facts;
 
 /// The other node, with its connection to the only core of the node under test.
 struct PlayedNode {
-    node: Node,
+    node: ClusterNode,
     socket: TcpStream,
     input: Vec<u8>,
 }
@@ -18,10 +18,10 @@ impl PlayedNode {
         let own = listener();
         let other = listener();
         let nodes = [&own, &other]
-            .map(|of| Node::new("127.0.0.1", of.local_addr().unwrap().port()))
+            .map(|of| ClusterNode::new("127.0.0.1", of.local_addr().unwrap().port()))
             .to_vec();
         let node = nodes[1].clone();
-        let bench = Bench::on(own, 1, Limits::default(), Cluster::new(nodes, 0))?;
+        let bench = Bench::on(own, 1, ClientLimits::default(), Cluster::new(nodes, 0))?;
         let (socket, _) = other.accept().unwrap();
         socket.set_read_timeout(Some(LIMIT)).unwrap();
         Some((
@@ -55,7 +55,7 @@ impl PlayedNode {
 }
 
 #[test]
-fn each_new_mode_is_told_at_once() {
+fn each_new_mode_is_reported_to_the_other_node_at_once() {
     let Some((bench, mut other)) = PlayedNode::beside() else {
         return;
     };
@@ -68,7 +68,7 @@ fn each_new_mode_is_told_at_once() {
         else {
             panic!("{said:?}")
         };
-        assert_eq!(greeting.mode_version, word(Mode::Fresh, 1));
+        assert_eq!(greeting.mode_version, word(PairMode::Fresh, 1));
         NodeMessage::Hello {
             id,
             greeting: Greeting {
@@ -89,21 +89,24 @@ fn each_new_mode_is_told_at_once() {
             panic!("{said:?}")
         };
         words.push(word);
-        word.mode == Mode::Ahead
+        word.mode == PairMode::Ahead
     });
     // The first mode lasts as long as one write to the device.
-    assert_eq!(words, [word(Mode::Deciding, 2), word(Mode::Ahead, 2)]);
+    assert_eq!(
+        words,
+        [word(PairMode::Deciding, 2), word(PairMode::Ahead, 2)]
+    );
     bench.stop();
 }
 
 #[test]
-fn a_clock_that_is_far_off_stops_writes_until_it_is_right() {
+fn a_large_clock_skew_stops_writes_until_it_is_over() {
     let Some((bench, mut other)) = PlayedNode::beside() else {
         return;
     };
     let id = other.node.id;
     let fresh = ModeVersion {
-        mode: Mode::Fresh,
+        mode: PairMode::Fresh,
         changes: 1,
     };
     other.hear(|said, out| {
@@ -154,7 +157,7 @@ fn a_clock_that_is_far_off_stops_writes_until_it_is_right() {
             });
         }
         bench.until("the node serves", |_| {
-            state.pair.mode() == Mode::Ahead && state.pair.is_recorded()
+            state.pair.mode() == PairMode::Ahead && state.pair.is_recorded()
         });
         assert_eq!(client.ask(&put(1, b"value")).0, code, "{ahead_ms}");
         let deletion = message([0, info2::WRITE | info2::DELETE, 0, 0], 1, &[]);
@@ -185,13 +188,13 @@ fn a_clock_that_is_far_off_stops_writes_until_it_is_right() {
 }
 
 #[test]
-fn two_nodes_without_all_records_are_logged_once_however_many_connections_they_have() {
+fn nodes_that_cannot_pair_are_logged_once_for_all_connections() {
     let Some((bench, mut other)) = PlayedNode::beside() else {
         return;
     };
     let id = other.node.id;
     let mode_version = ModeVersion {
-        mode: Mode::Behind,
+        mode: PairMode::Behind,
         changes: 1,
     };
     let greeting = |process| Greeting {

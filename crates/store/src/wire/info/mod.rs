@@ -8,8 +8,8 @@
 
 use super::frame::{self, FrameKind};
 use crate::ResultCode;
-use crate::nodes::Host;
-use crate::observe::{BUILD, Facts, NamespaceCounts, Transactions};
+use crate::nodes::HostPort;
+use crate::observe::{BUILD, Facts, NamespaceCounts, TransactionCounts};
 use crate::server;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -222,7 +222,7 @@ fn latencies(parameters: &str, facts: &Facts) -> String {
 }
 
 fn host_port(host: &str, port: u16) -> String {
-    Host {
+    HostPort {
         name: host.to_owned(),
         port,
     }
@@ -433,7 +433,7 @@ fn namespace_statistics(facts: &Facts, index: usize) -> String {
     format!("{};{}", pairs.0, namespace(facts, index))
 }
 
-fn transactions(pairs: &mut Pairs, origin: &str, counts: &Transactions) {
+fn transactions(pairs: &mut Pairs, origin: &str, counts: &TransactionCounts) {
     pairs.add(&format!("{origin}_tsvc_error"), counts.refused);
     if origin != "from_proxy" {
         pairs.add(&format!("{origin}_proxy_complete"), counts.proxy.success);

@@ -1,12 +1,12 @@
 //! Tests with requests of the clients and asadm.
 
 use super::*;
-use crate::conf::Log;
+use crate::conf::LogSink;
 use crate::namespace::DeviceStatistics;
 use crate::observe::tests::facts;
-use crate::observe::{Origin, TransactionKind};
-use crate::server::Node;
-use crate::{ResultCode, Statistics};
+use crate::observe::{TransactionKind, TransactionSource};
+use crate::server::ClusterNode;
+use crate::{ResultCode, StoreStatistics};
 
 /// Requests as the clients and asadm sent them.
 const REQUESTS: &str = include_str!("../../../tests/data/info-requests.txt");
@@ -20,7 +20,7 @@ fn reply(request: &[u8], facts: &Facts) -> String {
 }
 
 #[test]
-fn everything_that_clients_and_asadm_ask_is_answered_in_order() {
+fn all_info_names_of_clients_and_asadm_are_answered_in_order() {
     let facts = facts();
     for request in REQUESTS.lines().map(|line| line.replace("\\n", "\n")) {
         let reply = reply(request.as_bytes(), &facts);
@@ -91,17 +91,17 @@ fn errors_and_deletions_are_counted_under_the_real_server_s_names() {
         write_errors: 4,
         ..DeviceStatistics::default()
     };
-    let store = Statistics {
+    let store = StoreStatistics {
         deleted_last_bin: 5,
         devices: vec![device; 2],
-        ..Statistics::default()
+        ..StoreStatistics::default()
     };
     let mut counts = NamespaceCounts {
         store,
         ..NamespaceCounts::default()
     };
     counts.record(
-        Origin::Client,
+        TransactionSource::Client,
         TransactionKind::Write,
         ResultCode::GENERATION,
         1,
@@ -122,7 +122,7 @@ fn errors_and_deletions_are_counted_under_the_real_server_s_names() {
 }
 
 #[test]
-fn what_does_not_exist_is_removed_as_by_the_real_server() {
+fn removing_missing_objects_is_answered_as_by_the_real_server() {
     let value = |name: &str| {
         reply(name.as_bytes(), &facts())
             .trim_end_matches('\n')
@@ -154,16 +154,16 @@ fn what_does_not_exist_is_removed_as_by_the_real_server() {
 }
 
 #[test]
-fn two_nodes_tell_of_each_other_and_of_their_partitions() {
+fn two_nodes_report_each_other_and_their_partitions() {
     let mut facts = facts();
     facts.config.namespaces[0].replication_factor = 2;
     facts.node.peers = vec![
-        Node {
+        ClusterNode {
             id: 0xB9,
             host: "db2".to_owned(),
             port: 3_000,
         },
-        Node {
+        ClusterNode {
             id: 0xC9,
             host: "fe80::1".to_owned(),
             port: 3_100,
@@ -264,12 +264,12 @@ fn statistics_configuration_and_latencies_are_read_as_those_of_a_real_server() {
 }
 
 #[test]
-fn a_file_is_told_as_one_and_logs_by_their_numbers() {
+fn a_device_that_is_a_file_is_reported_as_a_file_and_logs_by_number() {
     let mut facts = facts();
     facts.config.namespaces[0].file_bytes = Some(1 << 30);
-    facts.config.logs = vec![Log {
+    facts.config.logs = vec![LogSink {
         path: None,
-        any: crate::conf::Level::Info,
+        any: crate::conf::LogLevel::Info,
         drv_ssd: None,
     }];
     let config = reply(b"get-config:context=namespace;namespace=test", &facts);
@@ -282,7 +282,7 @@ fn a_file_is_told_as_one_and_logs_by_their_numbers() {
 }
 
 #[test]
-fn what_nobody_asks_gets_an_error_and_a_request_cannot_ask_for_a_gigabyte() {
+fn unknown_names_get_an_error_and_the_reply_is_limited() {
     let facts = facts();
     for name in [
         "no-such",

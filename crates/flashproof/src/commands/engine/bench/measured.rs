@@ -23,15 +23,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use store::client::cluster::Cluster as ClientCluster;
+use store::client::cluster::ClientCluster;
 use store::client::{ClientSettings, Replica};
-use store::conf::{Config, Level, NamespaceConfig};
+use store::conf::{AerospikeConf, LogLevel, NamespaceConfig};
 use store::embedded::VIRTUAL_CPU_NS;
 use store::nodes::Access;
 use store::object::RecordSpec;
-use store::observe::Line;
-use store::server::{Cluster, Device, Limits, Node, Server, Setup, State};
-use store::{IoSnapshot, Namespace, Overload, Verification};
+use store::observe::LogLine;
+use store::server::{
+    ClientLimits, Cluster, ClusterNode, FormattedDevice, Server, ServerSetup, ServerState,
+};
+use store::{IoSnapshot, NamespaceSettings, Overload, Verification};
 use sys::process::process_cpu_ns;
 
 /// The CPU is the limit if it is busy for at least this fraction of the time.
@@ -274,8 +276,8 @@ impl Loopback {
     /// Starts a server of `namespace` on each of `devices`, which are formatted. With two servers, each server has all
     /// records. At most `connections` clients connect to each server.
     pub(super) fn start(
-        namespace: &Namespace,
-        devices: Vec<Device>,
+        namespace: &NamespaceSettings,
+        devices: Vec<FormattedDevice>,
         cores: u16,
         connections: u32,
     ) -> Result<Self, Failure> {
@@ -284,7 +286,7 @@ impl Loopback {
         check_open_files(connections * nodes * 2 + SPARE)?;
         let cannot =
             |why: String| Failure::environment(format!("cannot serve on 127.0.0.1 - {why}"));
-        let listen = |_: &Device| TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
+        let listen = |_: &FormattedDevice| TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
         let listeners = devices.iter().map(listen).collect::<Result<Vec<_>, _>>();
         let listeners = listeners.map_err(|error| cannot(error.to_string()))?;
         let ports = listeners
@@ -294,12 +296,12 @@ impl Loopback {
         let ports = ports.map_err(|error| cannot(error.to_string()))?;
         let cluster_nodes: Vec<_> = ports
             .iter()
-            .map(|port| Node::new("127.0.0.1", *port))
+            .map(|port| ClusterNode::new("127.0.0.1", *port))
             .collect();
         let mut servers = Vec::new();
         let is_ending = Arc::new(AtomicBool::new(false));
         for (index, (listener, device)) in listeners.into_iter().zip(devices).enumerate() {
-            let config = Config {
+            let config = AerospikeConf {
                 service_threads: Some(cores),
                 namespaces: vec![NamespaceConfig {
                     settings: namespace.clone(),
@@ -311,17 +313,17 @@ impl Loopback {
                     file_bytes: None,
                     benchmarks_storage: false,
                 }],
-                ..Config::default()
+                ..AerospikeConf::default()
             };
-            let setup = Setup {
+            let setup = ServerSetup {
                 accept_losses: false,
                 config,
                 devices: vec![vec![device]],
                 listeners: vec![listener],
                 address: (IpAddr::V4(Ipv4Addr::LOCALHOST), ports[index]),
-                limits: Limits {
+                limits: ClientLimits {
                     connections: (connections + SPARE) as usize,
-                    ..Limits::default()
+                    ..ClientLimits::default()
                 },
                 cluster: Cluster::new(cluster_nodes.clone(), index),
                 log: warnings(is_ending.clone()),
@@ -341,7 +343,7 @@ impl Loopback {
             }
             thread::sleep(Duration::from_millis(2));
         }
-        let seed = store::nodes::Host {
+        let seed = store::nodes::HostPort {
             name: Ipv4Addr::LOCALHOST.to_string(),
             port: ports[0],
         };
@@ -401,7 +403,7 @@ impl Loopback {
 
     /// Function that returns the I/O of all servers so far.
     pub(super) fn io(&self) -> impl Fn() -> IoSnapshot + use<> {
-        let states: Vec<Arc<State>> = self
+        let states: Vec<Arc<ServerState>> = self
             .servers
             .iter()
             .map(|server| server.state().clone())
@@ -433,9 +435,9 @@ fn queued_blocks(server: &Server) -> u64 {
 }
 
 /// Prints the servers' warnings, until the shutdown.
-fn warnings(is_ending: Arc<AtomicBool>) -> Box<dyn Fn(Line) + Send + Sync> {
+fn warnings(is_ending: Arc<AtomicBool>) -> Box<dyn Fn(LogLine) + Send + Sync> {
     Box::new(move |line| {
-        if line.level <= Level::Warning && !is_ending.load(Ordering::Relaxed) {
+        if line.level <= LogLevel::Warning && !is_ending.load(Ordering::Relaxed) {
             console::warning(&line.text);
         }
     })

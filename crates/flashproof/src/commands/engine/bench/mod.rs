@@ -42,7 +42,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use store::object::{RecordSpec, ValueType};
 use store::{
-    DEVICE_HEADER_BYTES, DeviceHeader, IoCounts, IoSnapshot, Namespace, Overload, Verification,
+    DEVICE_HEADER_BYTES, DeviceHeader, IoCounts, IoSnapshot, NamespaceSettings, Overload,
+    Verification,
 };
 
 /// Default fill of the device by the records of a row: below the fill at which defragmentation starts.
@@ -98,7 +99,7 @@ fn requested_rows(
              the command"
         )));
     }
-    let block_bytes = Namespace::new("").write_block_bytes;
+    let block_bytes = NamespaceSettings::new("").write_block_bytes;
     if let Some(kind) = kinds
         .iter()
         .find(|kind| u64::from(kind.bytes) + RECORD_HEADER_BYTES > block_bytes.into())
@@ -317,7 +318,7 @@ impl RowsRequest<'_> {
         keys: u32,
         phase: &Phase<'_>,
     ) -> RecordWorkload {
-        let block = u64::from(Namespace::new("").write_block_bytes);
+        let block = u64::from(NamespaceSettings::new("").write_block_bytes);
         let is_device = self.names.contains(&target);
         RecordWorkload {
             file_size_bytes: (is_device && self.is_file()).then_some(self.args.size),
@@ -414,7 +415,7 @@ impl RowsRequest<'_> {
         let args = self.args;
         let cores = self.cores();
         let is_simulated = self.is_simulated();
-        let mut namespace = Namespace::new("test");
+        let mut namespace = NamespaceSettings::new("test");
         namespace.single_bin = true;
         namespace.commit_to_device = args.commit_to_device;
         namespace.post_write_blocks = args.post_write_queue;

@@ -22,9 +22,9 @@ use session::runner::{self, NamedWorkload, OpenDevices, RunRequest, cpus, findin
 use session::{CompatMode, console};
 use std::process::ExitCode;
 use std::sync::Arc;
-use store::client::cluster::{Cluster, PartitionMap};
-use store::client::{BatchReads, ClientSettings, Stored};
-use store::nodes::Host;
+use store::client::cluster::{ClientCluster, PartitionMap};
+use store::client::{BatchReads, ClientSettings, StoredRecord};
+use store::nodes::HostPort;
 use store::object::RecordSpec;
 use store::{Overload, Verification};
 use sys::process;
@@ -42,7 +42,7 @@ const THREAD_TRANSACTIONS: u32 = 64;
 pub fn run(args: &ClientArgs) -> Result<ExitCode, Failure> {
     let mut seeds = Vec::new();
     for host in &args.host {
-        let seed = Host::parse(host, args.port)
+        let seed = HostPort::parse(host, args.port)
             .map_err(|why| Failure::usage(format!("cannot use host {} - {why}", quoted(host))))?;
         seeds.push(seed);
     }
@@ -64,7 +64,7 @@ pub fn run(args: &ClientArgs) -> Result<ExitCode, Failure> {
     }
     check_open_files(args.connections.div_ceil(args.pipeline))?;
     let access = access(&args.access)?;
-    let cluster = Cluster::find(&seeds, &args.namespace, access, args.services_alternate)
+    let cluster = ClientCluster::find(&seeds, &args.namespace, access, args.services_alternate)
         .map_err(Failure::environment)?;
     let map = cluster.map();
     console::note(&cluster_summary(&map, args.debug));
@@ -179,7 +179,8 @@ pub fn as_devices(namespace: &str, map: &PartitionMap) -> (String, Devices) {
 /// Checks that the first record can be verified. Errors: the record was inserted with another `-o` or `-b`.
 fn check_records(settings: &ClientSettings, args: &ClientArgs) -> Result<(), Failure> {
     // If the node cannot be queried now, the run reports it.
-    let Ok(Some(Stored { bins, value })) = settings.probe_record(args.start_key.into()) else {
+    let Ok(Some(StoredRecord { bins, value })) = settings.probe_record(args.start_key.into())
+    else {
         return Ok(());
     };
     if (bins, value) == (args.bins, args.object) {

@@ -26,9 +26,11 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 use std::{fs, io};
-use store::conf::{Config, NamespaceConfig, ParsedConfig};
-use store::observe::{Facts, Line, Logs, NamespaceCounts, Ticker, start_lines};
-use store::server::{Cluster, Device, Limits, Node, Server, Setup, cores};
+use store::conf::{AerospikeConf, NamespaceConfig, ParsedConfig};
+use store::observe::{Facts, LogLine, LogWriter, NamespaceCounts, Ticker, start_lines};
+use store::server::{
+    ClientLimits, Cluster, ClusterNode, FormattedDevice, Server, ServerSetup, cores,
+};
 use store::{
     BORDER_BYTES, DEVICE_HEADER_BYTES, DeviceHeader, HEADER_OFFSETS, HeaderCheck, Losses, Starts,
     WRITTEN_BYTES, conf, wire,
@@ -64,27 +66,27 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     let listeners = listen(&config)?;
     let address = address(&config, &listeners)?;
     let cluster = cluster(&config, address)?;
-    Logs::check(&config).map_err(cannot_log)?;
+    LogWriter::check(&config).map_err(cannot_log)?;
     let devices = open(&config, args)?;
-    let mut logs = Logs::open(&config).map_err(cannot_log)?;
-    let batch = wire::Limits {
+    let mut logs = LogWriter::open(&config).map_err(cannot_log)?;
+    let batch = wire::BatchLimits {
         batch_requests: config.batch_max_requests,
-        ..wire::Limits::default()
+        ..wire::BatchLimits::default()
     };
     let connections = config.proto_fd_max as usize;
     let idle_ms = config.proto_fd_idle_ms.into();
-    let limits = Limits {
+    let limits = ClientLimits {
         connections,
         idle_ms,
         batch,
-        ..Limits::default()
+        ..ClientLimits::default()
     };
     // A slow reader of the log must not block the serving threads.
     let (sender, lines) = mpsc::sync_channel(LINES_MAX);
     let log = Box::new(move |line| _ = sender.try_send(line));
     let address = (address.ip(), address.port());
     let accept_losses = args.accept_losses;
-    let setup = Setup {
+    let setup = ServerSetup {
         config,
         devices,
         listeners,
@@ -113,7 +115,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     refuse(&damage)?;
     write(
         &mut logs,
-        &[Line::info(
+        &[LogLine::info(
             "as",
             "as.c",
             "finished clean shutdown - exiting".to_owned(),
@@ -133,8 +135,8 @@ fn cannot_log((path, error): (String, std::io::Error)) -> Failure {
 fn serve(
     server: &Server,
     begin: Instant,
-    logs: &mut Logs,
-    lines: &Receiver<Line>,
+    logs: &mut LogWriter,
+    lines: &Receiver<LogLine>,
     end_signals: &EndSignals,
     address: SocketAddr,
 ) {
@@ -167,7 +169,7 @@ fn serve(
                 let text = format!(
                     "service ready: {objects} records, indexed in {seconds:.3} s, {bytes} bytes read"
                 );
-                write(logs, &[Line::info("as", "as.c", text)]);
+                write(logs, &[LogLine::info("as", "as.c", text)]);
                 write(logs, &state.facts(|facts| maybe_older(facts)));
                 console::note(&format!(
                     "listening on {address}; {}",
@@ -197,7 +199,7 @@ fn refuse(damage: &[(String, Losses)]) -> Result<(), Failure> {
 
 /// Warnings at the start of a node with replication: if both nodes were killed at once, acknowledged data that was
 /// only in memory is lost.
-fn maybe_older(facts: &Facts) -> Vec<Line> {
+fn maybe_older(facts: &Facts) -> Vec<LogLine> {
     let namespaces = facts.config.namespaces.iter().zip(&facts.counts.namespaces);
     let doubtful = namespaces.filter(|(namespace, counts)| {
         namespace.replication_factor > 1
@@ -211,18 +213,18 @@ fn maybe_older(facts: &Facts) -> Vec<Line> {
              write is only in memory",
             namespace.settings.name, counts.store.objects
         );
-        Line::warning("hb", "hb.c", text)
+        LogLine::warning("hb", "hb.c", text)
     }).collect()
 }
 
 /// Writes lines to the log. Errors do not end the service: the lines are lost.
-fn write(logs: &mut Logs, lines: &[Line]) {
+fn write(logs: &mut LogWriter, lines: &[LogLine]) {
     if !lines.is_empty() {
         let _ = logs.write(Timestamp::now(), lines);
     }
 }
 
-fn read(args: &ServeArgs) -> Result<(Config, String), Failure> {
+fn read(args: &ServeArgs) -> Result<(AerospikeConf, String), Failure> {
     let name = quoted(&args.config.display().to_string());
     let bytes = files::read(&args.config, Links::Followed, BYTES_MAX)
         .map_err(|error| Failure::usage(format!("cannot read {name} - {error}")))?;
@@ -241,7 +243,7 @@ fn read(args: &ServeArgs) -> Result<(Config, String), Failure> {
 }
 
 /// Describes the effect of a configuration.
-fn described(config: &Config) -> String {
+fn described(config: &AerospikeConf) -> String {
     let listen_address = |address: &_| SocketAddr::from((*address, config.listen.port)).to_string();
     let addresses: Vec<_> = config.listen.addresses.iter().map(listen_address).collect();
     let mut text = format!(
@@ -267,7 +269,7 @@ fn described(config: &Config) -> String {
 }
 
 /// Raises the limit of open files, and warns if it is too low for the clients that the configuration allows.
-fn check_files(config: &Config) {
+fn check_files(config: &AerospikeConf) {
     let needed_files = u64::from(config.proto_fd_max) + OWN_FILES;
     match sys::process::raise_open_files() {
         Ok(limit) if limit < needed_files => console::warning(&format!(
@@ -298,7 +300,7 @@ fn bind_with_retries(socket_address: SocketAddr) -> std::io::Result<TcpListener>
     }
 }
 
-fn listen(config: &Config) -> Result<Vec<TcpListener>, Failure> {
+fn listen(config: &AerospikeConf) -> Result<Vec<TcpListener>, Failure> {
     config
         .listen
         .addresses
@@ -325,7 +327,7 @@ fn listen(config: &Config) -> Result<Vec<TcpListener>, Failure> {
 }
 
 /// Address advertised to clients.
-fn address(config: &Config, listeners: &[TcpListener]) -> Result<SocketAddr, Failure> {
+fn address(config: &AerospikeConf, listeners: &[TcpListener]) -> Result<SocketAddr, Failure> {
     if let Some(any) = config
         .listen
         .addresses
@@ -345,14 +347,14 @@ fn address(config: &Config, listeners: &[TcpListener]) -> Result<SocketAddr, Fai
     Ok(config.access.map_or(local_address, SocketAddr::from))
 }
 
-fn cluster(config: &Config, address: SocketAddr) -> Result<Cluster, Failure> {
+fn cluster(config: &AerospikeConf, address: SocketAddr) -> Result<Cluster, Failure> {
     let mut nodes: Vec<_> = config
         .nodes
         .iter()
-        .map(|(host, port)| Node::new(host, *port))
+        .map(|(host, port)| ClusterNode::new(host, *port))
         .collect();
     if nodes.is_empty() {
-        nodes.push(Node::new(&address.ip().to_string(), address.port()));
+        nodes.push(ClusterNode::new(&address.ip().to_string(), address.port()));
     }
     let own_index = nodes.iter().position(|node| {
         let at = node.host.parse().ok();
@@ -386,7 +388,7 @@ struct ExpectedDevice<'a> {
 ///
 /// Errors: the guard refuses; the device was written with other settings, has a damaged header or an older state, or is
 /// too small.
-fn open(config: &Config, args: &ServeArgs) -> Result<Vec<Vec<Device>>, Failure> {
+fn open(config: &AerospikeConf, args: &ServeArgs) -> Result<Vec<Vec<FormattedDevice>>, Failure> {
     let expected: Vec<_> = config
         .namespaces
         .iter()
@@ -430,9 +432,9 @@ fn open(config: &Config, args: &ServeArgs) -> Result<Vec<Vec<Device>>, Failure> 
             starts: Starts::both(number),
             ..header
         });
-    let devices: Vec<Device> = targets.into_iter().zip(headers).collect();
-    let mut unformatted: Vec<Device> = Vec::new();
-    let mut formatted: Vec<Device> = Vec::new();
+    let devices: Vec<FormattedDevice> = targets.into_iter().zip(headers).collect();
+    let mut unformatted: Vec<FormattedDevice> = Vec::new();
+    let mut formatted: Vec<FormattedDevice> = Vec::new();
     for (device, existing) in devices.iter().zip(&existing) {
         match existing {
             Some(_) => formatted.push(device.clone()),
@@ -701,11 +703,11 @@ fn header(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use store::Namespace;
+    use store::NamespaceSettings;
 
     #[test]
     fn a_header_that_cannot_be_read_is_damage_and_no_reason_to_format() {
-        let header = DeviceHeader::new(&Namespace::new("test"), 1, 0, 1, 7).sized(16 << 20);
+        let header = DeviceHeader::new(&NamespaceSettings::new("test"), 1, 0, 1, 7).sized(16 << 20);
         let expected = ExpectedDevice {
             name: "drive",
             file_bytes: None,

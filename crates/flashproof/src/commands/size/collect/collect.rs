@@ -18,12 +18,11 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
-use store::nodes;
-use store::nodes::{Access, DiscoveredNodes, Node, PeersQuery};
+use store::nodes::{self, Access, DiscoveredNode, DiscoveredNodes, PeersQuery};
 
 /// A node that is sampled.
 pub struct SampledNode {
-    pub node: Node,
+    pub node: DiscoveredNode,
     /// The requested namespaces that the node has.
     pub namespaces: Vec<String>,
     /// Log sinks of the node, with their files.
@@ -153,7 +152,11 @@ pub fn look(
 }
 
 impl SampledNode {
-    fn look(mut node: Node, requested: &[String], access: &Access) -> Result<Self, String> {
+    fn look(
+        mut node: DiscoveredNode,
+        requested: &[String],
+        access: &Access,
+    ) -> Result<Self, String> {
         let is_wanted = |name: &&String| requested.is_empty() || requested.contains(name);
         let namespaces: Vec<String> = node.namespaces.iter().filter(is_wanted).cloned().collect();
         let sinks = query_settings(&mut node, vec!["logs".to_owned()], access)?;
@@ -236,7 +239,7 @@ impl SampledNode {
 }
 
 fn query_settings(
-    node: &mut Node,
+    node: &mut DiscoveredNode,
     names: Vec<String>,
     access: &Access,
 ) -> Result<Vec<(String, String)>, String> {
@@ -459,7 +462,7 @@ impl Collection<'_> {
 }
 
 /// Command that fetches a log file of a node.
-pub fn fetch(node: &Node, file: &str, folder: &Path) -> String {
+pub fn fetch(node: &DiscoveredNode, file: &str, folder: &Path) -> String {
     let host = if node.host.name.contains(':') {
         format!("[{}]", node.host.name)
     } else {

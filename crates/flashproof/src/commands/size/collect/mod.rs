@@ -28,7 +28,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
-use store::nodes::{Access, Node};
+use store::nodes::{Access, DiscoveredNode};
 
 /// Collects, or prints the commands to do so by hand.
 pub fn collect(args: &CollectArgs) -> Result<ExitCode, Failure> {
@@ -76,7 +76,7 @@ fn retry(args: &NodeArgs) -> Duration {
     Duration::from_secs(args.retry.into())
 }
 
-fn build(node: &Node) -> Option<Build> {
+fn build(node: &DiscoveredNode) -> Option<Build> {
     Build::parse(&node.build)
 }
 

@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 use std::{fs, io, thread};
-use store::nodes::{Access, DEFAULT_PORT, Host, Node};
+use store::nodes::{Access, DEFAULT_PORT, DiscoveredNode, HostPort};
 
 pub const RESTORE_FILE: &str = "put-back.json";
 
@@ -55,7 +55,7 @@ pub struct NodeChanges {
 }
 
 impl NodeChanges {
-    pub fn new(node: &Node, changes: Vec<Change>) -> Self {
+    pub fn new(node: &DiscoveredNode, changes: Vec<Change>) -> Self {
         Self {
             node: node.id.clone(),
             host: node.host.to_string(),
@@ -82,7 +82,7 @@ impl NodeChanges {
 
 /// A command line of asinfo.
 pub fn asinfo(host: &str, command: &str) -> String {
-    let host = Host::parse(host, DEFAULT_PORT).unwrap_or_else(|_| Host {
+    let host = HostPort::parse(host, DEFAULT_PORT).unwrap_or_else(|_| HostPort {
         name: host.to_owned(),
         port: DEFAULT_PORT,
     });
@@ -128,7 +128,7 @@ impl SettingsToRestore {
     /// Makes the changes. Errors: a node refused; then the changes made so far remain to be restored.
     pub fn change<'a>(
         &self,
-        nodes: impl Iterator<Item = &'a mut Node>,
+        nodes: impl Iterator<Item = &'a mut DiscoveredNode>,
         access: &Access,
         end_signals: &EndSignals,
     ) -> Result<(), String> {
@@ -246,9 +246,9 @@ fn restore_with_retries(
 
 /// Restores the settings of one node, and checks them.
 fn restore_node(node_changes: &NodeChanges, access: &Access) -> Result<(), String> {
-    let host = Host::parse(&node_changes.host, DEFAULT_PORT)?;
+    let host = HostPort::parse(&node_changes.host, DEFAULT_PORT)?;
     // A new connection: the previous connection may have caused the error.
-    let mut node = Node::known(
+    let mut node = DiscoveredNode::known(
         node_changes.node.clone(),
         host,
         node_changes.tls_name.clone(),
@@ -281,7 +281,11 @@ fn restore_node(node_changes: &NodeChanges, access: &Access) -> Result<(), Strin
 }
 
 /// Current value of a setting.
-pub fn value(node: &mut Node, setting: &Setting, access: &Access) -> Result<String, String> {
+pub fn value(
+    node: &mut DiscoveredNode,
+    setting: &Setting,
+    access: &Access,
+) -> Result<String, String> {
     let query = setting.query(build(node));
     let reply = node
         .ask(std::slice::from_ref(&query), access)?
@@ -300,7 +304,12 @@ pub fn value(node: &mut Node, setting: &Setting, access: &Access) -> Result<Stri
         .ok_or_else(|| format!("the node's answer to {} has no {setting}", quoted(&query)))
 }
 
-fn set(node: &mut Node, setting: &Setting, value: &str, access: &Access) -> Result<(), String> {
+fn set(
+    node: &mut DiscoveredNode,
+    setting: &Setting,
+    value: &str,
+    access: &Access,
+) -> Result<(), String> {
     let command = setting.command(value, build(node));
     let reply = node
         .ask(std::slice::from_ref(&command), access)?
@@ -393,7 +402,7 @@ impl Folder {
     /// Creates the file of a node, with the replies queried once.
     pub fn begin(
         &self,
-        node: &Node,
+        node: &DiscoveredNode,
         once_replies: &[(String, String)],
     ) -> Result<NodeFile, Failure> {
         let path = self.dir.join(format!("{}{FILE_ENDING}", node.id));

@@ -4,7 +4,7 @@ use crate::access::AccessArgs;
 use clap::Args;
 use results::units::seconds;
 use std::path::PathBuf;
-use store::nodes::{DEFAULT_PORT, Host};
+use store::nodes::{DEFAULT_PORT, HostPort};
 
 /// Connections to nodes.
 #[derive(Args, Debug)]
@@ -24,7 +24,7 @@ pub struct NodeArgs {
 pub struct CollectArgs {
     /// A node to start from: HOST or HOST:PORT; may be repeated, or several joined by commas
     #[arg(long, value_name = "HOST:PORT", value_delimiter = ',', value_parser = host)]
-    pub host: Vec<Host>,
+    pub host: Vec<HostPort>,
     /// Only these namespaces; may be repeated, or several joined by commas [default: all]
     #[arg(long, value_name = "NS", value_delimiter = ',', requires = "host")]
     pub namespace: Vec<String>,
@@ -70,6 +70,6 @@ pub struct RestoreArgs {
     pub nodes: NodeArgs,
 }
 
-fn host(text: &str) -> Result<Host, String> {
-    Host::parse(text, DEFAULT_PORT)
+fn host(text: &str) -> Result<HostPort, String> {
+    HostPort::parse(text, DEFAULT_PORT)
 }

@@ -28,8 +28,8 @@ impl Story {
             return running.pair.begin_use();
         }
         let is_copied = match running.pair.mode() {
-            Mode::Paired if !is_linked => return,
-            Mode::Paired => true,
+            PairMode::Paired if !is_linked => return,
+            PairMode::Paired => true,
             _ => {
                 let current = running.pair.comparison();
                 let sends = running.comparisons[core].is_some_and(|(of, ..)| Some(of) == current);
@@ -68,14 +68,14 @@ impl Story {
         if running.pair.role(&self.cluster[at], key as u16, true) != Some(0) {
             return;
         }
-        if running.pair.mode() == Mode::Ahead && running.pair.must_wait(running.pair.word()) {
+        if running.pair.mode() == PairMode::Ahead && running.pair.must_wait(running.pair.word()) {
             return running.pair.begin_use();
         }
         let is_late = !running.pair.has_lease(self.now_ns);
         let is_unsure =
             running.unsure.contains(&key) || running.waiting.values().any(|of| of.key == key);
         if is_unsure
-            || running.pair.mode() == Mode::Paired && (is_late || !running.linked[core_of(key)])
+            || running.pair.mode() == PairMode::Paired && (is_late || !running.linked[core_of(key)])
         {
             return;
         }
@@ -155,13 +155,13 @@ impl Story {
         let is_behind = self
             .devices
             .iter()
-            .any(|of| of.recorded.is_some_and(|of| of.mode == Mode::Behind))
-            || self.modes().contains(&Some(Mode::Behind))
+            .any(|of| of.recorded.is_some_and(|of| of.mode == PairMode::Behind))
+            || self.modes().contains(&Some(PairMode::Behind))
             || self
                 .running
                 .iter()
                 .flatten()
-                .any(|of| of.recording == Some(Mode::Behind));
+                .any(|of| of.recording == Some(PairMode::Behind));
         if self.namespaces[at] == NAMESPACES || is_behind && self.namespaces[1 - at] != NAMESPACES {
             return;
         }
@@ -175,8 +175,8 @@ impl Story {
     fn begin_loss(&mut self, at: usize) -> Option<bool> {
         let is_known = self.devices[1 - at]
             .recorded
-            .is_some_and(|of| of.mode == Mode::Paired);
-        let is_safe = self.modes() == [Some(Mode::Paired); 2] && is_known;
+            .is_some_and(|of| of.mode == PairMode::Paired);
+        let is_safe = self.modes() == [Some(PairMode::Paired); 2] && is_known;
         if self.namespaces != [NAMESPACES; 2] || !is_safe && self.losses == 0 {
             return None;
         }
@@ -208,8 +208,8 @@ impl Story {
         self.end_loss(is_safe, "replaced");
     }
 
-    /// Damages a store of a node: the store loses the newest versions of records, perhaps also the marks with the record
-    /// of the mode.
+    /// Damages a store of a node: the store loses the newest versions of records, perhaps also the marks with the
+    /// record of the mode.
     fn damage(&mut self, at: usize) {
         let Some(is_safe) = self.begin_loss(at) else {
             return;
@@ -273,18 +273,18 @@ impl Story {
 
     /// Handles two nodes that wait for each other: clears the devices of one node. Returns false if no node has all
     /// records.
-    fn resolve(&mut self, modes: [Mode; 2]) -> bool {
+    fn resolve(&mut self, modes: [PairMode; 2]) -> bool {
         assert!(
             std::mem::take(&mut self.may_wait),
             "nodes in modes {modes:?} wait for each other"
         );
         self.check_left();
         *self.counts.entry("waited").or_default() += 1;
-        let behind = modes.iter().position(|mode| *mode == Mode::Behind);
+        let behind = modes.iter().position(|mode| *mode == PairMode::Behind);
         if behind.is_some()
             && modes
                 .iter()
-                .all(|mode| matches!(mode, Mode::Behind | Mode::Fresh))
+                .all(|mode| matches!(mode, PairMode::Behind | PairMode::Fresh))
         {
             return false;
         }
@@ -301,27 +301,27 @@ impl Story {
     }
 
     /// The modes of both nodes, if they wait for each other for ever.
-    fn stuck(&self) -> Option<[Mode; 2]> {
+    fn stuck(&self) -> Option<[PairMode; 2]> {
         let [Some(first), Some(second)] = &self.running else {
             return None;
         };
         let modes = [first.pair.mode(), second.pair.mode()];
-        let has_none = modes.contains(&Mode::Behind)
+        let has_none = modes.contains(&PairMode::Behind)
             && modes
                 .iter()
-                .all(|of| matches!(of, Mode::Behind | Mode::Fresh));
+                .all(|of| matches!(of, PairMode::Behind | PairMode::Fresh));
         let is_stuck = first.pair.is_stuck(modes[1]) && second.pair.is_stuck(modes[0]) || has_none;
         is_stuck.then_some(modes)
     }
 
-    fn modes(&self) -> [Option<Mode>; 2] {
+    fn modes(&self) -> [Option<PairMode>; 2] {
         self.running
             .each_ref()
             .map(|of| of.as_ref().map(|of| of.pair.mode()))
     }
 
     fn tell(&mut self) {
-        let both = [Some(Mode::Paired); 2];
+        let both = [Some(PairMode::Paired); 2];
         let steps = 100 + self.below(3_000);
         let rarity = 5 + self.below(100);
         let mut is_quiet = self.below(4) > 0;
@@ -345,7 +345,7 @@ impl Story {
             if self.namespaces[at] < self.namespaces[1 - at] {
                 self.add_namespace(at);
             }
-            if self.modes()[at] == Some(Mode::Leaving) {
+            if self.modes()[at] == Some(PairMode::Leaving) {
                 self.kill(at);
             }
             if self.running[at].is_none() {
@@ -368,15 +368,15 @@ impl Story {
         let of = |device: &Device| {
             device
                 .recorded
-                .map_or((Mode::Fresh, 0), |of| (of.mode, of.pairings))
+                .map_or((PairMode::Fresh, 0), |of| (of.mode, of.pairings))
         };
         let (mode, copied) = of(&copy);
         let (_, newest) = of(&self.devices[at]);
         let (other_mode, _) = of(&self.devices[1 - at]);
         let are_paired = is_paired
-            && matches!(mode, Mode::Paired | Mode::AheadUnused)
-            && other_mode == Mode::Paired
-            && self.modes() == [Some(Mode::Paired); 2];
+            && matches!(mode, PairMode::Paired | PairMode::AheadUnused)
+            && other_mode == PairMode::Paired
+            && self.modes() == [Some(PairMode::Paired); 2];
         if !are_paired || copied == newest {
             return;
         }
@@ -393,7 +393,7 @@ impl Story {
 
     /// Continues without faults until both nodes have all records. Returns false if no node has all records.
     fn settle(&mut self) -> bool {
-        let both = [Some(Mode::Paired); 2];
+        let both = [Some(PairMode::Paired); 2];
         let mut stuck = None;
         for at in 0..100_000 {
             self.now_ns += MS;
@@ -441,7 +441,7 @@ impl Story {
 }
 
 #[test]
-fn however_nodes_die_and_part_no_acknowledged_write_is_lost() {
+fn no_acknowledged_write_is_lost_however_nodes_fail_and_links_break() {
     let number = |name: &str| {
         std::env::var(name)
             .ok()

@@ -1,9 +1,9 @@
 //! The mode of this node in a pair: changes of the mode, the record of the mode, log lines, and transactions that wait
 //! for the record. [`super::super::pair`] has the rules.
 
-use super::super::pair::{Greeting, Mode, ModeRecord, ModeVersion};
-use super::super::state::{Mailbox, Message, State, lock};
-use super::{RingDisk, Shard};
+use super::super::pair::{Greeting, ModeRecord, ModeVersion, PairMode};
+use super::super::state::{CoreMessage, Mailbox, ServerState, lock};
+use super::{RingDisk, ServerCore};
 use crate::observe::Takeover;
 use crate::{Note, Transaction};
 use std::sync::atomic::Ordering;
@@ -12,14 +12,13 @@ use std::sync::atomic::Ordering;
 const NO_COPY: &str = "start the node that had all records, with its devices, or start this node without `heartbeat` \
                        and with `replication-factor 1` to use the records that it has";
 
-/// Advice to clear the devices of a node.
 fn clear(node: &str) -> String {
     format!(
         "stop {node}, clear its devices and start it again: it then gets all records from its peer"
     )
 }
 
-impl State {
+impl ServerState {
     /// Namespace and core that have the record of this node's mode. `None`: this node never takes over.
     pub(in crate::server) fn record_place(&self) -> Option<(usize, usize)> {
         let namespace = self
@@ -38,7 +37,7 @@ impl State {
             return;
         };
         self.took_over(since_ns, now_ns);
-        self.on_mode(Some(Mode::Ahead));
+        self.on_mode(Some(PairMode::Ahead));
     }
 
     /// Counts and logs a takeover. `since_ns`: time of the other node's last message.
@@ -64,7 +63,6 @@ impl State {
         self.warn("hb", "hb.c", text);
     }
 
-    /// Handles the mode that a process of another node reports on an existing connection.
     pub(in crate::server) fn on_mode_reported(
         &self,
         process: u64,
@@ -72,13 +70,12 @@ impl State {
         now_ns: u64,
     ) {
         let mode = self.pair.on_mode_reported(process, mode_version, now_ns);
-        if mode == Some(Mode::Ahead) && mode_version.mode == Mode::Leaving {
+        if mode == Some(PairMode::Ahead) && mode_version.mode == PairMode::Leaving {
             self.took_over(now_ns, now_ns);
         }
         self.on_mode(mode);
     }
 
-    /// Handles the greeting of a process of another node.
     pub(in crate::server) fn on_greeting(&self, greeting: Greeting, now_ns: u64) {
         let Greeting {
             process,
@@ -99,8 +96,9 @@ impl State {
         }
     }
 
-    /// Line for the log if the devices of one node hold an older state. `own_mode`: this node's mode before the greeting.
-    fn older_state(&self, own_mode: Mode, peer_mode: Mode) -> Option<String> {
+    /// Line for the log if the devices of one node hold an older state. `own_mode`: this node's mode before the
+    /// greeting.
+    fn older_state(&self, own_mode: PairMode, peer_mode: PairMode) -> Option<String> {
         let [own_pairings, peer_pairings] = self.pair.pairings();
         let peer = format!("node {}", self.other_node());
         let is_own = own_pairings < peer_pairings;
@@ -111,13 +109,17 @@ impl State {
         };
         let has_records = matches!(
             older_mode,
-            Mode::Starting | Mode::Ahead | Mode::Damaged | Mode::New | Mode::NewAhead
+            PairMode::Starting
+                | PairMode::Ahead
+                | PairMode::Damaged
+                | PairMode::New
+                | PairMode::NewAhead
         );
         if own_pairings == peer_pairings || !has_records {
             return None;
         }
         let what = match newer_mode {
-            Mode::Behind => NO_COPY.to_owned(),
+            PairMode::Behind => NO_COPY.to_owned(),
             _ if self.pair.is_stuck(peer_mode) && is_own => clear(older),
             _ if self.pair.is_stuck(peer_mode) => {
                 format!(
@@ -135,10 +137,10 @@ impl State {
     }
 
     /// Line for the log if both nodes wait for each other, or if both took over.
-    fn disagreement(&self, own_mode: Mode, peer_mode: Mode) -> Option<String> {
+    fn disagreement(&self, own_mode: PairMode, peer_mode: PairMode) -> Option<String> {
         let peer = format!("node {}", self.other_node());
         Some(match (own_mode, peer_mode) {
-            (Mode::Ahead | Mode::NewAhead, Mode::Ahead | Mode::NewAhead) => {
+            (PairMode::Ahead | PairMode::NewAhead, PairMode::Ahead | PairMode::NewAhead) => {
                 format!(
                     "both nodes took over, and each has writes that the other lacks - {}",
                     clear("one node")
@@ -146,28 +148,29 @@ impl State {
             }
             _ if self.pair.is_stuck(peer_mode) => format!(
                 "{} (damage or new devices), and each node may have records that the other lacks - {}",
-                match [own_mode, peer_mode].map(Mode::lacks_records) {
+                match [own_mode, peer_mode].map(PairMode::lacks_records) {
                     [true, false] => "this node lacks records".to_owned(),
                     [false, true] => format!("{peer} lacks records"),
                     _ => "both nodes lack records".to_owned(),
                 },
                 clear(match (own_mode, peer_mode) {
                     // The newer records are on the node that was ahead, or that was paired while the other was behind.
-                    (Mode::NewAhead, _) | (_, Mode::Behind) => &peer,
-                    (_, Mode::NewAhead) | (Mode::Behind, _) => "this node",
-                    (Mode::MaybeAhead, _) | (_, Mode::MaybeAhead) =>
+                    (PairMode::NewAhead, _) | (_, PairMode::Behind) => &peer,
+                    (_, PairMode::NewAhead) | (PairMode::Behind, _) => "this node",
+                    (PairMode::MaybeAhead, _) | (_, PairMode::MaybeAhead) =>
                         "the node that did not take over last",
                     _ => "one node",
                 })
             ),
-            (Mode::Behind, Mode::Behind | Mode::Fresh) | (Mode::Fresh, Mode::Behind) => {
+            (PairMode::Behind, PairMode::Behind | PairMode::Fresh)
+            | (PairMode::Fresh, PairMode::Behind) => {
                 format!("no node has all records - {NO_COPY}")
             }
             _ => return None,
         })
     }
 
-    /// Adds the contents of this shard's devices. The last shard sets this node's mode.
+    /// Adds the contents of this core's devices. The last core sets this node's mode.
     pub(in crate::server) fn started(
         &self,
         recorded: Option<ModeRecord>,
@@ -175,12 +178,12 @@ impl State {
         lost_blocks: u64,
     ) {
         let mut start = lock(&self.reported_contents);
-        let (shards, contents) = &mut *start;
-        *shards += 1;
+        let (reported_cores, contents) = &mut *start;
+        *reported_cores += 1;
         contents.recorded = contents.recorded.or(recorded);
         contents.nonempty |= full;
         contents.devices.lost_blocks += lost_blocks;
-        if *shards == self.mailboxes.len() {
+        if *reported_cores == self.mailboxes.len() {
             let namespaces = self
                 .setup
                 .config
@@ -204,13 +207,13 @@ impl State {
         if let Some((_, core)) = self.record_place()
             && self.pair.must_record()
         {
-            self.mailboxes[core].push(Message::Record);
+            self.mailboxes[core].push(CoreMessage::Record);
             self.mailboxes[core].wake();
         }
     }
 
     /// Records and logs this node's new mode, if there is one, and updates the partitions reported to clients.
-    pub(in crate::server) fn on_mode(&self, mode: Option<Mode>) {
+    pub(in crate::server) fn on_mode(&self, mode: Option<PairMode>) {
         let Some(mode) = mode else { return };
         self.record();
         self.show_cluster();
@@ -218,42 +221,47 @@ impl State {
         let other = self.other_node();
         let was_fresh = self.pair.was_fresh();
         let text = match mode {
-            Mode::Starting | Mode::Handing | Mode::Deciding | Mode::AheadUnused => return,
-            Mode::Fresh => format!(
+            PairMode::Starting | PairMode::Handing | PairMode::Deciding | PairMode::AheadUnused => {
+                return;
+            }
+            PairMode::Fresh => format!(
                 "this node has no records and waits for node {other}, which may have records"
             ),
-            Mode::Damaged | Mode::New | Mode::NewAhead | Mode::MaybeAhead => {
+            PairMode::Damaged | PairMode::New | PairMode::NewAhead | PairMode::MaybeAhead => {
                 format!(
                     "this node lacks records (damage or a new device) and waits for node {other}, which may have them"
                 )
             }
-            Mode::Leaving => format!("this node ends and leaves its partitions to node {other}"),
-            Mode::Paired => format!("paired with node {other}: each node has all records"),
-            Mode::Ahead if was_fresh => {
+            PairMode::Leaving => {
+                format!("this node ends and leaves its partitions to node {other}")
+            }
+            PairMode::Paired => format!("paired with node {other}: each node has all records"),
+            PairMode::Ahead if was_fresh => {
                 format!("this node starts without records, as node {other} does")
             }
-            Mode::Behind if was_fresh => {
+            PairMode::Behind if was_fresh => {
                 format!("this node has no records and gets those of node {other}")
             }
-            Mode::Ahead => {
+            PairMode::Ahead => {
                 format!(
                     "this node answers all requests until node {other} is connected and has all records"
                 )
             }
-            Mode::Behind => {
+            PairMode::Behind => {
                 format!(
                     "this node passes all requests on to node {other} and gets the missing records from there"
                 )
             }
         };
         match mode {
-            Mode::Paired | Mode::Fresh | Mode::Leaving => self.inform("hb", "hb.c", text),
+            PairMode::Paired | PairMode::Fresh | PairMode::Leaving => {
+                self.inform("hb", "hb.c", text)
+            }
             _ if was_fresh => self.inform("hb", "hb.c", text),
             _ => self.warn("hb", "hb.c", text),
         }
     }
 
-    /// The name of the other node.
     fn other_node(&self) -> String {
         self.setup
             .cluster
@@ -263,7 +271,7 @@ impl State {
     }
 }
 
-impl Shard {
+impl ServerCore {
     /// Called when all records of this core are indexed.
     pub(super) fn indexed(&mut self) {
         let Some(namespace) = self.record_namespace() else {
@@ -313,7 +321,6 @@ impl Shard {
         self.state.record();
     }
 
-    /// Records this node's mode.
     pub(super) fn record(&mut self) {
         let Some(namespace) = self.record_namespace() else {
             return;
@@ -355,11 +362,10 @@ impl Shard {
         if result.is_ok() {
             // The mode may have changed meanwhile.
             self.state.record();
-            self.state.send_to_all(|| Message::Recorded);
+            self.state.send_to_all(|| CoreMessage::Recorded);
         }
     }
 
-    /// Continues with the parked transactions.
     pub(super) fn resume(&mut self) {
         for (number, transaction, at_master) in std::mem::take(&mut self.parked) {
             let Some(namespace) = self.pending.get(number).map(|pending| pending.namespace) else {

@@ -18,11 +18,11 @@
 //! in flight of the record. If it is unknown whether the other node has a write, the record is sent again. Until then,
 //! such reads and refusals are answered as unavailable.
 
-use super::super::cluster::NodeMessage;
-use super::super::pair::{Comparison, Mode, ModeVersion};
-use super::transactions::Origin;
-use super::{MS, Shard};
-use crate::{Digest, PARTITIONS, Reply, ResultCode, Transaction, Version, Work, partition};
+use super::super::node_message::NodeMessage;
+use super::super::pair::{ModeVersion, PairMode, RecordComparison};
+use super::transactions::Requester;
+use super::{MS, ServerCore};
+use crate::{Digest, PARTITIONS, RecordOp, Reply, ResultCode, Transaction, Version, partition};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
@@ -55,7 +55,7 @@ fn is_passing(result: ResultCode) -> bool {
 /// A core's part of a comparison.
 #[derive(Debug, Default)]
 pub(super) struct CoreComparison {
-    comparison: Comparison,
+    comparison: RecordComparison,
     /// Distinguishes the comparison from earlier comparisons.
     serial: u32,
     /// The next entry to compare.
@@ -70,13 +70,13 @@ pub(super) struct CoreComparison {
     is_over: bool,
 }
 
-impl Shard {
+impl ServerCore {
     /// Continues the comparison. Returns the time of the next step.
     pub(super) fn migrate(&mut self) -> u64 {
         if self.stops_ns.is_some() {
             return u64::MAX;
         }
-        if self.state.pair.mode() == Mode::Handing {
+        if self.state.pair.mode() == PairMode::Handing {
             if self.pending.iter().all(|(_, of)| !of.may_write()) {
                 self.state
                     .pair
@@ -137,7 +137,7 @@ impl Shard {
             migration.is_begun = true;
             if let Some((namespace, digest)) = migration.retries.pop() {
                 migration.in_flight += 1;
-                let origin = Origin::Comparison {
+                let origin = Requester::Comparison {
                     serial: migration.serial,
                 };
                 self.compare(
@@ -193,7 +193,7 @@ impl Shard {
             migration.in_flight += 1;
             let namespace = namespace as u16;
             self.compare(
-                Origin::Comparison { serial },
+                Requester::Comparison { serial },
                 node,
                 namespace,
                 digest,
@@ -206,7 +206,7 @@ impl Shard {
     /// Sends this node's version of a record to another node, and asks for that node's version.
     pub(super) fn compare(
         &mut self,
-        origin: Origin,
+        origin: Requester,
         node: usize,
         namespace: u16,
         digest: Digest,
@@ -227,7 +227,7 @@ impl Shard {
         );
     }
 
-    fn begin_migration(&mut self, comparison: Comparison, pause_ns: u64) {
+    fn begin_migration(&mut self, comparison: RecordComparison, pause_ns: u64) {
         self.serial = self.serial.wrapping_add(1);
         let serial = self.serial;
         let due_ns = self.now_ns + pause_ns;
@@ -267,7 +267,7 @@ impl Shard {
         mode_version: ModeVersion,
         digest: &Digest,
     ) -> Result<Option<usize>, ResultCode> {
-        if mode_version.mode == Mode::Paired {
+        if mode_version.mode == PairMode::Paired {
             let replica = self.state.setup.cluster.replica(partition(digest));
             return replica
                 .and_then(|node| self.refusal(node))
@@ -312,8 +312,8 @@ impl Shard {
         };
         let namespace = pending.namespace;
         let digest = pending.digest;
-        if self.state.pair.mode() != Mode::Behind {
-            let work = Work::Compare(Version {
+        if self.state.pair.mode() != PairMode::Behind {
+            let record_op = RecordOp::Compare(Version {
                 number: version,
                 is_tombstone: false,
             });
@@ -323,7 +323,7 @@ impl Shard {
                 Transaction {
                     digest,
                     set: Box::default(),
-                    work,
+                    record_op,
                 },
                 false,
             );
@@ -332,7 +332,7 @@ impl Shard {
             number,
             Reply {
                 version,
-                ..Reply::of(ResultCode::OK)
+                ..Reply::with_result(ResultCode::OK)
             },
         );
     }
@@ -374,7 +374,7 @@ impl Shard {
             return false;
         };
         comparison.is_sender
-            && mode_version.mode == Mode::Ahead
+            && mode_version.mode == PairMode::Ahead
             && comparison.changes == mode_version.changes
     }
 
@@ -401,10 +401,10 @@ impl Shard {
             .map(|migration| migration.comparison)
             .filter(|of| Some(*of) == current);
         match comparison {
-            None if self.state.pair.mode() == Mode::Handing => self.state.pair.compare_again(),
+            None if self.state.pair.mode() == PairMode::Handing => self.state.pair.compare_again(),
             // This core already begins again for another reason.
             None => return,
-            Some(Comparison {
+            Some(RecordComparison {
                 is_sender: true, ..
             }) => self.state.pair.compare_again(),
             Some(comparison) => self.begin_migration(comparison, AGAIN_NS),
@@ -458,7 +458,7 @@ impl Shard {
             } else {
                 0
             };
-            let is_behind = pair.mode() == Mode::Behind;
+            let is_behind = pair.mode() == PairMode::Behind;
             let migration = &mut counts.migration;
             (migration.tx_remaining, migration.rx_remaining) = if is_behind {
                 (0, remaining)
@@ -481,7 +481,6 @@ pub(super) struct CopiesInFlight {
 }
 
 impl CopiesInFlight {
-    /// Adds a write of this record.
     pub(super) fn begin(&mut self, key: RecordKey, number: u32) {
         self.writes.entry(key).or_default().push(number);
     }
@@ -497,13 +496,13 @@ impl CopiesInFlight {
     }
 }
 
-impl Shard {
+impl ServerCore {
     /// Handles the store's reply to a linearizable read, or to a write that changed nothing. Returns the reply if it
     /// can be sent now.
     pub(super) fn settle(&mut self, number: u32, key: RecordKey, reply: Reply) -> Option<Reply> {
         self.copies.end(key, number);
         if self.copies.suspect_copies.contains_key(&key) {
-            return Some(Reply::of(ResultCode::UNAVAILABLE));
+            return Some(Reply::with_result(ResultCode::UNAVAILABLE));
         }
         let writer = self
             .copies
@@ -529,7 +528,7 @@ impl Shard {
         let Some(reply) = pending.reply.take() else {
             // The other node could not return its version.
             if pending.is_comparison() && result != ResultCode::OK {
-                self.complete(number, Reply::of(result));
+                self.complete(number, Reply::with_result(result));
             }
             return;
         };
@@ -551,7 +550,7 @@ impl Shard {
         let key = (pending.namespace, pending.digest);
         let reply = match pending.reply.take() {
             Some(reply) => self.not_copied(number, key, reply, ResultCode::TIMEOUT),
-            None => Reply::of(ResultCode::TIMEOUT),
+            None => Reply::with_result(ResultCode::TIMEOUT),
         };
         self.complete(number, reply);
     }
@@ -566,7 +565,7 @@ impl Shard {
         result: ResultCode,
     ) -> Reply {
         let mode_version = self.state.pair.word();
-        if matches!(mode_version.mode, Mode::Ahead | Mode::Handing) {
+        if matches!(mode_version.mode, PairMode::Ahead | PairMode::Handing) {
             if is_passing(result) && self.may_copy_later(mode_version) {
                 self.copy_later(key);
             } else {
@@ -574,7 +573,7 @@ impl Shard {
             }
             // A node acknowledges writes without the other node only after it has recorded that it is ahead.
             let is_recorded =
-                mode_version.mode == Mode::Handing || !self.state.pair.must_wait(mode_version);
+                mode_version.mode == PairMode::Handing || !self.state.pair.must_wait(mode_version);
             // Clients must slow down if they write more than the other node can take.
             if is_recorded && result != ResultCode::DEVICE_OVERLOAD {
                 return reply;
@@ -585,11 +584,11 @@ impl Shard {
         if let Some(pending) = self.pending.get(number) {
             pending.has_failed = true;
             if pending.is_comparison() {
-                return Reply::of(result);
+                return Reply::with_result(result);
             }
         }
         // The fate of the write is unknown.
-        Reply::of(ResultCode::TIMEOUT)
+        Reply::with_result(ResultCode::TIMEOUT)
     }
 
     /// Answers the transactions that waited for a write.
@@ -601,7 +600,7 @@ impl Shard {
             self.complete(
                 number,
                 if has_failed {
-                    Reply::of(ResultCode::UNAVAILABLE)
+                    Reply::with_result(ResultCode::UNAVAILABLE)
                 } else {
                     reply
                 },
@@ -614,7 +613,7 @@ impl Shard {
         if self.copies.suspect_copies.is_empty() {
             return u64::MAX;
         }
-        if self.state.pair.mode() != Mode::Paired {
+        if self.state.pair.mode() != PairMode::Paired {
             // The next comparison covers all records, including the suspect copies.
             self.copies.suspect_copies.clear();
             return u64::MAX;
@@ -647,7 +646,7 @@ impl Shard {
             free_slots -= 1;
             self.copies.suspect_copies.insert(key, true);
             self.compare(
-                Origin::CopyAgain,
+                Requester::CopyAgain,
                 node,
                 namespace,
                 digest,

@@ -15,13 +15,15 @@ mod migration;
 mod modes;
 mod transactions;
 
-use super::cluster::NodeMessage;
-use super::connection::{Connection, Role, Slab};
-use super::pair::{LEASE_NS, Mode, ModeRecord, ModeVersion, PING_NS};
-use super::state::{Message, State, lock};
+use super::connection::{PeerConnection, Role, Slab};
+use super::node_message::NodeMessage;
+use super::pair::{LEASE_NS, ModeRecord, ModeVersion, PING_NS, PairMode};
+use super::state::{CoreMessage, ServerState, lock};
 use crate::conf::NamespaceConfig;
-use crate::observe::{Counts, NamespaceCounts};
-use crate::{Disk, Namespace, Replies, Space, Store, Transaction, write_unit_bytes};
+use crate::observe::{NamespaceCounts, ServerCounts};
+use crate::{
+    NamespaceSettings, Replies, Store, StoreDisk, StoreSpace, Transaction, write_unit_bytes,
+};
 use batches::Batch;
 use engine::net::{Completion, NetEngine, ReceiveBuffers, SocketCompletion};
 use engine::uring::Setup;
@@ -33,9 +35,8 @@ use std::sync::atomic::Ordering;
 use sys::buffer::Buf;
 use sys::net::{Op, Outcome};
 use sys::op;
-use transactions::{AnsweredTransaction, Origin, PendingTransaction};
+use transactions::{AnsweredTransaction, PendingTransaction, Requester};
 
-/// Receive buffers of a shard.
 const ARRIVALS: ReceiveBuffers = ReceiveBuffers {
     buffers: 512,
     bytes: 8 << 10,
@@ -46,7 +47,7 @@ const MS: u64 = 1_000_000;
 /// Time between two checks for timeouts, ns.
 const SWEEP_NS: u64 = 100 * MS;
 
-/// Maximum age of the published counts while the shard is active, ns.
+/// Maximum age of the published counts while the core is active, ns.
 const REPORT_NS: u64 = 20 * MS;
 
 /// Pause of a listener after a failed accept, such as for lack of file descriptors, ns.
@@ -64,7 +65,7 @@ const CANCEL: u32 = 2;
 /// The disk of another core's store: operations for that core's ring, and the time.
 struct LentDisk<'a>(&'a mut Vec<op::Op>, u64);
 
-impl Disk for LentDisk<'_> {
+impl StoreDisk for LentDisk<'_> {
     fn now_ns(&mut self) -> u64 {
         self.1
     }
@@ -82,7 +83,7 @@ impl Disk for LentDisk<'_> {
 /// The ring as a store's disk, with the time of the current pass.
 struct RingDisk<'a>(&'a mut NetEngine, u64);
 
-impl Disk for RingDisk<'_> {
+impl StoreDisk for RingDisk<'_> {
     fn now_ns(&mut self) -> u64 {
         self.1
     }
@@ -96,9 +97,9 @@ impl Disk for RingDisk<'_> {
     }
 }
 
-pub(super) struct Shard {
+pub(super) struct ServerCore {
     core: usize,
-    state: Arc<State>,
+    state: Arc<ServerState>,
     net: NetEngine,
     stores: Vec<(Store, Range<u32>)>,
     /// First token of the listeners. The tokens of connections follow.
@@ -106,9 +107,8 @@ pub(super) struct Shard {
     listeners: Vec<Arc<TcpListener>>,
     /// Listeners that pause, each with the end of the pause.
     paused_listeners: Vec<(usize, u64)>,
-    /// The core that gets the next connection.
     next_core: usize,
-    connections: Slab<Connection>,
+    connections: Slab<PeerConnection>,
     serial: u32,
     pending: Slab<PendingTransaction>,
     /// Transactions that wait until this node's mode is recorded: number, transaction, `at_master`.
@@ -118,15 +118,14 @@ pub(super) struct Shard {
     replies: Replies,
     /// Transactions that were answered in this pass.
     answered: Vec<AnsweredTransaction>,
-    /// Connections with bytes to send.
     unsent_connections: Vec<u32>,
     /// True for cores that got messages in this pass.
     cores_to_wake: Vec<bool>,
-    /// This shard's connection to each node.
+    /// This core's connection to each node.
     links: Vec<Option<u32>>,
     /// The mode that was last sent on all links.
     sent_mode_version: ModeVersion,
-    /// True once the log says that this shard refused another node.
+    /// True once the log says that this core refused another node.
     has_refused: bool,
     /// This core's part of the comparison with the other node's records.
     migration: Option<migration::CoreComparison>,
@@ -134,8 +133,7 @@ pub(super) struct Shard {
     next_warning_ns: u64,
     /// After a failed copy of a record: earliest start of the next comparison.
     next_comparison_ns: u64,
-    /// The mode that this core is recording.
-    recording: Option<Mode>,
+    recording: Option<PairMode>,
     /// The record of the mode that was found at the start, while it is written to all devices again.
     found_record: Option<ModeRecord>,
     /// Number of the last record of a mode.
@@ -147,26 +145,26 @@ pub(super) struct Shard {
     reported_ns: u64,
     /// True if the counts may have changed since `reported_ns`.
     has_changed: bool,
-    counts: Counts,
+    counts: ServerCounts,
     is_ready: bool,
     /// True once all devices are read and a store does not open because of damage.
     is_refused: bool,
     /// Names of the devices, by their numbers in the ring.
     devices: Vec<String>,
-    /// Time since which the shard takes no more requests.
+    /// Time since which the core takes no more requests.
     stops_ns: Option<u64>,
     /// Time when all requests were answered for the first time since `stops_ns`.
     answered_ns: Option<u64>,
-    /// Reason why this shard stops the server.
+    /// Reason why this core stops the server.
     failure: Option<String>,
     is_quiet: bool,
 }
 
-impl Shard {
-    /// The shard of core `core`, created on its thread.
+impl ServerCore {
+    /// Created on the thread of core number `core`.
     pub(super) fn new(
         core: usize,
-        state: &Arc<State>,
+        state: &Arc<ServerState>,
         listeners: Vec<Arc<TcpListener>>,
     ) -> Result<Self, String> {
         let setup = &state.setup;
@@ -196,7 +194,7 @@ impl Shard {
                 );
                 let space =
                     space.map_err(|error| format!("cannot open {} - {error}", target.name()))?;
-                spaces.push(Space {
+                spaces.push(StoreSpace {
                     write_unit_bytes: write_unit_bytes(target),
                     ..space
                 });
@@ -226,7 +224,7 @@ impl Shard {
         let stores = plans
             .into_iter()
             .map(
-                |(namespace, spaces, tokens): (Namespace, Vec<_>, Range<u32>)| {
+                |(namespace, spaces, tokens): (NamespaceSettings, Vec<_>, Range<u32>)| {
                     let seed = wall_ms << 8 | core as u64;
                     let now_ns = net.now();
                     let store = Store::open(
@@ -278,9 +276,9 @@ impl Shard {
             swept_ns: 0,
             reported_ns: 0,
             has_changed: false,
-            counts: Counts {
+            counts: ServerCounts {
                 namespaces: vec![NamespaceCounts::default(); setup.config.namespaces.len()],
-                ..Counts::default()
+                ..ServerCounts::default()
             },
             is_ready: false,
             is_refused: false,
@@ -300,7 +298,7 @@ impl Shard {
             self.now_ns = self.net.now();
             while let Some(message) = self.state.mailboxes[self.core].take() {
                 #[cfg(test)]
-                if let Message::Fail(why) = message {
+                if let CoreMessage::Fail(why) = message {
                     return Err(why);
                 }
                 self.on_message(message);
@@ -364,34 +362,34 @@ impl Shard {
         }
     }
 
-    fn on_message(&mut self, message: Message) {
+    fn on_message(&mut self, message: CoreMessage) {
         self.has_changed = true;
         match message {
-            Message::Accepted(socket) => _ = self.connect(socket, Role::Client),
-            Message::Linked { node, socket, link } => {
+            CoreMessage::Accepted(socket) => _ = self.connect(socket, Role::Client),
+            CoreMessage::Linked { node, socket, link } => {
                 let at = self.connect(socket, Role::Outbound(node));
                 self.greet(at, link);
             }
-            Message::Transaction {
+            CoreMessage::Transaction {
                 from_core,
                 number,
                 namespace,
                 transaction,
                 at_master,
             } => {
-                let origin = Origin::Core {
+                let origin = Requester::Core {
                     core: from_core,
                     number,
                 };
                 let number = self.pend(origin, namespace, transaction.digest);
                 self.execute(number, namespace, transaction, at_master);
             }
-            Message::Reply { number, reply } => self.complete(number, reply),
-            Message::Record => self.record(),
-            Message::Recorded => self.resume(),
-            Message::Stop => _ = self.stops_ns.get_or_insert(self.now_ns),
+            CoreMessage::Reply { number, reply } => self.complete(number, reply),
+            CoreMessage::Record => self.record(),
+            CoreMessage::Recorded => self.resume(),
+            CoreMessage::Stop => _ = self.stops_ns.get_or_insert(self.now_ns),
             #[cfg(test)]
-            Message::Fail(_) => unreachable!("it ends the thread"),
+            CoreMessage::Fail(_) => unreachable!("it ends the thread"),
         }
         self.handle_replies();
     }
@@ -458,11 +456,11 @@ impl Shard {
         if target_core == self.core {
             let _at = self.connect(socket, Role::Client);
         } else {
-            self.mail(target_core, Message::Accepted(socket));
+            self.mail(target_core, CoreMessage::Accepted(socket));
         }
     }
 
-    fn mail(&mut self, target_core: usize, message: Message) {
+    fn mail(&mut self, target_core: usize, message: CoreMessage) {
         self.state.mailboxes[target_core].push(message);
         self.cores_to_wake[target_core] = true;
     }
@@ -504,7 +502,7 @@ impl Shard {
         if any_damaged && all_read && !self.is_refused {
             self.is_refused = true;
             self.publish();
-            self.state.damaged_shards.fetch_add(1, Ordering::AcqRel);
+            self.state.damaged_cores.fetch_add(1, Ordering::AcqRel);
         }
         if all_ready && !self.is_ready {
             self.is_ready = true;
@@ -591,7 +589,7 @@ impl Shard {
             "cannot write to {name} - the log has the error - this node ends, so that the other node answers all \
              requests - replace the drive, then start this node again: it gets all records from the other node"
         ));
-        self.state.send_to_all(|| Message::Stop);
+        self.state.send_to_all(|| CoreMessage::Stop);
     }
 
     /// Counts bytes that may stay in memory. From time to time, checks how many bytes all connections hold; above the
@@ -686,7 +684,7 @@ impl Shard {
         self.list(at);
     }
 
-    /// True if the shard has to stop, and no work is left.
+    /// True if the core has to stop, and no work is left.
     fn has_ended(&mut self) -> bool {
         let Some(since_ns) = self.stops_ns else {
             return false;
@@ -696,7 +694,7 @@ impl Shard {
         let all_answered = self
             .pending
             .iter()
-            .all(|(_, of)| matches!(of.origin, Origin::Node(_)))
+            .all(|(_, of)| matches!(of.origin, Requester::Node(_)))
             && self
                 .connections
                 .iter()
@@ -724,7 +722,7 @@ impl Shard {
                 .iter()
                 .filter(|(_, of)| of.role == Role::Client)
                 .for_each(|(_, of)| of.end());
-            if self.state.quiet_shards.fetch_add(1, Ordering::AcqRel) + 1
+            if self.state.quiet_cores.fetch_add(1, Ordering::AcqRel) + 1
                 == self.state.mailboxes.len()
             {
                 self.state.on_mode(self.state.pair.leave());
@@ -732,11 +730,11 @@ impl Shard {
             }
         }
         let all_quiet =
-            self.state.quiet_shards.load(Ordering::Acquire) >= self.state.mailboxes.len();
+            self.state.quiet_cores.load(Ordering::Acquire) >= self.state.mailboxes.len();
         if !all_quiet && !self.state.has_failed.load(Ordering::Acquire) {
             return false;
         }
-        let is_leaving = self.state.pair.mode() == Mode::Leaving;
+        let is_leaving = self.state.pair.mode() == PairMode::Leaving;
         let is_alone = self.state.links.load(Ordering::Acquire) == 0;
         let mut all_idle =
             is_alone || self.state.pair.is_relieved() || stopping_ns >= 2 * PARTING_NS;

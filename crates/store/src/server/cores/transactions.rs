@@ -1,14 +1,14 @@
 //! Transactions in progress: origin, core or node of execution, and replica. Also publishes the counts of this core's
 //! transactions and stores for observers.
 
-use super::super::cluster::{BODY_BYTES_MAX, NodeMessage};
-use super::super::pair::{LEASE_NS, Mode};
+use super::super::node_message::{BODY_BYTES_MAX, NodeMessage};
+use super::super::pair::{LEASE_NS, PairMode};
 use super::super::skew::stops_writes;
-use super::super::state::{LentStores, Message};
-use super::{LentDisk, MS, REPORT_NS, RingDisk, Shard, lock};
+use super::super::state::{CoreMessage, LentStores};
+use super::{LentDisk, MS, REPORT_NS, RingDisk, ServerCore, lock};
 use crate::observe::{self, TransactionKind};
-use crate::wire::{Request, message, request};
-use crate::{Digest, Reply, ResultCode, Transaction, Work, ops, partition};
+use crate::wire::{RecordRequest, message, request};
+use crate::{Digest, RecordOp, Reply, ResultCode, Transaction, ops, partition};
 use engine::IoEngine as _;
 
 /// Maximum number of bytes that wait to be sent to a node. Above this number, writes are refused.
@@ -27,7 +27,7 @@ pub(super) struct ReplyAddress {
 
 /// Origin of a transaction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Origin {
+pub(super) enum Requester {
     /// A client.
     Single(ReplyAddress),
     /// A client, for one key of a batch.
@@ -52,7 +52,7 @@ pub(super) enum Origin {
 /// A transaction without a reply so far.
 #[derive(Debug, Default)]
 pub(super) struct PendingTransaction {
-    pub(super) origin: Origin,
+    pub(super) origin: Requester,
     pub(super) namespace: u16,
     /// `None` for another node's write or comparison, or a transaction that another core counts.
     pub(super) kind: Option<TransactionKind>,
@@ -75,7 +75,7 @@ pub(super) struct PendingTransaction {
 
 impl PendingTransaction {
     /// A transaction without a deadline, which no counter counts.
-    fn new(origin: Origin, namespace: u16, digest: Digest, began_ns: u64) -> Self {
+    fn new(origin: Requester, namespace: u16, digest: Digest, began_ns: u64) -> Self {
         Self {
             origin,
             namespace,
@@ -91,7 +91,10 @@ impl PendingTransaction {
     }
 
     pub(super) fn is_comparison(&self) -> bool {
-        matches!(self.origin, Origin::Comparison { .. } | Origin::CopyAgain)
+        matches!(
+            self.origin,
+            Requester::Comparison { .. } | Requester::CopyAgain
+        )
     }
 
     /// Marks the transaction as one that `node` answers.
@@ -106,17 +109,17 @@ impl PendingTransaction {
 }
 
 /// True if a value to write is longer than any record. Such writes are refused at once.
-fn is_too_big(work: &Work, block_bytes: usize) -> bool {
-    let Work::Write(write) = work else {
+fn is_too_big(record_op: &RecordOp, block_bytes: usize) -> bool {
+    let RecordOp::Write(write) = record_op else {
         return false;
     };
     write.ops.len() > block_bytes
         && ops::entries(&write.ops).any(|entry| entry.value.len() > block_bytes)
 }
 
-impl Shard {
+impl ServerCore {
     /// Adds a transaction without a deadline, and returns its number.
-    pub(super) fn pend(&mut self, origin: Origin, namespace: u16, digest: Digest) -> u32 {
+    pub(super) fn pend(&mut self, origin: Requester, namespace: u16, digest: Digest) -> u32 {
         self.pending.insert(PendingTransaction::new(
             origin,
             namespace,
@@ -126,14 +129,14 @@ impl Shard {
     }
 
     /// Begins a transaction, on this core or on the core or node that has the partition.
-    pub(super) fn start(&mut self, origin: Origin, request: Request, deadline_ns: u64) {
-        let Request {
+    pub(super) fn start(&mut self, origin: Requester, request: RecordRequest, deadline_ns: u64) {
+        let RecordRequest {
             namespace,
             transaction,
             at_master,
         } = request;
         let namespace = namespace as u16;
-        let kind = TransactionKind::of(&transaction.work);
+        let kind = TransactionKind::from_op(&transaction.record_op);
         let digest = transaction.digest;
         let pending = PendingTransaction::new(origin, namespace, digest, self.now_ns);
         let number = self.pending.insert(PendingTransaction {
@@ -142,15 +145,15 @@ impl Shard {
             ..pending
         });
         let settings = &self.state.setup.config.namespaces[usize::from(namespace)].settings;
-        if is_too_big(&transaction.work, settings.write_block_bytes as usize) {
+        if is_too_big(&transaction.record_op, settings.write_block_bytes as usize) {
             return self
                 .replies
-                .push((number.into(), Reply::of(ResultCode::TOO_BIG)));
+                .push((number.into(), Reply::with_result(ResultCode::TOO_BIG)));
         }
         if kind == Some(TransactionKind::Write) && stops_writes(self.state.skew_ms(), settings) {
             return self
                 .replies
-                .push((number.into(), Reply::of(ResultCode::FORBIDDEN)));
+                .push((number.into(), Reply::with_result(ResultCode::FORBIDDEN)));
         }
         self.route(number, namespace, transaction, at_master);
     }
@@ -163,7 +166,7 @@ impl Shard {
         transaction: Transaction,
         at_master: bool,
     ) {
-        let kind = TransactionKind::of(&transaction.work);
+        let kind = TransactionKind::from_op(&transaction.record_op);
         let partition = partition(&transaction.digest);
         let cluster = &self.state.setup.cluster;
         let pair = &self.state.pair;
@@ -180,11 +183,11 @@ impl Shard {
         // Without a lease, the other node may have taken over and written.
         let replica = cluster
             .replica(partition)
-            .filter(|_| at_master && has_copies && pair.mode() == Mode::Paired);
+            .filter(|_| at_master && has_copies && pair.mode() == PairMode::Paired);
         if replica.is_some_and(|node| !self.has_lease(node)) {
             return self
                 .replies
-                .push((number.into(), Reply::of(ResultCode::UNAVAILABLE)));
+                .push((number.into(), Reply::with_result(ResultCode::UNAVAILABLE)));
         }
         let target_core = usize::from(partition) % self.state.mailboxes.len();
         if target_core == self.core {
@@ -195,7 +198,7 @@ impl Shard {
             let from_core = self.core;
             self.mail(
                 target_core,
-                Message::Transaction {
+                CoreMessage::Transaction {
                     from_core,
                     number,
                     namespace,
@@ -252,8 +255,8 @@ impl Shard {
         None
     }
 
-    /// Number of a transaction in a store: the core that waits for the reply, and its number on this core. 0 in place of
-    /// the core is the core of the store.
+    /// Number of a transaction in a store: the core that waits for the reply, and its number on this core. 0 in place
+    /// of the core is the core of the store.
     fn store_number(&self, number: u32) -> u64 {
         (self.core as u64 + 1) << 32 | u64::from(number)
     }
@@ -275,7 +278,7 @@ impl Shard {
     fn proxy(&mut self, number: u32, transaction: &Transaction, at_master: bool) {
         let cluster = &self.state.setup.cluster;
         let node = match self.state.pair.mode() {
-            Mode::Behind => cluster.others().next().map(|(node, _)| node),
+            PairMode::Behind => cluster.others().next().map(|(node, _)| node),
             _ => Some(cluster.master(partition(&transaction.digest))),
         };
         let Some(node) = node else { return };
@@ -284,13 +287,13 @@ impl Shard {
             return;
         };
         // Two nodes that take each other for the master would pass the transaction back and forth.
-        let is_again = matches!(pending.origin, Origin::Proxied(_));
+        let is_again = matches!(pending.origin, Requester::Proxied(_));
         if let Some(code) = if is_again {
             Some(ResultCode::UNAVAILABLE)
         } else {
             refusal
         } {
-            return self.replies.push((number.into(), Reply::of(code)));
+            return self.replies.push((number.into(), Reply::with_result(code)));
         }
         let timeout_ms =
             (pending.deadline_ns.saturating_sub(self.now_ns) / MS).clamp(1, u32::MAX.into()) as u32;
@@ -303,7 +306,7 @@ impl Shard {
         if message.len() > BODY_BYTES_MAX {
             return self
                 .replies
-                .push((number.into(), Reply::of(ResultCode::TOO_BIG)));
+                .push((number.into(), Reply::with_result(ResultCode::TOO_BIG)));
         }
         pending.is_sent_to(node);
         let mode_version = self.state.pair.reported_mode();
@@ -341,17 +344,20 @@ impl Shard {
         if self.has_copies(namespace) {
             // The mode may have changed since the transaction was routed. The current mode counts, because this core
             // executes all transactions of the partition, one after another.
-            let is_write = matches!(transaction.work, Work::Write(_) | Work::Delete(_));
+            let is_write = matches!(
+                transaction.record_op,
+                RecordOp::Write(_) | RecordOp::Delete(_)
+            );
             let mode_version = self.state.pair.word();
             // A linearizable read could return a write that is undone if this node dies before it has recorded its
             // mode.
-            if (is_write || at_master && mode_version.mode == Mode::Ahead)
+            if (is_write || at_master && mode_version.mode == PairMode::Ahead)
                 && self.state.pair.must_wait(mode_version)
             {
                 return self.park(number, transaction, at_master);
             }
             // Since the transaction was routed, the other node may have got its partitions back.
-            let is_paired = mode_version.mode == Mode::Paired && (is_write || at_master);
+            let is_paired = mode_version.mode == PairMode::Paired && (is_write || at_master);
             if is_paired
                 && !self
                     .state
@@ -361,40 +367,45 @@ impl Shard {
             {
                 return self.route(number, namespace, transaction, at_master);
             }
-            let refusal = match (&transaction.work, mode_version.mode) {
-                (Work::Compare(_), Mode::Ahead) if !self.compares() => {
+            let refusal = match (&transaction.record_op, mode_version.mode) {
+                (RecordOp::Compare(_), PairMode::Ahead) if !self.compares() => {
                     Some(ResultCode::UNAVAILABLE)
                 }
                 (
-                    Work::Write(_) | Work::Delete(_) | Work::Compare(_),
-                    Mode::Paired | Mode::Ahead,
+                    RecordOp::Write(_) | RecordOp::Delete(_) | RecordOp::Compare(_),
+                    PairMode::Paired | PairMode::Ahead,
                 ) => match self.receiver(mode_version, &transaction.digest) {
                     Ok(None) if !is_write => Some(ResultCode::UNAVAILABLE),
                     receiver => receiver.map(|receiver| replica = receiver).err(),
                 },
-                (Work::Version | Work::Image(_), Mode::Behind) if self.state.pair.is_recorded() => {
+                (RecordOp::Version | RecordOp::Image(_), PairMode::Behind)
+                    if self.state.pair.is_recorded() =>
+                {
                     let counts = &mut self.counts.namespaces[usize::from(namespace)].migration;
-                    counts.received += u64::from(matches!(transaction.work, Work::Image(_)));
+                    counts.received +=
+                        u64::from(matches!(transaction.record_op, RecordOp::Image(_)));
                     None
                 }
-                (Work::Version | Work::Image(_), Mode::Paired | Mode::Leaving) => None,
+                (RecordOp::Version | RecordOp::Image(_), PairMode::Paired | PairMode::Leaving) => {
+                    None
+                }
                 (
-                    Work::Exists | Work::ReadAll | Work::Read(..),
-                    Mode::Paired | Mode::Ahead | Mode::Handing,
+                    RecordOp::Exists | RecordOp::ReadAll | RecordOp::Read(..),
+                    PairMode::Paired | PairMode::Ahead | PairMode::Handing,
                 ) => None,
                 _ => Some(ResultCode::UNAVAILABLE),
             };
             if let Some(code) = refusal {
-                return self.replies.push((number.into(), Reply::of(code)));
+                return self.replies.push((number.into(), Reply::with_result(code)));
             }
             (is_writing, is_linearizable) = (is_write, at_master);
             if is_write {
                 self.copies.begin((namespace, transaction.digest), number);
             }
         }
-        match &mut transaction.work {
-            Work::Write(write) => write.wants_image = replica.is_some(),
-            Work::Delete(delete) => delete.wants_image = replica.is_some(),
+        match &mut transaction.record_op {
+            RecordOp::Write(write) => write.wants_image = replica.is_some(),
+            RecordOp::Delete(delete) => delete.wants_image = replica.is_some(),
             _ => {}
         }
         if let Some(pending) = self.pending.get(number) {
@@ -411,7 +422,6 @@ impl Shard {
         );
     }
 
-    /// Handles all replies of the stores.
     pub(super) fn handle_replies(&mut self) {
         while !self.replies.is_empty() {
             let mut replies = std::mem::take(&mut self.replies);
@@ -421,7 +431,7 @@ impl Shard {
                 match core.checked_sub(1).filter(|core| *core != self.core) {
                     None => self.stored(number, reply),
                     Some(core) if core < self.cores_to_wake.len() => {
-                        self.mail(core, Message::Reply { number, reply })
+                        self.mail(core, CoreMessage::Reply { number, reply })
                     }
                     // A transaction of the store itself.
                     Some(_) => {}
@@ -455,7 +465,7 @@ impl Shard {
             return self.complete(number, reply);
         }
         if let (Some(node), Some(image)) = (pending.node, reply.image.take()) {
-            let is_paired = self.state.pair.mode() == Mode::Paired;
+            let is_paired = self.state.pair.mode() == PairMode::Paired;
             let settings = &self.state.setup.config.namespaces[usize::from(namespace)];
             let is_asynchronous = settings.answers_before_replica && is_paired;
             let answer_number = if is_asynchronous {
@@ -507,31 +517,31 @@ impl Shard {
         self.count(&pending, reply.result);
         let readers = std::mem::take(&mut pending.readers);
         match pending.origin {
-            Origin::Comparison { serial } => self.on_comparison(serial, key, &reply),
-            Origin::CopyAgain => self.on_copied_again(key, reply.result),
+            Requester::Comparison { serial } => self.on_comparison(serial, key, &reply),
+            Requester::CopyAgain => self.on_copied_again(key, reply.result),
             origin => self.answer(origin, reply),
         }
         self.answer_readers(readers, pending.has_failed);
     }
 
-    pub(super) fn answer(&mut self, origin: Origin, reply: Reply) {
+    pub(super) fn answer(&mut self, origin: Requester, reply: Reply) {
         let ReplyAddress {
             connection: at,
             serial,
             number,
         } = match origin {
-            Origin::Single(asker) | Origin::Node(asker) | Origin::Proxied(asker) => asker,
-            Origin::Compared(asker, namespace) => {
-                if reply.result == ResultCode::OK && self.state.pair.mode() == Mode::Ahead {
+            Requester::Single(asker) | Requester::Node(asker) | Requester::Proxied(asker) => asker,
+            Requester::Compared(asker, namespace) => {
+                if reply.result == ResultCode::OK && self.state.pair.mode() == PairMode::Ahead {
                     self.count_copied(namespace, reply.version > 0);
                 }
                 asker
             }
-            Origin::Batch { batch, index } => return self.answer_key(batch, index, &reply),
-            Origin::Core { core, number } => {
-                return self.mail(core, Message::Reply { number, reply });
+            Requester::Batch { batch, index } => return self.answer_key(batch, index, &reply),
+            Requester::Core { core, number } => {
+                return self.mail(core, CoreMessage::Reply { number, reply });
             }
-            Origin::Comparison { .. } | Origin::CopyAgain | Origin::NoClient => return,
+            Requester::Comparison { .. } | Requester::CopyAgain | Requester::NoClient => return,
         };
         let Some(connection) = self
             .connections
@@ -541,17 +551,17 @@ impl Shard {
             return;
         };
         match origin {
-            Origin::Single(_) => {
+            Requester::Single(_) => {
                 connection.answer(number, |out| message::put_reply(out, &reply));
                 self.limit_memory(reply.ops.len());
             }
-            Origin::Node(_) if number == NO_ANSWER => {}
-            Origin::Proxied(_) => {
+            Requester::Node(_) if number == NO_ANSWER => {}
+            Requester::Proxied(_) => {
                 let mut entry = Vec::new();
                 message::put_entry(&mut entry, 0, &reply);
                 if entry.len() > BODY_BYTES_MAX {
                     entry.clear();
-                    message::put_entry(&mut entry, 0, &Reply::of(ResultCode::TOO_BIG));
+                    message::put_entry(&mut entry, 0, &Reply::with_result(ResultCode::TOO_BIG));
                 }
                 NodeMessage::Answer {
                     number,
@@ -559,7 +569,7 @@ impl Shard {
                 }
                 .put(connection.out());
             }
-            Origin::Compared(..) if reply.result == ResultCode::OK => {
+            Requester::Compared(..) if reply.result == ResultCode::OK => {
                 NodeMessage::Compared {
                     number,
                     version: reply.version,
@@ -580,7 +590,7 @@ impl Shard {
         let now_ns = self.now_ns;
         let mut late = Vec::new();
         for (number, pending) in self.pending.iter() {
-            if pending.deadline_ns <= now_ns && pending.origin != Origin::NoClient {
+            if pending.deadline_ns <= now_ns && pending.origin != Requester::NoClient {
                 late.push(number);
             }
         }
@@ -591,14 +601,14 @@ impl Shard {
             let reply = pending.reply.take();
             let readers = std::mem::take(&mut pending.readers);
             let nobody = PendingTransaction {
-                origin: Origin::NoClient,
+                origin: Requester::NoClient,
                 reply,
                 readers,
                 ..*pending
             };
             let pending = std::mem::replace(pending, nobody);
             self.count(&pending, ResultCode::TIMEOUT);
-            self.answer(pending.origin, Reply::of(ResultCode::TIMEOUT));
+            self.answer(pending.origin, Reply::with_result(ResultCode::TIMEOUT));
         }
         self.handle_replies();
     }
@@ -608,14 +618,14 @@ impl Shard {
 #[derive(Debug)]
 pub(super) struct AnsweredTransaction {
     namespace: u16,
-    origin: observe::Origin,
+    origin: observe::TransactionSource,
     kind: TransactionKind,
     result: ResultCode,
     began_ns: u64,
     is_proxied: bool,
 }
 
-impl Shard {
+impl ServerCore {
     pub(super) fn publish(&mut self) {
         self.reported_ns = self.now_ns;
         self.has_changed = false;
@@ -629,9 +639,9 @@ impl Shard {
 
     pub(super) fn count(&mut self, pending: &PendingTransaction, result: ResultCode) {
         let origin = match pending.origin {
-            Origin::Single(_) => observe::Origin::Client,
-            Origin::Batch { .. } => observe::Origin::Batch,
-            Origin::Proxied(_) => observe::Origin::Proxy,
+            Requester::Single(_) => observe::TransactionSource::Client,
+            Requester::Batch { .. } => observe::TransactionSource::Batch,
+            Requester::Proxied(_) => observe::TransactionSource::Proxy,
             _ => return,
         };
         let PendingTransaction {

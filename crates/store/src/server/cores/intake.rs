@@ -1,14 +1,14 @@
 //! Turns received bytes into requests, and sends the bytes of replies.
 
-use super::super::cluster::{self, INVALID_NODE_MESSAGE, MAGIC, NodeMessage};
-use super::super::connection::{Connection, Role};
-use super::super::pair::Mode;
-use super::super::state::{State, lock};
+use super::super::connection::{PeerConnection, Role};
+use super::super::node_message::{self, INVALID_NODE_MESSAGE, MAGIC, NodeMessage};
+use super::super::pair::PairMode;
+use super::super::state::{ServerState, lock};
 use super::batches::Batch;
-use super::transactions::{Origin, ReplyAddress};
-use super::{CANCEL, RECEIVE, SEND, Shard};
-use crate::wire::{self, Command, FrameKind, Malformed, MessageError, frame, message};
-use crate::{Digest, Reply, ResultCode, Transaction, Work};
+use super::transactions::{ReplyAddress, Requester};
+use super::{CANCEL, RECEIVE, SEND, ServerCore};
+use crate::wire::{self, FrameKind, Malformed, MessageError, ParsedMessage, frame, message, query};
+use crate::{Digest, RecordOp, Reply, ResultCode, Transaction};
 use engine::IoEngine as _;
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use sys::net::{Op, Outcome};
 /// Maximum bytes of waiting requests of a connection. Above this number, the connection receives nothing.
 const UNTAKEN_BYTES_MAX: usize = 64 << 10;
 
-fn hello(state: &State, out: &mut Vec<u8>) {
+fn hello(state: &ServerState, out: &mut Vec<u8>) {
     let id = state.setup.cluster.own_node().id;
     let greeting = state.pair.greeting(state.process);
     NodeMessage::Hello {
@@ -29,7 +29,7 @@ fn hello(state: &State, out: &mut Vec<u8>) {
     .put(out);
 }
 
-impl Shard {
+impl ServerCore {
     /// Adds a connection, starts to receive on it, and returns its number.
     pub(super) fn connect(&mut self, socket: TcpStream, role: Role) -> u32 {
         // Without TCP_NODELAY, a reply waits for the TCP acknowledgement of the previous reply. The call fails if the
@@ -38,7 +38,7 @@ impl Shard {
         self.serial = self.serial.wrapping_add(1);
         self.counts.connections_opened += u64::from(role == Role::Client);
 
-        let at = self.connections.insert(Connection::new(
+        let at = self.connections.insert(PeerConnection::new(
             Arc::new(socket),
             self.serial,
             role,
@@ -149,7 +149,7 @@ impl Shard {
             };
             let is_node = connection.role != Role::Client || rest.first() == Some(&MAGIC);
             // A node that leaves answers the other node until its end.
-            let is_over = self.is_quiet && self.state.pair.mode() != Mode::Leaving;
+            let is_over = self.is_quiet && self.state.pair.mode() != PairMode::Leaving;
             if connection.is_closed || self.stops_ns.is_some() && (is_over || !is_node) {
                 return bytes.len();
             }
@@ -200,20 +200,20 @@ impl Shard {
                 self.counts.info_requests += 1;
             }
             FrameKind::Security | FrameKind::Compressed => {
-                connection.answer(number, |out| message::put_unsupported(out, kind))
+                connection.answer(number, |out| query::put_unsupported(out, kind))
             }
             FrameKind::Message => match state.parse(body) {
-                Ok(Command::Single {
+                Ok(ParsedMessage::Single {
                     request,
                     timeout_ms,
                 }) => {
                     self.start(
-                        Origin::Single(reply_address),
+                        Requester::Single(reply_address),
                         request,
                         state.deadline_ns(self.now_ns, timeout_ms),
                     );
                 }
-                Ok(Command::Batch {
+                Ok(ParsedMessage::Batch {
                     requests,
                     timeout_ms,
                 }) => {
@@ -240,7 +240,7 @@ impl Shard {
 
     /// Takes a node's message and executes it. `false` if the message is incomplete.
     fn take_node_message(&mut self, at: u32, rest: &mut &[u8]) -> Result<bool, Malformed> {
-        let Some(node_message) = cluster::take(rest)? else {
+        let Some(node_message) = node_message::take(rest)? else {
             return Ok(false);
         };
         let state = self.state.clone();
@@ -336,8 +336,8 @@ impl Shard {
                 },
                 Role::Inbound,
             ) => {
-                let origin = Origin::Node(reply_address(number));
-                self.start_for_node(origin, namespace, digest, Work::Image(image.to_vec()))?;
+                let origin = Requester::Node(reply_address(number));
+                self.start_for_node(origin, namespace, digest, RecordOp::Image(image.to_vec()))?;
             }
             (NodeMessage::Done { number, result }, Role::Outbound(node))
                 if self.links[node] == Some(at) =>
@@ -353,16 +353,16 @@ impl Shard {
                 },
                 Role::Inbound,
             ) => {
-                let work = if state.pair.mode() == Mode::Ahead {
-                    Work::Compare(version)
+                let record_op = if state.pair.mode() == PairMode::Ahead {
+                    RecordOp::Compare(version)
                 } else {
-                    Work::Version
+                    RecordOp::Version
                 };
                 self.start_for_node(
-                    Origin::Compared(reply_address(number), namespace),
+                    Requester::Compared(reply_address(number), namespace),
                     namespace,
                     digest,
-                    work,
+                    record_op,
                 )?;
             }
             (NodeMessage::Compared { number, version }, Role::Outbound(node))
@@ -398,18 +398,20 @@ impl Shard {
                 Role::Inbound,
             ) => {
                 state.on_mode_reported(connection.process, mode_version, self.now_ns);
-                let origin = Origin::Proxied(reply_address(number));
+                let origin = Requester::Proxied(reply_address(number));
                 match state.parse(message) {
-                    Ok(Command::Single { .. }) if self.is_quiet => {
-                        self.answer(origin, Reply::of(ResultCode::UNAVAILABLE));
+                    Ok(ParsedMessage::Single { .. }) if self.is_quiet => {
+                        self.answer(origin, Reply::with_result(ResultCode::UNAVAILABLE));
                     }
-                    Ok(Command::Single {
+                    Ok(ParsedMessage::Single {
                         request,
                         timeout_ms,
                     }) => {
                         self.start(origin, request, state.deadline_ns(self.now_ns, timeout_ms));
                     }
-                    Err(MessageError::Refused(code)) => self.answer(origin, Reply::of(code)),
+                    Err(MessageError::Refused(code)) => {
+                        self.answer(origin, Reply::with_result(code))
+                    }
                     _ => return Err(INVALID_NODE_MESSAGE),
                 }
             }
@@ -424,13 +426,12 @@ impl Shard {
         Ok(true)
     }
 
-    /// Begins a request of another node.
     fn start_for_node(
         &mut self,
-        origin: Origin,
+        origin: Requester,
         namespace: u16,
         digest: Digest,
-        work: Work,
+        record_op: RecordOp,
     ) -> Result<(), Malformed> {
         if usize::from(namespace) >= self.stores.len() {
             return Err(INVALID_NODE_MESSAGE);
@@ -438,11 +439,11 @@ impl Shard {
         let transaction = Transaction {
             digest,
             set: Box::default(),
-            work,
+            record_op,
         };
         self.start(
             origin,
-            wire::Request {
+            wire::RecordRequest {
                 namespace: namespace.into(),
                 transaction,
                 at_master: false,
@@ -464,7 +465,6 @@ impl Shard {
         }
     }
 
-    /// Sends the bytes of all listed connections.
     pub(super) fn send(&mut self) {
         while let Some(at) = self.unsent_connections.pop() {
             self.send_to(at);
@@ -577,7 +577,6 @@ impl Shard {
         link.inspect(|link| link.store(false, Ordering::Release));
     }
 
-    /// Greets a node on a new connection.
     pub(super) fn greet(&mut self, at: u32, link: Arc<AtomicBool>) {
         let Some(connection) = self.connections.get(at) else {
             return;
@@ -588,7 +587,6 @@ impl Shard {
         self.list(at);
     }
 
-    /// Handles the greeting of a node: the link is up.
     fn linked(&mut self, at: u32, node: usize) {
         if self.links[node].replace(at).is_none() {
             self.state.links.fetch_add(1, Ordering::AcqRel);
@@ -625,7 +623,7 @@ impl Shard {
             let port = peer.port;
             let fail = "is gone - writes to records with a copy on that node fail until it returns";
             let what = match self.state.pair.mode() {
-                Mode::Ahead | Mode::Leaving => "is gone".to_owned(),
+                PairMode::Ahead | PairMode::Leaving => "is gone".to_owned(),
                 _ if self.state.pair.takes_over() => format!("{fail} or this node takes over"),
                 _ => fail.to_owned(),
             };

@@ -1,10 +1,10 @@
 //! Batches: requests of clients for many keys. Each request gets one reply, in one or several frames.
 
 use super::super::connection::UNSENT_BYTES_MAX;
-use super::Shard;
-use super::transactions::{Origin, ReplyAddress};
+use super::ServerCore;
+use super::transactions::{ReplyAddress, Requester};
 use crate::wire::{self, BatchKey, frame, message};
-use crate::{Reply, ResultCode, Work};
+use crate::{RecordOp, Reply, ResultCode};
 
 /// Maximum number of keys of a batch that are in flight.
 const BATCH_IN_FLIGHT_MAX: usize = 64;
@@ -55,17 +55,16 @@ fn held(keyed: &BatchKey) -> usize {
     let ops = match keyed
         .request
         .as_ref()
-        .map(|request| &request.transaction.work)
+        .map(|request| &request.transaction.record_op)
     {
-        Ok(Work::Write(write)) => write.ops.len() + write.key.len(),
-        Ok(Work::Read(ops, _)) => ops.len(),
+        Ok(RecordOp::Write(write)) => write.ops.len() + write.key.len(),
+        Ok(RecordOp::Read(ops, _)) => ops.len(),
         _ => 0,
     };
     size_of::<BatchKey>() + ops
 }
 
-impl Shard {
-    /// Adds the reply of a key to its batch.
+impl ServerCore {
     pub(super) fn answer_key(&mut self, batch_number: u32, index: u32, reply: &Reply) {
         if let Some(batch) = self.batches.get(batch_number) {
             batch.in_flight -= 1;
@@ -119,7 +118,7 @@ impl Shard {
                     batch.in_flight += 1;
                     let deadline_ns = batch.deadline_ns;
                     self.start(
-                        Origin::Batch {
+                        Requester::Batch {
                             batch: batch_number,
                             index,
                         },
@@ -130,7 +129,7 @@ impl Shard {
                 Some(BatchKey {
                     index,
                     request: Err(code),
-                }) => message::put_entry(&mut batch.output, index, &Reply::of(code)),
+                }) => message::put_entry(&mut batch.output, index, &Reply::with_result(code)),
                 None if batch.in_flight > 0 => return,
                 None => {
                     let Some(Batch { mut output, .. }) = self.batches.remove(batch_number) else {
