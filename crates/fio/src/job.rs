@@ -1,10 +1,10 @@
 //! A job: the option values of its section and of the global sections before it.
 
 use super::NS_PER_SEC;
-use super::area::ZoneOptions;
-use super::closed::{LatencyTarget, ThinkTime};
+use super::offsets::ZoneOptions;
+use super::closed_loop::{LatencyTarget, ThinkTime};
 use super::content::ContentOptions;
-use super::ends::SteadyOptions;
+use super::early_end::SteadyOptions;
 use super::iolog::{Iolog, ReplayOptions};
 use super::pattern::{Distribution, Sizes};
 use super::priority::PriorityOptions;

@@ -1,9 +1,9 @@
 //! Lanes of a job: areas of its devices, order, buffers, start times.
 
-use super::area::new_area;
-use super::closed::{ClosedLoopBound, DepthSearch, Pauses};
+use super::offsets::new_area;
+use super::closed_loop::{ClosedLoopBound, DepthSearch, Pauses};
 use super::content::ContentSource;
-use super::ends::MinRateCheck;
+use super::early_end::MinRateCheck;
 use super::job::{COMMITS, FLUSHES, Job, KINDS, READS, RateTarget, WRITES};
 use super::stream::{FioStream, StreamState};
 use super::thread::{JobClone, RecordedStream};

@@ -5,10 +5,10 @@
 //!                         -> jobs       job.rs, set.rs by the table in options.rs, values by value.rs, parse.rs
 //!                         -> runs       one FioLoad for all jobs up to a stonewall: workload.rs; clones: thread.rs
 //!                            streams    areas, buffers, start times: lanes.rs; operations: stream.rs
-//!                                       order, sizes and maps: area.rs, pattern.rs
+//!                                       order, sizes and maps: offsets.rs, pattern.rs
 //!                                       priorities: priority.rs; logs of operations: iolog.rs
 //!                                       data of writes: content.rs; read back and compared: verify/
-//!                                       depth: closed.rs; early ends: ends.rs; statistics: thread.rs, samples.rs
+//!                                       depth: closed_loop.rs; early ends: early_end.rs; statistics: thread.rs, samples.rs
 //! ```
 //!
 //! A job with a rate is an open loop, limited by its depth. Each operation is due at its scheduled time, whatever
@@ -22,10 +22,10 @@
     allow(clippy::disallowed_methods, reason = "tests make files of their own")
 )]
 
-mod area;
-mod closed;
+mod offsets;
+mod closed_loop;
 mod content;
-mod ends;
+mod early_end;
 mod iolog;
 mod job;
 mod lanes;
@@ -42,7 +42,7 @@ mod value;
 mod verify;
 mod workload;
 
-pub use ends::{SteadyStateDetector, SteadyStateStatus};
+pub use early_end::{SteadyStateDetector, SteadyStateStatus};
 pub use iolog::{Iolog, IssuedOps};
 pub use job::{CommitParts, ExitWhat, FLUSHES, Job, KINDS, READS, jobs};
 pub use pattern::Sizes;

@@ -1,9 +1,9 @@
 //! The operations of a job, or of one of its directions.
 
-use super::area::Area;
-use super::closed::ClosedLoopBound;
+use super::offsets::Area;
+use super::closed_loop::ClosedLoopBound;
 use super::content::ContentSource;
-use super::ends::MinRateCheck;
+use super::early_end::MinRateCheck;
 use super::job::{
     CommitParts, DIRECTIONS, FLUSHES, FileOrder, KIND_OF, KINDS, READS, TRIMS, WRITES, kind_number,
 };

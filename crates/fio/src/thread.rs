@@ -1,7 +1,7 @@
 //! A clone of a job: its live statistics, the kinds of its operations that are recorded, and the clones that end with
 //! it.
 
-use super::ends::SteadyStateDetector;
+use super::early_end::SteadyStateDetector;
 use super::iolog::IssuedOps;
 use super::job::Job;
 use super::priority::LatenciesByPriority;

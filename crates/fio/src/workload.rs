@@ -1,7 +1,7 @@
 //! All jobs that run at once, as a [`Workload`].
 
 use super::NS_PER_SEC;
-use super::ends::SteadyStateDetector;
+use super::early_end::SteadyStateDetector;
 use super::job::{COMMITS, DEPTH_MAX, ExitWhat, FLUSHES, Job, WRITES};
 use super::lanes::LaneBuilder;
 use super::pattern::RandomMap;
