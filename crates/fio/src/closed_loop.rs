@@ -5,7 +5,8 @@
 //! in fio, the queue drains before a pause and before a smaller depth is tried.
 
 use super::NS_PER_SEC;
-use super::thread::{LATENCY_MISSED, Progress};
+use super::progress::{LATENCY_MISSED, Progress};
+use load::choice::with_defaults;
 
 /// Pauses of a job (`thinktime`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,6 +16,51 @@ pub struct ThinkTime {
     pub blocks: u64,
     /// Time between two pauses; 0: not limited by time.
     pub work_ns: u64,
+}
+
+/// A job's options of `thinktime`.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ThinkTimeOptions {
+    pub pause_ns: u64,
+    /// Time of the pause in which fio spins.
+    pub spin_ns: u64,
+    /// Operations between two pauses.
+    pub blocks: Option<u64>,
+    /// Time between two pauses; 0: not limited by time.
+    pub work_ns: u64,
+}
+
+impl ThinkTimeOptions {
+    /// The pauses, if any.
+    pub(super) fn think_time(self) -> Option<ThinkTime> {
+        (self.pause_ns > 0).then(|| ThinkTime {
+            pause_ns: self.pause_ns.max(self.spin_ns),
+            // Default: one operation, then a pause, unless a time is given.
+            blocks: self.blocks.unwrap_or(u64::from(self.work_ns == 0)),
+            work_ns: self.work_ns,
+        })
+    }
+}
+
+with_defaults! {
+    /// A job's options for the refill of its queue.
+    #[derive(Debug, Clone, Copy)]
+    pub struct RefillOptions {
+        /// Number of completions after which a closed loop that reached its depth issues again
+        /// (`iodepth_batch_complete_min`).
+        pub after: u64 = 1,
+        /// Number of operations in flight at which a closed loop that reached its depth issues again (`iodepth_low`).
+        pub low: u64 = u64::MAX,
+    }
+}
+
+impl RefillOptions {
+    /// Number of operations in flight to which a full queue of `slots` drains before more are issued; `None`: the queue
+    /// does not drain.
+    pub(super) fn refill_at(self, slots: u64) -> Option<u32> {
+        let at = self.low.max(1).min(slots.saturating_sub(self.after.max(1)));
+        (at + 1 < slots).then_some(at as u32)
+    }
 }
 
 /// Options of a job that searches for a depth.

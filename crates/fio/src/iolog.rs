@@ -5,11 +5,10 @@
 //!
 //! Source: fio's iolog.c.
 
-use super::job::{FLUSHES, KINDS, TRIMS, WRITES, kind_number};
+use super::counter::Counter;
+use super::directions::{FLUSHES, KINDS, TRIMS, WRITES, kind_number};
 use super::locked;
 use super::parse::{BLOCK_MAX, parse_word};
-use super::text::ParseContext;
-use super::thread::Counter;
 use load::choice::with_defaults;
 use load::stream::Request;
 use load::workload::DeviceShape;
@@ -95,7 +94,7 @@ impl Iolog {
     pub(super) fn read(
         options: &ReplayOptions,
         path: &str,
-        context: &ParseContext<'_>,
+        readonly: bool,
     ) -> Result<Self, String> {
         let cannot = |why: String| format!("cannot replay the log {} - {why}", quoted(path));
         let bytes = files::read(Path::new(path), Links::Followed, BYTES_MAX)
@@ -109,7 +108,7 @@ impl Iolog {
             .operations
             .iter()
             .any(|operation| matches!(kind_number(operation.kind), WRITES | TRIMS));
-        if context.readonly && writes {
+        if readonly && writes {
             return Err(cannot(
                 "the log has writes or trims, which --readonly forbids - leave out --readonly"
                     .into(),

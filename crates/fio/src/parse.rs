@@ -1,7 +1,8 @@
 //! Parsers of option values that are more than a number.
 
 use super::NS_PER_SEC;
-use super::job::DIRECTIONS;
+use super::directions::DIRECTIONS;
+use super::files::FileOrder;
 use super::pattern::{Distribution, Sizes};
 use super::value::{SECONDS, Size, Unit, number, size};
 use results::units::quoted;
@@ -139,6 +140,53 @@ pub(super) fn positive(value: u64) -> Result<u64, String> {
     }
 }
 
+/// A power of two; 0 means 1.
+pub(super) fn power_of_two(value: OptionValue<'_>) -> Result<u64, String> {
+    let value = value.count(0, 1 << 40)?.max(1);
+    if value.is_power_of_two() {
+        Ok(value)
+    } else {
+        Err("the value must be a power of two".into())
+    }
+}
+
+pub(super) fn kb_base(text: &str) -> Result<u64, String> {
+    match number(text, Unit::Plain)? {
+        base @ (1_000 | 1_024) => Ok(base),
+        _ => Err("the value must be 1000 or 1024".into()),
+    }
+}
+
+/// True for `strided`.
+pub(super) fn zone_mode(text: &str) -> Result<bool, String> {
+    if text == "zbd" {
+        return Err("flashproof does not support the zones of zoned devices; without the option, flashproof would run: operations at any offset - leave zonemode and zonesize out if that is acceptable".into());
+    }
+    parse_word(text, &[("none", false), ("strided", true)])
+}
+
+/// Percent of the operations of each direction that are at random offsets.
+pub(super) fn random_percents(value: OptionValue<'_>) -> Result<[u64; DIRECTIONS], String> {
+    match value.by_direction(100, |part| number(part.text, Unit::Plain))? {
+        all if all.iter().all(|percent| *percent <= 100) => Ok(all),
+        _ => Err("the value is above the maximum of 100".into()),
+    }
+}
+
+/// Choice of the next file, and the number of operations before it: `roundrobin:8`.
+pub(super) fn file_order(value: OptionValue<'_>) -> Result<(FileOrder, u64), String> {
+    let (order, ops) = value.text.split_once(':').unwrap_or((value.text, "1"));
+    let words = [
+        ("roundrobin", FileOrder::InTurn),
+        ("random", FileOrder::Random),
+        ("sequential", FileOrder::OneByOne),
+    ];
+    Ok((
+        parse_word(order, &words)?,
+        number(ops, Unit::Kilo(value.kb_base))?.max(1),
+    ))
+}
+
 /// The value; `None` for 0, which in fio means that the option is off.
 pub(super) fn unless_zero(value: u64) -> Option<u64> {
     (value > 0).then_some(value)
@@ -207,8 +255,15 @@ pub(super) fn cpus_of_nodes(
     Ok(cpu_list)
 }
 
+pub(super) fn memory_policy_of_machine(text: &str) -> Result<(), String> {
+    memory_policy(
+        text,
+        memory_nodes("online").is_none_or(|nodes| nodes.trim() == "0"),
+    )
+}
+
 /// Checks a memory policy. With a single NUMA node, all policies are equivalent.
-pub(super) fn memory_policy(text: &str, is_single: bool) -> Result<(), String> {
+fn memory_policy(text: &str, is_single: bool) -> Result<(), String> {
     let policy = text.split_once(':').map_or(text, |(policy, _)| policy);
     let policies = [
         ("default", true),
@@ -254,9 +309,52 @@ pub(super) fn filenames(text: &str) -> Result<Vec<String>, String> {
     }
 }
 
+/// The value of `rw`.
+#[derive(Debug)]
+pub(super) struct ReadWrite {
+    pub(super) does: [bool; DIRECTIONS],
+    pub(super) random: bool,
+    pub(super) trim_write: bool,
+    /// Bytes skipped between sequential operations; negative: backwards.
+    pub(super) skip: i64,
+    /// Operations per random offset.
+    pub(super) run_length: u64,
+}
+
+pub(super) fn read_write(value: OptionValue<'_>) -> Result<ReadWrite, String> {
+    let (rw, modifier) = value
+        .text
+        .split_once(':')
+        .map_or((value.text, None), |(rw, modifier)| (rw, Some(modifier)));
+    let (random, kinds) = rw
+        .strip_prefix("rand")
+        .map_or((false, rw), |kinds| (true, kinds));
+    let does = match kinds {
+        "read" => [true, false, false],
+        "write" => [false, true, false],
+        "trim" => [false, false, true],
+        "rw" | "readwrite" => [true, true, false],
+        "trimwrite" => [false, true, true],
+        _ => return Err(
+            "the value must be one of read, write, trim, randread, randwrite, randtrim, rw, randrw, trimwrite, randtrimwrite"
+                .into(),
+        ),
+    };
+    let (skip, run_length) = modifier.map_or(Ok((0, 1)), |modifier| {
+        rw_modifier(modifier, random, value.kb_base)
+    })?;
+    Ok(ReadWrite {
+        does,
+        random,
+        trim_write: kinds == "trimwrite",
+        skip,
+        run_length,
+    })
+}
+
 /// Parses the modifier after the colon of `rw`: bytes to skip after each sequential operation, or operations per random
 /// offset.
-pub(super) fn rw_modifier(text: &str, random: bool, kb_base: u64) -> Result<(i64, u64), String> {
+fn rw_modifier(text: &str, random: bool, kb_base: u64) -> Result<(i64, u64), String> {
     let (is_back, digits) = text
         .strip_prefix('-')
         .map_or((false, text), |digits| (true, digits));

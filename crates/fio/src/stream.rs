@@ -1,13 +1,15 @@
 //! The operations of a job, or of one of its directions.
 
-use super::offsets::Area;
 use super::closed_loop::ClosedLoopBound;
 use super::content::ContentSource;
+use super::directions::{DIRECTIONS, FLUSHES, KIND_OF, KINDS, READS, TRIMS, WRITES, kind_number};
 use super::early_end::MinRateCheck;
-use super::job::{
-    CommitParts, DIRECTIONS, FLUSHES, FileOrder, KIND_OF, KINDS, READS, TRIMS, WRITES, kind_number,
-};
-use super::thread::{ExitGroups, JobClone, LATENCY_MISSED, RATE_MISSED};
+use super::exit::ExitGroups;
+use super::files::FileOrder;
+use super::job::CommitParts;
+use super::offsets::Area;
+use super::progress::{LATENCY_MISSED, RATE_MISSED};
+use super::thread::JobClone;
 use super::verify::{OpAddress, Verify};
 use load::stream::{LOST, Request, Stream};
 use results::times::Times;
@@ -138,7 +140,7 @@ impl FioStream {
     #[cold]
     fn fail(&mut self) {
         self.finish(self.state.now_ns);
-        if self.thread.job.exit_all_on_error {
+        if self.thread.job.exit.all_on_error {
             self.end_others(self.state.now_ns);
         }
     }
@@ -164,8 +166,8 @@ impl FioStream {
             self.state.run_left -= 1;
             return false;
         }
-        self.state.run_left = self.thread.job.run_length;
-        let percent = self.thread.job.random_pct[direction];
+        self.state.run_left = self.thread.job.order.run_length;
+        let percent = self.thread.job.order.random_pct[direction];
         percent == 100 || self.random.below(100) < percent
     }
 
@@ -185,19 +187,19 @@ impl FioStream {
                 let job = &self.thread.job;
                 let state = &mut self.state;
                 if state.file_left == 0 {
-                    let file = match job.file_order {
+                    let file = match job.files.order {
                         FileOrder::Random => self.random.below(count as u64) as usize,
                         FileOrder::InTurn | FileOrder::OneByOne => state.next_file,
                     };
                     (state.file, state.next_file) = (file, (file + 1) % count);
-                    let is_whole = job.file_order == FileOrder::OneByOne;
+                    let is_whole = job.files.order == FileOrder::OneByOne;
                     state.file_left = if is_whole {
                         self.areas[file].used_bytes
                     } else {
-                        job.file_ops
+                        job.files.ops
                     };
                 }
-                if job.file_order != FileOrder::OneByOne {
+                if job.files.order != FileOrder::OneByOne {
                     state.file_left -= 1;
                 }
                 state.file
@@ -345,7 +347,7 @@ impl FioStream {
         let (offset, len) =
             self.areas[area].next(direction, len_max, is_jump, unit, &mut self.random);
         self.areas[area].advance_window(len);
-        if self.thread.job.file_order == FileOrder::OneByOne {
+        if self.thread.job.files.order == FileOrder::OneByOne {
             self.state.file_left = self.state.file_left.saturating_sub(len);
         }
         self.bytes_left = self.bytes_left.saturating_sub(len);
@@ -400,7 +402,7 @@ impl FioStream {
                 (first.min(start), last.max(end))
             }));
             if (self.commit_cell.is_some() || !self.has_ended())
-                && let Some(kind) = self.thread.job.flush_after(self.state.writes)
+                && let Some(kind) = self.thread.job.flush.after_write(self.state.writes)
             {
                 return Some(self.flush(area, kind));
             }
@@ -439,14 +441,16 @@ impl FioStream {
                     ..write
                 })
             }
-            Some(0) => Some(self.flush(area, self.thread.job.flush_after(1)?)),
+            Some(0) => Some(self.flush(area, self.thread.job.flush.after_write(1)?)),
             Some(1) if parts.has_meta => Some(self.request(
                 WRITES,
                 area,
                 self.areas[area].start,
                 self.units[WRITES] as u32,
             )),
-            Some(2) if parts.has_meta => Some(self.flush(area, self.thread.job.flush_after(1)?)),
+            Some(2) if parts.has_meta => {
+                Some(self.flush(area, self.thread.job.flush.after_write(1)?))
+            }
             Some(_) => {
                 self.state.commit_ops = 0;
                 None
@@ -500,7 +504,7 @@ impl FioStream {
         } else {
             self.state.next_file
         };
-        let areas = match self.thread.job.file_order {
+        let areas = match self.thread.job.files.order {
             FileOrder::OneByOne => &self.areas[current_file..=current_file],
             FileOrder::InTurn | FileOrder::Random => &self.areas,
         };
@@ -622,7 +626,7 @@ impl Stream for FioStream {
     }
 
     fn on_completion(&mut self, request: &Request, outcome: Outcome) -> Option<Request> {
-        if !outcome.is_done() && self.thread.job.exit_all_on_error {
+        if !outcome.is_done() && self.thread.job.exit.all_on_error {
             self.fail();
         }
         self.end_op(request, outcome)
@@ -692,7 +696,7 @@ impl Stream for FioStream {
 
     fn stop(&mut self, at_ns: u64) {
         (self.ops_left, self.state.is_ended) = (0, true);
-        if self.thread.job.exit_all {
+        if self.thread.job.exit.all {
             self.end_others(at_ns);
         }
     }

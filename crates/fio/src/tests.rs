@@ -934,13 +934,13 @@ fn what_fio_takes_with_a_warning_runs_with_a_notice() {
         let (job, warnings) = job(lines);
         assert!(warnings.contains(says), "{lines}: {warnings}");
         assert!(
-            job.direct && !job.time_based && job.hist_log.is_none() && !job.verifies(),
+            job.direct && !job.time_based && job.log.hist_prefix.is_none() && !job.verifies(),
             "{lines}"
         );
     }
     assert_eq!(
-        job("ioengine=aio").0.is_sync_engine,
-        job("ioengine=libaio").0.is_sync_engine
+        job("ioengine=aio").0.engine.is_synchronous(),
+        job("ioengine=libaio").0.engine.is_synchronous()
     );
     // Targets of the operations on three files of two blocks each.
     let stream = |more: &str| {

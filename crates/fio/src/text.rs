@@ -6,8 +6,9 @@
 //! ```
 
 use super::options::{
-    Support, ValueKind, find, has, program_option_remedy, program_option_takes_value, unabbreviated,
+    Support, find, has, program_option_remedy, program_option_takes_value, unabbreviated,
 };
+use super::table::ValueKind;
 use super::value::{Unit, expression};
 use results::units::quoted;
 
@@ -236,7 +237,7 @@ pub fn command_line(arguments: &[String]) -> Result<CommandLine, Vec<Problem>> {
             continue;
         }
         let takes_value = of_program.unwrap_or_else(
-            || matches!(find(&name), Some(Support::Known(known)) if known.kind == ValueKind::Value),
+            || matches!(find(&name), Some(Support::Known(known)) if known.kind != ValueKind::Bool),
         );
         // If an option is boolean, without effect or unsupported, a number after the option is its value.
         if value.is_none() && !takes_value && of_program.is_none() {

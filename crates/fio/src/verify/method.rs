@@ -78,12 +78,12 @@ impl Method {
             .find(|method| *method as u8 == code)
     }
 
-    pub(super) fn name(self) -> &'static str {
+    pub(in super::super) fn name(self) -> &'static str {
         self.entry().1[0]
     }
 
     /// Bytes of the header and the digest.
-    pub(super) fn head_bytes(self) -> u64 {
+    pub(in super::super) fn head_bytes(self) -> u64 {
         if self.has_header() {
             (super::formats::HEADER_BYTES + self.digest_bytes()) as u64
         } else {

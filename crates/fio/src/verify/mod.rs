@@ -1,30 +1,32 @@
 //! `verify`: reads back and compares the writes of this job, or of an earlier one.
 //!
 //! ```text
-//! options.rs   the options, contradictions between them, writers that overwrite each other's blocks
+//! options.rs   the options
+//! overlap.rs   writers that overwrite each other's blocks
 //! method.rs    digests
 //! formats.rs   fio's header on the medium, and fio's state file
-//! block.rs     a block: written, checked, explained
-//! written.rs   the last write to each block, and whether it was read back; counters for reports
+//! block.rs     a block: written, checked, explained; damage.rs: the difference to the right block
+//! written.rs   the last write to each block, and whether it was read back
+//! counts.rs    counts for reports and for the state file
 //! ```
 //!
 //! Each write has a number. The seed of a block's data follows from that number and the block's offset, so a few bytes
 //! of memory per block are enough to compute the expected data.
 
 mod block;
-mod formats;
-mod method;
-mod options;
+pub(super) mod counts;
+pub(super) mod damage;
+pub(super) mod formats;
+pub(super) mod method;
+pub(super) mod options;
+pub(super) mod overlap;
 mod written;
 
-pub use block::Damage;
-pub use formats::State;
-pub(super) use method::Method;
-pub(super) use options::{VerifyOptions, overlapping};
-pub use written::VerifyCounts;
-
-use super::thread::{JobClone, Progress};
+use super::progress::Progress;
+use super::thread::JobClone;
 use block::{BlockAddress, Blocks, WriteOrigin};
+use damage::Damage;
+use formats::State;
 use results::units::{self, count};
 use std::collections::VecDeque;
 use std::path::Path;

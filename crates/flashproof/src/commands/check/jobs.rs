@@ -197,7 +197,7 @@ impl Definition {
                     let file_bytes = files.entry(target.clone()).or_default();
                     *file_bytes = bytes.next_multiple_of(LAYOUT_BLOCK).max(*file_bytes);
                 }
-                job.filenames = vec![target];
+                job.files.names = vec![target];
                 if offset > 0 {
                     job.offset = Size::Bytes(offset);
                 }
@@ -278,7 +278,7 @@ impl RunDefinition {
             .map(|(mut job, keys): (Job, OwnKeys)| {
             let state = keys.files;
             job.commit = commit_of(&job, &keys).map_err(|why| wrong(&job.name, &why))?;
-            job.grows = state == FileState::Appended;
+            job.files.grows = state == FileState::Appended;
             if let Some(iops) = keys.long_rate_iops {
                 if job.has_rates() || job.think_time().is_some() || job.in_flight_max() > 1 {
                     return Err(wrong(
@@ -324,15 +324,15 @@ fn file_of(job: &Job) -> Result<(String, u64), String> {
             "it has no size in bytes of at most 1 PiB - give a size such as size=1g".into(),
         );
     };
-    if !job.directory.is_empty()
+    if !job.files.directory.is_empty()
         || job.offset != Size::Bytes(0)
-        || job.logs.iter().any(Option::is_some)
+        || job.log.prefixes.iter().any(Option::is_some)
     {
         return Err(
             "it sets directory, offset or a log - leave them out: the check chooses where files and records are".into(),
         );
     }
-    match &job.filenames[..] {
+    match &job.files.names[..] {
         [] => Err("it names no file - give a name such as filename=data".into()),
         [name] if is_plain(name) => Ok((name.clone(), size)),
         names => Err(format!(
