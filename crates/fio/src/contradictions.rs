@@ -7,7 +7,7 @@ use super::options::{Support, find};
 use super::priority::PriorityOptions;
 use super::rates::RateTarget;
 use super::text::{GivenOption, Problem, Section};
-use super::value::{Size, Unit, number};
+use super::value::{NumberUnit, Size, number};
 use super::verify::method::Method;
 use load::rate::Rate;
 use results::units;
@@ -56,7 +56,7 @@ fn last_number<'s>(section: &'s Section, name: &str) -> Option<(u64, &'s GivenOp
         |given| matches!(find(&given.name), Some(Support::Known(known)) if known.name == name),
     )?;
     let text = given.value.as_deref().unwrap_or("1");
-    Some((number(text, Unit::Plain).unwrap_or(u64::MAX), given))
+    Some((number(text, NumberUnit::Plain).unwrap_or(u64::MAX), given))
 }
 
 impl Job {

@@ -10,7 +10,7 @@
 
 use super::directions::DIRECTIONS;
 use super::rates::{RateOptions, RateTarget};
-use super::value::{MICROSECONDS, Unit, number};
+use super::value::{MICROSECONDS, NumberUnit, number};
 use super::{NS_PER_SEC, locked};
 use results::times::Times;
 use results::units::quoted;
@@ -19,7 +19,6 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Length of an interval.
 const INTERVAL_NS: u64 = NS_PER_SEC;
 
 /// Maximum number of intervals that a criterion covers.
@@ -81,7 +80,7 @@ impl SteadyCriterion {
             (Some(percent), _) => {
                 within(percent, 100.0).ok_or("the limit must be 0 to 100 percent")?
             }
-            (None, BANDWIDTH) if plain.is_none() => number(limit, Unit::Kilo(1024))? as f64,
+            (None, BANDWIDTH) if plain.is_none() => number(limit, NumberUnit::Kilo(1024))? as f64,
             (None, LATENCY) => number(limit, MICROSECONDS)? as f64,
             (None, _) => plain.ok_or_else(|| {
                 format!("the limit {} is not a number of 0 or more", quoted(limit))
@@ -107,7 +106,6 @@ impl SteadyCriterion {
 }
 
 impl SteadyOptions {
-    /// Finds contradictions.
     pub(super) fn check(&self) -> Option<&'static str> {
         let of_criterion = self.duration_ns > 0 || self.ramp_ns > 0;
         if self.criterion.is_none() {
@@ -380,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_ends_when_its_last_seconds_are_alike() {
+    fn a_job_ends_when_its_last_seconds_are_steady() {
         let falling = [400, 300, 200, 150, 120, 100, 104, 98, 101, 99];
         let deviation = options(&[("steadystate", "iops:5%"), ("steadystate_duration", "3s")]);
         let (ended, state) = ends_after(deviation, &falling);
@@ -418,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn criteria_are_fios() {
+    fn criteria_are_written_as_in_fio() {
         let text = |given| {
             SteadyCriterion::parse(given)
                 .map(|criterion| criterion.text())
@@ -448,7 +446,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     /// Cycles below the minimum of 9 reads per second, for reads that complete at these instants.
-    fn of(instants_ms: &[u64], lag_ms: u64) -> Vec<(u64, String)> {
+    fn short_cycles(instants_ms: &[u64], lag_ms: u64) -> Vec<(u64, String)> {
         let least = [
             RateTarget::Iops(9),
             RateTarget::Unlimited,
@@ -473,10 +471,10 @@ mod tests {
     }
 
     #[test]
-    fn a_cycle_with_too_few_operations_is_told_and_what_came_before_two_seconds_is_not() {
+    fn a_cycle_below_the_minimum_rate_is_reported_after_the_first_two_seconds() {
         let each = |step: usize| (100..5_000).step_by(step).collect::<Vec<_>>();
-        assert_eq!(of(&each(100), 0), []);
-        let short = of(&each(200), 0);
+        assert_eq!(short_cycles(&each(100), 0), []);
+        let short = short_cycles(&each(200), 0);
         assert_eq!(
             short[0].0, 3_100,
             "the first second after the settling time"
@@ -486,14 +484,14 @@ mod tests {
             "5 reads per second in the 1 s that ended at 3.1 s, below the minimum rate of 9"
         );
         assert_eq!(
-            of(&[2_000, 2_100, 4_900], 0).len(),
+            short_cycles(&[2_000, 2_100, 4_900], 0).len(),
             1,
             "a stall is one long cycle"
         );
     }
 
     #[test]
-    fn a_cycle_in_which_this_program_was_late_says_nothing() {
-        assert_eq!(of(&[2_100, 2_600, 3_100, 3_600, 4_100], 150), []);
+    fn a_cycle_in_which_flashproof_lagged_is_ignored() {
+        assert_eq!(short_cycles(&[2_100, 2_600, 3_100, 3_600, 4_100], 150), []);
     }
 }

@@ -49,7 +49,6 @@ with_defaults! {
     }
 }
 
-/// Operations of a log.
 const ACTIONS: [(&str, OpKind); 5] = [
     ("read", OpKind::Read),
     ("write", OpKind::Write),
@@ -70,7 +69,6 @@ fn len_max(kind: OpKind) -> u64 {
     }
 }
 
-/// An operation of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoggedOp {
     pub kind: OpKind,
@@ -80,7 +78,6 @@ pub struct LoggedOp {
     pub len: u32,
 }
 
-/// A log that is replayed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Iolog {
     pub files: Vec<String>,
@@ -443,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused_with_its_line() {
+    fn invalid_lines_of_a_log_are_refused_with_their_number() {
         for (line, text) in [
             (1, ""),
             (1, "fio version 1 iolog\n"),

@@ -1,7 +1,7 @@
 //! A job: the option values of its section and of the global sections before it.
 
 use super::NS_PER_SEC;
-use super::closed_loop::{LatencyTarget, RefillOptions, ThinkTime, ThinkTimeOptions};
+use super::closed_loop::{LatencyTargetOptions, RefillOptions, ThinkTime, ThinkTimeOptions};
 use super::content::ContentOptions;
 use super::directions::{COMMITS, DIRECTIONS, FLUSHES, READS, TRIMS, WRITES};
 use super::early_end::SteadyOptions;
@@ -70,18 +70,15 @@ with_defaults! {
     #[derive(Debug, Clone)]
     pub struct Job {
         pub name: String = String::new(),
-        /// Free text of the user.
         pub description: String = String::new(),
         /// True for each direction that the job does.
         pub does: [bool; DIRECTIONS] = [true, false, false],
         /// True if each trim is followed by a write of the same range.
         pub trim_write: bool = false,
-        /// True for random offsets.
         pub random: bool = false,
         /// Percent of reads among reads and writes.
         pub read_pct: u64 = 50,
         pub files: FileOptions = FileOptions::default(),
-        /// Sizes of operations.
         pub sizes: [Sizes; DIRECTIONS] = std::array::from_fn(|_| Sizes::same(4096)),
         pub order: OrderOptions = OrderOptions::default(),
         /// Bytes used of each device or file.
@@ -90,14 +87,10 @@ with_defaults! {
         pub offset: Size = Size::Bytes(0),
         /// Increment of `offset` for each further clone.
         pub offset_increment: Size = Size::Bytes(0),
-        /// Bytes to transfer.
         pub io_size: Option<Size> = None,
-        /// Number of operations.
         pub number_ios: Option<u64> = None,
-        /// Number of repetitions.
         pub loops: u64 = 1,
         pub rates: RateOptions = RateOptions::default(),
-        /// Queue depth.
         pub depth: u64 = 1,
         /// `ioengine` as given.
         pub ioengine: Option<String> = None,
@@ -108,7 +101,6 @@ with_defaults! {
         pub cpus: Vec<u32> = Vec::new(),
         /// True if each clone gets one of the CPUs.
         pub splits_cpus: bool = false,
-        /// Number of clones.
         pub numjobs: u64 = 1,
         /// Time after which the job ends.
         pub runtime_ns: Option<u64> = None,
@@ -116,26 +108,21 @@ with_defaults! {
         pub time_based: bool = false,
         /// Ramp time before the measurement.
         pub ramp_ns: u64 = 0,
-        /// True for direct I/O.
         pub direct: bool = false,
         /// Minimum time between the operations of a closed loop with a depth of 1; 0: none. Not an option of fio.
         pub pace_ns: u64 = 0,
-        /// Durability of each write.
         pub sync: WriteSync = WriteSync::No,
         pub flush: FlushOptions = FlushOptions::default(),
         /// The commits of the job; `None`: they are not counted. Not an option of fio.
         pub commit: Option<CommitParts> = None,
-        /// Contents of writes.
         pub content: ContentOptions = ContentOptions::default(),
-        /// Options of `verify`.
         pub verify: VerifyOptions = VerifyOptions::default(),
         /// True if each run makes the same random choices.
         pub randrepeat: bool = true,
         /// Seed of random offsets.
         pub randseed: Option<u64> = None,
         pub think: ThinkTimeOptions = ThinkTimeOptions::default(),
-        /// Latency target of the search for a depth.
-        pub latency_target: LatencyTarget = LatencyTarget { latency_ns: 0, window_ns: 0, percentile: 100.0 },
+        pub latency_target: LatencyTargetOptions = LatencyTargetOptions::default(),
         /// Maximum latency of each direction: a slower operation ends the job.
         pub latency_max_ns: [u64; DIRECTIONS] = [u64::MAX; DIRECTIONS],
         /// Delay before the job starts.
@@ -217,7 +204,6 @@ impl Job {
         self.does[WRITES] || self.does[TRIMS]
     }
 
-    /// True if the job reads or writes.
     pub(super) fn moves_data(&self) -> bool {
         self.does[READS] || self.does[WRITES]
     }
@@ -353,7 +339,7 @@ impl Job {
     }
 
     /// Latency target, if the job searches for a depth.
-    pub fn target(&self) -> Option<LatencyTarget> {
+    pub fn target(&self) -> Option<LatencyTargetOptions> {
         Some(self.latency_target).filter(|target| target.latency_ns > 0)
     }
 
@@ -372,7 +358,6 @@ impl Job {
         (0..DIRECTIONS).filter(move |direction| does[*direction])
     }
 
-    /// Largest write, bytes.
     pub(super) fn written_max_bytes(&self) -> u64 {
         self.sizes[self.write_size_direction()].max_bytes()
     }
@@ -549,7 +534,6 @@ impl Job {
         )
     }
 
-    /// True if data is compared.
     pub fn verifies(&self) -> bool {
         self.verify.method.compares()
     }

@@ -1,6 +1,6 @@
 //! Lanes of a job: areas of its devices, order, buffers, start times.
 
-use super::closed_loop::{ClosedLoopBound, DepthSearch, Pauses};
+use super::closed_loop::{ClosedLoopBound, DepthSearch, ThinkTimePauses};
 use super::content::ContentSource;
 use super::directions::{COMMITS, FLUSHES, KINDS, READS, WRITES};
 use super::early_end::MinRateCheck;
@@ -213,7 +213,9 @@ impl LaneBuilder<'_> {
                         period_ns: job.pace_ns,
                         next_ns: from_ns,
                     },
-                    (Some(think), ..) => ClosedLoopBound::Pauses(Pauses::new(think, from_ns)),
+                    (Some(think), ..) => {
+                        ClosedLoopBound::ThinkTimePauses(ThinkTimePauses::new(think, from_ns))
+                    }
                     (None, Some(target), _) => ClosedLoopBound::Search(DepthSearch::new(
                         target,
                         slots,

@@ -75,7 +75,7 @@ pub use thread::JobClone;
 pub use value::{BYTES, SECONDS, Size, number as parse_number};
 pub use verify::counts::VerifyCounts;
 pub use verify::damage::Damage;
-pub use verify::formats::State as VerifyState;
+pub use verify::formats::VerifyState;
 pub use workload::{FioLoad, ReportEntry, runs};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -31,7 +31,6 @@ pub(super) struct Area {
     pub(super) zones: Option<StridedWindows>,
 }
 
-/// Selects the next block of an area.
 #[derive(Debug, Clone)]
 pub(super) enum OffsetOrder {
     /// Sequential, with `skip` bytes between operations; negative: backwards.

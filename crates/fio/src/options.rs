@@ -8,10 +8,8 @@ use load::choice::similar;
 use results::units;
 use std::fmt::Write;
 
-/// Support for an option.
 #[derive(Debug, Clone, Copy)]
 pub enum Support {
-    /// Supported.
     Known(&'static KnownOption),
     /// Accepted without effect, with the reason.
     NoEffect(&'static str),
@@ -277,7 +275,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn every_name_stands_in_one_place() {
+    fn every_option_name_is_in_one_table() {
         let mut seen = HashSet::new();
         for name in names() {
             assert!(seen.insert(name), "{name} is in the table twice");

@@ -4,7 +4,7 @@ use super::NS_PER_SEC;
 use super::directions::DIRECTIONS;
 use super::files::FileOrder;
 use super::pattern::{Distribution, Sizes};
-use super::value::{SECONDS, Size, Unit, number, size};
+use super::value::{NumberUnit, SECONDS, Size, number, size};
 use results::units::quoted;
 use std::collections::BTreeSet;
 use sys::op::WriteBack;
@@ -27,7 +27,7 @@ pub(super) struct OptionValue<'a> {
 
 impl OptionValue<'_> {
     pub(super) fn boolean(self) -> Result<bool, String> {
-        match number(self.text, Unit::Plain)? {
+        match number(self.text, NumberUnit::Plain)? {
             0 => Ok(false),
             1 => Ok(true),
             _ => Err("the value must be 0 or 1".into()),
@@ -36,7 +36,7 @@ impl OptionValue<'_> {
 
     /// A number from `min` to `max`, with the suffixes of sizes.
     pub(super) fn count(self, min: u64, max: u64) -> Result<u64, String> {
-        match number(self.text, Unit::Kilo(self.kb_base))? {
+        match number(self.text, NumberUnit::Kilo(self.kb_base))? {
             value if value < min => Err(format!("the value is below the minimum of {min}")),
             value if value > max => Err(format!("the value is above the maximum of {max}")),
             value => Ok(value),
@@ -49,7 +49,7 @@ impl OptionValue<'_> {
 
     /// Bytes of an operation.
     pub(super) fn block_bytes(self) -> Result<u64, String> {
-        let is_size = |text| number(text, Unit::Kilo(self.kb_base)).is_ok();
+        let is_size = |text| number(text, NumberUnit::Kilo(self.kb_base)).is_ok();
         if self
             .text
             .split_once('-')
@@ -57,7 +57,7 @@ impl OptionValue<'_> {
         {
             return Err(format!("a range of sizes is bsrange={}", self.text));
         }
-        match number(self.text, Unit::Kilo(self.kb_base))? {
+        match number(self.text, NumberUnit::Kilo(self.kb_base))? {
             0 => Err("an operation must have at least 1 byte".into()),
             bytes if bytes > BLOCK_MAX => {
                 Err(format!("an operation can have at most {BLOCK_MAX} bytes"))
@@ -151,7 +151,7 @@ pub(super) fn power_of_two(value: OptionValue<'_>) -> Result<u64, String> {
 }
 
 pub(super) fn kb_base(text: &str) -> Result<u64, String> {
-    match number(text, Unit::Plain)? {
+    match number(text, NumberUnit::Plain)? {
         base @ (1_000 | 1_024) => Ok(base),
         _ => Err("the value must be 1000 or 1024".into()),
     }
@@ -167,7 +167,7 @@ pub(super) fn zone_mode(text: &str) -> Result<bool, String> {
 
 /// Percent of the operations of each direction that are at random offsets.
 pub(super) fn random_percents(value: OptionValue<'_>) -> Result<[u64; DIRECTIONS], String> {
-    match value.by_direction(100, |part| number(part.text, Unit::Plain))? {
+    match value.by_direction(100, |part| number(part.text, NumberUnit::Plain))? {
         all if all.iter().all(|percent| *percent <= 100) => Ok(all),
         _ => Err("the value is above the maximum of 100".into()),
     }
@@ -183,7 +183,7 @@ pub(super) fn file_order(value: OptionValue<'_>) -> Result<(FileOrder, u64), Str
     ];
     Ok((
         parse_word(order, &words)?,
-        number(ops, Unit::Kilo(value.kb_base))?.max(1),
+        number(ops, NumberUnit::Kilo(value.kb_base))?.max(1),
     ))
 }
 
@@ -208,7 +208,7 @@ pub(super) fn write_back(text: &str) -> Result<(WriteBack, u64), String> {
             }
         }
     }
-    Ok((flags, positive(number(every, Unit::Plain)?)?))
+    Ok((flags, positive(number(every, NumberUnit::Plain)?)?))
 }
 
 /// CPUs in a list, `0,2-5`: each once, in order.
@@ -358,8 +358,8 @@ fn rw_modifier(text: &str, random: bool, kb_base: u64) -> Result<(i64, u64), Str
     let (is_back, digits) = text
         .strip_prefix('-')
         .map_or((false, text), |digits| (true, digits));
-    let value =
-        number(digits, Unit::Kilo(kb_base)).map_err(|why| format!("after the colon, {why}"))?;
+    let value = number(digits, NumberUnit::Kilo(kb_base))
+        .map_err(|why| format!("after the colon, {why}"))?;
     let skip =
         i64::try_from(value).map_err(|_| "after the colon, the value is too large".to_owned())?;
     if !random {
@@ -464,7 +464,7 @@ fn zoned(text: &str, size: impl Fn(&str) -> Result<Size, String>) -> Result<Dist
             .split_once('/')
             .ok_or("zones must be like 60/10:30/20:8/30:2/40")?;
         zones.push((
-            unless_blank(access, |text| number(text, Unit::Plain))?,
+            unless_blank(access, |text| number(text, NumberUnit::Plain))?,
             unless_blank(part_size, &size)?,
         ));
     }
@@ -537,7 +537,7 @@ pub(super) fn size_split(value: OptionValue<'_>) -> Result<Sizes, String> {
     let mut parts = Vec::new();
     for part in value.text.split(':') {
         let (text, percent) = part.split_once('/').unwrap_or((part, ""));
-        let percent = unless_blank(percent, |text| number(text, Unit::Plain))?;
+        let percent = unless_blank(percent, |text| number(text, NumberUnit::Plain))?;
         parts.push((OptionValue { text, ..value }.block_bytes()?, percent));
     }
     let percents = complete_percentages(parts.iter().map(|(_, percent)| *percent))?;

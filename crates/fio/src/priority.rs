@@ -5,7 +5,7 @@
 use super::locked;
 use super::parse::OptionValue;
 use super::pattern::by_percent;
-use super::value::{Unit, number};
+use super::value::{NumberUnit, number};
 use results::cell::{Latencies, latencies};
 use results::times::Times;
 use std::collections::BTreeMap;
@@ -16,7 +16,6 @@ use sys::random::Random;
 /// Directions whose operations can have different priorities: reads and writes.
 const DIRECTIONS: usize = 2;
 
-/// The real-time class.
 const REAL_TIME: u16 = 1;
 
 /// Class, level and hint.
@@ -38,7 +37,6 @@ pub(super) struct PriorityShare {
     parts: Option<Parts>,
 }
 
-/// A job's priority options.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PriorityOptions {
     pub(super) job: Parts,
@@ -56,7 +54,6 @@ impl PriorityOptions {
         }
     }
 
-    /// Finds contradictions.
     pub(super) fn check(&self) -> Option<&'static str> {
         if has_share(&self.by_percentage) && has_share(&self.by_size) {
             return Some(
@@ -157,14 +154,14 @@ fn priority([class, level, hint]: Parts) -> Priority {
 }
 
 fn within(text: &str, min: u16, max: u16) -> Result<u16, String> {
-    match number(text, Unit::Plain)? {
+    match number(text, NumberUnit::Plain)? {
         value if (min.into()..=max.into()).contains(&value) => Ok(value as u16),
         _ => Err(format!("the value must be {min} to {max}")),
     }
 }
 
 fn at_most(text: &str, max: u16) -> Result<u16, String> {
-    match number(text, Unit::Plain)? {
+    match number(text, NumberUnit::Plain)? {
         value if value <= max.into() => Ok(value as u16),
         _ => Err(format!("{text} is more than {max}")),
     }
@@ -275,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_the_operations_has_another_priority() {
+    fn a_percentage_of_the_operations_has_another_priority() {
         let whole = options(&[("prioclass", "2"), ("prio", "7")]);
         assert_eq!(shares(&whole, 1, 4096), [(0x4007, 100)]);
         let part = options(&[

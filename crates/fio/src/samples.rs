@@ -80,7 +80,6 @@ fn bin(latency_ns: u64) -> usize {
     }
 }
 
-/// Samples of a job.
 #[derive(Debug)]
 pub struct Samples {
     /// Length of a period, nanoseconds; 0: each operation is a sample.
@@ -218,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn each_operation_is_a_sample_or_each_stretch_of_time() {
+    fn a_sample_is_an_operation_or_a_period() {
         let each = Samples::new(0, 1_000, 9_000, false);
         [999, 1_500, 9_500]
             .into_iter()
@@ -298,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_takes_is_counted_and_takes_no_memory() {
+    fn samples_that_are_not_taken_in_time_are_dropped_and_counted() {
         let samples = Samples::new(0, 0, 1 << 40, false);
         let mut kept = locked(&samples.buffer);
         kept.samples = vec![Sample::default(); KEPT_MAX];

@@ -44,11 +44,8 @@ pub struct FioStream {
     pub(super) until_ns: u64,
     /// Due time of the last operation, if there is a rate and a number of operations, nanoseconds.
     pub(super) last_ns: u64,
-    /// Minimum rates.
     pub(super) min_rates: MinRateCheck,
-    /// True if files are flushed at the end.
     pub(super) end_flush: bool,
-    /// Verification of the stream's data.
     pub(super) verify: Option<Verify>,
     /// Buffer class of the reads that are checked; `None`: all reads are checked.
     pub(super) checked_buffers: Option<u16>,
@@ -80,11 +77,10 @@ pub(super) struct StreamState {
     is_ended: bool,
     /// Files that are still to be flushed at the end.
     end_flushes: usize,
-    /// Operations in flight.
     in_flight: u32,
     /// Time of the last completion, nanoseconds of the run.
     now_ns: u64,
-    phase: Phase,
+    phase: JobPhase,
     /// End of the time that is counted in `phases_ns`, nanoseconds of the run.
     phases_until_ns: u64,
 }
@@ -101,7 +97,7 @@ impl StreamState {
 
 /// Phase of a job that reads its writes back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Phase {
+enum JobPhase {
     /// The job's own operations.
     #[default]
     Main,
@@ -207,7 +203,6 @@ impl FioStream {
         }
     }
 
-    /// Area of an operation.
     #[inline]
     fn area_of(&self, request: &Request) -> Option<usize> {
         self.areas
@@ -241,23 +236,23 @@ impl FioStream {
     fn next_verified(&mut self) -> Option<Request> {
         loop {
             match self.state.phase {
-                Phase::Main if !self.is_main_done() => {
+                JobPhase::Main if !self.is_main_done() => {
                     let (area, at, len) = self.verify.as_mut()?.next_of_backlog()?;
                     return Some(self.read_back(area, at, len));
                 }
-                Phase::Main if !self.reads_back_at_end() => return None,
-                Phase::Main => self.state.phase = Phase::Flush(self.areas.len()),
+                JobPhase::Main if !self.reads_back_at_end() => return None,
+                JobPhase::Main => self.state.phase = JobPhase::Flush(self.areas.len()),
                 // Wait for the writes and flushes in flight.
-                Phase::Flush(_) if self.state.in_flight > 0 => return None,
-                Phase::Flush(0) => {
+                JobPhase::Flush(_) if self.state.in_flight > 0 => return None,
+                JobPhase::Flush(0) => {
                     self.verify.as_mut()?.rewind();
-                    self.state.phase = Phase::ReadBack;
+                    self.state.phase = JobPhase::ReadBack;
                 }
-                Phase::Flush(files) => {
-                    self.state.phase = Phase::Flush(files - 1);
+                JobPhase::Flush(files) => {
+                    self.state.phase = JobPhase::Flush(files - 1);
                     return Some(self.flush(files - 1, OpKind::FlushFile));
                 }
-                Phase::ReadBack => {
+                JobPhase::ReadBack => {
                     if let Some((area, at, len)) = self.verify.as_mut()?.next_of_all() {
                         return Some(self.read_back(area, at, len));
                     }
@@ -274,7 +269,7 @@ impl FioStream {
                         self.ops_left,
                         self.loops.2,
                         self.state.phase,
-                    ) = (bytes, ops, loops_left - 1, Phase::Main);
+                    ) = (bytes, ops, loops_left - 1, JobPhase::Main);
                 }
             }
         }
@@ -284,10 +279,10 @@ impl FioStream {
     /// between the phases belong to none.
     fn count_phase(&mut self) {
         let phase = match self.state.phase {
-            Phase::ReadBack => Some(1),
+            JobPhase::ReadBack => Some(1),
             // The last writes complete while the flushes wait for them.
-            Phase::Flush(files) if files < self.areas.len() => None,
-            Phase::Main | Phase::Flush(_) => Some(0),
+            JobPhase::Flush(files) if files < self.areas.len() => None,
+            JobPhase::Main | JobPhase::Flush(_) => Some(0),
         };
         let ramp_end_ns = self.thread.job.ramp_end_ns();
         let until_ns = self.state.phases_until_ns;
@@ -373,7 +368,7 @@ impl FioStream {
     fn begin(&mut self) {
         self.thread.progress.begin();
         self.state.in_flight += 1;
-        if let ClosedLoopBound::Pauses(pauses) = &mut self.bound {
+        if let ClosedLoopBound::ThinkTimePauses(pauses) = &mut self.bound {
             pauses.ops_begun += 1;
         }
     }
@@ -409,7 +404,7 @@ impl FioStream {
         }
         // A flush that follows a write may complete after the main phase. Then `area` is the number of files, and there
         // is nothing to drop.
-        if let (Phase::Flush(area), OpKind::FlushFile, false) =
+        if let (JobPhase::Flush(area), OpKind::FlushFile, false) =
             (self.state.phase, request.kind, self.thread.job.direct)
             && area < self.areas.len()
         {
@@ -560,7 +555,7 @@ impl Stream for FioStream {
             self.finish(self.state.now_ns);
             return None;
         }
-        if self.state.phase != Phase::Main {
+        if self.state.phase != JobPhase::Main {
             return None;
         }
         let request = loop {
@@ -588,7 +583,7 @@ impl Stream for FioStream {
     }
 
     fn stuck(&self) -> Option<String> {
-        (self.state.phase != Phase::Main && !self.state.is_ended)
+        (self.state.phase != JobPhase::Main && !self.state.is_ended)
             .then(|| "writes did not complete, so they cannot be read back".into())
     }
 
@@ -710,7 +705,9 @@ impl Stream for FioStream {
         let in_flight = self.state.in_flight;
         let (width, from_ns) = match &mut self.bound {
             // As in fio, the read-back at the end has no pauses.
-            ClosedLoopBound::Pauses(pauses) if !has_ended && self.state.phase == Phase::Main => {
+            ClosedLoopBound::ThinkTimePauses(pauses)
+                if !has_ended && self.state.phase == JobPhase::Main =>
+            {
                 pauses.width(now_ns, in_flight)
             }
             ClosedLoopBound::Search(search) if !has_ended => search.width(now_ns, in_flight),

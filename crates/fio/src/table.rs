@@ -17,7 +17,7 @@ use super::parse::{
 use super::pattern::Sizes;
 use super::priority::{self, CLASS, HINT, LEVEL};
 use super::rates::{RateTarget, set_targets};
-use super::value::{MICROSECONDS, SECONDS, Size, Unit, number};
+use super::value::{MICROSECONDS, NumberUnit, SECONDS, Size, number};
 use super::verify::method::Method;
 use sys::op::WriteSync;
 
@@ -32,7 +32,6 @@ pub enum ValueKind {
     Prefix,
 }
 
-/// A supported option.
 #[derive(Debug)]
 pub struct KnownOption {
     pub name: &'static str,
@@ -43,7 +42,7 @@ pub struct KnownOption {
     /// Meaning, as the help and the documentation show it.
     pub meaning: &'static str,
     /// Parses a value and sets the field of a job. Errors: the reason, a phrase.
-    pub(super) apply: fn(&mut Job, OptionValue<'_>) -> Result<(), String>,
+    setter: fn(&mut Job, OptionValue<'_>) -> Result<(), String>,
 }
 
 impl KnownOption {
@@ -55,7 +54,7 @@ impl KnownOption {
             "1"
         };
         let kb_base = job.kb_base;
-        (self.apply)(
+        (self.setter)(
             job,
             OptionValue {
                 text: text.unwrap_or(alone),
@@ -84,7 +83,7 @@ macro_rules! known {
             kind: ValueKind::$kind,
             default: $default,
             meaning: $meaning,
-            apply: |job, value| parse_and_set(job, value, $parse, $set),
+            setter: |job, value| parse_and_set(job, value, $parse, $set),
         },)+]
     };
 }
@@ -181,7 +180,7 @@ pub(super) static KNOWN: &[KnownOption] = known! {
         "clones of a job that run at the same time, on at most one thread per CPU; threads are pinned if there is one thread per CPU and no job has a rate. With a synchronous ioengine each clone has its own thread"
     "cpus_allowed" Value = "all", of_text(cpus) => |job, cpus| job.cpus = cpus;
         "CPUs of the issuing threads: `0,2-5`. Jobs with the same set share up to one thread per CPU of the set, and share no thread with other jobs; no effect on simulated drives"
-    "cpumask" Value = "all", |value| cpus_of_mask(number(value.text, Unit::Plain)?) => |job, cpus| job.cpus = cpus;
+    "cpumask" Value = "all", |value| cpus_of_mask(number(value.text, NumberUnit::Plain)?) => |job, cpus| job.cpus = cpus;
         "same as cpus_allowed, as a bit mask: 5 means CPUs 0 and 2"
     "cpus_allowed_policy" Value = "shared", word(&[("shared", false), ("split", true)]) => |job, splits| job.splits_cpus = splits;
         "`shared`: a clone can use any CPU of the set; `split`: one CPU per clone, round-robin"
@@ -416,7 +415,7 @@ fn seconds(value: OptionValue<'_>) -> Result<u64, String> {
 }
 
 /// A time in nanoseconds. `unit`: the unit of a number without a suffix.
-fn time(unit: Unit) -> impl Fn(OptionValue<'_>) -> Result<u64, String> {
+fn time(unit: NumberUnit) -> impl Fn(OptionValue<'_>) -> Result<u64, String> {
     move |value| number(value.text, unit)
 }
 

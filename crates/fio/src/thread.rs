@@ -11,7 +11,6 @@ use super::value::Size;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// A clone of a job.
 #[derive(Debug, Clone)]
 pub struct JobClone {
     pub job: Arc<Job>,
@@ -20,7 +19,6 @@ pub struct JobClone {
     pub number: usize,
     /// Index of the report entry in [`super::FioLoad::entries`].
     pub entry: usize,
-    /// Live statistics of the clone.
     pub progress: Arc<Progress>,
     /// Samples for the logs of the job, if it writes any.
     pub samples: Option<Arc<Samples>>,
@@ -65,7 +63,6 @@ impl JobClone {
         }
     }
 
-    /// Names of the clone's devices or files.
     pub(super) fn names(&self) -> Vec<String> {
         self.job.names(self.clone)
     }

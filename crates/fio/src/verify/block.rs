@@ -5,7 +5,7 @@ use super::super::job::Job;
 use super::damage::{
     Damage, SECTOR_BYTES, SHOWN_BYTES, describe_start, difference, differing_bits, hex,
 };
-use super::formats::{HEADER_BYTES, Header, HeaderError};
+use super::formats::{BlockHeader, HEADER_BYTES, HeaderError};
 use super::method::Method;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(super) struct WriteOrigin {
 
 /// Writer and reader of blocks of one job.
 #[derive(Debug)]
-pub(super) struct Blocks {
+pub(super) struct BlockCodec {
     pub(super) job: Arc<Job>,
     method: Method,
     /// Number of the clone.
@@ -41,7 +41,7 @@ pub(super) struct Blocks {
     scratch: Vec<u8>,
 }
 
-impl Blocks {
+impl BlockCodec {
     pub(super) fn new(job: Arc<Job>, number: u16, sec: u32) -> Self {
         let method = job.verify.method;
         let len = job.block_bytes() as usize;
@@ -59,7 +59,7 @@ impl Blocks {
     pub(super) fn put(&self, block: &mut [u8], address: BlockAddress, origin: WriteOrigin) {
         self.put_data(block, address, origin.seed);
         if self.method.has_header() {
-            let header = Header {
+            let header = BlockHeader {
                 method: self.method as u8,
                 len: self.len as u32,
                 seed: origin.seed,
@@ -67,7 +67,7 @@ impl Blocks {
                 sec: self.sec,
                 job: self.number,
                 write: origin.write,
-                ..Header::default()
+                ..BlockHeader::default()
             };
             header.put(block);
             let (head, data) = block.split_at_mut(self.method.head_bytes() as usize);
@@ -110,7 +110,7 @@ impl Blocks {
         if self.method == Method::Pattern {
             return self.has_pattern(block, address);
         }
-        let Ok(header) = Header::of(block) else {
+        let Ok(header) = BlockHeader::parse(block) else {
             return false;
         };
         let is_wanted = origin.is_none_or(|origin| origin.seed == header.seed);
@@ -118,16 +118,21 @@ impl Blocks {
     }
 
     /// True if a header belongs to a block of this job at `address`.
-    fn is_here(&self, header: &Header, address: BlockAddress) -> bool {
+    fn is_here(&self, header: &BlockHeader, address: BlockAddress) -> bool {
         header.offset == address.offset && self.is_of_job(header)
     }
 
     /// True if a header has this job's method and block length.
-    fn is_of_job(&self, header: &Header) -> bool {
-        header.len as usize == self.len && Method::of_code(header.method) == Some(self.method)
+    fn is_of_job(&self, header: &BlockHeader) -> bool {
+        header.len as usize == self.len && Method::from_code(header.method) == Some(self.method)
     }
 
-    fn has_right_data(&mut self, block: &[u8], header: &Header, address: BlockAddress) -> bool {
+    fn has_right_data(
+        &mut self,
+        block: &[u8],
+        header: &BlockHeader,
+        address: BlockAddress,
+    ) -> bool {
         let data_start = header.bytes() + self.method.digest_bytes();
         if data_start > block.len() {
             return false;
@@ -162,7 +167,7 @@ impl Blocks {
         &mut self,
         block: &[u8],
         data_start: usize,
-        header: &Header,
+        header: &BlockHeader,
         address: BlockAddress,
     ) -> bool {
         let mut scratch = std::mem::take(&mut self.scratch);
@@ -200,7 +205,7 @@ impl Blocks {
     fn candidate_blocks(
         &self,
         block: &[u8],
-        header: &Header,
+        header: &BlockHeader,
         address: BlockAddress,
     ) -> Vec<Vec<u8>> {
         let mut address = address;
@@ -267,7 +272,7 @@ impl Blocks {
         origin: Option<WriteOrigin>,
     ) -> (String, Option<Vec<u8>>) {
         let parsed = if self.method.has_header() {
-            Header::of(block)
+            BlockHeader::parse(block)
         } else {
             Err(HeaderError::Magic(0))
         };
@@ -338,8 +343,8 @@ impl Blocks {
     /// corrected.
     fn nearest(&self, block: &[u8], address: BlockAddress) -> Option<Vec<u8>> {
         let mut mended = block.to_vec();
-        let header = Header::of(block).ok().or_else(|| {
-            let (header, bit) = Header::corrected(block)?;
+        let header = BlockHeader::parse(block).ok().or_else(|| {
+            let (header, bit) = BlockHeader::corrected(block)?;
             mended[bit / 8] ^= 1 << (bit % 8);
             Some(header)
         });
@@ -356,11 +361,11 @@ impl Blocks {
     /// Description of a block that comes from another write, job or offset.
     fn other_block(
         &self,
-        header: &Header,
+        header: &BlockHeader,
         address: BlockAddress,
         origin: Option<WriteOrigin>,
     ) -> String {
-        let Header {
+        let BlockHeader {
             job,
             len,
             offset,
@@ -371,7 +376,7 @@ impl Blocks {
         if !self.is_of_job(header) {
             format!(
                 "foreign: a block of {len} bytes with verify={} (write {write} of job {job}), but this job has blocks of {} bytes with verify={} - check bs, verify_interval and verify",
-                Method::of_code(header.method).map_or("an unknown method", Method::name),
+                Method::from_code(header.method).map_or("an unknown method", Method::name),
                 self.len,
                 self.method.name()
             )

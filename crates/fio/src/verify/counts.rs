@@ -3,7 +3,7 @@
 use super::super::counter::Counter;
 use super::super::locked;
 use super::damage::Damage;
-use super::formats::{LastWrites, State};
+use super::formats::{LastWrites, VerifyState};
 use std::sync::{Mutex, OnceLock};
 
 /// Maximum number of wrong blocks that are kept for `verify_dump`.
@@ -33,14 +33,14 @@ impl VerifyCounts {
     }
 
     /// Progress of the writes; `None` if the job writes nothing to verify.
-    pub fn state(&self) -> Option<State> {
+    pub fn state(&self) -> Option<VerifyState> {
         let last_writes = self.last_writes.get()?;
         let known = (self.writes_done.get() as usize).min(last_writes.len());
         let completed = last_writes[..known]
             .iter()
             .map(|[file, offset]| (file.get(), offset.get()))
             .collect();
-        Some(State {
+        Some(VerifyState {
             writes: self.writes_begun.get(),
             depth: last_writes.len() as u32,
             last_writes: LastWrites::Done(completed),

@@ -24,9 +24,9 @@ mod written;
 
 use super::progress::Progress;
 use super::thread::JobClone;
-use block::{BlockAddress, Blocks, WriteOrigin};
+use block::{BlockAddress, BlockCodec, WriteOrigin};
 use damage::Damage;
-use formats::State;
+use formats::VerifyState;
 use results::units::{self, count};
 use std::collections::VecDeque;
 use std::path::Path;
@@ -51,21 +51,21 @@ pub(super) struct OpAddress {
 /// The verification of one stream.
 #[derive(Debug)]
 pub(super) struct Verify {
-    blocks: Blocks,
+    blocks: BlockCodec,
     /// Blocks to read back; `None`: all reads are checked.
     write_table: Option<WriteTable>,
     seed: u64,
     /// Writes begun.
     writes: u64,
-    backlog: Backlog,
+    backlog: ReadBackBacklog,
     /// Loaded state of an earlier run's writes (`verify_state_load`), and the number of the next write to check.
-    state: Option<(State, u64)>,
+    state: Option<(VerifyState, u64)>,
     progress: Arc<Progress>,
 }
 
 /// Writes that are read back before all writes are done (`verify_backlog`).
 #[derive(Debug, Default)]
-struct Backlog {
+struct ReadBackBacklog {
     /// Writes done since the last batch was read back.
     writes_since_batch: u64,
     /// Operations to read back now.
@@ -86,8 +86,8 @@ impl Verify {
         let progress = thread.progress.clone();
         let mut state = None;
         if job.verify.loads_state && job.checks_reads() {
-            let name = State::file_name(&job.name, thread.number);
-            let loaded = State::load(Path::new(&name)).map_err(|why| {
+            let name = VerifyState::file_name(&job.name, thread.number);
+            let loaded = VerifyState::load(Path::new(&name)).map_err(|why| {
                 format!(
                     "cannot load the verify state from {} - {why} - leave out verify_state_load",
                     units::quoted(&name)
@@ -108,7 +108,7 @@ impl Verify {
             0
         };
         Ok(Self {
-            blocks: Blocks::new(
+            blocks: BlockCodec::new(
                 job.clone(),
                 thread.number as u16,
                 since_1970.as_secs() as u32,
@@ -119,9 +119,9 @@ impl Verify {
             // Data of an earlier run must not pass as data of this run.
             seed: seed ^ since_1970.as_nanos() as u64,
             writes: 0,
-            backlog: Backlog {
+            backlog: ReadBackBacklog {
                 unread_writes: VecDeque::with_capacity(backlog_capacity as usize),
-                ..Backlog::default()
+                ..ReadBackBacklog::default()
             },
             state,
             progress,
@@ -162,7 +162,6 @@ impl Verify {
         }
     }
 
-    /// A trim begins.
     pub(super) fn trim(&mut self, address: OpAddress, len: usize) {
         if let Some(write_table) = &mut self.write_table {
             let blocks = write_table.blocks(address.area_offset, len);
@@ -332,7 +331,6 @@ impl Verify {
             .is_some_and(|(state, number)| *number >= state.writes)
     }
 
-    /// A read failed.
     pub(super) fn not_read(&mut self, address: OpAddress, len: usize) {
         if let Some(write_table) = &mut self.write_table {
             let blocks = write_table.blocks(address.area_offset, len);

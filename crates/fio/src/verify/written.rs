@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_written_twice_at_once_or_meanwhile_or_in_vain_are_unknown_until_written_again() {
+    fn blocks_with_concurrent_or_failed_writes_are_unknown_until_written_again() {
         let mut written = written();
         written.begin(0, 0..2, 1);
         written.begin(0, 1..3, 2);

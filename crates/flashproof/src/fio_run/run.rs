@@ -150,7 +150,8 @@ impl FioRun {
         entries
             .filter_map(|(number, entry): (usize, &ReportEntry)| {
                 let job = &entry.job;
-                let is_plain = job.io_size.is_none() && job.number_ios.is_none() && job.order.skip == 0;
+                let is_plain =
+                    job.io_size.is_none() && job.number_ios.is_none() && job.order.skip == 0;
                 let Some(Size::Bytes(size)) = job.size.filter(|_| is_plain) else {
                     return None;
                 };
@@ -235,7 +236,10 @@ impl FioRun {
 
     /// Jobs that move no byte, a sentence each.
     fn null_jobs(&self) -> Vec<String> {
-        let null = self.load.jobs().filter(|job| job.engine == EngineKind::Null);
+        let null = self
+            .load
+            .jobs()
+            .filter(|job| job.engine == EngineKind::Null);
         null.map(|job| {
             format!(
                 "job {} measured nothing: ioengine=null moves no data, and its numbers are those of a simulated drive \

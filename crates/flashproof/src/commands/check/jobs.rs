@@ -121,8 +121,8 @@ fn commit_of(job: &Job, keys: &OwnKeys) -> Result<Option<CommitParts>, String> {
         has_meta: keys.commit_meta,
     };
     let is_chain = keys.commit_writes.is_some() || keys.commit_meta;
-    let is_synced_apart = job.flush_every[..2].contains(&1);
-    let is_alone = job.in_flight_max() == 1 && !job.verifies() && !job.end_flush;
+    let is_synced_apart = job.flush.every[..2].contains(&1);
+    let is_alone = job.in_flight_max() == 1 && !job.verifies() && !job.flush.at_end;
     if is_chain && !(is_synced_apart && job.does == [false, true, false] && is_alone) {
         return Err(
             "commit_writes and commit_meta need a job that only writes, with fdatasync=1 or fsync=1, one operation \
@@ -131,7 +131,7 @@ fn commit_of(job: &Job, keys: &OwnKeys) -> Result<Option<CommitParts>, String> {
         );
     }
     // With end_fsync, one more sync would count as part of the last commit.
-    let is_plain_write = job.does[1] && !job.trim_write && job.iolog.is_none() && !job.end_flush;
+    let is_plain_write = job.does[1] && !job.trim_write && job.iolog.is_none() && !job.flush.at_end;
     Ok((is_plain_write && (is_synced_apart || job.sync != WriteSync::No)).then_some(parts))
 }
 

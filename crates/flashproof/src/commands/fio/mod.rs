@@ -14,8 +14,8 @@ use crate::fio_run::{
 use device::guard::Guard;
 use engine::DeviceName;
 use fio::{
-    BYTES_MAX, EngineKind, FioLoad, Job, ParseContext, Problem, Section, command_line, job_file, jobs, options,
-    runs as runs_of,
+    BYTES_MAX, EngineKind, FioLoad, Job, ParseContext, Problem, Section, command_line, job_file,
+    jobs, options, runs as runs_of,
 };
 use load::workload::Workload;
 use program::{Format, ProgramOptions};
