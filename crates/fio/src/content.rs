@@ -272,7 +272,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn random_data_is_what_fio_makes_of_the_seed() {
+    fn random_data_of_a_seed_equals_fios() {
         // Two words of a block of fio 3.33 (verify=crc32c, bs=4k) whose header has this seed.
         let mut data = [0; 4096];
         fill_random(&mut data, 0x88bb_0a8c_f6db_562e, None);
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn buffers_repeat_as_often_as_they_are_to() {
+    fn buffers_repeat_as_often_as_dedupe_percentage_says() {
         let distinct = |content: ContentOptions| {
             let mut contents = ContentSource::new(content, 4096, 2_000 * 4096, 1);
             let mut buffers = HashSet::new();

@@ -5,11 +5,10 @@
 //!
 //! Source: fio's iolog.c.
 
-use super::job::{FLUSHES, KINDS, TRIMS, WRITES, kind_number};
+use super::counter::Counter;
+use super::directions::{FLUSHES, KINDS, TRIMS, WRITES, kind_number};
 use super::locked;
 use super::parse::{BLOCK_MAX, parse_word};
-use super::text::ParseContext;
-use super::thread::Counter;
 use load::choice::with_defaults;
 use load::stream::Request;
 use load::workload::DeviceShape;
@@ -50,7 +49,6 @@ with_defaults! {
     }
 }
 
-/// Operations of a log.
 const ACTIONS: [(&str, OpKind); 5] = [
     ("read", OpKind::Read),
     ("write", OpKind::Write),
@@ -71,7 +69,6 @@ fn len_max(kind: OpKind) -> u64 {
     }
 }
 
-/// An operation of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoggedOp {
     pub kind: OpKind,
@@ -81,7 +78,6 @@ pub struct LoggedOp {
     pub len: u32,
 }
 
-/// A log that is replayed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Iolog {
     pub files: Vec<String>,
@@ -95,7 +91,7 @@ impl Iolog {
     pub(super) fn read(
         options: &ReplayOptions,
         path: &str,
-        context: &ParseContext<'_>,
+        readonly: bool,
     ) -> Result<Self, String> {
         let cannot = |why: String| format!("cannot replay the log {} - {why}", quoted(path));
         let bytes = files::read(Path::new(path), Links::Followed, BYTES_MAX)
@@ -109,7 +105,7 @@ impl Iolog {
             .operations
             .iter()
             .any(|operation| matches!(kind_number(operation.kind), WRITES | TRIMS));
-        if context.readonly && writes {
+        if readonly && writes {
             return Err(cannot(
                 "the log has writes or trims, which --readonly forbids - leave out --readonly"
                     .into(),
@@ -444,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused_with_its_line() {
+    fn invalid_lines_of_a_log_are_refused_with_their_number() {
         for (line, text) in [
             (1, ""),
             (1, "fio version 1 iolog\n"),

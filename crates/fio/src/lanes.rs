@@ -1,10 +1,12 @@
 //! Lanes of a job: areas of its devices, order, buffers, start times.
 
-use super::area::new_area;
-use super::closed::{ClosedLoopBound, DepthSearch, Pauses};
+use super::closed_loop::{ClosedLoopBound, DepthSearch, ThinkTimePauses};
 use super::content::ContentSource;
-use super::ends::MinRateCheck;
-use super::job::{COMMITS, FLUSHES, Job, KINDS, READS, RateTarget, WRITES};
+use super::directions::{COMMITS, FLUSHES, KINDS, READS, WRITES};
+use super::early_end::MinRateCheck;
+use super::job::Job;
+use super::offsets::new_area;
+use super::rates::RateTarget;
 use super::stream::{FioStream, StreamState};
 use super::thread::{JobClone, RecordedStream};
 use super::verify::Verify;
@@ -113,7 +115,7 @@ impl LaneBuilder<'_> {
         let mut ops_per_sec = Vec::new();
         for directions in &lanes {
             let mean_bytes = job.sizes[directions[0]].mean_bytes();
-            let bytes = match job.rates[directions[0]] {
+            let bytes = match job.rates.targets[directions[0]] {
                 RateTarget::Bytes(bytes) => bytes as f64,
                 RateTarget::Iops(iops) => iops as f64 * mean_bytes,
                 RateTarget::Unlimited => 0.0,
@@ -144,7 +146,7 @@ impl LaneBuilder<'_> {
                     depth: slots,
                     think_ns: 0,
                 },
-                (None, Some(rate)) if job.poisson => {
+                (None, Some(rate)) if job.rates.poisson => {
                     let random = Random::for_part(random.next_u64(), number as u64);
                     let poisson =
                         Poisson::new(rate, random).ok_or_else(|| cannot(RATE_TOO_LOW.into()))?;
@@ -199,7 +201,7 @@ impl LaneBuilder<'_> {
                 units: std::array::from_fn(|direction| job.sizes[direction].min_bytes()),
                 bytes_left,
                 ops_left,
-                flushes: job.flushes() && makes_data,
+                flushes: job.flush.follow_writes() && makes_data,
                 cells,
                 commit_cell: self
                     .first_cell(thread_index, COMMITS)
@@ -211,7 +213,9 @@ impl LaneBuilder<'_> {
                         period_ns: job.pace_ns,
                         next_ns: from_ns,
                     },
-                    (Some(think), ..) => ClosedLoopBound::Pauses(Pauses::new(think, from_ns)),
+                    (Some(think), ..) => {
+                        ClosedLoopBound::ThinkTimePauses(ThinkTimePauses::new(think, from_ns))
+                    }
                     (None, Some(target), _) => ClosedLoopBound::Search(DepthSearch::new(
                         target,
                         slots,
@@ -222,8 +226,8 @@ impl LaneBuilder<'_> {
                 },
                 until_ns,
                 last_ns,
-                min_rates: MinRateCheck::new(job, from_ns),
-                end_flush: job.end_flush && makes_data,
+                min_rates: MinRateCheck::new(&job.rates, from_ns.saturating_add(job.ramp_ns)),
+                end_flush: job.flush.at_end && makes_data,
                 verify,
                 checked_buffers,
                 contents,

@@ -1,14 +1,16 @@
 //! fio's jobs as loads: fio's command lines and job files, run by flashproof's run loop.
 //!
 //! ```text
-//! command line, job files -> sections   text.rs
-//!                         -> jobs       job.rs, set.rs by the table in options.rs, values by value.rs, parse.rs
+//! command line, job files -> sections   text.rs, options.rs
+//!                         -> jobs       jobs.rs by the table in table.rs; values: value.rs, parse.rs; job.rs;
+//!                                       mistakes: contradictions.rs
 //!                         -> runs       one FioLoad for all jobs up to a stonewall: workload.rs; clones: thread.rs
 //!                            streams    areas, buffers, start times: lanes.rs; operations: stream.rs
-//!                                       order, sizes and maps: area.rs, pattern.rs
+//!                                       order, sizes and maps: offsets.rs, zones.rs, pattern.rs
 //!                                       priorities: priority.rs; logs of operations: iolog.rs
 //!                                       data of writes: content.rs; read back and compared: verify/
-//!                                       depth: closed.rs; early ends: ends.rs; statistics: thread.rs, samples.rs
+//!                                       depth: closed_loop.rs; early ends: early_end.rs, exit.rs
+//!                                       statistics: progress.rs, samples.rs
 //! ```
 //!
 //! A job with a rate is an open loop, limited by its depth. Each operation is due at its scheduled time, whatever
@@ -22,39 +24,58 @@
     allow(clippy::disallowed_methods, reason = "tests make files of their own")
 )]
 
-mod area;
-mod closed;
+mod closed_loop;
 mod content;
-mod ends;
+mod contradictions;
+mod counter;
+mod directions;
+mod early_end;
+mod engine_kind;
+mod exit;
+mod files;
+mod flush;
 mod iolog;
 mod job;
+mod jobs;
 mod lanes;
+mod offsets;
 pub mod options;
 mod parse;
 mod pattern;
 mod priority;
+mod progress;
+mod rates;
 mod samples;
-mod set;
 mod stream;
+mod table;
 mod text;
 mod thread;
 mod value;
 mod verify;
 mod workload;
+mod zones;
 
-pub use ends::{SteadyStateDetector, SteadyStateStatus};
+pub use counter::Counter;
+pub use directions::{FLUSHES, KINDS, READS};
+pub use early_end::{SteadyStateDetector, SteadyStateStatus};
+pub use engine_kind::EngineKind;
+pub use exit::ExitWhat;
 pub use iolog::{Iolog, IssuedOps};
-pub use job::{CommitParts, ExitWhat, FLUSHES, Job, KINDS, READS, jobs};
+pub use job::{CommitParts, Job};
+pub use jobs::jobs;
 pub use pattern::Sizes;
 pub use priority::LatenciesByPriority;
-pub use samples::{BINS, Sample, Samples};
+pub use progress::Progress;
+pub use samples::{BINS, LogOptions, Sample, Samples};
 pub use stream::FioStream;
 pub use text::{
     BYTES_MAX, CommandLine, GivenOption, ParseContext, Problem, Section, command_line, job_file,
 };
-pub use thread::{Counter, JobClone, Progress};
+pub use thread::JobClone;
 pub use value::{BYTES, SECONDS, Size, number as parse_number};
-pub use verify::{Damage, State as VerifyState, VerifyCounts};
+pub use verify::counts::VerifyCounts;
+pub use verify::damage::Damage;
+pub use verify::formats::VerifyState;
 pub use workload::{FioLoad, ReportEntry, runs};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -68,7 +89,24 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod testing {
+    use super::job::Job;
+    use super::table::KNOWN;
     use super::text::ParseContext;
+
+    /// Applies the option `name`.
+    pub(super) fn apply(job: &mut Job, name: &str, text: &str) -> Result<(), String> {
+        let option = KNOWN.iter().find(|option| option.name == name).unwrap();
+        option.apply(job, Some(text))
+    }
+
+    /// A job with options of these names and values.
+    pub(super) fn job_with(given: &[(&str, &str)]) -> Job {
+        let mut job = Job::default();
+        for (name, text) in given {
+            apply(&mut job, name, text).unwrap();
+        }
+        job
+    }
 
     /// A machine with 4 CPUs and `SIZE` in its environment.
     pub(super) fn around<'a>(read: &'a dyn Fn(&str) -> Result<String, String>) -> ParseContext<'a> {

@@ -1,193 +1,21 @@
-//! fio's options: one table for the parser, the help and `docs/fio.md`.
+//! Support for fio's options, for the parser, the help and `docs/fio.md`.
 //!
-//! The table has every option of fio 3.41: supported options, options without effect here, and unsupported options with
-//! the load that would run without them.
+//! Every option of fio 3.41 is in one of the tables: supported options (`table.rs`), options without effect here, and
+//! unsupported options with the load that would run without them.
 
+use super::table::{KNOWN, KnownOption};
 use load::choice::similar;
 use results::units;
 use std::fmt::Write;
 
-/// Type of an option's value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ValueKind {
-    /// 0 or 1; the option alone means 1.
-    Bool,
-    /// Any other value.
-    Value,
-}
-
-/// A supported option.
-#[derive(Debug)]
-pub struct KnownOption {
-    pub name: &'static str,
-    pub aliases: &'static [&'static str],
-    pub kind: ValueKind,
-    /// Default value.
-    pub default: &'static str,
-    /// Meaning, as the help and the documentation show it.
-    pub meaning: &'static str,
-}
-
-/// Support for an option.
 #[derive(Debug, Clone, Copy)]
 pub enum Support {
-    /// Supported.
     Known(&'static KnownOption),
     /// Accepted without effect, with the reason.
     NoEffect(&'static str),
     /// Unsupported, with the load that would run without it.
     Unsupported(&'static str),
 }
-
-macro_rules! known {
-    ($($name:literal $([$($alias:literal),+])? $kind:ident = $default:literal: $meaning:literal,)+) => {
-        &[$(KnownOption { name: $name, aliases: &[$($($alias),+)?], kind: ValueKind::$kind, default: $default, meaning: $meaning },)+]
-    };
-}
-
-/// The supported options, in the order of fio's manual.
-pub static KNOWN: &[KnownOption] = known! {
-    "name" Value = "section": "name of the job; on the command line, --name begins a new job",
-    "description" Value = "none": "free text",
-    "filename" Value = "JOB.NUMBER.FILE": "devices, files or simulated drives (`sim:...`), separated by `:` (`\\:` within a name); further `filename` options of the job and of [global] add names; operations use the devices or files in turn",
-    "directory" Value = "here": "directory of files whose name does not begin with `/`",
-    "nrfiles" ["nr_files"] Value = "1": "number of files of each job without filename",
-    "filename_format" Value = "$jobname.$jobnum.$filenum": "names of the files of each job without filename",
-    "rw" ["readwrite"] Value = "read": "`read`, `write`, `trim`, `randread`, `randwrite`, `randtrim`, `rw`, `randrw`; `trimwrite`, `randtrimwrite`: each trim is followed by a write at the same offset, at the rate of the trims. `write:4k` skips 4 KiB after each write, `read:-8k` with `bs=4k` reads backwards, `randread:8` picks a random offset for every 8th operation and is sequential in between",
-    "percentage_random" Value = "100": "percent of a random job's operations that are at random offsets; the others are sequential",
-    "ioengine" Value = "io_uring": "`io_uring`, `libaio`, `posixaio`: all three run on io_uring; `sync`, `psync`, `vsync`, `pvsync`, `pvsync2`: system calls, one at a time, with a thread for each clone; `mmap`: page faults on the mapped file or device, with a thread for each clone, see above; `io_uring_cmd`: NVMe commands that bypass the block layer, on the namespace of `/dev/ng0n1` or `/dev/nvme0n1`, always with direct=1; `null`: a simulated drive that answers after 1 us, so the result measures no device",
-    "cmd_type" Value = "nvme": "type of the commands of ioengine=io_uring_cmd: only `nvme`",
-    "iodepth" Value = "1": "maximum number of operations of a job in flight; waits at this limit are attributed to the configuration, not to the drive",
-    "iodepth_low" Value = "iodepth": "when iodepth is reached, the job issues again only after its operations in flight have drained to this number",
-    "iodepth_batch_complete_min" ["iodepth_batch_complete"] Value = "1": "when iodepth is reached, the job issues again only after this many completions",
-    "size" Value = "whole device or file": "how much of each device or file is used, in bytes or percent; without time_based and io_size also the number of bytes that a job transfers",
-    "io_size" ["io_limit"] Value = "size": "bytes that a job transfers before it ends",
-    "filesize" Value = "size": "size of new files, or a range such as `2m-6m`, of which one size is drawn for the job's files",
-    "offset" ["fileoffset"] Value = "0": "start of the used range, in bytes or percent",
-    "offset_increment" Value = "0": "added to offset for each further clone of numjobs",
-    "fallocate" Value = "native": "`native`, `posix` and `keep` allocate the blocks of a new file before the run; with `none` and `truncate` the writes allocate them",
-    "overwrite" Bool = "0": "1: missing files are written once before the run",
-    "invalidate" Bool = "1": "1: drops the page cache of a file or device at the start; 0: keeps the cached pages of a file",
-    "pre_read" Bool = "0": "1: reads the job's part of each file into the page cache before the job begins; implies invalidate=0; cannot be combined with direct=1",
-    "file_append" Bool = "0": "1: writes begin at the current end of each file, and offset is ignored; size is the number of bytes added to each file. No effect on devices",
-    "create_only" Bool = "0": "1: creates the files, writes them once if they are to be read, and does nothing else",
-    "fill_device" ["fill_fs"] Bool = "0": "1: writes the whole device and ignores size; not for files",
-    "number_ios" Value = "none": "number of operations after which a job ends; multiplied by `loops`",
-    "bs" ["blocksize"] Value = "4k": "bytes per operation, or separate values for reads, writes, trims: `8k`, `8k,32k`, `8k,,64k`",
-    "ba" ["blockalign"] Value = "smallest bs": "random offsets are multiples of this",
-    "bsrange" ["blocksize_range"] Value = "none": "random sizes from a range, or from separate ranges for reads, writes, trims: `4k-16k,8k-32k`, also `4k:16k`. All multiples of the lower end of the range are equally likely",
-    "bssplit" Value = "none": "sizes with percentages: `4k/10:64k/50:32k/`; sizes without a percentage share the remainder",
-    "randrepeat" ["allrandrepeat"] Bool = "1": "1: the same random offsets in each run; 0: different offsets",
-    "randseed" Value = "none": "seed of all random choices (fio's choices for the same seed differ)",
-    "norandommap" Bool = "0": "1: random offsets can repeat before each block was used once",
-    "random_generator" Value = "tausworthe64": "`tausworthe`, `tausworthe64`, `lfsr` are accepted; flashproof has its own generator. With `lfsr` each block is used once even with norandommap",
-    "random_distribution" Value = "random": "`random`, `zipf:THETA`, `pareto:H`, `normal:PERCENT`, `zoned:ACCESS/SIZE:...`, `zoned_abs:ACCESS/SIZE:...`, with zones for reads, writes, trims after a comma; all but `random` imply norandommap",
-    "file_service_type" Value = "roundrobin": "`roundrobin`: files in turn; `random`: a random file for each operation; `sequential`: one file after the other. `roundrobin:8`, `random:8`: 8 operations before the next file",
-    "fsync" Value = "0": "fsync(2) after this many writes, reported as sync",
-    "fdatasync" Value = "0": "fdatasync(2) after this many writes, reported as sync; if fsync is due too, only fsync \
-     is called",
-    "sync_file_range" Value = "none": "sync_file_range(2) after this many writes, on the range of these writes, reported as sync: `wait_before,write:8` with any of the flags `wait_before`, `write`, `wait_after`; not on simulated drives",
-    "end_fsync" Bool = "0": "1: fsync(2) of each file after the last operation of a job has completed",
-    "fsync_on_close" Bool = "0": "same as end_fsync",
-    "direct" Bool = "0": "1: bypasses the page cache; 0: uses the page cache, which is then part of what is measured",
-    "buffered" Bool = "1": "opposite of direct",
-    "numjobs" Value = "1": "clones of a job that run at the same time, on at most one thread per CPU; threads are pinned if there is one thread per CPU and no job has a rate. With a synchronous ioengine each clone has its own thread",
-    "cpus_allowed" Value = "all": "CPUs of the issuing threads: `0,2-5`. Jobs with the same set share up to one thread \
-     per CPU of the set, and share no thread with other jobs; no effect on simulated drives",
-    "cpumask" Value = "all": "same as cpus_allowed, as a bit mask: 5 means CPUs 0 and 2",
-    "cpus_allowed_policy" Value = "shared": "`shared`: a clone can use any CPU of the set; `split`: one CPU per clone, round-robin",
-    "runtime" ["timeout"] Value = "none": "maximum duration in seconds, also `1.5` or `500ms`",
-    "startdelay" Value = "0": "seconds before a job begins; its runtime counts from then",
-    "time_based" Bool = "0": "1: repeats size until runtime is over; no effect without runtime",
-    "ramp_time" Value = "0": "warm-up that is not counted, in seconds, also `250ms`; must be equal for jobs that run at the same time",
-    "loops" Value = "1": "repeats size or io_size this many times",
-    "rwmixread" Value = "50": "percent of reads; as in fio, without effect on reads or writes that have a rate",
-    "rwmixwrite" Value = "50": "percent of writes",
-    "thinktime" Value = "0": "pause in microseconds, after all operations in flight have completed; with a rate, when the last operation before the pause is due",
-    "thinktime_blocks" Value = "1": "number of operations between two pauses; also the maximum number of operations in flight",
-    "thinktime_blocks_type" Value = "complete": "`complete`, `issue`: with both values, issued operations are counted",
-    "thinktime_iotime" Value = "0": "seconds between two pauses; if thinktime_blocks is given too, the limit that is \
-     reached first applies",
-    "thinktime_spin" Value = "0": "microseconds of the pause in which fio spins; flashproof sleeps instead, for at \
-     least this long",
-    "latency_target" Value = "none": "microseconds: finds the greatest depth, up to iodepth, at which latencies stay below this value, measures at that depth, and ends. Not for clones that are reported together",
-    "latency_window" Value = "0": "duration of the test of each depth, in microseconds",
-    "latency_percentile" Value = "100": "percent of the operations that must stay below latency_target",
-    "max_latency" Value = "none": "microseconds, for reads, writes, trims: after a slower operation the job ends and fails",
-    "rate" Value = "none": "bytes per second, for reads, writes, trims: an open loop, see above; 0: no rate",
-    "rate_iops" Value = "none": "operations per second, for reads, writes, trims: an open loop, see above; 0: no rate. With several block sizes fio converts this rate to bytes by the smallest size, and issues fewer operations; flashproof issues this many",
-    "rate_min" ["ratemin"] Value = "none": "minimum bytes per second, for reads, writes, trims: if the rate of a `rate_cycle` is lower, the job ends and fails; the job's first 2 s are ignored",
-    "rate_iops_min" Value = "none": "same as rate_min, in operations per second",
-    "rate_cycle" ["ratecycle"] Value = "1000": "milliseconds over which rate_min is checked",
-    "rate_process" Value = "linear": "`linear`: evenly spaced; `poisson`: exponential gaps. With several block sizes, flashproof divides `rate` by the mean size, as without poisson; fio divides it by the smallest size, and moves more bytes per second than `rate`",
-    "rate_ignore_thinktime" Bool = "0": "0: after a pause of thinktime the operations that became due are issued at once, to keep the rate; 1: each pause delays all later operations",
-    "zonemode" Value = "none": "`strided`: operations stay in a window, which advances after zonesize bytes; default if zonesize is given",
-    "zonesize" Value = "none": "bytes of operations in each window, or percent of the device or file",
-    "zonerange" Value = "zonesize": "length of the window of zonemode=strided",
-    "zoneskip" Value = "0": "bytes between the end of a window and the beginning of the next window; after the last window the first window follows",
-    "steadystate" ["ss"] Value = "none": "`iops:10%`, `bw:LIMIT`, `lat:LIMIT`: the job ends when all intervals are within this limit of their mean; `iops_slope:1%` and so on: the job ends when the trend of the intervals is flatter than this limit. Clones that are reported together are measured together",
-    "steadystate_duration" ["ss_dur"] Value = "none": "time for which the job must be steady, in seconds",
-    "steadystate_ramp_time" ["ss_ramp"] Value = "0": "warm-up before steadystate_duration, in seconds",
-    "prioclass" Value = "none": "I/O priority of all operations: 1 real-time, 2 best-effort, 3 idle (ioprio_set(2)); no effect on simulated drives",
-    "prio" Value = "0": "level within the class, from 0 (highest) to 7",
-    "priohint" Value = "0": "hint for the device: 0 to 1023",
-    "cmdprio_percentage" Value = "0": "percent of the operations that get the priority of cmdprio_class, cmdprio and cmdprio_hint; separate values for reads, writes",
-    "cmdprio_class" Value = "1": "I/O priority class of the operations of cmdprio_percentage",
-    "cmdprio" Value = "0": "I/O priority level of the operations of cmdprio_percentage",
-    "cmdprio_hint" Value = "0": "I/O priority hint of the operations of cmdprio_percentage",
-    "cmdprio_bssplit" Value = "none": "cmdprio_percentage by operation size, for reads, writes: `64k/25:1m/75`, or with class, level and hint `64k/25/1/0:64k/75/3/2/1`",
-    "numa_cpu_nodes" Value = "all": "NUMA nodes of the issuing threads: `0,1`; same as cpus_allowed with the CPUs of these nodes",
-    "numa_mem_policy" Value = "default": "`default`, `local`; on a machine with one NUMA node, where all policies are equal, also `bind:0`, `prefer:0`, `interleave:0`",
-    "wait_for" Value = "none": "name of the jobs that must end before this job begins; this job is then in a later run. Refused if the named jobs run at the same time as jobs with another name",
-    "sync" Value = "none": "each write is on the medium when it completes: `dsync` as with O_DSYNC; `sync`, `1` as with O_SYNC, with all metadata of the file",
-    "stonewall" ["wait_for_previous"] Bool = "0": "waits until all earlier jobs have ended; the job is then in a later run",
-    "new_group" Bool = "0": "begins a new reporting group",
-    "group_reporting" Bool = "0": "reports the jobs of a group as one",
-    "exitall" Bool = "0": "the jobs of a group end as soon as one of them has ended",
-    "exitall_on_error" Bool = "0": "1: the jobs of exit_what end as soon as an operation of this job fails, or this job misses its goal",
-    "exit_what" Value = "group": "the jobs that exitall ends: `group`: jobs of the same group; `stonewall`: all jobs that run at the same time; `all`: these jobs and all later jobs",
-    "write_bw_log" Value = "none": "writes PREFIX_bw.JOB.log, in KiB/s",
-    "write_lat_log" Value = "none": "writes PREFIX_clat.JOB.log and PREFIX_lat.JOB.log, in ns; PREFIX_slat.JOB.log is empty",
-    "write_iops_log" Value = "none": "writes PREFIX_iops.JOB.log",
-    "write_hist_log" Value = "none": "writes PREFIX_clat_hist.JOB.log: counts of latencies in fio's 1,856 bins",
-    "log_hist_msec" Value = "0": "interval of write_hist_log in milliseconds; write_hist_log needs it",
-    "log_hist_coarseness" Value = "0": "N from 0 to 6: merges 2^N bins into one",
-    "write_iolog" Value = "none": "writes each operation to this file, in version 3 of fio's log format, for read_iolog",
-    "read_iolog" Value = "none": "replays the operations of this log of fio (log format 2 or 3) instead of rw, bs, size and filename. If the log has times, operations start at these times (open loop). For traces of blktrace: flashproof storage --replay",
-    "replay_no_stall" Bool = "0": "1: ignores the log's times and replays as fast as iodepth allows",
-    "replay_redirect" Value = "none": "device or file for all operations of the log",
-    "replay_align" Value = "1": "offsets are rounded down to multiples of this power of two",
-    "replay_scale" Value = "1": "offsets are divided by this",
-    "log_unix_epoch" Bool = "0": "1: times in logs are milliseconds since 1970",
-    "log_window_value" ["log_max_value"] Value = "avg": "value in a line of a latency log: `avg` (or `0`): mean of the period; `max` (or `1`): maximum; `both`: mean, then maximum",
-    "log_issue_time" Bool = "0": "1: adds the time of issue of each operation to the latency logs, in nanoseconds since the measurement began; 0 in lines that average, and in other logs",
-    "log_avg_msec" Value = "0": "milliseconds that each line of the bandwidth, latency and IOPS logs averages; 0: one line per operation",
-    "log_offset" Bool = "0": "1: adds the offset of each operation to the bandwidth, latency and IOPS logs",
-    "log_prio" Bool = "0": "1: the bandwidth, latency and IOPS logs have the I/O priority of each operation, such as 0x2001; 0: these logs have 1 for the real-time class, and 0 otherwise",
-    "per_job_logs" Bool = "1": "0: the names of logs have no job number",
-    "zero_buffers" Bool = "0": "writes zeros",
-    "refill_buffers" Bool = "0": "new data for each write; flashproof always does this",
-    "buffer_pattern" Value = "none": "pattern to write: `\"strings\"`, numbers and `0xhex`, concatenated",
-    "buffer_compress_percentage" Value = "0": "percent of each chunk that is zeros or buffer_pattern",
-    "buffer_compress_chunk" Value = "smallest bs": "size of the chunks of buffer_compress_percentage, in bytes",
-    "dedupe_percentage" Value = "0": "percent of writes whose data repeats the data of other writes",
-    "dedupe_mode" Value = "repeat": "`repeat`: data of the previous write; `working_set`: data of a random write from the working set, which has 5 % of size",
-    "verify" Value = "none": "reads written blocks back at the end and compares them; a job that only reads compares the data that it reads. Methods: `crc32c`, `crc32c-intel`, `crc32`, `md5`, `sha256`, `sha512`, `xxhash`; `meta`: checks the header alone; `pattern`: compares with verify_pattern, blocks have no header; `pattern_hdr`: as `pattern`, with headers; `null`: no check",
-    "verify_pattern" Value = "none": "data of verified writes, in the form of buffer_pattern; `%o` stands for the offset of the write",
-    "verify_interval" Value = "bs": "size of a verify block (default and maximum: the greatest common divisor of all write sizes); each verify block has its own header",
-    "do_verify" Bool = "1": "0: writes are not read back",
-    "verify_only" Bool = "0": "1: only verifies: reads and compares what an earlier run of the same job wrote",
-    "verify_fatal" Bool = "0": "1: the job ends at the first wrong block",
-    "verify_dump" Bool = "0": "1: writes a wrong block, and the right one if it can be computed, to FILE.OFFSET.received and FILE.OFFSET.expected",
-    "verify_backlog" Value = "0": "reads back after every N writes instead of only at the end",
-    "verify_backlog_batch" Value = "verify_backlog": "number of writes that each read-back of verify_backlog covers",
-    "verify_state_save" Bool = "if ended early": "1: saves the progress of the writes in local-JOB-NUMBER-verify.state",
-    "verify_state_load" Bool = "0": "1: reads back only the blocks that local-JOB-NUMBER-verify.state lists as written",
-    "clat_percentiles" Bool = "1": "percentiles of completion latencies",
-    "lat_percentiles" Bool = "0": "percentiles of total latencies",
-    "percentile_list" Value = "1:5:10:20:30:40:50:60:70:80:90:95:99:99.5:99.9:99.95:99.99": "percentiles to report, up to 20",
-    "kb_base" Value = "1024": "value of `k`: 1024 or 1000",
-};
 
 /// Options that are accepted without effect, with the reason: `NAME NAME: REASON`.
 static NO_DIFFERENCE: &[&str] = &[
@@ -447,7 +275,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn every_name_stands_in_one_place() {
+    fn every_option_name_is_in_one_table() {
         let mut seen = HashSet::new();
         for name in names() {
             assert!(seen.insert(name), "{name} is in the table twice");

@@ -1,9 +1,10 @@
 //! Parsers of option values that are more than a number.
 
 use super::NS_PER_SEC;
-use super::job::DIRECTIONS;
+use super::directions::DIRECTIONS;
+use super::files::FileOrder;
 use super::pattern::{Distribution, Sizes};
-use super::value::{SECONDS, Size, Unit, number, size};
+use super::value::{NumberUnit, SECONDS, Size, number, size};
 use results::units::quoted;
 use std::collections::BTreeSet;
 use sys::op::WriteBack;
@@ -26,7 +27,7 @@ pub(super) struct OptionValue<'a> {
 
 impl OptionValue<'_> {
     pub(super) fn boolean(self) -> Result<bool, String> {
-        match number(self.text, Unit::Plain)? {
+        match number(self.text, NumberUnit::Plain)? {
             0 => Ok(false),
             1 => Ok(true),
             _ => Err("the value must be 0 or 1".into()),
@@ -35,7 +36,7 @@ impl OptionValue<'_> {
 
     /// A number from `min` to `max`, with the suffixes of sizes.
     pub(super) fn count(self, min: u64, max: u64) -> Result<u64, String> {
-        match number(self.text, Unit::Kilo(self.kb_base))? {
+        match number(self.text, NumberUnit::Kilo(self.kb_base))? {
             value if value < min => Err(format!("the value is below the minimum of {min}")),
             value if value > max => Err(format!("the value is above the maximum of {max}")),
             value => Ok(value),
@@ -48,7 +49,7 @@ impl OptionValue<'_> {
 
     /// Bytes of an operation.
     pub(super) fn block_bytes(self) -> Result<u64, String> {
-        let is_size = |text| number(text, Unit::Kilo(self.kb_base)).is_ok();
+        let is_size = |text| number(text, NumberUnit::Kilo(self.kb_base)).is_ok();
         if self
             .text
             .split_once('-')
@@ -56,7 +57,7 @@ impl OptionValue<'_> {
         {
             return Err(format!("a range of sizes is bsrange={}", self.text));
         }
-        match number(self.text, Unit::Kilo(self.kb_base))? {
+        match number(self.text, NumberUnit::Kilo(self.kb_base))? {
             0 => Err("an operation must have at least 1 byte".into()),
             bytes if bytes > BLOCK_MAX => {
                 Err(format!("an operation can have at most {BLOCK_MAX} bytes"))
@@ -139,6 +140,53 @@ pub(super) fn positive(value: u64) -> Result<u64, String> {
     }
 }
 
+/// A power of two; 0 means 1.
+pub(super) fn power_of_two(value: OptionValue<'_>) -> Result<u64, String> {
+    let value = value.count(0, 1 << 40)?.max(1);
+    if value.is_power_of_two() {
+        Ok(value)
+    } else {
+        Err("the value must be a power of two".into())
+    }
+}
+
+pub(super) fn kb_base(text: &str) -> Result<u64, String> {
+    match number(text, NumberUnit::Plain)? {
+        base @ (1_000 | 1_024) => Ok(base),
+        _ => Err("the value must be 1000 or 1024".into()),
+    }
+}
+
+/// True for `strided`.
+pub(super) fn zone_mode(text: &str) -> Result<bool, String> {
+    if text == "zbd" {
+        return Err("flashproof does not support the zones of zoned devices; without the option, flashproof would run: operations at any offset - leave zonemode and zonesize out if that is acceptable".into());
+    }
+    parse_word(text, &[("none", false), ("strided", true)])
+}
+
+/// Percent of the operations of each direction that are at random offsets.
+pub(super) fn random_percents(value: OptionValue<'_>) -> Result<[u64; DIRECTIONS], String> {
+    match value.by_direction(100, |part| number(part.text, NumberUnit::Plain))? {
+        all if all.iter().all(|percent| *percent <= 100) => Ok(all),
+        _ => Err("the value is above the maximum of 100".into()),
+    }
+}
+
+/// Choice of the next file, and the number of operations before it: `roundrobin:8`.
+pub(super) fn file_order(value: OptionValue<'_>) -> Result<(FileOrder, u64), String> {
+    let (order, ops) = value.text.split_once(':').unwrap_or((value.text, "1"));
+    let words = [
+        ("roundrobin", FileOrder::InTurn),
+        ("random", FileOrder::Random),
+        ("sequential", FileOrder::OneByOne),
+    ];
+    Ok((
+        parse_word(order, &words)?,
+        number(ops, NumberUnit::Kilo(value.kb_base))?.max(1),
+    ))
+}
+
 /// The value; `None` for 0, which in fio means that the option is off.
 pub(super) fn unless_zero(value: u64) -> Option<u64> {
     (value > 0).then_some(value)
@@ -160,7 +208,7 @@ pub(super) fn write_back(text: &str) -> Result<(WriteBack, u64), String> {
             }
         }
     }
-    Ok((flags, positive(number(every, Unit::Plain)?)?))
+    Ok((flags, positive(number(every, NumberUnit::Plain)?)?))
 }
 
 /// CPUs in a list, `0,2-5`: each once, in order.
@@ -207,8 +255,15 @@ pub(super) fn cpus_of_nodes(
     Ok(cpu_list)
 }
 
+pub(super) fn memory_policy_of_machine(text: &str) -> Result<(), String> {
+    memory_policy(
+        text,
+        memory_nodes("online").is_none_or(|nodes| nodes.trim() == "0"),
+    )
+}
+
 /// Checks a memory policy. With a single NUMA node, all policies are equivalent.
-pub(super) fn memory_policy(text: &str, is_single: bool) -> Result<(), String> {
+fn memory_policy(text: &str, is_single: bool) -> Result<(), String> {
     let policy = text.split_once(':').map_or(text, |(policy, _)| policy);
     let policies = [
         ("default", true),
@@ -254,14 +309,57 @@ pub(super) fn filenames(text: &str) -> Result<Vec<String>, String> {
     }
 }
 
+/// The value of `rw`.
+#[derive(Debug)]
+pub(super) struct ReadWrite {
+    pub(super) does: [bool; DIRECTIONS],
+    pub(super) random: bool,
+    pub(super) trim_write: bool,
+    /// Bytes skipped between sequential operations; negative: backwards.
+    pub(super) skip: i64,
+    /// Operations per random offset.
+    pub(super) run_length: u64,
+}
+
+pub(super) fn read_write(value: OptionValue<'_>) -> Result<ReadWrite, String> {
+    let (rw, modifier) = value
+        .text
+        .split_once(':')
+        .map_or((value.text, None), |(rw, modifier)| (rw, Some(modifier)));
+    let (random, kinds) = rw
+        .strip_prefix("rand")
+        .map_or((false, rw), |kinds| (true, kinds));
+    let does = match kinds {
+        "read" => [true, false, false],
+        "write" => [false, true, false],
+        "trim" => [false, false, true],
+        "rw" | "readwrite" => [true, true, false],
+        "trimwrite" => [false, true, true],
+        _ => return Err(
+            "the value must be one of read, write, trim, randread, randwrite, randtrim, rw, randrw, trimwrite, randtrimwrite"
+                .into(),
+        ),
+    };
+    let (skip, run_length) = modifier.map_or(Ok((0, 1)), |modifier| {
+        rw_modifier(modifier, random, value.kb_base)
+    })?;
+    Ok(ReadWrite {
+        does,
+        random,
+        trim_write: kinds == "trimwrite",
+        skip,
+        run_length,
+    })
+}
+
 /// Parses the modifier after the colon of `rw`: bytes to skip after each sequential operation, or operations per random
 /// offset.
-pub(super) fn rw_modifier(text: &str, random: bool, kb_base: u64) -> Result<(i64, u64), String> {
+fn rw_modifier(text: &str, random: bool, kb_base: u64) -> Result<(i64, u64), String> {
     let (is_back, digits) = text
         .strip_prefix('-')
         .map_or((false, text), |digits| (true, digits));
-    let value =
-        number(digits, Unit::Kilo(kb_base)).map_err(|why| format!("after the colon, {why}"))?;
+    let value = number(digits, NumberUnit::Kilo(kb_base))
+        .map_err(|why| format!("after the colon, {why}"))?;
     let skip =
         i64::try_from(value).map_err(|_| "after the colon, the value is too large".to_owned())?;
     if !random {
@@ -366,7 +464,7 @@ fn zoned(text: &str, size: impl Fn(&str) -> Result<Size, String>) -> Result<Dist
             .split_once('/')
             .ok_or("zones must be like 60/10:30/20:8/30:2/40")?;
         zones.push((
-            unless_blank(access, |text| number(text, Unit::Plain))?,
+            unless_blank(access, |text| number(text, NumberUnit::Plain))?,
             unless_blank(part_size, &size)?,
         ));
     }
@@ -439,7 +537,7 @@ pub(super) fn size_split(value: OptionValue<'_>) -> Result<Sizes, String> {
     let mut parts = Vec::new();
     for part in value.text.split(':') {
         let (text, percent) = part.split_once('/').unwrap_or((part, ""));
-        let percent = unless_blank(percent, |text| number(text, Unit::Plain))?;
+        let percent = unless_blank(percent, |text| number(text, NumberUnit::Plain))?;
         parts.push((OptionValue { text, ..value }.block_bytes()?, percent));
     }
     let percents = complete_percentages(parts.iter().map(|(_, percent)| *percent))?;

@@ -1,6 +1,8 @@
 //! Choice of the next block: distributions of offsets and sizes, and the map of visited blocks.
 
+use super::directions::DIRECTIONS;
 use super::value::Size;
+use load::choice::with_defaults;
 use load::keys::Zipfian;
 use results::units::greatest_divisor;
 use sys::random::Random;
@@ -107,6 +109,26 @@ pub enum Distribution {
     Normal(f64),
     /// Consecutive zones of the range, with their percent of the operations and their size.
     Zoned(Vec<(u64, Size)>),
+}
+
+with_defaults! {
+    /// A job's options for the order of its offsets.
+    #[derive(Debug, Clone)]
+    pub struct OrderOptions {
+        /// Alignment of random offsets, bytes.
+        pub align: [Option<u64>; DIRECTIONS] = [None; DIRECTIONS],
+        /// True if random offsets may repeat before every block was visited.
+        pub norandommap: bool = false,
+        /// True for `random_generator=lfsr`, which visits every block once even with `norandommap`.
+        pub lfsr: bool = false,
+        pub distribution: [Distribution; DIRECTIONS] = std::array::from_fn(|_| Distribution::Uniform),
+        /// Bytes skipped between sequential operations; negative: backwards.
+        pub skip: i64 = 0,
+        /// Number of operations in each sequential run that begins at a random offset.
+        pub run_length: u64 = 1,
+        /// Percent of the operations of a random job that have random offsets.
+        pub random_pct: [u64; DIRECTIONS] = [100; DIRECTIONS],
+    }
 }
 
 /// Number of uniform draws that are averaged for each normally distributed offset, as in fio. The standard deviation is
@@ -335,7 +357,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_map_gives_each_unit_its_turn_and_then_begins_anew() {
+    fn a_map_visits_each_unit_once_and_then_begins_again() {
         for units in [1, 63, 64, 65, 4_096, 4_097, 300_000] {
             let mut map = RandomMap::new(units);
             let mut random = Random::new(units);
@@ -426,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_come_in_their_proportions() {
+    fn sizes_are_drawn_in_their_proportions() {
         let mut random = Random::new(1);
         let value = |text| OptionValue {
             text,

@@ -5,7 +5,7 @@
 use super::locked;
 use super::parse::OptionValue;
 use super::pattern::by_percent;
-use super::value::{Unit, number};
+use super::value::{NumberUnit, number};
 use results::cell::{Latencies, latencies};
 use results::times::Times;
 use std::collections::BTreeMap;
@@ -16,21 +16,20 @@ use sys::random::Random;
 /// Directions whose operations can have different priorities: reads and writes.
 const DIRECTIONS: usize = 2;
 
-/// The real-time class.
 const REAL_TIME: u16 = 1;
 
 /// Class, level and hint.
 type Parts = [u16; 3];
-const CLASS: usize = 0;
-const LEVEL: usize = 1;
-const HINT: usize = 2;
+pub(super) const CLASS: usize = 0;
+pub(super) const LEVEL: usize = 1;
+pub(super) const HINT: usize = 2;
 
 /// The greatest class, level and hint.
 const PARTS_MAX: Parts = [3, 7, 1023];
 
 /// Priority of a fraction of the operations of a direction.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct PriorityShare {
+pub(super) struct PriorityShare {
     /// Size of the operations; `None`: any size.
     bytes: Option<u64>,
     percent: u64,
@@ -38,69 +37,23 @@ struct PriorityShare {
     parts: Option<Parts>,
 }
 
-/// A job's priority options.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PriorityOptions {
-    job: Parts,
+    pub(super) job: Parts,
     /// `cmdprio_class`, `cmdprio`, `cmdprio_hint` of reads and writes.
     commands: [Parts; DIRECTIONS],
-    by_percentage: [Vec<PriorityShare>; DIRECTIONS],
-    by_size: [Vec<PriorityShare>; DIRECTIONS],
+    pub(super) by_percentage: [Vec<PriorityShare>; DIRECTIONS],
+    pub(super) by_size: [Vec<PriorityShare>; DIRECTIONS],
 }
 
 impl PriorityOptions {
-    /// Applies the option `name`. Errors: the reason, a phrase.
-    pub(super) fn set(&mut self, name: &str, value: OptionValue<'_>) -> Result<(), String> {
-        // The second value is for writes. Without it, reads and writes have the same value.
-        let (reads, writes) = value
-            .text
-            .split_once(',')
-            .unwrap_or((value.text, value.text));
-        let part = if name.ends_with("class") {
-            CLASS
-        } else if name.ends_with("hint") {
-            HINT
-        } else {
-            LEVEL
-        };
-        let max = PARTS_MAX[part];
-        match name {
-            "prio" | "prioclass" | "priohint" => self.job[part] = within(value.text, 0, max)?,
-            "cmdprio_percentage" => {
-                let percents = [within(reads, 0, 100)?, within(writes, 0, 100)?].map(u64::from);
-                self.by_percentage = percents.map(|percent| {
-                    vec![PriorityShare {
-                        bytes: None,
-                        percent,
-                        parts: None,
-                    }]
-                });
-            }
-            "cmdprio_bssplit" => {
-                self.by_size = [
-                    split(OptionValue {
-                        text: reads,
-                        ..value
-                    })?,
-                    split(OptionValue {
-                        text: writes,
-                        ..value
-                    })?,
-                ];
-            }
-            _ => {
-                let min = u16::from(part == CLASS);
-                let values = [within(reads, min, max)?, within(writes, min, max)?];
-                self.commands
-                    .iter_mut()
-                    .zip(values)
-                    .for_each(|(parts, given)| parts[part] = given);
-            }
+    /// Sets a class, level or hint of `cmdprio_percentage` and `cmdprio_bssplit`, for reads and for writes.
+    pub(super) fn set_commands(&mut self, part: usize, given: [u16; DIRECTIONS]) {
+        for (parts, given) in self.commands.iter_mut().zip(given) {
+            parts[part] = given;
         }
-        Ok(())
     }
 
-    /// Finds contradictions.
     pub(super) fn check(&self) -> Option<&'static str> {
         if has_share(&self.by_percentage) && has_share(&self.by_size) {
             return Some(
@@ -145,6 +98,53 @@ impl PriorityOptions {
     }
 }
 
+/// A class, level or hint of all operations.
+pub(super) fn part(part: usize) -> impl Fn(OptionValue<'_>) -> Result<u16, String> {
+    move |value| within(value.text, 0, PARTS_MAX[part])
+}
+
+/// A class, level or hint of reads and of writes.
+pub(super) fn part_of_commands(
+    part: usize,
+) -> impl Fn(OptionValue<'_>) -> Result<[u16; DIRECTIONS], String> {
+    let min = u16::from(part == CLASS);
+    move |value| reads_and_writes(value, |value| within(value.text, min, PARTS_MAX[part]))
+}
+
+/// The value of `cmdprio_percentage`.
+pub(super) fn percentages(
+    value: OptionValue<'_>,
+) -> Result<[Vec<PriorityShare>; DIRECTIONS], String> {
+    reads_and_writes(value, |value| {
+        let percent = within(value.text, 0, 100)?.into();
+        Ok(vec![PriorityShare {
+            bytes: None,
+            percent,
+            parts: None,
+        }])
+    })
+}
+
+/// The value of `cmdprio_bssplit`.
+pub(super) fn size_shares(
+    value: OptionValue<'_>,
+) -> Result<[Vec<PriorityShare>; DIRECTIONS], String> {
+    reads_and_writes(value, split)
+}
+
+/// The values of reads and writes. The second value is for writes. Without it, reads and writes have the same value.
+fn reads_and_writes<T>(
+    value: OptionValue<'_>,
+    parse: impl Fn(OptionValue<'_>) -> Result<T, String>,
+) -> Result<[T; DIRECTIONS], String> {
+    let (reads, writes) = value
+        .text
+        .split_once(',')
+        .unwrap_or((value.text, value.text));
+    let parse = |text| parse(OptionValue { text, ..value });
+    Ok([parse(reads)?, parse(writes)?])
+}
+
 fn has_share(shares: &[Vec<PriorityShare>; DIRECTIONS]) -> bool {
     shares.iter().flatten().any(|share| share.percent > 0)
 }
@@ -154,14 +154,14 @@ fn priority([class, level, hint]: Parts) -> Priority {
 }
 
 fn within(text: &str, min: u16, max: u16) -> Result<u16, String> {
-    match number(text, Unit::Plain)? {
+    match number(text, NumberUnit::Plain)? {
         value if (min.into()..=max.into()).contains(&value) => Ok(value as u16),
         _ => Err(format!("the value must be {min} to {max}")),
     }
 }
 
 fn at_most(text: &str, max: u16) -> Result<u16, String> {
-    match number(text, Unit::Plain)? {
+    match number(text, NumberUnit::Plain)? {
         value if value <= max.into() => Ok(value as u16),
         _ => Err(format!("{text} is more than {max}")),
     }
@@ -247,22 +247,11 @@ impl LatenciesByPriority {
 
 #[cfg(test)]
 mod tests {
+    use super::super::job::Job;
     use super::*;
 
     fn options(given: &[(&str, &str)]) -> PriorityOptions {
-        let mut options = PriorityOptions::default();
-        given.iter().for_each(|(name, text)| {
-            options
-                .set(
-                    name,
-                    OptionValue {
-                        text,
-                        kb_base: 1024,
-                    },
-                )
-                .unwrap()
-        });
-        options
+        crate::testing::job_with(given).priority
     }
 
     /// Percent of the operations of `bytes` with each priority, the most frequent priority first.
@@ -283,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_the_operations_has_another_priority() {
+    fn a_percentage_of_the_operations_has_another_priority() {
         let whole = options(&[("prioclass", "2"), ("prio", "7")]);
         assert_eq!(shares(&whole, 1, 4096), [(0x4007, 100)]);
         let part = options(&[
@@ -308,7 +297,6 @@ mod tests {
 
     #[test]
     fn impossible_priorities_are_refused() {
-        let mut options = PriorityOptions::default();
         for (name, text) in [
             ("prio", "8"),
             ("prioclass", "4"),
@@ -318,28 +306,14 @@ mod tests {
             ("cmdprio_bssplit", "64k/60:64k/50"),
             ("cmdprio_bssplit", "64k"),
         ] {
-            assert!(
-                options
-                    .set(
-                        name,
-                        OptionValue {
-                            text,
-                            kb_base: 1024
-                        }
-                    )
-                    .is_err(),
-                "{name}={text}"
-            );
+            let applied = crate::testing::apply(&mut Job::default(), name, text);
+            assert!(applied.is_err(), "{name}={text}");
         }
-        options
-            .set(
-                "prio",
-                OptionValue {
-                    text: "3",
-                    kb_base: 1024,
-                },
-            )
-            .unwrap();
-        assert!(options.check().unwrap().contains("prioclass"));
+        assert!(
+            options(&[("prio", "3")])
+                .check()
+                .unwrap()
+                .contains("prioclass")
+        );
     }
 }

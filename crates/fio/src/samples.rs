@@ -4,12 +4,40 @@
 //! run.
 
 use super::locked;
+use load::choice::with_defaults;
 use load::stream::Request;
 use results::times::Times;
 use std::sync::Mutex;
 
 /// Maximum number of samples that wait for the log writer: more than a fast drive completes in a second.
 const KEPT_MAX: usize = 4 << 20;
+
+with_defaults! {
+    /// A job's options of logs.
+    #[derive(Debug, Clone)]
+    pub struct LogOptions {
+        /// Name prefixes of the logs of bandwidth, latency and operations; empty: the name of the job.
+        pub prefixes: [Option<String>; 3] = [None, None, None],
+        /// True if names of log files contain the job's number.
+        pub per_job: bool = true,
+        /// Averaging period of log lines, milliseconds.
+        pub avg_msec: u64 = 0,
+        /// True if log lines have the operation's offset.
+        pub offset: bool = false,
+        /// True if log lines have the operation's priority.
+        pub priority: bool = false,
+        /// True if log lines have the time since 1970.
+        pub unix_epoch: bool = false,
+        /// True if lines of latency logs have the mean, and the maximum, of their period.
+        pub values: [bool; 2] = [true, false],
+        /// True if lines of latency logs have the time of the operation's issue.
+        pub issue_time: bool = false,
+        /// Log of histograms: prefix; period, milliseconds; number of bins that are merged, as a power of two.
+        pub hist_prefix: Option<String> = None,
+        pub hist_msec: u64 = 0,
+        pub hist_coarseness: u64 = 0,
+    }
+}
 
 /// An operation, or all operations of a direction in a period.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -52,7 +80,6 @@ fn bin(latency_ns: u64) -> usize {
     }
 }
 
-/// Samples of a job.
 #[derive(Debug)]
 pub struct Samples {
     /// Length of a period, nanoseconds; 0: each operation is a sample.
@@ -190,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn each_operation_is_a_sample_or_each_stretch_of_time() {
+    fn a_sample_is_an_operation_or_a_period() {
         let each = Samples::new(0, 1_000, 9_000, false);
         [999, 1_500, 9_500]
             .into_iter()
@@ -270,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_takes_is_counted_and_takes_no_memory() {
+    fn samples_that_are_not_taken_in_time_are_dropped_and_counted() {
         let samples = Samples::new(0, 0, 1 << 40, false);
         let mut kept = locked(&samples.buffer);
         kept.samples = vec![Sample::default(); KEPT_MAX];

@@ -1,13 +1,15 @@
 //! The operations of a job, or of one of its directions.
 
-use super::area::Area;
-use super::closed::ClosedLoopBound;
+use super::closed_loop::ClosedLoopBound;
 use super::content::ContentSource;
-use super::ends::MinRateCheck;
-use super::job::{
-    CommitParts, DIRECTIONS, FLUSHES, FileOrder, KIND_OF, KINDS, READS, TRIMS, WRITES, kind_number,
-};
-use super::thread::{ExitGroups, JobClone, LATENCY_MISSED, RATE_MISSED};
+use super::directions::{DIRECTIONS, FLUSHES, KIND_OF, KINDS, READS, TRIMS, WRITES, kind_number};
+use super::early_end::MinRateCheck;
+use super::exit::ExitGroups;
+use super::files::FileOrder;
+use super::job::CommitParts;
+use super::offsets::Area;
+use super::progress::{LATENCY_MISSED, RATE_MISSED};
+use super::thread::JobClone;
 use super::verify::{OpAddress, Verify};
 use load::stream::{LOST, Request, Stream};
 use results::times::Times;
@@ -42,11 +44,8 @@ pub struct FioStream {
     pub(super) until_ns: u64,
     /// Due time of the last operation, if there is a rate and a number of operations, nanoseconds.
     pub(super) last_ns: u64,
-    /// Minimum rates.
     pub(super) min_rates: MinRateCheck,
-    /// True if files are flushed at the end.
     pub(super) end_flush: bool,
-    /// Verification of the stream's data.
     pub(super) verify: Option<Verify>,
     /// Buffer class of the reads that are checked; `None`: all reads are checked.
     pub(super) checked_buffers: Option<u16>,
@@ -78,11 +77,10 @@ pub(super) struct StreamState {
     is_ended: bool,
     /// Files that are still to be flushed at the end.
     end_flushes: usize,
-    /// Operations in flight.
     in_flight: u32,
     /// Time of the last completion, nanoseconds of the run.
     now_ns: u64,
-    phase: Phase,
+    phase: JobPhase,
     /// End of the time that is counted in `phases_ns`, nanoseconds of the run.
     phases_until_ns: u64,
 }
@@ -99,7 +97,7 @@ impl StreamState {
 
 /// Phase of a job that reads its writes back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Phase {
+enum JobPhase {
     /// The job's own operations.
     #[default]
     Main,
@@ -138,7 +136,7 @@ impl FioStream {
     #[cold]
     fn fail(&mut self) {
         self.finish(self.state.now_ns);
-        if self.thread.job.exit_all_on_error {
+        if self.thread.job.exit.all_on_error {
             self.end_others(self.state.now_ns);
         }
     }
@@ -164,8 +162,8 @@ impl FioStream {
             self.state.run_left -= 1;
             return false;
         }
-        self.state.run_left = self.thread.job.run_length;
-        let percent = self.thread.job.random_pct[direction];
+        self.state.run_left = self.thread.job.order.run_length;
+        let percent = self.thread.job.order.random_pct[direction];
         percent == 100 || self.random.below(100) < percent
     }
 
@@ -185,19 +183,19 @@ impl FioStream {
                 let job = &self.thread.job;
                 let state = &mut self.state;
                 if state.file_left == 0 {
-                    let file = match job.file_order {
+                    let file = match job.files.order {
                         FileOrder::Random => self.random.below(count as u64) as usize,
                         FileOrder::InTurn | FileOrder::OneByOne => state.next_file,
                     };
                     (state.file, state.next_file) = (file, (file + 1) % count);
-                    let is_whole = job.file_order == FileOrder::OneByOne;
+                    let is_whole = job.files.order == FileOrder::OneByOne;
                     state.file_left = if is_whole {
                         self.areas[file].used_bytes
                     } else {
-                        job.file_ops
+                        job.files.ops
                     };
                 }
-                if job.file_order != FileOrder::OneByOne {
+                if job.files.order != FileOrder::OneByOne {
                     state.file_left -= 1;
                 }
                 state.file
@@ -205,7 +203,6 @@ impl FioStream {
         }
     }
 
-    /// Area of an operation.
     #[inline]
     fn area_of(&self, request: &Request) -> Option<usize> {
         self.areas
@@ -239,23 +236,23 @@ impl FioStream {
     fn next_verified(&mut self) -> Option<Request> {
         loop {
             match self.state.phase {
-                Phase::Main if !self.is_main_done() => {
+                JobPhase::Main if !self.is_main_done() => {
                     let (area, at, len) = self.verify.as_mut()?.next_of_backlog()?;
                     return Some(self.read_back(area, at, len));
                 }
-                Phase::Main if !self.reads_back_at_end() => return None,
-                Phase::Main => self.state.phase = Phase::Flush(self.areas.len()),
+                JobPhase::Main if !self.reads_back_at_end() => return None,
+                JobPhase::Main => self.state.phase = JobPhase::Flush(self.areas.len()),
                 // Wait for the writes and flushes in flight.
-                Phase::Flush(_) if self.state.in_flight > 0 => return None,
-                Phase::Flush(0) => {
+                JobPhase::Flush(_) if self.state.in_flight > 0 => return None,
+                JobPhase::Flush(0) => {
                     self.verify.as_mut()?.rewind();
-                    self.state.phase = Phase::ReadBack;
+                    self.state.phase = JobPhase::ReadBack;
                 }
-                Phase::Flush(files) => {
-                    self.state.phase = Phase::Flush(files - 1);
+                JobPhase::Flush(files) => {
+                    self.state.phase = JobPhase::Flush(files - 1);
                     return Some(self.flush(files - 1, OpKind::FlushFile));
                 }
-                Phase::ReadBack => {
+                JobPhase::ReadBack => {
                     if let Some((area, at, len)) = self.verify.as_mut()?.next_of_all() {
                         return Some(self.read_back(area, at, len));
                     }
@@ -272,7 +269,7 @@ impl FioStream {
                         self.ops_left,
                         self.loops.2,
                         self.state.phase,
-                    ) = (bytes, ops, loops_left - 1, Phase::Main);
+                    ) = (bytes, ops, loops_left - 1, JobPhase::Main);
                 }
             }
         }
@@ -282,10 +279,10 @@ impl FioStream {
     /// between the phases belong to none.
     fn count_phase(&mut self) {
         let phase = match self.state.phase {
-            Phase::ReadBack => Some(1),
+            JobPhase::ReadBack => Some(1),
             // The last writes complete while the flushes wait for them.
-            Phase::Flush(files) if files < self.areas.len() => None,
-            Phase::Main | Phase::Flush(_) => Some(0),
+            JobPhase::Flush(files) if files < self.areas.len() => None,
+            JobPhase::Main | JobPhase::Flush(_) => Some(0),
         };
         let ramp_end_ns = self.thread.job.ramp_end_ns();
         let until_ns = self.state.phases_until_ns;
@@ -345,7 +342,7 @@ impl FioStream {
         let (offset, len) =
             self.areas[area].next(direction, len_max, is_jump, unit, &mut self.random);
         self.areas[area].advance_window(len);
-        if self.thread.job.file_order == FileOrder::OneByOne {
+        if self.thread.job.files.order == FileOrder::OneByOne {
             self.state.file_left = self.state.file_left.saturating_sub(len);
         }
         self.bytes_left = self.bytes_left.saturating_sub(len);
@@ -371,7 +368,7 @@ impl FioStream {
     fn begin(&mut self) {
         self.thread.progress.begin();
         self.state.in_flight += 1;
-        if let ClosedLoopBound::Pauses(pauses) = &mut self.bound {
+        if let ClosedLoopBound::ThinkTimePauses(pauses) = &mut self.bound {
             pauses.ops_begun += 1;
         }
     }
@@ -400,14 +397,14 @@ impl FioStream {
                 (first.min(start), last.max(end))
             }));
             if (self.commit_cell.is_some() || !self.has_ended())
-                && let Some(kind) = self.thread.job.flush_after(self.state.writes)
+                && let Some(kind) = self.thread.job.flush.after_write(self.state.writes)
             {
                 return Some(self.flush(area, kind));
             }
         }
         // A flush that follows a write may complete after the main phase. Then `area` is the number of files, and there
         // is nothing to drop.
-        if let (Phase::Flush(area), OpKind::FlushFile, false) =
+        if let (JobPhase::Flush(area), OpKind::FlushFile, false) =
             (self.state.phase, request.kind, self.thread.job.direct)
             && area < self.areas.len()
         {
@@ -439,14 +436,16 @@ impl FioStream {
                     ..write
                 })
             }
-            Some(0) => Some(self.flush(area, self.thread.job.flush_after(1)?)),
+            Some(0) => Some(self.flush(area, self.thread.job.flush.after_write(1)?)),
             Some(1) if parts.has_meta => Some(self.request(
                 WRITES,
                 area,
                 self.areas[area].start,
                 self.units[WRITES] as u32,
             )),
-            Some(2) if parts.has_meta => Some(self.flush(area, self.thread.job.flush_after(1)?)),
+            Some(2) if parts.has_meta => {
+                Some(self.flush(area, self.thread.job.flush.after_write(1)?))
+            }
             Some(_) => {
                 self.state.commit_ops = 0;
                 None
@@ -500,7 +499,7 @@ impl FioStream {
         } else {
             self.state.next_file
         };
-        let areas = match self.thread.job.file_order {
+        let areas = match self.thread.job.files.order {
             FileOrder::OneByOne => &self.areas[current_file..=current_file],
             FileOrder::InTurn | FileOrder::Random => &self.areas,
         };
@@ -556,7 +555,7 @@ impl Stream for FioStream {
             self.finish(self.state.now_ns);
             return None;
         }
-        if self.state.phase != Phase::Main {
+        if self.state.phase != JobPhase::Main {
             return None;
         }
         let request = loop {
@@ -584,7 +583,7 @@ impl Stream for FioStream {
     }
 
     fn stuck(&self) -> Option<String> {
-        (self.state.phase != Phase::Main && !self.state.is_ended)
+        (self.state.phase != JobPhase::Main && !self.state.is_ended)
             .then(|| "writes did not complete, so they cannot be read back".into())
     }
 
@@ -622,7 +621,7 @@ impl Stream for FioStream {
     }
 
     fn on_completion(&mut self, request: &Request, outcome: Outcome) -> Option<Request> {
-        if !outcome.is_done() && self.thread.job.exit_all_on_error {
+        if !outcome.is_done() && self.thread.job.exit.all_on_error {
             self.fail();
         }
         self.end_op(request, outcome)
@@ -692,7 +691,7 @@ impl Stream for FioStream {
 
     fn stop(&mut self, at_ns: u64) {
         (self.ops_left, self.state.is_ended) = (0, true);
-        if self.thread.job.exit_all {
+        if self.thread.job.exit.all {
             self.end_others(at_ns);
         }
     }
@@ -706,7 +705,9 @@ impl Stream for FioStream {
         let in_flight = self.state.in_flight;
         let (width, from_ns) = match &mut self.bound {
             // As in fio, the read-back at the end has no pauses.
-            ClosedLoopBound::Pauses(pauses) if !has_ended && self.state.phase == Phase::Main => {
+            ClosedLoopBound::ThinkTimePauses(pauses)
+                if !has_ended && self.state.phase == JobPhase::Main =>
+            {
                 pauses.width(now_ns, in_flight)
             }
             ClosedLoopBound::Search(search) if !has_ended => search.width(now_ns, in_flight),

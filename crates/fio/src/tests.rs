@@ -63,7 +63,7 @@ fn operations_of(mut plan: Plan, lane: usize, most: usize) -> Vec<(OpKind, u64, 
 }
 
 #[test]
-fn a_sequence_goes_from_the_beginning_to_the_end_and_over_again_when_time_says_so() {
+fn a_sequence_runs_to_the_end_and_begins_again_until_its_time_is_over() {
     let seen = operations("rw=read bs=4k offset=64k size=16k", 0, 99);
     assert_eq!(
         seen,
@@ -97,7 +97,7 @@ fn a_sequence_goes_from_the_beginning_to_the_end_and_over_again_when_time_says_s
 }
 
 #[test]
-fn a_sequence_can_skip_and_go_backwards_and_random_places_have_sequences() {
+fn sequences_can_skip_or_run_backwards_and_can_start_at_random_offsets() {
     let blocks = |lines: &str| -> Vec<u64> {
         operations(lines, 0, 8)
             .into_iter()
@@ -146,7 +146,7 @@ fn a_sequence_can_skip_and_go_backwards_and_random_places_have_sequences() {
 }
 
 #[test]
-fn an_option_that_does_nothing_is_taken_and_files_have_the_names_that_are_asked_for() {
+fn options_that_are_off_are_accepted_and_file_names_follow_the_options() {
     let off = "verify=0\ndo_verify=1\nzonemode=none\nmax_open_zones=0\nread_beyond_wp=0\nunified_rw_reporting=none\nrw_sequencer=sequential\nnuma_mem_policy=local\nflow=0\nreplay_align=0\nreplay_time_scale=100\nss_interval=1\nlatency_run=0";
     assert!(read(&format!("[a]\nfilename=sim:\n{off}")).is_ok());
     for (option, says) in [
@@ -178,7 +178,7 @@ fn an_option_that_does_nothing_is_taken_and_files_have_the_names_that_are_asked_
 }
 
 #[test]
-fn jobs_of_one_set_of_cpus_share_issuing_threads_that_run_there() {
+fn jobs_with_the_same_cpus_share_issuing_threads_on_these_cpus() {
     // For each issuing thread: its CPUs, and the jobs whose operations it issues.
     let shards = |text: &str, device: &str| -> Vec<(Vec<u32>, Vec<String>)> {
         let text = format!("[global]\nfilename={device}\nsize=1m\n{text}");
@@ -276,7 +276,7 @@ fn each_clone_with_a_synchronous_engine_has_an_issuing_thread() {
 }
 
 #[test]
-fn as_many_closed_loops_as_there_are_cpus_stay_on_one_each() {
+fn threads_are_pinned_if_there_is_one_closed_loop_per_cpu() {
     let anywhere = Vec::<u32>::new();
     let spread = |lines: &str, shards_max: u32| -> Vec<Vec<u32>> {
         let (loads, _) = read(&format!(
@@ -303,7 +303,7 @@ fn as_many_closed_loops_as_there_are_cpus_stay_on_one_each() {
 }
 
 #[test]
-fn jobs_of_a_run_begin_and_end_each_at_its_time() {
+fn each_job_of_a_run_begins_and_ends_at_its_own_time() {
     let text = "[global]\nfilename=sim:\ndirect=1\nrate_iops=100\ntime_based\n[a]\nruntime=2\n[b]\nstartdelay=1\nruntime=3\n[c]\nrate_iops=0,\nnumber_ios=7\nruntime=1";
     let (loads, _) = read(text).unwrap();
     assert_eq!(loads[0].spec().duration_sec, 4);
@@ -331,7 +331,7 @@ fn jobs_of_a_run_begin_and_end_each_at_its_time() {
 }
 
 #[test]
-fn each_block_has_its_turn_once_unless_norandommap_says_otherwise() {
+fn each_block_is_used_once_without_norandommap() {
     let seen = operations("rw=randrw bs=4k rwmixread=75", 0, 9_999);
     let places: HashSet<_> = seen.iter().map(|(_, offset, _)| *offset).collect();
     assert_eq!((seen.len(), places.len()), (256, 256));
@@ -385,7 +385,7 @@ fn each_block_has_its_turn_once_unless_norandommap_says_otherwise() {
 }
 
 #[test]
-fn jobs_whose_sizes_tell_how_much_they_do_say_so() {
+fn the_number_of_operations_follows_from_the_sizes() {
     let operations = |line: &str| {
         read(&format!("\u{feff}[a]\nfilename=sim:\n{line}\n"))
             .unwrap()
@@ -415,7 +415,7 @@ fn jobs_whose_sizes_tell_how_much_they_do_say_so() {
 }
 
 #[test]
-fn writes_are_flushed_and_forced_as_asked() {
+fn flushes_and_synchronous_writes_follow_the_options() {
     let kinds_of = |lines: &str, most| -> Vec<OpKind> {
         operations(lines, 0, most)
             .into_iter()
@@ -545,7 +545,7 @@ fn each_direction_with_a_rate_has_a_lane_at_that_rate() {
 }
 
 #[test]
-fn a_run_does_what_its_jobs_say_on_any_number_of_threads() {
+fn a_run_does_the_same_operations_on_any_number_of_threads() {
     let text = "[global]\nfilename=sim:\ndirect=1\nruntime=3\ntime_based\nrw=randread\n\
                 [paced]\nrate_iops=500\nnumjobs=3\ngroup_reporting\niodepth=4\n[poisson]\nrate_iops=2000\nrate_process=poisson\niodepth=64";
     let (loads, warnings) = read(text).unwrap();
@@ -579,7 +579,7 @@ fn a_run_does_what_its_jobs_say_on_any_number_of_threads() {
 }
 
 #[test]
-fn a_stonewall_parts_runs_and_groups_are_numbered_as_fio_does() {
+fn a_stonewall_begins_a_run_and_groups_have_fios_numbers() {
     let text = "[global]\nfilename=sim:\n[a]\n[b]\nnew_group\n[c]\nstonewall\nnumjobs=2\n[d]\n";
     let (loads, _) = read(text).unwrap();
     let entries = |load: &FioLoad| {
@@ -611,7 +611,7 @@ fn a_stonewall_parts_runs_and_groups_are_numbered_as_fio_does() {
 }
 
 #[test]
-fn what_cannot_be_is_named_and_nothing_runs() {
+fn mistakes_in_options_are_reported_and_nothing_runs() {
     let job = "[a]\nfilename=sim:\n";
     for (options, says) in cases(include_str!("../tests/data/mistakes.txt")) {
         let error = read(&format!("{job}{options}"))
@@ -641,7 +641,7 @@ fn what_cannot_be_is_named_and_nothing_runs() {
 }
 
 #[test]
-fn what_does_not_fit_a_device_is_refused() {
+fn jobs_that_do_not_fit_a_device_are_refused() {
     for (options, says) in cases(include_str!("../tests/data/mistakes_on_1_mib.txt")) {
         let (loads, _) = read(&format!("[a]\nfilename=sim:\n{options}")).unwrap();
         let error = build(&loads[0], 1 << 20, 1).unwrap_err().to_string();
@@ -661,7 +661,7 @@ fn what_does_not_fit_a_device_is_refused() {
 }
 
 #[test]
-fn the_articles_command_lines_are_read() {
+fn command_lines_of_published_articles_are_accepted() {
     // The line is from an article on how to characterise a drive, with the article's dashes.
     let line = "--filename=/dev/xvdf --direct=1 --rw=randrw –rwmixwrite=5 --refill_buffers --norandommap --randrepeat=0 \
                 --ioengine=libaio --bs=128k --rate_iops=1280  --iodepth=16 --numjobs=1 --time_based --runtime=86400 \
@@ -686,7 +686,7 @@ fn the_articles_command_lines_are_read() {
 }
 
 #[test]
-fn writes_that_append_begin_at_the_end_that_a_file_has() {
+fn appending_writes_begin_at_the_end_of_the_file() {
     let (mut loads, _) =
         read("[a]\nfilename=x\nrw=write\nsize=16k\noffset=64k\nfile_append=1").unwrap();
     let load = &mut loads[0];
@@ -708,7 +708,7 @@ fn writes_that_append_begin_at_the_end_that_a_file_has() {
 }
 
 #[test]
-fn the_page_cache_keeps_what_a_job_says_and_has_what_it_reads_before() {
+fn invalidate_and_pre_read_choose_the_cached_range() {
     let kept = |lines: &str| {
         let (loads, _) = read(&format!("[a]\nfilename=x\n{}", lines.replace(' ', "\n"))).unwrap();
         loads[0].cached_range(&loads[0].devices[0], 4 << 20)
@@ -732,7 +732,7 @@ fn the_page_cache_keeps_what_a_job_says_and_has_what_it_reads_before() {
 }
 
 #[test]
-fn mapped_jobs_use_the_page_cache_whatever_direct_says() {
+fn mapped_jobs_always_use_the_page_cache() {
     for (direct, rw) in [(true, "randread"), (false, "read")] {
         let text = format!(
             "[a]\nfilename=x\nioengine=mmap\nrw={rw}\ndirect={}\niodepth=8",
@@ -759,7 +759,7 @@ fn build_on(load: &FioLoad, device: &str) -> RunPlan {
 }
 
 #[test]
-fn a_sequence_with_steps_ends_at_the_end_of_the_file_or_begins_again() {
+fn a_sequence_with_steps_ends_or_begins_again_at_the_end_of_the_file() {
     let offsets = |lines: &str| {
         operations(lines, 0, 999)
             .iter()
@@ -784,7 +784,7 @@ fn a_sequence_with_steps_ends_at_the_end_of_the_file_or_begins_again() {
 }
 
 #[test]
-fn lfsr_uses_each_block_once_without_a_map_too() {
+fn lfsr_uses_each_block_once_even_with_norandommap() {
     let distinct = |more: &str| {
         let seen = operations(&format!("rw=randread bs=4k {more}"), 0, 999);
         (
@@ -801,7 +801,7 @@ fn lfsr_uses_each_block_once_without_a_map_too() {
 }
 
 #[test]
-fn a_number_of_zero_is_off_where_fio_says_so() {
+fn zero_turns_off_the_options_that_it_turns_off_in_fio() {
     let job = |lines: &str| {
         let (loads, _) = read(&format!(
             "[a]\nfilename=sim:\ndirect=1\n{}",
@@ -834,7 +834,7 @@ fn a_number_of_zero_is_off_where_fio_says_so() {
 }
 
 #[test]
-fn sizes_and_zones_are_read_as_fio_reads_them() {
+fn sizes_and_zones_have_fios_meaning() {
     let sizes = |lines: &str| {
         operations(lines, 0, 9_999)
             .iter()
@@ -877,7 +877,7 @@ fn sizes_and_zones_are_read_as_fio_reads_them() {
 }
 
 #[test]
-fn pauses_and_a_rate_go_together() {
+fn thinktime_pauses_a_job_with_a_rate() {
     let (loads, _) = read(
         "[a]\nfilename=sim:\nrw=read\nrate_iops=100\nthinktime=50ms\nthinktime_blocks=2\niodepth=8",
     )
@@ -909,7 +909,7 @@ fn pauses_and_a_rate_go_together() {
 }
 
 #[test]
-fn what_fio_takes_with_a_warning_runs_with_a_notice() {
+fn mistakes_that_fio_only_warns_about_are_warnings_here() {
     let job = |lines: &str| {
         let (loads, warnings) =
             read(&format!("[a]\nfilename=sim:\n{}", lines.replace(' ', "\n"))).unwrap();
@@ -934,13 +934,13 @@ fn what_fio_takes_with_a_warning_runs_with_a_notice() {
         let (job, warnings) = job(lines);
         assert!(warnings.contains(says), "{lines}: {warnings}");
         assert!(
-            job.direct && !job.time_based && job.hist_log.is_none() && !job.verifies(),
+            job.direct && !job.time_based && job.log.hist_prefix.is_none() && !job.verifies(),
             "{lines}"
         );
     }
     assert_eq!(
-        job("ioengine=aio").0.is_sync_engine,
-        job("ioengine=libaio").0.is_sync_engine
+        job("ioengine=aio").0.engine.is_synchronous(),
+        job("ioengine=libaio").0.engine.is_synchronous()
     );
     // Targets of the operations on three files of two blocks each.
     let stream = |more: &str| {

@@ -6,9 +6,10 @@
 //! ```
 
 use super::options::{
-    Support, ValueKind, find, has, program_option_remedy, program_option_takes_value, unabbreviated,
+    Support, find, has, program_option_remedy, program_option_takes_value, unabbreviated,
 };
-use super::value::{Unit, expression};
+use super::table::ValueKind;
+use super::value::{NumberUnit, expression};
 use results::units::quoted;
 
 /// Maximum nesting of included files.
@@ -24,7 +25,6 @@ const OPTIONS_MAX: usize = 100_000;
 pub struct ParseContext<'a> {
     /// Reads an included file. Errors: the reason.
     pub read: &'a dyn Fn(&str) -> Result<String, String>,
-    /// A variable of the environment.
     pub variable: &'a dyn Fn(&str) -> Option<String>,
     /// Value of `$ncpus`.
     pub cpus: u32,
@@ -121,7 +121,6 @@ impl Problem {
     }
 }
 
-/// A parsed command line.
 #[derive(Debug, Default)]
 pub struct CommandLine {
     /// Jobs; options before the first `--name` are global.
@@ -236,7 +235,7 @@ pub fn command_line(arguments: &[String]) -> Result<CommandLine, Vec<Problem>> {
             continue;
         }
         let takes_value = of_program.unwrap_or_else(
-            || matches!(find(&name), Some(Support::Known(known)) if known.kind == ValueKind::Value),
+            || matches!(find(&name), Some(Support::Known(known)) if known.kind != ValueKind::Bool),
         );
         // If an option is boolean, without effect or unsupported, a number after the option is its value.
         if value.is_none() && !takes_value && of_program.is_none() {
@@ -298,7 +297,7 @@ pub fn job_file(
     context: &ParseContext<'_>,
     warnings: &mut Vec<Problem>,
 ) -> Result<Vec<Section>, Vec<Problem>> {
-    let mut reader = Reader {
+    let mut reader = JobFileReader {
         too_deep: false,
         context,
         warnings,
@@ -315,7 +314,7 @@ pub fn job_file(
     }
 }
 
-struct Reader<'a> {
+struct JobFileReader<'a> {
     /// True once a file was reported whose includes are nested too deep.
     too_deep: bool,
     context: &'a ParseContext<'a>,
@@ -326,7 +325,7 @@ struct Reader<'a> {
     options: usize,
 }
 
-impl Reader<'_> {
+impl JobFileReader<'_> {
     fn file(&mut self, name: &str, text: &str, nested: usize) {
         self.bytes += text.len();
         // Windows editors begin a file with this byte order mark.
@@ -457,7 +456,7 @@ fn substituted(value: &str, context: &ParseContext<'_>) -> Result<String, String
     }
     // Values such as 8*$mb_memory are computed; fio passes them to bc(1).
     if is_computed && !text.starts_with('(') && text.contains(['+', '-', '*', '/']) {
-        let value = expression(&text, Unit::Kilo(1024))?;
+        let value = expression(&text, NumberUnit::Kilo(1024))?;
         return Ok(format!("{}", value.trunc()));
     }
     Ok(text)
@@ -527,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_told_with_its_line() {
+    fn mistakes_in_a_job_file_are_reported_with_their_line() {
         assert_eq!(
             read("rw=read\n[open\n[x]\nsize=${NONE}\ninclude no.fio\nbs=${A").unwrap_err(),
             "dir/a.fio:1: \"rw\" is before the first [section] - move it into a section\n\
@@ -583,7 +582,7 @@ mod tests {
     }
 
     #[test]
-    fn one_hyphen_is_as_good_as_two_and_a_number_may_stand_apart() {
+    fn options_may_have_one_hyphen_and_a_separate_number() {
         let text = "-direct=1 -iodepth 8 -thread -lockmem 1g -rw=randread -group_reporting -name=x y.fio -output=z";
         let line = command_line(&words(text)).unwrap();
         let wanted = "direct=1 iodepth=8 thread lockmem=1g rw=randread group_reporting";
@@ -599,7 +598,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_completed_as_getopt_does() {
+    fn abbreviated_names_are_completed_as_in_getopt() {
         let line = command_line(&words("--loop=2 --readw randread --i=3 --eras=x")).unwrap();
         assert_eq!(
             options(&line.sections[0]),

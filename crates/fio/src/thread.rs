@@ -1,17 +1,16 @@
-//! A clone of a job: its live statistics, the kinds of its operations that are recorded, and the clones that end with
-//! it.
+//! A clone of a job: the devices, files and CPUs that it uses, its end, and its recorded streams.
 
-use super::ends::SteadyStateDetector;
+use super::early_end::SteadyStateDetector;
+use super::exit::ExitGroups;
 use super::iolog::IssuedOps;
 use super::job::Job;
 use super::priority::LatenciesByPriority;
+use super::progress::Progress;
 use super::samples::Samples;
 use super::value::Size;
-use super::verify::VerifyCounts;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-/// A clone of a job.
 #[derive(Debug, Clone)]
 pub struct JobClone {
     pub job: Arc<Job>,
@@ -20,7 +19,6 @@ pub struct JobClone {
     pub number: usize,
     /// Index of the report entry in [`super::FioLoad::entries`].
     pub entry: usize,
-    /// Live statistics of the clone.
     pub progress: Arc<Progress>,
     /// Samples for the logs of the job, if it writes any.
     pub samples: Option<Arc<Samples>>,
@@ -44,14 +42,16 @@ impl JobClone {
             entry,
             progress: Arc::default(),
             samples: job
-                .logs
+                .log
+                .prefixes
                 .iter()
                 .any(Option::is_some)
-                .then(|| new_samples(&job, job.log_avg_msec, false)),
+                .then(|| new_samples(&job, job.log.avg_msec, false)),
             histograms: job
-                .hist_log
+                .log
+                .hist_prefix
                 .is_some()
-                .then(|| new_samples(&job, job.log_hist_msec, true)),
+                .then(|| new_samples(&job, job.log.hist_msec, true)),
             issued: job.write_iolog.is_some().then(Arc::default),
             by_priority: job
                 .priority
@@ -63,7 +63,6 @@ impl JobClone {
         }
     }
 
-    /// Names of the clone's devices or files.
     pub(super) fn names(&self) -> Vec<String> {
         self.job.names(self.clone)
     }
@@ -142,120 +141,4 @@ pub(super) struct RecordedStream {
     pub(super) thread: usize,
     /// A direction, [`super::FLUSHES`] or commits.
     pub(super) kind: usize,
-}
-
-/// Error numbers that fio reports for jobs that missed a goal: a rate (EIO), a latency (ETIMEDOUT).
-pub(super) const RATE_MISSED: u64 = 5;
-pub(super) const LATENCY_MISSED: u64 = 110;
-
-/// A counter that one thread changes while others read it.
-#[derive(Debug, Default)]
-pub struct Counter(AtomicU64);
-
-impl Counter {
-    #[inline]
-    pub fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    #[inline]
-    pub(super) fn set(&self, value: u64) {
-        self.0.store(value, Ordering::Relaxed);
-    }
-
-    /// Sets the counter to `value`, if that is greater.
-    #[inline]
-    pub(super) fn raise(&self, value: u64) {
-        self.set(self.get().max(value));
-    }
-
-    #[inline]
-    pub(super) fn add(&self, value: u64) {
-        self.set(self.get() + value);
-    }
-}
-
-/// Live statistics of a clone, which only its own thread changes.
-#[derive(Debug, Default)]
-pub struct Progress {
-    in_flight: Counter,
-    /// Operations begun since the last completion: they are counted at the depth that they reach together.
-    begun_since_completion: Counter,
-    /// Number of operations by depth at submission, including the operation itself. The classes of depth are 1, 2 to 3,
-    /// 4 to 7, and so on, up to 64 or more.
-    pub levels: [Counter; 7],
-    /// Depth found so far by the search; 0: no search.
-    pub depth: Counter,
-    /// Start of the measured result, nanoseconds of the run. Before this time the job searched for its depth.
-    pub counts_from_ns: Counter,
-    /// Why the job ended and failed, with fio's error number.
-    failure: OnceLock<(u64, String)>,
-    /// Operations begun.
-    begun_ops: Counter,
-    /// Read-backs begun.
-    pub(super) read_back: Counter,
-    /// Counts of the clone's verification.
-    pub verify: VerifyCounts,
-    /// Of a job that reads its writes back at the end: time spent on the job's own operations, and time spent on the
-    /// read-backs, nanoseconds without the ramp time.
-    pub phases_ns: [Counter; 2],
-    /// Lanes that completed their work before their time was over.
-    pub lanes_done: Counter,
-    /// End of the last of these lanes, nanoseconds of the run.
-    pub done_ns: Counter,
-}
-
-impl Progress {
-    /// Why the job ended and failed: the latency target or rate that it missed.
-    pub fn failure(&self) -> Option<&str> {
-        self.failure.get().map(|(_, reason)| reason.as_str())
-    }
-
-    /// The error number that fio gives to the failure.
-    pub fn error(&self) -> Option<u64> {
-        self.failure.get().map(|(error, _)| *error)
-    }
-
-    /// Records the first reason; later reasons are ignored.
-    pub(super) fn set_failure(&self, error: u64, reason: String) {
-        let _ = self.failure.set((error, reason));
-    }
-
-    /// Operations begun, without read-backs and operations that follow in the same slot.
-    pub fn ops(&self) -> u64 {
-        self.begun_ops.get() - self.read_back.get()
-    }
-
-    #[inline]
-    pub(super) fn begin(&self) {
-        [
-            &self.in_flight,
-            &self.begun_since_completion,
-            &self.begun_ops,
-        ]
-        .into_iter()
-        .for_each(|count| count.add(1));
-    }
-
-    #[inline]
-    pub(super) fn end(&self) {
-        let in_flight = self.in_flight.get();
-        let begun = self.begun_since_completion.get();
-        if begun > 0 {
-            self.levels[(in_flight.max(1).ilog2() as usize).min(6)].add(begun);
-            self.begun_since_completion.set(0);
-        }
-        self.in_flight.set(in_flight.saturating_sub(1));
-    }
-}
-
-/// Ends jobs together (`exitall`).
-#[derive(Debug, Clone)]
-pub(super) struct ExitGroups {
-    /// For each group of the run, and last for all later runs: the end of the jobs, nanoseconds since the run began.
-    pub(super) groups: Arc<[AtomicU64]>,
-    /// Index of this job's group in `groups`.
-    pub(super) own_group: usize,
-    /// Groups whose jobs end with this job.
-    pub(super) ended_groups: std::ops::Range<usize>,
 }

@@ -6,7 +6,7 @@
 
 /// Meaning of suffixes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unit {
+pub enum NumberUnit {
     /// Bytes, or any other number that may have a suffix. The field is the value of `k`.
     Kilo(u64),
     /// Times. The field is the unit of a number without a suffix, in nanoseconds.
@@ -16,13 +16,13 @@ pub enum Unit {
 }
 
 /// Times in seconds, if there is no suffix.
-pub const SECONDS: Unit = Unit::Time(1_000_000_000);
+pub const SECONDS: NumberUnit = NumberUnit::Time(1_000_000_000);
 
 /// Bytes, with `k` for 1024 of them.
-pub const BYTES: Unit = Unit::Kilo(1024);
+pub const BYTES: NumberUnit = NumberUnit::Kilo(1024);
 
 /// Times in microseconds, if there is no suffix.
-pub(super) const MICROSECONDS: Unit = Unit::Time(1_000);
+pub(super) const MICROSECONDS: NumberUnit = NumberUnit::Time(1_000);
 
 /// A size in bytes, or in percent of a size that is known later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,8 +49,8 @@ impl Size {
 /// A size: `4k`, `20%`, `(2*8m)`. Errors: the reason, a phrase.
 pub(super) fn size(text: &str, kilo: u64) -> Result<Size, String> {
     match text.trim().strip_suffix('%') {
-        None => Ok(Size::Bytes(number(text, Unit::Kilo(kilo))?)),
-        Some(percent) => match number(percent, Unit::Plain)? {
+        None => Ok(Size::Bytes(number(text, NumberUnit::Kilo(kilo))?)),
+        Some(percent) => match number(percent, NumberUnit::Plain)? {
             percent if percent <= 100 => Ok(Size::Percent(percent)),
             percent => Err(format!("{percent} % is more than 100 %")),
         },
@@ -60,7 +60,7 @@ pub(super) fn size(text: &str, kilo: u64) -> Result<Size, String> {
 const TOO_LARGE: &str = "the value is too large";
 
 /// A whole number with a suffix of `unit`. Errors: the reason, a phrase.
-pub fn number(text: &str, unit: Unit) -> Result<u64, String> {
+pub fn number(text: &str, unit: NumberUnit) -> Result<u64, String> {
     let text = text.trim();
     let value = match text.strip_prefix('(') {
         Some(_) => expression(text, unit)?,
@@ -114,13 +114,13 @@ fn split_suffix(text: &str) -> (&str, &str) {
     text.split_at(end.unwrap_or(text.len()))
 }
 
-fn factor(suffix: &str, unit: Unit) -> Result<u64, String> {
+fn factor(suffix: &str, unit: NumberUnit) -> Result<u64, String> {
     let suffix = suffix.trim().to_ascii_lowercase();
     let unknown = || Err(format!("{suffix:?} is not a unit that this value can have"));
     match unit {
-        Unit::Plain if suffix.is_empty() => Ok(1),
-        Unit::Plain => unknown(),
-        Unit::Time(bare_ns) => Ok(match suffix.as_str() {
+        NumberUnit::Plain if suffix.is_empty() => Ok(1),
+        NumberUnit::Plain => unknown(),
+        NumberUnit::Time(bare_ns) => Ok(match suffix.as_str() {
             "" => bare_ns,
             "us" | "usec" => 1_000,
             "ms" | "msec" => 1_000_000,
@@ -130,7 +130,7 @@ fn factor(suffix: &str, unit: Unit) -> Result<u64, String> {
             "d" => 86_400_000_000_000,
             _ => return unknown(),
         }),
-        Unit::Kilo(kilo) => {
+        NumberUnit::Kilo(kilo) => {
             let suffix = suffix.strip_suffix("/s").unwrap_or(&suffix);
             let other_kilo = if kilo == 1_000 { 1_024_u64 } else { 1_000 };
             let Some(power) = suffix.chars().next().and_then(|first| "bkmgtp".find(first)) else {
@@ -149,7 +149,7 @@ fn factor(suffix: &str, unit: Unit) -> Result<u64, String> {
 const NESTING_MAX: u32 = 32;
 
 /// The value of an expression: numbers with units, `+ - * / % ^` and parentheses. Errors: the reason, a phrase.
-pub(super) fn expression(text: &str, unit: Unit) -> Result<f64, String> {
+pub(super) fn expression(text: &str, unit: NumberUnit) -> Result<f64, String> {
     let mut reader = Expression {
         remaining: text,
         unit,
@@ -171,7 +171,7 @@ pub(super) fn expression(text: &str, unit: Unit) -> Result<f64, String> {
 
 struct Expression<'t> {
     remaining: &'t str,
-    unit: Unit,
+    unit: NumberUnit,
     has_unit: bool,
     depth: u32,
 }
@@ -270,21 +270,21 @@ impl Expression<'_> {
 mod tests {
     use super::*;
 
-    const K: Unit = Unit::Kilo(1024);
+    const K: NumberUnit = NumberUnit::Kilo(1024);
 
     #[test]
-    fn suffixes_are_worth_what_fio_gives_them() {
+    fn suffixes_have_fios_values() {
         for (text, unit, value) in [
             ("4k", K, 4_096),
             ("4K", K, 4_096),
             ("4kb", K, 4_096),
             ("4kib", K, 4_000),
             ("4Ki", K, 4_096),
-            ("4Ki", Unit::Kilo(1_000), 4_000),
+            ("4Ki", NumberUnit::Kilo(1_000), 4_000),
             ("1MB/s", K, 1 << 20),
             ("100/s", K, 100),
-            ("4k", Unit::Kilo(1_000), 4_000),
-            ("4KiB", Unit::Kilo(1_000), 4_096),
+            ("4k", NumberUnit::Kilo(1_000), 4_000),
+            ("4KiB", NumberUnit::Kilo(1_000), 4_096),
             ("1.5m", K, 1_572_864),
             ("0x10k", K, 16_384),
             ("512b", K, 512),
@@ -295,7 +295,7 @@ mod tests {
             ("2h", SECONDS, 7_200_000_000_000),
             ("(4*1k+2^10)", K, 5_120),
             ("(2*(3-1))", K, 4),
-            ("(10%4)", Unit::Plain, 2),
+            ("(10%4)", NumberUnit::Plain, 2),
             ("(1m/2)", SECONDS, 30_000_000_000),
             ("(2*30)", SECONDS, 60_000_000_000),
         ] {
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_refused() {
+    fn text_that_is_not_a_number_is_refused() {
         for text in [
             "",
             "k",

@@ -1,13 +1,17 @@
 //! All jobs that run at once, as a [`Workload`].
 
 use super::NS_PER_SEC;
-use super::ends::SteadyStateDetector;
-use super::job::{COMMITS, DEPTH_MAX, ExitWhat, FLUSHES, Job, WRITES};
+use super::directions::{COMMITS, FLUSHES, WRITES};
+use super::early_end::SteadyStateDetector;
+use super::engine_kind::EngineKind;
+use super::exit::{ExitGroups, ExitWhat};
+use super::job::{DEPTH_MAX, Job};
 use super::lanes::LaneBuilder;
 use super::pattern::RandomMap;
 use super::text::Problem;
-use super::thread::{ExitGroups, JobClone, RecordedStream};
-use super::verify;
+use super::thread::{JobClone, RecordedStream};
+use super::verify::ENTRY_BYTES;
+use super::verify::overlap::overlapping;
 use engine::DeviceName;
 use engine::calls::Mapping;
 use load::choice::Engine;
@@ -142,10 +146,10 @@ impl FioLoad {
         let mut names = HashSet::new();
         for (index, job) in jobs.into_iter().map(Arc::new).enumerate() {
             *group += usize::from(job.new_group && index > 0);
-            let job_files = if job.filenames.is_empty() {
-                job.numjobs * job.nrfiles
+            let job_files = if job.files.names.is_empty() {
+                job.numjobs * job.files.count
             } else {
-                job.filenames.len() as u64
+                job.files.names.len() as u64
             };
             let files = names.len() as u64 + job_files;
             if files > FILES_MAX {
@@ -156,7 +160,7 @@ impl FioLoad {
                 continue;
             }
             // Named files are shared by all clones.
-            let clones = if job.filenames.is_empty() {
+            let clones = if job.files.names.is_empty() {
                 job.numjobs
             } else {
                 1
@@ -208,11 +212,11 @@ impl FioLoad {
             .any(|job| job.direct != load.threads[0].job.direct);
         let unfit = [
             load.first_unfit(
-                |thread| is_simulated && thread.job.flush_every[2] > 0,
+                |thread| is_simulated && thread.job.flush.every[2] > 0,
                 "sync_file_range needs a page cache, which simulated drives do not have - leave it out",
             ),
             load.first_unfit(
-                |thread| is_simulated && thread.job.pre_reads,
+                |thread| is_simulated && thread.job.files.pre_reads,
                 "pre_read needs a page cache, which simulated drives do not have - leave it out",
             ),
             load.first_unfit(
@@ -224,12 +228,12 @@ impl FioLoad {
                 "direct=1, but another job uses the same file or device with direct=0 - give both the same, give each a file of its own, or separate them with stonewall",
             ),
             load.first_unfit(
-                |thread| thread.job.appends && load.has_shared_file(thread),
+                |thread| thread.job.files.appends && load.has_shared_file(thread),
                 "with file_append, only one job can write to a file - leave out numjobs, or give each job its own file",
             ),
         ];
         problems.extend(unfit.into_iter().flatten());
-        problems.extend(verify::overlapping(&load.threads));
+        problems.extend(overlapping(&load.threads));
         if problems.is_empty() {
             Ok(load)
         } else {
@@ -278,23 +282,21 @@ impl FioLoad {
         let group_ends_ns: Arc<[AtomicU64]> = (first_group..=last_group + 1)
             .map(|_| AtomicU64::new(u64::MAX))
             .collect();
-        let any_exits = self.jobs().any(|job| job.can_end_others());
+        let any_exits = self.jobs().any(|job| job.exit.ends_others());
         let by_entry: Vec<_> = self
             .entries
             .iter()
             .map(|entry| {
                 let job = &entry.job;
                 let begin_ns = job.start_delay_ns.saturating_add(job.ramp_ns);
-                job.steady
-                    .is_on
-                    .then(|| Arc::new(SteadyStateDetector::new(job.steady, begin_ns)))
+                SteadyStateDetector::new(job.steady, begin_ns).map(Arc::new)
             })
             .collect();
         for thread in &mut self.threads {
             let job = &thread.job;
             let own_group = self.entries[thread.entry].group - first_group;
-            let ended_groups = match job.exit_what {
-                _ if !job.can_end_others() => 0..0,
+            let ended_groups = match job.exit.what {
+                _ if !job.exit.ends_others() => 0..0,
                 ExitWhat::Group => own_group..own_group + 1,
                 ExitWhat::Stonewall => 0..group_ends_ns.len() - 1,
                 ExitWhat::All => 0..group_ends_ns.len(),
@@ -314,7 +316,7 @@ impl FioLoad {
     /// True if a job ended this run and all later runs (`exit_what=all`).
     pub fn ends_all_runs(&self) -> bool {
         self.jobs()
-            .any(|job| job.exit_all && job.exit_what == ExitWhat::All)
+            .any(|job| job.exit.all && job.exit.what == ExitWhat::All)
             || self
                 .threads
                 .iter()
@@ -349,7 +351,8 @@ impl FioLoad {
 
     /// True if a job appends to `device`.
     pub fn appends_to(&self, device: &DeviceName) -> bool {
-        self.clones_on(device).any(|thread| thread.job.appends)
+        self.clones_on(device)
+            .any(|thread| thread.job.files.appends)
     }
 
     /// The size that the file `device` must have for its jobs; `None` if no job requires a size.
@@ -555,7 +558,7 @@ impl FioLoad {
                     0
                 };
                 let read_back = if job.reads_back() {
-                    used / job.size_divisor() * verify::ENTRY_BYTES
+                    used / job.size_divisor() * ENTRY_BYTES
                 } else {
                     0
                 };
@@ -595,7 +598,7 @@ fn differing_settings(jobs: &[Job]) -> Vec<Problem> {
     let last_ns = jobs.iter().map(Job::end_ns).max().unwrap_or(0);
     let uneven = jobs
         .iter()
-        .find(|job| job.poisson && (job.start_delay_ns > 0 || job.end_ns() < last_ns));
+        .find(|job| job.rates.poisson && (job.start_delay_ns > 0 || job.end_ns() < last_ns));
     let why = "a job with rate_process=poisson must begin and end together with the other jobs of its run - give all of them the same runtime and no startdelay, or rate_process=linear";
     problems.extend(uneven.map(|job| Problem::of_job(&job.name, why)));
     problems
@@ -603,7 +606,7 @@ fn differing_settings(jobs: &[Job]) -> Vec<Problem> {
 
 /// Settings that must be equal in all jobs of a run: name and value.
 fn settings_of_run(job: &Job) -> [(&'static str, String); 4] {
-    let engine = if job.is_passthrough {
+    let engine = if job.engine == EngineKind::Passthrough {
         "io_uring_cmd"
     } else {
         "not io_uring_cmd"
@@ -613,7 +616,7 @@ fn settings_of_run(job: &Job) -> [(&'static str, String); 4] {
         .map_or("random in each run".into(), |seed| seed.to_string());
     [
         ("the end of ramp_time", units::duration(job.ramp_end_ns())),
-        ("create_only", u8::from(job.creates_only).to_string()),
+        ("create_only", u8::from(job.files.creates_only).to_string()),
         ("ioengine", engine.into()),
         ("the seed", seed),
     ]
@@ -632,7 +635,7 @@ impl Workload for FioLoad {
         RunSpec {
             file_size_bytes: self.files.values().max().copied(),
             seed: job.seed(),
-            engine: if job.is_passthrough {
+            engine: if job.engine == EngineKind::Passthrough {
                 Engine::Passthrough
             } else {
                 Engine::Auto
@@ -640,7 +643,7 @@ impl Workload for FioLoad {
             ramp_ns: job.ramp_end_ns(),
             // The sum is unknown if the number of any job is unknown.
             operations: operations.try_fold(0_u64, |all, of| all.checked_add(of?)),
-            synchronous: !self.is_simulated() && self.jobs().all(|job| job.is_sync_engine),
+            synchronous: !self.is_simulated() && self.jobs().all(|job| job.engine.is_synchronous()),
             ..RunSpec::new(self.devices.clone(), duration_sec)
         }
     }
@@ -650,8 +653,8 @@ impl Workload for FioLoad {
         FilePlan {
             size_bytes: self.files.get(device.as_str()).copied(),
             is_read: any(|job| job.does[0]),
-            sparse: any(|job| job.sparse),
-            grows: any(|job| job.grows),
+            sparse: any(|job| job.files.sparse),
+            grows: any(|job| job.files.grows),
         }
     }
 
@@ -667,10 +670,10 @@ impl Workload for FioLoad {
     fn cached_range(&self, device: &DeviceName, size_bytes: u64) -> Option<Range<u64>> {
         let is_cached = self
             .clones_on(device)
-            .any(|thread| thread.job.keeps_cache || thread.job.pre_reads);
+            .any(|thread| thread.job.files.keeps_cache || thread.job.files.pre_reads);
         let pre_read = self
             .clones_on(device)
-            .filter(|thread| thread.job.pre_reads)
+            .filter(|thread| thread.job.files.pre_reads)
             .map(|thread: &JobClone| {
                 let job = &thread.job;
                 let increment = job
@@ -742,7 +745,8 @@ impl Workload for FioLoad {
             if plan.synchronous {
                 let names = thread.names();
                 let targets = || devices.iter().filter(|device| names.contains(&device.name));
-                plan.mapping = thread.job.is_mapped.then(|| Mapping {
+                let is_mapped = thread.job.engine == EngineKind::Mapped;
+                plan.mapping = is_mapped.then(|| Mapping {
                     targets: targets().map(|device| device.target).collect(),
                     access: MapAccess {
                         random: thread.job.random,
@@ -792,7 +796,8 @@ impl FioLoad {
                 }
             })
             .collect();
-        let is_synchronous = |thread: &JobClone| thread.job.is_sync_engine && !is_simulated;
+        let is_synchronous =
+            |thread: &JobClone| thread.job.engine.is_synchronous() && !is_simulated;
         let mut shard_of = Vec::new();
         let mut shards = Vec::new();
         // Issuing threads of each CPU set, used in turn.

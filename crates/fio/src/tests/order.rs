@@ -4,7 +4,7 @@ use super::super::parse::cpus_of_nodes;
 use super::*;
 
 #[test]
-fn operations_stay_in_a_window_that_moves_on() {
+fn operations_stay_in_a_window_that_advances() {
     let blocks = |lines: &str| -> Vec<u64> {
         operations(lines, 0, 99)
             .into_iter()
@@ -50,7 +50,7 @@ fn operations_stay_in_a_window_that_moves_on() {
 }
 
 #[test]
-fn beyond_the_end_of_a_device_there_is_nothing() {
+fn jobs_end_at_the_end_of_the_device() {
     // Each job does as many operations as in fio 3.33, on a device of 1 MiB.
     for (lines, most) in [
         ("rw=read", 16),
@@ -67,7 +67,7 @@ fn beyond_the_end_of_a_device_there_is_nothing() {
 }
 
 #[test]
-fn jobs_wait_for_those_that_they_name() {
+fn jobs_with_wait_for_begin_after_the_named_jobs() {
     let runs = |text: &str| -> Result<Vec<Vec<String>>, String> {
         let (loads, _) = read(&format!("[global]\nfilename=sim:\nrw=write\n{text}"))?;
         Ok(loads
@@ -122,7 +122,7 @@ fn a_full_queue_drains_before_it_is_refilled() {
 }
 
 #[test]
-fn a_job_has_its_runtime_priority_and_cpus_to_the_fraction() {
+fn fractions_of_seconds_priorities_and_cpus_are_parsed() {
     let (loads, _) =
         read("[a]\nfilename=sim:\nruntime=1.5\n[b]\nfilename=sim:\nruntime=250ms").unwrap();
     let ends: Vec<_> = loads[0]
@@ -173,7 +173,7 @@ fn a_null_engine_needs_no_device() {
 }
 
 #[test]
-fn operations_of_a_log_come_in_its_order_at_its_times() {
+fn a_replayed_log_keeps_its_order_and_times() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
     let log = "fio version 3 iolog\n0 sim: read 4096 512\n1000 sim: write 8192 4096\n2000 sim: sync 0 0\n3000 sim: read 0 512\n";

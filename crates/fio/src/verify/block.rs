@@ -2,21 +2,13 @@
 
 use super::super::content::fill_random;
 use super::super::job::Job;
-use super::formats::{HEADER_BYTES, Header, HeaderError};
+use super::damage::{
+    Damage, SECTOR_BYTES, SHOWN_BYTES, describe_start, difference, differing_bits, hex,
+};
+use super::formats::{BlockHeader, HEADER_BYTES, HeaderError};
 use super::method::Method;
-use results::units::count;
 use std::fmt::Write;
 use std::sync::Arc;
-
-/// Damage is reported in sectors of this size, the smallest write of a drive.
-const SECTOR_BYTES: usize = 512;
-
-/// If at most 1/`OTHER_DATA` of a sector's bits differ, they count as flipped bits; otherwise the sector has other
-/// data. Unrelated data differs in half of its bits on average.
-const OTHER_DATA: usize = 8;
-
-/// Maximum bytes of a digest in a message.
-const SHOWN_BYTES: usize = 16;
 
 /// Address of a block.
 #[derive(Debug, Clone, Copy)]
@@ -34,22 +26,9 @@ pub(super) struct WriteOrigin {
     pub(super) seed: u64,
 }
 
-/// A block that is wrong.
-#[derive(Debug)]
-pub struct Damage {
-    /// Index of the block's file among the job's files.
-    pub file: usize,
-    pub offset: u64,
-    /// Kind of damage, and the expected and the found data.
-    pub(super) text: String,
-    pub received: Vec<u8>,
-    /// The right block, if it can be computed.
-    pub expected: Option<Vec<u8>>,
-}
-
 /// Writer and reader of blocks of one job.
 #[derive(Debug)]
-pub(super) struct Blocks {
+pub(super) struct BlockCodec {
     pub(super) job: Arc<Job>,
     method: Method,
     /// Number of the clone.
@@ -62,7 +41,7 @@ pub(super) struct Blocks {
     scratch: Vec<u8>,
 }
 
-impl Blocks {
+impl BlockCodec {
     pub(super) fn new(job: Arc<Job>, number: u16, sec: u32) -> Self {
         let method = job.verify.method;
         let len = job.block_bytes() as usize;
@@ -80,7 +59,7 @@ impl Blocks {
     pub(super) fn put(&self, block: &mut [u8], address: BlockAddress, origin: WriteOrigin) {
         self.put_data(block, address, origin.seed);
         if self.method.has_header() {
-            let header = Header {
+            let header = BlockHeader {
                 method: self.method as u8,
                 len: self.len as u32,
                 seed: origin.seed,
@@ -88,7 +67,7 @@ impl Blocks {
                 sec: self.sec,
                 job: self.number,
                 write: origin.write,
-                ..Header::default()
+                ..BlockHeader::default()
             };
             header.put(block);
             let (head, data) = block.split_at_mut(self.method.head_bytes() as usize);
@@ -131,7 +110,7 @@ impl Blocks {
         if self.method == Method::Pattern {
             return self.has_pattern(block, address);
         }
-        let Ok(header) = Header::of(block) else {
+        let Ok(header) = BlockHeader::parse(block) else {
             return false;
         };
         let is_wanted = origin.is_none_or(|origin| origin.seed == header.seed);
@@ -139,16 +118,21 @@ impl Blocks {
     }
 
     /// True if a header belongs to a block of this job at `address`.
-    fn is_here(&self, header: &Header, address: BlockAddress) -> bool {
+    fn is_here(&self, header: &BlockHeader, address: BlockAddress) -> bool {
         header.offset == address.offset && self.is_of_job(header)
     }
 
     /// True if a header has this job's method and block length.
-    fn is_of_job(&self, header: &Header) -> bool {
-        header.len as usize == self.len && Method::of_code(header.method) == Some(self.method)
+    fn is_of_job(&self, header: &BlockHeader) -> bool {
+        header.len as usize == self.len && Method::from_code(header.method) == Some(self.method)
     }
 
-    fn has_right_data(&mut self, block: &[u8], header: &Header, address: BlockAddress) -> bool {
+    fn has_right_data(
+        &mut self,
+        block: &[u8],
+        header: &BlockHeader,
+        address: BlockAddress,
+    ) -> bool {
         let data_start = header.bytes() + self.method.digest_bytes();
         if data_start > block.len() {
             return false;
@@ -183,7 +167,7 @@ impl Blocks {
         &mut self,
         block: &[u8],
         data_start: usize,
-        header: &Header,
+        header: &BlockHeader,
         address: BlockAddress,
     ) -> bool {
         let mut scratch = std::mem::take(&mut self.scratch);
@@ -221,7 +205,7 @@ impl Blocks {
     fn candidate_blocks(
         &self,
         block: &[u8],
-        header: &Header,
+        header: &BlockHeader,
         address: BlockAddress,
     ) -> Vec<Vec<u8>> {
         let mut address = address;
@@ -288,7 +272,7 @@ impl Blocks {
         origin: Option<WriteOrigin>,
     ) -> (String, Option<Vec<u8>>) {
         let parsed = if self.method.has_header() {
-            Header::of(block)
+            BlockHeader::parse(block)
         } else {
             Err(HeaderError::Magic(0))
         };
@@ -359,8 +343,8 @@ impl Blocks {
     /// corrected.
     fn nearest(&self, block: &[u8], address: BlockAddress) -> Option<Vec<u8>> {
         let mut mended = block.to_vec();
-        let header = Header::of(block).ok().or_else(|| {
-            let (header, bit) = Header::corrected(block)?;
+        let header = BlockHeader::parse(block).ok().or_else(|| {
+            let (header, bit) = BlockHeader::corrected(block)?;
             mended[bit / 8] ^= 1 << (bit % 8);
             Some(header)
         });
@@ -377,11 +361,11 @@ impl Blocks {
     /// Description of a block that comes from another write, job or offset.
     fn other_block(
         &self,
-        header: &Header,
+        header: &BlockHeader,
         address: BlockAddress,
         origin: Option<WriteOrigin>,
     ) -> String {
-        let Header {
+        let BlockHeader {
             job,
             len,
             offset,
@@ -392,7 +376,7 @@ impl Blocks {
         if !self.is_of_job(header) {
             format!(
                 "foreign: a block of {len} bytes with verify={} (write {write} of job {job}), but this job has blocks of {} bytes with verify={} - check bs, verify_interval and verify",
-                Method::of_code(header.method).map_or("an unknown method", Method::name),
+                Method::from_code(header.method).map_or("an unknown method", Method::name),
                 self.len,
                 self.method.name()
             )
@@ -416,88 +400,4 @@ impl Blocks {
             )
         }
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// Description of the first bytes of a foreign block.
-fn describe_start(block: &[u8]) -> String {
-    if block.iter().all(|byte| *byte == 0) {
-        "the block is all zeros, so it was never written, or was trimmed".to_owned()
-    } else {
-        format!(
-            "the block begins with {}",
-            hex(&block[..block.len().min(SHOWN_BYTES)])
-        )
-    }
-}
-
-/// Number of bits that differ between a block and the right block, by sector.
-fn differing_bits(block: &[u8], expected: &[u8]) -> Vec<u64> {
-    let sectors = block
-        .chunks(SECTOR_BYTES)
-        .zip(expected.chunks(SECTOR_BYTES));
-    sectors
-        .map(|(found, expected): (&[u8], &[u8])| {
-            found
-                .iter()
-                .zip(expected)
-                .map(|(a, b)| u64::from((a ^ b).count_ones()))
-                .sum()
-        })
-        .collect()
-}
-
-/// Description of the difference between a block and the right block; `None` if no sector is similar.
-fn difference(block: &[u8], expected: &[u8]) -> Option<String> {
-    let bits = differing_bits(block, expected);
-    let sectors: Vec<_> = block.chunks(SECTOR_BYTES).collect();
-    let is_other =
-        |sector: &usize| bits[*sector] as usize * OTHER_DATA > sectors[*sector].len() * 8;
-    let (other_sectors, similar_sectors): (Vec<_>, Vec<_>) = (0..bits.len()).partition(is_other);
-    if similar_sectors.is_empty() {
-        return None;
-    }
-    let flipped: u64 = similar_sectors.iter().map(|sector| bits[*sector]).sum();
-    let mut text = match (other_sectors.first(), other_sectors.last()) {
-        (Some(first), Some(last)) => {
-            let end = ((last + 1) * SECTOR_BYTES).min(block.len());
-            let is_zero = |sector: &usize| sectors[*sector].iter().all(|byte| *byte == 0);
-            let what = if other_sectors.iter().all(is_zero) {
-                "zeros"
-            } else {
-                "of another write"
-            };
-            let mut text = format!(
-                "torn: {} of {} from byte {} to {end} of the block {} {what}",
-                other_sectors.len(),
-                count(bits.len() as u64, "sector"),
-                first * SECTOR_BYTES,
-                if other_sectors.len() == 1 {
-                    "is"
-                } else {
-                    "are"
-                },
-            );
-            if flipped > 0 {
-                let _ = write!(text, ", and {} differ elsewhere", count(flipped, "bit"));
-            }
-            text
-        }
-        _ if flipped == 1 => "flipped: 1 bit differs".to_owned(),
-        _ => format!("flipped: {} differ", count(flipped, "bit")),
-    };
-    let at = block
-        .iter()
-        .zip(expected)
-        .position(|(a, b)| a != b)
-        .unwrap_or(0);
-    let _ = write!(
-        text,
-        "; byte {at} of the block: expected 0x{:02x}, found 0x{:02x}",
-        expected[at], block[at]
-    );
-    Some(text)
 }

@@ -23,7 +23,6 @@
 //!
 //! All numbers are little-endian, as on the machines that flashproof runs on. The digest of a block follows its header.
 
-use super::method::crc32c;
 use results::files::{self, Links};
 use std::path::Path;
 
@@ -37,7 +36,7 @@ const LATER_HEADER_BYTES: usize = 48;
 const LATER_HEADER: u8 = 0x81;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Header {
+pub(super) struct BlockHeader {
     pub(super) method: u8,
     /// Bytes of the block.
     pub(super) len: u32,
@@ -63,7 +62,7 @@ pub(super) enum HeaderError {
     Checksum { found: u32, expected: u32 },
 }
 
-impl Header {
+impl BlockHeader {
     /// Bytes of this header.
     pub(super) fn bytes(&self) -> usize {
         if self.is_later {
@@ -90,7 +89,7 @@ impl Header {
     }
 
     /// The header at the beginning of `block`, of either version.
-    pub(super) fn of(block: &[u8]) -> Result<Self, HeaderError> {
+    pub(super) fn parse(block: &[u8]) -> Result<Self, HeaderError> {
         let bytes = padded(block);
         let u16_at = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
         let u32_at = |at: usize| u32::from(u16_at(at)) | u32::from(u16_at(at + 2)) << 16;
@@ -129,7 +128,7 @@ impl Header {
         let mut bytes = padded(block);
         (0..block.len().min(LATER_HEADER_BYTES) * 8).find_map(|bit| {
             bytes[bit / 8] ^= 1 << (bit % 8);
-            let header = Self::of(&bytes)
+            let header = Self::parse(&bytes)
                 .ok()
                 .filter(|header| bit < header.bytes() * 8);
             bytes[bit / 8] ^= 1 << (bit % 8);
@@ -157,7 +156,7 @@ const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// Progress of a clone's writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct State {
+pub struct VerifyState {
     /// Writes begun.
     pub writes: u64,
     pub depth: u32,
@@ -173,7 +172,7 @@ pub enum LastWrites {
     NotDone(Vec<u64>),
 }
 
-impl State {
+impl VerifyState {
     /// Name of the state file of a clone of the job `name`. `number`: number among all clones, from 1.
     pub fn file_name(name: &str, number: usize) -> String {
         format!(
@@ -288,6 +287,11 @@ fn number_at(bytes: &[u8], at: usize) -> Result<u64, &'static str> {
         .ok_or("the file is too short")
 }
 
+/// CRC-32C without the inversion at the end, as everywhere in fio.
+pub(super) fn crc32c(data: &[u8]) -> u32 {
+    !crc32c::crc32c(data)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -300,7 +304,7 @@ mod tests {
             0xbb, 0x88, 0x00, 0x10, 0, 0, 0, 0, 0, 0, 0x5e, 0x01, 0, 0, 0x42, 0xf1, 0x11, 0x0f,
             0x01, 0x00, 0x01, 0x00, 0x06, 0x34, 0x7c, 0xb0,
         ];
-        let header = Header::of(&block).unwrap();
+        let header = BlockHeader::parse(&block).unwrap();
         assert_eq!(
             (
                 header.method,
@@ -316,44 +320,44 @@ mod tests {
         assert_eq!(written, block);
         for bit in 0..HEADER_BYTES * 8 {
             written[bit / 8] ^= 1 << (bit % 8);
-            assert!(Header::of(&written).is_err(), "{bit}");
-            assert_eq!(Header::corrected(&written), Some((header, bit)));
+            assert!(BlockHeader::parse(&written).is_err(), "{bit}");
+            assert_eq!(BlockHeader::corrected(&written), Some((header, bit)));
             written[bit / 8] ^= 1 << (bit % 8);
         }
     }
 
     #[test]
-    fn the_later_header_is_read_too() {
+    fn the_header_of_later_versions_of_fio_is_read() {
         let mut block = [0; 64];
         block[..4].copy_from_slice(&[0xca, 0xac, LATER_HEADER, 5]);
         block[32..40].copy_from_slice(&70_000_u64.to_le_bytes());
         block[40] = 3;
         let sum = crc32c(&block[..44]);
         block[44..48].copy_from_slice(&sum.to_le_bytes());
-        let header = Header::of(&block).unwrap();
+        let header = BlockHeader::parse(&block).unwrap();
         assert_eq!(
             (header.method, header.write, header.job, header.bytes()),
             (5, 70_000, 3, 48)
         );
         block[2] = 0x82;
         block[3] = 5;
-        assert_eq!(Header::of(&block), Err(HeaderError::Version(0x82)));
-        assert_eq!(Header::of(&[0; 9]), Err(HeaderError::Magic(0)));
+        assert_eq!(BlockHeader::parse(&block), Err(HeaderError::Version(0x82)));
+        assert_eq!(BlockHeader::parse(&[0; 9]), Err(HeaderError::Magic(0)));
     }
 
     #[test]
-    fn a_state_is_read_as_it_was_written_and_damage_is_seen() {
-        let state = State {
+    fn a_state_file_survives_a_round_trip_and_damage_is_detected() {
+        let state = VerifyState {
             writes: 100,
             depth: 4,
             last_writes: LastWrites::Done(vec![(0, 4096), (0, 8192)]),
         };
         let bytes = state.encode("a/b", 2, 1);
         assert_eq!(
-            (bytes.len(), State::file_name("a/b", 2).as_str()),
+            (bytes.len(), VerifyState::file_name("a/b", 2).as_str()),
             (24 + 152 + 64, "local-a.b-1-verify.state")
         );
-        assert_eq!(State::decode(&bytes), Ok(state.clone()));
+        assert_eq!(VerifyState::decode(&bytes), Ok(state.clone()));
         assert!(state.was_written(95, 0, 0) && state.was_written(97, 0, 8192));
         assert!(
             !state.was_written(97, 0, 0)
@@ -361,17 +365,17 @@ mod tests {
                 && !state.was_written(100, 0, 8192)
         );
         for len in 0..bytes.len() {
-            assert!(State::decode(&bytes[..len]).is_err(), "{len}");
+            assert!(VerifyState::decode(&bytes[..len]).is_err(), "{len}");
         }
         for at in 0..bytes.len() {
             let mut wrong = bytes.clone();
             wrong[at] ^= 0x10;
-            assert!(State::decode(&wrong).is_err(), "{at}");
+            assert!(VerifyState::decode(&wrong).is_err(), "{at}");
         }
     }
 
     #[test]
-    fn the_later_form_names_writes_that_are_not_done() {
+    fn the_later_state_file_lists_writes_that_are_not_done() {
         let mut body = vec![0; 8 + 8 + 8 + GENERATOR_BYTES + NAME_BYTES];
         (body[0], body[8]) = (2, 50);
         [47, u64::MAX]
@@ -383,7 +387,7 @@ mod tests {
             .flat_map(|value| value.to_le_bytes())
             .chain(body)
             .collect();
-        let state = State::decode(&bytes).unwrap();
+        let state = VerifyState::decode(&bytes).unwrap();
         assert_eq!(
             (state.writes, &state.last_writes),
             (50, &LastWrites::NotDone(vec![47, u64::MAX]))

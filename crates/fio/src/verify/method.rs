@@ -3,6 +3,7 @@
 //! Several digests differ from the algorithms after which they are named: this module reproduces the bytes that fio
 //! 3.33 stores, including the effects of its errors. Source: `crc/` and `verify.c` of fio 3.33.
 
+use super::formats::{HEADER_BYTES, crc32c};
 use crc::{Algorithm, CRC_32_CKSUM, Crc, Table};
 use md5::Md5;
 use sha2::{Sha512, block_api::compress256, digest::Digest};
@@ -69,7 +70,7 @@ impl Method {
     }
 
     /// The method with this number in a header.
-    pub(super) fn of_code(code: u8) -> Option<Self> {
+    pub(super) fn from_code(code: u8) -> Option<Self> {
         // In older versions of fio, 6 was crc32c computed by a CPU instruction.
         let code = if code == 6 { Self::Crc32c as u8 } else { code };
         METHODS
@@ -78,14 +79,14 @@ impl Method {
             .find(|method| *method as u8 == code)
     }
 
-    pub(super) fn name(self) -> &'static str {
+    pub(in super::super) fn name(self) -> &'static str {
         self.entry().1[0]
     }
 
     /// Bytes of the header and the digest.
-    pub(super) fn head_bytes(self) -> u64 {
+    pub(in super::super) fn head_bytes(self) -> u64 {
         if self.has_header() {
-            (super::formats::HEADER_BYTES + self.digest_bytes()) as u64
+            (HEADER_BYTES + self.digest_bytes()) as u64
         } else {
             0
         }
@@ -132,11 +133,6 @@ impl Method {
     pub(super) fn later_digest(self, data: &[u8]) -> Option<[u8; DIGEST_MAX]> {
         (self == Self::Sha512).then(|| sha512(data))
     }
-}
-
-/// CRC-32C without the inversion at the end, as everywhere in fio.
-pub(super) fn crc32c(data: &[u8]) -> u32 {
-    !crc32c::crc32c(data)
 }
 
 /// fio's sha256: fio computes a SHA-256 with the length in the wrong byte order, and stores the lowest byte of each of
@@ -200,14 +196,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_codes_lead_to_their_method_and_back() {
+    fn names_and_codes_of_methods_survive_a_round_trip() {
         for (method, names, bytes) in METHODS {
             assert!(
                 names.iter().all(|name| Method::parse(name) == Ok(method)),
                 "{names:?}"
             );
             assert_eq!(
-                (Method::of_code(method as u8), method.digest_bytes()),
+                (Method::from_code(method as u8), method.digest_bytes()),
                 (Some(method), bytes)
             );
             assert!(
@@ -216,7 +212,7 @@ mod tests {
             );
         }
         assert_eq!(
-            (Method::of_code(6), Method::of_code(20)),
+            (Method::from_code(6), Method::from_code(20)),
             (Some(Method::Crc32c), None)
         );
         assert!(
@@ -227,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn digests_are_those_of_their_names_where_fio_has_them() {
+    fn digests_are_standard_where_fios_are() {
         // The check values of CRCs are from the CRC catalogue, without the inversions that fio leaves out. The check
         // values of other digests are from their standards.
         let check = b"123456789";

@@ -1,30 +1,32 @@
 //! `verify`: reads back and compares the writes of this job, or of an earlier one.
 //!
 //! ```text
-//! options.rs   the options, contradictions between them, writers that overwrite each other's blocks
+//! options.rs   the options
+//! overlap.rs   writers that overwrite each other's blocks
 //! method.rs    digests
 //! formats.rs   fio's header on the medium, and fio's state file
-//! block.rs     a block: written, checked, explained
-//! written.rs   the last write to each block, and whether it was read back; counters for reports
+//! block.rs     a block: written, checked, explained; damage.rs: the difference to the right block
+//! written.rs   the last write to each block, and whether it was read back
+//! counts.rs    counts for reports and for the state file
 //! ```
 //!
 //! Each write has a number. The seed of a block's data follows from that number and the block's offset, so a few bytes
 //! of memory per block are enough to compute the expected data.
 
 mod block;
-mod formats;
-mod method;
-mod options;
+pub(super) mod counts;
+pub(super) mod damage;
+pub(super) mod formats;
+pub(super) mod method;
+pub(super) mod options;
+pub(super) mod overlap;
 mod written;
 
-pub use block::Damage;
-pub use formats::State;
-pub(super) use method::Method;
-pub(super) use options::{VerifyOptions, overlapping};
-pub use written::VerifyCounts;
-
-use super::thread::{JobClone, Progress};
-use block::{BlockAddress, Blocks, WriteOrigin};
+use super::progress::Progress;
+use super::thread::JobClone;
+use block::{BlockAddress, BlockCodec, WriteOrigin};
+use damage::Damage;
+use formats::VerifyState;
 use results::units::{self, count};
 use std::collections::VecDeque;
 use std::path::Path;
@@ -49,21 +51,21 @@ pub(super) struct OpAddress {
 /// The verification of one stream.
 #[derive(Debug)]
 pub(super) struct Verify {
-    blocks: Blocks,
+    blocks: BlockCodec,
     /// Blocks to read back; `None`: all reads are checked.
     write_table: Option<WriteTable>,
     seed: u64,
     /// Writes begun.
     writes: u64,
-    backlog: Backlog,
+    backlog: ReadBackBacklog,
     /// Loaded state of an earlier run's writes (`verify_state_load`), and the number of the next write to check.
-    state: Option<(State, u64)>,
+    state: Option<(VerifyState, u64)>,
     progress: Arc<Progress>,
 }
 
 /// Writes that are read back before all writes are done (`verify_backlog`).
 #[derive(Debug, Default)]
-struct Backlog {
+struct ReadBackBacklog {
     /// Writes done since the last batch was read back.
     writes_since_batch: u64,
     /// Operations to read back now.
@@ -84,8 +86,8 @@ impl Verify {
         let progress = thread.progress.clone();
         let mut state = None;
         if job.verify.loads_state && job.checks_reads() {
-            let name = State::file_name(&job.name, thread.number);
-            let loaded = State::load(Path::new(&name)).map_err(|why| {
+            let name = VerifyState::file_name(&job.name, thread.number);
+            let loaded = VerifyState::load(Path::new(&name)).map_err(|why| {
                 format!(
                     "cannot load the verify state from {} - {why} - leave out verify_state_load",
                     units::quoted(&name)
@@ -106,7 +108,7 @@ impl Verify {
             0
         };
         Ok(Self {
-            blocks: Blocks::new(
+            blocks: BlockCodec::new(
                 job.clone(),
                 thread.number as u16,
                 since_1970.as_secs() as u32,
@@ -117,9 +119,9 @@ impl Verify {
             // Data of an earlier run must not pass as data of this run.
             seed: seed ^ since_1970.as_nanos() as u64,
             writes: 0,
-            backlog: Backlog {
+            backlog: ReadBackBacklog {
                 unread_writes: VecDeque::with_capacity(backlog_capacity as usize),
-                ..Backlog::default()
+                ..ReadBackBacklog::default()
             },
             state,
             progress,
@@ -160,7 +162,6 @@ impl Verify {
         }
     }
 
-    /// A trim begins.
     pub(super) fn trim(&mut self, address: OpAddress, len: usize) {
         if let Some(write_table) = &mut self.write_table {
             let blocks = write_table.blocks(address.area_offset, len);
@@ -330,7 +331,6 @@ impl Verify {
             .is_some_and(|(state, number)| *number >= state.writes)
     }
 
-    /// A read failed.
     pub(super) fn not_read(&mut self, address: OpAddress, len: usize) {
         if let Some(write_table) = &mut self.write_table {
             let blocks = write_table.blocks(address.area_offset, len);

@@ -70,7 +70,7 @@ impl LogKind {
         if self == Self::Histogram {
             let sums = sample
                 .bins
-                .chunks(1 << job.log_hist_coarseness)
+                .chunks(1 << job.log.hist_coarseness)
                 .map(|bins| bins.iter().sum::<u32>().to_string());
             let sums = sums.collect::<Vec<_>>().join(", ");
             return format!("{ms}, {}, {}, {sums}\n", sample.direction, sample.max_bytes);
@@ -80,12 +80,12 @@ impl LogKind {
         } else {
             0
         };
-        let offset = if job.log_offset {
+        let offset = if job.log.offset {
             format!(", {}", sample.offset)
         } else {
             String::new()
         };
-        let priority = if job.log_prio {
+        let priority = if job.log.priority {
             format!("{:#06x}", sample.priority)
         } else {
             u8::from(sample.priority >> 13 == REAL_TIME).to_string()
@@ -96,7 +96,7 @@ impl LogKind {
             }
             _ => 0,
         };
-        let issued = if job.log_issue_time {
+        let issued = if job.log.issue_time {
             format!(", {issued_ns}")
         } else {
             String::new()
@@ -104,7 +104,7 @@ impl LogKind {
         let values = self
             .values(sample)
             .into_iter()
-            .zip(job.log_values)
+            .zip(job.log.values)
             .filter(|(_, is_logged)| *is_logged);
         let values: String = values.map(|(value, _)| format!("{value}, ")).collect();
         format!(
@@ -121,7 +121,7 @@ fn log_of(thread: &JobClone, prefix: &str, ending: &str) -> PathBuf {
     } else {
         prefix
     };
-    if thread.job.per_job_logs {
+    if thread.job.log.per_job {
         format!("{prefix}_{ending}.{}.log", thread.number).into()
     } else {
         format!("{prefix}_{ending}.log").into()
@@ -135,7 +135,7 @@ fn logs_of(load: &FioLoad) -> impl Iterator<Item = OfClone> {
         .enumerate()
         .flat_map(|(clone_index, thread)| {
             let job = &thread.job;
-            let logs = job.logs.iter().chain([&job.hist_log]);
+            let logs = job.log.prefixes.iter().chain([&job.log.hist_prefix]);
             [
                 LogKind::Bandwidth,
                 LogKind::Latency,
@@ -256,7 +256,7 @@ impl Logs {
                 continue;
             };
             let job = &load.threads[clone_index].job;
-            let begin_ms = if job.log_unix_epoch {
+            let begin_ms = if job.log.unix_epoch {
                 self.started_unix_ms + job.ramp_end_ns() / 1_000_000
             } else {
                 0
@@ -319,6 +319,7 @@ pub fn left_out(load: &FioLoad) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fio::LogOptions;
 
     #[test]
     fn lines_are_fios() {
@@ -335,7 +336,10 @@ mod tests {
         };
         let plain = Job::default();
         let with_offset = Job {
-            log_offset: true,
+            log: LogOptions {
+                offset: true,
+                ..LogOptions::default()
+            },
             ..Job::default()
         };
         // Lines that fio wrote for such an operation.
@@ -375,8 +379,11 @@ mod tests {
         );
         assert_eq!(LogKind::Iops.line(&mean, &plain, 0), "500, 200, 1, 0, 0\n");
         let all = Job {
-            log_values: [true, true],
-            log_issue_time: true,
+            log: LogOptions {
+                values: [true, true],
+                issue_time: true,
+                ..with_offset.log
+            },
             ..with_offset
         };
         assert_eq!(

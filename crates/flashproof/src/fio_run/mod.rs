@@ -125,7 +125,7 @@ pub fn resolve_file_sizes(
 ) -> Result<Vec<FioLoad>, Failure> {
     let mut layouts = Vec::new();
     let mut device = None;
-    let lays_out = load.reads() || load.jobs().any(|job| job.overwrite);
+    let lays_out = load.reads() || load.jobs().any(|job| job.files.overwrite);
     for name in &load.devices.clone() {
         if name.drive().is_some() {
             continue;

@@ -5,9 +5,8 @@ use super::{Trigger, verify_notes, write_dumps};
 use conclusions::check::Figures;
 use conclusions::grouped;
 use device::discover::DeviceNumber;
-use device::observe::diskstats;
-use device::observe::diskstats::Counters;
-use fio::{Counter, FioLoad, JobClone, READS, ReportEntry, Size};
+use device::observe::diskstats::{self, Counters};
+use fio::{Counter, EngineKind, FioLoad, JobClone, READS, ReportEntry, Size};
 use report::fio::{
     Cpu, Disk, Durations, FioReport, JobReport, KINDS, KindStats, LatencyTarget, SteadyState,
     Totals, VerifyTotals,
@@ -152,7 +151,8 @@ impl FioRun {
         entries
             .filter_map(|(number, entry): (usize, &ReportEntry)| {
                 let job = &entry.job;
-                let is_plain = job.io_size.is_none() && job.number_ios.is_none() && job.skip == 0;
+                let is_plain =
+                    job.io_size.is_none() && job.number_ios.is_none() && job.order.skip == 0;
                 let Some(Size::Bytes(size)) = job.size.filter(|_| is_plain) else {
                     return None;
                 };
@@ -237,7 +237,10 @@ impl FioRun {
 
     /// Jobs that move no byte, a sentence each.
     fn null_jobs(&self) -> Vec<String> {
-        let null = self.load.jobs().filter(|job| job.is_null);
+        let null = self
+            .load
+            .jobs()
+            .filter(|job| job.engine == EngineKind::Null);
         null.map(|job| {
             format!(
                 "job {} measured nothing: ioengine=null moves no data, and its numbers are those of a simulated drive \
@@ -442,8 +445,8 @@ fn steady_state(thread: &JobClone) -> Option<SteadyState> {
     let steady = thread.steady.as_ref()?;
     let state = steady.state();
     Some(SteadyState {
-        target: steady.options.text(),
-        duration_sec: steady.options.duration_ns / 1_000_000_000,
+        target: steady.criterion.text(),
+        duration_sec: steady.duration_ns / 1_000_000_000,
         attained: state.attained,
         criterion: state.criterion,
         deviation: state.deviation,

@@ -122,8 +122,8 @@ fn commit_of(job: &Job, keys: &OwnKeys) -> Result<Option<CommitParts>, String> {
         has_meta: keys.commit_meta,
     };
     let is_chain = keys.commit_writes.is_some() || keys.commit_meta;
-    let is_synced_apart = job.flush_every[..2].contains(&1);
-    let is_alone = job.in_flight_max() == 1 && !job.verifies() && !job.end_flush;
+    let is_synced_apart = job.flush.every[..2].contains(&1);
+    let is_alone = job.in_flight_max() == 1 && !job.verifies() && !job.flush.at_end;
     if is_chain && !(is_synced_apart && job.does == [false, true, false] && is_alone) {
         return Err(
             "commit_writes and commit_meta need a job that only writes, with fdatasync=1 or fsync=1, one operation \
@@ -132,7 +132,7 @@ fn commit_of(job: &Job, keys: &OwnKeys) -> Result<Option<CommitParts>, String> {
         );
     }
     // With end_fsync, one more sync would count as part of the last commit.
-    let is_plain_write = job.does[1] && !job.trim_write && job.iolog.is_none() && !job.end_flush;
+    let is_plain_write = job.does[1] && !job.trim_write && job.iolog.is_none() && !job.flush.at_end;
     Ok((is_plain_write && (is_synced_apart || job.sync != WriteSync::No)).then_some(parts))
 }
 
@@ -198,7 +198,7 @@ impl Definition {
                     let file_bytes = files.entry(target.clone()).or_default();
                     *file_bytes = bytes.next_multiple_of(LAYOUT_BLOCK).max(*file_bytes);
                 }
-                job.filenames = vec![target];
+                job.files.names = vec![target];
                 if offset > 0 {
                     job.offset = Size::Bytes(offset);
                 }
@@ -279,7 +279,7 @@ impl RunDefinition {
             .map(|(mut job, keys): (Job, OwnKeys)| {
             let state = keys.files;
             job.commit = commit_of(&job, &keys).map_err(|why| wrong(&job.name, &why))?;
-            job.grows = state == FileState::Appended;
+            job.files.grows = state == FileState::Appended;
             if let Some(iops) = keys.long_rate_iops {
                 if job.has_rates() || job.think_time().is_some() || job.in_flight_max() > 1 {
                     return Err(wrong(
@@ -325,15 +325,15 @@ fn file_of(job: &Job) -> Result<(String, u64), String> {
             "it has no size in bytes of at most 1 PiB - give a size such as size=1g".into(),
         );
     };
-    if !job.directory.is_empty()
+    if !job.files.directory.is_empty()
         || job.offset != Size::Bytes(0)
-        || job.logs.iter().any(Option::is_some)
+        || job.log.prefixes.iter().any(Option::is_some)
     {
         return Err(
             "it sets directory, offset or a log - leave them out: the check chooses where files and records are".into(),
         );
     }
-    match &job.filenames[..] {
+    match &job.files.names[..] {
         [] => Err("it names no file - give a name such as filename=data".into()),
         [name] if is_plain(name) => Ok((name.clone(), size)),
         names => Err(format!(

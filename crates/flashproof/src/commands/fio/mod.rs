@@ -15,8 +15,8 @@ use crate::output::done;
 use device::guard::Guard;
 use engine::DeviceName;
 use fio::{
-    BYTES_MAX, FioLoad, Job, ParseContext, Problem, Section, command_line, job_file, jobs,
-    options as fio_options, runs as runs_of,
+    BYTES_MAX, EngineKind, FioLoad, Job, ParseContext, Problem, Section, command_line, job_file,
+    jobs, options as fio_options, runs as runs_of,
 };
 use load::workload::Workload;
 use program::{Format, ProgramOptions};
@@ -43,14 +43,11 @@ use std::process::ExitCode;
 
 /// fio's name of the engine that carries out a job on a real device.
 fn engine_of(job: &Job) -> &'static str {
-    if job.is_mapped {
-        "mmap"
-    } else if job.is_sync_engine {
-        "psync"
-    } else if job.is_passthrough {
-        "io_uring_cmd"
-    } else {
-        "io_uring"
+    match job.engine {
+        EngineKind::Mapped => "mmap",
+        EngineKind::Calls => "psync",
+        EngineKind::Passthrough => "io_uring_cmd",
+        EngineKind::Queued | EngineKind::Null => "io_uring",
     }
 }
 
@@ -456,7 +453,7 @@ fn describe(loads: &[FioLoad]) -> String {
         let is_cached = !job.direct && load.devices.iter().any(|device| device.drive().is_none());
         let cache_text = if !is_cached {
             ""
-        } else if load.jobs().all(|job| job.is_mapped) {
+        } else if load.jobs().all(|job| job.engine == EngineKind::Mapped) {
             ", mapped into memory"
         } else {
             ", through the page cache (direct=0)"
@@ -568,7 +565,7 @@ impl FioCommand<'_> {
         lay_out(layouts, self.signal_handler, |load, dir| {
             self.request(load, dir, String::new(), true)
         })?;
-        if load.jobs().all(|job| job.creates_only) {
+        if load.jobs().all(|job| job.files.creates_only) {
             // The guard creates the files when it opens them.
             OpenDevices::open(&load.spec(), &[&load], &self.consents())?;
             runs.push(FioRun::new(load));

@@ -258,7 +258,7 @@ fn every_job_is_one_that_fio_takes_as_it_was_meant() {
             "{warnings:?}"
         );
         let [fio] = &made[..] else { panic!("{made:?}") };
-        assert_eq!(fio.filenames, [device]);
+        assert_eq!(fio.files.names, [device]);
         assert_eq!(
             ([fio.does[0], fio.does[1]], fio.depth),
             (job.does(), job.depth.into()),
@@ -273,7 +273,7 @@ fn every_job_is_one_that_fio_takes_as_it_was_meant() {
                 "{}",
                 job.line()
             );
-            let rate = fio.rates[direction]
+            let rate = fio.rates.targets[direction]
                 .rate(4096.0)
                 .map(|rate| rate.per_sec_f64() as u64);
             assert_eq!(

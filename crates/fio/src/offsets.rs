@@ -1,12 +1,11 @@
 //! The range of a device or file that a lane uses, and the choice of the next offset in it. With `zonemode=strided` the
-//! range is a window, which advances after `zonesize` bytes of operations.
-//!
-//! Source: fio's `setup_strided_zone_mode()`.
+//! range is a window.
 
-use super::job::DIRECTIONS;
+use super::directions::DIRECTIONS;
 use super::pattern::{OffsetSampler, RandomMap};
 use super::thread::JobClone;
 use super::value::Size;
+use super::zones::StridedWindows;
 use load::workload::DeviceShape;
 use sys::op::TargetId;
 use sys::random::Random;
@@ -32,7 +31,6 @@ pub(super) struct Area {
     pub(super) zones: Option<StridedWindows>,
 }
 
-/// Selects the next block of an area.
 #[derive(Debug, Clone)]
 pub(super) enum OffsetOrder {
     /// Sequential, with `skip` bytes between operations; negative: backwards.
@@ -176,7 +174,7 @@ pub(super) fn new_area(
         job_bytes.min(room)
     } / unit
         * unit;
-    let zones = job.zones.of(start, device_bytes)?;
+    let zones = job.zones.windows(start, device_bytes)?;
     let (len, zones) = zones.map_or(
         (used_bytes.min(room / unit * unit), None),
         |(window, zones)| (window / unit * unit, Some(zones)),
@@ -201,7 +199,7 @@ pub(super) fn new_area(
             .chain([job.align_bytes(direction)])
     });
     if let Some(bytes) = sizes
-        .chain([start, unit, job.skip.unsigned_abs()])
+        .chain([start, unit, job.order.skip.unsigned_abs()])
         .find(|bytes| needs_alignment && is_unaligned(bytes))
     {
         return Err(format!(
@@ -209,7 +207,9 @@ pub(super) fn new_area(
         ));
     }
     let order = if !job.random {
-        OffsetOrder::Sequential { skip: job.skip }
+        OffsetOrder::Sequential {
+            skip: job.order.skip,
+        }
     } else if job.has_map() {
         // The unit of a map is the smallest size of its own direction. A smaller unit could leave a gap too small for
         // an operation, and the operation would be truncated.
@@ -228,7 +228,8 @@ pub(super) fn new_area(
             let align = job.align_bytes(direction);
             // Number of aligned offsets at which the smallest operation fits.
             let blocks = (len - job.sizes[direction].min_bytes()) / align + 1;
-            let draw = OffsetSampler::new(&job.distribution[direction], blocks, align, random)?;
+            let draw =
+                OffsetSampler::new(&job.order.distribution[direction], blocks, align, random)?;
             draws[direction] = Some((draw, align));
         }
         OffsetOrder::Drawn(draws)
@@ -245,75 +246,4 @@ pub(super) fn new_area(
         used_bytes,
         zones,
     })
-}
-
-/// A job's options of `zonemode=strided`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ZoneOptions {
-    /// True for `zonemode=strided`, false for `zonemode=none`; `None`: strided if `zonesize` is given, as in fio.
-    pub mode_is_strided: Option<bool>,
-    /// Bytes of operations before the window advances.
-    pub size: Option<Size>,
-    /// Bytes of the window; default: `size`.
-    pub range: Option<Size>,
-    /// Bytes between two windows.
-    pub skip: Option<Size>,
-}
-
-/// Movement of an area's window.
-#[derive(Debug, Clone)]
-pub(super) struct StridedWindows {
-    size: u64,
-    step_bytes: u64,
-    /// Start of the first window, and end of the device or file.
-    first_start: u64,
-    end: u64,
-    done_bytes: u64,
-}
-
-impl ZoneOptions {
-    pub(super) fn is_strided(self) -> bool {
-        self.mode_is_strided.unwrap_or(self.size.is_some())
-    }
-
-    /// Length of a window, and its movement over a device of `device_bytes` bytes from byte `start` on.
-    /// `None` without `zonemode=strided`. Errors: sizes that do not fit.
-    pub(super) fn of(
-        self,
-        start: u64,
-        device_bytes: u64,
-    ) -> Result<Option<(u64, StridedWindows)>, String> {
-        if !self.is_strided() {
-            return Ok(None);
-        }
-        let size = self.size.map_or(0, |size| size.bytes_of(device_bytes));
-        let range = self
-            .range
-            .map_or(size, |range| range.bytes_of(device_bytes));
-        let skip = self.skip.map_or(0, |skip| skip.bytes_of(device_bytes));
-        let room = device_bytes.saturating_sub(start);
-        match range.min(size) {
-            0 => Err("zonemode=strided moves its window after zonesize bytes of operations, but zonesize is missing - give zonesize".into()),
-            _ if range > room => {
-                Err(format!("a window of {range} bytes is larger than the {room} bytes of the range - lower zonerange or zonesize"))
-            }
-            _ => Ok(Some((range, StridedWindows { size, step_bytes: range.saturating_add(skip), first_start: start, end: device_bytes, done_bytes: 0 }))),
-        }
-    }
-}
-
-impl StridedWindows {
-    /// Counts `len` bytes of operations in the window at `start`. Returns the start of the next window once `zonesize`
-    /// bytes are done.
-    pub(super) fn next_start(&mut self, start: u64, len: u64, window: u64) -> Option<u64> {
-        self.done_bytes += len;
-        if self.done_bytes < self.size {
-            return None;
-        }
-        self.done_bytes = 0;
-        // fio shortens the last window. Here a window that does not fit is skipped, and the first window follows.
-        let next = start.checked_add(self.step_bytes);
-        next.filter(|next| next.checked_add(window).is_some_and(|end| end <= self.end))
-            .or(Some(self.first_start))
-    }
 }

@@ -8,10 +8,10 @@
 //! A minimum rate is checked at completions, beginning two seconds after the ramp time. Each check covers the time
 //! since the previous check, at least one `rate_cycle`. Source: fio's `__check_min_rate()`.
 
-use super::job::{DIRECTIONS, Job, RateTarget};
-use super::value::{MICROSECONDS, Unit, number};
+use super::directions::DIRECTIONS;
+use super::rates::{RateOptions, RateTarget};
+use super::value::{MICROSECONDS, NumberUnit, number};
 use super::{NS_PER_SEC, locked};
-use load::choice::with_defaults;
 use results::times::Times;
 use results::units::quoted;
 use results::units::{self, Grouped, duration};
@@ -19,7 +19,6 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Length of an interval.
 const INTERVAL_NS: u64 = NS_PER_SEC;
 
 /// Maximum number of intervals that a criterion covers.
@@ -30,86 +29,69 @@ const MEASURES: [&str; 3] = ["iops", "bw", "lat"];
 const BANDWIDTH: usize = 1;
 const LATENCY: usize = 2;
 
-with_defaults! {
-    /// A job's `steadystate` options.
-    #[derive(Debug, Clone, Copy, PartialEq)]
-    pub struct SteadyOptions {
-        /// Measure that has to be steady: index into [`MEASURES`].
-        pub measure: usize = 0,
-        /// True if `limit` applies to the slope of the least-squares line; false: to the greatest deviation from the
-        /// mean.
-        pub slope: bool = false,
-        pub limit: f64 = 0.0,
-        /// True if `limit` is in percent of the mean.
-        pub percent: bool = false,
-        /// Time for which the measure has to be steady; 0: not given.
-        pub duration_ns: u64 = 0,
-        /// Ramp time before the first interval.
-        pub ramp_ns: u64 = 0,
-        /// True if a criterion was given.
-        pub is_on: bool = false,
-    }
+/// A job's `steadystate` options.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct SteadyOptions {
+    pub criterion: Option<SteadyCriterion>,
+    /// Time for which the measure has to be steady; 0: not given.
+    pub duration_ns: u64,
+    /// Ramp time before the first interval.
+    pub ramp_ns: u64,
 }
 
-impl SteadyOptions {
-    /// Applies `steadystate`. Errors: the reason, a phrase.
-    pub(super) fn set_criterion(&mut self, text: &str) -> Result<(), String> {
+/// The value of `steadystate`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SteadyCriterion {
+    /// Measure that has to be steady: index into [`MEASURES`].
+    measure: usize,
+    /// True if `limit` applies to the slope of the least-squares line; false: to the greatest deviation from the mean.
+    slope: bool,
+    limit: f64,
+    /// True if `limit` is in percent of the mean.
+    percent: bool,
+}
+
+impl SteadyCriterion {
+    /// Parses `iops:10%`. Errors: the reason, a phrase.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
         let (what, limit) = text
             .split_once(':')
             .ok_or("the value must be like iops:10% or bw_slope:0.5%")?;
-        let (measure, slope) = what
+        let (name, slope) = what
             .strip_suffix("_slope")
-            .map_or((what, false), |measure| (measure, true));
-        self.measure = MEASURES
+            .map_or((what, false), |name| (name, true));
+        let measure = MEASURES
             .iter()
-            .position(|known| *known == measure)
+            .position(|known| *known == name)
             .ok_or_else(|| {
                 format!(
                     "{} is not one of iops, bw, lat, iops_slope, bw_slope, lat_slope",
                     quoted(what)
                 )
             })?;
-        self.slope = slope;
         let limit = limit.trim();
-        let given = limit.strip_suffix('%');
-        self.percent = given.is_some();
-        let plain = limit
-            .parse::<f64>()
-            .ok()
-            .filter(|limit| limit.is_finite() && *limit >= 0.0);
-        self.limit = match (given, self.measure) {
+        let percent = limit.strip_suffix('%');
+        let within = |text: &str, max: f64| {
+            let value = text.trim().parse::<f64>().ok();
+            value.filter(|value| value.is_finite() && (0.0..=max).contains(value))
+        };
+        let plain = within(limit, f64::MAX);
+        let value = match (percent, measure) {
             (Some(percent), _) => {
-                let percent = percent
-                    .trim()
-                    .parse::<f64>()
-                    .ok()
-                    .filter(|percent| (0.0..=100.0).contains(percent));
-                percent.ok_or("the limit must be 0 to 100 percent")?
+                within(percent, 100.0).ok_or("the limit must be 0 to 100 percent")?
             }
-            (None, BANDWIDTH) if plain.is_none() => number(limit, Unit::Kilo(1024))? as f64,
+            (None, BANDWIDTH) if plain.is_none() => number(limit, NumberUnit::Kilo(1024))? as f64,
             (None, LATENCY) => number(limit, MICROSECONDS)? as f64,
             (None, _) => plain.ok_or_else(|| {
                 format!("the limit {} is not a number of 0 or more", quoted(limit))
             })?,
         };
-        self.is_on = true;
-        Ok(())
-    }
-
-    /// Finds contradictions.
-    pub(super) fn check(&self) -> Option<&'static str> {
-        let of_criterion = self.duration_ns > 0 || self.ramp_ns > 0;
-        if !self.is_on {
-            of_criterion.then_some("steadystate_duration and steadystate_ramp_time need a criterion - give steadystate=iops:10% or the like")
-        } else if self.duration_ns < 2 * INTERVAL_NS {
-            Some(
-                "steadystate compares intervals of 1 s, at least two - give steadystate_duration=2s or more",
-            )
-        } else if self.duration_ns / INTERVAL_NS > INTERVALS_MAX {
-            Some("steadystate_duration is more than 4000 s - give a shorter one")
-        } else {
-            None
-        }
+        Ok(Self {
+            measure,
+            slope,
+            limit: value,
+            percent: percent.is_some(),
+        })
     }
 
     /// The criterion as fio writes it: `bw_slope:1.000000%`.
@@ -120,6 +102,23 @@ impl SteadyOptions {
             "{}{slope}:{:.6}{percent}",
             MEASURES[self.measure], self.limit
         )
+    }
+}
+
+impl SteadyOptions {
+    pub(super) fn check(&self) -> Option<&'static str> {
+        let of_criterion = self.duration_ns > 0 || self.ramp_ns > 0;
+        if self.criterion.is_none() {
+            of_criterion.then_some("steadystate_duration and steadystate_ramp_time need a criterion - give steadystate=iops:10% or the like")
+        } else if self.duration_ns < 2 * INTERVAL_NS {
+            Some(
+                "steadystate compares intervals of 1 s, at least two - give steadystate_duration=2s or more",
+            )
+        } else if self.duration_ns / INTERVAL_NS > INTERVALS_MAX {
+            Some("steadystate_duration is more than 4000 s - give a shorter one")
+        } else {
+            None
+        }
     }
 }
 
@@ -137,9 +136,11 @@ pub struct SteadyStateStatus {
 }
 
 /// Steadiness of a report entry, shared by its clones.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct SteadyStateDetector {
-    pub options: SteadyOptions,
+    pub criterion: SteadyCriterion,
+    /// Time for which the measure has to be steady.
+    pub duration_ns: u64,
     /// End of the current interval, nanoseconds of the run.
     next_ns: AtomicU64,
     /// Start of the intervals.
@@ -152,17 +153,18 @@ pub struct SteadyStateDetector {
 }
 
 impl SteadyStateDetector {
-    /// `begin_ns`: end of the job's start delay and ramp time, nanoseconds of the run.
-    pub(super) fn new(options: SteadyOptions, begin_ns: u64) -> Self {
+    /// `None` without a criterion. `begin_ns`: end of the job's start delay and ramp time, nanoseconds of the run.
+    pub(super) fn new(options: SteadyOptions, begin_ns: u64) -> Option<Self> {
         let from_ns = begin_ns.saturating_add(options.ramp_ns);
-        let next_ns = from_ns.saturating_add(INTERVAL_NS).into();
-        Self {
-            options,
-            next_ns,
+        Some(Self {
+            criterion: options.criterion?,
+            duration_ns: options.duration_ns,
+            next_ns: from_ns.saturating_add(INTERVAL_NS).into(),
             from_ns,
+            sums: Default::default(),
+            state: Mutex::default(),
             ended_ns: u64::MAX.into(),
-            ..Self::default()
-        }
+        })
     }
 
     pub fn state(&self) -> SteadyStateStatus {
@@ -191,7 +193,7 @@ impl SteadyStateDetector {
     #[cold]
     fn close(&self, now_ns: u64) {
         let mut state = locked(&self.state);
-        let intervals_max = (self.options.duration_ns / INTERVAL_NS) as usize;
+        let intervals_max = (self.duration_ns / INTERVAL_NS) as usize;
         while !state.attained && now_ns >= self.next_ns.load(Ordering::Relaxed) {
             let end_ns = self.next_ns.fetch_add(INTERVAL_NS, Ordering::Relaxed);
             let [ops, bytes, latency_ns] = self
@@ -205,7 +207,7 @@ impl SteadyStateDetector {
                 state.intervals.pop_front();
             }
             if state.intervals.len() == intervals_max {
-                state.judge(&self.options);
+                state.judge(&self.criterion);
             }
             if state.attained {
                 self.ended_ns.store(end_ns, Ordering::Relaxed);
@@ -215,11 +217,11 @@ impl SteadyStateDetector {
 }
 
 impl SteadyStateStatus {
-    fn judge(&mut self, options: &SteadyOptions) {
+    fn judge(&mut self, limits: &SteadyCriterion) {
         let values: Vec<_> = self
             .intervals
             .iter()
-            .map(|interval| interval[options.measure] as f64)
+            .map(|interval| interval[limits.measure] as f64)
             .collect();
         let count = values.len() as f64;
         let mean = values.iter().sum::<f64>() / count;
@@ -236,19 +238,19 @@ impl SteadyStateStatus {
             squares += (at as f64 - middle).powi(2);
         }
         self.slope = weighted_sum / squares;
-        let value = if options.slope {
+        let value = if limits.slope {
             self.slope
         } else {
             self.deviation
         };
-        self.criterion = if !options.percent {
+        self.criterion = if !limits.percent {
             value
         } else if mean > 0.0 {
             100.0 * value / mean
         } else {
             f64::INFINITY
         };
-        self.attained = self.criterion.abs() < options.limit;
+        self.attained = self.criterion.abs() < limits.limit;
     }
 
     /// Means over the last intervals.
@@ -289,15 +291,12 @@ pub(super) struct MinRateCheck {
 }
 
 impl MinRateCheck {
-    /// The minimum rate of `job`, which begins at `from_ns`.
-    pub(super) fn new(job: &Job, from_ns: u64) -> Self {
-        let settled_ns = from_ns
-            .saturating_add(job.ramp_ns)
-            .saturating_add(SETTLE_NS);
+    /// The minimum rates of a job whose ramp time ends at `ramp_end_ns`.
+    pub(super) fn new(rates: &RateOptions, ramp_end_ns: u64) -> Self {
         Self {
-            targets: job.min_rates,
-            cycle_ns: job.rate_cycle_ns.max(1),
-            settled_ns,
+            targets: rates.min,
+            cycle_ns: rates.cycle_ns.max(1),
+            settled_ns: ramp_end_ns.saturating_add(SETTLE_NS),
             cycles: Default::default(),
         }
     }
@@ -353,29 +352,17 @@ impl MinRateCheck {
 
 #[cfg(test)]
 mod tests {
-    use super::super::text::{GivenOption, Section};
     use super::*;
 
     fn options(given: &[(&str, &str)]) -> SteadyOptions {
-        let given_as = |(name, text): &(&str, &str)| GivenOption::new(name, *text, "");
-        let section = Section {
-            name: "a".into(),
-            options: given.iter().map(given_as).collect(),
-        };
-        let mut job = Job::default();
-        let mut problems = Vec::new();
-        job.apply_section(&section, &mut problems, &mut Vec::new());
-        assert_eq!(
-            (problems, job.steady.check()),
-            (Vec::new(), None),
-            "{given:?}"
-        );
-        job.steady
+        let steady = crate::testing::job_with(given).steady;
+        assert_eq!(steady.check(), None, "{given:?}");
+        steady
     }
 
     /// Number of seconds after which a job ends, given its `iops` by second; `None`: the criterion is not met.
     fn ends_after(options: SteadyOptions, iops: &[u64]) -> (Option<u64>, SteadyStateStatus) {
-        let steady = SteadyStateDetector::new(options, 0);
+        let steady = SteadyStateDetector::new(options, 0).unwrap();
         for (second, iops) in iops.iter().enumerate() {
             (0..*iops).for_each(|op| {
                 steady.record(
@@ -391,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_ends_when_its_last_seconds_are_alike() {
+    fn a_job_ends_when_its_last_seconds_are_steady() {
         let falling = [400, 300, 200, 150, 120, 100, 104, 98, 101, 99];
         let deviation = options(&[("steadystate", "iops:5%"), ("steadystate_duration", "3s")]);
         let (ended, state) = ends_after(deviation, &falling);
@@ -423,19 +410,21 @@ mod tests {
         // A second without any operation is not steady.
         let gap = [100, 100, 0, 100, 100, 100];
         assert_eq!(ends_after(deviation, &gap).0, Some(6));
-        let idle = SteadyStateDetector::new(deviation, 0);
+        let idle = SteadyStateDetector::new(deviation, 0).unwrap();
         idle.record(10 * NS_PER_SEC, 1, 1);
         assert_eq!(idle.ended_ns(), u64::MAX, "idle time is not a steady state");
     }
 
     #[test]
-    fn criteria_are_fios() {
-        let text =
-            |given| options(&[("steadystate", given), ("steadystate_duration", "10")]).text();
+    fn criteria_are_written_as_in_fio() {
+        let text = |given| {
+            SteadyCriterion::parse(given)
+                .map(|criterion| criterion.text())
+                .unwrap()
+        };
         assert_eq!(text("iops:10%"), "iops:10.000000%");
         assert_eq!(text("lat_slope:1ms"), "lat_slope:1000000.000000");
         assert_eq!(text("bw:1m"), "bw:1048576.000000");
-        let mut wrong = SteadyOptions::default();
         for text in [
             "iops",
             "tps:1%",
@@ -445,25 +434,28 @@ mod tests {
             "bw:nan",
             "lat:5parsecs",
         ] {
-            assert!(wrong.set_criterion(text).is_err(), "{text}");
+            assert!(SteadyCriterion::parse(text).is_err(), "{text}");
         }
-        wrong.duration_ns = 1;
-        assert!(wrong.check().is_some());
+        let without_criterion = SteadyOptions {
+            duration_ns: 1,
+            ..SteadyOptions::default()
+        };
+        assert!(without_criterion.check().is_some());
     }
 
     const MS: u64 = 1_000_000;
 
     /// Cycles below the minimum of 9 reads per second, for reads that complete at these instants.
-    fn of(instants_ms: &[u64], lag_ms: u64) -> Vec<(u64, String)> {
+    fn short_cycles(instants_ms: &[u64], lag_ms: u64) -> Vec<(u64, String)> {
         let least = [
             RateTarget::Iops(9),
             RateTarget::Unlimited,
             RateTarget::Unlimited,
         ];
         let mut rate = MinRateCheck::new(
-            &Job {
-                min_rates: least,
-                ..Job::default()
+            &RateOptions {
+                min: least,
+                ..RateOptions::default()
             },
             0,
         );
@@ -479,10 +471,10 @@ mod tests {
     }
 
     #[test]
-    fn a_cycle_with_too_few_operations_is_told_and_what_came_before_two_seconds_is_not() {
+    fn a_cycle_below_the_minimum_rate_is_reported_after_the_first_two_seconds() {
         let each = |step: usize| (100..5_000).step_by(step).collect::<Vec<_>>();
-        assert_eq!(of(&each(100), 0), []);
-        let short = of(&each(200), 0);
+        assert_eq!(short_cycles(&each(100), 0), []);
+        let short = short_cycles(&each(200), 0);
         assert_eq!(
             short[0].0, 3_100,
             "the first second after the settling time"
@@ -492,14 +484,14 @@ mod tests {
             "5 reads per second in the 1 s that ended at 3.1 s, below the minimum rate of 9"
         );
         assert_eq!(
-            of(&[2_000, 2_100, 4_900], 0).len(),
+            short_cycles(&[2_000, 2_100, 4_900], 0).len(),
             1,
             "a stall is one long cycle"
         );
     }
 
     #[test]
-    fn a_cycle_in_which_this_program_was_late_says_nothing() {
-        assert_eq!(of(&[2_100, 2_600, 3_100, 3_600, 4_100], 150), []);
+    fn a_cycle_in_which_flashproof_lagged_is_ignored() {
+        assert_eq!(short_cycles(&[2_100, 2_600, 3_100, 3_600, 4_100], 150), []);
     }
 }

@@ -1,11 +1,12 @@
 //! Bounds of a closed loop: pauses (`thinktime`), the search for the depth that meets a latency target, and a queue
 //! that drains before it is refilled (`iodepth_low`).
 //!
-//! After each completion, `Pauses` and `DepthSearch` return how many operations may be in flight, and from when on. As
-//! in fio, the queue drains before a pause and before a smaller depth is tried.
+//! After each completion, `ThinkTimePauses` and `DepthSearch` return how many operations may be in flight, and from when
+//! on. As in fio, the queue drains before a pause and before a smaller depth is tried.
 
 use super::NS_PER_SEC;
-use super::thread::{LATENCY_MISSED, Progress};
+use super::progress::{LATENCY_MISSED, Progress};
+use load::choice::with_defaults;
 
 /// Pauses of a job (`thinktime`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,22 +18,68 @@ pub struct ThinkTime {
     pub work_ns: u64,
 }
 
-/// Options of a job that searches for a depth.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct LatencyTarget {
-    /// Latency target.
-    pub latency_ns: u64,
-    /// Time per depth, nanoseconds.
-    pub window_ns: u64,
-    /// Percent of operations that must meet the target.
-    pub percentile: f64,
+/// A job's options of `thinktime`.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ThinkTimeOptions {
+    pub pause_ns: u64,
+    /// Time of the pause in which fio spins.
+    pub spin_ns: u64,
+    /// Operations between two pauses.
+    pub blocks: Option<u64>,
+    /// Time between two pauses; 0: not limited by time.
+    pub work_ns: u64,
+}
+
+impl ThinkTimeOptions {
+    /// The pauses, if any.
+    pub(super) fn think_time(self) -> Option<ThinkTime> {
+        (self.pause_ns > 0).then(|| ThinkTime {
+            pause_ns: self.pause_ns.max(self.spin_ns),
+            // Default: one operation, then a pause, unless a time is given.
+            blocks: self.blocks.unwrap_or(u64::from(self.work_ns == 0)),
+            work_ns: self.work_ns,
+        })
+    }
+}
+
+with_defaults! {
+    /// A job's options for the refill of its queue.
+    #[derive(Debug, Clone, Copy)]
+    pub struct RefillOptions {
+        /// Number of completions after which a closed loop that reached its depth issues again
+        /// (`iodepth_batch_complete_min`).
+        pub after: u64 = 1,
+        /// Number of operations in flight at which a closed loop that reached its depth issues again (`iodepth_low`).
+        pub low: u64 = u64::MAX,
+    }
+}
+
+impl RefillOptions {
+    /// Number of operations in flight to which a full queue of `slots` drains before more are issued; `None`: the queue
+    /// does not drain.
+    pub(super) fn refill_at(self, slots: u64) -> Option<u32> {
+        let at = self.low.max(1).min(slots.saturating_sub(self.after.max(1)));
+        (at + 1 < slots).then_some(at as u32)
+    }
+}
+
+with_defaults! {
+    /// Options of a job that searches for a depth.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub struct LatencyTargetOptions {
+        pub latency_ns: u64 = 0,
+        /// Time per depth, nanoseconds.
+        pub window_ns: u64 = 0,
+        /// Percent of operations that must meet the target.
+        pub percentile: f64 = 100.0,
+    }
 }
 
 /// Bound on the operations in flight of a closed loop, in addition to the job's depth.
 #[derive(Debug)]
 pub(super) enum ClosedLoopBound {
     Depth,
-    Pauses(Pauses),
+    ThinkTimePauses(ThinkTimePauses),
     Search(DepthSearch),
     /// An operation begins at `next_ns`, and the next at least `period_ns` later. For a depth of 1.
     Paced {
@@ -46,7 +93,7 @@ pub(super) enum ClosedLoopBound {
 }
 
 #[derive(Debug)]
-pub(super) struct Pauses {
+pub(super) struct ThinkTimePauses {
     think: ThinkTime,
     /// Operations since the last pause.
     pub(super) ops_begun: u64,
@@ -54,7 +101,7 @@ pub(super) struct Pauses {
     pause_end_ns: u64,
 }
 
-impl Pauses {
+impl ThinkTimePauses {
     pub(super) fn new(think: ThinkTime, from_ns: u64) -> Self {
         Self {
             think,
@@ -93,7 +140,7 @@ impl Pauses {
 /// failure.
 #[derive(Debug, Default)]
 pub(super) struct DepthSearch {
-    target: LatencyTarget,
+    target: LatencyTargetOptions,
     /// Depth of the job.
     depth_max: u32,
     depth: u32,
@@ -115,7 +162,7 @@ pub(super) struct DepthSearch {
 }
 
 impl DepthSearch {
-    pub(super) fn new(target: LatencyTarget, depth_max: u32, from_ns: u64) -> Self {
+    pub(super) fn new(target: LatencyTargetOptions, depth_max: u32, from_ns: u64) -> Self {
         let ends_ns = from_ns.saturating_add(target.window_ns);
         Self {
             target,
@@ -216,7 +263,7 @@ mod tests {
 
     /// The depths tried on a drive whose operations take `latency_ns(depth)`; at most `windows` of them.
     fn tried(
-        target: LatencyTarget,
+        target: LatencyTargetOptions,
         most: u32,
         windows: usize,
         latency_ns: impl Fn(u32) -> u64,
@@ -242,7 +289,7 @@ mod tests {
 
     #[test]
     fn the_depth_doubles_until_it_fails_and_is_then_bisected() {
-        let target = LatencyTarget {
+        let target = LatencyTargetOptions {
             latency_ns: 1_000,
             window_ns: 50_000_000,
             percentile: 99.0,
@@ -261,7 +308,7 @@ mod tests {
             [1, 1, 1, 1, 1],
             "the search continues at depth 1, as in fio"
         );
-        let all = LatencyTarget {
+        let all = LatencyTargetOptions {
             percentile: 100.0,
             ..target
         };
@@ -274,20 +321,20 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_comes_after_so_many_operations_or_so_much_time() {
+    fn a_pause_follows_a_number_of_operations_or_a_time() {
         let think = ThinkTime {
             pause_ns: 500,
             blocks: 3,
             work_ns: 0,
         };
-        let mut pauses = Pauses::new(think, 0);
+        let mut pauses = ThinkTimePauses::new(think, 0);
         assert_eq!(pauses.width(0, 0), (3, 0));
         pauses.ops_begun = 2;
         assert_eq!(pauses.width(10, 1), (2, 0), "one more than in flight");
         pauses.ops_begun += 1;
         assert_eq!(pauses.width(20, 1).0, 0, "wait for the operation in flight");
         assert_eq!(pauses.width(30, 0), (3, 530));
-        let mut pauses = Pauses::new(
+        let mut pauses = ThinkTimePauses::new(
             ThinkTime {
                 pause_ns: 500,
                 blocks: 0,

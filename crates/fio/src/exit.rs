@@ -1,0 +1,44 @@
+//! Jobs that end other jobs (`exitall`, `exitall_on_error`).
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+/// A job's options of `exitall`.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ExitOptions {
+    /// True if other jobs end when this job ends.
+    pub all: bool,
+    /// True if other jobs end when this job fails.
+    pub all_on_error: bool,
+    pub what: ExitWhat,
+}
+
+impl ExitOptions {
+    /// True if the job's end or an error ends other jobs.
+    pub(super) fn ends_others(self) -> bool {
+        self.all || self.all_on_error
+    }
+}
+
+/// The jobs that `exitall` ends (`exit_what`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ExitWhat {
+    /// Jobs of the same group.
+    #[default]
+    Group,
+    /// Jobs that run at the same time.
+    Stonewall,
+    /// Jobs that run at the same time, and all later jobs.
+    All,
+}
+
+/// Ends jobs together (`exitall`).
+#[derive(Debug, Clone)]
+pub(super) struct ExitGroups {
+    /// For each group of the run, and last for all later runs: the end of the jobs, nanoseconds since the run began.
+    pub(super) groups: Arc<[AtomicU64]>,
+    /// Index of this job's group in `groups`.
+    pub(super) own_group: usize,
+    /// Groups whose jobs end with this job.
+    pub(super) ended_groups: std::ops::Range<usize>,
+}
