@@ -9,7 +9,7 @@
 //! hour. So each check defines a minimum of time and written bytes. With less, the answer is "tested too briefly".
 
 use crate::percentile;
-use results::judge::{Code, Limit, Outcome, Sla, StreamLimits, Verdict};
+use results::judge::{Limit, Outcome, ReasonCode, Sla, StreamLimits, Verdict};
 use results::run_dir::RunDirError;
 use results::steady::{self, ChangePoint};
 use results::units::{self, duration, quoted, span};
@@ -352,7 +352,7 @@ const BURST_REST: f64 = 1.0 / 3.0;
 pub fn burst_ends(points: Vec<ChangePoint>, ran_sec: f64) -> Vec<ChangePoint> {
     let mut ends = Vec::new();
     for point in &points {
-        let is_fall = point.metric == steady::Metric::AchievedIops
+        let is_fall = point.metric == steady::RoundMetric::AchievedIops
             && point.after <= point.before * BURST_END
             && ran_sec - point.at_sec as f64 >= BURST_REST_SEC.max(ran_sec * BURST_REST);
         let mut later = points.iter().filter(|later| {
@@ -495,7 +495,7 @@ fn froze(verdict: &Verdict) -> bool {
     verdict
         .reasons
         .iter()
-        .any(|reason| reason.code == Code::Silence)
+        .any(|reason| reason.code == ReasonCode::Silence)
 }
 
 /// Outcome of a run with these criteria. If no queue depth met fio's latency_target, or the load was not carried out, the
@@ -506,10 +506,9 @@ pub fn outcome_of_run<'c>(
     mut criteria: impl Iterator<Item = &'c Criterion>,
     is_host_busy: bool,
 ) -> Outcome {
-    let is_goal = verdict
-        .reasons
-        .first()
-        .is_some_and(|reason| matches!(reason.code, Code::Missed | Code::NotCarriedOut));
+    let is_goal = verdict.reasons.first().is_some_and(|reason| {
+        matches!(reason.code, ReasonCode::Missed | ReasonCode::NotCarriedOut)
+    });
     let is_assumption = is_goal
         && !froze(verdict)
         && criteria.all(|criterion| criterion.deciding_limit().is_none());
@@ -1023,7 +1022,7 @@ mod tests {
                 stream: "reads".into(),
                 device: None,
             },
-            metric: steady::Metric::AchievedIops,
+            metric: steady::RoundMetric::AchievedIops,
             round: 1,
             at_sec: 1,
             before: 1_500.0,

@@ -7,7 +7,7 @@ use crate::schema::{HistogramRow, IntervalRow, SlowRow, TelemetryRow};
 use results::cell::latencies;
 use results::judge::IntervalCounts;
 use results::run_dir::{self, HlogKind, IntervalRecord, Manifest, Run, RunDirError, each_buckets};
-use results::telemetry::{ColumnOf, Source};
+use results::telemetry::{ColumnOf, ColumnSource};
 use std::path::Path;
 
 /// The keys of all cells of a run, in the order of the cells.
@@ -100,9 +100,9 @@ impl Metric {
             None
         };
         match column.source() {
-            Source::Host => Self::new("host", None, column.name()),
-            Source::Process => Self::new("process", None, column.name()),
-            Source::Thread => Self::new(format!("thread.{owner}"), None, column.name()),
+            ColumnSource::Host => Self::new("host", None, column.name()),
+            ColumnSource::Process => Self::new("process", None, column.name()),
+            ColumnSource::Thread => Self::new(format!("thread.{owner}"), None, column.name()),
             _ => Self::new(owner, device, column.name()),
         }
     }

@@ -9,7 +9,7 @@ use parquet::record::{Field, Row};
 use results::cell::Interval;
 use results::counts::{Backlog, CellCounts, SlowTimes};
 use results::judge::{End, Outcome};
-use results::run_dir::{self, INTERVALS, Intervals, VERDICT, Writer};
+use results::run_dir::{self, INTERVALS, Intervals, RunWriter, VERDICT};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -570,7 +570,7 @@ fn every_count_stands_in_its_own_column() {
     };
     let mut judge = manifest.judge();
     judge.add(&interval);
-    let mut writer = Writer::create(&dir, &manifest, &[]).unwrap();
+    let mut writer = RunWriter::create(&dir, &manifest, &[]).unwrap();
     writer.write_interval(&interval, &[]).unwrap();
     writer.finish(&judge.verdict(&End::Completed)).unwrap();
     exported(&[&dir], &out);

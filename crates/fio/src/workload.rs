@@ -17,7 +17,7 @@ use load::workload::{
 };
 use results::cell::StreamInfo;
 use results::judge::{Sla, StreamLimits};
-use results::run_dir::{Config, WorkloadRecord};
+use results::run_dir::{RecordedConfig, WorkloadRecord};
 use results::units::{self, quoted};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
@@ -854,7 +854,7 @@ impl FioLoad {
     }
 
     /// Settings in force, for the manifest.
-    fn record(&self) -> Config {
+    fn record(&self) -> RecordedConfig {
         let mut settings = Vec::new();
         for job in self.jobs() {
             settings.push((
@@ -868,9 +868,9 @@ impl FioLoad {
                     .map(|(name, value)| (format!("{}: {name}", job.name), value.clone())),
             );
         }
-        Config {
+        RecordedConfig {
             settings,
-            ..Config::default()
+            ..RecordedConfig::default()
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::document::{Banner, Document, Pair, Report, RunReport, Section, Series
 use crate::table::{Table, escaped};
 use crate::tables;
 use conclusions::series::Purpose;
-use results::finding::Level;
+use results::finding::Severity;
 use results::units::{self, printable};
 
 impl Document {
@@ -53,7 +53,7 @@ fn run_text(run: &RunReport, level: usize) -> String {
     let findings = run
         .findings
         .iter()
-        .filter(|finding| finding.level != Level::Ok)
+        .filter(|finding| finding.level != Severity::Ok)
         .map(|finding| {
             let of = finding.device.as_deref().unwrap_or("host");
             format!(

@@ -8,13 +8,13 @@ use crate::table::{Cell, Table};
 use crate::words::{self, OutcomeLabel};
 use conclusions::series::{Purpose, State};
 use results::blame::Blame;
-use results::judge::{Group, Limit, SliceShares};
+use results::judge::{GroupShares, Limit, SliceShares};
 use results::units;
 
 /// The shares of each judged group, slice by slice.
 pub(crate) fn shares(run: &RunReport) -> impl Iterator<Item = Table> + use<'_> {
     let limits = run.sla.limits();
-    run.verdict.groups.iter().map(move |group: &Group| {
+    run.verdict.groups.iter().map(move |group: &GroupShares| {
         let headings = run
             .verdict
             .thresholds_ns

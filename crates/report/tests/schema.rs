@@ -12,9 +12,9 @@ use report::campaign::Campaign;
 use report::check::Checks;
 use report::document::Document;
 use report::waf::{Arranged, FORMAT_VERSION, Preparations, WafReport, Worn};
-use results::finding::Level;
+use results::finding::Severity;
 use results::judge::Outcome;
-use results::written::Bytes;
+use results::written::WrittenBytes;
 use serde_json::Value;
 use std::fs;
 
@@ -162,7 +162,7 @@ fn the_schemas_in_the_documentation_are_those_of_the_types() {
 
 #[test]
 fn write_amplification_is_what_its_schema_says() {
-    let octile = Bytes {
+    let octile = WrittenBytes {
         host: 8,
         media: 12,
         erased: 4,
@@ -358,7 +358,7 @@ fn a_baseline_is_what_the_schema_says_and_every_form_has_its_numbers() {
         "less room",
         "flashproof prep",
     ];
-    series.findings = vec![finding(Level::Note, Some("/dev/nvme1n1"), texts)];
+    series.findings = vec![finding(Severity::Note, Some("/dev/nvme1n1"), texts)];
     // An attempt that was killed, and replaced by another.
     write_run(
         &dir.join("002-killed"),
@@ -512,7 +512,7 @@ fn the_page_of_a_search_has_what_was_found_where_it_ran_and_how() {
         "it reorders",
         "choose none",
     ];
-    series.findings = vec![finding(Level::Warning, None, texts)];
+    series.findings = vec![finding(Severity::Warning, None, texts)];
     series.write(&dir).unwrap();
     let page = Document::read(&[&dir]).unwrap().html();
     let place = |what: &str| page.find(what).unwrap_or_else(|| panic!("{what}"));

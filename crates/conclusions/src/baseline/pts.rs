@@ -9,7 +9,7 @@
 //! saturation.
 
 use super::point::{Part, Point};
-use results::steady::{ROUNDS_IN_WINDOW, Spread};
+use results::steady::{ROUNDS_IN_WINDOW, RoundSpread};
 use std::collections::BTreeMap;
 
 /// Maximum number of rounds of a test that does not become steady.
@@ -215,7 +215,7 @@ fn steady_at(series: &[Vec<f64>]) -> Option<usize> {
     let rounds = series.iter().map(Vec::len).min().unwrap_or(0);
     (ROUNDS_IN_WINDOW..=rounds).find(|end| {
         series.iter().all(|values| {
-            let spread = Spread::of(&values[end - ROUNDS_IN_WINDOW..*end]);
+            let spread = RoundSpread::of(&values[end - ROUNDS_IN_WINDOW..*end]);
             spread.average > 0.0 && spread.is_steady()
         })
     })

@@ -35,7 +35,7 @@ mod linearity;
 pub use linearity::{Linearity, Ratio, linearity};
 
 use crate::series::{Conclusion, Rule, Series, State, Step};
-use results::judge::{Code, Deciding, End, Outcome, Sla, Verdict, Whose};
+use results::judge::{DelayOwner, End, Outcome, ReasonCode, Sla, Verdict, WorstShare};
 use results::units::{Grouped, count, span};
 use serde_json::{Value, json};
 
@@ -120,7 +120,8 @@ fn tightest(steps: &[Step]) -> Option<&Step> {
 
 /// The share of slow operations that decided a stage, as a fraction of its limit.
 fn share_of_limit(step: &Step) -> Option<f64> {
-    let decided: Deciding = serde_json::from_value(step.details.get("decided_by")?.clone()).ok()?;
+    let decided: WorstShare =
+        serde_json::from_value(step.details.get("decided_by")?.clone()).ok()?;
     Some(decided.share / decided.share_max)
 }
 
@@ -259,7 +260,11 @@ fn by_completion(verdict: &Verdict) -> StageResult {
     let broken = verdict.reasons.iter().find(|reason| {
         matches!(
             reason.code,
-            Code::IoError | Code::WrongData | Code::DeviceGone | Code::Lost | Code::Late
+            ReasonCode::IoError
+                | ReasonCode::WrongData
+                | ReasonCode::DeviceGone
+                | ReasonCode::Lost
+                | ReasonCode::Late
         )
     });
     if let Some(broken) = broken {
@@ -274,7 +279,8 @@ fn by_completion(verdict: &Verdict) -> StageResult {
     }
     match &verdict.end {
         End::LagExceeded {
-            whose: Whose::Ours, ..
+            whose: DelayOwner::Ours,
+            ..
         } => judged(
             Outcome::Invalid,
             format!(
@@ -692,7 +698,7 @@ mod tests {
         );
     }
 
-    fn lag(whose: Whose) -> End {
+    fn lag(whose: DelayOwner) -> End {
         End::LagExceeded {
             lane: "reads@x".into(),
             whose,
@@ -726,7 +732,7 @@ mod tests {
         let mut passed = verdict(Outcome::Pass, End::Completed, 0.027);
         passed
             .reasons
-            .push(Reason::new(Code::Note, "reads are a closed loop"));
+            .push(Reason::new(ReasonCode::Note, "reads are a closed loop"));
         let judged = judge_stage(Rule::Limits, &passed);
         assert_eq!(
             (judged.outcome, judged.notes),
@@ -737,7 +743,7 @@ mod tests {
     #[test]
     fn the_stage_at_twice_the_load_passes_however_slow_when_it_was_done_and_fails_by_what_the_device_did()
      {
-        let undone = |ours| results::judge::Undone {
+        let undone = |ours| results::judge::UnmetLoad {
             stream: "large-block-writes".into(),
             device: "x".into(),
             first_slice: None,
@@ -755,7 +761,7 @@ mod tests {
             ..completed(0.0)
         };
         let failing = Reason::new(
-            Code::IoError,
+            ReasonCode::IoError,
             "3 I/O errors (3 reads): any error fails the run",
         );
         let failed = Verdict {
@@ -781,17 +787,17 @@ mod tests {
                 "3 I/O errors (3 reads): any error fails the run (completed",
             ),
             (
-                verdict(Outcome::Fail, lag(Whose::Device), 0.5),
+                verdict(Outcome::Fail, lag(DelayOwner::Device), 0.5),
                 Outcome::Fail,
                 "stopped because reads@x was 10.2 s late",
             ),
             (
-                verdict(Outcome::Fail, lag(Whose::Limit), 0.5),
+                verdict(Outcome::Fail, lag(DelayOwner::Limit), 0.5),
                 Outcome::Fail,
                 "",
             ),
             (
-                verdict(Outcome::Invalid, lag(Whose::Ours), 0.5),
+                verdict(Outcome::Invalid, lag(DelayOwner::Ours), 0.5),
                 Outcome::Invalid,
                 "",
             ),

@@ -3,8 +3,8 @@
 use super::{Claim, stages};
 use crate::series::{Identity, Purpose, Series};
 use results::judge::{
-    Code, Deciding, End, GapSummary, Outcome, Reason, Sla, StreamTotals, VERDICT_FORMAT_VERSION,
-    Verdict,
+    End, GapSummary, Outcome, Reason, ReasonCode, Sla, StreamTotals, VERDICT_FORMAT_VERSION,
+    Verdict, WorstShare,
 };
 
 /// A stream with `errors` failed operations.
@@ -32,14 +32,14 @@ pub(crate) fn verdict(outcome: Outcome, end: End, share: f64) -> Verdict {
         workloads: Vec::new(),
         format_version: VERDICT_FORMAT_VERSION,
         outcome,
-        class: results::judge::Class::Screening,
+        class: results::judge::VerdictClass::Screening,
         partial: !end.is_complete(),
         end,
-        reasons: vec![Reason::new(Code::Unknown, "the first reason")],
+        reasons: vec![Reason::new(ReasonCode::Unknown, "the first reason")],
         missed: Vec::new(),
         notes: Vec::new(),
         records_read: None,
-        decided_by: Some(Deciding {
+        decided_by: Some(WorstShare {
             stream: "reads".into(),
             device: Some("x".into()),
             slice: 9,

@@ -65,7 +65,7 @@ pub use examine::examine;
 pub use statistics::{Comparison, ToleranceBound, compare, tolerance_bound};
 
 use results::cell::{Latencies, latencies};
-use results::run_dir::{Bucket, HlogKind, RunDirError, each_buckets, manifest};
+use results::run_dir::{HlogBucket, HlogKind, RunDirError, each_buckets, manifest};
 use results::units;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -421,7 +421,7 @@ impl DriveLatencies {
 }
 
 /// Upper bound of the bucket with the `quantile` of `count` durations; 0 without durations.
-fn quantile_ns(buckets: &[Bucket], count: u64, quantile: f64) -> f64 {
+fn quantile_ns(buckets: &[HlogBucket], count: u64, quantile: f64) -> f64 {
     let target = (quantile * count as f64).ceil() as u64;
     let mut cumulative = 0;
     for bucket in buckets {
@@ -438,7 +438,7 @@ mod tests {
     use super::*;
     use results::cell::Interval;
     use results::judge::Sla;
-    use results::run_dir::{Manifest, Writer};
+    use results::run_dir::{Manifest, RunWriter};
     use results::testing::layout;
     use results::times::Times;
 
@@ -468,7 +468,7 @@ mod tests {
             report_interval_sec: 10,
             ..Manifest::new(&layout, Sla::default())
         };
-        let mut writer = Writer::create(&run, &manifest, &[]).unwrap();
+        let mut writer = RunWriter::create(&run, &manifest, &[]).unwrap();
         for index in 0..3 {
             let mut interval = Interval::new(&layout);
             (interval.index, interval.end_ns) = (index, (index + 1) * 10_000_000_000);

@@ -18,7 +18,7 @@ use results::buckets::THRESHOLDS_MAX;
 use results::cell::Interval;
 use results::judge::{End, Limit, Outcome, Verdict};
 use results::run_dir::Manifest;
-use results::steady::{Round, Rounds, Series, Spells};
+use results::steady::{Round, RoundSeries, Rounds, Spells};
 use results::units;
 use serde::{Deserialize, Serialize};
 
@@ -131,7 +131,7 @@ impl JudgedStep {
 struct AtLimit<'a> {
     /// Index of the series.
     series_index: usize,
-    series: &'a Series,
+    series: &'a RoundSeries,
     rounds: &'a [Round],
     /// Index of the limit.
     index: usize,
@@ -180,7 +180,7 @@ impl Watcher {
         let step_ops = rounds
             .series
             .iter()
-            .map(|series: &Series| {
+            .map(|series: &RoundSeries| {
                 let stream = manifest
                     .streams
                     .iter()
@@ -501,8 +501,8 @@ impl Watcher {
     }
 
     /// The last rounds of each series.
-    fn judged(&self, rounds_judged: usize) -> impl Iterator<Item = (&Series, &[Round])> {
-        let last = move |series: &'_ Series| series.rounds.len().saturating_sub(rounds_judged);
+    fn judged(&self, rounds_judged: usize) -> impl Iterator<Item = (&RoundSeries, &[Round])> {
+        let last = move |series: &'_ RoundSeries| series.rounds.len().saturating_sub(rounds_judged);
         self.rounds
             .series
             .iter()
@@ -529,7 +529,7 @@ impl Watcher {
     fn shares(&self, rounds_judged: usize) -> Vec<Shares> {
         let thresholds = self.rounds.sla.limits().len();
         self.judged(rounds_judged)
-            .map(|(series, rounds): (&Series, &[Round])| {
+            .map(|(series, rounds): (&RoundSeries, &[Round])| {
                 let p99s: Vec<f64> = rounds
                     .iter()
                     .filter_map(|round| round.p99_ns)

@@ -12,7 +12,7 @@ use conclusions::series::{
 use load::workload::{Load, Workload};
 use report::document::Document;
 use results::files;
-use results::finding::Level;
+use results::finding::Severity;
 use results::judge::{Outcome, Verdict};
 use results::run_dir::{MANIFEST, SERIES, is_run_dir};
 use results::units::count;
@@ -179,7 +179,7 @@ impl SeriesDir {
 
     /// Prints the findings that may spoil a result.
     pub fn print_findings(&self) {
-        let findings_text = report::findings::listed(&self.series.findings, Level::Warning);
+        let findings_text = report::findings::listed(&self.series.findings, Severity::Warning);
         if !findings_text.is_empty() {
             console::note(&format!(
                 "{}\n(all findings: flashproof doctor; none of them stops the run)\n",

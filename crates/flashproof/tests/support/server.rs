@@ -81,7 +81,7 @@ fn transact(server: impl ToSocketAddrs, info: [u8; 4], key: u64, value: Option<&
         info,
         fields: 2,
         ops: value.is_some().into(),
-        ..Header::default()
+        ..LogHeader::default()
     }
     .put(&mut out);
     message::put_field(&mut out, field::NAMESPACE, b"test");

@@ -9,7 +9,7 @@ use crate::latencies::{StreamLatencies, latencies};
 use crate::words::unique;
 use conclusions::rejudge::{disappeared_error, doubt_of, rejudge_in, run_dir_of};
 use conclusions::series::{Purpose, Rule, Series, State, Step};
-use results::finding::{Finding, Level};
+use results::finding::{Finding, Severity};
 use results::judge::Outcome;
 use results::run_dir::{self, DirKind, Manifest, Run, RunDirError};
 use results::units::{greatest_divisor, in_one_line};
@@ -390,9 +390,9 @@ fn preparation(findings: &[Finding]) -> &'static str {
         .filter(|finding| finding.check == "preparation")
         .map(|finding| finding.level);
     match levels.max() {
-        None | Some(Level::Unknown) => "unknown",
-        Some(Level::Ok) => "prepared",
-        Some(Level::Note | Level::Warning | Level::Problem) => "not prepared",
+        None | Some(Severity::Unknown) => "unknown",
+        Some(Severity::Ok) => "prepared",
+        Some(Severity::Note | Severity::Warning | Severity::Problem) => "not prepared",
     }
 }
 

@@ -11,7 +11,7 @@ use crate::tables;
 use crate::words::{self, OutcomeLabel};
 use conclusions::series::{Identity, Purpose};
 use maud::{Markup, html};
-use results::finding::{Finding, Level};
+use results::finding::{Finding, Severity};
 use results::units;
 
 /// The run under a heading of `level`; anchors in the page begin with `anchor_prefix`.
@@ -182,8 +182,9 @@ fn steady(run: &RunReport, anchor_prefix: &str, level: usize) -> Markup {
 fn findings(findings: &[Finding], anchor_prefix: &str, level: usize) -> Markup {
     let mut sorted: Vec<&Finding> = findings.iter().collect();
     sorted.sort_by_key(|finding| std::cmp::Reverse(finding.level));
-    let (ok_findings, other_findings): (Vec<&Finding>, Vec<&Finding>) =
-        sorted.into_iter().partition(|one| one.level == Level::Ok);
+    let (ok_findings, other_findings): (Vec<&Finding>, Vec<&Finding>) = sorted
+        .into_iter()
+        .partition(|one| one.level == Severity::Ok);
     let ok_count_text = if ok_findings.len() == 1 {
         "1 check is".to_owned()
     } else {

@@ -4,7 +4,7 @@ use super::*;
 use conclusions::series::{Purpose, Rule, Series, State, Step};
 use results::cell::Interval;
 use results::judge::{End, Outcome, Sla};
-use results::run_dir::{Manifest, Writer};
+use results::run_dir::{Manifest, RunWriter};
 use results::testing::layout;
 use results::times::Times;
 use std::fs;
@@ -29,13 +29,13 @@ fn manifest() -> Manifest {
 }
 
 /// Ten reads per second; in the first slice one read in ten takes 2 ms. Temperature 50 C.
-fn write(dir: &Path, intervals: u64) -> Writer {
+fn write(dir: &Path, intervals: u64) -> RunWriter {
     write_of(&manifest(), dir, intervals)
 }
 
-fn write_of(manifest: &Manifest, dir: &Path, intervals: u64) -> Writer {
+fn write_of(manifest: &Manifest, dir: &Path, intervals: u64) -> RunWriter {
     let mut writer =
-        Writer::create(dir, manifest, &["nvme1n1.temperature_celsius".to_owned()]).unwrap();
+        RunWriter::create(dir, manifest, &["nvme1n1.temperature_celsius".to_owned()]).unwrap();
     for index in 0..intervals {
         let mut interval = Interval::new(&manifest.layout());
         (interval.index, interval.end_ns) = (index, (index + 1) * SEC);
@@ -128,7 +128,7 @@ fn a_share_that_only_own_delays_bring_over_its_limit_is_not_the_device_s() {
     let dir = parent.path().join("run");
     let text_of = |own_ns: u64| {
         let _ = fs::remove_dir_all(&dir);
-        let mut writer = Writer::create(&dir, &manifest(), &[]).unwrap();
+        let mut writer = RunWriter::create(&dir, &manifest(), &[]).unwrap();
         let mut interval = Interval::new(&manifest().layout());
         for index in 0..25 {
             (interval.index, interval.end_ns) = (index, (index + 1) * SEC);

@@ -4,7 +4,7 @@ use super::{CurrentShares, Phase, RunStatus, SeriesStatus, Status, StepStatus};
 use crate::comparison::CandidateKind;
 use crate::words;
 use conclusions::series::{Purpose, State};
-use results::judge::{Code, Outcome};
+use results::judge::{Outcome, ReasonCode};
 use results::run_dir::ProcessState;
 use results::units;
 use std::fmt;
@@ -127,7 +127,7 @@ impl RunStatus {
             .result
             .reasons
             .first()
-            .filter(|reason| reason.code == Code::OwnLag);
+            .filter(|reason| reason.code == ReasonCode::OwnLag);
         if let Some(worst) = &self.worst {
             let reached = match self.result.outcome {
                 Outcome::Fail if worst.is_over() => "OVER A LIMIT: ",

@@ -17,7 +17,7 @@ use crate::table::{Cell, Table};
 use crate::words::{Pair, unique};
 use conclusions::waf::{Found, OCTILES_PER_FILL, TenantBytes, steady_rule};
 use results::units::{self, bytes};
-use results::written::Bytes;
+use results::written::WrittenBytes;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -247,7 +247,7 @@ impl WafReport {
                 };
                 let whole = (fill < arranged.counted.rounds())
                     .then(|| arranged.counted.fills(fill, fill + 1));
-                let whole = factor(whole.and_then(Bytes::waf));
+                let whole = factor(whole.and_then(WrittenBytes::waf));
                 table.row(
                     [name, (fill + 1).to_string()]
                         .into_iter()

@@ -9,7 +9,7 @@
 //! with the same tolerance, would fail 8 to 38 % of the random loads that a drive carries out.
 
 use super::Judge;
-use super::load::UndoneSlice;
+use super::load::UnmetSlice;
 use super::slices::GroupCounts;
 use crate::cell::Arrivals;
 use crate::counts::Backlog;
@@ -112,7 +112,7 @@ impl BacklogGrowth {
 
 impl Judge {
     /// The complete slices of `group` in which its backlog grew too much.
-    pub(super) fn slices_with_growth(&self, group: &GroupCounts) -> Vec<UndoneSlice> {
+    pub(super) fn slices_with_growth(&self, group: &GroupCounts) -> Vec<UnmetSlice> {
         let info = &self.plan.streams[group.stream];
         let is_judged =
             self.plan.slice_sec < SLICE_SEC_MAX && self.plan.intervals_per_slice() >= INTERVALS_MIN;
@@ -130,7 +130,7 @@ impl Judge {
             let scheduled_ops = counts.counted_ops();
             let allowed = allowed_growth(scheduled_ops, info.arrivals);
             let is_exceeded = growth.all as f64 > allowed;
-            is_exceeded.then_some(UndoneSlice {
+            is_exceeded.then_some(UnmetSlice {
                 slice,
                 counts: *counts,
                 missed: growth.all,
@@ -180,7 +180,7 @@ impl Judge {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Code, End, JudgePlan, Outcome, Sla, Verdict};
+    use super::super::{End, JudgePlan, Outcome, ReasonCode, Sla, Verdict};
     use super::*;
     use crate::cell::Interval;
     use crate::times::Times;
@@ -284,7 +284,7 @@ mod tests {
     #[test]
     fn the_growth_is_told_with_what_is_allowed() {
         let verdict = judged(Arrivals::Even, "5%>1ms", &waiting(&[0, 0, 0, 120]));
-        assert_eq!(verdict.reasons[0].code, Code::NotCarriedOut);
+        assert_eq!(verdict.reasons[0].code, ReasonCode::NotCarriedOut);
         assert_eq!(
             verdict.reasons[0].text,
             "the load of reads on d was not carried out in slice 1: its backlog grew by 120 of 4,000 operations (3.00 \
@@ -306,8 +306,11 @@ mod tests {
                 &[Backlog::default(), Backlog::default(), last, last],
             )
         };
-        assert_eq!(ended(late(120, 4)).reasons[0].code, Code::OwnLag);
-        assert_eq!(ended(late(120, 5)).reasons[0].code, Code::NotCarriedOut);
+        assert_eq!(ended(late(120, 4)).reasons[0].code, ReasonCode::OwnLag);
+        assert_eq!(
+            ended(late(120, 5)).reasons[0].code,
+            ReasonCode::NotCarriedOut
+        );
     }
 
     #[test]
@@ -316,7 +319,7 @@ mod tests {
         let verdict = ended("5%>1ms", 4);
         assert_eq!(
             (verdict.outcome, verdict.reasons[0].code),
-            (Outcome::Invalid, Code::TooShort)
+            (Outcome::Invalid, ReasonCode::TooShort)
         );
         assert_eq!(
             verdict.reasons[0].text,

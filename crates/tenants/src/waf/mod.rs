@@ -28,7 +28,7 @@ use ftl::{Ftl, Spec};
 use load::memory;
 use load::workload::CannotRun;
 use results::units;
-use results::written::Bytes;
+use results::written::WrittenBytes;
 
 /// How the writes of tenants interleave at a drive. An assumption about hosts, kernel and controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -203,7 +203,8 @@ impl Experiment {
             tenants: Vec::new(),
             steady_after: None,
         };
-        let mut counters_before: Vec<Bytes> = self.drives.iter().map(Ftl::counters).collect();
+        let mut counters_before: Vec<WrittenBytes> =
+            self.drives.iter().map(Ftl::counters).collect();
         let mut written_units = 0;
         for octile in 1..=fills_max * OCTILES_PER_FILL {
             // The multiplication comes before the division, so that eight octiles are a drive fill even on a drive of

@@ -311,7 +311,7 @@ impl Loopback {
                     file_bytes: None,
                     benchmarks_storage: false,
                 }],
-                ..Config::default()
+                ..RecordedConfig::default()
             };
             let setup = Setup {
                 accept_losses: false,
