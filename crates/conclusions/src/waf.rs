@@ -31,7 +31,8 @@ pub fn steady_rule() -> String {
 
 /// A drive after a preparation for random writes.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct Prepared {
+#[schemars(rename = "Prepared")]
+pub struct PreparedDrive {
     /// Name of the preparation.
     pub preparation: String,
     /// Number of drive fills that the preparation wrote.
@@ -45,7 +46,7 @@ pub struct Prepared {
     pub distance: f64,
 }
 
-impl Prepared {
+impl PreparedDrive {
     /// Largest relative difference of an octile's write amplification from the steady-state value.
     pub fn error(&self) -> f64 {
         self.after
@@ -67,7 +68,8 @@ impl Prepared {
 
 /// A drive of an arrangement.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct Drive {
+#[schemars(rename = "Drive")]
+pub struct DriveWrites {
     /// Name of the tenant that uses the drive, or `all`.
     pub name: String,
     /// Capacity that the host sees, bytes.
@@ -89,16 +91,17 @@ pub struct TenantBytes {
 
 /// Result of one arrangement of tenants.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct Found {
+#[schemars(rename = "Found")]
+pub struct ArrangementResult {
     /// Drives of the arrangement.
-    pub drives: Vec<Drive>,
+    pub drives: Vec<DriveWrites>,
     /// Tenants of the arrangement.
     pub tenants: Vec<TenantBytes>,
     /// Number of drive fills at the end of the first steady window; null: never steady.
     pub steady_after: Option<usize>,
 }
 
-impl Found {
+impl ArrangementResult {
     pub fn rounds(&self) -> usize {
         self.completed_octiles() / OCTILES_PER_FILL
     }

@@ -236,7 +236,7 @@ impl Files {
                     after_sec,
                     threshold_ns,
                     judged_over: cell.judged_over[index],
-                    judged_least_over: cell.judged_least_over[index],
+                    judged_least_over: cell.judged_over_lower_bound[index],
                     response_over: cell.response_over[index],
                     service_over: cell.service_over[index],
                     wait_ns: cell.slow.wait_ns[index],

@@ -1,7 +1,7 @@
 //! Compares exported rows with the recorded counts.
 
 use crate::support::{Drive, SHORT, SOUND, Shape};
-use conclusions::series::{Conclusion, Purpose, Series, Step};
+use conclusions::series::{Conclusion, Series, SeriesPurpose, Step};
 use conclusions::testing::{conclusion, series, step};
 use export::{ExportError, Exported, SCHEMA_VERSION, TABLES, VERSION_KEY, VIEWS, export};
 use parquet::file::reader::{FileReader, SerializedFileReader};
@@ -431,7 +431,7 @@ pub(crate) fn write_rating(dir: &Path, drive: Drive, rating: f64, began_unix_ms:
         comparable: true,
         ..conclusion(Outcome::Pass, "held")
     };
-    let mut series = series(Purpose::Rate, &[(serial, None)], vec![held]);
+    let mut series = series(SeriesPurpose::Rate, &[(serial, None)], vec![held]);
     series.devices[0].size_bytes = 960_197_124_096;
     Series {
         conclusion: Some(conclusion),
@@ -557,7 +557,7 @@ fn every_count_stands_in_its_own_column() {
         late: 8,
         late_max_ns: 9,
         judged_over: at_first(21),
-        judged_least_over: at_first(20),
+        judged_over_lower_bound: at_first(20),
         response_over: at_first(23),
         service_over: at_first(19),
         slow,

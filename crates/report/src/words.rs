@@ -1,7 +1,7 @@
 //! Words for outcomes, devices and classes, and the method behind the numbers: the same in every output format.
 
 use conclusions::grouped;
-use conclusions::series::State;
+use conclusions::series::SeriesStepState;
 use results::judge::{Outcome, VerdictClass};
 use results::run_dir::Manifest;
 use results::units::{self, span_of};
@@ -90,18 +90,18 @@ impl OutcomeLabel {
 /// The outcome of a step, or its state; `running` is the word for a running step. `is_over`: the series has its
 /// conclusion.
 pub fn step_outcome(
-    state: State,
+    state: SeriesStepState,
     outcome: Option<Outcome>,
     is_over: bool,
     running: &str,
 ) -> String {
     let state = match (state, outcome) {
-        (State::Done, Some(outcome)) => return outcome.to_string(),
-        (State::Done, None) => "done",
-        (State::Planned, _) if is_over => "not run",
-        (State::Planned, _) => "planned",
-        (State::Running, _) => running,
-        (State::Interrupted, _) => "interrupted",
+        (SeriesStepState::Done, Some(outcome)) => return outcome.to_string(),
+        (SeriesStepState::Done, None) => "done",
+        (SeriesStepState::Planned, _) if is_over => "not run",
+        (SeriesStepState::Planned, _) => "planned",
+        (SeriesStepState::Running, _) => running,
+        (SeriesStepState::Interrupted, _) => "interrupted",
     };
     state.to_owned()
 }

@@ -6,8 +6,8 @@
 use crate::docs_page::assert_page;
 use crate::support::{SHORT, Shape, finding, write_baseline, write_run, write_series};
 use conclusions::durability::judge::Durability;
-use conclusions::series::{Purpose, Series};
-use conclusions::waf::{Drive, Found, TenantBytes};
+use conclusions::series::{Series, SeriesPurpose};
+use conclusions::waf::{ArrangementResult, DriveWrites, TenantBytes};
 use report::campaign::Campaign;
 use report::check::Checks;
 use report::document::Document;
@@ -167,7 +167,7 @@ fn write_amplification_is_what_its_schema_says() {
         media: 12,
         erased: 4,
     };
-    let drives = vec![Drive {
+    let drives = vec![DriveWrites {
         name: "all".into(),
         logical_bytes: 64,
         octiles: vec![octile; 48],
@@ -177,7 +177,7 @@ fn write_amplification_is_what_its_schema_says() {
         client: 200,
         defrag: 184,
     }];
-    let counted = Found {
+    let counted = ArrangementResult {
         drives,
         tenants,
         steady_after: Some(6),
@@ -253,7 +253,10 @@ fn a_run_is_what_the_schema_says() {
 #[test]
 fn series_of_both_kinds_are_what_the_schema_says() {
     let dir = tempfile::tempdir().unwrap();
-    for (name, purpose) in [("certify", Purpose::Certify), ("rate", Purpose::Rate)] {
+    for (name, purpose) in [
+        ("certify", SeriesPurpose::Certify),
+        ("rate", SeriesPurpose::Rate),
+    ] {
         let series = dir.path().join(name);
         let steps = [
             ("a", 1.0, Outcome::Pass, Some(SHORT)),
@@ -262,7 +265,7 @@ fn series_of_both_kinds_are_what_the_schema_says() {
         write_series(&series, purpose, &steps);
         let value = assert_valid(&Document::read(&[series]).unwrap());
         let report = &value["reports"][0];
-        let outcome = if purpose == Purpose::Certify {
+        let outcome = if purpose == SeriesPurpose::Certify {
             "fail"
         } else {
             "invalid"
@@ -274,7 +277,7 @@ fn series_of_both_kinds_are_what_the_schema_says() {
             "{banner}"
         );
         let charts = |of: &Value| of["sections"].as_array().unwrap().len();
-        let is_search = purpose == Purpose::Rate;
+        let is_search = purpose == SeriesPurpose::Rate;
         assert_eq!(
             (
                 charts(report) > 0,
@@ -504,7 +507,7 @@ fn the_page_of_a_search_has_what_was_found_where_it_ran_and_how() {
         ("a", 20.0, Outcome::Pass, Some(SHORT)),
         ("b", 30.0, Outcome::Fail, Some(SHORT)),
     ];
-    write_series(&dir, Purpose::Rate, &steps);
+    write_series(&dir, SeriesPurpose::Rate, &steps);
     let mut series = Series::read(&dir).unwrap().unwrap();
     let texts = [
         "scheduler",

@@ -12,6 +12,7 @@ use std::fmt;
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
+#[schemars(rename = "Level")]
 pub enum Severity {
     /// No problem.
     Ok,

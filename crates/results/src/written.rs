@@ -6,6 +6,7 @@ use thiserror::Error;
 
 /// Counters from a drive's FDP statistics (NVMe), over the drive's life or between two moments.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "Bytes")]
 pub struct WrittenBytes {
     /// Bytes written by hosts (HBMW, host bytes with metadata written).
     pub host: u64,

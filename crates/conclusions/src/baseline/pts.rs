@@ -8,7 +8,7 @@
 //! Source: SNIA SSS PTS 2.0.2, definition of steady state, and the sections on IOPS, throughput, latency and write
 //! saturation.
 
-use super::point::{Part, Point};
+use super::point::{JobPurpose, Point};
 use results::steady::{ROUNDS_IN_WINDOW, RoundSpread};
 use std::collections::BTreeMap;
 
@@ -70,12 +70,12 @@ impl Pts {
     }
 
     /// The part of a baseline for the points of this test.
-    pub fn part(self) -> Part {
+    pub fn part(self) -> JobPurpose {
         match self {
-            Self::Iops => Part::PtsIops,
-            Self::Throughput | Self::Throughput128 => Part::PtsThroughput,
-            Self::Latency => Part::PtsLatency,
-            Self::Saturation => Part::PtsSaturation,
+            Self::Iops => JobPurpose::PtsIops,
+            Self::Throughput | Self::Throughput128 => JobPurpose::PtsThroughput,
+            Self::Latency => JobPurpose::PtsLatency,
+            Self::Saturation => JobPurpose::PtsSaturation,
         }
     }
 
@@ -206,7 +206,9 @@ impl Pts {
 
 /// Number of the saturation round, from 1, at whose end the rate was first steady over five rounds, by SNIA's rule.
 pub fn saturated_at(points: &[Point]) -> Option<usize> {
-    let rounds = points.iter().filter(|point| point.part == Part::Saturation);
+    let rounds = points
+        .iter()
+        .filter(|point| point.part == JobPurpose::Saturation);
     steady_at(&[rounds.map(Point::iops).collect()])
 }
 

@@ -34,7 +34,7 @@ mod linearity;
 
 pub use linearity::{Linearity, Ratio, linearity};
 
-use crate::series::{Conclusion, Rule, Series, State, Step};
+use crate::series::{Conclusion, Rule, Series, SeriesStepState, Step};
 use results::judge::{DelayOwner, End, Outcome, ReasonCode, Sla, Verdict, WorstShare};
 use results::units::{Grouped, count, span};
 use serde_json::{Value, json};
@@ -48,7 +48,9 @@ pub(crate) mod testing;
 /// the stage whose share of slow operations was nearest to its limit. Edited records are not detected here.
 pub fn conclude(series: &Series, claim: &Claim) -> Conclusion {
     let steps = &series.steps;
-    let open_step = steps.iter().find(|step| step.state != State::Done);
+    let open_step = steps
+        .iter()
+        .find(|step| step.state != SeriesStepState::Done);
     let (outcome, sentence) = match (
         done_with(steps, Outcome::Fail),
         done_with(steps, Outcome::Invalid),
@@ -97,7 +99,7 @@ pub fn conclude(series: &Series, claim: &Claim) -> Conclusion {
 fn done_with(steps: &[Step], outcome: Outcome) -> Option<&Step> {
     steps
         .iter()
-        .find(|step| step.state == State::Done && step.outcome == Some(outcome))
+        .find(|step| step.state == SeriesStepState::Done && step.outcome == Some(outcome))
 }
 
 fn stage_text(step: &Step) -> String {
@@ -153,7 +155,7 @@ fn steps_remarks(series: &Series, outcome: Outcome) -> Vec<String> {
     let skipped: Vec<_> = series
         .steps
         .iter()
-        .filter(|step| step.state == State::Planned)
+        .filter(|step| step.state == SeriesStepState::Planned)
         .map(|step| &*step.name)
         .collect();
     if outcome == Outcome::Fail && !skipped.is_empty() {
@@ -186,7 +188,8 @@ fn steps_remarks(series: &Series, outcome: Outcome) -> Vec<String> {
 /// A failed stage ends the series, except with `all_stages`: later stages cannot compensate for the failure, and twice
 /// the load would only wear a drive that did not hold the load.
 pub fn next(series: &Series, all_stages: bool) -> Option<usize> {
-    let has = |step: &Step, outcome| step.state == State::Done && step.outcome == Some(outcome);
+    let has =
+        |step: &Step, outcome| step.state == SeriesStepState::Done && step.outcome == Some(outcome);
     let is_over = |step: &Step| has(step, Outcome::Pass) || has(step, Outcome::Fail) && all_stages;
     let open = series.steps.iter().position(|step| !is_over(step))?;
     (!has(&series.steps[open], Outcome::Fail)).then_some(open)
@@ -201,7 +204,7 @@ pub fn begin(step: &mut Step, now_unix_ms: u64) {
     } else {
         base_name
     };
-    step.state = State::Running;
+    step.state = SeriesStepState::Running;
     step.outcome = None;
     step.reason.clear();
     step.began_unix_ms = Some(now_unix_ms);
@@ -517,7 +520,7 @@ mod tests {
     use results::judge::Reason;
 
     fn done(step: &mut Step, outcome: Outcome, reason: &str) {
-        step.state = State::Done;
+        step.state = SeriesStepState::Done;
         step.outcome = Some(outcome);
         step.reason = reason.into();
         step.attempts = 1;
@@ -657,7 +660,7 @@ mod tests {
         assert_eq!(next(&series, false), Some(0));
         done(&mut series.steps[0], Outcome::Pass, "");
         assert_eq!(next(&series, false), Some(1));
-        series.steps[1].state = State::Interrupted;
+        series.steps[1].state = SeriesStepState::Interrupted;
         assert_eq!(next(&series, false), Some(1));
         series.steps[1..]
             .iter_mut()
@@ -685,10 +688,10 @@ mod tests {
         begin(&mut series.steps[0], 5);
         assert_eq!(
             (series.steps[0].dir.as_str(), series.steps[0].state),
-            ("stage-1", State::Running)
+            ("stage-1", SeriesStepState::Running)
         );
         series.interrupt_running_steps();
-        assert_eq!(series.steps[0].state, State::Interrupted);
+        assert_eq!(series.steps[0].state, SeriesStepState::Interrupted);
         assert_eq!(next(&series, false), Some(0));
         begin(&mut series.steps[0], 6);
         let step = &series.steps[0];
@@ -962,7 +965,7 @@ mod tests {
         let one = stages(30.0, 1, 0, 86_400);
         assert!(
             one.iter()
-                .all(|step| step.duration_sec == 86_400 && step.state == State::Planned)
+                .all(|step| step.duration_sec == 86_400 && step.state == SeriesStepState::Planned)
         );
         let shape = one
             .into_iter()

@@ -1,7 +1,7 @@
 //! Verdicts and series for tests.
 
 use super::{Claim, stages};
-use crate::series::{Identity, Purpose, Series};
+use crate::series::{DriveIdentity, Series, SeriesPurpose};
 use results::judge::{
     End, GapSummary, Outcome, Reason, ReasonCode, Sla, StreamTotals, VERDICT_FORMAT_VERSION,
     Verdict, WorstShare,
@@ -75,8 +75,8 @@ pub(crate) fn verdict(outcome: Outcome, end: End, share: f64) -> Verdict {
 }
 
 /// A drive that is not simulated.
-pub(crate) fn drive(name: &str, serial: Option<&str>) -> Identity {
-    Identity {
+pub(crate) fn drive(name: &str, serial: Option<&str>) -> DriveIdentity {
+    DriveIdentity {
         name: name.into(),
         model: Some("M".into()),
         serial: serial.map(str::to_owned),
@@ -95,7 +95,11 @@ pub(crate) fn series(devices: usize) -> Series {
             ("load".into(), "30x".into()),
             ("limits".into(), Sla::default().to_string()),
         ],
-        ..crate::testing::series(Purpose::Certify, &[], stages(30.0, devices, 0, 86_400))
+        ..crate::testing::series(
+            SeriesPurpose::Certify,
+            &[],
+            stages(30.0, devices, 0, 86_400),
+        )
     }
 }
 

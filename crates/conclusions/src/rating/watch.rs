@@ -44,7 +44,7 @@ const T_OF_FIVE: f64 = 2.776;
 
 /// The shares of a group over the judged rounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Shares {
+pub struct RoundShares {
     /// Stream and device: `reads on /dev/nvme0n1`.
     pub group: String,
     /// For each threshold: fraction of the operations over the threshold.
@@ -70,7 +70,7 @@ pub enum StepPurpose {
     /// Run a whole slice.
     Whole,
     /// Wait for these shares to return.
-    Return(Vec<Shares>),
+    Return(Vec<RoundShares>),
 }
 
 /// Result of a step.
@@ -101,7 +101,7 @@ pub struct JudgedStep {
     pub rounds_judged: usize,
     pub rounds: usize,
     /// Shares of each group over the judged rounds.
-    pub shares: Vec<Shares>,
+    pub shares: Vec<RoundShares>,
     /// For each limit: slow spells of the step.
     #[serde(default)]
     pub spells: Vec<Spells>,
@@ -419,7 +419,7 @@ impl Watcher {
         }
         let count = self.rounds.count();
         let at = self.at_limits(count).find(|at: &AtLimit<'_>| {
-            let (over, wanted) = at.sums(|round| &round.judged_least_over);
+            let (over, wanted) = at.sums(|round| &round.judged_over_lower_bound);
             self.step_ops[at.series_index]
                 .is_some_and(|ops| at.limit.is_exceeded(over, ops.max(wanted)))
         })?;
@@ -439,7 +439,7 @@ impl Watcher {
             let text = at_limit.text();
             let limit_text = at_limit.limit.share_text();
             if is_exceeded(at_limit.sums(|round| &round.judged_over)) {
-                if is_exceeded(at_limit.sums(|round| &round.judged_least_over)) {
+                if is_exceeded(at_limit.sums(|round| &round.judged_over_lower_bound)) {
                     let why = format!("{text} over {rounds_judged} rounds (limit {limit_text})");
                     return Some((StepOutcome::Failed, why));
                 }
@@ -526,7 +526,7 @@ impl Watcher {
             })
     }
 
-    fn shares(&self, rounds_judged: usize) -> Vec<Shares> {
+    fn shares(&self, rounds_judged: usize) -> Vec<RoundShares> {
         let thresholds = self.rounds.sla.limits().len();
         self.judged(rounds_judged)
             .map(|(series, rounds): (&RoundSeries, &[Round])| {
@@ -535,7 +535,7 @@ impl Watcher {
                     .filter_map(|round| round.p99_ns)
                     .map(|ns| ns as f64)
                     .collect();
-                Shares {
+                RoundShares {
                     group: series.group.to_string(),
                     share: (0..thresholds)
                         .map(|index| share(sums(rounds, |round| round.judged_over[index])))

@@ -151,7 +151,7 @@ fn a_program_held_off_the_cpu_blames_itself_and_not_the_device() {
         cell.wait.max()
     );
     assert_eq!(
-        cell.counts.judged_least_over[..3],
+        cell.counts.judged_over_lower_bound[..3],
         [0, 0, 0],
         "nothing is charged to the device"
     );
@@ -268,7 +268,7 @@ fn completions_that_lie_unseen_hold_slots_and_that_wait_is_ours() {
         cell.counts.judged_over
     );
     assert_eq!(
-        cell.counts.judged_least_over[..3],
+        cell.counts.judged_over_lower_bound[..3],
         [0, 0, 0],
         "without our delays, none"
     );
@@ -292,9 +292,9 @@ fn a_slow_device_is_not_excused_by_what_lay_unseen() {
     let total = ran.total();
     let cell = &total.cells[0];
     assert!(
-        cell.counts.judged_least_over[2] > 3_000,
+        cell.counts.judged_over_lower_bound[2] > 3_000,
         "{:?}",
-        cell.counts.judged_least_over
+        cell.counts.judged_over_lower_bound
     );
     let last = ran.intervals[3].cells[0].counts.backlog;
     assert!(

@@ -6,7 +6,7 @@ use super::wear::{DeviceWear, OperatorData, is_reading, is_writing, wear};
 use super::{CandidateKind, PublishedRank, PublishedRating, ValueOrReason};
 use crate::latencies::StreamLatencies;
 use conclusions::baseline::{InDoubt, in_doubt};
-use conclusions::series::State;
+use conclusions::series::SeriesStepState;
 use results::judge::{
     Limit, Outcome, RunResult, Sla, StreamTotals, Verdict, VerdictClass, WorstShare,
 };
@@ -464,7 +464,12 @@ fn not_judged(source: &CandidateSource, result: Option<&RunResult>) -> Vec<Strin
         .iter()
         .flat_map(|result| result.not_judged.iter().cloned());
     let steps = source.series.iter().flat_map(|series| &series.steps);
-    let not_run = steps.filter(|step| matches!(step.state, State::Planned | State::Interrupted));
+    let not_run = steps.filter(|step| {
+        matches!(
+            step.state,
+            SeriesStepState::Planned | SeriesStepState::Interrupted
+        )
+    });
     of_run
         .chain(not_run.map(|step| format!("{}: not completed", step.name)))
         .collect()

@@ -1,7 +1,7 @@
 //! Candidates with known numbers, compared.
 
 use super::*;
-use conclusions::series::{Conclusion, Purpose, Series, Step};
+use conclusions::series::{Conclusion, Series, SeriesPurpose, Step};
 use results::cell::Interval;
 use results::finding::{Finding, Severity};
 use results::judge::{End, Outcome, Sla, whole_slice_sec};
@@ -478,7 +478,7 @@ fn searched(dir: &Path) -> Series {
     });
     let series = Series {
         conclusion,
-        ..conclusions::testing::series(Purpose::Rate, &[], steps)
+        ..conclusions::testing::series(SeriesPurpose::Rate, &[], steps)
     };
     series.write(dir).unwrap();
     series

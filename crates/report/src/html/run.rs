@@ -9,7 +9,7 @@ use crate::document::{RunReport, SeriesReport};
 use crate::table::{Cell, Table};
 use crate::tables;
 use crate::words::{self, OutcomeLabel};
-use conclusions::series::{Identity, Purpose};
+use conclusions::series::{DriveIdentity, SeriesPurpose};
 use maud::{Markup, html};
 use results::finding::{Finding, Severity};
 use results::units;
@@ -286,7 +286,7 @@ pub(super) fn series_article(
     anchor_prefix: &str,
     plots: &mut Plots,
 ) -> Markup {
-    let certify = report.series.purpose == Purpose::Certify;
+    let certify = report.series.purpose == SeriesPurpose::Certify;
     // Only the runs of a certification are shown in the page: a search shows its curve, a baseline its drives.
     let shown_runs: Vec<Option<(String, &RunReport)>> = (1..)
         .zip(&report.steps)
@@ -408,7 +408,7 @@ fn terms(report: &SeriesReport, anchor_prefix: &str) -> Markup {
         .map(|(name, value)| (name.clone(), value.into()))
         .collect();
     pairs.extend(series.devices.iter().map(
-        |Identity {
+        |DriveIdentity {
              name,
              model,
              serial,

@@ -209,7 +209,7 @@ fn with_columns(counts: &IntervalCounts, columns: &[usize]) -> IntervalCounts {
     {
         for over in [
             &mut cell.judged_over,
-            &mut cell.judged_least_over,
+            &mut cell.judged_over_lower_bound,
             &mut cell.response_over,
         ] {
             let all = *over;

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, unreachable_pub)] // each test program uses only a part of this
 
-use conclusions::series::{Conclusion, Purpose, Series, Step};
+use conclusions::series::{Conclusion, Series, SeriesPurpose, Step};
 use conclusions::testing::{BEGAN_UNIX_MS, conclusion, series, step};
 use results::cell::{Interval, Layout};
 use results::finding::{Finding, Severity};
@@ -141,13 +141,13 @@ fn value(column: &str, index: u64) -> String {
 /// Writes a series with a step for each of `steps`: name, multiple, outcome, and the shape of its run.
 pub fn write_series(
     dir: &Path,
-    purpose: Purpose,
+    purpose: SeriesPurpose,
     steps: &[(&str, f64, Outcome, Option<Shape<'_>>)],
 ) {
     std::fs::create_dir(dir).unwrap();
     let held = conclusion(
         Outcome::Pass,
-        if purpose == Purpose::Rate {
+        if purpose == SeriesPurpose::Rate {
             "it held 20x"
         } else {
             "it passed"

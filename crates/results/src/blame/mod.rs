@@ -343,7 +343,7 @@ fn note_if_over_without_cause(subject: &BlamedWindow<'_>, largest: &mut BlamePar
     let over_without_delay = match largest.cause {
         Cause::OurLag => subject
             .counts
-            .slow_of(subject.at(&subject.counts.judged_least_over)),
+            .slow_of(subject.at(&subject.counts.judged_over_lower_bound)),
         Cause::SlotWait => subject.at(&subject.counts.service_over),
         _ => return,
     };

@@ -12,7 +12,6 @@ use super::Judge;
 use super::load::UnmetSlice;
 use super::slices::GroupCounts;
 use crate::cell::Arrivals;
-use crate::counts::Backlog;
 use crate::units::{self, Grouped};
 
 /// From this length on, seconds, a slice is judged without its backlog: the grace period hides less than 0.1 % of it.
@@ -32,82 +31,6 @@ fn allowed_growth(scheduled_ops: u64, arrivals: Arrivals) -> f64 {
         3.0 * scheduled_ops.sqrt()
     };
     (scheduled_ops / 1_000.0).max(1.0) + by_chance
-}
-
-/// Backlog of a stream on a device, operations.
-#[derive(Debug, Clone, Copy, Default)]
-struct Outstanding {
-    all: u64,
-    /// Without operations that this program delayed.
-    on_device: u64,
-}
-
-impl Outstanding {
-    fn of(backlog: &Backlog) -> Self {
-        Self {
-            all: backlog.total(),
-            on_device: backlog.in_flight.saturating_add(backlog.waiting),
-        }
-    }
-
-    fn combine(self, other: Self, choose: fn(u64, u64) -> u64) -> Self {
-        Self {
-            all: choose(self.all, other.all),
-            on_device: choose(self.on_device, other.on_device),
-        }
-    }
-}
-
-/// Backlogs of a stream on a device at the ends of the report intervals.
-#[derive(Debug, Clone, Default)]
-pub(super) struct BacklogGrowth {
-    pub(super) last: Backlog,
-    /// The largest backlog in the first half of the current slice, its beginning included.
-    early_max: Outstanding,
-    /// The smallest backlog in the last quarter of the current slice.
-    late_min: Option<Outstanding>,
-    /// Number of report intervals of the current slice in which the stream had operations on the device.
-    active_intervals: u64,
-    /// By slice: growth of the backlog; 0 if the stream was not active through the whole slice.
-    by_slice: Vec<Outstanding>,
-}
-
-impl BacklogGrowth {
-    /// Adds the backlog at the end of report interval `number`, from 1, of `intervals` in slice `slice`.
-    pub(super) fn add(
-        &mut self,
-        slice: usize,
-        number: u64,
-        intervals: u64,
-        backlog: &Backlog,
-        is_active: bool,
-    ) {
-        if number == 1 {
-            *self = Self {
-                last: self.last,
-                early_max: Outstanding::of(&self.last),
-                by_slice: std::mem::take(&mut self.by_slice),
-                ..Self::default()
-            };
-        }
-        self.last = *backlog;
-        let outstanding = Outstanding::of(backlog);
-        self.active_intervals += u64::from(is_active);
-        if 2 * number <= intervals {
-            self.early_max = self.early_max.combine(outstanding, u64::max);
-        }
-        if 4 * number > 3 * intervals {
-            let late_min = self.late_min.unwrap_or(outstanding);
-            self.late_min = Some(late_min.combine(outstanding, u64::min));
-        }
-        if number == intervals && self.active_intervals == intervals {
-            self.by_slice.resize(slice, Outstanding::default());
-            self.by_slice.extend(
-                self.late_min
-                    .map(|late| late.combine(self.early_max, u64::saturating_sub)),
-            );
-        }
-    }
 }
 
 impl Judge {
@@ -183,6 +106,7 @@ mod tests {
     use super::super::{End, JudgePlan, Outcome, ReasonCode, Sla, Verdict};
     use super::*;
     use crate::cell::Interval;
+    use crate::counts::Backlog;
     use crate::times::Times;
 
     const SEC: u64 = 1_000_000_000;

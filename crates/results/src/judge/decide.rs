@@ -83,7 +83,7 @@ fn verdict(judge: &Judge, end: &End, other_workload_end: Option<&str>) -> Verdic
     let (decided_by, worst) = worst_shares(judge, end, |counts| &counts.judged_over);
     let bounds = ShareBounds {
         judged: decided_by.as_ref(),
-        lower_bound: worst_shares(judge, end, |counts| &counts.judged_least_over).0,
+        lower_bound: worst_shares(judge, end, |counts| &counts.judged_over_lower_bound).0,
         response: worst_shares(judge, end, |counts| &counts.response_over).0,
     };
     let undone = judge.undone(end);

@@ -119,7 +119,10 @@ impl Judge {
         let late_slices = late_windows.map(|window| UnmetSlice {
             slice: window.first,
             missed: window.counts.missed,
-            is_ours: !is_not_carried_out(window.counts.missed_least, window.counts.counted_ops()),
+            is_ours: !is_not_carried_out(
+                window.counts.missed_lower_bound,
+                window.counts.counted_ops(),
+            ),
             growth_allowed: None,
             counts: window.counts,
         });

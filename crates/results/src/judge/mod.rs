@@ -24,6 +24,7 @@
 
 mod backlog;
 mod decide;
+mod growth;
 mod load;
 mod slices;
 mod text;

@@ -6,7 +6,7 @@
 //! [`IntervalCounts`], the judge's input, has the exact counts of one interval, from a live [`Interval`] or from a run
 //! directory. Both sources must give equal counts.
 
-use super::backlog::BacklogGrowth;
+use super::growth::BacklogGrowth;
 use super::{DelayOwner, End, Limit, SLICE_OPS_MIN, Sla};
 use crate::cell::{
     EarlierOps, Interval, Latencies, Layout, StreamInfo, cell_name, cells_of, harmless_gap_ns,

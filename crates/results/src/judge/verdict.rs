@@ -47,6 +47,7 @@ impl Outcome {
 /// Significance of a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[schemars(rename = "Class")]
 pub enum VerdictClass {
     /// A run shorter than a day, on simulated devices or with a closed loop: finds bad devices, certifies none.
     Screening,
@@ -56,6 +57,7 @@ pub enum VerdictClass {
 
 /// The share that decided, or came nearest to its limit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Deciding")]
 pub struct WorstShare {
     /// Name of the judged stream.
     pub stream: String,
@@ -123,6 +125,7 @@ pub struct SliceShares {
 
 /// All slices of a judged stream on one device, or on all devices together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Group")]
 pub struct GroupShares {
     /// Name of the stream.
     pub stream: String,
@@ -193,6 +196,7 @@ pub struct GapSummary {
 
 /// A stream whose load was not carried out on a device.
 #[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
+#[schemars(rename = "Undone")]
 pub struct UnmetLoad {
     /// The stream, judged or not.
     pub stream: String,
@@ -430,6 +434,7 @@ impl fmt::Display for Reason {
 /// Kind of a reason. docs/verdict.md lists them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[schemars(rename = "Code")]
 pub enum ReasonCode {
     /// Operations failed.
     IoError,
@@ -566,6 +571,7 @@ impl Verdict {
 /// Cause of delayed operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[schemars(rename = "Whose")]
 pub enum DelayOwner {
     /// The device did not keep up.
     Device,

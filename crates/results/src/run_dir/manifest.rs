@@ -34,6 +34,7 @@ impl DeviceKind {
 
 /// The configuration of a workload, as written and as resolved. Each pair is a name and a value.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Config")]
 pub struct RecordedConfig {
     /// The text of the configuration file, or the options as given.
     pub as_written: String,

@@ -111,14 +111,14 @@ fn values<'a>(
         unissued,
         lost,
         missed,
-        missed_least,
+        missed_lower_bound,
         late,
         late_max_ns,
         ..
     } = cell;
     let CellCounts {
         judged_over,
-        judged_least_over,
+        judged_over_lower_bound,
         response_over,
         service_over,
         slow,
@@ -140,7 +140,7 @@ fn values<'a>(
     let [wait_ns, lag_ns, service_ns, unseen_ns, held_ns] = slow.all_mut();
     let mut by_threshold = [
         judged_over,
-        judged_least_over,
+        judged_over_lower_bound,
         response_over,
         service_over,
         wait_ns,
@@ -174,7 +174,7 @@ fn values<'a>(
             step,
             lost,
             missed,
-            missed_least,
+            missed_lower_bound,
             late,
             late_max_ns,
             silent_ns,
@@ -296,7 +296,7 @@ impl ColumnMap {
         let scheduled_ops = cell.counted_ops();
         for over in [
             &cell.judged_over,
-            &cell.judged_least_over,
+            &cell.judged_over_lower_bound,
             &cell.response_over,
             &cell.service_over,
         ] {

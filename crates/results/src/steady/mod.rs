@@ -137,6 +137,7 @@ const RANGE_OF_LIMIT_MAX: f64 = 0.10;
 /// Why a window is steady.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[schemars(rename = "Settled")]
 pub enum SteadyRule {
     /// The window is steady by SNIA's rule.
     Snia,
@@ -177,6 +178,7 @@ impl RoundSpread {
 
 /// A metric of a group over five rounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Window")]
 pub struct MetricWindow {
     /// Stream and device.
     pub group: Group,

@@ -21,6 +21,7 @@ const TOLERANCE_SEC: f64 = 0.01;
 /// Metric of a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", tag = "what")]
+#[schemars(rename = "Metric")]
 pub enum RoundMetric {
     /// The share of operations whose `wait + service` was over a threshold, a fraction.
     ShareOver {
@@ -73,7 +74,7 @@ pub struct Round {
     /// For each threshold: operations whose `wait + service` was over the threshold.
     pub judged_over: [u64; THRESHOLDS_MAX],
     /// Lower bound of `judged_over`: without delays that this program may have caused.
-    pub judged_least_over: [u64; THRESHOLDS_MAX],
+    pub judged_over_lower_bound: [u64; THRESHOLDS_MAX],
     /// For each threshold: operations whose `wait + lag + service` was over the threshold.
     pub response_over: [u64; THRESHOLDS_MAX],
     /// The 99th percentile of service times, nanoseconds; `None` if nothing succeeded or no histogram could be read.
@@ -306,7 +307,10 @@ impl Rounds {
             {
                 spells.add(
                     counts.end_ns,
-                    limit.is_exceeded(interval.judged_least_over[index], interval.counted_ops()),
+                    limit.is_exceeded(
+                        interval.judged_over_lower_bound[index],
+                        interval.counted_ops(),
+                    ),
                 );
             }
             sum.add(&interval);
@@ -331,7 +335,7 @@ impl Rounds {
                 scheduled_ops: sum.counted_ops(),
                 achieved_iops,
                 judged_over: sum.judged_over,
-                judged_least_over: sum.judged_least_over,
+                judged_over_lower_bound: sum.judged_over_lower_bound,
                 response_over: sum.response_over,
                 p99_ns,
             });

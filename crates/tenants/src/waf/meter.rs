@@ -4,13 +4,13 @@
 //! The progress of a fill follows from the bytes that flashproof writes. The drive's counters, read after each octile,
 //! give the bytes that the drive wrote to its media.
 
-use conclusions::waf::{Drive, Found, OCTILES_PER_FILL};
+use conclusions::waf::{ArrangementResult, DriveWrites, OCTILES_PER_FILL};
 use results::written::WrittenBytes;
 
 /// A drive under measurement.
 #[derive(Debug)]
 pub struct Meter {
-    found: Found,
+    found: ArrangementResult,
     fills_max: usize,
     written_bytes: u64,
     first_counters: WrittenBytes,
@@ -29,12 +29,12 @@ impl Meter {
     /// A meter for the drive `name` of `logical_bytes`, for at most `fills_max` drive fills. `counters` are the drive's
     /// counters at the start.
     pub fn new(name: &str, logical_bytes: u64, fills_max: usize, counters: WrittenBytes) -> Self {
-        let drive = Drive {
+        let drive = DriveWrites {
             name: name.to_owned(),
             logical_bytes,
             octiles: Vec::new(),
         };
-        let found = Found {
+        let found = ArrangementResult {
             drives: vec![drive],
             tenants: Vec::new(),
             steady_after: None,
@@ -92,7 +92,7 @@ impl Meter {
     }
 
     /// Result so far.
-    pub fn found(&self) -> &Found {
+    pub fn found(&self) -> &ArrangementResult {
         &self.found
     }
 

@@ -23,7 +23,7 @@ pub use meter::{MeasurementEnd, Meter};
 pub use timed::{TimedResult, timed};
 
 use crate::{StoreModel, WriteCause};
-use conclusions::waf::{Drive, Found, OCTILES_PER_FILL, TenantBytes};
+use conclusions::waf::{ArrangementResult, DriveWrites, OCTILES_PER_FILL, TenantBytes};
 use ftl::{Ftl, Spec};
 use load::memory;
 use load::workload::CannotRun;
@@ -186,19 +186,19 @@ impl Experiment {
     pub fn run(
         &mut self,
         fills_max: usize,
-        mut progress: impl FnMut(&Found) -> bool,
-    ) -> Result<Found, CannotRun> {
+        mut progress: impl FnMut(&ArrangementResult) -> bool,
+    ) -> Result<ArrangementResult, CannotRun> {
         let units: u64 = self.drives.iter().map(Ftl::units).sum();
         let drives = self
             .drives
             .iter()
             .zip(&self.names)
-            .map(|(drive, name)| Drive {
+            .map(|(drive, name)| DriveWrites {
                 name: name.clone(),
                 logical_bytes: drive.units() * self.unit_bytes,
                 octiles: Vec::new(),
             });
-        let mut found = Found {
+        let mut found = ArrangementResult {
             drives: drives.collect(),
             tenants: Vec::new(),
             steady_after: None,

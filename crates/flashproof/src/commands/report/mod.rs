@@ -7,7 +7,7 @@ mod export;
 use crate::args::{CompareArgs, FormArgs, ReportArgs, StatusArgs};
 use crate::commands::check::write;
 use crate::commands::size::select::{compared, ratings};
-use conclusions::check::{CHECK, Check};
+use conclusions::check::{CHECK, CheckResult};
 use device::observe::process::process_state;
 use fleet::campaign::CAMPAIGN;
 use report::check::Checks;
@@ -80,7 +80,7 @@ fn checks_in(dirs: &[PathBuf]) -> Result<Option<Checks>, Failure> {
         if !dir.join(CHECK).is_file() {
             return Ok(None);
         }
-        let Some(mut check) = Check::read(dir).map_err(Failure::environment)? else {
+        let Some(mut check) = CheckResult::read(dir).map_err(Failure::environment)? else {
             return Ok(None);
         };
         let runs = check

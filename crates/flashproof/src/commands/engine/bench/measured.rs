@@ -311,7 +311,7 @@ impl Loopback {
                     file_bytes: None,
                     benchmarks_storage: false,
                 }],
-                ..RecordedConfig::default()
+                ..Config::default()
             };
             let setup = Setup {
                 accept_losses: false,

@@ -2,7 +2,7 @@
 //!
 //! A run loop in miniature, without threads, buffers and histograms, so that a fit can afford thousands of jobs.
 
-use conclusions::baseline::{Done, Point};
+use conclusions::baseline::{DirectionResult, Point};
 use engine::sim::{DriveModel, DriveSpec, QueueModel};
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -44,7 +44,7 @@ pub(super) struct JobResults {
 
 impl JobResults {
     /// The measured results; `None` if they are unusable.
-    pub(super) fn measured(done: &Done) -> Option<Self> {
+    pub(super) fn measured(done: &DirectionResult) -> Option<Self> {
         let times_us = PERCENTS.map(|percent| done.answer_at(percent).us());
         let is_sound = times_us
             .iter()
