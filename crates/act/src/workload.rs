@@ -9,7 +9,7 @@ use super::rates::{Derived, PAGE_BYTES, derive};
 use super::scale::{READS_PER_SEC_1X, WRITES_PER_SEC_1X};
 use load::choice::Arrival;
 use load::workload::{BuildContext, Built, DeviceShape, RunPlan, RunSpec, Workload};
-use results::run_dir::{ActLogHead, Config, WorkloadRecord};
+use results::run_dir::{ActLogHead, RecordedConfig, WorkloadRecord};
 
 /// Settings of the standard mix, with which published ratings were measured. Source: ACT's README. The values are ACT's
 /// defaults.
@@ -161,7 +161,7 @@ impl Workload for ActWorkload {
         Ok(WorkloadRecord {
             name: String::new(),
             kind: self.kind().to_owned(),
-            config: Config {
+            config: RecordedConfig {
                 as_written: String::new(),
                 resolved: echo::configuration(&in_force),
                 derived: echo::derived(config, &self.derived),

@@ -7,9 +7,11 @@
 //! Limits: a device without a serial number is compared by its size. The latencies of a baseline's points are not
 //! compared with the interval logs.
 
-use crate::baseline::{Done, Point, job_name, point_of};
+use crate::baseline::{DirectionResult, Point, job_name, point_of};
 use crate::certify::STAGE_SEC;
-use crate::series::{Conclusion, Identity, Purpose, Rule, SERIES, Series, State, Step, keys};
+use crate::series::{
+    Conclusion, DriveIdentity, Rule, SERIES, Series, SeriesPurpose, SeriesStepState, Step, keys,
+};
 use results::judge::{Outcome, StreamTotals, Verdict, whole_slice_sec};
 use results::run_dir::{DeviceKind, Manifest};
 use results::units::{self, Grouped, count, date, span};
@@ -76,8 +78,8 @@ pub fn difference(
     verdict: &Verdict,
 ) -> Option<String> {
     let of_load = match series.purpose {
-        Purpose::Baseline => of_job(step, run, &verdict.streams),
-        Purpose::Certify | Purpose::Rate => of_load(series, step, run),
+        SeriesPurpose::Baseline => of_job(step, run, &verdict.streams),
+        SeriesPurpose::Certify | SeriesPurpose::Rate => of_load(series, step, run),
     };
     let found = of_load
         .or_else(|| of_devices(series, step, run))
@@ -182,7 +184,7 @@ fn of_job(step: &Step, run: &Manifest, streams: &[StreamTotals]) -> Option<Diffe
     if of_drive.is_empty() {
         return None;
     }
-    let done: Vec<&Done> = [&reads, &writes].into_iter().flatten().collect();
+    let done: Vec<&DirectionResult> = [&reads, &writes].into_iter().flatten().collect();
     let recorded: u64 = done.iter().map(|done| done.ops).sum();
     let ran: u64 = of_drive.iter().map(|stream| stream.ops).sum();
     if recorded != ran {
@@ -207,7 +209,7 @@ fn of_devices(series: &Series, step: &Step, run: &Manifest) -> Option<Difference
     let recorded = step.devices.len();
     let ran = run.device_facts.len();
     // A run of a baseline has the jobs of several drives.
-    if series.purpose != Purpose::Baseline && recorded != ran {
+    if series.purpose != SeriesPurpose::Baseline && recorded != ran {
         return Difference::new(
             "the number of devices was",
             recorded.to_string(),
@@ -243,7 +245,7 @@ fn name_of(facts: &Value) -> String {
         .unwrap_or_else(|| "an unknown drive".to_owned())
 }
 
-fn is_same_drive(device: &Identity, facts: &Value) -> bool {
+fn is_same_drive(device: &DriveIdentity, facts: &Value) -> bool {
     let is_simulated = DeviceKind::of(facts) == Some(DeviceKind::Simulated);
     if device.simulated || is_simulated {
         return device.simulated == is_simulated && text(facts, "path") == Some(&device.name);
@@ -354,9 +356,10 @@ pub fn contradiction(series: &Series, conclusion: &Conclusion) -> Option<String>
         return None;
     }
     let load_in_sentence = first_multiple(&conclusion.sentence);
-    let passed = |step: &&Step| step.state == State::Done && step.outcome == Some(Outcome::Pass);
+    let passed =
+        |step: &&Step| step.state == SeriesStepState::Done && step.outcome == Some(Outcome::Pass);
     match series.purpose {
-        Purpose::Certify => {
+        SeriesPurpose::Certify => {
             let Some(first) = series.steps.first() else {
                 return Some(format!("{SERIES} says PASS, but it has no stages"));
             };
@@ -380,7 +383,7 @@ pub fn contradiction(series: &Series, conclusion: &Conclusion) -> Option<String>
                 "{SERIES} says that the drive is certified, but {why}"
             ))
         }
-        Purpose::Rate => {
+        SeriesPurpose::Rate => {
             let rating = conclusion.rating?;
             let mut held = series
                 .steps
@@ -400,7 +403,7 @@ pub fn contradiction(series: &Series, conclusion: &Conclusion) -> Option<String>
                 "{SERIES} says that the rating is {said}, but its steps say {rating}"
             ))
         }
-        Purpose::Baseline => None,
+        SeriesPurpose::Baseline => None,
     }
 }
 
@@ -470,7 +473,7 @@ mod tests {
             .terms
             .push(("length of a slice".into(), "1 h".into()));
         for step in &mut series.steps {
-            step.state = State::Done;
+            step.state = SeriesStepState::Done;
             step.began_unix_ms = Some(BEGAN_UNIX_MS);
             step.ended_unix_ms = Some(BEGAN_UNIX_MS + 86_400_000);
         }
@@ -609,7 +612,7 @@ mod tests {
 
     #[test]
     fn partitions_namespaces_and_nameless_devices_are_told_apart() {
-        let device = |serial: Option<&str>| Identity {
+        let device = |serial: Option<&str>| DriveIdentity {
             name: "/dev/a".into(),
             model: None,
             serial: serial.map(str::to_owned),
@@ -636,7 +639,7 @@ mod tests {
         assert!(is_same_drive(&device(Some("loop 7:1:5")), &looped(7)));
         assert!(!is_same_drive(&device(Some("loop 7:1:5")), &looped(8)));
         assert!(!is_same_drive(&device(None), &looped(7)), "another name");
-        let simulated = Identity {
+        let simulated = DriveIdentity {
             simulated: true,
             name: "sim:".into(),
             ..device(Some("sim:"))

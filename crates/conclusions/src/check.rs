@@ -9,7 +9,7 @@
 //! hour. So each check defines a minimum of time and written bytes. With less, the answer is "tested too briefly".
 
 use crate::percentile;
-use results::judge::{Code, Limit, Outcome, Sla, StreamLimits, Verdict};
+use results::judge::{Limit, Outcome, ReasonCode, Sla, StreamLimits, Verdict};
 use results::run_dir::RunDirError;
 use results::steady::{self, ChangePoint};
 use results::units::{self, duration, quoted, span};
@@ -28,7 +28,8 @@ pub const CHECK_FORMAT_VERSION: u32 = 1;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]
-pub enum Metric {
+#[schemars(rename = "Metric")]
+pub enum CheckMetric {
     /// Percentile of latencies; percent, above 0 and below 100.
     Percentile(f64),
     /// Mean latency.
@@ -39,7 +40,7 @@ pub enum Metric {
     Bandwidth,
 }
 
-impl Metric {
+impl CheckMetric {
     /// True if the value is a latency in nanoseconds, whose limit is an upper bound.
     pub fn is_latency(self) -> bool {
         matches!(self, Self::Percentile(_) | Self::Mean)
@@ -64,7 +65,7 @@ impl Metric {
     }
 }
 
-impl fmt::Display for Metric {
+impl fmt::Display for CheckMetric {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Percentile(percent) => write!(f, "p{percent}"),
@@ -75,7 +76,7 @@ impl fmt::Display for Metric {
     }
 }
 
-impl TryFrom<String> for Metric {
+impl TryFrom<String> for CheckMetric {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
@@ -94,8 +95,8 @@ impl TryFrom<String> for Metric {
     }
 }
 
-impl From<Metric> for String {
-    fn from(metric: Metric) -> Self {
+impl From<CheckMetric> for String {
+    fn from(metric: CheckMetric) -> Self {
         metric.to_string()
     }
 }
@@ -103,7 +104,8 @@ impl From<Metric> for String {
 /// Weight of a limit. Only required and recommended limits decide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Standing {
+#[schemars(rename = "Standing")]
+pub enum LimitStatus {
     /// The makers of the database require the limit. Earlier name: published.
     #[serde(alias = "published")]
     Required,
@@ -117,13 +119,13 @@ pub enum Standing {
     Folklore,
 }
 
-impl Standing {
+impl LimitStatus {
     pub fn decides(self) -> bool {
         matches!(self, Self::Required | Self::Recommended)
     }
 }
 
-impl fmt::Display for Standing {
+impl fmt::Display for LimitStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.serialize(f)
     }
@@ -133,7 +135,8 @@ impl fmt::Display for Standing {
 #[derive(
     Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
-pub enum Answer {
+#[schemars(rename = "Answer")]
+pub enum CheckAnswer {
     #[serde(rename = "good enough")]
     GoodEnough,
     /// Every deciding limit was held, but perhaps only during a burst, or with too few operations.
@@ -150,7 +153,7 @@ pub enum Answer {
     NotGoodEnough,
 }
 
-impl fmt::Display for Answer {
+impl fmt::Display for CheckAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.serialize(f)
     }
@@ -163,7 +166,7 @@ pub struct Criterion {
     pub run: String,
     /// Name of the stream of this run: `wal-flushes`.
     pub stream: String,
-    pub metric: Metric,
+    pub metric: CheckMetric,
     /// Latency that must not be reached, nanoseconds; minimum number of operations or bytes per second. `None`:
     /// measured only.
     pub limit: Option<f64>,
@@ -171,7 +174,7 @@ pub struct Criterion {
     pub source: Option<String>,
     /// Date on which the source was read.
     pub looked_up: Option<String>,
-    pub standing: Option<Standing>,
+    pub standing: Option<LimitStatus>,
     /// Name of the tier of the limit: `a heavily loaded cluster`. `None`: the limit applies to all tiers.
     #[serde(default)]
     pub tier: Option<String>,
@@ -186,7 +189,7 @@ impl Criterion {
     /// The limit, unless it is only shown.
     pub fn deciding_limit(&self) -> Option<f64> {
         self.limit
-            .filter(|_| !self.is_of_higher_tier && self.standing.is_none_or(Standing::decides))
+            .filter(|_| !self.is_of_higher_tier && self.standing.is_none_or(LimitStatus::decides))
     }
 
     /// Why the limit does not decide: its standing, or its tier. `None` if it decides, or without a limit.
@@ -205,7 +208,8 @@ impl Criterion {
     ///
     /// Errors: the percentile has more decimals than an SLA.
     pub fn sla(&self) -> Result<Option<Sla>, String> {
-        let (Metric::Percentile(percent), Some(limit_ns)) = (self.metric, self.deciding_limit())
+        let (CheckMetric::Percentile(percent), Some(limit_ns)) =
+            (self.metric, self.deciding_limit())
         else {
             return Ok(None);
         };
@@ -226,7 +230,7 @@ impl Criterion {
     /// Stream and metric in words: `p99 of wal-flushes`.
     pub fn metric_and_stream(&self) -> String {
         match self.metric {
-            Metric::Iops => format!("rate of {}", self.stream),
+            CheckMetric::Iops => format!("rate of {}", self.stream),
             metric => format!("{metric} of {}", self.stream),
         }
     }
@@ -272,14 +276,14 @@ pub fn limits_of<'a>(
     };
     let limits = StreamLimits {
         sla,
-        least_iops: strictest_limit(&of_stream, Metric::Iops),
-        least_bytes_per_sec: strictest_limit(&of_stream, Metric::Bandwidth),
+        least_iops: strictest_limit(&of_stream, CheckMetric::Iops),
+        least_bytes_per_sec: strictest_limit(&of_stream, CheckMetric::Bandwidth),
     };
     Ok((limits != StreamLimits::default()).then_some(limits))
 }
 
 /// The highest deciding limit of `metric`: of several minimum rates, the highest decides.
-fn strictest_limit(criteria: &[&Criterion], metric: Metric) -> Option<f64> {
+fn strictest_limit(criteria: &[&Criterion], metric: CheckMetric) -> Option<f64> {
     criteria
         .iter()
         .filter(|criterion| criterion.metric == metric)
@@ -310,23 +314,24 @@ impl Figures {
     }
 
     /// Value of a metric; `None` if there were too few operations.
-    pub fn value(&self, metric: Metric) -> Option<f64> {
+    pub fn value(&self, metric: CheckMetric) -> Option<f64> {
         let per_sec =
             |count: u64| (self.ran_ns > 0).then(|| count as f64 * 1e9 / self.ran_ns as f64);
         match metric {
-            Metric::Percentile(percent) => self
+            CheckMetric::Percentile(percent) => self
                 .percentile_ns(percent)
                 .filter(|_| percentile::is_resolved(self.ops, percent)),
-            Metric::Mean => (self.ops > 0).then_some(self.mean_ns),
-            Metric::Iops => per_sec(self.ops),
-            Metric::Bandwidth => per_sec(self.bytes),
+            CheckMetric::Mean => (self.ops > 0).then_some(self.mean_ns),
+            CheckMetric::Iops => per_sec(self.ops),
+            CheckMetric::Bandwidth => per_sec(self.bytes),
         }
     }
 }
 
 /// A criterion with its measured value and outcome.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Judged {
+#[schemars(rename = "Judged")]
+pub struct JudgedCriterion {
     #[serde(flatten)]
     pub criterion: Criterion,
     /// Measured value: nanoseconds, or operations or bytes per second. For a rate with a limit, the rate of the slowest
@@ -352,7 +357,7 @@ const BURST_REST: f64 = 1.0 / 3.0;
 pub fn burst_ends(points: Vec<ChangePoint>, ran_sec: f64) -> Vec<ChangePoint> {
     let mut ends = Vec::new();
     for point in &points {
-        let is_fall = point.metric == steady::Metric::AchievedIops
+        let is_fall = point.metric == steady::RoundMetric::AchievedIops
             && point.after <= point.before * BURST_END
             && ran_sec - point.at_sec as f64 >= BURST_REST_SEC.max(ran_sec * BURST_REST);
         let mut later = points.iter().filter(|later| {
@@ -374,8 +379,8 @@ pub fn judge(
     verdict: &Verdict,
     figures: &Figures,
     burst_ends: &[ChangePoint],
-) -> Judged {
-    let judged = |figure, outcome, behind_burst| Judged {
+) -> JudgedCriterion {
+    let judged = |figure, outcome, behind_burst| JudgedCriterion {
         criterion: criterion.clone(),
         figure,
         outcome,
@@ -385,7 +390,7 @@ pub fn judge(
     // The limits of a higher tier do not decide, but their figures are those of deciding limits.
     let decides = criterion.deciding_limit().is_some();
     let is_of_tier =
-        criterion.is_of_higher_tier && criterion.standing.is_none_or(Standing::decides);
+        criterion.is_of_higher_tier && criterion.standing.is_none_or(LimitStatus::decides);
     let limit = criterion
         .limit
         .filter(|_| decides || is_of_tier && !criterion.metric.is_latency());
@@ -407,13 +412,13 @@ pub fn judge(
         whole_slices
     };
     // Units of the metric per operation: bytes, or 1.
-    let units_per_op = if criterion.metric == Metric::Bandwidth {
+    let units_per_op = if criterion.metric == CheckMetric::Bandwidth {
         figures.bytes as f64 / figures.ops.max(1) as f64
     } else {
         1.0
     };
     let (figure, is_missed) = match criterion.metric {
-        Metric::Percentile(percent) => {
+        CheckMetric::Percentile(percent) => {
             let of_sla = criterion
                 .sla()
                 .ok()
@@ -437,8 +442,8 @@ pub fn judge(
             )
         }
         // A mean cannot be judged, because it includes this program's delays.
-        Metric::Mean => (figure, None),
-        Metric::Iops | Metric::Bandwidth => {
+        CheckMetric::Mean => (figure, None),
+        CheckMetric::Iops | CheckMetric::Bandwidth => {
             // A closed loop fills its queue at once. These operations are ahead of a steady rate, and as many
             // operations complete after the end of the run. So their number is subtracted, as in the verdict.
             let total = verdict
@@ -495,7 +500,7 @@ fn froze(verdict: &Verdict) -> bool {
     verdict
         .reasons
         .iter()
-        .any(|reason| reason.code == Code::Silence)
+        .any(|reason| reason.code == ReasonCode::Silence)
 }
 
 /// Outcome of a run with these criteria. If no queue depth met fio's latency_target, or the load was not carried out, the
@@ -506,10 +511,9 @@ pub fn outcome_of_run<'c>(
     mut criteria: impl Iterator<Item = &'c Criterion>,
     is_host_busy: bool,
 ) -> Outcome {
-    let is_goal = verdict
-        .reasons
-        .first()
-        .is_some_and(|reason| matches!(reason.code, Code::Missed | Code::NotCarriedOut));
+    let is_goal = verdict.reasons.first().is_some_and(|reason| {
+        matches!(reason.code, ReasonCode::Missed | ReasonCode::NotCarriedOut)
+    });
     let is_assumption = is_goal
         && !froze(verdict)
         && criteria.all(|criterion| criterion.deciding_limit().is_none());
@@ -553,7 +557,8 @@ pub struct Sustained {
 
 /// Result of a check of one disk.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Check {
+#[schemars(rename = "Check")]
+pub struct CheckResult {
     /// [`CHECK_FORMAT_VERSION`] of the program that wrote the record.
     pub format_version: u32,
     /// Program and version.
@@ -570,7 +575,7 @@ pub struct Check {
     pub started_unix_ms: u64,
     pub outcome: Outcome,
     #[serde(default)]
-    pub answer: Answer,
+    pub answer: CheckAnswer,
     /// The deciding sentence.
     pub sentence: String,
     /// Other sentences about the result.
@@ -578,7 +583,7 @@ pub struct Check {
     /// Names of the tiers of limits, ascending. The limits of the first tier decide.
     #[serde(default)]
     pub tiers: Vec<String>,
-    pub criteria: Vec<Judged>,
+    pub criteria: Vec<JudgedCriterion>,
     pub runs: Vec<CheckedRun>,
     pub sustained: Sustained,
     /// Phrases about conditions that the check does not test.
@@ -587,7 +592,7 @@ pub struct Check {
     pub files: Vec<String>,
 }
 
-impl Check {
+impl CheckResult {
     /// Concludes from criteria and runs: the worst outcome decides, and limits that were held too briefly are only
     /// measured. `why_invalid`: why the measurements say nothing about the disk.
     pub fn concluded(mut self, why_invalid: Option<String>) -> Self {
@@ -610,13 +615,13 @@ impl Check {
         self
     }
 
-    fn answer_of_outcome(&self) -> Answer {
+    fn answer_of_outcome(&self) -> CheckAnswer {
         match self.outcome {
-            Outcome::Pass => Answer::GoodEnough,
-            Outcome::Measured if self.limited().next().is_some() => Answer::TooBrief,
-            Outcome::Measured => Answer::NoLimit,
-            Outcome::Invalid => Answer::CannotTell,
-            Outcome::Fail => Answer::NotGoodEnough,
+            Outcome::Pass => CheckAnswer::GoodEnough,
+            Outcome::Measured if self.limited().next().is_some() => CheckAnswer::TooBrief,
+            Outcome::Measured => CheckAnswer::NoLimit,
+            Outcome::Invalid => CheckAnswer::CannotTell,
+            Outcome::Fail => CheckAnswer::NotGoodEnough,
         }
     }
 
@@ -665,15 +670,15 @@ impl Check {
             .map(|(_, seconds)| seconds)
             .reduce(f64::max)?;
         // A check runs for a week at most.
-        (self.answer == Answer::TooBrief).then(|| (longest_sec.ceil() as u64).min(7 * 86_400))
+        (self.answer == CheckAnswer::TooBrief).then(|| (longest_sec.ceil() as u64).min(7 * 86_400))
     }
 
     /// The highest tier whose limits were held, and the worst criterion of the next tier, if there is one.
-    pub fn held_tier(&self) -> Option<(&str, Option<&Judged>)> {
+    pub fn held_tier(&self) -> Option<(&str, Option<&JudgedCriterion>)> {
         let (mut held, higher) = self
             .tiers
             .split_first()
-            .filter(|_| self.answer <= Answer::TooBrief)?;
+            .filter(|_| self.answer <= CheckAnswer::TooBrief)?;
         for tier in higher {
             let of_tier = self
                 .criteria
@@ -691,7 +696,7 @@ impl Check {
 
     /// The criterion that decided: the worst criterion with a limit, otherwise the first criterion. `None` if a rule of
     /// a run decided.
-    pub fn decisive_criterion(&self) -> Option<&Judged> {
+    pub fn decisive_criterion(&self) -> Option<&JudgedCriterion> {
         match self.outcome {
             Outcome::Fail | Outcome::Invalid => self
                 .nearest()
@@ -708,7 +713,7 @@ impl Check {
     }
 
     /// The criterion that came nearest to its limit, among those with the worst outcome and those of the held tier.
-    fn nearest(&self) -> Option<&Judged> {
+    fn nearest(&self) -> Option<&JudgedCriterion> {
         let outcome = self.limited().map(|judged| judged.outcome).max()?;
         let held = self.held_tier().map(|(held, _)| held);
         worst(self.criteria.iter().filter(|judged| {
@@ -718,7 +723,7 @@ impl Check {
     }
 
     /// Criteria with a deciding limit.
-    fn limited(&self) -> impl Iterator<Item = &Judged> {
+    fn limited(&self) -> impl Iterator<Item = &JudgedCriterion> {
         self.criteria
             .iter()
             .filter(|judged| judged.criterion.deciding_limit().is_some())
@@ -731,25 +736,25 @@ impl Check {
         // and the reason of the run names this slice.
         let nearest = self
             .nearest()
-            .filter(|judged: &&Judged| {
+            .filter(|judged: &&JudgedCriterion| {
                 judged.outcome == self.outcome
                     && (self.outcome != Outcome::Fail || judged.fraction_of_limit() >= 1.0)
             })
-            .map(Judged::sentence);
+            .map(JudgedCriterion::sentence);
         match self.answer {
             // A run can fail although no criterion failed: operations failed or were lost, or a device was silent.
-            Answer::NotGoodEnough => nearest.or_else(|| run.next()),
-            Answer::CannotTell => run.next().or(nearest),
-            Answer::GoodEnough => self.held_limits("good enough for", "not for"),
-            Answer::TooBrief => self.repeat(),
-            Answer::NoLimit => self.values(),
+            CheckAnswer::NotGoodEnough => nearest.or_else(|| run.next()),
+            CheckAnswer::CannotTell => run.next().or(nearest),
+            CheckAnswer::GoodEnough => self.held_limits("good enough for", "not for"),
+            CheckAnswer::TooBrief => self.repeat(),
+            CheckAnswer::NoLimit => self.values(),
         }
         .unwrap_or_else(|| "nothing was measured".to_owned())
     }
 
     /// The limits that were held: of which tier, and by which figure.
     fn held_limits(&self, is: &str, is_not: &str) -> Option<String> {
-        let nearest = self.nearest().map(Judged::sentence);
+        let nearest = self.nearest().map(JudgedCriterion::sentence);
         let Some((held, missed)) = self.held_tier() else {
             return nearest;
         };
@@ -781,7 +786,7 @@ impl Check {
             .criteria
             .iter()
             .take(3)
-            .map(|judged: &Judged| {
+            .map(|judged: &JudgedCriterion| {
                 let Criterion { run, .. } = &judged.criterion;
                 format!(
                     "{} in {run} {}",
@@ -851,7 +856,7 @@ impl Check {
     }
 }
 
-impl Judged {
+impl JudgedCriterion {
     /// How much of the limit is used: 1 at the limit, above 1 beyond it; 0 without a figure or limit.
     pub fn fraction_of_limit(&self) -> f64 {
         match (self.figure, self.criterion.limit) {
@@ -884,7 +889,7 @@ impl Judged {
         } = &self.criterion;
         let limit = self.criterion.limit_text().map(|limit| match tier {
             Some(tier) => format!(", {tier} needs {limit}"),
-            None if *standing == Some(Standing::Recommended) => {
+            None if *standing == Some(LimitStatus::Recommended) => {
                 format!(", the maker recommends {limit}")
             }
             None if self.criterion.deciding_limit().is_some() => format!(", it must be {limit}"),
@@ -907,7 +912,7 @@ impl Judged {
 }
 
 /// The criterion that came nearest to its limit.
-fn worst<'j>(judged: impl Iterator<Item = &'j Judged>) -> Option<&'j Judged> {
+fn worst<'j>(judged: impl Iterator<Item = &'j JudgedCriterion>) -> Option<&'j JudgedCriterion> {
     judged.max_by(|a, b| a.fraction_of_limit().total_cmp(&b.fraction_of_limit()))
 }
 
@@ -928,11 +933,11 @@ mod tests {
     use results::steady::Group;
     use results::times::Times;
 
-    fn criterion(metric: &str, limit: f64, standing: Standing) -> Criterion {
+    fn criterion(metric: &str, limit: f64, standing: LimitStatus) -> Criterion {
         Criterion {
             run: "wal".into(),
             stream: "reads".into(),
-            metric: Metric::try_from(metric.to_owned()).unwrap(),
+            metric: CheckMetric::try_from(metric.to_owned()).unwrap(),
             limit: Some(limit),
             source: Some("https://example.com".into()),
             looked_up: Some("2026-01-01".into()),
@@ -963,8 +968,8 @@ mod tests {
     #[test]
     fn criteria_become_limits_of_their_stream_and_folklore_does_not() {
         let published = [
-            criterion("p99", 1e7, Standing::Required),
-            criterion("iops", 500.0, Standing::Required),
+            criterion("p99", 1e7, LimitStatus::Required),
+            criterion("iops", 500.0, LimitStatus::Required),
         ];
         let limits = limits_of("reads", published.iter()).unwrap().unwrap();
         assert_eq!(limits.sla.unwrap().to_string(), "1%>10ms,1%>500ms");
@@ -973,10 +978,10 @@ mod tests {
             (Some(500.0), None)
         );
         assert_eq!(limits_of("writes", published.iter()).unwrap(), None);
-        let folklore = [criterion("p99.9", 1e7, Standing::Folklore)];
+        let folklore = [criterion("p99.9", 1e7, LimitStatus::Folklore)];
         assert_eq!(limits_of("reads", folklore.iter()).unwrap(), None);
         for wrong in ["p0", "p100", "pNaN", "99", "p", "latency"] {
-            assert!(Metric::try_from(wrong.to_owned()).is_err(), "{wrong}");
+            assert!(CheckMetric::try_from(wrong.to_owned()).is_err(), "{wrong}");
         }
     }
 
@@ -989,7 +994,7 @@ mod tests {
             mean_ns: 1.2e6,
             percentiles_ns: vec![(99.0, 1_000_000)],
         };
-        let p99 = criterion("p99", 1e7, Standing::Required);
+        let p99 = criterion("p99", 1e7, LimitStatus::Required);
         let limits = limits_of("reads", [&p99].into_iter()).unwrap().unwrap();
         let outcome = |slow| {
             judge(
@@ -1006,7 +1011,7 @@ mod tests {
             "1 % is not below 1 %"
         );
 
-        let iops = criterion("iops", 900.0, Standing::Required);
+        let iops = criterion("iops", 900.0, LimitStatus::Required);
         let limits = limits_of("reads", [&iops].into_iter()).unwrap().unwrap();
         let of = |count, burst_ends: &[ChangePoint]| {
             judge(
@@ -1023,7 +1028,7 @@ mod tests {
                 stream: "reads".into(),
                 device: None,
             },
-            metric: steady::Metric::AchievedIops,
+            metric: steady::RoundMetric::AchievedIops,
             round: 1,
             at_sec: 1,
             before: 1_500.0,
@@ -1055,7 +1060,7 @@ mod tests {
             ],
             [Outcome::Pass, Outcome::Fail]
         );
-        let mean = criterion("mean", 1e6, Standing::Required);
+        let mean = criterion("mean", 1e6, LimitStatus::Required);
         assert_eq!(
             judge(
                 &mean,
@@ -1069,8 +1074,8 @@ mod tests {
     }
 
     /// A check whose run passed, with these criteria.
-    fn check(criteria: Vec<Judged>) -> Check {
-        Check {
+    fn check(criteria: Vec<JudgedCriterion>) -> CheckResult {
+        CheckResult {
             format_version: CHECK_FORMAT_VERSION,
             tool: "flashproof".into(),
             name: "mine".into(),
@@ -1080,7 +1085,7 @@ mod tests {
             disk: None,
             started_unix_ms: 0,
             outcome: Outcome::Pass,
-            answer: Answer::GoodEnough,
+            answer: CheckAnswer::GoodEnough,
             sentence: String::new(),
             remarks: Vec::new(),
             tiers: Vec::new(),
@@ -1104,8 +1109,8 @@ mod tests {
         }
     }
 
-    fn judged(criterion: Criterion, figure: f64, outcome: Outcome) -> Judged {
-        Judged {
+    fn judged(criterion: Criterion, figure: f64, outcome: Outcome) -> JudgedCriterion {
+        JudgedCriterion {
             criterion,
             figure: Some(figure),
             outcome,
@@ -1115,7 +1120,7 @@ mod tests {
 
     #[test]
     fn what_a_busy_host_fails_is_invalid_now_and_when_the_record_is_read_again() {
-        let p99 = criterion("p99", 1e7, Standing::Required);
+        let p99 = criterion("p99", 1e7, LimitStatus::Required);
         let limits = limits_of("reads", [&p99].into_iter()).unwrap().unwrap();
         let slow = verdict(limits, 900, 100);
         let outcomes =
@@ -1127,7 +1132,7 @@ mod tests {
         busy.rejudge([&slow].into_iter());
         assert_eq!(
             (busy.outcome, busy.answer),
-            (Outcome::Invalid, Answer::CannotTell),
+            (Outcome::Invalid, CheckAnswer::CannotTell),
             "{}",
             busy.sentence
         );
@@ -1136,30 +1141,30 @@ mod tests {
     #[test]
     fn a_short_test_or_few_operations_are_no_pass_whatever_else_passed() {
         let p99 = judged(
-            criterion("p99", 1e7, Standing::Required),
+            criterion("p99", 1e7, LimitStatus::Required),
             1e6,
             Outcome::Pass,
         );
         let mut brief = check(vec![p99.clone()]).concluded(None);
-        assert_eq!(brief.answer, Answer::GoodEnough);
+        assert_eq!(brief.answer, CheckAnswer::GoodEnough);
         brief.sustained.seconds = 2_400;
         brief = brief.concluded(None);
         assert_eq!(
             (brief.answer, brief.needed_time()),
-            (Answer::TooBrief, Some(2_400))
+            (CheckAnswer::TooBrief, Some(2_400))
         );
         let begin = "repeat with --for 40m: every deciding limit was held, but the test was short (60 s of 40 min). It is so. Measured: ";
         assert!(brief.sentence.starts_with(begin), "{}", brief.sentence);
 
         let few = judged(
-            criterion("p99.99", 1e9, Standing::Recommended),
+            criterion("p99.99", 1e9, LimitStatus::Recommended),
             1e6,
             Outcome::Measured,
         );
         let brief = check(vec![p99.clone(), few]).concluded(None);
         assert_eq!(
             (brief.answer, brief.needed_time().map(for_option)),
-            (Answer::TooBrief, Some("10m".into()))
+            (CheckAnswer::TooBrief, Some("10m".into()))
         );
         assert!(
             brief
@@ -1169,20 +1174,20 @@ mod tests {
             brief.sentence
         );
         let warning = judged(
-            criterion("p99", 1e6, Standing::Warning),
+            criterion("p99", 1e6, LimitStatus::Warning),
             2e6,
             Outcome::Measured,
         );
         let shown = check(vec![p99, warning.clone()]).concluded(None);
         assert_eq!(
             shown.answer,
-            Answer::GoodEnough,
+            CheckAnswer::GoodEnough,
             "a warning decides nothing"
         );
         let unlimited = check(vec![warning]).concluded(None);
         assert_eq!(
             (unlimited.answer, unlimited.outcome),
-            (Answer::NoLimit, Outcome::Measured)
+            (CheckAnswer::NoLimit, Outcome::Measured)
         );
         assert_eq!(
             unlimited.sentence,
@@ -1199,7 +1204,7 @@ mod tests {
         let sentence = |figure| {
             let tiers = vec!["a small cluster".to_owned(), "a large one".to_owned()];
             let limit = |at: usize| {
-                let limit = criterion("iops", [50.0, 500.0][at], Standing::Required);
+                let limit = criterion("iops", [50.0, 500.0][at], LimitStatus::Required);
                 let limit = Criterion {
                     tier: Some(tiers[at].clone()),
                     is_of_higher_tier: at > 0,
@@ -1208,12 +1213,12 @@ mod tests {
                 judged(limit, figure, [Outcome::Pass, Outcome::Measured][at])
             };
             let criteria = vec![limit(0), limit(1)];
-            let check = Check {
+            let check = CheckResult {
                 tiers,
                 ..check(criteria)
             }
             .concluded(None);
-            assert_eq!(check.answer, Answer::GoodEnough);
+            assert_eq!(check.answer, CheckAnswer::GoodEnough);
             check.sentence
         };
         assert_eq!(
@@ -1228,11 +1233,14 @@ mod tests {
     #[test]
     fn a_record_has_its_answer_even_if_it_is_old_and_one_whose_run_lies_elsewhere_is_damaged() {
         let dir = tempfile::tempdir().unwrap();
-        let criteria = [Standing::Required, Standing::Folklore]
+        let criteria = [LimitStatus::Required, LimitStatus::Folklore]
             .map(|of| judged(criterion("p99", 1e7, of), 1e6, Outcome::Pass));
         let check = check(criteria.to_vec());
         check.write(dir.path()).unwrap();
-        assert_eq!(Check::read(dir.path()).unwrap().as_ref(), Some(&check));
+        assert_eq!(
+            CheckResult::read(dir.path()).unwrap().as_ref(),
+            Some(&check)
+        );
         let old = serde_json::to_string(&check)
             .unwrap()
             .replace("\"required\"", "\"published\"");
@@ -1247,17 +1255,20 @@ mod tests {
                 .retain(|field, _| !field.contains("tier"));
         }
         results::run_dir::write_json(dir.path(), CHECK, &old).unwrap();
-        assert_eq!(Check::read(dir.path()).unwrap().as_ref(), Some(&check));
+        assert_eq!(
+            CheckResult::read(dir.path()).unwrap().as_ref(),
+            Some(&check)
+        );
 
         let cached = check.clone().concluded(Some("a cache answered".into()));
         assert_eq!(
             (cached.answer, cached.sentence.as_str()),
-            (Answer::CannotTell, "a cache answered")
+            (CheckAnswer::CannotTell, "a cache answered")
         );
         let mut elsewhere = check;
         elsewhere.runs[0].name = "../wal".into();
         elsewhere.write(dir.path()).unwrap();
-        let error = Check::read(dir.path()).unwrap_err().to_string();
+        let error = CheckResult::read(dir.path()).unwrap_err().to_string();
         assert!(
             error
                 .contains("its run \"../wal\" is not a directory below the directory of the check"),

@@ -7,15 +7,17 @@
 use crate::agreement::{contradiction, difference};
 use crate::baseline::judge_job;
 use crate::certify::{StageResult, judge_stage};
-use crate::rating::{Details, NextRun, StepOutcome};
-use crate::series::{Conclusion, Identity, Purpose, SERIES, Series, State, Step};
+use crate::rating::{NextRun, StepDetails, StepOutcome};
+use crate::series::{
+    Conclusion, DriveIdentity, SERIES, Series, SeriesPurpose, SeriesStepState, Step,
+};
 use results::judge::{Outcome, Verdict};
 use results::run_dir::{self, Manifest, Run, RunDirError, VERDICT};
 use results::units;
 use std::path::{Component, Path, PathBuf};
 
 /// Evidence from the run of a step.
-pub struct Evidence<'a> {
+pub struct StepEvidence<'a> {
     /// The verdict computed from the recorded counts.
     pub verdict: &'a Verdict,
     /// The setup of the run.
@@ -24,7 +26,7 @@ pub struct Evidence<'a> {
     pub doubt: Option<String>,
 }
 
-impl<'a> Evidence<'a> {
+impl<'a> StepEvidence<'a> {
     /// Evidence from the `run` of a finished step.
     pub fn of(run: &'a Run) -> Self {
         Self {
@@ -98,19 +100,19 @@ pub fn rejudge_steps_in(dir: &Path, series: &mut Series) -> Vec<String> {
         .collect();
     let evidence = runs
         .iter()
-        .map(|run| run.as_ref().map(Evidence::of).map_err(String::as_str));
+        .map(|run| run.as_ref().map(StepEvidence::of).map_err(String::as_str));
     rejudge(series, &evidence.collect::<Vec<_>>())
 }
 
 /// Judges a series again. `evidence` has an element for each step: the run, or why there is none. Sets the outcomes in
 /// `series` to the outcomes that the evidence supports. Returns a sentence for each difference from the record, and for
 /// each step that cannot be checked; with any such sentence, the outcome of the series is invalid at best.
-pub fn rejudge(series: &mut Series, evidence: &[Result<Evidence, &str>]) -> Vec<String> {
+pub fn rejudge(series: &mut Series, evidence: &[Result<StepEvidence, &str>]) -> Vec<String> {
     let differences: Vec<_> = series
         .steps
         .iter()
         .zip(evidence)
-        .map(|(step, evidence): (&Step, &Result<Evidence, &str>)| {
+        .map(|(step, evidence): (&Step, &Result<StepEvidence, &str>)| {
             let run = evidence.as_ref().ok()?;
             difference(series, step, run.manifest, run.verdict)
         })
@@ -118,7 +120,7 @@ pub fn rejudge(series: &mut Series, evidence: &[Result<Evidence, &str>]) -> Vec<
     let purpose = series.purpose;
     let mut doubts = Vec::new();
     for ((step, evidence), difference) in series.steps.iter_mut().zip(evidence).zip(differences) {
-        if step.state != State::Done {
+        if step.state != SeriesStepState::Done {
             continue;
         }
         let recorded_outcome = step.outcome.unwrap_or(Outcome::Invalid);
@@ -142,7 +144,7 @@ pub fn rejudge(series: &mut Series, evidence: &[Result<Evidence, &str>]) -> Vec<
     }
     if let Some(first) = doubts.first() {
         // A failed step of a search does not mean that the search failed.
-        let failed = purpose == Purpose::Certify
+        let failed = purpose == SeriesPurpose::Certify
             && series
                 .steps
                 .iter()
@@ -176,11 +178,11 @@ pub fn rejudge(series: &mut Series, evidence: &[Result<Evidence, &str>]) -> Vec<
 /// For a finished step: the outcome that the evidence supports, and why the recorded outcome or the run is in doubt.
 /// `None` if the evidence supports the record.
 fn rejudge_step(
-    purpose: Purpose,
-    devices: &[Identity],
+    purpose: SeriesPurpose,
+    devices: &[DriveIdentity],
     step: &Step,
     recorded_outcome: Outcome,
-    evidence: &Result<Evidence, &str>,
+    evidence: &Result<StepEvidence, &str>,
 ) -> Option<(Outcome, String)> {
     let run = match evidence {
         Ok(run) => run,
@@ -193,13 +195,13 @@ fn rejudge_step(
     };
     let of_rule = |judged: StageResult| (judged.outcome, judged.reason);
     let judged = match purpose {
-        Purpose::Certify => of_rule(judge_stage(step.rule, run.verdict)),
-        Purpose::Baseline => {
+        SeriesPurpose::Certify => of_rule(judge_stage(step.rule, run.verdict)),
+        SeriesPurpose::Baseline => {
             let device = step.devices.first().copied().unwrap_or_default();
             let name = devices.get(device).map_or("", |device| &device.name);
             of_rule(judge_job(run.verdict, device, name))
         }
-        Purpose::Rate => rejudge_search_step(step, recorded_outcome, run.verdict),
+        SeriesPurpose::Rate => rejudge_search_step(step, recorded_outcome, run.verdict),
     };
     if let Some(doubt) = &run.doubt {
         return Some((
@@ -223,7 +225,7 @@ fn rejudge_search_step(
     recorded_outcome: Outcome,
     verdict: &Verdict,
 ) -> (Outcome, String) {
-    let details = Details::of(step);
+    let details = StepDetails::of(step);
     let was_held = details
         .as_ref()
         .map(|details| details.judged.seen == StepOutcome::Held);

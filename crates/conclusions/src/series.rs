@@ -31,7 +31,8 @@ pub const SERIES_FORMAT_VERSION: u32 = 1;
 /// The purpose of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Purpose {
+#[schemars(rename = "Purpose")]
+pub enum SeriesPurpose {
     /// A certification: stages that devices pass or fail.
     Certify,
     /// A rating: a search for the highest load within the limits.
@@ -42,7 +43,8 @@ pub enum Purpose {
 
 /// Identity of a drive. The name of the same drive can change at the next boot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Identity {
+#[schemars(rename = "Identity")]
+pub struct DriveIdentity {
     /// Name that the user gave.
     pub name: String,
     /// Model, if the device reports it.
@@ -70,7 +72,8 @@ pub enum Rule {
 /// State of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum State {
+#[schemars(rename = "State")]
+pub enum SeriesStepState {
     /// Not begun.
     Planned,
     /// Begun and not ended: the step is running, or the program was killed.
@@ -97,7 +100,7 @@ pub struct Step {
     /// Rule that decides the outcome.
     pub rule: Rule,
     /// State.
-    pub state: State,
+    pub state: SeriesStepState,
     /// Outcome; `None` until the step is done.
     pub outcome: Option<Outcome>,
     /// Reason for the outcome, or for an interruption, one sentence; otherwise empty.
@@ -139,11 +142,11 @@ pub struct Series {
     /// Command line that began the series.
     pub command: Vec<String>,
     /// Purpose of the series.
-    pub purpose: Purpose,
+    pub purpose: SeriesPurpose,
     /// Start of the series, milliseconds since 1970 (UTC).
     pub began_unix_ms: u64,
     /// Devices under test.
-    pub devices: Vec<Identity>,
+    pub devices: Vec<DriveIdentity>,
     /// Configuration of the load of 1x, in ACT's format.
     pub config_1x: String,
     /// Other settings that must be equal to resume the series: limits, lengths, pacing. Pairs of name and value.
@@ -175,7 +178,7 @@ impl Step {
             devices,
             duration_sec,
             rule,
-            state: State::Planned,
+            state: SeriesStepState::Planned,
             outcome: None,
             reason: String::new(),
             attempts: 0,
@@ -188,7 +191,7 @@ impl Step {
     /// The step in its first attempt, begun at `now_unix_ms`.
     pub fn begun(self, now_unix_ms: u64) -> Self {
         Self {
-            state: State::Running,
+            state: SeriesStepState::Running,
             attempts: 1,
             began_unix_ms: Some(now_unix_ms),
             ..self
@@ -197,7 +200,7 @@ impl Step {
 
     /// Marks the step as interrupted, with the reason.
     pub fn interrupt(&mut self, reason: &str) {
-        self.state = State::Interrupted;
+        self.state = SeriesStepState::Interrupted;
         self.outcome = None;
         reason.clone_into(&mut self.reason);
     }
@@ -217,7 +220,7 @@ impl Series {
         for step in self
             .steps
             .iter_mut()
-            .filter(|step| step.state == State::Running)
+            .filter(|step| step.state == SeriesStepState::Running)
         {
             step.interrupt("its program was killed, or the machine stopped");
         }
@@ -284,9 +287,9 @@ const SAME_OPTIONS: &str = "give the same options to resume";
 pub fn check_same(recorded: &Series, requested: &Series) -> Result<(), Vec<String>> {
     if recorded.purpose != requested.purpose {
         let purpose = match recorded.purpose {
-            Purpose::Rate => "a search for a rating (flashproof rate)",
-            Purpose::Certify => "a certification (flashproof certify)",
-            Purpose::Baseline => "a baseline (flashproof baseline)",
+            SeriesPurpose::Rate => "a search for a rating (flashproof rate)",
+            SeriesPurpose::Certify => "a certification (flashproof certify)",
+            SeriesPurpose::Baseline => "a baseline (flashproof baseline)",
         };
         return Err(vec![format!("it holds {purpose} - {SAME_OPTIONS}")]);
     }
@@ -323,7 +326,7 @@ pub fn check_same(recorded: &Series, requested: &Series) -> Result<(), Vec<Strin
     }
 }
 
-fn is_same_drive(recorded: &Identity, requested: &Identity) -> bool {
+fn is_same_drive(recorded: &DriveIdentity, requested: &DriveIdentity) -> bool {
     let named = recorded.serial.is_some() || recorded.name == requested.name;
     named
         && recorded.serial == requested.serial
@@ -332,7 +335,7 @@ fn is_same_drive(recorded: &Identity, requested: &Identity) -> bool {
 }
 
 /// A drive in words: model, serial number and size.
-fn drive_text(drive: &Identity) -> String {
+fn drive_text(drive: &DriveIdentity) -> String {
     let model = drive
         .model
         .as_deref()
@@ -532,7 +535,7 @@ mod tests {
             "it was begun with 1 device, but 2 are given now - give the same options to resume";
         assert_eq!(check_same(&series(1), &series(2)).unwrap_err(), [more]);
         let rating = Series {
-            purpose: Purpose::Rate,
+            purpose: SeriesPurpose::Rate,
             ..series(1)
         };
         let other =

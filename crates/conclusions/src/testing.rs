@@ -1,8 +1,9 @@
 //! Helpers shared by tests of several crates.
 
-use crate::baseline::{Done, Latency, Part, Point};
+use crate::baseline::{DirectionResult, JobPurpose, LatencyStats, Point};
 use crate::series::{
-    Conclusion, Identity, Purpose, Rule, SERIES_FORMAT_VERSION, Series, State, Step,
+    Conclusion, DriveIdentity, Rule, SERIES_FORMAT_VERSION, Series, SeriesPurpose, SeriesStepState,
+    Step,
 };
 use results::judge::Outcome;
 
@@ -12,7 +13,7 @@ pub const BEGAN_UNIX_MS: u64 = 1_795_271_232_147;
 /// A point of `part` at the queue depth `depth`, with made-up numbers for each direction. The 99th percentile is three
 /// times the median.
 pub fn point(
-    part: Part,
+    part: JobPurpose,
     depth: u32,
     reads: Option<TestDirection>,
     writes: Option<TestDirection>,
@@ -40,13 +41,13 @@ pub fn point(
 /// latency in microseconds.
 pub type TestDirection = (f64, Option<f64>, f64, f64);
 
-fn done((bytes_each, offered_iops, iops, median_us): TestDirection) -> Done {
-    let service = Latency {
+fn done((bytes_each, offered_iops, iops, median_us): TestDirection) -> DirectionResult {
+    let service = LatencyStats {
         mean_us: median_us,
         stdev_us: median_us / 4.0,
         min_us: median_us / 50.0,
         max_us: median_us * 4.0,
-        percentiles_us: Latency::PERCENTILES
+        percentiles_us: LatencyStats::PERCENTILES
             .iter()
             .map(|percent: &f64| {
                 median_us
@@ -60,7 +61,7 @@ fn done((bytes_each, offered_iops, iops, median_us): TestDirection) -> Done {
     };
     let ops = (iops * 10.0) as u64;
     let mbps = iops * bytes_each / 1e6;
-    Done {
+    DirectionResult {
         bytes_each,
         offered_iops,
         ops,
@@ -90,7 +91,7 @@ pub fn baseline(scale: f64) -> Vec<Point> {
                 1.0
             };
         let saturation = point(
-            Part::Saturation,
+            JobPurpose::Saturation,
             32,
             None,
             Some((four_k, None, iops, 32e6 / iops)),
@@ -108,13 +109,13 @@ pub fn baseline(scale: f64) -> Vec<Point> {
         let of_writes = rate(writes, 4.0);
         let us = |iops: f64| f64::from(depth) * 1e6 / iops;
         points.push(point(
-            Part::Depth,
+            JobPurpose::Depth,
             depth,
             Some((four_k, None, of_reads, us(of_reads))),
             None,
         ));
         points.push(point(
-            Part::Depth,
+            JobPurpose::Depth,
             depth,
             None,
             Some((four_k, None, of_writes, us(of_writes))),
@@ -128,7 +129,7 @@ pub fn baseline(scale: f64) -> Vec<Point> {
             let all = reads * read_share + writes * (1.0 - read_share);
             let of = |share: f64| (share > 0.0).then(|| (bytes, None, all * share, 320.0 / scale));
             points.push(point(
-                Part::Profile,
+                JobPurpose::Profile,
                 32,
                 of(read_share),
                 of(1.0 - read_share),
@@ -139,8 +140,8 @@ pub fn baseline(scale: f64) -> Vec<Point> {
         let share = f64::from(percent) / 100.0;
         let us = 80.0 / (1.02 - share);
         let at = |highest: f64| Some((four_k, Some(highest * share), highest * share, us));
-        points.push(point(Part::Rate, 256, at(reads), None));
-        points.push(point(Part::Rate, 256, None, at(writes)));
+        points.push(point(JobPurpose::Rate, 256, at(reads), None));
+        points.push(point(JobPurpose::Rate, 256, None, at(writes)));
     }
     for write_share in [0.0, 0.2, 0.4, 0.6, 0.8] {
         for read_share in [0.0, 0.2, 0.4, 0.6, 0.8] {
@@ -148,7 +149,7 @@ pub fn baseline(scale: f64) -> Vec<Point> {
             let of_reads = grid_direction(four_k, reads * read_share, load);
             let of_writes = grid_direction(large, mb * 1e6 / large * write_share, load);
             if load > 0.0 {
-                points.push(point(Part::Grid, 256, of_reads, of_writes));
+                points.push(point(JobPurpose::Grid, 256, of_reads, of_writes));
             }
         }
     }
@@ -168,7 +169,7 @@ pub fn step(name: impl Into<String>, multiple: f64, outcome: Outcome) -> Step {
     let planned =
         Step::planned(name.clone(), name, multiple, vec![0], 10, Rule::Limits).begun(BEGAN_UNIX_MS);
     Step {
-        state: State::Done,
+        state: SeriesStepState::Done,
         outcome: Some(outcome),
         ended_unix_ms: Some(BEGAN_UNIX_MS + 10_000),
         ..planned
@@ -190,8 +191,12 @@ pub fn conclusion(outcome: Outcome, sentence: &str) -> Conclusion {
 }
 
 /// An unfinished series with `steps`. `devices` has the names and models of the drives.
-pub fn series(purpose: Purpose, devices: &[(&str, Option<&str>)], steps: Vec<Step>) -> Series {
-    let identity = |(name, model): &(&str, Option<&str>)| Identity {
+pub fn series(
+    purpose: SeriesPurpose,
+    devices: &[(&str, Option<&str>)],
+    steps: Vec<Step>,
+) -> Series {
+    let identity = |(name, model): &(&str, Option<&str>)| DriveIdentity {
         name: (*name).to_owned(),
         model: model.map(str::to_owned),
         serial: Some((*name).to_owned()),
@@ -240,6 +245,6 @@ pub fn baseline_series(drives: &[(&str, f64)], run: &str) -> Series {
     Series {
         terms: vec![("time under load".to_owned(), "10 min".to_owned())],
         conclusion: Some(conclusion(Outcome::Pass, "measured")),
-        ..series(Purpose::Baseline, &devices, jobs)
+        ..series(SeriesPurpose::Baseline, &devices, jobs)
     }
 }

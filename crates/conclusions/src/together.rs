@@ -5,7 +5,7 @@
 //! by bucket.
 
 use results::cell::{EarlierOps, Latencies, latencies};
-use results::judge::{Code, Deciding, End, IntervalCounts, Judge, Outcome, Verdict};
+use results::judge::{End, IntervalCounts, Judge, Outcome, ReasonCode, Verdict, WorstShare};
 use results::run_dir::{HlogKind, Intervals, Manifest, Run, RunDirError, each_window};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -45,7 +45,7 @@ pub struct MultiHostResult {
     /// Reasons for the outcome, most important first, one sentence each.
     pub reasons: Vec<String>,
     /// The share that came nearest to its limit, over all hosts.
-    pub decided_by: Option<Deciding>,
+    pub decided_by: Option<WorstShare>,
     /// Milliseconds between the first and the last start, by the file server's clock.
     pub start_skew_ms: u64,
     pub hosts: Vec<HostResult>,
@@ -178,7 +178,7 @@ pub fn judge(
     let verdict_reasons = verdict
         .reasons
         .iter()
-        .filter(|reason| reason.code != Code::Note)
+        .filter(|reason| reason.code != ReasonCode::Note)
         .map(|reason| reason.text.clone());
     Ok(MultiHostResult {
         outcome: if doubts.is_empty() {

@@ -6,9 +6,9 @@
 //! at most [`RANGE_MAX`] of the average, and the move of the best straight line at most [`SLOPE_MAX`] of the average,
 //! for all drives together and for each drive.
 
-use results::steady::{ROUNDS_IN_WINDOW, Spread};
+use results::steady::{ROUNDS_IN_WINDOW, RoundSpread};
 use results::units::percent_exact;
-use results::written::Bytes;
+use results::written::WrittenBytes;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -31,7 +31,8 @@ pub fn steady_rule() -> String {
 
 /// A drive after a preparation for random writes.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct Prepared {
+#[schemars(rename = "Prepared")]
+pub struct PreparedDrive {
     /// Name of the preparation.
     pub preparation: String,
     /// Number of drive fills that the preparation wrote.
@@ -45,7 +46,7 @@ pub struct Prepared {
     pub distance: f64,
 }
 
-impl Prepared {
+impl PreparedDrive {
     /// Largest relative difference of an octile's write amplification from the steady-state value.
     pub fn error(&self) -> f64 {
         self.after
@@ -67,13 +68,14 @@ impl Prepared {
 
 /// A drive of an arrangement.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct Drive {
+#[schemars(rename = "Drive")]
+pub struct DriveWrites {
     /// Name of the tenant that uses the drive, or `all`.
     pub name: String,
     /// Capacity that the host sees, bytes.
     pub logical_bytes: u64,
     /// Counters of the drive in each octile.
-    pub octiles: Vec<Bytes>,
+    pub octiles: Vec<WrittenBytes>,
 }
 
 /// Bytes that a tenant wrote.
@@ -89,16 +91,17 @@ pub struct TenantBytes {
 
 /// Result of one arrangement of tenants.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct Found {
+#[schemars(rename = "Found")]
+pub struct ArrangementResult {
     /// Drives of the arrangement.
-    pub drives: Vec<Drive>,
+    pub drives: Vec<DriveWrites>,
     /// Tenants of the arrangement.
     pub tenants: Vec<TenantBytes>,
     /// Number of drive fills at the end of the first steady window; null: never steady.
     pub steady_after: Option<usize>,
 }
 
-impl Found {
+impl ArrangementResult {
     pub fn rounds(&self) -> usize {
         self.completed_octiles() / OCTILES_PER_FILL
     }
@@ -109,7 +112,7 @@ impl Found {
     }
 
     /// Sum over all drives in octile `octile`.
-    pub fn octile_sum(&self, octile: usize) -> Bytes {
+    pub fn octile_sum(&self, octile: usize) -> WrittenBytes {
         self.drives
             .iter()
             .filter_map(|drive| drive.octiles.get(octile).copied())
@@ -117,14 +120,14 @@ impl Found {
     }
 
     /// Sum over all drives in the drive fills `from..to`, counted from 0.
-    pub fn fills(&self, from: usize, to: usize) -> Bytes {
+    pub fn fills(&self, from: usize, to: usize) -> WrittenBytes {
         (from * OCTILES_PER_FILL..to * OCTILES_PER_FILL)
             .map(|octile| self.octile_sum(octile))
             .sum()
     }
 
     /// Sum over all drives and octiles.
-    pub fn total(&self) -> Bytes {
+    pub fn total(&self) -> WrittenBytes {
         self.drives
             .iter()
             .flat_map(|drive| drive.octiles.iter().copied())
@@ -143,7 +146,7 @@ impl Found {
     }
 
     /// Sum of one drive over the five drive fills up to `end`; zero if there is no such drive.
-    pub fn steady_bytes_of(&self, drive: usize, end: usize) -> Bytes {
+    pub fn steady_bytes_of(&self, drive: usize, end: usize) -> WrittenBytes {
         let window =
             end.saturating_sub(ROUNDS_IN_WINDOW) * OCTILES_PER_FILL..end * OCTILES_PER_FILL;
         let octiles = self
@@ -169,7 +172,7 @@ impl Found {
             return false;
         };
         let octiles = first * OCTILES_PER_FILL..last * OCTILES_PER_FILL;
-        let sums: Vec<Bytes> = octiles
+        let sums: Vec<WrittenBytes> = octiles
             .clone()
             .map(|octile| self.octile_sum(octile))
             .collect();
@@ -185,12 +188,12 @@ impl Found {
 }
 
 /// True if the WAF is steady in the drive fills to which `octiles` belong: five whole fills.
-fn is_waf_steady(octiles: &[Bytes]) -> bool {
+fn is_waf_steady(octiles: &[WrittenBytes]) -> bool {
     let rounds: Vec<f64> = octiles
         .chunks(OCTILES_PER_FILL)
-        .filter_map(|fill| fill.iter().copied().sum::<Bytes>().waf())
+        .filter_map(|fill| fill.iter().copied().sum::<WrittenBytes>().waf())
         .collect();
-    let spread = Spread::of(&rounds);
+    let spread = RoundSpread::of(&rounds);
     rounds.len() == ROUNDS_IN_WINDOW
         && spread.range <= RANGE_MAX * spread.average
         && spread.slope_excursion <= SLOPE_MAX * spread.average
@@ -202,19 +205,19 @@ mod tests {
 
     #[test]
     fn what_was_counted_since_is_a_difference_unless_a_counter_went_back() {
-        let before = Bytes {
+        let before = WrittenBytes {
             host: 10,
             media: 15,
             erased: 20,
         };
-        let now = Bytes {
+        let now = WrittenBytes {
             host: 14,
             media: 23,
             erased: 20,
         };
         assert_eq!(
             now.since(before),
-            Ok(Bytes {
+            Ok(WrittenBytes {
                 host: 4,
                 media: 8,
                 erased: 0
@@ -229,15 +232,15 @@ mod tests {
         );
         for (changed, counter) in [
             (
-                Bytes { host: 9, ..now },
+                WrittenBytes { host: 9, ..now },
                 "bytes written by hosts went back from 10 to 9",
             ),
             (
-                Bytes { media: 14, ..now },
+                WrittenBytes { media: 14, ..now },
                 "bytes written to the media went back from 15 to 14",
             ),
             (
-                Bytes { erased: 19, ..now },
+                WrittenBytes { erased: 19, ..now },
                 "bytes erased went back from 20 to 19",
             ),
         ] {

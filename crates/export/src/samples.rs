@@ -7,7 +7,7 @@ use crate::schema::{HistogramRow, IntervalRow, SlowRow, TelemetryRow};
 use results::cell::latencies;
 use results::judge::IntervalCounts;
 use results::run_dir::{self, HlogKind, IntervalRecord, Manifest, Run, RunDirError, each_buckets};
-use results::telemetry::{ColumnOf, Source};
+use results::telemetry::{ColumnOf, ColumnSource};
 use std::path::Path;
 
 /// The keys of all cells of a run, in the order of the cells.
@@ -100,9 +100,9 @@ impl Metric {
             None
         };
         match column.source() {
-            Source::Host => Self::new("host", None, column.name()),
-            Source::Process => Self::new("process", None, column.name()),
-            Source::Thread => Self::new(format!("thread.{owner}"), None, column.name()),
+            ColumnSource::Host => Self::new("host", None, column.name()),
+            ColumnSource::Process => Self::new("process", None, column.name()),
+            ColumnSource::Thread => Self::new(format!("thread.{owner}"), None, column.name()),
             _ => Self::new(owner, device, column.name()),
         }
     }
@@ -236,7 +236,7 @@ impl Files {
                     after_sec,
                     threshold_ns,
                     judged_over: cell.judged_over[index],
-                    judged_least_over: cell.judged_least_over[index],
+                    judged_least_over: cell.judged_over_lower_bound[index],
                     response_over: cell.response_over[index],
                     service_over: cell.service_over[index],
                     wait_ns: cell.slow.wait_ns[index],

@@ -1,6 +1,6 @@
 //! Finds the runs and series below the given directories. Links are not followed.
 
-use conclusions::rejudge::{Evidence, rejudge, run_dir_of};
+use conclusions::rejudge::{StepEvidence, rejudge, run_dir_of};
 use conclusions::series::Series;
 use results::files::{self, Links};
 use results::run_dir::{self, DirKind, MANIFEST, Run, RunDirError};
@@ -210,7 +210,7 @@ impl SourceSeries {
             .map(|step| run_dir_of(&self.dir, step).ok().and_then(run_at))
             .collect();
         let evidence = run_of_step.iter().map(|at| {
-            Ok(Evidence::of(
+            Ok(StepEvidence::of(
                 &runs[at.ok_or("no run of the step can be read")?].1,
             ))
         });

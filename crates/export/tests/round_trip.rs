@@ -1,7 +1,7 @@
 //! Compares exported rows with the recorded counts.
 
 use crate::support::{Drive, SHORT, SOUND, Shape};
-use conclusions::series::{Conclusion, Purpose, Series, Step};
+use conclusions::series::{Conclusion, Series, SeriesPurpose, Step};
 use conclusions::testing::{conclusion, series, step};
 use export::{ExportError, Exported, SCHEMA_VERSION, TABLES, VERSION_KEY, VIEWS, export};
 use parquet::file::reader::{FileReader, SerializedFileReader};
@@ -9,7 +9,7 @@ use parquet::record::{Field, Row};
 use results::cell::Interval;
 use results::counts::{Backlog, CellCounts, SlowTimes};
 use results::judge::{End, Outcome};
-use results::run_dir::{self, INTERVALS, Intervals, VERDICT, Writer};
+use results::run_dir::{self, INTERVALS, Intervals, RunWriter, VERDICT};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -431,7 +431,7 @@ pub(crate) fn write_rating(dir: &Path, drive: Drive, rating: f64, began_unix_ms:
         comparable: true,
         ..conclusion(Outcome::Pass, "held")
     };
-    let mut series = series(Purpose::Rate, &[(serial, None)], vec![held]);
+    let mut series = series(SeriesPurpose::Rate, &[(serial, None)], vec![held]);
     series.devices[0].size_bytes = 960_197_124_096;
     Series {
         conclusion: Some(conclusion),
@@ -557,7 +557,7 @@ fn every_count_stands_in_its_own_column() {
         late: 8,
         late_max_ns: 9,
         judged_over: at_first(21),
-        judged_least_over: at_first(20),
+        judged_over_lower_bound: at_first(20),
         response_over: at_first(23),
         service_over: at_first(19),
         slow,
@@ -570,7 +570,7 @@ fn every_count_stands_in_its_own_column() {
     };
     let mut judge = manifest.judge();
     judge.add(&interval);
-    let mut writer = Writer::create(&dir, &manifest, &[]).unwrap();
+    let mut writer = RunWriter::create(&dir, &manifest, &[]).unwrap();
     writer.write_interval(&interval, &[]).unwrap();
     writer.finish(&judge.verdict(&End::Completed)).unwrap();
     exported(&[&dir], &out);

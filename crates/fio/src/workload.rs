@@ -21,7 +21,7 @@ use load::workload::{
 };
 use results::cell::StreamInfo;
 use results::judge::{Sla, StreamLimits};
-use results::run_dir::{Config, WorkloadRecord};
+use results::run_dir::{RecordedConfig, WorkloadRecord};
 use results::units::{self, quoted};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
@@ -859,7 +859,7 @@ impl FioLoad {
     }
 
     /// Settings in force, for the manifest.
-    fn record(&self) -> Config {
+    fn record(&self) -> RecordedConfig {
         let mut settings = Vec::new();
         for job in self.jobs() {
             settings.push((
@@ -873,9 +873,9 @@ impl FioLoad {
                     .map(|(name, value)| (format!("{}: {name}", job.name), value.clone())),
             );
         }
-        Config {
+        RecordedConfig {
             settings,
-            ..Config::default()
+            ..RecordedConfig::default()
         }
     }
 }

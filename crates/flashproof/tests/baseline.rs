@@ -3,8 +3,8 @@
 
 use crate::support;
 
-use conclusions::baseline::{Part, Point, knee, points, points_of};
-use conclusions::series::{Series, State};
+use conclusions::baseline::{JobPurpose, Point, knee, points, points_of};
+use conclusions::series::{Series, SeriesStepState};
 use results::judge::Outcome;
 use std::time::Duration;
 use support::{Bench, LoopDevice, Running, words};
@@ -51,7 +51,7 @@ fn a_drive_is_found_to_be_what_it_is() {
             .collect()
     };
     for (reads, highest, each_us) in [(true, 1_000.0, 2_000.0), (false, 2_000.0, 1_000.0)] {
-        let sweep = of(Part::Depth, reads);
+        let sweep = of(JobPurpose::Depth, reads);
         assert_eq!(knee(&sweep).unwrap().depth, 2);
         for point in sweep {
             let done = if reads { &point.reads } else { &point.writes }
@@ -68,13 +68,13 @@ fn a_drive_is_found_to_be_what_it_is() {
     }
     let profile = points
         .iter()
-        .find(|point| point.part == Part::Profile && point.read_pct == 50.0)
+        .find(|point| point.part == JobPurpose::Profile && point.read_pct == 50.0)
         .unwrap();
     near(
         profile.reads.as_ref().unwrap().iops + profile.writes.as_ref().unwrap().iops,
         2.0 / 0.0015,
     );
-    let half = of(Part::Rate, true)[1].reads.as_ref().unwrap();
+    let half = of(JobPurpose::Rate, true)[1].reads.as_ref().unwrap();
     near(half.offered_iops.unwrap(), 500.0);
     near(half.iops, 500.0);
     near(half.answer.at(50.0).unwrap(), 2_000.0);
@@ -82,7 +82,7 @@ fn a_drive_is_found_to_be_what_it_is() {
     // fail.
     let cell = points
         .iter()
-        .rfind(|point| point.part == Part::Grid)
+        .rfind(|point| point.part == JobPurpose::Grid)
         .unwrap();
     let reads = cell.reads.as_ref().unwrap();
     let writes = cell.writes.as_ref().unwrap();
@@ -101,7 +101,7 @@ fn a_drive_is_found_to_be_what_it_is() {
         "{}",
         ended.stdout
     );
-    let saturation: Vec<_> = of(Part::Saturation, false)
+    let saturation: Vec<_> = of(JobPurpose::Saturation, false)
         .iter()
         .map(|point| point.steady)
         .collect();
@@ -138,14 +138,14 @@ fn after_kill_9_it_goes_on_with_the_job_that_was_running() {
             .count()
     };
     assert!(
-        of(State::Interrupted) <= 1 && of(State::Running) == 0,
+        of(SeriesStepState::Interrupted) <= 1 && of(SeriesStepState::Running) == 0,
         "{}",
         ended.stderr
     );
     let mut names: Vec<_> = after
         .steps
         .iter()
-        .filter(|step| step.state == State::Done)
+        .filter(|step| step.state == SeriesStepState::Done)
         .map(|step| &step.name)
         .collect();
     let count = names.len();
@@ -189,7 +189,7 @@ fn drives_work_at_the_same_time_and_the_one_that_differs_is_named() {
     let highest = |points: &[Point]| {
         points
             .iter()
-            .filter(|point| point.part == Part::Depth)
+            .filter(|point| point.part == JobPurpose::Depth)
             .map(Point::iops)
             .next()
     };
@@ -310,9 +310,9 @@ fn a_drive_that_fails_has_no_further_jobs_and_a_healthy_one_beside_it_keeps_its_
                 .filter(move |step| step.devices == [device])
         };
         let broken: Vec<_> = of(1).map(|step| (step.state, step.outcome)).collect();
-        assert_eq!(broken, [(State::Done, Some(Outcome::Fail))]);
+        assert_eq!(broken, [(SeriesStepState::Done, Some(Outcome::Fail))]);
         let lost: Vec<_> = of(0)
-            .filter(|step| step.state == State::Interrupted)
+            .filter(|step| step.state == SeriesStepState::Interrupted)
             .collect();
         assert_eq!(lost.len(), interrupted, "{lost:?}");
         assert!(
@@ -352,7 +352,7 @@ fn ninety_five_percent_of_the_highest_rate_is_what_the_drive_does() {
         .end_within(LONG)
         .expect(0);
     let points = points(&series(&bench));
-    let rates = points.iter().filter(|point| point.part == Part::Rate);
+    let rates = points.iter().filter(|point| point.part == JobPurpose::Rate);
     let fastest: Vec<_> = rates
         .filter(|point| point.offered_iops() > Some(170.0))
         .collect();

@@ -2,7 +2,7 @@
 
 use crate::support;
 
-use conclusions::series::{Series, State};
+use conclusions::series::{Series, SeriesStepState};
 use results::judge::Outcome;
 use std::fs;
 use std::time::SystemTime;
@@ -82,7 +82,7 @@ fn after_kill_9_it_goes_on_with_the_stage_that_was_running() {
     let steps = series(&bench).steps;
     assert_eq!(
         [steps[0].state, steps[1].state],
-        [State::Done, State::Running]
+        [SeriesStepState::Done, SeriesStepState::Running]
     );
     let first = written(&bench, "stage-1");
 
@@ -113,7 +113,7 @@ fn after_ctrl_c_it_goes_on_with_the_stage_that_was_running() {
         .end_by("INT")
         .expect(4)
         .shows(&["INTERRUPTED (screening): stage 1 of 2 was ended by SIGINT"]);
-    assert_eq!(series(&bench).steps[0].state, State::Interrupted);
+    assert_eq!(series(&bench).steps[0].state, SeriesStepState::Interrupted);
     assert_eq!(series(&bench).conclusion, None);
     certify(&bench, &SHORT).expect(0);
     let steps = series(&bench).steps;
@@ -254,7 +254,7 @@ fn a_drive_that_fails_stage_1_is_not_stressed_unless_all_stages_are_wanted() {
         "FAIL (screening): failed the screening for 0.05x: stage 1 failed: 100 % of reads",
     ]);
     ended.shows(&["because an earlier stage failed: stage 2 (--all-stages runs them)"]);
-    assert_eq!(series(&bench).steps[1].state, State::Planned);
+    assert_eq!(series(&bench).steps[1].state, SeriesStepState::Planned);
 
     let all = certify(&bench, &[&slow[..], &["--all-stages"]].concat()).expect(1);
     let steps = series(&bench).steps;

@@ -2,7 +2,7 @@
 
 use crate::support;
 
-use results::act_log::Reader;
+use results::act_log::ActLogReader;
 use results::judge::{End, Outcome};
 use std::fs::File;
 use std::process::{Command, Stdio};
@@ -88,7 +88,7 @@ fn killed_at_any_moment_a_run_can_be_read_and_has_lost_at_most_one_interval() {
 /// Time of the last complete chunk, seconds; 0 without one.
 fn last_second_of_act_log(bench: &Bench, run: &str) -> u64 {
     let bytes = bench.read(&format!("{run}/act.log"));
-    Reader::new(&bytes[..])
+    ActLogReader::new(&bytes[..])
         .unwrap()
         .map(|chunk| chunk.unwrap().after_sec)
         .last()

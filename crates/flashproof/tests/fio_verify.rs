@@ -2,7 +2,7 @@
 
 use crate::support;
 
-use results::judge::Code;
+use results::judge::ReasonCode;
 use serde_json::Value;
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -149,7 +149,7 @@ fn one_bit_anywhere_is_found_and_counted() {
             let reason = &bench.run().verdict.reasons[0];
             let counted = "1 operation with wrong data (1 a-reads): wrong data fails the run; the first: read of ";
             assert!(
-                reason.code == Code::WrongData && reason.text.starts_with(counted),
+                reason.code == ReasonCode::WrongData && reason.text.starts_with(counted),
                 "{}",
                 reason.text
             );

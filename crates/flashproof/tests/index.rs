@@ -2,7 +2,7 @@
 
 use crate::support;
 
-use results::act_log::Reader;
+use results::act_log::ActLogReader;
 use results::judge::Outcome;
 use std::os::unix::fs::symlink;
 use support::{Bench, CONFIG, FLASHPROOF, LAX, LoopDevice, MIB, OUT, totals};
@@ -50,7 +50,7 @@ fn the_log_has_the_histograms_of_act_index() {
         "\nservice-thread-reads-per-sec: 30\ncache-thread-reads-and-writes-per-sec: 20\n\n"
     ));
     let log = bench.read("run/act.log");
-    let mut reader = Reader::new(&log[..]).unwrap();
+    let mut reader = ActLogReader::new(&log[..]).unwrap();
     assert_eq!(
         reader.header().histogram_names,
         ["reads", "sim:-reads", "writes", "sim:-writes"]

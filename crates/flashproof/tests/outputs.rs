@@ -2,7 +2,7 @@
 
 use crate::support;
 
-use results::act_log::{Chunk, Reader};
+use results::act_log::{ActLogReader, Chunk};
 use results::judge::Outcome;
 use serde_json::Value;
 use std::fs;
@@ -16,7 +16,7 @@ const FULL: &str = "device-names: sim:capacity=1GiB sim:capacity=1GiB+name=b\nte
 
 /// Names in the header of an act.log, and all its chunks.
 fn act_log(text: &[u8]) -> (Vec<String>, Vec<Chunk>) {
-    let mut reader = Reader::new(text).unwrap();
+    let mut reader = ActLogReader::new(text).unwrap();
     let chunks = reader.by_ref().map(Result::unwrap).collect();
     assert_eq!(reader.truncation(), None);
     (reader.header().histogram_names.clone(), chunks)

@@ -2,8 +2,8 @@
 
 use crate::support;
 
-use conclusions::rating::{Details, NextRun, StepOutcome};
-use conclusions::series::{Series, State};
+use conclusions::rating::{NextRun, StepDetails, StepOutcome};
+use conclusions::series::{Series, SeriesStepState};
 use results::judge::Outcome;
 use std::time::Duration;
 use support::{Bench, Running};
@@ -329,7 +329,11 @@ fn no_step_goes_further_than_twice_what_was_held() {
         ended.stderr
     );
     let mut held = 0.0_f64;
-    for details in series.steps.iter().map(|step| Details::of(step).unwrap()) {
+    for details in series
+        .steps
+        .iter()
+        .map(|step| StepDetails::of(step).unwrap())
+    {
         let multiple = details.moved.multiple();
         // Each run has a new simulated drive, so there is no overload to recover from.
         assert!(
@@ -345,7 +349,7 @@ fn no_step_goes_further_than_twice_what_was_held() {
             held = held.max(multiple);
         }
     }
-    assert!(held > 0.0 && Details::of(series.steps.last().unwrap()).is_some());
+    assert!(held > 0.0 && StepDetails::of(series.steps.last().unwrap()).is_some());
     for file in ["report.html", "01-0.1x/verdict.json"] {
         assert!(bench.exists(&format!("{SERIES}/{file}")), "{file}");
     }
@@ -383,7 +387,7 @@ fn after_kill_9_it_goes_on_with_the_step_that_was_running() {
     running.wait_until("the step runs", || bench.exists("series/04-3.76x"));
     assert_eq!(running.end_by("KILL").signal, Some(9));
     let before = series(&bench);
-    assert_eq!(before.steps.last().unwrap().state, State::Running);
+    assert_eq!(before.steps.last().unwrap().state, SeriesStepState::Running);
     rate(&bench, &[drive, "--slice", "2m"]).expect(0);
     let after = series(&bench);
     let done = before.steps.len() - 1;
@@ -392,7 +396,7 @@ fn after_kill_9_it_goes_on_with_the_step_that_was_running() {
         before.steps[..done],
         "finished steps are not repeated"
     );
-    assert_eq!(after.steps[done].state, State::Interrupted);
+    assert_eq!(after.steps[done].state, SeriesStepState::Interrupted);
     assert_eq!(
         after.steps[done + 1].name,
         "3.76x",
@@ -422,7 +426,7 @@ fn a_drive_that_becomes_slow_just_before_the_end_of_its_confirmation_is_confirme
     let drive = "sim:channels=1+read-us=400+slow-after-s=119+slow-factor=20";
     rate(&bench, &[drive, "--from", "0.1", "--slice", "2m"]);
     let confirmations = series(&bench).steps.into_iter().filter(|step| {
-        Details::of(step).is_some_and(|details| matches!(details.moved, NextRun::Confirm(_)))
+        StepDetails::of(step).is_some_and(|details| matches!(details.moved, NextRun::Confirm(_)))
     });
     let ended: Vec<_> = confirmations
         .map(|step| (step.multiple, step.duration_sec, step.outcome))

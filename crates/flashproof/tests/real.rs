@@ -4,7 +4,7 @@
 use crate::support;
 
 use device::observe::trace::{Event, EventKind, EventOp, Options, Pairing, Trace, sort_by_time};
-use results::act_log::Reader;
+use results::act_log::ActLogReader;
 use results::judge::{Outcome, Sla, Verdict};
 use serde_json::Value;
 use std::fs;
@@ -38,7 +38,7 @@ fn ops(verdict: &Verdict, stream: &str) -> u64 {
 /// Operations under the name `name` in the last chunk of the run's act.log.
 fn in_act_log(bench: &Bench, name: &str) -> u64 {
     let bytes = bench.read("run/act.log");
-    let mut reader = Reader::new(&bytes[..]).unwrap();
+    let mut reader = ActLogReader::new(&bytes[..]).unwrap();
     let names = reader.header().histogram_names.clone();
     let at = names
         .iter()

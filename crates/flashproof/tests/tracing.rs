@@ -3,7 +3,7 @@
 use crate::support;
 
 use device::observe::trace::{Options, Trace};
-use results::run_dir::{Samples, read_trace};
+use results::run_dir::{TraceSamples, read_trace};
 use results::telemetry::{TraceKind, TraceSize};
 use support::{Bench, LAX, LoopDevice, MIB, OUT, skip};
 
@@ -15,7 +15,7 @@ fn load(device: &str) -> String {
 }
 
 /// The samples of the run in [`OUT`].
-fn samples(bench: &Bench) -> Samples {
+fn samples(bench: &Bench) -> TraceSamples {
     read_trace(&bench.path(OUT), &bench.run().manifest).unwrap()
 }
 
@@ -87,7 +87,7 @@ fn who_wants_no_samples_has_none_and_it_is_written_down() {
         "--no-trace was given"
     );
     assert!(!bench.exists("run/trace.csv"));
-    assert_eq!(samples(&bench), Samples::default());
+    assert_eq!(samples(&bench), TraceSamples::default());
     let unmeasured = bench.run().manifest.unmeasured;
     assert!(
         unmeasured.len() == 1 && unmeasured[0].contains("--no-trace"),

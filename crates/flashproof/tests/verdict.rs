@@ -4,11 +4,11 @@
 
 use crate::support;
 
-use results::judge::{Code, Outcome};
+use results::judge::{Outcome, ReasonCode};
 use support::{Bench, OUT};
 
 /// Exit code, and the code of the first reason.
-struct Expected(i32, Code);
+struct Expected(i32, ReasonCode);
 
 impl Expected {
     /// Runs jobs of 4 KiB random reads: each on a file name, with the options after it. The first reason has the part.
@@ -59,7 +59,7 @@ fn a_drive_that_stops_answering_fails_whatever_was_asked_of_it() {
         "sim:stall-at-s=5+stall-ms=1000000 completed nothing after 5 s: 32 a-reads never completed";
     // The drive answers after 90 s: one --hang limit is long enough, the other is not.
     let answers_late = "sim:stall-at-s=5+stall-ms=90000 --iodepth=32 --runtime=30 --time_based";
-    Expected(1, Code::Lost).fio(&[
+    Expected(1, ReasonCode::Lost).fio(&[
         (hang, lost),
         (&format!("{hang} --sla 0.1%>64ms"), lost),
         (&format!("{hang} --max_latency=100ms"), lost),
@@ -75,8 +75,8 @@ fn a_drive_that_stops_answering_fails_whatever_was_asked_of_it() {
         (answers_late, "never completed"),
     ]);
     let late = "all operations completed, 32 of them over 1 s late, the latest after 90 s";
-    Expected(0, Code::NoLimits).fio(&[(&format!("{answers_late} --hang=100"), late)]);
-    Expected(1, Code::Lost).storage(&[
+    Expected(0, ReasonCode::NoLimits).fio(&[(&format!("{answers_late} --hang=100"), late)]);
+    Expected(1, ReasonCode::Lost).storage(&[
         (
             "sim:stall-at-s=3597+stall-ms=1000000000; test-duration-sec: 3600",
             &[],
@@ -90,13 +90,13 @@ fn a_drive_that_stops_answering_fails_whatever_was_asked_of_it() {
         ),
     ]);
     let closed = "sim:stall-at-s=30+stall-ms=1000000000; test-duration-sec: 120; arrival: closed";
-    Expected(1, Code::FellBehind).storage(&[(closed, &[], "large-block-writes")]);
+    Expected(1, ReasonCode::FellBehind).storage(&[(closed, &[], "large-block-writes")]);
 }
 
 #[test]
 fn a_rate_that_was_not_reached_fails_however_the_job_ends() {
     let slow = "sim:read-us=100000+channels=1+jitter-pct=0";
-    Expected(1, Code::NotCarriedOut).fio(&[
+    Expected(1, ReasonCode::NotCarriedOut).fio(&[
         ("sim:read-us=300000 --rate_iops=1000 --iodepth=2000 --runtime=1 --time_based", "of 1,000 operations"),
         (
             "sim:read-us=300000 --rate_iops=1000 --iodepth=20000 --runtime=20 --time_based --slice=1",
@@ -115,7 +115,7 @@ fn a_rate_that_was_not_reached_fails_however_the_job_ends() {
             "in slice 2, the worst from slice 1 on",
         ),
     ]);
-    Expected(1, Code::Missed).fio(&[
+    Expected(1, ReasonCode::Missed).fio(&[
         (
             &format!("{slow} --rate_iops_min=19 --runtime=20"),
             "reads per second in the",
@@ -126,7 +126,7 @@ fn a_rate_that_was_not_reached_fails_however_the_job_ends() {
         ),
     ]);
     let reached = format!("{slow} --rate_iops=9 --rate_iops_min=5 --runtime=20");
-    Expected(0, Code::NoLimits).fio(&[(&reached, "all operations completed")]);
+    Expected(0, ReasonCode::NoLimits).fio(&[(&reached, "all operations completed")]);
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn each_job_is_judged_and_groups_are_for_the_table() {
                 --name=b --rw=randread --bs=4k --filename=sim: --rate_iops=20000 --runtime=21 --time_based";
     let of_a =
         "the load of a-reads on sim:read-us=2100+channels=1 was not carried out in slice 1: 4,";
-    Expected(1, Code::NotCarriedOut).fio(&[
+    Expected(1, ReasonCode::NotCarriedOut).fio(&[
         (both, of_a),
         (
             &both.replace("--runtime", "--group_reporting --runtime"),
@@ -149,14 +149,14 @@ fn each_job_is_judged_and_groups_are_for_the_table() {
 #[test]
 fn errors_before_what_counts_fail_the_run() {
     let bad = "sim:capacity=1GiB+bad=0-1GiB --rate_iops=100 --ramp_time=5 --number_ios=200";
-    Expected(1, Code::IoError).fio(&[(bad, "200 I/O errors")]);
+    Expected(1, ReasonCode::IoError).fio(&[(bad, "200 I/O errors")]);
 }
 
 #[test]
 fn a_device_that_is_silent_has_not_held_a_closed_loop() {
     let silent =
         "sim:stall-at-s=5+stall-ms=50000 --iodepth=32 --runtime=60 --time_based --sla 0.1%>64ms";
-    Expected(1, Code::Silence).fio(&[(
+    Expected(1, ReasonCode::Silence).fio(&[(
         silent,
         "completed no a-reads for 50 s of 60 s in slice 1 (83.3 %)",
     )]);
@@ -164,7 +164,7 @@ fn a_device_that_is_silent_has_not_held_a_closed_loop() {
 
 #[test]
 fn loads_that_were_done_are_not_held_against_a_drive() {
-    Expected(0, Code::NoLimits).fio(&[
+    Expected(0, ReasonCode::NoLimits).fio(&[
         // Operations that are due at the very end, at 80 % utilisation.
         (
             "sim:read-us=800+channels=1+jitter-pct=0 --rate_iops=1000 --rate_process=poisson --iodepth=1 --runtime=60",
@@ -176,7 +176,7 @@ fn loads_that_were_done_are_not_held_against_a_drive() {
         ("sim:stall-ms=8000+stall-at-s=0 --rate_iops=1000 --iodepth=16000 --runtime=60", "the latest after 8 s"),
     ]);
     let stalls = "sim:stall-ms=2000+stall-every-s=100 --rate_iops=1000 --iodepth=4096 --runtime=3600 --sla 5%>1ms";
-    Expected(0, Code::Held).fio(&[(stalls, "1.95 % of a-reads")]);
+    Expected(0, ReasonCode::Held).fio(&[(stalls, "1.95 % of a-reads")]);
     let bench = Bench::new();
     let line = "fio --out=run --name=a --rw=randread --bs=4k --rate_iops=1000 --iodepth=4096 --runtime=1 \
                 --filename=sim:read-us=300000+channels=4096+jitter-pct=0";
@@ -188,7 +188,7 @@ fn loads_that_were_done_are_not_held_against_a_drive() {
         "{verdict}"
     );
     // ACT's large-block stream is late once.
-    Expected(0, Code::Held).storage(&[(
+    Expected(0, ReasonCode::Held).storage(&[(
         "sim:stall-at-s=20+stall-ms=5000; test-duration-sec: 3600",
         &["--sla", "1%>64ms"],
         "",
@@ -197,7 +197,7 @@ fn loads_that_were_done_are_not_held_against_a_drive() {
 
 #[test]
 fn nothing_planned_is_left_unjudged() {
-    Expected(1, Code::OverLimit).storage(&[
+    Expected(1, ReasonCode::OverLimit).storage(&[
         (
             "sim:slow-after-s=601+slow-factor=40; test-duration-sec: 1190",
             &["--slice", "600"],
@@ -206,7 +206,7 @@ fn nothing_planned_is_left_unjudged() {
         ("sim:slow-after-s=3601+slow-factor=40; test-duration-sec: 7200; report-interval-sec: 3601", &[], "in slice 2"),
     ]);
     let well = "sim:read-us=80; test-duration-sec: 60; report-interval-sec: 7";
-    Expected(0, Code::Held).storage(&[(well, &["--slice", "20"], "slice")]);
+    Expected(0, ReasonCode::Held).storage(&[(well, &["--slice", "20"], "slice")]);
     let bench = Bench::new();
     let config = "device-names: sim:\ntest-duration-sec: 60\nreport-interval-sec: 7\nread-reqs-per-sec: 100\n";
     bench
@@ -215,7 +215,7 @@ fn nothing_planned_is_left_unjudged() {
     // A job that starts late is judged from its start.
     let late = "sim:slow-after-s=3+slow-factor=40 --startdelay=5 --rate_iops=1000 --iodepth=64 --runtime=6 --time_based \
                 --sla 5%>1ms";
-    Expected(1, Code::OverLimit).fio(&[(late, "100 % of a-reads")]);
+    Expected(1, ReasonCode::OverLimit).fio(&[(late, "100 % of a-reads")]);
 }
 
 #[test]
@@ -325,7 +325,7 @@ fn a_run_of_format_2_is_judged_by_whole_slices_and_says_so() {
     assert!(
         reasons
             .iter()
-            .any(|reason| reason.code == Code::OldRules && reason.text.contains(says)),
+            .any(|reason| reason.code == ReasonCode::OldRules && reason.text.contains(says)),
         "{reasons:?}"
     );
 }

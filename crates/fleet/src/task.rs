@@ -9,7 +9,7 @@ use crate::inventory::{Inventory, InventoryDrive};
 use crate::journal::{Journal, LockError, StepEnd, StepEvent, StepStart, TaskLock, create_own_dir};
 use crate::plan::{CampaignPlan, RESULTS};
 use crate::{ask_to_end, failed, host_name, own_command};
-use conclusions::check::Check;
+use conclusions::check::CheckResult;
 use device::discover::{self, DeviceFacts};
 use device::guard::{Guard, ONLY_VARIABLE};
 use device::observe::process::{process_state, this_process};
@@ -583,7 +583,7 @@ fn set_aside(results_dir: &Path, is_repeated: bool) -> io::Result<PathBuf> {
 
 /// The result of the run or series in `results_dir`; `None` if there is none.
 fn result_in(results_dir: &Path) -> Option<RecordedResult> {
-    if let Ok(Some(check)) = Check::read(results_dir) {
+    if let Ok(Some(check)) = CheckResult::read(results_dir) {
         return Some((
             check.outcome,
             None,

@@ -3,7 +3,7 @@
 use crate::collect::Victims;
 use crate::map::{UnitMap, Valid, Wear};
 use crate::spec::{Spec, SpecError};
-use results::written::Bytes;
+use results::written::WrittenBytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use sys::random::Random;
 
@@ -266,9 +266,9 @@ impl Ftl {
     }
 
     /// Counters since the drive was made.
-    pub fn counters(&self) -> Bytes {
+    pub fn counters(&self) -> WrittenBytes {
         let unit_bytes = u64::from(self.spec.unit_bytes);
-        Bytes {
+        WrittenBytes {
             host: self.host_units * unit_bytes,
             media: (self.host_units + self.moved_units) * unit_bytes,
             erased: self.erases * self.spec.superblock_bytes,

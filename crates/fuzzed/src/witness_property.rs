@@ -2,10 +2,10 @@
 //! after a power cut.
 
 use crate::assert_one_line;
-use conclusions::durability::examine::{Slot, examine, find_session};
-use conclusions::durability::session::{Lane, Mode, SessionId};
+use conclusions::durability::examine::{SlotContent, examine, find_session};
+use conclusions::durability::session::{DurabilityMethod, SessionId, WriteLane};
 use conclusions::durability::witness::{
-    FILE_MARK, LINE_MAX, Message, Record, Reply, WitnessSessions, line, parse,
+    FILE_MARK, LINE_MAX, WitnessMessage, WitnessRecord, WitnessReply, WitnessSessions, line, parse,
 };
 use std::convert::Infallible;
 
@@ -20,9 +20,9 @@ pub(crate) fn assert_witness_property(bytes: &[u8]) -> bool {
         .filter(|line| line.len() < LINE_MAX)
         .enumerate()
     {
-        match parse::<Message>(received) {
+        match parse::<WitnessMessage>(received) {
             Err(why) => assert_one_line(&why),
-            Ok(Message::Ask {
+            Ok(WitnessMessage::Ask {
                 format_version,
                 subject,
                 found,
@@ -37,7 +37,7 @@ pub(crate) fn assert_witness_property(bytes: &[u8]) -> bool {
             },
         }
         // A tester parses the replies of a witness.
-        if let Ok(Reply::Record(Some(record))) = parse::<Reply>(received)
+        if let Ok(WitnessReply::Record(Some(record))) = parse::<WitnessReply>(received)
             && let Err(why) = record.check()
         {
             assert_one_line(&why);
@@ -67,14 +67,14 @@ pub(crate) fn assert_witness_property(bytes: &[u8]) -> bool {
     file.len() > FILE_MARK.len()
 }
 
-fn assert_record(record: &Record) {
+fn assert_record(record: &WitnessRecord) {
     record.check().expect("accepted records are in bounds");
-    assert_reply(&Reply::Record(Some(Box::new(record.clone()))));
+    assert_reply(&WitnessReply::Record(Some(Box::new(record.clone()))));
 }
 
-fn assert_reply(reply: &Reply) {
+fn assert_reply(reply: &WitnessReply) {
     assert_eq!(
-        &parse::<Reply>(&line(reply).expect("a reply is short")).unwrap(),
+        &parse::<WitnessReply>(&line(reply).expect("a reply is short")).unwrap(),
         reply
     );
 }
@@ -82,8 +82,8 @@ fn assert_reply(reply: &Reply) {
 /// Asserts that no acknowledged write is counted twice, for any bytes in its slot.
 fn assert_sectors(bytes: &[u8]) {
     let session = find_session(bytes).map_or(SessionId(1), |(session, _)| session);
-    let lane = Lane {
-        mode: Mode::Fsync,
+    let lane = WriteLane {
+        mode: DurabilityMethod::Fsync,
         write_bytes: 1024,
         slots: 4,
         at: 0,
@@ -95,9 +95,11 @@ fn assert_sectors(bytes: &[u8]) {
             0,
             &lane,
             acknowledged,
-            |slot: u64, pass: &mut dyn FnMut(Slot<'_>)| {
+            |slot: u64, pass: &mut dyn FnMut(SlotContent<'_>)| {
                 let from = bytes.len().min(slot as usize * 1024);
-                pass(Slot::Bytes(&bytes[from..bytes.len().min(from + 1024)]));
+                pass(SlotContent::Bytes(
+                    &bytes[from..bytes.len().min(from + 1024)],
+                ));
                 Ok::<_, Infallible>(())
             },
         );

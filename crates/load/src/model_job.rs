@@ -2,8 +2,7 @@
 //!
 //! A run loop in miniature, without threads, buffers and histograms, so that a fit can afford thousands of jobs.
 
-use engine::sim::DriveModel;
-use engine::sim::{DriveSpec, QueueModel};
+use engine::sim::{DriveModel, DriveSpec, QueueModel};
 use std::collections::VecDeque;
 use sys::buffer::Buf;
 use sys::op::{Op, OpKind};

@@ -5,7 +5,8 @@ use crate::html::Page;
 use crate::table::{Cell, Table};
 use crate::words::capital;
 use conclusions::population::{
-    Compared, Comparison, Examination, Level, ToleranceBound, compare, tolerance_bound,
+    ComparedDrives, Examination, PopulationComparison, PopulationLevel, ToleranceBound, compare,
+    tolerance_bound,
 };
 use results::judge::Outcome;
 use results::units::{count, number, percent_whole};
@@ -98,7 +99,7 @@ pub struct PairComparison {
     pub by: String,
     pub first: String,
     pub second: String,
-    pub comparison: Comparison,
+    pub comparison: PopulationComparison,
 }
 
 impl Quantity {
@@ -254,7 +255,7 @@ impl Campaign {
                 "No drive is slow among its peers in the step {step}."
             ));
         }
-        sentences.extend(compared.iter().map(|Compared { model, drives, detectable }| {
+        sentences.extend(compared.iter().map(|ComparedDrives { model, drives, detectable }| {
             let drives = count(*drives as u64, "drive");
             let times = number(*detectable);
             format!(
@@ -472,7 +473,7 @@ impl Campaign {
             .examination
             .slow
             .iter()
-            .filter(|slow| slow.level == Level::Drive);
+            .filter(|slow| slow.level == PopulationLevel::Drive);
         let slow: BTreeSet<&str> = slow.map(|slow| slow.name.as_str()).collect();
         let lines = groups
             .iter()
@@ -580,7 +581,7 @@ fn quantile(values: &[f64], share: f64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use conclusions::population::{Reason, Undecided};
+    use conclusions::population::{Undecided, UndecidedReason};
 
     #[test]
     fn the_text_has_bounds_failures_and_the_limits_of_the_comparison() {
@@ -609,7 +610,7 @@ mod tests {
             "a single drive has no distribution"
         );
         let model = || "M".to_owned();
-        let reason = Reason::Insensitive {
+        let reason = UndecidedReason::Insensitive {
             factor: 3.0,
             drives: 3,
         };
@@ -631,7 +632,7 @@ mod tests {
                     of: None,
                     reason,
                 }],
-                compared: vec![Compared {
+                compared: vec![ComparedDrives {
                     model: model(),
                     drives: 3,
                     detectable: 3.0,

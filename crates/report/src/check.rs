@@ -5,7 +5,7 @@ use crate::bars::Bars;
 use crate::html::Page;
 use crate::table::{Cell, Table};
 use crate::words::{OutcomeLabel, unique};
-use conclusions::check::{Answer, Check, Criterion, Judged, for_option};
+use conclusions::check::{CheckAnswer, CheckResult, Criterion, JudgedCriterion, for_option};
 use conclusions::grouped;
 use results::judge::Outcome;
 use results::units::{shell_quoted, span_about, wrapped};
@@ -33,13 +33,13 @@ pub struct Checks {
     pub outcome: Outcome,
     /// Exit code of the command.
     pub exit_code: u8,
-    pub checks: Vec<Check>,
+    pub checks: Vec<CheckResult>,
     pub not_run: Vec<NotRun>,
 }
 
 impl Checks {
     /// `require_sustained`: limits that were held too briefly have the exit code of an invalid check.
-    pub fn new(checks: Vec<Check>, not_run: Vec<NotRun>, require_sustained: bool) -> Self {
+    pub fn new(checks: Vec<CheckResult>, not_run: Vec<NotRun>, require_sustained: bool) -> Self {
         let missing = (!not_run.is_empty()).then_some(Outcome::Invalid);
         let outcome = checks
             .iter()
@@ -47,8 +47,10 @@ impl Checks {
             .chain(missing)
             .max()
             .unwrap_or(Outcome::Invalid);
-        let is_brief =
-            require_sustained && checks.iter().any(|check| check.answer == Answer::TooBrief);
+        let is_brief = require_sustained
+            && checks
+                .iter()
+                .any(|check| check.answer == CheckAnswer::TooBrief);
         let exit_code = outcome
             .max(if is_brief { Outcome::Invalid } else { outcome })
             .exit_code();
@@ -89,7 +91,7 @@ impl Checks {
         let others = self.missing().into_iter().chain(self.settling_command());
         text.extend(others.map(|sentence| format!("\n* {}\n", sentence.replace('\n', " "))));
         for check in &self.checks {
-            let Check {
+            let CheckResult {
                 name,
                 answer,
                 sentence,
@@ -168,19 +170,23 @@ impl Checks {
 
     /// The command that settles the open answers of several checks. Checks that need much longer are named apart.
     fn settling_command(&self) -> Option<String> {
-        let is_open =
-            |check: &&Check| matches!(check.answer, Answer::TooBrief | Answer::CannotTell);
+        let is_open = |check: &&CheckResult| {
+            matches!(
+                check.answer,
+                CheckAnswer::TooBrief | CheckAnswer::CannotTell
+            )
+        };
         let open = self.checks.iter().filter(is_open);
         let (long, short): (Vec<_>, Vec<_>) =
             open.filter(|_| self.checks.len() > 1)
-                .partition(|check: &&Check| {
+                .partition(|check: &&CheckResult| {
                     check
                         .needed_time()
                         .is_some_and(|sec| sec > SETTLING_SEC_MAX)
                 });
         let commands: Vec<_> = [short, long]
             .into_iter()
-            .filter_map(|open: Vec<&Check>| {
+            .filter_map(|open: Vec<&CheckResult>| {
                 let path = shell_quoted(&open.first()?.path);
                 let names = open
                     .iter()
@@ -207,7 +213,7 @@ impl Checks {
 }
 
 /// Checks with the same answer.
-fn group(answer: Answer, checks: &[&Check]) -> Table {
+fn group(answer: CheckAnswer, checks: &[&CheckResult]) -> Table {
     let names: Vec<_> = checks
         .iter()
         .map(|check| match check.held_tier() {
@@ -220,7 +226,7 @@ fn group(answer: Answer, checks: &[&Check]) -> Table {
     } else {
         names.join(", ")
     };
-    let decided = if answer == Answer::NoLimit {
+    let decided = if answer == CheckAnswer::NoLimit {
         "value"
     } else {
         "decided by"
@@ -255,7 +261,7 @@ fn group(answer: Answer, checks: &[&Check]) -> Table {
 }
 
 /// The limit in words. If the limit does not decide, with the reason: `below 1 s (warning)`.
-fn limit_text(judged: &Judged) -> Option<String> {
+fn limit_text(judged: &JudgedCriterion) -> Option<String> {
     let limit = judged.criterion.limit_text()?;
     let not_held = if judged.is_beyond_shown_limit() {
         ", not held"
@@ -270,7 +276,7 @@ fn limit_text(judged: &Judged) -> Option<String> {
 }
 
 /// A check on a terminal.
-fn one(check: &Check) -> String {
+fn one(check: &CheckResult) -> String {
     let disk = check
         .disk
         .as_deref()
@@ -290,7 +296,7 @@ fn one(check: &Check) -> String {
     text
 }
 
-fn criteria(check: &Check) -> Table {
+fn criteria(check: &CheckResult) -> Table {
     let mut table = Table::new("Criteria")
         .text(["run", "criterion"])
         .numbers(["measured", "limit"])
@@ -317,7 +323,7 @@ fn criteria(check: &Check) -> Table {
 }
 
 /// The statement of a source and its address; without a source, only the statement.
-fn statement_of(judged: &Judged) -> String {
+fn statement_of(judged: &JudgedCriterion) -> String {
     let Criterion { says, source, .. } = &judged.criterion;
     let reason = judged
         .criterion
@@ -330,7 +336,7 @@ fn statement_of(judged: &Judged) -> String {
 }
 
 /// Statements behind the criteria, each once.
-fn statements(check: &Check) -> Vec<String> {
+fn statements(check: &CheckResult) -> Vec<String> {
     unique(
         check
             .criteria
@@ -341,7 +347,7 @@ fn statements(check: &Check) -> Vec<String> {
 }
 
 /// Sources, each with its number.
-fn sources(check: &Check) -> Vec<String> {
+fn sources(check: &CheckResult) -> Vec<String> {
     statements(check)
         .iter()
         .enumerate()
@@ -350,7 +356,7 @@ fn sources(check: &Check) -> Vec<String> {
 }
 
 /// Bars of the criteria with limits: each measured value, as a part of its limit.
-fn bars(check: &Check) -> Bars {
+fn bars(check: &CheckResult) -> Bars {
     let mut bars = Bars::new(
         "Measured against the limits",
         "The dashed line is the limit: longer bars are bad. Bars are cut off at twice the limit.",
@@ -379,7 +385,7 @@ fn bars(check: &Check) -> Bars {
 }
 
 /// Sentences below the criteria.
-fn notes(check: &Check) -> Vec<String> {
+fn notes(check: &CheckResult) -> Vec<String> {
     let mut notes = check.remarks.clone();
     // The sentence names the limit of a higher tier.
     let shown = check

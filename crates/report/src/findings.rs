@@ -1,6 +1,6 @@
 //! Findings of the doctor about host and devices, as text.
 
-use results::finding::{Finding, Level};
+use results::finding::{Finding, Severity};
 use results::units;
 
 /// Maximum width of an explanation, columns.
@@ -9,21 +9,28 @@ const COLUMNS: usize = 110;
 /// The findings other than `ok` and `unknown`, the most severe first, and the number of findings left out. With
 /// `with_all`, all findings.
 pub fn page(findings: &[Finding], with_all: bool) -> String {
-    let problems = units::count(count(findings, Level::Problem), "problem");
-    let warnings = units::count(count(findings, Level::Warning), "warning");
-    let notes = units::count(count(findings, Level::Note), "note");
-    let unknown = count(findings, Level::Unknown);
-    let good = count(findings, Level::Ok);
+    let problems = units::count(count(findings, Severity::Problem), "problem");
+    let warnings = units::count(count(findings, Severity::Warning), "warning");
+    let notes = units::count(count(findings, Severity::Note), "note");
+    let unknown = count(findings, Severity::Unknown);
+    let good = count(findings, Severity::Ok);
     let hint = if with_all || good == 0 {
         ""
     } else {
         " (--all shows them)"
     };
-    let listed = listed(findings, if with_all { Level::Ok } else { Level::Note });
+    let listed = listed(
+        findings,
+        if with_all {
+            Severity::Ok
+        } else {
+            Severity::Note
+        },
+    );
     format!("{listed}{problems}, {warnings}, {unknown} unknown, {notes}; {good} ok{hint}\n")
 }
 
-fn count(findings: &[Finding], level: Level) -> u64 {
+fn count(findings: &[Finding], level: Severity) -> u64 {
     findings
         .iter()
         .filter(|finding| finding.level == level)
@@ -31,7 +38,7 @@ fn count(findings: &[Finding], level: Level) -> u64 {
 }
 
 /// The findings of at least this level, the most severe first.
-pub fn listed(findings: &[Finding], level_min: Level) -> String {
+pub fn listed(findings: &[Finding], level_min: Severity) -> String {
     let mut shown: Vec<&Finding> = findings
         .iter()
         .filter(|finding| finding.level >= level_min)
@@ -69,9 +76,9 @@ fn text(finding: &Finding) -> String {
 mod tests {
     use super::*;
 
-    fn finding(level: Level, check: &str, device: Option<&str>) -> Finding {
+    fn finding(level: Severity, check: &str, device: Option<&str>) -> Finding {
         let text = |text: &str| {
-            if level == Level::Ok {
+            if level == Severity::Ok {
                 String::new()
             } else {
                 text.to_owned()
@@ -90,11 +97,11 @@ mod tests {
     #[test]
     fn what_weighs_most_comes_first_and_what_is_right_is_counted() {
         let findings = [
-            finding(Level::Ok, "a", None),
-            finding(Level::Note, "b", None),
-            finding(Level::Problem, "in-use", Some("/dev/x")),
-            finding(Level::Warning, "c", None),
-            finding(Level::Ok, "d", None),
+            finding(Severity::Ok, "a", None),
+            finding(Severity::Note, "b", None),
+            finding(Severity::Problem, "in-use", Some("/dev/x")),
+            finding(Severity::Warning, "c", None),
+            finding(Severity::Ok, "d", None),
         ];
         let expected = "\
 problem  in-use              /dev/x: it is so

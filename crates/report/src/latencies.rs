@@ -6,7 +6,7 @@
 use crate::table::Table;
 use results::cell::{self, Latencies as Histogram, Layout};
 use results::judge::Verdict;
-use results::run_dir::{HlogKind, RunDirError, Window, each_window};
+use results::run_dir::{HistogramWindow, HlogKind, RunDirError, each_window};
 use results::units;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -141,7 +141,7 @@ fn by_stream(dir: &Path, layout: &Layout, kind: HlogKind) -> Result<Vec<Histogra
 }
 
 /// Adds a window to the histogram of its stream.
-pub(crate) fn add_window(streams: &mut [Histogram], layout: &Layout, window: &Window) {
+pub(crate) fn add_window(streams: &mut [Histogram], layout: &Layout, window: &HistogramWindow) {
     if let Some(stream) = streams.get_mut(window.cell / layout.devices.len().max(1)) {
         // Another program may have written other bounds: `add` grows the histogram, or adds only the values that fit.
         let _ = stream.add(&window.histogram);
@@ -245,7 +245,7 @@ mod tests {
     use super::*;
     use results::cell::Interval;
     use results::judge::Sla;
-    use results::run_dir::{Manifest, Writer};
+    use results::run_dir::{Manifest, RunWriter};
     use results::times::Times;
 
     fn layout() -> Layout {
@@ -264,7 +264,7 @@ mod tests {
             duration_sec: 30,
             ..Manifest::new(&layout(), Sla::default())
         };
-        let mut writer = Writer::create(&dir, &manifest, &[]).unwrap();
+        let mut writer = RunWriter::create(&dir, &manifest, &[]).unwrap();
         for index in 0..30 {
             let mut interval = Interval::new(&layout());
             (interval.index, interval.end_ns) = (index, (index + 1) * 1_000_000_000);

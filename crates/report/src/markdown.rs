@@ -3,8 +3,8 @@
 use crate::document::{Banner, Document, Pair, Report, RunReport, Section, SeriesReport};
 use crate::table::{Table, escaped};
 use crate::tables;
-use conclusions::series::Purpose;
-use results::finding::Level;
+use conclusions::series::SeriesPurpose;
+use results::finding::Severity;
 use results::units::{self, printable};
 
 impl Document {
@@ -53,7 +53,7 @@ fn run_text(run: &RunReport, level: usize) -> String {
     let findings = run
         .findings
         .iter()
-        .filter(|finding| finding.level != Level::Ok)
+        .filter(|finding| finding.level != Severity::Ok)
         .map(|finding| {
             let of = finding.device.as_deref().unwrap_or("host");
             format!(
@@ -108,7 +108,7 @@ fn series_text(report: &SeriesReport) -> String {
             .iter()
             .map(|section| key_numbers(2, section)),
     );
-    if report.series.purpose == Purpose::Certify {
+    if report.series.purpose == SeriesPurpose::Certify {
         let runs = report.steps.iter().filter_map(|step| step.report.as_ref());
         text += &runs.map(|run| run_text(run, 2)).collect::<String>();
     }

@@ -5,7 +5,7 @@
 
 use crate::words::OutcomeLabel;
 use maud::{Markup, Render, html};
-use results::finding::{Finding, Level};
+use results::finding::{Finding, Severity};
 use results::judge::Outcome;
 use results::units::is_unprintable;
 use std::fmt;
@@ -152,7 +152,7 @@ impl Table {
     pub(crate) fn findings<'a>(title: &str, findings: impl Iterator<Item = &'a Finding>) -> Self {
         let rows = findings.map(|finding| {
             let level = finding.level.to_string();
-            let is_bad = matches!(finding.level, Level::Warning | Level::Problem);
+            let is_bad = matches!(finding.level, Severity::Warning | Severity::Problem);
             let device = finding.device.as_deref().unwrap_or("host");
             let texts =
                 [device, &finding.finding, &finding.reason, &finding.remedy].map(Cell::from);

@@ -6,15 +6,15 @@ use crate::document::{RunReport, SeriesReport};
 use crate::latencies::QUANTILES;
 use crate::table::{Cell, Table};
 use crate::words::{self, OutcomeLabel};
-use conclusions::series::{Purpose, State};
+use conclusions::series::{SeriesPurpose, SeriesStepState};
 use results::blame::Blame;
-use results::judge::{Group, Limit, SliceShares};
+use results::judge::{GroupShares, Limit, SliceShares};
 use results::units;
 
 /// The shares of each judged group, slice by slice.
 pub(crate) fn shares(run: &RunReport) -> impl Iterator<Item = Table> + use<'_> {
     let limits = run.sla.limits();
-    run.verdict.groups.iter().map(move |group: &Group| {
+    run.verdict.groups.iter().map(move |group: &GroupShares| {
         let headings = run
             .verdict
             .thresholds_ns
@@ -192,7 +192,7 @@ pub(crate) fn steadiness(run: &RunReport) -> Table {
 /// The steps of a series; `link` gives the anchor of the run of a step, by the step's index.
 pub(crate) fn steps(report: &SeriesReport, link: impl Fn(usize) -> Option<String>) -> Table {
     // Jobs of a baseline have no multiple of a load.
-    let has_loads = report.series.purpose != Purpose::Baseline;
+    let has_loads = report.series.purpose != SeriesPurpose::Baseline;
     let rows = report.steps.iter().enumerate().map(|(number, step)| {
         let name = step.step.name.clone();
         let ran = step
@@ -219,7 +219,7 @@ pub(crate) fn steps(report: &SeriesReport, link: impl Fn(usize) -> Option<String
                 .join(", ")
                 .into(),
             match (step.step.state, step.step.outcome) {
-                (State::Done, Some(outcome)) => {
+                (SeriesStepState::Done, Some(outcome)) => {
                     let shown = OutcomeLabel::of(Some(outcome));
                     Cell::outcome(if doubt.is_some() {
                         shown.in_doubt()

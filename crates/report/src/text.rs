@@ -7,7 +7,7 @@ use crate::document::{Document, Report, RunReport, SeriesReport};
 use crate::latencies::{StreamLatencies, TRANSACTIONS, below_verdict, latencies};
 use crate::table::Table;
 use crate::words;
-use conclusions::series::Purpose;
+use conclusions::series::SeriesPurpose;
 use results::judge::{Outcome, Verdict};
 use results::run_dir::{self, RunDirError};
 use results::units;
@@ -151,7 +151,7 @@ fn drives(report: &SeriesReport) -> String {
 fn blame(report: &SeriesReport) -> String {
     let mut text = String::new();
     // In a search, the blame of the many passed loads is of little interest.
-    let of_search = report.series.purpose == Purpose::Rate;
+    let of_search = report.series.purpose == SeriesPurpose::Rate;
     let shown_steps = report
         .steps
         .iter()

@@ -1,8 +1,8 @@
 //! Words for outcomes, devices and classes, and the method behind the numbers: the same in every output format.
 
 use conclusions::grouped;
-use conclusions::series::State;
-use results::judge::{Class, Outcome};
+use conclusions::series::SeriesStepState;
+use results::judge::{Outcome, VerdictClass};
 use results::run_dir::Manifest;
 use results::units::{self, span_of};
 use schemars::JsonSchema;
@@ -90,24 +90,24 @@ impl OutcomeLabel {
 /// The outcome of a step, or its state; `running` is the word for a running step. `is_over`: the series has its
 /// conclusion.
 pub fn step_outcome(
-    state: State,
+    state: SeriesStepState,
     outcome: Option<Outcome>,
     is_over: bool,
     running: &str,
 ) -> String {
     let state = match (state, outcome) {
-        (State::Done, Some(outcome)) => return outcome.to_string(),
-        (State::Done, None) => "done",
-        (State::Planned, _) if is_over => "not run",
-        (State::Planned, _) => "planned",
-        (State::Running, _) => running,
-        (State::Interrupted, _) => "interrupted",
+        (SeriesStepState::Done, Some(outcome)) => return outcome.to_string(),
+        (SeriesStepState::Done, None) => "done",
+        (SeriesStepState::Planned, _) if is_over => "not run",
+        (SeriesStepState::Planned, _) => "planned",
+        (SeriesStepState::Running, _) => running,
+        (SeriesStepState::Interrupted, _) => "interrupted",
     };
     state.to_owned()
 }
 
 /// Wording for a run of this class. Anything shorter than a day, or simulated, certifies nothing.
-pub(crate) fn class(class: Class, simulated: bool, ran_sec: f64, partial: bool) -> String {
+pub(crate) fn class(class: VerdictClass, simulated: bool, ran_sec: f64, partial: bool) -> String {
     let length = span_of(ran_sec);
     let partial = if partial {
         ", stopped before its time"
@@ -118,10 +118,10 @@ pub(crate) fn class(class: Class, simulated: bool, ran_sec: f64, partial: bool) 
         (_, true) => {
             format!("screening of {length} on simulated drives{partial}: it certifies nothing")
         }
-        (Class::Screening, false) => {
+        (VerdictClass::Screening, false) => {
             format!("screening of {length}{partial}: it certifies nothing")
         }
-        (Class::CertificationLoad, false) => {
+        (VerdictClass::CertificationLoad, false) => {
             format!("a certification's load, for {length}{partial}")
         }
     }
@@ -197,17 +197,17 @@ mod tests {
 
     #[test]
     fn a_simulated_day_is_a_screening() {
-        let words = class(Class::CertificationLoad, true, 86_400.0, false);
+        let words = class(VerdictClass::CertificationLoad, true, 86_400.0, false);
         assert_eq!(
             words,
             "screening of 24 h on simulated drives: it certifies nothing"
         );
         assert!(
-            class(Class::Screening, false, 21_600.0, true)
+            class(VerdictClass::Screening, false, 21_600.0, true)
                 .starts_with("screening of 6 h, stopped before")
         );
         assert_eq!(
-            class(Class::CertificationLoad, false, 86_400.0, false),
+            class(VerdictClass::CertificationLoad, false, 86_400.0, false),
             "a certification's load, for 24 h"
         );
     }

@@ -2,7 +2,7 @@
 //! on paper.
 
 use crate::support::{SHORT, Shape, write_baseline, write_run, write_series};
-use conclusions::series::Purpose;
+use conclusions::series::SeriesPurpose;
 use report::document::Document;
 use results::judge::Outcome;
 use std::fs;
@@ -288,7 +288,7 @@ fn a_series_and_damaged_runs_are_drawn_as_far_as_they_are_whole() {
         ("stage 1", 1.0, Outcome::Pass, Some(SHORT)),
         ("stage 2", 2.0, Outcome::Fail, None),
     ];
-    write_series(&certify, Purpose::Certify, &stages);
+    write_series(&certify, SeriesPurpose::Certify, &stages);
     let slow = Shape {
         slow_every: 2,
         ..SHORT
@@ -297,7 +297,7 @@ fn a_series_and_damaged_runs_are_drawn_as_far_as_they_are_whole() {
         ("10x", 10.0, Outcome::Pass, Some(SHORT)),
         ("20x", 20.0, Outcome::Fail, Some(slow)),
     ];
-    write_series(&rate, Purpose::Rate, &steps);
+    write_series(&rate, SeriesPurpose::Rate, &steps);
     write_run(
         &damaged,
         Shape {

@@ -1,7 +1,7 @@
 //! A series is judged again from its runs. The runs can make the recorded outcome worse, never better.
 
 use crate::support::{SHORT, Shape, write_series};
-use conclusions::series::{Purpose, Series, State};
+use conclusions::series::{Series, SeriesPurpose, SeriesStepState};
 use report::comparison::{CandidateDir, OperatorData, compare};
 use report::document::Document;
 use report::status::Status;
@@ -48,7 +48,7 @@ const FAILS: Shape<'_> = Shape {
     ..SHORT
 };
 
-fn series(dir: &Path, purpose: Purpose, shapes: [Option<Shape<'_>>; 2]) {
+fn series(dir: &Path, purpose: SeriesPurpose, shapes: [Option<Shape<'_>>; 2]) {
     let [one, two] = shapes;
     write_series(
         dir,
@@ -63,7 +63,10 @@ fn series(dir: &Path, purpose: Purpose, shapes: [Option<Shape<'_>>; 2]) {
 #[test]
 fn a_pass_that_the_runs_bear_out_stays_one() {
     let parent = tempfile::tempdir().unwrap();
-    for (name, purpose) in [("certify", Purpose::Certify), ("rate", Purpose::Rate)] {
+    for (name, purpose) in [
+        ("certify", SeriesPurpose::Certify),
+        ("rate", SeriesPurpose::Rate),
+    ] {
         let dir = parent.path().join(name);
         series(&dir, purpose, [Some(SHORT), Some(SHORT)]);
         assert_eq!(outcome(&dir), Outcome::Pass);
@@ -74,7 +77,7 @@ fn a_pass_that_the_runs_bear_out_stays_one() {
 fn a_record_edited_to_a_pass_fails_with_the_stage_whose_run_failed() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("certify");
-    series(&dir, Purpose::Certify, [Some(FAILS), Some(SHORT)]);
+    series(&dir, SeriesPurpose::Certify, [Some(FAILS), Some(SHORT)]);
     assert_eq!(outcome(&dir), Outcome::Fail);
     let text = Document::read(&[&dir]).unwrap().text();
     assert!(
@@ -91,7 +94,10 @@ fn a_record_edited_to_a_pass_fails_with_the_stage_whose_run_failed() {
 #[test]
 fn a_run_that_is_gone_or_damaged_leaves_no_pass() {
     let parent = tempfile::tempdir().unwrap();
-    for (name, purpose) in [("certify", Purpose::Certify), ("rate", Purpose::Rate)] {
+    for (name, purpose) in [
+        ("certify", SeriesPurpose::Certify),
+        ("rate", SeriesPurpose::Rate),
+    ] {
         let dir = parent.path().join(name);
         series(&dir, purpose, [Some(SHORT), None]);
         assert_eq!(outcome(&dir), Outcome::Invalid);
@@ -108,7 +114,7 @@ fn a_run_that_is_gone_or_damaged_leaves_no_pass() {
 fn a_rating_that_no_step_held_is_none() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("rate");
-    series(&dir, Purpose::Rate, [Some(SHORT), Some(SHORT)]);
+    series(&dir, SeriesPurpose::Rate, [Some(SHORT), Some(SHORT)]);
     let mut record = Series::read(&dir).unwrap().unwrap();
     record.conclusion.as_mut().unwrap().rating = Some(300.0);
     record.write(&dir).unwrap();
@@ -125,10 +131,10 @@ fn a_rating_that_no_step_held_is_none() {
 fn a_stage_after_the_one_that_failed_is_not_planned_but_not_run() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("certify");
-    series(&dir, Purpose::Certify, [Some(FAILS), None]);
+    series(&dir, SeriesPurpose::Certify, [Some(FAILS), None]);
     let mut series = Series::read(&dir).unwrap().unwrap();
     series.steps[0].outcome = Some(Outcome::Fail);
-    (series.steps[1].state, series.steps[1].outcome) = (State::Planned, None);
+    (series.steps[1].state, series.steps[1].outcome) = (SeriesStepState::Planned, None);
     series.conclusion.as_mut().unwrap().outcome = Outcome::Fail;
     series.write(&dir).unwrap();
     let document = Document::read(&[&dir]).unwrap();

@@ -6,15 +6,15 @@
 use crate::docs_page::assert_page;
 use crate::support::{SHORT, Shape, finding, write_baseline, write_run, write_series};
 use conclusions::durability::judge::Durability;
-use conclusions::series::{Purpose, Series};
-use conclusions::waf::{Drive, Found, TenantBytes};
+use conclusions::series::{Series, SeriesPurpose};
+use conclusions::waf::{ArrangementResult, DriveWrites, TenantBytes};
 use report::campaign::Campaign;
 use report::check::Checks;
 use report::document::Document;
 use report::waf::{Arranged, FORMAT_VERSION, Preparations, WafReport, Worn};
-use results::finding::Level;
+use results::finding::Severity;
 use results::judge::Outcome;
-use results::written::Bytes;
+use results::written::WrittenBytes;
 use serde_json::Value;
 use std::fs;
 
@@ -162,12 +162,12 @@ fn the_schemas_in_the_documentation_are_those_of_the_types() {
 
 #[test]
 fn write_amplification_is_what_its_schema_says() {
-    let octile = Bytes {
+    let octile = WrittenBytes {
         host: 8,
         media: 12,
         erased: 4,
     };
-    let drives = vec![Drive {
+    let drives = vec![DriveWrites {
         name: "all".into(),
         logical_bytes: 64,
         octiles: vec![octile; 48],
@@ -177,7 +177,7 @@ fn write_amplification_is_what_its_schema_says() {
         client: 200,
         defrag: 184,
     }];
-    let counted = Found {
+    let counted = ArrangementResult {
         drives,
         tenants,
         steady_after: Some(6),
@@ -253,7 +253,10 @@ fn a_run_is_what_the_schema_says() {
 #[test]
 fn series_of_both_kinds_are_what_the_schema_says() {
     let dir = tempfile::tempdir().unwrap();
-    for (name, purpose) in [("certify", Purpose::Certify), ("rate", Purpose::Rate)] {
+    for (name, purpose) in [
+        ("certify", SeriesPurpose::Certify),
+        ("rate", SeriesPurpose::Rate),
+    ] {
         let series = dir.path().join(name);
         let steps = [
             ("a", 1.0, Outcome::Pass, Some(SHORT)),
@@ -262,7 +265,7 @@ fn series_of_both_kinds_are_what_the_schema_says() {
         write_series(&series, purpose, &steps);
         let value = assert_valid(&Document::read(&[series]).unwrap());
         let report = &value["reports"][0];
-        let outcome = if purpose == Purpose::Certify {
+        let outcome = if purpose == SeriesPurpose::Certify {
             "fail"
         } else {
             "invalid"
@@ -274,7 +277,7 @@ fn series_of_both_kinds_are_what_the_schema_says() {
             "{banner}"
         );
         let charts = |of: &Value| of["sections"].as_array().unwrap().len();
-        let is_search = purpose == Purpose::Rate;
+        let is_search = purpose == SeriesPurpose::Rate;
         assert_eq!(
             (
                 charts(report) > 0,
@@ -358,7 +361,7 @@ fn a_baseline_is_what_the_schema_says_and_every_form_has_its_numbers() {
         "less room",
         "flashproof prep",
     ];
-    series.findings = vec![finding(Level::Note, Some("/dev/nvme1n1"), texts)];
+    series.findings = vec![finding(Severity::Note, Some("/dev/nvme1n1"), texts)];
     // An attempt that was killed, and replaced by another.
     write_run(
         &dir.join("002-killed"),
@@ -504,7 +507,7 @@ fn the_page_of_a_search_has_what_was_found_where_it_ran_and_how() {
         ("a", 20.0, Outcome::Pass, Some(SHORT)),
         ("b", 30.0, Outcome::Fail, Some(SHORT)),
     ];
-    write_series(&dir, Purpose::Rate, &steps);
+    write_series(&dir, SeriesPurpose::Rate, &steps);
     let mut series = Series::read(&dir).unwrap().unwrap();
     let texts = [
         "scheduler",
@@ -512,7 +515,7 @@ fn the_page_of_a_search_has_what_was_found_where_it_ran_and_how() {
         "it reorders",
         "choose none",
     ];
-    series.findings = vec![finding(Level::Warning, None, texts)];
+    series.findings = vec![finding(Severity::Warning, None, texts)];
     series.write(&dir).unwrap();
     let page = Document::read(&[&dir]).unwrap().html();
     let place = |what: &str| page.find(what).unwrap_or_else(|| panic!("{what}"));

@@ -7,7 +7,7 @@
 //!
 //! The counts depend only on the second and the bucket, so the file is always the same.
 
-use results::act_log::{Header, write_chunk, write_header};
+use results::act_log::{LogHeader, write_chunk, write_header};
 use results::buckets::{ActBuckets, ActScale};
 use std::io::{self, BufWriter, Write};
 
@@ -26,7 +26,7 @@ fn main() -> io::Result<()> {
     names.extend(DEVICES.iter().map(|device| format!("{device}-reads")));
     names.extend(["large-block-reads", "large-block-writes"].map(str::to_owned));
     let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-    let header = Header {
+    let header = LogHeader {
         configuration: vec![
             pair("device-names", &DEVICES.join(" ")),
             pair("report-interval-sec", "1"),
@@ -34,7 +34,7 @@ fn main() -> io::Result<()> {
         ],
         derived_rates: vec![pair("internal-read-reqs-per-sec", "240000")],
         histogram_names: names.clone(),
-        ..Header::default()
+        ..LogHeader::default()
     };
     let mut out = BufWriter::new(io::stdout().lock());
     write_header(&mut out, &header)?;

@@ -138,7 +138,7 @@ impl Cell {
         };
         for (duration_ns, over_counts) in [
             (judged_ns, &mut counts.judged_over),
-            (least_ns, &mut counts.judged_least_over),
+            (least_ns, &mut counts.judged_over_lower_bound),
             (times.response_ns(), &mut counts.response_over),
             (times.service_ns(), &mut counts.service_over),
         ] {
@@ -180,14 +180,14 @@ impl Cell {
     /// would have completed in time.
     pub fn record_missed(&mut self, n: u64, own_delayed: u64) {
         self.counts.missed += n;
-        self.counts.missed_least += n.saturating_sub(own_delayed);
+        self.counts.missed_lower_bound += n.saturating_sub(own_delayed);
     }
 
     fn record_over_all(&mut self, n: u64, own_delayed: u64) {
         let counts = &mut self.counts;
         for index in 0..self.thresholds_ns.len() {
             counts.judged_over[index] += n;
-            counts.judged_least_over[index] += n.saturating_sub(own_delayed);
+            counts.judged_over_lower_bound[index] += n.saturating_sub(own_delayed);
             counts.response_over[index] += n;
         }
     }
@@ -214,9 +214,9 @@ impl Cell {
     pub fn lower_least_bounds(&mut self, ops: u64) {
         let least = self
             .counts
-            .judged_least_over
+            .judged_over_lower_bound
             .iter_mut()
-            .chain([&mut self.counts.missed_least]);
+            .chain([&mut self.counts.missed_lower_bound]);
         least.for_each(|least| *least = least.saturating_sub(ops));
     }
 

@@ -31,7 +31,7 @@ pub struct CellCounts {
     /// including lost and never issued operations.
     pub missed: u64,
     /// Lower bound of `missed`, without operations that this program delayed.
-    pub missed_least: u64,
+    pub missed_lower_bound: u64,
     /// Operations whose `wait + service` is longer than their stream allows: see
     /// [`StreamInfo::late_ns`](crate::cell::StreamInfo::late_ns).
     pub late: u64,
@@ -60,7 +60,7 @@ pub struct CellCounts {
     /// operation's completion may have been unseen, the same time for earlier completions on the operation's slot, and
     /// the time in which the device cleared a backlog of operations issued late. Operations issued late by the tightest
     /// threshold or more are not counted, because the load that they met was not the configured load.
-    pub judged_least_over: [u64; THRESHOLDS_MAX],
+    pub judged_over_lower_bound: [u64; THRESHOLDS_MAX],
     /// For each threshold: operations whose `wait + lag + service` was over the threshold. Failed, lost and never
     /// issued operations count as in `judged_over`.
     pub response_over: [u64; THRESHOLDS_MAX],
@@ -148,7 +148,7 @@ impl CellCounts {
         } = self;
         let Self {
             missed,
-            missed_least,
+            missed_lower_bound,
             late,
             silent_ns,
             silent_host_ns,
@@ -157,7 +157,7 @@ impl CellCounts {
         } = self;
         let Self {
             judged_over,
-            judged_least_over,
+            judged_over_lower_bound,
             response_over,
             service_over,
             slow,
@@ -174,7 +174,7 @@ impl CellCounts {
                 unissued,
                 lost,
                 missed,
-                missed_least,
+                missed_lower_bound,
                 late,
                 silent_ns,
                 silent_host_ns,
@@ -182,7 +182,7 @@ impl CellCounts {
             ],
             [
                 judged_over,
-                judged_least_over,
+                judged_over_lower_bound,
                 response_over,
                 service_over,
                 wait_ns,

@@ -12,12 +12,13 @@ use std::fmt;
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
-pub enum Level {
+#[schemars(rename = "Level")]
+pub enum Severity {
     /// No problem.
     Ok,
     /// Worth knowing, without effect on the result.
     Note,
-    /// The check was not possible; the finding has the reason. Never counts as [`Level::Ok`].
+    /// The check was not possible; the finding has the reason. Never counts as [`Severity::Ok`].
     Unknown,
     /// May spoil the result.
     Warning,
@@ -25,7 +26,7 @@ pub enum Level {
     Problem,
 }
 
-impl fmt::Display for Level {
+impl fmt::Display for Severity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.serialize(f)
     }
@@ -37,13 +38,13 @@ pub struct Finding {
     /// Stable name of the check, for programs: `io-scheduler`.
     pub check: String,
     /// Severity.
-    pub level: Level,
+    pub level: Severity,
     /// The examined device, as the user named it; `None` for the host.
     pub device: Option<String>,
     /// Observation, with its numbers: `the scheduler of nvme0n1 is mq-deadline`.
     pub finding: String,
-    /// Effect on a result; empty for [`Level::Ok`].
+    /// Effect on a result; empty for [`Severity::Ok`].
     pub reason: String,
-    /// Remedy, if possible as a command; empty for [`Level::Ok`].
+    /// Remedy, if possible as a command; empty for [`Severity::Ok`].
     pub remedy: String,
 }

@@ -10,7 +10,7 @@ use std::fmt;
 
 /// The source of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
+pub enum ColumnSource {
     /// The kernel's statistics of a device, and its hardware monitor.
     Disk,
     /// The interrupts of a device's controller.
@@ -50,8 +50,8 @@ macro_rules! columns {
                 match self { $(Self::$column => $unit,)* }
             }
 
-            pub const fn source(self) -> Source {
-                match self { $(Self::$column => Source::$source,)* }
+            pub const fn source(self) -> ColumnSource {
+                match self { $(Self::$column => ColumnSource::$source,)* }
             }
         }
     };
@@ -127,7 +127,7 @@ impl Column {
     pub const fn is_of_device(self) -> bool {
         !matches!(
             self.source(),
-            Source::Host | Source::Process | Source::Thread
+            ColumnSource::Host | ColumnSource::Process | ColumnSource::Thread
         )
     }
 
@@ -156,20 +156,20 @@ impl ColumnOf {
             // The spec of a simulated drive can contain dots, too.
             return Column::ALL
                 .iter()
-                .filter(|column| column.source() == Source::Simulated)
+                .filter(|column| column.source() == ColumnSource::Simulated)
                 .find_map(|column: &Column| {
                     Some(column.of(name.strip_suffix(column.name())?.strip_suffix('.')?))
                 });
         }
         let (first, rest) = name.split_once('.')?;
         match first {
-            HOST => find_column(rest, |column| column.source() == Source::Host)
+            HOST => find_column(rest, |column| column.source() == ColumnSource::Host)
                 .map(|column| column.of("")),
-            PROCESS => find_column(rest, |column| column.source() == Source::Process)
+            PROCESS => find_column(rest, |column| column.source() == ColumnSource::Process)
                 .map(|column| column.of("")),
             THREAD => {
                 let (thread, rest) = rest.rsplit_once('.')?;
-                find_column(rest, |column| column.source() == Source::Thread)
+                find_column(rest, |column| column.source() == ColumnSource::Thread)
                     .map(|column| column.of(thread))
             }
             device => find_column(rest, Column::is_of_device).map(|column| column.of(device)),
@@ -189,9 +189,9 @@ impl fmt::Display for ColumnOf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.column.name();
         match self.column.source() {
-            Source::Host => write!(f, "{HOST}.{name}"),
-            Source::Process => write!(f, "{PROCESS}.{name}"),
-            Source::Thread => write!(f, "{THREAD}.{}.{name}", self.owner),
+            ColumnSource::Host => write!(f, "{HOST}.{name}"),
+            ColumnSource::Process => write!(f, "{PROCESS}.{name}"),
+            ColumnSource::Thread => write!(f, "{THREAD}.{}.{name}", self.owner),
             _ => write!(f, "{}.{name}", self.owner),
         }
     }
@@ -249,7 +249,7 @@ impl TraceSize {
 
 /// Distribution of times, nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Spread {
+pub struct TimeDistribution {
     pub p50_ns: u64,
     pub p99_ns: u64,
     pub max_ns: u64,
@@ -272,9 +272,9 @@ pub struct TraceLine {
     /// requests.
     pub lost: u64,
     /// Time in the kernel: from block_bio_queue to block_rq_issue.
-    pub queue: Spread,
+    pub queue: TimeDistribution,
     /// Time in the device: from block_rq_issue to block_rq_complete.
-    pub device_time: Spread,
+    pub device_time: TimeDistribution,
     /// For each threshold of the SLA: requests whose time in the kernel reached the threshold.
     pub queue_over: Vec<u64>,
     /// For each threshold of the SLA: requests whose time in the device reached the threshold.
@@ -291,9 +291,9 @@ mod tests {
     fn every_name_reads_as_the_column_that_it_was_written_for() {
         for column in Column::ALL.iter().copied() {
             let of = match column.source() {
-                Source::Host | Source::Process => "",
-                Source::Thread => "issue-0",
-                Source::Simulated => "sim:jitter-pct=0.5+read-us=80",
+                ColumnSource::Host | ColumnSource::Process => "",
+                ColumnSource::Thread => "issue-0",
+                ColumnSource::Simulated => "sim:jitter-pct=0.5+read-us=80",
                 _ => "nvme0n1",
             };
             let named = column.of(of);

@@ -6,7 +6,8 @@ use thiserror::Error;
 
 /// Counters from a drive's FDP statistics (NVMe), over the drive's life or between two moments.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Bytes {
+#[schemars(rename = "Bytes")]
+pub struct WrittenBytes {
     /// Bytes written by hosts (HBMW, host bytes with metadata written).
     pub host: u64,
     /// Bytes written to the media by hosts, garbage collection and wear levelling (MBMW).
@@ -27,7 +28,7 @@ pub struct WentBack {
     pub now: u64,
 }
 
-impl Bytes {
+impl WrittenBytes {
     /// Difference to `before`. Errors: a counter has fallen, so the difference is unknown.
     pub fn since(self, before: Self) -> Result<Self, WentBack> {
         Ok(Self {
@@ -51,7 +52,7 @@ fn difference(counter: &'static str, before: u64, now: u64) -> Result<u64, WentB
     })
 }
 
-impl std::iter::Sum for Bytes {
+impl std::iter::Sum for WrittenBytes {
     fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
         all.fold(Self::default(), |sum, one| Self {
             host: sum.host + one.host,

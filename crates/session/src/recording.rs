@@ -12,11 +12,12 @@ use crate::{console, signals};
 use device::observe::telemetry::{Row, Sampler};
 use load::records::{BATCH_SIZE, TRANSACTIONS};
 use load::run::{
-    Control, EndCause, FailedOperation as FailedOp, RunConfig, Settings, Sink, SinkError, Whose,
+    Control, DelayOwner, EndCause, FailedOperation as FailedOp, RunConfig, Settings, Sink,
+    SinkError,
 };
 use results::cell::Interval;
 use results::judge::{End, Judge, RecordsRead, Verdict};
-use results::run_dir::{self, Manifest, Writer};
+use results::run_dir::{self, Manifest, RunWriter};
 use results::telemetry::Column;
 use results::units::quoted;
 use std::path::PathBuf;
@@ -77,7 +78,7 @@ pub struct Recording<'a> {
     progress: RunProgress,
     options: RecordingOptions,
     /// Writer of the run directory, once the run has begun.
-    writer: Option<Writer>,
+    writer: Option<RunWriter>,
     /// Samples the host and the block devices; simulated drives have neither.
     sampler: Option<Sampler>,
     tracing: Option<Tracing>,
@@ -324,7 +325,7 @@ impl Sink for Recording<'_> {
             Some(sampler) => sampler.columns().to_vec(),
             None => self.devices.counter_columns(),
         };
-        let writer = Writer::create(&self.dir, &self.manifest, &columns)?;
+        let writer = RunWriter::create(&self.dir, &self.manifest, &columns)?;
         // With ACT's log, the directory is printed only at the end, if at all.
         if !self.options.quiet && !self.options.act_log && !self.progress.is_step_in_log() {
             console::note(&format!("run directory: {}", self.dir.display()));
@@ -493,9 +494,9 @@ fn lines_of_act(end: &End) -> Vec<String> {
                 _ => "service thread",
             };
             let consequence = match whose {
-                Whose::Device => "drive(s) can't keep up - test stopped",
-                Whose::Limit => "try configuring more 'service-threads' - test stopped",
-                Whose::Ours => "ACT can't do requested load - test stopped",
+                DelayOwner::Device => "drive(s) can't keep up - test stopped",
+                DelayOwner::Limit => "try configuring more 'service-threads' - test stopped",
+                DelayOwner::Ours => "ACT can't do requested load - test stopped",
             };
             vec![
                 format!("{stream_name} can't keep up"),
@@ -509,7 +510,7 @@ fn lines_of_act(end: &End) -> Vec<String> {
 }
 
 /// Prints, if `is_enabled`, the last addition to ACT's log. A reader that closed the pipe does not end the run.
-fn print_act(is_enabled: bool, writer: &Writer) -> Result<(), SinkError> {
+fn print_act(is_enabled: bool, writer: &RunWriter) -> Result<(), SinkError> {
     if !is_enabled {
         return Ok(());
     }
@@ -522,7 +523,7 @@ mod tests {
     use super::*;
     use crate::engine::{Engine, EngineDemand};
     use load::run::Pacing;
-    use results::judge::{Code, Outcome, Sla};
+    use results::judge::{Outcome, ReasonCode, Sla};
     use std::sync::atomic::{AtomicU64, Ordering};
 
     const SEC: u64 = 1_000_000_000;
@@ -601,13 +602,13 @@ mod tests {
         let verdict = slept(0);
         assert_eq!(
             (verdict.outcome, verdict.reasons[0].code),
-            (Outcome::Invalid, Code::Suspended),
+            (Outcome::Invalid, ReasonCode::Suspended),
             "{verdict}"
         );
         let verdict = slept(1);
         assert_eq!(
             (verdict.outcome, verdict.reasons[0].code),
-            (Outcome::Fail, Code::IoError),
+            (Outcome::Fail, ReasonCode::IoError),
             "{verdict}"
         );
     }

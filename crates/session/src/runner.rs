@@ -19,9 +19,9 @@ use engine::DeviceName;
 use load::rate::Rate;
 use load::run::{RunConfig, Settings};
 use load::workload::{BuildContext, RunPlan, RunSpec, Workload};
-use results::finding::{Finding, Level};
+use results::finding::{Finding, Severity};
 use results::judge::{Sla, Verdict, round_sec, stretched_slice, whole_slice_sec, window_step_sec};
-use results::run_dir::{Config, Manifest, WorkloadRecord, check_usable};
+use results::run_dir::{Manifest, RecordedConfig, WorkloadRecord, check_usable};
 use results::units;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -381,7 +381,7 @@ fn plan(
         let record = workload
             .build(&workload_shapes, &build_context, &mut plan)
             .map_err(Failure::usage)?;
-        let config = Config {
+        let config = RecordedConfig {
             as_written: text,
             ..record.config
         };
@@ -425,14 +425,14 @@ pub fn findings_about(devices: &[String], dir: &Path) -> Vec<Finding> {
         ..
     } in &findings
     {
-        problems += u64::from(*level == Level::Problem);
-        warnings += u64::from(*level == Level::Warning);
+        problems += u64::from(*level == Severity::Problem);
+        warnings += u64::from(*level == Severity::Warning);
         let text = format!("{}: {finding}", device.as_deref().unwrap_or("this host"));
         match (check.as_str(), level) {
             // If a device is in use, the guard says so.
             (IN_USE, _) => {}
-            (_, Level::Problem) => console::warning(&text),
-            (PREPARATION, Level::Warning) => console::note(&text),
+            (_, Severity::Problem) => console::warning(&text),
+            (PREPARATION, Severity::Warning) => console::note(&text),
             _ => {}
         }
     }

@@ -18,7 +18,7 @@ use device::observe::trace::{
     stop_instances,
 };
 use results::run_dir::{Manifest, TraceWriter};
-use results::telemetry::{Spread, TraceKind, TraceLine, TraceSize};
+use results::telemetry::{TimeDistribution, TraceKind, TraceLine, TraceSize};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
@@ -457,12 +457,12 @@ impl RequestTimes {
 }
 
 /// Median, 99th percentile (nearest rank) and maximum.
-fn spread(times_ns: &mut [u64]) -> Spread {
+fn spread(times_ns: &mut [u64]) -> TimeDistribution {
     times_ns.sort_unstable();
     let rank =
         |percent: usize| times_ns.get((times_ns.len() * percent).div_ceil(100).saturating_sub(1));
     let at = |percent| rank(percent).copied().unwrap_or(0);
-    Spread {
+    TimeDistribution {
         p50_ns: at(50),
         p99_ns: at(99),
         max_ns: at(100),
@@ -586,7 +586,7 @@ mod tests {
         let mut times: Vec<u64> = (1..=200).rev().collect();
         assert_eq!(
             spread(&mut times),
-            Spread {
+            TimeDistribution {
                 p50_ns: 100,
                 p99_ns: 198,
                 max_ns: 200
@@ -594,13 +594,13 @@ mod tests {
         );
         assert_eq!(
             spread(&mut [7]),
-            Spread {
+            TimeDistribution {
                 p50_ns: 7,
                 p99_ns: 7,
                 max_ns: 7
             }
         );
-        assert_eq!(spread(&mut []), Spread::default());
+        assert_eq!(spread(&mut []), TimeDistribution::default());
     }
 
     #[test]

@@ -24,7 +24,7 @@ use load::workload::{
     RunSpec, Workload, offered, setting, stream_info,
 };
 use results::cell::{Arrivals, StreamInfo};
-use results::run_dir::{Config, WorkloadRecord};
+use results::run_dir::{RecordedConfig, WorkloadRecord};
 use std::ops::Range;
 use std::sync::Arc;
 use sys::op::{OpKind, Outcome, Placement};
@@ -256,7 +256,7 @@ impl TenantLoad {
         range: &Range<u64>,
         store: &StoreModel,
         streams: &[StreamInfo],
-    ) -> Config {
+    ) -> RecordedConfig {
         let tenant = self.tenant();
         let steady = store.steady();
         let handle =
@@ -280,10 +280,10 @@ impl TenantLoad {
             "engine-wa".to_owned(),
             format!("{:.4}", store.expected_engine_wa()),
         ));
-        Config {
+        RecordedConfig {
             derived,
             settings,
-            ..Config::default()
+            ..RecordedConfig::default()
         }
     }
 }

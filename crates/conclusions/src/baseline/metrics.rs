@@ -1,8 +1,11 @@
 //! The metrics by which drives are compared, the drives that differ from others of their model, and the conclusion of a
 //! baseline.
 
-use super::{Done, Mix, Part, Point, curves, highest, in_doubt, knee, points_of, saturated_at};
-use crate::series::{Conclusion, Identity, Series, State};
+use super::{
+    AccessMix, DirectionResult, JobPurpose, Point, curves, highest, in_doubt, knee, points_of,
+    saturated_at,
+};
+use crate::series::{Conclusion, DriveIdentity, Series, SeriesStepState};
 use results::judge::Outcome;
 use results::steady::median;
 use results::units::{self, count, milliseconds, number, span};
@@ -10,10 +13,10 @@ use serde_json::{Value, json};
 
 /// A metric of a drive.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Metric {
+pub struct DriveMetric {
     pub kind: MetricKind,
     /// Operation mix.
-    pub mix: Mix,
+    pub mix: AccessMix,
     /// Value, in the unit of `kind`.
     pub value: f64,
 }
@@ -74,23 +77,23 @@ results::display!(MetricKind {
 const HALF: std::ops::RangeInclusive<f64> = 0.4..=0.6;
 
 /// Computes the metrics of a drive from its points.
-pub fn metrics(points: &[Point]) -> Vec<Metric> {
+pub fn metrics(points: &[Point]) -> Vec<DriveMetric> {
     let mut values = Vec::new();
-    for (mix, curve) in curves(points, Part::Depth) {
+    for (mix, curve) in curves(points, JobPurpose::Depth) {
         let knee = knee(&curve).map(|knee| f64::from(knee.depth));
         values.push((MetricKind::Highest, mix, highest(&curve)));
         values.push((MetricKind::Knee, mix, knee));
     }
     // With few operations, drives differ by chance.
-    let is_comparable = |done: &&Done| done.is_compared(99.0);
-    for (mix, curve) in curves(points, Part::Rate) {
+    let is_comparable = |done: &&DirectionResult| done.is_compared(99.0);
+    for (mix, curve) in curves(points, JobPurpose::Rate) {
         let half = at_half(&curve, highest_rate(points, mix))
             .and_then(Point::main_direction)
             .filter(is_comparable);
         let p99 = half.and_then(|done| done.answer_at(99.0).us());
         values.push((MetricKind::P99AtHalf, mix, p99));
     }
-    for (mix, curve) in curves(points, Part::Profile) {
+    for (mix, curve) in curves(points, JobPurpose::Profile) {
         let Some(point) = curve.last() else { continue };
         let p99 = point
             .main_direction()
@@ -101,15 +104,15 @@ pub fn metrics(points: &[Point]) -> Vec<Metric> {
         values.push((MetricKind::InFlight, mix, point.mean_in_flight));
         values.push((MetricKind::Cpu, mix, point.cpu_us));
     }
-    for (mix, curve) in curves(points, Part::Saturation) {
+    for (mix, curve) in curves(points, JobPurpose::Saturation) {
         let iops = curve.last().map(|point| point.iops());
         values.push((MetricKind::Sustained, mix, iops));
     }
-    let mut metrics: Vec<Metric> = values
+    let mut metrics: Vec<DriveMetric> = values
         .into_iter()
         .filter_map(|(kind, mix, value)| {
             let value = value.filter(|value: &f64| value.is_finite())?;
-            Some(Metric { kind, mix, value })
+            Some(DriveMetric { kind, mix, value })
         })
         .collect();
     metrics.sort_by_key(|metric| metric.kind);
@@ -118,20 +121,25 @@ pub fn metrics(points: &[Point]) -> Vec<Metric> {
 
 /// The rate of `mix` without a rate limit: from its sweep of depths, otherwise from its profile, otherwise its highest
 /// rate in any part. The saturation part is ignored, because a drive with free blocks does more than it can sustain.
-pub fn highest_rate(points: &[Point], mix: Mix) -> Option<f64> {
+pub fn highest_rate(points: &[Point], mix: AccessMix) -> Option<f64> {
     let of_mix: Vec<&Point> = points
         .iter()
-        .filter(|point| Mix::of(point) == mix)
+        .filter(|point| AccessMix::of(point) == mix)
         .collect();
     let sweep: Vec<&Point> = of_mix
         .iter()
         .copied()
-        .filter(|point| point.part == Part::Depth)
+        .filter(|point| point.part == JobPurpose::Depth)
         .collect();
-    let profile = of_mix.iter().rfind(|point| point.part == Part::Profile);
-    let lasting = of_mix
+    let profile = of_mix
         .iter()
-        .filter(|point| !matches!(point.part, Part::Saturation | Part::PtsSaturation));
+        .rfind(|point| point.part == JobPurpose::Profile);
+    let lasting = of_mix.iter().filter(|point| {
+        !matches!(
+            point.part,
+            JobPurpose::Saturation | JobPurpose::PtsSaturation
+        )
+    });
     highest(&sweep)
         .or(profile.map(|point| point.iops()))
         .or_else(|| lasting.map(|point| point.iops()).reduce(f64::max))
@@ -150,7 +158,7 @@ fn at_half<'a>(curve: &[&'a Point], highest: Option<f64>) -> Option<&'a Point> {
 }
 
 /// Key that groups drives of a model: the name of the model, or kind and size of drives without a model.
-pub fn model(drive: &Identity) -> String {
+pub fn model(drive: &DriveIdentity) -> String {
     drive.model.clone().unwrap_or_else(|| {
         let kind = if drive.simulated {
             "simulated drive"
@@ -163,7 +171,7 @@ pub fn model(drive: &Identity) -> String {
 
 /// A drive that differs in a metric from the other drives of its model.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Outlier {
+pub struct DriveOutlier {
     /// Index in the list of values.
     pub index: usize,
     pub value: f64,
@@ -179,7 +187,7 @@ const DRIVES_MIN: usize = 3;
 
 /// The `values` that differ from the median by more than 3.5 standard deviations (estimated from the median absolute
 /// deviation) and by more than 5 % (rates) or 20 % (latencies) of the median.
-pub fn outliers(kind: MetricKind, values: &[Option<f64>]) -> Vec<Outlier> {
+pub fn outliers(kind: MetricKind, values: &[Option<f64>]) -> Vec<DriveOutlier> {
     let known_values: Vec<f64> = values.iter().copied().flatten().collect();
     let (Some(fraction), true) = (kind.differs_from(), known_values.len() >= DRIVES_MIN) else {
         return Vec::new();
@@ -197,7 +205,7 @@ pub fn outliers(kind: MetricKind, values: &[Option<f64>]) -> Vec<Outlier> {
         .enumerate()
         .filter_map(|(at, value): (usize, &Option<f64>)| {
             let value = (*value)?;
-            ((value - median_value).abs() > difference_min).then_some(Outlier {
+            ((value - median_value).abs() > difference_min).then_some(DriveOutlier {
                 index: at,
                 value,
                 median: median_value,
@@ -217,7 +225,7 @@ pub fn conclude(series: &Series) -> Conclusion {
     let failed = series
         .steps
         .iter()
-        .find(|step| step.outcome == Some(Outcome::Fail) && step.state == State::Done);
+        .find(|step| step.outcome == Some(Outcome::Fail) && step.state == SeriesStepState::Done);
     let several = series.devices.len() > 1;
     let mut findings = Vec::new();
     let mut remarks = Vec::new();
@@ -228,7 +236,7 @@ pub fn conclude(series: &Series) -> Conclusion {
         } else {
             String::new()
         };
-        let sweep_texts: Vec<_> = curves(&points, Part::Depth)
+        let sweep_texts: Vec<_> = curves(&points, JobPurpose::Depth)
             .iter()
             .filter_map(|(mix, curve)| sweep(*mix, curve))
             .collect();
@@ -237,7 +245,7 @@ pub fn conclude(series: &Series) -> Conclusion {
         }
         let rounds: Vec<_> = points
             .iter()
-            .filter(|point| point.part == Part::Saturation)
+            .filter(|point| point.part == JobPurpose::Saturation)
             .collect();
         if !rounds.is_empty() && saturated_at(&points).is_none() {
             let seconds: f64 = rounds.iter().map(|point| point.seconds).sum();
@@ -284,7 +292,7 @@ pub fn conclude(series: &Series) -> Conclusion {
 }
 
 /// Highest rate and knee of a sweep of depths, in words.
-fn sweep(mix: Mix, curve: &[&Point]) -> Option<String> {
+fn sweep(mix: AccessMix, curve: &[&Point]) -> Option<String> {
     let highest = highest(curve)?;
     let knee = knee(curve)?;
     Some(format!(
@@ -296,7 +304,7 @@ fn sweep(mix: Mix, curve: &[&Point]) -> Option<String> {
 
 /// A sentence for each drive and metric that differs from the other drives of the model.
 fn differences(series: &Series) -> Vec<String> {
-    let metrics_by_drive: Vec<Vec<Metric>> = (0..series.devices.len())
+    let metrics_by_drive: Vec<Vec<DriveMetric>> = (0..series.devices.len())
         .map(|device| metrics(&points_of(series, device)))
         .collect();
     let models: Vec<String> = series.devices.iter().map(model).collect();
@@ -305,7 +313,7 @@ fn differences(series: &Series) -> Vec<String> {
         let group: Vec<usize> = (0..models.len())
             .filter(|other| models[*other] == models[number])
             .collect();
-        for Metric {
+        for DriveMetric {
             kind: metric_kind,
             mix,
             ..
@@ -430,7 +438,9 @@ mod tests {
             "by chance"
         );
         let mut points = baseline(1.0);
-        points.retain(|point| point.part != Part::Rate || point.offered_iops() != Some(50_000.0));
+        points.retain(|point| {
+            point.part != JobPurpose::Rate || point.offered_iops() != Some(50_000.0)
+        });
         let mut metrics = metrics(&points)
             .into_iter()
             .filter(|metric| metric.kind == MetricKind::P99AtHalf);

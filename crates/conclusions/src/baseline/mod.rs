@@ -14,13 +14,17 @@ mod point;
 mod pts;
 mod watch;
 
-pub use metrics::{Metric, MetricKind, Outlier, conclude, highest_rate, metrics, model, outliers};
-pub use point::{Done, Latency, Mix, Part, Percentile, Point, curves, highest, knee};
+pub use metrics::{
+    DriveMetric, DriveOutlier, MetricKind, conclude, highest_rate, metrics, model, outliers,
+};
+pub use point::{
+    AccessMix, DirectionResult, JobPurpose, LatencyStats, Percentile, Point, curves, highest, knee,
+};
 pub use pts::{PTS_ROUNDS_MAX, Pts, PtsTable, saturated_at};
-pub use watch::{Estimate, PAUSES_MIN, Pause, Second, Stalls, Watch};
+pub use watch::{Estimate, PAUSES_MIN, Pause, RecurringStalls, Second, Watch};
 
 use crate::certify::StageResult;
-use crate::series::{Series, State, Step};
+use crate::series::{Series, SeriesStepState, Step};
 use results::judge::{End, Outcome, Verdict};
 use results::steady::ROUNDS_IN_WINDOW;
 use results::units::{count, number};
@@ -105,7 +109,7 @@ pub fn points_of(series: &Series, device: usize) -> Vec<Point> {
 
 /// The point measured by a step; `None` if the step is not done.
 pub fn point_of(step: &Step) -> Option<Point> {
-    (step.state == State::Done)
+    (step.state == SeriesStepState::Done)
         .then(|| serde_json::from_value(step.details.clone()).ok())
         .flatten()
 }
@@ -156,10 +160,10 @@ fn doubt_by_smaller_depth(point: &Point, points: &[(usize, Point)]) -> Option<St
     let sweep = points
         .iter()
         .map(|(_, other)| other)
-        .filter(|_| point.part == Part::Depth);
+        .filter(|_| point.part == JobPurpose::Depth);
     let smaller_depths =
-        sweep.filter(|other| other.part == Part::Depth && other.depth < point.depth);
-    let of_mix = smaller_depths.filter(|other| Mix::of(other) == Mix::of(point));
+        sweep.filter(|other| other.part == JobPurpose::Depth && other.depth < point.depth);
+    let of_mix = smaller_depths.filter(|other| AccessMix::of(other) == AccessMix::of(point));
     let best_iops = of_mix.map(Point::iops).reduce(f64::max)?;
     (point.iops() < FALLEN * best_iops).then(|| {
         format!(
@@ -220,7 +224,7 @@ pub fn has_failed(series: &Series, device: usize) -> bool {
         .steps
         .iter()
         .filter(|step| step.devices.contains(&device));
-    own.any(|step| step.state == State::Done && step.outcome == Some(Outcome::Fail))
+    own.any(|step| step.state == SeriesStepState::Done && step.outcome == Some(Outcome::Fail))
 }
 
 /// A simulated drive fitted to the baseline of a real drive, and the rating of this simulated drive. In a series,
@@ -312,8 +316,14 @@ mod tests {
 
     #[test]
     fn the_knee_is_the_least_depth_that_does_nine_tenths() {
-        let reads =
-            |depth, iops| point(Part::Depth, depth, Some((4_096.0, None, iops, 80.0)), None);
+        let reads = |depth, iops| {
+            point(
+                JobPurpose::Depth,
+                depth,
+                Some((4_096.0, None, iops, 80.0)),
+                None,
+            )
+        };
         let points = [
             reads(32, 90_000.0),
             reads(1, 9_000.0),
@@ -331,7 +341,12 @@ mod tests {
         let of = |rates: &[f64]| {
             let depths = (0..).map(|power| 1 << power);
             let reads = depths.zip(rates).map(|(depth, iops)| {
-                point(Part::Depth, depth, Some((4_096.0, None, *iops, 80.0)), None)
+                point(
+                    JobPurpose::Depth,
+                    depth,
+                    Some((4_096.0, None, *iops, 80.0)),
+                    None,
+                )
             });
             let points: Vec<_> = reads.collect();
             let curve: Vec<_> = points.iter().collect();
@@ -371,9 +386,9 @@ mod tests {
     fn points_of_one_mix_are_a_curve_by_depth_and_the_last_counts() {
         let mut points = baseline(1.0);
         points.reverse();
-        let again = point(Part::Depth, 8, Some((4_096.0, None, 1.0, 80.0)), None);
+        let again = point(JobPurpose::Depth, 8, Some((4_096.0, None, 1.0, 80.0)), None);
         points.push(again.clone());
-        let curves = curves(&points, Part::Depth);
+        let curves = curves(&points, JobPurpose::Depth);
         let names: Vec<String> = curves.iter().map(|(mix, _)| mix.to_string()).collect();
         assert_eq!(
             names,
@@ -408,7 +423,7 @@ mod tests {
     #[test]
     fn a_depth_that_does_less_than_a_smaller_one_is_in_doubt() {
         let mut series = baseline_series(&[("a", 1.0)], "run");
-        let is_sweep = |point: &Point| point.part == Part::Depth;
+        let is_sweep = |point: &Point| point.part == JobPurpose::Depth;
         let step = series
             .steps
             .iter()

@@ -1,6 +1,6 @@
 //! The measurements of a fio job on a drive.
 //!
-//! A [`Mix`] is a job's pattern, block size and read share, without its queue depth. The points of a mix form a curve.
+//! A [`AccessMix`] is a job's pattern, block size and read share, without its queue depth. The points of a mix form a curve.
 
 use super::Watch;
 use crate::grouped;
@@ -15,7 +15,8 @@ use std::fmt;
 /// Purpose of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Part {
+#[schemars(rename = "Part")]
+pub enum JobPurpose {
     /// Write saturation: random writes without a rate limit, until the drive is steady.
     Saturation,
     /// A queue depth, closed loop; several depths show where a larger depth gives no higher rate.
@@ -42,7 +43,7 @@ pub enum Part {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Point {
     /// Purpose of the job.
-    pub part: Part,
+    pub part: JobPurpose,
     /// fio options of the job, without the device: `--rw=randread --bs=4k --iodepth=32`.
     pub job: String,
     /// True if offsets are random.
@@ -56,9 +57,9 @@ pub struct Point {
     /// Measured time, seconds.
     pub seconds: f64,
     /// Reads of the job; `None` if the job does not read.
-    pub reads: Option<Done>,
+    pub reads: Option<DirectionResult>,
     /// Writes of the job; `None` if the job does not write.
-    pub writes: Option<Done>,
+    pub writes: Option<DirectionResult>,
     /// Mean number of requests that the kernel had in flight on the drive (diskstats, iostat's aqu-sz); `None` without
     /// this counter.
     pub mean_in_flight: Option<f64>,
@@ -75,7 +76,8 @@ pub struct Point {
 
 /// All reads, or all writes, of a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Done {
+#[schemars(rename = "Done")]
+pub struct DirectionResult {
     /// Size of an operation, bytes; for several sizes, the mean.
     pub bytes_each: f64,
     /// Scheduled operations per second; `None`: no rate limit.
@@ -91,14 +93,15 @@ pub struct Done {
     /// Number of scheduled operations that never completed.
     pub undone: u64,
     /// Service time: from submission to observed completion (fio's slat + clat).
-    pub service: Latency,
+    pub service: LatencyStats,
     /// Wait plus service time: the latency that is charged to the drive. Without a rate limit, equal to `service`.
-    pub answer: Latency,
+    pub answer: LatencyStats,
 }
 
 /// Distribution of latencies.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-pub struct Latency {
+#[schemars(rename = "Latency")]
+pub struct LatencyStats {
     /// Mean, microseconds.
     pub mean_us: f64,
     /// Standard deviation, microseconds.
@@ -107,14 +110,14 @@ pub struct Latency {
     pub min_us: f64,
     /// The longest, microseconds.
     pub max_us: f64,
-    /// Values at [`Latency::PERCENTILES`], microseconds; empty without operations. If some operations never completed,
+    /// Values at [`LatencyStats::PERCENTILES`], microseconds; empty without operations. If some operations never completed,
     /// the list ends before the first percentile that lies among them: such a percentile is longer than `max_us`.
-    /// Values near both ends can depend on few operations, or on one: [`Done::service_at`] and [`Done::answer_at`]
+    /// Values near both ends can depend on few operations, or on one: [`DirectionResult::service_at`] and [`DirectionResult::answer_at`]
     /// return only percentiles with enough operations.
     pub percentiles_us: Vec<f64>,
 }
 
-impl Latency {
+impl LatencyStats {
     /// Stored percentiles, percent: fio's list, and additional low and high percentiles for a fit.
     pub const PERCENTILES: [f64; 21] = [
         1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 97.0, 98.0, 99.0,
@@ -144,7 +147,7 @@ pub enum Percentile {
 }
 
 impl Percentile {
-    fn of(times: &Latency, count: u64, percent: f64) -> Self {
+    fn of(times: &LatencyStats, count: u64, percent: f64) -> Self {
         match times.at(percent) {
             _ if !is_resolved(count, percent) => Self::TooFew,
             Some(us) => Self::Us(us),
@@ -174,7 +177,7 @@ impl fmt::Display for Percentile {
     }
 }
 
-impl Done {
+impl DirectionResult {
     /// A percentile of the service times.
     pub fn service_at(&self, percent: f64) -> Percentile {
         Percentile::of(&self.service, self.ops, percent)
@@ -213,7 +216,7 @@ impl Done {
 
 /// Access pattern, share of reads, and sizes of a job's operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Mix {
+pub struct AccessMix {
     /// True if offsets are random.
     pub random: bool,
     /// Percentage of reads, rounded.
@@ -224,19 +227,22 @@ pub struct Mix {
     pub write_bytes: u64,
 }
 
-impl Mix {
+impl AccessMix {
     pub fn of(point: &Point) -> Self {
         Self {
             random: point.random,
             read_pct: point.read_pct.round() as u32,
-            read_bytes: point.reads.as_ref().map_or(0, Done::whole_bytes),
-            write_bytes: point.writes.as_ref().map_or(0, Done::whole_bytes),
+            read_bytes: point.reads.as_ref().map_or(0, DirectionResult::whole_bytes),
+            write_bytes: point
+                .writes
+                .as_ref()
+                .map_or(0, DirectionResult::whole_bytes),
         }
     }
 }
 
 /// `random reads, 4 KiB`, `random 95 % reads, 128 KiB`.
-impl fmt::Display for Mix {
+impl fmt::Display for AccessMix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.random {
             "random "
@@ -266,9 +272,9 @@ impl fmt::Display for Mix {
 
 /// The points of `part`, grouped by mix. Mixes are in the order of their first points; points within a mix are sorted
 /// by round, depth and offered rate. Of several points with the same round, depth and rate, the last counts.
-pub fn curves(points: &[Point], part: Part) -> Vec<(Mix, Vec<&Point>)> {
+pub fn curves(points: &[Point], part: JobPurpose) -> Vec<(AccessMix, Vec<&Point>)> {
     let of_part = points.iter().filter(|point| point.part == part);
-    let mut curves = grouped(of_part.map(|point| (Mix::of(point), point)));
+    let mut curves = grouped(of_part.map(|point| (AccessMix::of(point), point)));
     for (_, curve) in &mut curves {
         // Reversed, so that the last of several equal points is kept.
         curve.reverse();
@@ -314,7 +320,7 @@ pub fn knee<'a>(curve: &[&'a Point]) -> Option<&'a Point> {
 
 impl Point {
     /// The reads and the writes of the job, if any.
-    pub fn directions(&self) -> impl Iterator<Item = &Done> {
+    pub fn directions(&self) -> impl Iterator<Item = &DirectionResult> {
         self.reads.iter().chain(&self.writes)
     }
 
@@ -339,13 +345,13 @@ impl Point {
     }
 
     /// The direction whose latency represents the point: reads, or writes if there are no reads.
-    pub fn main_direction(&self) -> Option<&Done> {
+    pub fn main_direction(&self) -> Option<&DirectionResult> {
         self.directions().next()
     }
 
     /// True if at least 99 % of the offered rate was reached, or no rate was set.
     pub fn is_reached(&self) -> bool {
-        self.directions().all(Done::is_reached)
+        self.directions().all(DirectionResult::is_reached)
     }
 
     /// Round, depth and offered rate; without a rate limit, the rate is infinite.
@@ -366,11 +372,17 @@ mod tests {
     #[test]
     fn a_percentile_that_too_few_operations_tell_is_a_dash() {
         // 10 s at 50 operations per second.
-        let mut done = point(Part::Rate, 1, Some((4_096.0, Some(50.0), 50.0, 80.0)), None)
-            .reads
-            .unwrap();
-        let told =
-            |done: &Done| [50.0, 99.0, 99.9].map(|percent| done.answer_at(percent).to_string());
+        let mut done = point(
+            JobPurpose::Rate,
+            1,
+            Some((4_096.0, Some(50.0), 50.0, 80.0)),
+            None,
+        )
+        .reads
+        .unwrap();
+        let told = |done: &DirectionResult| {
+            [50.0, 99.0, 99.9].map(|percent| done.answer_at(percent).to_string())
+        };
         assert_eq!(done.ops, 500);
         assert_eq!(told(&done), ["80 us", "240 us", "-"]);
         assert_eq!(

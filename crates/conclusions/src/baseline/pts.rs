@@ -8,8 +8,8 @@
 //! Source: SNIA SSS PTS 2.0.2, definition of steady state, and the sections on IOPS, throughput, latency and write
 //! saturation.
 
-use super::point::{Part, Point};
-use results::steady::{ROUNDS_IN_WINDOW, Spread};
+use super::point::{JobPurpose, Point};
+use results::steady::{ROUNDS_IN_WINDOW, RoundSpread};
 use std::collections::BTreeMap;
 
 /// Maximum number of rounds of a test that does not become steady.
@@ -70,12 +70,12 @@ impl Pts {
     }
 
     /// The part of a baseline for the points of this test.
-    pub fn part(self) -> Part {
+    pub fn part(self) -> JobPurpose {
         match self {
-            Self::Iops => Part::PtsIops,
-            Self::Throughput | Self::Throughput128 => Part::PtsThroughput,
-            Self::Latency => Part::PtsLatency,
-            Self::Saturation => Part::PtsSaturation,
+            Self::Iops => JobPurpose::PtsIops,
+            Self::Throughput | Self::Throughput128 => JobPurpose::PtsThroughput,
+            Self::Latency => JobPurpose::PtsLatency,
+            Self::Saturation => JobPurpose::PtsSaturation,
         }
     }
 
@@ -206,7 +206,9 @@ impl Pts {
 
 /// Number of the saturation round, from 1, at whose end the rate was first steady over five rounds, by SNIA's rule.
 pub fn saturated_at(points: &[Point]) -> Option<usize> {
-    let rounds = points.iter().filter(|point| point.part == Part::Saturation);
+    let rounds = points
+        .iter()
+        .filter(|point| point.part == JobPurpose::Saturation);
     steady_at(&[rounds.map(Point::iops).collect()])
 }
 
@@ -215,7 +217,7 @@ fn steady_at(series: &[Vec<f64>]) -> Option<usize> {
     let rounds = series.iter().map(Vec::len).min().unwrap_or(0);
     (ROUNDS_IN_WINDOW..=rounds).find(|end| {
         series.iter().all(|values| {
-            let spread = Spread::of(&values[end - ROUNDS_IN_WINDOW..*end]);
+            let spread = RoundSpread::of(&values[end - ROUNDS_IN_WINDOW..*end]);
             spread.average > 0.0 && spread.is_steady()
         })
     })

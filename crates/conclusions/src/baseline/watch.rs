@@ -78,7 +78,7 @@ pub struct Estimate {
 
 /// Recurring pauses: stalls.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Stalls {
+pub struct RecurringStalls {
     /// Number of observed stalls.
     pub count: u64,
     /// Length, milliseconds.
@@ -127,7 +127,7 @@ impl Watch {
 
     /// Length and period of the stalls, under a load of `iops` with the mean latency `mean_us`; `None` without pauses,
     /// or if so many seconds have pauses that single pauses cannot be separated.
-    pub fn stalls(&self, iops: f64, mean_us: f64) -> Option<Stalls> {
+    pub fn stalls(&self, iops: f64, mean_us: f64) -> Option<RecurringStalls> {
         if self.pauses as f64 > SEPARATE_MAX * self.seconds as f64 || iops <= 0.0 {
             return None;
         }
@@ -199,7 +199,7 @@ impl Watch {
             }
         };
         let seen = (stall_count * self.seconds as f64 / seconds).round() as u64;
-        Some(Stalls {
+        Some(RecurringStalls {
             count: seen,
             ms,
             every_s,
@@ -317,7 +317,7 @@ mod tests {
             .stalls(210.0, 100.0 + 150e3 / 2.0 * 0.15 / 24.0)
             .unwrap();
         assert!(stalls.regular && stalls.count == 300, "{stalls:?}");
-        let Stalls { ms, every_s, .. } = stalls;
+        let RecurringStalls { ms, every_s, .. } = stalls;
         assert!(
             (ms.value - 149.9).abs() < 0.1 && ms.low < 150.0 && ms.high > 150.0,
             "{ms:?}"

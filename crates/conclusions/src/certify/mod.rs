@@ -34,8 +34,8 @@ mod linearity;
 
 pub use linearity::{Linearity, Ratio, linearity};
 
-use crate::series::{Conclusion, Rule, Series, State, Step};
-use results::judge::{Code, Deciding, End, Outcome, Sla, Verdict, Whose};
+use crate::series::{Conclusion, Rule, Series, SeriesStepState, Step};
+use results::judge::{DelayOwner, End, Outcome, ReasonCode, Sla, Verdict, WorstShare};
 use results::units::{Grouped, count, span};
 use serde_json::{Value, json};
 
@@ -48,7 +48,9 @@ pub(crate) mod testing;
 /// the stage whose share of slow operations was nearest to its limit. Edited records are not detected here.
 pub fn conclude(series: &Series, claim: &Claim) -> Conclusion {
     let steps = &series.steps;
-    let open_step = steps.iter().find(|step| step.state != State::Done);
+    let open_step = steps
+        .iter()
+        .find(|step| step.state != SeriesStepState::Done);
     let (outcome, sentence) = match (
         done_with(steps, Outcome::Fail),
         done_with(steps, Outcome::Invalid),
@@ -97,7 +99,7 @@ pub fn conclude(series: &Series, claim: &Claim) -> Conclusion {
 fn done_with(steps: &[Step], outcome: Outcome) -> Option<&Step> {
     steps
         .iter()
-        .find(|step| step.state == State::Done && step.outcome == Some(outcome))
+        .find(|step| step.state == SeriesStepState::Done && step.outcome == Some(outcome))
 }
 
 fn stage_text(step: &Step) -> String {
@@ -120,7 +122,8 @@ fn tightest(steps: &[Step]) -> Option<&Step> {
 
 /// The share of slow operations that decided a stage, as a fraction of its limit.
 fn share_of_limit(step: &Step) -> Option<f64> {
-    let decided: Deciding = serde_json::from_value(step.details.get("decided_by")?.clone()).ok()?;
+    let decided: WorstShare =
+        serde_json::from_value(step.details.get("decided_by")?.clone()).ok()?;
     Some(decided.share / decided.share_max)
 }
 
@@ -152,7 +155,7 @@ fn steps_remarks(series: &Series, outcome: Outcome) -> Vec<String> {
     let skipped: Vec<_> = series
         .steps
         .iter()
-        .filter(|step| step.state == State::Planned)
+        .filter(|step| step.state == SeriesStepState::Planned)
         .map(|step| &*step.name)
         .collect();
     if outcome == Outcome::Fail && !skipped.is_empty() {
@@ -185,7 +188,8 @@ fn steps_remarks(series: &Series, outcome: Outcome) -> Vec<String> {
 /// A failed stage ends the series, except with `all_stages`: later stages cannot compensate for the failure, and twice
 /// the load would only wear a drive that did not hold the load.
 pub fn next(series: &Series, all_stages: bool) -> Option<usize> {
-    let has = |step: &Step, outcome| step.state == State::Done && step.outcome == Some(outcome);
+    let has =
+        |step: &Step, outcome| step.state == SeriesStepState::Done && step.outcome == Some(outcome);
     let is_over = |step: &Step| has(step, Outcome::Pass) || has(step, Outcome::Fail) && all_stages;
     let open = series.steps.iter().position(|step| !is_over(step))?;
     (!has(&series.steps[open], Outcome::Fail)).then_some(open)
@@ -200,7 +204,7 @@ pub fn begin(step: &mut Step, now_unix_ms: u64) {
     } else {
         base_name
     };
-    step.state = State::Running;
+    step.state = SeriesStepState::Running;
     step.outcome = None;
     step.reason.clear();
     step.began_unix_ms = Some(now_unix_ms);
@@ -259,7 +263,11 @@ fn by_completion(verdict: &Verdict) -> StageResult {
     let broken = verdict.reasons.iter().find(|reason| {
         matches!(
             reason.code,
-            Code::IoError | Code::WrongData | Code::DeviceGone | Code::Lost | Code::Late
+            ReasonCode::IoError
+                | ReasonCode::WrongData
+                | ReasonCode::DeviceGone
+                | ReasonCode::Lost
+                | ReasonCode::Late
         )
     });
     if let Some(broken) = broken {
@@ -274,7 +282,8 @@ fn by_completion(verdict: &Verdict) -> StageResult {
     }
     match &verdict.end {
         End::LagExceeded {
-            whose: Whose::Ours, ..
+            whose: DelayOwner::Ours,
+            ..
         } => judged(
             Outcome::Invalid,
             format!(
@@ -511,7 +520,7 @@ mod tests {
     use results::judge::Reason;
 
     fn done(step: &mut Step, outcome: Outcome, reason: &str) {
-        step.state = State::Done;
+        step.state = SeriesStepState::Done;
         step.outcome = Some(outcome);
         step.reason = reason.into();
         step.attempts = 1;
@@ -651,7 +660,7 @@ mod tests {
         assert_eq!(next(&series, false), Some(0));
         done(&mut series.steps[0], Outcome::Pass, "");
         assert_eq!(next(&series, false), Some(1));
-        series.steps[1].state = State::Interrupted;
+        series.steps[1].state = SeriesStepState::Interrupted;
         assert_eq!(next(&series, false), Some(1));
         series.steps[1..]
             .iter_mut()
@@ -679,10 +688,10 @@ mod tests {
         begin(&mut series.steps[0], 5);
         assert_eq!(
             (series.steps[0].dir.as_str(), series.steps[0].state),
-            ("stage-1", State::Running)
+            ("stage-1", SeriesStepState::Running)
         );
         series.interrupt_running_steps();
-        assert_eq!(series.steps[0].state, State::Interrupted);
+        assert_eq!(series.steps[0].state, SeriesStepState::Interrupted);
         assert_eq!(next(&series, false), Some(0));
         begin(&mut series.steps[0], 6);
         let step = &series.steps[0];
@@ -692,7 +701,7 @@ mod tests {
         );
     }
 
-    fn lag(whose: Whose) -> End {
+    fn lag(whose: DelayOwner) -> End {
         End::LagExceeded {
             lane: "reads@x".into(),
             whose,
@@ -726,7 +735,7 @@ mod tests {
         let mut passed = verdict(Outcome::Pass, End::Completed, 0.027);
         passed
             .reasons
-            .push(Reason::new(Code::Note, "reads are a closed loop"));
+            .push(Reason::new(ReasonCode::Note, "reads are a closed loop"));
         let judged = judge_stage(Rule::Limits, &passed);
         assert_eq!(
             (judged.outcome, judged.notes),
@@ -737,7 +746,7 @@ mod tests {
     #[test]
     fn the_stage_at_twice_the_load_passes_however_slow_when_it_was_done_and_fails_by_what_the_device_did()
      {
-        let undone = |ours| results::judge::Undone {
+        let undone = |ours| results::judge::UnmetLoad {
             stream: "large-block-writes".into(),
             device: "x".into(),
             first_slice: None,
@@ -755,7 +764,7 @@ mod tests {
             ..completed(0.0)
         };
         let failing = Reason::new(
-            Code::IoError,
+            ReasonCode::IoError,
             "3 I/O errors (3 reads): any error fails the run",
         );
         let failed = Verdict {
@@ -781,17 +790,17 @@ mod tests {
                 "3 I/O errors (3 reads): any error fails the run (completed",
             ),
             (
-                verdict(Outcome::Fail, lag(Whose::Device), 0.5),
+                verdict(Outcome::Fail, lag(DelayOwner::Device), 0.5),
                 Outcome::Fail,
                 "stopped because reads@x was 10.2 s late",
             ),
             (
-                verdict(Outcome::Fail, lag(Whose::Limit), 0.5),
+                verdict(Outcome::Fail, lag(DelayOwner::Limit), 0.5),
                 Outcome::Fail,
                 "",
             ),
             (
-                verdict(Outcome::Invalid, lag(Whose::Ours), 0.5),
+                verdict(Outcome::Invalid, lag(DelayOwner::Ours), 0.5),
                 Outcome::Invalid,
                 "",
             ),
@@ -956,7 +965,7 @@ mod tests {
         let one = stages(30.0, 1, 0, 86_400);
         assert!(
             one.iter()
-                .all(|step| step.duration_sec == 86_400 && step.state == State::Planned)
+                .all(|step| step.duration_sec == 86_400 && step.state == SeriesStepState::Planned)
         );
         let shape = one
             .into_iter()

@@ -1,10 +1,10 @@
 //! Verdicts and series for tests.
 
 use super::{Claim, stages};
-use crate::series::{Identity, Purpose, Series};
+use crate::series::{DriveIdentity, Series, SeriesPurpose};
 use results::judge::{
-    Code, Deciding, End, GapSummary, Outcome, Reason, Sla, StreamTotals, VERDICT_FORMAT_VERSION,
-    Verdict,
+    End, GapSummary, Outcome, Reason, ReasonCode, Sla, StreamTotals, VERDICT_FORMAT_VERSION,
+    Verdict, WorstShare,
 };
 
 /// A stream with `errors` failed operations.
@@ -32,14 +32,14 @@ pub(crate) fn verdict(outcome: Outcome, end: End, share: f64) -> Verdict {
         workloads: Vec::new(),
         format_version: VERDICT_FORMAT_VERSION,
         outcome,
-        class: results::judge::Class::Screening,
+        class: results::judge::VerdictClass::Screening,
         partial: !end.is_complete(),
         end,
-        reasons: vec![Reason::new(Code::Unknown, "the first reason")],
+        reasons: vec![Reason::new(ReasonCode::Unknown, "the first reason")],
         missed: Vec::new(),
         notes: Vec::new(),
         records_read: None,
-        decided_by: Some(Deciding {
+        decided_by: Some(WorstShare {
             stream: "reads".into(),
             device: Some("x".into()),
             slice: 9,
@@ -75,8 +75,8 @@ pub(crate) fn verdict(outcome: Outcome, end: End, share: f64) -> Verdict {
 }
 
 /// A drive that is not simulated.
-pub(crate) fn drive(name: &str, serial: Option<&str>) -> Identity {
-    Identity {
+pub(crate) fn drive(name: &str, serial: Option<&str>) -> DriveIdentity {
+    DriveIdentity {
         name: name.into(),
         model: Some("M".into()),
         serial: serial.map(str::to_owned),
@@ -95,7 +95,11 @@ pub(crate) fn series(devices: usize) -> Series {
             ("load".into(), "30x".into()),
             ("limits".into(), Sla::default().to_string()),
         ],
-        ..crate::testing::series(Purpose::Certify, &[], stages(30.0, devices, 0, 86_400))
+        ..crate::testing::series(
+            SeriesPurpose::Certify,
+            &[],
+            stages(30.0, devices, 0, 86_400),
+        )
     }
 }
 

@@ -9,14 +9,15 @@
 //!
 //! Sectors of version 1 have content in place of the secret.
 
-use super::session::{BATCH_MAX, Lane, Mode, SECTOR_BYTES, Secret, SessionId};
+use super::session::{BATCH_MAX, DurabilityMethod, SECTOR_BYTES, Secret, SessionId, WriteLane};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::{AddAssign, Range};
 
 /// Findings in the slots of one or several lanes. Of each slot, only the newest acknowledged write is counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Counts {
+#[schemars(rename = "Counts")]
+pub struct SlotCounts {
     /// Acknowledged writes that were read back: the newest write of each slot.
     pub checked: u64,
     /// Checked writes that are whole, or overwritten by a later write.
@@ -39,14 +40,14 @@ pub struct Counts {
     pub unacknowledged_torn: u64,
 }
 
-impl Counts {
+impl SlotCounts {
     /// Acknowledged writes that are not there.
     pub fn failed_writes(&self) -> u64 {
         self.lost + self.stale + self.torn + self.foreign
     }
 }
 
-impl AddAssign for Counts {
+impl AddAssign for SlotCounts {
     fn add_assign(&mut self, other: Self) {
         let sums = [
             (&mut self.checked, other.checked),
@@ -65,7 +66,7 @@ impl AddAssign for Counts {
 }
 
 /// Content of a slot.
-pub enum Slot<'a> {
+pub enum SlotContent<'a> {
     Bytes(&'a [u8]),
     /// The file of the slot does not exist.
     Missing,
@@ -78,11 +79,11 @@ pub enum Slot<'a> {
 pub fn examine<E>(
     session: SessionId,
     lane_number: u32,
-    lane: &Lane,
+    lane: &WriteLane,
     acknowledged: u64,
-    mut read: impl FnMut(u64, &mut dyn FnMut(Slot<'_>)) -> Result<(), E>,
-) -> Result<Counts, E> {
-    let mut counts = Counts::default();
+    mut read: impl FnMut(u64, &mut dyn FnMut(SlotContent<'_>)) -> Result<(), E>,
+) -> Result<SlotCounts, E> {
+    let mut counts = SlotCounts::default();
     let mut lost_writes = Vec::new();
     let mut newest = 0;
     // Torn writes that were not acknowledged, and the latest write with any sector present.
@@ -95,7 +96,7 @@ pub fn examine<E>(
         let slot = lane.slot(next);
         let mut content = Vec::new();
         read(slot, &mut |found| match found {
-            Slot::Bytes(bytes) => {
+            SlotContent::Bytes(bytes) => {
                 content.extend(sectors(bytes, session, lane_number, lane, slot));
                 match bytes.len() {
                     0 => content.push(Sector::Blank),
@@ -103,11 +104,12 @@ pub fn examine<E>(
                     _ => {}
                 }
             }
-            Slot::Missing => content.push(Sector::Blank),
-            Slot::Unreadable => content.push(Sector::Corrupt),
+            SlotContent::Missing => content.push(Sector::Blank),
+            SlotContent::Unreadable => content.push(Sector::Corrupt),
         })?;
         // A file gets its name only after the flush, so a torn file is never allowed.
-        let may_be_torn = next <= acknowledged + lane.window() && lane.mode != Mode::Rename;
+        let may_be_torn =
+            next <= acknowledged + lane.window() && lane.mode != DurabilityMethod::Rename;
         let newer = |sector: &&Sector| matches!(sector, Sector::Write(sequence) if *sequence >= last.max(1));
         let first = content.first().and_then(Sector::sequence);
         let found_newer = content.iter().filter(newer).count();
@@ -211,7 +213,7 @@ pub fn stamp(
     buf: &mut [u8],
     session: SessionId,
     lane_number: u32,
-    lane: &Lane,
+    lane: &WriteLane,
     slot: u64,
     sequence: u64,
 ) {
@@ -238,7 +240,7 @@ pub fn put_secret(buf: &mut [u8], secret: Secret) {
 fn header(
     session: SessionId,
     lane_number: u32,
-    lane: &Lane,
+    lane: &WriteLane,
     slot: u64,
     sequence: u64,
     index: u32,
@@ -266,7 +268,7 @@ pub fn sectors<'a>(
     bytes: &'a [u8],
     session: SessionId,
     lane_number: u32,
-    lane: &'a Lane,
+    lane: &'a WriteLane,
     slot: u64,
 ) -> impl Iterator<Item = Sector> + 'a {
     (0_u32..)
@@ -317,8 +319,8 @@ mod tests {
 
     #[test]
     fn a_reader_tells_sectors_apart() {
-        let lane = Lane {
-            mode: Mode::Fua,
+        let lane = WriteLane {
+            mode: DurabilityMethod::Fua,
             write_bytes: 2048,
             slots: 16,
             at: 1 << 20,

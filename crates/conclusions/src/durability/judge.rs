@@ -1,8 +1,8 @@
 //! The conclusion about a drive, from the examined lanes and the circumstances of the power cut.
 
-use super::examine::Counts;
-use super::session::{Mode, PowerCounts, SessionId};
-use super::witness::Record;
+use super::examine::SlotCounts;
+use super::session::{DurabilityMethod, PowerCounts, SessionId};
+use super::witness::WitnessRecord;
 use crate::grouped;
 use results::judge::Outcome;
 use results::units::{binary_bytes, count, number};
@@ -39,7 +39,7 @@ pub struct StateAfterCut {
 /// Result for a mode.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ModeResult {
-    pub mode: Mode,
+    pub mode: DurabilityMethod,
     /// System calls of the mode.
     pub calls: String,
     /// Acknowledged writes of the whole session.
@@ -47,7 +47,7 @@ pub struct ModeResult {
     /// Acknowledged writes of the last phase, in which no other mode flushed the drive.
     pub exposed: u64,
     #[serde(flatten)]
-    pub counts: Counts,
+    pub counts: SlotCounts,
     /// Outcome; invalid if the power cut did not test the mode.
     pub outcome: Outcome,
 }
@@ -76,8 +76,8 @@ pub struct Durability {
 impl Durability {
     /// Concludes from `counts`, which has an element for each lane of `record`.
     pub fn conclude(
-        record: &Record,
-        counts: &[Counts],
+        record: &WitnessRecord,
+        counts: &[SlotCounts],
         after_cut: &StateAfterCut,
         claims: Claims,
         disk: Option<String>,
@@ -93,7 +93,7 @@ impl Durability {
         for (mode, lanes) in grouped(lanes) {
             let mut acknowledged = 0;
             let mut exposed = 0;
-            let mut mode_counts = Counts::default();
+            let mut mode_counts = SlotCounts::default();
             for lane in lanes {
                 acknowledged += record.upto[lane];
                 exposed += record.upto[lane] - record.upto_before[lane];
@@ -158,7 +158,7 @@ impl Durability {
 }
 
 /// Why it is uncertain that a power cut hit the writes; `None` if it is certain, or if only the user can know.
-fn no_cut(record: &Record, after_cut: &StateAfterCut) -> Option<String> {
+fn no_cut(record: &WitnessRecord, after_cut: &StateAfterCut) -> Option<String> {
     let session = &record.session;
     match (&record.end, after_cut.is_drive_cut) {
         (Some((_, true)), true) => {}
@@ -206,7 +206,10 @@ fn no_cut(record: &Record, after_cut: &StateAfterCut) -> Option<String> {
 }
 
 /// The drive's counters before and after the cut; `None` if the drive has none, as emulated drives, which count 0.
-fn power_counts(record: &Record, after_cut: &StateAfterCut) -> Option<(PowerCounts, PowerCounts)> {
+fn power_counts(
+    record: &WitnessRecord,
+    after_cut: &StateAfterCut,
+) -> Option<(PowerCounts, PowerCounts)> {
     let power_before = record.session.power.filter(|power| power.cycles > 0)?;
     Some((power_before, after_cut.power?))
 }
@@ -216,7 +219,7 @@ fn fail_sentence(modes: &[ModeResult]) -> String {
         .iter()
         .filter(|result| result.counts.failed_writes() > 0)
         .map(|result: &ModeResult| {
-            let Counts { checked, reach, .. } = result.counts;
+            let SlotCounts { checked, reach, .. } = result.counts;
             let gone = number(result.counts.failed_writes() as f64);
             format!(
                 "{}: {gone} of {} (all among the last {})",
@@ -250,13 +253,14 @@ fn pass_sentence(modes: &[ModeResult]) -> String {
 
 fn remarks(
     modes: &[ModeResult],
-    record: &Record,
+    record: &WitnessRecord,
     after_cut: &StateAfterCut,
     claims: &Claims,
     no_cut: Option<String>,
 ) -> Vec<String> {
     let mut remarks: Vec<String> = no_cut.into_iter().collect();
-    let sum = |of: fn(&Counts) -> u64| modes.iter().map(|result| of(&result.counts)).sum::<u64>();
+    let sum =
+        |of: fn(&SlotCounts) -> u64| modes.iter().map(|result| of(&result.counts)).sum::<u64>();
     let untested: Vec<_> = modes
         .iter()
         .filter(|result| result.outcome == Outcome::Invalid)
@@ -278,7 +282,7 @@ fn remarks(
             number(reordered as f64)
         ));
     }
-    let has_lost_writes = sum(Counts::failed_writes) > 0;
+    let has_lost_writes = sum(SlotCounts::failed_writes) > 0;
     match claims.write_cache.as_deref() {
         Some("write through") if has_lost_writes => {
             remarks.push(
@@ -339,7 +343,7 @@ fn remarks(
 
 #[cfg(test)]
 mod tests {
-    use super::super::session::{Lane, Session};
+    use super::super::session::{Session, WriteLane};
     use super::super::witness::tests::session;
     use super::*;
 
@@ -351,14 +355,14 @@ mod tests {
                 unsafe_shutdowns,
             })
         };
-        let lane = Lane {
-            mode: Mode::Fua,
+        let lane = WriteLane {
+            mode: DurabilityMethod::Fua,
             write_bytes: 4096,
             slots: 64,
             at: 0,
             scattered: false,
         };
-        let record = |power, end: Option<(&str, bool)>| Record {
+        let record = |power, end: Option<(&str, bool)>| WitnessRecord {
             session: Session {
                 boot_id: "before".into(),
                 power,
@@ -377,11 +381,11 @@ mod tests {
             power,
             is_drive_cut,
         };
-        let sentence = |record: &Record, after: &StateAfterCut| {
-            let counts = Counts {
+        let sentence = |record: &WitnessRecord, after: &StateAfterCut| {
+            let counts = SlotCounts {
                 checked: 64,
                 intact: 64,
-                ..Counts::default()
+                ..SlotCounts::default()
             };
             let of = Durability::conclude(record, &[counts], after, Claims::default(), None);
             assert_eq!(

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! A lane is a sequence of numbered writes by one thread to a ring of slots. Successive writes go to different slots,
-//! and each write overwrites the oldest write. A lane issues at most [`session::Lane::window`] writes that the witness
+//! and each write overwrites the oldest write. A lane issues at most [`session::WriteLane::window`] writes that the witness
 //! has not confirmed, so a slot has at most one write whose acknowledgement is unknown.
 
 pub mod examine;

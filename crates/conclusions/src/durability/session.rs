@@ -119,7 +119,8 @@ impl From<Secret> for String {
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
-pub enum Mode {
+#[schemars(rename = "Mode")]
+pub enum DurabilityMethod {
     /// `O_DIRECT` writes, then fdatasync(2).
     Fdatasync,
     /// An `O_DIRECT` write with `RWF_DSYNC`: FUA, if drive and file system support it.
@@ -132,7 +133,7 @@ pub enum Mode {
     Rename,
 }
 
-impl Mode {
+impl DurabilityMethod {
     pub const ALL: [Self; 5] = [
         Self::Fdatasync,
         Self::Fua,
@@ -158,13 +159,13 @@ impl Mode {
     }
 }
 
-impl fmt::Display for Mode {
+impl fmt::Display for DurabilityMethod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.serialize(f)
     }
 }
 
-impl FromStr for Mode {
+impl FromStr for DurabilityMethod {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -177,8 +178,9 @@ impl FromStr for Mode {
 /// Position and size of a lane's writes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Lane {
-    pub mode: Mode,
+#[schemars(rename = "Lane")]
+pub struct WriteLane {
+    pub mode: DurabilityMethod,
     /// Bytes of each write: whole sectors.
     pub write_bytes: u32,
     /// Number of slots; each write overwrites the oldest write. A power of two.
@@ -189,7 +191,7 @@ pub struct Lane {
     pub scattered: bool,
 }
 
-impl Lane {
+impl WriteLane {
     /// True if sizes and offsets are in the bounds of a lane.
     fn is_in_bounds(&self) -> bool {
         (SECTOR_BYTES..=WRITE_BYTES_MAX).contains(&self.write_bytes)
@@ -262,7 +264,7 @@ pub struct Session {
     pub boot_id: String,
     /// Power counters of an NVMe drive at the beginning.
     pub power: Option<PowerCounts>,
-    pub lanes: Vec<Lane>,
+    pub lanes: Vec<WriteLane>,
 }
 
 impl Session {
@@ -318,8 +320,8 @@ mod tests {
     #[test]
     fn the_writes_of_a_generation_fill_every_slot_once() {
         for scattered in [false, true] {
-            let lane = Lane {
-                mode: Mode::Fua,
+            let lane = WriteLane {
+                mode: DurabilityMethod::Fua,
                 write_bytes: 4096,
                 slots: 64,
                 at: 0,
@@ -335,7 +337,7 @@ mod tests {
 
     #[test]
     fn names_are_read_back() {
-        for mode in Mode::ALL {
+        for mode in DurabilityMethod::ALL {
             assert_eq!(mode.to_string().parse(), Ok(mode));
             assert_eq!(serde_json::to_string(&mode).unwrap(), format!("\"{mode}\""));
         }
@@ -357,7 +359,7 @@ mod tests {
         assert!("7".parse::<Secret>().is_err());
         assert!(
             "direct"
-                .parse::<Mode>()
+                .parse::<DurabilityMethod>()
                 .unwrap_err()
                 .contains("fdatasync, fua, dsync, fsync, rename")
         );

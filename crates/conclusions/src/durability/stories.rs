@@ -2,8 +2,8 @@
 //! or lies about flushes.
 
 use super::examine::stamp;
-use super::examine::{Counts, Slot, examine};
-use super::session::{Lane, Mode, SECTOR_BYTES, SessionId};
+use super::examine::{SlotContent, SlotCounts, examine};
+use super::session::{DurabilityMethod, SECTOR_BYTES, SessionId, WriteLane};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -84,7 +84,7 @@ impl Drive {
 
 struct Scenario {
     drive: Drive,
-    lanes: Vec<Lane>,
+    lanes: Vec<WriteLane>,
     /// Written bytes by lane and sequence.
     writes: BTreeMap<(usize, u64), Vec<u8>>,
     /// For each lane: last write that the witness knows as acknowledged.
@@ -95,14 +95,19 @@ struct Scenario {
 
 fn run_scenario(seed: u64, lie: Lie, steps: u32) -> Scenario {
     let mut draw = Draw(seed);
-    let modes = [Mode::Fdatasync, Mode::Fua, Mode::Dsync, Mode::Fsync];
+    let modes = [
+        DurabilityMethod::Fdatasync,
+        DurabilityMethod::Fua,
+        DurabilityMethod::Dsync,
+        DurabilityMethod::Fsync,
+    ];
     let mut at = 0;
     let lanes: Vec<_> = modes
         .map(|mode| {
             let slots = 4 << draw.below(3);
             let sectors = 1 + draw.below(5) as u32;
             let scattered = draw.below(2) == 0;
-            let lane = Lane {
+            let lane = WriteLane {
                 mode,
                 write_bytes: sectors * SECTOR_BYTES,
                 slots,
@@ -128,7 +133,7 @@ fn run_scenario(seed: u64, lie: Lie, steps: u32) -> Scenario {
         if issued[number] > flushed[number] {
             continue;
         }
-        let batch = if lane.mode == Mode::Fua {
+        let batch = if lane.mode == DurabilityMethod::Fua {
             1
         } else {
             1 + draw.below(3)
@@ -144,12 +149,16 @@ fn run_scenario(seed: u64, lie: Lie, steps: u32) -> Scenario {
                 .collect();
             let slot = lane.slot(sequence);
             stamp(&mut bytes, SESSION, number as u32, lane, slot, sequence);
-            drive.write(lane.offset(slot), &bytes, lane.mode == Mode::Fua);
+            drive.write(
+                lane.offset(slot),
+                &bytes,
+                lane.mode == DurabilityMethod::Fua,
+            );
             writes.insert((number, sequence), bytes);
         }
         // In 5 % of the cases the power cut hits the flush. Otherwise the acknowledgement can still get lost.
         if draw.below(20) > 0 {
-            if lane.mode != Mode::Fua {
+            if lane.mode != DurabilityMethod::Fua {
                 drive.flush(&mut draw);
             }
             flushed[number] = issued[number];
@@ -169,19 +178,19 @@ fn run_scenario(seed: u64, lie: Lie, steps: u32) -> Scenario {
 }
 
 impl Scenario {
-    fn slot(&self, lane: &Lane, slot: u64) -> &[u8] {
+    fn slot(&self, lane: &WriteLane, slot: u64) -> &[u8] {
         &self.drive.medium[lane.offset(slot) as usize..][..lane.write_bytes as usize]
     }
 
-    fn counts(&self, number: usize) -> Counts {
+    fn counts(&self, number: usize) -> SlotCounts {
         let lane = &self.lanes[number];
         let Ok(counts) = examine(
             SESSION,
             number as u32,
             lane,
             self.acknowledged[number],
-            |slot, pass: &mut dyn FnMut(Slot<'_>)| {
-                pass(Slot::Bytes(self.slot(lane, slot)));
+            |slot, pass: &mut dyn FnMut(SlotContent<'_>)| {
+                pass(SlotContent::Bytes(self.slot(lane, slot)));
                 Ok::<_, Infallible>(())
             },
         );
@@ -232,7 +241,7 @@ proptest! {
             if lie == Lie::None {
                 prop_assert_eq!(counts.failed_writes(), 0);
             }
-            if lie == Lie::Fua && story.lanes[number].mode != Mode::Fua {
+            if lie == Lie::Fua && story.lanes[number].mode != DurabilityMethod::Fua {
                 prop_assert_eq!(counts.failed_writes(), 0, "a mode that flushes keeps its writes");
             }
         }
@@ -251,9 +260,9 @@ fn each_lie_loses_writes_in_many_stories() {
 }
 
 /// Examines a lane in which the slot of write 20 has this content; 28 is the next write of that slot.
-fn one_slot(acknowledged: u64, content: &[u64]) -> Counts {
-    let lane = Lane {
-        mode: Mode::Fdatasync,
+fn one_slot(acknowledged: u64, content: &[u64]) -> SlotCounts {
+    let lane = WriteLane {
+        mode: DurabilityMethod::Fdatasync,
         write_bytes: 2 * SECTOR_BYTES,
         slots: 8,
         at: 0,
@@ -264,7 +273,7 @@ fn one_slot(acknowledged: u64, content: &[u64]) -> Counts {
         0,
         &lane,
         acknowledged,
-        |slot, pass: &mut dyn FnMut(Slot<'_>)| {
+        |slot, pass: &mut dyn FnMut(SlotContent<'_>)| {
             // All other slots are correct.
             let last = (0..=acknowledged)
                 .rev()
@@ -278,9 +287,9 @@ fn one_slot(acknowledged: u64, content: &[u64]) -> Counts {
                 bytes.extend_from_slice(&write[sector * SECTOR..][..SECTOR]);
             }
             pass(if content.is_empty() && last == 20 {
-                Slot::Missing
+                SlotContent::Missing
             } else {
-                Slot::Bytes(&bytes)
+                SlotContent::Bytes(&bytes)
             });
             Ok::<_, Infallible>(())
         },
@@ -291,43 +300,43 @@ fn one_slot(acknowledged: u64, content: &[u64]) -> Counts {
 #[test]
 fn each_kind_of_damage_has_its_name() {
     let of = |content: &[u64]| one_slot(24, content);
-    let whole = Counts {
+    let whole = SlotCounts {
         checked: 8,
         intact: 8,
-        ..Counts::default()
+        ..SlotCounts::default()
     };
-    let gone = Counts {
+    let gone = SlotCounts {
         checked: 8,
         intact: 7,
         reordered: 1,
         reach: 5,
-        ..Counts::default()
+        ..SlotCounts::default()
     };
     assert_eq!(of(&[20, 20]), whole);
     assert_eq!(
         of(&[28, 28]),
-        Counts {
+        SlotCounts {
             unacknowledged: 1,
             ..whole
         }
     );
     assert_eq!(
         of(&[28, 20]),
-        Counts {
+        SlotCounts {
             unacknowledged_torn: 1,
             ..whole
         }
     );
-    assert_eq!(of(&[20, 12]), Counts { torn: 1, ..gone });
-    assert_eq!(of(&[28, 12]), Counts { torn: 1, ..gone });
-    assert_eq!(of(&[12, 12]), Counts { stale: 1, ..gone });
-    assert_eq!(of(&[12, 4]), Counts { stale: 1, ..gone });
-    assert_eq!(of(&[0, 0]), Counts { lost: 1, ..gone });
-    assert_eq!(of(&[]), Counts { lost: 1, ..gone });
+    assert_eq!(of(&[20, 12]), SlotCounts { torn: 1, ..gone });
+    assert_eq!(of(&[28, 12]), SlotCounts { torn: 1, ..gone });
+    assert_eq!(of(&[12, 12]), SlotCounts { stale: 1, ..gone });
+    assert_eq!(of(&[12, 4]), SlotCounts { stale: 1, ..gone });
+    assert_eq!(of(&[0, 0]), SlotCounts { lost: 1, ..gone });
+    assert_eq!(of(&[]), SlotCounts { lost: 1, ..gone });
     // Counts of a lane with torn writes (`is_torn`), after all writes up to `there` reached the medium.
     let damaged = |is_torn: fn(u64) -> bool, there: u64| {
-        let lane = Lane {
-            mode: Mode::Fdatasync,
+        let lane = WriteLane {
+            mode: DurabilityMethod::Fdatasync,
             write_bytes: SECTOR_BYTES,
             slots: 32,
             at: 0,
@@ -338,7 +347,7 @@ fn each_kind_of_damage_has_its_name() {
             0,
             &lane,
             32,
-            |slot, pass: &mut dyn FnMut(Slot<'_>)| {
+            |slot, pass: &mut dyn FnMut(SlotContent<'_>)| {
                 let next = if slot == 0 { 64 } else { 32 + slot };
                 let mut sector = vec![0; SECTOR];
                 stamp(
@@ -350,9 +359,9 @@ fn each_kind_of_damage_has_its_name() {
                     if next <= there { next } else { next - 32 },
                 );
                 pass(if is_torn(next) {
-                    Slot::Unreadable
+                    SlotContent::Unreadable
                 } else {
-                    Slot::Bytes(&sector)
+                    SlotContent::Bytes(&sector)
                 });
                 Ok::<_, Infallible>(())
             },
@@ -367,7 +376,7 @@ fn each_kind_of_damage_has_its_name() {
     assert_eq!(one_slot(20, &[28, 20]).unacknowledged_torn, 0);
     assert_eq!(
         one_slot(20, &[12, 12]),
-        Counts {
+        SlotCounts {
             stale: 1,
             reordered: 0,
             reach: 1,

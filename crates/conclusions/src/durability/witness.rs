@@ -23,7 +23,7 @@ pub const SESSIONS_MAX: usize = 1024;
 /// A message to the witness.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
-pub enum Message {
+pub enum WitnessMessage {
     /// A session begins on this connection.
     Begin(Session),
     /// The writes of each lane up to these numbers are durable. A new `phase` begins when all lanes have drained; then
@@ -68,17 +68,17 @@ pub enum Message {
 /// Answer of the witness.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
-pub enum Reply {
+pub enum WitnessReply {
     /// The message is in the witness's file.
     Kept,
-    Record(Option<Box<Record>>),
+    Record(Option<Box<WitnessRecord>>),
     Refused(String),
 }
 
 /// The witness's record of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Record {
+pub struct WitnessRecord {
     pub session: Session,
     /// Last acknowledged write of each lane.
     pub upto: Vec<u64>,
@@ -92,7 +92,7 @@ pub struct Record {
     pub is_open: bool,
 }
 
-impl Record {
+impl WitnessRecord {
     /// True while acknowledgements can arrive.
     pub fn is_running(&self) -> bool {
         self.is_open && self.end.is_none()
@@ -125,7 +125,7 @@ const MOST_WRITES: u64 = 1 << 48;
 /// Sessions of a witness.
 #[derive(Debug, Default)]
 pub struct WitnessSessions {
-    records: Vec<Record>,
+    records: Vec<WitnessRecord>,
 }
 
 impl WitnessSessions {
@@ -182,12 +182,14 @@ impl WitnessSessions {
     fn reload(&mut self, line: &[u8]) -> Result<(), String> {
         let message = parse(line)?;
         let mut own_session = match &message {
-            Message::Durable { session, .. }
-            | Message::End { session, .. }
-            | Message::Silent { session } => Some(*session),
+            WitnessMessage::Durable { session, .. }
+            | WitnessMessage::End { session, .. }
+            | WitnessMessage::Silent { session } => Some(*session),
             // If the session is in the file of another witness, there is nothing to change here.
-            Message::Judged { session, .. } if self.find(*session).is_none() => return Ok(()),
-            Message::Judged { session, .. } => {
+            WitnessMessage::Judged { session, .. } if self.find(*session).is_none() => {
+                return Ok(());
+            }
+            WitnessMessage::Judged { session, .. } => {
                 self.disconnected(*session);
                 None
             }
@@ -200,11 +202,11 @@ impl WitnessSessions {
     /// refused, and nothing has changed.
     pub fn change(
         &mut self,
-        message: &Message,
+        message: &WitnessMessage,
         own_session: &mut Option<SessionId>,
     ) -> Result<(), String> {
         match message {
-            Message::Begin(session) => {
+            WitnessMessage::Begin(session) => {
                 check_version(session.format_version)?;
                 if self.records.len() >= SESSIONS_MAX {
                     return Err(format!(
@@ -213,17 +215,18 @@ impl WitnessSessions {
                     ));
                 }
             }
-            Message::Durable {
+            WitnessMessage::Durable {
                 session,
                 phase,
                 upto,
             } => {
-                let has_progress = |record: &Record| record.phase != *phase || record.upto != *upto;
+                let has_progress =
+                    |record: &WitnessRecord| record.phase != *phase || record.upto != *upto;
                 if !self.find(*session).is_none_or(has_progress) {
                     return Err("the acknowledgement makes no progress".to_owned());
                 }
             }
-            Message::Judged {
+            WitnessMessage::Judged {
                 session, secret, ..
             } => {
                 let needs_secret = self
@@ -243,11 +246,11 @@ impl WitnessSessions {
     /// Applies a message from a connection, or from a file of this or an earlier version.
     fn apply(
         &mut self,
-        message: &Message,
+        message: &WitnessMessage,
         own_session: &mut Option<SessionId>,
     ) -> Result<(), String> {
         match message {
-            Message::Begin(session) => {
+            WitnessMessage::Begin(session) => {
                 session.check()?;
                 if own_session.is_some() || self.find(session.id).is_some() {
                     return Err(
@@ -257,7 +260,7 @@ impl WitnessSessions {
                 }
                 *own_session = Some(session.id);
                 let zeros = vec![0; session.lanes.len()];
-                self.records.push(Record {
+                self.records.push(WitnessRecord {
                     session: session.clone(),
                     upto: zeros.clone(),
                     phase: 0,
@@ -267,7 +270,7 @@ impl WitnessSessions {
                     is_open: true,
                 });
             }
-            Message::Durable {
+            WitnessMessage::Durable {
                 session,
                 phase,
                 upto,
@@ -291,7 +294,7 @@ impl WitnessSessions {
                 }
                 record.upto.clone_from(upto);
             }
-            Message::End {
+            WitnessMessage::End {
                 session,
                 why,
                 vanished,
@@ -304,10 +307,10 @@ impl WitnessSessions {
                 }
                 record.end = Some((why.clone(), *vanished));
             }
-            Message::Silent { session } => {
+            WitnessMessage::Silent { session } => {
                 self.own_record_mut(*session, *own_session)?.is_open = false
             }
-            Message::Judged {
+            WitnessMessage::Judged {
                 session, sentence, ..
             } => {
                 check_text(sentence)?;
@@ -317,10 +320,10 @@ impl WitnessSessions {
                 }
                 record.judged = Some(sentence.clone());
             }
-            Message::Dropped { session } => {
+            WitnessMessage::Dropped { session } => {
                 self.records.retain(|record| record.session.id != *session)
             }
-            Message::Ask { .. } | Message::Alive { .. } => {
+            WitnessMessage::Ask { .. } | WitnessMessage::Alive { .. } => {
                 return Err("this message changes no session".to_owned());
             }
         }
@@ -329,17 +332,21 @@ impl WitnessSessions {
 
     /// Reverts a change that could not be written to the file. A message about writes stays in effect, because the
     /// reported writes happened.
-    pub fn undo(&mut self, message: &Message) {
+    pub fn undo(&mut self, message: &WitnessMessage) {
         match message {
-            Message::Begin(session) => self
+            WitnessMessage::Begin(session) => self
                 .records
                 .retain(|record| record.session.id != session.id),
-            Message::Judged { session, .. } => self
+            WitnessMessage::Judged { session, .. } => self
                 .find_mut(*session)
                 .into_iter()
                 .for_each(|record| record.judged = None),
-            Message::Durable { .. } | Message::End { .. } | Message::Silent { .. } => {}
-            Message::Dropped { .. } | Message::Ask { .. } | Message::Alive { .. } => {}
+            WitnessMessage::Durable { .. }
+            | WitnessMessage::End { .. }
+            | WitnessMessage::Silent { .. } => {}
+            WitnessMessage::Dropped { .. }
+            | WitnessMessage::Ask { .. }
+            | WitnessMessage::Alive { .. } => {}
         }
     }
 
@@ -347,8 +354,8 @@ impl WitnessSessions {
     /// the oldest that was examined. A session that runs, or that waits with acknowledged writes, is never dropped.
     pub fn superfluous(&self) -> Option<SessionId> {
         let is_empty =
-            |record: &&Record| !record.is_open && record.upto.iter().all(|upto| *upto == 0);
-        let is_judged = |record: &&Record| record.judged.is_some();
+            |record: &&WitnessRecord| !record.is_open && record.upto.iter().all(|upto| *upto == 0);
+        let is_judged = |record: &&WitnessRecord| record.judged.is_some();
         (self.records.len() >= SESSIONS_MAX)
             .then(|| {
                 self.records
@@ -364,16 +371,20 @@ impl WitnessSessions {
         let mut lines = Vec::new();
         for record in &self.records {
             let session = record.session.id;
-            let mut messages = vec![Message::Begin(record.session.clone())];
+            let mut messages = vec![WitnessMessage::Begin(record.session.clone())];
             let mut phases = vec![(0, &record.upto_before), (record.phase, &record.upto)];
             phases.retain(|(phase, upto)| *phase > 0 || upto.iter().any(|upto| *upto > 0));
-            messages.extend(phases.into_iter().map(|(phase, upto)| Message::Durable {
-                session,
-                phase,
-                upto: upto.clone(),
-            }));
+            messages.extend(
+                phases
+                    .into_iter()
+                    .map(|(phase, upto)| WitnessMessage::Durable {
+                        session,
+                        phase,
+                        upto: upto.clone(),
+                    }),
+            );
             if let Some((why, vanished)) = record.end.clone() {
-                messages.push(Message::End {
+                messages.push(WitnessMessage::End {
                     session,
                     why,
                     vanished,
@@ -381,10 +392,10 @@ impl WitnessSessions {
                 });
             }
             if !record.is_open {
-                messages.push(Message::Silent { session });
+                messages.push(WitnessMessage::Silent { session });
             }
             if let Some(sentence) = record.judged.clone() {
-                messages.push(Message::Judged {
+                messages.push(WitnessMessage::Judged {
                     session,
                     sentence,
                     secret: None,
@@ -398,17 +409,17 @@ impl WitnessSessions {
     }
 
     /// The reply to a question.
-    pub fn answer(&self, version: u32, subject: &str, found_id: Option<SessionId>) -> Reply {
+    pub fn answer(&self, version: u32, subject: &str, found_id: Option<SessionId>) -> WitnessReply {
         if let Err(why) = check_version(version) {
-            return Reply::Refused(why);
+            return WitnessReply::Refused(why);
         }
         let of_subject =
-            |record: &&Record| record.session.subject == subject && record.judged.is_none();
+            |record: &&WitnessRecord| record.session.subject == subject && record.judged.is_none();
         let found_record = found_id.and_then(|id| self.find(id));
         // If the drive lost its whole last session, `found_record` is an older session, which was already examined.
         let unjudged = found_record.filter(|record| record.judged.is_none());
         let unjudged = unjudged.or_else(|| self.records.iter().rev().find(of_subject));
-        Reply::Record(unjudged.or(found_record).cloned().map(Box::new))
+        WitnessReply::Record(unjudged.or(found_record).cloned().map(Box::new))
     }
 
     /// Records that the connection of `session` is closed.
@@ -419,15 +430,15 @@ impl WitnessSessions {
     }
 
     /// Sessions that were not yet examined.
-    pub fn waiting(&self) -> impl Iterator<Item = &Record> {
+    pub fn waiting(&self) -> impl Iterator<Item = &WitnessRecord> {
         self.records.iter().filter(|record| record.judged.is_none())
     }
 
-    pub fn find(&self, id: SessionId) -> Option<&Record> {
+    pub fn find(&self, id: SessionId) -> Option<&WitnessRecord> {
         self.records.iter().find(|record| record.session.id == id)
     }
 
-    fn find_mut(&mut self, id: SessionId) -> Option<&mut Record> {
+    fn find_mut(&mut self, id: SessionId) -> Option<&mut WitnessRecord> {
         self.records
             .iter_mut()
             .find(|record| record.session.id == id)
@@ -437,7 +448,7 @@ impl WitnessSessions {
         &mut self,
         session: SessionId,
         own_session: Option<SessionId>,
-    ) -> Result<&mut Record, String> {
+    ) -> Result<&mut WitnessRecord, String> {
         let of_own = (own_session == Some(session)).then_some(session);
         of_own
             .and_then(|id| self.find_mut(id))
@@ -481,7 +492,7 @@ pub fn line(message: &impl Serialize) -> Result<Vec<u8>, String> {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::session::{Lane, Mode};
+    use super::super::session::{DurabilityMethod, WriteLane};
     use super::*;
 
     /// ID of the session with this secret.
@@ -489,8 +500,8 @@ pub(super) mod tests {
         Secret(secret).session()
     }
 
-    fn judged(secret: u128, told: Option<u128>) -> Message {
-        Message::Judged {
+    fn judged(secret: u128, told: Option<u128>) -> WitnessMessage {
+        WitnessMessage::Judged {
             session: id(secret),
             sentence: "all there".into(),
             secret: told.map(Secret),
@@ -499,8 +510,8 @@ pub(super) mod tests {
 
     /// The session with this secret.
     pub(crate) fn session(secret: u128) -> Session {
-        let lane = Lane {
-            mode: Mode::Fua,
+        let lane = WriteLane {
+            mode: DurabilityMethod::Fua,
             write_bytes: 4096,
             slots: 8,
             at: 0,
@@ -520,8 +531,8 @@ pub(super) mod tests {
         }
     }
 
-    fn durable(secret: u128, phase: u64, upto: [u64; 2]) -> Message {
-        Message::Durable {
+    fn durable(secret: u128, phase: u64, upto: [u64; 2]) -> WitnessMessage {
+        WitnessMessage::Durable {
             session: id(secret),
             phase,
             upto: upto.to_vec(),
@@ -534,7 +545,7 @@ pub(super) mod tests {
         let mut own = None;
         let mut other = None;
         register
-            .change(&Message::Begin(session(1)), &mut own)
+            .change(&WitnessMessage::Begin(session(1)), &mut own)
             .unwrap();
         register.change(&durable(1, 0, [3, 0]), &mut own).unwrap();
         register.change(&durable(1, 1, [4, 9]), &mut own).unwrap();
@@ -550,19 +561,20 @@ pub(super) mod tests {
         assert!(register.change(&durable(1, 1, [5, 9]), &mut other).is_err());
         assert!(
             register
-                .change(&Message::Begin(session(1)), &mut other)
+                .change(&WitnessMessage::Begin(session(1)), &mut other)
                 .is_err()
         );
         assert!(
             register
-                .change(&Message::Begin(session(2)), &mut own)
+                .change(&WitnessMessage::Begin(session(2)), &mut own)
                 .is_err()
         );
         assert!(
             register.change(&judged(1, Some(1)), &mut other).is_err(),
             "it still runs"
         );
-        let Reply::Record(Some(record)) = register.answer(FORMAT_VERSION, "host:/data", None)
+        let WitnessReply::Record(Some(record)) =
+            register.answer(FORMAT_VERSION, "host:/data", None)
         else {
             panic!()
         };
@@ -584,23 +596,23 @@ pub(super) mod tests {
         register.change(&judged(1, Some(1)), &mut other).unwrap();
         assert_eq!(
             register.answer(FORMAT_VERSION, "host:/data", None),
-            Reply::Record(None)
+            WitnessReply::Record(None)
         );
         assert!(matches!(
             register.answer(FORMAT_VERSION, "", Some(id(1))),
-            Reply::Record(Some(_))
+            WitnessReply::Record(Some(_))
         ));
         assert!(matches!(
             register.answer(9, "host:/data", None),
-            Reply::Refused(_)
+            WitnessReply::Refused(_)
         ));
     }
 
     #[test]
     fn a_file_is_read_back_without_a_torn_line_and_sessions_out_of_bounds_are_refused() {
         let mut file = FILE_MARK.as_bytes().to_vec();
-        let silent = Message::Silent { session: id(2) };
-        let begin = |id| Message::Begin(session(id));
+        let silent = WitnessMessage::Silent { session: id(2) };
+        let begin = |id| WitnessMessage::Begin(session(id));
         for message in [
             begin(1),
             durable(1, 2, [7, 8]),
@@ -610,7 +622,7 @@ pub(super) mod tests {
             begin(3),
         ] {
             let line = line(&message).unwrap();
-            assert_eq!(parse::<Message>(&line).unwrap(), message);
+            assert_eq!(parse::<WitnessMessage>(&line).unwrap(), message);
             file.extend_from_slice(&line);
         }
         let whole = file.len() as u64;
@@ -658,7 +670,7 @@ pub(super) mod tests {
             let mut wrong = session(2);
             change(&mut wrong);
             let error = register
-                .change(&Message::Begin(wrong), &mut None)
+                .change(&WitnessMessage::Begin(wrong), &mut None)
                 .unwrap_err();
             assert!(!error.contains(char::is_control), "{error}");
         }
@@ -669,7 +681,7 @@ pub(super) mod tests {
         let mut register = WitnessSessions::default();
         let mut own = None;
         register
-            .change(&Message::Begin(session(1)), &mut own)
+            .change(&WitnessMessage::Begin(session(1)), &mut own)
             .unwrap();
         for (message, is_progress) in [
             (durable(1, 0, [0, 0]), false),
@@ -679,7 +691,7 @@ pub(super) mod tests {
             (durable(1, 1, [4, 9]), true),
             (durable(1, 1, [4, 9]), false),
             (
-                Message::End {
+                WitnessMessage::End {
                     session: id(1),
                     why: "EIO".into(),
                     vanished: true,
@@ -696,10 +708,10 @@ pub(super) mod tests {
         }
         register.disconnected(id(1));
         register
-            .change(&Message::Begin(session(2)), &mut None)
+            .change(&WitnessMessage::Begin(session(2)), &mut None)
             .unwrap();
         register
-            .change(&Message::Silent { session: id(2) }, &mut Some(id(2)))
+            .change(&WitnessMessage::Silent { session: id(2) }, &mut Some(id(2)))
             .unwrap();
         register.change(&judged(2, Some(2)), &mut None).unwrap();
         let file = [FILE_MARK.as_bytes(), &register.lines().unwrap()].concat();
@@ -714,7 +726,7 @@ pub(super) mod tests {
             format_version: 1,
             ..session(1)
         };
-        let begin = Message::Begin(first);
+        let begin = WitnessMessage::Begin(first);
         // A file of version 1 also has messages without progress.
         let lines = [
             begin.clone(),
@@ -756,7 +768,7 @@ pub(super) mod tests {
             assert_eq!(register.superfluous(), None);
             let mut own = None;
             register
-                .change(&Message::Begin(session(secret)), &mut own)
+                .change(&WitnessMessage::Begin(session(secret)), &mut own)
                 .unwrap();
             if secret != 3 && secret != 5 {
                 register
@@ -770,14 +782,14 @@ pub(super) mod tests {
         for (secret, dropped) in (more..).zip([3, 5, 2]) {
             assert!(
                 register
-                    .change(&Message::Begin(session(secret)), &mut None)
+                    .change(&WitnessMessage::Begin(session(secret)), &mut None)
                     .is_err(),
                 "no room"
             );
             assert_eq!(register.superfluous(), Some(id(dropped)));
             register
                 .change(
-                    &Message::Dropped {
+                    &WitnessMessage::Dropped {
                         session: id(dropped),
                     },
                     &mut None,
@@ -785,12 +797,12 @@ pub(super) mod tests {
                 .unwrap();
             // The newcomer is empty, too, but its tester is connected.
             register
-                .change(&Message::Begin(session(secret)), &mut None)
+                .change(&WitnessMessage::Begin(session(secret)), &mut None)
                 .unwrap();
         }
         assert_eq!(register.superfluous(), None);
         let why = register
-            .change(&Message::Begin(session(9_999)), &mut None)
+            .change(&WitnessMessage::Begin(session(9_999)), &mut None)
             .unwrap_err();
         assert!(why.contains("wait for their examination"), "{why}");
     }

@@ -2,8 +2,8 @@
 
 use super::outliers::{self, Centers, Outlier, SCORES, Scores, VALUES_MIN, lower_median};
 use super::{
-    Compared, Evidence, Examination, Extent, FACTOR_MIN, FALSE_ALARMS, Labels, Level, Metric,
-    Reason, Slow, Undecided, Window,
+    ComparedDrives, Examination, FACTOR_MIN, FALSE_ALARMS, Labels, LatencyMetric, LatencyWindow,
+    PopulationLevel, ScoreExtent, SlowEvidence, SlowGroup, Undecided, UndecidedReason,
 };
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ const FACTOR_WANTED: f64 = 2.0;
 const LASTING: f64 = 0.8;
 
 /// Examines the drives of each model. `windows` has the windows of each drive, in the order of `drives`.
-pub fn examine(drives: &[Labels], windows: &[&[Window]]) -> Examination {
+pub fn examine(drives: &[Labels], windows: &[&[LatencyWindow]]) -> Examination {
     let mut models: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (at, labels) in drives.iter().enumerate() {
         models.entry(&labels.model).or_default().push(at);
@@ -35,7 +35,7 @@ pub fn examine(drives: &[Labels], windows: &[&[Window]]) -> Examination {
     let mut examination = Examination::default();
     for (name, members) in models {
         if members.len() < VALUES_MIN {
-            let reason = Reason::FewDrives {
+            let reason = UndecidedReason::FewDrives {
                 drives: members.len(),
             };
             examination.undecided.push(Undecided {
@@ -59,7 +59,7 @@ pub fn examine(drives: &[Labels], windows: &[&[Window]]) -> Examination {
                 }
             })
             .collect();
-        let mut model = Model {
+        let mut model = ModelExamination {
             name,
             centers,
             members,
@@ -69,22 +69,22 @@ pub fn examine(drives: &[Labels], windows: &[&[Window]]) -> Examination {
         if model.members.len() < VALUES_MIN {
             model.undecided(
                 None,
-                Reason::FewDrives {
+                UndecidedReason::FewDrives {
                     drives: model.members.len(),
                 },
             );
             continue;
         }
         model.firmwares();
-        model.groups(Level::Host);
-        model.groups(Level::Slot);
+        model.groups(PopulationLevel::Host);
+        model.groups(PopulationLevel::Slot);
         model.drives();
     }
     examination
 }
 
 /// Drives of a model under examination.
-struct Model<'a> {
+struct ModelExamination<'a> {
     name: &'a str,
     centers: Centers,
     members: Vec<Member<'a>>,
@@ -96,14 +96,14 @@ struct Member<'a> {
     /// Index in the population.
     drive: usize,
     labels: &'a Labels,
-    windows: &'a [Window],
+    windows: &'a [LatencyWindow],
     scores: Scores,
     /// Slowness that groups already explain.
     shift: [f64; SCORES],
 }
 
 /// Two labels and the members that have them.
-type Group = ((String, String), Vec<usize>);
+type PeerGroup = ((String, String), Vec<usize>);
 
 /// The most significant score of a drive or group.
 struct Best {
@@ -125,7 +125,7 @@ fn keep_smaller_p(best: &mut Option<Best>, score: usize, candidate: Outlier) {
     }
 }
 
-impl Model<'_> {
+impl ModelExamination<'_> {
     /// Excludes drives with too few windows, relative to the median number of windows.
     fn exclude_undecided(&mut self) {
         let typical = lower_median(
@@ -146,17 +146,17 @@ impl Model<'_> {
                 invalid,
                 ..
             } = scores;
-            let reason = Reason::FewWindows {
+            let reason = UndecidedReason::FewWindows {
                 windows,
                 typical: typical as usize,
                 alone,
                 invalid,
             };
-            self.undecided(Some((Level::Drive, labels.drive.clone())), reason);
+            self.undecided(Some((PopulationLevel::Drive, labels.drive.clone())), reason);
         }
     }
 
-    fn undecided(&mut self, subject: Option<(Level, String)>, reason: Reason) {
+    fn undecided(&mut self, subject: Option<(PopulationLevel, String)>, reason: UndecidedReason) {
         self.examination.undecided.push(Undecided {
             model: self.name.to_owned(),
             of: subject,
@@ -165,8 +165,8 @@ impl Model<'_> {
     }
 
     /// Allowed probability of a false alarm in one score, among all drives or among all groups of a level.
-    fn alpha(&self, level: Level) -> f64 {
-        let share = if level == Level::Drive {
+    fn alpha(&self, level: PopulationLevel) -> f64 {
+        let share = if level == PopulationLevel::Drive {
             FOR_DRIVES
         } else {
             (1.0 - FOR_DRIVES) / 3.0
@@ -195,7 +195,7 @@ impl Model<'_> {
     }
 
     /// Members grouped by a pair of labels.
-    fn by_label(&self, label: impl Fn(&Labels) -> (&str, &str)) -> Vec<Group> {
+    fn by_label(&self, label: impl Fn(&Labels) -> (&str, &str)) -> Vec<PeerGroup> {
         let mut groups: BTreeMap<(&str, &str), Vec<usize>> = BTreeMap::new();
         for (index, member) in self.members.iter().enumerate() {
             groups.entry(label(member.labels)).or_default().push(index);
@@ -257,7 +257,7 @@ impl Model<'_> {
                 }
                 let p =
                     outliers::difference_p(&own_medians, &other_medians) * firmware_count as f64;
-                if p <= self.alpha(Level::Firmware) {
+                if p <= self.alpha(PopulationLevel::Firmware) {
                     keep_smaller_p(
                         &mut best,
                         score,
@@ -274,7 +274,7 @@ impl Model<'_> {
                         .iter()
                         .all(|own| other_medians.iter().all(|other| own > other))
                 {
-                    few_groups = Some(Reason::FewGroups {
+                    few_groups = Some(UndecidedReason::FewGroups {
                         factor: excess.exp(),
                         groups: own_medians.len() + other_medians.len(),
                     });
@@ -284,15 +284,15 @@ impl Model<'_> {
                 (Some(best), _) if self.is_common(&members, best.score, best.outlier.excess) => {
                     slow.push((name, members, best))
                 }
-                (_, Some(few)) => self.undecided(Some((Level::Firmware, name)), few),
+                (_, Some(few)) => self.undecided(Some((PopulationLevel::Firmware, name)), few),
                 _ => {}
             }
         }
-        self.blame(Level::Firmware, slow);
+        self.blame(PopulationLevel::Firmware, slow);
     }
 
     /// Examines hosts or slots: compares their medians with each other.
-    fn groups(&mut self, level: Level) {
+    fn groups(&mut self, level: PopulationLevel) {
         let mut groups = self.by_label(|labels| (level.of(labels), ""));
         // A host with a single drive is examined as a drive, because the two cannot be distinguished.
         groups.retain(|((name, _), members)| !name.is_empty() && members.len() > 1);
@@ -326,13 +326,17 @@ impl Model<'_> {
     }
 
     /// The slowest group, if a gap separates the group from the next slowest group.
-    fn slowest_if_separate(&self, groups: &[Group], medians: &[f64]) -> Option<(usize, Reason)> {
+    fn slowest_if_separate(
+        &self,
+        groups: &[PeerGroup],
+        medians: &[f64],
+    ) -> Option<(usize, UndecidedReason)> {
         let mut order: Vec<usize> = (0..groups.len()).collect();
         order.sort_by(|a, b| medians[*b].total_cmp(&medians[*a]));
         let slowest = *order.first()?;
         let next = *order.get(1)?;
         let gap = medians[slowest] - medians[next];
-        let reason = Reason::FewGroups {
+        let reason = UndecidedReason::FewGroups {
             factor: gap.exp(),
             groups: groups.len(),
         };
@@ -352,15 +356,15 @@ impl Model<'_> {
                 .iter()
                 .map(|member| self.value(*member, score))
                 .collect();
-            let outliers = outliers::above(&values, self.alpha(Level::Drive));
-            if score % Extent::ALL.len() == 0 {
+            let outliers = outliers::above(&values, self.alpha(PopulationLevel::Drive));
+            if score % ScoreExtent::ALL.len() == 0 {
                 let is_slow = |at: &usize| outliers.iter().any(|outlier| outlier.index == *at);
                 let rest: Vec<f64> = (0..values.len())
                     .filter(|at| !is_slow(at))
                     .map(|at| values[at])
                     .collect();
-                detectable =
-                    detectable.min(outliers::threshold(&rest, self.alpha(Level::Drive)).exp());
+                detectable = detectable
+                    .min(outliers::threshold(&rest, self.alpha(PopulationLevel::Drive)).exp());
             }
             for outlier in outliers {
                 keep_smaller_p(&mut best[known_members[outlier.index]], score, outlier);
@@ -369,7 +373,7 @@ impl Model<'_> {
         let model = self.name.to_owned();
         let drives = self.members.len();
         let detectable = detectable.max(FACTOR_MIN);
-        self.examination.compared.push(Compared {
+        self.examination.compared.push(ComparedDrives {
             model,
             drives,
             detectable,
@@ -377,7 +381,7 @@ impl Model<'_> {
         if detectable > FACTOR_WANTED {
             self.undecided(
                 None,
-                Reason::Insensitive {
+                UndecidedReason::Insensitive {
                     factor: detectable,
                     drives,
                 },
@@ -388,11 +392,11 @@ impl Model<'_> {
             Some((member.labels.drive.clone(), vec![index], best?))
         });
         let slow = slow.collect();
-        self.blame(Level::Drive, slow);
+        self.blame(PopulationLevel::Drive, slow);
     }
 
     /// Reports the slow groups of a level, and subtracts their slowness from the scores of their members.
-    fn blame(&mut self, level: Level, mut slow: Vec<(String, Vec<usize>, Best)>) {
+    fn blame(&mut self, level: PopulationLevel, mut slow: Vec<(String, Vec<usize>, Best)>) {
         slow.sort_by(|a, b| a.2.outlier.p.total_cmp(&b.2.outlier.p));
         let blamed_members: Vec<usize> = slow
             .iter()
@@ -413,7 +417,7 @@ impl Model<'_> {
                 .iter()
                 .map(|member| self.members[*member].drive)
                 .collect();
-            self.examination.slow.push(Slow {
+            self.examination.slow.push(SlowGroup {
                 model: self.name.to_owned(),
                 level,
                 name,
@@ -439,26 +443,34 @@ impl Model<'_> {
     }
 
     /// Labels of other levels that exactly these members share.
-    fn other_causes(&self, level: Level, members: &[usize]) -> Vec<(Level, String)> {
-        let label = |level: Level, member: usize| level.of(self.members[member].labels);
-        let causes = [Level::Firmware, Level::Host, Level::Slot, Level::Drive]
-            .into_iter()
-            .filter(|other: &Level| {
-                let name = label(*other, members[0]);
-                let having =
-                    (0..self.members.len()).filter(|member| label(*other, *member) == name);
-                *other != level && !name.is_empty() && having.eq(members.iter().copied())
-            });
+    fn other_causes(
+        &self,
+        level: PopulationLevel,
+        members: &[usize],
+    ) -> Vec<(PopulationLevel, String)> {
+        let label = |level: PopulationLevel, member: usize| level.of(self.members[member].labels);
+        let causes = [
+            PopulationLevel::Firmware,
+            PopulationLevel::Host,
+            PopulationLevel::Slot,
+            PopulationLevel::Drive,
+        ]
+        .into_iter()
+        .filter(|other: &PopulationLevel| {
+            let name = label(*other, members[0]);
+            let having = (0..self.members.len()).filter(|member| label(*other, *member) == name);
+            *other != level && !name.is_empty() && having.eq(members.iter().copied())
+        });
         causes
             .map(|cause| (cause, label(cause, members[0]).to_owned()))
             .collect()
     }
 
     /// Evidence for the slowness of `members`, relative to `rest`. For several members, the medians of their values.
-    fn evidence(&self, members: &[usize], rest: &[usize], best: &Best) -> Evidence {
-        let metric = best.score / Extent::ALL.len();
+    fn evidence(&self, members: &[usize], rest: &[usize], best: &Best) -> SlowEvidence {
+        let metric = best.score / ScoreExtent::ALL.len();
         // Index of the metric's score over the whole run.
-        let whole_run_score = metric * Extent::ALL.len();
+        let whole_run_score = metric * ScoreExtent::ALL.len();
         let shift_of = |member: &Member<'_>| member.shift[whole_run_score];
         let peers = || rest.iter().map(|member| &self.members[*member]);
         let low = lower_median(peers().map(|peer| peer.scores.band[metric][0] - shift_of(peer)));
@@ -503,9 +515,9 @@ impl Model<'_> {
             );
         }
         since_times.sort_by(f64::total_cmp);
-        Evidence {
-            metric: Metric::ALL[metric],
-            extent: Extent::ALL[best.score % Extent::ALL.len()],
+        SlowEvidence {
+            metric: LatencyMetric::ALL[metric],
+            extent: ScoreExtent::ALL[best.score % ScoreExtent::ALL.len()],
             factor: best.outlier.excess.exp(),
             peers: best.outlier.peers,
             p_value: (best.outlier.p * SCORES as f64).min(1.0),

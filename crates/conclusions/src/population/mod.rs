@@ -46,10 +46,10 @@
 //! # Not seen
 //!
 //! * Slowness of all drives of a model, or of more than a quarter of the drives without a common group.
-//! * Slowness below [`Compared::detectable`], which is within the spread of healthy drives, and moderate slowness in
+//! * Slowness below [`ComparedDrives::detectable`], which is within the spread of healthy drives, and moderate slowness in
 //!   less than 2 % of the time.
 //! * A lower achieved rate at the same latency: the load of a window is the offered load.
-//! * Nearly anything with three drives, and most slowness with five: [`Reason::Insensitive`] has the limit.
+//! * Nearly anything with three drives, and most slowness with five: [`UndecidedReason::Insensitive`] has the limit.
 //!
 //! Heavier tails than those of the normal distribution give more false alarms: with Student's distribution of 5 degrees
 //! of freedom, 7 in 12,000 healthy drives instead of 1 in 15,000. In small populations (8 to 20 drives), 1 in 1,300 to
@@ -62,10 +62,10 @@ mod outliers;
 mod statistics;
 
 pub use examine::examine;
-pub use statistics::{Comparison, ToleranceBound, compare, tolerance_bound};
+pub use statistics::{PopulationComparison, ToleranceBound, compare, tolerance_bound};
 
 use results::cell::{Latencies, latencies};
-use results::run_dir::{Bucket, HlogKind, RunDirError, each_buckets, manifest};
+use results::run_dir::{HlogBucket, HlogKind, RunDirError, each_buckets, manifest};
 use results::units;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -93,7 +93,7 @@ pub struct Labels {
 
 /// Latencies of a drive in a time window. The windows of all drives have the same length.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Window {
+pub struct LatencyWindow {
     /// Seconds since the load began. Drives are compared at equal times.
     pub start_s: f64,
     /// Load, in any unit: offered operations per second, or the queue depth of a closed loop. Not the achieved rate,
@@ -107,17 +107,18 @@ pub struct Window {
 /// Statistic of the latencies in a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Metric {
+#[schemars(rename = "Metric")]
+pub enum LatencyMetric {
     Mean,
     P50,
     P99,
 }
 
-impl Metric {
+impl LatencyMetric {
     pub const ALL: [Self; 3] = [Self::Mean, Self::P50, Self::P99];
 
     /// Value in a window, nanoseconds.
-    pub fn of(self, window: &Window) -> f64 {
+    pub fn of(self, window: &LatencyWindow) -> f64 {
         match self {
             Self::Mean => window.mean_ns,
             Self::P50 => window.p50_ns,
@@ -126,7 +127,7 @@ impl Metric {
     }
 }
 
-results::display!(Metric {
+results::display!(LatencyMetric {
     Mean => "mean latency",
     P50 => "median latency",
     P99 => "99th percentile",
@@ -135,7 +136,8 @@ results::display!(Metric {
 /// Part of the run over which a score averages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Extent {
+#[schemars(rename = "Extent")]
+pub enum ScoreExtent {
     /// The whole run.
     Whole,
     /// The slowest of eight consecutive parts.
@@ -146,11 +148,11 @@ pub enum Extent {
     Fiftieth,
 }
 
-impl Extent {
+impl ScoreExtent {
     pub const ALL: [Self; 4] = [Self::Whole, Self::Part, Self::Tenth, Self::Fiftieth];
 }
 
-results::display!(Extent {
+results::display!(ScoreExtent {
     Whole => "over the whole run",
     Part => "in the slowest eighth of the run",
     Tenth => "in the slowest 10 % of the windows",
@@ -160,14 +162,15 @@ results::display!(Extent {
 /// Part of the population that can be to blame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Level {
+#[schemars(rename = "Level")]
+pub enum PopulationLevel {
     Firmware,
     Host,
     Slot,
     Drive,
 }
 
-impl Level {
+impl PopulationLevel {
     /// The label of a drive at this level.
     pub fn of(self, labels: &Labels) -> &str {
         match self {
@@ -179,7 +182,7 @@ impl Level {
     }
 }
 
-impl fmt::Display for Level {
+impl fmt::Display for PopulationLevel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.serialize(f)
     }
@@ -187,22 +190,24 @@ impl fmt::Display for Level {
 
 /// A drive, or a group of drives, that is slower than its peers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Slow {
+#[schemars(rename = "Slow")]
+pub struct SlowGroup {
     pub model: String,
-    pub level: Level,
+    pub level: PopulationLevel,
     pub name: String,
     /// The slow drives, as indexes into the population.
     pub drives: Vec<usize>,
     /// Other labels that exactly these drives share: the measurements cannot tell these causes apart.
-    pub or: Vec<(Level, String)>,
-    pub evidence: Evidence,
+    pub or: Vec<(PopulationLevel, String)>,
+    pub evidence: SlowEvidence,
 }
 
 /// Evidence for a slow drive or group, from the score with the smallest p-value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Evidence {
-    pub metric: Metric,
-    pub extent: Extent,
+#[schemars(rename = "Evidence")]
+pub struct SlowEvidence {
+    pub metric: LatencyMetric,
+    pub extent: ScoreExtent,
     /// Slowdown over `extent`, relative to the same score of the peers.
     pub factor: f64,
     /// Number of peers: other drives; for a host or slot, other hosts or slots; for a firmware, the hosts with other
@@ -221,7 +226,7 @@ pub struct Evidence {
     pub lasting: bool,
 }
 
-impl fmt::Display for Slow {
+impl fmt::Display for SlowGroup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             level,
@@ -230,7 +235,7 @@ impl fmt::Display for Slow {
             evidence,
             ..
         } = self;
-        let Evidence {
+        let SlowEvidence {
             metric,
             extent,
             factor,
@@ -262,7 +267,7 @@ impl fmt::Display for Slow {
         )?;
         self.or
             .iter()
-            .try_for_each(|(level, name): &(Level, String)| {
+            .try_for_each(|(level, name): &(PopulationLevel, String)| {
                 write!(
                     f,
                     "; or the cause is its {level} {}, which no other drive has",
@@ -277,14 +282,15 @@ impl fmt::Display for Slow {
 pub struct Undecided {
     pub model: String,
     /// The group or drive; `None` for all drives of the model.
-    pub of: Option<(Level, String)>,
-    pub reason: Reason,
+    pub of: Option<(PopulationLevel, String)>,
+    pub reason: UndecidedReason,
 }
 
 /// Why the examination has no result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Error)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum Reason {
+#[schemars(rename = "Reason")]
+pub enum UndecidedReason {
     /// Too few drives with enough windows.
     #[error("too few drives: {} with enough windows, but at least 3 are needed; add drives", units::count(*drives as u64, "drive"))]
     FewDrives { drives: usize },
@@ -324,7 +330,8 @@ impl fmt::Display for Undecided {
 
 /// The compared drives of a model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Compared {
+#[schemars(rename = "Compared")]
+pub struct ComparedDrives {
     pub model: String,
     /// Number of drives compared.
     pub drives: usize,
@@ -336,15 +343,15 @@ pub struct Compared {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Examination {
     /// Slow groups and drives. For each model: firmwares, hosts, slots, drives, each sorted by p-value.
-    pub slow: Vec<Slow>,
+    pub slow: Vec<SlowGroup>,
     pub undecided: Vec<Undecided>,
-    pub compared: Vec<Compared>,
+    pub compared: Vec<ComparedDrives>,
 }
 
 /// Latencies of a drive in a run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct DriveLatencies {
-    pub windows: Vec<Window>,
+    pub windows: Vec<LatencyWindow>,
     /// Median and 99th percentile over the whole run, nanoseconds.
     pub p50_ns: Option<f64>,
     pub p99_ns: Option<f64>,
@@ -373,7 +380,7 @@ impl DriveLatencies {
             .all(|(_, info)| info.offered_iops > 0.0);
         let stream = highest.filter(|_| all_paced).map(|(stream, _)| *stream);
         let devices = layout.devices.len().max(1);
-        let mut by_stream: BTreeMap<usize, (Latencies, Vec<Window>)> = BTreeMap::new();
+        let mut by_stream: BTreeMap<usize, (Latencies, Vec<LatencyWindow>)> = BTreeMap::new();
         each_buckets(dir, &layout, HlogKind::Service, stream, |window| {
             let stream = window.cell / devices;
             let Some(info) = layout
@@ -395,7 +402,7 @@ impl DriveLatencies {
                     * f64::from(bucket.count);
                 count += u64::from(bucket.count);
             }
-            windows.push(Window {
+            windows.push(LatencyWindow {
                 start_s: window.from_sec,
                 load: if info.offered_iops > 0.0 {
                     info.offered_iops
@@ -421,7 +428,7 @@ impl DriveLatencies {
 }
 
 /// Upper bound of the bucket with the `quantile` of `count` durations; 0 without durations.
-fn quantile_ns(buckets: &[Bucket], count: u64, quantile: f64) -> f64 {
+fn quantile_ns(buckets: &[HlogBucket], count: u64, quantile: f64) -> f64 {
     let target = (quantile * count as f64).ceil() as u64;
     let mut cumulative = 0;
     for bucket in buckets {
@@ -438,7 +445,7 @@ mod tests {
     use super::*;
     use results::cell::Interval;
     use results::judge::Sla;
-    use results::run_dir::{Manifest, Writer};
+    use results::run_dir::{Manifest, RunWriter};
     use results::testing::layout;
     use results::times::Times;
 
@@ -468,7 +475,7 @@ mod tests {
             report_interval_sec: 10,
             ..Manifest::new(&layout, Sla::default())
         };
-        let mut writer = Writer::create(&run, &manifest, &[]).unwrap();
+        let mut writer = RunWriter::create(&run, &manifest, &[]).unwrap();
         for index in 0..3 {
             let mut interval = Interval::new(&layout);
             (interval.index, interval.end_ns) = (index, (index + 1) * 10_000_000_000);

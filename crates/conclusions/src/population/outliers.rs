@@ -23,7 +23,7 @@
 //! memory is three numbers for each drive and cell; windows are not stored.
 
 use super::statistics::{student_quantile, student_tail};
-use super::{Extent, Metric, Window};
+use super::{LatencyMetric, LatencyWindow, ScoreExtent};
 use crate::percentile::BEYOND_COMPARED;
 use results::buckets::DURATION_MAX_NS;
 
@@ -52,7 +52,7 @@ pub(super) struct Outlier {
 }
 
 /// Moments of some values.
-struct Spread {
+struct Moments {
     count: f64,
     mean: f64,
     deviation: f64,
@@ -60,7 +60,7 @@ struct Spread {
     skewness: f64,
 }
 
-impl Spread {
+impl Moments {
     /// The moments of ascending values.
     fn of(values: &[(f64, usize)]) -> Self {
         let count = values.len() as f64;
@@ -144,7 +144,7 @@ pub(super) fn above(values: &[f64], alpha: f64) -> Vec<Outlier> {
     if clean.len() == sorted.len() {
         return Vec::new();
     }
-    let spread = Spread::of(clean);
+    let spread = Moments::of(clean);
     let highest = clean[clean.len() - 1].0;
     let high = sorted.iter().filter(|(value, _)| *value > highest);
     let outlier = |(value, at): &(f64, usize)| Outlier {
@@ -164,18 +164,18 @@ fn without_outliers(sorted: &[(f64, usize)], alpha: f64) -> &[(f64, usize)] {
         if rest.len() < VALUES_MIN {
             break;
         }
-        let mean = Spread::of(rest).mean;
+        let mean = Moments::of(rest).mean;
         let lowest = rest[0].0;
         let highest = rest[rest.len() - 1].0;
         let count = rest.len() as f64;
         // Low outliers are removed, too, at the same threshold, so that they do not widen the spread.
         let p = if highest - mean >= mean - lowest {
             rest = &rest[..rest.len() - 1];
-            let spread = Spread::of(rest);
+            let spread = Moments::of(rest);
             spread.p(highest - spread.mean, count)
         } else {
             rest = &rest[1..];
-            let spread = Spread::of(rest);
+            let spread = Moments::of(rest);
             spread.p(spread.mean - lowest, count)
         };
         if p <= alpha {
@@ -187,14 +187,14 @@ fn without_outliers(sorted: &[(f64, usize)], alpha: f64) -> &[(f64, usize)] {
 
 /// The distance from the mean of `values` at which an additional value would be an outlier.
 pub(super) fn threshold(values: &[f64], alpha: f64) -> f64 {
-    let spread = Spread::of(&sorted(values));
+    let spread = Moments::of(&sorted(values));
     spread.distance(alpha / (spread.count + 1.0))
 }
 
 /// Probability that the mean of `own` is so far above the mean of `others` by chance: Student's test with a common
 /// deviation. Returns 1 if there are fewer than three values, or if a side is empty.
 pub(super) fn difference_p(own: &[f64], others: &[f64]) -> f64 {
-    let spread = |values: &[f64]| Spread::of(&sorted(values));
+    let spread = |values: &[f64]| Moments::of(&sorted(values));
     let freedom = (own.len() + others.len()) as f64 - 2.0;
     if own.is_empty() || others.is_empty() || freedom < 1.0 {
         return 1.0;
@@ -222,20 +222,20 @@ const DRIVES_MIN: usize = 3;
 const PARTS: usize = 8;
 
 /// Number of scores of a drive: each metric over each extent.
-pub(super) const SCORES: usize = Metric::ALL.len() * Extent::ALL.len();
+pub(super) const SCORES: usize = LatencyMetric::ALL.len() * ScoreExtent::ALL.len();
 
 /// Values of a window, by metric.
-type Values = [f64; Metric::ALL.len()];
+type MetricValues = [f64; LatencyMetric::ALL.len()];
 
 /// A cell: number of its period of ten minutes, and number of its load range (a factor of 1.1 from edge to edge).
-type Cell = (u32, i16);
+type TimeLoadCell = (u32, i16);
 
 /// A cell with values. Single precision is enough: an error of 1e-6 in a logarithm is 1e-6 of the latency.
-type CellValues = (Cell, [f32; Metric::ALL.len()]);
+type CellValues = (TimeLoadCell, [f32; LatencyMetric::ALL.len()]);
 
 /// The cell of a window, and the logarithms of its latencies; `None` if a number cannot be a measurement.
-fn logarithms(window: &Window) -> Option<(Cell, Values)> {
-    let latencies = Metric::ALL.map(|metric| metric.of(window));
+fn logarithms(window: &LatencyWindow) -> Option<(TimeLoadCell, MetricValues)> {
+    let latencies = LatencyMetric::ALL.map(|metric| metric.of(window));
     let measured = |value: &f64| *value >= 1.0 && *value <= DURATION_MAX_NS as f64;
     let placed = window.start_s >= 0.0 && window.load > 0.0 && window.load.is_finite();
     let cell = (
@@ -265,17 +265,19 @@ fn cell_medians(values: &[CellValues], scratch: &mut Vec<f32>) -> CellValues {
 }
 
 /// Centers of the cells of a model, sorted by cell.
-pub(super) struct Centers(Vec<(Cell, Values)>);
+pub(super) struct Centers(Vec<(TimeLoadCell, MetricValues)>);
 
 impl Centers {
     /// The centers of all cells with enough drives.
-    pub(super) fn of<'a>(drives: impl Iterator<Item = &'a [Window]>) -> Self {
+    pub(super) fn of<'a>(drives: impl Iterator<Item = &'a [LatencyWindow]>) -> Self {
         let mut scratch = Vec::new();
         let mut medians: Vec<CellValues> = Vec::new();
         let mut windows: Vec<CellValues> = Vec::new();
         for drive in drives {
             windows.clear();
-            let single = |(cell, values): (Cell, Values)| (cell, values.map(|value| value as f32));
+            let single = |(cell, values): (TimeLoadCell, MetricValues)| {
+                (cell, values.map(|value| value as f32))
+            };
             windows.extend(drive.iter().filter_map(logarithms).map(single));
             windows.sort_by_key(|(cell, _)| *cell);
             let cells = windows.chunk_by(|a, b| a.0 == b.0);
@@ -292,7 +294,7 @@ impl Centers {
     }
 
     /// The windows of a drive that have peers, relative to the centers of their cells.
-    pub(super) fn residuals(&self, windows: &[Window]) -> Residuals {
+    pub(super) fn residuals(&self, windows: &[LatencyWindow]) -> Residuals {
         let mut residuals = Residuals::default();
         let mut cell_index = 0;
         for window in windows {
@@ -328,7 +330,7 @@ impl Centers {
 #[derive(Default)]
 pub(super) struct Residuals {
     /// Start of each window, seconds, and for each metric the logarithm of the ratio to the center.
-    pub(super) windows: Vec<(f64, Values)>,
+    pub(super) windows: Vec<(f64, MetricValues)>,
     /// Number of windows with numbers that cannot be measurements.
     pub(super) invalid: usize,
     /// Number of windows at a time and load without enough peers.
@@ -340,7 +342,7 @@ pub(super) struct Scores {
     /// For each metric and extent: the mean logarithm over the extent; NaN if the extent has too few windows.
     pub(super) scores: [f64; SCORES],
     /// For each metric: fifth and 95th percentile of the residuals.
-    pub(super) band: [[f64; 2]; Metric::ALL.len()],
+    pub(super) band: [[f64; 2]; LatencyMetric::ALL.len()],
     pub(super) windows: usize,
     pub(super) invalid: usize,
     pub(super) without_peers: usize,
@@ -353,7 +355,7 @@ impl Scores {
         let count = residuals.windows.len();
         let mut member_scores = Self {
             scores: [f64::NAN; SCORES],
-            band: [[0.0; 2]; Metric::ALL.len()],
+            band: [[0.0; 2]; LatencyMetric::ALL.len()],
             windows: count,
             invalid: residuals.invalid,
             without_peers: residuals.without_peers,
@@ -362,7 +364,7 @@ impl Scores {
         for (metric, band) in member_scores.band.iter_mut().enumerate() {
             values.clear();
             values.extend(residuals.windows.iter().map(|(_, values)| values[metric]));
-            let scores = &mut member_scores.scores[metric * Extent::ALL.len()..];
+            let scores = &mut member_scores.scores[metric * ScoreExtent::ALL.len()..];
             // The slowest part is computed first, because the other extents reorder the values.
             let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
             if count >= PARTS * BEYOND_COMPARED as usize {
@@ -370,12 +372,12 @@ impl Scores {
                     .chunks_exact(count / PARTS)
                     .map(mean)
                     .max_by(f64::total_cmp);
-                scores[Extent::Part as usize] = slower.unwrap_or(f64::NAN);
+                scores[ScoreExtent::Part as usize] = slower.unwrap_or(f64::NAN);
             }
             for (extent, share) in [
-                (Extent::Whole, 1.0),
-                (Extent::Tenth, 0.1),
-                (Extent::Fiftieth, 0.02),
+                (ScoreExtent::Whole, 1.0),
+                (ScoreExtent::Tenth, 0.1),
+                (ScoreExtent::Fiftieth, 0.02),
             ] {
                 let worst = count as f64 * share;
                 if worst >= BEYOND_COMPARED {

@@ -108,7 +108,8 @@ const EXACT_MAX: usize = 50;
 
 /// Comparison of two populations.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Comparison {
+#[schemars(rename = "Comparison")]
+pub struct PopulationComparison {
     /// Mann-Whitney's U: number of pairs in which the second population has the larger value; equal values count half.
     pub u: f64,
     /// Probability that a drive of the second population has a larger value than a drive of the first; equal values
@@ -131,7 +132,7 @@ pub struct Comparison {
 ///
 /// Sources: Mann and Whitney 1947; Hodges and Lehmann 1963; Hollander, Wolfe and Chicken, Nonparametric Statistical
 /// Methods (2014), 4.1 to 4.3.
-pub fn compare(first: &[f64], second: &[f64], confidence: f64) -> Option<Comparison> {
+pub fn compare(first: &[f64], second: &[f64], confidence: f64) -> Option<PopulationComparison> {
     let first = finite(first);
     let second = finite(second);
     if first.is_empty() || second.is_empty() {
@@ -152,7 +153,7 @@ pub fn compare(first: &[f64], second: &[f64], confidence: f64) -> Option<Compari
             differences[differences.len() - 1 - cut],
         ])
     });
-    Some(Comparison {
+    Some(PopulationComparison {
         u,
         superiority: u / (first.len() * second.len()) as f64,
         p_greater,

@@ -25,11 +25,11 @@
 mod watch;
 
 pub use watch::{
-    JudgedStep, RECOVERY_ROUNDS_MAX, ROUNDS_MIN, SPELLS_IN_WINDOW, Shares, StepOutcome,
+    JudgedStep, RECOVERY_ROUNDS_MAX, ROUNDS_MIN, RoundShares, SPELLS_IN_WINDOW, StepOutcome,
     StepPurpose, Watcher,
 };
 
-use crate::series::{Conclusion, Rule, Series, State, Step};
+use crate::series::{Conclusion, Rule, Series, SeriesStepState, Step};
 use results::judge::{Limit, Outcome, Sla};
 use results::units;
 use serde::{Deserialize, Serialize};
@@ -78,7 +78,7 @@ impl NextRun {
 /// Why a search ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Stop {
+pub enum SearchStop {
     /// The rating was found and confirmed.
     Found,
     /// Every load up to the highest allowed load was held: the rating is at least this load.
@@ -98,7 +98,7 @@ pub enum Stop {
 /// Result of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct SearchResult {
-    pub stop: Stop,
+    pub stop: SearchStop,
     /// The highest load held.
     pub held: Option<f64>,
     /// The lowest load that was not held.
@@ -107,7 +107,7 @@ pub struct SearchResult {
 
 /// The state of a search.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Search {
+pub struct RatingSearch {
     first: f64,
     highest: f64,
     /// Ratio above 1. No load is tried between two loads with a smaller ratio.
@@ -124,10 +124,10 @@ pub struct Search {
     unrecovered: u32,
     /// True if the drive was overdriven and has not recovered yet.
     overdriven: bool,
-    stop: Option<Stop>,
+    stop: Option<SearchStop>,
 }
 
-impl Search {
+impl RatingSearch {
     /// A search that begins with `first` times the load of 1x, never exceeds `highest`, and ends when the rating is
     /// known within `resolution`, a fraction above 0.
     pub fn new(first: f64, highest: f64, resolution: f64) -> Self {
@@ -154,13 +154,15 @@ impl Search {
                 let lower = three_digits(not_held / less);
                 let is_lowest = lower < self.first * LOWEST_OF_FIRST;
                 if is_lowest {
-                    Err(self.finding(Stop::NoneHeld))
+                    Err(self.finding(SearchStop::NoneHeld))
                 } else {
                     Ok(self.judging(lower))
                 }
             }
             (Some(held), _) if self.overdriven => Ok(NextRun::Recover(held)),
-            (Some(held), None) if held >= self.highest => self.confirming(held, Stop::Highest),
+            (Some(held), None) if held >= self.highest => {
+                self.confirming(held, SearchStop::Highest)
+            }
             (Some(held), None) => {
                 let grown = held * GROWTH[self.growth.saturating_sub(1).min(GROWTH.len() - 1)];
                 Ok(self.judging(three_digits(grown.min(self.highest))))
@@ -171,7 +173,7 @@ impl Search {
                 let is = |other: f64| (middle / other - 1.0).abs() < 1e-4;
                 let near = not_held / held <= self.ratio || is(held) || is(not_held);
                 if near {
-                    self.confirming(held, Stop::Found)
+                    self.confirming(held, SearchStop::Found)
                 } else {
                     Ok(self.judging(middle))
                 }
@@ -188,7 +190,7 @@ impl Search {
     }
 
     /// The confirmation of `held`, or the end of the search if `held` is already confirmed.
-    fn confirming(&self, held: f64, stop: Stop) -> Result<NextRun, SearchResult> {
+    fn confirming(&self, held: f64, stop: SearchStop) -> Result<NextRun, SearchResult> {
         if self.confirmed == Some(held) {
             Err(self.finding(stop))
         } else {
@@ -235,12 +237,12 @@ impl Search {
         );
         self.overdriven = overdrove && !self.held_multiples.is_empty();
         if self.unrecovered > UNRECOVERED_MAX {
-            self.stop(Stop::Unstable);
+            self.stop(SearchStop::Unstable);
         }
     }
 
     /// Ends the search for a reason outside the search: operations failed, or a load could not be generated.
-    pub fn stop(&mut self, stop: Stop) {
+    pub fn stop(&mut self, stop: SearchStop) {
         self.stop = Some(stop);
     }
 
@@ -248,12 +250,12 @@ impl Search {
     pub fn out_of_range(&mut self) {
         match self.held_multiples.last() {
             Some(held) => self.highest = *held,
-            None => self.stop(Stop::NoneHeld),
+            None => self.stop(SearchStop::NoneHeld),
         }
     }
 
     /// Result so far.
-    pub fn finding(&self, stop: Stop) -> SearchResult {
+    pub fn finding(&self, stop: SearchStop) -> SearchResult {
         SearchResult {
             stop,
             held: self.held_multiples.last().copied(),
@@ -264,7 +266,7 @@ impl Search {
 
 /// Details of a step of a search, stored in [`Step::details`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Details {
+pub struct StepDetails {
     /// Purpose of the step.
     #[serde(flatten)]
     pub moved: NextRun,
@@ -274,10 +276,10 @@ pub struct Details {
     pub ran_sec: f64,
 }
 
-impl Details {
+impl StepDetails {
     /// Details of a finished step of a search; `None` for other steps.
     pub fn of(step: &Step) -> Option<Self> {
-        let done = step.state == State::Done;
+        let done = step.state == SeriesStepState::Done;
         done.then(|| serde_json::from_value(step.details.clone()).ok())
             .flatten()
     }
@@ -294,7 +296,7 @@ pub fn conclude(
     let steps: Vec<_> = series
         .steps
         .iter()
-        .filter_map(|step| Some((step, Details::of(step)?)))
+        .filter_map(|step| Some((step, StepDetails::of(step)?)))
         .collect();
     let held = steps.iter().rev().find(|(step, details)| {
         Some(details.moved.multiple()) == finding.held
@@ -307,9 +309,9 @@ pub fn conclude(
     });
     let held_details = held.map(|(_, details)| details);
     let not_held_details = not_held.map(|(_, details)| details);
-    let confirmed = matches!(finding.stop, Stop::Found | Stop::Highest);
+    let confirmed = matches!(finding.stop, SearchStop::Found | SearchStop::Highest);
 
-    let mut remarks = Vec::from_iter(held_details.map(|details: &Details| {
+    let mut remarks = Vec::from_iter(held_details.map(|details: &StepDetails| {
         format!(
             "at {}x: {}{}",
             details.moved.multiple(),
@@ -348,8 +350,8 @@ pub fn conclude(
         ));
     }
     let outcome = match (finding.stop, finding.held) {
-        (Stop::Found | Stop::Highest, Some(_)) => Outcome::Pass,
-        (Stop::NoneHeld | Stop::Broken, _) => Outcome::Fail,
+        (SearchStop::Found | SearchStop::Highest, Some(_)) => Outcome::Pass,
+        (SearchStop::NoneHeld | SearchStop::Broken, _) => Outcome::Fail,
         _ => Outcome::Invalid,
     };
     Conclusion {
@@ -373,29 +375,33 @@ fn sentence(finding: &SearchResult) -> String {
         (None, None) => "no load was judged".to_owned(),
     };
     match (finding.stop, finding.held) {
-        (Stop::Found, Some(held)) => format!("the rating is {held}x: {range_text}"),
-        (Stop::Highest, Some(held)) => {
+        (SearchStop::Found, Some(held)) => format!("the rating is {held}x: {range_text}"),
+        (SearchStop::Highest, Some(held)) => {
             format!("the rating is at least {held}x, the highest load that was allowed")
         }
-        (Stop::NoneHeld, _) => format!("there is no rating: {range_text}"),
-        (Stop::Broken, _) => format!("there is no rating, because operations failed: {range_text}"),
-        (Stop::OurLimit, _) => {
+        (SearchStop::NoneHeld, _) => format!("there is no rating: {range_text}"),
+        (SearchStop::Broken, _) => {
+            format!("there is no rating, because operations failed: {range_text}")
+        }
+        (SearchStop::OurLimit, _) => {
             format!(
                 "the rating was not found, because this program or this host could not offer a load: {range_text}"
             )
         }
-        (Stop::Unstable, _) => {
+        (SearchStop::Unstable, _) => {
             format!(
                 "there is no stable rating: loads that were held at first were not held later; so far {range_text}"
             )
         }
-        (Stop::TimeUp, _) => format!("the rating was not found in the time given: {range_text}"),
-        (Stop::Found | Stop::Highest, None) => range_text,
+        (SearchStop::TimeUp, _) => {
+            format!("the rating was not found in the time given: {range_text}")
+        }
+        (SearchStop::Found | SearchStop::Highest, None) => range_text,
     }
 }
 
 /// A sentence about the slow spells of a step.
-fn spells(details: &Details, sla: &Sla) -> String {
+fn spells(details: &StepDetails, sla: &Sla) -> String {
     let slow_limits = sla
         .limits()
         .iter()
@@ -438,7 +444,7 @@ fn spells(details: &Details, sla: &Sla) -> String {
 }
 
 /// A sentence about the events for which a step was too short.
-fn too_rare_events_sentence(details: &Details) -> String {
+fn too_rare_events_sentence(details: &StepDetails) -> String {
     let ran = details.ran_sec;
     let rare = details.ran_sec / SPELLS_IN_WINDOW as f64;
     let ran = units::span(ran.round() as u64);
@@ -450,7 +456,7 @@ fn too_rare_events_sentence(details: &Details) -> String {
 }
 
 /// Describes the margin of the share nearest to its limit.
-fn margin(details: &Details, sla: &Sla) -> String {
+fn margin(details: &StepDetails, sla: &Sla) -> String {
     let limits = sla.limits();
     let shares = details.judged.shares.iter().flat_map(|shares| {
         shares
@@ -482,13 +488,13 @@ fn margin(details: &Details, sla: &Sla) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::series::Purpose;
+    use crate::series::SeriesPurpose;
     use results::steady::Spells;
     use serde_json::Value;
 
     /// Runs a search on a drive that holds every load up to `truth`; returns the moves and the finding.
     fn searched(truth: f64, first: f64) -> (Vec<NextRun>, SearchResult) {
-        let mut search = Search::new(three_digits(first), 1000.0, 0.02);
+        let mut search = RatingSearch::new(three_digits(first), 1000.0, 0.02);
         let mut moves = Vec::new();
         loop {
             match search.next() {
@@ -511,7 +517,7 @@ mod tests {
         for tenth in 3..5_000 {
             let truth = f64::from(tenth) / 10.0;
             let (moves, finding) = searched(truth, 1.0);
-            assert_eq!(finding.stop, Stop::Found, "{truth}");
+            assert_eq!(finding.stop, SearchStop::Found, "{truth}");
             let held = finding.held.unwrap();
             let not_held = finding.not_held.unwrap();
             assert!(
@@ -575,7 +581,7 @@ mod tests {
         // In a try the drive holds 10x. Pairs: the load held over a whole slice, and the maximum number of whole
         // slices.
         for (lasting, slices_max) in [(9.9, 5), (8.0, 8), (3.0, 12), (0.0, 13)] {
-            let mut search = Search::new(1.0, 1000.0, 0.02);
+            let mut search = RatingSearch::new(1.0, 1000.0, 0.02);
             let mut slices = 0;
             let finding = loop {
                 let moved = match search.next() {
@@ -596,10 +602,12 @@ mod tests {
             };
             assert!(slices <= slices_max, "{lasting}: {slices} slices");
             match finding.held {
-                None => assert_eq!((finding.stop, lasting), (Stop::NoneHeld, 0.0)),
+                None => assert_eq!((finding.stop, lasting), (SearchStop::NoneHeld, 0.0)),
                 Some(held) => {
                     assert!(
-                        finding.stop == Stop::Found && held <= lasting && lasting / held < 1.021,
+                        finding.stop == SearchStop::Found
+                            && held <= lasting
+                            && lasting / held < 1.021,
                         "{held}"
                     )
                 }
@@ -609,9 +617,9 @@ mod tests {
 
     #[test]
     fn a_load_that_was_tried_over_a_whole_slice_needs_no_confirmation() {
-        let mut search = Search::new(1.0, 1.0, 0.02);
+        let mut search = RatingSearch::new(1.0, 1.0, 0.02);
         search.record_held(NextRun::Try(1.0), true);
-        assert_eq!(search.next().unwrap_err().stop, Stop::Highest);
+        assert_eq!(search.next().unwrap_err().stop, SearchStop::Highest);
     }
 
     #[test]
@@ -619,7 +627,7 @@ mod tests {
         let (moves, finding) = searched(0.0, 1.0);
         assert_eq!(
             (moves.len(), finding.stop, finding.held),
-            (7, Stop::NoneHeld, None)
+            (7, SearchStop::NoneHeld, None)
         );
         assert_eq!(finding.not_held, Some(0.0157));
     }
@@ -629,7 +637,7 @@ mod tests {
         let (moves, finding) = searched(f64::INFINITY, 30.0);
         assert_eq!(
             (finding.stop, finding.held, finding.not_held),
-            (Stop::Highest, Some(1000.0), None)
+            (SearchStop::Highest, Some(1000.0), None)
         );
         assert_eq!(moves.last(), Some(&NextRun::Confirm(1000.0)));
     }
@@ -652,7 +660,7 @@ mod tests {
     fn step(moved: NextRun, seen: StepOutcome, why: &str, share: f64) -> Step {
         let share = vec![share, 0.0, 0.0];
         let margin = vec![0.001, 0.0, 0.0];
-        let shares = vec![Shares {
+        let shares = vec![RoundShares {
             group: "reads on d".into(),
             share,
             margin,
@@ -683,7 +691,7 @@ mod tests {
             },
             outcome: None,
             reason,
-            details: serde_json::to_value(Details {
+            details: serde_json::to_value(StepDetails {
                 moved,
                 judged,
                 ran_sec: 3600.0,
@@ -698,7 +706,7 @@ mod tests {
     }
 
     fn series(steps: Vec<Step>) -> Series {
-        crate::testing::series(Purpose::Rate, &[], steps)
+        crate::testing::series(SeriesPurpose::Rate, &[], steps)
     }
 
     #[test]
@@ -723,7 +731,7 @@ mod tests {
             ),
         ]);
         let finding = SearchResult {
-            stop: Stop::Found,
+            stop: SearchStop::Found,
             held: Some(held),
             not_held: Some(failed),
         };
@@ -758,7 +766,7 @@ mod tests {
         let of = |each: [Spells; 3]| {
             let mut step = step(NextRun::Confirm(2.0), StepOutcome::Failed, "", 0.0);
             step.details["judged"]["spells"] = serde_json::to_value(each).unwrap();
-            super::spells(&Details::of(&step).unwrap(), &Sla::default())
+            super::spells(&StepDetails::of(&step).unwrap(), &Sla::default())
         };
         assert_eq!(
             of([Spells::default(), spells(899, 4.0), spells(11, 300.0)]),
@@ -786,7 +794,7 @@ mod tests {
                 &["even pacing".to_owned()],
             )
         };
-        let time_up = conclusion(Stop::TimeUp, Some(2.0), Some(4.0));
+        let time_up = conclusion(SearchStop::TimeUp, Some(2.0), Some(4.0));
         assert_eq!(time_up.rating, None);
         assert_eq!(
             (time_up.outcome, time_up.comparable),
@@ -804,14 +812,14 @@ mod tests {
                 .any(|remark| remark.contains("not confirmed"))
         );
         assert_eq!(
-            conclusion(Stop::NoneHeld, None, Some(0.0157)).outcome,
+            conclusion(SearchStop::NoneHeld, None, Some(0.0157)).outcome,
             Outcome::Fail
         );
         assert_eq!(
-            conclusion(Stop::OurLimit, Some(80.0), None).outcome,
+            conclusion(SearchStop::OurLimit, Some(80.0), None).outcome,
             Outcome::Invalid
         );
-        let highest = conclusion(Stop::Highest, Some(100.0), None);
+        let highest = conclusion(SearchStop::Highest, Some(100.0), None);
         assert_eq!(
             highest.sentence,
             "the rating is at least 100x, the highest load that was allowed"
@@ -825,11 +833,11 @@ mod tests {
     #[test]
     fn details_of_other_steps_are_none() {
         let mut other = step(NextRun::Try(1.0), StepOutcome::Held, "", 0.0);
-        assert!(Details::of(&other).is_some());
-        other.state = State::Interrupted;
-        assert!(Details::of(&other).is_none());
-        other.state = State::Done;
+        assert!(StepDetails::of(&other).is_some());
+        other.state = SeriesStepState::Interrupted;
+        assert!(StepDetails::of(&other).is_none());
+        other.state = SeriesStepState::Done;
         other.details = Value::Null;
-        assert!(Details::of(&other).is_none());
+        assert!(StepDetails::of(&other).is_none());
     }
 }

@@ -18,7 +18,7 @@ use results::buckets::THRESHOLDS_MAX;
 use results::cell::Interval;
 use results::judge::{End, Limit, Outcome, Verdict};
 use results::run_dir::Manifest;
-use results::steady::{Round, Rounds, Series, Spells};
+use results::steady::{Round, RoundSeries, Rounds, Spells};
 use results::units;
 use serde::{Deserialize, Serialize};
 
@@ -44,7 +44,7 @@ const T_OF_FIVE: f64 = 2.776;
 
 /// The shares of a group over the judged rounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Shares {
+pub struct RoundShares {
     /// Stream and device: `reads on /dev/nvme0n1`.
     pub group: String,
     /// For each threshold: fraction of the operations over the threshold.
@@ -70,7 +70,7 @@ pub enum StepPurpose {
     /// Run a whole slice.
     Whole,
     /// Wait for these shares to return.
-    Return(Vec<Shares>),
+    Return(Vec<RoundShares>),
 }
 
 /// Result of a step.
@@ -101,7 +101,7 @@ pub struct JudgedStep {
     pub rounds_judged: usize,
     pub rounds: usize,
     /// Shares of each group over the judged rounds.
-    pub shares: Vec<Shares>,
+    pub shares: Vec<RoundShares>,
     /// For each limit: slow spells of the step.
     #[serde(default)]
     pub spells: Vec<Spells>,
@@ -131,7 +131,7 @@ impl JudgedStep {
 struct AtLimit<'a> {
     /// Index of the series.
     series_index: usize,
-    series: &'a Series,
+    series: &'a RoundSeries,
     rounds: &'a [Round],
     /// Index of the limit.
     index: usize,
@@ -180,7 +180,7 @@ impl Watcher {
         let step_ops = rounds
             .series
             .iter()
-            .map(|series: &Series| {
+            .map(|series: &RoundSeries| {
                 let stream = manifest
                     .streams
                     .iter()
@@ -419,7 +419,7 @@ impl Watcher {
         }
         let count = self.rounds.count();
         let at = self.at_limits(count).find(|at: &AtLimit<'_>| {
-            let (over, wanted) = at.sums(|round| &round.judged_least_over);
+            let (over, wanted) = at.sums(|round| &round.judged_over_lower_bound);
             self.step_ops[at.series_index]
                 .is_some_and(|ops| at.limit.is_exceeded(over, ops.max(wanted)))
         })?;
@@ -439,7 +439,7 @@ impl Watcher {
             let text = at_limit.text();
             let limit_text = at_limit.limit.share_text();
             if is_exceeded(at_limit.sums(|round| &round.judged_over)) {
-                if is_exceeded(at_limit.sums(|round| &round.judged_least_over)) {
+                if is_exceeded(at_limit.sums(|round| &round.judged_over_lower_bound)) {
                     let why = format!("{text} over {rounds_judged} rounds (limit {limit_text})");
                     return Some((StepOutcome::Failed, why));
                 }
@@ -501,8 +501,8 @@ impl Watcher {
     }
 
     /// The last rounds of each series.
-    fn judged(&self, rounds_judged: usize) -> impl Iterator<Item = (&Series, &[Round])> {
-        let last = move |series: &'_ Series| series.rounds.len().saturating_sub(rounds_judged);
+    fn judged(&self, rounds_judged: usize) -> impl Iterator<Item = (&RoundSeries, &[Round])> {
+        let last = move |series: &'_ RoundSeries| series.rounds.len().saturating_sub(rounds_judged);
         self.rounds
             .series
             .iter()
@@ -526,16 +526,16 @@ impl Watcher {
             })
     }
 
-    fn shares(&self, rounds_judged: usize) -> Vec<Shares> {
+    fn shares(&self, rounds_judged: usize) -> Vec<RoundShares> {
         let thresholds = self.rounds.sla.limits().len();
         self.judged(rounds_judged)
-            .map(|(series, rounds): (&Series, &[Round])| {
+            .map(|(series, rounds): (&RoundSeries, &[Round])| {
                 let p99s: Vec<f64> = rounds
                     .iter()
                     .filter_map(|round| round.p99_ns)
                     .map(|ns| ns as f64)
                     .collect();
-                Shares {
+                RoundShares {
                     group: series.group.to_string(),
                     share: (0..thresholds)
                         .map(|index| share(sums(rounds, |round| round.judged_over[index])))

@@ -6,7 +6,7 @@
 //!     cargo test --release -p flashproof-conclusions --test population -- --ignored --nocapture
 
 use super::generator::{Plan, When, draw};
-use conclusions::population::{Labels, Level, examine};
+use conclusions::population::{Labels, PopulationLevel, examine};
 use results::units;
 use std::time::Instant;
 
@@ -51,9 +51,9 @@ impl Tally {
                 .count() as u64;
             for slow in &examination.slow {
                 let is_true = match slow.level {
-                    Level::Drive => population.slow_drives.contains(&slow.drives[0]),
-                    Level::Host => population.slow_hosts.contains(&slow.name),
-                    Level::Slot | Level::Firmware => false,
+                    PopulationLevel::Drive => population.slow_drives.contains(&slow.drives[0]),
+                    PopulationLevel::Host => population.slow_hosts.contains(&slow.name),
+                    PopulationLevel::Slot | PopulationLevel::Firmware => false,
                 };
                 if !is_true {
                     println!("    false alarm, seed {seed}: {slow}");

@@ -3,7 +3,7 @@
 //! A latency is a product of factors: drive, host, load curve, temperature over the day, garbage collection in phases
 //! of minutes, slowly changing noise, noise of each window, a rare stall, and the fault that the detector must find.
 
-use conclusions::population::{Labels, Window};
+use conclusions::population::{Labels, LatencyWindow};
 
 /// Time of a fault.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -64,7 +64,7 @@ impl Plan {
 /// A random population.
 pub(crate) struct Population {
     pub(crate) labels: Vec<Labels>,
-    pub(crate) windows: Vec<Vec<Window>>,
+    pub(crate) windows: Vec<Vec<LatencyWindow>>,
     pub(crate) slow_drives: Vec<usize>,
     pub(crate) slow_hosts: Vec<String>,
 }
@@ -156,7 +156,7 @@ pub(crate) fn draw(plan: &Plan, seed: u64) -> Population {
     }
 }
 
-fn series(plan: &Plan, level: f64, fault: f64, random: &mut Random) -> Vec<Window> {
+fn series(plan: &Plan, level: f64, fault: f64, random: &mut Random) -> Vec<LatencyWindow> {
     let step = f64::from(plan.window_s);
     let heat = 0.06 * (1.0 + 0.3 * plan.noise * random.normal());
     // Garbage collection: on for about 5 minutes, off for about 25; the intensity depends on the drive.
@@ -212,7 +212,7 @@ fn series(plan: &Plan, level: f64, fault: f64, random: &mut Random) -> Vec<Windo
         let mut latency = |usual_ns: f64, extra: f64, noise: f64| {
             usual_ns * (common + extra + plan.noise * noise * random.normal()).exp()
         };
-        let window = Window {
+        let window = LatencyWindow {
             start_s,
             load,
             mean_ns: latency(90_000.0, collecting + stall, 0.03),

@@ -1,7 +1,9 @@
 //! Small, mixed, damaged and identical populations, and the blamed causes.
 
 use super::generator::{Plan, Population, Random, When, draw};
-use conclusions::population::{Examination, Extent, Level, Reason, Slow, Window, examine};
+use conclusions::population::{
+    Examination, LatencyWindow, PopulationLevel, ScoreExtent, SlowGroup, UndecidedReason, examine,
+};
 
 /// A short plan: 60 healthy drives in 12 hosts, for six hours.
 fn plan() -> Plan {
@@ -33,11 +35,11 @@ fn slow_down(population: &mut Population, drive: usize, factor: f64) {
     }
 }
 
-fn blamed(examination: &Examination) -> Vec<(Level, &str)> {
+fn blamed(examination: &Examination) -> Vec<(PopulationLevel, &str)> {
     examination
         .slow
         .iter()
-        .map(|Slow { level, name, .. }| (*level, name.as_str()))
+        .map(|SlowGroup { level, name, .. }| (*level, name.as_str()))
         .collect()
 }
 
@@ -57,7 +59,7 @@ fn identical_drives_raise_no_alarm_and_a_slow_one_among_them_is_found() {
     assert_eq!(blamed(&examined(&population)), []);
     slow_down(&mut population, 7, 1.3);
     let examination = examined(&population);
-    assert_eq!(blamed(&examination), [(Level::Drive, "S0007")]);
+    assert_eq!(blamed(&examination), [(PopulationLevel::Drive, "S0007")]);
     let evidence = &examination.slow[0].evidence;
     assert!(
         (evidence.factor - 1.3).abs() < 1e-4 && evidence.lasting && evidence.since_s == 0.0,
@@ -78,7 +80,7 @@ fn two_drives_cannot_be_told_apart_and_three_only_with_the_limit_stated() {
     slow_down(&mut population, 1, 5.0);
     assert_eq!(
         examined(&population).undecided[0].reason,
-        Reason::FewDrives { drives: 2 }
+        UndecidedReason::FewDrives { drives: 2 }
     );
 
     let mut population = draw(
@@ -92,7 +94,7 @@ fn two_drives_cannot_be_told_apart_and_three_only_with_the_limit_stated() {
     slow_down(&mut population, 1, 2.0);
     let examination = examined(&population);
     assert_eq!(blamed(&examination), []);
-    let Reason::Insensitive { factor, drives: 3 } = examination.undecided[0].reason else {
+    let UndecidedReason::Insensitive { factor, drives: 3 } = examination.undecided[0].reason else {
         panic!("{examination:?}")
     };
     assert!(factor > 2.0, "{factor}");
@@ -118,7 +120,7 @@ fn a_model_is_compared_with_itself_only() {
     assert_eq!(blamed(&examined(&population)), []);
     slow_down(&mut population, 41, 1.5);
     let examination = examined(&population);
-    assert_eq!(blamed(&examination), [(Level::Drive, "S0041")]);
+    assert_eq!(blamed(&examination), [(PopulationLevel::Drive, "S0041")]);
     assert_eq!(
         (
             &*examination.slow[0].model,
@@ -143,7 +145,10 @@ fn a_firmware_is_blamed_instead_of_its_drives_and_a_drive_within_it_as_well() {
         let examination = examined(&population);
         assert_eq!(
             blamed(&examination),
-            [(Level::Firmware, "2.0"), (Level::Drive, "S0011")],
+            [
+                (PopulationLevel::Firmware, "2.0"),
+                (PopulationLevel::Drive, "S0011")
+            ],
             "crossed: {crossed}"
         );
         let factor = examination.slow[0].evidence.factor;
@@ -157,7 +162,7 @@ fn a_host_or_a_slot_is_blamed_instead_of_its_drives() {
     let mut population = draw(&plan(), 7);
     (25..30).for_each(|drive| slow_down(&mut population, drive, 1.6));
     let examination = examined(&population);
-    assert_eq!(blamed(&examination), [(Level::Host, "h05")]);
+    assert_eq!(blamed(&examination), [(PopulationLevel::Host, "h05")]);
     assert_eq!(examination.slow[0].drives, [25, 26, 27, 28, 29]);
     // Two of the host's five drives are normal, so the host is not the cause.
     let mut population = draw(&plan(), 8);
@@ -167,7 +172,7 @@ fn a_host_or_a_slot_is_blamed_instead_of_its_drives() {
     names.sort_by_key(|(_, name)| *name);
     assert_eq!(
         names,
-        ["S0025", "S0026", "S0027"].map(|name| (Level::Drive, name))
+        ["S0025", "S0026", "S0027"].map(|name| (PopulationLevel::Drive, name))
     );
 
     let mut population = draw(
@@ -181,7 +186,10 @@ fn a_host_or_a_slot_is_blamed_instead_of_its_drives() {
     (3..100)
         .step_by(10)
         .for_each(|drive| slow_down(&mut population, drive, 1.6));
-    assert_eq!(blamed(&examined(&population)), [(Level::Slot, "3")]);
+    assert_eq!(
+        blamed(&examined(&population)),
+        [(PopulationLevel::Slot, "3")]
+    );
 }
 
 #[test]
@@ -196,13 +204,19 @@ fn causes_that_cannot_be_told_apart_are_all_named() {
     population.labels[20].firmware = "1.1".into();
     slow_down(&mut population, 20, 2.0);
     let examination = examined(&population);
-    assert_eq!(blamed(&examination), [(Level::Drive, "S0020")]);
+    assert_eq!(blamed(&examination), [(PopulationLevel::Drive, "S0020")]);
     let or: Vec<_> = examination.slow[0]
         .or
         .iter()
         .map(|(level, name)| (*level, name.as_str()))
         .collect();
-    assert_eq!(or, [(Level::Firmware, "1.1"), (Level::Host, "h20")]);
+    assert_eq!(
+        or,
+        [
+            (PopulationLevel::Firmware, "1.1"),
+            (PopulationLevel::Host, "h20")
+        ]
+    );
     let text = examination.slow[0].to_string();
     assert!(text.contains("or the cause is its host \"h20\""), "{text}");
 
@@ -222,9 +236,9 @@ fn causes_that_cannot_be_told_apart_are_all_named() {
         .iter()
         .find(|undecided| undecided.of.is_some())
         .unwrap();
-    assert_eq!(hosts.of, Some((Level::Host, "h01".to_owned())));
+    assert_eq!(hosts.of, Some((PopulationLevel::Host, "h01".to_owned())));
     assert!(
-        matches!(hosts.reason, Reason::FewGroups { factor, groups: 2 } if (factor - 2.0).abs() < 0.2),
+        matches!(hosts.reason, UndecidedReason::FewGroups { factor, groups: 2 } if (factor - 2.0).abs() < 0.2),
         "{hosts}"
     );
 }
@@ -246,12 +260,12 @@ fn drives_that_stop_halfway_and_missing_windows_are_no_slowness() {
     assert_eq!(blamed(&few), []);
     assert_eq!(
         few.undecided[0].of,
-        Some((Level::Drive, "S0033".to_owned()))
+        Some((PopulationLevel::Drive, "S0033".to_owned()))
     );
     assert!(
         matches!(
             few.undecided[0].reason,
-            Reason::FewWindows {
+            UndecidedReason::FewWindows {
                 windows: 20,
                 invalid: 0,
                 ..
@@ -260,7 +274,10 @@ fn drives_that_stop_halfway_and_missing_windows_are_no_slowness() {
         "{few:?}"
     );
     slow_down(&mut population, 14, 1.4);
-    assert_eq!(blamed(&examined(&population)), [(Level::Drive, "S0014")]);
+    assert_eq!(
+        blamed(&examined(&population)),
+        [(PopulationLevel::Drive, "S0014")]
+    );
 }
 
 #[test]
@@ -276,7 +293,7 @@ fn a_drive_at_another_load_has_no_peers() {
     );
     let count = population.windows[9].len();
     assert!(
-        matches!(examination.undecided[0].reason, Reason::FewWindows { windows: 0, alone, .. } if alone == count)
+        matches!(examination.undecided[0].reason, UndecidedReason::FewWindows { windows: 0, alone, .. } if alone == count)
     );
 }
 
@@ -314,7 +331,7 @@ fn the_time_of_the_slowness_is_told() {
     ));
     let evidence = &at_times.slow[0].evidence;
     assert!(
-        !evidence.lasting && evidence.extent != Extent::Whole && evidence.outside < 0.4,
+        !evidence.lasting && evidence.extent != ScoreExtent::Whole && evidence.outside < 0.4,
         "{evidence:?}"
     );
 }
@@ -336,7 +353,7 @@ fn numbers_that_are_no_measurements_change_nothing() {
     for windows in &mut population.windows {
         for window in windows {
             let value = bad[(random.uniform() * bad.len() as f64) as usize];
-            let Window {
+            let LatencyWindow {
                 start_s,
                 load,
                 mean_ns,
@@ -354,10 +371,10 @@ fn numbers_that_are_no_measurements_change_nothing() {
         .iter_mut()
         .for_each(|window| window.p99_ns = f64::NAN);
     let examination = examined(&population);
-    assert_eq!(blamed(&examination), [(Level::Drive, "S0040")]);
+    assert_eq!(blamed(&examination), [(PopulationLevel::Drive, "S0040")]);
     assert_eq!(
         examination.undecided[0].of,
-        Some((Level::Drive, "S0005".to_owned()))
+        Some((PopulationLevel::Drive, "S0005".to_owned()))
     );
 }
 
@@ -370,7 +387,7 @@ fn any_bits_are_examined_without_a_panic() {
             u if u < 0.8 => 1e5 * (1.0 + u),
             u => f64::from_bits((u * 1e18) as u64).powi(if u < 0.9 { -1 } else { 1 }),
         };
-        let mut window = || Window {
+        let mut window = || LatencyWindow {
             start_s: bits(),
             load: bits(),
             mean_ns: bits(),
@@ -394,7 +411,7 @@ fn any_bits_are_examined_without_a_panic() {
             .iter_mut()
             .step_by(2)
             .for_each(|labels| labels.firmware.clear());
-        for Slow { evidence, .. } in examined(&population).slow {
+        for SlowGroup { evidence, .. } in examined(&population).slow {
             assert!(
                 (0.0..=1.0).contains(&evidence.p_value) && evidence.factor.is_finite(),
                 "{evidence:?}"

@@ -430,7 +430,7 @@ fn affinity(irq: u32, root: &Path) -> Option<CpuList> {
 mod tests {
     use super::super::tests::only;
     use super::*;
-    use results::finding::{Finding, Level};
+    use results::finding::{Finding, Severity};
 
     #[test]
     fn bandwidth_is_what_encoding_leaves() {
@@ -468,7 +468,7 @@ mod tests {
     #[test]
     fn interrupts_on_one_cpu_are_told_with_who_should_spread_them() {
         let off = judged(&[36, 37], "3", "0-7", &[], false);
-        assert_eq!(off.level, Level::Warning);
+        assert_eq!(off.level, Severity::Warning);
         assert_eq!(
             off.finding,
             "all its interrupts go to CPU 3, one of 8 CPUs, and irqbalance is off"
@@ -480,11 +480,11 @@ mod tests {
         );
         assert_eq!(
             judged(&[36, 37], "3", "0-7", &[], true).level,
-            Level::Warning
+            Severity::Warning
         );
         assert_eq!(
             judged(&[36, 37], "3", "3", &[], false).level,
-            Level::Ok,
+            Severity::Ok,
             "there is no other CPU"
         );
     }
@@ -493,7 +493,7 @@ mod tests {
     fn a_single_interrupt_is_somewhere_and_no_remedy_claims_to_spread_it() {
         for balanced in [false, true] {
             let told = judged(&[36], "3", "0-7", &[], balanced);
-            assert_eq!(told.level, Level::Note);
+            assert_eq!(told.level, Severity::Note);
             assert_eq!(
                 told.finding,
                 "it has a single interrupt, which cannot be spread: CPU 3 of 8 CPUs takes it"
@@ -509,16 +509,16 @@ mod tests {
     fn interrupts_that_went_to_one_cpu_so_far_are_worth_a_note() {
         let told = judged(&[36, 37], "0-3", "0-3", &[0, 0, 10, 99_990], false);
         assert!(
-            told.level == Level::Note && told.finding.starts_with("CPU 3 took 100 % of 100000"),
+            told.level == Severity::Note && told.finding.starts_with("CPU 3 took 100 % of 100000"),
             "{told:?}"
         );
         assert_eq!(
             judged(&[36, 37], "0-3", "0-3", &[60_000, 50_000, 0, 0], false).level,
-            Level::Ok
+            Severity::Ok
         );
         assert_eq!(
             judged(&[36, 37], "0-3", "0-3", &[0, 0, 0, 9_999], false).level,
-            Level::Ok,
+            Severity::Ok,
             "too few to tell"
         );
     }

@@ -231,24 +231,24 @@ fn check_busy(recent_shares: Option<[f64; 3]>, findings: &mut Findings) {
 mod tests {
     use super::super::tests::{all, only};
     use super::*;
-    use results::finding::Level;
+    use results::finding::Severity;
 
     #[test]
     fn io_uring_is_what_the_attempt_says() {
         let denied = || Some(Err(io::Error::from_raw_os_error(libc::EPERM)));
         for (disabled, attempt, level, says) in [
-            (Some(1), Some(Ok(())), Level::Ok, "works"),
+            (Some(1), Some(Ok(())), Severity::Ok, "works"),
             (
                 Some(2),
                 denied(),
-                Level::Warning,
+                Severity::Warning,
                 "kernel.io_uring_disabled is 2",
             ),
-            (None, denied(), Level::Warning, "cannot be set up"),
-            (Some(0), denied(), Level::Warning, "cannot be set up"),
-            (Some(0), None, Level::Ok, "is 0"),
-            (Some(2), None, Level::Warning, "is 2"),
-            (None, None, Level::Unknown, "does not report"),
+            (None, denied(), Severity::Warning, "cannot be set up"),
+            (Some(0), denied(), Severity::Warning, "cannot be set up"),
+            (Some(0), None, Severity::Ok, "is 0"),
+            (Some(2), None, Severity::Warning, "is 2"),
+            (None, None, Severity::Unknown, "does not report"),
         ] {
             let finding = only(|findings| check_io_uring(disabled, attempt, findings));
             assert!(
@@ -262,12 +262,12 @@ mod tests {
     fn too_little_locked_memory_is_told_unless_the_limit_does_not_bind() {
         let bytes = |bytes| Some(MemlockLimit::Bytes(bytes));
         for (limit, may_lock_all, level) in [
-            (Some(MemlockLimit::Unlimited), None, Level::Ok),
-            (bytes(8 << 20), Some(true), Level::Ok),
-            (bytes(128 << 20), Some(false), Level::Ok),
-            (bytes((128 << 20) - 1), Some(false), Level::Warning),
-            (bytes(64 << 10), None, Level::Warning),
-            (None, Some(false), Level::Unknown),
+            (Some(MemlockLimit::Unlimited), None, Severity::Ok),
+            (bytes(8 << 20), Some(true), Severity::Ok),
+            (bytes(128 << 20), Some(false), Severity::Ok),
+            (bytes((128 << 20) - 1), Some(false), Severity::Warning),
+            (bytes(64 << 10), None, Severity::Warning),
+            (None, Some(false), Severity::Unknown),
         ] {
             assert_eq!(
                 only(|findings| check_memlock(limit, may_lock_all, findings)).level,
@@ -288,13 +288,13 @@ mod tests {
             };
             only(|findings| check_governor(&facts, findings)).level
         };
-        assert_eq!(governor(Some("performance"), None), Level::Ok);
+        assert_eq!(governor(Some("performance"), None), Severity::Ok);
         assert_eq!(
             governor(Some("performance,powersave"), None),
-            Level::Warning
+            Severity::Warning
         );
-        assert_eq!(governor(None, Some("KVM")), Level::Note);
-        assert_eq!(governor(None, None), Level::Unknown);
+        assert_eq!(governor(None, Some("KVM")), Severity::Note);
+        assert_eq!(governor(None, None), Severity::Unknown);
     }
 
     fn times(idle: u64, steal: u64, all: u64) -> Option<Ticks> {
@@ -337,28 +337,28 @@ mod tests {
         };
         assert_eq!(
             levels(times(900, 0, 1000), times(990, 0, 1100)),
-            [Level::Ok, Level::Ok]
+            [Severity::Ok, Severity::Ok]
         );
         assert_eq!(
             levels(times(0, 0, 100_000), times(98, 2, 100_100)),
-            [Level::Warning, Level::Ok],
+            [Severity::Warning, Severity::Ok],
             "stolen now"
         );
         assert_eq!(
             levels(times(900, 20, 1000), times(1000, 20, 1100)),
-            [Level::Warning, Level::Ok],
+            [Severity::Warning, Severity::Ok],
             "stolen before"
         );
         assert_eq!(
             levels(times(900, 0, 1000), times(930, 0, 1100)),
-            [Level::Ok, Level::Warning],
+            [Severity::Ok, Severity::Warning],
             "in use"
         );
         assert_eq!(
             levels(times(900, 0, 1000), times(900, 0, 1000)),
-            [Level::Ok, Level::Unknown],
+            [Severity::Ok, Severity::Unknown],
             "no time passed"
         );
-        assert_eq!(levels(None, None), [Level::Unknown, Level::Unknown]);
+        assert_eq!(levels(None, None), [Severity::Unknown, Severity::Unknown]);
     }
 }

@@ -164,21 +164,29 @@ fn existing(dir: &Path) -> PathBuf {
 mod tests {
     use super::super::tests::only;
     use super::*;
-    use results::finding::Level;
+    use results::finding::Severity;
 
     #[test]
     fn one_operation_of_another_is_told() {
         let counters = |text: &str| Counters::parse(text.split_ascii_whitespace());
         let still = counters("10 0 80 0 20 0 160 0 0 0 0");
         for (after, level, says) in [
-            ("10 0 80 0 20 0 160 0 0 0 0", Level::Ok, "no I/O in 300 ms"),
+            (
+                "10 0 80 0 20 0 160 0 0 0 0",
+                Severity::Ok,
+                "no I/O in 300 ms",
+            ),
             (
                 "13 0 80 0 20 0 160 0 0 0 0",
-                Level::Warning,
+                Severity::Warning,
                 "it did 3 reads, 0 writes",
             ),
-            ("10 0 80 0 20 0 160 0 2 0 0", Level::Warning, "2 in flight"),
-            ("", Level::Unknown, "no I/O counters"),
+            (
+                "10 0 80 0 20 0 160 0 2 0 0",
+                Severity::Warning,
+                "2 in flight",
+            ),
+            ("", Severity::Unknown, "no I/O counters"),
         ] {
             let finding = only(|findings| {
                 check_activity(still, counters(after), Duration::from_millis(300), findings)

@@ -3,50 +3,50 @@
 
 use super::{DeviceState, Findings};
 use crate::discover::Kind;
-use results::finding::Level;
+use results::finding::Severity;
 
 /// Backing of a device that is not a physical drive.
 struct DeviceClass {
     description: &'static str,
-    level: Level,
+    level: Severity,
     reason: &'static str,
     remedy: &'static str,
 }
 
 const MEMORY: DeviceClass = DeviceClass {
     description: "a device in memory",
-    level: Level::Warning,
+    level: Severity::Warning,
     reason: "the test measures memory and CPU, not flash",
     remedy: "name the drive that you want to test",
 };
 const LOOP: DeviceClass = DeviceClass {
     description: "a loop device on a file",
-    level: Level::Warning,
+    level: Severity::Warning,
     reason: "the test measures a file system, its page cache, a kernel thread, and the disks below",
     remedy: "name the drive that you want to test",
 };
 const NETWORK: DeviceClass = DeviceClass {
     description: "reached over a network",
-    level: Level::Warning,
+    level: Severity::Warning,
     reason: "every latency includes the network and the other machine's load; both vary, and rate limits may apply",
     remedy: "test the drive on its own machine, or read the verdict as a verdict on the service",
 };
 const VIRTUAL: DeviceClass = DeviceClass {
     description: "a virtual disk",
-    level: Level::Note,
+    level: Severity::Note,
     reason: "the test measures the hypervisor's storage at this time, including other guests, caches and rate \
              limits",
     remedy: "read the verdict as a verdict on this instance type; run longer, and more than once",
 };
 const STACKED: DeviceClass = DeviceClass {
     description: "built by the kernel on other devices",
-    level: Level::Warning,
+    level: Severity::Warning,
     reason: "mapping and RAID split, copy and reorder operations, and every drive below affects the result",
     remedy: "test the drives below it, one by one",
 };
 const TEST: DeviceClass = DeviceClass {
     description: "a test device of the kernel",
-    level: Level::Warning,
+    level: Severity::Warning,
     reason: "the test measures a driver, not flash",
     remedy: "name the drive that you want to test",
 };

@@ -429,7 +429,7 @@ pub(super) fn check_placement(fdp: Result<Option<Fdp>, String>, findings: &mut F
 mod tests {
     use super::super::tests::{all, only};
     use super::*;
-    use results::finding::Level::{self, Ok, Problem, Warning};
+    use results::finding::Severity::{self, Ok, Problem, Warning};
 
     fn good() -> Smart {
         let mut page = [0; 512];
@@ -437,7 +437,7 @@ mod tests {
         Smart::parse(&page)
     }
 
-    fn levels(spoil: impl FnOnce(&mut Smart)) -> Vec<Level> {
+    fn levels(spoil: impl FnOnce(&mut Smart)) -> Vec<Severity> {
         let mut log = good();
         spoil(&mut log);
         all(|findings| judge_smart(&log, findings))
@@ -479,13 +479,13 @@ mod tests {
     #[test]
     fn a_drive_near_its_limits_is_told() {
         for (now, max, crit, level) in [
-            (41.0, Some(70.0), Some(80.0), Level::Ok),
-            (59.9, Some(70.0), Some(80.0), Level::Ok),
-            (60.0, Some(70.0), Some(80.0), Level::Warning),
-            (79.9, Some(70.0), Some(80.0), Level::Warning),
-            (80.0, Some(70.0), Some(80.0), Level::Problem),
-            (75.0, None, Some(80.0), Level::Warning),
-            (90.0, None, None, Level::Ok),
+            (41.0, Some(70.0), Some(80.0), Severity::Ok),
+            (59.9, Some(70.0), Some(80.0), Severity::Ok),
+            (60.0, Some(70.0), Some(80.0), Severity::Warning),
+            (79.9, Some(70.0), Some(80.0), Severity::Warning),
+            (80.0, Some(70.0), Some(80.0), Severity::Problem),
+            (75.0, None, Some(80.0), Severity::Warning),
+            (90.0, None, None, Severity::Ok),
         ] {
             let finding = only(|findings| {
                 judge_temperature(now, max, crit, findings.check("temperature", ""))
@@ -512,7 +512,7 @@ mod tests {
 mod placement_tests {
     use super::*;
     use crate::observe::nvme::fdp::{FdpState, PlacementHandle};
-    use results::finding::Level;
+    use results::finding::Severity;
 
     #[test]
     fn what_keeps_writes_from_handles_is_a_note_and_no_fdp_is_nothing() {
@@ -534,13 +534,22 @@ mod placement_tests {
             }))
         };
         assert_eq!(level(Ok(None)), None);
-        assert_eq!(level(with(FdpState::On(0), vec![handle])), Some(Level::Ok));
-        assert_eq!(level(with(FdpState::On(0), Vec::new())), Some(Level::Note));
-        assert_eq!(level(with(FdpState::Off, Vec::new())), Some(Level::Note));
+        assert_eq!(
+            level(with(FdpState::On(0), vec![handle])),
+            Some(Severity::Ok)
+        );
+        assert_eq!(
+            level(with(FdpState::On(0), Vec::new())),
+            Some(Severity::Note)
+        );
+        assert_eq!(level(with(FdpState::Off, Vec::new())), Some(Severity::Note));
         assert_eq!(
             level(with(FdpState::Unknown, Vec::new())),
-            Some(Level::Unknown)
+            Some(Severity::Unknown)
         );
-        assert_eq!(level(Err("no permission".to_owned())), Some(Level::Unknown));
+        assert_eq!(
+            level(Err("no permission".to_owned())),
+            Some(Severity::Unknown)
+        );
     }
 }

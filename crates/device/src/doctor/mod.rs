@@ -4,7 +4,7 @@
 //! names -> DeviceState (facts, sysfs) -> one file per family of checks -> Findings -> Vec<Finding>
 //! ```
 //!
-//! Each check gives exactly one [`Finding`], with [`Level::Unknown`](results::finding::Level) if the check cannot be
+//! Each check gives exactly one [`Finding`], with [`Severity::Unknown`](results::finding::Severity) if the check cannot be
 //! made. Counters (CPU time, I/O of other programs) are read twice, [`MOMENT`] apart, for all devices at once.
 //!
 //! The doctor writes nothing and decides nothing: [`crate::guard`] decides on erasure, and the check `in-use` uses the
@@ -25,7 +25,7 @@ pub use attachment::Attachment;
 pub use in_use::IN_USE;
 use media::SmartReader;
 pub use media::read_smart;
-use results::finding::{Finding, Level};
+use results::finding::{Finding, Severity};
 use results::parallel::in_parallel;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -317,30 +317,30 @@ impl Check<'_> {
 
     /// No objection.
     fn ok(self, finding: impl Into<String>) {
-        self.because("").add_finding(Level::Ok, finding, "");
+        self.because("").add_finding(Severity::Ok, finding, "");
     }
 
     /// Harmless, but worth knowing.
     fn note(self, finding: impl Into<String>, remedy: impl Into<String>) {
-        self.add_finding(Level::Note, finding, remedy);
+        self.add_finding(Severity::Note, finding, remedy);
     }
 
     /// The check could not be made.
     fn unknown(self, finding: impl Into<String>, remedy: impl Into<String>) {
-        self.add_finding(Level::Unknown, finding, remedy);
+        self.add_finding(Severity::Unknown, finding, remedy);
     }
 
     /// The finding can distort the result.
     fn warning(self, finding: impl Into<String>, remedy: impl Into<String>) {
-        self.add_finding(Level::Warning, finding, remedy);
+        self.add_finding(Severity::Warning, finding, remedy);
     }
 
     /// The finding will distort the result.
     fn problem(self, finding: impl Into<String>, remedy: impl Into<String>) {
-        self.add_finding(Level::Problem, finding, remedy);
+        self.add_finding(Severity::Problem, finding, remedy);
     }
 
-    fn add_finding(self, level: Level, finding: impl Into<String>, remedy: impl Into<String>) {
+    fn add_finding(self, level: Severity, finding: impl Into<String>, remedy: impl Into<String>) {
         self.findings.findings.push(Finding {
             check: self.name.to_owned(),
             level,

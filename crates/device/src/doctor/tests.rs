@@ -4,7 +4,7 @@ use super::*;
 use crate::discover::tests::fake_nvme;
 use crate::fake_tree::FakeTree;
 use crate::observe::nvme::Smart;
-use results::finding::Level::{self, Note, Ok, Problem, Unknown, Warning};
+use results::finding::Severity::{self, Note, Ok, Problem, Unknown, Warning};
 use std::fs;
 
 /// Findings of a check on a device called `/dev/x`.
@@ -147,7 +147,7 @@ const DRIVE: &str = "/dev/nvme0n1";
 #[test]
 fn a_machine_as_it_should_be_has_nothing_to_say_but_that_the_drive_is_not_prepared() {
     let findings = Machine::new().examine(DRIVE);
-    let worse: Vec<(&str, Level)> = findings
+    let worse: Vec<(&str, Severity)> = findings
         .iter()
         .filter(|finding| finding.level != Ok)
         .map(|finding| (finding.check.as_str(), finding.level))
@@ -177,7 +177,7 @@ fn each_bad_state_is_told_by_its_check() {
     let scheduler = disk("queue/scheduler");
     let hwmon = |name: &str| format!("sys/class/hwmon/hwmon0/{name}");
     let governor = "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor".to_owned();
-    let cases: Vec<(String, Option<&str>, &str, Level, &str)> = vec![
+    let cases: Vec<(String, Option<&str>, &str, Severity, &str)> = vec![
         (
             "proc/sys/kernel/io_uring_disabled".into(),
             Some("2\n"),

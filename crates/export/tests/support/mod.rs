@@ -4,9 +4,9 @@
 
 use results::act_log::Test;
 use results::cell::{Interval, Layout};
-use results::finding::{Finding, Level};
+use results::finding::{Finding, Severity};
 use results::judge::{End, Sla};
-use results::run_dir::{ActLogHead, Manifest, WorkloadRecord, Writer};
+use results::run_dir::{ActLogHead, Manifest, RunWriter, WorkloadRecord};
 use results::times::Times;
 use serde_json::json;
 use std::path::Path;
@@ -102,7 +102,7 @@ impl Shape<'_> {
             engine_facts: json!({"engine": "io_uring"}),
             findings: vec![Finding {
                 check: "io-scheduler".into(),
-                level: Level::Warning,
+                level: Severity::Warning,
                 device: Some("/dev/nvme0n1".into()),
                 finding: "the scheduler of nvme0n1 is mq-deadline".into(),
                 reason: "it reorders".into(),
@@ -209,7 +209,7 @@ impl Shape<'_> {
     pub fn write(&self, dir: &Path) {
         let layout = self.layout();
         let manifest = self.manifest();
-        let mut writer = Writer::create(dir, &manifest, &self.columns()).unwrap();
+        let mut writer = RunWriter::create(dir, &manifest, &self.columns()).unwrap();
         let mut judge = manifest.judge();
         for index in 0..self.intervals {
             let interval = self.interval(&layout, index);

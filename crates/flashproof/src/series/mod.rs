@@ -10,7 +10,7 @@ use crate::preparation::{PrepOptions, to_write};
 pub use act::staged::BaseLoad as Base1x;
 use act::{ActWorkload, Arrival};
 use clap::Args;
-use conclusions::series::{Identity, Purpose, SERIES_FORMAT_VERSION, Series};
+use conclusions::series::{DriveIdentity, SERIES_FORMAT_VERSION, Series, SeriesPurpose};
 use device::discover::{DeviceFacts, Kind, discover, drives_of, why_not_a_drive};
 use device::guard::{PreparationState, Records};
 use engine::DeviceName;
@@ -90,8 +90,8 @@ pub fn load_1x(
 
 /// A series with nothing run yet.
 pub fn new_series(
-    purpose: Purpose,
-    devices: Vec<Identity>,
+    purpose: SeriesPurpose,
+    devices: Vec<DriveIdentity>,
     config_1x: String,
     terms: impl IntoIterator<Item = (&'static str, String)>,
 ) -> Series {
@@ -135,7 +135,7 @@ pub fn utc(now_unix_ms: u64, seconds: u64) -> String {
 /// The drives of a series, in the order of its devices.
 #[derive(Default)]
 pub struct Drives {
-    pub identities: Vec<Identity>,
+    pub identities: Vec<DriveIdentity>,
     /// Devices whose record and data do not show a preparation, and that will not be prepared.
     pub left_unprepared: Vec<String>,
     /// Devices that are not physical drives, each a phrase with the name and kind: `/dev/loop3 is a loop device, which
@@ -211,7 +211,7 @@ impl Drives {
     pub fn plan(&self, to_prepare: &[String]) -> String {
         self.identities
             .iter()
-            .map(|drive: &Identity| {
+            .map(|drive: &DriveIdentity| {
                 let first = if to_prepare.contains(&drive.name) {
                     format!(
                         ", prepared first: {}",
@@ -230,16 +230,16 @@ impl Drives {
     }
 }
 
-fn simulated(name: &str, drive: &DriveSpec) -> Identity {
-    Identity {
+fn simulated(name: &str, drive: &DriveSpec) -> DriveIdentity {
+    DriveIdentity {
         serial: Some(name.to_owned()),
         simulated: true,
         ..file(name, drive.capacity_bytes)
     }
 }
 
-fn file(name: &str, size_bytes: u64) -> Identity {
-    Identity {
+fn file(name: &str, size_bytes: u64) -> DriveIdentity {
+    DriveIdentity {
         name: name.to_owned(),
         model: None,
         serial: None,
@@ -250,7 +250,7 @@ fn file(name: &str, size_bytes: u64) -> Identity {
 
 /// Identity of a device: its serial number, with the partition or namespace; or, without a serial number, another
 /// lasting name.
-fn identity(facts: &DeviceFacts) -> Identity {
+fn identity(facts: &DeviceFacts) -> DriveIdentity {
     let part = match (&facts.partition, facts.nsid) {
         (Some(part), _) => format!(" partition {} at {}", part.index, part.start_bytes),
         (None, Some(nsid)) if nsid > 1 => format!(" namespace {nsid}"),
@@ -260,7 +260,7 @@ fn identity(facts: &DeviceFacts) -> Identity {
         .serial
         .as_ref()
         .map(|serial| format!("{}{part}", serial.trim()));
-    Identity {
+    DriveIdentity {
         name: facts.path.clone(),
         model: facts.model.clone(),
         serial: serial.or_else(|| facts.identity()),

@@ -7,12 +7,13 @@ use super::{Drives, Options};
 use crate::preparation::{Preparation, Style};
 use conclusions::rejudge::rejudge_steps_in;
 use conclusions::series::{
-    Conclusion, Identity, Purpose, REPORT, Series, SeriesLock, State, check_same,
+    Conclusion, DriveIdentity, REPORT, Series, SeriesLock, SeriesPurpose, SeriesStepState,
+    check_same,
 };
 use load::workload::{Load, Workload};
 use report::document::Document;
 use results::files;
-use results::finding::Level;
+use results::finding::Severity;
 use results::judge::{Outcome, Verdict};
 use results::run_dir::{MANIFEST, SERIES, is_run_dir};
 use results::units::count;
@@ -152,7 +153,7 @@ impl SeriesDir {
             .series
             .steps
             .iter()
-            .filter(|step| step.state == State::Done)
+            .filter(|step| step.state == SeriesStepState::Done)
             .count()
         {
             0 => String::new(),
@@ -179,7 +180,7 @@ impl SeriesDir {
 
     /// Prints the findings that may spoil a result.
     pub fn print_findings(&self) {
-        let findings_text = report::findings::listed(&self.series.findings, Level::Warning);
+        let findings_text = report::findings::listed(&self.series.findings, Severity::Warning);
         if !findings_text.is_empty() {
             console::note(&format!(
                 "{}\n(all findings: flashproof doctor; none of them stops the run)\n",
@@ -342,7 +343,7 @@ fn require_agreement(dir: &Path, recorded: &Series) -> Result<(), Failure> {
 
 /// Directory name under which the same command finds its series again, also after a reboot. Consists of the command,
 /// the serial numbers of the drives, and `load`.
-pub fn default_name(command: &str, drives: &[Identity], load: &str) -> PathBuf {
+pub fn default_name(command: &str, drives: &[DriveIdentity], load: &str) -> PathBuf {
     let names = drives
         .iter()
         .map(|drive| drive.serial.as_deref().unwrap_or(&drive.name));
@@ -439,7 +440,7 @@ impl SeriesDir {
             },
             purpose: Some(step.name.clone()),
             // The jobs of a baseline are not multiples of 1x.
-            multiple: (self.series.purpose != Purpose::Baseline).then_some(step.multiple),
+            multiple: (self.series.purpose != SeriesPurpose::Baseline).then_some(step.multiple),
             findings: Some(self.series.findings.clone()),
             quiet: self.options.quiet,
             trace: !self.options.no_trace,
@@ -454,7 +455,7 @@ impl SeriesDir {
                     .series
                     .steps
                     .iter_mut()
-                    .filter(|step| step.state == State::Running);
+                    .filter(|step| step.state == SeriesStepState::Running);
                 running.for_each(|step| step.interrupt(why));
                 self.save().and(Err(failure))
             }
@@ -525,7 +526,7 @@ mod tests {
                 ("limits", "x".to_owned()),
                 (NOT_PREPARED, unprepared.to_owned()),
             ];
-            new_series(Purpose::Rate, Vec::new(), String::new(), terms)
+            new_series(SeriesPurpose::Rate, Vec::new(), String::new(), terms)
         });
         gone_on(Path::new("d"), recorded, new, &[NOT_PREPARED])
     }

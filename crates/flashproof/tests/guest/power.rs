@@ -1,7 +1,7 @@
 //! Power cuts: recorded data survives, and a series resumes after the reboot.
 
 use super::machine::{FDP, Machine, SMALL_FDP, copy_out};
-use conclusions::series::{Series, State};
+use conclusions::series::{Series, SeriesStepState};
 use results::run_dir;
 use std::fs;
 use std::path::Path;
@@ -142,7 +142,10 @@ fn after_a_power_cut_certify_goes_on_with_the_stage_that_was_running() {
         .collect();
     assert_eq!(
         steps,
-        [(State::Done, 1, "stage-1"), (State::Done, 2, "stage-2.2")]
+        [
+            (SeriesStepState::Done, 1, "stage-1"),
+            (SeriesStepState::Done, 2, "stage-2.2")
+        ]
     );
     // The stage that the power cut interrupted has no written verdict.
     assert_eq!(run_dir::read(&dir.join("stage-2")).unwrap().written, None);

@@ -22,7 +22,7 @@ use crate::workload::{
 };
 use engine::DeviceName;
 use results::cell::{Arrivals, StreamInfo};
-use results::run_dir::{Config, WorkloadRecord};
+use results::run_dir::{RecordedConfig, WorkloadRecord};
 use std::fmt;
 use sys::op::OpKind;
 use sys::random::Random;
@@ -138,7 +138,7 @@ impl RecordWorkload {
     }
 
     /// Settings in force, for the manifest.
-    fn record(&self, shards: u32) -> Config {
+    fn record(&self, shards: u32) -> RecordedConfig {
         let mut settings = vec![
             setting("on", &self.target),
             setting("keys", &self.keys),
@@ -158,10 +158,10 @@ impl RecordWorkload {
             .filter(|stream| stream.offered_iops > 0.0)
             .map(offered)
             .collect();
-        Config {
+        RecordedConfig {
             derived,
             settings,
-            ..Config::default()
+            ..RecordedConfig::default()
         }
     }
 

@@ -28,7 +28,7 @@ use crate::workload::{
 };
 use engine::DeviceName;
 use results::cell::{Arrivals, StreamInfo};
-use results::run_dir::{Config, WorkloadRecord};
+use results::run_dir::{RecordedConfig, WorkloadRecord};
 use results::units::{self, Grouped};
 use std::iter::StepBy;
 use std::ops::Range;
@@ -359,7 +359,7 @@ impl Replay {
         devices: &[DeviceShape],
         changes: &[ReplayChanges],
         few_slots: Vec<(String, String)>,
-    ) -> Config {
+    ) -> RecordedConfig {
         let trace = &self.trace;
         let mut settings = vec![
             setting("operations", &trace.operations),
@@ -377,10 +377,10 @@ impl Replay {
             settings.push(setting(&format!("moved@{}", device.name), &changes.moved));
         }
         settings.extend(few_slots);
-        Config {
+        RecordedConfig {
             derived: self.streams().iter().map(offered).collect(),
             settings,
-            ..Config::default()
+            ..RecordedConfig::default()
         }
     }
 }

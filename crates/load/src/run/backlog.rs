@@ -6,7 +6,7 @@
 //! issued all earlier operations on time and seen all completions at once, the slot would have been free earlier: this
 //! difference is charged.
 
-use super::{EndCause, Shard, Whose};
+use super::{DelayOwner, EndCause, Shard};
 use crate::plan::{Arrival, Lane, Limit};
 use crate::schedule::Schedule;
 use crate::stream::Request;
@@ -168,7 +168,7 @@ impl<W: BlockEngine> Shard<W> {
                 cause.get_or_insert(self.lag_cause(
                     *limit,
                     name.clone(),
-                    Whose::Ours,
+                    DelayOwner::Ours,
                     behind_ns(intended_ns),
                 ));
             }
@@ -184,13 +184,16 @@ impl<W: BlockEngine> Shard<W> {
         let Lane { limit, name, .. } = &self.lanes[lane as usize];
         let state = &self.limits[*limit as usize];
         let (whose, name) = if state.own_ns() > behind_ns / 2 {
-            (Whose::Ours, name.clone())
+            (DelayOwner::Ours, name.clone())
         } else if let Some(cell) = self.holder(*limit) {
-            (Whose::Device, self.recorder.layout.cell_name(cell as usize))
+            (
+                DelayOwner::Device,
+                self.recorder.layout.cell_name(cell as usize),
+            )
         } else if state.limit.configured {
-            (Whose::Limit, name.clone())
+            (DelayOwner::Limit, name.clone())
         } else {
-            (Whose::Device, name.clone())
+            (DelayOwner::Device, name.clone())
         };
         self.lag_cause(*limit, name, whose, behind_ns)
     }
@@ -206,7 +209,7 @@ impl<W: BlockEngine> Shard<W> {
         (held_ns > self.settings.max_lag_ns / 2).then_some(oldest.request.cell)
     }
 
-    fn lag_cause(&self, limit: u32, lane: String, whose: Whose, behind_ns: u64) -> EndCause {
+    fn lag_cause(&self, limit: u32, lane: String, whose: DelayOwner, behind_ns: u64) -> EndCause {
         let LimitState {
             free_slots: free,
             limit,

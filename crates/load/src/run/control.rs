@@ -1,6 +1,6 @@
 //! Settings, pacing and end of a run. The end is requested from outside, or caused by an event in a shard.
 
-pub use results::judge::Whose;
+pub use results::judge::DelayOwner;
 use results::units;
 use std::fmt;
 use std::sync::Mutex;
@@ -77,7 +77,7 @@ pub enum EndCause {
     Lag {
         lane: String,
         /// Who caused the delay.
-        whose: Whose,
+        whose: DelayOwner,
         /// Delay, nanoseconds.
         behind_ns: u64,
         /// Operations in flight under the lane's limit.

@@ -16,7 +16,7 @@ mod pacing;
 mod recorder;
 mod silence;
 
-pub use control::{Control, EndCause, HANG_NS, Pacing, Settings, Whose};
+pub use control::{Control, DelayOwner, EndCause, HANG_NS, Pacing, Settings};
 pub use coordinator::{MakeCalls, RunConfig, RunError, Sink, SinkError, run, run_beside};
 pub use recorder::{FailedOperation, Feed, Message};
 

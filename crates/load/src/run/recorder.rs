@@ -561,7 +561,7 @@ mod tests {
             (0..100).for_each(|_| recorder.done(0, &times, 512, 0, Lateness::default()));
             recorder.outstanding(0, &backlog);
             recorder.excuse(share);
-            let least = recorder.current.cells[0].counts.judged_least_over[0];
+            let least = recorder.current.cells[0].counts.judged_over_lower_bound[0];
             recorder.current.clear();
             least
         };

@@ -2,7 +2,7 @@
 
 use super::*;
 use engine::sim::{DriveModel, SimCompletion};
-use load::run::Whose;
+use load::run::DelayOwner;
 use sys::op::Op;
 
 #[test]
@@ -246,7 +246,7 @@ fn what_is_in_flight_at_an_early_end_may_take_longer_than_its_interval() {
         matches!(
             ran.cause,
             Some(EndCause::Lag {
-                whose: Whose::Device,
+                whose: DelayOwner::Device,
                 ..
             })
         ),

@@ -1,7 +1,7 @@
 //! Cause of lateness: the device, the configured limit, or this program.
 
 use super::*;
-use load::run::Whose;
+use load::run::DelayOwner;
 use load::schedule::Poisson;
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use std::ops::Range;
 fn a_device_too_slow_for_its_load_ends_the_run_by_lag_and_is_named() {
     // A channel with operations of 1 ms serves 1,000 per second; 2,000 per second are wanted.
     let slow = "sim:channels=1+read-us=1000+jitter-pct=0+read-mbps=0";
-    for (configured, whose) in [(false, Whose::Device), (true, Whose::Limit)] {
+    for (configured, whose) in [(false, DelayOwner::Device), (true, DelayOwner::Limit)] {
         let settings = Settings {
             max_lag_ns: SEC,
             ..settings(100)
@@ -151,7 +151,7 @@ fn a_program_held_off_the_cpu_blames_itself_and_not_the_device() {
         cell.wait.max()
     );
     assert_eq!(
-        cell.counts.judged_least_over[..3],
+        cell.counts.judged_over_lower_bound[..3],
         [0, 0, 0],
         "nothing is charged to the device"
     );
@@ -268,7 +268,7 @@ fn completions_that_lie_unseen_hold_slots_and_that_wait_is_ours() {
         cell.counts.judged_over
     );
     assert_eq!(
-        cell.counts.judged_least_over[..3],
+        cell.counts.judged_over_lower_bound[..3],
         [0, 0, 0],
         "without our delays, none"
     );
@@ -292,9 +292,9 @@ fn a_slow_device_is_not_excused_by_what_lay_unseen() {
     let total = ran.total();
     let cell = &total.cells[0];
     assert!(
-        cell.counts.judged_least_over[2] > 3_000,
+        cell.counts.judged_over_lower_bound[2] > 3_000,
         "{:?}",
-        cell.counts.judged_least_over
+        cell.counts.judged_over_lower_bound
     );
     let last = ran.intervals[3].cells[0].counts.backlog;
     assert!(
@@ -323,7 +323,10 @@ fn a_device_that_holds_the_slots_is_blamed_and_not_their_number() {
     let Some(EndCause::Lag { lane, whose, .. }) = ran.cause else {
         panic!("{:?}", ran.cause)
     };
-    assert_eq!((lane.as_str(), whose), ("stream-0@sim-1", Whose::Device));
+    assert_eq!(
+        (lane.as_str(), whose),
+        ("stream-0@sim-1", DelayOwner::Device)
+    );
 }
 
 #[test]
@@ -338,7 +341,7 @@ fn too_few_slots_for_a_quick_device_are_the_limits_doing() {
         matches!(
             ran.cause,
             Some(EndCause::Lag {
-                whose: Whose::Limit,
+                whose: DelayOwner::Limit,
                 ..
             })
         ),

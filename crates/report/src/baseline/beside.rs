@@ -5,8 +5,8 @@ use super::{rate, time};
 use crate::bars::Bars;
 use crate::table::Table;
 use crate::words::unique;
-use conclusions::baseline::{Metric, MetricKind, Mix, Point, metrics, model, outliers};
-use conclusions::series::Identity;
+use conclusions::baseline::{AccessMix, DriveMetric, MetricKind, Point, metrics, model, outliers};
+use conclusions::series::DriveIdentity;
 use results::units::number;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -30,7 +30,7 @@ pub struct BesideDrive {
     /// Numbers of the drive.
     pub numbers: Vec<Number>,
     #[serde(skip)]
-    metrics: Vec<Metric>,
+    metrics: Vec<DriveMetric>,
 }
 
 /// A number by which drives are compared.
@@ -46,9 +46,9 @@ pub struct Number {
 
 impl BesideDrive {
     /// A drive, with the points of its jobs.
-    pub(crate) fn new(name: String, identity: &Identity, points: &[Point]) -> Self {
+    pub(crate) fn new(name: String, identity: &DriveIdentity, points: &[Point]) -> Self {
         let metrics = metrics(points);
-        let number = |metric: &Metric| Number {
+        let number = |metric: &DriveMetric| Number {
             what: metric.kind.to_string(),
             of: metric.mix.to_string(),
             value: metric.value,
@@ -61,7 +61,7 @@ impl BesideDrive {
         }
     }
 
-    fn value(&self, kind: MetricKind, mix: Mix) -> Option<f64> {
+    fn value(&self, kind: MetricKind, mix: AccessMix) -> Option<f64> {
         let found = self
             .metrics
             .iter()
@@ -69,7 +69,7 @@ impl BesideDrive {
         found.map(|metric| metric.value)
     }
 
-    fn text(&self, kind: MetricKind, mix: Mix) -> String {
+    fn text(&self, kind: MetricKind, mix: AccessMix) -> String {
         self.value(kind, mix)
             .map_or_else(|| "-".to_owned(), |value| text(kind, value))
     }
@@ -127,7 +127,7 @@ impl Beside {
     }
 
     /// Metrics that any of the drives has, in a fixed order.
-    fn rows(&self) -> Vec<(MetricKind, Mix)> {
+    fn rows(&self) -> Vec<(MetricKind, AccessMix)> {
         let metrics = self.drives.iter().flat_map(|drive| &drive.metrics);
         let mut rows = unique(metrics.map(|metric| (metric.kind, metric.mix)));
         // A stable sort: mixes stay in the order in which they were run.

@@ -3,11 +3,13 @@
 use super::{SHOWN, p99, rate};
 use crate::charts::{Axis, Chart, Line, Mark, Points, Style};
 use crate::document::StepReport;
-use conclusions::baseline::{Done, Mix, Part, Percentile, Point, curves, highest_rate, knee};
+use conclusions::baseline::{
+    AccessMix, DirectionResult, JobPurpose, Percentile, Point, curves, highest_rate, knee,
+};
 
 /// A chart of the rates at each depth, and for each mix a chart of the latencies.
 pub(super) fn depth(points: &[Point]) -> Vec<Chart> {
-    let curves = curves(points, Part::Depth);
+    let curves = curves(points, JobPurpose::Depth);
     let x = || Axis::log("queue depth", "");
     let y = Axis::linear("operations per second", "/s");
     let mut chart = Chart::new("depth-iops", "IOPS at each queue depth", x(), y);
@@ -60,7 +62,7 @@ pub(super) fn depth(points: &[Point]) -> Vec<Chart> {
             chart.caption += &format!(" In doubt: depth {depths}.");
         }
         if let Some(knee) = knee(curve) {
-            let p99 = p99(knee, Done::service_at);
+            let p99 = p99(knee, DirectionResult::service_at);
             chart.key = format!("p99 {p99} at the knee, depth {}.", knee.depth);
             chart.marks.push(Mark {
                 x: knee.depth.into(),
@@ -75,8 +77,8 @@ pub(super) fn depth(points: &[Point]) -> Vec<Chart> {
 
 /// A chart for each mix: percentiles against the achieved rate.
 pub(super) fn rates(points: &[Point]) -> Vec<Chart> {
-    let curves = curves(points, Part::Rate);
-    let charts = curves.iter().map(|(mix, curve): &(Mix, Vec<&Point>)| {
+    let curves = curves(points, JobPurpose::Rate);
+    let charts = curves.iter().map(|(mix, curve): &(AccessMix, Vec<&Point>)| {
         let title = format!("Latency against throughput: {mix}");
         let x = Axis::linear("achieved operations per second", "/s");
         let mut chart = Chart::new(format!("throughput-{mix}"), title, x, Axis::log("wait + service", "ms"));
@@ -85,7 +87,7 @@ pub(super) fn rates(points: &[Point]) -> Vec<Chart> {
         let missed_rates = curve.iter().filter(|point| !point.is_reached()).count();
         let fastest = curve.iter().rfind(|point| point.is_reached());
         chart.key = fastest.map_or("No rate was reached.".to_owned(), |point| {
-            let p99 = p99(point, Done::answer_at);
+            let p99 = p99(point, DirectionResult::answer_at);
             let reached = rate(point.iops());
             format!("p99 {p99} at {reached}, the highest rate that was reached.")
         });
@@ -119,7 +121,7 @@ pub(super) fn saturation<'a>(
     devices: usize,
 ) -> Vec<Chart> {
     let mut charts = Vec::new();
-    for (mix, curve) in curves(points, Part::Saturation)
+    for (mix, curve) in curves(points, JobPurpose::Saturation)
         .iter()
         .filter(|(_, curve)| curve.len() > 1)
     {

@@ -3,12 +3,14 @@
 
 use super::rate;
 use crate::table::{Cell, Table};
-use conclusions::baseline::{Done, Mix, Part, Percentile, Point, Pts, PtsTable, highest_rate};
+use conclusions::baseline::{
+    AccessMix, DirectionResult, JobPurpose, Percentile, Point, Pts, PtsTable, highest_rate,
+};
 use results::units::{binary_bytes, milliseconds, number};
 use std::collections::BTreeSet;
 
 /// Selects a direction of a job's results.
-type Direction = fn(&Point) -> Option<&Done>;
+type Direction = fn(&Point) -> Option<&DirectionResult>;
 
 const READS: Direction = |point| point.reads.as_ref();
 const WRITES: Direction = |point| point.writes.as_ref();
@@ -17,7 +19,7 @@ const WRITES: Direction = |point| point.writes.as_ref();
 pub(super) fn tables(points: &[Point]) -> Vec<Table> {
     let cells: Vec<&Point> = points
         .iter()
-        .filter(|point| point.part == Part::Grid)
+        .filter(|point| point.part == JobPurpose::Grid)
         .collect();
     let sides = [("reads", READS), ("writes", WRITES)];
     sides
@@ -84,7 +86,7 @@ fn table(name: &str, direction: Direction, cells: &[&Point], points: &[Point]) -
 }
 
 /// Requested operations per second; 0 for a direction that the job lacks.
-fn offered_rate(done: Option<&Done>) -> f64 {
+fn offered_rate(done: Option<&DirectionResult>) -> f64 {
     done.and_then(|done| done.offered_iops).unwrap_or(0.0)
 }
 
@@ -118,8 +120,8 @@ fn single_direction(
     cells: &[&Point],
     points: &[Point],
     direction: Direction,
-) -> Option<(Mix, f64)> {
-    let mix = Mix::of(
+) -> Option<(AccessMix, f64)> {
+    let mix = AccessMix::of(
         cells
             .iter()
             .filter(|point| point.directions().count() == 1)

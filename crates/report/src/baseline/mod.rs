@@ -21,10 +21,10 @@ use crate::document::{RunReport, StepReport};
 use crate::table::{Cell, Table};
 use crate::words::Pair;
 use conclusions::baseline::{
-    Declined, Done, Metric, MetricKind, Mix, Parameter, Part, Percentile, Point, Prediction, Pts,
-    curves, highest, knee, metrics, point_of, points_of,
+    AccessMix, Declined, DirectionResult, DriveMetric, JobPurpose, MetricKind, Parameter,
+    Percentile, Point, Prediction, Pts, curves, highest, knee, metrics, point_of, points_of,
 };
-use conclusions::series::{Identity, Series};
+use conclusions::series::{DriveIdentity, Series};
 use results::finding::Finding;
 use results::units::{self, milliseconds, number};
 use schemars::JsonSchema;
@@ -115,18 +115,18 @@ impl DriveReport {
         let prediction: Option<Prediction> =
             predictions.and_then(|all| serde_json::from_value(all.get(device)?.clone()).ok());
         let saturation_steps = drive_steps.iter().copied().filter(|step| {
-            point_of(&step.step).is_some_and(|point| point.part == Part::Saturation)
+            point_of(&step.step).is_some_and(|point| point.part == JobPurpose::Saturation)
         });
         let saturation =
             charts::saturation(&points, saturation_steps, device, series.devices.len());
         let has_pts = Pts::ALL.iter().any(|test| has_part(test.part()));
         let sections = [
             (PREDICTION, prediction.is_some(), Vec::new()),
-            (DEPTH, has_part(Part::Depth), charts::depth(&points)),
-            (RATES, has_part(Part::Rate), charts::rates(&points)),
-            (GRID, has_part(Part::Grid), Vec::new()),
-            (PROFILES, has_part(Part::Profile), Vec::new()),
-            (SATURATION, has_part(Part::Saturation), saturation),
+            (DEPTH, has_part(JobPurpose::Depth), charts::depth(&points)),
+            (RATES, has_part(JobPurpose::Rate), charts::rates(&points)),
+            (GRID, has_part(JobPurpose::Grid), Vec::new()),
+            (PROFILES, has_part(JobPurpose::Profile), Vec::new()),
+            (SATURATION, has_part(JobPurpose::Saturation), saturation),
             (PTS, has_pts, Vec::new()),
             (LAYOUT, true, Vec::new()),
         ];
@@ -160,17 +160,17 @@ impl DriveReport {
     pub(crate) fn tables(&self, section: &str) -> Vec<Table> {
         let curves_of = |part| curves(&self.points, part);
         match section {
-            "depth" => curves_of(Part::Depth)
+            "depth" => curves_of(JobPurpose::Depth)
                 .iter()
                 .map(|(mix, curve)| depth_table(*mix, curve))
                 .collect(),
-            "throughput" => curves_of(Part::Rate)
+            "throughput" => curves_of(JobPurpose::Rate)
                 .iter()
                 .map(|(mix, curve)| rate_table(*mix, curve))
                 .collect(),
             "grid" => grid::tables(&self.points),
             "profiles" => vec![profile_table(&self.points)],
-            "saturation" => curves_of(Part::Saturation)
+            "saturation" => curves_of(JobPurpose::Saturation)
                 .iter()
                 .map(|(mix, curve)| saturation_table(*mix, curve))
                 .collect(),
@@ -197,11 +197,11 @@ impl DriveReport {
     /// Notes on the section with this id, beside its charts and tables, each one sentence.
     pub(crate) fn notes(&self, section: &str) -> Vec<String> {
         match section {
-            "depth" => self.too_few_note(Part::Depth),
-            "throughput" => self.too_few_note(Part::Rate),
-            "grid" => self.too_few_note(Part::Grid),
-            "profiles" => self.too_few_note(Part::Profile),
-            "saturation" => self.too_few_note(Part::Saturation),
+            "depth" => self.too_few_note(JobPurpose::Depth),
+            "throughput" => self.too_few_note(JobPurpose::Rate),
+            "grid" => self.too_few_note(JobPurpose::Grid),
+            "profiles" => self.too_few_note(JobPurpose::Profile),
+            "saturation" => self.too_few_note(JobPurpose::Saturation),
             "pts" => vec![grid::PROCEDURE.to_owned()],
             "prediction" => self.prediction.iter().flat_map(prediction_notes).collect(),
             "layout" => self.layout.clone(),
@@ -210,7 +210,7 @@ impl DriveReport {
     }
 
     /// A note if `part` has too few operations for some percentiles.
-    fn too_few_note(&self, part: Part) -> Vec<String> {
+    fn too_few_note(&self, part: JobPurpose) -> Vec<String> {
         let mut done = self
             .points
             .iter()
@@ -242,11 +242,11 @@ fn rate(iops: f64) -> String {
 fn summary(points: &[Point]) -> Vec<Pair> {
     let pair = |name: String, value: String| Pair { name, value };
     let mut pairs = Vec::new();
-    for (mix, curve) in curves(points, Part::Depth) {
+    for (mix, curve) in curves(points, JobPurpose::Depth) {
         let (Some(highest), Some(knee)) = (highest(&curve), knee(&curve)) else {
             continue;
         };
-        let p99 = p99(knee, Done::service_at);
+        let p99 = p99(knee, DirectionResult::service_at);
         let highest = rate(highest);
         let depth = knee.depth;
         let at_knee = rate(knee.iops());
@@ -254,7 +254,7 @@ fn summary(points: &[Point]) -> Vec<Pair> {
             format!("{highest} at saturation; knee at queue depth {depth}: {at_knee}, p99 {p99}");
         pairs.push(pair(mix.to_string(), value));
     }
-    for Metric {
+    for DriveMetric {
         kind: what,
         mix,
         value,
@@ -284,7 +284,7 @@ fn summary(points: &[Point]) -> Vec<Pair> {
 
 fn doubts(points: &[Point]) -> Vec<String> {
     let mut doubts = Vec::new();
-    for (mix, curve) in curves(points, Part::Depth) {
+    for (mix, curve) in curves(points, JobPurpose::Depth) {
         let (Some(knee), Some(last)) = (knee(&curve), curve.last()) else {
             continue;
         };
@@ -295,7 +295,7 @@ fn doubts(points: &[Point]) -> Vec<String> {
             ));
         }
     }
-    for (mix, curve) in curves(points, Part::Saturation) {
+    for (mix, curve) in curves(points, JobPurpose::Saturation) {
         if curve.last().is_some_and(|last| last.steady == Some(false)) {
             doubts.push(format!(
                 "{mix} were not steady at the end of the saturation: their rate may fall further"
@@ -332,8 +332,8 @@ fn columns(before: &[&'static str], after: &[&'static str]) -> Vec<&'static str>
 }
 
 fn percentiles<'a>(
-    done: &'a Done,
-    percentile_at: impl Fn(&Done, f64) -> Percentile + 'a,
+    done: &'a DirectionResult,
+    percentile_at: impl Fn(&DirectionResult, f64) -> Percentile + 'a,
 ) -> impl Iterator<Item = Cell> + 'a {
     SHOWN
         .into_iter()
@@ -344,7 +344,7 @@ fn percentiles<'a>(
 fn numbers(
     point: &Point,
     iops: Cell,
-    percentile_at: fn(&Done, f64) -> Percentile,
+    percentile_at: fn(&DirectionResult, f64) -> Percentile,
 ) -> impl Iterator<Item = Cell> {
     let latencies = point
         .main_direction()
@@ -356,13 +356,13 @@ fn numbers(
 }
 
 /// The 99th percentile of the direction that represents a job.
-fn p99(point: &Point, percentile_at: impl Fn(&Done, f64) -> Percentile) -> Percentile {
+fn p99(point: &Point, percentile_at: impl Fn(&DirectionResult, f64) -> Percentile) -> Percentile {
     point
         .main_direction()
         .map_or(Percentile::TooFew, |done| percentile_at(done, 99.0))
 }
 
-fn depth_table(mix: Mix, curve: &[&Point]) -> Table {
+fn depth_table(mix: AccessMix, curve: &[&Point]) -> Table {
     let knee = knee(curve).map(|knee| knee.depth);
     let rows = curve.iter().map(|point| {
         let is_knee = Some(point.depth) == knee;
@@ -377,7 +377,11 @@ fn depth_table(mix: Mix, curve: &[&Point]) -> Table {
         } else {
             depth.into()
         };
-        let numbers = numbers(point, number(point.iops()).into(), Done::service_at);
+        let numbers = numbers(
+            point,
+            number(point.iops()).into(),
+            DirectionResult::service_at,
+        );
         [depth]
             .into_iter()
             .chain(numbers)
@@ -398,7 +402,7 @@ fn cpu(point: &Point) -> String {
     time(point.cpu_us)
 }
 
-fn rate_table(mix: Mix, curve: &[&Point]) -> Table {
+fn rate_table(mix: AccessMix, curve: &[&Point]) -> Table {
     let rows = curve.iter().map(|point| {
         let iops_cell = if point.is_reached() {
             number(point.iops()).into()
@@ -410,7 +414,7 @@ fn rate_table(mix: Mix, curve: &[&Point]) -> Table {
             number(point.offered_iops().unwrap_or_default()),
             in_doubt(point)
         );
-        let numbers = numbers(point, iops_cell, Done::answer_at);
+        let numbers = numbers(point, iops_cell, DirectionResult::answer_at);
         [Cell::from(offered)]
             .into_iter()
             .chain(numbers)
@@ -427,11 +431,14 @@ fn rate_table(mix: Mix, curve: &[&Point]) -> Table {
 /// A row for each direction of each profile.
 fn profile_table(points: &[Point]) -> Table {
     let mut rows: Vec<Vec<Cell>> = Vec::new();
-    for point in points.iter().filter(|point| point.part == Part::Profile) {
-        let mix = format!("{}{}", Mix::of(point), in_doubt(point));
+    for point in points
+        .iter()
+        .filter(|point| point.part == JobPurpose::Profile)
+    {
+        let mix = format!("{}{}", AccessMix::of(point), in_doubt(point));
         let is_mixed = point.reads.is_some() && point.writes.is_some();
         for (index, done) in point.directions().enumerate() {
-            let Done { iops, mbps, .. } = done;
+            let DirectionResult { iops, mbps, .. } = done;
             let direction = if index == 0 { "reads" } else { "writes" };
             let name = if is_mixed {
                 format!("{mix}: {direction}")
@@ -444,7 +451,9 @@ fn profile_table(points: &[Point]) -> Table {
                 Default::default()
             };
             let first = [name, number(*iops), number(*mbps)].map(Cell::from);
-            let row = first.into_iter().chain(percentiles(done, Done::service_at));
+            let row = first
+                .into_iter()
+                .chain(percentiles(done, DirectionResult::service_at));
             rows.push(row.chain(job_cells.map(Cell::from)).collect());
         }
     }
@@ -458,7 +467,7 @@ fn profile_table(points: &[Point]) -> Table {
         .rows(rows)
 }
 
-fn saturation_table(mix: Mix, curve: &[&Point]) -> Table {
+fn saturation_table(mix: AccessMix, curve: &[&Point]) -> Table {
     let rows = curve.iter().map(|point| {
         let steady = match point.steady {
             Some(true) => "✔ yes",
@@ -470,7 +479,11 @@ fn saturation_table(mix: Mix, curve: &[&Point]) -> Table {
             units::span_of(point.seconds),
         ]
         .map(Cell::from);
-        let numbers = numbers(point, number(point.iops()).into(), Done::service_at);
+        let numbers = numbers(
+            point,
+            number(point.iops()).into(),
+            DirectionResult::service_at,
+        );
         first.into_iter().chain(numbers).chain([steady.into()])
     });
     Table::new(mix.to_string())
@@ -572,7 +585,7 @@ const FALLEN_RATE: f64 = 0.8;
 
 /// Notes on the used part of a drive and its effect, each one sentence. `run`: any run of the drive, for the drive's
 /// facts.
-fn layout_notes(device: &Identity, run: Option<&RunReport>, points: &[Point]) -> Vec<String> {
+fn layout_notes(device: &DriveIdentity, run: Option<&RunReport>, points: &[Point]) -> Vec<String> {
     let size = units::bytes(device.size_bytes as f64);
     let mut notes = Vec::new();
     let facts = run.and_then(|run| {
@@ -587,7 +600,7 @@ fn layout_notes(device: &Identity, run: Option<&RunReport>, points: &[Point]) ->
         Some(facts) => in_use(facts, &size),
         None => format!("{size} were in use; the size of the drive was not recorded."),
     });
-    for (mix, curve) in curves(points, Part::Saturation) {
+    for (mix, curve) in curves(points, JobPurpose::Saturation) {
         let (Some(first), Some(last)) = (curve.first(), curve.last()) else {
             continue;
         };

@@ -2,9 +2,9 @@
 
 use super::telemetry::devices;
 use super::timeline::{Fall, Timeline};
-use results::telemetry::{Column, Source};
+use results::telemetry::{Column, ColumnSource};
 use results::units;
-use results::written::{Bytes, WentBack};
+use results::written::{WentBack, WrittenBytes};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt;
@@ -130,7 +130,7 @@ pub(crate) fn changes(timeline: &Timeline) -> Vec<Change> {
             };
             // The first row describes the end of the first interval, but counters of a simulated drive start at 0 with
             // the run.
-            let first = if column.source() == Source::Simulated {
+            let first = if column.source() == ColumnSource::Simulated {
                 0.0
             } else {
                 first
@@ -246,7 +246,7 @@ impl WafCounters {
             format!("only {written} were written, but {} count in steps of {step}: write at least {least}", self.source)
         });
         let why_not = fell.map(|fell| fell.to_string()).or(too_few);
-        let waf = Bytes {
+        let waf = WrittenBytes {
             host,
             media,
             erased: 0,

@@ -8,7 +8,7 @@ use super::{Axis, Chart, ChartResolution, Limit, Line, Mark, Points, Style};
 use crate::words::capital;
 use conclusions::grouped;
 use results::run_dir::{Manifest, TRACE, read_trace};
-use results::steady::{ChangePoint, Metric, Steadiness};
+use results::steady::{ChangePoint, RoundMetric, Steadiness};
 use results::telemetry::TraceLine;
 use results::units;
 use std::path::Path;
@@ -301,11 +301,11 @@ pub(crate) fn change_sentence(change: &ChangePoint) -> String {
 }
 
 /// A value of a metric with its unit.
-pub(crate) fn value(metric: Metric, value: f64) -> String {
+pub(crate) fn value(metric: RoundMetric, value: f64) -> String {
     match metric {
-        Metric::ShareOver { .. } => units::percent(value),
-        Metric::P99 => units::milliseconds(value / 1e6),
-        Metric::AchievedIops => format!("{}/s", units::number(value)),
+        RoundMetric::ShareOver { .. } => units::percent(value),
+        RoundMetric::P99 => units::milliseconds(value / 1e6),
+        RoundMetric::AchievedIops => format!("{}/s", units::number(value)),
     }
 }
 
@@ -427,7 +427,7 @@ fn chart(
 mod tests {
     use super::*;
     use results::steady::Group;
-    use results::telemetry::{Spread, TraceKind, TraceSize};
+    use results::telemetry::{TimeDistribution, TraceKind, TraceSize};
 
     #[test]
     fn metrics_that_move_at_once_make_one_mark() {
@@ -442,12 +442,12 @@ mod tests {
             before: 0.02,
             after: 0.04,
         };
-        let share = Metric::ShareOver {
+        let share = RoundMetric::ShareOver {
             threshold_ns: 1_000_000,
         };
         let change_points = vec![
             change(share, 120),
-            change(Metric::P99, 120),
+            change(RoundMetric::P99, 120),
             change(share, 300),
         ];
         let steadiness = Steadiness {
@@ -474,7 +474,7 @@ mod tests {
 
     #[test]
     fn the_highest_of_many_samples_survives() {
-        let spread = |p99_ns| Spread {
+        let spread = |p99_ns| TimeDistribution {
             p50_ns: 1,
             p99_ns,
             max_ns: p99_ns,

@@ -5,7 +5,7 @@ use super::timeline::{Stat, StreamLine, Timeline};
 use super::{Axis, Chart, Limit, Line, Points, Style};
 use crate::words;
 use results::cell::StreamInfo;
-use results::judge::{Group, Sla, Verdict};
+use results::judge::{GroupShares, Sla, Verdict};
 use results::run_dir::Manifest;
 use results::units;
 
@@ -96,7 +96,7 @@ fn chart(verdict: &Verdict, column: usize, threshold_ns: u64, share_max: f64) ->
         y: share_max * 100.0,
         name: format!("limit {}", units::percent_exact(share_max)),
     });
-    let mut worst: Option<(f64, u64, &Group)> = None;
+    let mut worst: Option<(f64, u64, &GroupShares)> = None;
     for (index, group) in verdict.groups.iter().enumerate() {
         for complete in [true, false] {
             let slices = group
@@ -135,7 +135,7 @@ fn chart(verdict: &Verdict, column: usize, threshold_ns: u64, share_max: f64) ->
             chart.lines.push(Line::new(name, Points::Each(x), y, style));
         }
     }
-    let Some((share, slice, Group { stream, device, .. })) = worst else {
+    let Some((share, slice, GroupShares { stream, device, .. })) = worst else {
         return chart.without_data("no operation of a judged stream was recorded in any slice");
     };
     let share = units::percent(share);

@@ -6,7 +6,7 @@
 use super::{ChartResolution, Heat, Points};
 use crate::latencies::Quantiles;
 use results::cell::{self, Latencies, Layout};
-use results::run_dir::{HlogKind, RunDirError, Window, each_window};
+use results::run_dir::{HistogramWindow, HlogKind, RunDirError, each_window};
 use std::path::Path;
 
 /// Rows of a heat map for a factor of ten.
@@ -176,7 +176,7 @@ impl Windows {
     }
 
     /// Adds one window and returns its point.
-    fn add(&mut self, window: &Window, devices: usize, heat: bool) -> usize {
+    fn add(&mut self, window: &HistogramWindow, devices: usize, heat: bool) -> usize {
         let middle_sec = window.from_sec + window.length_sec / 2.0;
         let point = bin_index(middle_sec, self.point_sec, self.detail.points_max);
         let column = bin_index(middle_sec, self.column_sec, self.detail.columns_max);

@@ -6,8 +6,10 @@ use super::wear::{DeviceWear, OperatorData, is_reading, is_writing, wear};
 use super::{CandidateKind, PublishedRank, PublishedRating, ValueOrReason};
 use crate::latencies::StreamLatencies;
 use conclusions::baseline::{InDoubt, in_doubt};
-use conclusions::series::State;
-use results::judge::{Class, Deciding, Limit, Outcome, RunResult, Sla, StreamTotals, Verdict};
+use conclusions::series::SeriesStepState;
+use results::judge::{
+    Limit, Outcome, RunResult, Sla, StreamTotals, Verdict, VerdictClass, WorstShare,
+};
 use results::run_dir::{DeviceKind, Manifest, Run};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -68,7 +70,7 @@ pub struct TestFacts {
     /// Time run, seconds.
     pub ran_sec: f64,
     /// Class by duration: screening, or a certification's load.
-    pub class: Class,
+    pub class: VerdictClass,
     pub sla: String,
     /// Arrival of operations: `paced`, `poisson`, `act`.
     pub arrival: Option<String>,
@@ -392,7 +394,7 @@ fn place(
     };
     let certified = source.kind == CandidateKind::Certify && conclusion.is_some();
     let sec = verdict.ran_sec;
-    let caveat = (verdict.class == Class::Screening && !certified).then(|| {
+    let caveat = (verdict.class == VerdictClass::Screening && !certified).then(|| {
         format!(
             "published ratings come from runs of 24 hours or longer; this run lasted {sec:.0} s, and drives may slow \
              down later"
@@ -432,7 +434,7 @@ pub struct Margin {
     /// Limit: the share must be below this fraction.
     pub share_max: f64,
     /// The worst share; missing if no operations were scheduled.
-    pub worst: ValueOrReason<Deciding>,
+    pub worst: ValueOrReason<WorstShare>,
 }
 
 /// A margin for each limit of `sla`, by ascending threshold.
@@ -462,7 +464,12 @@ fn not_judged(source: &CandidateSource, result: Option<&RunResult>) -> Vec<Strin
         .iter()
         .flat_map(|result| result.not_judged.iter().cloned());
     let steps = source.series.iter().flat_map(|series| &series.steps);
-    let not_run = steps.filter(|step| matches!(step.state, State::Planned | State::Interrupted));
+    let not_run = steps.filter(|step| {
+        matches!(
+            step.state,
+            SeriesStepState::Planned | SeriesStepState::Interrupted
+        )
+    });
     of_run
         .chain(not_run.map(|step| format!("{}: not completed", step.name)))
         .collect()

@@ -8,8 +8,8 @@ use super::ValueOrReason;
 use crate::latencies::{StreamLatencies, latencies};
 use crate::words::unique;
 use conclusions::rejudge::{disappeared_error, doubt_of, rejudge_in, run_dir_of};
-use conclusions::series::{Purpose, Rule, Series, State, Step};
-use results::finding::{Finding, Level};
+use conclusions::series::{Rule, Series, SeriesPurpose, SeriesStepState, Step};
+use results::finding::{Finding, Severity};
 use results::judge::Outcome;
 use results::run_dir::{self, DirKind, Manifest, Run, RunDirError};
 use results::units::{greatest_divisor, in_one_line};
@@ -170,7 +170,7 @@ impl CandidateSource {
 /// drive may hold a load for minutes and fail its confirmation. If a search has several steps at one load, the last
 /// step, which is the confirmation, comes first.
 fn steps_by_rank(series: &Series) -> Vec<&Step> {
-    let is_search = series.purpose == Purpose::Rate;
+    let is_search = series.purpose == SeriesPurpose::Rate;
     let rating = series
         .conclusion
         .as_ref()
@@ -200,8 +200,10 @@ fn steps_by_rank(series: &Series) -> Vec<&Step> {
     }
     let is_held = |step: &Step| !is_above(step, rating) && !refuted.contains(&step.multiple);
     let rank = |step: &Step| match step.outcome {
-        Some(Outcome::Pass) if step.state == State::Done && is_held(step) => (0, -step.multiple),
-        None if step.state != State::Done => (2, step.multiple),
+        Some(Outcome::Pass) if step.state == SeriesStepState::Done && is_held(step) => {
+            (0, -step.multiple)
+        }
+        None if step.state != SeriesStepState::Done => (2, step.multiple),
         _ => (1, step.multiple),
     };
     // A stable sort: steps at the same load stay in their order.
@@ -229,11 +231,11 @@ pub enum CandidateKind {
 
 impl CandidateKind {
     /// The kind of a series with this purpose.
-    pub(crate) fn of(purpose: Purpose) -> Self {
+    pub(crate) fn of(purpose: SeriesPurpose) -> Self {
         match purpose {
-            Purpose::Certify => Self::Certify,
-            Purpose::Rate => Self::Rate,
-            Purpose::Baseline => Self::Baseline,
+            SeriesPurpose::Certify => Self::Certify,
+            SeriesPurpose::Rate => Self::Rate,
+            SeriesPurpose::Baseline => Self::Baseline,
         }
     }
 
@@ -390,9 +392,9 @@ fn preparation(findings: &[Finding]) -> &'static str {
         .filter(|finding| finding.check == "preparation")
         .map(|finding| finding.level);
     match levels.max() {
-        None | Some(Level::Unknown) => "unknown",
-        Some(Level::Ok) => "prepared",
-        Some(Level::Note | Level::Warning | Level::Problem) => "not prepared",
+        None | Some(Severity::Unknown) => "unknown",
+        Some(Severity::Ok) => "prepared",
+        Some(Severity::Note | Severity::Warning | Severity::Problem) => "not prepared",
     }
 }
 

@@ -7,7 +7,7 @@ use super::{Candidate, CandidateKind, Comparison, DeviceWear, PublishedRating, V
 use crate::bars::Bars;
 use crate::html::Page;
 use crate::table::{Table, escaped};
-use results::judge::{Class, Outcome};
+use results::judge::{Outcome, VerdictClass};
 use results::units;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -193,7 +193,7 @@ fn outcome_text(candidate: &Candidate, outcome: Outcome) -> String {
     let is_screening = candidate
         .test
         .value()
-        .is_some_and(|test| test.class == Class::Screening);
+        .is_some_and(|test| test.class == VerdictClass::Screening);
     let class = if is_screening { " (screening)" } else { "" };
     let doubts = candidate
         .in_doubt

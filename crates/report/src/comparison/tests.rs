@@ -1,11 +1,11 @@
 //! Candidates with known numbers, compared.
 
 use super::*;
-use conclusions::series::{Conclusion, Purpose, Series, Step};
+use conclusions::series::{Conclusion, Series, SeriesPurpose, Step};
 use results::cell::Interval;
-use results::finding::{Finding, Level};
+use results::finding::{Finding, Severity};
 use results::judge::{End, Outcome, Sla, whole_slice_sec};
-use results::run_dir::{Config, Manifest, WorkloadRecord, Writer};
+use results::run_dir::{Manifest, RecordedConfig, RunWriter, WorkloadRecord};
 use results::testing::layout;
 use results::times::Times;
 use serde_json::json;
@@ -56,10 +56,10 @@ fn bench(x: u64) -> Bench {
         slice_sec: whole_slice_sec(3600, SECONDS, 1),
         workloads: vec![WorkloadRecord {
             kind: "storage".into(),
-            config: Config {
+            config: RecordedConfig {
                 resolved,
                 settings: pairs(&[("arrival", "act")]),
-                ..Config::default()
+                ..RecordedConfig::default()
             },
             times_1x: Some(x as f64),
             ..WorkloadRecord::default()
@@ -74,7 +74,7 @@ fn bench(x: u64) -> Bench {
 
 impl Bench {
     fn set(mut self, key: &str, value: &str) -> Self {
-        let Config {
+        let RecordedConfig {
             resolved, settings, ..
         } = &mut self.manifest.workloads[0].config;
         for pair in resolved
@@ -89,7 +89,7 @@ impl Bench {
 
     fn write(&self, dir: &Path) {
         let columns = ["nvme1n1.smart.data_units_written".to_owned()];
-        let mut writer = Writer::create(dir, &self.manifest, &columns).unwrap();
+        let mut writer = RunWriter::create(dir, &self.manifest, &columns).unwrap();
         let mut judge = self.manifest.judge();
         for index in 0..SECONDS {
             let mut interval = Interval::new(&self.manifest.layout());
@@ -304,7 +304,7 @@ fn only_what_was_run_as_published_ones_were_is_placed_among_them() {
 }
 
 /// A finding about the preparation of a device.
-fn preparation(level: Level) -> Finding {
+fn preparation(level: Severity) -> Finding {
     let device = str::to_owned("/dev/x");
     let finding = str::to_owned("f");
     let reason = str::to_owned("");
@@ -325,12 +325,12 @@ fn tests_that_differ_are_said_and_each_keeps_its_own_numbers() {
     let a = parent.path().join("a");
     let b = parent.path().join("b");
     let mut first = bench(30);
-    first.manifest.findings = vec![preparation(Level::Ok)];
+    first.manifest.findings = vec![preparation(Severity::Ok)];
     first.write(&a);
     let mut other = bench(40).set("record-bytes", "512").set("arrival", "paced");
     other.manifest.sla = "5%>2ms".parse().unwrap();
     other.manifest.simulated = true;
-    other.manifest.findings = [Level::Ok, Level::Warning].map(preparation).into();
+    other.manifest.findings = [Severity::Ok, Severity::Warning].map(preparation).into();
     other.write(&b);
     let comparison = compare(
         &[named(&a), named(&b)],
@@ -478,7 +478,7 @@ fn searched(dir: &Path) -> Series {
     });
     let series = Series {
         conclusion,
-        ..conclusions::testing::series(Purpose::Rate, &[], steps)
+        ..conclusions::testing::series(SeriesPurpose::Rate, &[], steps)
     };
     series.write(dir).unwrap();
     series

@@ -6,8 +6,8 @@ use crate::charts::{Axis, Chart, ChartResolution, Limit, Line, Points, Section, 
 use crate::comparison::CandidateKind;
 use crate::words::{Banner, OutcomeLabel, capital};
 use conclusions::baseline::{InDoubt, in_doubt};
-use conclusions::rejudge::{Evidence, rejudge, run_dir_of};
-use conclusions::series::{Purpose, Rule, SERIES, Series, State, Step};
+use conclusions::rejudge::{StepEvidence, rejudge, run_dir_of};
+use conclusions::series::{Rule, SERIES, Series, SeriesPurpose, SeriesStepState, Step};
 use results::judge::Outcome;
 use results::units;
 use schemars::JsonSchema;
@@ -69,7 +69,7 @@ impl SeriesReport {
             let done_steps = series
                 .steps
                 .iter()
-                .filter(|step| step.state == State::Done)
+                .filter(|step| step.state == SeriesStepState::Done)
                 .count();
             let text = format!(
                 "this series is not finished: {done_steps} of {} steps are done, and {SERIES} has no conclusion yet",
@@ -79,7 +79,8 @@ impl SeriesReport {
         }
         for step in &steps {
             // An interrupted attempt does not count once the series has a conclusion.
-            let counts = step.step.state != State::Interrupted || series.conclusion.is_none();
+            let counts =
+                step.step.state != SeriesStepState::Interrupted || series.conclusion.is_none();
             let of_run = step
                 .report
                 .iter()
@@ -89,15 +90,15 @@ impl SeriesReport {
                 text: format!("{}: {}", step.step.name, banner.text),
             }));
         }
-        let in_doubt = (series.purpose == Purpose::Baseline)
+        let in_doubt = (series.purpose == SeriesPurpose::Baseline)
             .then(|| in_doubt(&series))
             .flatten();
         banners.extend(in_doubt.as_ref().map(|doubts| Banner {
             text: banner(doubts),
         }));
         let sections = match series.purpose {
-            Purpose::Certify | Purpose::Baseline => Vec::new(),
-            Purpose::Rate => vec![Section::new(
+            SeriesPurpose::Certify | SeriesPurpose::Baseline => Vec::new(),
+            SeriesPurpose::Rate => vec![Section::new(
                 "rating",
                 "The rating curve",
                 "Shares over the thresholds and 99th percentile at each load.",
@@ -133,7 +134,7 @@ impl SeriesReport {
             beside,
             steps,
         };
-        if this.series.purpose != Purpose::Certify {
+        if this.series.purpose != SeriesPurpose::Certify {
             // A search or a baseline has dozens of steps: its curves replace the charts of the steps.
             this.steps
                 .iter_mut()
@@ -167,7 +168,7 @@ impl SeriesReport {
             .as_ref()
             .and_then(|conclusion| conclusion.rating);
         match (self.series.purpose, label.look, rating) {
-            (Purpose::Rate, Some(Outcome::Pass), Some(rating)) => OutcomeLabel {
+            (SeriesPurpose::Rate, Some(Outcome::Pass), Some(rating)) => OutcomeLabel {
                 text: format!("RATED {}", units::multiple(rating)),
                 ..label
             },
@@ -195,7 +196,7 @@ impl StepReport {
             report,
             absent,
         };
-        if step.state == State::Planned {
+        if step.state == SeriesStepState::Planned {
             return step_report(None, Some("the step has not begun".to_owned()));
         }
         match run_dir_of(dir, step)
@@ -207,9 +208,9 @@ impl StepReport {
     }
 
     /// Evidence from the step's run, for judging the series again.
-    fn evidence(&self) -> Result<Evidence<'_>, &str> {
+    fn evidence(&self) -> Result<StepEvidence<'_>, &str> {
         match &self.report {
-            Some(run) => Ok(Evidence {
+            Some(run) => Ok(StepEvidence {
                 verdict: &run.verdict,
                 manifest: &run.manifest,
                 doubt: run.doubt.clone(),
@@ -221,7 +222,7 @@ impl StepReport {
 
 /// Results of a baseline's steps, drive by drive.
 fn drives(series: &Series, steps: &[StepReport]) -> Vec<DriveReport> {
-    if series.purpose != Purpose::Baseline {
+    if series.purpose != SeriesPurpose::Baseline {
         return Vec::new();
     }
     (0..series.devices.len())

@@ -9,9 +9,9 @@ use crate::document::{RunReport, SeriesReport};
 use crate::table::{Cell, Table};
 use crate::tables;
 use crate::words::{self, OutcomeLabel};
-use conclusions::series::{Identity, Purpose};
+use conclusions::series::{DriveIdentity, SeriesPurpose};
 use maud::{Markup, html};
-use results::finding::{Finding, Level};
+use results::finding::{Finding, Severity};
 use results::units;
 
 /// The run under a heading of `level`; anchors in the page begin with `anchor_prefix`.
@@ -182,8 +182,9 @@ fn steady(run: &RunReport, anchor_prefix: &str, level: usize) -> Markup {
 fn findings(findings: &[Finding], anchor_prefix: &str, level: usize) -> Markup {
     let mut sorted: Vec<&Finding> = findings.iter().collect();
     sorted.sort_by_key(|finding| std::cmp::Reverse(finding.level));
-    let (ok_findings, other_findings): (Vec<&Finding>, Vec<&Finding>) =
-        sorted.into_iter().partition(|one| one.level == Level::Ok);
+    let (ok_findings, other_findings): (Vec<&Finding>, Vec<&Finding>) = sorted
+        .into_iter()
+        .partition(|one| one.level == Severity::Ok);
     let ok_count_text = if ok_findings.len() == 1 {
         "1 check is".to_owned()
     } else {
@@ -285,7 +286,7 @@ pub(super) fn series_article(
     anchor_prefix: &str,
     plots: &mut Plots,
 ) -> Markup {
-    let certify = report.series.purpose == Purpose::Certify;
+    let certify = report.series.purpose == SeriesPurpose::Certify;
     // Only the runs of a certification are shown in the page: a search shows its curve, a baseline its drives.
     let shown_runs: Vec<Option<(String, &RunReport)>> = (1..)
         .zip(&report.steps)
@@ -407,7 +408,7 @@ fn terms(report: &SeriesReport, anchor_prefix: &str) -> Markup {
         .map(|(name, value)| (name.clone(), value.into()))
         .collect();
     pairs.extend(series.devices.iter().map(
-        |Identity {
+        |DriveIdentity {
              name,
              model,
              serial,

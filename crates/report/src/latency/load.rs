@@ -15,7 +15,7 @@
 //! * In ACT's index test, each cache thread begins with 100 updates, and several devices get the rate of one.
 //! * `arrival: closed` has no rate: the header shows the proportions of the load.
 
-use results::act_log::{Chunk, Header, Test};
+use results::act_log::{Chunk, LogHeader, Test};
 use results::units::{Grouped, number, quoted, span};
 use std::fmt;
 
@@ -95,7 +95,7 @@ struct Load {
 
 impl LoadCheck {
     /// The loads of a log with the histograms `names`.
-    pub(super) fn of(header: &Header, names: &[String]) -> Self {
+    pub(super) fn of(header: &LogHeader, names: &[String]) -> Self {
         let check = |loads, implausible| Self {
             loads,
             implausible,
@@ -204,7 +204,7 @@ impl fmt::Display for Progress<'_> {
 }
 
 /// The loads with a rate. Errors: a sentence about a rate that is not a number.
-fn loads(header: &Header, names: &[String]) -> Result<Vec<Load>, String> {
+fn loads(header: &LogHeader, names: &[String]) -> Result<Vec<Load>, String> {
     let arrival = header.setting("arrival");
     if arrival == Some("closed") {
         return Ok(Vec::new());
@@ -227,7 +227,7 @@ fn loads(header: &Header, names: &[String]) -> Result<Vec<Load>, String> {
 
 /// The load of `streams`, a part of [`STREAMS`]. `None`: the header has no rate, or the log lacks a histogram (ACT does
 /// not report reads that only updates cause).
-fn load(header: &Header, names: &[String], streams: &[Stream]) -> Result<Option<Load>, String> {
+fn load(header: &LogHeader, names: &[String], streams: &[Stream]) -> Result<Option<Load>, String> {
     let by_act = header.written_by.is_empty();
     let devices = number_of(header, "num-devices").max(1.0);
     let cache_threads = number_of(header, "cache-threads");
@@ -280,7 +280,7 @@ fn load(header: &Header, names: &[String], streams: &[Stream]) -> Result<Option<
 }
 
 /// Threads among which ACT divides the rate of `streams`.
-fn threads(header: &Header, streams: &[Stream]) -> f64 {
+fn threads(header: &LogHeader, streams: &[Stream]) -> f64 {
     let of_act_5 = match streams {
         [("reads", _)] => header.derived("read-req-threads"),
         [("writes", _)] => header.derived("write-req-threads"),
@@ -291,7 +291,7 @@ fn threads(header: &Header, streams: &[Stream]) -> f64 {
 }
 
 /// A number in the configuration; 0 without one.
-fn number_of(header: &Header, key: &str) -> f64 {
+fn number_of(header: &LogHeader, key: &str) -> f64 {
     header
         .configured(key)
         .and_then(|text| text.parse::<u32>().ok())

@@ -5,7 +5,9 @@
 //! are selected as by ACT's script, with its defaults and bounds.
 
 use super::load::LoadCheck;
-use results::act_log::{Chunk, Header, HeaderPart, Input, ReadError, Reader, Truncation};
+use results::act_log::{
+    ActLogReader, Chunk, HeaderPart, Input, LogHeader, LogReadError, Truncation,
+};
 use results::buckets::{ActBuckets, ActScale};
 use results::units;
 use std::ops::RangeInclusive;
@@ -18,7 +20,7 @@ const DEFAULTS: [&str; 3] = ["reads", "trans-reads", "READS"];
 #[derive(Debug)]
 pub struct LogReader<'a> {
     name: String,
-    pub reader: Reader<'a>,
+    pub reader: ActLogReader<'a>,
     pub interval_sec: u64,
 }
 
@@ -28,7 +30,7 @@ impl<'a> LogReader<'a> {
     /// Errors: the header is unreadable, or has no report interval.
     pub fn open(name: &str, input: impl Into<Input<'a>>) -> Result<Self, LatencyError> {
         let name = name.to_owned();
-        let reader = Reader::new(input).map_err(|source| LatencyError::Read {
+        let reader = ActLogReader::new(input).map_err(|source| LatencyError::Read {
             log: name.clone(),
             source,
         })?;
@@ -172,7 +174,7 @@ pub struct Log {
     /// Name given by the user.
     pub name: String,
     /// Header: everything before the reports.
-    pub header: Header,
+    pub header: LogHeader,
     /// All histograms of the log.
     pub names: Vec<String>,
     /// Unit of the buckets.
@@ -198,7 +200,7 @@ pub struct Log {
     /// The end of the log, if it is within a report.
     pub truncation: Option<Truncation>,
     /// The error that stopped the reading.
-    pub damage: Option<ReadError>,
+    pub damage: Option<LogReadError>,
 }
 
 impl Log {
@@ -401,7 +403,7 @@ impl TableOptions {
 pub enum LatencyError {
     /// The log cannot be read.
     #[error("reading {log}, {source}; give a complete log of act_storage, act_index or flashproof")]
-    Read { log: String, source: ReadError },
+    Read { log: String, source: LogReadError },
     /// The configuration does not say how long a report interval is.
     #[error(
         "reading {log} - its configuration has report-interval-sec {found}, but slices need a whole number of seconds \
@@ -449,11 +451,11 @@ impl LatencyError {
         let (log, version, message) = match self {
             Self::Read {
                 log,
-                source: ReadError::Version { version, .. },
+                source: LogReadError::Version { version, .. },
             } => (log, version, format!("{log} ACT version not compatible")),
             Self::Read {
                 log,
-                source: ReadError::Header { part, version, .. },
+                source: LogReadError::Header { part, version, .. },
             } => {
                 let lacks = match part {
                     HeaderPart::Version => return format!("{log} ACT version not found\n"),

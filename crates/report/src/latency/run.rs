@@ -4,7 +4,9 @@ use super::sla::Judgement;
 use crate::latencies::{QUANTILES, StreamLatencies, in_milliseconds, latencies};
 use crate::table::Table;
 use results::files::dir_of;
-use results::judge::{Code, IntervalCounts, Outcome, Reason, Sla, StreamTotals, whole_slice_sec};
+use results::judge::{
+    IntervalCounts, Outcome, Reason, ReasonCode, Sla, StreamTotals, whole_slice_sec,
+};
 use results::run_dir::{self, Intervals, Manifest, Run, RunDirError};
 use serde::Serialize;
 use std::fmt;
@@ -179,10 +181,10 @@ pub fn judge(
         .into_iter()
         .next()
         .filter(|_| distrusted)
-        .map(|text| Reason::new(Code::Damaged, text));
+        .map(|text| Reason::new(ReasonCode::Damaged, text));
     let Reason { code, text: reason } = damage
         .or(verdict.reasons.into_iter().next())
-        .unwrap_or_else(|| Reason::new(Code::Unknown, ""));
+        .unwrap_or_else(|| Reason::new(ReasonCode::Unknown, ""));
     let log = name.to_owned();
     let sla = sla.clone();
     let decided_by = verdict.decided_by;
@@ -207,7 +209,7 @@ fn with_columns(counts: &IntervalCounts, columns: &[usize]) -> IntervalCounts {
     {
         for over in [
             &mut cell.judged_over,
-            &mut cell.judged_least_over,
+            &mut cell.judged_over_lower_bound,
             &mut cell.response_over,
         ] {
             let all = *over;

@@ -5,9 +5,9 @@
 //! of its header.
 
 use super::{Histogram, LatencyError, Log, TableOptions};
-use results::act_log::{Header, Test};
+use results::act_log::{LogHeader, Test};
 use results::buckets::ActScale;
-use results::judge::{Code, Deciding, Limit, Outcome, Reason, Sla};
+use results::judge::{Limit, Outcome, Reason, ReasonCode, Sla, WorstShare};
 use results::units::{self, quoted};
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -23,11 +23,11 @@ pub struct Judgement {
     /// Judged durations: `service` from a log's buckets, `wait + service` from a run's own counts.
     pub by: &'static str,
     /// The worst share relative to its limit.
-    pub decided_by: Option<Deciding>,
+    pub decided_by: Option<WorstShare>,
     /// The number that decided, or why nothing could be judged.
     pub reason: String,
     /// Kind of the reason, as in the verdict of a run.
-    pub code: Code,
+    pub code: ReasonCode,
 }
 
 impl fmt::Display for Judgement {
@@ -50,7 +50,7 @@ impl fmt::Display for Judgement {
 /// Errors: the log has none of these.
 pub fn judged_names(
     log: &str,
-    header: &Header,
+    header: &LogHeader,
     names: &[String],
 ) -> Result<Vec<String>, LatencyError> {
     let streams: &[&str] = match header.test {
@@ -70,7 +70,7 @@ pub fn judged_names(
     Ok(judged)
 }
 
-fn names_of_streams(header: &Header, names: &[String], streams: &[&str]) -> Vec<String> {
+fn names_of_streams(header: &LogHeader, names: &[String], streams: &[&str]) -> Vec<String> {
     names
         .iter()
         .filter(|name| streams.contains(&device_and_stream(header, name).1))
@@ -80,7 +80,7 @@ fn names_of_streams(header: &Header, names: &[String], streams: &[&str]) -> Vec<
 
 /// `/dev/x-reads` is the stream `reads` of the device /dev/x. A name that does not begin with a device of the log is a
 /// stream of all devices.
-fn device_and_stream<'a>(header: &Header, name: &'a str) -> (Option<&'a str>, &'a str) {
+fn device_and_stream<'a>(header: &LogHeader, name: &'a str) -> (Option<&'a str>, &'a str) {
     let mut devices = header
         .configured("device-names")
         .unwrap_or_default()
@@ -132,21 +132,21 @@ fn edge(log: &str, scale: ActScale, limit: &Limit) -> Result<usize, LatencyError
 /// An exceeded limit fails the log, even if other data is missing. A pass requires complete data.
 pub fn judge(log: &Log, histograms: &[Histogram], sla: &Sla) -> Judgement {
     // Of several equally bad shares, the last is reported.
-    let rank = |(exceeded, worst): &(bool, Deciding)| (*exceeded, worst.share / worst.share_max);
+    let rank = |(exceeded, worst): &(bool, WorstShare)| (*exceeded, worst.share / worst.share_max);
     let worst = shares(log, histograms, sla)
         .reduce(|one, next| if rank(&one) > rank(&next) { one } else { next });
     let (is_over, worst) = worst.map_or((false, None), |(is_over, worst)| (is_over, Some(worst)));
     let over_limit = worst
         .as_ref()
         .filter(|_| is_over)
-        .map(|worst| Reason::new(Code::OverLimit, worst.to_string()));
+        .map(|worst| Reason::new(ReasonCode::OverLimit, worst.to_string()));
     let (outcome, reason) = match (
         over_limit.or_else(|| load_not_done(log)),
         unknown(log, histograms),
     ) {
         (Some(failure), _) => (Outcome::Fail, failure),
         (None, Some(unknown)) => (Outcome::Invalid, unknown),
-        (None, None) => (Outcome::Pass, Reason::new(Code::Held, "")),
+        (None, None) => (Outcome::Pass, Reason::new(ReasonCode::Held, "")),
     };
     let text = match (&worst, outcome) {
         (Some(worst), Outcome::Pass) => worst.to_string(),
@@ -175,17 +175,17 @@ fn load_not_done(log: &Log) -> Option<Reason> {
         .load
         .not_carried_out
         .as_ref()
-        .map(|text| Reason::new(Code::NotCarriedOut, text));
+        .map(|text| Reason::new(ReasonCode::NotCarriedOut, text));
     not_carried_out.or_else(|| {
         log.devices_fell_behind
-            .then(|| Reason::new(Code::FellBehind, fell_behind))
+            .then(|| Reason::new(ReasonCode::FellBehind, fell_behind))
     })
 }
 
 /// Why a log cannot pass, if a part of the judged data is missing.
 fn unknown(log: &Log, histograms: &[Histogram]) -> Option<Reason> {
-    let damaged = |text| Reason::new(Code::Damaged, text);
-    let unjudged = |text| Reason::new(Code::NothingJudged, text);
+    let damaged = |text| Reason::new(ReasonCode::Damaged, text);
+    let unjudged = |text| Reason::new(ReasonCode::NothingJudged, text);
     if let Some(absent) = histograms
         .iter()
         .find(|histogram| histogram.index.is_none())
@@ -219,19 +219,19 @@ fn cut(log: &Log) -> Option<Reason> {
         let text = format!(
             "the log is complete up to {complete}, but its header has no test-duration-sec"
         );
-        return Some(Reason::new(Code::Damaged, text));
+        return Some(Reason::new(ReasonCode::Damaged, text));
     };
     let Ok(duration_sec) = text.parse::<u64>() else {
         let text = format!(
             "its header has test-duration-sec: {}, which is not a number of seconds",
             quoted(text)
         );
-        return Some(Reason::new(Code::Damaged, text));
+        return Some(Reason::new(ReasonCode::Damaged, text));
     };
     (log.complete_sec < duration_sec).then(|| {
         let duration = units::span(duration_sec);
         Reason::new(
-            Code::Stopped,
+            ReasonCode::Stopped,
             format!(
                 "the log is complete up to {complete} of {duration}: the test was stopped, is still running, or the log \
                  is cut"
@@ -275,7 +275,7 @@ fn shares<'a>(
     log: &'a Log,
     histograms: &'a [Histogram],
     sla: &'a Sla,
-) -> impl Iterator<Item = (bool, Deciding)> + 'a {
+) -> impl Iterator<Item = (bool, WorstShare)> + 'a {
     histograms.iter().flat_map(move |histogram| {
         let name = histogram
             .index
@@ -292,7 +292,7 @@ fn shares<'a>(
                     .and_then(|bucket| log.edge(bucket))?;
                 let over = slice.ops_over[edge];
                 let wanted = slice.total;
-                let deciding = Deciding {
+                let deciding = WorstShare {
                     stream: stream.to_owned(),
                     device: device.map(str::to_owned),
                     slice: number,
@@ -416,21 +416,21 @@ mod tests {
         };
         let day = |seconds| log_text(seconds).replace("duration-sec: 1", "duration-sec: 86400");
         let (outcome, code, reason) = judged(&day(4));
-        assert_eq!((outcome, code), (Outcome::Invalid, Code::Stopped));
+        assert_eq!((outcome, code), (Outcome::Invalid, ReasonCode::Stopped));
         let begin = "the log is complete up to 4 s of 24 h: the test was stopped, is still running, or the log is cut; of";
         assert!(reason.starts_with(begin), "{reason}");
         let text = day(4).replace("duration-sec: 86400", "duration-sec: 4");
-        assert_eq!(judged(&text).1, Code::Held);
+        assert_eq!(judged(&text).1, ReasonCode::Held);
         // The end of the log is within its last report.
         let torn = &text[..text.len() - 30];
-        assert_eq!(judged(torn).1, Code::Stopped);
+        assert_eq!(judged(torn).1, ReasonCode::Stopped);
         for (duration, part) in [
             ("", "has no test-duration-sec"),
             ("test-duration-sec: day\n", "\"day\", which is not"),
         ] {
             let (outcome, code, reason) =
                 judged(&log_text(4).replace("test-duration-sec: 1\n", duration));
-            assert_eq!((outcome, code), (Outcome::Invalid, Code::Damaged));
+            assert_eq!((outcome, code), (Outcome::Invalid, ReasonCode::Damaged));
             assert!(reason.contains(part), "{reason}");
         }
     }
@@ -442,14 +442,14 @@ mod tests {
         let stopped = judged(&stopped, "50%>1ms");
         assert_eq!(
             (stopped.outcome, stopped.code),
-            (Outcome::Fail, Code::FellBehind)
+            (Outcome::Fail, ReasonCode::FellBehind)
         );
         let by_threads = log_text(4).replace("duration-sec: 1", "duration-sec: 9")
             + "ERROR: service thread can't keep up\nACT can't do requested load - test stopped\n";
         let by_threads = judged(&by_threads, "50%>1ms");
         assert_eq!(
             (by_threads.outcome, by_threads.code),
-            (Outcome::Invalid, Code::Stopped)
+            (Outcome::Invalid, ReasonCode::Stopped)
         );
     }
 
@@ -480,9 +480,9 @@ mod tests {
 
     #[test]
     fn a_device_is_told_from_a_stream_by_the_names_of_devices() {
-        let header = Header {
+        let header = LogHeader {
             configuration: vec![("device-names".to_owned(), "/dev/x sim:seed=2".to_owned())],
-            ..Header::default()
+            ..LogHeader::default()
         };
         let names = [
             "reads",
@@ -498,7 +498,7 @@ mod tests {
             judged,
             ["reads", "/dev/x-reads", "sim:seed=2-reads", "writes"]
         );
-        let index = Header {
+        let index = LogHeader {
             test: Test::Index,
             ..header.clone()
         };

@@ -10,7 +10,7 @@ pub use run::{CurrentShares, Phase, RunStatus, Temperature};
 
 use conclusions::baseline::jobs_left;
 use conclusions::rejudge::{disappeared_error, rejudge_in};
-use conclusions::series::{Purpose, Series, State};
+use conclusions::series::{Series, SeriesPurpose, SeriesStepState};
 use results::judge::Outcome;
 use results::run_dir::{self, DirKind, Process, ProcessState, RunDirError};
 use serde::Serialize;
@@ -68,7 +68,7 @@ pub struct StepStatus {
     pub name: String,
     /// The load, as a multiple of 1x.
     pub multiple: f64,
-    pub state: State,
+    pub state: SeriesStepState,
     /// Outcome, if finished.
     pub outcome: Option<Outcome>,
     /// Reason, one sentence.
@@ -79,7 +79,7 @@ pub struct StepStatus {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SeriesStatus {
     pub dir: PathBuf,
-    pub purpose: Purpose,
+    pub purpose: SeriesPurpose,
     /// Steps, oldest first.
     pub steps: Vec<StepStatus>,
     /// The run of the step that began last, if readable.
@@ -118,12 +118,12 @@ impl SeriesStatus {
             .steps
             .iter()
             .rev()
-            .find(|step| step.attempts > 0 && step.state != State::Planned);
+            .find(|step| step.attempts > 0 && step.state != SeriesStepState::Planned);
         let run = begun_step.and_then(|step| {
             match RunStatus::read(&dir.join(&step.dir), now, state_of) {
                 Ok(run) => Some(run),
                 // A run has no directory until its devices are opened and examined.
-                Err(_) if step.state == State::Running => {
+                Err(_) if step.state == SeriesStepState::Running => {
                     remarks.push(format!(
                         "{} has begun, but has no run directory yet",
                         step.name
@@ -137,10 +137,12 @@ impl SeriesStatus {
             }
         });
         let conclusion = series.conclusion.as_ref();
-        let steps_ahead = series
-            .steps
-            .iter()
-            .filter(|step| matches!(step.state, State::Planned | State::Interrupted));
+        let steps_ahead = series.steps.iter().filter(|step| {
+            matches!(
+                step.state,
+                SeriesStepState::Planned | SeriesStepState::Interrupted
+            )
+        });
         let ahead_sec: u64 = steps_ahead.map(|step| step.duration_sec).sum();
         let now_sec = run
             .as_ref()
@@ -187,7 +189,7 @@ impl SeriesStatus {
                 .flat_map(|ended| ended.remarks.iter().cloned()),
         );
         // A baseline plans a job only when the previous one is done, so its end is unknown.
-        if !simulated && !this.is_over() && this.purpose != Purpose::Baseline {
+        if !simulated && !this.is_over() && this.purpose != SeriesPurpose::Baseline {
             this.ends_unix_ms = Some(unix_ms(now).saturating_add((left_sec * 1000.0) as u64));
         }
         Ok(this)
@@ -209,9 +211,10 @@ impl SeriesStatus {
             (Some(ProcessState::Unknown) | None, Some(run)) => {
                 matches!(run.phase, Phase::Killed | Phase::Unknown)
             }
-            (Some(ProcessState::Unknown) | None, None) => {
-                self.steps.iter().all(|step| step.state != State::Running)
-            }
+            (Some(ProcessState::Unknown) | None, None) => self
+                .steps
+                .iter()
+                .all(|step| step.state != SeriesStepState::Running),
         }
     }
 

@@ -4,7 +4,7 @@ use super::unix_ms;
 use crate::latencies::add_window;
 use results::cell::Layout;
 use results::counts::CellCounts;
-use results::judge::{Deciding, End, Judge, Limit, RunResult, Verdict};
+use results::judge::{End, Judge, Limit, RunResult, Verdict, WorstShare};
 use results::run_dir::ProcessState;
 use results::run_dir::{
     self, HlogKind, Intervals, Manifest, Process, RunDirError, TELEMETRY, VERDICT, last_windows,
@@ -114,7 +114,7 @@ pub struct RunStatus {
     /// Shares in the current slice.
     pub current: Option<CurrentShares>,
     /// The worst share so far relative to its limit; `None` without limits.
-    pub worst: Option<Deciding>,
+    pub worst: Option<WorstShare>,
     /// Time for which the issuing threads waited for a CPU, as a fraction of the time in which they could run; `None` if
     /// the fraction is small.
     pub cpu_wait_share: Option<f64>,

@@ -1,10 +1,10 @@
 //! Status of runs and series at several moments.
 
 use super::*;
-use conclusions::series::{Purpose, Rule, Series, State, Step};
+use conclusions::series::{Rule, Series, SeriesPurpose, SeriesStepState, Step};
 use results::cell::Interval;
 use results::judge::{End, Outcome, Sla};
-use results::run_dir::{Manifest, Writer};
+use results::run_dir::{Manifest, RunWriter};
 use results::testing::layout;
 use results::times::Times;
 use std::fs;
@@ -29,13 +29,13 @@ fn manifest() -> Manifest {
 }
 
 /// Ten reads per second; in the first slice one read in ten takes 2 ms. Temperature 50 C.
-fn write(dir: &Path, intervals: u64) -> Writer {
+fn write(dir: &Path, intervals: u64) -> RunWriter {
     write_of(&manifest(), dir, intervals)
 }
 
-fn write_of(manifest: &Manifest, dir: &Path, intervals: u64) -> Writer {
+fn write_of(manifest: &Manifest, dir: &Path, intervals: u64) -> RunWriter {
     let mut writer =
-        Writer::create(dir, manifest, &["nvme1n1.temperature_celsius".to_owned()]).unwrap();
+        RunWriter::create(dir, manifest, &["nvme1n1.temperature_celsius".to_owned()]).unwrap();
     for index in 0..intervals {
         let mut interval = Interval::new(&manifest.layout());
         (interval.index, interval.end_ns) = (index, (index + 1) * SEC);
@@ -128,7 +128,7 @@ fn a_share_that_only_own_delays_bring_over_its_limit_is_not_the_device_s() {
     let dir = parent.path().join("run");
     let text_of = |own_ns: u64| {
         let _ = fs::remove_dir_all(&dir);
-        let mut writer = Writer::create(&dir, &manifest(), &[]).unwrap();
+        let mut writer = RunWriter::create(&dir, &manifest(), &[]).unwrap();
         let mut interval = Interval::new(&manifest().layout());
         for index in 0..25 {
             (interval.index, interval.end_ns) = (index, (index + 1) * SEC);
@@ -274,7 +274,7 @@ fn a_run_that_ended_has_its_verdict_and_its_exit_code() {
 }
 
 /// Status of a series whose one stage is in `state` and has no run directory.
-fn series_without_run(state: State, attempts: u32, seen: ProcessState) -> SeriesStatus {
+fn series_without_run(state: SeriesStepState, attempts: u32, seen: ProcessState) -> SeriesStatus {
     let dir = tempfile::tempdir().unwrap();
     let planned = Step::planned(
         "stage 1".into(),
@@ -297,7 +297,7 @@ fn series_without_run(state: State, attempts: u32, seen: ProcessState) -> Series
     });
     let series = Series {
         process,
-        ..conclusions::testing::series(Purpose::Certify, &[], vec![stage])
+        ..conclusions::testing::series(SeriesPurpose::Certify, &[], vec![stage])
     };
     series.write(dir.path()).unwrap();
     match Status::read(dir.path(), SystemTime::now(), &|_| seen).unwrap() {
@@ -309,9 +309,9 @@ fn series_without_run(state: State, attempts: u32, seen: ProcessState) -> Series
 #[test]
 fn a_series_whose_process_is_gone_is_over_though_its_newest_step_has_no_run() {
     for (state, attempts) in [
-        (State::Interrupted, 1),
-        (State::Running, 1),
-        (State::Planned, 0),
+        (SeriesStepState::Interrupted, 1),
+        (SeriesStepState::Running, 1),
+        (SeriesStepState::Planned, 0),
     ] {
         let series = series_without_run(state, attempts, ProcessState::Gone);
         assert_eq!(
@@ -327,7 +327,8 @@ fn a_series_whose_process_is_gone_is_over_though_its_newest_step_has_no_run() {
             "{state:?}"
         );
     }
-    let preparing = series_without_run(State::Planned, 0, ProcessState::Running).to_string();
+    let preparing =
+        series_without_run(SeriesStepState::Planned, 0, ProcessState::Running).to_string();
     assert!(
         preparing.contains("48:00:00 left") && preparing.contains("no run has begun"),
         "{preparing}"

@@ -3,8 +3,8 @@
 use super::{CurrentShares, Phase, RunStatus, SeriesStatus, Status, StepStatus};
 use crate::comparison::CandidateKind;
 use crate::words;
-use conclusions::series::{Purpose, State};
-use results::judge::{Code, Outcome};
+use conclusions::series::{SeriesPurpose, SeriesStepState};
+use results::judge::{Outcome, ReasonCode};
 use results::run_dir::ProcessState;
 use results::units;
 use std::fmt;
@@ -127,7 +127,7 @@ impl RunStatus {
             .result
             .reasons
             .first()
-            .filter(|reason| reason.code == Code::OwnLag);
+            .filter(|reason| reason.code == ReasonCode::OwnLag);
         if let Some(worst) = &self.worst {
             let reached = match self.result.outcome {
                 Outcome::Fail if worst.is_over() => "OVER A LIMIT: ",
@@ -216,9 +216,9 @@ impl fmt::Display for SeriesStatus {
                 let end = self.ends_unix_ms.map(units::date_to_minute);
                 let end = end.map(|end| format!(", ends {end}")).unwrap_or_default();
                 let more = match self.purpose {
-                    Purpose::Rate => "; a search can add steps",
-                    Purpose::Baseline => "; jobs are planned one after the other",
-                    Purpose::Certify => "",
+                    SeriesPurpose::Rate => "; a search can add steps",
+                    SeriesPurpose::Baseline => "; jobs are planned one after the other",
+                    SeriesPurpose::Certify => "",
                 };
                 writeln!(
                     f,
@@ -248,7 +248,7 @@ impl SeriesStatus {
     /// How many steps are finished; for a finished series, also how many were interrupted or not run.
     fn progress(&self) -> String {
         let count = |state| self.steps.iter().filter(|step| step.state == state).count();
-        let done_steps = count(State::Done);
+        let done_steps = count(SeriesStepState::Done);
         if let (None, Some(left)) = (self.outcome, self.jobs_left) {
             return format!(
                 "{} done, at least {left} to come",
@@ -262,8 +262,8 @@ impl SeriesStatus {
             );
         }
         let others = [
-            (State::Interrupted, "interrupted"),
-            (State::Planned, "not run"),
+            (SeriesStepState::Interrupted, "interrupted"),
+            (SeriesStepState::Planned, "not run"),
         ];
         let others = others.map(|(state, word)| (count(state), word));
         let others = others

@@ -15,9 +15,9 @@ use crate::charts::{Axis, Chart, Line, Mark, Points, Section, Style};
 use crate::html::Page;
 use crate::table::{Cell, Table};
 use crate::words::{Pair, unique};
-use conclusions::waf::{Found, OCTILES_PER_FILL, TenantBytes, steady_rule};
+use conclusions::waf::{ArrangementResult, OCTILES_PER_FILL, TenantBytes, steady_rule};
 use results::units::{self, bytes};
-use results::written::Bytes;
+use results::written::WrittenBytes;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -71,7 +71,7 @@ pub struct Arranged {
     /// Years until the rated endurance of the media is used up; null without a rating.
     pub years: Option<f64>,
     /// Counters by drive, octile and tenant.
-    pub counted: Found,
+    pub counted: ArrangementResult,
     /// Steady WAF of each drive, in the order of `counted`.
     pub waf_by_drive: Vec<Option<f64>>,
     /// Latencies of clients; null if not measured.
@@ -124,7 +124,7 @@ impl SweepPoint {
 
 impl Arranged {
     /// Derives the results from the counters.
-    pub fn of(arrangement: &str, counted: Found, timed: Option<Timed>) -> Self {
+    pub fn of(arrangement: &str, counted: ArrangementResult, timed: Option<Timed>) -> Self {
         let waf = counted.steady_waf();
         let engine_wa = counted.engine_wa();
         let sum = |of: fn(&TenantBytes) -> u64| counted.tenants.iter().map(of).sum();
@@ -247,7 +247,7 @@ impl WafReport {
                 };
                 let whole = (fill < arranged.counted.rounds())
                     .then(|| arranged.counted.fills(fill, fill + 1));
-                let whole = factor(whole.and_then(Bytes::waf));
+                let whole = factor(whole.and_then(WrittenBytes::waf));
                 table.row(
                     [name, (fill + 1).to_string()]
                         .into_iter()

@@ -5,7 +5,7 @@ use crate::bars::Bars;
 use crate::charts::{Axis, Chart, Line, Points, Section, Style};
 use crate::html::Page;
 use crate::table::Table;
-use conclusions::waf::{OCTILES_PER_FILL, Prepared};
+use conclusions::waf::{OCTILES_PER_FILL, PreparedDrive};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -31,7 +31,7 @@ pub struct Preparations {
     /// Share of valid units in each superblock in the steady state: ascending, sampled evenly over all superblocks.
     pub valid: Vec<f64>,
     /// The preparations.
-    pub found: Vec<Prepared>,
+    pub found: Vec<PreparedDrive>,
 }
 
 impl Preparations {

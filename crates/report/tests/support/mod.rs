@@ -2,12 +2,12 @@
 
 #![allow(dead_code, unreachable_pub)] // each test program uses only a part of this
 
-use conclusions::series::{Conclusion, Purpose, Series, Step};
+use conclusions::series::{Conclusion, Series, SeriesPurpose, Step};
 use conclusions::testing::{BEGAN_UNIX_MS, conclusion, series, step};
 use results::cell::{Interval, Layout};
-use results::finding::{Finding, Level};
+use results::finding::{Finding, Severity};
 use results::judge::{End, Outcome, Sla};
-use results::run_dir::{Manifest, WorkloadRecord, Writer};
+use results::run_dir::{Manifest, RunWriter, WorkloadRecord};
 use results::times::Times;
 use serde_json::json;
 use std::path::Path;
@@ -49,7 +49,7 @@ fn layout(devices: &[&str]) -> Layout {
 }
 
 /// A finding about `device`. `texts`: check, finding, reason and remedy.
-pub fn finding(level: Level, device: Option<&str>, texts: [&str; 4]) -> Finding {
+pub fn finding(level: Severity, device: Option<&str>, texts: [&str; 4]) -> Finding {
     let [check, finding, reason, remedy] = texts.map(str::to_owned);
     Finding {
         check,
@@ -87,7 +87,7 @@ pub fn write_step_run(dir: &Path, shape: Shape<'_>, purpose: Option<&str>, multi
             .collect(),
         host_facts: json!({"kernel": HOSTILE}),
         findings: vec![finding(
-            Level::Warning,
+            Severity::Warning,
             None,
             ["io-scheduler", HOSTILE, "it reorders", "echo none"],
         )],
@@ -104,7 +104,7 @@ pub fn write_step_run(dir: &Path, shape: Shape<'_>, purpose: Option<&str>, multi
         .filter(|_| shape.telemetry)
         .map(str::to_owned)
         .collect();
-    let mut writer = Writer::create(dir, &manifest, &columns).unwrap();
+    let mut writer = RunWriter::create(dir, &manifest, &columns).unwrap();
     let mut judge = manifest.judge();
     for index in 0..shape.intervals {
         let mut interval = Interval::new(&layout);
@@ -141,13 +141,13 @@ fn value(column: &str, index: u64) -> String {
 /// Writes a series with a step for each of `steps`: name, multiple, outcome, and the shape of its run.
 pub fn write_series(
     dir: &Path,
-    purpose: Purpose,
+    purpose: SeriesPurpose,
     steps: &[(&str, f64, Outcome, Option<Shape<'_>>)],
 ) {
     std::fs::create_dir(dir).unwrap();
     let held = conclusion(
         Outcome::Pass,
-        if purpose == Purpose::Rate {
+        if purpose == SeriesPurpose::Rate {
             "it held 20x"
         } else {
             "it passed"

@@ -56,11 +56,11 @@ impl Compression {
 /// Neither this type nor the readers of a log are generic, so that they are compiled with the optimisation of this crate.
 /// A generic reader would be compiled in the crates that use it, some of which are not optimised.
 pub struct Input<'a> {
-    decoder: Decoder<'a>,
+    decoder: LogDecoder<'a>,
     cut: bool,
 }
 
-enum Decoder<'a> {
+enum LogDecoder<'a> {
     Plain(Raw<'a>),
     Gzip(Box<MultiGzDecoder<Raw<'a>>>),
     Zstd(Box<ZstdFrames<'a>>),
@@ -93,10 +93,10 @@ impl<'a> Input<'a> {
             is_at_eof: false,
         };
         let decoder = match compression {
-            Compression::Plain => Decoder::Plain(raw),
-            Compression::Gzip => Decoder::Gzip(Box::new(MultiGzDecoder::new(raw))),
+            Compression::Plain => LogDecoder::Plain(raw),
+            Compression::Gzip => LogDecoder::Gzip(Box::new(MultiGzDecoder::new(raw))),
             Compression::Zstd => {
-                Decoder::Zstd(Box::new(ZstdFrames::new(BufReader::new(raw), command)))
+                LogDecoder::Zstd(Box::new(ZstdFrames::new(BufReader::new(raw), command)))
             }
         };
         Ok(Self {
@@ -120,7 +120,7 @@ impl<'a> From<&'a [u8]> for Input<'a> {
             is_at_eof: false,
         };
         Self {
-            decoder: Decoder::Plain(raw),
+            decoder: LogDecoder::Plain(raw),
             cut: false,
         }
     }
@@ -140,9 +140,9 @@ impl Read for Input<'_> {
             return Ok(0);
         }
         let (read, is_at_eof) = match &mut self.decoder {
-            Decoder::Plain(raw) => return raw.read(buffer),
-            Decoder::Gzip(decoder) => (decoder.read(buffer), decoder.get_ref().is_at_eof),
-            Decoder::Zstd(frames) => (frames.read(buffer), frames.source.get_ref().is_at_eof),
+            LogDecoder::Plain(raw) => return raw.read(buffer),
+            LogDecoder::Gzip(decoder) => (decoder.read(buffer), decoder.get_ref().is_at_eof),
+            LogDecoder::Zstd(frames) => (frames.read(buffer), frames.source.get_ref().is_at_eof),
         };
         match read {
             // The decoder needed more bytes than the source had.

@@ -39,7 +39,7 @@ mod input;
 mod read;
 
 pub use input::{Compression, Input};
-pub use read::{Chunk, HeaderPart, ReadError, Reader, Truncation};
+pub use read::{ActLogReader, Chunk, HeaderPart, LogReadError, Truncation};
 
 use crate::buckets::ActBuckets;
 use crate::cell::{Interval, Layout};
@@ -102,7 +102,7 @@ const WRITTEN_BY_TAIL: &str = ", in ACT's log format";
 
 /// The header of a log: everything before the first chunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Header {
+pub struct LogHeader {
     /// Version of ACT whose format the log has: [`ACT_VERSION`] in flashproof's logs.
     pub act_version: String,
     pub test: Test,
@@ -120,7 +120,7 @@ pub struct Header {
     pub histogram_names: Vec<String>,
 }
 
-impl Default for Header {
+impl Default for LogHeader {
     fn default() -> Self {
         Self {
             act_version: ACT_VERSION.to_owned(),
@@ -135,7 +135,7 @@ impl Default for Header {
     }
 }
 
-impl Header {
+impl LogHeader {
     /// Value of `name` in the configuration block.
     pub fn configured(&self, name: &str) -> Option<&str> {
         value(&self.configuration, name)
@@ -163,7 +163,7 @@ fn value<'a>(block: &'a [(String, String)], name: &str) -> Option<&'a str> {
 const COLUMNS: usize = 4;
 
 /// Writes the header. Control characters become spaces, so that each value stays on its line.
-pub fn write_header<W: Write>(writer: &mut W, header: &Header) -> io::Result<()> {
+pub fn write_header<W: Write>(writer: &mut W, header: &LogHeader) -> io::Result<()> {
     writeln!(
         writer,
         "\nACT version {}\n{}",
@@ -297,7 +297,7 @@ fn histograms(layout: &Layout, workload: usize) -> impl Iterator<Item = Total> {
 
 /// Service times in ACT's buckets since the run began.
 #[derive(Debug, Clone)]
-pub struct Totals {
+pub struct ServiceTotals {
     histograms: Vec<Total>,
 }
 
@@ -308,7 +308,7 @@ struct Total {
     buckets: ActBuckets,
 }
 
-impl Totals {
+impl ServiceTotals {
     /// Empty histograms, one for each of [`histogram_names`].
     pub fn new(layout: &Layout, workload: usize) -> Self {
         Self {
@@ -378,7 +378,7 @@ mod tests {
     #[test]
     fn the_header_says_who_wrote_it_and_hides_settings_from_acts_script() {
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        let header = Header {
+        let header = LogHeader {
             written_by: "flashproof 0.1.0".to_owned(),
             configuration: vec![
                 pair("device-names", "/dev/x"),
@@ -388,7 +388,7 @@ mod tests {
             settings: vec![pair("arrival", "paced")],
             device_lines: vec!["/dev/x size = 1 bytes".to_owned()],
             histogram_names: vec!["reads".to_owned()],
-            ..Header::default()
+            ..LogHeader::default()
         };
         assert_eq!(
             text(|out| write_header(out, &header)),
@@ -433,7 +433,7 @@ mod tests {
     #[test]
     fn chunks_are_cumulative_and_add_up_the_devices() {
         let layout = layout();
-        let mut totals = Totals::new(&layout, 0);
+        let mut totals = ServiceTotals::new(&layout, 0);
         let mut interval = Interval::new(&layout);
         for device in 0..2 {
             interval.cells[layout.cell(0, device)].record(&Times::new(0, 0, 0, 1_500_000), 0, 1536);

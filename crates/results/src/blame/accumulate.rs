@@ -60,7 +60,7 @@ pub(super) struct Requests {
 
 /// Telemetry of a device in some steps.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct DeviceFacts {
+pub(super) struct DeviceTelemetry {
     /// Reads and writes.
     pub(super) requests: [Requests; TraceKind::ALL.len()],
     /// Number of times that the device throttled itself.
@@ -71,7 +71,7 @@ pub(super) struct DeviceFacts {
     pub(super) full: FullDeviceSums,
 }
 
-impl DeviceFacts {
+impl DeviceTelemetry {
     fn merge(&mut self, other: &Self) {
         for (mine, theirs) in self.requests.iter_mut().zip(&other.requests) {
             mine.completed += theirs.completed;
@@ -89,7 +89,7 @@ struct StepFacts {
     /// An entry for each judged cell and threshold; empty while no operation was slow, as in most steps.
     cells: Vec<[SlowConditions; THRESHOLDS_MAX]>,
     /// An entry for each device; empty without telemetry.
-    devices: Vec<DeviceFacts>,
+    devices: Vec<DeviceTelemetry>,
     /// For each cell, judged or not: operations in flight at the end of an interval, summed over the intervals in which
     /// operations of a judged stream on the same device were slow or waited. Empty before the first such interval.
     in_flight: Vec<u64>,
@@ -230,14 +230,16 @@ impl Blamer {
         }
     }
 
-    fn row(&self, fields: &[String], device: usize) -> Row {
-        Row(EXPLAINING_COLUMNS.map(|column| match column {
-            // The drive's SMART value takes precedence over the kernel's monitor, because the drive throttles by the
-            // SMART value.
-            Column::Celsius => self
-                .value(fields, device, Column::SmartCelsius)
-                .or_else(|| self.value(fields, device, Column::Celsius)),
-            column => self.value(fields, device, column),
+    fn row(&self, fields: &[String], device: usize) -> IntervalTelemetry {
+        IntervalTelemetry(EXPLAINING_COLUMNS.map(|column| {
+            match column {
+                // The drive's SMART value takes precedence over the kernel's monitor, because the drive throttles by the
+                // SMART value.
+                Column::Celsius => self
+                    .value(fields, device, Column::SmartCelsius)
+                    .or_else(|| self.value(fields, device, Column::Celsius)),
+                column => self.value(fields, device, column),
+            }
         }))
     }
 
@@ -257,9 +259,9 @@ impl Blamer {
         value.filter(|value: &f64| value.is_finite())
     }
 
-    fn device_row(&mut self, step: usize, device: usize, row: &Row, seconds: f64) {
+    fn device_row(&mut self, step: usize, device: usize, row: &IntervalTelemetry, seconds: f64) {
         let devices = &mut self.steps[step].devices;
-        devices.resize(self.devices, DeviceFacts::default());
+        devices.resize(self.devices, DeviceTelemetry::default());
         let facts = &mut devices[device];
         let columns = [
             (Column::ReadsPerSec, Column::ReadAwaitMs),
@@ -279,7 +281,7 @@ impl Blamer {
         facts.throttled_sec += throttle_sec;
     }
 
-    fn cells(&mut self, step: usize, counts: &IntervalCounts, rows: &[Row]) {
+    fn cells(&mut self, step: usize, counts: &IntervalCounts, rows: &[IntervalTelemetry]) {
         for (position, cell) in self.judged.iter().enumerate() {
             let Some(cell_counts) = counts.cells.get(*cell) else {
                 continue;
@@ -394,11 +396,11 @@ impl Blamer {
         })
     }
 
-    pub(super) fn device(&self, steps: &Range<usize>, device: usize) -> DeviceFacts {
+    pub(super) fn device(&self, steps: &Range<usize>, device: usize) -> DeviceTelemetry {
         let of_device = self
             .facts(steps)
             .filter_map(|facts| facts.devices.get(device));
-        of_device.fold(DeviceFacts::default(), |mut sum, device| {
+        of_device.fold(DeviceTelemetry::default(), |mut sum, device| {
             sum.merge(device);
             sum
         })
@@ -447,7 +449,12 @@ impl FullnessTracker {
         }
     }
     /// Adds an interval of `seconds`; returns the sums if the device was full.
-    fn interval(&mut self, row: &Row, seconds: f64, in_flight_max: u64) -> Option<FullDeviceSums> {
+    fn interval(
+        &mut self,
+        row: &IntervalTelemetry,
+        seconds: f64,
+        in_flight_max: u64,
+    ) -> Option<FullDeviceSums> {
         let requests_max = self.requests_max?;
         let queue_size = requests_max as f64;
         let is_full = |held: Option<f64>| held.is_some_and(|held| held >= queue_size * FULL_MIN);
@@ -492,9 +499,9 @@ fn column_index(column: Column) -> Option<usize> {
 }
 
 /// Telemetry of a device and its host in an interval, by column of [`EXPLAINING_COLUMNS`]; `None` if not measured.
-struct Row([Option<f64>; EXPLAINING_COLUMNS.len()]);
+struct IntervalTelemetry([Option<f64>; EXPLAINING_COLUMNS.len()]);
 
-impl Row {
+impl IntervalTelemetry {
     fn get(&self, column: Column) -> Option<f64> {
         self.0[column_index(column)?]
     }

@@ -140,7 +140,7 @@ impl BlamedWindow<'_> {
 
 /// Time of the operations over the threshold by cause, as fractions of the total.
 #[derive(Debug, Clone, Copy, Default)]
-struct Shares {
+struct CauseShares {
     /// Delay by this program: operations issued late, or completions seen late.
     own_delay: f64,
     /// Wait for a slot held by operations that were not slow themselves.
@@ -151,7 +151,7 @@ struct Shares {
     behind_slow_ops: f64,
 }
 
-impl Shares {
+impl CauseShares {
     fn of(subject: &BlamedWindow<'_>) -> Self {
         let CellCounts {
             unissued,
@@ -275,7 +275,7 @@ fn waited_behind_slow_ones(subject: &BlamedWindow<'_>) -> bool {
 /// The causes: the largest share first, causes without a share last.
 fn parts(subject: &BlamedWindow<'_>) -> Vec<BlamePart> {
     let mut parts = Vec::new();
-    let shares = Shares::of(subject);
+    let shares = CauseShares::of(subject);
     add_part(
         &mut parts,
         Cause::OurLag,
@@ -343,7 +343,7 @@ fn note_if_over_without_cause(subject: &BlamedWindow<'_>, largest: &mut BlamePar
     let over_without_delay = match largest.cause {
         Cause::OurLag => subject
             .counts
-            .slow_of(subject.at(&subject.counts.judged_least_over)),
+            .slow_of(subject.at(&subject.counts.judged_over_lower_bound)),
         Cause::SlotWait => subject.at(&subject.counts.service_over),
         _ => return,
     };
@@ -436,7 +436,7 @@ fn host_evidence(subject: &BlamedWindow<'_>) -> Option<String> {
     (!evidence.is_empty()).then(|| format!("while operations were slow, {}", evidence.join(", ")))
 }
 
-fn heat_evidence(subject: &BlamedWindow<'_>, shares: &Shares) -> Option<String> {
+fn heat_evidence(subject: &BlamedWindow<'_>, shares: &CauseShares) -> Option<String> {
     if shares.service < SERVICE_SHARE_MIN {
         return None;
     }

@@ -14,7 +14,7 @@
 use super::Cause;
 use super::accumulate::FullDeviceSums;
 use super::samples::{SampledOps, SampledRequests};
-use super::{BlamedWindow, Shares};
+use super::{BlamedWindow, CauseShares};
 use crate::counts::CellCounts;
 use crate::judge::TestedObject;
 use crate::telemetry::{TraceKind, TraceSize};
@@ -40,7 +40,7 @@ const MISSED_MAX: f64 = 0.1;
 /// The causes of service time, with their fractions and the evidence.
 pub(super) fn service_causes(
     subject: &BlamedWindow<'_>,
-    shares: &Shares,
+    shares: &CauseShares,
 ) -> Vec<(Cause, f64, String)> {
     let behind_note = behind_text(subject, shares);
     if subject.plan.tested == TestedObject::Server {
@@ -147,7 +147,7 @@ fn undivided_text(reason: &str) -> String {
 }
 
 /// Describes the waits that are counted as service.
-fn behind_text(subject: &BlamedWindow<'_>, shares: &Shares) -> String {
+fn behind_text(subject: &BlamedWindow<'_>, shares: &CauseShares) -> String {
     if shares.behind_slow_ops <= 0.0 {
         return String::new();
     }

@@ -4,7 +4,7 @@ use super::*;
 use crate::cell::{Interval, Layout, StreamInfo};
 use crate::counts::Backlog;
 use crate::judge::{End, IntervalCounts, Judge, JudgePlan, Sla, TestedObject};
-use crate::telemetry::{Spread, TraceKind, TraceLine, TraceSize};
+use crate::telemetry::{TimeDistribution, TraceKind, TraceLine, TraceSize};
 use crate::testing::layout;
 use crate::times::Times;
 
@@ -94,12 +94,12 @@ impl Run {
             size: TraceSize::Small,
             requests: 1_000,
             lost: 0,
-            queue: Spread {
+            queue: TimeDistribution {
                 p50_ns: 5 * US,
                 p99_ns: 9 * US,
                 max_ns: MS,
             },
-            device_time: Spread {
+            device_time: TimeDistribution {
                 p50_ns: 90 * US,
                 p99_ns: 4_200 * US,
                 max_ns: 9 * MS,

@@ -20,11 +20,11 @@ use std::sync::LazyLock;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Changeable {
     path: PathBuf,
-    by: Writer,
+    by: ForeignWriter,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Writer {
+enum ForeignWriter {
     Owner(u32),
     Group(u32),
     Everyone,
@@ -36,9 +36,9 @@ impl Changeable {
     /// The command after which only trusted users can change the object.
     fn remedy(&self) -> String {
         let command = match self.by {
-            Writer::Owner(_) => "chown root",
-            Writer::Group(_) | Writer::Everyone => "chmod go-w",
-            Writer::AccessList => "setfacl -b",
+            ForeignWriter::Owner(_) => "chown root",
+            ForeignWriter::Group(_) | ForeignWriter::Everyone => "chmod go-w",
+            ForeignWriter::AccessList => "setfacl -b",
         };
         let command = if effective_user() == 0 {
             command
@@ -59,18 +59,18 @@ impl fmt::Display for Changeable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = self.path.display();
         match self.by {
-            Writer::Owner(user) => write!(
+            ForeignWriter::Owner(user) => write!(
                 f,
                 "{path} belongs to {}, who can change it",
                 Accounts::get().user(user)
             ),
-            Writer::Group(group) => write!(
+            ForeignWriter::Group(group) => write!(
                 f,
                 "the group {} can change {path}",
                 Accounts::get().group(group)
             ),
-            Writer::Everyone => write!(f, "all users can change {path}"),
-            Writer::AccessList => write!(
+            ForeignWriter::Everyone => write!(f, "all users can change {path}"),
+            ForeignWriter::AccessList => write!(
                 f,
                 "the access control list of {path} lets other users change it"
             ),
@@ -217,13 +217,13 @@ impl Accounts {
 }
 
 /// Who, besides trusted users, can write to the object at `path` with this `stat`.
-fn untrusted_writer(stat: &Stat, fd: BorrowedFd<'_>) -> Option<Writer> {
+fn untrusted_writer(stat: &Stat, fd: BorrowedFd<'_>) -> Option<ForeignWriter> {
     let mode = Mode::from_raw_mode(stat.st_mode);
     if !is_trusted(stat.st_uid) {
-        return Some(Writer::Owner(stat.st_uid));
+        return Some(ForeignWriter::Owner(stat.st_uid));
     }
     if mode.contains(Mode::WOTH) {
-        return Some(Writer::Everyone);
+        return Some(ForeignWriter::Everyone);
     }
     if !mode.contains(Mode::WGRP) {
         return None;
@@ -233,9 +233,9 @@ fn untrusted_writer(stat: &Stat, fd: BorrowedFd<'_>) -> Option<Writer> {
     let has_list =
         rustix::fs::getxattr(by_descriptor, "system.posix_acl_access", &mut [0_u8; 0]).is_ok();
     if has_list {
-        return Some(Writer::AccessList);
+        return Some(ForeignWriter::AccessList);
     }
-    (!Accounts::get().is_trusted_group(stat.st_gid)).then_some(Writer::Group(stat.st_gid))
+    (!Accounts::get().is_trusted_group(stat.st_gid)).then_some(ForeignWriter::Group(stat.st_gid))
 }
 
 /// Content of a file that flashproof follows, not only shows.
@@ -255,7 +255,7 @@ pub(super) fn check_instructions(path: &Path, file: &File, kind: Instructions) -
     let Some(found) = changeable_file(path, file)?.or(changeable(super::dir_of(path))?) else {
         return Ok(());
     };
-    let is_nobody = found.by == Writer::Owner(OVERFLOW_USER) && effective_user() == 0;
+    let is_nobody = found.by == ForeignWriter::Owner(OVERFLOW_USER) && effective_user() == 0;
     let is_squashed =
         is_nobody && kind == Instructions::Data && is_network_file_system(file.as_fd());
     if is_squashed {

@@ -9,10 +9,9 @@
 //! with the same tolerance, would fail 8 to 38 % of the random loads that a drive carries out.
 
 use super::Judge;
-use super::load::UndoneSlice;
+use super::load::UnmetSlice;
 use super::slices::GroupCounts;
 use crate::cell::Arrivals;
-use crate::counts::Backlog;
 use crate::units::{self, Grouped};
 
 /// From this length on, seconds, a slice is judged without its backlog: the grace period hides less than 0.1 % of it.
@@ -34,85 +33,9 @@ fn allowed_growth(scheduled_ops: u64, arrivals: Arrivals) -> f64 {
     (scheduled_ops / 1_000.0).max(1.0) + by_chance
 }
 
-/// Backlog of a stream on a device, operations.
-#[derive(Debug, Clone, Copy, Default)]
-struct Outstanding {
-    all: u64,
-    /// Without operations that this program delayed.
-    on_device: u64,
-}
-
-impl Outstanding {
-    fn of(backlog: &Backlog) -> Self {
-        Self {
-            all: backlog.total(),
-            on_device: backlog.in_flight.saturating_add(backlog.waiting),
-        }
-    }
-
-    fn combine(self, other: Self, choose: fn(u64, u64) -> u64) -> Self {
-        Self {
-            all: choose(self.all, other.all),
-            on_device: choose(self.on_device, other.on_device),
-        }
-    }
-}
-
-/// Backlogs of a stream on a device at the ends of the report intervals.
-#[derive(Debug, Clone, Default)]
-pub(super) struct BacklogGrowth {
-    pub(super) last: Backlog,
-    /// The largest backlog in the first half of the current slice, its beginning included.
-    early_max: Outstanding,
-    /// The smallest backlog in the last quarter of the current slice.
-    late_min: Option<Outstanding>,
-    /// Number of report intervals of the current slice in which the stream had operations on the device.
-    active_intervals: u64,
-    /// By slice: growth of the backlog; 0 if the stream was not active through the whole slice.
-    by_slice: Vec<Outstanding>,
-}
-
-impl BacklogGrowth {
-    /// Adds the backlog at the end of report interval `number`, from 1, of `intervals` in slice `slice`.
-    pub(super) fn add(
-        &mut self,
-        slice: usize,
-        number: u64,
-        intervals: u64,
-        backlog: &Backlog,
-        is_active: bool,
-    ) {
-        if number == 1 {
-            *self = Self {
-                last: self.last,
-                early_max: Outstanding::of(&self.last),
-                by_slice: std::mem::take(&mut self.by_slice),
-                ..Self::default()
-            };
-        }
-        self.last = *backlog;
-        let outstanding = Outstanding::of(backlog);
-        self.active_intervals += u64::from(is_active);
-        if 2 * number <= intervals {
-            self.early_max = self.early_max.combine(outstanding, u64::max);
-        }
-        if 4 * number > 3 * intervals {
-            let late_min = self.late_min.unwrap_or(outstanding);
-            self.late_min = Some(late_min.combine(outstanding, u64::min));
-        }
-        if number == intervals && self.active_intervals == intervals {
-            self.by_slice.resize(slice, Outstanding::default());
-            self.by_slice.extend(
-                self.late_min
-                    .map(|late| late.combine(self.early_max, u64::saturating_sub)),
-            );
-        }
-    }
-}
-
 impl Judge {
     /// The complete slices of `group` in which its backlog grew too much.
-    pub(super) fn slices_with_growth(&self, group: &GroupCounts) -> Vec<UndoneSlice> {
+    pub(super) fn slices_with_growth(&self, group: &GroupCounts) -> Vec<UnmetSlice> {
         let info = &self.plan.streams[group.stream];
         let is_judged =
             self.plan.slice_sec < SLICE_SEC_MAX && self.plan.intervals_per_slice() >= INTERVALS_MIN;
@@ -130,7 +53,7 @@ impl Judge {
             let scheduled_ops = counts.counted_ops();
             let allowed = allowed_growth(scheduled_ops, info.arrivals);
             let is_exceeded = growth.all as f64 > allowed;
-            is_exceeded.then_some(UndoneSlice {
+            is_exceeded.then_some(UnmetSlice {
                 slice,
                 counts: *counts,
                 missed: growth.all,
@@ -180,9 +103,10 @@ impl Judge {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Code, End, JudgePlan, Outcome, Sla, Verdict};
+    use super::super::{End, JudgePlan, Outcome, ReasonCode, Sla, Verdict};
     use super::*;
     use crate::cell::Interval;
+    use crate::counts::Backlog;
     use crate::times::Times;
 
     const SEC: u64 = 1_000_000_000;
@@ -284,7 +208,7 @@ mod tests {
     #[test]
     fn the_growth_is_told_with_what_is_allowed() {
         let verdict = judged(Arrivals::Even, "5%>1ms", &waiting(&[0, 0, 0, 120]));
-        assert_eq!(verdict.reasons[0].code, Code::NotCarriedOut);
+        assert_eq!(verdict.reasons[0].code, ReasonCode::NotCarriedOut);
         assert_eq!(
             verdict.reasons[0].text,
             "the load of reads on d was not carried out in slice 1: its backlog grew by 120 of 4,000 operations (3.00 \
@@ -306,8 +230,11 @@ mod tests {
                 &[Backlog::default(), Backlog::default(), last, last],
             )
         };
-        assert_eq!(ended(late(120, 4)).reasons[0].code, Code::OwnLag);
-        assert_eq!(ended(late(120, 5)).reasons[0].code, Code::NotCarriedOut);
+        assert_eq!(ended(late(120, 4)).reasons[0].code, ReasonCode::OwnLag);
+        assert_eq!(
+            ended(late(120, 5)).reasons[0].code,
+            ReasonCode::NotCarriedOut
+        );
     }
 
     #[test]
@@ -316,7 +243,7 @@ mod tests {
         let verdict = ended("5%>1ms", 4);
         assert_eq!(
             (verdict.outcome, verdict.reasons[0].code),
-            (Outcome::Invalid, Code::TooShort)
+            (Outcome::Invalid, ReasonCode::TooShort)
         );
         assert_eq!(
             verdict.reasons[0].text,

@@ -10,12 +10,13 @@
 //! 4. **invalid**: the run was stopped before its end.
 //! 5. **pass**, or **measured** without limits.
 
-use super::slices::{GroupCounts, Judge, Window, WorkloadJudge};
+use super::slices::{GroupCounts, Judge, JudgedWindow, WorkloadJudge};
 use super::verdict::{
-    Class, Code, DAY_SEC, Deciding, GapSummary, Group, Insufficient, Outcome, Reason,
-    SLICE_OPS_MIN, SliceShares, StreamTotals, VERDICT_FORMAT_VERSION, Verdict, WorkloadVerdict,
+    DAY_SEC, GapSummary, GroupShares, Insufficient, Outcome, Reason, ReasonCode, SLICE_OPS_MIN,
+    SliceShares, StreamTotals, VERDICT_FORMAT_VERSION, Verdict, VerdictClass, WorkloadVerdict,
+    WorstShare,
 };
-use super::{End, Whose};
+use super::{DelayOwner, End};
 use crate::buckets::THRESHOLDS_MAX;
 use crate::cell::{GRACE_NS, StreamInfo};
 use crate::counts::CellCounts;
@@ -30,7 +31,7 @@ const ACHIEVED_MIN: f64 = 0.99;
 /// Selects the counts that a share is computed from.
 type CountSelector = fn(&CellCounts) -> &[u64; THRESHOLDS_MAX];
 
-impl Deciding {
+impl WorstShare {
     /// The worse share; `self` if both are equal. The exact comparison comes first, so that rounding never decides.
     fn worse(self, other: Self) -> Self {
         let rank = |of: &Self| (of.is_over(), of.share / of.share_max);
@@ -80,9 +81,9 @@ impl Judge {
 fn verdict(judge: &Judge, end: &End, other_workload_end: Option<&str>) -> Verdict {
     let end = &judge.corrected_end(end);
     let (decided_by, worst) = worst_shares(judge, end, |counts| &counts.judged_over);
-    let bounds = Bounds {
+    let bounds = ShareBounds {
         judged: decided_by.as_ref(),
-        lower_bound: worst_shares(judge, end, |counts| &counts.judged_least_over).0,
+        lower_bound: worst_shares(judge, end, |counts| &counts.judged_over_lower_bound).0,
         response: worst_shares(judge, end, |counts| &counts.response_over).0,
     };
     let undone = judge.undone(end);
@@ -108,9 +109,9 @@ fn verdict(judge: &Judge, end: &End, other_workload_end: Option<&str>) -> Verdic
         format_version: VERDICT_FORMAT_VERSION,
         outcome,
         class: if full_sec >= DAY_SEC && !plan.simulated && !closed {
-            Class::CertificationLoad
+            VerdictClass::CertificationLoad
         } else {
-            Class::Screening
+            VerdictClass::Screening
         },
         partial: !end.is_complete(),
         end: end.clone(),
@@ -157,7 +158,7 @@ fn outcome_and_reasons(
     end: &End,
     other_workload_end: Option<&str>,
     findings: ReasonLists,
-    worst: Option<&Deciding>,
+    worst: Option<&WorstShare>,
 ) -> (Outcome, Vec<Reason>) {
     let ReasonLists {
         failures,
@@ -166,7 +167,7 @@ fn outcome_and_reasons(
         mut notes,
     } = findings;
     let too_slow = worst.filter(|worst| worst.is_over());
-    let too_slow = too_slow.map(|worst| Reason::new(Code::OverLimit, worst.to_string()));
+    let too_slow = too_slow.map(|worst| Reason::new(ReasonCode::OverLimit, worst.to_string()));
     let is_stopped =
         !end.is_complete() && end.failure().is_none() && !end.is_our_lag() && !end.is_suspended();
     let unlimited = judge.plan.has_no_limits();
@@ -184,10 +185,10 @@ fn outcome_and_reasons(
         Outcome::Pass
     };
     match (outcome, judge.too_short()) {
-        (Outcome::Measured, Some(text)) => notes.push(Reason::new(Code::Note, text)),
+        (Outcome::Measured, Some(text)) => notes.push(Reason::new(ReasonCode::Note, text)),
         (Outcome::Pass, Some(text)) => {
             outcome = Outcome::Invalid;
-            doubts.push(Reason::new(Code::TooShort, text));
+            doubts.push(Reason::new(ReasonCode::TooShort, text));
         }
         _ => {}
     }
@@ -203,19 +204,19 @@ fn outcome_and_reasons(
         let ran_sec = judge.ran_ns / 1_000_000_000;
         let duration_sec = judge.plan.duration_sec;
         let (code, sentence) = match other_workload_end {
-            Some(elsewhere) => (Code::StoppedForAnother, format!("the run was stopped because {elsewhere}")),
-            None => (Code::Stopped, end.to_string()),
+            Some(elsewhere) => (ReasonCode::StoppedForAnother, format!("the run was stopped because {elsewhere}")),
+            None => (ReasonCode::Stopped, end.to_string()),
         };
         Reason::new(code, format!("{sentence} after {} of {} s; {so_far}", Grouped(ran_sec), Grouped(duration_sec)))
     });
     let nearest = match (outcome, worst) {
-        (Outcome::Pass, Some(worst)) => Some(Reason::new(Code::Held, worst.to_string())),
+        (Outcome::Pass, Some(worst)) => Some(Reason::new(ReasonCode::Held, worst.to_string())),
         (Outcome::Measured, _) => {
             let late = judge
                 .late_unlimited()
                 .map_or_else(String::new, |late| format!(", {late}"));
             let why = "no latency limits were given, so latencies were not judged; all operations completed";
-            Some(Reason::new(Code::NoLimits, format!("{why}{late}")))
+            Some(Reason::new(ReasonCode::NoLimits, format!("{why}{late}")))
         }
         _ => None,
     };
@@ -230,12 +231,12 @@ fn outcome_and_reasons(
 }
 
 /// The worst share by wait + service, with its lower and upper bound.
-struct Bounds<'a> {
-    judged: Option<&'a Deciding>,
+struct ShareBounds<'a> {
+    judged: Option<&'a WorstShare>,
     /// Without delays that this program may have caused.
-    lower_bound: Option<Deciding>,
+    lower_bound: Option<WorstShare>,
     /// The worst share by wait + lag + service: with this program's own lag.
-    response: Option<Deciding>,
+    response: Option<WorstShare>,
 }
 
 /// True if no slice is complete, and a share of the operations that ran in the first slice has reached its limit.
@@ -246,11 +247,11 @@ fn is_over_so_far(judge: &Judge) -> bool {
 
 impl ReasonLists {
     fn note(&mut self, text: String) {
-        self.notes.push(Reason::new(Code::Note, text));
+        self.notes.push(Reason::new(ReasonCode::Note, text));
     }
 
     fn own_lag(&mut self, text: String) {
-        self.doubts.push(Reason::new(Code::OwnLag, text));
+        self.doubts.push(Reason::new(ReasonCode::OwnLag, text));
     }
 
     /// Collects failures that no lower load would avoid. After a sleep of the machine, failures do not count, because
@@ -260,24 +261,24 @@ impl ReasonLists {
             return;
         }
         self.failures
-            .extend(wrong_data(judge).map(|text| Reason::new(Code::WrongData, text)));
+            .extend(wrong_data(judge).map(|text| Reason::new(ReasonCode::WrongData, text)));
         self.failures
             .extend(end.failure().map(|code| Reason::new(code, end.to_string())));
         self.failures
-            .extend(failed_operations(judge).map(|text| Reason::new(Code::IoError, text)));
+            .extend(failed_operations(judge).map(|text| Reason::new(ReasonCode::IoError, text)));
         self.failures.extend(
             judge
                 .lost()
                 .into_iter()
-                .map(|text| Reason::new(Code::Lost, text)),
+                .map(|text| Reason::new(ReasonCode::Lost, text)),
         );
     }
 
     /// Collects doubts: this program may have caused the result, or there is nothing to judge.
-    fn add_doubts(&mut self, judge: &Judge, end: &End, bounds: &Bounds<'_>) {
+    fn add_doubts(&mut self, judge: &Judge, end: &End, bounds: &ShareBounds<'_>) {
         if end.is_suspended() {
             self.doubts
-                .push(Reason::new(Code::Suspended, end.to_string()));
+                .push(Reason::new(ReasonCode::Suspended, end.to_string()));
         }
         if end.is_our_lag() {
             let noun = judge.plan.tested.noun();
@@ -289,7 +290,7 @@ impl ReasonLists {
                      use a less busy machine or a lower rate"
             )),
             (None, _) if !judge.judged_groups().any(|group| is_used(&group)) => self.doubts.push(Reason::new(
-                Code::NothingJudged,
+                ReasonCode::NothingJudged,
                 "no operation of a judged stream was recorded: nothing to judge",
             )),
             _ => {}
@@ -301,7 +302,7 @@ impl ReasonLists {
     /// polls makes the device look slower than it is, never faster. Operations issued late go out in a burst, which the
     /// device must not be charged for. A pass stands despite such gaps and bursts; a failure caused by them becomes
     /// invalid.
-    fn add_timing_doubts(&mut self, judge: &Judge, bounds: &Bounds<'_>) {
+    fn add_timing_doubts(&mut self, judge: &Judge, bounds: &ShareBounds<'_>) {
         let limit_us = judge.gap_limit_ns() / 1000;
         match (bounds.judged, &bounds.lower_bound) {
             (Some(judged), Some(lower_bound)) if judged.is_over() && !lower_bound.is_over() => self.own_lag(format!(
@@ -325,7 +326,7 @@ impl ReasonLists {
     }
 
     /// Collects loads that were not carried out, or carried out too late: the configured load was then not tested.
-    fn add_undone_loads(&mut self, judge: &Judge, end: &End, undone: &[super::Undone]) {
+    fn add_undone_loads(&mut self, judge: &Judge, end: &End, undone: &[super::UnmetLoad]) {
         let noun = judge.plan.tested.noun();
         for undone_load in undone {
             if undone_load.ours {
@@ -333,15 +334,17 @@ impl ReasonLists {
                     "{undone_load}: this program delayed the load, not the {noun}; use a less busy machine or a lower rate"
                 ))
             } else {
-                self.undone
-                    .push(Reason::new(Code::NotCarriedOut, undone_load.to_string()))
+                self.undone.push(Reason::new(
+                    ReasonCode::NotCarriedOut,
+                    undone_load.to_string(),
+                ))
             }
         }
         self.undone.extend(
             judge
                 .too_late(end)
                 .into_iter()
-                .map(|text| Reason::new(Code::Late, text)),
+                .map(|text| Reason::new(ReasonCode::Late, text)),
         );
         for (silence, is_explained) in judge.silent(end) {
             if is_explained {
@@ -350,7 +353,7 @@ impl ReasonLists {
                      waited as long; use a less busy machine"
                 ));
             } else {
-                self.undone.push(Reason::new(Code::Silence, silence));
+                self.undone.push(Reason::new(ReasonCode::Silence, silence));
             }
         }
         for (slow, share) in judge.below_rate(end) {
@@ -360,13 +363,13 @@ impl ReasonLists {
                      machine"
                 ))
             } else {
-                self.undone.push(Reason::new(Code::BelowRate, slow))
+                self.undone.push(Reason::new(ReasonCode::BelowRate, slow))
             }
         }
     }
 
     /// Collects remarks without effect on the outcome.
-    fn add_notes(&mut self, judge: &Judge, bounds: &Bounds<'_>) {
+    fn add_notes(&mut self, judge: &Judge, bounds: &ShareBounds<'_>) {
         let noun = judge.plan.tested.noun();
         for info in judge
             .plan
@@ -406,11 +409,13 @@ impl ReasonLists {
 
 impl End {
     /// The failure that follows from the end of the run alone; `None` if there is none.
-    fn failure(&self) -> Option<Code> {
+    fn failure(&self) -> Option<ReasonCode> {
         match self {
-            Self::DeviceGone { .. } => Some(Code::DeviceGone),
-            Self::TooManyErrors { .. } => Some(Code::IoError),
-            Self::LagExceeded { whose, .. } if *whose != Whose::Ours => Some(Code::FellBehind),
+            Self::DeviceGone { .. } => Some(ReasonCode::DeviceGone),
+            Self::TooManyErrors { .. } => Some(ReasonCode::IoError),
+            Self::LagExceeded { whose, .. } if *whose != DelayOwner::Ours => {
+                Some(ReasonCode::FellBehind)
+            }
             _ => None,
         }
     }
@@ -424,7 +429,7 @@ impl End {
         matches!(
             self,
             Self::LagExceeded {
-                whose: Whose::Ours,
+                whose: DelayOwner::Ours,
                 ..
             }
         )
@@ -481,8 +486,8 @@ fn worst_shares(
     judge: &Judge,
     end: &End,
     selector: CountSelector,
-) -> (Option<Deciding>, Vec<Deciding>) {
-    let mut overall_worst: Option<Deciding> = None;
+) -> (Option<WorstShare>, Vec<WorstShare>) {
+    let mut overall_worst: Option<WorstShare> = None;
     let mut by_limit: ByThreshold = Vec::new();
     for group in judge.judged_groups() {
         let windows = judge.share_windows(group, end);
@@ -490,7 +495,8 @@ fn worst_shares(
             .iter()
             .filter(|window| window.counts.counted_ops() > window.counts.errors);
         let shares = shares.map(|window| shares_of(judge, end, group, window, selector).collect());
-        let Some(of_group) = shares.reduce(|before, next| combine(before, next, Deciding::joined))
+        let Some(of_group) =
+            shares.reduce(|before, next| combine(before, next, WorstShare::joined))
         else {
             continue;
         };
@@ -500,28 +506,28 @@ fn worst_shares(
             .flatten()
             .filter_map(|worst| worst.first_slice)
             .min();
-        let worst = of_group.iter().flatten().cloned().reduce(Deciding::worse);
-        let worst = worst.map(|worst| Deciding {
+        let worst = of_group.iter().flatten().cloned().reduce(WorstShare::worse);
+        let worst = worst.map(|worst| WorstShare {
             first_slice,
             ..worst
         });
         overall_worst = overall_worst
             .into_iter()
             .chain(worst)
-            .reduce(Deciding::worse);
-        by_limit = combine(by_limit, of_group, Deciding::worse);
+            .reduce(WorstShare::worse);
+        by_limit = combine(by_limit, of_group, WorstShare::worse);
     }
     (overall_worst, by_limit.into_iter().flatten().collect())
 }
 
 /// An entry per threshold; `None` if the threshold has no limit.
-type ByThreshold = Vec<Option<Deciding>>;
+type ByThreshold = Vec<Option<WorstShare>>;
 
 /// Combines the entries of each threshold. An empty `a` has no thresholds yet.
 fn combine(
     a: ByThreshold,
     b: ByThreshold,
-    with: fn(Deciding, Deciding) -> Deciding,
+    with: fn(WorstShare, WorstShare) -> WorstShare,
 ) -> ByThreshold {
     if a.is_empty() {
         return b;
@@ -537,9 +543,9 @@ fn shares_of(
     judge: &Judge,
     end: &End,
     group: &GroupCounts,
-    window: &Window,
+    window: &JudgedWindow,
     selector: CountSelector,
-) -> impl Iterator<Item = Option<Deciding>> {
+) -> impl Iterator<Item = Option<WorstShare>> {
     let ops_so_far = window.counts.counted_ops();
     let full_slice_ops = if window.cut {
         judge.whole_slice_ops(group, window.first, end)
@@ -558,7 +564,7 @@ fn shares_of(
         .map(move |(limit, over)| {
             let limit = limit?;
             let exceeded = full_slice_ops.is_some() && limit.is_exceeded(over, scheduled_ops);
-            Some(Deciding {
+            Some(WorstShare {
                 stream: stream.clone(),
                 device: device.clone(),
                 slice: window.first as u64 + 1,
@@ -578,7 +584,7 @@ fn shares_of(
         })
 }
 
-fn shares(judge: &Judge, end: &End, group: &GroupCounts) -> Group {
+fn shares(judge: &Judge, end: &End, group: &GroupCounts) -> GroupShares {
     let thresholds = judge.plan.sla.limits().len();
     let slices = group.slices.iter().enumerate().map(|(slice, counts)| {
         let scheduled_ops = counts.counted_ops();
@@ -596,7 +602,7 @@ fn shares(judge: &Judge, end: &End, group: &GroupCounts) -> Group {
         }
     });
     let (stream, device) = judge.plan.names_of(group);
-    Group {
+    GroupShares {
         stream,
         device,
         slices: slices.collect(),

@@ -13,9 +13,9 @@
 //!   and completed nothing for longer than the largest threshold. The sum of such times, as a fraction of the period,
 //!   must stay below the limit of that threshold.
 
-use super::slices::{GroupCounts, Window};
+use super::slices::{GroupCounts, JudgedWindow};
 use super::text::{between_text, slices_text};
-use super::{End, Judge, Undone};
+use super::{End, Judge, UnmetLoad};
 use crate::cell::{GRACE_NS, cell_name};
 use crate::counts::{Backlog, CellCounts};
 use crate::units::{self, Grouped, count, duration, percent, percent_exact};
@@ -74,15 +74,15 @@ pub fn shortfall(scheduled_ops: u64, backlog: &Backlog, per_sec: f64) -> Option<
 }
 
 /// A slice in which a stream did not carry out its load on a device.
-pub(super) struct UndoneSlice {
+pub(super) struct UnmetSlice {
     /// Index of the slice, from 0.
     pub(super) slice: usize,
     pub(super) counts: CellCounts,
-    /// As in [`Undone::missed`].
+    /// As in [`UnmetLoad::missed`].
     pub(super) missed: u64,
-    /// As in [`Undone::ours`].
+    /// As in [`UnmetLoad::ours`].
     pub(super) is_ours: bool,
-    /// As in [`Undone::growth_allowed`].
+    /// As in [`UnmetLoad::growth_allowed`].
     pub(super) growth_allowed: Option<u64>,
 }
 
@@ -90,12 +90,12 @@ impl Judge {
     /// The streams whose load was not carried out, on each device. Sorted by three keys: loads delayed by the device
     /// or a limit come before loads delayed by this program; loads that did not wait for another stream come before
     /// loads that did; the largest missing fraction comes first.
-    pub(super) fn undone(&self, end: &End) -> Vec<Undone> {
+    pub(super) fn undone(&self, end: &End) -> Vec<UnmetLoad> {
         let mut undone: Vec<_> = self
             .device_groups()
             .filter_map(|group| self.undone_of(group, end))
             .collect();
-        let missing = |of: &Undone| of.missed as f64 / of.wanted.max(1) as f64;
+        let missing = |of: &UnmetLoad| of.missed as f64 / of.wanted.max(1) as f64;
         undone.sort_by(|a, b| {
             (a.ours, a.held_by.is_some())
                 .cmp(&(b.ours, b.held_by.is_some()))
@@ -104,21 +104,25 @@ impl Judge {
         undone
     }
 
-    fn undone_of(&self, group: &GroupCounts, end: &End) -> Option<Undone> {
+    fn undone_of(&self, group: &GroupCounts, end: &End) -> Option<UnmetLoad> {
         if self.plan.per_sec(group.stream) == 0.0 {
             return None;
         }
-        let is_undone =
-            |window: &Window| is_not_carried_out(window.counts.missed, window.counts.counted_ops());
+        let is_undone = |window: &JudgedWindow| {
+            is_not_carried_out(window.counts.missed, window.counts.counted_ops())
+        };
         // A slice that was cut short might still have caught up.
         let late_windows = self
             .windows(group, end)
             .into_iter()
             .filter(|window| !window.cut && is_undone(window));
-        let late_slices = late_windows.map(|window| UndoneSlice {
+        let late_slices = late_windows.map(|window| UnmetSlice {
             slice: window.first,
             missed: window.counts.missed,
-            is_ours: !is_not_carried_out(window.counts.missed_least, window.counts.counted_ops()),
+            is_ours: !is_not_carried_out(
+                window.counts.missed_lower_bound,
+                window.counts.counted_ops(),
+            ),
             growth_allowed: None,
             counts: window.counts,
         });
@@ -129,7 +133,7 @@ impl Judge {
         let worst = undone_slices
             .iter()
             .max_by_key(|slice| (!slice.is_ours, slice.missed))?;
-        Some(Undone {
+        Some(UnmetLoad {
             stream: self.plan.streams[group.stream].name.clone(),
             device: self.device_name(group).to_owned(),
             slice: worst.slice as u64 + 1,
@@ -204,8 +208,8 @@ impl Judge {
         self.device_groups().filter_map(|group: &GroupCounts| {
             let late_ns = self.plan.streams[group.stream].late_ns?;
             let is_late =
-                |window: &Window| is_too_many(window.counts.late, window.counts.counted_ops());
-            let (Window { counts, .. }, slices) =
+                |window: &JudgedWindow| is_too_many(window.counts.late, window.counts.counted_ops());
+            let (JudgedWindow { counts, .. }, slices) =
                 self.worst_window(group, end, Vec::new(), is_late, |counts| counts.late)?;
             Some(format!(
                 "{} of {} {} on {} completed over {} late {slices}, the latest after {} (max-lag-sec; at most 0.1 % may)",
@@ -255,8 +259,8 @@ impl Judge {
                 .last()
                 .filter(|_| info.is_judged_loop())?;
             let between = self.windows_between(group, |counts| counts.active_ns);
-            let (Window { counts, .. }, slices) =
-                self.worst_window(group, end, between, |window: &Window| {
+            let (JudgedWindow { counts, .. }, slices) =
+                self.worst_window(group, end, between, |window: &JudgedWindow| {
                 limit.is_exceeded(window.counts.silent_ns, window.counts.active_ns)
             }, |counts| counts.silent_ns)?;
             let device_ns = counts.silent_ns.saturating_sub(counts.silent_host_ns);
@@ -361,10 +365,10 @@ impl Judge {
         &self,
         group: &GroupCounts,
         end: &End,
-        between: Vec<Window>,
-        is_bad: impl Fn(&Window) -> bool,
+        between: Vec<JudgedWindow>,
+        is_bad: impl Fn(&JudgedWindow) -> bool,
         count_of: fn(&CellCounts) -> u64,
-    ) -> Option<(Window, String)> {
+    ) -> Option<(JudgedWindow, String)> {
         let windows = self.windows(group, end).into_iter().chain(between);
         let bad_windows: Vec<_> = windows
             .filter(|window| !window.cut && is_bad(window))

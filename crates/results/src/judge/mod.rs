@@ -24,6 +24,7 @@
 
 mod backlog;
 mod decide;
+mod growth;
 mod load;
 mod slices;
 mod text;
@@ -39,9 +40,9 @@ pub use slices::{
 pub use text::RunResult;
 pub(crate) use text::between_text;
 pub use verdict::{
-    Blame, BlamePart, Cause, Class, Code, Deciding, End, GapSummary, Group, Insufficient, Outcome,
-    Reason, RecordsRead, Refused, SLICE_OPS_MIN, SliceShares, StreamTotals, Undone,
-    VERDICT_FORMAT_VERSION, Verdict, Whose, WorkloadVerdict,
+    Blame, BlamePart, Cause, DelayOwner, End, GapSummary, GroupShares, Insufficient, Outcome,
+    Reason, ReasonCode, RecordsRead, Refused, SLICE_OPS_MIN, SliceShares, StreamTotals, UnmetLoad,
+    VERDICT_FORMAT_VERSION, Verdict, VerdictClass, WorkloadVerdict, WorstShare,
 };
 
 #[cfg(test)]

@@ -6,8 +6,8 @@
 //! [`IntervalCounts`], the judge's input, has the exact counts of one interval, from a live [`Interval`] or from a run
 //! directory. Both sources must give equal counts.
 
-use super::backlog::BacklogGrowth;
-use super::{End, Limit, SLICE_OPS_MIN, Sla, Whose};
+use super::growth::BacklogGrowth;
+use super::{DelayOwner, End, Limit, SLICE_OPS_MIN, Sla};
 use crate::cell::{
     EarlierOps, Interval, Latencies, Layout, StreamInfo, cell_name, cells_of, harmless_gap_ns,
 };
@@ -164,12 +164,12 @@ impl GroupCounts {
     }
 
     /// The slices `first` to `last` as one window.
-    fn window(&self, first: usize, last: usize, cut: bool) -> Window {
+    fn window(&self, first: usize, last: usize, cut: bool) -> JudgedWindow {
         let mut counts = self.slices[first];
         for slice in &self.slices[first + 1..=last] {
             counts.add(slice);
         }
-        Window {
+        JudgedWindow {
             first,
             last,
             counts,
@@ -182,7 +182,7 @@ impl GroupCounts {
 /// A period that is judged as a whole: a slice, a remainder, the last slice and the remainder after it, or two halves of
 /// neighbouring slices.
 #[derive(Debug, Clone)]
-pub(crate) struct Window {
+pub(crate) struct JudgedWindow {
     /// Index of the first slice, from 0.
     pub(crate) first: usize,
     /// Index of the last slice, from 0.
@@ -368,7 +368,7 @@ impl Judge {
     /// The windows in which a group is judged, for a run that ended with `end`: each complete slice; the remainder
     /// together with the slice before it, and also alone if it has enough operations. If the run was stopped, or is
     /// shorter than a slice, also the slice in which the run ended.
-    pub(super) fn windows(&self, group: &GroupCounts, end: &End) -> Vec<Window> {
+    pub(super) fn windows(&self, group: &GroupCounts, end: &End) -> Vec<JudgedWindow> {
         self.windows_of(group, end, false)
     }
 
@@ -379,7 +379,7 @@ impl Judge {
         group: &GroupCounts,
         end: &End,
         with_empty: bool,
-    ) -> Vec<Window> {
+    ) -> Vec<JudgedWindow> {
         let complete = usize::try_from(self.complete_slices).unwrap_or(usize::MAX);
         let mut windows: Vec<_> = (0..complete.min(group.slices.len()))
             .map(|slice| group.window(slice, slice, false))
@@ -404,7 +404,7 @@ impl Judge {
 
     /// The windows in which the shares of a group are judged: those of [`Self::windows`], and the windows between
     /// slices that have enough operations and at least 90 % of the operations of a mean slice.
-    pub(super) fn share_windows(&self, group: &GroupCounts, end: &End) -> Vec<Window> {
+    pub(super) fn share_windows(&self, group: &GroupCounts, end: &End) -> Vec<JudgedWindow> {
         self.windows(group, end)
             .into_iter()
             .chain(self.share_windows_between(group))
@@ -415,7 +415,7 @@ impl Judge {
     pub(crate) fn share_windows_between(
         &self,
         group: &GroupCounts,
-    ) -> impl Iterator<Item = Window> + use<> {
+    ) -> impl Iterator<Item = JudgedWindow> + use<> {
         let windows = self.windows_between(group, CellCounts::counted_ops);
         windows
             .into_iter()
@@ -428,7 +428,7 @@ impl Judge {
         &self,
         group: &GroupCounts,
         size_of: fn(&CellCounts) -> u64,
-    ) -> Vec<Window> {
+    ) -> Vec<JudgedWindow> {
         let slices = &group.slices[..group.slices.len().min(self.complete_slices as usize)];
         let all: u128 = slices.iter().map(|slice| u128::from(size_of(slice))).sum();
         let complete_halves = self.plan.step_of(self.whole_intervals);
@@ -440,7 +440,7 @@ impl Judge {
         let windows = pairs.map(|(half, pair)| {
             let mut counts = pair[0];
             counts.add(&pair[1]);
-            Window {
+            JudgedWindow {
                 first: half / 2,
                 last: half / 2,
                 counts,
@@ -449,14 +449,14 @@ impl Judge {
             }
         });
         windows
-            .filter(|window: &Window| {
+            .filter(|window: &JudgedWindow| {
                 u128::from(size_of(&window.counts)) * 10 * slices.len() as u128 >= all * 9
             })
             .collect()
     }
 
     /// Start of a window that begins in the middle of a slice, seconds since the run began; `None` for other windows.
-    pub(crate) fn start_between_sec(&self, window: &Window) -> Option<u64> {
+    pub(crate) fn start_between_sec(&self, window: &JudgedWindow) -> Option<u64> {
         let half_sec = self.plan.slice_sec / 2;
         window
             .between
@@ -515,7 +515,7 @@ impl Judge {
                 })
                 .map(|group| group.growth.last);
             if ends.any(|end| end.late > end.waiting) {
-                *whose = Whose::Ours;
+                *whose = DelayOwner::Ours;
             }
         }
         settled

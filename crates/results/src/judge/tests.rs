@@ -104,7 +104,7 @@ fn texts(verdict: &Verdict) -> Vec<&str> {
 }
 
 /// The code of the reason that decided.
-fn code(verdict: &Verdict) -> Code {
+fn code(verdict: &Verdict) -> ReasonCode {
     verdict.reasons[0].code
 }
 
@@ -114,7 +114,7 @@ fn below_the_limit_passes_and_the_limit_itself_fails() {
     let verdict = run.second(9_501, 499).verdict();
     assert_eq!(
         (verdict.outcome, verdict.class, verdict.partial),
-        (Outcome::Pass, Class::Screening, false)
+        (Outcome::Pass, VerdictClass::Screening, false)
     );
     assert_eq!(
         texts(&verdict),
@@ -238,7 +238,7 @@ fn a_remainder_is_judged_with_the_slice_before_it_and_alone_from_3000_operations
         texts(&verdict)[0],
         "5.39 % of reads on /dev/d0 took over 1 ms in slice 1 and the remainder after it (684 of 12,684; it must be below 5 %)"
     );
-    assert_eq!(code(&verdict), Code::OverLimit);
+    assert_eq!(code(&verdict), ReasonCode::OverLimit);
 }
 
 #[test]
@@ -333,7 +333,7 @@ fn a_stream_is_judged_by_limits_of_its_own_and_not_by_those_of_the_run() {
     let verdict = with_own_limits(sla("20%>1ms"), 4_500, 500);
     assert_eq!(
         (verdict.outcome, code(&verdict)),
-        (Outcome::Pass, Code::Held),
+        (Outcome::Pass, ReasonCode::Held),
         "10 % are more than the run's 5 %"
     );
     assert_eq!(
@@ -444,7 +444,7 @@ fn what_failed_was_not_slow() {
     let verdict = with_errors(0, 1_000, 0);
     assert_eq!(
         (verdict.outcome, codes(&verdict)),
-        (Outcome::Fail, vec![Code::IoError]),
+        (Outcome::Fail, vec![ReasonCode::IoError]),
         "{verdict}"
     );
     assert_eq!(verdict.decided_by.as_ref().unwrap().over, 0);
@@ -455,7 +455,7 @@ fn what_failed_was_not_slow() {
     let verdict = with_errors(600, 400, 400);
     assert_eq!(
         codes(&verdict),
-        [Code::WrongData, Code::OverLimit],
+        [ReasonCode::WrongData, ReasonCode::OverLimit],
         "{verdict}"
     );
     assert_eq!(
@@ -468,7 +468,7 @@ fn what_failed_was_not_slow() {
     let verdict = judged(|interval| interval.cells[0].record_errors(10, 0));
     assert_eq!(
         (&verdict.decided_by, verdict.reasons[0].code),
-        (&None, Code::IoError),
+        (&None, ReasonCode::IoError),
         "nothing has a latency"
     );
     let mut verdict = with_errors(0, 2, 1);
@@ -476,7 +476,10 @@ fn what_failed_was_not_slow() {
         vec!["read of 512 bytes failed".into()],
         vec!["expected 1, found 2".into()],
     );
-    assert_eq!(codes(&verdict), [Code::WrongData, Code::IoError]);
+    assert_eq!(
+        codes(&verdict),
+        [ReasonCode::WrongData, ReasonCode::IoError]
+    );
     assert!(
         texts(&verdict)[0].ends_with("; the first: expected 1, found 2"),
         "{verdict}"
@@ -504,7 +507,7 @@ fn errors_after_a_sleep_of_the_machine_are_not_the_drive_s() {
     let verdict = asleep(0);
     assert_eq!(
         (verdict.outcome, code(&verdict), verdict.partial),
-        (Outcome::Invalid, Code::Suspended, true)
+        (Outcome::Invalid, ReasonCode::Suspended, true)
     );
     assert!(
         texts(&verdict)[0].starts_with("stopped because the machine slept for 90 s: "),
@@ -513,7 +516,7 @@ fn errors_after_a_sleep_of_the_machine_are_not_the_drive_s() {
     let verdict = asleep(1);
     assert_eq!(
         (verdict.outcome, code(&verdict)),
-        (Outcome::Fail, Code::IoError),
+        (Outcome::Fail, ReasonCode::IoError),
         "{verdict}"
     );
 }
@@ -685,8 +688,8 @@ fn who_was_slow_decides_what_stopping_for_lag_means() {
         in_flight: 128,
         in_flight_max: 128,
     };
-    assert_eq!(run.stopped(lag(Whose::Device)).outcome, Outcome::Fail);
-    assert_eq!(run.stopped(lag(Whose::Limit)).outcome, Outcome::Fail);
+    assert_eq!(run.stopped(lag(DelayOwner::Device)).outcome, Outcome::Fail);
+    assert_eq!(run.stopped(lag(DelayOwner::Limit)).outcome, Outcome::Fail);
     // The counts decide who caused the delay, whatever the slots looked like at that moment.
     for (waiting, late, outcome) in [(900, 100, Outcome::Fail), (100, 900, Outcome::Invalid)] {
         let mut run = Run::new(1, 1, 60);
@@ -697,12 +700,12 @@ fn who_was_slow_decides_what_stopping_for_lag_means() {
                 late,
             };
         });
-        let verdict = run.stopped(lag(Whose::Limit));
+        let verdict = run.stopped(lag(DelayOwner::Limit));
         assert_eq!(verdict.outcome, outcome);
         let is_ours = matches!(
             verdict.end,
             End::LagExceeded {
-                whose: Whose::Ours,
+                whose: DelayOwner::Ours,
                 ..
             }
         );
@@ -712,7 +715,7 @@ fn who_was_slow_decides_what_stopping_for_lag_means() {
             "and the verdict says so"
         );
     }
-    let verdict = run.stopped(lag(Whose::Ours));
+    let verdict = run.stopped(lag(DelayOwner::Ours));
     assert_eq!(verdict.outcome, Outcome::Invalid);
     assert_eq!(
         verdict.reasons[0].text,
@@ -764,11 +767,11 @@ fn a_full_day_is_a_certification_load() {
     run.second(1, 0);
     assert_eq!(
         run.verdict().class,
-        Class::Screening,
+        VerdictClass::Screening,
         "a load that was done before its time"
     );
     (1..86_400).for_each(|_| _ = run.second(1, 0));
-    assert_eq!(run.verdict().class, Class::CertificationLoad);
+    assert_eq!(run.verdict().class, VerdictClass::CertificationLoad);
 }
 
 #[test]
@@ -1041,7 +1044,7 @@ fn a_closed_loop_is_named_and_certifies_nothing() {
     let verdict = run.verdict();
     assert_eq!(
         (verdict.outcome, verdict.class),
-        (Outcome::Pass, Class::Screening)
+        (Outcome::Pass, VerdictClass::Screening)
     );
     let is_named = texts(&verdict)
         .iter()

@@ -5,8 +5,8 @@
 //! series, fio's output. An output only formats these fields, so no two outputs can disagree.
 
 use super::verdict::{
-    Class, Code, Deciding, End, Group, Outcome, Reason, RecordsRead, Refused, StreamTotals, Undone,
-    Verdict, Whose, WorkloadVerdict,
+    DelayOwner, End, GroupShares, Outcome, Reason, ReasonCode, RecordsRead, Refused, StreamTotals,
+    UnmetLoad, Verdict, VerdictClass, WorkloadVerdict, WorstShare,
 };
 use crate::cell::GRACE_NS;
 use crate::sla::Sla;
@@ -49,7 +49,7 @@ pub(crate) fn between_text(from_sec: u64, slice_sec: u64) -> String {
     format!("in the {length} from {hours}:{minutes:02}{seconds}")
 }
 
-impl Deciding {
+impl WorstShare {
     /// Text that names the worst window, and the first slice over a limit.
     pub fn slices(&self) -> String {
         match self.from_sec {
@@ -67,7 +67,7 @@ impl Deciding {
 }
 
 /// The share with its exact counts, because the percentage is rounded.
-impl fmt::Display for Deciding {
+impl fmt::Display for WorstShare {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (prefix, of_whole) = if self.cut {
             ("at least ", " due in the whole slice")
@@ -89,7 +89,7 @@ impl fmt::Display for Deciding {
     }
 }
 
-impl fmt::Display for Undone {
+impl fmt::Display for UnmetLoad {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             stream,
@@ -146,12 +146,12 @@ crate::display!(Outcome {
     Measured => "MEASURED",
 });
 
-crate::display!(Class {
+crate::display!(VerdictClass {
     Screening => "screening",
     CertificationLoad => "certification load",
 });
 
-crate::display!(Whose {
+crate::display!(DelayOwner {
     Device => "the device",
     Limit => "the configured in-flight limit",
     Ours => "this program",
@@ -268,7 +268,7 @@ impl fmt::Display for Verdict {
 
 impl Verdict {
     /// Groups shown as tables: all devices together, and the device that decided (or the only device).
-    fn groups_shown(&self) -> impl Iterator<Item = &Group> {
+    fn groups_shown(&self) -> impl Iterator<Item = &GroupShares> {
         // Without limits, tables of shares mean nothing.
         let is_judged = !self.has_no_limits();
         let several = self.groups.iter().any(|group| group.device.is_none());
@@ -277,7 +277,7 @@ impl Verdict {
             .filter(move |_| is_judged)
             .filter(move |group| {
                 let decided =
-                    |by: &Deciding| by.stream == group.stream && by.device == group.device;
+                    |by: &WorstShare| by.stream == group.stream && by.device == group.device;
                 !several || group.device.is_none() || self.decided_by.as_ref().is_some_and(decided)
             })
     }
@@ -316,7 +316,7 @@ impl Verdict {
     }
 
     /// Writes a table like that of ACT's analysis: slices, average, maximum.
-    fn fmt_group(&self, f: &mut fmt::Formatter<'_>, group: &Group) -> fmt::Result {
+    fn fmt_group(&self, f: &mut fmt::Formatter<'_>, group: &GroupShares) -> fmt::Result {
         writeln!(
             f,
             "\n        {} on {}",
@@ -417,8 +417,8 @@ impl Verdict {
     pub fn result(&self) -> RunResult {
         let mut reasons = self.reasons.clone();
         for (code, failures) in [
-            (Code::WrongData, &self.wrong_data),
-            (Code::IoError, &self.failures),
+            (ReasonCode::WrongData, &self.wrong_data),
+            (ReasonCode::IoError, &self.failures),
         ] {
             // The reason with the count describes the first failure. After a sleep of the machine, there is no such reason.
             let is_counted = reasons.iter().any(|reason| reason.code == code);
@@ -432,9 +432,11 @@ impl Verdict {
         }
         let worst = self.decided_by.as_ref().filter(|_| !self.has_no_limits());
         let untold = worst
-            .map(Deciding::to_string)
+            .map(WorstShare::to_string)
             .filter(|text| reasons.iter().all(|reason| reason.text != *text));
-        reasons.extend(untold.map(|text| Reason::new(Code::Note, format!("worst share: {text}"))));
+        reasons.extend(
+            untold.map(|text| Reason::new(ReasonCode::Note, format!("worst share: {text}"))),
+        );
         let undone = self
             .undone
             .first()

@@ -47,7 +47,8 @@ impl Outcome {
 /// Significance of a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Class {
+#[schemars(rename = "Class")]
+pub enum VerdictClass {
     /// A run shorter than a day, on simulated devices or with a closed loop: finds bad devices, certifies none.
     Screening,
     /// A full day.
@@ -56,7 +57,8 @@ pub enum Class {
 
 /// The share that decided, or came nearest to its limit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Deciding {
+#[schemars(rename = "Deciding")]
+pub struct WorstShare {
     /// Name of the judged stream.
     pub stream: String,
     /// The device; `None` for all devices together.
@@ -91,7 +93,7 @@ pub struct Deciding {
     pub share_max: f64,
 }
 
-impl Deciding {
+impl WorstShare {
     /// True if the share reached its limit.
     pub fn is_over(&self) -> bool {
         self.first_slice.is_some()
@@ -123,7 +125,8 @@ pub struct SliceShares {
 
 /// All slices of a judged stream on one device, or on all devices together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Group {
+#[schemars(rename = "Group")]
+pub struct GroupShares {
     /// Name of the stream.
     pub stream: String,
     /// The device; `None` for all devices together.
@@ -193,7 +196,8 @@ pub struct GapSummary {
 
 /// A stream whose load was not carried out on a device.
 #[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
-pub struct Undone {
+#[schemars(rename = "Undone")]
+pub struct UnmetLoad {
     /// The stream, judged or not.
     pub stream: String,
     /// The device.
@@ -291,7 +295,7 @@ pub struct Verdict {
     /// Pass, measured, fail or invalid.
     pub outcome: Outcome,
     /// Screening or certification load.
-    pub class: Class,
+    pub class: VerdictClass,
     /// True if the run was stopped before its end.
     pub partial: bool,
     /// How the run ended.
@@ -322,10 +326,10 @@ pub struct Verdict {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub workloads: Vec<WorkloadVerdict>,
     /// The worst share relative to its limit; `None` if there was nothing to judge.
-    pub decided_by: Option<Deciding>,
+    pub decided_by: Option<WorstShare>,
     /// The worst share over each threshold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub worst: Vec<Deciding>,
+    pub worst: Vec<WorstShare>,
     /// The limits as text, such as `5%>1ms,1%>8ms`.
     pub sla: String,
     /// Thresholds of the shares, nanoseconds, ascending.
@@ -337,9 +341,9 @@ pub struct Verdict {
     /// Actual duration of the run, seconds.
     pub ran_sec: f64,
     /// Shares of the judged streams: on all devices together, then on each device.
-    pub groups: Vec<Group>,
+    pub groups: Vec<GroupShares>,
     /// Streams, judged or not, whose load was not carried out on a device; the largest missing fraction first.
-    pub undone: Vec<Undone>,
+    pub undone: Vec<UnmetLoad>,
     /// Judged slices with too few operations.
     pub insufficient: Vec<Insufficient>,
     /// Totals of all streams.
@@ -388,7 +392,7 @@ pub struct WorkloadVerdict {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Reason {
     /// Stable across versions.
-    pub code: Code,
+    pub code: ReasonCode,
     /// A sentence. The wording may change in any version.
     pub text: String,
 }
@@ -399,13 +403,13 @@ impl<'de> Deserialize<'de> for Reason {
         #[derive(Deserialize)]
         #[serde(untagged)]
         enum Any {
-            Coded { code: Code, text: String },
+            Coded { code: ReasonCode, text: String },
             Bare(String),
         }
         Ok(match Any::deserialize(deserializer)? {
             Any::Coded { code, text } => Self { code, text },
             Any::Bare(text) => Self {
-                code: Code::Unknown,
+                code: ReasonCode::Unknown,
                 text,
             },
         })
@@ -413,7 +417,7 @@ impl<'de> Deserialize<'de> for Reason {
 }
 
 impl Reason {
-    pub fn new(code: Code, text: impl Into<String>) -> Self {
+    pub fn new(code: ReasonCode, text: impl Into<String>) -> Self {
         Self {
             code,
             text: text.into(),
@@ -430,7 +434,8 @@ impl fmt::Display for Reason {
 /// Kind of a reason. docs/verdict.md lists them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Code {
+#[schemars(rename = "Code")]
+pub enum ReasonCode {
     /// Operations failed.
     IoError,
     /// Reads returned data that differ from the data written.
@@ -492,14 +497,20 @@ impl Verdict {
         self.reasons.first().is_some_and(|reason| {
             matches!(
                 reason.code,
-                Code::IoError | Code::WrongData | Code::DeviceGone | Code::Lost
+                ReasonCode::IoError
+                    | ReasonCode::WrongData
+                    | ReasonCode::DeviceGone
+                    | ReasonCode::Lost
             )
         })
     }
 
     /// Takes over descriptions of the first failed operations. The reason for such failures names the first.
     pub fn describe_failures(&mut self, failures: Vec<String>, wrong_data: Vec<String>) {
-        for (code, descriptions) in [(Code::IoError, &failures), (Code::WrongData, &wrong_data)] {
+        for (code, descriptions) in [
+            (ReasonCode::IoError, &failures),
+            (ReasonCode::WrongData, &wrong_data),
+        ] {
             let counted = self.reasons.iter_mut().find(|reason| reason.code == code);
             if let (Some(reason), Some(first)) = (counted, descriptions.first()) {
                 reason.text = format!("{}; the first: {first}", reason.text);
@@ -516,12 +527,12 @@ impl Verdict {
         self.outcome = Outcome::Fail;
         // These reasons do not apply to a failed run.
         self.reasons
-            .retain(|reason| !matches!(reason.code, Code::NoLimits | Code::Held));
+            .retain(|reason| !matches!(reason.code, ReasonCode::NoLimits | ReasonCode::Held));
         self.reasons.splice(
             0..0,
             missed_targets
                 .iter()
-                .map(|text| Reason::new(Code::Missed, text)),
+                .map(|text| Reason::new(ReasonCode::Missed, text)),
         );
         self.missed = missed_targets;
     }
@@ -529,7 +540,7 @@ impl Verdict {
     /// Adds `notes`, one sentence each, to the verdict and its reasons.
     pub fn note(&mut self, notes: Vec<String>) {
         self.reasons
-            .extend(notes.iter().map(|text| Reason::new(Code::Note, text)));
+            .extend(notes.iter().map(|text| Reason::new(ReasonCode::Note, text)));
         self.notes = notes;
     }
 
@@ -560,7 +571,8 @@ impl Verdict {
 /// Cause of delayed operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Whose {
+#[schemars(rename = "Whose")]
+pub enum DelayOwner {
     /// The device did not keep up.
     Device,
     /// The configured in-flight limit was too low.
@@ -602,7 +614,7 @@ pub enum End {
         /// Stream and device that were late: `reads@/dev/nvme0n1`.
         lane: String,
         /// Cause of the delay.
-        whose: Whose,
+        whose: DelayOwner,
         /// Delay, milliseconds.
         lag_ms: u64,
         /// Maximum allowed delay, milliseconds.
@@ -702,7 +714,7 @@ mod tests {
     #[test]
     fn the_page_on_verdicts_has_every_code_and_every_outcome_and_no_other() {
         let schema = |of: schemars::Schema| values(&serde_json::to_value(of).unwrap());
-        let codes = schema(schemars::schema_for!(Code));
+        let codes = schema(schemars::schema_for!(ReasonCode));
         assert!(
             codes.contains("over-limit") && codes.contains("unknown"),
             "{codes:?}"

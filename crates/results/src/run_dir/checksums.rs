@@ -64,13 +64,13 @@ impl FileSum {
 }
 
 /// Writes checksums.csv.
-pub(super) struct Writer {
+pub(super) struct ChecksumWriter {
     pub(super) file: AppendFile,
     last: Vec<Sum>,
     text: String,
 }
 
-impl Writer {
+impl ChecksumWriter {
     /// Creates checksums.csv with a column for each file in `names`.
     pub(super) fn create(dir: &Path, names: &[String]) -> Result<Self, RunDirError> {
         let mut file = AppendFile::create(dir.join(CHECKSUMS))?;

@@ -164,7 +164,7 @@ impl Compressor {
 
 /// The three logs of a run, with the durations since the last window.
 pub(super) struct Hlogs {
-    logs: Vec<Log>,
+    logs: Vec<HlogFile>,
     tags: Vec<String>,
     window_intervals: u64,
     intervals: u64,
@@ -173,7 +173,7 @@ pub(super) struct Hlogs {
     compressor: Compressor,
 }
 
-struct Log {
+struct HlogFile {
     kind: HlogKind,
     file: AppendFile,
     /// For each cell: durations since the last window.
@@ -192,7 +192,7 @@ impl Hlogs {
         for kind in HlogKind::ALL {
             let mut file = AppendFile::create(dir.join(kind.file_name()))?;
             file.append(header(kind, tool, started_unix_ms).as_bytes())?;
-            logs.push(Log {
+            logs.push(HlogFile {
                 kind,
                 file,
                 durations: vec![latencies(); layout.cells()],
@@ -275,7 +275,7 @@ impl Hlogs {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Window {
+pub struct HistogramWindow {
     /// Index of the cell: see [`Layout::cell`].
     pub cell: usize,
     /// Start, seconds since the run began.
@@ -286,20 +286,20 @@ pub struct Window {
     pub histogram: Latencies,
 }
 
-/// The buckets of a [`Window`], as in the log. Reading buckets is three times as fast as reading a histogram.
+/// The buckets of a [`HistogramWindow`], as in the log. Reading buckets is three times as fast as reading a histogram.
 #[derive(Debug)]
 pub struct WindowBuckets<'a> {
     pub cell: usize,
     pub from_sec: f64,
     pub length_sec: f64,
     /// Non-empty buckets, ascending.
-    pub buckets: &'a [Bucket],
+    pub buckets: &'a [HlogBucket],
     /// An empty histogram with the bounds of the log.
     empty: &'a Latencies,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bucket {
+pub struct HlogBucket {
     /// Smallest duration in the bucket.
     pub least_ns: u64,
     /// Largest duration in the bucket.
@@ -308,7 +308,7 @@ pub struct Bucket {
 }
 
 impl WindowBuckets<'_> {
-    fn window(&self) -> Window {
+    fn window(&self) -> HistogramWindow {
         let Self {
             cell,
             from_sec,
@@ -321,7 +321,7 @@ impl WindowBuckets<'_> {
                 .record_n(bucket.most_ns, bucket.count)
                 .expect("each bucket is one of the histogram's");
         }
-        Window {
+        HistogramWindow {
             cell,
             from_sec,
             length_sec,
@@ -339,7 +339,7 @@ pub fn each_window(
     dir: &Path,
     layout: &Layout,
     kind: HlogKind,
-    mut on_window: impl FnMut(Window),
+    mut on_window: impl FnMut(HistogramWindow),
 ) -> Result<(), RunDirError> {
     each_buckets(dir, layout, kind, None, |buckets| {
         on_window(buckets.window())
@@ -381,10 +381,10 @@ pub fn last_windows(
     dir: &Path,
     layout: &Layout,
     kind: HlogKind,
-) -> Result<Vec<Window>, RunDirError> {
+) -> Result<Vec<HistogramWindow>, RunDirError> {
     let path = dir.join(kind.file_name());
     let file = end_of(&path).map_err(|error| RunDirError::io("reading", &path, error))?;
-    let mut newest: Vec<Window> = Vec::new();
+    let mut newest: Vec<HistogramWindow> = Vec::new();
     windows(
         WholeLines::of(path, Some(file)),
         layout,
@@ -426,7 +426,7 @@ fn windows(
 ) -> Result<(), RunDirError> {
     let devices = layout.devices.len().max(1);
     let tags: Vec<_> = (0..layout.cells()).map(|cell| tag(layout, cell)).collect();
-    let mut decoder = Decoder::new();
+    let mut decoder = HistogramDecoder::new();
     let mut text = String::new();
     while let Some(line) = lines.next()? {
         text.clear();
@@ -443,7 +443,7 @@ fn windows(
                         .map_err(|expected| lines.error(expected))?;
                     let from_sec = line.start_timestamp().as_secs_f64();
                     let length_sec = line.duration().as_secs_f64();
-                    let Decoder { buckets, empty, .. } = &decoder;
+                    let HistogramDecoder { buckets, empty, .. } = &decoder;
                     on_window(WindowBuckets {
                         cell,
                         from_sec,
@@ -469,15 +469,15 @@ const PLAIN_COOKIE: u32 = 0x1c84_9303 | 0x10;
 
 /// Reads histograms like the library, but reuses the inflate state and limits the memory. The library allocates 40 KB
 /// for each histogram, plus as much memory as the histogram claims to need.
-struct Decoder {
+struct HistogramDecoder {
     bytes: Vec<u8>,
     inflate: Box<DecompressorOxide>,
     plain_bytes: Vec<u8>,
-    buckets: Vec<Bucket>,
+    buckets: Vec<HlogBucket>,
     empty: Latencies,
 }
 
-impl Decoder {
+impl HistogramDecoder {
     fn new() -> Self {
         let bytes = Vec::new();
         let plain = Vec::new();
@@ -572,7 +572,7 @@ impl Decoder {
                 let least_ns = step
                     .checked_shl(shift)
                     .filter(|least| index < value_count && least >> shift == step)?;
-                self.buckets.push(Bucket {
+                self.buckets.push(HlogBucket {
                     least_ns,
                     most_ns: least_ns + ((1 << shift) - 1),
                     count,
@@ -629,7 +629,7 @@ mod tests {
     #[test]
     fn one_decoder_for_all_reads_what_the_library_reads_and_nothing_else() {
         let mut compressor = Compressor::new();
-        let mut decoder = Decoder::new();
+        let mut decoder = HistogramDecoder::new();
         let mut random = 1_u64;
         for (low, high, digits) in [
             (1, DURATION_MAX_NS, 2),
@@ -688,7 +688,7 @@ mod tests {
     #[test]
     fn a_histogram_with_impossible_numbers_is_damage() {
         let mut compressor = Compressor::new();
-        let mut decoder = Decoder::new();
+        let mut decoder = HistogramDecoder::new();
         let mut histogram = latencies();
         histogram.record(5_000).unwrap();
         V2Serializer::new()

@@ -1,7 +1,7 @@
 //! The manifest: the setup of a run, with everything that is needed to judge the run again.
 
 use super::FORMAT_VERSION;
-use crate::act_log::{self, Header, Test};
+use crate::act_log::{self, LogHeader, Test};
 use crate::blame::Blamer;
 use crate::cell::{Layout, StreamInfo};
 use crate::finding::Finding;
@@ -34,7 +34,8 @@ impl DeviceKind {
 
 /// The configuration of a workload, as written and as resolved. Each pair is a name and a value.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-pub struct Config {
+#[schemars(rename = "Config")]
+pub struct RecordedConfig {
     /// The text of the configuration file, or the options as given.
     pub as_written: String,
     /// Every ACT setting with its default, in ACT's order.
@@ -53,7 +54,7 @@ pub struct WorkloadRecord {
     /// Kind of load: `storage`, `index`.
     pub kind: String,
     /// Configuration.
-    pub config: Config,
+    pub config: RecordedConfig,
     /// Client operations per second as a multiple of 1x, the unit of published ratings.
     pub times_1x: Option<f64>,
     /// Why the result cannot be compared with published ratings, a phrase; `None`: it can be compared.
@@ -320,12 +321,12 @@ impl Manifest {
     }
 
     /// Header of a workload's log in ACT's format; `None` if there is no such log.
-    pub fn act_header(&self, workload: usize) -> Option<Header> {
+    pub fn act_header(&self, workload: usize) -> Option<LogHeader> {
         let WorkloadRecord {
             config, act_log, ..
         } = self.workloads.get(workload)?;
         let act_log = act_log.as_ref()?;
-        Some(Header {
+        Some(LogHeader {
             test: act_log.test,
             written_by: self.tool.clone(),
             configuration: config.resolved.clone(),
@@ -333,7 +334,7 @@ impl Manifest {
             settings: config.settings.clone(),
             device_lines: act_log.device_lines.clone(),
             histogram_names: act_log::histogram_names(&self.layout(), workload),
-            ..Header::default()
+            ..LogHeader::default()
         })
     }
 }

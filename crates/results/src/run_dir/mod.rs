@@ -17,7 +17,7 @@
 //! signal, a full disk or a power cut stops the run, the directory is still readable, without its last interval.
 //! Readers compute the verdict again from the manifest and the two tables, and compare it with the recorded verdict.
 //!
-//! A [`Writer`] writes the directory, outside the issuing threads. `docs/run-directory.md` explains the columns;
+//! A [`RunWriter`] writes the directory, outside the issuing threads. `docs/run-directory.md` explains the columns;
 //! [`crate::judge`] explains the verdict.
 //!
 //! An error of a run directory is one line: the operation and its object, the cause, the remedy.
@@ -35,14 +35,16 @@ mod write;
 
 pub use file::HlogKind;
 pub use file::{read as read_json, write as write_json};
-pub use hlog::{Bucket, Window, WindowBuckets, each_buckets, each_window, last_windows};
+pub use hlog::{
+    HistogramWindow, HlogBucket, WindowBuckets, each_buckets, each_window, last_windows,
+};
 pub use manifest::{
-    ActLogHead, Config, DeviceKind, Manifest, NAMESPACE, Process, ProcessState, WorkloadRecord,
-    time_left,
+    ActLogHead, DeviceKind, Manifest, NAMESPACE, Process, ProcessState, RecordedConfig,
+    WorkloadRecord, time_left,
 };
 pub use read::{EachInterval, IntervalRecord, Intervals, Run, blame, manifest, read, read_each};
-pub use tables::{Samples, TraceWriter, read_trace};
-pub use write::{Writer, check_usable, space_needed_bytes};
+pub use tables::{TraceSamples, TraceWriter, read_trace};
+pub use write::{RunWriter, check_usable, space_needed_bytes};
 
 use crate::files::dir_of;
 use crate::units::{bytes, quoted_start};

@@ -6,8 +6,8 @@
 use super::checksums::{FileCheck, RecordedSums};
 use super::file::{self, WholeLines};
 use super::no_run;
-use super::tables::{self, Columns, TelemetryLine};
-use super::tables::{Samples, read_trace};
+use super::tables::{self, ColumnMap, TelemetryLine};
+use super::tables::{TraceSamples, read_trace};
 use super::{
     CHECKSUMS, FORMAT_VERSION, INTERVALS, MANIFEST, Manifest, RunDirError, TELEMETRY, TRACE,
     VERDICT,
@@ -16,7 +16,7 @@ use crate::blame::{Blame, Blamer};
 use crate::cell::Layout;
 use crate::counts::CellCounts;
 use crate::judge::{
-    Code, End, IntervalCounts, Judge, Outcome, Reason, Sla, VERDICT_FORMAT_VERSION, Verdict,
+    End, IntervalCounts, Judge, Outcome, Reason, ReasonCode, Sla, VERDICT_FORMAT_VERSION, Verdict,
 };
 use crate::units::{count, in_one_line};
 use std::path::{Path, PathBuf};
@@ -97,7 +97,7 @@ pub fn read_each(
             torn.push(format!("the end of {name} is torn and was dropped"));
         }
     }
-    let Replay {
+    let ReplayedRun {
         judge,
         blamer,
         records,
@@ -165,7 +165,9 @@ pub fn read_each(
     };
     if let Some(doubt) = doubt.filter(|_| is_doubtful(verdict.outcome)) {
         verdict.outcome = Outcome::Invalid;
-        verdict.reasons.insert(0, Reason::new(Code::Damaged, doubt));
+        verdict
+            .reasons
+            .insert(0, Reason::new(ReasonCode::Damaged, doubt));
     }
     let rules = by_old_rules.map(|_| {
         "judged by the rules of the version that recorded the run: counts of format 1 do not show in which slice late \
@@ -182,7 +184,7 @@ pub fn read_each(
     let old_rules = rules
         .iter()
         .chain(&only_slices)
-        .map(|text| Reason::new(Code::OldRules, text));
+        .map(|text| Reason::new(ReasonCode::OldRules, text));
     verdict.reasons.extend(old_rules);
     let rejudged = recorded_verdict.as_ref().filter(|written| {
         written.format_version < VERDICT_FORMAT_VERSION
@@ -253,7 +255,7 @@ pub type EachInterval<'a> = &'a mut dyn FnMut(&[String], &IntervalRecord);
 pub struct Intervals {
     layout: Layout,
     cells: WholeLines,
-    cell_columns: Columns,
+    cell_columns: ColumnMap,
     telemetry: WholeLines,
     columns: Vec<String>,
     record: IntervalRecord,
@@ -276,7 +278,7 @@ impl Intervals {
             layout: manifest.layout(),
             cells,
             // Without the first line, which has the columns, there are no other lines.
-            cell_columns: Columns::default(),
+            cell_columns: ColumnMap::default(),
             telemetry,
             columns: Vec::new(),
             record: IntervalRecord::default(),
@@ -294,7 +296,7 @@ impl Intervals {
 
     fn read_headers(&mut self, sla: &Sla, format: u32) -> Result<(), RunDirError> {
         if let Some(header) = self.cells.next()? {
-            let Some(columns) = Columns::read(header, sla, format) else {
+            let Some(columns) = ColumnMap::read(header, sla, format) else {
                 return Err(self
                     .cells
                     .error(format!("the columns {}", tables::header(sla))));
@@ -484,7 +486,7 @@ enum IntervalRead {
 }
 
 /// A judge and a blamer that got the undamaged part of a run.
-pub(super) struct Replay {
+pub(super) struct ReplayedRun {
     pub(super) judge: Judge,
     pub(super) blamer: Blamer,
     /// The tables, read to their end or to the damage.
@@ -501,15 +503,16 @@ pub(super) fn replay(
     dir: &Path,
     manifest: &Manifest,
     on_interval: EachInterval,
-) -> Result<Replay, RunDirError> {
+) -> Result<ReplayedRun, RunDirError> {
     let mut records = Intervals::open(dir, manifest)?;
     let columns = records.columns().to_vec();
     let mut judge = manifest.judge();
     let mut blamer = manifest.blamer(&judge, &columns);
-    let Samples { lines, remarks } = read_trace(dir, manifest).unwrap_or_else(|error| Samples {
-        lines: Vec::new(),
-        remarks: vec![error.to_string()],
-    });
+    let TraceSamples { lines, remarks } =
+        read_trace(dir, manifest).unwrap_or_else(|error| TraceSamples {
+            lines: Vec::new(),
+            remarks: vec![error.to_string()],
+        });
     let mut lines = lines.iter().peekable();
     let mut intervals = 0;
     while let Some(record) = records.next()? {
@@ -523,7 +526,7 @@ pub(super) fn replay(
         on_interval(&columns, record);
         intervals += 1;
     }
-    Ok(Replay {
+    Ok(ReplayedRun {
         judge,
         blamer,
         records,
@@ -536,6 +539,6 @@ pub(super) fn replay(
 ///
 /// Errors: the manifest is missing or damaged, a file has a later format, or a system call failed.
 pub fn blame(dir: &Path) -> Result<Vec<Blame>, RunDirError> {
-    let Replay { judge, blamer, .. } = replay(dir, &manifest(dir)?, &mut |_, _| {})?;
+    let ReplayedRun { judge, blamer, .. } = replay(dir, &manifest(dir)?, &mut |_, _| {})?;
     Ok(blamer.blame(&judge))
 }

@@ -6,7 +6,7 @@
 //! operation, and a day has many intervals. In telemetry.csv, the caller's columns follow the fixed columns.
 //!
 //! trace.csv has samples of the time of requests in the kernel and in the devices: a line for each sample, device, kind
-//! and size with completed requests. [`TraceWriter`] writes trace.csv, not the [`Writer`](super::Writer), so that a
+//! and size with completed requests. [`TraceWriter`] writes trace.csv, not the [`RunWriter`](super::RunWriter), so that a
 //! failed sample does not harm the run. A directory without this file is complete, too. The file never affects a verdict.
 
 use super::checksums::{FileCheck, RecordedSums};
@@ -15,7 +15,7 @@ use super::{Manifest, RunDirError, TRACE};
 use crate::cell::{EarlierOps, Layout};
 use crate::counts::{Backlog, CellCounts};
 use crate::judge::{IntervalCounts, Sla};
-use crate::telemetry::{Spread, TraceKind, TraceLine, TraceSize};
+use crate::telemetry::{TimeDistribution, TraceKind, TraceLine, TraceSize};
 use std::fmt::Write;
 use std::path::Path;
 use std::str::{FromStr, Split};
@@ -111,14 +111,14 @@ fn values<'a>(
         unissued,
         lost,
         missed,
-        missed_least,
+        missed_lower_bound,
         late,
         late_max_ns,
         ..
     } = cell;
     let CellCounts {
         judged_over,
-        judged_least_over,
+        judged_over_lower_bound,
         response_over,
         service_over,
         slow,
@@ -140,7 +140,7 @@ fn values<'a>(
     let [wait_ns, lag_ns, service_ns, unseen_ns, held_ns] = slow.all_mut();
     let mut by_threshold = [
         judged_over,
-        judged_least_over,
+        judged_over_lower_bound,
         response_over,
         service_over,
         wait_ns,
@@ -174,7 +174,7 @@ fn values<'a>(
             step,
             lost,
             missed,
-            missed_least,
+            missed_lower_bound,
             late,
             late_max_ns,
             silent_ns,
@@ -185,7 +185,7 @@ fn values<'a>(
 
 /// Maps the columns of a file to positions in writing order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Columns {
+pub(super) struct ColumnMap {
     /// For each column of the file: position in writing order; `None` for a column of a later version.
     positions: Vec<Option<usize>>,
     /// Number of columns in writing order.
@@ -194,7 +194,7 @@ pub(super) struct Columns {
     read: Vec<Option<u64>>,
 }
 
-impl Columns {
+impl ColumnMap {
     /// The columns in the line `header` of a table of `format`. `None` if a column is missing or duplicated.
     pub(super) fn read(header: &str, sla: &Sla, format: u32) -> Option<Self> {
         let names = names(sla);
@@ -296,7 +296,7 @@ impl Columns {
         let scheduled_ops = cell.counted_ops();
         for over in [
             &cell.judged_over,
-            &cell.judged_least_over,
+            &cell.judged_over_lower_bound,
             &cell.response_over,
             &cell.service_over,
         ] {
@@ -529,7 +529,7 @@ impl TraceWriter {
 
 /// The trace samples of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Samples {
+pub struct TraceSamples {
     /// Lines in the order in which the samples were taken.
     pub lines: Vec<TraceLine>,
     /// Remarks about a dropped end, one sentence each.
@@ -539,7 +539,7 @@ pub struct Samples {
 /// Reads the trace samples of the run in `dir`. A run without trace.csv has no samples. A torn last line is dropped.
 ///
 /// Errors: a failed system call, or an invalid line.
-pub fn read_trace(dir: &Path, manifest: &Manifest) -> Result<Samples, RunDirError> {
+pub fn read_trace(dir: &Path, manifest: &Manifest) -> Result<TraceSamples, RunDirError> {
     let FileCheck {
         good_bytes, damage, ..
     } = RecordedSums::of(dir).check(TRACE)?;
@@ -550,7 +550,7 @@ pub fn read_trace(dir: &Path, manifest: &Manifest) -> Result<Samples, RunDirErro
         });
     }
     let mut input = WholeLines::open(dir.join(TRACE))?.limited(good_bytes);
-    let mut samples = Samples::default();
+    let mut samples = TraceSamples::default();
     let expected = trace_header(&manifest.sla);
     if input.next()?.is_some_and(|found| found != expected) {
         return Err(input.error(format!("the columns {expected}")));
@@ -592,7 +592,7 @@ impl TraceLine {
             self.at_sec, self.length_ms, self.device, self.requests
         );
         let _ = write!(text, ",{}", self.lost);
-        for Spread {
+        for TimeDistribution {
             p50_ns,
             p99_ns,
             max_ns,
@@ -675,8 +675,8 @@ fn next_counts(fields: &mut Split<'_, char>, count: usize) -> Result<Vec<u64>, S
     (0..count).map(|_| next_count(fields)).collect()
 }
 
-fn next_spread(fields: &mut Split<'_, char>) -> Result<Spread, String> {
-    Ok(Spread {
+fn next_spread(fields: &mut Split<'_, char>) -> Result<TimeDistribution, String> {
+    Ok(TimeDistribution {
         p50_ns: next_count(fields)?,
         p99_ns: next_count(fields)?,
         max_ns: next_count(fields)?,
@@ -696,24 +696,27 @@ mod tests {
             header.contains("unissued,judged_over_1ms,judged_least_over_1ms,response_over_1ms,"),
             "{header}"
         );
-        let Columns {
+        let ColumnMap {
             positions, written, ..
-        } = Columns::read(&header, &sla, 3).unwrap();
+        } = ColumnMap::read(&header, &sla, 3).unwrap();
         assert!(positions.into_iter().eq((0..written).map(Some)));
-        assert_eq!(Columns::read(&header.replace(",errors", ""), &sla, 3), None);
         assert_eq!(
-            Columns::read(&header.replace(",errors", ",ops"), &sla, 3),
+            ColumnMap::read(&header.replace(",errors", ""), &sla, 3),
             None
         );
         assert_eq!(
-            Columns::read(&header.replace("lag_ns_over_8ms", "lag_over_8ms"), &sla, 3),
+            ColumnMap::read(&header.replace(",errors", ",ops"), &sla, 3),
             None
         );
         assert_eq!(
-            Columns::read(&format!("{header},judged_over_8ms"), &sla, 3),
+            ColumnMap::read(&header.replace("lag_ns_over_8ms", "lag_over_8ms"), &sla, 3),
             None
         );
-        assert!(Columns::read(&format!("{header},colour"), &sla, 3).is_some());
+        assert_eq!(
+            ColumnMap::read(&format!("{header},judged_over_8ms"), &sla, 3),
+            None
+        );
+        assert!(ColumnMap::read(&format!("{header},colour"), &sla, 3).is_some());
     }
 
     fn manifest() -> Manifest {
@@ -736,12 +739,12 @@ mod tests {
             size: TraceSize::Large,
             requests: 100,
             lost: 3,
-            queue: Spread {
+            queue: TimeDistribution {
                 p50_ns: 1,
                 p99_ns: 2,
                 max_ns: 3,
             },
-            device_time: Spread {
+            device_time: TimeDistribution {
                 p50_ns: 40,
                 p99_ns: 50,
                 max_ns: 60,
@@ -781,7 +784,7 @@ mod tests {
         let samples = read_trace(dir.path(), &manifest).unwrap();
         assert_eq!(
             samples,
-            Samples {
+            TraceSamples {
                 lines: lines.to_vec(),
                 remarks: vec![]
             }
@@ -793,12 +796,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(
             read_trace(dir.path(), &manifest()).unwrap(),
-            Samples::default()
+            TraceSamples::default()
         );
         fs::write(dir.path().join(TRACE), "").unwrap();
         assert_eq!(
             read_trace(dir.path(), &manifest()).unwrap(),
-            Samples::default()
+            TraceSamples::default()
         );
     }
 

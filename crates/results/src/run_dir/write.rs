@@ -6,7 +6,7 @@ use super::files_of_a_run;
 use super::free_bytes;
 use super::hlog::{Hlogs, window_intervals};
 use super::{INTERVALS, MANIFEST, Manifest, RunDirError, TELEMETRY, TRACE, VERDICT, tables};
-use crate::act_log::{Totals, histogram_names, write_error_line, write_header};
+use crate::act_log::{ServiceTotals, histogram_names, write_error_line, write_header};
 use crate::buckets::ActScale;
 use crate::cell::{Interval, Layout};
 use crate::files;
@@ -20,14 +20,14 @@ const NS_PER_SEC: u64 = 1_000_000_000;
 ///
 /// After a failed write nothing more is written, so that the tables have no gaps. The directory then has no verdict,
 /// which marks the run as incomplete.
-pub struct Writer {
+pub struct RunWriter {
     dir: PathBuf,
-    files: Files,
+    files: OpenFiles,
     failed: Option<String>,
 }
 
 /// Files that are open during the run.
-struct Files {
+struct OpenFiles {
     layout: Layout,
     interval_sec: u64,
     tightest_ns: u64,
@@ -37,7 +37,7 @@ struct Files {
     act_logs: Vec<ActLog>,
     hlogs: Hlogs,
     manifest: Sum,
-    checksums: checksums::Writer,
+    checksums: checksums::ChecksumWriter,
     counts: IntervalCounts,
     text: String,
 }
@@ -45,7 +45,7 @@ struct Files {
 /// The log of a workload in ACT's format.
 struct ActLog {
     file: AppendFile,
-    totals: Totals,
+    totals: ServiceTotals,
     /// Last appended text.
     text: Vec<u8>,
 }
@@ -63,7 +63,7 @@ impl ActLog {
                 file.append(&text)?;
                 Ok(Self {
                     file,
-                    totals: Totals::new(&manifest.layout(), index),
+                    totals: ServiceTotals::new(&manifest.layout(), index),
                     text,
                 })
             })
@@ -86,7 +86,7 @@ impl ActLog {
     }
 }
 
-impl Writer {
+impl RunWriter {
     /// Starts a run in `dir`, and creates the directory if it is missing.
     ///
     /// `telemetry_columns` has the names of the values of each interval. Errors: the directory already holds a run,
@@ -130,11 +130,11 @@ impl Writer {
             .chain(act_logs.iter().map(|log| &log.file));
         let names = appended.chain(hlogs.files()).map(AppendFile::name);
         let names: Vec<_> = [MANIFEST.to_owned()].into_iter().chain(names).collect();
-        let checksums = checksums::Writer::create(dir, &names)?;
+        let checksums = checksums::ChecksumWriter::create(dir, &names)?;
         let tightest_ns = manifest.sla.tightest_ns();
         let counts = IntervalCounts::default();
         let text = String::new();
-        let mut files = Files {
+        let mut files = OpenFiles {
             layout,
             interval_sec: interval_sec.max(1),
             tightest_ns,
@@ -194,7 +194,7 @@ impl Writer {
     /// Waits until all written data is on the disk. In real time, called for each report; in virtual time, only
     /// [`Self::finish`] syncs.
     pub fn sync(&mut self) -> Result<(), RunDirError> {
-        self.attempt(Files::sync)
+        self.attempt(OpenFiles::sync)
     }
 
     /// Writes the last window of the interval logs, then the verdict, which marks the run as complete.
@@ -222,7 +222,7 @@ impl Writer {
 
     fn attempt(
         &mut self,
-        act: impl FnOnce(&mut Files) -> Result<(), RunDirError>,
+        act: impl FnOnce(&mut OpenFiles) -> Result<(), RunDirError>,
     ) -> Result<(), RunDirError> {
         if let Some(earlier) = &self.failed {
             return Err(RunDirError::Stopped {
@@ -234,7 +234,7 @@ impl Writer {
     }
 }
 
-impl Files {
+impl OpenFiles {
     /// The line of telemetry.csv is written last, because it closes the interval.
     fn write_interval(
         &mut self,
@@ -321,7 +321,7 @@ struct VerdictWithSums<'a> {
 
 /// Checks, without leaving anything behind, that a run can start in `dir`. For use before a device is erased.
 ///
-/// Errors: `dir` already holds a run, or a system call failed. [`Writer::create`] checks the free space.
+/// Errors: `dir` already holds a run, or a system call failed. [`RunWriter::create`] checks the free space.
 pub fn check_usable(dir: &Path) -> Result<(), RunDirError> {
     refuse_occupied(dir)?;
     let new_dirs = files::create_dirs(dir)

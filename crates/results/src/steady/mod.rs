@@ -32,7 +32,7 @@
 
 mod rounds;
 
-pub use rounds::{Group, Metric, Round, Rounds, Series, Spells};
+pub use rounds::{Group, Round, RoundMetric, RoundSeries, Rounds, Spells};
 
 use crate::judge::{Limit, Sla};
 use crate::units;
@@ -54,7 +54,7 @@ pub struct Steadiness {
     /// True if all metrics were steady over the last five rounds.
     pub steady_at_end: bool,
     /// Spread of each metric over the last five rounds; empty if there are fewer rounds.
-    pub windows: Vec<Window>,
+    pub windows: Vec<MetricWindow>,
     /// Lasting shifts of metrics, oldest first.
     pub change_points: Vec<ChangePoint>,
 }
@@ -137,7 +137,8 @@ const RANGE_OF_LIMIT_MAX: f64 = 0.10;
 /// Why a window is steady.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Settled {
+#[schemars(rename = "Settled")]
+pub enum SteadyRule {
     /// The window is steady by SNIA's rule.
     Snia,
     /// The range of the window is small relative to the limit.
@@ -146,7 +147,7 @@ pub enum Settled {
 
 /// Spread of the values of some rounds.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Spread {
+pub struct RoundSpread {
     pub average: f64,
     /// Largest minus smallest.
     pub range: f64,
@@ -154,7 +155,7 @@ pub struct Spread {
     pub slope_excursion: f64,
 }
 
-impl Spread {
+impl RoundSpread {
     /// Spread of `values`, which must not be empty.
     pub fn of(values: &[f64]) -> Self {
         let count = values.len() as f64;
@@ -177,12 +178,13 @@ impl Spread {
 
 /// A metric of a group over five rounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Window {
+#[schemars(rename = "Window")]
+pub struct MetricWindow {
     /// Stream and device.
     pub group: Group,
     /// The metric.
     #[serde(flatten)]
-    pub metric: Metric,
+    pub metric: RoundMetric,
     /// Mean over the rounds, in the metric's unit.
     pub average: f64,
     /// Largest minus smallest value.
@@ -192,24 +194,24 @@ pub struct Window {
     /// Limit with which the range is also compared: a share, or nanoseconds; `None` for a rate.
     pub limit: Option<f64>,
     /// Why the window is steady; `None`: not steady.
-    pub settled: Option<Settled>,
+    pub settled: Option<SteadyRule>,
 }
 
-impl Window {
+impl MetricWindow {
     /// True if the metric is steady.
     pub fn is_steady(&self) -> bool {
         self.settled.is_some()
     }
 
-    fn of(group: &Group, metric: Metric, values: &[f64], limit: Option<f64>) -> Self {
-        let spread @ Spread {
+    fn of(group: &Group, metric: RoundMetric, values: &[f64], limit: Option<f64>) -> Self {
+        let spread @ RoundSpread {
             average,
             range,
             slope_excursion,
-        } = Spread::of(values);
+        } = RoundSpread::of(values);
         let settled = match limit {
-            _ if spread.is_steady() => Some(Settled::Snia),
-            Some(limit) if range <= RANGE_OF_LIMIT_MAX * limit => Some(Settled::NearLimit),
+            _ if spread.is_steady() => Some(SteadyRule::Snia),
+            Some(limit) if range <= RANGE_OF_LIMIT_MAX * limit => Some(SteadyRule::NearLimit),
             _ => None,
         };
         Self {
@@ -233,7 +235,7 @@ impl Window {
     }
 }
 
-impl fmt::Display for Window {
+impl fmt::Display for MetricWindow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             group,
@@ -279,26 +281,26 @@ fn slope(values: &[f64]) -> f64 {
 }
 
 /// Each metric, with the limit with which its range is also compared.
-fn metrics(sla: &Sla) -> impl Iterator<Item = (Metric, Option<f64>)> {
+fn metrics(sla: &Sla) -> impl Iterator<Item = (RoundMetric, Option<f64>)> {
     sla.limits()
         .iter()
         .map(|limit: &Limit| {
             (
-                Metric::ShareOver {
+                RoundMetric::ShareOver {
                     threshold_ns: limit.threshold_ns,
                 },
                 Some(limit.share_max()),
             )
         })
         .chain([
-            (Metric::P99, Some(sla.tightest_ns() as f64)),
-            (Metric::AchievedIops, None),
+            (RoundMetric::P99, Some(sla.tightest_ns() as f64)),
+            (RoundMetric::AchievedIops, None),
         ])
 }
 
 /// Every metric of every series over the five rounds before `end`; empty if there are fewer rounds. A metric that is
 /// missing in one of these rounds (a percentile without its log) is left out.
-fn windows(series: &[Series], end: usize, sla: &Sla) -> impl Iterator<Item = Window> {
+fn windows(series: &[RoundSeries], end: usize, sla: &Sla) -> impl Iterator<Item = MetricWindow> {
     series
         .iter()
         .filter(move |_| end >= ROUNDS_IN_WINDOW)
@@ -307,7 +309,7 @@ fn windows(series: &[Series], end: usize, sla: &Sla) -> impl Iterator<Item = Win
                 let values = series.rounds.get(end - ROUNDS_IN_WINDOW..end)?;
                 let values: Option<Vec<f64>> =
                     values.iter().map(|round| metric.of(round, sla)).collect();
-                Some(Window::of(&series.group, metric, &values?, limit))
+                Some(MetricWindow::of(&series.group, metric, &values?, limit))
             })
         })
 }
@@ -330,7 +332,7 @@ pub struct ChangePoint {
     pub group: Group,
     /// The metric.
     #[serde(flatten)]
-    pub metric: Metric,
+    pub metric: RoundMetric,
     /// First round of the new level, counted from 1.
     pub round: usize,
     /// Seconds from the beginning of the run to that round.
@@ -352,9 +354,9 @@ impl fmt::Display for ChangePoint {
             ..
         } = self;
         let value_text = |value: f64| match metric {
-            Metric::ShareOver { .. } => units::percent(value),
-            Metric::P99 => format!("{:.3} ms", value / 1e6),
-            Metric::AchievedIops => format!("{value:.0} operations/s"),
+            RoundMetric::ShareOver { .. } => units::percent(value),
+            RoundMetric::P99 => format!("{:.3} ms", value / 1e6),
+            RoundMetric::AchievedIops => format!("{value:.0} operations/s"),
         };
         write!(
             f,
@@ -366,7 +368,7 @@ impl fmt::Display for ChangePoint {
 }
 
 /// All change points of all metrics, oldest first.
-fn change_points(series: &[Series], round_sec: u64, sla: &Sla) -> Vec<ChangePoint> {
+fn change_points(series: &[RoundSeries], round_sec: u64, sla: &Sla) -> Vec<ChangePoint> {
     let mut points = Vec::new();
     for series in series {
         for (metric, limit) in metrics(sla) {

@@ -21,7 +21,8 @@ const TOLERANCE_SEC: f64 = 0.01;
 /// Metric of a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", tag = "what")]
-pub enum Metric {
+#[schemars(rename = "Metric")]
+pub enum RoundMetric {
     /// The share of operations whose `wait + service` was over a threshold, a fraction.
     ShareOver {
         /// The threshold, nanoseconds.
@@ -33,7 +34,7 @@ pub enum Metric {
     AchievedIops,
 }
 
-impl fmt::Display for Metric {
+impl fmt::Display for RoundMetric {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ShareOver { threshold_ns } => {
@@ -73,7 +74,7 @@ pub struct Round {
     /// For each threshold: operations whose `wait + service` was over the threshold.
     pub judged_over: [u64; THRESHOLDS_MAX],
     /// Lower bound of `judged_over`: without delays that this program may have caused.
-    pub judged_least_over: [u64; THRESHOLDS_MAX],
+    pub judged_over_lower_bound: [u64; THRESHOLDS_MAX],
     /// For each threshold: operations whose `wait + lag + service` was over the threshold.
     pub response_over: [u64; THRESHOLDS_MAX],
     /// The 99th percentile of service times, nanoseconds; `None` if nothing succeeded or no histogram could be read.
@@ -82,7 +83,7 @@ pub struct Round {
 
 /// The rounds of a judged stream on a device, or on all devices together.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Series {
+pub struct RoundSeries {
     pub group: Group,
     /// Oldest first; whole rounds only.
     pub rounds: Vec<Round>,
@@ -92,9 +93,9 @@ pub struct Series {
     device: Option<usize>,
 }
 
-impl Series {
+impl RoundSeries {
     /// The value of a metric in each round; `None` if it could not be measured.
-    pub fn values(&self, metric: Metric, sla: &Sla) -> Vec<Option<f64>> {
+    pub fn values(&self, metric: RoundMetric, sla: &Sla) -> Vec<Option<f64>> {
         self.rounds
             .iter()
             .map(|round| metric.of(round, sla))
@@ -102,7 +103,7 @@ impl Series {
     }
 }
 
-impl Metric {
+impl RoundMetric {
     /// The value of the metric in a round, in its unit; `None` if it could not be measured.
     pub fn of(self, round: &Round, sla: &Sla) -> Option<f64> {
         match self {
@@ -181,7 +182,7 @@ impl Spells {
 
 /// The load of a stream on a device, round by round.
 #[derive(Debug, Clone)]
-struct Load {
+struct StreamRounds {
     group: Group,
     cell: usize,
     per_sec: f64,
@@ -200,11 +201,11 @@ pub struct Rounds {
     devices: usize,
     /// A series for each judged stream on each device. With several devices, a series for all devices comes before
     /// these.
-    pub series: Vec<Series>,
+    pub series: Vec<RoundSeries>,
     /// For each series: the data of the current round so far.
     current: Vec<(CellCounts, Latencies)>,
     /// A load for each device and each stream with a rate, judged or not.
-    loads: Vec<Load>,
+    loads: Vec<StreamRounds>,
     counts: IntervalCounts,
 }
 
@@ -221,7 +222,7 @@ impl Rounds {
             .flat_map(|(stream, info)| {
                 let all = (devices.len() > 1).then_some(None);
                 let each = all.into_iter().chain((0..devices.len()).map(Some));
-                each.map(move |device| Series {
+                each.map(move |device| RoundSeries {
                     group: Group {
                         stream: info.name.clone(),
                         device: device.map(|device| devices[device].clone()),
@@ -246,7 +247,7 @@ impl Rounds {
                 .filter_map(|cell: usize| {
                     let stream = &manifest.streams[cell / devices.len()];
                     let device = &devices[cell % devices.len()];
-                    (stream.offered_iops > 0.0).then(|| Load {
+                    (stream.offered_iops > 0.0).then(|| StreamRounds {
                         group: Group {
                             stream: stream.name.clone(),
                             device: Some(device.clone()),
@@ -306,7 +307,10 @@ impl Rounds {
             {
                 spells.add(
                     counts.end_ns,
-                    limit.is_exceeded(interval.judged_least_over[index], interval.counted_ops()),
+                    limit.is_exceeded(
+                        interval.judged_over_lower_bound[index],
+                        interval.counted_ops(),
+                    ),
                 );
             }
             sum.add(&interval);
@@ -331,7 +335,7 @@ impl Rounds {
                 scheduled_ops: sum.counted_ops(),
                 achieved_iops,
                 judged_over: sum.judged_over,
-                judged_least_over: sum.judged_least_over,
+                judged_over_lower_bound: sum.judged_over_lower_bound,
                 response_over: sum.response_over,
                 p99_ns,
             });
@@ -395,7 +399,7 @@ impl Rounds {
 }
 
 /// Sets the percentiles of round number `round` from the collected histograms, and clears the histograms.
-fn close(series: &mut [Series], current: &mut [(CellCounts, Latencies)], round: usize) {
+fn close(series: &mut [RoundSeries], current: &mut [(CellCounts, Latencies)], round: usize) {
     for (series, (_, service)) in series.iter_mut().zip(current) {
         if let Some(round) = series.rounds.get_mut(round).filter(|_| !service.is_empty()) {
             round.p99_ns = Some(service.value_at_quantile(0.99));

@@ -3,7 +3,7 @@
 use super::*;
 use crate::cell::Interval;
 use crate::judge::Sla;
-use crate::run_dir::{Manifest, Writer};
+use crate::run_dir::{Manifest, RunWriter};
 use crate::testing::layout;
 use crate::times::Times;
 use std::path::Path;
@@ -43,7 +43,7 @@ fn slow(index: u64) -> u64 {
 
 fn recorded(dir: &Path, manifest: &Manifest, seconds: u64) -> Rounds {
     let mut live = Rounds::new(manifest);
-    let mut writer = Writer::create(dir, manifest, &[]).unwrap();
+    let mut writer = RunWriter::create(dir, manifest, &[]).unwrap();
     for index in 0..seconds {
         let interval = interval(manifest, index, slow(index));
         live.add(&interval);
@@ -108,7 +108,7 @@ fn steadiness_and_the_cliff_are_found() {
         .iter()
         .filter(|point| {
             point.metric
-                == Metric::ShareOver {
+                == RoundMetric::ShareOver {
                     threshold_ns: 1_000_000,
                 }
         })
@@ -211,8 +211,8 @@ fn a_spell_is_a_run_of_slow_intervals_and_its_distance_is_from_beginning_to_begi
     );
 }
 
-fn window(metric: Metric, values: [f64; 5], limit: Option<f64>) -> Window {
-    Window::of(
+fn window(metric: RoundMetric, values: [f64; 5], limit: Option<f64>) -> MetricWindow {
+    MetricWindow::of(
         &Group {
             stream: "reads".into(),
             device: None,
@@ -226,20 +226,20 @@ fn window(metric: Metric, values: [f64; 5], limit: Option<f64>) -> Window {
 #[test]
 fn range_and_line_are_judged_by_the_average() {
     let steady = window(
-        Metric::AchievedIops,
+        RoundMetric::AchievedIops,
         [95.0, 97.5, 100.0, 102.5, 105.0],
         None,
     );
     assert_eq!(
         (steady.average, steady.range, steady.settled),
-        (100.0, 10.0, Some(Settled::Snia))
+        (100.0, 10.0, Some(SteadyRule::Snia))
     );
     assert!(
         (steady.slope_excursion - 10.0).abs() < 1e-9,
         "a straight line moves by its range"
     );
     let steeper = window(
-        Metric::AchievedIops,
+        RoundMetric::AchievedIops,
         [94.0, 97.0, 100.0, 103.0, 106.0],
         None,
     );
@@ -248,13 +248,13 @@ fn range_and_line_are_judged_by_the_average() {
         "a range of 12 % would do, a line that moves by 12 % does not"
     );
     let wide = window(
-        Metric::AchievedIops,
+        RoundMetric::AchievedIops,
         [100.0, 111.0, 100.0, 89.0, 100.0],
         None,
     );
     assert!(!wide.is_steady(), "a range of 22 %");
     let zigzag = window(
-        Metric::AchievedIops,
+        RoundMetric::AchievedIops,
         [91.0, 109.0, 100.0, 109.0, 91.0],
         None,
     );
@@ -263,19 +263,19 @@ fn range_and_line_are_judged_by_the_average() {
 
 #[test]
 fn a_share_near_zero_settles_against_its_limit() {
-    let share = Metric::ShareOver {
+    let share = RoundMetric::ShareOver {
         threshold_ns: 1_000_000,
     };
     let values = [0.0001, 0.0003, 0.0, 0.0002, 0.0001];
     assert_eq!(
         window(share, values, Some(0.05)).settled,
-        Some(Settled::NearLimit)
+        Some(SteadyRule::NearLimit)
     );
     assert_eq!(window(share, values, Some(0.002)).settled, None);
     let idle = window(share, [0.0; 5], Some(0.05));
     assert_eq!(
         idle.settled,
-        Some(Settled::Snia),
+        Some(SteadyRule::Snia),
         "nothing moves in nothing"
     );
 }
@@ -283,7 +283,7 @@ fn a_share_near_zero_settles_against_its_limit() {
 #[test]
 fn what_moves_is_said_with_its_numbers() {
     let text = window(
-        Metric::P99,
+        RoundMetric::P99,
         [100.0, 100.0, 100.0, 100.0, 200.0],
         Some(500.0),
     )

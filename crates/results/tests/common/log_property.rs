@@ -2,7 +2,7 @@
 //!
 //! Shared by the property tests and the fuzzer.
 
-use results::act_log::{Chunk, Header, Input, Reader, write_chunk, write_header};
+use results::act_log::{ActLogReader, Chunk, Input, LogHeader, write_chunk, write_header};
 
 /// Reads `bytes` with and without skipping reports, and asserts the properties. Returns true for a complete log.
 pub(crate) fn assert_log_property(bytes: &[u8]) -> bool {
@@ -10,7 +10,7 @@ pub(crate) fn assert_log_property(bytes: &[u8]) -> bool {
     let Ok(input) = Input::new(bytes) else {
         return false;
     };
-    let mut reader = match Reader::new(input) {
+    let mut reader = match ActLogReader::new(input) {
         Ok(reader) => reader,
         Err(error) => {
             assert_one_line(&error.to_string());
@@ -42,7 +42,7 @@ fn assert_passing_over(bytes: &[u8], chunks: &[Chunk], damaged: bool) {
     let wanted = |after_sec: u64| after_sec.is_multiple_of(3);
     let Ok(mut reader) = Input::new(bytes)
         .map_err(drop)
-        .and_then(|input| Reader::new(input).map_err(drop))
+        .and_then(|input| ActLogReader::new(input).map_err(drop))
     else {
         unreachable!("the same bytes were read before")
     };
@@ -70,7 +70,7 @@ fn assert_passing_over(bytes: &[u8], chunks: &[Chunk], damaged: bool) {
 }
 
 /// Asserts that reports are equal after they are written and read back.
-fn assert_round_trip(reader: &Reader<'_>, chunks: &[Chunk]) {
+fn assert_round_trip(reader: &ActLogReader<'_>, chunks: &[Chunk]) {
     let names = reader.names();
     // Written names have blanks in place of control characters, and an empty name ends the list.
     if names
@@ -85,10 +85,10 @@ fn assert_round_trip(reader: &Reader<'_>, chunks: &[Chunk]) {
         .iter()
         .filter(|(name, _)| name == "microsecond-histograms")
         .cloned();
-    let header = Header {
+    let header = LogHeader {
         configuration: scale.collect(),
         histogram_names: names.to_vec(),
-        ..Header::default()
+        ..LogHeader::default()
     };
     let mut text = Vec::new();
     // Writing to memory cannot fail.
@@ -102,7 +102,8 @@ fn assert_round_trip(reader: &Reader<'_>, chunks: &[Chunk]) {
         let _ = write_chunk(&mut text, *after_sec, &named);
     }
     let text_shown = String::from_utf8_lossy(&text).into_owned();
-    let again = Reader::new(&text[..]).unwrap_or_else(|error| panic!("{error}\n{text_shown}"));
+    let again =
+        ActLogReader::new(&text[..]).unwrap_or_else(|error| panic!("{error}\n{text_shown}"));
     let again: Vec<Chunk> = again
         .map(|chunk| chunk.unwrap_or_else(|error| panic!("{error}\n{text_shown}")))
         .collect();

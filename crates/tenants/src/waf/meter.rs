@@ -4,17 +4,17 @@
 //! The progress of a fill follows from the bytes that flashproof writes. The drive's counters, read after each octile,
 //! give the bytes that the drive wrote to its media.
 
-use conclusions::waf::{Drive, Found, OCTILES_PER_FILL};
-use results::written::Bytes;
+use conclusions::waf::{ArrangementResult, DriveWrites, OCTILES_PER_FILL};
+use results::written::WrittenBytes;
 
 /// A drive under measurement.
 #[derive(Debug)]
 pub struct Meter {
-    found: Found,
+    found: ArrangementResult,
     fills_max: usize,
     written_bytes: u64,
-    first_counters: Bytes,
-    last_counters: Bytes,
+    first_counters: WrittenBytes,
+    last_counters: WrittenBytes,
 }
 
 /// Why the measurement can end.
@@ -28,13 +28,13 @@ pub enum MeasurementEnd {
 impl Meter {
     /// A meter for the drive `name` of `logical_bytes`, for at most `fills_max` drive fills. `counters` are the drive's
     /// counters at the start.
-    pub fn new(name: &str, logical_bytes: u64, fills_max: usize, counters: Bytes) -> Self {
-        let drive = Drive {
+    pub fn new(name: &str, logical_bytes: u64, fills_max: usize, counters: WrittenBytes) -> Self {
+        let drive = DriveWrites {
             name: name.to_owned(),
             logical_bytes,
             octiles: Vec::new(),
         };
-        let found = Found {
+        let found = ArrangementResult {
             drives: vec![drive],
             tenants: Vec::new(),
             steady_after: None,
@@ -54,7 +54,7 @@ impl Meter {
     pub fn written(
         &mut self,
         bytes: u64,
-        count: impl FnOnce() -> Result<Bytes, String>,
+        count: impl FnOnce() -> Result<WrittenBytes, String>,
     ) -> Result<Option<MeasurementEnd>, String> {
         self.written_bytes += bytes;
         let drive = &mut self.found.drives[0];
@@ -72,7 +72,7 @@ impl Meter {
         let new_octiles = reached_octiles - done_octiles;
         for index in 0..new_octiles {
             let share = |all: u64| all / new_octiles + u64::from(index < all % new_octiles);
-            drive.octiles.push(Bytes {
+            drive.octiles.push(WrittenBytes {
                 host: share(difference.host),
                 media: share(difference.media),
                 erased: share(difference.erased),
@@ -92,7 +92,7 @@ impl Meter {
     }
 
     /// Result so far.
-    pub fn found(&self) -> &Found {
+    pub fn found(&self) -> &ArrangementResult {
         &self.found
     }
 
@@ -119,7 +119,7 @@ mod tests {
 
     /// Writes `step` bytes at a time to a drive that counts `waf` media bytes per host byte.
     fn run(step: u64, fills: usize, waf: impl Fn(u64) -> f64) -> (Meter, Option<MeasurementEnd>) {
-        let mut drive = Bytes {
+        let mut drive = WrittenBytes {
             host: 1_000,
             media: 5_000,
             erased: 0,
@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(meter.found().steady_waf(), Some(1.5));
         assert_eq!(
             meter.found().octile_sum(3),
-            Bytes {
+            WrittenBytes {
                 host: 100,
                 media: 100,
                 erased: 0
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn counters_that_go_back_and_drives_that_do_not_answer_are_errors() {
-        let start = Bytes {
+        let start = WrittenBytes {
             host: 1_000,
             media: 5_000,
             erased: 0,
@@ -192,7 +192,7 @@ mod tests {
         );
         let why = meter
             .written(1, || {
-                Ok(Bytes {
+                Ok(WrittenBytes {
                     host: 1_100,
                     media: 100,
                     erased: 0,

@@ -23,12 +23,12 @@ pub use meter::{MeasurementEnd, Meter};
 pub use timed::{TimedResult, timed};
 
 use crate::{StoreModel, WriteCause};
-use conclusions::waf::{Drive, Found, OCTILES_PER_FILL, TenantBytes};
+use conclusions::waf::{ArrangementResult, DriveWrites, OCTILES_PER_FILL, TenantBytes};
 use ftl::{Ftl, Spec};
 use load::memory;
 use load::workload::CannotRun;
 use results::units;
-use results::written::Bytes;
+use results::written::WrittenBytes;
 
 /// How the writes of tenants interleave at a drive. An assumption about hosts, kernel and controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -186,24 +186,25 @@ impl Experiment {
     pub fn run(
         &mut self,
         fills_max: usize,
-        mut progress: impl FnMut(&Found) -> bool,
-    ) -> Result<Found, CannotRun> {
+        mut progress: impl FnMut(&ArrangementResult) -> bool,
+    ) -> Result<ArrangementResult, CannotRun> {
         let units: u64 = self.drives.iter().map(Ftl::units).sum();
         let drives = self
             .drives
             .iter()
             .zip(&self.names)
-            .map(|(drive, name)| Drive {
+            .map(|(drive, name)| DriveWrites {
                 name: name.clone(),
                 logical_bytes: drive.units() * self.unit_bytes,
                 octiles: Vec::new(),
             });
-        let mut found = Found {
+        let mut found = ArrangementResult {
             drives: drives.collect(),
             tenants: Vec::new(),
             steady_after: None,
         };
-        let mut counters_before: Vec<Bytes> = self.drives.iter().map(Ftl::counters).collect();
+        let mut counters_before: Vec<WrittenBytes> =
+            self.drives.iter().map(Ftl::counters).collect();
         let mut written_units = 0;
         for octile in 1..=fills_max * OCTILES_PER_FILL {
             // The multiplication comes before the division, so that eight octiles are a drive fill even on a drive of

@@ -1,7 +1,7 @@
 //! Distance of a prepared drive from the steady state of random overwrites, by two measures: write amplification of the
 //! overwrites that follow, and valid units of the superblocks. The drives are simulated, without a clock.
 
-use conclusions::waf::{OCTILES_PER_FILL, Prepared};
+use conclusions::waf::{OCTILES_PER_FILL, PreparedDrive};
 use ftl::{Ftl, Spec, SpecError};
 use load::prepare::{Order, OrderSpec, permuted};
 use std::fmt;
@@ -200,7 +200,7 @@ impl SteadyDrive {
     /// Prepares another drive of the same spec by `method`, then overwrites the drive.
     ///
     /// Errors: an impossible order.
-    pub fn after(&self, method: PreparationMethod) -> Result<Prepared, String> {
+    pub fn after(&self, method: PreparationMethod) -> Result<PreparedDrive, String> {
         // A different random sequence than that of the steady state.
         let seed = self.seed ^ 1 << 32;
         let mut drive = Overwritten::new(&self.spec, seed).map_err(|error| error.to_string())?;
@@ -254,7 +254,7 @@ impl SteadyDrive {
         let waf_after = (0..AFTER)
             .map(|_| drive.overwrite(units / OCTILES_PER_FILL as u64) / self.waf)
             .collect();
-        Ok(Prepared {
+        Ok(PreparedDrive {
             preparation: method.to_string(),
             fills,
             after: waf_after,

@@ -51,7 +51,7 @@ fn found(
     tenants: &Tenants,
     spec: &Spec,
     seed: u64,
-) -> (Found, Experiment) {
+) -> (ArrangementResult, Experiment) {
     let layout = Layout::new(arrangement, tenants, &drive(spec)).unwrap();
     let mut experiment = Experiment::new(&layout, Interleaving::default(), seed).unwrap();
     let found = experiment.run(40, |_| true).unwrap();

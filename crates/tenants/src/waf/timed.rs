@@ -16,7 +16,7 @@ use load::run::{Control, EndCause, Pacing, RunConfig, Settings, Sink, SinkError,
 use load::workload::{BuildContext, CannotRun, DeviceShape, RunPlan, Workload};
 use results::cell::{Cell, Interval, StreamInfo};
 use results::telemetry::Column;
-use results::written::Bytes;
+use results::written::WrittenBytes;
 use std::sync::{Arc, Mutex, PoisonError};
 use sys::random::Random;
 
@@ -35,7 +35,7 @@ pub struct TimedResult {
     /// Each stream of each tenant, named like `TENANT/reads`, with its results.
     pub streams: Vec<(StreamInfo, Cell)>,
     /// Counters of the drives.
-    pub bytes: Bytes,
+    pub bytes: WrittenBytes,
     /// Bytes written by hosts, in fills of all drives.
     pub fills: f64,
     /// Virtual time, seconds.
@@ -161,7 +161,7 @@ pub fn timed(
         .iter()
         .filter_map(DeviceName::drive)
         .flat_map(Drive::columns);
-    let mut bytes = Bytes::default();
+    let mut bytes = WrittenBytes::default();
     for (column, count) in columns.zip(&counters) {
         match column {
             Column::SimHbmw => bytes.host += count,

@@ -341,8 +341,8 @@ fn a_step_that_is_broken_off_or_stopped_by_lag_is_told_apart() {
         in_flight: 5,
         in_flight_max: 5,
     };
-    assert_eq!(seen(&lag(results::judge::Whose::Device)), Failed);
-    assert_eq!(seen(&lag(results::judge::Whose::Ours)), OurLimit);
+    assert_eq!(seen(&lag(results::judge::DelayOwner::Device)), Failed);
+    assert_eq!(seen(&lag(results::judge::DelayOwner::Ours)), OurLimit);
     assert_eq!(
         seen(&End::Completed),
         StepOutcome::NotSteady,

@@ -12,7 +12,7 @@
 use super::{Controller, IDENTIFY_BYTES, Namespace, QueryError, little_endian};
 use crate::discover::DeviceFacts;
 use results::units;
-use results::written::Bytes;
+use results::written::WrittenBytes;
 use serde::Serialize;
 use std::fmt;
 use std::fs::File;
@@ -37,7 +37,7 @@ pub struct Fdp {
     /// Placement list of the namespace; empty if the namespace has none, or if FDP is off.
     pub placement: Vec<PlacementHandle>,
     /// Bytes written over the drive's life in the endurance group.
-    pub statistics: Option<Bytes>,
+    pub statistics: Option<WrittenBytes>,
     /// Facts that could not be read, each with the reason.
     pub unknown: Vec<String>,
 }
@@ -297,7 +297,7 @@ impl Controller {
     /// Bytes written in the endurance group of the namespace; `Ok(None)` without FDP.
     ///
     /// Errors: those of any query; also [`QueryError::Status`] if FDP is off.
-    pub fn fdp_statistics(&self) -> Result<Option<Bytes>, QueryError> {
+    pub fn fdp_statistics(&self) -> Result<Option<WrittenBytes>, QueryError> {
         let Some(group) = self.endurance_group()? else {
             return Ok(None);
         };
@@ -404,9 +404,9 @@ pub fn placement_handles(answer: &[u8]) -> Vec<PlacementHandle> {
 }
 
 /// Parses log page 22h. Counters have 16 bytes, of which 8 are enough for any real value.
-pub fn statistics(page: &[u8]) -> Bytes {
+pub fn statistics(page: &[u8]) -> WrittenBytes {
     let counter = |at| u64::try_from(little_endian::<16>(page, at)).unwrap_or(u64::MAX);
-    Bytes {
+    WrittenBytes {
         host: counter(0),
         media: counter(16),
         erased: counter(32),
@@ -454,7 +454,7 @@ mod tests {
             state: FdpState::On(0),
             configurations: configurations(CONFIGURATIONS),
             placement: placement_handles(HANDLES)[..2].to_vec(),
-            statistics: Some(Bytes {
+            statistics: Some(WrittenBytes {
                 host: 4 << 30,
                 media: 6 << 30,
                 erased: 1 << 30,
@@ -569,7 +569,7 @@ mod tests {
         page[39] = 1;
         assert_eq!(
             statistics(&page),
-            Bytes {
+            WrittenBytes {
                 host: 1,
                 media: 256,
                 erased: 1 << 56

@@ -4,7 +4,7 @@
 //! this thread. [`Poller::take`] returns each reading once.
 
 use super::{Controller, OcpSmart, Smart};
-use results::written::Bytes;
+use results::written::WrittenBytes;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -22,7 +22,7 @@ pub(in crate::observe) struct Reading {
     /// OCP's log, if the drive has it and the query succeeded.
     pub(in crate::observe) ocp: Option<OcpSmart>,
     /// FDP statistics, if FDP is on and the query succeeded.
-    pub(in crate::observe) fdp: Option<Bytes>,
+    pub(in crate::observe) fdp: Option<WrittenBytes>,
 }
 
 impl Reading {
@@ -130,7 +130,7 @@ pub(in crate::observe) mod tests {
             Reading {
                 smart: Some(Smart::parse(smart::tests::PAGE)),
                 ocp: OcpSmart::parse(smart::ocp_tests::PAGE).filter(|_| ocp && self.with_ocp),
-                fdp: (fdp && self.with_fdp).then_some(Bytes {
+                fdp: (fdp && self.with_fdp).then_some(WrittenBytes {
                     host: 4096,
                     media: 5120,
                     erased: 1 << 24,

@@ -12,7 +12,7 @@
 //! Any vendor may use the number C0h, so a page is accepted only if it has the GUID of the specification.
 
 use super::{Controller, QueryError, little_endian};
-use results::written::Bytes;
+use results::written::WrittenBytes;
 use serde::Serialize;
 use sys::nvme::LOG_PAGE_BYTES;
 
@@ -117,10 +117,10 @@ results::display!(CounterSource {
 
 impl Controller {
     /// Bytes written over the drive's life, by all namespaces that share the counters; `Ok(None)` if no log counts
-    /// media bytes. [`Bytes::since`] gives the difference of two readings.
+    /// media bytes. [`WrittenBytes::since`] gives the difference of two readings.
     ///
     /// Errors: the kernel or the drive refused a mandatory query.
-    pub fn lifetime_bytes(&self) -> Result<Option<(Bytes, CounterSource)>, QueryError> {
+    pub fn lifetime_bytes(&self) -> Result<Option<(WrittenBytes, CounterSource)>, QueryError> {
         if let Some(bytes) = unless_refused(self.fdp_statistics())? {
             return Ok(Some((bytes, CounterSource::FdpStatistics)));
         }
@@ -142,9 +142,9 @@ fn unless_refused<T>(answer: Result<Option<T>, QueryError>) -> Result<Option<T>,
     }
 }
 
-fn by_ocp(ocp: &OcpSmart, smart: &Smart) -> Bytes {
+fn by_ocp(ocp: &OcpSmart, smart: &Smart) -> WrittenBytes {
     let counter = |bytes: u128| u64::try_from(bytes).unwrap_or(u64::MAX);
-    Bytes {
+    WrittenBytes {
         host: counter(smart.bytes_written()),
         media: counter(ocp.physical_media_units_written_bytes),
         erased: 0,
@@ -288,7 +288,7 @@ mod counted_tests {
         };
         assert_eq!(
             by_ocp(&ocp, &smart),
-            Bytes {
+            WrittenBytes {
                 host: 7 * 512_000,
                 media: 5 << 40,
                 erased: 0

@@ -343,7 +343,7 @@ mod tests;
 mod health_tests {
     use super::super::nvme::poll::tests::FakeDrive;
     use super::*;
-    use results::telemetry::Source;
+    use results::telemetry::ColumnSource;
 
     fn device(drive: FakeDrive) -> DeviceSampler {
         let mut device = DeviceSampler::find(Path::new("/nowhere"), DeviceNumber::new(259, 0), "");
@@ -439,7 +439,7 @@ mod health_tests {
         assert!(
             columns(&health)
                 .into_iter()
-                .all(|column| column.source() == Source::Smart)
+                .all(|column| column.source() == ColumnSource::Smart)
         );
         // Without OCP's count.
         assert_eq!(row(&mut health)[6], Some(436.0));

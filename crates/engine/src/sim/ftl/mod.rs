@@ -24,7 +24,7 @@ use collection::{Collection, NO_STEP};
 use dies::{Dies, Work, WorkEnd};
 use ftl::{Extent, FlashObserver, Ftl, ProgramCause, SpecError};
 use results::telemetry::Column;
-use results::written::Bytes;
+use results::written::WrittenBytes;
 use std::collections::VecDeque;
 use sys::op::{Op, OpKind};
 use sys::random::Random;
@@ -55,7 +55,7 @@ pub struct FtlModel {
     /// Bytes of host writes that are completely buffered.
     host_bytes: u64,
     /// Counters before the run.
-    initial_bytes: Bytes,
+    initial_bytes: WrittenBytes,
 }
 
 /// A future event inside the drive.
@@ -604,7 +604,7 @@ impl DriveModel for FtlModel {
     }
 
     fn counters(&self) -> Vec<(Column, u64)> {
-        let Bytes { media, erased, .. } = self
+        let WrittenBytes { media, erased, .. } = self
             .ftl
             .counters()
             .since(self.initial_bytes)

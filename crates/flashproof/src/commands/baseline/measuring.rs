@@ -1,7 +1,9 @@
 //! Collects the results of a run of jobs during the run: a point for each drive.
 
 use crate::commands::baseline::plan::Job;
-use conclusions::baseline::{Done, Latency, Part, Point, Second, Watch as WatchPoint};
+use conclusions::baseline::{
+    DirectionResult, JobPurpose, LatencyStats, Point, Second, Watch as WatchPoint,
+};
 use device::discover::DeviceNumber;
 use device::observe::diskstats;
 use device::observe::diskstats::Counters;
@@ -97,7 +99,7 @@ impl<'a> JobObserver<'a> {
             watch: self
                 .run_state
                 .as_ref()
-                .filter(|_| job.part == Part::Watch)
+                .filter(|_| job.part == JobPurpose::Watch)
                 .map(|begun| WatchPoint::of(&begun.seconds[job_index])),
         }
     }
@@ -108,7 +110,12 @@ impl<'a> JobObserver<'a> {
 
     /// Results of the reads (direction 0) or writes (1) of `bytes` of the job with the index `job_index`; `None` if the
     /// job has none.
-    fn direction_done(&self, job_index: usize, direction: usize, bytes: u64) -> Option<Done> {
+    fn direction_done(
+        &self,
+        job_index: usize,
+        direction: usize,
+        bytes: u64,
+    ) -> Option<DirectionResult> {
         let kind_index = self.load.reported_at(job_index, direction)?;
         let mut offered_iops = 0.0;
         if let Some(run_state) = &self.run_state {
@@ -148,7 +155,7 @@ impl<'a> JobObserver<'a> {
 
     /// Doubt: the queue depth was not kept, for any reason. By Little's law, the mean number in flight is the rate
     /// times the mean service time.
-    fn lost_depth(&self, job: &Job, directions: [&Option<Done>; 2]) -> Option<String> {
+    fn lost_depth(&self, job: &Job, directions: [&Option<DirectionResult>; 2]) -> Option<String> {
         let in_flight: f64 = directions
             .into_iter()
             .flatten()
@@ -316,7 +323,7 @@ fn counters_of(device: &str, disks: &[diskstats::Disk]) -> Option<Counters> {
     Some(disk.counters)
 }
 
-fn done(kind: &KindStats, bytes: u64, offered_iops: Option<f64>, seconds: f64) -> Done {
+fn done(kind: &KindStats, bytes: u64, offered_iops: Option<f64>, seconds: f64) -> DirectionResult {
     let service = latency(&kind.clat, 0);
     // Operations never done count as longer than all others, because each was due before the last completion.
     let answer = if offered_iops.is_some() {
@@ -336,7 +343,7 @@ fn done(kind: &KindStats, bytes: u64, offered_iops: Option<f64>, seconds: f64) -
     } else {
         bytes as f64
     };
-    Done {
+    DirectionResult {
         bytes_each,
         offered_iops,
         ops: kind.ops,
@@ -351,17 +358,17 @@ fn done(kind: &KindStats, bytes: u64, offered_iops: Option<f64>, seconds: f64) -
 
 /// Latency summary of `durations`. In addition, `unknown` operations took longer than all `durations`; percentiles that
 /// fall among the unknown operations are left out.
-fn latency(durations: &Durations, unknown: u64) -> Latency {
+fn latency(durations: &Durations, unknown: u64) -> LatencyStats {
     if durations.is_empty() {
-        return Latency::default();
+        return LatencyStats::default();
     }
     let us = |ns: f64| ns / 1e3;
     let unknown_factor = (durations.len() + unknown) as f64 / durations.len() as f64;
-    let known = Latency::PERCENTILES
+    let known = LatencyStats::PERCENTILES
         .iter()
         .map(|percent| percent * unknown_factor)
         .take_while(|percent| *percent <= 100.0);
-    Latency {
+    LatencyStats {
         mean_us: us(durations.mean()),
         stdev_us: us(durations.stdev()),
         min_us: us(durations.min() as f64),
@@ -380,7 +387,7 @@ mod tests {
     fn what_was_never_done_took_longer_than_the_rest() {
         let mut durations = Durations::new_with_bounds(1, 1 << 40, 3).unwrap();
         (1..=80).for_each(|number| durations.record(number * 1_000).unwrap());
-        let near = |latency: &Latency, percent, us: f64| {
+        let near = |latency: &LatencyStats, percent, us: f64| {
             let at = latency.at(percent).unwrap();
             assert!(
                 (at - us).abs() <= us / 500.0,
@@ -397,7 +404,7 @@ mod tests {
         assert_eq!(of_100.at(90.0), None, "longer than all that were done");
         assert_eq!(
             latency(&Durations::new_with_bounds(1, 1 << 40, 3).unwrap(), 5),
-            Latency::default()
+            LatencyStats::default()
         );
     }
 }

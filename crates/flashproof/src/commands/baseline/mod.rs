@@ -19,10 +19,10 @@ use crate::commands::baseline::plan::{BaselineRequest, Job};
 use crate::preparation::{PrepOptions, Preparation, Style};
 use crate::series::{Drives, NOT_PREPARED, SeriesDir, default_name, now_unix_ms};
 use conclusions::baseline::{
-    Done, Part, Point, Pts, conclude, has_failed, in_doubt, judge_job, point_of, points_of,
-    saturated_at,
+    DirectionResult, JobPurpose, Point, Pts, conclude, has_failed, in_doubt, judge_job, point_of,
+    points_of, saturated_at,
 };
-use conclusions::series::{Identity, Rule, Series, State, Step};
+use conclusions::series::{DriveIdentity, Rule, Series, SeriesStepState, Step};
 use measuring::JobObserver;
 pub use options::BaselineOptions;
 use options::Request;
@@ -131,7 +131,7 @@ pub fn run(args: &BaselineOptions) -> Result<ExitCode, Failure> {
 /// Discards each of `devices`, then writes it twice completely, as SNIA's PTS requires before a test. The saturation
 /// test starts on an empty drive. Returns an exit code if the preconditioning did not complete.
 fn precondition(
-    part: Part,
+    part: JobPurpose,
     devices: Vec<String>,
     erase: &[String],
     quiet: bool,
@@ -145,7 +145,7 @@ fn precondition(
         restart: true,
         ..PrepOptions::DEFAULT
     };
-    if part == Part::PtsSaturation {
+    if part == JobPurpose::PtsSaturation {
         console::note("discarding each whole device, as SNIA's PTS requires");
         preparation.options.fills = 0;
         preparation.samples = 0;
@@ -165,7 +165,7 @@ fn next_jobs(form: &BaselineRequest, series: &Series) -> Vec<(usize, Job)> {
         .devices
         .iter()
         .enumerate()
-        .filter_map(|(device, identity): (usize, &Identity)| {
+        .filter_map(|(device, identity): (usize, &DriveIdentity)| {
             let points = (!has_failed(series, device)).then(|| points_of(series, device))?;
             Some((device, form.next(&points, identity.size_bytes)?))
         })
@@ -248,7 +248,7 @@ fn run_jobs(
             step.interrupt(&judged.reason);
             continue;
         }
-        step.state = State::Done;
+        step.state = SeriesStepState::Done;
         step.outcome = Some(judged.outcome);
         step.reason.clone_from(&judged.reason);
         step.ended_unix_ms = Some(now_unix_ms());
@@ -263,7 +263,7 @@ fn run_jobs(
 fn with_rounds(point: Point, mut so_far: Vec<Point>) -> Point {
     let part = point.part;
     let test = Pts::ALL.into_iter().find(|test| test.has(&point));
-    if test.is_none() && part != Part::Saturation {
+    if test.is_none() && part != JobPurpose::Saturation {
         return point;
     }
     so_far.push(point.clone());
@@ -390,7 +390,7 @@ fn result_line(point: &Point) -> String {
 }
 
 /// Achieved operations per second, and the offered rate if it was higher.
-fn achieved(done: &Done) -> String {
+fn achieved(done: &DirectionResult) -> String {
     match done.offered_iops {
         Some(offered) if done.undone > 0 => format!("{} of {}", number(done.iops), number(offered)),
         _ => number(done.iops),
@@ -414,7 +414,7 @@ fn show_conclusion(series_dir: &SeriesDir) -> Result<ExitCode, Failure> {
         .steps
         .iter()
         .filter_map(point_of)
-        .filter(|point| point.part == Part::Depth)
+        .filter(|point| point.part == JobPurpose::Depth)
         .collect();
     let outcome = series_dir
         .series

@@ -8,7 +8,7 @@ use crate::{fio_run, series};
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use conclusions::baseline::{JOBS, Pts, job_name};
-use conclusions::series::{Identity, Purpose, Series};
+use conclusions::series::{DriveIdentity, Series, SeriesPurpose};
 use fio::{BYTES, FioLoad, parse_number};
 use load::workload::{RunSpec, Workload};
 use results::units::{quoted, seconds, span};
@@ -343,7 +343,7 @@ impl Request {
     }
 
     /// A new series of this request on `devices`.
-    pub(super) fn series(&self, devices: Vec<Identity>, unprepared: &[String]) -> Series {
+    pub(super) fn series(&self, devices: Vec<DriveIdentity>, unprepared: &[String]) -> Series {
         let sizes: Vec<_> = self
             .form
             .block_sizes
@@ -379,7 +379,7 @@ impl Request {
             (JOBS, self.form.jobs_min().to_string()),
             (NOT_PREPARED, unprepared.join(", ")),
         ];
-        series::new_series(Purpose::Baseline, devices, String::new(), terms)
+        series::new_series(SeriesPurpose::Baseline, devices, String::new(), terms)
     }
 }
 

@@ -12,7 +12,7 @@ mod job;
 
 pub use job::Job;
 
-use conclusions::baseline::{PTS_ROUNDS_MAX, Part, Point, Pts, highest, knee, saturated_at};
+use conclusions::baseline::{JobPurpose, PTS_ROUNDS_MAX, Point, Pts, highest, knee, saturated_at};
 use results::steady::ROUNDS_IN_WINDOW;
 
 /// Size of the database's large blocks, as in the profiles and the grid.
@@ -163,7 +163,7 @@ impl BaselineRequest {
         }
         let rounds = points
             .iter()
-            .filter(|point| point.part == Part::Saturation)
+            .filter(|point| point.part == JobPurpose::Saturation)
             .count();
         if !self.read_only && (rounds as u64) < SATURATION_ROUNDS && saturated_at(points).is_none()
         {
@@ -241,7 +241,7 @@ impl BaselineRequest {
                 mix(read_pct, bytes)
             ),
             part: test.part(),
-            random: test.part() != Part::PtsThroughput,
+            random: test.part() != JobPurpose::PtsThroughput,
             read_pct,
             bytes: [bytes; 2],
             depth,
@@ -263,7 +263,7 @@ impl BaselineRequest {
         let seconds = ((self.seconds / SATURATION_PART).min(max_sec) / SATURATION_ROUNDS).max(1);
         Job {
             name: format!("saturation, round {}", round + 1),
-            part: Part::Saturation,
+            part: JobPurpose::Saturation,
             bytes: [self.block_sizes[0]; 2],
             depth: SATURATION_DEPTH,
             round: round as u32,
@@ -280,7 +280,7 @@ impl BaselineRequest {
     fn planned(&self, points: &[Point]) -> Vec<Job> {
         let (read_sweep, write_sweep): (Vec<&Point>, Vec<&Point>) = points
             .iter()
-            .filter(|point| point.part == Part::Depth)
+            .filter(|point| point.part == JobPurpose::Depth)
             .partition(|point| point.reads.is_some());
         let sweeps = [read_sweep, write_sweep];
         let knees = [0, 1].map(|way: usize| knee(&sweeps[way]).map_or(1, |point| point.depth));
@@ -290,7 +290,7 @@ impl BaselineRequest {
                 .writes
                 .as_ref()
                 .filter(|writes| writes.bytes_each == LARGE_BYTES as f64)?;
-            (point.part == Part::Profile && point.reads.is_none()).then_some(writes.iops)
+            (point.part == JobPurpose::Profile && point.reads.is_none()).then_some(writes.iops)
         });
         let is_short = self.seconds < FULL_SEC;
         let block_bytes = self.block_sizes[0];
@@ -307,7 +307,7 @@ impl BaselineRequest {
                 .take_while(|depth| *depth <= self.depth_max);
             jobs.extend(depths.map(|depth| Job {
                 depth,
-                ..self.single_direction(&format!("depth {depth}"), Part::Depth, *reads)
+                ..self.single_direction(&format!("depth {depth}"), JobPurpose::Depth, *reads)
             }));
         }
         let mut sizes = self.block_sizes.clone();
@@ -326,7 +326,7 @@ impl BaselineRequest {
                 rates: Some(highest.map(|highest| rate_at(*pct, highest))),
                 ..self.single_direction(
                     &format!("{pct} % of their highest rate"),
-                    Part::Rate,
+                    JobPurpose::Rate,
                     *reads,
                 )
             }));
@@ -357,7 +357,7 @@ impl BaselineRequest {
                             "reads at {reads_pct} % beside {} writes at {writes_pct} %",
                             size(LARGE_BYTES)
                         ),
-                        part: Part::Grid,
+                        part: JobPurpose::Grid,
                         read_pct: match (reads_pct, writes_pct) {
                             (_, 0) => 100,
                             (0, _) => 0,
@@ -376,7 +376,7 @@ impl BaselineRequest {
     }
 
     /// Reads alone or writes alone, at `load` as a message names it.
-    fn single_direction(&self, load: &str, part: Part, reads: bool) -> Job {
+    fn single_direction(&self, load: &str, part: JobPurpose, reads: bool) -> Job {
         Job {
             name: format!("{} at {load}", if reads { "reads" } else { "writes" }),
             part,
@@ -393,7 +393,7 @@ impl BaselineRequest {
             .filter(|read_pct| *read_pct == 100 || !self.read_only)
             .map(move |read_pct| Job {
                 name: mix(read_pct, bytes),
-                part: Part::Profile,
+                part: JobPurpose::Profile,
                 read_pct,
                 bytes: [bytes; 2],
                 depth: match read_pct {
@@ -409,7 +409,7 @@ impl BaselineRequest {
     fn watch(&self, round: u32, points: &[Point]) -> Option<Job> {
         let saturated = points
             .iter()
-            .rfind(|point| point.part == Part::Saturation)
+            .rfind(|point| point.part == JobPurpose::Saturation)
             .map_or(0.0, Point::iops);
         let light = (saturated / WATCHED_IOPS).min(1.0);
         self.has_watch().then(|| Job {
@@ -419,7 +419,7 @@ impl BaselineRequest {
                 "watch after the jobs"
             }
             .to_owned(),
-            part: Part::Watch,
+            part: JobPurpose::Watch,
             read_pct: (WATCH_RATES[0] * 100 / WATCH_RATES.iter().sum::<u64>()) as u32,
             bytes: [self.block_sizes[0], LARGE_BYTES],
             depth: WATCH_DEPTH.min(self.depth_max),
@@ -435,8 +435,8 @@ impl BaselineRequest {
         let total_ms = self.job_ms();
         let (seconds, ramp_ms) = match (job.part, job.round) {
             // No ramp: a stall in the first seconds counts.
-            (Part::Watch, 0) => (self.watch_sec(), 0),
-            (Part::Watch, _) => (self.later_watch_sec(), 0),
+            (JobPurpose::Watch, 0) => (self.watch_sec(), 0),
+            (JobPurpose::Watch, _) => (self.later_watch_sec(), 0),
             _ => {
                 // The ramp excludes a burst after a pause, and writes still in a buffer. A rate limit of the kernel
                 // admits the operations of 0.2 s at once: a tenth of a job of 2 s.
@@ -509,7 +509,7 @@ impl BaselineRequest {
         let others = self
             .planned(&[])
             .iter()
-            .filter(|job| job.part != Part::Watch)
+            .filter(|job| job.part != JobPurpose::Watch)
             .count();
         (left_sec.saturating_mul(1_000) / others.max(1) as u64)
             .min(max_ms)

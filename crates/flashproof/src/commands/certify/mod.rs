@@ -22,9 +22,8 @@ use act::ActWorkload;
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use conclusions::agreement::difference;
-use conclusions::certify;
-use conclusions::certify::{Claim, Linearity, STAGE_SEC, StageResult};
-use conclusions::series::{Identity, Purpose, Rule, Series, State, Step};
+use conclusions::certify::{self, Claim, Linearity, STAGE_SEC, StageResult};
+use conclusions::series::{DriveIdentity, Rule, Series, SeriesPurpose, SeriesStepState, Step};
 use load::factor::Factor;
 use load::workload::Load;
 use report::step_outcome;
@@ -288,14 +287,15 @@ impl Request {
     }
 
     /// A new series of this request on `devices`.
-    fn series(&self, devices: Vec<Identity>) -> Series {
+    fn series(&self, devices: Vec<DriveIdentity>) -> Series {
         let claim = &self.claim;
         let fixed_terms = [
             (KIND_TERM, claim.noun().to_owned()),
             (NOT_PREPARED, claim.unprepared.join(", ")),
         ];
         let terms = self.terms.iter().cloned().chain(fixed_terms);
-        let planned = series::new_series(Purpose::Certify, devices, self.base.to_text(), terms);
+        let planned =
+            series::new_series(SeriesPurpose::Certify, devices, self.base.to_text(), terms);
         Series {
             steps: self.stages.clone(),
             ..planned
@@ -410,7 +410,7 @@ impl<'a> Certification<'a> {
     fn settle(&mut self) {
         for index in 0..self.steps().len() {
             let step = &self.steps()[index];
-            if step.state != State::Running {
+            if step.state != SeriesStepState::Running {
                 continue;
             }
             let Ok(run) = run_dir::read(&self.series_dir.dir.join(&step.dir)) else {
@@ -431,7 +431,7 @@ impl<'a> Certification<'a> {
         for Step { name, reason, .. } in self
             .steps()
             .iter()
-            .filter(|step| step.state == State::Interrupted)
+            .filter(|step| step.state == SeriesStepState::Interrupted)
         {
             console::note(&format!(
                 "{name} did not complete ({reason}) and is run again from its beginning"
@@ -460,7 +460,7 @@ impl<'a> Certification<'a> {
             reason,
             notes,
         } = certify::judge_stage(step.rule, verdict);
-        step.state = State::Done;
+        step.state = SeriesStepState::Done;
         step.outcome = Some(outcome);
         step.reason = reason;
         // Saved for the conclusion and the report, which then need not read the run's directory.
@@ -485,7 +485,9 @@ impl<'a> Certification<'a> {
             return None;
         }
         let alone_step = self.steps().iter().find(|step: &&Step| {
-            step.rule == Rule::Limits && step.devices.len() == 1 && step.state == State::Done
+            step.rule == Rule::Limits
+                && step.devices.len() == 1
+                && step.state == SeriesStepState::Done
         })?;
         let compared = self
             .device_numbers(alone_step)
@@ -522,7 +524,10 @@ impl<'a> Certification<'a> {
     }
 
     fn summary(&self) -> String {
-        let open_steps = self.steps().iter().filter(|step| step.state != State::Done);
+        let open_steps = self
+            .steps()
+            .iter()
+            .filter(|step| step.state != SeriesStepState::Done);
         let left_sec: u64 = open_steps.map(|step| step.duration_sec).sum();
         let time = if self.request.claim.simulated {
             format!("{} of simulated time", span(left_sec))

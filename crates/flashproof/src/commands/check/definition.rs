@@ -5,7 +5,7 @@
 //! directory or device -> Site: where the files of the jobs are, in the state that each run begins with
 //! ```
 
-use conclusions::check::{Criterion, Metric, Standing, Sustained};
+use conclusions::check::{CheckMetric, Criterion, LimitStatus, Sustained};
 use conclusions::grouped;
 use fio::{BYTES, SECONDS, parse_number};
 use include_dir::{Dir, include_dir};
@@ -109,12 +109,12 @@ struct WrittenSustained {
 #[serde(deny_unknown_fields)]
 struct WrittenCriterion {
     stream: String,
-    metric: Metric,
+    metric: CheckMetric,
     below: Option<String>,
     at_least: Option<String>,
     source: Option<String>,
     looked_up: Option<String>,
-    standing: Option<Standing>,
+    standing: Option<LimitStatus>,
     tier: Option<String>,
     says: String,
 }
@@ -349,13 +349,14 @@ fn parse_criterion(
             );
         }
     };
-    if limit.is_some() && metric == Metric::Mean {
+    if limit.is_some() && metric == CheckMetric::Mean {
         return Err(
             "a mean hides slow operations - limit a percentile instead; without a limit the mean is only measured"
                 .into(),
         );
     }
-    if metric == Metric::Bandwidth && (stream.ends_with("-commits") || stream.ends_with("-flushes"))
+    if metric == CheckMetric::Bandwidth
+        && (stream.ends_with("-commits") || stream.ends_with("-flushes"))
     {
         return Err("commits and flushes move no bytes of their own - give iops, or the bandwidth of the writes".into());
     }

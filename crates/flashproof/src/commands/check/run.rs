@@ -5,8 +5,8 @@ use super::jobs::{CheckJob, FileState, FileUse, LAYOUT_BLOCK};
 use super::site::{OWN_DIR, Site};
 use crate::fio_run::{FioRun, FioRunObserver, Trigger, layout, write_layout};
 use conclusions::check::{
-    Answer, CHECK_FORMAT_VERSION, Check, CheckedRun, Figures, Judged, Metric, burst_ends,
-    for_option, judge, outcome_of_run,
+    CHECK_FORMAT_VERSION, CheckAnswer, CheckMetric, CheckResult, CheckedRun, Figures,
+    JudgedCriterion, burst_ends, for_option, judge, outcome_of_run,
 };
 use fio::FioLoad;
 use results::files::ReplaceTarget;
@@ -50,7 +50,10 @@ pub struct Request<'a> {
 }
 
 /// Performs a check and records it. Errors: a run did not begin, or the record cannot be written.
-pub fn perform(request: &Request<'_>, signal_handler: &SignalHandler) -> Result<Check, Failure> {
+pub fn perform(
+    request: &Request<'_>,
+    signal_handler: &SignalHandler,
+) -> Result<CheckResult, Failure> {
     check_usable(&request.dir).map_err(Failure::environment)?;
     let new_dirs = files::create_dirs(&request.dir).map_err(|error| {
         Failure::environment(format!("cannot create {} - {error}", request.dir.display()))
@@ -59,7 +62,10 @@ pub fn perform(request: &Request<'_>, signal_handler: &SignalHandler) -> Result<
     performed(request, signal_handler).inspect_err(|_| new_dirs.remove())
 }
 
-fn performed(request: &Request<'_>, signal_handler: &SignalHandler) -> Result<Check, Failure> {
+fn performed(
+    request: &Request<'_>,
+    signal_handler: &SignalHandler,
+) -> Result<CheckResult, Failure> {
     let Request {
         definition, path, ..
     } = request;
@@ -139,7 +145,7 @@ fn performed(request: &Request<'_>, signal_handler: &SignalHandler) -> Result<Ch
         .iter()
         .any(|done| done.run.outcome == Outcome::Fail);
     let why_invalid = cached.or(stop_reason.filter(|_| !has_failed));
-    let check = Check {
+    let check = CheckResult {
         format_version: CHECK_FORMAT_VERSION,
         tool: tool(),
         name: definition.name.clone(),
@@ -149,7 +155,7 @@ fn performed(request: &Request<'_>, signal_handler: &SignalHandler) -> Result<Ch
         disk: site.disk_text(),
         started_unix_ms,
         outcome: Outcome::Invalid,
-        answer: Answer::default(),
+        answer: CheckAnswer::default(),
         sentence: String::new(),
         remarks: remarks(&site, &file_uses, &completed),
         tiers: definition.tiers.clone(),
@@ -186,7 +192,7 @@ fn warn_of_credits(definition: &Definition, site: &Site) {
 /// A run with its results.
 struct CompletedRun {
     run: CheckedRun,
-    criteria: Vec<Judged>,
+    criteria: Vec<JudgedCriterion>,
     /// Jobs that wrote more than their new file holds, a sentence each.
     overwritten: Vec<String>,
     /// Evidence that the host was too busy; `None` if there is none.
@@ -336,7 +342,7 @@ fn perform_run(
         let (_, figures) = figures.iter().find(|(name, _)| *name == criterion.stream)?;
         Some(judge(criterion, &verdict, figures, &change_points))
     });
-    let mut criteria: Vec<Judged> = judged.collect();
+    let mut criteria: Vec<JudgedCriterion> = judged.collect();
     let threads = manifest.engine_facts["issuing_threads"]
         .as_u64()
         .unwrap_or(1)
@@ -534,7 +540,7 @@ fn remarks(site: &Site, files: &BTreeMap<String, FileUse>, runs: &[CompletedRun]
 fn write_files(
     request: &Request<'_>,
     runs: &[CompletedRun],
-    check: &mut Check,
+    check: &mut CheckResult,
 ) -> Result<(), Failure> {
     for (name, template) in &request.definition.files {
         let text = match fill_template(template, request.path, runs) {
@@ -605,6 +611,6 @@ fn placeholder_value(placeholder: &str, runs: &[CompletedRun]) -> Option<f64> {
         .iter()
         .find(|(name, _)| name == stream)?;
     figures
-        .value(Metric::try_from(metric.to_owned()).ok()?)
+        .value(CheckMetric::try_from(metric.to_owned()).ok()?)
         .filter(|value| *value >= 1.0)
 }

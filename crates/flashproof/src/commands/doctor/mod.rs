@@ -14,7 +14,7 @@ use device::{discover, doctor};
 use engine::DeviceName;
 use report::findings;
 use report::table::Table;
-use results::finding::{Finding, Level};
+use results::finding::{Finding, Severity};
 use results::units;
 use serde_json::{Value, json};
 use session::console;
@@ -39,7 +39,7 @@ pub fn examine(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     }
     let problem = findings
         .iter()
-        .any(|finding| finding.level == Level::Problem);
+        .any(|finding| finding.level == Severity::Problem);
     Ok(ExitCode::from(u8::from(problem)))
 }
 
@@ -52,7 +52,7 @@ fn of_devices(devices: &[String], out: &Path) -> Result<Vec<Finding>, Failure> {
     let mut findings = doctor::examine(Path::new("/"), &real, Some(out));
     findings.extend(simulated.iter().map(|name| Finding {
         check: "device".to_owned(),
-        level: Level::Note,
+        level: Severity::Note,
         device: Some(name.to_string()),
         finding: "the drive is simulated: there is nothing to examine".to_owned(),
         reason: "a simulated drive gives the results of a model".to_owned(),
@@ -82,7 +82,7 @@ fn relevant_to_unnamed_disks(findings: Vec<Finding>) -> Vec<Finding> {
         "run-directory-place",
     ];
     let is_refused =
-        |finding: &Finding| finding.check == doctor::IN_USE && finding.level == Level::Problem;
+        |finding: &Finding| finding.check == doctor::IN_USE && finding.level == Severity::Problem;
     let in_use: Vec<String> = findings
         .iter()
         .filter(|it| is_refused(it))
@@ -99,7 +99,7 @@ fn relevant_to_unnamed_disks(findings: Vec<Finding>) -> Vec<Finding> {
         }
         shown.push(if is_refused(&finding) {
             Finding {
-                level: Level::Note,
+                level: Severity::Note,
                 reason: "the disk cannot be tested while it is in use".to_owned(),
                 ..finding
             }
@@ -326,7 +326,7 @@ fn value(guard_report: &GuardReport, fdp: &Result<Option<Fdp>, String>) -> Value
 mod tests {
     use super::*;
 
-    fn finding(level: Level, check: &str, device: Option<&str>) -> Finding {
+    fn finding(level: Severity, check: &str, device: Option<&str>) -> Finding {
         let [finding, reason, remedy] = Default::default();
         Finding {
             check: check.to_owned(),
@@ -341,13 +341,13 @@ mod tests {
     #[test]
     fn a_disk_in_use_that_nobody_named_is_no_problem_and_not_examined_for_a_test() {
         let findings = vec![
-            finding(Level::Problem, "in-use", Some("/dev/x")),
-            finding(Level::Problem, "smart-critical", Some("/dev/x")),
-            finding(Level::Warning, "preparation", Some("/dev/x")),
-            finding(Level::Warning, "preparation", Some("/dev/y")),
-            finding(Level::Note, "run-directory-place", None),
+            finding(Severity::Problem, "in-use", Some("/dev/x")),
+            finding(Severity::Problem, "smart-critical", Some("/dev/x")),
+            finding(Severity::Warning, "preparation", Some("/dev/x")),
+            finding(Severity::Warning, "preparation", Some("/dev/y")),
+            finding(Severity::Note, "run-directory-place", None),
         ];
-        let told: Vec<(Level, String, Option<String>)> = relevant_to_unnamed_disks(findings)
+        let told: Vec<(Severity, String, Option<String>)> = relevant_to_unnamed_disks(findings)
             .into_iter()
             .map(|it| (it.level, it.check, it.device))
             .collect();
@@ -355,10 +355,10 @@ mod tests {
             (level, check.to_owned(), device.map(str::to_owned))
         };
         let expected = [
-            one(Level::Note, "in-use", Some("/dev/x")),
-            one(Level::Problem, "smart-critical", Some("/dev/x")),
-            one(Level::Warning, "preparation", Some("/dev/y")),
-            one(Level::Note, "run-directory-place", None),
+            one(Severity::Note, "in-use", Some("/dev/x")),
+            one(Severity::Problem, "smart-critical", Some("/dev/x")),
+            one(Severity::Warning, "preparation", Some("/dev/y")),
+            one(Severity::Note, "run-directory-place", None),
         ];
         assert_eq!(told, expected);
     }

@@ -14,7 +14,7 @@ use report::latency::sla::Judgement;
 use report::latency::{
     LatencyError, Log, LogReader, TableOptions, common_slice_sec, json, sla, table,
 };
-use results::act_log::{Input, ReadError};
+use results::act_log::{Input, LogReadError};
 use results::files::Links;
 use results::judge::Outcome;
 use results::run_dir;
@@ -409,7 +409,7 @@ fn damaged(log: &Log, logs: &[Log], format: Format) -> Failure {
         .as_ref()
         .map(ToString::to_string)
         .unwrap_or_default();
-    if let Some(ReadError::Io { .. }) = log.damage {
+    if let Some(LogReadError::Io { .. }) = log.damage {
         damage += &format!(
             "; the {} s before the damage are complete",
             log.complete_sec

@@ -22,10 +22,10 @@ use act::load_summary::LoadSummary;
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use conclusions::rating::{
-    Details, NextRun, RECOVERY_ROUNDS_MAX, ROUNDS_MIN, SPELLS_IN_WINDOW, SearchResult, StepOutcome,
-    conclude, three_digits,
+    NextRun, RECOVERY_ROUNDS_MAX, ROUNDS_MIN, SPELLS_IN_WINDOW, SearchResult, StepDetails,
+    StepOutcome, conclude, three_digits,
 };
-use conclusions::series::{Identity, Purpose, Series, State, Step};
+use conclusions::series::{DriveIdentity, Series, SeriesPurpose, SeriesStepState, Step};
 use load::factor::Factor;
 use load::workload::Load;
 use report::table::Table;
@@ -350,7 +350,7 @@ impl Request {
     }
 
     /// A new series of this request on `devices`.
-    pub fn series(&self, devices: Vec<Identity>, unprepared: &[String]) -> Series {
+    pub fn series(&self, devices: Vec<DriveIdentity>, unprepared: &[String]) -> Series {
         let terms = [
             ("limits", self.sla.to_string()),
             ("first load", format!("{}x", self.first_load)),
@@ -382,7 +382,7 @@ impl Request {
             ),
             (NOT_PREPARED, unprepared.join(", ")),
         ];
-        series::new_series(Purpose::Rate, devices, self.base.to_text(), terms)
+        series::new_series(SeriesPurpose::Rate, devices, self.base.to_text(), terms)
     }
 
     /// Why a rating must not be compared with published ones. `unprepared`: names of the unprepared devices;
@@ -461,7 +461,7 @@ fn steps(series_dir: &SeriesDir) -> String {
 }
 
 fn row(step: &Step) -> Vec<String> {
-    let details = Details::of(step);
+    let details = StepDetails::of(step);
     let rounds = details
         .as_ref()
         .map_or(String::new(), |details| details.judged.rounds.to_string());
@@ -487,14 +487,14 @@ fn row(step: &Step) -> Vec<String> {
 fn result_word(step: &Step) -> &'static str {
     match (
         step.state,
-        Details::of(step).map(|details| details.judged.seen),
+        StepDetails::of(step).map(|details| details.judged.seen),
     ) {
-        (State::Done, Some(StepOutcome::Held)) => "held",
-        (State::Done, Some(StepOutcome::Failed)) => "not held",
-        (State::Done, Some(StepOutcome::Broken)) => "operations failed",
-        (State::Done, Some(StepOutcome::NotSteady)) => "not steady",
-        (State::Done, Some(StepOutcome::OurLimit)) => "limited by host",
-        (State::Running, _) => "running",
+        (SeriesStepState::Done, Some(StepOutcome::Held)) => "held",
+        (SeriesStepState::Done, Some(StepOutcome::Failed)) => "not held",
+        (SeriesStepState::Done, Some(StepOutcome::Broken)) => "operations failed",
+        (SeriesStepState::Done, Some(StepOutcome::NotSteady)) => "not steady",
+        (SeriesStepState::Done, Some(StepOutcome::OurLimit)) => "limited by host",
+        (SeriesStepState::Running, _) => "running",
         _ => "interrupted",
     }
 }

@@ -3,10 +3,10 @@
 use super::{Request, result_word};
 use crate::series::{SeriesDir, now_unix_ms, single_load};
 use conclusions::rating::{
-    Details, JudgedStep, NextRun, Search, SearchResult, Shares, StepOutcome, StepPurpose, Stop,
-    Watcher,
+    JudgedStep, NextRun, RatingSearch, RoundShares, SearchResult, SearchStop, StepDetails,
+    StepOutcome, StepPurpose, Watcher,
 };
-use conclusions::series::{Rule, Series, State, Step};
+use conclusions::series::{Rule, Series, SeriesStepState, Step};
 use results::cell::Interval;
 use results::judge::{End, Outcome};
 use results::run_dir::Manifest;
@@ -37,9 +37,9 @@ const RANGE_ABOVE: f64 = 1.1;
 /// A search in progress.
 pub(super) struct SearchRun<'a> {
     request: &'a Request,
-    search: Search,
+    search: RatingSearch,
     /// Shares at each load that was held, from its last run.
-    shares: Vec<(NextRun, Vec<Shares>)>,
+    shares: Vec<(NextRun, Vec<RoundShares>)>,
     /// Longest time so far before a slow spell of the drive, seconds.
     wait_sec: f64,
     /// Seconds under load so far.
@@ -57,7 +57,7 @@ impl<'a> SearchRun<'a> {
     pub(super) fn replayed(request: &'a Request, series: &Series) -> Self {
         let mut search = Self {
             request,
-            search: Search::new(request.first_load, request.highest_load, request.resolution),
+            search: RatingSearch::new(request.first_load, request.highest_load, request.resolution),
             shares: Vec::new(),
             wait_sec: 0.0,
             ran_sec: 0.0,
@@ -69,7 +69,7 @@ impl<'a> SearchRun<'a> {
             search.ran_sec += step.details["ran_sec"].as_f64().unwrap_or(0.0);
             // The limit of flashproof or its host that ended such a step need not apply now.
             if let Some(details) =
-                Details::of(step).filter(|details| details.judged.seen != StepOutcome::OurLimit)
+                StepDetails::of(step).filter(|details| details.judged.seen != StepOutcome::OurLimit)
             {
                 search.record_result(details.moved, &details.judged);
             }
@@ -85,9 +85,9 @@ impl<'a> SearchRun<'a> {
             .least_sec(next_run, self.wait_sec)
             .max(self.lengthened_sec(next_run));
         match self.request.max_sec {
-            Some(_) if self.is_time_up => Err(self.search.finding(Stop::TimeUp)),
+            Some(_) if self.is_time_up => Err(self.search.finding(SearchStop::TimeUp)),
             Some(max_sec) if self.ran_sec + needed_sec as f64 > max_sec => {
-                Err(self.search.finding(Stop::TimeUp))
+                Err(self.search.finding(SearchStop::TimeUp))
             }
             _ => Ok(next_run),
         }
@@ -282,10 +282,10 @@ impl<'a> SearchRun<'a> {
             StepOutcome::NotSteady => self
                 .search
                 .record_not_held(next_run, matches!(next_run, NextRun::Recover(_))),
-            StepOutcome::Broken => self.search.stop(Stop::Broken),
+            StepOutcome::Broken => self.search.stop(SearchStop::Broken),
             // The host may be busy only for a short time, so the run is repeated.
             StepOutcome::OurLimit if self.our_limit < OUR_LIMIT_MAX => {}
-            StepOutcome::OurLimit => self.search.stop(Stop::OurLimit),
+            StepOutcome::OurLimit => self.search.stop(SearchStop::OurLimit),
             StepOutcome::Interrupted => {}
         }
     }
@@ -326,7 +326,7 @@ impl<'a> SearchRun<'a> {
 
 /// Ends a step with its result.
 fn end(step: &mut Step, next_run: NextRun, judged: &JudgedStep, ran_sec: f64) {
-    step.state = State::Done;
+    step.state = SeriesStepState::Done;
     step.outcome = Some(match judged.seen {
         StepOutcome::Held => Outcome::Pass,
         StepOutcome::Failed | StepOutcome::Broken => Outcome::Fail,
@@ -335,7 +335,7 @@ fn end(step: &mut Step, next_run: NextRun, judged: &JudgedStep, ran_sec: f64) {
         }
     });
     step.reason.clone_from(&judged.why);
-    step.details = json!(Details {
+    step.details = json!(StepDetails {
         moved: next_run,
         judged: judged.clone(),
         ran_sec

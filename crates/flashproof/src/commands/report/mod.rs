@@ -1,8 +1,8 @@
 //! `flashproof report`: judges runs again, from their directories alone, and prints the report in one of four forms;
 //! compares candidates, and shows the progress of runs and series.
 
-#[cfg(feature = "export")]
 pub mod compare;
+#[cfg(feature = "export")]
 mod export;
 pub mod options;
 pub mod status;
@@ -10,7 +10,7 @@ pub mod status;
 use crate::commands::check::write;
 use crate::commands::report::options::ReportArgs;
 use crate::output::show;
-use conclusions::check::{CHECK, Check};
+use conclusions::check::{CHECK, CheckResult};
 use fleet::campaign::CAMPAIGN;
 use report::check::Checks;
 use report::document::Document;
@@ -73,7 +73,7 @@ fn checks_in(dirs: &[PathBuf]) -> Result<Option<Checks>, Failure> {
         if !dir.join(CHECK).is_file() {
             return Ok(None);
         }
-        let Some(mut check) = Check::read(dir).map_err(Failure::environment)? else {
+        let Some(mut check) = CheckResult::read(dir).map_err(Failure::environment)? else {
             return Ok(None);
         };
         let runs = check

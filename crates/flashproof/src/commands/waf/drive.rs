@@ -7,7 +7,7 @@ use device::observe::nvme::fdp::Fdp;
 use device::observe::nvme::{Controller, CounterSource};
 use report::document::Pair;
 use results::units::{bytes, count, in_one_line, printable, span_about};
-use results::written::Bytes;
+use results::written::WrittenBytes;
 use serde_json::Value;
 use session::failure::Failure;
 use std::path::Path;
@@ -143,7 +143,7 @@ impl MeasuredDrive {
     }
 
     /// Lifetime counters of the drive. Errors: the drive no longer reports these counters.
-    pub(super) fn read_counters(&self) -> Result<Bytes, String> {
+    pub(super) fn read_counters(&self) -> Result<WrittenBytes, String> {
         match self.controller.lifetime_bytes() {
             Ok(Some((bytes, by))) if by == self.counted_by => Ok(bytes),
             Ok(_) => Err(format!(
@@ -190,7 +190,7 @@ impl MeasuredDrive {
     }
 
     /// Reclaim units erased, if the drive counts them.
-    pub(super) fn erases(&self, counted: Bytes) -> Option<u64> {
+    pub(super) fn erases(&self, counted: WrittenBytes) -> Option<u64> {
         let fdp = self.fdp.as_ref().ok()?.as_ref()?;
         let unit = fdp.configuration()?.reclaim_unit_bytes;
         (self.counted_by == CounterSource::FdpStatistics)

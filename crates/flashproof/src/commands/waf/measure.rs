@@ -12,7 +12,7 @@ use super::drive::MeasuredDrive;
 use super::experiment::latencies;
 use super::request::{WafRequest, assumed_of_tenants, pair};
 use clap::Args;
-use conclusions::waf::{Found, TenantBytes, steady_rule};
+use conclusions::waf::{ArrangementResult, TenantBytes, steady_rule};
 use device::guard::Records;
 use engine::DeviceName;
 use load::run::{
@@ -234,7 +234,7 @@ impl ArrangementRun<'_> {
                 self.drive.facts.path
             )));
         };
-        let mut found = Found {
+        let mut found = ArrangementResult {
             tenants: observer.tenants.clone(),
             ..meter.found().clone()
         };

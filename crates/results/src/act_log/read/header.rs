@@ -1,7 +1,7 @@
 //! Reads the header: everything before the first chunk.
 
-use super::lines::{self, Dialect, Line, Lines};
-use super::{HISTOGRAMS_MAX, Header, HeaderPart, ReadError};
+use super::lines::{self, Dialect, LogLine, LogLines};
+use super::{HISTOGRAMS_MAX, HeaderPart, LogHeader, LogReadError};
 use crate::act_log::{
     DERIVED_TITLE, NAMES_TITLE, SETTINGS_TITLE, Test, WRITTEN_BY, WRITTEN_BY_TAIL,
 };
@@ -21,7 +21,7 @@ const OLD_CONFIGURATION_TITLE: &str = "ACT CONFIGURATION";
 
 /// Yields the lines of a header without messages. The end of the file and a header over [`HEADER_BYTES_MAX`] are errors.
 struct HeaderLines<'a, 'b> {
-    lines: &'a mut Lines<'b>,
+    lines: &'a mut LogLines<'b>,
     /// The first message of the test.
     first_message: Option<String>,
     part: HeaderPart,
@@ -31,7 +31,7 @@ struct HeaderLines<'a, 'b> {
 }
 
 impl HeaderLines<'_, '_> {
-    fn next(&mut self, expected: &str) -> Result<Line, ReadError> {
+    fn next(&mut self, expected: &str) -> Result<LogLine, LogReadError> {
         let line = loop {
             let Some(line) = self.lines.next()? else {
                 let after = self.first_message.as_deref().map(quoted_start);
@@ -55,7 +55,7 @@ impl HeaderLines<'_, '_> {
     }
 
     /// Reads lines of `name: value` up to an empty line.
-    fn block(&mut self) -> Result<Vec<(String, String)>, ReadError> {
+    fn block(&mut self) -> Result<Vec<(String, String)>, LogReadError> {
         const EXPECTED: &str = "\"name: value\" or an empty line";
         let mut block = Vec::new();
         loop {
@@ -71,7 +71,7 @@ impl HeaderLines<'_, '_> {
     }
 
     /// Reads the line `title`. Skips empty lines before the title, and the line with the index test's number of CPUs.
-    fn title(&mut self, title: &str) -> Result<(), ReadError> {
+    fn title(&mut self, title: &str) -> Result<(), LogReadError> {
         loop {
             let line = self.next(title)?;
             if line.text == title {
@@ -83,14 +83,14 @@ impl HeaderLines<'_, '_> {
         }
     }
 
-    fn wrong(&self, line: &Line, expected: &str) -> ReadError {
+    fn wrong(&self, line: &LogLine, expected: &str) -> LogReadError {
         self.error(line.number, expected, quoted_start(&line.text))
     }
 
-    fn error(&self, line: u64, expected: &str, found: String) -> ReadError {
+    fn error(&self, line: u64, expected: &str, found: String) -> LogReadError {
         let part = self.part;
         let version = self.version.clone();
-        ReadError::Header {
+        LogReadError::Header {
             line,
             part,
             version,
@@ -100,7 +100,7 @@ impl HeaderLines<'_, '_> {
     }
 }
 
-pub(super) fn read(lines: &mut Lines<'_>) -> Result<(Header, Dialect), ReadError> {
+pub(super) fn read(lines: &mut LogLines<'_>) -> Result<(LogHeader, Dialect), LogReadError> {
     let part = HeaderPart::Version;
     let mut lines = HeaderLines {
         lines,
@@ -111,9 +111,9 @@ pub(super) fn read(lines: &mut Lines<'_>) -> Result<(Header, Dialect), ReadError
     };
     let (version, dialect) = version(&mut lines)?;
     (lines.part, lines.version) = (HeaderPart::Configuration, version.clone());
-    let mut header = Header {
+    let mut header = LogHeader {
         act_version: version,
-        ..Header::default()
+        ..LogHeader::default()
     };
     if dialect == Dialect::Act3 {
         read_old(&mut lines, &mut header)?;
@@ -124,7 +124,10 @@ pub(super) fn read(lines: &mut Lines<'_>) -> Result<(Header, Dialect), ReadError
 }
 
 /// Reads the blocks after the version line, ACT 5 and later.
-fn read_blocks(lines: &mut HeaderLines<'_, '_>, header: &mut Header) -> Result<(), ReadError> {
+fn read_blocks(
+    lines: &mut HeaderLines<'_, '_>,
+    header: &mut LogHeader,
+) -> Result<(), LogReadError> {
     header.test = test(lines)?;
     header.written_by = written_by(lines)?;
     lines.title(header.test.configuration_title())?;
@@ -157,7 +160,7 @@ fn read_blocks(lines: &mut HeaderLines<'_, '_>, header: &mut Header) -> Result<(
 
 /// Reads the blocks after the version line, ACT 3 and 4: two blocks, the second without a title, then the device lines.
 /// There are no histogram names.
-fn read_old(lines: &mut HeaderLines<'_, '_>, header: &mut Header) -> Result<(), ReadError> {
+fn read_old(lines: &mut HeaderLines<'_, '_>, header: &mut LogHeader) -> Result<(), LogReadError> {
     written_by(lines)?;
     lines.title(OLD_CONFIGURATION_TITLE)?;
     header.configuration = lines.block()?;
@@ -175,7 +178,7 @@ fn read_old(lines: &mut HeaderLines<'_, '_>, header: &mut Header) -> Result<(), 
 }
 
 /// Reads the version line. Lines before the banner are foreign and skipped.
-fn version(lines: &mut HeaderLines<'_, '_>) -> Result<(String, Dialect), ReadError> {
+fn version(lines: &mut HeaderLines<'_, '_>) -> Result<(String, Dialect), LogReadError> {
     const EXPECTED: &str = "\"ACT version 6.x\"";
     loop {
         let line = lines.next(EXPECTED)?;
@@ -190,7 +193,7 @@ fn version(lines: &mut HeaderLines<'_, '_>) -> Result<(String, Dialect), ReadErr
             continue;
         };
         let dialect = Dialect::of(version, old_version.is_some());
-        let unknown = || ReadError::Version {
+        let unknown = || LogReadError::Version {
             line: line.number,
             version: version.to_owned(),
         };
@@ -198,7 +201,7 @@ fn version(lines: &mut HeaderLines<'_, '_>) -> Result<(String, Dialect), ReadErr
     }
 }
 
-fn test(lines: &mut HeaderLines<'_, '_>) -> Result<Test, ReadError> {
+fn test(lines: &mut HeaderLines<'_, '_>) -> Result<Test, LogReadError> {
     let line = lines.next("the test's name")?;
     let test = Test::ALL
         .into_iter()
@@ -212,7 +215,7 @@ fn test(lines: &mut HeaderLines<'_, '_>) -> Result<Test, ReadError> {
 }
 
 /// Reads the rest of the banner: the writer of the log (empty for ACT), or ACT's copyright line.
-fn written_by(lines: &mut HeaderLines<'_, '_>) -> Result<String, ReadError> {
+fn written_by(lines: &mut HeaderLines<'_, '_>) -> Result<String, LogReadError> {
     let mut writer = String::new();
     loop {
         let line = lines.next("an empty line after the banner")?;

@@ -7,7 +7,7 @@
 //! not report, and in the names of histograms: ACT 3 and 4 pad these names with blanks and list them only in the
 //! reports. Source: `act.c` of ACT 3.0 and 4.0, `src/storage/act_storage.c` of ACT 5.0 to 6.6.
 
-use super::ReadError;
+use super::LogReadError;
 use crate::act_log::Input;
 use memchr::memmem::Finder;
 use memchr::{memchr, memchr_iter};
@@ -33,7 +33,7 @@ const DEVICES_FELL_BEHIND: &str = "drive(s) can't keep up - test stopped";
 
 /// A line without its newline.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct LogLine {
     /// Line number, from 1.
     pub(super) number: u64,
     pub(super) text: String,
@@ -41,7 +41,7 @@ pub(super) struct Line {
     pub(super) has_newline: bool,
 }
 
-impl Line {
+impl LogLine {
     /// True if the line can belong to a report: a time, a histogram's name and total, buckets, or the empty line at the
     /// end. Other lines among reports, from the test or from standard error redirected to the same file, are skipped,
     /// as by ACT's script. Damage is still detected: counts must add up, and the lines after a damaged line are out of
@@ -58,7 +58,7 @@ impl Line {
 }
 
 #[derive(Debug)]
-pub(super) struct Lines<'a> {
+pub(super) struct LogLines<'a> {
     input: Input<'a>,
     number: u64,
     window: Vec<u8>,
@@ -70,7 +70,7 @@ pub(super) struct Lines<'a> {
     devices_fell_behind: bool,
 }
 
-impl<'a> Lines<'a> {
+impl<'a> LogLines<'a> {
     pub(super) fn new(input: Input<'a>) -> Self {
         let window = vec![0; WINDOW_BYTES];
         Self {
@@ -99,7 +99,7 @@ impl<'a> Lines<'a> {
     }
 
     /// The next line, or `None` at the end of the file.
-    pub(super) fn next(&mut self) -> Result<Option<Line>, ReadError> {
+    pub(super) fn next(&mut self) -> Result<Option<LogLine>, LogReadError> {
         let mut searched = 0;
         let end = loop {
             let rest = &self.window[self.at..self.filled];
@@ -124,7 +124,7 @@ impl<'a> Lines<'a> {
             .trim_end_matches(['\n', '\r'])
             .to_owned();
         self.devices_fell_behind |= text.ends_with(DEVICES_FELL_BEHIND);
-        Ok(Some(Line {
+        Ok(Some(LogLine {
             number: self.number,
             text,
             has_newline: bytes.ends_with(b"\n"),
@@ -135,7 +135,7 @@ impl<'a> Lines<'a> {
     ///
     /// Returns false and skips nothing if no such line follows (this is the last report of the file), or if the line
     /// before the found line is not empty (it is a message, or lines are missing).
-    pub(super) fn skip_to(&mut self, report: &Finder<'_>) -> Result<bool, ReadError> {
+    pub(super) fn skip_to(&mut self, report: &Finder<'_>) -> Result<bool, LogReadError> {
         let mut searched = 0;
         loop {
             let rest = &self.window[self.at..self.filled];
@@ -159,7 +159,7 @@ impl<'a> Lines<'a> {
     }
 
     /// Reads more data into the window; false at the end of the file.
-    fn fill(&mut self) -> Result<bool, ReadError> {
+    fn fill(&mut self) -> Result<bool, LogReadError> {
         if self.is_at_eof {
             return Ok(false);
         }
@@ -179,7 +179,7 @@ impl<'a> Lines<'a> {
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(source) => {
-                    return Err(ReadError::Io {
+                    return Err(LogReadError::Io {
                         line: self.number + 1,
                         source,
                     });
@@ -188,8 +188,8 @@ impl<'a> Lines<'a> {
         }
     }
 
-    fn too_long(&self, noun: &str, bytes_max: usize) -> ReadError {
-        ReadError::Format {
+    fn too_long(&self, noun: &str, bytes_max: usize) -> LogReadError {
+        LogReadError::Format {
             line: self.number + 1,
             expected: format!("{noun} of at most {bytes_max} bytes"),
             found: "a longer one".to_owned(),

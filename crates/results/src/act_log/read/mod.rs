@@ -5,20 +5,20 @@
 //!
 //! * Other lines between any two lines of reports, which are skipped: ACT's threads print while its main thread reports,
 //!   and standard error may go to the same file. In the header, only known messages of ACT are tolerated.
-//! * A missing tail, because runs get killed. An incomplete end of the file is dropped, and [`Reader::truncation`]
+//! * A missing tail, because runs get killed. An incomplete end of the file is dropped, and [`ActLogReader::truncation`]
 //!   reports it.
 //!
-//! A caller that needs only some reports ([`Reader::next_chunk_at`]) skips the others. Of skipped reports only the time
+//! A caller that needs only some reports ([`ActLogReader::next_chunk_at`]) skips the others. Of skipped reports only the time
 //! is parsed, so that a day of a large log takes a tenth of a second. The last report is always read, because it can be
 //! torn.
 
 mod header;
 mod lines;
 
-use super::{Header, Input};
+use super::{Input, LogHeader};
 use crate::buckets::{ACT_BUCKETS, ActBuckets, ActScale};
 use crate::units::quoted_start;
-use lines::{Dialect, Line, Lines, number};
+use lines::{Dialect, LogLine, LogLines, number};
 use memchr::memmem::Finder;
 use thiserror::Error;
 
@@ -27,7 +27,7 @@ use thiserror::Error;
 pub struct Chunk {
     /// Nominal seconds since the run began.
     pub after_sec: u64,
-    /// Histograms in the order of [`Reader::names`].
+    /// Histograms in the order of [`ActLogReader::names`].
     pub histograms: Vec<ActBuckets>,
 }
 
@@ -45,11 +45,11 @@ const HISTOGRAMS_MAX: usize = 2048;
 
 /// Reads a log chunk by chunk; memory does not grow with the log.
 #[derive(Debug)]
-pub struct Reader<'a> {
-    lines: Lines<'a>,
+pub struct ActLogReader<'a> {
+    lines: LogLines<'a>,
     dialect: Dialect,
     report: Finder<'static>,
-    header: Header,
+    header: LogHeader,
     names: Vec<String>,
     scale: ActScale,
     /// The first report, if it was read ahead to learn the histogram names.
@@ -59,14 +59,14 @@ pub struct Reader<'a> {
     has_ended: bool,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ActLogReader<'a> {
     /// Reads the header. A log that ends within the header is an error; the error quotes the test's own error message,
     /// if any.
-    pub fn new(input: impl Into<Input<'a>>) -> Result<Self, ReadError> {
-        Self::of_lines(Lines::new(input.into()))
+    pub fn new(input: impl Into<Input<'a>>) -> Result<Self, LogReadError> {
+        Self::of_lines(LogLines::new(input.into()))
     }
 
-    fn of_lines(mut lines: Lines<'a>) -> Result<Self, ReadError> {
+    fn of_lines(mut lines: LogLines<'a>) -> Result<Self, LogReadError> {
         let (header, dialect) = header::read(&mut lines)?;
         let scale = match header.configured("microsecond-histograms") {
             Some(value) if value.starts_with('y') => ActScale::Microseconds,
@@ -104,7 +104,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Everything before the first chunk.
-    pub fn header(&self) -> &Header {
+    pub fn header(&self) -> &LogHeader {
         &self.header
     }
 
@@ -146,7 +146,7 @@ impl<'a> Reader<'a> {
     pub fn next_chunk_at(
         &mut self,
         time_filter: impl Fn(u64) -> bool,
-    ) -> Option<Result<Chunk, ReadError>> {
+    ) -> Option<Result<Chunk, LogReadError>> {
         if self.has_ended {
             return None;
         }
@@ -165,7 +165,7 @@ impl<'a> Reader<'a> {
             }
             Err(ParseStop::Error(mut error)) => {
                 self.has_ended = true;
-                if let ReadError::Format { complete_sec, .. } = &mut error {
+                if let LogReadError::Format { complete_sec, .. } = &mut error {
                     *complete_sec = self.last_chunk.after_sec;
                 }
                 Some(Err(error))
@@ -208,7 +208,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads ahead to the first report, for a log whose header has no histogram names.
-    fn learn_names(&mut self) -> Result<(), ReadError> {
+    fn learn_names(&mut self) -> Result<(), LogReadError> {
         match self.first_report() {
             Ok(chunk) => self.read_ahead = chunk,
             Err(ParseStop::Error(error)) => return Err(error),
@@ -222,7 +222,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Parses the time of a report from its first line.
-    fn after_sec(&self, line: &Line) -> Result<u64, ParseStop> {
+    fn after_sec(&self, line: &LogLine) -> Result<u64, ParseStop> {
         let prefix = self.dialect.after();
         let after_sec = line
             .text
@@ -303,7 +303,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The next line that can belong to a report; other lines are skipped.
-    fn report_line(&mut self) -> Result<Option<Line>, ReadError> {
+    fn report_line(&mut self) -> Result<Option<LogLine>, LogReadError> {
         loop {
             let line = self.lines.next()?;
             if line.as_ref().is_none_or(|line| {
@@ -315,7 +315,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The first line of a histogram. Skips the queue length that ACT 3 to 5 report before the histograms.
-    fn first_line_of_histogram(&mut self) -> Result<Line, ParseStop> {
+    fn first_line_of_histogram(&mut self) -> Result<LogLine, ParseStop> {
         loop {
             let line = self.report_line()?.ok_or(ParseStop::Truncated)?;
             if !(line.has_newline && self.dialect.is_queue_length(&line.text)) {
@@ -399,7 +399,7 @@ impl<'a> Reader<'a> {
             return Ok(());
         };
         let name = quoted_start(&self.names[index]);
-        Err(ParseStop::Error(ReadError::Format {
+        Err(ParseStop::Error(LogReadError::Format {
             line: self.lines.number(),
             expected: format!(
                 "histogram {name}, bucket {bucket:02}: at least {before}, as in the report before"
@@ -409,16 +409,16 @@ impl<'a> Reader<'a> {
         }))
     }
 
-    fn fault(&self, line: &Line, expected: &str) -> ParseStop {
+    fn fault(&self, line: &LogLine, expected: &str) -> ParseStop {
         self.fault_at(line, expected, &line.text)
     }
 
     /// A format error; or a truncation, if the line is the incomplete last line of the file.
-    fn fault_at(&self, line: &Line, expected: &str, found: &str) -> ParseStop {
+    fn fault_at(&self, line: &LogLine, expected: &str, found: &str) -> ParseStop {
         if !line.has_newline {
             return ParseStop::Truncated;
         }
-        ParseStop::Error(ReadError::Format {
+        ParseStop::Error(LogReadError::Format {
             line: line.number,
             expected: expected.to_owned(),
             found: quoted_start(found),
@@ -427,8 +427,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-impl Iterator for Reader<'_> {
-    type Item = Result<Chunk, ReadError>;
+impl Iterator for ActLogReader<'_> {
+    type Item = Result<Chunk, LogReadError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.next_chunk_at(|_| true)
@@ -437,7 +437,7 @@ impl Iterator for Reader<'_> {
 
 /// Why a log could not be read, with the line number.
 #[derive(Debug, Error)]
-pub enum ReadError {
+pub enum LogReadError {
     /// The file itself could not be read.
     #[error("line {line}: {source}")]
     Io { line: u64, source: std::io::Error },
@@ -486,13 +486,13 @@ pub enum HeaderPart {
 /// Why the parsing of a chunk or header stopped.
 enum ParseStop {
     /// A line violates the format.
-    Error(ReadError),
+    Error(LogReadError),
     /// The file ends in the middle of a chunk or header.
     Truncated,
 }
 
-impl From<ReadError> for ParseStop {
-    fn from(error: ReadError) -> Self {
+impl From<LogReadError> for ParseStop {
+    fn from(error: LogReadError) -> Self {
         Self::Error(error)
     }
 }

@@ -11,14 +11,14 @@ const INDEX: &str = include_str!("../../../tests/data/act-index-us.log");
 const ACT5: &str = include_str!("../../../tests/data/act5-storage.log");
 const ACT4: &str = include_str!("../../../tests/data/act4.log");
 
-fn read(text: &str) -> (Reader<'_>, Vec<Chunk>) {
-    let mut reader = Reader::new(text.as_bytes()).unwrap();
+fn read(text: &str) -> (ActLogReader<'_>, Vec<Chunk>) {
+    let mut reader = ActLogReader::new(text.as_bytes()).unwrap();
     let chunks = reader.by_ref().map(Result::unwrap).collect();
     (reader, chunks)
 }
 
 fn error(text: &str) -> String {
-    match Reader::new(text.as_bytes()) {
+    match ActLogReader::new(text.as_bytes()) {
         Ok(reader) => reader
             .filter_map(Result::err)
             .next()
@@ -133,7 +133,7 @@ fn passing_over_reports_finds_the_wanted_ones_and_times_that_do_not_ascend() {
     let all = read(COMMIT).1;
     let wanted = |after_sec: u64| after_sec.is_multiple_of(6);
     let passing = |text: &str| {
-        let mut reader = Reader::new(text.as_bytes()).unwrap();
+        let mut reader = ActLogReader::new(text.as_bytes()).unwrap();
         let found: Vec<_> = std::iter::from_fn(|| reader.next_chunk_at(wanted)).collect();
         (found, reader.complete_sec(), reader.truncation())
     };
@@ -173,7 +173,7 @@ fn a_report_longer_than_any_is_given_up_before_it_fills_the_memory() {
     let mut text = COMMIT.as_bytes().to_vec();
     text.extend(b"after 22 sec:\n");
     text.extend(std::iter::repeat_n(b"x\n", 3 << 20).flatten());
-    let mut reader = Reader::new(&text[..]).unwrap();
+    let mut reader = ActLogReader::new(&text[..]).unwrap();
     let error = std::iter::from_fn(|| reader.next_chunk_at(|_| false))
         .next()
         .unwrap()
@@ -271,7 +271,7 @@ fn lines_that_are_no_part_of_a_report_are_passed_over_wherever_they_stand_among_
             let (reader, chunks) = read(&text);
             assert_eq!(chunks, clean, "noise before line {}", at + 1);
             assert_eq!(reader.truncation(), None);
-            let mut reader = Reader::new(text.as_bytes()).unwrap();
+            let mut reader = ActLogReader::new(text.as_bytes()).unwrap();
             let wanted: Vec<_> =
                 std::iter::from_fn(|| reader.next_chunk_at(|sec| sec == last)).collect();
             assert_eq!(
@@ -455,7 +455,7 @@ fn a_log_cut_anywhere_keeps_its_complete_chunks() {
     }
     for cut in 0..header_end - 1 {
         assert!(
-            Reader::new(&COMMIT.as_bytes()[..cut]).is_err(),
+            ActLogReader::new(&COMMIT.as_bytes()[..cut]).is_err(),
             "header cut at byte {cut}"
         );
     }
@@ -475,10 +475,10 @@ prop_compose! {
         device_lines in prop::collection::vec("/dev/[a-z0-9]{1,8} size = [0-9]{1,12} bytes", 0..4),
         histogram_names in prop::collection::vec("[a-z/][a-z0-9/-]{0,20}", 0..5),
         us in any::<bool>(),
-    ) -> Header {
+    ) -> LogHeader {
         configuration.retain(|(name, _)| name != "microsecond-histograms");
         configuration.push(("microsecond-histograms".to_owned(), if us { "yes" } else { "no" }.to_owned()));
-        Header { test, written_by, configuration, derived_rates, settings, device_lines, histogram_names, ..Header::default() }
+        LogHeader { test, written_by, configuration, derived_rates, settings, device_lines, histogram_names, ..LogHeader::default() }
     }
 }
 
@@ -511,7 +511,7 @@ proptest! {
             write_chunk(&mut text, after_sec, &names.zip(&histograms).collect::<Vec<_>>()).unwrap();
             expected.push(Chunk { after_sec, histograms: histograms.clone() });
         }
-        let mut reader = Reader::new(&text[..]).unwrap();
+        let mut reader = ActLogReader::new(&text[..]).unwrap();
         prop_assert_eq!(reader.by_ref().map(Result::unwrap).collect::<Vec<_>>(), expected);
         prop_assert_eq!(reader.header(), &header);
         prop_assert_eq!(reader.truncation(), None);
@@ -521,7 +521,7 @@ proptest! {
     fn no_bytes_make_the_reader_panic(bytes in prop::collection::vec(any::<u8>(), 0..400), at in 0usize..COMMIT.len()) {
         let mut text = COMMIT.as_bytes()[..at].to_vec();
         text.extend(bytes);
-        if let Ok(reader) = Reader::new(&text[..]) {
+        if let Ok(reader) = ActLogReader::new(&text[..]) {
             let _ = reader.count();
         }
     }

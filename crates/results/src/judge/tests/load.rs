@@ -31,7 +31,7 @@ fn a_stream_that_nobody_judges_fails_the_run_if_its_load_was_not_carried_out() {
     let verdict = run.verdict();
     assert_eq!(
         (verdict.outcome, code(&verdict)),
-        (Outcome::Fail, Code::NotCarriedOut)
+        (Outcome::Fail, ReasonCode::NotCarriedOut)
     );
     assert_eq!(
         texts(&verdict)[0],
@@ -54,7 +54,7 @@ fn a_load_that_this_program_held_up_is_invalid_and_one_operation_may_be_missing(
     let verdict = ended(600, 599);
     assert_eq!(
         (verdict.outcome, code(&verdict)),
-        (Outcome::Invalid, Code::OwnLag)
+        (Outcome::Invalid, ReasonCode::OwnLag)
     );
     assert!(
         texts(&verdict)[0].contains("this program delayed the load, not the device"),
@@ -151,7 +151,7 @@ fn one_lost_operation_fails_the_run_and_counts_as_slower_than_every_limit() {
         });
         assert_eq!(
             (verdict.outcome, code(&verdict)),
-            (Outcome::Fail, Code::Lost)
+            (Outcome::Fail, ReasonCode::Lost)
         );
         let name = ["reads", "large-block-writes"][cell];
         assert_eq!(
@@ -182,7 +182,7 @@ fn operations_of_an_unjudged_stream_may_be_late_by_what_was_allowed() {
     let verdict = late(2);
     assert_eq!(
         (verdict.outcome, code(&verdict)),
-        (Outcome::Fail, Code::Late),
+        (Outcome::Fail, ReasonCode::Late),
         "{verdict}"
     );
     assert!(
@@ -215,7 +215,7 @@ fn a_silence_over_the_border_of_two_slices_counts_whole() {
     let verdict = silent(2);
     assert_eq!(
         (verdict.outcome, code(&verdict)),
-        (Outcome::Fail, Code::Silence)
+        (Outcome::Fail, ReasonCode::Silence)
     );
     let said = "/dev/d0 completed no reads for 6 ms of 4 s in the 4 s from 0:00:02 (0.150 %), in gaps longer than 64ms";
     assert!(texts(&verdict)[0].starts_with(said), "{verdict}");
@@ -238,7 +238,7 @@ fn a_device_may_be_silent_under_a_closed_loop_for_the_share_of_the_loosest_limit
     let verdict = silent(10 * MS);
     assert_eq!(
         (verdict.outcome, code(&verdict)),
-        (Outcome::Fail, Code::Silence),
+        (Outcome::Fail, ReasonCode::Silence),
         "{verdict}"
     );
     assert_eq!(
@@ -261,15 +261,18 @@ fn a_silence_as_long_as_this_program_lacked_a_cpu_is_held_against_no_device() {
         let verdict = run.verdict();
         (verdict.outcome, code(&verdict))
     };
-    assert_eq!(silent(SEC / 5, SEC / 10), (Outcome::Invalid, Code::OwnLag));
+    assert_eq!(
+        silent(SEC / 5, SEC / 10),
+        (Outcome::Invalid, ReasonCode::OwnLag)
+    );
     assert_eq!(
         silent(SEC / 10, SEC / 20),
-        (Outcome::Fail, Code::Silence),
+        (Outcome::Fail, ReasonCode::Silence),
         "half of the silence is unexplained"
     );
     assert_eq!(
         silent(SEC / 5, SEC / 5),
-        (Outcome::Fail, Code::Silence),
+        (Outcome::Fail, ReasonCode::Silence),
         "the CPUs were not saturated"
     );
 }
@@ -292,9 +295,9 @@ fn without_limits_a_load_that_was_done_is_measured_and_one_that_was_not_fails() 
     let verdict = measured(0);
     assert_eq!(
         (verdict.outcome, code(&verdict), verdict.outcome.exit_code()),
-        (Outcome::Measured, Code::NoLimits, 0)
+        (Outcome::Measured, ReasonCode::NoLimits, 0)
     );
-    assert_eq!(code(&measured(2)), Code::NotCarriedOut);
+    assert_eq!(code(&measured(2)), ReasonCode::NotCarriedOut);
 }
 
 #[test]
@@ -311,14 +314,14 @@ fn a_stream_below_its_least_rate_fails_and_at_it_passes() {
         (verdict.outcome, code(&verdict), texts(&verdict)[0]),
         (
             Outcome::Fail,
-            Code::BelowRate,
+            ReasonCode::BelowRate,
             "reads did 999 operations/s in slice 1 (the minimum is 1,000/s)"
         )
     );
     let verdict = with_own_limits(least(None, Some(1_537_000.0)), 1_000, 0);
     assert_eq!(
         code(&verdict),
-        Code::BelowRate,
+        ReasonCode::BelowRate,
         "1,000 reads of 1,536 bytes"
     );
 }
@@ -338,8 +341,8 @@ fn a_least_rate_missed_for_want_of_cpu_is_held_against_no_device() {
         let verdict = run.verdict();
         (verdict.outcome, code(&verdict))
     };
-    assert_eq!(delayed(SEC / 5), (Outcome::Invalid, Code::OwnLag));
-    assert_eq!(delayed(SEC / 20), (Outcome::Fail, Code::BelowRate));
+    assert_eq!(delayed(SEC / 5), (Outcome::Invalid, ReasonCode::OwnLag));
+    assert_eq!(delayed(SEC / 20), (Outcome::Fail, ReasonCode::BelowRate));
 }
 
 #[test]

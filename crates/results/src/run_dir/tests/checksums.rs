@@ -4,7 +4,7 @@
 use super::*;
 use crate::device_numbers::device_numbers;
 use crate::judge::Outcome;
-use crate::telemetry::{Spread, TraceKind, TraceLine, TraceSize};
+use crate::telemetry::{TimeDistribution, TraceKind, TraceLine, TraceSize};
 use std::fs;
 use std::path::PathBuf;
 
@@ -35,7 +35,7 @@ fn run(dir: &Path, seed: u64, seconds: u64) -> Manifest {
         };
         judge.add(&interval);
         writer.write_interval(&interval, &telemetry(index)).unwrap();
-        let spread = Spread::default();
+        let spread = TimeDistribution::default();
         trace
             .append(&[TraceLine {
                 at_sec: index as f64,

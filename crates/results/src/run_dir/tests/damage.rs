@@ -13,7 +13,7 @@ fn a_directory_with_a_run_is_refused_and_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     let manifest = manifest(1, 2, 1);
     let verdict = write_run(dir.path(), &manifest, 2);
-    let error = Writer::create(dir.path(), &manifest, &[])
+    let error = RunWriter::create(dir.path(), &manifest, &[])
         .err()
         .expect("an error")
         .to_string();
@@ -25,14 +25,14 @@ fn a_directory_with_a_run_is_refused_and_left_alone() {
     // Other files in the directory are ignored.
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("notes.txt"), "mine").unwrap();
-    Writer::create(&dir.path().join("deep/er"), &manifest, &[]).unwrap();
-    Writer::create(dir.path(), &manifest, &[]).unwrap();
+    RunWriter::create(&dir.path().join("deep/er"), &manifest, &[]).unwrap();
+    RunWriter::create(dir.path(), &manifest, &[]).unwrap();
 }
 
 #[test]
 fn a_run_without_room_is_refused_with_numbers_before_anything_is_written() {
     let dir = tempfile::tempdir().unwrap();
-    let error = Writer::create(dir.path(), &manifest(8, 1 << 50, 1), &[])
+    let error = RunWriter::create(dir.path(), &manifest(8, 1 << 50, 1), &[])
         .err()
         .expect("an error");
     let text = error.to_string();
@@ -48,7 +48,7 @@ fn a_path_that_is_no_directory_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("file");
     fs::write(&path, "").unwrap();
-    let error = Writer::create(&path, &manifest(1, 1, 1), &[])
+    let error = RunWriter::create(&path, &manifest(1, 1, 1), &[])
         .err()
         .expect("an error")
         .to_string();

@@ -45,7 +45,7 @@ fn manifest(devices: usize, duration_sec: u64, interval_sec: u64) -> Manifest {
         slice_sec: crate::judge::whole_slice_sec(3600, duration_sec, interval_sec),
         workloads: vec![WorkloadRecord {
             kind: "storage".to_owned(),
-            config: Config {
+            config: RecordedConfig {
                 as_written: "read-reqs-per-sec: 2000\n# é\n".to_owned(),
                 resolved: vec![("report-interval-sec".to_owned(), interval_sec.to_string())],
                 derived: vec![("large-block-reads-per-sec".to_owned(), "23.53".to_owned())],
@@ -122,8 +122,8 @@ fn telemetry_columns() -> Vec<String> {
     vec!["temperature_c".to_owned(), "wear_pct".to_owned()]
 }
 
-fn begin(dir: &Path, manifest: &Manifest) -> Writer {
-    Writer::create(dir, manifest, &telemetry_columns()).unwrap()
+fn begin(dir: &Path, manifest: &Manifest) -> RunWriter {
+    RunWriter::create(dir, manifest, &telemetry_columns()).unwrap()
 }
 
 /// Writes a run of `intervals` intervals, and returns the verdict of a live judge.
@@ -153,7 +153,7 @@ fn write_run(dir: &Path, manifest: &Manifest, intervals: u64) -> Verdict {
     verdict
 }
 
-fn write_one(writer: &mut Writer, judge: &mut Judge, manifest: &Manifest, index: u64) {
+fn write_one(writer: &mut RunWriter, judge: &mut Judge, manifest: &Manifest, index: u64) {
     let interval = interval(manifest, index);
     judge.add(&interval);
     writer.write_interval(&interval, &telemetry(index)).unwrap();

@@ -1,7 +1,7 @@
 //! Written directories are read back unchanged, also by other tools.
 
 use super::*;
-use crate::act_log::Reader;
+use crate::act_log::ActLogReader;
 use crate::cell::{EarlierOps, Latencies, latencies};
 use crate::counts::{Backlog, CellCounts};
 use base64::Engine;
@@ -127,7 +127,8 @@ fn a_table_of_format_2_lacks_the_count_of_wrong_data() {
     let sla = Sla::default();
     let header = tables::header(&sla);
     let older = header.strip_suffix(",wrong_data").unwrap();
-    let is_read = |header: &str, format: u32| tables::Columns::read(header, &sla, format).is_some();
+    let is_read =
+        |header: &str, format: u32| tables::ColumnMap::read(header, &sla, format).is_some();
     assert!(is_read(&header, 3) && is_read(older, 2) && !is_read(older, 3));
 }
 
@@ -215,7 +216,7 @@ fn an_interval_cut_short_is_labelled_with_the_second_in_which_it_ended() {
         .unwrap();
     drop(writer);
     let log = fs::read(dir.path().join(ACT_LOG)).unwrap();
-    let mut reader = Reader::new(log.as_slice()).unwrap();
+    let mut reader = ActLogReader::new(log.as_slice()).unwrap();
     assert_eq!(Some(reader.header()), manifest.act_header(0).as_ref());
     let chunks: Vec<_> = reader.by_ref().map(Result::unwrap).collect();
     let [first, second] = &chunks[..] else {

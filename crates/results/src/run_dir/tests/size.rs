@@ -52,7 +52,7 @@ fn a_day_of_one_second_reports_takes_at_most_a_hundred_megabytes_a_device_and_wh
     let dir = tempfile::tempdir().unwrap();
     let manifest = manifest(1, SAMPLE_SEC, 1);
     let columns: Vec<_> = (0..6).map(|column| format!("column_{column}")).collect();
-    let mut writer = Writer::create(dir.path(), &manifest, &columns).unwrap();
+    let mut writer = RunWriter::create(dir.path(), &manifest, &columns).unwrap();
     let mut numbers = Numbers(3);
     for index in 0..SAMPLE_SEC {
         let interval = busy_interval(&manifest, index, &mut numbers);

@@ -1,7 +1,7 @@
 //! A job of a baseline, as fio takes it.
 
 use super::size;
-use conclusions::baseline::Part;
+use conclusions::baseline::JobPurpose;
 use fio::{GivenOption, Section};
 use load::choice::with_defaults;
 
@@ -14,7 +14,7 @@ with_defaults! {
     pub struct Job {
         /// Such as `reads at depth 32`.
         pub name: String = String::new(),
-        pub part: Part = Part::Saturation,
+        pub part: JobPurpose = JobPurpose::Saturation,
         /// True: random offsets; false: sequential.
         pub random: bool = true,
         /// Percent of reads among the operations.

@@ -79,7 +79,7 @@ fn all_of_a_form_takes_no_longer_than_it_says() {
 fn what_is_let_through_after_a_pause_is_not_measured() {
     let ramps = |seconds| {
         let mut jobs = all(&form(seconds));
-        jobs.retain(|job| !matches!(job.part, Part::Saturation | Part::Watch));
+        jobs.retain(|job| !matches!(job.part, JobPurpose::Saturation | JobPurpose::Watch));
         let ramp = |job: &Job| (job.seconds, job.ramp_ms);
         assert!(
             jobs.iter().all(|job| ramp(job) == ramp(&jobs[0])),
@@ -106,7 +106,7 @@ fn depths_go_up_to_the_limit_and_rates_follow_from_what_they_showed() {
     let jobs = all(&form(600));
     let depths: Vec<_> = jobs
         .iter()
-        .filter(|job| job.part == Part::Depth)
+        .filter(|job| job.part == JobPurpose::Depth)
         .map(|job| job.depth)
         .collect();
     let once = [1, 2, 4, 8, 16, 32, 64, 128, 256];
@@ -124,10 +124,15 @@ fn depths_go_up_to_the_limit_and_rates_follow_from_what_they_showed() {
         .find(|job| job.name == "reads at 20 % beside 128k writes at 40 %")
         .unwrap();
     assert_eq!(cell.rates, Some([2_000, 800]));
-    assert_eq!(jobs.iter().filter(|job| job.part == Part::Grid).count(), 24);
     assert_eq!(
         jobs.iter()
-            .filter(|job| job.part == Part::Saturation)
+            .filter(|job| job.part == JobPurpose::Grid)
+            .count(),
+        24
+    );
+    assert_eq!(
+        jobs.iter()
+            .filter(|job| job.part == JobPurpose::Saturation)
             .count(),
         5
     );
@@ -140,7 +145,7 @@ fn a_watch_is_light_and_takes_a_tenth_of_the_time_or_hours_that_are_virtual() {
     let watches = |form: &BaselineRequest| {
         all(form)
             .into_iter()
-            .filter(|job| job.part == Part::Watch)
+            .filter(|job| job.part == JobPurpose::Watch)
             .collect::<Vec<_>>()
     };
     let real = watches(&form(600));
@@ -185,7 +190,10 @@ fn a_watch_is_light_and_takes_a_tenth_of_the_time_or_hours_that_are_virtual() {
     let mut slow = measured(&form(600).next(&[], 1 << 30).unwrap());
     slow.writes.as_mut().unwrap().iops = 200.0;
     let watch = form(600).next(&vec![slow; 5], 1 << 30).unwrap();
-    assert_eq!((watch.part, watch.rates), (Part::Watch, Some([20, 1])));
+    assert_eq!(
+        (watch.part, watch.rates),
+        (JobPurpose::Watch, Some([20, 1]))
+    );
 }
 
 #[test]
@@ -294,14 +302,17 @@ fn a_saturation_goes_on_until_it_is_steady_and_no_longer_than_25_rounds() {
         let job = form(600).next(&points, 1 << 30).unwrap();
         assert_eq!(
             (job.part, job.round, job.position),
-            (Part::Saturation, round, (0, round as usize))
+            (JobPurpose::Saturation, round, (0, round as usize))
         );
         let mut point = measured(&job);
         point.writes.as_mut().unwrap().iops =
             1_000.0 / f64::from(round + 1).sqrt() * [1.0, 0.6][round as usize % 2];
         points.push(point);
     }
-    assert_eq!(form(600).next(&points, 1 << 30).unwrap().part, Part::Watch);
+    assert_eq!(
+        form(600).next(&points, 1 << 30).unwrap().part,
+        JobPurpose::Watch
+    );
 }
 
 #[test]
@@ -315,8 +326,8 @@ fn tests_of_snia_run_in_whole_rounds_until_they_are_steady() {
     assert_eq!(
         parts,
         [
-            vec![Part::PtsLatency; 5 * 9],
-            vec![Part::PtsThroughput; 5 * 4]
+            vec![JobPurpose::PtsLatency; 5 * 9],
+            vec![JobPurpose::PtsThroughput; 5 * 4]
         ]
         .concat()
     );

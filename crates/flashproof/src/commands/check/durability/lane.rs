@@ -3,7 +3,7 @@
 use super::write::{Shared, Stop};
 use super::{file_name, new_file_name, one_buffer, perform};
 use conclusions::durability::examine::{put_secret, stamp};
-use conclusions::durability::session::{BATCH_MAX, Lane, Mode};
+use conclusions::durability::session::{BATCH_MAX, DurabilityMethod, WriteLane};
 use conclusions::grouped;
 use device::target::Target;
 use results::files::{Dir, PRIVATE};
@@ -21,7 +21,7 @@ use sys::random::Random;
 #[derive(Debug, Clone)]
 pub(super) struct LaneError {
     lane: usize,
-    mode: Mode,
+    mode: DurabilityMethod,
     operation: String,
     pub outcome: Outcome,
 }
@@ -52,7 +52,7 @@ pub(super) fn in_words(errors: &[LaneError]) -> String {
 /// A thread of a lane.
 pub(super) struct Worker {
     shared: Arc<Shared>,
-    lane: Lane,
+    lane: WriteLane,
     number: usize,
     target: Arc<Target>,
     writer: Writer,
@@ -83,11 +83,15 @@ impl Worker {
         let failed =
             |error| Failure::environment(format!("cannot open {} - {error}", target.name()));
         let writer = match (lane.mode, dir) {
-            (Mode::Fdatasync | Mode::Fua, _) => Writer::Direct,
-            (Mode::Rename, Some(dir)) => {
+            (DurabilityMethod::Fdatasync | DurabilityMethod::Fua, _) => Writer::Direct,
+            (DurabilityMethod::Rename, Some(dir)) => {
                 Writer::Files(dir.clone(), dir.open_to_sync().map_err(failed)?)
             }
-            (mode, _) => Writer::Cached(target.cached_writer(mode == Mode::Dsync).map_err(failed)?),
+            (mode, _) => Writer::Cached(
+                target
+                    .cached_writer(mode == DurabilityMethod::Dsync)
+                    .map_err(failed)?,
+            ),
         };
         let random = Random::for_part(shared.session.id.0 as u64, number as u64);
         let buf = one_buffer(lane.write_bytes as usize)?;
@@ -190,7 +194,7 @@ impl Worker {
                 self.sequence,
             );
             let offset = self.lane.offset(slot);
-            let sync = if self.lane.mode == Mode::Fua {
+            let sync = if self.lane.mode == DurabilityMethod::Fua {
                 WriteSync::Data
             } else {
                 WriteSync::No
@@ -207,9 +211,9 @@ impl Worker {
             }
         }
         match self.lane.mode {
-            Mode::Fdatasync => self.carry_out(OpKind::Flush, 0, WriteSync::No),
-            Mode::Fsync => self.carry_out(OpKind::FlushFile, 0, WriteSync::No),
-            Mode::Fua | Mode::Dsync | Mode::Rename => Ok(()),
+            DurabilityMethod::Fdatasync => self.carry_out(OpKind::Flush, 0, WriteSync::No),
+            DurabilityMethod::Fsync => self.carry_out(OpKind::FlushFile, 0, WriteSync::No),
+            DurabilityMethod::Fua | DurabilityMethod::Dsync | DurabilityMethod::Rename => Ok(()),
         }
     }
 

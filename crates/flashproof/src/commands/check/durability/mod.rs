@@ -15,10 +15,10 @@ pub mod witness;
 mod write;
 
 use clap::Args;
-use conclusions::durability::examine::{Counts, Slot, examine};
+use conclusions::durability::examine::{SlotContent, SlotCounts, examine};
 use conclusions::durability::judge::{Durability, StateAfterCut};
-use conclusions::durability::session::{FORMAT_VERSION, Mode, Secret, SessionId};
-use conclusions::durability::witness::{Message, Record, Reply};
+use conclusions::durability::session::{DurabilityMethod, FORMAT_VERSION, Secret, SessionId};
+use conclusions::durability::witness::{WitnessMessage, WitnessRecord, WitnessReply};
 use device::discover::DeviceFacts;
 use device::observe::process::this_process;
 use results::files;
@@ -50,7 +50,7 @@ pub struct Options {
     pub witness: Option<String>,
     /// Test only this mode: fdatasync, fua, dsync, fsync, rename; may be repeated
     #[arg(long = "mode", value_name = "MODE")]
-    pub modes: Vec<Mode>,
+    pub modes: Vec<DurabilityMethod>,
     /// Judge without a restart of this machine: only the drive lost its power
     #[arg(long)]
     pub drive_cut: bool,
@@ -117,7 +117,7 @@ pub fn check(request: &Request<'_>, end_signals: &EndSignals) -> Result<Durabili
         .map(Secret::session)
         .or(on_target.map(|(session, _)| session));
     let secrets = [given_secret, on_target.and_then(|(_, secret)| secret)];
-    let ask = Message::Ask {
+    let ask = WitnessMessage::Ask {
         format_version: FORMAT_VERSION,
         subject: durability_target.subject.clone(),
         found: found_session,
@@ -128,7 +128,7 @@ pub fn check(request: &Request<'_>, end_signals: &EndSignals) -> Result<Durabili
         .map_err(|why| cannot_ask(request.witness, &why))?;
     match reply {
         // Anyone can begin a session with this subject, so --new also passes over a session that seems to be running.
-        Reply::Record(Some(record))
+        WitnessReply::Record(Some(record))
             if record.is_open
                 && (!request.options.new || found_session == Some(record.session.id)) =>
         {
@@ -138,7 +138,7 @@ pub fn check(request: &Request<'_>, end_signals: &EndSignals) -> Result<Durabili
                 request.path, record.session.id
             )))
         }
-        Reply::Record(Some(record)) if record.judged.is_none() && request.options.new => {
+        WitnessReply::Record(Some(record)) if record.judged.is_none() && request.options.new => {
             give_up(
                 request.witness,
                 record.session.id,
@@ -146,7 +146,7 @@ pub fn check(request: &Request<'_>, end_signals: &EndSignals) -> Result<Durabili
             )?;
             Err(write::run(request, &durability_target, end_signals)?)
         }
-        Reply::Record(Some(record)) if record.judged.is_none() => {
+        WitnessReply::Record(Some(record)) if record.judged.is_none() => {
             record
                 .check()
                 .map_err(|why| cannot_ask(request.witness, &why))?;
@@ -171,13 +171,15 @@ pub fn check(request: &Request<'_>, end_signals: &EndSignals) -> Result<Durabili
             }
             examine_session(request, &durability_target, &record, secret)
         }
-        Reply::Record(Some(record)) if given_secret.is_some() => Err(Failure::usage(format!(
-            "cannot examine {} - its session {} was already examined: {} - leave --secret out to begin another session",
-            request.path,
-            record.session.id,
-            printable(record.judged.as_deref().unwrap_or_default())
-        ))),
-        Reply::Record(None) if found_session.is_some() && !request.options.new => {
+        WitnessReply::Record(Some(record)) if given_secret.is_some() => {
+            Err(Failure::usage(format!(
+                "cannot examine {} - its session {} was already examined: {} - leave --secret out to begin another session",
+                request.path,
+                record.session.id,
+                printable(record.judged.as_deref().unwrap_or_default())
+            )))
+        }
+        WitnessReply::Record(None) if found_session.is_some() && !request.options.new => {
             let id = found_session.map(|id| id.to_string()).unwrap_or_default();
             Err(Failure::invalid(format!(
                 "cannot judge durability - the witness does not know the session {id} on {} - start the witness with \
@@ -185,8 +187,8 @@ pub fn check(request: &Request<'_>, end_signals: &EndSignals) -> Result<Durabili
                 request.path
             )))
         }
-        Reply::Record(_) => Err(write::run(request, &durability_target, end_signals)?),
-        Reply::Kept | Reply::Refused(_) => Err(cannot_ask(
+        WitnessReply::Record(_) => Err(write::run(request, &durability_target, end_signals)?),
+        WitnessReply::Kept | WitnessReply::Refused(_) => Err(cannot_ask(
             request.witness,
             "its reply does not fit the request",
         )),
@@ -194,7 +196,7 @@ pub fn check(request: &Request<'_>, end_signals: &EndSignals) -> Result<Durabili
 }
 
 /// The secret of the session of `record`.
-fn secret_of(record: &Record, secrets: [Option<Secret>; 2]) -> Option<Secret> {
+fn secret_of(record: &WitnessRecord, secrets: [Option<Secret>; 2]) -> Option<Secret> {
     let mut secrets = secrets.into_iter().flatten();
     secrets.find(|secret| secret.session() == record.session.id)
 }
@@ -219,7 +221,7 @@ pub fn remove(path: &str, options: &Options) -> Result<bool, Failure> {
 
 /// Tells the witness to stop waiting for a session. A witness that does not know the session has nothing to give up.
 fn give_up(witness: &str, session: SessionId, secret: Option<Secret>) -> Result<(), Failure> {
-    let judged = Message::Judged {
+    let judged = WitnessMessage::Judged {
         session,
         sentence: "given up without an examination".to_owned(),
         secret,
@@ -233,7 +235,7 @@ fn give_up(witness: &str, session: SessionId, secret: Option<Secret>) -> Result<
 }
 
 /// The error for a session that cannot be told from a session of a stranger.
-fn without_secret(request: &Request<'_>, record: &Record) -> Failure {
+fn without_secret(request: &Request<'_>, record: &WitnessRecord) -> Failure {
     let why = match request.options.secret {
         Some(_) => "--secret gives the secret of another session",
         None => {
@@ -254,7 +256,7 @@ fn cannot_ask(witness: &str, why: &str) -> Failure {
 }
 
 /// Acknowledged writes of all lanes.
-fn acknowledged(record: &Record) -> u64 {
+fn acknowledged(record: &WitnessRecord) -> u64 {
     record.upto.iter().sum()
 }
 
@@ -262,7 +264,7 @@ fn acknowledged(record: &Record) -> u64 {
 fn examine_session(
     request: &Request<'_>,
     durability_target: &DurabilityTarget,
-    record: &Record,
+    record: &WitnessRecord,
     secret: Option<Secret>,
 ) -> Result<Durability, Failure> {
     let session = &record.session;
@@ -292,22 +294,22 @@ fn examine_session(
             lane,
             record.upto[number as usize],
             |slot, pass| {
-                if lane.mode == Mode::Rename {
+                if lane.mode == DurabilityMethod::Rename {
                     let path = durability_target
                         .dir
                         .as_ref()
                         .map(|dir| dir.join(file_name(number, slot)));
                     match path.map(|path| read_file(&path, u64::from(lane.write_bytes) + 1)) {
-                        Some(Ok(bytes)) => pass(Slot::Bytes(&bytes)),
+                        Some(Ok(bytes)) => pass(SlotContent::Bytes(&bytes)),
                         Some(Err(error)) if error.kind() != ErrorKind::NotFound => {
-                            pass(Slot::Unreadable)
+                            pass(SlotContent::Unreadable)
                         }
-                        _ => pass(Slot::Missing),
+                        _ => pass(SlotContent::Missing),
                     }
                     return Ok::<_, Failure>(());
                 }
                 let Some(target) = &target else {
-                    pass(Slot::Missing);
+                    pass(SlotContent::Missing);
                     return Ok(());
                 };
                 match perform(
@@ -317,11 +319,11 @@ fn examine_session(
                     &mut buf,
                     WriteSync::No,
                 ) {
-                    Outcome::Done => pass(Slot::Bytes(&buf)),
-                    Outcome::Short(bytes) => pass(Slot::Bytes(&buf[..bytes as usize])),
+                    Outcome::Done => pass(SlotContent::Bytes(&buf)),
+                    Outcome::Short(bytes) => pass(SlotContent::Bytes(&buf[..bytes as usize])),
                     _ => {
                         unreadable += 1;
-                        pass(Slot::Unreadable);
+                        pass(SlotContent::Unreadable);
                     }
                 }
                 Ok(())
@@ -339,7 +341,7 @@ fn examine_session(
     let durability = conclude(request, durability_target, record, &counts)?;
     // The witness accepts only short, printable sentences.
     let sentence = printable(&durability.sentence).chars().take(400).collect();
-    let judged = Message::Judged {
+    let judged = WitnessMessage::Judged {
         session: session.id,
         sentence,
         secret,
@@ -374,8 +376,8 @@ fn examine_session(
 fn conclude(
     request: &Request<'_>,
     durability_target: &DurabilityTarget,
-    record: &Record,
-    counts: &[Counts],
+    record: &WitnessRecord,
+    counts: &[SlotCounts],
 ) -> Result<Durability, Failure> {
     let boot_id = this_process()
         .ok_or_else(|| {

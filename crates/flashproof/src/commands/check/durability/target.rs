@@ -4,7 +4,9 @@ use super::{OWN_DIR, file_name, new_file_name, one_buffer, perform};
 use crate::commands::check::site::{OwnDir, directory_or_device};
 use conclusions::durability::examine::find_session;
 use conclusions::durability::judge::Claims;
-use conclusions::durability::session::{Lane, Mode, PowerCounts, Secret, SessionId};
+use conclusions::durability::session::{
+    DurabilityMethod, PowerCounts, Secret, SessionId, WriteLane,
+};
 use device::discover::{DeviceFacts, DeviceNumber, discover, disks_beneath};
 use device::observe::nvme::Controller;
 use device::target::Target;
@@ -146,10 +148,10 @@ impl DurabilityTarget {
     }
 
     /// Names of all files that these lanes use in the directory.
-    pub(super) fn file_names(lanes: &[Lane]) -> Vec<String> {
+    pub(super) fn file_names(lanes: &[WriteLane]) -> Vec<String> {
         let rename_lanes = (0_u32..)
             .zip(lanes)
-            .filter(|(_, lane)| lane.mode == Mode::Rename);
+            .filter(|(_, lane)| lane.mode == DurabilityMethod::Rename);
         let rename_files = rename_lanes.flat_map(|(number, lane)| {
             (0..u64::from(lane.slots))
                 .map(move |slot| file_name(number, slot))

@@ -9,7 +9,7 @@
 use super::acknowledged;
 use conclusions::durability::session::SessionId;
 use conclusions::durability::witness::{
-    FILE_MARK, LINE_MAX, Message, Record, Reply, WitnessSessions, line, parse,
+    FILE_MARK, LINE_MAX, WitnessMessage, WitnessRecord, WitnessReply, WitnessSessions, line, parse,
 };
 use results::files;
 use results::files::ReplaceTarget;
@@ -180,16 +180,16 @@ fn converse(
     if session_file
         .register
         .find(session)
-        .is_some_and(Record::is_running)
+        .is_some_and(WitnessRecord::is_running)
     {
         let why = exchange_result
             .clone()
             .err()
             .unwrap_or_else(|| "the command closed its connection".to_owned());
         let message = if connection.fell_silent {
-            Message::Silent { session }
+            WitnessMessage::Silent { session }
         } else {
-            Message::End {
+            WitnessMessage::End {
                 session,
                 why: in_one_line(&why).chars().take(100).collect(),
                 vanished: false,
@@ -211,7 +211,7 @@ fn exchange(
 ) -> Result<(), String> {
     while let Some(line) = connection.receive(REPLY_TIMEOUT)? {
         let message = parse(&line);
-        let begins = matches!(message, Ok(Message::Begin(_)));
+        let begins = matches!(message, Ok(WitnessMessage::Begin(_)));
         let reply =
             message.and_then(|message| lock(session_file).receive(&message, own_session, peer));
         if begins {
@@ -222,7 +222,7 @@ fn exchange(
                 .for_each(|open| open.has_session = own_session.is_some());
         }
         let refusal = reply.as_ref().err().cloned();
-        connection.send(&reply.unwrap_or_else(Reply::Refused))?;
+        connection.send(&reply.unwrap_or_else(WitnessReply::Refused))?;
         if let Some(why) = refusal {
             return Err(why);
         }
@@ -260,49 +260,51 @@ impl SessionFile {
     /// Answers a message. Errors: refused, or not written to the file.
     fn receive(
         &mut self,
-        message: &Message,
+        message: &WitnessMessage,
         own_session: &mut Option<SessionId>,
         peer: SocketAddr,
-    ) -> Result<Reply, String> {
+    ) -> Result<WitnessReply, String> {
         match message {
-            Message::Ask {
+            WitnessMessage::Ask {
                 format_version,
                 subject,
                 found,
             } => Ok(self.register.answer(*format_version, subject, *found)),
-            Message::Silent { .. } | Message::Dropped { .. } => {
+            WitnessMessage::Silent { .. } | WitnessMessage::Dropped { .. } => {
                 Err("only the witness writes this message".to_owned())
             }
-            Message::Alive { session } if *own_session == Some(*session) => Ok(Reply::Kept),
-            Message::Begin(_) => {
+            WitnessMessage::Alive { session } if *own_session == Some(*session) => {
+                Ok(WitnessReply::Kept)
+            }
+            WitnessMessage::Begin(_) => {
                 while let Some(session) = self.register.superfluous() {
-                    self.append(&line(&Message::Dropped { session })?)?;
+                    self.append(&line(&WitnessMessage::Dropped { session })?)?;
                     self.register
-                        .change(&Message::Dropped { session }, &mut None)?;
+                        .change(&WitnessMessage::Dropped { session }, &mut None)?;
                     console::note(&format!("session {session} was dropped to make room"));
                 }
                 self.apply_and_append(message, own_session, peer)
-                    .map(|()| Reply::Kept)
+                    .map(|()| WitnessReply::Kept)
             }
             _ => self
                 .apply_and_append(message, own_session, peer)
-                .map(|()| Reply::Kept),
+                .map(|()| WitnessReply::Kept),
         }
     }
 
     /// Applies a change, and appends it to the file. Errors: refused, or not written to the file.
     fn apply_and_append(
         &mut self,
-        message: &Message,
+        message: &WitnessMessage,
         own_session: &mut Option<SessionId>,
         peer: SocketAddr,
     ) -> Result<(), String> {
         self.shorten()?;
         self.register.change(message, own_session)?;
         let line = match message.clone() {
-            Message::Judged {
+            WitnessMessage::Judged {
                 session, sentence, ..
-            } => line(&Message::Judged {
+            } => line(&WitnessMessage::Judged {
                 session,
                 sentence,
                 secret: None,
@@ -312,14 +314,14 @@ impl SessionFile {
         self.append(&line)
             .inspect_err(|_| self.register.undo(message))?;
         match message {
-            Message::Begin(session) => console::note(&format!(
+            WitnessMessage::Begin(session) => console::note(&format!(
                 "{peer}: session {} of {} began",
                 session.id, session.path
             )),
-            Message::End { session, why, .. } => {
+            WitnessMessage::End { session, why, .. } => {
                 console::note(&format!("{peer}: session {session} ended: {why}"))
             }
-            Message::Silent { session } => {
+            WitnessMessage::Silent { session } => {
                 let waits = self
                     .register
                     .find(*session)
@@ -327,13 +329,13 @@ impl SessionFile {
                     .unwrap_or_default();
                 console::notice(&format!("{peer}: sent nothing more: {waits}"));
             }
-            Message::Judged {
+            WitnessMessage::Judged {
                 session, sentence, ..
             } => console::notice(&format!("{peer}: session {session}: {sentence}")),
-            Message::Durable { .. }
-            | Message::Ask { .. }
-            | Message::Alive { .. }
-            | Message::Dropped { .. } => {}
+            WitnessMessage::Durable { .. }
+            | WitnessMessage::Ask { .. }
+            | WitnessMessage::Alive { .. }
+            | WitnessMessage::Dropped { .. } => {}
         }
         Ok(())
     }
@@ -390,7 +392,7 @@ fn open_locked(path: &Path) -> Result<File, String> {
     }
 }
 
-fn in_words(record: &Record) -> String {
+fn in_words(record: &WitnessRecord) -> String {
     let writes = count(acknowledged(record), "acknowledged write");
     format!(
         "session {} of {}, {writes}; to examine the session, run the session's command again",
@@ -493,13 +495,13 @@ impl Connection {
     }
 
     /// Sends a message and returns the answer. Errors: among others, a refusal.
-    pub(super) fn ask(&mut self, message: &Message) -> Result<Reply, String> {
+    pub(super) fn ask(&mut self, message: &WitnessMessage) -> Result<WitnessReply, String> {
         self.send(message)?;
         let line = self
             .receive(REPLY_TIMEOUT)?
             .ok_or("the connection was closed")?;
         match parse(&line)? {
-            Reply::Refused(why) => Err(results::units::in_one_line(&why)),
+            WitnessReply::Refused(why) => Err(results::units::in_one_line(&why)),
             reply => Ok(reply),
         }
     }

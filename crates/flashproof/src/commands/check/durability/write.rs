@@ -15,8 +15,10 @@ use super::witness::Connection;
 use super::{OWN_DIR, Request, cannot_ask, one_buffer, perform};
 use crate::commands::check::site::OwnDir;
 use conclusions::durability::examine::{put_secret, stamp};
-use conclusions::durability::session::{FORMAT_VERSION, Lane, Mode, Secret, Session};
-use conclusions::durability::witness::Message;
+use conclusions::durability::session::{
+    DurabilityMethod, FORMAT_VERSION, Secret, Session, WriteLane,
+};
+use conclusions::durability::witness::WitnessMessage;
 use device::guard::Request as GuardRequest;
 use device::observe::process::this_process;
 use device::target::Target;
@@ -143,7 +145,7 @@ pub(super) fn run(
     }
     let mut connection = Connection::to(request.witness)?;
     connection
-        .ask(&Message::Begin(session.clone()))
+        .ask(&WitnessMessage::Begin(session.clone()))
         .map_err(|why| cannot_ask(request.witness, &why))?;
     console::notice(&format!(
         "session {} writes to {}; {}",
@@ -197,29 +199,33 @@ pub(super) fn run(
 }
 
 /// Lanes of the modes. Lanes of files exist only in a directory.
-fn lanes_of(modes: &[Mode], has_files: bool) -> Vec<Lane> {
+fn lanes_of(modes: &[DurabilityMethod], has_files: bool) -> Vec<WriteLane> {
     let mut offset = 0;
     let mut lanes = Vec::new();
-    for mode in Mode::ALL {
-        let is_wanted =
-            (modes.is_empty() || modes.contains(&mode)) && (has_files || mode != Mode::Rename);
+    for mode in DurabilityMethod::ALL {
+        let is_wanted = (modes.is_empty() || modes.contains(&mode))
+            && (has_files || mode != DurabilityMethod::Rename);
         if !is_wanted {
             continue;
         }
         for (write_bytes, scattered) in WRITE_BYTES.into_iter().zip([false, true]) {
-            let slots = if mode == Mode::Rename {
+            let slots = if mode == DurabilityMethod::Rename {
                 SLOTS_OF_FILES
             } else {
                 SLOTS
             };
-            let lane = Lane {
+            let lane = WriteLane {
                 mode,
                 write_bytes,
                 slots,
-                at: if mode == Mode::Rename { 0 } else { offset },
+                at: if mode == DurabilityMethod::Rename {
+                    0
+                } else {
+                    offset
+                },
                 scattered,
             };
-            if mode != Mode::Rename {
+            if mode != DurabilityMethod::Rename {
                 offset += lane.bytes().next_multiple_of(LANE_ALIGN);
             }
             lanes.push(lane);
@@ -229,10 +235,10 @@ fn lanes_of(modes: &[Mode], has_files: bool) -> Vec<Lane> {
 }
 
 /// Size that the lanes need of the device or of the data file, bytes.
-fn size(lanes: &[Lane]) -> u64 {
+fn size(lanes: &[WriteLane]) -> u64 {
     let ends = lanes
         .iter()
-        .filter(|lane| lane.mode != Mode::Rename)
+        .filter(|lane| lane.mode != DurabilityMethod::Rename)
         .map(|lane| lane.at + lane.bytes());
     ends.max().unwrap_or(LANE_ALIGN)
 }
@@ -241,7 +247,7 @@ fn size(lanes: &[Lane]) -> u64 {
 fn open(
     request: &Request<'_>,
     durability_target: &DurabilityTarget,
-    lanes: &[Lane],
+    lanes: &[WriteLane],
 ) -> Result<(Arc<Target>, Option<OwnDir>), Failure> {
     let size = size(lanes);
     let mut guard_request = GuardRequest {
@@ -256,8 +262,8 @@ fn open(
         let cannot = |why| Failure::environment(format!("cannot check {} - {why}", request.path));
         let of_files = lanes
             .iter()
-            .filter(|lane| lane.mode == Mode::Rename)
-            .map(Lane::bytes)
+            .filter(|lane| lane.mode == DurabilityMethod::Rename)
+            .map(WriteLane::bytes)
             .sum::<u64>();
         let names = DurabilityTarget::file_names(lanes);
         let mut own_dir = OwnDir::make(
@@ -299,7 +305,7 @@ fn new_secret() -> Result<Secret, Failure> {
 fn begin(
     durability_target: &DurabilityTarget,
     secret: Secret,
-    lanes: Vec<Lane>,
+    lanes: Vec<WriteLane>,
 ) -> Result<Session, Failure> {
     let process = this_process().ok_or_else(|| {
         Failure::environment(
@@ -326,7 +332,8 @@ fn lay_out(session: &Session, secret: Secret, target: &Target) -> Result<(), Fai
     let failed = |why: String| Failure::device(format!("cannot write {} - {why}", target.name()));
     let mut random = Random::new(session.id.0 as u64);
     // The first lane is always written, also for the mode rename: its sectors identify the session.
-    let is_written = |(number, lane): &(u32, &Lane)| *number == 0 || lane.mode != Mode::Rename;
+    let is_written =
+        |(number, lane): &(u32, &WriteLane)| *number == 0 || lane.mode != DurabilityMethod::Rename;
     for (number, lane) in (0_u32..).zip(&session.lanes).filter(is_written) {
         let len = lane.write_bytes as usize;
         let per_write = u64::from(lane.slots).min(64);
@@ -380,13 +387,13 @@ impl Shared {
             .session
             .lanes
             .iter()
-            .filter(|lane| lane.mode == Mode::Fua)
+            .filter(|lane| lane.mode == DurabilityMethod::Fua)
             .count();
         fua_lanes > 0 && fua_lanes < self.session.lanes.len()
     }
 
-    pub(super) fn is_turn_of(&self, mode: Mode, phase: u64) -> bool {
-        !self.has_phases() || (mode == Mode::Fua) == (phase % 2 == 1)
+    pub(super) fn is_turn_of(&self, mode: DurabilityMethod, phase: u64) -> bool {
+        !self.has_phases() || (mode == DurabilityMethod::Fua) == (phase % 2 == 1)
     }
 
     /// Changes the phases, until the writes end.
@@ -502,13 +509,13 @@ impl Shared {
             drop(state);
             let session = self.session.id;
             let message = if has_progress {
-                Message::Durable {
+                WitnessMessage::Durable {
                     session,
                     phase,
                     upto: upto.clone(),
                 }
             } else {
-                Message::Alive { session }
+                WitnessMessage::Alive { session }
             };
             let ask_result = connection.ask(&message).and_then(|_| {
                 let why = match stop.filter(|_| is_over) {
@@ -519,7 +526,7 @@ impl Shared {
                 let why = printable(&why).chars().take(400).collect();
                 let vanished = self.has_drive_vanished();
                 connection
-                    .ask(&Message::End {
+                    .ask(&WitnessMessage::End {
                         session,
                         why,
                         vanished,

@@ -19,10 +19,11 @@ use crate::commands::rate::predict::fit::{Fit, fit};
 use crate::series::SeriesDir;
 use clap::Args;
 use conclusions::baseline::{
-    Declined, DeclinedBy, Done, PAUSES_MIN, Part, Point, Prediction, Stalls, Watch, points_of,
+    Declined, DeclinedBy, DirectionResult, JobPurpose, PAUSES_MIN, Point, Prediction,
+    RecurringStalls, Watch, points_of,
 };
 use conclusions::rating::three_digits;
-use conclusions::series::{Identity, Purpose};
+use conclusions::series::{DriveIdentity, SeriesPurpose};
 use hour::HourSearch;
 use results::judge::Sla;
 use results::{files, units};
@@ -70,7 +71,7 @@ pub fn predict(
     signal_handler: &SignalHandler,
 ) -> Result<Option<Vec<Prediction>>, Failure> {
     let mut series_dir = SeriesDir::open_existing(dir)?;
-    if series_dir.series.purpose != Purpose::Baseline {
+    if series_dir.series.purpose != SeriesPurpose::Baseline {
         return Err(Failure::usage(format!(
             "cannot predict from {} - it is not a baseline - create one with \"flashproof baseline\"",
             dir.display()
@@ -133,7 +134,7 @@ fn is_replaceable(path: &Path, force: bool) -> bool {
 
 /// The prediction for a drive; `None`: interrupted.
 fn of_drive(
-    device: &Identity,
+    device: &DriveIdentity,
     points: &[Point],
     load: &PredictedLoad,
     signal_handler: &SignalHandler,
@@ -277,7 +278,7 @@ pub(super) struct Observations<'a> {
     watch: Option<&'a Watch>,
     second_watch: Option<&'a Watch>,
     /// Stalls that occur less often than once a second.
-    pub stalls: Option<Stalls>,
+    pub stalls: Option<RecurringStalls>,
     /// Time under load, seconds.
     loaded_sec: f64,
     /// Bytes written in this time.
@@ -288,9 +289,11 @@ impl<'a> Observations<'a> {
     pub(super) fn of(points: &'a [Point]) -> Self {
         let first_watch = points
             .iter()
-            .find(|point| point.part == Part::Watch && point.round == 0);
+            .find(|point| point.part == JobPurpose::Watch && point.round == 0);
         let stalls = first_watch.and_then(|point| {
-            let sum_of = |value_of: fn(&Done) -> f64| point.directions().map(value_of).sum::<f64>();
+            let sum_of = |value_of: fn(&DirectionResult) -> f64| {
+                point.directions().map(value_of).sum::<f64>()
+            };
             let mean_us = sum_of(|done| done.answer.mean_us * done.ops as f64)
                 / sum_of(|done| done.ops as f64);
             point
@@ -385,7 +388,7 @@ impl<'a> Observations<'a> {
     }
 
     /// Events that the baseline of `device` cannot have observed.
-    pub(super) fn unknown(&self, device: &Identity) -> String {
+    pub(super) fn unknown(&self, device: &DriveIdentity) -> String {
         let simulated = device.simulated;
         // A real drive is filled before its baseline.
         let unwritten = simulated && self.written_bytes < device.size_bytes as f64;
@@ -439,7 +442,7 @@ impl<'a> Observations<'a> {
             .collect();
         let saturated = points
             .iter()
-            .any(|point| point.part == Part::Saturation && point.steady == Some(true));
+            .any(|point| point.part == JobPurpose::Saturation && point.steady == Some(true));
         remarks.push(
             if saturated { "the baseline wrote until the drive was steady, and writes did not become slower: no garbage collection was seen" } else { "the baseline did not write until the drive was steady, so the prediction lacks garbage \
                           collection, which will lower the rating" }
@@ -475,7 +478,9 @@ fn garbage_collection(evidence: String) -> Declined {
 
 /// The last watch in `round`.
 fn watch_in(points: &[Point], round: u32) -> Option<&Watch> {
-    let mut watches = points.iter().filter(|point| point.part == Part::Watch);
+    let mut watches = points
+        .iter()
+        .filter(|point| point.part == JobPurpose::Watch);
     let last = watches.rfind(|point| point.round == round)?;
     last.watch.as_ref()
 }
@@ -494,12 +499,12 @@ fn drift_between(watch: &Watch, later: &Watch) -> Option<String> {
 
 /// Describes stalls.
 fn describe_stalls(
-    Stalls {
+    RecurringStalls {
         count: stall_count,
         ms,
         every_s,
         regular,
-    }: &Stalls,
+    }: &RecurringStalls,
 ) -> String {
     let length = units::milliseconds(ms.value);
     match (*stall_count < PAUSES_MIN, regular) {
@@ -531,7 +536,7 @@ fn seconds(sec: f64) -> String {
 fn fell(points: &[Point]) -> Option<String> {
     let rounds: Vec<_> = points
         .iter()
-        .filter(|point| point.part == Part::Saturation)
+        .filter(|point| point.part == JobPurpose::Saturation)
         .collect();
     let max_iops = |rounds: &[&Point]| rounds.iter().map(|point| point.iops()).fold(0.0, f64::max);
     // A stall slows a single round; garbage collection slows all of the last rounds.

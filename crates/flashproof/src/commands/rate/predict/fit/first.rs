@@ -6,7 +6,7 @@
 use super::{
     CHANNELS, ComparedPoint, JITTER, READ, STALL_EVERY, STALL_MS, Values, WAY, WINDOW, normal,
 };
-use conclusions::baseline::Done;
+use conclusions::baseline::DirectionResult;
 
 /// Minimum length of a stall: the larger of this multiple of the 98th percentile, and [`STALL_US`].
 const STALL_FACTOR: f64 = 4.0;
@@ -22,7 +22,7 @@ const FEWER: f64 = 0.8;
 /// A closed loop of reads alone, or of writes alone.
 struct Pure<'a> {
     depth: f64,
-    results: &'a Done,
+    results: &'a DirectionResult,
     met_stall: bool,
 }
 
@@ -66,7 +66,7 @@ struct Way {
 }
 
 /// A percentile in microseconds; 0 if there are too few operations for it.
-fn at(done: &Done, percent: f64) -> f64 {
+fn at(done: &DirectionResult, percent: f64) -> f64 {
     done.answer_at(percent).us().unwrap_or(0.0)
 }
 
@@ -109,7 +109,7 @@ impl Way {
             window: window.max_by(|one, other| one.0.total_cmp(&other.0)),
         };
         for pure in &points {
-            let Done {
+            let DirectionResult {
                 iops, bytes_each, ..
             } = pure.results;
             let mbps = iops * bytes_each / 1e6;

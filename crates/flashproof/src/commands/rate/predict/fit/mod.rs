@@ -7,7 +7,7 @@
 //!        -> vary each parameter until the fit is clearly worse: the parameter's interval
 //! ```
 //! Stalls too rare for short jobs are not fitted: a watch, the baseline's long job at a light load, has measured these
-//! stalls ([`Stalls`]). Jobs that met a stall are compared only by values that a stall does not affect.
+//! stalls ([`RecurringStalls`]). Jobs that met a stall are compared only by values that a stall does not affect.
 //!
 //! The one idea: any model that reproduces the points may represent the drive, because the model is used only between
 //! these points. A parameter that no point determines gets an open interval.
@@ -15,7 +15,7 @@
 mod first;
 mod points;
 
-use conclusions::baseline::{Estimate, Parameter, Part, Point, Stalls};
+use conclusions::baseline::{Estimate, JobPurpose, Parameter, Point, RecurringStalls};
 use conclusions::percentile::BEYOND_COMPARED;
 use engine::sim::DriveSpec;
 use load::model_job::{JobResults, ModelJob, PERCENTS};
@@ -190,7 +190,7 @@ pub fn fit(
     points: &[Point],
     capacity_bytes: u64,
     min_io_bytes: u32,
-    stalls: Option<&Stalls>,
+    stalls: Option<&RecurringStalls>,
 ) -> Result<Fit, String> {
     let data: Vec<_> = points
         .iter()
@@ -259,10 +259,10 @@ struct ComparedPoint<'a> {
 }
 
 impl<'a> ComparedPoint<'a> {
-    fn of(point: &'a Point, stalls: Option<&Stalls>) -> Option<Self> {
+    fn of(point: &'a Point, stalls: Option<&RecurringStalls>) -> Option<Self> {
         let is_compared_part = matches!(
             point.part,
-            Part::Depth | Part::Profile | Part::Rate | Part::Grid
+            JobPurpose::Depth | JobPurpose::Profile | JobPurpose::Rate | JobPurpose::Grid
         );
         let ways = [point.reads.as_ref(), point.writes.as_ref()];
         let is_usable = is_compared_part
@@ -270,7 +270,7 @@ impl<'a> ComparedPoint<'a> {
             && ways
                 .into_iter()
                 .flatten()
-                .all(|done: &conclusions::baseline::Done| {
+                .all(|done: &conclusions::baseline::DirectionResult| {
                     done.errors == 0
                         && done
                             .offered_iops
@@ -323,7 +323,7 @@ impl<'a> ComparedPoint<'a> {
 }
 
 /// True if the job of `point` met one of `stalls`.
-fn met_stall(point: &Point, stalls: &Stalls) -> bool {
+fn met_stall(point: &Point, stalls: &RecurringStalls) -> bool {
     let ways = [&point.reads, &point.writes];
     let longest_us = ways
         .into_iter()
@@ -339,7 +339,7 @@ fn met_stall(point: &Point, stalls: &Stalls) -> bool {
 struct Search<'a> {
     data: &'a [ComparedPoint<'a>],
     base: String,
-    stalls: Option<&'a Stalls>,
+    stalls: Option<&'a RecurringStalls>,
 }
 
 impl Search<'_> {
@@ -531,7 +531,7 @@ impl Search<'_> {
             stalls,
         };
         let mut stalls_of = [None; 3];
-        if let Some(Stalls { ms, every_s, .. }) = self.stalls {
+        if let Some(RecurringStalls { ms, every_s, .. }) = self.stalls {
             stalls_of = [
                 (ms.value, every_s.value),
                 (ms.high, every_s.low),

@@ -1,6 +1,6 @@
 //! The points of a baseline as jobs on simulated drives.
 
-use conclusions::baseline::{Done, Point};
+use conclusions::baseline::{DirectionResult, Point};
 use load::model_job::{JobResults, ModelJob, PERCENTS};
 use std::ops::RangeInclusive;
 
@@ -17,7 +17,7 @@ const SECONDS_MAX: f64 = 1e6;
 const RATES: RangeInclusive<f64> = 1e-2..=1e9;
 
 /// The measured results; `None` if they are unusable.
-pub(super) fn measured(done: &Done) -> Option<JobResults> {
+pub(super) fn measured(done: &DirectionResult) -> Option<JobResults> {
     let times_us = PERCENTS.map(|percent| done.answer_at(percent).us());
     let is_sound = times_us
         .iter()

@@ -1,9 +1,14 @@
 use super::*;
-use conclusions::baseline::Latency;
+use conclusions::baseline::LatencyStats;
 use conclusions::testing;
 
 /// A job's point on a drive, as a baseline would have it.
-fn point(drive: &str, part: Part, depth: u32, ways: [Option<(u32, Option<f64>)>; 2]) -> Point {
+fn point(
+    drive: &str,
+    part: JobPurpose,
+    depth: u32,
+    ways: [Option<(u32, Option<f64>)>; 2],
+) -> Point {
     // Values of one operation in 10 s, replaced below by the simulated results.
     let made = |way: Option<(u32, Option<f64>)>| {
         way.map(|(bytes, offered)| (f64::from(bytes), offered, 0.1, 0.0))
@@ -28,12 +33,12 @@ fn point(drive: &str, part: Part, depth: u32, ways: [Option<(u32, Option<f64>)>;
         let at = |percent: f64| us[((count - 1.0) * percent / 100.0).round() as usize];
         done.ops = us.len() as u64;
         done.iops = count / seconds;
-        done.answer = Latency {
+        done.answer = LatencyStats {
             mean_us,
             stdev_us: variance.sqrt(),
             min_us: us[0],
             max_us: us[us.len() - 1],
-            percentiles_us: Latency::PERCENTILES.map(at).to_vec(),
+            percentiles_us: LatencyStats::PERCENTILES.map(at).to_vec(),
         };
     }
     point
@@ -47,32 +52,42 @@ fn baseline(drive: &str) -> Vec<Point> {
     for depth in [1, 4, 16, 256] {
         points.push(point(
             drive,
-            Part::Depth,
+            JobPurpose::Depth,
             depth,
             [Some((SMALL, None)), None],
         ));
         points.push(point(
             drive,
-            Part::Depth,
+            JobPurpose::Depth,
             depth,
             [None, Some((SMALL, None))],
         ));
     }
     for size in [SMALL, LARGE] {
-        points.push(point(drive, Part::Profile, 16, [Some((size, None)), None]));
         points.push(point(
             drive,
-            Part::Profile,
+            JobPurpose::Profile,
+            16,
+            [Some((size, None)), None],
+        ));
+        points.push(point(
+            drive,
+            JobPurpose::Profile,
             16,
             [Some((size, None)), Some((size, None))],
         ));
-        points.push(point(drive, Part::Profile, 16, [None, Some((size, None))]));
+        points.push(point(
+            drive,
+            JobPurpose::Profile,
+            16,
+            [None, Some((size, None))],
+        ));
     }
     let most = points[6].reads.as_ref().unwrap().iops;
     for part in [0.3, 0.6, 0.9] {
         points.push(point(
             drive,
-            Part::Rate,
+            JobPurpose::Rate,
             64,
             [Some((SMALL, Some(most * part))), None],
         ));
@@ -129,7 +144,7 @@ fn a_job_that_is_run_again_meets_as_many_stalls_as_it_has_periods() {
     let drive = "sim:channels=2+read-us=700+jitter-pct=0+stall-ms=7+stall-every-s=0.25";
     // 5 s hold 20 stalls. Each stall delays the operations in flight: at most one on each of the two channels.
     for (depth, held_up) in [(1, 20), (2, 40)] {
-        let point = point(drive, Part::Depth, depth, [Some((4096, None)), None]);
+        let point = point(drive, JobPurpose::Depth, depth, [Some((4096, None)), None]);
         let (times, seconds) = job_of(&point)
             .unwrap()
             .all(&drive.parse().unwrap(), 5_000_000_000);
@@ -169,7 +184,7 @@ fn a_parameter_without_a_bound_does_not_limit_the_fast_drive() {
 fn a_mix_is_compared_once_its_writes_have_filled_the_queue() {
     let drive = "sim:channels=64+write-mbps=50";
     let small = Some((4_096, None));
-    let mut mix = point(drive, Part::Profile, 64, [small, small]);
+    let mut mix = point(drive, JobPurpose::Profile, 64, [small, small]);
     mix.reads.as_mut().unwrap().ops = 19 * mix.writes.as_ref().unwrap().ops;
     let job = job_of(&mix).unwrap();
     let drive = drive.parse().unwrap();
@@ -189,11 +204,11 @@ fn a_limit_of_operations_is_told_from_one_of_bytes_by_rates_alone() {
     // No closed loops of large operations: a busy machine has put them in doubt.
     let mut points: Vec<_> = baseline(drive)
         .into_iter()
-        .filter(|point| point.part != Part::Profile)
+        .filter(|point| point.part != JobPurpose::Profile)
         .collect();
     points.push(point(
         drive,
-        Part::Grid,
+        JobPurpose::Grid,
         64,
         [large(1_500.0), large(2_000.0)],
     ));
@@ -233,7 +248,7 @@ fn a_drive_of_another_kind_is_said_to_be_one() {
 fn points_that_say_too_little_are_refused_and_nonsense_does_not_hang() {
     let drive = "sim:channels=2";
     let small = Some((4096, None));
-    let reads = point(drive, Part::Depth, 1, [small, None]);
+    let reads = point(drive, JobPurpose::Depth, 1, [small, None]);
     let refused = fit(std::slice::from_ref(&reads), 1 << 30, 512, None).unwrap_err();
     assert!(
         refused.starts_with("1 of 1 point can be compared"),
@@ -253,7 +268,7 @@ fn points_that_say_too_little_are_refused_and_nonsense_does_not_hang() {
         refused.starts_with("0 of 2 points can be compared") && refused.contains("2 are in doubt"),
         "{refused}"
     );
-    let writes = point(drive, Part::Depth, 1, [None, small]);
+    let writes = point(drive, JobPurpose::Depth, 1, [None, small]);
     assert!(fit(&[reads.clone(), writes.clone()], 1 << 30, 512, None).is_ok());
     for (iops, us, bytes, depth) in [
         (f64::NAN, 1.0, 4096.0, 1),
@@ -266,7 +281,7 @@ fn points_that_say_too_little_are_refused_and_nonsense_does_not_hang() {
             point.depth = depth;
             for done in [&mut point.reads, &mut point.writes].into_iter().flatten() {
                 (done.iops, done.bytes_each) = (iops, bytes);
-                done.answer.percentiles_us = vec![us; Latency::PERCENTILES.len()];
+                done.answer.percentiles_us = vec![us; LatencyStats::PERCENTILES.len()];
                 (done.answer.stdev_us, done.answer.max_us) = (us, us);
             }
         }
