@@ -5,7 +5,8 @@
 
 use crate::discover::{self, DeviceFacts, Kind};
 use crate::guard::{
-    self, Opened, Reason, Records, STAT_BLOCK_BYTES, UsedPart, WriteConsent, check_size, finish,
+    self, OpenError, Opened, Reason, Records, STAT_BLOCK_BYTES, UsedPart, WriteConsent, check_size,
+    finish,
 };
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -20,16 +21,6 @@ use thiserror::Error;
 
 /// Bytes per discard call, so that a call takes about a second even on slow drives.
 const DISCARD_BYTES: u64 = 16 << 30;
-
-/// A device or file that cannot be opened for reading, and why. One line.
-#[derive(Debug, Error)]
-#[error("cannot read {device} - {reason}")]
-pub struct OpenError {
-    /// The name as given.
-    pub device: String,
-    #[source]
-    pub reason: Reason,
-}
 
 /// An open device or file.
 #[derive(Debug)]

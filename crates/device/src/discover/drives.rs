@@ -8,7 +8,7 @@
 //! only if that is certain. Disks of a hypervisor or a cloud count as drives, because users test and buy them; `doctor`
 //! reports them.
 
-use super::sysfs::is_numbered;
+use super::sysfs::{STACK_DEPTH_MAX, is_numbered};
 use super::{DeviceFacts, DeviceNumber, Disk, Kind, SysDir, discover, disks};
 use std::path::Path;
 
@@ -143,9 +143,6 @@ const NAMES: [(&str, &str); 6] = [
 /// Model name of `scsi_debug` disks, which are memory.
 const SCSI_DEBUG: &str = "scsi_debug";
 
-/// Maximum depth of stacked devices (dm, md, bcache); real stacks are far lower.
-pub(super) const DEPTH_MAX: u32 = 8;
-
 /// Why the device of `facts` is not a drive: `/dev/loop3 is a loop device, which is a file`. A device built on such a
 /// device is not a drive either. `None` if the device counts as a drive.
 pub fn why_not_a_drive(facts: &DeviceFacts, root: &Path) -> Option<String> {
@@ -165,7 +162,7 @@ pub fn why_not_a_drive(facts: &DeviceFacts, root: &Path) -> Option<String> {
     let (below, what) = beneath(
         &SysDir::of_block(root, facts.disk_number()?)?,
         root,
-        DEPTH_MAX,
+        STACK_DEPTH_MAX,
     )?;
     Some(format!("{} lies on {below}, {what}", facts.path))
 }

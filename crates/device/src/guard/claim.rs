@@ -1,6 +1,6 @@
 //! Opens a target, with the kernel's exclusive claim and flashproof's mark.
 //!
-//! | run       | kernel's claim (`O_EXCL`)                | mark ([`mark_of`]) |
+//! | run       | kernel's claim (`O_EXCL`)                | mark ([`super::mark`]) |
 //! |-----------|------------------------------------------|--------------------|
 //! | exclusive | held for as long as the descriptor lives | exclusive          |
 //! | shared    | taken for a moment, then released        | shared             |
@@ -8,16 +8,8 @@
 //! The kernel grants one claim at a time, so shared runs cannot hold it at the same time. A momentary claim shows that
 //! no file system, RAID or driver holds the device. The shared mark keeps out exclusive runs. A shared run cannot
 //! prevent a later mount.
-//!
-//! The mark is a lock, by which runs of this program on one device see each other.
-//!
-//! A run locks one byte far beyond the end of the device, through its writable descriptor: exclusively, or shared for a
-//! shared run. No file needs cleaning up: the kernel releases the lock with the descriptor, even after `kill -9`. Other
-//! processes see the lock in /proc/PID/fdinfo, where a shared run finds other shared runs. No other program locks this
-//! byte, so the lock does not conflict with `flock` locks of udev and others on whole devices. A lock belongs to the
-//! device's node. Runs that open one device through two device nodes (not links) see each other only in /proc.
 
-use super::in_use::second_run;
+use super::mark::{MARK_BYTE, mark_of};
 use super::refusal::Reason;
 use super::{Guard, Request};
 use crate::discover::{self, DeviceFacts, DeviceNumber, Resolved};
@@ -172,7 +164,7 @@ fn is_busy(error: &io::Error) -> bool {
 /// Why a claim failed: another run of flashproof, if the device has a mark; otherwise the kernel's error.
 fn busy(node: &Path, source: io::Error) -> Reason {
     if is_busy(&source) && mark_of_other_run(node) == Some(ByteLock::Exclusive) {
-        second_run(false, String::new())
+        Reason::second_run(false, String::new())
     } else {
         Reason::io("open it for writing", source)
     }
@@ -180,7 +172,7 @@ fn busy(node: &Path, source: io::Error) -> Reason {
 
 fn mark_of_other_run(node: &Path) -> Option<ByteLock> {
     let file = open(node, false, 0).ok()?;
-    conflicting_lock(file.as_fd(), BYTE, ByteLock::Exclusive).ok()?
+    conflicting_lock(file.as_fd(), MARK_BYTE, ByteLock::Exclusive).ok()?
 }
 
 /// Opens the file at `path` and marks it. The file must be the file of `metadata`. Returns true if the descriptor
@@ -249,7 +241,7 @@ fn mark(file: &File, open_mode: OpenMode) -> Result<(), Reason> {
         open_mode.settle,
         |error| error.kind() == io::ErrorKind::WouldBlock,
         || {
-            if try_lock_byte(file.as_fd(), BYTE, byte_lock)? {
+            if try_lock_byte(file.as_fd(), MARK_BYTE, byte_lock)? {
                 Ok(())
             } else {
                 Err(io::ErrorKind::WouldBlock.into())
@@ -258,8 +250,11 @@ fn mark(file: &File, open_mode: OpenMode) -> Result<(), Reason> {
     );
     match lock_result {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-            let theirs = conflicting_lock(file.as_fd(), BYTE, byte_lock).map_err(failed)?;
-            Err(second_run(theirs == Some(ByteLock::Shared), String::new()))
+            let theirs = conflicting_lock(file.as_fd(), MARK_BYTE, byte_lock).map_err(failed)?;
+            Err(Reason::second_run(
+                theirs == Some(ByteLock::Shared),
+                String::new(),
+            ))
         }
         set => set.map_err(failed),
     }
@@ -350,71 +345,5 @@ pub(crate) fn check_size(size_bytes: u64, min_size_bytes: u64) -> Result<(), Rea
         })
     } else {
         Ok(())
-    }
-}
-
-/// Offset of the locked byte: `flashpro` in ASCII, beyond the end of any device.
-const BYTE: u64 = u64::from_be_bytes(*b"flashpro");
-
-/// Type of lock with which a run marks a device: exclusive, or shared for a shared run.
-pub(super) fn mark_of(shared: bool) -> ByteLock {
-    if shared {
-        ByteLock::Shared
-    } else {
-        ByteLock::Exclusive
-    }
-}
-
-/// The mark on a descriptor of another process, from its text in /proc/PID/fdinfo.
-///
-/// A lock is a line such as `lock: 1: OFDLCK ADVISORY READ -1 00:06:351 100 100`; the last two numbers are the first
-/// and the last locked byte (proc_pid_fdinfo(5)).
-pub(super) fn mark_in_fdinfo(text: &str) -> Option<ByteLock> {
-    text.lines().find_map(|line| {
-        let words: Vec<&str> = line.strip_prefix("lock:")?.split_whitespace().collect();
-        let [_, "OFDLCK", _, access, _, _, start, _] = words[..] else {
-            return None;
-        };
-        match (start.parse() == Ok(BYTE), access) {
-            (true, "READ") => Some(ByteLock::Shared),
-            (true, "WRITE") => Some(ByteLock::Exclusive),
-            _ => None,
-        }
-    })
-}
-
-#[cfg(test)]
-mod mark_tests {
-    use super::*;
-    use std::os::fd::AsRawFd;
-
-    #[test]
-    fn a_mark_that_was_set_is_read_back_from_proc() {
-        for (mark, other) in [
-            (mark_of(true), mark_of(false)),
-            (mark_of(false), mark_of(true)),
-        ] {
-            let file = tempfile::NamedTempFile::new().unwrap();
-            assert!(try_lock_byte(file.as_file().as_fd(), BYTE, mark).unwrap());
-            let text =
-                fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd())).unwrap();
-            assert_eq!(mark_in_fdinfo(&text), Some(mark), "{text}");
-            assert_eq!(
-                conflicting_lock(file.reopen().unwrap().as_fd(), BYTE, other).unwrap(),
-                Some(mark)
-            );
-        }
-    }
-
-    #[test]
-    fn locks_of_others_are_no_mark() {
-        for line in [
-            "lock:\t1: FLOCK  ADVISORY  WRITE 359 00:06:351 0 EOF",
-            "lock:\t1: OFDLCK ADVISORY  READ -1 00:06:351 0 0",
-            "lock:\t1: POSIX  ADVISORY  READ 9 00:06:351 7380959305949671023 7380959305949671023",
-            "pos:\t0",
-        ] {
-            assert_eq!(mark_in_fdinfo(line), None, "{line}");
-        }
     }
 }

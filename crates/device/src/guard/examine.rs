@@ -16,9 +16,11 @@
 
 use super::ask::DeviceNames;
 use super::claim::{self, OpenMode, STAT_BLOCK_BYTES, check_size};
-use super::evidence::{self, Evidence, Sampling};
-use super::preparation::{UsedPart, random_key};
+use super::evidence::Evidence;
+use super::preparation::random_key;
+use super::preparation_state::UsedPart;
 use super::refusal::{Objections, Reason};
+use super::sampling::{self, Sampling};
 use super::target_devices::{Relation, TargetDevices};
 use super::{Guard, Request};
 use crate::discover::{self, DeviceFacts, DiscoverError, Kind, Resolved, SysDir};
@@ -398,8 +400,8 @@ fn sample_contents(
     };
     let identity = target.facts.identity();
     let recorded_bytes = recorded_size(target, size_bytes);
-    let explained = evidence::explanation(identity.as_deref(), recorded_bytes, &guard.records);
-    evidence::gather(file, read_bytes, explained, sampling, notes).map_err(failed)
+    let explained = sampling::explanation(identity.as_deref(), recorded_bytes, &guard.records);
+    sampling::gather(file, read_bytes, explained, sampling, notes).map_err(failed)
 }
 
 /// Size of the target in its record. A device with another size is a different device; a file may grow, so its record

@@ -274,7 +274,7 @@ fn sort_out(openers: Vec<Opener>, shared: bool) -> Result<usize, Reason> {
         .into_iter()
         .partition(|opener| shared && opener.mark == Some(ByteLock::Shared));
     if let Some(run) = strangers.iter().find(|opener| opener.mark.is_some()) {
-        return Err(second_run(
+        return Err(Reason::second_run(
             run.mark == Some(ByteLock::Shared),
             format!(" (process {})", run.pid),
         ));
@@ -284,16 +284,6 @@ fn sort_out(openers: Vec<Opener>, shared: bool) -> Result<usize, Reason> {
     } else {
         Err(Reason::OpenElsewhere(strangers))
     }
-}
-
-/// The refusal of a device that another run uses.
-pub(super) fn second_run(theirs_is_shared: bool, who: String) -> Reason {
-    let (how, advice) = if theirs_is_shared {
-        ("with --shared", "start this run with --shared, too")
-    } else {
-        ("exclusively", "start all runs with --shared")
-    };
-    Reason::SecondRun { who, how, advice }
 }
 
 /// Kind and name of a holder: `LVM vg-data`, `software RAID`.

@@ -23,33 +23,33 @@ mod examine;
 mod formats;
 mod in_use;
 mod labels;
+mod mark;
 mod preparation;
 mod preparation_state;
 mod processes;
 mod refusal;
+mod sampling;
 mod signatures;
 mod target_devices;
 
 use crate::discover;
-use crate::target::OpenError;
 pub use ask::{Asker, EraseAnswers, Question, ask_on_terminal, erase_names};
 use ask::{DeviceNames, NameMatch};
 pub(crate) use claim::{Opened, STAT_BLOCK_BYTES, check_size, finish, open_to_read};
 pub use consent::WriteConsent;
 pub use evidence::Evidence;
-use evidence::Sampling;
 pub use examine::{EraseSafety, GuardReport};
 use examine::{Examined, ResolvedTarget};
 pub(crate) use examine::{activity, users_of};
-pub(crate) use preparation::UsedPart;
 pub use preparation::{
     DeviceRecord, PREPARATION, Prepared, RandomOrder, Records, StateError, VerifiedSample, unix_s,
 };
-pub(crate) use preparation_state::SampleReader;
 pub use preparation_state::{PreparationState, PreparedSamples};
+pub(crate) use preparation_state::{SampleReader, UsedPart};
 pub use processes::Opener;
-pub use refusal::{GuardRefusals, Reason, Refusal};
+pub use refusal::{GuardRefusals, OpenError, Reason, Refusal};
 use results::parallel::in_parallel;
+use sampling::Sampling;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use target_devices::{Overlap, TargetDevices};

@@ -14,8 +14,6 @@
 //! The record is written only after a sync of the device, so it is correct even after a crash. With seed, key and pass,
 //! every byte below the mark can be computed again ([`sys::salt`]).
 
-use super::preparation_state::PreparationState;
-use crate::discover::DeviceFacts;
 use results::files::{self, Instructions, Links, ReplaceTarget};
 use results::units::date_to_minute;
 use serde::{Deserialize, Serialize};
@@ -23,7 +21,7 @@ use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use std::{env, fmt, fs};
+use std::{env, fs};
 use sys::open::{ByteLock, effective_user, try_lock_byte};
 use thiserror::Error;
 
@@ -434,43 +432,6 @@ impl Prepared {
     /// Share of the device that is used, percent.
     pub fn use_pct(&self) -> f64 {
         self.used_bytes as f64 * 100.0 / self.size_bytes.max(1) as f64
-    }
-}
-
-/// The part of a device that a preparation left for use.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct UsedPart {
-    /// Bytes, from 0.
-    pub(crate) used_bytes: u64,
-    use_pct: f64,
-}
-
-impl UsedPart {
-    /// The usable part of the device of `facts`; `None` if all of it may be used.
-    pub(crate) fn of(facts: &DeviceFacts, records: &Records) -> Option<Self> {
-        let recorded = records.prepared(&facts.identity()?, facts.size_bytes)?;
-        if recorded.used_bytes == facts.size_bytes
-            || PreparationState::is_of_another(facts, records)
-        {
-            return None;
-        }
-        Some(Self {
-            used_bytes: recorded.used_bytes,
-            use_pct: recorded.use_pct(),
-        })
-    }
-}
-
-impl fmt::Display for UsedPart {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            used_bytes,
-            use_pct,
-        } = self;
-        write!(
-            f,
-            "only its first {used_bytes} bytes ({use_pct:.1} %) are used, because it was prepared with --use-pct; to use all bytes, prepare it without --use-pct"
-        )
     }
 }
 

@@ -11,8 +11,8 @@
 //! | otherwise                                             | [`PreparationState::Shown`]        |
 
 use super::claim::open_to_read;
-use super::evidence::{SPOT_BYTES, read};
 use super::preparation::{DeviceRecord, Prepared, Records, random_key};
+use super::sampling::{SPOT_BYTES, read};
 use super::{SPOTS, SPOTS_LIMIT};
 use crate::discover::{self, DeviceFacts};
 use std::fmt;
@@ -233,6 +233,43 @@ impl PreparationState {
             }
             _ => None,
         }
+    }
+}
+
+/// The part of a device that a preparation left for use.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct UsedPart {
+    /// Bytes, from 0.
+    pub(crate) used_bytes: u64,
+    use_pct: f64,
+}
+
+impl UsedPart {
+    /// The usable part of the device of `facts`; `None` if all of it may be used.
+    pub(crate) fn of(facts: &DeviceFacts, records: &Records) -> Option<Self> {
+        let recorded = records.prepared(&facts.identity()?, facts.size_bytes)?;
+        if recorded.used_bytes == facts.size_bytes
+            || PreparationState::is_of_another(facts, records)
+        {
+            return None;
+        }
+        Some(Self {
+            used_bytes: recorded.used_bytes,
+            use_pct: recorded.use_pct(),
+        })
+    }
+}
+
+impl fmt::Display for UsedPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            used_bytes,
+            use_pct,
+        } = self;
+        write!(
+            f,
+            "only its first {used_bytes} bytes ({use_pct:.1} %) are used, because it was prepared with --use-pct; to use all bytes, prepare it without --use-pct"
+        )
     }
 }
 

@@ -17,14 +17,14 @@
 //! or in a message on a Unix socket, and users inside the kernel. The watch on the I/O counters covers these users of a
 //! device. The lease ([`sys::users::has_other_writer`]) covers those that write to a file.
 
-use super::claim::mark_in_fdinfo;
+use super::mark::mark_in_fdinfo;
 use super::target_devices::TargetPart;
 use std::collections::{BTreeMap, HashSet};
-use std::fs;
 use std::io::{self, BufRead, BufReader};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::{fmt, fs};
 use sys::open::ByteLock;
 use sys::users::share_descriptors;
 
@@ -37,6 +37,16 @@ pub struct Opener {
     pub description: String,
     /// The mark of a run of this program; `None` for other programs.
     pub(super) mark: Option<ByteLock>,
+}
+
+impl fmt::Display for Opener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} is open in process {} ({})",
+            self.description, self.pid, self.command
+        )
+    }
 }
 
 /// Examines all processes except this one. `find` returns the part of the target that a path in /proc leads to, if any.

@@ -3,7 +3,7 @@
 use super::evidence::Evidence;
 use super::processes::Opener;
 use crate::discover::DiscoverError;
-use std::{fmt, io};
+use std::io;
 use thiserror::Error;
 
 /// A refused device, with all objections. The text has one line.
@@ -20,6 +20,16 @@ pub struct Refusal {
 #[derive(Debug, Error)]
 #[error("{}", lines(.0))]
 pub struct GuardRefusals(pub Vec<Refusal>);
+
+/// A device or file that cannot be opened for reading, and why. One line.
+#[derive(Debug, Error)]
+#[error("cannot read {device} - {reason}")]
+pub struct OpenError {
+    /// The name as given.
+    pub device: String,
+    #[source]
+    pub reason: Reason,
+}
 
 /// Formats a single reason unchanged, and several reasons numbered: `2 reasons: (1) ...; (2) ...`.
 fn numbered(reasons: &[Reason]) -> String {
@@ -277,20 +287,20 @@ impl Reason {
             _ => Self::Io { tried, source },
         }
     }
+
+    /// The refusal of a device that another run uses.
+    pub(super) fn second_run(theirs_is_shared: bool, who: String) -> Self {
+        let (how, advice) = if theirs_is_shared {
+            ("with --shared", "start this run with --shared, too")
+        } else {
+            ("exclusively", "start all runs with --shared")
+        };
+        Self::SecondRun { who, how, advice }
+    }
 }
 
 impl From<Reason> for Vec<Reason> {
     fn from(reason: Reason) -> Self {
         vec![reason]
-    }
-}
-
-impl fmt::Display for Opener {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} is open in process {} ({})",
-            self.description, self.pid, self.command
-        )
     }
 }

@@ -30,6 +30,7 @@ pub mod telemetry;
 pub mod trace;
 
 use crate::discover::{DeviceNumber, SysDir, controllers};
+use results::telemetry::ColumnOf;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
@@ -69,6 +70,9 @@ pub(crate) fn drive_monitor(root: &Path, number: DeviceNumber) -> Option<SysDir>
                 })
         })
 }
+
+/// A column with its value in one sample; `None`: not measured.
+type TelemetryValue = (ColumnOf, Option<f64>);
 
 /// An open file and the text of the last read.
 #[derive(Debug)]

@@ -8,8 +8,7 @@
 //! A measuring tool has to report its own cost. Threads that issue operations are recognised by name
 //! ([`ISSUING_PREFIX`]); each of them has a column. The CPU time of the process includes all threads.
 
-use super::telemetry::Cell;
-use super::{ProcFile, TelemetryError, share_pct};
+use super::{ProcFile, TelemetryError, TelemetryValue, share_pct};
 use results::run_dir::{Process, ProcessState};
 use results::telemetry::Column;
 use std::collections::HashMap;
@@ -159,7 +158,7 @@ impl OwnProcess {
     ///
     /// `io_worker_runs/s`: runs of io_uring workers per second. A worker runs about once for each operation that it
     /// performs.
-    pub(super) fn sample(&mut self, interval: Duration) -> Vec<Cell> {
+    pub(super) fn sample(&mut self, interval: Duration) -> Vec<TelemetryValue> {
         let cpu_ns = process_cpu_ns().ok();
         let used_ns = cpu_ns
             .zip(self.cpu_ns)

@@ -1,6 +1,6 @@
 //! Formats planted by their magic numbers, and by their own tools.
 
-use super::super::evidence::{Sampling, gather};
+use super::super::sampling::{Sampling, gather};
 use super::*;
 use std::fs::{self, File};
 use std::io::Write;

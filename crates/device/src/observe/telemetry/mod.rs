@@ -20,9 +20,9 @@ use super::interrupts::InterruptSampler;
 use super::nvme::Controller;
 use super::nvme::poll::{POLL_INTERVAL, Poller, Reading};
 use super::process::OwnProcess;
-use super::{ProcFile, celsius, per_sec, thermometer};
+use super::{ProcFile, TelemetryValue, celsius, per_sec, thermometer};
 use crate::discover::DeviceNumber;
-use results::telemetry::{Column, ColumnOf};
+use results::telemetry::Column;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -67,9 +67,6 @@ pub struct Sampler {
 
 /// Maximum wait for the last health readings of a run; a healthy drive needs milliseconds.
 const LAST_ANSWER_MAX: Duration = Duration::from_secs(2);
-
-/// A column with its value in one sample.
-pub(super) type Cell = (ColumnOf, Option<f64>);
 
 impl Sampler {
     /// Takes the first sample of `devices`, which may be empty: simulated drives have no statistics. The issuing
@@ -151,10 +148,10 @@ impl Sampler {
 
     /// All values except the drives' health. The first health reading is not taken here, because it belongs to the
     /// first row.
-    fn sample_rates(&mut self, interval: Duration) -> Vec<Cell> {
+    fn sample_rates(&mut self, interval: Duration) -> Vec<TelemetryValue> {
         // /proc/diskstats is read first, because the rates use the time between two readings of this file.
         let statistics = self.diskstats.read().unwrap_or_default();
-        let mut cells: Vec<Cell> = self
+        let mut cells: Vec<TelemetryValue> = self
             .devices
             .iter_mut()
             .flat_map(|device| device.sample(statistics, interval))
@@ -238,7 +235,7 @@ impl DeviceSampler {
     }
 
     /// Samples iostat's columns (from the text of /proc/diskstats), requests in flight, temperature and interrupts.
-    fn sample(&mut self, statistics: &str, interval: Duration) -> Vec<Cell> {
+    fn sample(&mut self, statistics: &str, interval: Duration) -> Vec<TelemetryValue> {
         let mut lines = statistics.lines().filter_map(parse_line);
         let current =
             lines.find_map(|(number, _, counters)| (number == self.number).then_some(counters));
@@ -263,7 +260,7 @@ impl DeviceSampler {
 
     /// Health columns from `reading`. Data units have 512,000 bytes. The throttle count is the number of thermal
     /// throttling events: SMART's transitions to both levels, plus OCP's count.
-    fn health_cells(&self, reading: &Reading) -> Vec<Cell> {
+    fn health_cells(&self, reading: &Reading) -> Vec<TelemetryValue> {
         let Some(Poller {
             has_ocp, has_fdp, ..
         }) = self.health
