@@ -9,7 +9,7 @@ use super::text::Problem;
 use super::thread::{ExitGroups, JobClone, RecordedStream};
 use super::verify;
 use engine::DeviceName;
-use engine::calls::Mapping;
+use engine::calls::MappedTargets;
 use load::choice::Engine;
 use load::plan::{Plan, SALTED_AHEAD};
 use load::workload::{
@@ -742,7 +742,7 @@ impl Workload for FioLoad {
             if plan.synchronous {
                 let names = thread.names();
                 let targets = || devices.iter().filter(|device| names.contains(&device.name));
-                plan.mapping = thread.job.is_mapped.then(|| Mapping {
+                plan.mapping = thread.job.is_mapped.then(|| MappedTargets {
                     targets: targets().map(|device| device.target).collect(),
                     access: MapAccess {
                         random: thread.job.random,

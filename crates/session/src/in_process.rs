@@ -3,7 +3,7 @@
 use crate::runner::{fresh_seed, now_unix_ms};
 use engine::BlockEngine;
 use engine::pool::{EnginePool, Pooled};
-use engine::sim::{Contents, Drive, SimEngine};
+use engine::sim::{DriveContents, SimEngine, SimulatedDrive};
 use load::workload::DeviceShape;
 use std::io;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ pub struct InProcess {
     /// Seed of the store's random choices.
     pub seed: u64,
     /// Stores on simulated drives, for reuse by later runs.
-    pub pool: Arc<EnginePool<Embedded<SimEngine<Drive>>>>,
+    pub pool: Arc<EnginePool<Embedded<SimEngine<SimulatedDrive>>>>,
 }
 
 impl InProcess {
@@ -59,8 +59,8 @@ impl InProcess {
     }
 
     /// Initial contents of a simulated drive.
-    pub fn contents(&self) -> Contents {
-        Contents::new(self.device.min_io_bytes, self.seed)
+    pub fn contents(&self) -> DriveContents {
+        DriveContents::new(self.device.min_io_bytes, self.seed)
     }
 
     fn opened<E: BlockEngine>(
@@ -125,8 +125,8 @@ impl InProcess {
     pub fn keep(
         &self,
         core: usize,
-        engine: impl FnOnce() -> io::Result<SimEngine<Drive>>,
-    ) -> io::Result<Pooled<Embedded<SimEngine<Drive>>>> {
+        engine: impl FnOnce() -> io::Result<SimEngine<SimulatedDrive>>,
+    ) -> io::Result<Pooled<Embedded<SimEngine<SimulatedDrive>>>> {
         Embedded::lend(&self.pool, core, || self.opened(core, true, engine()?))
     }
 }

@@ -14,8 +14,8 @@ use device::discover::DeviceNumber;
 use device::discover::{DeviceFacts, Partition};
 use device::observe::diskstats::SECTOR_BYTES;
 use device::observe::trace::{
-    Event, EventOp, Options, Pairing, Request, Trace, TraceError, has_requests, sort_by_time,
-    stop_instances,
+    BlockRequest, BlockTrace, EventOp, Pairing, TraceError, TraceEvent, TraceOptions, has_requests,
+    sort_by_time, stop_instances,
 };
 use results::run_dir::{Manifest, TraceWriter};
 use results::telemetry::{Spread, TraceKind, TraceLine, TraceSize};
@@ -233,7 +233,7 @@ impl Sampling {
     }
 
     /// Takes a sample, which ends early if the run is over. `events`: buffer, reused by all samples.
-    fn take(&self, events: &mut Vec<Event>) -> Result<Taken, TraceError> {
+    fn take(&self, events: &mut Vec<TraceEvent>) -> Result<Taken, TraceError> {
         events.clear();
         let mut trace = start(&self.positions, SAMPLED)?;
         let begin_ns = monotonic_ns();
@@ -285,7 +285,7 @@ const EVENTS_MAX: usize = 250_000;
 const BUFFER_BYTES: u64 = 16 << 20;
 
 /// Options of the trace of a sample.
-const SAMPLED: Options = Options {
+const SAMPLED: TraceOptions = TraceOptions {
     buffer_bytes: BUFFER_BYTES,
     cpu_buffer_bytes: u64::MAX,
     complete: true,
@@ -340,13 +340,13 @@ struct Taken {
     /// Length of the sample.
     length: Duration,
     /// Requests that were queued during the sample and have completed.
-    requests: Vec<Request>,
+    requests: Vec<BlockRequest>,
     /// Events that the kernel dropped.
     lost: u64,
 }
 
 /// True if all three times of a request are known, the request was queued `within` the sample, and it moves data.
-fn is_whole(request: &Request, within: Range<u64>) -> bool {
+fn is_whole(request: &BlockRequest, within: Range<u64>) -> bool {
     let moves_data = matches!(request.op, EventOp::Read | EventOp::Write) && request.sectors > 0;
     moves_data
         && request.completed_ns.is_some()
@@ -354,21 +354,21 @@ fn is_whole(request: &Request, within: Range<u64>) -> bool {
 }
 
 /// Starts a trace of the devices at `positions` and of their disks.
-pub fn start(positions: &[BlockPosition], options: Options) -> Result<Trace, TraceError> {
+pub fn start(positions: &[BlockPosition], options: TraceOptions) -> Result<BlockTrace, TraceError> {
     let mut numbers: Vec<DeviceNumber> = positions
         .iter()
         .flat_map(|place| [place.device_number, place.disk])
         .collect();
     numbers.sort_unstable();
     numbers.dedup();
-    Trace::start(&numbers, options)
+    BlockTrace::start(&numbers, options)
 }
 
 /// Reads all available events. A bio of a partition gets the number of the disk, as in its request.
 pub fn read(
-    trace: &mut Trace,
+    trace: &mut BlockTrace,
     positions: &[BlockPosition],
-    events: &mut Vec<Event>,
+    events: &mut Vec<TraceEvent>,
 ) -> Result<(), TraceError> {
     let read_result = trace.read(&mut |mut event| {
         if let Some(place) = positions
@@ -439,7 +439,7 @@ fn lines(
 }
 
 impl Times {
-    fn add(&mut self, request: &Request, thresholds_ns: &[u64]) {
+    fn add(&mut self, request: &BlockRequest, thresholds_ns: &[u64]) {
         let queue_ns = request.queue_ns().unwrap_or(0);
         let device_ns = request.device_ns().unwrap_or(0);
         self.queue_ns.push(queue_ns);
@@ -559,12 +559,18 @@ mod tests {
         assert_eq!(lines, 2);
     }
 
-    fn request(sector: u64, sectors: u32, op: EventOp, queue_ns: u64, device_ns: u64) -> Request {
+    fn request(
+        sector: u64,
+        sectors: u32,
+        op: EventOp,
+        queue_ns: u64,
+        device_ns: u64,
+    ) -> BlockRequest {
         let device = DeviceNumber::new(8, 0);
         let queued_ns = Some(1_000);
         let issued_ns = 1_000 + queue_ns;
         let completed_ns = Some(issued_ns + device_ns);
-        Request {
+        BlockRequest {
             device,
             sector,
             sectors,
@@ -572,7 +578,7 @@ mod tests {
             queued_ns,
             issued_ns,
             completed_ns,
-            ..Request::default()
+            ..BlockRequest::default()
         }
     }
 

@@ -11,7 +11,7 @@
 //! | otherwise                                             | [`PreparationState::Shown`]        |
 
 use super::claim::open_to_read;
-use super::preparation::{DeviceRecord, Prepared, Records, random_key};
+use super::preparation::{DeviceRecord, PreparationRecord, Records, random_key};
 use super::sampling::{SPOT_BYTES, read};
 use super::{SPOTS, SPOTS_LIMIT};
 use crate::discover::{self, DeviceFacts};
@@ -136,17 +136,17 @@ pub enum PreparationState {
     /// No preparation of a device with this name and size is recorded.
     Unrecorded,
     /// The preparation did not end.
-    Incomplete(Prepared),
+    Incomplete(PreparationRecord),
     /// The preparation wrote no random fill.
-    ZerosOnly(Prepared),
+    ZerosOnly(PreparationRecord),
     /// The record says that the device is prepared, but the device could not be examined; the reason.
-    Unexamined(Prepared, String),
+    Unexamined(PreparationRecord, String),
     /// The device does not show that the record is its own: a device without a serial number is recognised by its data.
     Unrecognised(PreparedSamples),
     /// The device was discarded, erased, or overwritten with zeros since its preparation.
-    Erased(Prepared, PreparedSamples),
+    Erased(PreparationRecord, PreparedSamples),
     /// The device shows the data of its complete preparation, or of later runs.
-    Shown(Prepared, PreparedSamples),
+    Shown(PreparationRecord, PreparedSamples),
 }
 
 impl PreparationState {
@@ -204,7 +204,7 @@ impl PreparationState {
     }
 
     /// The recorded preparation, unless the record is of another device.
-    pub(crate) fn prepared(&self) -> Option<&Prepared> {
+    pub(crate) fn prepared(&self) -> Option<&PreparationRecord> {
         match self {
             Self::Nameless | Self::Unrecorded | Self::Unrecognised(_) => None,
             Self::Incomplete(prepared)
@@ -289,7 +289,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let records = Records::open(Some(dir.path().join("state")));
         let key = records.keep(identity, size_bytes, "preparation").unwrap();
-        let whole = Prepared {
+        let whole = PreparationRecord {
             size_bytes,
             used_bytes: size_bytes,
             ended_unix_s: Some(2),
@@ -399,7 +399,7 @@ mod tests {
     fn state_unread(
         facts: &DeviceFacts,
         records: &Records,
-        prepared: &Prepared,
+        prepared: &PreparationRecord,
     ) -> PreparationState {
         records.keep_prepared("serial a", prepared).unwrap();
         PreparationState::with(facts, records, |_, _, _| Err("no permission".into()))
@@ -409,7 +409,7 @@ mod tests {
     fn only_a_record_that_promises_data_is_compared_with_the_device() {
         let (_dir, records, _) = records_of("serial a", SIZE);
         let whole = records.prepared("serial a", SIZE).unwrap();
-        let zeros = Prepared {
+        let zeros = PreparationRecord {
             fills: 0,
             ..whole.clone()
         };
@@ -417,7 +417,7 @@ mod tests {
             state_unread(&drive(), &records, &zeros),
             PreparationState::ZerosOnly(zeros)
         );
-        let begun = Prepared {
+        let begun = PreparationRecord {
             passes_done: 1,
             ended_unix_s: None,
             ..whole.clone()

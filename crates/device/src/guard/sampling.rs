@@ -395,7 +395,7 @@ mod tests {
         let records = Records::open(Some(dir.path().into()));
         let mut content = vec![0; 4 << 20];
         let key = records
-            .keep("serial s", content.len() as u64, "salted")
+            .keep("serial s", content.len() as u64, "random fill")
             .unwrap();
         Salt::new(5, 100, key).fill(&mut content[..3 << 20]);
         assert!(evidence_of(&content, Some("serial s"), &records).is_empty());
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn a_magic_number_in_our_own_data_is_none() {
+    fn a_magic_number_in_stamped_data_is_no_evidence() {
         let mut device = vec![0; 2 << 20];
         Salt::new(5, 100, 77).fill(&mut device);
         device[0x438..0x43a].copy_from_slice(b"\x53\xef");
@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_limit_is_kept_and_said() {
+    fn the_time_limit_ends_the_samples_with_a_note() {
         let file = tempfile::tempfile().unwrap();
         file.set_len(1 << 24).unwrap();
         let mut notes = Vec::new();

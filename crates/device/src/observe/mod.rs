@@ -194,7 +194,7 @@ mod hwmon_tests {
     }
 
     #[test]
-    fn the_heat_of_an_adapter_is_not_that_of_its_drives() {
+    fn the_temperature_of_an_adapter_is_not_that_of_its_drives() {
         let sys = FakeSys::new();
         let scsi = "sys/devices/pci0000:00/0000:03:00.0/host0/target0:0:0/0:0:0:0";
         sys.0.block("8:0", &format!("{scsi}/block/sda"));

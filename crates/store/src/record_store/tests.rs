@@ -5,7 +5,7 @@ use crate::record::{BlockHeader, seed_at};
 use crate::seal::{Mark, NUMBER_LAST, NUMBER_MAX};
 use crate::testing::space;
 use crate::{Buckets, Delete, Exists, Generation, Policy, Ttl, Write, ops};
-use engine::sim::{Contents, QueueModel, SimEngine};
+use engine::sim::{DriveContents, QueueModel, SimEngine};
 use engine::{IoEngine, Wait};
 use sys::buffer::Buf;
 use sys::op::Op;
@@ -28,7 +28,7 @@ fn namespace() -> Namespace {
 fn drive(name: &str) -> SimEngine {
     SimEngine::holding(
         vec![QueueModel::new(&name.parse().unwrap(), 1)],
-        vec![Contents::new(512, 1)],
+        vec![DriveContents::new(512, 1)],
     )
 }
 
@@ -730,7 +730,7 @@ fn a_device_of_another_size_is_not_written_over() {
 }
 
 /// Opens a store on a device with these contents, and accepts all losses.
-fn opened(namespace: &Namespace, contents: Contents) -> Bench {
+fn opened(namespace: &Namespace, contents: DriveContents) -> Bench {
     let model = QueueModel::new(&"sim:capacity=64MiB".parse().unwrap(), 1);
     let space = Space {
         range: 0..32 * BLOCK,
@@ -752,7 +752,7 @@ fn opened(namespace: &Namespace, contents: Contents) -> Bench {
 fn a_device_of_made_up_blocks_is_opened_and_used() {
     for seed in 0..150 {
         let mut random = Random::new(seed);
-        let mut contents = Contents::new(512, seed);
+        let mut contents = DriveContents::new(512, seed);
         for block in 0..16 {
             let extreme = |random: &mut Random| {
                 [random.below(50), u64::MAX, 1 << 61, 0][random.below(4) as usize]
@@ -844,7 +844,7 @@ fn a_device_of_made_up_blocks_is_opened_and_used() {
 #[test]
 fn a_device_with_a_number_near_the_limit_is_said_and_writes_are_refused() {
     let opened_with = |sequence, version, number| {
-        let mut contents = Contents::new(512, 1);
+        let mut contents = DriveContents::new(512, 1);
         let mut block = vec![0; BLOCK as usize];
         let header = BlockHeader {
             id: 9,
@@ -984,7 +984,7 @@ fn noted() -> Bench {
     let models = [0, 1].map(|_| QueueModel::new(&"sim:capacity=64MiB".parse().unwrap(), 1));
     let engine = SimEngine::holding(
         models.to_vec(),
-        [0, 1].map(|_| Contents::new(512, 1)).to_vec(),
+        [0, 1].map(|_| DriveContents::new(512, 1)).to_vec(),
     );
     let mut bench = Bench::on(&namespace(), &two_spaces(), engine);
     assert_eq!(

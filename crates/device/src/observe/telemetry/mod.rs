@@ -28,9 +28,9 @@ use std::time::{Duration, Instant};
 
 /// The values of one sample, in the order of [`Sampler::columns`].
 #[derive(Debug, Clone, PartialEq)]
-pub struct Row(Vec<Option<f64>>);
+pub struct TelemetryRow(Vec<Option<f64>>);
 
-impl Row {
+impl TelemetryRow {
     /// The values; `None`: not measured.
     pub fn values(&self) -> &[Option<f64>] {
         &self.0
@@ -113,7 +113,7 @@ impl Sampler {
     }
 
     /// A row for the time since the previous row, or since [`Sampler::new`].
-    pub fn sample(&mut self) -> Row {
+    pub fn sample(&mut self) -> TelemetryRow {
         let now = Instant::now();
         let interval = now - self.sampled_at;
         self.sampled_at = now;
@@ -122,7 +122,7 @@ impl Sampler {
 
     /// As [`Sampler::sample`], for the last row: first queries the health of the drives again, so that the counters
     /// cover the whole run.
-    pub fn sample_last(&mut self) -> Row {
+    pub fn sample_last(&mut self) -> TelemetryRow {
         let healths = self
             .devices
             .iter_mut()
@@ -137,13 +137,13 @@ impl Sampler {
     }
 
     /// As [`Sampler::sample`], for the given time since the previous row.
-    fn sample_over(&mut self, interval: Duration) -> Row {
+    fn sample_over(&mut self, interval: Duration) -> TelemetryRow {
         let mut cells = self.sample_rates(interval);
         for device in &mut self.devices {
             let reading = device.health.as_mut().map(Poller::take).unwrap_or_default();
             cells.extend(device.health_cells(&reading));
         }
-        Row(cells.into_iter().map(|(_, value)| value).collect())
+        TelemetryRow(cells.into_iter().map(|(_, value)| value).collect())
     }
 
     /// All values except the drives' health. The first health reading is not taken here, because it belongs to the
@@ -390,7 +390,7 @@ mod health_tests {
     }
 
     #[test]
-    fn a_throttle_count_that_lacks_ocps_part_once_is_not_measured_then() {
+    fn a_throttle_count_without_ocps_part_is_not_measured() {
         let drive = FakeDrive {
             with_ocp: true,
             ..FakeDrive::default()

@@ -11,8 +11,8 @@
 //! ([`DeviceHeader::foreign_block`]). The rest of the device is unchanged.
 
 use device::target::Target;
+use engine::EngineSetup;
 use engine::threads::Threads;
-use engine::uring::Setup;
 use engine::{IoEngine, Wait};
 use std::io;
 use std::sync::Arc;
@@ -96,7 +96,11 @@ struct Transfers {
 
 impl Transfers {
     fn new(target: &Arc<Target>) -> io::Result<Self> {
-        let mut engine = Threads::new(1, std::slice::from_ref(target), Setup::new(1, BYTES_MAX))?;
+        let mut engine = Threads::new(
+            1,
+            std::slice::from_ref(target),
+            EngineSetup::new(1, BYTES_MAX),
+        )?;
         let buf = engine.buffer(BYTES_MAX);
         Ok(Self { engine, buf })
     }

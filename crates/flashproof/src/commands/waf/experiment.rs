@@ -22,7 +22,7 @@ use session::runner::tool;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use tenants::waf::prepared::{PreparationMethod, SteadyDrive};
-use tenants::waf::{self, Arrangement, Experiment, Interleaving, Layout};
+use tenants::waf::{self, Arrangement, Experiment, Interleaving, TenantLayout};
 use tenants::{self, Reuse, Tenants};
 
 /// Interval between progress messages.
@@ -48,7 +48,7 @@ pub(super) fn arrange(
     setup: &Setup,
     arrangement: Arrangement,
 ) -> Result<(Arranged, String), CannotRun> {
-    let layout = Layout::new(arrangement, &setup.tenants, &setup.drive)?;
+    let layout = TenantLayout::new(arrangement, &setup.tenants, &setup.drive)?;
     let mut experiment = Experiment::new(&layout, setup.interleaving, setup.seed)?;
     let mut last_message = Instant::now();
     let counted = experiment.run(setup.fills_max, |found| {

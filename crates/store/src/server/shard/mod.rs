@@ -23,15 +23,15 @@ use crate::conf::NamespaceConfig;
 use crate::observe::{Counts, NamespaceCounts};
 use crate::{Disk, Namespace, Replies, Space, Store, Transaction, write_unit_bytes};
 use batches::Batch;
-use engine::net::{Completion, NetEngine, ReceiveBuffers, SocketCompletion};
-use engine::uring::Setup;
+use engine::EngineSetup;
+use engine::net::{NetCompletion, NetEngine, ReceiveBuffers, SocketCompletion};
 use engine::{IoEngine, Wait};
 use std::net::{TcpListener, TcpStream};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use sys::buffer::Buf;
-use sys::net::{Op, Outcome};
+use sys::net::{NetOp, NetOutcome};
 use sys::op;
 use transactions::{AnsweredTransaction, Origin, PendingTransaction};
 
@@ -88,7 +88,7 @@ impl Disk for RingDisk<'_> {
     }
 
     fn submit(&mut self, op: op::Op) {
-        self.0.submit(Op::Block(op));
+        self.0.submit(NetOp::Block(op));
     }
 
     fn buffer(&mut self, len: usize) -> Option<Buf> {
@@ -214,7 +214,7 @@ impl Shard {
             .iter()
             .map(|target| target.name().to_string())
             .collect();
-        let size = Setup {
+        let size = EngineSetup {
             in_flight_max: tokens,
             memory_bytes,
             epoch: state.began,
@@ -346,7 +346,7 @@ impl Shard {
             self.has_changed |= !completions.is_empty();
             for completion in completions.drain(..) {
                 match completion {
-                    Completion::Block(completion) => {
+                    NetCompletion::Block(completion) => {
                         let of = self
                             .stores
                             .iter_mut()
@@ -356,7 +356,7 @@ impl Shard {
                             store.on_completion(completion, disk, &mut self.replies);
                         }
                     }
-                    Completion::Net(event) => self.on_event(event),
+                    NetCompletion::Net(event) => self.on_event(event),
                 }
                 self.handle_replies();
                 self.send_last();
@@ -404,8 +404,8 @@ impl Shard {
         let listeners = self.listeners.len() as u32;
         if number < listeners {
             match outcome {
-                Outcome::Accepted(socket) => self.assign_connection(socket),
-                Outcome::Errno(errno) if op.is_some() => {
+                NetOutcome::Accepted(socket) => self.assign_connection(socket),
+                NetOutcome::Errno(errno) if op.is_some() => {
                     let error = std::io::Error::from_raw_os_error(errno);
                     let what = sys::remedy(&error, "");
                     self.state.warn(
@@ -429,7 +429,7 @@ impl Shard {
         let is_over = op.is_some();
         match (kind, outcome, op) {
             (RECEIVE, outcome, _) => self.on_received(at, outcome, is_over),
-            (SEND, outcome, Some(Op::Send { bytes, .. })) => self.on_sent(at, &outcome, bytes),
+            (SEND, outcome, Some(NetOp::Send { bytes, .. })) => self.on_sent(at, &outcome, bytes),
             _ => self.on_cancelled(at),
         }
     }
@@ -441,7 +441,7 @@ impl Shard {
     fn accept(&mut self, at: usize) {
         let token = self.first_token + at as u32;
         let listener = self.listeners[at].clone();
-        self.net.submit(Op::Accept { token, listener });
+        self.net.submit(NetOp::Accept { token, listener });
     }
 
     /// Gives a connection to the next core in turn, if the limit allows one more.
@@ -481,7 +481,7 @@ impl Shard {
         self.has_changed |= std::mem::take(&mut lent.is_touched);
         lent.ops
             .drain(..)
-            .for_each(|op| self.net.submit(Op::Block(op)));
+            .for_each(|op| self.net.submit(NetOp::Block(op)));
     }
 
     /// Does due work. Returns the time of the next call.

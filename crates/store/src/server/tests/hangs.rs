@@ -135,9 +135,9 @@ fn a_device_that_hangs_is_a_time_out_and_does_not_keep_the_server() {
         ..Limits::default()
     };
     let cluster = Cluster::new(vec![Node::new("127.0.0.1", port)], 0);
-    let request = Request {
+    let request = WriteRequest {
         uses_whole_device: true,
-        ..Request::new(name, "test")
+        ..WriteRequest::new(name, "test")
     };
     let dir = tempfile::tempdir().unwrap();
     let Some(bench) = Bench::storing(dir, &storage, request, listener, 1, limits, cluster) else {
@@ -178,9 +178,9 @@ fn a_node_that_cannot_end_soon_leaves_its_partitions_first() {
     let cluster = |own| Cluster::new(nodes.clone(), own);
     let [first, second] = listeners;
     let storage = format!("device {name}\n flush-max-ms 0\n write-block-size 256K");
-    let request = Request {
+    let request = WriteRequest {
         uses_whole_device: true,
-        ..Request::new(name, "test")
+        ..WriteRequest::new(name, "test")
     };
     let dir = tempfile::tempdir().unwrap();
     let Some(a) = Bench::storing(

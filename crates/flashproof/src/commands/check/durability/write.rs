@@ -17,7 +17,7 @@ use crate::commands::check::site::OwnDir;
 use conclusions::durability::examine::{put_secret, stamp};
 use conclusions::durability::session::{FORMAT_VERSION, Lane, Mode, Secret, Session};
 use conclusions::durability::witness::Message;
-use device::guard::Request as GuardRequest;
+use device::guard::WriteRequest;
 use device::observe::process::this_process;
 use device::target::Target;
 use results::files::Dir;
@@ -243,12 +243,12 @@ fn open(
     lanes: &[Lane],
 ) -> Result<(Arc<Target>, Option<OwnDir>), Failure> {
     let size = size(lanes);
-    let mut guard_request = GuardRequest {
+    let mut guard_request = WriteRequest {
         min_size_bytes: size,
         odsync: false,
         // Everything that is read was written before.
         reads: false,
-        ..GuardRequest::new(durability_target.target_path(), "check durability")
+        ..WriteRequest::new(durability_target.target_path(), "check durability")
     };
     let mut dir = None;
     if durability_target.dir.is_some() {
