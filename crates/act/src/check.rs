@@ -6,7 +6,7 @@
 use super::config::ActConfig;
 use super::dialect::quoted_start;
 use super::options::{OptionSpec, Test};
-use super::problem::Problem;
+use super::problem::ConfigProblem;
 use super::sizes::HistogramSizes;
 use super::table::options_of;
 
@@ -15,13 +15,13 @@ const WRITE_HISTOGRAM: &str = "storage-write-histogram";
 const LARGE_BLOCK: &str = "large-block-op-kbytes";
 
 /// All problems of `config`; empty if `config` can be run.
-pub fn check(config: &ActConfig) -> Vec<Problem> {
+pub fn check(config: &ActConfig) -> Vec<ConfigProblem> {
     let value_problems = options_of(config.test).filter_map(|spec| {
         let (_, setting) = config.setting(spec.name)?;
         if spec.is_translated() {
             return setting
                 .text()
-                .map(|_| Problem::OldKey(quoted_start(spec.name)));
+                .map(|_| ConfigProblem::OldKey(quoted_start(spec.name)));
         }
         Some(spec.problem(setting.check(spec).err()?))
     });
@@ -34,7 +34,7 @@ pub fn check(config: &ActConfig) -> Vec<Problem> {
 }
 
 /// Finds values that contradict each other. Each value must be in its range.
-pub(super) fn conflicts(config: &ActConfig) -> Vec<Problem> {
+pub(super) fn conflicts(config: &ActConfig) -> Vec<ConfigProblem> {
     let mut collector = Conflicts {
         config,
         problems: Vec::new(),
@@ -52,12 +52,12 @@ pub(super) fn conflicts(config: &ActConfig) -> Vec<Problem> {
 
 struct Conflicts<'a> {
     config: &'a ActConfig,
-    problems: Vec<Problem>,
+    problems: Vec<ConfigProblem>,
 }
 
 impl Conflicts<'_> {
     fn add(&mut self, keys: &[&'static str], message: impl Into<String>) {
-        self.problems.push(Problem::conflict(keys, message));
+        self.problems.push(ConfigProblem::conflict(keys, message));
     }
 
     /// Reports a key that contradicts the histograms, or needs histograms that are missing.
@@ -311,7 +311,7 @@ mod tests {
         let texts = |config: &ActConfig| {
             check(config)
                 .iter()
-                .map(Problem::to_string)
+                .map(ConfigProblem::to_string)
                 .collect::<Vec<_>>()
         };
         assert_eq!(

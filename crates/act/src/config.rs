@@ -3,7 +3,7 @@
 use super::act_keys;
 use super::dialect::quoted_start;
 use super::options::{OptionSpec, Test};
-use super::problem::Problem;
+use super::problem::ConfigProblem;
 use super::sizes::HistogramSizes;
 use super::table::{SERVICE_THREADS_MAX, all, nearest};
 use load::choice::Arrival;
@@ -19,7 +19,7 @@ pub const SERVICE_THREADS_PER_DEVICE: u32 = 1024;
 
 impl ActConfig {
     /// Sets `key` to `value`, as a line of a file does. On an error nothing changes.
-    pub fn set(&mut self, key: &str, value: &str) -> Result<(), Problem> {
+    pub fn set(&mut self, key: &str, value: &str) -> Result<(), ConfigProblem> {
         let test = self.test;
         match self.setting_mut(key) {
             Some((spec, setting)) if !spec.is_translated() => spec.set(setting, value),
@@ -136,7 +136,7 @@ impl ActConfig {
 }
 
 /// ACT 4's queues as service threads. Errors: more threads than are allowed.
-pub(super) fn threads_of_queues(queues: u32, threads: u32) -> Result<u32, Problem> {
+pub(super) fn threads_of_queues(queues: u32, threads: u32) -> Result<u32, ConfigProblem> {
     let product = queues
         .checked_mul(threads)
         .filter(|product| u64::from(*product) <= SERVICE_THREADS_MAX);
@@ -145,29 +145,29 @@ pub(super) fn threads_of_queues(queues: u32, threads: u32) -> Result<u32, Proble
             "num-queues: {queues} queues x {threads} threads is more than {SERVICE_THREADS_MAX} service-threads - give \
              service-threads instead of num-queues and threads-per-queue"
         );
-        Problem::conflict(["num-queues", "threads-per-queue"], what)
+        ConfigProblem::conflict(["num-queues", "threads-per-queue"], what)
     })
 }
 
 /// The error for a key that `test` does not have.
-pub(super) fn unknown(key: &str, test: Test) -> Problem {
+pub(super) fn unknown(key: &str, test: Test) -> ConfigProblem {
     match all().find(|spec| spec.name == key && !spec.tests.contains(&test)) {
         Some(OptionSpec {
             tests: [of, ..], ..
-        }) => Problem::Other(format!(
+        }) => ConfigProblem::Other(format!(
             "{key}: a key of the {} test; {} {} test does not read it - remove the line, or run \"flashproof {}\"",
             of.name(),
             if test == Test::Index { "an" } else { "a" },
             test.name(),
             of.name()
         )),
-        _ if act_keys::find(key).is_some() => Problem::OldKey(quoted_start(key)),
+        _ if act_keys::find(key).is_some() => ConfigProblem::OldKey(quoted_start(key)),
         _ => {
             let suggestion = match nearest(test, key) {
                 Some(name) => format!("did you mean {name}?"),
                 None => "no known key is similar; docs/options.md lists all keys".to_owned(),
             };
-            Problem::Other(format!("unknown key {} - {suggestion}", quoted_start(key)))
+            ConfigProblem::Other(format!("unknown key {} - {suggestion}", quoted_start(key)))
         }
     }
 }

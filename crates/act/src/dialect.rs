@@ -43,7 +43,7 @@ pub(crate) fn bare_start(text: &str) -> String {
 
 /// A line with a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Line<T> {
+pub(crate) struct KeyLine<T> {
     /// Line number, from 1.
     pub number: usize,
     /// Text before the colon; never empty.
@@ -69,7 +69,7 @@ pub fn line_of(bytes: &[u8], key: &str) -> Option<usize> {
 /// The lines of a file that are not blank, each with its number, or its error.
 ///
 /// A byte order mark at the start is skipped, and comments need not be UTF-8.
-pub(crate) fn lines(bytes: &[u8]) -> impl Iterator<Item = Result<Line<&str>, (usize, String)>> {
+pub(crate) fn lines(bytes: &[u8]) -> impl Iterator<Item = Result<KeyLine<&str>, (usize, String)>> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     bytes
         .split(|byte| *byte == b'\n')
@@ -87,7 +87,7 @@ pub(crate) fn lines(bytes: &[u8]) -> impl Iterator<Item = Result<Line<&str>, (us
 }
 
 /// Splits a line from which the comment was removed; `None` if the line is blank.
-fn split(number: usize, content: &[u8]) -> Result<Option<Line<&str>>, String> {
+fn split(number: usize, content: &[u8]) -> Result<Option<KeyLine<&str>>, String> {
     let text = std::str::from_utf8(content).map_err(|error| {
         let at = error.valid_up_to();
         let byte = at + 1;
@@ -119,7 +119,7 @@ fn split(number: usize, content: &[u8]) -> Result<Option<Line<&str>>, String> {
         .strip_prefix(':')
         .unwrap_or(rest)
         .trim_start_matches(WHITE_SPACE);
-    Ok(Some(Line { number, key, value }))
+    Ok(Some(KeyLine { number, key, value }))
 }
 
 /// The words of a device list, separated by commas, semicolons and white space.
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_with_an_equals_sign_is_told_of_its_colon() {
+    fn an_equals_sign_after_a_key_is_refused_with_a_hint_at_the_colon() {
         for line in [
             "device-names = sim:channels=4",
             "device-names=sim:channels=4",

@@ -53,7 +53,7 @@ pub use check::check;
 pub use config::ActConfig;
 pub use load::choice::{Arrival, Engine, Pacing};
 pub use parse::{Parsed, parse};
-pub use problem::{ConfigErrors, Located, Problem};
+pub use problem::{ConfigErrors, ConfigProblem, Located};
 pub use rates::{Derived, IndexDerived, StorageDerived, derive, derive_index, derive_storage};
 pub use sizes::SizeWithinBucket;
 pub use workload::ActWorkload;

@@ -5,7 +5,7 @@
 //! (the tomb raider's speed) get a remark, not a guess.
 
 use super::config::ActConfig;
-use super::problem::Problem;
+use super::problem::ConfigProblem;
 use super::rates::{Derived, IndexDerived, PAGE_BYTES, StorageDerived, derive};
 use device::discover::Drive;
 use load::choice::Arrival;
@@ -45,7 +45,7 @@ impl LoadSummary {
     /// The meaning of the load of `config`, whose devices are on `drives`.
     ///
     /// Errors: all errors of the configuration.
-    pub fn of(config: &ActConfig, drives: &[Drive]) -> Result<Self, Vec<Problem>> {
+    pub fn of(config: &ActConfig, drives: &[Drive]) -> Result<Self, Vec<ConfigProblem>> {
         Ok(match derive(config)? {
             Derived::Storage(derived) => Self::of_storage(config, &derived, drives),
             Derived::Index(derived) => Self::of_index(config, &derived, drives),
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_or_not_counted_is_said() {
+    fn unknown_and_uncounted_writes_are_noted() {
         let unknown = Drive {
             min_io_bytes: None,
             ..drive("a", 1, None)

@@ -7,11 +7,11 @@ use super::dialect::{
     DEVICE_NAME_BYTES_MAX, DEVICES_MAX, WHITE_SPACE, bare_start, device_names, is_device_separator,
     quoted_start,
 };
-use super::problem::{Problem, ValueProblem};
+use super::problem::{ConfigProblem, ValueProblem};
 use super::sizes::{BUCKETS_MAX, SizeHistogram};
 use crate::sizes::SizeWithinBucket;
 use engine::DeviceName;
-use engine::sim::SpecError;
+use engine::sim::DriveSpecError;
 use load::choice::{Arrival, Choice, Engine, Pacing, choice};
 pub use results::act_log::Test;
 use std::fmt;
@@ -184,7 +184,11 @@ impl OptionSpec {
     }
 
     /// Sets the field `setting` from `text`. On an error the field keeps its value.
-    pub(super) fn set(&self, setting: &mut dyn Setting, text: &str) -> Result<(), Problem> {
+    pub(super) fn set(
+        &self,
+        setting: &mut dyn OptionField,
+        text: &str,
+    ) -> Result<(), ConfigProblem> {
         let set = match text {
             "" if self.kind != OptionKind::Devices => {
                 Err(ValueProblem::Other("no value".to_owned()))
@@ -195,12 +199,14 @@ impl OptionSpec {
     }
 
     /// The problem of a value that the option does not allow.
-    pub(super) fn problem(&self, found: ValueProblem) -> Problem {
+    pub(super) fn problem(&self, found: ValueProblem) -> ConfigProblem {
         match found {
             ValueProblem::NoSuchDrive(message) => {
-                Problem::Other(format!("{}: {message}", self.name))
+                ConfigProblem::Other(format!("{}: {message}", self.name))
             }
-            found => Problem::Other(format!("{}: {found} - give {}", self.name, self.expected())),
+            found => {
+                ConfigProblem::Other(format!("{}: {found} - give {}", self.name, self.expected()))
+            }
         }
     }
 }
@@ -209,7 +215,7 @@ impl OptionSpec {
 ///
 /// The type of a field determines how its value is parsed; the option's row determines which values are allowed. So a
 /// parsed file and a configuration made by a program go through the same range check.
-pub trait Setting {
+pub trait OptionField {
     /// Sets the value from `text`, which has no white space around it. On an error the field keeps its value.
     fn set(&mut self, spec: &OptionSpec, text: &str) -> Result<(), ValueProblem>;
 
@@ -224,7 +230,7 @@ pub trait Setting {
 
 macro_rules! numbers {
     ($($number:ty),+) => {$(
-        impl Setting for $number {
+        impl OptionField for $number {
             fn set(&mut self, spec: &OptionSpec, text: &str) -> Result<(), ValueProblem> {
                 let number = whole_number(text)?;
                 check_range(spec, number)?;
@@ -245,7 +251,7 @@ macro_rules! numbers {
 
 numbers!(u32, u64);
 
-impl<T: Setting + Copy + std::default::Default> Setting for Option<T> {
+impl<T: OptionField + Copy + std::default::Default> OptionField for Option<T> {
     fn set(&mut self, spec: &OptionSpec, text: &str) -> Result<(), ValueProblem> {
         let mut value = T::default();
         *self = match value.set(spec, text) {
@@ -265,7 +271,7 @@ impl<T: Setting + Copy + std::default::Default> Setting for Option<T> {
     }
 }
 
-impl Setting for SizeHistogram {
+impl OptionField for SizeHistogram {
     fn set(&mut self, _: &OptionSpec, text: &str) -> Result<(), ValueProblem> {
         *self = Self::parse(text).map_err(ValueProblem::Other)?;
         Ok(())
@@ -276,7 +282,7 @@ impl Setting for SizeHistogram {
     }
 }
 
-impl Setting for bool {
+impl OptionField for bool {
     fn set(&mut self, _: &OptionSpec, text: &str) -> Result<(), ValueProblem> {
         *self = match text {
             "yes" => true,
@@ -293,7 +299,7 @@ impl Setting for bool {
 
 macro_rules! words {
     ($($words:ty),+) => {$(
-        impl Setting for $words {
+        impl OptionField for $words {
             fn set(&mut self, _: &OptionSpec, text: &str) -> Result<(), ValueProblem> {
                 *self = Choice::from_word(text)
                     .ok_or_else(|| ValueProblem::of(text, "is not an allowed word"))?;
@@ -309,14 +315,14 @@ macro_rules! words {
 
 words!(Arrival, Engine, Pacing, SizeWithinBucket);
 
-impl Setting for Vec<DeviceName> {
+impl OptionField for Vec<DeviceName> {
     fn set(&mut self, _: &OptionSpec, text: &str) -> Result<(), ValueProblem> {
         let names: Vec<_> = device_names(text).collect();
         check_device_names(&names)?;
         let parsed = names
             .iter()
             .map(|name| name.parse())
-            .collect::<Result<_, SpecError>>();
+            .collect::<Result<_, DriveSpecError>>();
         *self = parsed.map_err(|error| ValueProblem::NoSuchDrive(error.to_string()))?;
         Ok(())
     }
@@ -369,7 +375,7 @@ fn check_device_names(names: &[&str]) -> Result<(), ValueProblem> {
 }
 
 /// A word that is read and then ignored.
-impl Setting for String {
+impl OptionField for String {
     fn set(&mut self, _: &OptionSpec, text: &str) -> Result<(), ValueProblem> {
         if text.contains(WHITE_SPACE) {
             return Err(ValueProblem::of(text, "is more than one word"));
@@ -449,7 +455,7 @@ mod tests {
     use super::*;
     use crate::table::find;
 
-    fn set<T: Setting + std::default::Default>(key: &str, text: &str) -> Result<T, String> {
+    fn set<T: OptionField + std::default::Default>(key: &str, text: &str) -> Result<T, String> {
         let mut value = T::default();
         let spec = find(Test::Storage, key).unwrap();
         value

@@ -4,7 +4,7 @@ use super::check::conflicts;
 use super::config::{ActConfig, threads_of_queues, unknown};
 use super::dialect::{FILE_BYTES_MAX, lines};
 use super::options::{OptionDefault, Test};
-use super::problem::{ConfigErrors, Located, Problem};
+use super::problem::{ConfigErrors, ConfigProblem, Located};
 use super::table::options_of;
 use std::collections::HashMap;
 
@@ -23,7 +23,7 @@ pub struct Parsed {
 /// of the file's lines; errors without a line come last. A contradiction is reported only if both values could be read.
 pub fn parse(test: Test, file: &str, bytes: &[u8]) -> Result<Parsed, ConfigErrors> {
     let config = ActConfig::new(test);
-    let mut reader = Reader {
+    let mut reader = ConfigReader {
         config,
         seen_keys: HashMap::new(),
         problems: Vec::new(),
@@ -35,7 +35,7 @@ pub fn parse(test: Test, file: &str, bytes: &[u8]) -> Result<Parsed, ConfigError
              the test's configuration",
             bytes.len()
         );
-        reader.problems.push((None, Problem::Other(what)));
+        reader.problems.push((None, ConfigProblem::Other(what)));
         return reader.finish(file);
     }
     for line in lines(bytes) {
@@ -43,7 +43,7 @@ pub fn parse(test: Test, file: &str, bytes: &[u8]) -> Result<Parsed, ConfigError
             Ok(line) => reader.line(line.number, line.key, line.value),
             Err((number, problem)) => reader
                 .problems
-                .push((Some(number), Problem::Other(problem))),
+                .push((Some(number), ConfigProblem::Other(problem))),
         }
     }
     reader.missing();
@@ -57,11 +57,11 @@ pub fn parse(test: Test, file: &str, bytes: &[u8]) -> Result<Parsed, ConfigError
 }
 
 /// State of reading a file.
-struct Reader {
+struct ConfigReader {
     config: ActConfig,
     /// Per known key: its first line, and whether its value could be read.
     seen_keys: HashMap<&'static str, SeenKey>,
-    problems: Vec<(Option<usize>, Problem)>,
+    problems: Vec<(Option<usize>, ConfigProblem)>,
     warnings: Vec<(Option<usize>, String)>,
 }
 
@@ -70,16 +70,17 @@ struct SeenKey {
     readable: bool,
 }
 
-impl Reader {
+impl ConfigReader {
     fn line(&mut self, number: usize, key: &str, value: &str) {
         let test = self.config.test;
         let Some((spec, setting)) = self.config.setting_mut(key) else {
             return self.problems.push((Some(number), unknown(key, test)));
         };
         if let Some(first) = self.seen_keys.get(spec.name) {
-            return self
-                .problems
-                .push((Some(number), Problem::given_twice(spec.name, first.line)));
+            return self.problems.push((
+                Some(number),
+                ConfigProblem::given_twice(spec.name, first.line),
+            ));
         }
         let result = spec.set(setting, value);
         self.seen_keys.insert(
@@ -101,7 +102,7 @@ impl Reader {
             {
                 self.problems.push((
                     None,
-                    Problem::MissingKey {
+                    ConfigProblem::MissingKey {
                         key: spec.name,
                         example,
                     },
@@ -156,8 +157,8 @@ impl Reader {
 
     /// Reports contradicting values at the line of the first value. Reports nothing if a value could not be read: that
     /// was reported before.
-    fn conflict(&mut self, problem: Problem) {
-        let keys: &[_] = if let Problem::Conflict { keys, .. } = &problem {
+    fn conflict(&mut self, problem: ConfigProblem) {
+        let keys: &[_] = if let ConfigProblem::Conflict { keys, .. } = &problem {
             keys
         } else {
             &[]

@@ -7,7 +7,7 @@ use super::dialect::quoted_start;
 use std::fmt;
 use thiserror::Error;
 
-/// A [`Problem`] or a warning with its position.
+/// A [`ConfigProblem`] or a warning with its position.
 ///
 /// Displays as `FILE:LINE: WHAT`, without the line for a problem of the whole file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +31,7 @@ impl<T: fmt::Display> fmt::Display for Located<T> {
 
 /// All mistakes of one file, in the order of its lines; never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConfigErrors(pub Vec<Located<Problem>>);
+pub struct ConfigErrors(pub Vec<Located<ConfigProblem>>);
 
 impl std::error::Error for ConfigErrors {}
 
@@ -45,7 +45,7 @@ impl fmt::Display for ConfigErrors {
 
 /// Why a configuration is refused: a sentence.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Problem {
+pub enum ConfigProblem {
     /// A key that only older ACTs had, quoted.
     #[error(
         "{0} is a key of an older ACT - run \"flashproof size config\" on this file to write today's equivalent"
@@ -69,7 +69,7 @@ pub enum Problem {
     Other(String),
 }
 
-impl Problem {
+impl ConfigProblem {
     pub(crate) fn conflict(keys: impl Into<Vec<&'static str>>, what: impl Into<String>) -> Self {
         Self::Conflict {
             keys: keys.into(),

@@ -37,7 +37,7 @@
 use super::check::check;
 use super::config::ActConfig;
 use super::options::Test;
-use super::problem::Problem;
+use super::problem::ConfigProblem;
 use super::sizes::HistogramSizes;
 use load::rate::Rate;
 use load::sizes::stored_bytes;
@@ -98,7 +98,7 @@ pub struct IndexDerived {
 /// Derives the rates and sizes of `config`.
 ///
 /// Errors: everything that [`check`] finds, so that no invalid configuration can run.
-pub fn derive(config: &ActConfig) -> Result<Derived, Vec<Problem>> {
+pub fn derive(config: &ActConfig) -> Result<Derived, Vec<ConfigProblem>> {
     match config.test {
         Test::Storage => derive_storage(config).map(Derived::Storage),
         Test::Index => derive_index(config).map(Derived::Index),
@@ -106,7 +106,7 @@ pub fn derive(config: &ActConfig) -> Result<Derived, Vec<Problem>> {
 }
 
 /// As [`derive()`], for a storage test.
-pub fn derive_storage(config: &ActConfig) -> Result<StorageDerived, Vec<Problem>> {
+pub fn derive_storage(config: &ActConfig) -> Result<StorageDerived, Vec<ConfigProblem>> {
     checked(config)?;
     Ok(if config.has_histograms() {
         from_histograms(config)
@@ -116,7 +116,7 @@ pub fn derive_storage(config: &ActConfig) -> Result<StorageDerived, Vec<Problem>
 }
 
 /// As [`derive()`], for an index test.
-pub fn derive_index(config: &ActConfig) -> Result<IndexDerived, Vec<Problem>> {
+pub fn derive_index(config: &ActConfig) -> Result<IndexDerived, Vec<ConfigProblem>> {
     checked(config)?;
     let writes = u128::from(config.replicated_writes());
     Ok(IndexDerived {
@@ -125,7 +125,7 @@ pub fn derive_index(config: &ActConfig) -> Result<IndexDerived, Vec<Problem>> {
     })
 }
 
-fn checked(config: &ActConfig) -> Result<(), Vec<Problem>> {
+fn checked(config: &ActConfig) -> Result<(), Vec<ConfigProblem>> {
     let problems = check(config);
     if problems.is_empty() {
         Ok(())
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_checked_cannot_be_derived() {
+    fn a_configuration_that_fails_the_check_has_no_rates() {
         assert!(derive_storage(&ActConfig::default()).is_err());
         assert!(
             derive_storage(&ActConfig {
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_test_that_cannot_be_checked_cannot_be_derived() {
+    fn an_index_test_that_fails_the_check_has_no_rates() {
         assert!(derive_index(&ActConfig::new(Test::Index)).is_err());
         let none = ActConfig {
             read_reqs_per_sec: 0,

@@ -8,7 +8,7 @@
 //! key: value
 //! ```
 //!
-//! In a [`Document`] every key of ACT 6.6 is written with its value, so that the file keeps its meaning when defaults
+//! In a [`AnnotatedConfig`] every key of ACT 6.6 is written with its value, so that the file keeps its meaning when defaults
 //! change, and ACT can read it too. A key is a comment if it is not set, or if ACT would refuse it and its value is the
 //! default. [`parse`](super::parse()) reads a document back to an equal configuration.
 
@@ -120,13 +120,13 @@ fn default_text(spec: &OptionSpec) -> String {
 
 /// A configuration with notes.
 #[derive(Debug, Clone)]
-pub struct Document {
+pub struct AnnotatedConfig {
     config: ActConfig,
     head: String,
     notes: Vec<(&'static str, String)>,
 }
 
-impl Document {
+impl AnnotatedConfig {
     /// A document about `config`, without notes.
     pub fn new(config: ActConfig) -> Self {
         Self {
@@ -158,7 +158,7 @@ impl Document {
     }
 }
 
-impl fmt::Display for Document {
+impl fmt::Display for AnnotatedConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.head)?;
         let (keys, own): (Vec<_>, Vec<_>) =
@@ -171,7 +171,7 @@ impl fmt::Display for Document {
     }
 }
 
-impl Document {
+impl AnnotatedConfig {
     fn option(&self, f: &mut fmt::Formatter<'_>, spec: &OptionSpec) -> fmt::Result {
         let default = match spec.default {
             OptionDefault::Mandatory(text) | OptionDefault::Value(text) => text,
@@ -255,7 +255,7 @@ mod tests {
     }
 
     fn written(config: ActConfig) -> String {
-        Document::new(config).to_string()
+        AnnotatedConfig::new(config).to_string()
     }
 
     #[test]
@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn notes_stand_at_their_key_and_cannot_break_out_of_their_comment() {
-        let mut document = Document::new(config());
+        let mut document = AnnotatedConfig::new(config());
         document.note("update-pct", "was 5\nupdate-pct: 100");
         document.note("gone", "said in the head\u{1b}[2J");
         document.lines(["a  b", "\rseed: 1"]);

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn rounding_is_said_and_a_rate_of_0_stays() {
+    fn rounding_is_noted_and_a_rate_of_0_stays() {
         let mut scaled = config(3, 0);
         let told = scale(&mut scaled, factor("1.5")).unwrap();
         assert_eq!(scaled, config(5, 0));

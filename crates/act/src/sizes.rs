@@ -68,7 +68,7 @@ impl Default for SizeHistogram {
 
 /// Sizes between two powers of two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bucket {
+pub struct SizeBucket {
     /// Lower edge, in bytes: the sizes in the bucket are larger than this. Exception: the first bucket has only the
     /// size of 1 byte, and both of its edges are 1.
     pub lower_bytes: u32,
@@ -121,7 +121,7 @@ impl SizeHistogram {
     }
 
     /// The buckets that hold any sizes, in ascending order. Their shares add up to [`WHOLE_PPM`].
-    pub fn buckets(&self) -> impl Iterator<Item = Bucket> + '_ {
+    pub fn buckets(&self) -> impl Iterator<Item = SizeBucket> + '_ {
         let before = [WHOLE_PPM].into_iter().chain(self.over_ppm);
         before
             .zip(self.over_ppm)
@@ -129,7 +129,7 @@ impl SizeHistogram {
             .filter(|(_, (before, over))| before > over)
             .map(|(i, (before, over))| {
                 let upper_bytes = 1 << i;
-                Bucket {
+                SizeBucket {
                     lower_bytes: (upper_bytes / 2).max(1),
                     upper_bytes,
                     share_ppm: before - over,
@@ -138,8 +138,8 @@ impl SizeHistogram {
     }
 
     /// The bucket with the largest sizes.
-    pub fn largest(&self) -> Bucket {
-        let smallest = Bucket {
+    pub fn largest(&self) -> SizeBucket {
+        let smallest = SizeBucket {
             lower_bytes: 1,
             upper_bytes: 1,
             share_ppm: WHOLE_PPM,
@@ -257,7 +257,7 @@ pub struct HistogramSizes {
 impl HistogramSizes {
     /// Mean size as an exact fraction of bytes, before rounding to a device.
     pub fn mean_bytes(&self) -> (u128, u128) {
-        let (scale, mean): (u128, fn(Bucket) -> u128) = match self.within {
+        let (scale, mean): (u128, fn(SizeBucket) -> u128) = match self.within {
             BucketPosition::Lower => (1, |bucket| bucket.lower_bytes.into()),
             BucketPosition::Upper => (1, |bucket| bucket.upper_bytes.into()),
             BucketPosition::Uniform => (2, |bucket| {
@@ -328,7 +328,7 @@ impl HistogramSizes {
 
     /// Sizes in a bucket, in whole steps, each with its weight. The weights of each bucket add up to
     /// [`Self::weight_sum`].
-    fn steps_of(&self, bucket: Bucket, step_bytes: u32) -> Vec<(u64, u64)> {
+    fn steps_of(&self, bucket: SizeBucket, step_bytes: u32) -> Vec<(u64, u64)> {
         // Edges are in hundredths of bytes, so that every scaled edge is a whole number.
         let offset = u64::from(self.offset_pct);
         let lower = u64::from(bucket.lower_bytes) * offset;
@@ -382,7 +382,7 @@ mod tests {
     fn values_are_shares_over_powers_of_two() {
         let histogram = SizeHistogram::parse("100.00, 100, 84.5,84.50 ,0.00").unwrap();
         let buckets: Vec<_> = histogram.buckets().collect();
-        let bucket = |lower_bytes, upper_bytes, share_ppm| Bucket {
+        let bucket = |lower_bytes, upper_bytes, share_ppm| SizeBucket {
             lower_bytes,
             upper_bytes,
             share_ppm,
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn a_written_histogram_reads_back() {
         for (text, written) in [
             ("100,50,0", "100.00,50.00,0.00"),
             (

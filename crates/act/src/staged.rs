@@ -12,7 +12,7 @@
 
 use super::config::ActConfig;
 use super::echo::to_text;
-use super::problem::Problem;
+use super::problem::ConfigProblem;
 use super::scale::{READS_PER_SEC_1X, WRITES_PER_SEC_1X, scale};
 use super::table::options_of;
 use super::workload::ActWorkload;
@@ -129,8 +129,9 @@ impl BaseLoad {
         )?;
         config.device_names = device_names;
         let text = to_text(&config);
-        let sentences =
-            |problems: Vec<Problem>| problems.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let sentences = |problems: Vec<ConfigProblem>| {
+            problems.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
         let workload = ActWorkload::of(config).map_err(sentences)?;
         Ok(Load {
             workload,
@@ -262,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_that_is_another_than_acts_is_told_from_it() {
+    fn a_load_that_differs_from_acts_is_recognised() {
         let acts = "device-names: /dev/a\ntest-duration-sec: 60\nread-reqs-per-sec: 2000\nwrite-reqs-per-sec: 1000\n";
         let is_acts = |more: &str| {
             BaseLoad::of_config(parsed(&format!("{acts}{more}")), &[])
@@ -287,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_rounded_is_said_and_what_cannot_be_is_refused() {
+    fn rounded_rates_are_noted_and_impossible_rates_are_refused() {
         let text = "device-names: /dev/a /dev/b\ntest-duration-sec: 60\nread-reqs-per-sec: 5\n";
         let base = BaseLoad::of_config(parsed(text), &[]).unwrap();
         let load = base.multiplied(factor("1"), &[0]).unwrap();
@@ -325,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_is_a_file_that_says_the_same() {
+    fn the_text_of_a_stage_parses_to_the_same_configuration() {
         let load = BaseLoad::of_act(&names(2), Arrival::Paced)
             .multiplied(factor("2"), &[0, 1])
             .unwrap();

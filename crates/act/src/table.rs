@@ -6,7 +6,7 @@
 //! Defaults and ranges of ACT's keys are those of ACT's `cfg_storage.c`. If a range is narrower, the advice says why.
 
 use super::options::{
-    BOTH, INDEX, OptionDefault, OptionKind, OptionSpec, STORAGE, Setting, Since, Test,
+    BOTH, INDEX, OptionDefault, OptionField, OptionKind, OptionSpec, STORAGE, Since, Test,
 };
 use super::sizes::{SizeHistogram, SizeWithinBucket};
 use engine::DeviceName;
@@ -82,14 +82,14 @@ macro_rules! options {
                 config
             }
 
-            fn field(&self, key: &str) -> Option<&dyn Setting> {
+            fn field(&self, key: &str) -> Option<&dyn OptionField> {
                 match key {
                     $($key => Some(&self.$field),)+
                     _ => None,
                 }
             }
 
-            fn field_mut(&mut self, key: &str) -> Option<&mut dyn Setting> {
+            fn field_mut(&mut self, key: &str) -> Option<&mut dyn OptionField> {
                 match key {
                     $($key => Some(&mut self.$field),)+
                     _ => None,
@@ -377,7 +377,7 @@ impl std::default::Default for ActConfig {
 
 impl ActConfig {
     /// The row of a key of this test, and the field that the key sets.
-    pub(super) fn setting(&self, key: &str) -> Option<(&'static OptionSpec, &dyn Setting)> {
+    pub(super) fn setting(&self, key: &str) -> Option<(&'static OptionSpec, &dyn OptionField)> {
         Some((find(self.test, key)?, self.field(key)?))
     }
 
@@ -385,7 +385,7 @@ impl ActConfig {
     pub(super) fn setting_mut(
         &mut self,
         key: &str,
-    ) -> Option<(&'static OptionSpec, &mut dyn Setting)> {
+    ) -> Option<(&'static OptionSpec, &mut dyn OptionField)> {
         Some((find(self.test, key)?, self.field_mut(key)?))
     }
 }

@@ -4,7 +4,7 @@
 use super::build;
 use super::config::ActConfig;
 use super::echo;
-use super::problem::Problem;
+use super::problem::ConfigProblem;
 use super::rates::{Derived, PAGE_BYTES, derive};
 use super::scale::{READS_PER_SEC_1X, WRITES_PER_SEC_1X};
 use load::choice::Arrival;
@@ -36,7 +36,7 @@ impl ActWorkload {
     /// Derives the workload of `config`.
     ///
     /// Errors: all errors of the configuration.
-    pub fn of(config: ActConfig) -> Result<Self, Vec<Problem>> {
+    pub fn of(config: ActConfig) -> Result<Self, Vec<ConfigProblem>> {
         Ok(Self {
             derived: derive(&config)?,
             config,

@@ -67,7 +67,7 @@ fn the_good_file_is_good() {
 }
 
 #[test]
-fn each_mistake_is_told_with_its_line_and_what_to_do() {
+fn each_mistake_is_reported_with_its_line_and_a_remedy() {
     for (lines, wanted) in cases(include_str!("data/act/mistakes.txt")) {
         assert_mistake(GOOD, false, lines, wanted);
     }
@@ -240,7 +240,7 @@ fn all_mistakes_of_a_file_are_reported_in_the_order_of_its_lines() {
 }
 
 #[test]
-fn what_is_no_text_or_no_configuration_is_said_to_be_none() {
+fn files_that_are_no_text_or_no_configuration_are_refused() {
     assert_eq!(
         errors([GOOD.as_bytes(), b"seed: \xff1\n"].concat()),
         ["a.conf:4: byte 7 of the line is 0xff, which is not UTF-8 - save the file as UTF-8"]
@@ -255,7 +255,7 @@ fn what_is_no_text_or_no_configuration_is_said_to_be_none() {
 }
 
 #[test]
-fn keys_of_act_4_are_translated_and_said_to_be() {
+fn keys_of_act_4_are_translated_with_a_note() {
     let file = format!(
         "{GOOD}num-queues: 8\nthreads-per-queue: 4\nscheduler-mode: noop\ncommit-min-bytes: 4096\ncommit-to-device: yes\n"
     );

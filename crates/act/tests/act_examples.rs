@@ -35,7 +35,7 @@ fn read(test: Test, name: &str, extension: &str) -> String {
 }
 
 #[test]
-fn what_act_echoed_and_derived_is_echoed_and_derived_to_the_character() {
+fn echo_and_derived_values_equal_acts_to_the_character() {
     for (test, count) in [(Test::Storage, 34), (Test::Index, 12)] {
         let names = names(test, "echo");
         assert_eq!(names.len(), count, "every example with an echo is here");
@@ -57,7 +57,7 @@ fn what_act_echoed_and_derived_is_echoed_and_derived_to_the_character() {
 }
 
 #[test]
-fn what_act_refuses_or_mistakes_is_refused_with_a_reason() {
+fn configurations_that_act_refuses_or_misreads_are_refused_with_a_reason() {
     for (test, count, runs) in [(Test::Storage, 11, 3), (Test::Index, 3, 1)] {
         let refused = names(test, "error");
         assert_eq!(refused.len(), count);

@@ -5,7 +5,7 @@ mod config_property;
 
 use self::config_property::{assert_config_property, assert_parser_property};
 use act::options::Test;
-use act::reference::Document;
+use act::reference::AnnotatedConfig;
 use act::scale::scale;
 use act::sizes::BucketPosition;
 use act::sizes::{HistogramSizes, SizeHistogram};
@@ -273,7 +273,7 @@ proptest! {
     #[test]
     fn a_commented_file_reads_back_whatever_is_said_in_it(config in configs(), told in ".{0,200}") {
         prop_assume!(check(&config).is_empty());
-        let mut document = Document::new(config.clone());
+        let mut document = AnnotatedConfig::new(config.clone());
         document.paragraph(&told);
         document.lines([&told]);
         document.note("record-bytes", &told);

@@ -8,7 +8,7 @@
 mod dispersion;
 
 use device::discover::DeviceNumber;
-use device::observe::trace::{EventOp, Lost, Options, Trace};
+use device::observe::trace::{BlockTrace, EventOp, Lost, TraceOptions};
 use dispersion::{dispersion, index_over_places};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
@@ -83,11 +83,11 @@ fn issues(
 ) -> Result<(Vec<u64>, Lost), String> {
     let text = |error: device::observe::trace::TraceError| error.to_string();
     let mut times_ns = Vec::new();
-    let mut trace = Trace::start(
+    let mut trace = BlockTrace::start(
         &[device],
-        Options {
+        TraceOptions {
             complete: false,
-            ..Options::default()
+            ..TraceOptions::default()
         },
     )
     .map_err(text)?;

@@ -3,7 +3,7 @@
 //! The guard examined and claimed the block device, so the block device is opened first and stays open. Names do not
 //! prove that both devices are the same namespace. Therefore the device number, the namespace identifier and the
 //! drive's identifiers are compared. Commands bypass the block layer, and so its checks of partition bounds, block
-//! alignment and queue limits. The caller must make these checks, with the values in [`Namespace`].
+//! alignment and queue limits. The caller must make these checks, with the values in [`OpenNamespace`].
 
 use crate::discover::{DeviceNumber, Kind, generic_of_block, queue_attribute};
 use crate::observe::nvme::{self, fdp};
@@ -13,7 +13,7 @@ use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
-use sys::nvme::ring::{BLOCKS_MAX, Namespace};
+use sys::nvme::ring::{BLOCKS_MAX, OpenNamespace};
 use sys::nvme::{IDENTIFY_BYTES, Query, QueryError, namespace_id, query_bytes};
 use thiserror::Error;
 
@@ -70,7 +70,7 @@ pub enum GenericReason {
 pub struct NvmeGeneric {
     file: File,
     name: String,
-    namespace: Namespace,
+    namespace: OpenNamespace,
 }
 
 impl NvmeGeneric {
@@ -116,11 +116,11 @@ impl NvmeGeneric {
         })?;
         let identify = query_bytes(file.as_fd(), Query::Namespace(nsid), IDENTIFY_BYTES)
             .map_err(|source| refused(format!("read the format of {node}"), source))?;
-        let nvme::Namespace {
+        let nvme::NvmeNamespace {
             block_bytes,
             metadata_bytes,
             ..
-        } = nvme::Namespace::parse(nsid, &identify);
+        } = nvme::NvmeNamespace::parse(nsid, &identify);
         // A block size beyond 32 bits becomes 0.
         let block_bytes = u32::try_from(block_bytes).unwrap_or(0);
         if metadata_bytes != 0 {
@@ -144,7 +144,7 @@ impl NvmeGeneric {
         let segments = facts
             .number
             .and_then(|number| queue_attribute(number, "max_segments", root)?.parse().ok());
-        let namespace = Namespace {
+        let namespace = OpenNamespace {
             nsid,
             block_bytes,
             first_byte: facts.partition.as_ref().map_or(0, |part| part.start_bytes),
@@ -165,7 +165,7 @@ impl NvmeGeneric {
     }
 
     /// Properties of the namespace that commands need.
-    pub fn namespace(&self) -> &Namespace {
+    pub fn namespace(&self) -> &OpenNamespace {
         &self.namespace
     }
 }
@@ -227,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_nvme_namespace_takes_no_commands() {
+    fn a_device_that_is_no_nvme_namespace_takes_no_commands() {
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(1 << 20).unwrap();
         let target = Target::read_only(file.path().to_str().unwrap(), 512).unwrap();
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_is_as_long_as_all_on_its_way_take() {
+    fn a_command_is_no_longer_than_every_limit_allows() {
         assert_eq!(transfer_bytes_max(Some(2 << 20), Some(128), 512), 512 << 10);
         assert_eq!(
             transfer_bytes_max(Some(128 << 10), Some(128), 4096),

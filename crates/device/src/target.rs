@@ -5,7 +5,8 @@
 
 use crate::discover::{self, DeviceFacts, Kind};
 use crate::guard::{
-    self, Opened, Reason, Records, STAT_BLOCK_BYTES, UsedPart, WriteConsent, check_size, finish,
+    self, OpenError, OpenedTarget, Records, RefusalReason, STAT_BLOCK_BYTES, UsedPart,
+    WriteConsent, check_size, finish,
 };
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -21,20 +22,10 @@ use thiserror::Error;
 /// Bytes per discard call, so that a call takes about a second even on slow drives.
 const DISCARD_BYTES: u64 = 16 << 30;
 
-/// A device or file that cannot be opened for reading, and why. One line.
-#[derive(Debug, Error)]
-#[error("cannot read {device} - {reason}")]
-pub struct OpenError {
-    /// The name as given.
-    pub device: String,
-    #[source]
-    pub reason: Reason,
-}
-
 /// An open device or file.
 #[derive(Debug)]
 pub struct Target {
-    opened: Opened,
+    opened: OpenedTarget,
     stamp_key: Option<u64>,
     /// The write stream of every write; 0: none.
     write_hint: AtomicU16,
@@ -272,12 +263,12 @@ impl DiscardError {
     }
 }
 
-fn open_to_read(path: &str, min_size_bytes: u64) -> Result<Opened, Reason> {
+fn open_to_read(path: &str, min_size_bytes: u64) -> Result<OpenedTarget, RefusalReason> {
     let root = Path::new("/");
     let resolved = discover::resolve(Path::new(path), root)?;
     let facts = discover::facts_of(path, &resolved, root)?;
     let (file, direct) = guard::open_to_read(path, &resolved)?;
-    let failed = |source| Reason::io("read its size", source);
+    let failed = |source| RefusalReason::io("read its size", source);
     let mut notes = Vec::new();
     let size_bytes = match facts.kind {
         Kind::RegularFile => {
@@ -314,7 +305,7 @@ mod tests {
     use sys::op::{Op, OpKind, Outcome};
 
     #[test]
-    fn a_read_only_target_knows_itself_and_takes_no_write() {
+    fn a_read_only_target_has_name_and_size_and_refuses_writes() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(&[7; 8192]).unwrap();
         let path = file.path().to_str().unwrap();
@@ -339,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_opened_is_named_with_the_way_out() {
+    fn a_target_that_cannot_be_opened_is_named_with_a_remedy() {
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(4096).unwrap();
         let small = file.path().to_str().unwrap();
@@ -365,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn holes_in_a_file_are_said() {
+    fn holes_in_a_file_are_noted() {
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(1 << 20).unwrap();
         let target = Target::read_only(file.path().to_str().unwrap(), 512).unwrap();

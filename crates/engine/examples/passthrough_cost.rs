@@ -4,8 +4,9 @@
 
 use device::nvme_generic::NvmeGeneric;
 use device::target::Target;
+use engine::EngineSetup;
 use engine::passthrough::Passthrough;
-use engine::uring::{Setup, Uring};
+use engine::uring::Uring;
 use engine::{BlockEngine, Wait};
 use std::sync::Arc;
 use std::time::Instant;
@@ -76,7 +77,7 @@ fn main() -> Result<(), Fault> {
     let target = Arc::new(Target::read_only(&device, BLOCK.into())?);
     let generic = Arc::new(NvmeGeneric::open(&target)?);
     let targets = vec![target.clone()];
-    let setup = Setup::new(16, 64 << 20);
+    let setup = EngineSetup::new(16, 64 << 20);
     let mut random = Random::new(1);
     for depth in [1, 16] {
         for turn in 0..TURNS {

@@ -1,22 +1,23 @@
 //! The engine of Linux AIO, for systems that forbid io_uring. Helper threads perform deallocations, and operations that
 //! would block the issuing thread.
 
-use crate::queued::{QueueSupport, Queued, Setup};
+use crate::queued::{QueueSupport, Queued};
+use crate::setup::EngineSetup;
 use crate::threads::{Threads, WORKERS_MAX};
 use device::target::Target;
 use std::io;
 use std::sync::Arc;
 
 /// A shard's AIO context, threads and targets. Must stay on the thread that created it.
-pub type Aio = Queued<sys::aio::Aio>;
+pub type Aio = Queued<sys::aio::AioContext>;
 
 impl Aio {
     /// An engine for `targets`, all of which must bypass the page cache, because buffered operations would always
     /// block. Beyond [`WORKERS_MAX`] operations in flight, some may wait for a thread. Errors: those of io_setup(2), or
     /// no threads are available.
-    pub fn new(targets: Vec<Arc<Target>>, setup: Setup) -> io::Result<Self> {
+    pub fn new(targets: Vec<Arc<Target>>, setup: EngineSetup) -> io::Result<Self> {
         let files: Vec<_> = targets.iter().map(|target| target.fd()).collect();
-        let queue = sys::aio::Aio::new(
+        let queue = sys::aio::AioContext::new(
             &files,
             setup.in_flight_max,
             setup.memory_bytes,
@@ -32,7 +33,7 @@ impl Aio {
         let threads = Threads::new(
             WORKERS_MAX,
             &targets,
-            Setup {
+            EngineSetup {
                 memory_bytes: 0,
                 ..setup
             },

@@ -4,7 +4,7 @@
 //! A call blocks until the device answers, without a time limit. A run loop that must continue meanwhile takes each
 //! operation from the engine ([`Calls::next_call`]), and an issuing thread performs the call with its own [`Caller`].
 
-use crate::queued::Setup;
+use crate::setup::EngineSetup;
 use crate::{IoEngine, Wait};
 use device::target::Target;
 use std::collections::VecDeque;
@@ -17,7 +17,7 @@ use sys::call::{MapAccess, Mapped, perform_call};
 use sys::op::{Completion, Op, Outcome, Priority, TargetId};
 use sys::process::{RunDelay, set_io_priority};
 
-/// Minimum service time for which the thread's run delay is looked up, as a multiple of [`Setup::harmless_gap_ns`]. The
+/// Minimum service time for which the thread's run delay is looked up, as a multiple of [`EngineSetup::harmless_gap_ns`]. The
 /// tightest threshold is 20 such gaps: with a service time below 5 gaps, only a lag of more than 15 gaps leads to a
 /// time above the threshold. A lookup costs a quarter of an operation.
 const LONG_GAPS: u64 = 5;
@@ -27,7 +27,7 @@ const DISCARD_NS: u64 = 1_000_000;
 
 /// Performs calls on the thread that created it.
 pub struct Caller {
-    setup: Setup,
+    setup: EngineSetup,
     targets: Arc<[Arc<Target>]>,
     /// By target: its mapping; `None`: system calls.
     mapped: Arc<[Option<Mapped>]>,
@@ -43,7 +43,7 @@ pub struct Caller {
 
 impl Caller {
     /// A caller for the calling thread.
-    pub(crate) fn new(targets: Arc<[Arc<Target>]>, setup: Setup) -> Self {
+    pub(crate) fn new(targets: Arc<[Arc<Target>]>, setup: EngineSetup) -> Self {
         let run_delay = RunDelay::of_this_thread();
         let long_ns = LONG_GAPS * setup.harmless_gap_ns;
         let mapped = Arc::default();
@@ -105,7 +105,7 @@ impl Caller {
 
 /// Targets that are accessed as mapped memory instead of by system calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mapping {
+pub struct MappedTargets {
     /// Targets that are mapped.
     pub targets: Vec<TargetId>,
     /// Use of the mappings.
@@ -114,7 +114,7 @@ pub struct Mapping {
 
 /// A shard's queue of calls, and its targets.
 pub struct Calls {
-    setup: Setup,
+    setup: EngineSetup,
     targets: Arc<[Arc<Target>]>,
     mapped: Arc<[Option<Mapped>]>,
     pool: Pool,
@@ -132,7 +132,7 @@ pub struct Calls {
 
 impl Calls {
     /// An engine for `targets`. Errors: no memory.
-    pub fn new(targets: Arc<[Arc<Target>]>, setup: Setup) -> io::Result<Self> {
+    pub fn new(targets: Arc<[Arc<Target>]>, setup: EngineSetup) -> io::Result<Self> {
         Ok(Self {
             setup,
             targets,
@@ -148,7 +148,7 @@ impl Calls {
     }
 
     /// Maps the targets of `mapping`, so that their operations are page faults. Errors: those of mmap(2).
-    pub fn mapping(self, mapping: &Mapping) -> io::Result<Self> {
+    pub fn mapping(self, mapping: &MappedTargets) -> io::Result<Self> {
         let mapped = (0..)
             .zip(&*self.targets)
             .map(|(number, target): (TargetId, &Arc<Target>)| {

@@ -2,7 +2,7 @@
 //!
 //! Only this module distinguishes paths from descriptions. The description in a [`DeviceName`] is already parsed.
 
-use crate::sim::{DriveSpec, SIM_PREFIX, SpecError};
+use crate::sim::{DriveSpec, DriveSpecError, SIM_PREFIX};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -39,10 +39,10 @@ impl DeviceName {
 }
 
 impl FromStr for DeviceName {
-    type Err = SpecError;
+    type Err = DriveSpecError;
 
     /// Errors: an invalid description of a simulated drive. Paths are not checked.
-    fn from_str(name: &str) -> Result<Self, SpecError> {
+    fn from_str(name: &str) -> Result<Self, DriveSpecError> {
         Ok(if name.starts_with(SIM_PREFIX) {
             Self::Simulated(name.to_owned(), Arc::new(name.parse()?))
         } else {

@@ -20,11 +20,13 @@ pub mod net;
 pub mod passthrough;
 pub mod pool;
 mod queued;
+mod setup;
 pub mod sim;
 pub mod threads;
 pub mod uring;
 
 pub use device_name::DeviceName;
+pub use setup::EngineSetup;
 use std::ops::DerefMut;
 use sys::op::{Completion, Op};
 

@@ -3,19 +3,20 @@
 //! The engine is a [`Queued`] ring with the operations of [`sys::net`]. Operations are submitted together with the next
 //! wait.
 
-use crate::queued::{Detection, QueueSupport, Queued, Setup};
+use crate::queued::{Detection, QueueSupport, Queued};
+use crate::setup::EngineSetup;
 use crate::{IoEngine, Wait};
 use device::target::Target;
 use std::io;
 use std::sync::Arc;
 use sys::buffer::Buf;
-use sys::net::{NetworkForm, Op, Outcome, Waker};
+use sys::net::{NetOp, NetOutcome, NetworkForm, Waker};
 use sys::op::{self, Queue, Reaped, Sleep};
 use sys::ring::{FileForm, Ring, RingFacts};
 
 /// Completion of a device or socket operation.
 #[derive(Debug)]
-pub enum Completion {
+pub enum NetCompletion {
     /// Completion of a device operation.
     Block(op::Completion),
     /// Completion of a socket operation.
@@ -28,9 +29,9 @@ pub struct SocketCompletion {
     /// Token of the operation.
     pub token: u32,
     /// Result of the operation.
-    pub outcome: Outcome,
+    pub outcome: NetOutcome,
     /// The operation, with its bytes; `None`: the operation is multishot, continues, and keeps its token.
-    pub op: Option<Op>,
+    pub op: Option<NetOp>,
     /// Time of submission to the kernel, on the engine's clock.
     pub issued_ns: u64,
     /// Time at which the completion was polled, on the engine's clock.
@@ -60,13 +61,13 @@ pub struct NetEngine {
 
 impl NetEngine {
     /// An engine for `targets` and sockets, with `arrivals` as receive buffers. Servers do not need the detection delay
-    /// of completions: with an unlimited [`Setup::harmless_gap_ns`] the engine never looks up the run delay.
+    /// of completions: with an unlimited [`EngineSetup::harmless_gap_ns`] the engine never looks up the run delay.
     ///
     /// Errors: those of [`crate::uring::Uring::new`]; `Unsupported` before Linux 6.0.
     pub fn new(
         targets: Vec<Arc<Target>>,
         arrivals: ReceiveBuffers,
-        setup: Setup,
+        setup: EngineSetup,
     ) -> io::Result<(Self, RingFacts)> {
         let files: Vec<_> = targets.iter().map(|target| target.fd()).collect();
         let form = NetworkForm::new(FileForm::new(&files)?, arrivals.buffers, arrivals.bytes);
@@ -81,7 +82,7 @@ impl NetEngine {
         let mut uring = Queued::on(ring, targets, QueueSupport::NONE, None, setup);
         let waker = Waker::new()?;
         // The token follows the highest token of the caller.
-        uring.queue(Op::Wake {
+        uring.queue(NetOp::Wake {
             token: setup.in_flight_max as u32,
             waker: waker.clone(),
         });
@@ -101,7 +102,7 @@ impl NetEngine {
         &self.waker
     }
 
-    /// Returns the buffer of an [`Outcome::Received`] to the engine.
+    /// Returns the buffer of an [`NetOutcome::Received`] to the engine.
     pub fn provide(&mut self, buf: Buf) {
         self.uring.queue_mut().provide(buf);
     }
@@ -115,8 +116,8 @@ impl NetEngine {
 }
 
 impl IoEngine for NetEngine {
-    type Op = Op;
-    type Completion = Completion;
+    type Op = NetOp;
+    type Completion = NetCompletion;
 
     #[inline]
     fn now(&mut self) -> u64 {
@@ -124,14 +125,14 @@ impl IoEngine for NetEngine {
     }
 
     #[inline]
-    fn submit(&mut self, op: Op) {
+    fn submit(&mut self, op: NetOp) {
         match op {
-            Op::Block(op) if self.is_refused(&op) => self.uring.refuse(op, libc::EOPNOTSUPP),
+            NetOp::Block(op) if self.is_refused(&op) => self.uring.refuse(op, libc::EOPNOTSUPP),
             op => self.uring.queue(op),
         }
     }
 
-    fn reap(&mut self, wait: Wait, completions: &mut Vec<Completion>) -> io::Result<()> {
+    fn reap(&mut self, wait: Wait, completions: &mut Vec<NetCompletion>) -> io::Result<()> {
         let until_ns = if self.uring.refused.is_empty() {
             wait.until_ns
         } else {
@@ -149,7 +150,7 @@ impl IoEngine for NetEngine {
                 }),
             )?;
         }
-        completions.extend(self.uring.refused.drain(..).map(Completion::Block));
+        completions.extend(self.uring.refused.drain(..).map(NetCompletion::Block));
         let mut sleeps_on = None;
         self.uring.reap_completions(
             |Reaped {
@@ -162,9 +163,9 @@ impl IoEngine for NetEngine {
                  at_ns: seen_ns,
                  unseen_ns,
              }| match (op, outcome) {
-                (None, Outcome::Woken) => {}
-                (Some(wake @ Op::Wake { .. }), _) => sleeps_on = Some(wake),
-                (Some(Op::Block(op::Op { buf, .. })), Outcome::Block(outcome)) => {
+                (None, NetOutcome::Woken) => {}
+                (Some(wake @ NetOp::Wake { .. }), _) => sleeps_on = Some(wake),
+                (Some(NetOp::Block(op::Op { buf, .. })), NetOutcome::Block(outcome)) => {
                     let completed_ns = seen_ns;
                     let completion = op::Completion {
                         token,
@@ -174,7 +175,7 @@ impl IoEngine for NetEngine {
                         completed_ns,
                         unseen_ns,
                     };
-                    completions.push(Completion::Block(completion));
+                    completions.push(NetCompletion::Block(completion));
                 }
                 (op, outcome) => {
                     let completion = SocketCompletion {
@@ -185,7 +186,7 @@ impl IoEngine for NetEngine {
                         seen_ns,
                         unseen_ns,
                     };
-                    completions.push(Completion::Net(completion));
+                    completions.push(NetCompletion::Net(completion));
                 }
             },
         );

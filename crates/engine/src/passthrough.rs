@@ -5,7 +5,8 @@
 //! nor permission, so this engine checks both first. Operations larger than the queue's limit are split into several
 //! commands, as in the block layer. The block device stays open and claimed during the run ([`device::nvme_generic`]).
 
-use crate::queued::{QueueSupport, Queued, Setup};
+use crate::queued::{QueueSupport, Queued};
+use crate::setup::EngineSetup;
 use crate::{IoEngine, Wait};
 use device::nvme_generic::NvmeGeneric;
 use device::target::Target;
@@ -13,7 +14,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use sys::buffer::{ALIGN, Buf};
-use sys::nvme::ring::{Namespace, NvmeForm};
+use sys::nvme::ring::{NvmeForm, OpenNamespace};
 use sys::op::{Completion, Op, OpKind, Outcome};
 use sys::ring::{ENTRIES_MAX, Ring, RingFacts};
 
@@ -40,7 +41,7 @@ impl Passthrough {
     pub fn new(
         targets: Vec<Arc<Target>>,
         generics: Vec<Arc<NvmeGeneric>>,
-        setup: Setup,
+        setup: EngineSetup,
     ) -> io::Result<(Self, RingFacts)> {
         let files: Vec<_> = generics.iter().map(|generic| generic.as_fd()).collect();
         let commands = NvmeForm::new(
@@ -60,7 +61,7 @@ impl Passthrough {
     ///
     /// Errors: outcome of the first failed read. Before Linux 6.1: `EINVAL`, because of the registered buffers.
     pub fn probe(targets: &[Arc<Target>], generics: &[Arc<NvmeGeneric>]) -> Result<(), Outcome> {
-        let setup = Setup::new(1, ALIGN * targets.len());
+        let setup = EngineSetup::new(1, ALIGN * targets.len());
         let (mut engine, _) =
             Self::new(targets.to_vec(), generics.to_vec(), setup).map_err(errno_outcome)?;
         for (target, generic) in (0..).zip(generics) {
@@ -97,7 +98,7 @@ impl Passthrough {
     fn refusal(&self, op: &Op) -> Option<i32> {
         let target = &self.uring.targets[usize::from(op.target)];
         let generic = &self.generics[usize::from(op.target)];
-        let Namespace {
+        let OpenNamespace {
             block_bytes,
             transfer_bytes_max,
             placement_ids,

@@ -1,14 +1,14 @@
 //! Engines on a queue of the kernel, io_uring or AIO: one queue per shard, one wait for all targets.
 
+use crate::setup::EngineSetup;
 use crate::threads::Threads;
 use crate::{BATCH, IoEngine, Wait};
 use device::target::Target;
 use std::io;
 use std::sync::Arc;
-use std::time::Instant;
 use sys::buffer::Buf;
 use sys::op::{Completion, Op, OpKind, Outcome, Queue, Reaped, Sleep};
-use sys::process::{RunDelay, monotonic_ns};
+use sys::process::RunDelay;
 
 /// Maximum wait on the queue while helper threads have operations in flight, nanoseconds.
 const LOOK_NS: u64 = 100_000;
@@ -49,7 +49,7 @@ impl QueueSupport {
 
 /// A shard's queue and targets. Must stay on the thread that created it.
 pub struct Queued<Q> {
-    setup: Setup,
+    setup: EngineSetup,
     queue: Q,
     /// Last time at which the completion queue was polled, or a wait on it ended.
     last_poll_ns: u64,
@@ -68,42 +68,6 @@ pub struct Queued<Q> {
     pub(crate) targets: Vec<Arc<Target>>,
 }
 
-/// Size and clock of an engine.
-#[derive(Debug, Clone, Copy)]
-pub struct Setup {
-    /// Maximum number of operations in flight.
-    pub in_flight_max: usize,
-    /// Bytes of buffers for operations on devices.
-    pub memory_bytes: usize,
-    /// Instant 0 of the clock (CLOCK_MONOTONIC).
-    pub epoch: Instant,
-    /// Negligible detection delay of a completion, nanoseconds. After a shorter wait, an engine does not look up the
-    /// run delay of its thread.
-    pub harmless_gap_ns: u64,
-}
-
-impl Setup {
-    /// A setup whose clock begins now, without a negligible detection delay.
-    pub fn new(in_flight_max: usize, memory_bytes: usize) -> Self {
-        Self {
-            in_flight_max,
-            memory_bytes,
-            epoch: Instant::now(),
-            harmless_gap_ns: 0,
-        }
-    }
-
-    #[inline]
-    pub(crate) fn clock_ns(&self) -> u64 {
-        self.epoch.elapsed().as_nanos() as u64
-    }
-
-    /// `CLOCK_MONOTONIC` at instant 0.
-    pub(crate) fn epoch_ns(&self) -> u64 {
-        monotonic_ns() - self.clock_ns()
-    }
-}
-
 impl<Q: Queue> Queued<Q> {
     /// An engine on `queue`. `helper_threads`: helper threads, for a queue that may return operations.
     pub(crate) fn on(
@@ -111,7 +75,7 @@ impl<Q: Queue> Queued<Q> {
         targets: Vec<Arc<Target>>,
         limits: QueueSupport,
         helper_threads: Option<Threads>,
-        setup: Setup,
+        setup: EngineSetup,
     ) -> Self {
         Self {
             setup,
@@ -297,7 +261,7 @@ impl<Q: Queue<Op = Op, Outcome = Outcome>> Queued<Q> {
             match Threads::new(
                 1,
                 &self.targets,
-                Setup {
+                EngineSetup {
                     memory_bytes: 0,
                     ..self.setup
                 },
@@ -427,18 +391,18 @@ impl<Q: Queue<Op = Op, Outcome = Outcome>> IoEngine for Queued<Q> {
 mod tests {
     use super::*;
     use crate::uring::Uring;
-    use device::guard::{EraseAnswers, Guard, Request};
+    use device::guard::{EraseAnswers, Guard, WriteRequest};
     use std::os::unix::fs::FileExt;
 
     #[test]
-    fn what_the_ring_cannot_carry_is_done_beside_it() {
+    fn helper_threads_perform_operations_that_the_ring_does_not_support() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         std::fs::write(&path, vec![7; 1 << 20]).unwrap();
         let name = path.to_str().unwrap().to_owned();
-        let request = Request {
+        let request = WriteRequest {
             file_size_bytes: Some(1 << 20),
-            ..Request::new(&name, "test")
+            ..WriteRequest::new(&name, "test")
         };
         let guard = Guard::new(Some(dir.path().join("state")));
         let consent = guard
@@ -446,7 +410,7 @@ mod tests {
             .unwrap()
             .remove(0);
         let targets = vec![Target::writable(consent).into()];
-        let Ok((mut engine, _)) = Uring::new(targets, Setup::new(4, 1 << 16)) else {
+        let Ok((mut engine, _)) = Uring::new(targets, EngineSetup::new(4, 1 << 16)) else {
             return println!("skipped: no io_uring");
         };
         engine.limits.deallocates = false;
@@ -554,9 +518,9 @@ mod tests {
             Outcome::Errno(libc::EOPNOTSUPP),
             Outcome::Short(512),
         ] {
-            let setup = Setup {
+            let setup = EngineSetup {
                 harmless_gap_ns: u64::MAX / 8,
-                ..Setup::new(8, 1 << 16)
+                ..EngineSetup::new(8, 1 << 16)
             };
             let threads = Threads::new(4, std::slice::from_ref(&target), setup).unwrap();
             let limits = QueueSupport {

@@ -6,7 +6,7 @@
 //! it is lag, not service time.
 
 use crate::calls::Caller;
-use crate::queued::Setup;
+use crate::setup::EngineSetup;
 use crate::{IoEngine, Wait};
 use crossbeam_queue::ArrayQueue;
 use device::target::Target;
@@ -36,8 +36,8 @@ const HELD_NS: u64 = 10_000_000;
 const STACK_BYTES: usize = 128 * 1024;
 
 /// State shared by the shard's thread and its workers.
-struct Shared {
-    setup: Setup,
+struct SharedQueues {
+    setup: EngineSetup,
     /// Queued large operations. They have a separate queue and go first: there are few, usually one at a time per
     /// device, and behind small operations each would wait for the whole queue.
     large_jobs: ArrayQueue<Op>,
@@ -56,7 +56,7 @@ struct Shared {
 
 /// A shard's workers and targets.
 pub struct Threads {
-    shared: Arc<Shared>,
+    shared: Arc<SharedQueues>,
     workers: Vec<Thread>,
     pool: Pool,
     in_flight: usize,
@@ -108,9 +108,13 @@ impl WorkerLimit {
 impl Threads {
     /// An engine for `targets` with up to `workers_max` workers (at most [`WORKERS_MAX`]). Errors: no memory or threads
     /// available.
-    pub fn new(workers_max: usize, targets: &[Arc<Target>], setup: Setup) -> io::Result<Self> {
+    pub fn new(
+        workers_max: usize,
+        targets: &[Arc<Target>],
+        setup: EngineSetup,
+    ) -> io::Result<Self> {
         let in_flight_max = setup.in_flight_max;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedQueues {
             setup,
             large_jobs: ArrayQueue::new(in_flight_max.max(1)),
             jobs: ArrayQueue::new(in_flight_max.max(1)),
@@ -195,7 +199,7 @@ impl Threads {
     }
 }
 
-impl Shared {
+impl SharedQueues {
     /// Operations that no worker has taken.
     fn queued(&self) -> usize {
         self.large_jobs.len() + self.jobs.len()
@@ -281,7 +285,7 @@ impl Drop for Threads {
 }
 
 /// Main loop of a worker.
-fn work(shared: &Shared, index: usize, owner: &Thread, mut caller: Caller) {
+fn work(shared: &SharedQueues, index: usize, owner: &Thread, mut caller: Caller) {
     process::sharpen_timers();
     let bits = &shared.idle[index / 64];
     let bit = 1_u64 << (index % 64);

@@ -1,8 +1,7 @@
 //! The engine of io_uring, with registered files and buffers.
 
-pub use crate::queued::Setup;
-
 use crate::queued::{QueueSupport, Queued};
+use crate::setup::EngineSetup;
 use device::target::Target;
 use std::io;
 use std::sync::Arc;
@@ -15,7 +14,7 @@ impl Uring {
     /// An engine for `targets`.
     ///
     /// Errors: those of io_uring_setup(2) and io_uring_register(2); `PermissionDenied` where io_uring is forbidden.
-    pub fn new(targets: Vec<Arc<Target>>, setup: Setup) -> io::Result<(Self, RingFacts)> {
+    pub fn new(targets: Vec<Arc<Target>>, setup: EngineSetup) -> io::Result<(Self, RingFacts)> {
         let files: Vec<_> = targets.iter().map(|target| target.fd()).collect();
         let form = FileForm::new(&files)?;
         let epoch_ns = setup.epoch_ns();

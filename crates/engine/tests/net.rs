@@ -3,16 +3,16 @@
 
 #![allow(clippy::disallowed_methods, reason = "tests make files of their own")]
 
-use device::guard::{EraseAnswers, Guard, Request};
+use device::guard::{EraseAnswers, Guard, WriteRequest};
 use device::target::Target;
-use engine::net::{Completion, NetEngine, ReceiveBuffers, SocketCompletion};
-use engine::uring::Setup;
+use engine::EngineSetup;
+use engine::net::{NetCompletion, NetEngine, ReceiveBuffers, SocketCompletion};
 use engine::{IoEngine, Wait};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use sys::net::{Op, Outcome};
+use sys::net::{NetOp, NetOutcome};
 use sys::op::{self, OpKind};
 
 const SEC: u64 = 1_000_000_000;
@@ -21,9 +21,9 @@ fn net(targets: Vec<Arc<Target>>, arrivals: ReceiveBuffers) -> Option<NetEngine>
     match NetEngine::new(
         targets,
         arrivals,
-        Setup {
+        EngineSetup {
             harmless_gap_ns: u64::MAX,
-            ..Setup::new(8, 1 << 16)
+            ..EngineSetup::new(8, 1 << 16)
         },
     ) {
         Ok((net, _)) => Some(net),
@@ -35,7 +35,7 @@ fn net(targets: Vec<Arc<Target>>, arrivals: ReceiveBuffers) -> Option<NetEngine>
 }
 
 /// Reaps until there is a completion.
-fn reap(net: &mut NetEngine) -> Vec<Completion> {
+fn reap(net: &mut NetEngine) -> Vec<NetCompletion> {
     let begin = Instant::now();
     let mut out = Vec::new();
     while out.is_empty() {
@@ -54,9 +54,9 @@ fn reap(net: &mut NetEngine) -> Vec<Completion> {
 }
 
 /// Token, outcome and operation of the last completion of a socket.
-fn event(net: &mut NetEngine) -> (u32, Outcome, Option<Op>) {
+fn event(net: &mut NetEngine) -> (u32, NetOutcome, Option<NetOp>) {
     match reap(net).pop() {
-        Some(Completion::Net(SocketCompletion {
+        Some(NetCompletion::Net(SocketCompletion {
             token, outcome, op, ..
         })) => (token, outcome, op),
         other => panic!("{other:?}"),
@@ -76,27 +76,27 @@ const FEW: ReceiveBuffers = ReceiveBuffers {
 };
 
 #[test]
-fn connections_are_accepted_and_what_is_sent_arrives_in_both_directions() {
+fn connections_are_accepted_and_bytes_arrive_in_both_directions() {
     let Some(mut net) = net(Vec::new(), FEW) else {
         return;
     };
     let listener = Arc::new(TcpListener::bind("127.0.0.1:0").unwrap());
     let address = listener.local_addr().unwrap();
     sys::net::set_backlog(&listener, 64).unwrap();
-    net.submit(Op::Accept { token: 0, listener });
+    net.submit(NetOp::Accept { token: 0, listener });
     for _ in 0..2 {
         let mut client = TcpStream::connect(address).unwrap();
-        let (0, Outcome::Accepted(socket), None) = event(&mut net) else {
+        let (0, NetOutcome::Accepted(socket), None) = event(&mut net) else {
             panic!()
         };
         let socket = Arc::new(socket);
-        net.submit(Op::Receive {
+        net.submit(NetOp::Receive {
             token: 1,
             socket: socket.clone(),
         });
         for text in ["first", "second"] {
             client.write_all(text.as_bytes()).unwrap();
-            let (1, Outcome::Received(buf, len), None) = event(&mut net) else {
+            let (1, NetOutcome::Received(buf, len), None) = event(&mut net) else {
                 panic!()
             };
             assert_eq!(&buf[..len], text.as_bytes());
@@ -104,7 +104,7 @@ fn connections_are_accepted_and_what_is_sent_arrives_in_both_directions() {
         }
         // The send has more bytes than the socket's buffers hold, so the kernel continues it while the peer reads.
         let bytes: Vec<_> = (0..16 << 20).map(|at| (at % 251) as u8).collect();
-        net.submit(Op::Send {
+        net.submit(NetOp::Send {
             token: 2,
             socket: socket.clone(),
             bytes: bytes.clone(),
@@ -122,13 +122,13 @@ fn connections_are_accepted_and_what_is_sent_arrives_in_both_directions() {
             client.read_exact(&mut read).unwrap();
             (read, client)
         });
-        let (2, Outcome::Sent, Some(Op::Send { bytes: back, .. })) = event(&mut net) else {
+        let (2, NetOutcome::Sent, Some(NetOp::Send { bytes: back, .. })) = event(&mut net) else {
             panic!()
         };
         let (read, client) = reader.join().unwrap();
         assert!(read == bytes && back == bytes);
         drop(client);
-        let (1, Outcome::Closed, Some(Op::Receive { .. })) = event(&mut net) else {
+        let (1, NetOutcome::Closed, Some(NetOp::Receive { .. })) = event(&mut net) else {
             panic!()
         };
     }
@@ -142,7 +142,7 @@ fn without_a_buffer_a_receive_ends_and_can_be_begun_again() {
     };
     let (socket, mut client) = pair();
     client.write_all(&[7; 3 * 4096]).unwrap();
-    net.submit(Op::Receive {
+    net.submit(NetOp::Receive {
         token: 3,
         socket: socket.clone(),
     });
@@ -152,15 +152,15 @@ fn without_a_buffer_a_receive_ends_and_can_be_begun_again() {
     while !ended {
         for completion in reap(&mut net) {
             match completion {
-                Completion::Net(SocketCompletion {
-                    outcome: Outcome::Received(buf, len),
+                NetCompletion::Net(SocketCompletion {
+                    outcome: NetOutcome::Received(buf, len),
                     ..
                 }) => {
                     bytes += len;
                     bufs.push(buf);
                 }
-                Completion::Net(SocketCompletion {
-                    outcome: Outcome::Errno(errno),
+                NetCompletion::Net(SocketCompletion {
+                    outcome: NetOutcome::Errno(errno),
                     op: Some(_),
                     ..
                 }) => {
@@ -173,9 +173,9 @@ fn without_a_buffer_a_receive_ends_and_can_be_begun_again() {
     }
     assert_eq!(bufs.len(), 2, "buffers");
     bufs.into_iter().for_each(|buf| net.provide(buf));
-    net.submit(Op::Receive { token: 3, socket });
+    net.submit(NetOp::Receive { token: 3, socket });
     while bytes < 3 * 4096 {
-        let (_, Outcome::Received(buf, len), _) = event(&mut net) else {
+        let (_, NetOutcome::Received(buf, len), _) = event(&mut net) else {
             panic!()
         };
         bytes += len;
@@ -212,12 +212,12 @@ fn the_end_of_an_engine_closes_its_connections() {
         return;
     };
     let (socket, mut client) = pair();
-    net.submit(Op::Receive {
+    net.submit(NetOp::Receive {
         token: 0,
         socket: socket.clone(),
     });
     // A send that nobody reads.
-    net.submit(Op::Send {
+    net.submit(NetOp::Send {
         token: 1,
         socket,
         bytes: vec![1; 64 << 20],
@@ -253,9 +253,9 @@ fn a_file_is_on_the_same_ring_and_a_placement_that_it_has_not_is_refused() {
     let path = dir.path().join("file");
     std::fs::write(&path, vec![7; 1 << 20]).unwrap();
     let name = path.to_str().unwrap().to_owned();
-    let request = Request {
+    let request = WriteRequest {
         file_size_bytes: Some(1 << 20),
-        ..Request::new(&name, "test")
+        ..WriteRequest::new(&name, "test")
     };
     let guard = Guard::new(Some(dir.path().join("state")));
     let consent = guard
@@ -266,10 +266,10 @@ fn a_file_is_on_the_same_ring_and_a_placement_that_it_has_not_is_refused() {
         return;
     };
     let (socket, mut client) = pair();
-    net.submit(Op::Receive { token: 0, socket });
+    net.submit(NetOp::Receive { token: 0, socket });
     let mut op = |kind, placement, token| {
         let buf = net.buffer(4096).unwrap();
-        net.submit(Op::Block(op::Op {
+        net.submit(NetOp::Block(op::Op {
             placement,
             token,
             ..op::Op::new(kind, 4096, 4096, buf)
@@ -284,13 +284,13 @@ fn a_file_is_on_the_same_ring_and_a_placement_that_it_has_not_is_refused() {
             reap(&mut net)
                 .into_iter()
                 .map(|completion| match completion {
-                    Completion::Block(of) => (
+                    NetCompletion::Block(of) => (
                         of.token,
                         format!("{} {}", of.outcome, of.buf.first().unwrap()),
                     ),
-                    Completion::Net(event) => (
+                    NetCompletion::Net(event) => (
                         event.token,
-                        format!("{:?}", matches!(event.outcome, Outcome::Received(_, 1))),
+                        format!("{:?}", matches!(event.outcome, NetOutcome::Received(_, 1))),
                     ),
                 }),
         );

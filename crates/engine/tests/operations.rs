@@ -3,12 +3,13 @@
 
 #![allow(clippy::disallowed_methods, reason = "tests make files of their own")]
 
-use device::guard::{EraseAnswers, Guard, Request};
+use device::guard::{EraseAnswers, Guard, WriteRequest};
 use device::target::Target;
+use engine::EngineSetup;
 use engine::aio::Aio;
 use engine::calls::Calls;
 use engine::threads::{Threads, WORKERS_MAX};
-use engine::uring::{Setup, Uring};
+use engine::uring::Uring;
 use engine::{BlockEngine, Wait};
 use std::fs::{self, File};
 use std::io::Write;
@@ -97,10 +98,10 @@ impl Bench {
             self.device
                 .is_none()
                 .then_some(if self.at.is_some() { SIZE / 2 } else { SIZE });
-        let request = Request {
+        let request = WriteRequest {
             file_size_bytes,
             odsync: false,
-            ..Request::new(self.path(), "test")
+            ..WriteRequest::new(self.path(), "test")
         };
         let guard = Guard::new(Some(self.dir.path().join("state")));
         let consents = guard.consent(&[request], &mut EraseAnswers::named([self.path()]));
@@ -227,7 +228,7 @@ impl<E: BlockEngine> Perform for E {
 
 /// Calls `test` with each engine, each on a target of its own.
 fn with_each(bench: impl Fn() -> Option<Bench>, test: impl Fn(&Bench, &mut dyn Perform)) {
-    let setup = Setup::new(OUT_MAX, MEMORY);
+    let setup = EngineSetup::new(OUT_MAX, MEMORY);
     if let Some(bench) = bench() {
         test(
             &bench,
@@ -455,12 +456,12 @@ fn a_placement_that_a_device_does_not_take_fails_and_writes_nothing() {
 }
 
 #[test]
-fn what_was_opened_for_reading_is_neither_written_nor_deallocated() {
+fn a_target_open_for_reading_is_neither_written_nor_deallocated() {
     let Some(bench) = Bench::device() else { return };
     let image = File::options().write(true).open(bench.image()).unwrap();
     image.write_all_at(&[0x55; BLOCK as usize], 0).unwrap();
     let target = Arc::new(Target::read_only(&bench.path(), 0).unwrap());
-    let setup = Setup::new(OUT_MAX, MEMORY);
+    let setup = EngineSetup::new(OUT_MAX, MEMORY);
     let refused = |engine: &mut dyn Perform| {
         assert_eq!(
             engine.perform(OpKind::Write, 0, 1, None),

@@ -2,7 +2,7 @@
 
 use super::testing::around;
 use super::*;
-use engine::sim::Drive;
+use engine::sim::SimulatedDrive;
 use load::plan::{Arrival, Plan};
 use load::testing::{cases, count, planned};
 use load::workload::{CannotRun, DeviceShape, RunPlan, Workload};
@@ -309,7 +309,7 @@ fn each_job_of_a_run_begins_and_ends_at_its_own_time() {
     assert_eq!(loads[0].spec().duration_sec, 4);
     let plan = build(&loads[0], 1 << 30, 1).unwrap();
     let (_, counts) = count(plan, 4, || {
-        Drive::new(
+        SimulatedDrive::new(
             &"sim:channels=1+read-us=1000+jitter-pct=0+read-mbps=0"
                 .parse()
                 .unwrap(),
@@ -567,7 +567,7 @@ fn a_run_does_the_same_operations_on_any_number_of_threads() {
                 .chain([("poisson-reads".to_owned(), 2_000.0)])
                 .collect::<Vec<_>>()
         );
-        let drive = || Drive::new(&"sim:".parse().unwrap(), 1).unwrap();
+        let drive = || SimulatedDrive::new(&"sim:".parse().unwrap(), 1).unwrap();
         let (_, counts) = count(plan, 3, drive);
         assert_eq!(counts[..3], [1_500; 3]);
         assert!(

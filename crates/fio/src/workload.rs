@@ -13,7 +13,7 @@ use super::thread::{JobClone, RecordedStream};
 use super::verify::ENTRY_BYTES;
 use super::verify::overlap::overlapping;
 use engine::DeviceName;
-use engine::calls::Mapping;
+use engine::calls::MappedTargets;
 use load::choice::Engine;
 use load::plan::{Plan, SALTED_AHEAD};
 use load::workload::{
@@ -746,7 +746,7 @@ impl Workload for FioLoad {
                 let names = thread.names();
                 let targets = || devices.iter().filter(|device| names.contains(&device.name));
                 let is_mapped = thread.job.engine == EngineKind::Mapped;
-                plan.mapping = is_mapped.then(|| Mapping {
+                plan.mapping = is_mapped.then(|| MappedTargets {
                     targets: targets().map(|device| device.target).collect(),
                     access: MapAccess {
                         random: thread.job.random,

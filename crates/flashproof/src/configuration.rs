@@ -4,8 +4,8 @@
 use act::dialect::{FILE_BYTES_MAX, line_of};
 use act::legacy::{ReadOptions, Translation};
 use act::options::Test;
-use act::{ActConfig, Arrival, ConfigErrors, Problem, legacy, parse};
-use device::observe::trace::{Request, TraceText};
+use act::{ActConfig, Arrival, ConfigErrors, ConfigProblem, legacy, parse};
+use device::observe::trace::{BlockRequest, TraceText};
 use results::act_log::Input;
 use results::files::Links;
 use results::units::quoted;
@@ -39,7 +39,7 @@ fn with_pointer(errors: &ConfigErrors, name: &str, bytes: &[u8]) -> String {
     let names_command = errors
         .0
         .iter()
-        .any(|error| matches!(error.what, Problem::OldKey(_)));
+        .any(|error| matches!(error.what, ConfigProblem::OldKey(_)));
     match legacy::read(name, bytes, &ReadOptions::default()) {
         Ok(Translation { act, .. }) if !names_command => format!(
             "{errors}\n{name} is a configuration of ACT {act}: flashproof size config {name} writes today's equivalent"
@@ -153,7 +153,7 @@ pub fn read_tenants(path: &Path) -> Result<(Tenants, String), Failure> {
 
 /// Reads the trace in the file `name`, of any format, and passes its requests to `sink`. Prints what is missing or
 /// damaged.
-pub fn read_trace(name: &str, sink: &mut dyn FnMut(Request)) -> Result<TraceText, Failure> {
+pub fn read_trace(name: &str, sink: &mut dyn FnMut(BlockRequest)) -> Result<TraceText, Failure> {
     let failed =
         |error: &dyn std::fmt::Display| Failure::usage(format!("cannot read {name} - {error}"));
     let bytes = user_file::open(name, "trace", "-")?;

@@ -3,7 +3,9 @@
 
 use crate::support;
 
-use device::observe::trace::{Event, EventKind, EventOp, Options, Pairing, Trace, sort_by_time};
+use device::observe::trace::{
+    BlockTrace, EventKind, EventOp, Pairing, TraceEvent, TraceOptions, sort_by_time,
+};
 use results::act_log::ActLogReader;
 use results::judge::{Outcome, Sla, Verdict};
 use serde_json::Value;
@@ -53,12 +55,12 @@ fn in_act_log(bench: &Bench, name: &str) -> u64 {
 
 /// Runs `config` under a trace of the device. Returns the issued requests of a record's size. `None`, with a message:
 /// this kernel does not allow the trace.
-fn traced(bench: &Bench, device: &LoopDevice, config: &str) -> Option<Vec<Event>> {
-    let mut trace = Trace::start(
+fn traced(bench: &Bench, device: &LoopDevice, config: &str) -> Option<Vec<TraceEvent>> {
+    let mut trace = BlockTrace::start(
         &[device.number()],
-        Options {
+        TraceOptions {
             buffer_bytes: 4 << 20,
-            ..Options::default()
+            ..TraceOptions::default()
         },
     );
     bench.storage(config, &LAX).expect(0);
@@ -448,12 +450,12 @@ fn a_device_does_not_fail_because_this_program_lacks_a_cpu() {
         return;
     };
     let busy = busy(4 * std::thread::available_parallelism().map_or(1, |cpus| cpus.get()));
-    let options = Options {
+    let options = TraceOptions {
         buffer_bytes: 64 << 20,
         queue: true,
-        ..Options::default()
+        ..TraceOptions::default()
     };
-    let mut trace = match Trace::start(&[device.number()], options) {
+    let mut trace = match BlockTrace::start(&[device.number()], options) {
         Ok(trace) => trace,
         Err(error) => return skip(&error.to_string()).unwrap_or_default(),
     };

@@ -3,7 +3,7 @@
 use crate::support;
 use crate::trace::captured;
 
-use device::observe::trace::{EventKind, EventOp, Options, Trace};
+use device::observe::trace::{BlockTrace, EventKind, EventOp, TraceOptions};
 use std::collections::BTreeMap;
 use support::{Bench, LAX, LoopDevice, MIB, OUT, skip, totals};
 
@@ -75,11 +75,11 @@ fn the_trace_of_a_replay_has_the_sizes_and_the_counts_of_the_trace() {
     // Late operations are issued together, and the kernel would merge neighbours.
     let _restored = device.set_queue("nomerges", "2");
     let path = captured("ce-4.9.0.37-1s.txt.gz");
-    let mut kernel = match Trace::start(
+    let mut kernel = match BlockTrace::start(
         &[device.number()],
-        Options {
+        TraceOptions {
             complete: false,
-            ..Options::default()
+            ..TraceOptions::default()
         },
     ) {
         Ok(kernel) => kernel,

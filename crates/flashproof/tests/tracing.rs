@@ -2,7 +2,7 @@
 
 use crate::support;
 
-use device::observe::trace::{Options, Trace};
+use device::observe::trace::{BlockTrace, TraceOptions};
 use results::run_dir::{TraceSamples, read_trace};
 use results::telemetry::{TraceKind, TraceSize};
 use support::{Bench, LAX, LoopDevice, MIB, OUT, skip};
@@ -25,7 +25,7 @@ fn a_run_on_a_device_has_samples_of_its_requests_and_columns_of_its_threads() {
     let Some(device) = LoopDevice::new(&bench, 64 * MIB, &[]) else {
         return;
     };
-    if let Err(error) = Trace::start(&[device.number()], Options::default()) {
+    if let Err(error) = BlockTrace::start(&[device.number()], TraceOptions::default()) {
         return skip(&error.to_string()).unwrap_or(());
     }
     let ended = bench.storage(&load(&device.name), &LAX).expect(0);

@@ -1,6 +1,6 @@
 //! Garbage collection: chooses a victim, moves its valid units to an append point, then erases the victim.
 
-use crate::drive::{Extent, FlashObserver, ProgramCause};
+use crate::drive::{FlashExtent, FlashObserver, ProgramCause};
 use crate::map::BATCH;
 use crate::spec::Victim;
 use crate::{Append, Ftl, Isolation};
@@ -134,7 +134,7 @@ impl Runs {
     fn end(&mut self, media: &mut impl FlashObserver) {
         if self.units > 0 {
             let units = std::mem::take(&mut self.units);
-            media.read(Extent {
+            media.read(FlashExtent {
                 superblock: self.superblock,
                 first_unit: self.next_unit - units,
                 units,

@@ -203,9 +203,9 @@ impl Ftl {
 
     /// Extent of flash units, as passed to [`FlashObserver`].
     #[inline]
-    pub(crate) fn extent(&self, flash: u32, units: u32) -> Extent {
+    pub(crate) fn extent(&self, flash: u32, units: u32) -> FlashExtent {
         let superblock = self.map.superblock_of(flash);
-        Extent {
+        FlashExtent {
             superblock: superblock - 1,
             first_unit: flash - superblock * self.map.per_superblock(),
             units,
@@ -213,7 +213,7 @@ impl Ftl {
     }
 
     /// Position of a host unit in the flash; `None` if the unit is not mapped.
-    pub fn locate(&self, unit: u64) -> Option<Extent> {
+    pub fn locate(&self, unit: u64) -> Option<FlashExtent> {
         self.check_range(unit, 1);
         self.map
             .flash_of(unit as u32)
@@ -385,7 +385,7 @@ pub enum ProgramCause {
 
 /// Consecutive units of a superblock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Extent {
+pub struct FlashExtent {
     /// Number of the superblock, from 0.
     pub superblock: u32,
     /// First unit in the superblock, from 0.
@@ -400,10 +400,10 @@ pub trait FlashObserver {
     const LISTENS: bool = true;
 
     /// Units were programmed.
-    fn program(&mut self, extent: Extent, cause: ProgramCause);
+    fn program(&mut self, extent: FlashExtent, cause: ProgramCause);
 
     /// Garbage collection read valid units.
-    fn read(&mut self, extent: Extent);
+    fn read(&mut self, extent: FlashExtent);
 
     /// A superblock was erased.
     fn erase(&mut self, superblock: u32);
@@ -412,9 +412,9 @@ pub trait FlashObserver {
 impl FlashObserver for () {
     const LISTENS: bool = false;
 
-    fn program(&mut self, _: Extent, _: ProgramCause) {}
+    fn program(&mut self, _: FlashExtent, _: ProgramCause) {}
 
-    fn read(&mut self, _: Extent) {}
+    fn read(&mut self, _: FlashExtent) {}
 
     fn erase(&mut self, _: u32) {}
 }

@@ -20,5 +20,5 @@ mod map;
 pub mod over_provisioning;
 mod spec;
 
-pub use drive::{Extent, FlashObserver, Ftl, ProgramCause};
+pub use drive::{FlashExtent, FlashObserver, Ftl, ProgramCause};
 pub use spec::{Append, Isolation, Spec, SpecError, Victim};

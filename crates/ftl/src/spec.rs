@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused_with_its_numbers() {
+    fn an_impossible_spec_is_refused_with_its_numbers() {
         for value in [0.0, -0.07, f64::NAN, f64::INFINITY, 101.0] {
             assert!(
                 refused(|spec| spec.over_provisioning = value)
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_superblocks_say_the_arithmetic() {
+    fn too_few_superblocks_are_refused_with_the_arithmetic() {
         let message = refused(|spec| {
             (spec.handles, spec.append, spec.superblock_bytes) = (8, Append::PerHandle, 16 << 20);
         });

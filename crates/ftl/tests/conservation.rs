@@ -1,7 +1,7 @@
 //! Property tests: after any sequence of commands the map is consistent, all counters add up, and the observer got
 //! every flash operation.
 
-use ftl::{Append, Extent, FlashObserver, Ftl, Isolation, ProgramCause, Spec, Victim};
+use ftl::{Append, FlashExtent, FlashObserver, Ftl, Isolation, ProgramCause, Spec, Victim};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ struct Flash {
 }
 
 impl FlashObserver for Flash {
-    fn program(&mut self, at: Extent, cause: ProgramCause) {
+    fn program(&mut self, at: FlashExtent, cause: ProgramCause) {
         for unit in at.first_unit..at.first_unit + at.units {
             assert!(unit < self.superblock_units);
             assert!(
@@ -35,7 +35,7 @@ impl FlashObserver for Flash {
         }
     }
 
-    fn read(&mut self, at: Extent) {
+    fn read(&mut self, at: FlashExtent) {
         assert!(
             at.units > 0
                 && (at.first_unit..at.first_unit + at.units)

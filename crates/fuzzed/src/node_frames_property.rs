@@ -1,7 +1,7 @@
 //! Properties of a server for any bytes that another node sends.
 
 use crate::device_property::Open;
-use engine::sim::Contents;
+use engine::sim::DriveContents;
 use store::server::node_message::{BODY_BYTES_MAX, HEADER_BYTES, NodeMessage, take};
 use store::wire::{self, message};
 use store::{Digest, Exists, Policy, RecordOp, ResultCode, Write, ops};
@@ -83,7 +83,7 @@ pub(crate) fn assert_node_frames_property(bytes: &[u8]) -> bool {
 /// Lets a store take and compare another node's records. Asserts that after a restart the store has the same records
 /// and can change them.
 fn assert_store(works: Vec<(Digest, RecordOp)>) {
-    let mut open = Open::on(Contents::new(512, 1));
+    let mut open = Open::on(DriveContents::new(512, 1));
     let mut digests = Vec::new();
     for (digest, work) in works {
         open.ask(digest, work);

@@ -1,7 +1,7 @@
 //! Properties of NVMe pages with arbitrary bytes. The first byte selects the page.
 
 use crate::assert_one_line;
-use device::observe::nvme::Namespace;
+use device::observe::nvme::NvmeNamespace;
 use device::observe::nvme::fdp::{
     Fdp, FdpState, configurations, handle_users, placement_handles, statistics,
 };
@@ -31,7 +31,7 @@ pub(crate) fn assert_nvme_property(bytes: &[u8]) -> bool {
             OcpSmart::parse(&page).is_some()
         }
         1 => {
-            let namespace = Namespace::parse(1, &padded::<IDENTIFY_BYTES>(page));
+            let namespace = NvmeNamespace::parse(1, &padded::<IDENTIFY_BYTES>(page));
             assert!(namespace.block_bytes == 0 || namespace.block_bytes.is_power_of_two());
             namespace.size_bytes() > 0
         }

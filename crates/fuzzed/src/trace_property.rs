@@ -2,7 +2,7 @@
 
 use crate::assert_one_line;
 use device::observe::trace::{
-    EventKind, Pairing, Request, TextError, TraceText, page_events, sort_by_time,
+    BlockRequest, EventKind, Pairing, TextError, TraceText, page_events, sort_by_time,
 };
 use load::factor::Factor;
 use load::replay::TraceBuilder;
@@ -18,7 +18,7 @@ impl Read for Pieces<'_> {
     }
 }
 
-fn requests(input: impl Read) -> (Result<TraceText, TextError>, Vec<Request>) {
+fn requests(input: impl Read) -> (Result<TraceText, TextError>, Vec<BlockRequest>) {
     let mut found = Vec::new();
     (
         TraceText::read(input, &mut |request| found.push(request)),

@@ -3,7 +3,7 @@
 use crate::rate::Rate;
 use crate::schedule::{Even, Schedule};
 use crate::stream::Stream;
-use engine::calls::Mapping;
+use engine::calls::MappedTargets;
 use sys::salt::{PlacedSalt, Salt};
 
 /// Start times of a lane's operations.
@@ -91,7 +91,7 @@ pub struct Plan {
     /// True if the shard's thread performs each operation itself, as a system call on a real device.
     pub synchronous: bool,
     /// Targets that a synchronous shard maps and accesses by page faults.
-    pub mapping: Option<Mapping>,
+    pub mapping: Option<MappedTargets>,
     /// Cells that the shard's lanes record; `None`: all. Many shards with many cells each would take a lot of memory.
     pub cells: Option<Vec<u32>>,
 }

@@ -5,11 +5,11 @@ use crate::failure::{Failure, collect_all};
 use device::discover::DeviceFacts;
 use device::discover::DeviceNumber;
 use device::guard::{
-    EraseAnswers, Guard, Request, WriteConsent, ask_on_terminal, check_distinct, erase_names,
+    EraseAnswers, Guard, WriteConsent, WriteRequest, ask_on_terminal, check_distinct, erase_names,
 };
 use device::target::Target;
 use engine::DeviceName;
-use engine::sim::{Drive, DriveSpec};
+use engine::sim::{DriveSpec, SimulatedDrive};
 use load::workload::{DeviceShape, FilePlan, RunSpec, Workload};
 use results::run_dir::DeviceKind;
 use serde_json::{Value, json};
@@ -137,14 +137,14 @@ impl Devices {
     }
 
     /// Simulated drives. A drive without its own seed gets a seed derived from `seed`.
-    pub fn drives(&self, seed: u64) -> io::Result<Vec<Drive>> {
+    pub fn drives(&self, seed: u64) -> io::Result<Vec<SimulatedDrive>> {
         let Self::Simulated(specs) = self else {
             return Ok(Vec::new());
         };
         specs
             .iter()
             .zip(seed..)
-            .map(|((_, spec), seed)| Drive::new(spec, seed).map_err(io::Error::other))
+            .map(|((_, spec), seed)| SimulatedDrive::new(spec, seed).map_err(io::Error::other))
             .collect()
     }
 
@@ -156,7 +156,7 @@ impl Devices {
         specs
             .iter()
             .flat_map(|(name, spec): &(String, _)| {
-                let columns = Drive::columns(spec).into_iter();
+                let columns = SimulatedDrive::columns(spec).into_iter();
                 columns
                     .map(|column| column.of(name).to_string())
                     .collect::<Vec<_>>()
@@ -281,7 +281,7 @@ fn open_targets(
             grows,
             ..
         } = plans.first().copied().unwrap_or_default();
-        requests.push(Request {
+        requests.push(WriteRequest {
             file_size_bytes,
             sparse,
             grows,
@@ -289,7 +289,7 @@ fn open_targets(
             reads: plans.iter().any(|plan| plan.is_read),
             shared: consents.shared,
             odsync: spec.odsync,
-            ..Request::new(name.as_str(), kinds.join(" and "))
+            ..WriteRequest::new(name.as_str(), kinds.join(" and "))
         });
     }
     // The guard compares only devices that are written.
@@ -316,7 +316,7 @@ fn open_targets(
 /// The guard's consent to all `requests`, or to none. `erase` names devices that may be erased. Prints what will be
 /// erased, and warns of names that match neither `requests` nor `other_devices`.
 pub fn consent(
-    requests: &[Request],
+    requests: &[WriteRequest],
     erase: &[String],
     other_devices: &[String],
 ) -> Result<Vec<WriteConsent>, Failure> {
@@ -378,10 +378,10 @@ pub fn erasable(
     erase: &[String],
     may_ask: bool,
 ) -> Result<Vec<String>, Failure> {
-    let request = |name: &DeviceName| Request {
+    let request = |name: &DeviceName| WriteRequest {
         file_size_bytes: spec.file_size_bytes,
         odsync: spec.odsync,
-        ..Request::new(name.as_str(), "series of tests")
+        ..WriteRequest::new(name.as_str(), "series of tests")
     };
     let real = spec
         .device_names
@@ -397,7 +397,7 @@ pub fn erasable(
 /// Lets the guard examine all `requests`, without a consent. `erase` names devices that may be erased. Returns `erase`
 /// and the names that the user agreed to. `may_ask`: questions on the terminal are allowed.
 pub fn agree(
-    requests: &[Request],
+    requests: &[WriteRequest],
     erase: &[String],
     may_ask: bool,
 ) -> Result<Vec<String>, Failure> {

@@ -7,13 +7,14 @@ use crate::in_process::InProcess;
 use crate::placement::{self, PlacementMechanism};
 use device::nvme_generic::NvmeGeneric;
 use device::target::Target;
+use engine::EngineSetup;
 use engine::aio::Aio;
 use engine::calls::Calls;
 use engine::passthrough::Passthrough;
 use engine::pool::EnginePool;
-use engine::sim::{Drive, SimEngine};
+use engine::sim::{SimEngine, SimulatedDrive};
 use engine::threads::{Threads, WORKERS_MAX};
-use engine::uring::{Setup, Uring};
+use engine::uring::Uring;
 use engine::{BlockEngine, DeviceName};
 use load::choice::{Engine as EngineChoice, Pacing as PacingChoice};
 use load::plan::Plan;
@@ -88,7 +89,7 @@ pub struct Engine {
     /// Store that carries out operations as transactions; `None`: operations go to the devices directly.
     store: Option<InProcess>,
     /// Simulated drives that persist from run to run.
-    persistent_drives: Option<Arc<EnginePool<SimEngine<Drive>>>>,
+    persistent_drives: Option<Arc<EnginePool<SimEngine<SimulatedDrive>>>>,
 }
 
 enum EngineKind {
@@ -301,7 +302,7 @@ impl Engine {
         };
         let tightest_ns = config.layout.thresholds_ns.first().copied().unwrap_or(0);
         let harmless_gap_ns = harmless_gap_ns(tightest_ns);
-        let setup = |in_flight_max, memory_bytes| Setup {
+        let setup = |in_flight_max, memory_bytes| EngineSetup {
             in_flight_max,
             memory_bytes,
             epoch,
@@ -378,7 +379,7 @@ impl Engine {
     }
 }
 
-fn open_calls(targets: &Arc<[Arc<Target>]>, plan: &Plan, setup: Setup) -> io::Result<Calls> {
+fn open_calls(targets: &Arc<[Arc<Target>]>, plan: &Plan, setup: EngineSetup) -> io::Result<Calls> {
     let calls = Calls::new(targets.clone(), setup)?;
     match &plan.mapping {
         None => Ok(calls),
@@ -401,7 +402,10 @@ impl Drop for StuckCalls<'_> {
 
 fn ring_or_other(requested: EngineChoice, targets: &[Arc<Target>]) -> Result<EngineKind, Failure> {
     // The smallest ring tests whether the kernel allows io_uring.
-    match (Uring::new(targets.to_vec(), Setup::new(1, 4096)), requested) {
+    match (
+        Uring::new(targets.to_vec(), EngineSetup::new(1, 4096)),
+        requested,
+    ) {
         (Ok(_), _) => Ok(EngineKind::IoUring),
         (Err(error), EngineChoice::Uring) => Err(Failure::environment(format!(
             "cannot use io_uring (engine: uring) - {} - allow io_uring, or set engine: auto",

@@ -3,7 +3,7 @@
 use crate::clock::{fresh_seed, now_unix_ms};
 use engine::BlockEngine;
 use engine::pool::{EnginePool, Pooled};
-use engine::sim::{Contents, Drive, SimEngine};
+use engine::sim::{DriveContents, SimEngine, SimulatedDrive};
 use load::workload::DeviceShape;
 use std::io;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ pub struct InProcess {
     pub overload: Arc<Overload>,
     pub seed: u64,
     /// Stores on simulated drives, for reuse by later runs.
-    pub pool: Arc<EnginePool<Embedded<SimEngine<Drive>>>>,
+    pub pool: Arc<EnginePool<Embedded<SimEngine<SimulatedDrive>>>>,
 }
 
 impl InProcess {
@@ -54,8 +54,8 @@ impl InProcess {
         (operations as usize, bytes)
     }
 
-    pub fn contents(&self) -> Contents {
-        Contents::new(self.device.min_io_bytes, self.seed)
+    pub fn contents(&self) -> DriveContents {
+        DriveContents::new(self.device.min_io_bytes, self.seed)
     }
 
     fn opened<E: BlockEngine>(
@@ -120,8 +120,8 @@ impl InProcess {
     pub fn keep(
         &self,
         core: usize,
-        engine: impl FnOnce() -> io::Result<SimEngine<Drive>>,
-    ) -> io::Result<Pooled<Embedded<SimEngine<Drive>>>> {
+        engine: impl FnOnce() -> io::Result<SimEngine<SimulatedDrive>>,
+    ) -> io::Result<Pooled<Embedded<SimEngine<SimulatedDrive>>>> {
         Embedded::lend(&self.pool, core, || self.opened(core, true, engine()?))
     }
 }

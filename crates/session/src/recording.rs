@@ -9,7 +9,7 @@ use crate::progress::RunProgress;
 use crate::sleep::{SleepInhibitor, SleepWatch};
 use crate::tracing::{self, Tracing};
 use crate::{console, signals};
-use device::observe::telemetry::{Row, Sampler};
+use device::observe::telemetry::{Sampler, TelemetryRow};
 use load::records::{BATCH_SIZE, TRANSACTIONS};
 use load::run::{
     Control, DelayOwner, EndCause, FailedOperation as FailedOp, RunConfig, Settings, Sink,
@@ -464,7 +464,7 @@ impl Sink for Recording<'_> {
 }
 
 /// Warns if io_uring's workers issue operations on our behalf; true if it warned.
-fn warn_of_workers(columns: &[String], row: &Row, interval: &Interval) -> bool {
+fn warn_of_workers(columns: &[String], row: &TelemetryRow, interval: &Interval) -> bool {
     let column = Column::RingWorkerRunsPerSec.of("").to_string();
     let column_index = columns.iter().position(|name| *name == column);
     let Some(runs_per_sec) = column_index.and_then(|at| row.values()[at]) else {

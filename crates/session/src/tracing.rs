@@ -14,8 +14,8 @@ use device::discover::DeviceNumber;
 use device::discover::{DeviceFacts, Partition};
 use device::observe::diskstats::SECTOR_BYTES;
 use device::observe::trace::{
-    Event, EventOp, Options, Pairing, Request, Trace, TraceError, has_requests, sort_by_time,
-    stop_instances,
+    BlockRequest, BlockTrace, EventOp, Pairing, TraceError, TraceEvent, TraceOptions, has_requests,
+    sort_by_time, stop_instances,
 };
 use results::run_dir::{Manifest, TraceWriter};
 use results::telemetry::{TimeDistribution, TraceKind, TraceLine, TraceSize};
@@ -232,7 +232,7 @@ impl TraceSampler {
     }
 
     /// Takes a sample, which ends early if the run is over. `events`: buffer, reused by all samples.
-    fn take(&self, events: &mut Vec<Event>) -> Result<TraceSample, TraceError> {
+    fn take(&self, events: &mut Vec<TraceEvent>) -> Result<TraceSample, TraceError> {
         events.clear();
         let mut trace = start(&self.positions, SAMPLED)?;
         let begin_ns = monotonic_ns();
@@ -283,7 +283,7 @@ const EVENTS_MAX: usize = 250_000;
 /// for most runs.
 const BUFFER_BYTES: u64 = 16 << 20;
 
-const SAMPLED: Options = Options {
+const SAMPLED: TraceOptions = TraceOptions {
     buffer_bytes: BUFFER_BYTES,
     cpu_buffer_bytes: u64::MAX,
     complete: true,
@@ -335,33 +335,33 @@ impl BlockPosition {
 struct TraceSample {
     length: Duration,
     /// Requests that were queued during the sample and have completed.
-    requests: Vec<Request>,
+    requests: Vec<BlockRequest>,
     lost: u64,
 }
 
 /// True if all three times of a request are known, the request was queued `within` the sample, and it moves data.
-fn is_whole(request: &Request, within: Range<u64>) -> bool {
+fn is_whole(request: &BlockRequest, within: Range<u64>) -> bool {
     let moves_data = matches!(request.op, EventOp::Read | EventOp::Write) && request.sectors > 0;
     moves_data
         && request.completed_ns.is_some()
         && request.queued_ns.is_some_and(|ns| within.contains(&ns))
 }
 
-pub fn start(positions: &[BlockPosition], options: Options) -> Result<Trace, TraceError> {
+pub fn start(positions: &[BlockPosition], options: TraceOptions) -> Result<BlockTrace, TraceError> {
     let mut numbers: Vec<DeviceNumber> = positions
         .iter()
         .flat_map(|position| [position.device_number, position.disk])
         .collect();
     numbers.sort_unstable();
     numbers.dedup();
-    Trace::start(&numbers, options)
+    BlockTrace::start(&numbers, options)
 }
 
 /// Reads all available events. A bio of a partition gets the number of the disk, as in its request.
 pub fn read(
-    trace: &mut Trace,
+    trace: &mut BlockTrace,
     positions: &[BlockPosition],
-    events: &mut Vec<Event>,
+    events: &mut Vec<TraceEvent>,
 ) -> Result<(), TraceError> {
     let read_result = trace.read(&mut |mut event| {
         if let Some(position) = positions
@@ -433,7 +433,7 @@ fn lines(
 }
 
 impl RequestTimes {
-    fn add(&mut self, request: &Request, thresholds_ns: &[u64]) {
+    fn add(&mut self, request: &BlockRequest, thresholds_ns: &[u64]) {
         let queue_ns = request.queue_ns().unwrap_or(0);
         let device_ns = request.device_ns().unwrap_or(0);
         self.queue_ns.push(queue_ns);
@@ -553,12 +553,18 @@ mod tests {
         assert_eq!(lines, 2);
     }
 
-    fn request(sector: u64, sectors: u32, op: EventOp, queue_ns: u64, device_ns: u64) -> Request {
+    fn request(
+        sector: u64,
+        sectors: u32,
+        op: EventOp,
+        queue_ns: u64,
+        device_ns: u64,
+    ) -> BlockRequest {
         let device = DeviceNumber::new(8, 0);
         let queued_ns = Some(1_000);
         let issued_ns = 1_000 + queue_ns;
         let completed_ns = Some(issued_ns + device_ns);
-        Request {
+        BlockRequest {
             device,
             sector,
             sectors,
@@ -566,7 +572,7 @@ mod tests {
             queued_ns,
             issued_ns,
             completed_ns,
-            ..Request::default()
+            ..BlockRequest::default()
         }
     }
 

@@ -13,7 +13,7 @@ use crate::profile::counters::kib;
 use crate::profile::{DeviceLoad, Profile};
 use act::ActConfig;
 use act::options::Test;
-use act::reference::Document;
+use act::reference::AnnotatedConfig;
 use act::scale::scale;
 use engine::DeviceName;
 use load::factor::Factor;
@@ -339,10 +339,10 @@ impl<'a> NamespaceLoad<'a> {
         test: &TestOptions,
         config: ActConfig,
         sizes: &str,
-    ) -> Document {
+    ) -> AnnotatedConfig {
         let first = self.loads[0];
         let offsets = Offsets::of(&config);
-        let mut document = Document::new(config);
+        let mut document = AnnotatedConfig::new(config);
         let node = profile.nodes.iter().find(|node| node.id == first.node);
         let window_text = node
             .map(|node| format!(", {} to {}", node.window.from, node.window.to))

@@ -367,7 +367,7 @@ mod tests {
     use crate::object::ValueType;
     use crate::testing::{all, records, space};
     use crate::{NamespaceSettings, StoreSpace};
-    use engine::sim::{Contents, QueueModel, SimEngine};
+    use engine::sim::{DriveContents, QueueModel, SimEngine};
     use sys::op::{OpKind, Outcome};
 
     const KEYS: u64 = 500;
@@ -427,7 +427,7 @@ mod tests {
     fn simulated(name: &str) -> SimEngine {
         SimEngine::holding(
             vec![QueueModel::new(&name.parse().unwrap(), 1)],
-            vec![Contents::new(512, 1)],
+            vec![DriveContents::new(512, 1)],
         )
     }
 

@@ -5,7 +5,7 @@
 //! failure, a kill or an orderly stop; then all records are read. A failure prints its seed. `STORE_SEED=n cargo test
 //! -p flashproof-store --test simulation` replays this seed, `STORE_SEEDS=n` runs the first n seeds.
 
-use engine::sim::{Contents, QueueModel, SimEngine};
+use engine::sim::{DriveContents, QueueModel, SimEngine};
 use engine::{IoEngine, Wait};
 use std::collections::HashMap;
 use store::{
@@ -148,7 +148,7 @@ fn digest_of(key: usize) -> store::Digest {
     digest(b"set", 1, &(key as u64).to_be_bytes())
 }
 
-fn new_engine(spec: &str, seed: u64, contents: Vec<Contents>) -> SimEngine {
+fn new_engine(spec: &str, seed: u64, contents: Vec<DriveContents>) -> SimEngine {
     let drives = (0..contents.len() as u64)
         .map(|drive| QueueModel::new(&spec.parse().unwrap(), seed ^ drive << 32));
     SimEngine::holding(drives.collect(), contents)
@@ -221,7 +221,7 @@ impl<'a> Story<'a> {
         let spaces: Vec<_> = (0..devices as u16).map(space).collect();
         let contents = spaces
             .iter()
-            .map(|space| Contents::new(sector, seed ^ u64::from(space.target) << 48))
+            .map(|space| DriveContents::new(sector, seed ^ u64::from(space.target) << 48))
             .collect();
         let mut engine = new_engine(&spec, seed, contents);
         let store = open(&namespace, &spaces, WALL_MS, seed, &mut engine);
@@ -818,7 +818,7 @@ impl<'a> Story<'a> {
     }
 
     /// Opens the store and accepts all losses. Returns the losses.
-    fn reopen(&mut self, contents: Vec<Contents>) -> Losses {
+    fn reopen(&mut self, contents: Vec<DriveContents>) -> Losses {
         let seed = self.random.next_u64();
         let spec = format!("{}+error-rate=0", self.spec.split_once("+error").unwrap().0);
         self.engine = new_engine(&spec, seed, contents);

@@ -58,14 +58,14 @@ const _: () = assert!(offset_of!(ControlBlock, flags) == 56);
 /// `struct io_event`.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-struct Event {
+struct IoEvent {
     data: u64,
     block: u64,
     result: i64,
     result2: i64,
 }
 
-const _: () = assert!(size_of::<Event>() == 32);
+const _: () = assert!(size_of::<IoEvent>() == 32);
 
 /// Start of `struct aio_ring`. The context number is the address at which the kernel maps the ring.
 #[repr(C)]
@@ -77,14 +77,14 @@ struct EventRing {
     magic: u32,
 }
 
-struct InFlight {
+struct AioInFlight {
     op: Op,
     /// `None`: pushed, but not submitted.
     issued_ns: Option<u64>,
 }
 
 /// An AIO context for one thread.
-pub struct Aio {
+pub struct AioContext {
     context: u64,
     /// Descriptors of the context alone: a control block names its file by number, and the kernel looks the number up
     /// at submission. A number of the caller could then belong to another file.
@@ -92,7 +92,7 @@ pub struct Aio {
     /// `CLOCK_MONOTONIC` at instant 0 of the clock of [`Queue::enter`].
     epoch_ns: u64,
     pool: Pool,
-    slots: Vec<Option<InFlight>>,
+    slots: Vec<Option<AioInFlight>>,
     /// A control block for each token.
     blocks: Vec<ControlBlock>,
     in_flight: usize,
@@ -100,13 +100,13 @@ pub struct Aio {
     /// Addresses of the control blocks of the pushed operations, for one call of io_submit(2).
     pointers: Vec<*mut ControlBlock>,
     /// Room for the kernel's completions: one entry more than can arrive.
-    events: Vec<Event>,
+    events: Vec<IoEvent>,
     posted: usize,
     // Not `Send`: addresses of control blocks are passed to the kernel by one thread.
     _one_thread: PhantomData<*const ()>,
 }
 
-impl Aio {
+impl AioContext {
     /// Sets up a context for up to `in_flight_max` operations on `files`, with `memory_bytes` of buffers. Instant 0 of
     /// its clock is `epoch_ns` of `CLOCK_MONOTONIC`. The context has its own descriptors of the files.
     ///
@@ -136,7 +136,7 @@ impl Aio {
             in_flight: 0,
             pushed: Vec::with_capacity(in_flight_max),
             pointers: Vec::with_capacity(in_flight_max),
-            events: vec![Event::default(); in_flight_max + 1],
+            events: vec![IoEvent::default(); in_flight_max + 1],
             posted: 0,
             _one_thread: PhantomData,
         })
@@ -175,10 +175,10 @@ impl Aio {
                     // The kernel rejected the first of the pushed operations.
                     let data = self.pushed[begin].into();
                     let errno = error.raw_os_error().unwrap_or(libc::EIO);
-                    self.post(Event {
+                    self.post(IoEvent {
                         data,
                         result: -i64::from(errno),
-                        ..Event::default()
+                        ..IoEvent::default()
                     });
                     1
                 }
@@ -193,7 +193,7 @@ impl Aio {
         self.pushed.drain(..begin);
     }
 
-    fn post(&mut self, event: Event) {
+    fn post(&mut self, event: IoEvent) {
         self.events[self.posted] = event;
         self.posted += 1;
     }
@@ -246,7 +246,7 @@ impl Aio {
     }
 }
 
-impl Queue for Aio {
+impl Queue for AioContext {
     type Op = Op;
     type Outcome = Outcome;
 
@@ -292,7 +292,7 @@ impl Queue for Aio {
         }
         self.blocks[token] = block;
         self.pushed.push(op.token);
-        self.slots[token] = Some(InFlight {
+        self.slots[token] = Some(AioInFlight {
             op,
             issued_ns: None,
         });
@@ -322,9 +322,9 @@ impl Queue for Aio {
     }
 
     fn reap(&mut self, mut on_reaped: impl FnMut(Reaped<Op, Outcome>)) {
-        for Event { data, result, .. } in &self.events[..std::mem::take(&mut self.posted)] {
+        for IoEvent { data, result, .. } in &self.events[..std::mem::take(&mut self.posted)] {
             let token = *data as u32;
-            let Some(InFlight { op, issued_ns }) =
+            let Some(AioInFlight { op, issued_ns }) =
                 self.slots.get_mut(token as usize).and_then(Option::take)
             else {
                 continue;
@@ -341,7 +341,7 @@ impl Queue for Aio {
     }
 }
 
-impl Drop for Aio {
+impl Drop for AioContext {
     fn drop(&mut self) {
         // After an error, operations remain in flight and are leaked.
         let _ = self.collect(0, 0);
@@ -362,7 +362,7 @@ impl Drop for Aio {
 /// Reads the start of `file` by AIO. Errors: those of io_setup(2), or of the read; `EOPNOTSUPP` if the read would
 /// block the caller.
 pub fn probe(file: BorrowedFd<'_>) -> io::Result<()> {
-    let mut aio = Aio::new(&[file], 1, ALIGN, monotonic_ns())?;
+    let mut aio = AioContext::new(&[file], 1, ALIGN, monotonic_ns())?;
     let buf = aio
         .buffer(ALIGN)
         .ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
@@ -401,7 +401,7 @@ mod tests {
     #[test]
     fn operations_go_to_the_file_and_not_to_a_later_file_with_its_number() {
         let mut caller_fd = OwnedFd::from(tempfile::tempfile().unwrap());
-        let Ok(mut aio) = Aio::new(&[caller_fd.as_fd()], 1, ALIGN, monotonic_ns()) else {
+        let Ok(mut aio) = AioContext::new(&[caller_fd.as_fd()], 1, ALIGN, monotonic_ns()) else {
             println!("skipped: no AIO");
             return;
         };

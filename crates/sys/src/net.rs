@@ -48,7 +48,7 @@ pub fn send(socket: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
 pub struct Waker(Arc<OwnedFd>);
 
 impl Waker {
-    /// A waker for one ring, armed by [`Op::Wake`]. Errors: those of eventfd(2).
+    /// A waker for one ring, armed by [`NetOp::Wake`]. Errors: those of eventfd(2).
     pub fn new() -> io::Result<Self> {
         Ok(Self(Arc::new(eventfd(
             0,
@@ -66,7 +66,7 @@ impl Waker {
 /// An operation. The issuer chooses its token, and the completions return the token, see [`op::Op::token`].
 #[derive(Debug)]
 #[expect(missing_docs, reason = "the comment of a variant describes its fields")]
-pub enum Op {
+pub enum NetOp {
     /// Operation on a block device or file.
     Block(op::Op),
     /// Accepts connections, one after another.
@@ -90,7 +90,7 @@ pub enum Op {
 
 /// Result of an operation.
 #[derive(Debug)]
-pub enum Outcome {
+pub enum NetOutcome {
     /// Result of an operation on a device or file.
     Block(op::Outcome),
     /// An accepted connection.
@@ -170,27 +170,27 @@ impl NetworkForm {
         self.provided[usize::from(buffer_id)] = Some(buf);
     }
 
-    fn received(&mut self, flags: u32, bytes: i32) -> Outcome {
+    fn received(&mut self, flags: u32, bytes: i32) -> NetOutcome {
         let buf = cqueue::buffer_select(flags).and_then(|number| {
             let buf = self.provided[usize::from(number)].take()?;
             self.free_ids.push(number);
             Some(buf)
         });
         match buf {
-            Some(buf) if bytes > 0 => return Outcome::Received(buf, bytes as usize),
+            Some(buf) if bytes > 0 => return NetOutcome::Received(buf, bytes as usize),
             Some(unused) => self.provide(unused),
             None => {}
         }
         if bytes == 0 {
-            Outcome::Closed
+            NetOutcome::Closed
         } else {
-            Outcome::Errno(bytes.unsigned_abs() as i32)
+            NetOutcome::Errno(bytes.unsigned_abs() as i32)
         }
     }
 }
 
 impl Ring<NetworkForm> {
-    /// Returns the receive buffer of an [`Outcome::Received`] to the kernel. A buffer of another origin is as good,
+    /// Returns the receive buffer of an [`NetOutcome::Received`] to the kernel. A buffer of another origin is as good,
     /// because the ring owns the buffer while the kernel may write to it.
     ///
     /// Panics if the length is not that of the ring's receive buffers. An empty buffer would look like the end of a
@@ -205,8 +205,8 @@ impl Ring<NetworkForm> {
 impl Form for NetworkForm {
     type Entry = squeue::Entry;
     type Completion = cqueue::Entry;
-    type Op = Op;
-    type Outcome = Outcome;
+    type Op = NetOp;
+    type Outcome = NetOutcome;
     const CANCELS: bool = true;
 
     fn memory_bytes(&self, _in_flight_max: usize) -> usize {
@@ -246,27 +246,27 @@ impl Form for NetworkForm {
         in_flight_max.min(ENTRIES_MAX as usize)
     }
 
-    fn token(op: &Op) -> u32 {
+    fn token(op: &NetOp) -> u32 {
         match op {
-            Op::Block(op) => op.token,
-            Op::Accept { token, .. }
-            | Op::Receive { token, .. }
-            | Op::Send { token, .. }
-            | Op::Cancel { token, .. }
-            | Op::Wake { token, .. } => *token,
+            NetOp::Block(op) => op.token,
+            NetOp::Accept { token, .. }
+            | NetOp::Receive { token, .. }
+            | NetOp::Send { token, .. }
+            | NetOp::Cancel { token, .. }
+            | NetOp::Wake { token, .. } => *token,
         }
     }
 
-    fn entry(&mut self, op: &mut Op, entry_index: usize) -> squeue::Entry {
+    fn entry(&mut self, op: &mut NetOp, entry_index: usize) -> squeue::Entry {
         match op {
-            Op::Block(op) => self.files.entry(op, entry_index),
-            Op::Accept { listener, .. } => opcode::AcceptMulti::new(Fd(listener.as_raw_fd()))
+            NetOp::Block(op) => self.files.entry(op, entry_index),
+            NetOp::Accept { listener, .. } => opcode::AcceptMulti::new(Fd(listener.as_raw_fd()))
                 .flags(libc::SOCK_CLOEXEC)
                 .build(),
-            Op::Receive { socket, .. } => {
+            NetOp::Receive { socket, .. } => {
                 opcode::RecvMulti::new(Fd(socket.as_raw_fd()), GROUP).build()
             }
-            Op::Send { socket, bytes, .. } => {
+            NetOp::Send { socket, bytes, .. } => {
                 let len = u32::try_from(bytes.len()).expect("less than 4 GiB");
                 // The kernel continues after a short send by itself.
                 let flags = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
@@ -274,10 +274,10 @@ impl Form for NetworkForm {
                     .flags(flags)
                     .build()
             }
-            Op::Cancel {
+            NetOp::Cancel {
                 cancelled_token, ..
             } => opcode::AsyncCancel::new(u64::from(*cancelled_token)).build(),
-            Op::Wake { waker, .. } => {
+            NetOp::Wake { waker, .. } => {
                 opcode::PollAdd::new(Fd(waker.0.as_raw_fd()), libc::POLLIN as u32)
                     .multi(true)
                     .build()
@@ -289,37 +289,42 @@ impl Form for NetworkForm {
         cqueue::more(completion.flags())
     }
 
-    fn outcome(&mut self, completion: cqueue::Entry, op: &Op) -> Outcome {
+    fn outcome(&mut self, completion: cqueue::Entry, op: &NetOp) -> NetOutcome {
         let result = completion.result();
         match op {
-            Op::Block(op) => Outcome::Block(self.files.outcome(completion, op)),
-            Op::Receive { .. } => self.received(completion.flags(), result),
-            Op::Cancel { .. } => Outcome::Cancelled,
-            _ if result < 0 => Outcome::Errno(-result),
+            NetOp::Block(op) => NetOutcome::Block(self.files.outcome(completion, op)),
+            NetOp::Receive { .. } => self.received(completion.flags(), result),
+            NetOp::Cancel { .. } => NetOutcome::Cancelled,
+            _ if result < 0 => NetOutcome::Errno(-result),
             // SAFETY: the kernel created this descriptor for this process, and reports it once.
-            Op::Accept { .. } => Outcome::Accepted(unsafe { OwnedFd::from_raw_fd(result) }.into()),
-            // A short send means that the connection ended during the send.
-            Op::Send { bytes, .. } if (result as usize) < bytes.len() => {
-                Outcome::Errno(libc::ECONNRESET)
+            NetOp::Accept { .. } => {
+                NetOutcome::Accepted(unsafe { OwnedFd::from_raw_fd(result) }.into())
             }
-            Op::Send { .. } => Outcome::Sent,
-            Op::Wake { .. } => Outcome::Woken,
+            // A short send means that the connection ended during the send.
+            NetOp::Send { bytes, .. } if (result as usize) < bytes.len() => {
+                NetOutcome::Errno(libc::ECONNRESET)
+            }
+            NetOp::Send { .. } => NetOutcome::Sent,
+            NetOp::Wake { .. } => NetOutcome::Woken,
         }
     }
 
-    fn is_failure(outcome: &Outcome) -> bool {
+    fn is_failure(outcome: &NetOutcome) -> bool {
         match outcome {
-            Outcome::Block(outcome) => !outcome.is_done(),
-            outcome => matches!(outcome, Outcome::Errno(_)),
+            NetOutcome::Block(outcome) => !outcome.is_done(),
+            outcome => matches!(outcome, NetOutcome::Errno(_)),
         }
     }
 
-    fn forget(op: Op) {
+    fn forget(op: NetOp) {
         match op {
-            Op::Block(op) => std::mem::forget(op.buf),
-            Op::Send { bytes, .. } => std::mem::forget(bytes),
+            NetOp::Block(op) => std::mem::forget(op.buf),
+            NetOp::Send { bytes, .. } => std::mem::forget(bytes),
             // The kernel holds its own references to the sockets.
-            Op::Accept { .. } | Op::Receive { .. } | Op::Cancel { .. } | Op::Wake { .. } => {}
+            NetOp::Accept { .. }
+            | NetOp::Receive { .. }
+            | NetOp::Cancel { .. }
+            | NetOp::Wake { .. } => {}
         }
     }
 
@@ -349,7 +354,7 @@ mod tests {
         let Some(mut ring) = ring() else { return };
         let listener = Arc::new(TcpListener::bind("127.0.0.1:0").unwrap());
         let address = listener.local_addr().unwrap();
-        assert!(ring.push(Op::Accept { token: 0, listener }).is_ok());
+        assert!(ring.push(NetOp::Accept { token: 0, listener }).is_ok());
         ring.enter(0, None).unwrap();
         // More than the completion queue holds.
         let clients: Vec<_> = (0..64)

@@ -1,7 +1,7 @@
 //! An operation on a target, its result, and a queue of operations in the kernel.
 
 use crate::buffer::Buf;
-use crate::nvme::Status;
+use crate::nvme::NvmeStatus;
 use std::{fmt, io};
 
 /// Index of a target in its engine.
@@ -188,7 +188,7 @@ pub enum Outcome {
     /// Error number of the kernel.
     Errno(i32),
     /// NVMe status of a passthrough command, which has no error number.
-    Nvme(Status),
+    Nvme(NvmeStatus),
     /// Result code of a database server, other than 0.
     Result(u8),
     /// A read returned a record that cannot result from the writes to it. `key` identifies the record in a batch of
@@ -480,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_record_engine_answered_is_said_in_words() {
+    fn an_answer_of_a_record_engine_is_described_in_words() {
         for (outcome, text) in [
             (Outcome::Result(18), "result code 18: device overload"),
             (Outcome::Result(200), "result code 200"),

@@ -117,7 +117,7 @@ mod tests {
     const BYTE: u64 = 1 << 62;
 
     #[test]
-    fn locks_belong_to_the_descriptor_and_go_with_it() {
+    fn locks_belong_to_the_descriptor_and_end_with_it() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let one = file.reopen().unwrap();
         let two = file.reopen().unwrap();

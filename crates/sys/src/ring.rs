@@ -43,7 +43,7 @@ const TIMER: u32 = u32::MAX;
 const NOT_ISSUED: u64 = u64::MAX;
 
 /// An operation that is pushed or submitted, but not complete.
-struct InFlight<F: Form> {
+struct OpInFlight<F: Form> {
     op: F::Op,
     /// Time at which the operation's first entry was submitted; [`NOT_ISSUED`] until then.
     issued_ns: u64,
@@ -189,7 +189,7 @@ pub struct Ring<F: Form = FileForm> {
     /// `CLOCK_MONOTONIC` at instant 0 of the clock of [`Queue::enter`].
     epoch_ns: u64,
     pool: Pool,
-    slots: Vec<Option<InFlight<F>>>,
+    slots: Vec<Option<OpInFlight<F>>>,
     in_flight: usize,
     /// Tokens of entries pushed and not yet submitted.
     pushed: Vec<u32>,
@@ -349,7 +349,7 @@ impl<F: Form> Queue for Ring<F> {
         }
         // The slot owns the operation before the first entry is pushed. If the form panics at a later entry, the
         // operation never completes, and its memory is leaked with the ring.
-        let in_flight = slot.insert(InFlight {
+        let in_flight = slot.insert(OpInFlight {
             op,
             issued_ns: NOT_ISSUED,
             entries,
@@ -487,7 +487,7 @@ impl<F: Form> Queue for Ring<F> {
                 }
                 continue;
             }
-            let Some(InFlight {
+            let Some(OpInFlight {
                 op,
                 issued_ns,
                 failed,
@@ -532,7 +532,7 @@ impl<F: Form> Drop for Ring<F> {
 }
 
 /// The operation with this token; `None` for the timer.
-fn slot<F: Form>(slots: &mut [Option<InFlight<F>>], token: u32) -> Option<&mut InFlight<F>> {
+fn slot<F: Form>(slots: &mut [Option<OpInFlight<F>>], token: u32) -> Option<&mut OpInFlight<F>> {
     slots.get_mut(token as usize)?.as_mut()
 }
 

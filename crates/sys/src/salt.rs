@@ -1,4 +1,5 @@
-//! The data of writes (salt): random words, or zeros followed by random words in each sector, new for every write.
+//! The random fill of writes, which options and ACT call salt: random words, or zeros followed by random words in each
+//! sector, new for every write.
 //!
 //! The generator is xorshift128+ (Vigna, "Further scramblings of Marsaglia's xorshift generators", 2017) in eight lanes
 //! side by side, which the compiler turns into vector code. Filling a large block must be far faster than writing the
@@ -21,18 +22,18 @@
 
 use crate::random::Random;
 
-/// Bytes of a sector of salt, for any sector size of the device. Buffers are filled in sectors, as in ACT
+/// Bytes of a sector of random fill, for any sector size of the device. Buffers are filled in sectors, as in ACT
 /// (`INTERVAL_SIZE`), and each sector has a stamp.
 pub const SECTOR_BYTES: usize = 512;
 
 const LANES: usize = 8;
 const WORDS: usize = SECTOR_BYTES / 8;
 
-/// Bytes of placed salt per seeding of the generator, large enough to make seeding cheap. Every fill begins at a
+/// Bytes of placed fill per seeding of the generator, large enough to make seeding cheap. Every fill begins at a
 /// multiple of this size.
 pub const UNIT_BYTES: usize = 4096;
 
-/// Salt that never repeats.
+/// Random fill that never repeats.
 #[derive(Debug, Clone)]
 pub struct Salt {
     generator: Generator,
@@ -41,7 +42,7 @@ pub struct Salt {
 }
 
 impl Salt {
-    /// Salt for `compress_pct` (0 to 100: share of each sector that is random; the rest is zeros),
+    /// Random fill for `compress_pct` (0 to 100: share of each sector that is random; the rest is zeros),
     /// stamped with `key`.
     ///
     /// The words are split as in `rand_fill` of ACT 6.6: zeros first, their number rounded down, so that 1 % gives one
@@ -67,8 +68,8 @@ impl Salt {
     }
 }
 
-/// Salt that depends on the offset: the same seed, pass and offset always give the same bytes, so that data read back
-/// can be compared.
+/// Random fill that depends on the offset: the same seed, pass and offset always give the same bytes, so that data read
+/// back can be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlacedSalt {
     seed: u64,
@@ -76,7 +77,7 @@ pub struct PlacedSalt {
 }
 
 impl PlacedSalt {
-    /// The salt of pass number `pass` of a preparation with `seed`, stamped with `key`.
+    /// The fill of pass number `pass` of a preparation with `seed`, stamped with `key`.
     pub fn new(seed: u64, pass: u32, key: u64) -> Self {
         Self {
             seed: Random::for_part(seed, pass.into()).next_u64(),
@@ -217,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_come_first_and_are_as_many_as_acts() {
+    fn zeros_come_first_and_their_number_equals_that_of_act() {
         for (compress_pct, zeros) in [(100, 0), (50, 32), (1, 63), (0, 64), (99, 0), (98, 1)] {
             let bytes = sector(compress_pct);
             assert_eq!(zero_words(&bytes), zeros, "compress-pct {compress_pct}");
@@ -242,14 +243,14 @@ mod tests {
     fn no_two_writes_are_alike_and_slices_equal_the_whole() {
         let mut whole = vec![0; 8192];
         let mut sliced = vec![0; 8192];
-        let mut salt = Salt::new(3, 100, 0);
-        salt.fill(&mut whole);
+        let mut fresh = Salt::new(3, 100, 0);
+        fresh.fill(&mut whole);
         let mut again = Salt::new(3, 100, 0);
         let (head, tail) = sliced.split_at_mut(1536);
         again.fill(head);
         again.fill(tail);
         assert_eq!(whole, sliced);
-        salt.fill(&mut sliced);
+        fresh.fill(&mut sliced);
         assert_ne!(whole, sliced);
     }
 
@@ -269,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn salt_of_a_place_is_the_same_however_it_is_cut() {
+    fn placed_fill_is_the_same_for_any_split_into_pieces() {
         let whole = placed(1, 0, 5 * UNIT_BYTES + 700);
         for unit in 0..6 {
             let at = unit * UNIT_BYTES;
@@ -285,7 +286,7 @@ mod tests {
         assert_ne!(
             placed(2, 0, 4096),
             placed(1, 0, 4096),
-            "another pass is other salt"
+            "another pass is another fill"
         );
         assert_ne!(
             placed(1, 4096, 4096),
@@ -295,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn salt_of_a_place_never_changes() {
+    fn placed_fill_never_changes() {
         // A change of this value would make every prepared drive fail its verification.
         let sum = |bytes: &[u8]| {
             bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {

@@ -1,6 +1,6 @@
 //! The TOML format of tenants, and their positions on devices.
 
-use super::{Reuse, Size, Space, Tenant, Tenants};
+use super::{Reuse, SpaceSize, Tenant, TenantSpace, Tenants};
 use engine::sim::size_bytes;
 use load::choice::{Choice, Engine};
 use load::keys::Keys;
@@ -32,15 +32,20 @@ struct File {
     seed: Option<u64>,
     engine: Option<String>,
     #[serde(default)]
-    defaults: Options,
+    defaults: TenantOptions,
     #[serde(default)]
-    tenant: Vec<Spanned<Options>>,
+    tenant: Vec<Spanned<TenantOptions>>,
 }
 
 /// Options of a tenant, or the defaults of all tenants.
 #[derive(Deserialize, Default, Clone)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-struct Options {
+// `expecting` is a part of the error texts.
+#[serde(
+    rename_all = "kebab-case",
+    deny_unknown_fields,
+    expecting = "struct Options"
+)]
+struct TenantOptions {
     name: Option<String>,
     device: Option<String>,
     space_pct: Option<f64>,
@@ -53,7 +58,7 @@ struct Options {
     keys: Option<Keys>,
     reuse: Option<Reuse>,
     weight: Option<u32>,
-    mix: Option<Mix>,
+    mix: Option<YcsbMix>,
     read_pct: Option<u32>,
     reads_per_sec: Option<u64>,
     writes_per_sec: Option<u64>,
@@ -64,13 +69,13 @@ struct Options {
 /// Shares of reads and updates of the Yahoo! Cloud Serving Benchmark.
 #[derive(Deserialize, Clone, Copy)]
 #[serde(rename_all = "kebab-case")]
-enum Mix {
+enum YcsbMix {
     YcsbA,
     YcsbB,
     YcsbC,
 }
 
-impl Mix {
+impl YcsbMix {
     fn read_pct(self) -> u32 {
         match self {
             Self::YcsbA => 50,
@@ -206,9 +211,9 @@ impl Tenants {
             let block = u64::from(tenant.write_block_bytes);
             let start = tenant.space.at.unwrap_or(next_start);
             let size = match tenant.space.size {
-                Size::Bytes(bytes) => bytes,
+                SpaceSize::Bytes(bytes) => bytes,
                 // Exact to a byte up to 2^53; rounded down to whole steps in any case.
-                Size::Pct(pct) => {
+                SpaceSize::Pct(pct) => {
                     (device_bytes as f64 * (pct / 100.0)) as u64 / align_bytes * align_bytes
                 }
             };
@@ -303,12 +308,12 @@ fn find_key(text: &str, table_start: usize, key: &str) -> Option<usize> {
     None
 }
 
-fn weight(options: &Options, defaults: &Options) -> u32 {
+fn weight(options: &TenantOptions, defaults: &TenantOptions) -> u32 {
     options.weight.or(defaults.weight).unwrap_or(1)
 }
 
 /// The tenant with the options `own`, and with its share of the operations of all tenants.
-fn tenant(own: &Options, file: &File, weights: u64) -> Result<Tenant, KeyError> {
+fn tenant(own: &TenantOptions, file: &File, weights: u64) -> Result<Tenant, KeyError> {
     let defaults = &file.defaults;
     macro_rules! given {
         ($field:ident) => {
@@ -380,7 +385,7 @@ fn tenant(own: &Options, file: &File, weights: u64) -> Result<Tenant, KeyError> 
     })
 }
 
-fn name(options: &Options) -> Result<String, KeyError> {
+fn name(options: &TenantOptions) -> Result<String, KeyError> {
     let Some(name) = &options.name else {
         return wrong("name", "is missing - give each tenant a name");
     };
@@ -436,7 +441,7 @@ fn checked(keys: Keys) -> Result<Keys, KeyError> {
     }
 }
 
-fn space(options: &Options, defaults: &Options) -> Result<Space, KeyError> {
+fn space(options: &TenantOptions, defaults: &TenantOptions) -> Result<TenantSpace, KeyError> {
     let (given_bytes, pct) = match (&options.space, options.space_pct) {
         (Some(_), Some(_)) => {
             return wrong(
@@ -452,16 +457,16 @@ fn space(options: &Options, defaults: &Options) -> Result<Space, KeyError> {
     };
     let size = match (given_bytes, pct) {
         (Some(0), _) => return wrong("space", "is 0 - give a size such as \"480GB\""),
-        (Some(bytes), _) => Size::Bytes(bytes),
-        (None, Some(pct)) => Size::Pct(fitting(
+        (Some(bytes), _) => SpaceSize::Bytes(bytes),
+        (None, Some(pct)) => SpaceSize::Pct(fitting(
             "space-pct",
             pct,
             |pct| *pct > 0.0 && *pct <= 100.0,
             "more than 0 and at most 100",
         )?),
-        (None, None) => Size::Pct(0.0),
+        (None, None) => SpaceSize::Pct(0.0),
     };
-    Ok(Space {
+    Ok(TenantSpace {
         size,
         at: optional_bytes("at", &options.at)?,
     })
@@ -488,7 +493,7 @@ fn shared_out(mut tenants: Vec<Tenant>) -> Vec<Tenant> {
         let on_device = || tenants.iter().filter(|tenant| tenant.device == *device);
         let given_pct: f64 = on_device()
             .map(|tenant| {
-                if let Size::Pct(pct) = tenant.space.size {
+                if let SpaceSize::Pct(pct) = tenant.space.size {
                     pct
                 } else {
                     0.0
@@ -496,19 +501,19 @@ fn shared_out(mut tenants: Vec<Tenant>) -> Vec<Tenant> {
             })
             .sum();
         let unsized_count = on_device()
-            .filter(|tenant| tenant.space.size == Size::Pct(0.0))
+            .filter(|tenant| tenant.space.size == SpaceSize::Pct(0.0))
             .count();
         let pct_each = (100.0 - given_pct).max(0.0) / unsized_count.max(1) as f64;
         let unsized_tenants = tenants
             .iter_mut()
-            .filter(|tenant| tenant.device == *device && tenant.space.size == Size::Pct(0.0));
-        unsized_tenants.for_each(|tenant| tenant.space.size = Size::Pct(pct_each));
+            .filter(|tenant| tenant.device == *device && tenant.space.size == SpaceSize::Pct(0.0));
+        unsized_tenants.for_each(|tenant| tenant.space.size = SpaceSize::Pct(pct_each));
     }
     tenants
 }
 
 /// Reads and writes per second.
-fn rates(options: &Options, file: &File, weights: u64) -> Result<(Rate, Rate), KeyError> {
+fn rates(options: &TenantOptions, file: &File, weights: u64) -> Result<(Rate, Rate), KeyError> {
     let defaults = &file.defaults;
     let absolute = [
         (
@@ -578,7 +583,7 @@ fn rates(options: &Options, file: &File, weights: u64) -> Result<(Rate, Rate), K
         (None, Some(pct)) => pct,
         (None, None) => defaults
             .read_pct
-            .or(defaults.mix.map(Mix::read_pct))
+            .or(defaults.mix.map(YcsbMix::read_pct))
             .unwrap_or(50),
     };
     fitting("read-pct", read_pct, |pct| *pct <= 100, "0 to 100")?;

@@ -21,7 +21,7 @@ mod store_model;
 pub mod waf;
 mod workload;
 
-pub use store_model::{BlockWrite, HostCounters, Step, StoreGeometry, StoreModel, WriteCause};
+pub use store_model::{BlockWrite, HostCounters, StoreGeometry, StoreModel, StoreStep, WriteCause};
 pub use workload::{TenantFill, TenantLoad, client_stream};
 
 use load::choice::{Engine, choice};
@@ -51,7 +51,7 @@ pub struct Tenant {
     /// Device of the tenant; `None`: the default device.
     pub device: Option<String>,
     /// The tenant's part of the device.
-    pub space: Space,
+    pub space: TenantSpace,
     /// Bytes of a write block, a power of two.
     pub write_block_bytes: u32,
     /// Bytes of a record as stored, a multiple of 16.
@@ -96,15 +96,15 @@ impl Tenant {
 
 /// A part of a device. Parts without an offset follow each other in the order of the tenants.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Space {
-    pub size: Size,
+pub struct TenantSpace {
+    pub size: SpaceSize,
     /// Offset of the first byte, if given.
     pub at: Option<u64>,
 }
 
 /// Size of a part of a device.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Size {
+pub enum SpaceSize {
     /// Share of the device in percent, rounded down to whole write blocks.
     Pct(f64),
     Bytes(u64),

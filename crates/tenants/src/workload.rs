@@ -12,7 +12,7 @@
 //! model. At the start of a run, the store is taken to have been in use for long: earlier data are not read back, only
 //! their positions matter. On a real drive, [`TenantFill`] first writes the space once from its beginning to its end.
 
-use super::store_model::{BlockWrite, Step, StoreModel, WriteCause};
+use super::store_model::{BlockWrite, StoreModel, StoreStep, WriteCause};
 use super::{Tenant, Tenants};
 use engine::DeviceName;
 use load::plan::{Arrival, BufferClass, Plan};
@@ -66,9 +66,11 @@ impl TenantLoad {
             .enumerate()
             .map(|(index, tenant): (usize, &Tenant)| {
                 let device = match (&tenant.device, default) {
-                    (Some(name), _) => name
-                        .parse()
-                        .map_err(|error: engine::sim::SpecError| CannotRun(error.to_string()))?,
+                    (Some(name), _) => {
+                        name.parse().map_err(|error: engine::sim::DriveSpecError| {
+                            CannotRun(error.to_string())
+                        })?
+                    }
                     (None, Some(default)) => default.clone(),
                     (None, None) => {
                         let why =
@@ -225,7 +227,7 @@ impl Workload for TenantLoad {
         let shards = choices.shards_for(iops);
         let config = self.record(device, &range, &store, &streams);
         let plan_offsets = run.add(streams, shards as usize);
-        let builder = Builder {
+        let builder = TenantInputs {
             tenant,
             device,
             range,
@@ -289,7 +291,7 @@ impl TenantLoad {
 }
 
 /// Inputs for the lanes of a tenant.
-struct Builder<'a> {
+struct TenantInputs<'a> {
     tenant: &'a Tenant,
     device: &'a DeviceShape,
     range: Range<u64>,
@@ -298,7 +300,7 @@ struct Builder<'a> {
     shards: u32,
 }
 
-impl Builder<'_> {
+impl TenantInputs<'_> {
     /// Fields that the operations of a stream share, at the first byte of the space. A stream without a rate has no
     /// operations.
     fn request(&self, kind: OpKind, stream: &str, buffers: u16) -> Request {
@@ -374,7 +376,7 @@ impl Builder<'_> {
             placement: placement.map(Placement),
             ..self.request(kind, stream, buffers)
         };
-        let blocks = Blocks {
+        let blocks = BlockOps {
             store,
             full_error: None,
             client: request(WRITES, OpKind::Write, writes, tenant.placement),
@@ -409,7 +411,7 @@ const SALT_PART: u64 = 2 << 32;
 
 /// The block operations of a tenant: the store, and a request for each kind of operation, at the space's first byte.
 #[derive(Debug)]
-struct Blocks {
+struct BlockOps {
     store: StoreModel,
     /// Set while the store has no free block.
     full_error: Option<CannotRun>,
@@ -418,7 +420,7 @@ struct Blocks {
     defrag: Request,
 }
 
-impl Blocks {
+impl BlockOps {
     /// The result of `operation` on the store; `None` if the store has no free block.
     #[inline]
     fn step<T>(
@@ -430,17 +432,17 @@ impl Blocks {
         result.map_err(|full| self.full_error = Some(full)).ok()
     }
 
-    fn request(&self, step: Step) -> Request {
+    fn request(&self, step: StoreStep) -> Request {
         let (template, block) = match step {
-            Step::Write(BlockWrite {
+            StoreStep::Write(BlockWrite {
                 block,
                 cause: WriteCause::Client,
             }) => (self.client, block),
-            Step::Write(BlockWrite {
+            StoreStep::Write(BlockWrite {
                 block,
                 cause: WriteCause::Defrag,
             }) => (self.defrag, block),
-            Step::Read(block) => (self.collect, block),
+            StoreStep::Read(block) => (self.collect, block),
         };
         Request {
             offset: template.offset + u64::from(block) * u64::from(template.len),
@@ -449,10 +451,10 @@ impl Blocks {
     }
 }
 
-impl Stream for Blocks {
+impl Stream for BlockOps {
     fn next(&mut self) -> Option<Request> {
         let write = self.step(StoreModel::client_block)?;
-        Some(self.request(Step::Write(write)))
+        Some(self.request(StoreStep::Write(write)))
     }
 
     fn stuck(&self) -> Option<String> {
@@ -534,7 +536,7 @@ impl Workload for TenantFill {
         let limit = plan.add_limit(depth, false);
         let name = plan_offsets.lane_name("fill", &device.name);
         plan.add_lane(
-            Filling {
+            SpaceFill {
                 next_request: next,
                 end: range.end,
             },
@@ -551,12 +553,12 @@ impl Workload for TenantFill {
 
 /// Sequential blocks up to the end of the space.
 #[derive(Debug, Clone)]
-struct Filling {
+struct SpaceFill {
     next_request: Request,
     end: u64,
 }
 
-impl Stream for Filling {
+impl Stream for SpaceFill {
     fn next(&mut self) -> Option<Request> {
         let block = self.next_request;
         self.next_request.offset += u64::from(block.len);

@@ -47,7 +47,7 @@ const ACT_WAKES_LATE_NS: u64 = 150_000;
 const STREAMS_MAX: usize = 8;
 
 /// Inputs of the lanes of a test with the derived values `D`.
-struct Builder<'a, D> {
+struct LaneInputs<'a, D> {
     config: &'a ActConfig,
     derived: &'a D,
     devices: &'a [DeviceShape],
@@ -64,7 +64,7 @@ struct Builder<'a, D> {
     plan_offsets: PlanOffsets,
 }
 
-impl<D> Builder<'_, D> {
+impl<D> LaneInputs<'_, D> {
     /// Divides the load of `iops` operations per second into shards of `run`. The number of shards is as requested or
     /// needed, at most `parts_max`. Adds the `streams` of the load. `add` adds the work of each shard.
     fn build(

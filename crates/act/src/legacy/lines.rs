@@ -3,22 +3,22 @@
 //! Translation replaces lines and adds some at the end, so errors of the parser still have the line number of the old
 //! file.
 
-use super::super::dialect::{self, Line};
-use super::super::options::{OptionKind, OptionSpec, Setting, whole_number};
+use super::super::dialect::{self, KeyLine};
+use super::super::options::{OptionField, OptionKind, OptionSpec, whole_number};
 use super::super::parse::located;
-use super::super::problem::{Located, Problem};
+use super::super::problem::{ConfigProblem, Located};
 use super::super::table::{ROW, U32_MAX, from};
 
 /// A file as lines.
-pub(super) struct Lines {
-    lines: Vec<Line<String>>,
+pub(super) struct LegacyLines {
+    lines: Vec<KeyLine<String>>,
     added: Vec<(&'static str, String)>,
-    problems: Vec<(Option<usize>, Problem)>,
+    problems: Vec<(Option<usize>, ConfigProblem)>,
     /// Changes, each with the current key that it concerns.
     pub(super) changes: Vec<(&'static str, String)>,
 }
 
-impl Lines {
+impl LegacyLines {
     pub(super) fn new(bytes: &[u8]) -> Self {
         let mut file = Self {
             lines: Vec::new(),
@@ -28,10 +28,10 @@ impl Lines {
         };
         for line in dialect::lines(bytes) {
             match line {
-                Ok(Line { number, key, value }) => file.put(number, key, value),
-                Err((number, problem)) => {
-                    file.problems.push((Some(number), Problem::Other(problem)))
-                }
+                Ok(KeyLine { number, key, value }) => file.put(number, key, value),
+                Err((number, problem)) => file
+                    .problems
+                    .push((Some(number), ConfigProblem::Other(problem))),
             }
         }
         file
@@ -71,7 +71,7 @@ impl Lines {
         let again = entries.map(|entry| {
             (
                 Some(entry.number),
-                Problem::given_twice(key, first_entry.number),
+                ConfigProblem::given_twice(key, first_entry.number),
             )
         });
         self.problems.extend(again);
@@ -79,7 +79,7 @@ impl Lines {
     }
 
     /// Removes and returns all lines whose key is `unwanted`.
-    pub(super) fn take_all(&mut self, unwanted: impl Fn(&str) -> bool) -> Vec<Line<String>> {
+    pub(super) fn take_all(&mut self, unwanted: impl Fn(&str) -> bool) -> Vec<KeyLine<String>> {
         let (taken, kept) = std::mem::take(&mut self.lines)
             .into_iter()
             .partition(|entry| unwanted(&entry.key));
@@ -95,7 +95,7 @@ impl Lines {
 
     /// Line and value of a key that is not in the option table, parsed as `kind`; removes the key's lines. A value that
     /// `kind` does not allow gives `None`, and is recorded as an error.
-    pub(super) fn take_as<T: Setting + Default>(
+    pub(super) fn take_as<T: OptionField + Default>(
         &mut self,
         key: &'static str,
         kind: OptionKind,
@@ -122,7 +122,7 @@ impl Lines {
         let index = self.lines.partition_point(|entry| entry.number <= number);
         self.lines.insert(
             index,
-            Line {
+            KeyLine {
                 number,
                 key: key.to_owned(),
                 value: value.to_string(),
@@ -148,7 +148,7 @@ impl Lines {
     }
 
     /// Records a problem.
-    pub(super) fn problem(&mut self, line: Option<usize>, problem: Problem) {
+    pub(super) fn problem(&mut self, line: Option<usize>, problem: ConfigProblem) {
         self.problems.push((line, problem));
     }
 
@@ -174,8 +174,8 @@ impl Lines {
     pub(super) fn problems(
         mut self,
         file: &str,
-        parser: Vec<Located<Problem>>,
-    ) -> Vec<Located<Problem>> {
+        parser: Vec<Located<ConfigProblem>>,
+    ) -> Vec<Located<ConfigProblem>> {
         self.problems.extend(
             parser
                 .into_iter()
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn lines_keep_their_numbers_and_what_is_taken_leaves_a_gap() {
-        let mut lines = Lines::new(b"# c\na: 1\n\nb 2 # two\nc:\n");
+        let mut lines = LegacyLines::new(b"# c\na: 1\n\nb 2 # two\nc:\n");
         assert_eq!(lines.take("a"), Some((2, "1".into())));
         lines.put(2, "d", 9);
         lines.add("e", "yes");
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn bad_old_values_are_problems_with_their_line() {
-        let mut lines = Lines::new(b"n: 0\nf: maybe\nn: 3\n: 4\n");
+        let mut lines = LegacyLines::new(b"n: 0\nf: maybe\nn: 3\n: 4\n");
         assert_eq!(lines.take_number("n", 1), None);
         assert_eq!(lines.take_as::<bool>("f", OptionKind::YesNo), None);
         let texts: Vec<_> = lines

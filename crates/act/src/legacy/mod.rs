@@ -18,9 +18,9 @@ use super::config::ActConfig;
 use super::dialect::FILE_BYTES_MAX;
 use super::options::{INDEX, Since, Test};
 use super::parse::{Parsed, parse};
-use super::problem::{ConfigErrors, Located, Problem};
+use super::problem::{ConfigErrors, ConfigProblem, Located};
 use super::table::{all, options_of};
-use lines::Lines;
+use lines::LegacyLines;
 use std::ops::RangeInclusive;
 
 /// Major numbers of ACT that can be read.
@@ -61,12 +61,12 @@ pub struct Translation {
 ///
 /// `file` is only named in messages. Errors: every mistake of the file.
 pub fn read(file: &str, bytes: &[u8], reading: &ReadOptions) -> Result<Translation, ConfigErrors> {
-    let mut lines = Lines::new(bytes);
+    let mut lines = LegacyLines::new(bytes);
     let test_in_file = test_of(&lines);
     let test = reading.test.or(test_in_file).unwrap_or_default();
     if bytes.len() > FILE_BYTES_MAX {
         // The parser reports the excessive size; no other error is needed.
-        lines = Lines::new(b"");
+        lines = LegacyLines::new(b"");
     }
     let candidates = candidates(&lines);
     let is_own_file = reading.act.is_none()
@@ -87,7 +87,7 @@ pub fn read(file: &str, bytes: &[u8], reading: &ReadOptions) -> Result<Translati
                 new.name,
                 new.since.0
             );
-            lines.problem(None, Problem::conflict([old.name, new.name], what));
+            lines.problem(None, ConfigProblem::conflict([old.name, new.name], what));
             newest
         }
     };
@@ -114,7 +114,7 @@ pub fn read(file: &str, bytes: &[u8], reading: &ReadOptions) -> Result<Translati
         parse_problems.retain(|problem| {
             !matches!(
                 problem.what,
-                Problem::OldKey(_) | Problem::MissingKey { .. }
+                ConfigProblem::OldKey(_) | ConfigProblem::MissingKey { .. }
             )
         });
     }
@@ -152,7 +152,7 @@ pub const WRITTEN_BY: &str = "Written by flashproof";
 
 /// True for a file of flashproof. Such a file has flashproof's header or one of flashproof's own keys, and no key that
 /// only ACT releases before 6 read.
-fn is_own(bytes: &[u8], lines: &Lines, candidates: &RangeInclusive<u8>) -> bool {
+fn is_own(bytes: &[u8], lines: &LegacyLines, candidates: &RangeInclusive<u8>) -> bool {
     let is_own_key =
         |key: &str| all().any(|spec| spec.name == key && spec.since == Since::Flashproof);
     candidates.contains(MAJORS.end())
@@ -163,7 +163,7 @@ fn is_own(bytes: &[u8], lines: &Lines, candidates: &RangeInclusive<u8>) -> bool 
 }
 
 /// The test of the file, by keys that only one test has; `None` if the file has no such key.
-fn test_of(lines: &Lines) -> Option<Test> {
+fn test_of(lines: &LegacyLines) -> Option<Test> {
     let is_of_index = |key: &str| act_keys::find(key).is_some_and(|key| key.tests == INDEX);
     // If keys of both tests are present, the parser reports the keys of the wrong test.
     match (
@@ -177,7 +177,7 @@ fn test_of(lines: &Lines) -> Option<Test> {
 }
 
 /// True if the file has a key that only `test` has. Keys of old ACTs are in the table of `act_keys` instead.
-fn has_own_key(lines: &Lines, test: Test) -> bool {
+fn has_own_key(lines: &LegacyLines, test: Test) -> bool {
     options_of(test)
         .filter(|spec| spec.tests.len() == 1 && spec.since != Since::Act4)
         .any(|spec| lines.has(spec.name))
@@ -185,7 +185,9 @@ fn has_own_key(lines: &Lines, test: Test) -> bool {
 
 /// The major versions that read every ACT key of the file. Errors: if no version read all of these keys, two keys that
 /// no version read together.
-fn candidates(lines: &Lines) -> Result<RangeInclusive<u8>, (&'static ActKey, &'static ActKey)> {
+fn candidates(
+    lines: &LegacyLines,
+) -> Result<RangeInclusive<u8>, (&'static ActKey, &'static ActKey)> {
     let known_keys: Vec<_> = lines.keys().filter_map(act_keys::find).collect();
     let newest = known_keys.iter().max_by_key(|key| key.since.0);
     let oldest = known_keys
@@ -204,7 +206,7 @@ fn candidates(lines: &Lines) -> Result<RangeInclusive<u8>, (&'static ActKey, &'s
 
 /// The likeliest version: the newest candidate. But ACT 4 is likelier than ACT 5 if a file has every key that is
 /// mandatory in ACT 4 and has a default in ACT 5.
-fn likeliest(lines: &Lines, candidates: &RangeInclusive<u8>) -> u8 {
+fn likeliest(lines: &LegacyLines, candidates: &RangeInclusive<u8>) -> u8 {
     let newest = *candidates.end();
     let mandatory_keys = [
         "num-queues",

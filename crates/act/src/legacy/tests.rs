@@ -150,7 +150,7 @@ fn threads_of_act_5_made_requests_and_its_queues_did_them() {
 }
 
 #[test]
-fn an_index_test_is_told_by_its_keys_and_its_cache_threads_are_renamed() {
+fn an_index_test_is_recognised_by_its_keys_and_its_cache_threads_are_renamed() {
     let text = "device-names: a\ntest-duration-sec: 60\nread-reqs-per-sec: 2\nnum-cache-threads: 3\nnum-queues: 2\n";
     let translation = read("a", text.as_bytes(), &ReadOptions::default()).unwrap();
     assert_eq!(translation.act, 5);
@@ -218,7 +218,7 @@ fn no_lag_allowed_is_not_read_as_any_lag_allowed() {
 }
 
 #[test]
-fn what_was_left_to_the_cpus_is_written_out_when_they_are_known() {
+fn defaults_by_number_of_cpus_are_written_out_if_the_number_is_known() {
     let act5 = without(ACT5, &["num-queues"]);
     for (text, act, threads) in [
         (act5, 5, 64),
@@ -243,7 +243,7 @@ fn what_was_left_to_the_cpus_is_written_out_when_they_are_known() {
 }
 
 #[test]
-fn the_dialect_is_told_by_its_keys() {
+fn the_dialect_is_recognised_by_its_keys() {
     let paper = act4();
     for (text, act, candidates) in [
         (ACT2.to_owned(), 2, 1..=2),
@@ -285,7 +285,7 @@ fn the_dialect_is_told_by_its_keys() {
 }
 
 #[test]
-fn keys_of_two_acts_are_refused_until_it_is_said_which_it_was() {
+fn keys_of_two_versions_of_act_are_refused_unless_the_version_is_given() {
     let both = format!("{ACT2}write-reqs-per-sec: 5\n");
     assert_eq!(
         errors(&both),
@@ -307,7 +307,7 @@ fn keys_of_two_acts_are_refused_until_it_is_said_which_it_was() {
 
 /// For an unknown key, ACT 3 printed nothing and continued. ACT 6 refuses the file.
 #[test]
-fn what_an_old_act_ignored_is_dropped_and_what_is_ours_stays() {
+fn keys_that_an_old_act_ignored_are_dropped_and_keys_of_flashproof_stay() {
     let (config, translation) = translated(&format!(
         "{ACT3}foo: 1\nupdate-pc: 20\nfoo: \u{1b}[2J\nseed: 7\n"
     ));
@@ -352,7 +352,7 @@ fn a_key_that_is_wrong_is_named_before_a_key_that_is_missing() {
 }
 
 #[test]
-fn keys_that_a_file_gives_are_told_from_defaults() {
+fn keys_of_the_file_are_distinguished_from_defaults() {
     let given = translated(ACT2).1.given_keys;
     for (key, is_given) in [
         ("record-bytes", true),
@@ -442,7 +442,7 @@ fn a_record_that_does_not_fit_its_block_is_named_and_nothing_overflows() {
 }
 
 #[test]
-fn commits_of_act_4_become_durable_and_that_is_said() {
+fn commits_of_act_4_become_durable_with_a_note() {
     let text = format!("{}commit-to-device: yes\n", act4());
     let (config, translation) = translated(&text);
     assert!(config.commit_to_device && !config.disable_odsync);
@@ -450,7 +450,7 @@ fn commits_of_act_4_become_durable_and_that_is_said() {
 }
 
 #[test]
-fn what_no_act_wrote_is_an_error_and_not_a_translation() {
+fn a_file_of_no_version_of_act_is_an_error() {
     assert!(
         read("a", &vec![b'#'; 2 << 20], &ReadOptions::default())
             .unwrap_err()
@@ -491,7 +491,7 @@ fn a_file_of_flashproof_is_not_translated() {
 }
 
 #[test]
-fn a_file_that_fits_both_tests_is_one_of_storage_and_that_is_known() {
+fn a_file_that_fits_both_tests_is_a_storage_test_by_default() {
     let read = |text: &str, test| {
         read(
             "a.conf",

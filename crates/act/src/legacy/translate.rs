@@ -1,15 +1,15 @@
 //! The rules that translate the lines of an old file to the current format.
 //!
-//! Each rule is a function that replaces some of the [`Lines`] and records why. Differences between releases are
+//! Each rule is a function that replaces some of the [`LegacyLines`] and records why. Differences between releases are
 //! stated where they matter; the source is each release's own code.
 
 use super::super::act_keys;
 use super::super::config::threads_of_queues;
-use super::super::dialect::{Line, bare_start, device_names};
+use super::super::dialect::{KeyLine, bare_start, device_names};
 use super::super::options::{OptionDefault, OptionKind, OptionSpec, Test};
-use super::super::problem::Problem;
+use super::super::problem::ConfigProblem;
 use super::super::table::{all, nearest, options_of};
-use super::lines::Lines;
+use super::lines::LegacyLines;
 
 const KIB: u64 = 1024;
 /// Step of the size of a record as stored by ACT 3 and 4. Source: `RBLOCK_SIZE` of ACT 4's `configuration.c`.
@@ -22,7 +22,7 @@ const ACT5_THREADS_PER_QUEUE: u32 = 4;
 const ACT6_THREADS_PER_CPU: u32 = 5;
 
 /// Translates the file of ACT `act` to the current format.
-pub(super) fn translate(lines: &mut Lines, test: Test, act: u8, cpus: Option<u32>) {
+pub(super) fn translate(lines: &mut LegacyLines, test: Test, act: u8, cpus: Option<u32>) {
     if act >= 6 {
         return default_threads(lines, act, ACT6_THREADS_PER_CPU, cpus);
     }
@@ -52,7 +52,7 @@ pub(super) fn translate(lines: &mut Lines, test: Test, act: u8, cpus: Option<u32
 ///
 /// Keys of flashproof that no ACT had were added for flashproof, and stay. If a mandatory key is missing, unknown keys
 /// stay, too: the file may be of another program, and the parser then reports these keys first.
-fn drop_unknown(lines: &mut Lines, test: Test, act: u8) {
+fn drop_unknown(lines: &mut LegacyLines, test: Test, act: u8) {
     let lacks_mandatory_key = !missing(lines, act).is_empty();
     let absent: Vec<_> = options_of(test)
         .map(|spec| spec.name)
@@ -68,7 +68,7 @@ fn drop_unknown(lines: &mut Lines, test: Test, act: u8) {
                 && !suggestion_for(key).is_some_and(|key| is_mandatory(key, act))
         }
     });
-    for Line { key, value, .. } in dropped {
+    for KeyLine { key, value, .. } in dropped {
         let suggestion = if act_keys::find(&key).is_some() {
             None
         } else {
@@ -110,7 +110,7 @@ fn known(key: &str, act: u8) -> bool {
 }
 
 /// Keys without a default in ACT 1 to 4 that the file lacks, each with an example.
-fn missing(lines: &Lines, act: u8) -> Vec<(&'static str, &'static str)> {
+fn missing(lines: &LegacyLines, act: u8) -> Vec<(&'static str, &'static str)> {
     let own_queues = lines.value("queue-per-device") == Some("yes");
     let is_missing =
         |key: &str| known(key, act) && !lines.has(key) && !(key == "num-queues" && own_queues);
@@ -120,14 +120,14 @@ fn missing(lines: &Lines, act: u8) -> Vec<(&'static str, &'static str)> {
         .collect()
 }
 
-fn report_missing(lines: &mut Lines, act: u8) {
+fn report_missing(lines: &mut LegacyLines, act: u8) {
     for (key, example) in missing(lines, act) {
-        lines.problem(None, Problem::MissingKey { key, example });
+        lines.problem(None, ConfigProblem::MissingKey { key, example });
     }
 }
 
 /// ACT 1 and 2 had a configured rate of large-block writes, and no rate of record writes.
-fn large_blocks(lines: &mut Lines) {
+fn large_blocks(lines: &mut LegacyLines) {
     let read_size = lines.take_number("read-req-num-512-blocks", 1);
     let record_bytes = read_size.map(|(_, blocks)| u64::from(blocks) * 512);
     if let (Some((line, blocks)), Some(bytes)) = (read_size, record_bytes) {
@@ -165,7 +165,7 @@ fn large_blocks(lines: &mut Lines) {
 }
 
 /// ACT 1 and 2 wrote zeros, or a few random blocks over and over.
-fn write_buffers(lines: &mut Lines) {
+fn write_buffers(lines: &mut LegacyLines) {
     let zeros = |given: &str| format!("was num-write-buffers: 0, {given}: ACT 2 then wrote zeros");
     let is_given = lines.has("num-write-buffers");
     match lines.take_number("num-write-buffers", 0) {
@@ -189,7 +189,7 @@ fn write_buffers(lines: &mut Lines) {
 }
 
 /// ACT 5's `service-threads` made requests; since 6.0 the name means the threads that carry them out.
-fn request_threads(lines: &mut Lines) {
+fn request_threads(lines: &mut LegacyLines) {
     if let Some((_, value)) = lines.take("service-threads") {
         let change = format!(
             "service-threads: {} of ACT 5 was dropped: it counted the threads that made requests; today \
@@ -201,7 +201,7 @@ fn request_threads(lines: &mut Lines) {
 }
 
 /// The name `num-cache-threads` existed in 5.0 only.
-fn cache_threads(lines: &mut Lines) {
+fn cache_threads(lines: &mut LegacyLines) {
     if let Some((line, value)) = lines.take("num-cache-threads") {
         lines.put(line, "cache-threads", value);
         lines.changed("cache-threads", "was called num-cache-threads");
@@ -209,7 +209,7 @@ fn cache_threads(lines: &mut Lines) {
 }
 
 /// In ACT 5 a limit of 0 stopped at the first lag; from 6.0 on, 0 means no limit.
-fn lag_limit(lines: &mut Lines) {
+fn lag_limit(lines: &mut LegacyLines) {
     if lines.number("max-lag-sec") == Some(0) {
         lines.change("max-lag-sec", 1);
         let change = "was 0, with which ACT 5 stopped at the first lag; today 0 means no limit and 1 s is the smallest \
@@ -219,7 +219,7 @@ fn lag_limit(lines: &mut Lines) {
 }
 
 /// Queues and their threads, which ACT 1 to 5 had, become service threads.
-fn threads(lines: &mut Lines, act: u8, cpus: Option<u32>) {
+fn threads(lines: &mut LegacyLines, act: u8, cpus: Option<u32>) {
     let per_device = lines.take_as("queue-per-device", OptionKind::YesNo);
     let has_queues = lines.has("num-queues");
     let has_threads = lines.has("threads-per-queue");
@@ -261,7 +261,7 @@ fn threads(lines: &mut Lines, act: u8, cpus: Option<u32>) {
     }
 }
 
-fn queues_to_threads(lines: &mut Lines, line: usize, queues: u32, threads: u32) {
+fn queues_to_threads(lines: &mut LegacyLines, line: usize, queues: u32, threads: u32) {
     let change = format!(
         "was num-queues: {queues} x threads-per-queue: {threads}; ACT 6 dropped the queues"
     );
@@ -269,7 +269,7 @@ fn queues_to_threads(lines: &mut Lines, line: usize, queues: u32, threads: u32) 
     put_service_threads(lines, line, queues, threads);
 }
 
-fn put_service_threads(lines: &mut Lines, line: usize, queues: u32, threads: u32) {
+fn put_service_threads(lines: &mut LegacyLines, line: usize, queues: u32, threads: u32) {
     match threads_of_queues(queues, threads) {
         Ok(product) => lines.put(line, "service-threads", product),
         Err(problem) => lines.problem(Some(line), problem),
@@ -277,7 +277,7 @@ fn put_service_threads(lines: &mut Lines, line: usize, queues: u32, threads: u32
 }
 
 /// Threads whose default number depended on the number of CPUs.
-fn default_threads(lines: &mut Lines, act: u8, threads_per_cpu: u32, cpus: Option<u32>) {
+fn default_threads(lines: &mut LegacyLines, act: u8, threads_per_cpu: u32, cpus: Option<u32>) {
     // 0 means "not given".
     if lines
         .value("service-threads")
@@ -304,7 +304,7 @@ fn default_threads(lines: &mut Lines, act: u8, threads_per_cpu: u32, cpus: Optio
 
 /// ACT 3 and 4 stored records in larger steps. The same step today gives the same large blocks, and the same reads,
 /// because sectors are multiples of the step.
-fn stored_sizes(lines: &mut Lines) {
+fn stored_sizes(lines: &mut LegacyLines) {
     let stored = |bytes: u32| bytes.checked_next_multiple_of(STEP_BYTES).unwrap_or(bytes);
     let min = lines.number("record-bytes");
     let max = lines.number("record-bytes-range-max");
@@ -336,7 +336,7 @@ fn rounded_to_step(bytes: u32) -> String {
 }
 
 /// `O_DSYNC` came with ACT 5.0.
-fn odsync(lines: &mut Lines) {
+fn odsync(lines: &mut LegacyLines) {
     if lines.value("commit-to-device") == Some("yes") {
         let change = "ACT 4 opened devices without O_DSYNC, which is refused today together with commit-to-device: yes; \
                       writes are now durable before they complete, so they take longer";
@@ -350,7 +350,7 @@ fn odsync(lines: &mut Lines) {
 }
 
 /// ACT 1 to 5 stopped when too many requests were waiting.
-fn queue_limit(lines: &mut Lines, act: u8) {
+fn queue_limit(lines: &mut LegacyLines, act: u8) {
     let given = lines.has("max-reqs-queued");
     let limit = lines
         .take_number("max-reqs-queued", 0)
@@ -365,7 +365,7 @@ fn queue_limit(lines: &mut Lines, act: u8) {
 }
 
 /// Drops keys that did not affect the load.
-fn leftovers(lines: &mut Lines) {
+fn leftovers(lines: &mut LegacyLines) {
     if let Some((_, value)) = lines.take("use-valloc") {
         lines.changed(
             "",

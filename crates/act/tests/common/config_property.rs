@@ -4,7 +4,7 @@
 
 use act::legacy::{self, MAJORS, ReadOptions, Translation};
 use act::options::Test;
-use act::reference::Document;
+use act::reference::AnnotatedConfig;
 use act::{ActConfig, ConfigErrors, Derived, derive, echo, parse};
 
 /// Parses `bytes` as the configuration of each test. Translates them twice: with the ACT version that the keys show,
@@ -53,7 +53,7 @@ fn assert_translation_property(translation: &Translation) {
         .warnings
         .iter()
         .for_each(|warning| assert_one_line(&warning.to_string()));
-    let text = Document::new(translation.config.clone()).to_string();
+    let text = AnnotatedConfig::new(translation.config.clone()).to_string();
     let again = legacy::read("written.conf", text.as_bytes(), &ReadOptions::default());
     let again = again.unwrap_or_else(|errors| panic!("{errors}\n{text}"));
     assert_eq!(again.config, translation.config, "{text}");

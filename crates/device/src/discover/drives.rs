@@ -8,7 +8,7 @@
 //! only if that is certain. Disks of a hypervisor or a cloud count as drives, because users test and buy them; `doctor`
 //! reports them.
 
-use super::sysfs::is_numbered;
+use super::sysfs::{STACK_DEPTH_MAX, is_numbered};
 use super::{DeviceFacts, DeviceNumber, Disk, Kind, SysDir, discover, disks};
 use std::path::Path;
 
@@ -29,7 +29,7 @@ pub struct Drive {
 
 /// Key of a drive: two names with equal keys name the same drive.
 #[derive(PartialEq)]
-enum Identity {
+enum DriveKey {
     /// Number of the disk; for a drive with several paths, the lowest number of its paths.
     Number(DeviceNumber),
     /// Any other device, identified by its name.
@@ -38,7 +38,7 @@ enum Identity {
 
 /// The drives of `names`, in the order in which they are first named.
 pub fn drives_of(names: &[String], root: &Path) -> Vec<Drive> {
-    let mut drives: Vec<(Identity, Drive)> = Vec::new();
+    let mut drives: Vec<(DriveKey, Drive)> = Vec::new();
     for name in names {
         let (identity, drive) = drive_of(name, root);
         match drives.iter_mut().find(|(known, _)| *known == identity) {
@@ -49,7 +49,7 @@ pub fn drives_of(names: &[String], root: &Path) -> Vec<Drive> {
     drives.into_iter().map(|(_, drive)| drive).collect()
 }
 
-fn drive_of(name: &str, root: &Path) -> (Identity, Drive) {
+fn drive_of(name: &str, root: &Path) -> (DriveKey, Drive) {
     let discovery_error = match discover(name, root) {
         Ok(facts) => return asked(name, &facts, root),
         Err(error) => error.to_string(),
@@ -73,7 +73,7 @@ fn drive_of(name: &str, root: &Path) -> (Identity, Drive) {
 }
 
 /// The drive called `name`, from the kernel's facts about it.
-fn asked(name: &str, facts: &DeviceFacts, root: &Path) -> (Identity, Drive) {
+fn asked(name: &str, facts: &DeviceFacts, root: &Path) -> (DriveKey, Drive) {
     let mut drive = Drive {
         name: facts.disk_name().unwrap_or(name).to_owned(),
         members: vec![name.to_owned()],
@@ -82,7 +82,7 @@ fn asked(name: &str, facts: &DeviceFacts, root: &Path) -> (Identity, Drive) {
         discovery_error: None,
     };
     let Some(number) = facts.disk_number() else {
-        return (Identity::Name(name.to_owned()), drive);
+        return (DriveKey::Name(name.to_owned()), drive);
     };
     let dir = SysDir::of_block(root, number);
     let size_bytes = match facts.kind {
@@ -99,7 +99,7 @@ fn asked(name: &str, facts: &DeviceFacts, root: &Path) -> (Identity, Drive) {
         .chain([number])
         .min()
         .unwrap_or(number);
-    (Identity::Number(lowest_number), drive)
+    (DriveKey::Number(lowest_number), drive)
 }
 
 /// Name of the disk, if `name` names a partition by the rules of the kernel or udev; otherwise `name` itself.
@@ -143,9 +143,6 @@ const NAMES: [(&str, &str); 6] = [
 /// Model name of `scsi_debug` disks, which are memory.
 const SCSI_DEBUG: &str = "scsi_debug";
 
-/// Maximum depth of stacked devices (dm, md, bcache); real stacks are far lower.
-pub(super) const DEPTH_MAX: u32 = 8;
-
 /// Why the device of `facts` is not a drive: `/dev/loop3 is a loop device, which is a file`. A device built on such a
 /// device is not a drive either. `None` if the device counts as a drive.
 pub fn why_not_a_drive(facts: &DeviceFacts, root: &Path) -> Option<String> {
@@ -165,7 +162,7 @@ pub fn why_not_a_drive(facts: &DeviceFacts, root: &Path) -> Option<String> {
     let (below, what) = beneath(
         &SysDir::of_block(root, facts.disk_number()?)?,
         root,
-        DEPTH_MAX,
+        STACK_DEPTH_MAX,
     )?;
     Some(format!("{} lies on {below}, {what}", facts.path))
 }
@@ -200,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn partitions_are_told_from_disks_by_their_names() {
+    fn partitions_are_distinguished_from_disks_by_their_names() {
         for (name, whole) in [
             ("/dev/nvme0n1p2", "/dev/nvme0n1"),
             ("/dev/nvme10n12p128", "/dev/nvme10n12"),
@@ -229,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn partitions_of_one_absent_drive_are_one_drive_and_it_is_said() {
+    fn partitions_of_one_absent_drive_are_one_drive_with_a_discovery_error() {
         let given = names(&["/dev/nvme90n1p1", "/dev/nvme91n1", "/dev/nvme90n1p2"]);
         let drives = drives_of(&given, Path::new("/"));
         assert_eq!(drives.len(), 2);
@@ -243,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_says_on_which_disk_a_partition_lies_and_how_large_that_is() {
+    fn a_partition_has_the_name_and_the_size_of_its_disk() {
         let tree = FakeTree::of(&[]);
         fake_nvme(&tree);
         let root = tree.root();
@@ -332,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_of_loop_devices_is_no_drive() {
+    fn a_device_built_on_loop_devices_is_no_drive() {
         let tree = FakeTree::of(&[]);
         for (disk, number, below) in [("dm-9", "252:9", "dm-8"), ("dm-8", "252:8", "loop7p1")] {
             let dir = |name: &str| format!("sys/devices/virtual/block/{name}");

@@ -3,11 +3,11 @@
 //! Attributes of the queue and of the hardware belong to the whole disk; a partition has the attributes of its disk.
 //! Sources: `Documentation/ABI/stable/sysfs-block` and `Documentation/ABI/testing/sysfs-nvme` of the kernel.
 
-use super::sysfs::{is_numbered, open_to_ask, queue_attribute};
+use super::sysfs::{STACK_DEPTH_MAX, is_numbered, open_to_ask, queue_attribute, serial, wwid};
 use super::{DeviceNumber, DiscoverError, Resolved, SysDir, controllers, file_identity};
 use results::run_dir::DeviceKind as Kind;
 use serde::Serialize;
-use std::fs::{self, File};
+use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
@@ -188,6 +188,14 @@ pub(crate) fn facts_of(
     }
 }
 
+/// True if writes must go to the write pointers of zones (`host-managed`).
+pub(crate) fn is_zoned(device: &DeviceFacts, root: &Path) -> bool {
+    let model = device
+        .number
+        .and_then(|number| queue_attribute(number, "zoned", root));
+    model.is_some_and(|model| model == "host-managed")
+}
+
 /// Directory of the block device `number` in the sysfs below `root`.
 pub(crate) fn known_block(number: DeviceNumber, root: &Path) -> Result<SysDir, DiscoverError> {
     SysDir::of_block(root, number).ok_or_else(|| DiscoverError::NoSysfs {
@@ -200,7 +208,7 @@ pub(crate) fn known_block(number: DeviceNumber, root: &Path) -> Result<SysDir, D
 /// of a stack of dm and md devices. Empty for file systems without their own block device (tmpfs, overlay, btrfs, NFS).
 pub fn disks_beneath(number: DeviceNumber, root: &Path) -> Vec<DeviceFacts> {
     let mut disks = Vec::new();
-    add_disks_beneath(number, root, super::drives::DEPTH_MAX, &mut disks);
+    add_disks_beneath(number, root, STACK_DEPTH_MAX, &mut disks);
     disks
 }
 
@@ -324,32 +332,6 @@ fn partition_at(dir: &SysDir) -> Option<Partition> {
         disk: disk.name(),
         disk_number: disk.dev()?,
     })
-}
-
-/// Serial number of the drive whose directory is `disk`.
-pub(super) fn serial(disk: &SysDir) -> Option<String> {
-    let device = disk.child("device");
-    device
-        .text("serial")
-        .or_else(|| disk.text("serial"))
-        .or_else(|| vpd_serial(&device))
-}
-
-/// World-wide name of the disk at `disk`.
-pub(super) fn wwid(disk: &SysDir) -> Option<String> {
-    disk.text("wwid")
-        .or_else(|| disk.child("device").text("wwid"))
-}
-
-/// Serial number of a SCSI or ATA disk, from its "unit serial number" page (SPC-4, 7.8.15). Layout: a header of four
-/// bytes, the last of them the length of the text; then the text.
-fn vpd_serial(device: &SysDir) -> Option<String> {
-    let page = fs::read(device.path().join("vpd_pg80")).ok()?;
-    let text = page.get(4..)?.get(..usize::from(*page.get(3)?))?;
-    let text = String::from_utf8_lossy(text)
-        .trim_matches(|c: char| c.is_whitespace() || c == '\0')
-        .to_owned();
-    (!text.is_empty()).then_some(text)
 }
 
 /// Attachment of the disk: reported by the driver, or derived from the buses in its sysfs path.

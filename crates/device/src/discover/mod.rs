@@ -14,7 +14,7 @@ mod sysfs;
 pub(crate) use crate::discover;
 pub use drives::{Drive, drives_of, why_not_a_drive};
 pub use facts::{DeviceFacts, LoopBacking, Partition, disks_beneath};
-pub(crate) use facts::{changes_since, facts_of, known_block, unknown_facts};
+pub(crate) use facts::{changes_since, facts_of, is_zoned, known_block, unknown_facts};
 use results::files::{file_type_name, stable_path};
 pub use results::run_dir::DeviceKind as Kind;
 use serde::Serialize;
@@ -25,8 +25,7 @@ use std::path::{Path, PathBuf};
 use std::{fmt, io};
 use sys::buffer::Pool;
 pub(crate) use sysfs::{
-    Backing, Disk, LoopDevice, SysDir, controller_names, controllers, disks, is_zoned, loops,
-    unescape,
+    Backing, Disk, LoopDevice, SysDir, controller_names, controllers, disks, loops, unescape,
 };
 pub use sysfs::{DiskWithPartitions, list, queue_attribute};
 use thiserror::Error;

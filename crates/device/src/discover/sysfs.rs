@@ -9,14 +9,16 @@
 //! In sysfs an NVMe drive with one path is below its controller. A drive with several paths is below its subsystem,
 //! which links to all of the drive's controllers.
 
-use super::facts::{serial, wwid};
-use super::{DeviceFacts, DeviceNumber};
+use super::DeviceNumber;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::ops::Range;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use sys::ioctl;
+
+/// Maximum depth of stacked devices (dm, md, bcache); real stacks are far lower.
+pub(super) const STACK_DEPTH_MAX: u32 = 8;
 
 /// A directory in sysfs, or in /proc.
 #[derive(Debug, Clone)]
@@ -292,14 +294,6 @@ pub fn queue_attribute(number: DeviceNumber, name: &str, root: &Path) -> Option<
     of(&dir).or_else(|| of(&dir.parent()?))
 }
 
-/// True if writes must go to the write pointers of zones (`host-managed`).
-pub(crate) fn is_zoned(device: &DeviceFacts, root: &Path) -> bool {
-    let model = device
-        .number
-        .and_then(|number| queue_attribute(number, "zoned", root));
-    model.is_some_and(|model| model == "host-managed")
-}
-
 /// The NVMe controllers that the subsystem of `block` links to, sorted; empty for a device without a subsystem.
 ///
 /// `block` is the directory of a block device in /sys, links resolved.
@@ -414,6 +408,32 @@ impl Disk {
         same_name
             && (self.serial == other.serial || self.serial.is_none() || other.serial.is_none())
     }
+}
+
+/// Serial number of the drive whose directory is `disk`.
+pub(super) fn serial(disk: &SysDir) -> Option<String> {
+    let device = disk.child("device");
+    device
+        .text("serial")
+        .or_else(|| disk.text("serial"))
+        .or_else(|| vpd_serial(&device))
+}
+
+/// World-wide name of the disk at `disk`.
+pub(super) fn wwid(disk: &SysDir) -> Option<String> {
+    disk.text("wwid")
+        .or_else(|| disk.child("device").text("wwid"))
+}
+
+/// Serial number of a SCSI or ATA disk, from its "unit serial number" page (SPC-4, 7.8.15). Layout: a header of four
+/// bytes, the last of them the length of the text; then the text.
+fn vpd_serial(device: &SysDir) -> Option<String> {
+    let page = fs::read(device.path().join("vpd_pg80")).ok()?;
+    let text = page.get(4..)?.get(..usize::from(*page.get(3)?))?;
+    let text = String::from_utf8_lossy(text)
+        .trim_matches(|c: char| c.is_whitespace() || c == '\0')
+        .to_owned();
+    (!text.is_empty()).then_some(text)
 }
 
 /// All whole disks that have a node.

@@ -78,7 +78,7 @@ fn facts_in(tree: &FakeTree, name: &str, number: &str) -> DeviceFacts {
 }
 
 #[test]
-fn an_nvme_drive_tells_everything() {
+fn all_facts_of_an_nvme_drive_are_found() {
     let facts = facts_in(&nvme(), "/dev/nvme0n1", "259:0");
     assert_eq!(facts.kind, Kind::WholeDisk);
     assert_eq!(
@@ -163,7 +163,7 @@ fn a_numa_node_of_minus_one_is_unknown() {
 }
 
 #[test]
-fn what_sysfs_does_not_say_is_unknown_and_gives_no_identity() {
+fn facts_missing_in_sysfs_are_unknown_and_give_no_identity() {
     let tree = FakeTree::of(&[("sys/devices/virtual/block/zram7/size", "16\n")]);
     tree.block("253:7", "sys/devices/virtual/block/zram7");
     let facts = facts_in(&tree, "/dev/zram7", "253:7");
@@ -181,7 +181,7 @@ fn what_sysfs_does_not_say_is_unknown_and_gives_no_identity() {
 }
 
 #[test]
-fn a_namespace_without_a_wide_name_is_told_by_serial_and_number() {
+fn a_namespace_without_a_world_wide_name_is_identified_by_serial_number_and_nsid() {
     let facts = DeviceFacts {
         serial: Some("S1".into()),
         nsid: Some(2),
@@ -192,7 +192,7 @@ fn a_namespace_without_a_wide_name_is_told_by_serial_and_number() {
 }
 
 #[test]
-fn a_loop_device_is_told_by_its_file_and_not_by_its_number() {
+fn a_loop_device_is_identified_by_its_file_and_not_by_its_number() {
     let backing = LoopBacking {
         file: "/x".into(),
         identity: Some("8:1:99+0".into()),
@@ -267,7 +267,7 @@ fn a_namespace_with_several_paths_has_the_requests_and_the_bus_of_one() {
 }
 
 #[test]
-fn both_doors_to_an_nvme_drive_are_found() {
+fn the_block_device_and_the_character_device_of_an_nvme_drive_are_found() {
     let tree = nvme();
     let root = tree.root();
     let generic = DeviceNumber {
@@ -286,7 +286,7 @@ fn both_doors_to_an_nvme_drive_are_found() {
 }
 
 #[test]
-fn what_no_test_can_run_on_is_named() {
+fn objects_that_are_no_devices_are_refused_by_name() {
     let root = Path::new("/");
     assert!(matches!(
         discover("/dev/no-such-device", root),
@@ -307,7 +307,7 @@ fn what_no_test_can_run_on_is_named() {
 }
 
 #[test]
-fn a_regular_file_is_told_by_device_and_inode() {
+fn a_regular_file_is_identified_by_device_and_inode() {
     let file = tempfile::NamedTempFile::new().unwrap();
     file.as_file().set_len(12_345).unwrap();
     let facts = discover(file.path().to_str().unwrap(), Path::new("/")).unwrap();

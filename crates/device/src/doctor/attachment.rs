@@ -6,7 +6,7 @@
 //! interrupts over the CPUs. For HBAs, virtual disks and drives with few queues, irqbalance has to spread the
 //! interrupts.
 
-use super::{Check, DeviceState, Findings, own_status};
+use super::{DeviceState, Findings, HostCheck, own_status};
 use crate::discover::SysDir;
 use crate::observe::host::CpuList;
 use crate::observe::interrupts::{InterruptsByCpu, lines_of};
@@ -354,7 +354,7 @@ fn judge_interrupts(
     online: &CpuList,
     by_cpu: &InterruptsByCpu,
     has_irqbalance: Option<bool>,
-    check: Check<'_>,
+    check: HostCheck<'_>,
 ) {
     let count = lines.len();
     if online.len() == 1 {
@@ -433,7 +433,7 @@ mod tests {
     use results::finding::{Finding, Severity};
 
     #[test]
-    fn bandwidth_is_what_encoding_leaves() {
+    fn bandwidth_is_the_line_rate_less_the_encoding() {
         for (gtps, lanes, gbytes) in [
             (2.5, 1, 0.25),
             (8.0, 4, 3.938),
@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn interrupts_on_one_cpu_are_told_with_who_should_spread_them() {
+    fn interrupts_on_one_cpu_are_reported_with_the_program_that_should_spread_them() {
         let off = judged(&[36, 37], "3", "0-7", &[], false);
         assert_eq!(off.level, Severity::Warning);
         assert_eq!(
@@ -490,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_interrupt_is_somewhere_and_no_remedy_claims_to_spread_it() {
+    fn a_single_interrupt_cannot_be_spread_and_has_no_remedy() {
         for balanced in [false, true] {
             let told = judged(&[36], "3", "0-7", &[], balanced);
             assert_eq!(told.level, Severity::Note);

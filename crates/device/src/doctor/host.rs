@@ -234,7 +234,7 @@ mod tests {
     use results::finding::Severity;
 
     #[test]
-    fn io_uring_is_what_the_attempt_says() {
+    fn support_of_io_uring_follows_from_an_attempt_to_use_it() {
         let denied = || Some(Err(io::Error::from_raw_os_error(libc::EPERM)));
         for (disabled, attempt, level, says) in [
             (Some(1), Some(Ok(())), Severity::Ok, "works"),
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn too_little_locked_memory_is_told_unless_the_limit_does_not_bind() {
+    fn too_little_locked_memory_is_reported_only_where_the_limit_applies() {
         let bytes = |bytes| Some(MemlockLimit::Bytes(bytes));
         for (limit, may_lock_all, level) in [
             (Some(MemlockLimit::Unlimited), None, Severity::Ok),
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_those_that_the_kernel_documents() {
+    fn fields_of_proc_stat_follow_the_documentation_of_the_kernel() {
         let machine = crate::fake_tree::FakeTree::of(&[]);
         let read = |stat: &str| {
             machine.write("proc/stat", stat);

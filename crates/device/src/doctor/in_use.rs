@@ -167,7 +167,7 @@ mod tests {
     use results::finding::Severity;
 
     #[test]
-    fn one_operation_of_another_is_told() {
+    fn one_operation_of_another_program_is_reported() {
         let counters = |text: &str| Counters::parse(text.split_ascii_whitespace());
         let still = counters("10 0 80 0 20 0 160 0 0 0 0");
         for (after, level, says) in [

@@ -6,9 +6,9 @@
 //!
 //! For drives with FDP, this module checks that writes can name placement handles.
 
-use super::{Check, DeviceState, Findings};
+use super::{DeviceState, Findings, HostCheck};
 use crate::discover::{DeviceFacts, Kind, SysDir};
-use crate::guard::{PREPARATION, PreparationState, Prepared, Records};
+use crate::guard::{PREPARATION, PreparationRecord, PreparationState, Records};
 use crate::observe::drive_monitor;
 use crate::observe::nvme::fdp::Fdp;
 use crate::observe::nvme::{Controller, Smart};
@@ -95,7 +95,7 @@ fn check_alignment(device: &DeviceState, findings: &mut Findings) {
 
 fn check_over_provisioning(
     device: &DeviceState,
-    prepared: Option<&Prepared>,
+    prepared: Option<&PreparationRecord>,
     findings: &mut Findings,
 ) {
     let check = findings.check(
@@ -376,7 +376,7 @@ fn judge_temperature(
     now_celsius: f64,
     max_celsius: Option<f64>,
     crit_celsius: Option<f64>,
-    check: Check<'_>,
+    check: HostCheck<'_>,
 ) {
     const COOL: &str =
         "let it cool down, and make sure that air flows over it; in a server keep the lid closed";
@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_near_its_limits_is_told() {
+    fn a_drive_near_its_limits_is_reported() {
         for (now, max, crit, level) in [
             (41.0, Some(70.0), Some(80.0), Severity::Ok),
             (59.9, Some(70.0), Some(80.0), Severity::Ok),
@@ -515,7 +515,7 @@ mod placement_tests {
     use results::finding::Severity;
 
     #[test]
-    fn what_keeps_writes_from_handles_is_a_note_and_no_fdp_is_nothing() {
+    fn obstacles_to_placement_handles_are_notes_and_a_drive_without_fdp_has_none() {
         let level = |fdp| {
             let mut findings = Findings::default();
             check_placement(fdp, &mut findings);

@@ -293,8 +293,8 @@ struct Findings {
 
 impl Findings {
     /// Begins the check `name`; `reason`: why the check matters.
-    fn check(&mut self, name: &'static str, reason: &'static str) -> Check<'_> {
-        Check {
+    fn check(&mut self, name: &'static str, reason: &'static str) -> HostCheck<'_> {
+        HostCheck {
             findings: self,
             name,
             reason,
@@ -303,13 +303,13 @@ impl Findings {
 }
 
 /// A check that has no finding yet.
-struct Check<'a> {
+struct HostCheck<'a> {
     findings: &'a mut Findings,
     name: &'static str,
     reason: &'static str,
 }
 
-impl Check<'_> {
+impl HostCheck<'_> {
     /// The same check, for another reason.
     fn because(self, reason: &'static str) -> Self {
         Self { reason, ..self }

@@ -145,7 +145,7 @@ impl Machine {
 const DRIVE: &str = "/dev/nvme0n1";
 
 #[test]
-fn a_machine_as_it_should_be_has_nothing_to_say_but_that_the_drive_is_not_prepared() {
+fn a_machine_without_faults_has_one_finding_the_unprepared_drive() {
     let findings = Machine::new().examine(DRIVE);
     let worse: Vec<(&str, Severity)> = findings
         .iter()
@@ -163,7 +163,7 @@ fn a_machine_as_it_should_be_has_nothing_to_say_but_that_the_drive_is_not_prepar
 
 /// Each line: a file of the fake tree, its contents (`None`: missing), the check, and the expected finding.
 #[test]
-fn each_bad_state_is_told_by_its_check() {
+fn each_bad_state_is_reported_by_its_check() {
     let disk = |name: &str| format!("sys/{DISK}/{name}");
     let pci = |name: &str| format!("sys/{PCI}/{name}");
     let process = |name: &str| format!("proc/self/{name}");
@@ -501,7 +501,7 @@ fn each_bad_state_is_told_by_its_check() {
 }
 
 #[test]
-fn a_partition_is_told_where_it_lies_and_what_its_disk_keeps_free() {
+fn a_partition_is_reported_with_its_position_and_the_free_space_of_its_disk() {
     let machine = Machine::new();
     let part = "/dev/nvme0n1p2";
     let finding = machine.finding(part, "alignment");
@@ -534,7 +534,7 @@ fn a_partition_is_told_where_it_lies_and_what_its_disk_keeps_free() {
 }
 
 #[test]
-fn a_slot_that_can_do_no_more_is_told_from_a_bad_contact() {
+fn a_slow_slot_is_distinguished_from_a_bad_contact() {
     let machine = Machine::new();
     machine.write(&format!("sys/{PCI}/current_link_width"), "2\n");
     let port = |speed: &str, width: &str| {
@@ -580,7 +580,7 @@ fn controllers_between_are_named_by_their_driver() {
 }
 
 #[test]
-fn what_only_looks_like_a_drive_is_told_by_its_name_or_its_place() {
+fn devices_that_are_no_drives_are_recognised_by_name_or_by_the_device_below() {
     for (place, level, says) in [
         ("virtual/block/loop3", Warning, "a loop device"),
         ("virtual/block/zram1", Warning, "in memory"),
@@ -642,9 +642,9 @@ fn what_only_looks_like_a_drive_is_told_by_its_name_or_its_place() {
 }
 
 #[test]
-fn a_preparation_is_known_by_its_record_and_its_data() {
+fn a_preparation_is_recognised_by_its_record_and_its_data() {
     use crate::guard::{
-        Prepared, PreparedSamples, SampleReader, VerifiedSample, prepared_for_tests,
+        PreparationRecord, PreparedSamples, SampleReader, VerifiedSample, prepared_for_tests,
     };
     const SHOWN: SampleReader = |_, _, _| {
         std::result::Result::Ok(PreparedSamples {
@@ -685,38 +685,38 @@ fn a_preparation_is_known_by_its_record_and_its_data() {
     };
     let levels = || levels_of(examined(SHOWN));
     assert_eq!(levels(), (Warning, Note), "written to, but not prepared");
-    let whole = Prepared {
+    let whole = PreparationRecord {
         size_bytes: 1_024_000,
         used_bytes: 1_024_000,
         ..prepared_for_tests(DRIVE, 1)
     };
-    let keep = |prepared: &Prepared| records().keep_prepared(identity, prepared).unwrap();
-    keep(&Prepared {
+    let keep = |prepared: &PreparationRecord| records().keep_prepared(identity, prepared).unwrap();
+    keep(&PreparationRecord {
         ended_unix_s: None,
         ..whole.clone()
     });
     assert_eq!(levels(), (Warning, Note), "not complete");
-    keep(&Prepared {
+    keep(&PreparationRecord {
         ended_unix_s: Some(2),
         ..whole.clone()
     });
     assert_eq!(levels(), (Ok, Note));
     assert_eq!(levels_of(examined(EMPTY)), (Warning, Note));
     assert_eq!(levels_of(examined(UNREAD)), (Unknown, Note));
-    keep(&Prepared {
+    keep(&PreparationRecord {
         ended_unix_s: Some(2),
         fills: 0,
         ..whole.clone()
     });
     assert_eq!(levels(), (Note, Note), "zeros only");
-    keep(&Prepared {
+    keep(&PreparationRecord {
         ended_unix_s: Some(2),
         used_bytes: 819_200,
         rest_discarded: true,
         ..whole.clone()
     });
     assert_eq!(levels(), (Ok, Ok));
-    keep(&Prepared {
+    keep(&PreparationRecord {
         ended_unix_s: Some(2),
         used_bytes: 819_200,
         rest_discarded: false,
@@ -753,7 +753,7 @@ fn a_preparation_is_known_by_its_record_and_its_data() {
 }
 
 #[test]
-fn an_empty_machine_and_a_name_that_leads_nowhere_are_findings_and_no_panic() {
+fn a_machine_without_drives_and_an_absent_device_are_findings() {
     let empty = tempfile::tempdir().unwrap();
     let findings = examine(
         empty.path(),
@@ -821,7 +821,7 @@ fn this_machine_can_be_examined() {
 }
 
 #[test]
-fn a_run_directory_on_the_device_under_test_is_told() {
+fn a_run_directory_on_the_device_under_test_is_reported() {
     use std::os::unix::fs::MetadataExt;
     let machine = Machine::new();
     let dir = tempfile::tempdir().unwrap();

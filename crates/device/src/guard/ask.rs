@@ -8,7 +8,7 @@
 //! another port.
 
 use super::evidence::Evidence;
-use super::refusal::{Reason, list};
+use super::refusal::{RefusalReason, list};
 use crate::discover::{DeviceFacts, Disk, Resolved, SysDir, disks, file_identity, resolve};
 use results::units;
 use std::io::{self, BufRead, IsTerminal, Write};
@@ -92,7 +92,11 @@ impl<'a> EraseAnswers<'a> {
     ///
     /// A path in a script may lead to another drive after a reboot, so a path is not enough if the drive has a lasting
     /// name. On a terminal a path is enough, because the question shows which drive the path leads to now.
-    pub(super) fn decide(&mut self, question: &Question<'_>, root: &Path) -> Result<(), Reason> {
+    pub(super) fn decide(
+        &mut self,
+        question: &Question<'_>,
+        root: &Path,
+    ) -> Result<(), RefusalReason> {
         let names = DeviceNames::of(question.facts, root);
         let needs_lasting = names.unique_lasting_name().is_some();
         let device_name = question.name;
@@ -135,7 +139,7 @@ impl<'a> EraseAnswers<'a> {
             Some(typed) => advice = format!("type exactly `{device_name}` (`{typed}` was typed)"),
             None => {}
         }
-        Err(Reason::NotConfirmed {
+        Err(RefusalReason::NotConfirmed {
             evidence: question.evidence.to_vec(),
             advice,
         })
@@ -384,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_exact_name_allows_it() {
+    fn only_the_exact_name_allows_an_erasure() {
         assert!(decide(EraseAnswers::named(["/dev/x".to_owned()])).is_ok());
         assert!(decide(EraseAnswers::default().or_ask(|_| Some("/dev/x\n".into()))).is_ok());
         for wrong in ["/dev/", "/dev/x1", "x", "yes", "*"] {
@@ -453,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn a_volume_has_its_name_among_the_mapped_devices() {
+    fn a_volume_is_named_by_its_link_in_dev_mapper() {
         let tree = FakeTree::of(&[("dev/mapper/vg-data", "")]);
         let root = tree.root();
         tree.write_all(

@@ -1,6 +1,6 @@
 //! Opens a target, with the kernel's exclusive claim and flashproof's mark.
 //!
-//! | run       | kernel's claim (`O_EXCL`)                | mark ([`mark_of`]) |
+//! | run       | kernel's claim (`O_EXCL`)                | mark ([`super::mark`]) |
 //! |-----------|------------------------------------------|--------------------|
 //! | exclusive | held for as long as the descriptor lives | exclusive          |
 //! | shared    | taken for a moment, then released        | shared             |
@@ -8,18 +8,10 @@
 //! The kernel grants one claim at a time, so shared runs cannot hold it at the same time. A momentary claim shows that
 //! no file system, RAID or driver holds the device. The shared mark keeps out exclusive runs. A shared run cannot
 //! prevent a later mount.
-//!
-//! The mark is a lock, by which runs of this program on one device see each other.
-//!
-//! A run locks one byte far beyond the end of the device, through its writable descriptor: exclusively, or shared for a
-//! shared run. No file needs cleaning up: the kernel releases the lock with the descriptor, even after `kill -9`. Other
-//! processes see the lock in /proc/PID/fdinfo, where a shared run finds other shared runs. No other program locks this
-//! byte, so the lock does not conflict with `flock` locks of udev and others on whole devices. A lock belongs to the
-//! device's node. Runs that open one device through two device nodes (not links) see each other only in /proc.
 
-use super::in_use::second_run;
-use super::refusal::Reason;
-use super::{Guard, Request};
+use super::mark::{MARK_BYTE, mark_of};
+use super::refusal::RefusalReason;
+use super::{Guard, WriteRequest};
 use crate::discover::{self, DeviceFacts, DeviceNumber, Resolved};
 use results::files;
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -37,7 +29,7 @@ pub(crate) const STAT_BLOCK_BYTES: u64 = 512;
 
 /// An open device or file with its facts. Inside a `WriteConsent` it may be written to.
 #[derive(Debug)]
-pub(crate) struct Opened {
+pub(crate) struct OpenedTarget {
     pub(crate) file: File,
     pub(crate) facts: DeviceFacts,
     pub(crate) size_bytes: u64,
@@ -60,7 +52,7 @@ pub(super) struct OpenMode {
 }
 
 impl OpenMode {
-    pub(super) fn of(request: &Request, guard: &Guard) -> Self {
+    pub(super) fn of(request: &WriteRequest, guard: &Guard) -> Self {
         Self {
             shared: request.shared,
             odsync: request.odsync,
@@ -79,13 +71,13 @@ pub(super) fn open_device(
     facts: &DeviceFacts,
     root: &Path,
     open_mode: OpenMode,
-) -> Result<File, Reason> {
+) -> Result<File, RefusalReason> {
     let file = claimed(node, open_mode)?;
     check_same(facts, &file, root)?;
     if ioctl::is_read_only(file.as_fd())
-        .map_err(|source| Reason::io("check if it is writable", source))?
+        .map_err(|source| RefusalReason::io("check if it is writable", source))?
     {
-        return Err(Reason::ReadOnly {
+        return Err(RefusalReason::ReadOnly {
             how: "the device says so",
         });
     }
@@ -93,15 +85,20 @@ pub(super) fn open_device(
 }
 
 /// Refuses a device other than the device of `facts`.
-pub(super) fn check_same(facts: &DeviceFacts, file: &File, root: &Path) -> Result<(), Reason> {
-    discover::changes_since(facts, file, root).map_or(Ok(()), |what| Err(Reason::Changed { what }))
+pub(super) fn check_same(
+    facts: &DeviceFacts,
+    file: &File,
+    root: &Path,
+) -> Result<(), RefusalReason> {
+    discover::changes_since(facts, file, root)
+        .map_or(Ok(()), |what| Err(RefusalReason::Changed { what }))
 }
 
-fn claimed(node: &Path, open_mode: OpenMode) -> Result<File, Reason> {
+fn claimed(node: &Path, open_mode: OpenMode) -> Result<File, RefusalReason> {
     let direct = open_mode.flags() | libc::O_DIRECT;
     if open_mode.shared {
-        let file =
-            open(node, true, direct).map_err(|source| Reason::io("open it for writing", source))?;
+        let file = open(node, true, direct)
+            .map_err(|source| RefusalReason::io("open it for writing", source))?;
         mark(&file, open_mode)?;
         retry(open_mode.settle, is_busy, || {
             open(node, false, libc::O_EXCL)
@@ -118,8 +115,8 @@ fn claimed(node: &Path, open_mode: OpenMode) -> Result<File, Reason> {
 
 /// Opens the block device at `node` for direct reads, without a lasting claim. A momentary claim from the kernel shows
 /// that nobody else holds the device.
-pub(super) fn open_for_examination(node: &Path, settle: Duration) -> Result<File, Reason> {
-    let failed = |source| Reason::io("open it for reading", source);
+pub(super) fn open_for_examination(node: &Path, settle: Duration) -> Result<File, RefusalReason> {
+    let failed = |source| RefusalReason::io("open it for reading", source);
     retry(settle, is_busy, || open(node, false, libc::O_EXCL)).map_err(|source| {
         if is_busy(&source) {
             busy(node, source)
@@ -136,7 +133,7 @@ pub(super) fn other_path(
     node: &Path,
     number: DeviceNumber,
     open_mode: OpenMode,
-) -> Result<Option<File>, Reason> {
+) -> Result<Option<File>, RefusalReason> {
     match fs::metadata(node) {
         Ok(metadata)
             if metadata.file_type().is_block_device()
@@ -148,11 +145,11 @@ pub(super) fn other_path(
     });
     claim.map(Some).map_err(|source| {
         if is_busy(&source) {
-            Reason::OtherPathClaimed {
+            RefusalReason::OtherPathClaimed {
                 path: node.display().to_string(),
             }
         } else {
-            Reason::io("claim another path to its drive", source)
+            RefusalReason::io("claim another path to its drive", source)
         }
     })
 }
@@ -170,17 +167,17 @@ fn is_busy(error: &io::Error) -> bool {
 }
 
 /// Why a claim failed: another run of flashproof, if the device has a mark; otherwise the kernel's error.
-fn busy(node: &Path, source: io::Error) -> Reason {
+fn busy(node: &Path, source: io::Error) -> RefusalReason {
     if is_busy(&source) && mark_of_other_run(node) == Some(ByteLock::Exclusive) {
-        second_run(false, String::new())
+        RefusalReason::second_run(false, String::new())
     } else {
-        Reason::io("open it for writing", source)
+        RefusalReason::io("open it for writing", source)
     }
 }
 
 fn mark_of_other_run(node: &Path) -> Option<ByteLock> {
     let file = open(node, false, 0).ok()?;
-    conflicting_lock(file.as_fd(), BYTE, ByteLock::Exclusive).ok()?
+    conflicting_lock(file.as_fd(), MARK_BYTE, ByteLock::Exclusive).ok()?
 }
 
 /// Opens the file at `path` and marks it. The file must be the file of `metadata`. Returns true if the descriptor
@@ -189,18 +186,18 @@ pub(super) fn file(
     path: &Path,
     metadata: &Metadata,
     open_mode: OpenMode,
-) -> Result<(File, bool), Reason> {
+) -> Result<(File, bool), RefusalReason> {
     let (file, direct) = open_direct(
         &files::stable_path(path),
         OpenOptions::new().read(true).write(true),
         open_mode.flags(),
     )
-    .map_err(|source| Reason::io("open it for writing", source))?;
+    .map_err(|source| RefusalReason::io("open it for writing", source))?;
     let opened_metadata = file
         .metadata()
-        .map_err(|source| Reason::io("read its metadata", source))?;
+        .map_err(|source| RefusalReason::io("read its metadata", source))?;
     if (opened_metadata.dev(), opened_metadata.ino()) != (metadata.dev(), metadata.ino()) {
-        return Err(Reason::Changed {
+        return Err(RefusalReason::Changed {
             what: "another file took its place".to_owned(),
         });
     }
@@ -210,7 +207,7 @@ pub(super) fn file(
 }
 
 /// Refuses a file with another writer that the process scan did not find, unless other shared runs may write to it.
-pub(super) fn check_sole_writer(file: &File, open_mode: OpenMode) -> Result<(), Reason> {
+pub(super) fn check_sole_writer(file: &File, open_mode: OpenMode) -> Result<(), RefusalReason> {
     if open_mode.shared {
         return Ok(());
     }
@@ -224,32 +221,32 @@ pub(super) fn check_sole_writer(file: &File, open_mode: OpenMode) -> Result<(), 
         sole,
     )
     .map_err(|source| match source.kind() {
-        io::ErrorKind::WouldBlock => Reason::UnknownWriter,
-        _ => Reason::io("check that nobody else writes to it", source),
+        io::ErrorKind::WouldBlock => RefusalReason::UnknownWriter,
+        _ => RefusalReason::io("check that nobody else writes to it", source),
     })
 }
 
 /// Creates a file and marks it. Returns true if the descriptor bypasses the page cache. On an error no file remains.
-pub(super) fn new_file(path: &Path, open_mode: OpenMode) -> Result<(File, bool), Reason> {
+pub(super) fn new_file(path: &Path, open_mode: OpenMode) -> Result<(File, bool), RefusalReason> {
     // Creates the file first and opens it again, because a file system without O_DIRECT may create the file and then
     // fail the open.
     let made = files::create_new(path, files::PRIVATE);
     let metadata = made
         .and_then(|made| made.metadata())
-        .map_err(|source| Reason::io("create the file", source))?;
+        .map_err(|source| RefusalReason::io("create the file", source))?;
     file(path, &metadata, open_mode).inspect_err(|_| {
         let _ = files::remove_file(path);
     })
 }
 
-fn mark(file: &File, open_mode: OpenMode) -> Result<(), Reason> {
+fn mark(file: &File, open_mode: OpenMode) -> Result<(), RefusalReason> {
     let byte_lock = mark_of(open_mode.shared);
-    let failed = |source| Reason::io("lock it against a second run", source);
+    let failed = |source| RefusalReason::io("lock it against a second run", source);
     let lock_result = retry(
         open_mode.settle,
         |error| error.kind() == io::ErrorKind::WouldBlock,
         || {
-            if try_lock_byte(file.as_fd(), BYTE, byte_lock)? {
+            if try_lock_byte(file.as_fd(), MARK_BYTE, byte_lock)? {
                 Ok(())
             } else {
                 Err(io::ErrorKind::WouldBlock.into())
@@ -258,8 +255,11 @@ fn mark(file: &File, open_mode: OpenMode) -> Result<(), Reason> {
     );
     match lock_result {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-            let theirs = conflicting_lock(file.as_fd(), BYTE, byte_lock).map_err(failed)?;
-            Err(second_run(theirs == Some(ByteLock::Shared), String::new()))
+            let theirs = conflicting_lock(file.as_fd(), MARK_BYTE, byte_lock).map_err(failed)?;
+            Err(RefusalReason::second_run(
+                theirs == Some(ByteLock::Shared),
+                String::new(),
+            ))
         }
         set => set.map_err(failed),
     }
@@ -282,7 +282,7 @@ fn retry<T>(
     }
 }
 
-/// Probes the minimum direct I/O size, and makes the [`Opened`] of `file`.
+/// Probes the minimum direct I/O size, and makes the [`OpenedTarget`] of `file`.
 pub(crate) fn finish(
     file: File,
     facts: DeviceFacts,
@@ -290,9 +290,9 @@ pub(crate) fn finish(
     direct: bool,
     odsync: bool,
     mut notes: Vec<String>,
-) -> Result<Opened, Reason> {
+) -> Result<OpenedTarget, RefusalReason> {
     let probed = discover::min_direct_io_bytes(file.as_fd())
-        .map_err(|source| Reason::io("read its start", source))?;
+        .map_err(|source| RefusalReason::io("read its start", source))?;
     // Reads of unwritten blocks of a file do not reach the disk, so the probe may find a smaller size than the disk
     // accepts.
     let min_io_bytes = if direct {
@@ -306,7 +306,7 @@ pub(crate) fn finish(
                 .to_owned(),
         );
     }
-    Ok(Opened {
+    Ok(OpenedTarget {
         file,
         facts,
         size_bytes,
@@ -320,13 +320,13 @@ pub(crate) fn finish(
 
 /// Opens the device or file at `path`, which resolved to `resolved`, for reading only, without a claim. Returns the
 /// file, and true if it was opened with `O_DIRECT`.
-pub(crate) fn open_to_read(path: &str, resolved: &Resolved) -> Result<(File, bool), Reason> {
+pub(crate) fn open_to_read(path: &str, resolved: &Resolved) -> Result<(File, bool), RefusalReason> {
     let node = match resolved {
         Resolved::Block { node, .. } => node.as_path(),
         Resolved::File { .. } => Path::new(path),
     };
     open_direct(&files::stable_path(node), OpenOptions::new().read(true), 0)
-        .map_err(|source| Reason::io("open it for reading", source))
+        .map_err(|source| RefusalReason::io("open it for reading", source))
 }
 
 /// Opens with `O_DIRECT`, or without it if the file system does not support direct I/O (open(2): `EINVAL`). Returns the
@@ -341,80 +341,14 @@ fn open_direct(path: &Path, options: &mut OpenOptions, flags: i32) -> io::Result
 }
 
 /// Refuses a target that is smaller than needed, or empty.
-pub(crate) fn check_size(size_bytes: u64, min_size_bytes: u64) -> Result<(), Reason> {
+pub(crate) fn check_size(size_bytes: u64, min_size_bytes: u64) -> Result<(), RefusalReason> {
     let min_size_bytes = min_size_bytes.max(1);
     if size_bytes < min_size_bytes {
-        Err(Reason::TooSmall {
+        Err(RefusalReason::TooSmall {
             size_bytes,
             min_size_bytes,
         })
     } else {
         Ok(())
-    }
-}
-
-/// Offset of the locked byte: `flashpro` in ASCII, beyond the end of any device.
-const BYTE: u64 = u64::from_be_bytes(*b"flashpro");
-
-/// Type of lock with which a run marks a device: exclusive, or shared for a shared run.
-pub(super) fn mark_of(shared: bool) -> ByteLock {
-    if shared {
-        ByteLock::Shared
-    } else {
-        ByteLock::Exclusive
-    }
-}
-
-/// The mark on a descriptor of another process, from its text in /proc/PID/fdinfo.
-///
-/// A lock is a line such as `lock: 1: OFDLCK ADVISORY READ -1 00:06:351 100 100`; the last two numbers are the first
-/// and the last locked byte (proc_pid_fdinfo(5)).
-pub(super) fn mark_in_fdinfo(text: &str) -> Option<ByteLock> {
-    text.lines().find_map(|line| {
-        let words: Vec<&str> = line.strip_prefix("lock:")?.split_whitespace().collect();
-        let [_, "OFDLCK", _, access, _, _, start, _] = words[..] else {
-            return None;
-        };
-        match (start.parse() == Ok(BYTE), access) {
-            (true, "READ") => Some(ByteLock::Shared),
-            (true, "WRITE") => Some(ByteLock::Exclusive),
-            _ => None,
-        }
-    })
-}
-
-#[cfg(test)]
-mod mark_tests {
-    use super::*;
-    use std::os::fd::AsRawFd;
-
-    #[test]
-    fn a_mark_that_was_set_is_read_back_from_proc() {
-        for (mark, other) in [
-            (mark_of(true), mark_of(false)),
-            (mark_of(false), mark_of(true)),
-        ] {
-            let file = tempfile::NamedTempFile::new().unwrap();
-            assert!(try_lock_byte(file.as_file().as_fd(), BYTE, mark).unwrap());
-            let text =
-                fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd())).unwrap();
-            assert_eq!(mark_in_fdinfo(&text), Some(mark), "{text}");
-            assert_eq!(
-                conflicting_lock(file.reopen().unwrap().as_fd(), BYTE, other).unwrap(),
-                Some(mark)
-            );
-        }
-    }
-
-    #[test]
-    fn locks_of_others_are_no_mark() {
-        for line in [
-            "lock:\t1: FLOCK  ADVISORY  WRITE 359 00:06:351 0 EOF",
-            "lock:\t1: OFDLCK ADVISORY  READ -1 00:06:351 0 0",
-            "lock:\t1: POSIX  ADVISORY  READ 9 00:06:351 7380959305949671023 7380959305949671023",
-            "pos:\t0",
-        ] {
-            assert_eq!(mark_in_fdinfo(line), None, "{line}");
-        }
     }
 }

@@ -3,13 +3,13 @@
 //! The questions before a consent may take minutes, so devices that share bytes with the target are examined again.
 //! Only this module creates files and reserves their space.
 
-use super::claim::{self, OpenMode, Opened, finish};
+use super::claim::{self, OpenMode, OpenedTarget, finish};
 use super::evidence::Evidence;
 use super::examine::{Examined, TargetKind, missing_bytes, recorded_size};
 use super::preparation::{Records, StateError, random_key};
 use super::preparation_state::PreparationState;
-use super::refusal::{Objections, Reason};
-use super::{Guard, Request};
+use super::refusal::{Objections, RefusalReason};
+use super::{Guard, WriteRequest};
 use crate::discover::{self, DeviceFacts};
 use results::files;
 use std::fs::File;
@@ -22,7 +22,7 @@ use sys::{ioctl, open};
 /// Only [`Guard::consent`] creates this value. Dropping it releases the device.
 #[derive(Debug)]
 pub struct WriteConsent {
-    opened: Opened,
+    opened: OpenedTarget,
     stamp_key: u64,
     key_recorded: bool,
     erases: Vec<Evidence>,
@@ -61,7 +61,7 @@ impl WriteConsent {
         &self.erases
     }
 
-    /// True if the run keeps the record store on the device, see [`Request::keeps_store`].
+    /// True if the run keeps the record store on the device, see [`WriteRequest::keeps_store`].
     pub fn keeps_store(&self) -> bool {
         self.keeps_store
     }
@@ -72,7 +72,7 @@ impl WriteConsent {
     }
 
     /// Records that the run of `request` writes to the device from now on.
-    pub(super) fn note_writing(&mut self, records: &Records, request: &Request) {
+    pub(super) fn note_writing(&mut self, records: &Records, request: &WriteRequest) {
         let Some(identity) = self.opened.facts.identity() else {
             return;
         };
@@ -86,13 +86,16 @@ impl WriteConsent {
     }
 
     /// Splits the consent into its descriptor and its key, for a target.
-    pub(crate) fn into_opened(self) -> (Opened, u64) {
+    pub(crate) fn into_opened(self) -> (OpenedTarget, u64) {
         (self.opened, self.stamp_key)
     }
 }
 
 /// Turns an examined and confirmed target into a consent.
-pub(super) fn grant(guard: &Guard, mut examined: Examined) -> Result<WriteConsent, Vec<Reason>> {
+pub(super) fn grant(
+    guard: &Guard,
+    mut examined: Examined,
+) -> Result<WriteConsent, Vec<RefusalReason>> {
     let request = examined.request.clone();
     let mut findings = Objections {
         notes: std::mem::take(&mut examined.notes),
@@ -128,7 +131,7 @@ fn complete_grant(
     examined: Examined,
     file: File,
     direct: bool,
-) -> Result<WriteConsent, Reason> {
+) -> Result<WriteConsent, RefusalReason> {
     let keeps_store = examined.keeps_store();
     let Examined {
         request,
@@ -167,7 +170,7 @@ fn complete_grant(
         notes,
     )?;
     Ok(WriteConsent {
-        opened: Opened {
+        opened: OpenedTarget {
             _claims: claims,
             ..opened
         },
@@ -180,27 +183,31 @@ fn complete_grant(
 }
 
 /// Removes a file that was created for a run that does not begin.
-pub(super) fn remove(request: &Request) {
+pub(super) fn remove(request: &WriteRequest) {
     // Errors are ignored: a remaining file is empty and has the name that the user chose.
     let _ = files::remove_file(Path::new(&request.path));
 }
 
-fn check_same_size(file: &File, expected_bytes: u64) -> Result<(), Reason> {
-    let now_bytes =
-        ioctl::size_bytes(file.as_fd()).map_err(|source| Reason::io("read its size", source))?;
+fn check_same_size(file: &File, expected_bytes: u64) -> Result<(), RefusalReason> {
+    let now_bytes = ioctl::size_bytes(file.as_fd())
+        .map_err(|source| RefusalReason::io("read its size", source))?;
     if now_bytes == expected_bytes {
         Ok(())
     } else {
-        Err(Reason::Changed {
+        Err(RefusalReason::Changed {
             what: format!("it had {expected_bytes} bytes and has {now_bytes} now"),
         })
     }
 }
 
 /// Allocates the first `size_bytes` of a file, unless the file shall be sparse or grow. Returns a note for the user.
-fn reserve(file: &File, size_bytes: u64, request: &Request) -> Result<Option<String>, Reason> {
-    let &Request { reads, sparse, .. } = request;
-    let failed = |source| Reason::io("reserve its space", source);
+fn reserve(
+    file: &File,
+    size_bytes: u64,
+    request: &WriteRequest,
+) -> Result<Option<String>, RefusalReason> {
+    let &WriteRequest { reads, sparse, .. } = request;
+    let failed = |source| RefusalReason::io("reserve its space", source);
     let metadata = file.metadata().map_err(failed)?;
     let missing = missing_bytes(&metadata, size_bytes);
     if missing == 0 || request.grows {
@@ -233,11 +240,11 @@ fn reserve(file: &File, size_bytes: u64, request: &Request) -> Result<Option<Str
 /// the key is recorded.
 fn keep_record(
     guard: &Guard,
-    request: &Request,
+    request: &WriteRequest,
     facts: &DeviceFacts,
     recorded_size: u64,
     notes: &mut Vec<String>,
-) -> Result<(u64, bool), Reason> {
+) -> Result<(u64, bool), RefusalReason> {
     match facts.identity() {
         None => {
             notes.push("it has no lasting name, so the next run will ask before it erases the data of this run".into())
@@ -248,7 +255,8 @@ fn keep_record(
             Err(error) => notes.push(format!("{error}; the next run will ask before it erases the data of this run")),
         },
     }
-    let key = random_key().map_err(|source| Reason::io("generate a key for its stamps", source))?;
+    let key = random_key()
+        .map_err(|source| RefusalReason::io("generate a key for its stamps", source))?;
     Ok((key, false))
 }
 
@@ -256,7 +264,7 @@ fn keep_record(
 /// the record.
 fn keep_own_record(
     guard: &Guard,
-    request: &Request,
+    request: &WriteRequest,
     facts: &DeviceFacts,
     identity: &str,
     recorded_size: u64,

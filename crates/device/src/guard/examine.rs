@@ -16,13 +16,15 @@
 
 use super::ask::DeviceNames;
 use super::claim::{self, OpenMode, STAT_BLOCK_BYTES, check_size};
-use super::evidence::{self, Evidence, Sampling};
-use super::preparation::{UsedPart, random_key};
-use super::refusal::{Objections, Reason};
+use super::evidence::Evidence;
+use super::preparation::random_key;
+use super::preparation_state::UsedPart;
+use super::refusal::{Objections, RefusalReason};
+use super::sampling::{self, Sampling};
 use super::target_devices::{Relation, TargetDevices};
-use super::{Guard, Request};
+use super::{Guard, WriteRequest};
 use crate::discover::{self, DeviceFacts, DiscoverError, Kind, Resolved, SysDir};
-use crate::observe::diskstats::{Counters, Counts};
+use crate::observe::diskstats::{Counters, RequestCounts};
 use results::parallel::in_parallel;
 use results::units;
 use std::fmt;
@@ -73,7 +75,7 @@ impl TargetKind {
 
 /// A target that passed every check that no consent overrides.
 pub(super) struct Examined {
-    pub(super) request: Request,
+    pub(super) request: WriteRequest,
     pub(super) target: ResolvedTarget,
     /// The claimed descriptor, and true if it bypasses the page cache; `None` for a file to be created.
     pub(super) opened: Option<(File, bool)>,
@@ -94,7 +96,10 @@ impl Examined {
 }
 
 /// Resolves the name in `request`.
-pub(super) fn resolve_target(guard: &Guard, request: &Request) -> Result<ResolvedTarget, Reason> {
+pub(super) fn resolve_target(
+    guard: &Guard,
+    request: &WriteRequest,
+) -> Result<ResolvedTarget, RefusalReason> {
     let path = Path::new(&request.path);
     let resolved = match (
         discover::resolve(path, &guard.root),
@@ -114,7 +119,9 @@ pub(super) fn resolve_target(guard: &Guard, request: &Request) -> Result<Resolve
     let target_kind = match resolved {
         Resolved::Block { node, .. } => TargetKind::Device { node, devices },
         Resolved::File { metadata } => {
-            let size_bytes = request.file_size_bytes.ok_or(Reason::FileWithoutSize)?;
+            let size_bytes = request
+                .file_size_bytes
+                .ok_or(RefusalReason::FileWithoutSize)?;
             TargetKind::File {
                 metadata,
                 size_bytes,
@@ -141,9 +148,9 @@ fn directory_of(path: &Path) -> &Path {
 /// Runs all checks on a target. Errors: all objections.
 pub(super) fn examine(
     guard: &Guard,
-    request: &Request,
+    request: &WriteRequest,
     target: ResolvedTarget,
-) -> Result<Examined, Vec<Reason>> {
+) -> Result<Examined, Vec<RefusalReason>> {
     let (prepared, mut findings) = check_from_outside(guard, request, &target)?;
     let open_mode = OpenMode::of(request, guard);
     let mut claims = Vec::new();
@@ -191,12 +198,12 @@ pub(super) fn examine(
 /// notes.
 pub(super) fn look_without_claim(
     guard: &Guard,
-    request: &Request,
+    request: &WriteRequest,
     target: &ResolvedTarget,
-) -> Result<(Vec<Evidence>, Vec<String>), Vec<Reason>> {
+) -> Result<(Vec<Evidence>, Vec<String>), Vec<RefusalReason>> {
     let (prepared, mut findings) = check_from_outside(guard, request, target)?;
     let TargetKind::Device { node, devices, .. } = &target.target_kind else {
-        return Err(Reason::FileWithoutSize.into());
+        return Err(RefusalReason::FileWithoutSize.into());
     };
     let file = claim::open_for_examination(node, guard.settle)?;
     let open_mode = OpenMode {
@@ -216,9 +223,9 @@ pub(super) fn look_without_claim(
 /// The checks that open nothing. Returns the usable part of the device (`None`: all of it) and the notes.
 fn check_from_outside(
     guard: &Guard,
-    request: &Request,
+    request: &WriteRequest,
     target: &ResolvedTarget,
-) -> Result<(Option<UsedPart>, Objections), Vec<Reason>> {
+) -> Result<(Option<UsedPart>, Objections), Vec<RefusalReason>> {
     let mut findings = Objections::default();
     let prepared = if request.uses_whole_device {
         None
@@ -228,7 +235,7 @@ fn check_from_outside(
     if matches!(target.target_kind, TargetKind::Device { .. })
         && discover::is_zoned(&target.facts, &guard.root)
     {
-        findings.refuse(Reason::Zoned);
+        findings.refuse(RefusalReason::Zoned);
     }
     check_fit(request, target, prepared.as_ref(), &mut findings);
     if let Some(devices) = target.target_kind.subject() {
@@ -244,7 +251,7 @@ fn check_from_outside(
 /// Refuses a target that is too small or read-only, a file that does not fit into its file system, and a file that
 /// would outgrow its preparation.
 fn check_fit(
-    request: &Request,
+    request: &WriteRequest,
     target: &ResolvedTarget,
     prepared: Option<&UsedPart>,
     findings: &mut Objections,
@@ -256,7 +263,7 @@ fn check_fit(
     let fits = check_size(size_bytes, request.min_size_bytes);
     findings.reasons.extend(fits.err());
     if target.facts.read_only == Some(true) {
-        findings.refuse(Reason::ReadOnly {
+        findings.refuse(RefusalReason::ReadOnly {
             how: "the device says so",
         });
     }
@@ -269,7 +276,7 @@ fn check_fit(
     {
         let used_bytes = used_part.used_bytes;
         let size_bytes = target.facts.size_bytes;
-        findings.refuse(Reason::PartWouldGrow {
+        findings.refuse(RefusalReason::PartWouldGrow {
             used_bytes,
             size_bytes,
             wanted_bytes,
@@ -299,12 +306,12 @@ pub(super) fn missing_bytes(metadata: &Metadata, size_bytes: u64) -> u64 {
         .saturating_sub(metadata.blocks() * STAT_BLOCK_BYTES)
 }
 
-fn check_space(path: &Path, needed_bytes: u64) -> Result<(), Reason> {
+fn check_space(path: &Path, needed_bytes: u64) -> Result<(), RefusalReason> {
     let free = File::open(path).and_then(|place| open::free_bytes(place.as_fd()));
-    let free_bytes =
-        free.map_err(|source| Reason::io("check the free space of its file system", source))?;
+    let free_bytes = free
+        .map_err(|source| RefusalReason::io("check the free space of its file system", source))?;
     if needed_bytes > free_bytes {
-        Err(Reason::NoSpace {
+        Err(RefusalReason::NoSpace {
             needed_bytes,
             free_bytes,
         })
@@ -314,9 +321,9 @@ fn check_space(path: &Path, needed_bytes: u64) -> Result<(), Reason> {
 }
 
 /// Size of the claimed device. The consent checks the size again.
-fn device_size(file: &File, request: &Request) -> Result<u64, Reason> {
-    let size_bytes =
-        ioctl::size_bytes(file.as_fd()).map_err(|source| Reason::io("read its size", source))?;
+fn device_size(file: &File, request: &WriteRequest) -> Result<u64, RefusalReason> {
+    let size_bytes = ioctl::size_bytes(file.as_fd())
+        .map_err(|source| RefusalReason::io("read its size", source))?;
     check_size(size_bytes, request.min_size_bytes)?;
     Ok(size_bytes)
 }
@@ -329,7 +336,7 @@ fn claim_other_paths(
     open_mode: OpenMode,
     claims: &mut Vec<File>,
     findings: &mut Objections,
-) -> Result<(), Reason> {
+) -> Result<(), RefusalReason> {
     for access_node in devices
         .access_nodes()
         .filter(|node| node.relation == Relation::OtherPath)
@@ -351,10 +358,10 @@ fn claim_other_paths(
 /// Refuses a device with I/O of others, unless other shared runs have it open.
 fn check_idle(
     guard: &Guard,
-    request: &Request,
+    request: &WriteRequest,
     devices: &TargetDevices,
     findings: &mut Objections,
-) -> Result<(), Reason> {
+) -> Result<(), RefusalReason> {
     let dirs: Vec<&SysDir> = devices.access_nodes().map(|node| &node.dir).collect();
     match moves(&dirs, guard.watch_time) {
         Ok(true) => Ok(()),
@@ -383,8 +390,8 @@ fn sample_contents(
     size_bytes: u64,
     prepared: Option<UsedPart>,
     notes: &mut Vec<String>,
-) -> Result<Vec<Evidence>, Reason> {
-    let failed = |source| Reason::io("read samples of it", source);
+) -> Result<Vec<Evidence>, RefusalReason> {
+    let failed = |source| RefusalReason::io("read samples of it", source);
     let sampling = Sampling {
         seed: random_key().map_err(failed)?,
         ..guard.sampling
@@ -398,8 +405,8 @@ fn sample_contents(
     };
     let identity = target.facts.identity();
     let recorded_bytes = recorded_size(target, size_bytes);
-    let explained = evidence::explanation(identity.as_deref(), recorded_bytes, &guard.records);
-    evidence::gather(file, read_bytes, explained, sampling, notes).map_err(failed)
+    let explained = sampling::explanation(identity.as_deref(), recorded_bytes, &guard.records);
+    sampling::gather(file, read_bytes, explained, sampling, notes).map_err(failed)
 }
 
 /// Size of the target in its record. A device with another size is a different device; a file may grow, so its record
@@ -419,7 +426,7 @@ pub enum EraseSafety {
     /// The device contains data that no record explains: the user would be asked.
     Asks(Vec<Evidence>),
     /// Refused for these reasons.
-    No(Vec<Reason>),
+    No(Vec<RefusalReason>),
 }
 
 impl fmt::Display for EraseSafety {
@@ -455,7 +462,7 @@ impl Guard {
     }
 
     fn outlook_of(&self, path: &str) -> GuardReport {
-        let request = Request::new(path, "outlook");
+        let request = WriteRequest::new(path, "outlook");
         let target = match resolve_target(self, &request) {
             Ok(found) => found,
             Err(reason) => {
@@ -505,7 +512,7 @@ pub(crate) fn activity(before: &Counters, after: &Counters) -> Option<String> {
     let (delta, is_anew) = after
         .since(before)
         .map_or((*after, true), |done| (done, false));
-    let completed = |counts: Option<Counts>| counts.map_or(0, |counts| counts.completed);
+    let completed = |counts: Option<RequestCounts>| counts.map_or(0, |counts| counts.completed);
     let reads = delta.read.completed;
     let writes = delta.write.completed;
     let in_flight = delta.in_flight;
@@ -518,7 +525,7 @@ pub(crate) fn activity(before: &Counters, after: &Counters) -> Option<String> {
 }
 
 /// Watches the devices at `dirs` for `watch_time`. Error: a device did I/O. `Ok(false)`: a device has no counters.
-fn moves(dirs: &[&SysDir], watch_time: Duration) -> Result<bool, Reason> {
+fn moves(dirs: &[&SysDir], watch_time: Duration) -> Result<bool, RefusalReason> {
     let Some(before) = read_counters(dirs) else {
         return Ok(false);
     };
@@ -531,7 +538,7 @@ fn moves(dirs: &[&SysDir], watch_time: Duration) -> Result<bool, Reason> {
         .zip(&after)
         .find_map(|(before, after)| activity(before, after))
     {
-        Some(did) => Err(Reason::UnknownIo {
+        Some(did) => Err(RefusalReason::UnknownIo {
             watched_ms: watch_time.as_millis(),
             did,
         }),
@@ -548,10 +555,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_request_is_a_movement_and_is_counted() {
-        let counts = |completed| Counts {
+    fn one_request_during_the_watch_is_noticed_and_counted() {
+        let counts = |completed| RequestCounts {
             completed,
-            ..Counts::default()
+            ..RequestCounts::default()
         };
         let before = Counters {
             read: counts(5),

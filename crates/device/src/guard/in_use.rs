@@ -10,7 +10,7 @@
 //! Other processes that have the device or file open are found by [`scan`].
 
 use super::processes::{Opener, scan};
-use super::refusal::{Objections, Reason};
+use super::refusal::{Objections, RefusalReason};
 use super::target_devices::TargetDevices;
 use crate::discover::{
     Backing, DeviceNumber, LoopDevice, SysDir, controller_names, loops, unescape,
@@ -162,7 +162,7 @@ impl TargetDevices {
     fn check_swap(&self, users: &KernelUsers, root: &Path, findings: &mut Objections) {
         for path in &users.swaps {
             if let Some(description) = self.find_path(path, root) {
-                findings.refuse(Reason::Swap {
+                findings.refuse(RefusalReason::Swap {
                     which: description,
                     path: path.clone(),
                 });
@@ -183,7 +183,7 @@ impl TargetDevices {
             let describe = |dir: SysDir| users.describe(&dir.name(), kind_of_holder(&dir), &dir);
             let holders: Vec<String> = node.holders().map(describe).collect();
             if !holders.is_empty() {
-                findings.refuse(Reason::HasHolders {
+                findings.refuse(RefusalReason::HasHolders {
                     which: node.description.clone(),
                     holders: holders.join(", "),
                 });
@@ -215,7 +215,7 @@ impl TargetDevices {
                 kind,
                 &loop_device.dir,
             );
-            findings.refuse(Reason::HasHolders {
+            findings.refuse(RefusalReason::HasHolders {
                 which: description,
                 holders,
             });
@@ -239,7 +239,7 @@ impl TargetDevices {
             let (openers, unseen) = match scan(&root.join("proc"), &|path| self.find_at(path)) {
                 Ok(found) => found,
                 Err(source) => {
-                    findings.refuse(Reason::io("list the processes", source));
+                    findings.refuse(RefusalReason::io("list the processes", source));
                     return 0;
                 }
             };
@@ -269,12 +269,12 @@ impl TargetDevices {
 }
 
 /// Number of other shared runs. Errors: another run of flashproof, or processes of other programs.
-fn sort_out(openers: Vec<Opener>, shared: bool) -> Result<usize, Reason> {
+fn sort_out(openers: Vec<Opener>, shared: bool) -> Result<usize, RefusalReason> {
     let (fellows, strangers): (Vec<_>, Vec<_>) = openers
         .into_iter()
         .partition(|opener| shared && opener.mark == Some(ByteLock::Shared));
     if let Some(run) = strangers.iter().find(|opener| opener.mark.is_some()) {
-        return Err(second_run(
+        return Err(RefusalReason::second_run(
             run.mark == Some(ByteLock::Shared),
             format!(" (process {})", run.pid),
         ));
@@ -282,18 +282,8 @@ fn sort_out(openers: Vec<Opener>, shared: bool) -> Result<usize, Reason> {
     if strangers.is_empty() {
         Ok(fellows.len())
     } else {
-        Err(Reason::OpenElsewhere(strangers))
+        Err(RefusalReason::OpenElsewhere(strangers))
     }
-}
-
-/// The refusal of a device that another run uses.
-pub(super) fn second_run(theirs_is_shared: bool, who: String) -> Reason {
-    let (how, advice) = if theirs_is_shared {
-        ("with --shared", "start this run with --shared, too")
-    } else {
-        ("exclusively", "start all runs with --shared")
-    };
-    Reason::SecondRun { who, how, advice }
 }
 
 /// Kind and name of a holder: `LVM vg-data`, `software RAID`.
@@ -363,7 +353,7 @@ pub(super) fn check_exports(devices: &TargetDevices, root: &Path, findings: &mut
     }
     for export in namespaces(&config).into_iter().chain(backstores(&config)) {
         if let Some(description) = export.find(devices, root) {
-            findings.refuse(Reason::Exported {
+            findings.refuse(RefusalReason::Exported {
                 which: description,
                 what: export.export_name,
                 end: export.stop_hint,

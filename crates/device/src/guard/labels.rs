@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 /// Label, UUID or name by which a user knows the data: `label "backup"`. Arguments: the device, the first byte of the
 /// format, and the byte of its magic number.
-pub(super) type Details = fn(&Contents, u64, u64) -> Vec<String>;
+pub(super) type DetailsReader = fn(&Contents, u64, u64) -> Vec<String>;
 
 /// Maximum number of characters of a text from a device.
 const TEXT_MAX: usize = 64;

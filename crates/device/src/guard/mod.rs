@@ -23,33 +23,34 @@ mod examine;
 mod formats;
 mod in_use;
 mod labels;
+mod mark;
 mod preparation;
 mod preparation_state;
 mod processes;
 mod refusal;
+mod sampling;
 mod signatures;
 mod target_devices;
 
 use crate::discover;
-use crate::target::OpenError;
 pub use ask::{Asker, EraseAnswers, Question, ask_on_terminal, erase_names};
 use ask::{DeviceNames, NameMatch};
-pub(crate) use claim::{Opened, STAT_BLOCK_BYTES, check_size, finish, open_to_read};
+pub(crate) use claim::{OpenedTarget, STAT_BLOCK_BYTES, check_size, finish, open_to_read};
 pub use consent::WriteConsent;
 pub use evidence::Evidence;
-use evidence::Sampling;
 pub use examine::{EraseSafety, GuardReport};
 use examine::{Examined, ResolvedTarget};
 pub(crate) use examine::{activity, users_of};
-pub(crate) use preparation::UsedPart;
 pub use preparation::{
-    DeviceRecord, PREPARATION, Prepared, RandomOrder, Records, StateError, VerifiedSample, unix_s,
+    DeviceRecord, PREPARATION, PreparationRecord, RandomOrder, Records, StateError, VerifiedSample,
+    unix_s,
 };
-pub(crate) use preparation_state::SampleReader;
 pub use preparation_state::{PreparationState, PreparedSamples};
+pub(crate) use preparation_state::{SampleReader, UsedPart};
 pub use processes::Opener;
-pub use refusal::{GuardRefusals, Reason, Refusal};
+pub use refusal::{GuardRefusals, OpenError, Refusal, RefusalReason};
 use results::parallel::in_parallel;
+use sampling::Sampling;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use target_devices::{Overlap, TargetDevices};
@@ -76,7 +77,7 @@ const SPOTS_LIMIT: Duration = Duration::from_secs(5);
 
 /// A device or file that a run wants to write to.
 #[derive(Debug, Clone, Default)]
-pub struct Request {
+pub struct WriteRequest {
     /// The name as the user gave it.
     pub path: String,
     /// Required size of a file; `None` refuses files. Ignored for devices.
@@ -102,7 +103,7 @@ pub struct Request {
     pub purpose: String,
 }
 
-impl Request {
+impl WriteRequest {
     /// A request for the device `path` with defaults: exclusive, for reads and writes, with `O_DSYNC`, any size.
     pub fn new(path: impl Into<String>, purpose: impl Into<String>) -> Self {
         Self {
@@ -153,7 +154,7 @@ impl Guard {
     /// Errors: each refused device, with all objections. In this case nothing was written and no file was created.
     pub fn consent(
         &self,
-        requests: &[Request],
+        requests: &[WriteRequest],
         answers: &mut EraseAnswers<'_>,
     ) -> Result<Vec<WriteConsent>, GuardRefusals> {
         let examined = self.examine_and_ask(requests, answers)?;
@@ -166,7 +167,7 @@ impl Guard {
     /// those of [`Self::consent`].
     pub fn preview_consent(
         &self,
-        requests: &[Request],
+        requests: &[WriteRequest],
         answers: &mut EraseAnswers<'_>,
     ) -> Result<Vec<String>, GuardRefusals> {
         let examined = self.examine_and_ask(requests, answers)?;
@@ -183,7 +184,7 @@ impl Guard {
 
     fn examine_and_ask(
         &self,
-        requests: &[Request],
+        requests: &[WriteRequest],
         answers: &mut EraseAnswers<'_>,
     ) -> Result<Vec<Examined>, GuardRefusals> {
         let targets = all(
@@ -210,7 +211,11 @@ impl Guard {
     }
 
     /// Refuses devices that the environment does not allow ([`ONLY_VARIABLE`]).
-    fn allowed(&self, target: &ResolvedTarget, request: &Request) -> Result<(), Vec<Reason>> {
+    fn allowed(
+        &self,
+        target: &ResolvedTarget,
+        request: &WriteRequest,
+    ) -> Result<(), Vec<RefusalReason>> {
         let Some(only_devices) = &self.only_devices else {
             return Ok(());
         };
@@ -221,7 +226,7 @@ impl Guard {
         {
             return Ok(());
         }
-        Err(vec![Reason::NotAllowed {
+        Err(vec![RefusalReason::NotAllowed {
             is: names.lasting_erase_name(&request.path).to_owned(),
             only: only_devices.join(" "),
         }])
@@ -249,7 +254,7 @@ impl Guard {
     fn grant(
         &self,
         examined: Vec<Examined>,
-        requests: &[Request],
+        requests: &[WriteRequest],
     ) -> Result<Vec<WriteConsent>, GuardRefusals> {
         let mut consents: Vec<WriteConsent> = Vec::new();
         for (examined, request) in examined.into_iter().zip(requests) {
@@ -279,8 +284,8 @@ impl Guard {
 
 /// All values, or all refusals.
 fn all<T>(
-    results: impl Iterator<Item = Result<T, Vec<Reason>>>,
-    requests: &[Request],
+    results: impl Iterator<Item = Result<T, Vec<RefusalReason>>>,
+    requests: &[WriteRequest],
 ) -> Result<Vec<T>, GuardRefusals> {
     let mut values = Vec::new();
     let mut refusals = Vec::new();
@@ -302,7 +307,7 @@ fn all<T>(
 
 /// Refuses a target that has bytes in common with an earlier target of the run.
 fn check_named_twice(
-    requests: &[Request],
+    requests: &[WriteRequest],
     targets: &[ResolvedTarget],
 ) -> Result<(), GuardRefusals> {
     let checks = (0..targets.len()).map(|index| check_earlier(index, requests, targets));
@@ -312,9 +317,9 @@ fn check_named_twice(
 /// Refuses the target `index` if it has bytes in common with an earlier target.
 fn check_earlier(
     index: usize,
-    requests: &[Request],
+    requests: &[WriteRequest],
     targets: &[ResolvedTarget],
-) -> Result<(), Vec<Reason>> {
+) -> Result<(), Vec<RefusalReason>> {
     let target = &targets[index];
     for (earlier, request) in targets[..index].iter().zip(requests) {
         let overlap = match (earlier.target_kind.subject(), target.target_kind.subject()) {
@@ -331,14 +336,14 @@ fn check_earlier(
     Ok(())
 }
 
-fn reason_of_overlap(overlap: Overlap, other: &str, wwid: Option<&str>) -> Reason {
+fn reason_of_overlap(overlap: Overlap, other: &str, wwid: Option<&str>) -> RefusalReason {
     let other = other.to_owned();
     match (overlap, wwid) {
-        (Overlap::Drive, Some(wwid)) => Reason::SameDrive {
+        (Overlap::Drive, Some(wwid)) => RefusalReason::SameDrive {
             other,
             wwid: wwid.to_owned(),
         },
-        _ => Reason::NamedTwice { other },
+        _ => RefusalReason::NamedTwice { other },
     }
 }
 
@@ -352,7 +357,7 @@ pub fn check_distinct<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<()
         let Ok(resolved) = discover::resolve(Path::new(name), root) else {
             continue;
         };
-        let error = |reason: Reason| OpenError {
+        let error = |reason: RefusalReason| OpenError {
             device: name.to_owned(),
             reason,
         };

@@ -8,14 +8,12 @@
 //! sample.
 //!
 //! ```text
-//! | pass 1: zeros | pass 2: salt | ... |     passes_done: passes that are complete and synced
+//! | pass 1: zeros | pass 2: fill | ... |     passes_done: passes that are complete and synced
 //!           ^ mark_bytes                     everything before the mark, in the current pass, is synced
 //! ```
 //! The record is written only after a sync of the device, so it is correct even after a crash. With seed, key and pass,
 //! every byte below the mark can be computed again ([`sys::salt`]).
 
-use super::preparation_state::PreparationState;
-use crate::discover::DeviceFacts;
 use results::files::{self, Instructions, Links, ReplaceTarget};
 use results::units::date_to_minute;
 use serde::{Deserialize, Serialize};
@@ -23,14 +21,14 @@ use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use std::{env, fmt, fs};
+use std::{env, fs};
 use sys::open::{ByteLock, effective_user, try_lock_byte};
 use thiserror::Error;
 
 /// Version of the record's format.
 const VERSION: u32 = 1;
 
-/// Purpose of a run that prepares a device ([`super::Request::purpose`]), and the doctor's check of the preparation.
+/// Purpose of a run that prepares a device ([`super::WriteRequest::purpose`]), and the doctor's check of the preparation.
 pub const PREPARATION: &str = "preparation";
 
 /// Directory of the records, in the state directory.
@@ -59,7 +57,7 @@ pub struct DeviceRecord {
     /// Purpose of the last run, in words.
     pub what: String,
     /// Preparation; `None` if the device was not prepared.
-    pub prepared: Option<Prepared>,
+    pub prepared: Option<PreparationRecord>,
     /// Last read-back that found other data than written. Later preparations do not clear it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_read_back: Option<VerifiedSample>,
@@ -297,7 +295,7 @@ pub fn unix_s() -> u64 {
 
 /// The preparation of one device.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Prepared {
+pub struct PreparationRecord {
     /// Version of the program that began the preparation.
     pub tool: String,
     /// Name of the device as given.
@@ -314,12 +312,12 @@ pub struct Prepared {
     pub rest_discarded: bool,
     /// True if the first pass writes zeros.
     pub zeros: bool,
-    /// Number of passes of salt.
+    /// Number of passes of random fill.
     pub fills: u32,
-    /// Parameters of a pass of salt in random order; `None`: sequential.
+    /// Parameters of a pass of random fill in random order; `None`: sequential.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub random: Option<RandomOrder>,
-    /// Seed of the salt.
+    /// Seed of the random fill.
     pub seed: u64,
     /// Start, seconds since 1970.
     pub started_unix_s: u64,
@@ -380,7 +378,7 @@ impl VerifiedSample {
     }
 }
 
-impl Prepared {
+impl PreparationRecord {
     pub fn passes(&self) -> u32 {
         u32::from(self.zeros) + self.fills
     }
@@ -391,9 +389,9 @@ impl Prepared {
             .map_or(self.used_bytes, |random| random.pass_bytes)
     }
 
-    /// Salt number of pass `pass` (counted from 0); `None` for the pass of zeros.
+    /// Number of the random fill that pass `pass` (counted from 0) writes; `None` for the pass of zeros.
     pub fn fill_of(&self, pass: u32) -> Option<u32> {
-        // The first pass of salt has number 1, with or without a pass of zeros before it.
+        // The first random fill has number 1, with or without a pass of zeros before it.
         (pass + 1)
             .checked_sub(u32::from(self.zeros))
             .filter(|fill| *fill > 0)
@@ -437,53 +435,20 @@ impl Prepared {
     }
 }
 
-/// The part of a device that a preparation left for use.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct UsedPart {
-    /// Bytes, from 0.
-    pub(crate) used_bytes: u64,
-    use_pct: f64,
-}
-
-impl UsedPart {
-    /// The usable part of the device of `facts`; `None` if all of it may be used.
-    pub(crate) fn of(facts: &DeviceFacts, records: &Records) -> Option<Self> {
-        let recorded = records.prepared(&facts.identity()?, facts.size_bytes)?;
-        if recorded.used_bytes == facts.size_bytes
-            || PreparationState::is_of_another(facts, records)
-        {
-            return None;
-        }
-        Some(Self {
-            used_bytes: recorded.used_bytes,
-            use_pct: recorded.use_pct(),
-        })
-    }
-}
-
-impl fmt::Display for UsedPart {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            used_bytes,
-            use_pct,
-        } = self;
-        write!(
-            f,
-            "only its first {used_bytes} bytes ({use_pct:.1} %) are used, because it was prepared with --use-pct; to use all bytes, prepare it without --use-pct"
-        )
-    }
-}
-
 impl Records {
     /// The preparation of the device `identity` with the size `size_bytes`; `None` if there was none.
-    pub fn prepared(&self, identity: &str, size_bytes: u64) -> Option<Prepared> {
+    pub fn prepared(&self, identity: &str, size_bytes: u64) -> Option<PreparationRecord> {
         self.find(identity)?
             .prepared
             .filter(|prepared| prepared.size_bytes == size_bytes)
     }
 
     /// Stores the progress of a preparation. The consent has already created the record of the device.
-    pub fn keep_prepared(&self, identity: &str, prepared: &Prepared) -> Result<(), StateError> {
+    pub fn keep_prepared(
+        &self,
+        identity: &str,
+        prepared: &PreparationRecord,
+    ) -> Result<(), StateError> {
         self.change(identity, |record| record.prepared = Some(prepared.clone()))
     }
 
@@ -492,7 +457,7 @@ impl Records {
     pub fn keep_sample(
         &self,
         identity: &str,
-        prepared: &Prepared,
+        prepared: &PreparationRecord,
         sample: &VerifiedSample,
     ) -> Result<bool, StateError> {
         let mut is_same = false;
@@ -539,7 +504,7 @@ impl Records {
     }
 
     /// The last preparation begun under the name `path`, and the identity of its device.
-    pub fn last_under(&self, path: &str) -> Option<(String, Prepared)> {
+    pub fn last_under(&self, path: &str) -> Option<(String, PreparationRecord)> {
         let under = self
             .all()
             .into_iter()
@@ -554,8 +519,8 @@ impl Records {
 pub(crate) mod tests {
     use super::*;
 
-    pub(crate) fn prepared(path: &str, started_unix_s: u64) -> Prepared {
-        Prepared {
+    pub(crate) fn prepared(path: &str, started_unix_s: u64) -> PreparationRecord {
+        PreparationRecord {
             tool: "flashproof 0".into(),
             path: path.into(),
             serial: None,
@@ -577,14 +542,14 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn passes_count_zeros_and_salt_has_the_same_number_without_them() {
+    fn the_pass_of_zeros_counts_and_does_not_change_the_numbers_of_random_fills() {
         let with = prepared("x", 1);
         assert_eq!(with.passes(), 3);
         assert_eq!(
             [0, 1, 2].map(|pass| with.fill_of(pass)),
             [None, Some(1), Some(2)]
         );
-        let without = Prepared {
+        let without = PreparationRecord {
             zeros: false,
             ..with
         };
@@ -624,24 +589,24 @@ pub(crate) mod tests {
         };
         let read = prepared("/dev/x", 5);
         records.keep("serial a", 1000, "preparation").unwrap();
-        let meanwhile = Prepared {
+        let meanwhile = PreparationRecord {
             mark_bytes: 777,
             ..read.clone()
         };
         records.keep_prepared("serial a", &meanwhile).unwrap();
         assert!(records.keep_sample("serial a", &read, &sample).unwrap());
-        let expected = Prepared {
+        let expected = PreparationRecord {
             sample: Some(sample.clone()),
             ..meanwhile
         };
         assert_eq!(records.prepared("serial a", 1000), Some(expected.clone()));
 
-        let written = Prepared {
+        let written = PreparationRecord {
             written_since: Some("storage test".into()),
             ..read.clone()
         };
         for other in [
-            Prepared {
+            PreparationRecord {
                 seed: 10,
                 ..read.clone()
             },
@@ -701,7 +666,7 @@ pub(crate) mod tests {
     #[test]
     fn a_device_keeps_its_key_from_run_to_run() {
         let (_dir, records) = records();
-        let key = records.keep("wwid a/b c", 1000, "salted").unwrap();
+        let key = records.keep("wwid a/b c", 1000, "random fill").unwrap();
         assert_eq!(
             records.keep("wwid a/b c", 1000, "storage test").unwrap(),
             key
@@ -717,8 +682,8 @@ pub(crate) mod tests {
     #[test]
     fn another_size_is_another_device() {
         let (_dir, records) = records();
-        let key = records.keep("serial x", 1000, "salted").unwrap();
-        assert_ne!(records.keep("serial x", 2000, "salted").unwrap(), key);
+        let key = records.keep("serial x", 1000, "random fill").unwrap();
+        assert_ne!(records.keep("serial x", 2000, "random fill").unwrap(), key);
         assert_eq!(records.find("serial x").unwrap().size_bytes, 2000);
     }
 
@@ -792,7 +757,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_state_directory_that_cannot_be_made_is_named_with_the_way_out() {
+    fn a_state_directory_that_cannot_be_made_is_named_with_a_remedy() {
         let error = Records::open(Some(PathBuf::from("/dev/null")))
             .keep("serial s", 1, "x")
             .unwrap_err()

@@ -11,8 +11,8 @@
 //! | otherwise                                             | [`PreparationState::Shown`]        |
 
 use super::claim::open_to_read;
-use super::evidence::{SPOT_BYTES, read};
-use super::preparation::{DeviceRecord, Prepared, Records, random_key};
+use super::preparation::{DeviceRecord, PreparationRecord, Records, random_key};
+use super::sampling::{SPOT_BYTES, read};
 use super::{SPOTS, SPOTS_LIMIT};
 use crate::discover::{self, DeviceFacts};
 use std::fmt;
@@ -136,17 +136,17 @@ pub enum PreparationState {
     /// No preparation of a device with this name and size is recorded.
     Unrecorded,
     /// The preparation did not end.
-    Incomplete(Prepared),
+    Incomplete(PreparationRecord),
     /// The preparation wrote no random fill.
-    ZerosOnly(Prepared),
+    ZerosOnly(PreparationRecord),
     /// The record says that the device is prepared, but the device could not be examined; the reason.
-    Unexamined(Prepared, String),
+    Unexamined(PreparationRecord, String),
     /// The device does not show that the record is its own: a device without a serial number is recognised by its data.
     Unrecognised(PreparedSamples),
     /// The device was discarded, erased, or overwritten with zeros since its preparation.
-    Erased(Prepared, PreparedSamples),
+    Erased(PreparationRecord, PreparedSamples),
     /// The device shows the data of its complete preparation, or of later runs.
-    Shown(Prepared, PreparedSamples),
+    Shown(PreparationRecord, PreparedSamples),
 }
 
 impl PreparationState {
@@ -204,7 +204,7 @@ impl PreparationState {
     }
 
     /// The recorded preparation, unless the record is of another device.
-    pub(crate) fn prepared(&self) -> Option<&Prepared> {
+    pub(crate) fn prepared(&self) -> Option<&PreparationRecord> {
         match self {
             Self::Nameless | Self::Unrecorded | Self::Unrecognised(_) => None,
             Self::Incomplete(prepared)
@@ -236,6 +236,43 @@ impl PreparationState {
     }
 }
 
+/// The part of a device that a preparation left for use.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct UsedPart {
+    /// Bytes, from 0.
+    pub(crate) used_bytes: u64,
+    use_pct: f64,
+}
+
+impl UsedPart {
+    /// The usable part of the device of `facts`; `None` if all of it may be used.
+    pub(crate) fn of(facts: &DeviceFacts, records: &Records) -> Option<Self> {
+        let recorded = records.prepared(&facts.identity()?, facts.size_bytes)?;
+        if recorded.used_bytes == facts.size_bytes
+            || PreparationState::is_of_another(facts, records)
+        {
+            return None;
+        }
+        Some(Self {
+            used_bytes: recorded.used_bytes,
+            use_pct: recorded.use_pct(),
+        })
+    }
+}
+
+impl fmt::Display for UsedPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            used_bytes,
+            use_pct,
+        } = self;
+        write!(
+            f,
+            "only its first {used_bytes} bytes ({use_pct:.1} %) are used, because it was prepared with --use-pct; to use all bytes, prepare it without --use-pct"
+        )
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::preparation::tests::prepared;
@@ -252,7 +289,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let records = Records::open(Some(dir.path().join("state")));
         let key = records.keep(identity, size_bytes, "preparation").unwrap();
-        let whole = Prepared {
+        let whole = PreparationRecord {
             size_bytes,
             used_bytes: size_bytes,
             ended_unix_s: Some(2),
@@ -362,7 +399,7 @@ mod tests {
     fn state_unread(
         facts: &DeviceFacts,
         records: &Records,
-        prepared: &Prepared,
+        prepared: &PreparationRecord,
     ) -> PreparationState {
         records.keep_prepared("serial a", prepared).unwrap();
         PreparationState::with(facts, records, |_, _, _| Err("no permission".into()))
@@ -372,7 +409,7 @@ mod tests {
     fn only_a_record_that_promises_data_is_compared_with_the_device() {
         let (_dir, records, _) = records_of("serial a", SIZE);
         let whole = records.prepared("serial a", SIZE).unwrap();
-        let zeros = Prepared {
+        let zeros = PreparationRecord {
             fills: 0,
             ..whole.clone()
         };
@@ -380,7 +417,7 @@ mod tests {
             state_unread(&drive(), &records, &zeros),
             PreparationState::ZerosOnly(zeros)
         );
-        let begun = Prepared {
+        let begun = PreparationRecord {
             passes_done: 1,
             ended_unix_s: None,
             ..whole.clone()

@@ -17,14 +17,14 @@
 //! or in a message on a Unix socket, and users inside the kernel. The watch on the I/O counters covers these users of a
 //! device. The lease ([`sys::users::has_other_writer`]) covers those that write to a file.
 
-use super::claim::mark_in_fdinfo;
+use super::mark::mark_in_fdinfo;
 use super::target_devices::TargetPart;
 use std::collections::{BTreeMap, HashSet};
-use std::fs;
 use std::io::{self, BufRead, BufReader};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::{fmt, fs};
 use sys::open::ByteLock;
 use sys::users::share_descriptors;
 
@@ -39,6 +39,16 @@ pub struct Opener {
     pub(super) mark: Option<ByteLock>,
 }
 
+impl fmt::Display for Opener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} is open in process {} ({})",
+            self.description, self.pid, self.command
+        )
+    }
+}
+
 /// Examines all processes except this one. `find` returns the part of the target that a path in /proc leads to, if any.
 /// Returns the processes that have the target open, sorted by process ID, and the number of processes that could not be
 /// examined (no permission).
@@ -46,7 +56,7 @@ pub(super) fn scan(
     proc_root: &Path,
     find: &dyn Fn(&Path) -> Option<TargetPart>,
 ) -> io::Result<(Vec<Opener>, u32)> {
-    let mut scan = Scan {
+    let mut scan = ProcessScan {
         proc_root,
         find,
         other_mappings: HashSet::new(),
@@ -82,14 +92,14 @@ fn numbers_in(dir: &Path) -> io::Result<impl Iterator<Item = u32>> {
 type Uses = BTreeMap<String, Option<ByteLock>>;
 
 /// A scan of all processes.
-struct Scan<'a> {
+struct ProcessScan<'a> {
     proc_root: &'a Path,
     find: &'a dyn Fn(&Path) -> Option<TargetPart>,
     /// Mapped files that are no part of the target: device, inode and path, as in /proc/PID/maps.
     other_mappings: HashSet<Vec<u8>>,
 }
 
-impl Scan<'_> {
+impl ProcessScan<'_> {
     /// Adds what the process `pid` uses of the target.
     fn add_process(&mut self, pid: u32, uses: &mut Uses) -> io::Result<()> {
         let process = self.proc_root.join(pid.to_string());
@@ -143,7 +153,7 @@ impl Scan<'_> {
         while maps.read_until(b'\n', &mut line)? > 0 {
             has_memory = true;
             if let Some(mapping) =
-                Mapping::of(&line).filter(|mapping| !self.other_mappings.contains(mapping.file))
+                MappedFile::of(&line).filter(|mapping| !self.other_mappings.contains(mapping.file))
             {
                 let link = thread.join("map_files").join(&mapping.range);
                 match self.part_of(&mapping, &link) {
@@ -161,7 +171,7 @@ impl Scan<'_> {
 
     /// The part of the target that is mapped. Without the right to follow `link` (`CAP_CHECKPOINT_RESTORE`), the part at
     /// the path of the mapping.
-    fn part_of(&self, mapping: &Mapping<'_>, link: &Path) -> Option<TargetPart> {
+    fn part_of(&self, mapping: &MappedFile<'_>, link: &Path) -> Option<TargetPart> {
         (self.find)(link).or_else(|| {
             let may_follow = fs::metadata(link).map_or_else(
                 |error| error.kind() != io::ErrorKind::PermissionDenied,
@@ -177,7 +187,7 @@ impl Scan<'_> {
 }
 
 /// A mapped file: a line of /proc/PID/maps (proc_pid_maps(5)), such as `00400000-00452000 r-xp 0 08:02 173 /bin/cat`.
-struct Mapping<'a> {
+struct MappedFile<'a> {
     /// Name of the link in map_files.
     range: String,
     /// Device, inode and path.
@@ -185,7 +195,7 @@ struct Mapping<'a> {
     path: &'a Path,
 }
 
-impl<'a> Mapping<'a> {
+impl<'a> MappedFile<'a> {
     /// `None` for memory without a file, which has inode 0.
     fn of(line: &'a [u8]) -> Option<Self> {
         let mut fields = line.trim_ascii_end().splitn(4, |byte| *byte == b' ');
@@ -279,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_is_found_by_what_it_has_open_and_not_by_the_path() {
+    fn a_process_is_found_by_its_open_file_and_not_by_the_path() {
         let dir = tempfile::tempdir().unwrap();
         let device = dir.path().join("device");
         let other = dir.path().join("other");
@@ -301,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn who_only_reads_counts_where_readers_count() {
+    fn processes_that_only_read_count_only_where_readers_count() {
         let dir = tempfile::tempdir().unwrap();
         let device = dir.path().join("device");
         let proc_root = dir.path().join("proc");

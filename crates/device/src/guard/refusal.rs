@@ -3,7 +3,7 @@
 use super::evidence::Evidence;
 use super::processes::Opener;
 use crate::discover::DiscoverError;
-use std::{fmt, io};
+use std::io;
 use thiserror::Error;
 
 /// A refused device, with all objections. The text has one line.
@@ -13,7 +13,7 @@ pub struct Refusal {
     /// The name as given.
     pub device: String,
     /// At least one.
-    pub reasons: Vec<Reason>,
+    pub reasons: Vec<RefusalReason>,
 }
 
 /// All refused devices of a run, one line each.
@@ -21,8 +21,18 @@ pub struct Refusal {
 #[error("{}", lines(.0))]
 pub struct GuardRefusals(pub Vec<Refusal>);
 
+/// A device or file that cannot be opened for reading, and why. One line.
+#[derive(Debug, Error)]
+#[error("cannot read {device} - {reason}")]
+pub struct OpenError {
+    /// The name as given.
+    pub device: String,
+    #[source]
+    pub reason: RefusalReason,
+}
+
 /// Formats a single reason unchanged, and several reasons numbered: `2 reasons: (1) ...; (2) ...`.
-fn numbered(reasons: &[Reason]) -> String {
+fn numbered(reasons: &[RefusalReason]) -> String {
     match reasons {
         [one] => one.to_string(),
         more => {
@@ -47,12 +57,12 @@ fn lines(refusals: &[Refusal]) -> String {
 /// Result of the checks: objections to writes, and notes about checks that could not be made.
 #[derive(Debug, Default)]
 pub(crate) struct Objections {
-    pub(crate) reasons: Vec<Reason>,
+    pub(crate) reasons: Vec<RefusalReason>,
     pub(crate) notes: Vec<String>,
 }
 
 impl Objections {
-    pub(super) fn refuse(&mut self, reason: Reason) {
+    pub(super) fn refuse(&mut self, reason: RefusalReason) {
         self.reasons.push(reason);
     }
 
@@ -66,7 +76,7 @@ impl Objections {
     /// True if a mount of `description` was found.
     pub(super) fn is_mounted(&self, description: &str) -> bool {
         self.reasons.iter().any(
-            |reason| matches!(reason, Reason::Mounted { which: known, .. } if known == description),
+            |reason| matches!(reason, RefusalReason::Mounted { which: known, .. } if known == description),
         )
     }
 
@@ -77,9 +87,9 @@ impl Objections {
         mount_point: String,
         seen_by: &'static str,
     ) {
-        let is_known = |reason: &Reason| matches!(reason, Reason::Mounted { which: w, at: a, .. } if (w, a) == (&description, &mount_point));
+        let is_known = |reason: &RefusalReason| matches!(reason, RefusalReason::Mounted { which: w, at: a, .. } if (w, a) == (&description, &mount_point));
         if !self.reasons.iter().any(is_known) {
-            self.refuse(Reason::Mounted {
+            self.refuse(RefusalReason::Mounted {
                 which: description,
                 at: mount_point,
                 seen_by,
@@ -93,7 +103,7 @@ impl Objections {
 /// `which` names the device that the reason applies to: `it`, `its partition /dev/sda1`, `the disk /dev/sda that it
 /// lies on`.
 #[derive(Debug, Error)]
-pub enum Reason {
+pub enum RefusalReason {
     /// Not found, not a device, or without readable facts.
     #[error(transparent)]
     Unknown(#[from] DiscoverError),
@@ -263,7 +273,7 @@ fn open_elsewhere(openers: &[Opener]) -> String {
     text.join("; ")
 }
 
-impl Reason {
+impl RefusalReason {
     /// The reason for a failed system call on the device; `tried`: its purpose, as in "cannot read its size".
     pub(crate) fn io(tried: &'static str, source: io::Error) -> Self {
         match source.raw_os_error() {
@@ -277,20 +287,20 @@ impl Reason {
             _ => Self::Io { tried, source },
         }
     }
-}
 
-impl From<Reason> for Vec<Reason> {
-    fn from(reason: Reason) -> Self {
-        vec![reason]
+    /// The refusal of a device that another run uses.
+    pub(super) fn second_run(theirs_is_shared: bool, who: String) -> Self {
+        let (how, advice) = if theirs_is_shared {
+            ("with --shared", "start this run with --shared, too")
+        } else {
+            ("exclusively", "start all runs with --shared")
+        };
+        Self::SecondRun { who, how, advice }
     }
 }
 
-impl fmt::Display for Opener {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} is open in process {} ({})",
-            self.description, self.pid, self.command
-        )
+impl From<RefusalReason> for Vec<RefusalReason> {
+    fn from(reason: RefusalReason) -> Self {
+        vec![reason]
     }
 }

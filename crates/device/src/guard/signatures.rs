@@ -2,7 +2,7 @@
 //! more. Sources: the headers of the Linux kernel; libblkid's `superblocks/` and `partitions/` for offsets and magic
 //! numbers; UEFI 2.10, 5.3 for GPT.
 
-use super::labels::{self, Details};
+use super::labels::{self, DetailsReader};
 
 const KIB: i64 = 1024;
 const MIB: i64 = 1 << 20;
@@ -14,7 +14,7 @@ pub(super) struct Magic {
     pub(super) offsets: &'static [i64],
     pub(super) magic: &'static [u8],
     /// Reads the label, UUID or name by which a user knows the data.
-    pub(super) details: Details,
+    pub(super) details: DetailsReader,
 }
 
 const fn at(name: &'static str, offsets: &'static [i64], magic: &'static [u8]) -> Magic {
@@ -27,7 +27,7 @@ const fn at(name: &'static str, offsets: &'static [i64], magic: &'static [u8]) -
 }
 
 impl Magic {
-    const fn with(self, details: Details) -> Self {
+    const fn with(self, details: DetailsReader) -> Self {
         Self { details, ..self }
     }
 }

@@ -35,7 +35,7 @@ pub(super) enum Relation {
 
 /// A block device that shares bytes with the target.
 #[derive(Debug)]
-pub(super) struct Node {
+pub(super) struct OverlappingDevice {
     pub(super) number: DeviceNumber,
     /// Description: `it`, `its partition /dev/sda1`, `the disk /dev/sda that it lies on`.
     pub(super) description: String,
@@ -78,7 +78,7 @@ pub(super) enum Overlap {
 /// A part of the target to which a descriptor or path refers.
 #[derive(Debug)]
 pub(super) struct TargetPart {
-    /// Description, see [`Node::description`].
+    /// Description, see [`OverlappingDevice::description`].
     pub(super) description: String,
     /// True if processes that opened the part read-only count as users. False for devices below the target: daemons
     /// that manage the paths of a drive keep the paths open for reading.
@@ -89,7 +89,7 @@ pub(super) struct TargetPart {
 #[derive(Debug, Default)]
 pub(super) struct TargetDevices {
     /// Block devices; the target is the first, unless it is a file.
-    pub(super) nodes: Vec<Node>,
+    pub(super) nodes: Vec<OverlappingDevice>,
     /// NVMe character devices that give access to disks in `nodes`.
     generics: Vec<(DeviceNumber, String)>,
     /// The target itself if it is a file, or files below it.
@@ -99,7 +99,7 @@ pub(super) struct TargetDevices {
 }
 
 /// All disks and loop devices of the machine.
-struct Machine<'a> {
+struct BlockDevices<'a> {
     root: &'a Path,
     disks: Vec<Disk>,
     loops: Vec<LoopDevice>,
@@ -117,7 +117,7 @@ impl TargetDevices {
     /// The devices that share bytes with the block device `number`. Errors: sysfs lacks the device.
     pub(super) fn of_device(number: DeviceNumber, root: &Path) -> Result<Self, DiscoverError> {
         let dir = known_block(number, root)?;
-        let machine = Machine {
+        let machine = BlockDevices {
             root,
             disks: disks(root),
             loops: loops(root),
@@ -147,7 +147,7 @@ impl TargetDevices {
     /// the direction of the target; `None` for the target. `is_exact`: true if the target covers the whole device.
     fn add(
         &mut self,
-        machine: &Machine<'_>,
+        machine: &BlockDevices<'_>,
         number: DeviceNumber,
         dir: &SysDir,
         upper_disk: Option<&SysDir>,
@@ -218,7 +218,7 @@ impl TargetDevices {
         else {
             return;
         };
-        self.nodes.push(Node {
+        self.nodes.push(OverlappingDevice {
             number,
             description,
             dir: dir.clone(),
@@ -227,7 +227,7 @@ impl TargetDevices {
         });
     }
 
-    fn add_generic(&mut self, machine: &Machine<'_>, disk: &SysDir, possessive: &str) {
+    fn add_generic(&mut self, machine: &BlockDevices<'_>, disk: &SysDir, possessive: &str) {
         let generic = generic_of_block(&disk.name(), machine.root);
         self.generics
             .extend(generic.map(|number| (number, format!("{possessive} NVMe character device"))));
@@ -237,7 +237,7 @@ impl TargetDevices {
     /// path, and its partitions that overlap the range.
     fn add_other_paths(
         &mut self,
-        machine: &Machine<'_>,
+        machine: &BlockDevices<'_>,
         disk: &SysDir,
         bytes: Option<&Range<u64>>,
         is_target: bool,
@@ -288,7 +288,7 @@ impl TargetDevices {
     /// If `disk` is a loop device, adds the file or device that holds the range `bytes` of the disk.
     fn add_backing(
         &mut self,
-        machine: &Machine<'_>,
+        machine: &BlockDevices<'_>,
         disk: &SysDir,
         bytes: Range<u64>,
         is_exact: bool,
@@ -334,7 +334,7 @@ impl TargetDevices {
     }
 
     /// The device nodes through which the target is accessed: its own, and those of the other paths to its drive.
-    pub(super) fn access_nodes(&self) -> impl Iterator<Item = &Node> {
+    pub(super) fn access_nodes(&self) -> impl Iterator<Item = &OverlappingDevice> {
         self.nodes
             .iter()
             .filter(|node| matches!(node.relation, Relation::Itself | Relation::OtherPath))
@@ -428,7 +428,7 @@ impl TargetDevices {
     }
 
     /// The block device `number`, if it shares bytes with the target.
-    pub(super) fn node(&self, number: DeviceNumber) -> Option<&Node> {
+    pub(super) fn node(&self, number: DeviceNumber) -> Option<&OverlappingDevice> {
         self.nodes.iter().find(|node| node.number == number)
     }
 
@@ -463,7 +463,7 @@ impl TargetDevices {
     }
 }
 
-impl Node {
+impl OverlappingDevice {
     /// Path of the device node below /dev.
     pub(super) fn path(&self, root: &Path) -> PathBuf {
         root.join("dev").join(self.dir.node_name())

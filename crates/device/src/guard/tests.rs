@@ -30,20 +30,20 @@ impl Place {
         }
     }
 
-    fn request(&self, name: &str) -> Request {
-        Request {
+    fn request(&self, name: &str) -> WriteRequest {
+        WriteRequest {
             file_size_bytes: Some(SIZE),
-            ..Request::new(self.path(name), "test")
+            ..WriteRequest::new(self.path(name), "test")
         }
     }
 
-    fn consent(&self, request: &Request) -> Result<WriteConsent, String> {
+    fn consent(&self, request: &WriteRequest) -> Result<WriteConsent, String> {
         self.consent_with(request, &mut EraseAnswers::default())
     }
 
     fn consent_with(
         &self,
-        request: &Request,
+        request: &WriteRequest,
         answers: &mut EraseAnswers<'_>,
     ) -> Result<WriteConsent, String> {
         let answer = self.guard().consent(std::slice::from_ref(request), answers);
@@ -52,7 +52,7 @@ impl Place {
             .map_err(|refused| refused.to_string())
     }
 
-    fn assert_refused(&self, request: &Request, why: &str) {
+    fn assert_refused(&self, request: &WriteRequest, why: &str) {
         let text = self.consent(request).expect_err(why);
         assert!(
             text.starts_with(&format!("refusing to write to {} - {why}", request.path)),
@@ -62,7 +62,7 @@ impl Place {
     }
 
     /// Gets a consent and writes stamped data, as a run would.
-    fn run_once(&self, request: &Request, bytes: usize) -> u64 {
+    fn run_once(&self, request: &WriteRequest, bytes: usize) -> u64 {
         let consent = self.consent(request).unwrap();
         let key = consent.stamp_key();
         let mut buf = sys::buffer::Pool::new(bytes).unwrap().cut(bytes).unwrap();
@@ -75,7 +75,7 @@ impl Place {
 }
 
 #[test]
-fn a_file_is_made_with_its_space_reserved_and_the_holes_are_said() {
+fn a_file_is_created_with_its_space_reserved_and_holes_are_noted() {
     let place = Place::new();
     let consent = place.consent(&place.request("new")).unwrap();
     let metadata = fs::metadata(place.path("new")).unwrap();
@@ -89,7 +89,7 @@ fn a_file_is_made_with_its_space_reserved_and_the_holes_are_said() {
     );
     // Write-only runs get no warning about reads.
     let written = place
-        .consent(&Request {
+        .consent(&WriteRequest {
             reads: false,
             ..place.request("other")
         })
@@ -110,7 +110,7 @@ fn the_descriptor_is_direct_and_synchronous_unless_disabled() {
     for odsync in [true, false] {
         let target = Target::writable(
             place
-                .consent(&Request {
+                .consent(&WriteRequest {
                     odsync,
                     ..place.request("new")
                 })
@@ -137,7 +137,7 @@ fn the_descriptor_is_direct_and_synchronous_unless_disabled() {
 fn a_file_without_a_size_is_refused() {
     let place = Place::new();
     fs::write(place.path("old"), "precious").unwrap();
-    let request = Request {
+    let request = WriteRequest {
         file_size_bytes: None,
         ..place.request("old")
     };
@@ -145,7 +145,7 @@ fn a_file_without_a_size_is_refused() {
         &request,
         "it is a regular file; to test a file give its size with file-size-mbytes",
     );
-    let request = Request {
+    let request = WriteRequest {
         file_size_bytes: None,
         ..place.request("absent")
     };
@@ -164,7 +164,7 @@ fn no_file_is_made_where_a_device_was_mistyped() {
         ("/dev/nvme9n9-mistyped".to_owned(), no_device),
         (place.path("no/such/directory"), no_folder),
     ] {
-        let request = Request {
+        let request = WriteRequest {
             path: path.clone(),
             ..place.request("x")
         };
@@ -172,7 +172,7 @@ fn no_file_is_made_where_a_device_was_mistyped() {
         assert!(fs::symlink_metadata(&path).is_err());
     }
     for (path, what) in [("/dev/null", "a character device"), ("/tmp", "a directory")] {
-        let request = Request {
+        let request = WriteRequest {
             path: path.into(),
             ..place.request("x")
         };
@@ -186,7 +186,7 @@ fn no_file_is_made_where_a_device_was_mistyped() {
 #[test]
 fn a_file_that_does_not_fit_is_refused_with_both_numbers_and_not_made() {
     let place = Place::new();
-    let request = Request {
+    let request = WriteRequest {
         file_size_bytes: Some(1 << 60),
         ..place.request("huge")
     };
@@ -195,7 +195,7 @@ fn a_file_that_does_not_fit_is_refused_with_both_numbers_and_not_made() {
         "the file needs 1152921504606846976 more bytes and its file system has ",
     );
     assert!(!fs::exists(place.path("huge")).unwrap());
-    let request = Request {
+    let request = WriteRequest {
         min_size_bytes: 8 << 20,
         ..place.request("small")
     };
@@ -233,7 +233,7 @@ fn a_users_file_is_asked_for_and_stays_as_it_was_until_written_to() {
 fn our_own_file_is_not_asked_for_and_may_grow() {
     let place = Place::new();
     let key = place.run_once(&place.request("ours"), SIZE as usize);
-    let grown = Request {
+    let grown = WriteRequest {
         file_size_bytes: Some(2 * SIZE),
         ..place.request("ours")
     };
@@ -254,7 +254,7 @@ fn a_file_with_a_part_that_is_not_used_does_not_grow() {
         .facts()
         .identity()
         .unwrap();
-    let half = Prepared {
+    let half = PreparationRecord {
         size_bytes: SIZE,
         used_bytes: SIZE / 2,
         ..preparation::tests::prepared("ours", 1)
@@ -264,7 +264,7 @@ fn a_file_with_a_part_that_is_not_used_does_not_grow() {
         .records
         .keep_prepared(&identity, &half)
         .unwrap();
-    let grown = Request {
+    let grown = WriteRequest {
         file_size_bytes: Some(2 * SIZE),
         ..place.request("ours")
     };
@@ -281,7 +281,7 @@ fn a_file_with_a_part_that_is_not_used_does_not_grow() {
     );
     // A preparation of the whole file is allowed.
     place
-        .consent(&Request {
+        .consent(&WriteRequest {
             uses_whole_device: true,
             ..grown
         })
@@ -300,7 +300,7 @@ fn a_new_file_with_the_inode_of_a_prepared_file_is_not_that_file() {
         .unwrap();
     let records = place.guard().records;
     let recorded = preparation::tests::prepared("ours", 1);
-    let half = Prepared {
+    let half = PreparationRecord {
         size_bytes: SIZE,
         used_bytes: SIZE / 2,
         ended_unix_s: Some(2),
@@ -347,7 +347,7 @@ fn foreign_data_behind_the_part_that_would_be_written_is_asked_for() {
 fn a_second_run_on_a_file_is_refused_unless_both_share() {
     let place = Place::new();
     let request = place.request("file");
-    let shared = Request {
+    let shared = WriteRequest {
         shared: true,
         ..request.clone()
     };
@@ -367,7 +367,7 @@ fn a_second_run_on_a_file_is_refused_unless_both_share() {
 }
 
 #[test]
-fn a_file_named_twice_is_refused_by_what_it_is_and_not_by_its_name() {
+fn a_file_named_twice_is_refused_also_under_another_name() {
     let place = Place::new();
     drop(place.consent(&place.request("file")).unwrap());
     symlink(place.path("file"), place.path("link")).unwrap();
@@ -416,7 +416,7 @@ fn all_devices_are_refused_at_once_and_none_is_consented_to() {
 }
 
 #[test]
-fn a_record_that_cannot_be_kept_is_said_and_stops_nothing() {
+fn a_record_that_cannot_be_stored_is_noted_and_the_run_goes_ahead() {
     let place = Place::new();
     let guard = Guard::new(Some("/dev/null/state".into()));
     let consents = guard
@@ -490,7 +490,7 @@ fn a_grant_that_fails_marks_no_device_as_written_to() {
 }
 
 #[test]
-fn what_the_kernel_refuses_is_told_with_the_way_out() {
+fn a_refusal_of_the_kernel_has_a_remedy() {
     for (errno, says) in [
         (
             libc::EACCES,
@@ -506,8 +506,8 @@ fn what_the_kernel_refuses_is_told_with_the_way_out() {
             "cannot open it for writing (No such device or address (os error 6)); look at the kernel log",
         ),
     ] {
-        let text =
-            Reason::io("open it for writing", io::Error::from_raw_os_error(errno)).to_string();
+        let text = RefusalReason::io("open it for writing", io::Error::from_raw_os_error(errno))
+            .to_string();
         assert!(text.starts_with(says), "{text}");
     }
 }

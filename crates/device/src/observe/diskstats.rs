@@ -17,7 +17,7 @@ const KIB_PER_SECTOR: f64 = SECTOR_BYTES as f64 / 1024.0;
 
 /// Kernel counters of one direction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct RequestCounts {
     pub completed: u64,
     /// Requests that were merged into an adjacent request before the issue.
     pub merged: u64,
@@ -27,7 +27,7 @@ pub struct Counts {
     pub time_ms: u64,
 }
 
-impl Counts {
+impl RequestCounts {
     fn of_four(values: &[u64]) -> Option<Self> {
         let [completed, merged, sectors, time_ms] = *values else {
             return None;
@@ -44,8 +44,8 @@ impl Counts {
 /// The 17 values of one device.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
-    pub read: Counts,
-    pub write: Counts,
+    pub read: RequestCounts,
+    pub write: RequestCounts,
     /// Current number of requests in flight; not a counter.
     pub in_flight: u64,
     /// Milliseconds with at least one request in flight.
@@ -53,14 +53,14 @@ pub struct Counters {
     /// Sum of the times in flight of all requests, milliseconds.
     pub queue_ms: u64,
     /// Discards; `None` before Linux 4.18.
-    pub discard: Option<Counts>,
+    pub discard: Option<RequestCounts>,
     /// Flushes, of which only number and time are counted; `None` before Linux 5.5.
-    pub flush: Option<Counts>,
+    pub flush: Option<RequestCounts>,
 }
 
 /// A line of /proc/diskstats.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Disk {
+pub struct DiskStatistics {
     pub device: DeviceNumber,
     /// The kernel's name (`sda`, `nvme0n1p1`).
     pub name: String,
@@ -86,14 +86,14 @@ pub enum DiskstatsError {
 }
 
 /// Reads the statistics of all block devices below `root` (`/` except in tests).
-pub fn read(root: &Path) -> Result<Vec<Disk>, DiskstatsError> {
+pub fn read(root: &Path) -> Result<Vec<DiskStatistics>, DiskstatsError> {
     let path = root.join("proc/diskstats");
     let text = match std::fs::read_to_string(&path) {
         Ok(text) => text,
         Err(source) => return Err(DiskstatsError::Unreadable { path, source }),
     };
     let disk = |(index, line): (usize, &str)| match parse_line(line) {
-        Some((device, name, counters)) => Ok(Disk {
+        Some((device, name, counters)) => Ok(DiskStatistics {
             device,
             name: name.to_owned(),
             counters,
@@ -128,18 +128,18 @@ impl Counters {
             .take(17)
             .map(|word| word.parse().ok())
             .collect::<Option<_>>()?;
-        let flush = values.get(15..17).map(|flush| Counts {
+        let flush = values.get(15..17).map(|flush| RequestCounts {
             completed: flush[0],
             time_ms: flush[1],
-            ..Counts::default()
+            ..RequestCounts::default()
         });
         let counters = Self {
-            read: Counts::of_four(values.get(0..4)?)?,
-            write: Counts::of_four(values.get(4..8)?)?,
+            read: RequestCounts::of_four(values.get(0..4)?)?,
+            write: RequestCounts::of_four(values.get(4..8)?)?,
             in_flight: *values.get(8)?,
             busy_ms: *values.get(9)?,
             queue_ms: *values.get(10)?,
-            discard: values.get(11..15).and_then(Counts::of_four),
+            discard: values.get(11..15).and_then(RequestCounts::of_four),
             flush,
         };
         matches!(values.len(), 11 | 15 | 17).then_some(counters)
@@ -149,10 +149,11 @@ impl Counters {
     ///
     /// `None` if a counter fell without a wrap: then another device has the device number now.
     pub fn since(&self, earlier: &Self) -> Option<Self> {
-        let if_both = |now: Option<Counts>, before: Option<Counts>| match now.zip(before) {
-            Some((now, before)) => Some(Some(now.since(before)?)),
-            None => Some(None),
-        };
+        let if_both =
+            |now: Option<RequestCounts>, before: Option<RequestCounts>| match now.zip(before) {
+                Some((now, before)) => Some(Some(now.since(before)?)),
+                None => Some(None),
+            };
         Some(Self {
             read: self.read.since(earlier.read)?,
             write: self.write.since(earlier.write)?,
@@ -169,7 +170,7 @@ impl Counters {
 /// interval is `None`, and so is a mean without operations (iostat prints 0).
 ///
 /// Source: sysstat, `iostat.c` and `compute_ext_disk_stats` in `rd_stats.c`.
-impl Counts {
+impl RequestCounts {
     /// `r/s`, `w/s`, `f/s`: operations per second.
     pub fn per_sec(self, interval: Duration) -> Option<f64> {
         per_sec(self.completed, interval)
@@ -230,13 +231,13 @@ mod tests {
         let (device, name, counters) = parse_line(LINE).unwrap();
         assert_eq!((device, name), (DeviceNumber::new(259, 0), "nvme0n1"));
         let expected = Counters {
-            read: Counts {
+            read: RequestCounts {
                 completed: 1,
                 merged: 2,
                 sectors: 3,
                 time_ms: 4,
             },
-            write: Counts {
+            write: RequestCounts {
                 completed: 5,
                 merged: 6,
                 sectors: 7,
@@ -245,23 +246,23 @@ mod tests {
             in_flight: 9,
             busy_ms: 10,
             queue_ms: 11,
-            discard: Some(Counts {
+            discard: Some(RequestCounts {
                 completed: 12,
                 merged: 13,
                 sectors: 14,
                 time_ms: 15,
             }),
-            flush: Some(Counts {
+            flush: Some(RequestCounts {
                 completed: 16,
                 time_ms: 17,
-                ..Counts::default()
+                ..RequestCounts::default()
             }),
         };
         assert_eq!(counters, expected);
     }
 
     #[test]
-    fn what_old_kernels_do_not_count_is_unknown_and_not_zero() {
+    fn counters_that_old_kernels_lack_are_unknown_and_not_zero() {
         let old = counters("8 0 sda 1 2 3 4 5 6 7 8 9 10 11");
         assert_eq!((old.queue_ms, old.discard, old.flush), (11, None, None));
         let newer = counters("8 0 sda 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15");
@@ -307,11 +308,11 @@ mod tests {
 
     #[test]
     fn no_operations_have_no_mean_and_no_time_has_no_rate() {
-        let idle = Counts::default();
-        let busy = Counts {
+        let idle = RequestCounts::default();
+        let busy = RequestCounts {
             completed: 1,
             sectors: 8,
-            ..Counts::default()
+            ..RequestCounts::default()
         };
         assert_eq!(
             (

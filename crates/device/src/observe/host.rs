@@ -525,7 +525,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_is_none() {
+    fn a_text_that_is_no_list_of_cpus_is_refused() {
         for text in ["3-1", "x", "0-", "-", "0-4294967295"] {
             assert_eq!(CpuList::parse(text), None, "{text}");
         }
@@ -565,7 +565,7 @@ mod host_tests {
     use super::*;
 
     #[test]
-    fn the_busiest_cpu_shows_where_the_mean_hides_it() {
+    fn the_busiest_cpu_is_shown_although_the_mean_is_low() {
         let before = HostLoadCounters::parse(
             "cpu  0 0 0 0 0 0 0 0 0 0\ncpu0 10 0 0 90 0 0 0 0\ncpu3 0 0 0 100 0 0 0 0\n",
         );

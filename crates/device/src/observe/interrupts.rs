@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn this_host_tells_of_its_interrupts() {
+    fn interrupts_of_this_host_can_be_read() {
         let Some(line) = fs::read_dir("/sys/kernel/irq").ok().and_then(|entries| {
             let mut lines = entries
                 .flatten()

@@ -30,6 +30,7 @@ pub mod telemetry;
 pub mod trace;
 
 use crate::discover::{DeviceNumber, SysDir, controllers};
+use results::telemetry::ColumnOf;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
@@ -69,6 +70,9 @@ pub(crate) fn drive_monitor(root: &Path, number: DeviceNumber) -> Option<SysDir>
                 })
         })
 }
+
+/// A column with its value in one sample; `None`: not measured.
+type TelemetryValue = (ColumnOf, Option<f64>);
 
 /// An open file and the text of the last read.
 #[derive(Debug)]
@@ -190,7 +194,7 @@ mod hwmon_tests {
     }
 
     #[test]
-    fn the_heat_of_an_adapter_is_not_that_of_its_drives() {
+    fn the_temperature_of_an_adapter_is_not_that_of_its_drives() {
         let sys = FakeSys::new();
         let scsi = "sys/devices/pci0000:00/0000:03:00.0/host0/target0:0:0/0:0:0:0";
         sys.0.block("8:0", &format!("{scsi}/block/sda"));

@@ -8,8 +8,7 @@
 //! A measuring tool has to report its own cost. Threads that issue operations are recognised by name
 //! ([`ISSUING_PREFIX`]); each of them has a column. The CPU time of the process includes all threads.
 
-use super::telemetry::Cell;
-use super::{ProcFile, TelemetryError, share_pct};
+use super::{ProcFile, TelemetryError, TelemetryValue, share_pct};
 use results::run_dir::{Process, ProcessState};
 use results::telemetry::Column;
 use std::collections::HashMap;
@@ -60,11 +59,11 @@ fn state_below(process: &Process, root: &Path) -> ProcessState {
     match stat(root, process.pid) {
         Ok(Some(stat)) if stat.start_ticks != process.start_ticks => gone_state,
         // A zombie: its parent has not collected its exit code. Source: proc_pid_stat(5), field 3.
-        Ok(Some(Stat {
+        Ok(Some(ProcessStat {
             state: 'Z' | 'X' | 'x',
             ..
         })) => ProcessState::Gone,
-        Ok(Some(Stat {
+        Ok(Some(ProcessStat {
             state: 'T' | 't', ..
         })) => ProcessState::Stopped,
         Ok(Some(_)) => ProcessState::Running,
@@ -95,13 +94,13 @@ fn pid_namespace(root: &Path) -> Option<String> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Stat {
+struct ProcessStat {
     state: char,
     start_ticks: u64,
 }
 
 /// `Ok(None)` if the file cannot be parsed.
-fn stat(root: &Path, pid: u32) -> Result<Option<Stat>, ErrorKind> {
+fn stat(root: &Path, pid: u32) -> Result<Option<ProcessStat>, ErrorKind> {
     // The program name can contain any bytes.
     let bytes = fs::read(root.join(format!("proc/{pid}/stat"))).map_err(|error| {
         match error.raw_os_error() {
@@ -115,12 +114,12 @@ fn stat(root: &Path, pid: u32) -> Result<Option<Stat>, ErrorKind> {
 
 /// Source: proc_pid_stat(5). The second field is the program name in parentheses. The name can contain blanks and
 /// parentheses, so parsing starts after the last `)`.
-fn parse_stat(text: &str) -> Option<Stat> {
+fn parse_stat(text: &str) -> Option<ProcessStat> {
     let mut fields = text.get(text.rfind(')')? + 1..)?.split_ascii_whitespace();
     let state = fields.next()?.chars().next()?;
     // Field 22; the state is field 3.
     let start_ticks = fields.nth(22 - 4)?.parse().ok()?;
-    Some(Stat { state, start_ticks })
+    Some(ProcessStat { state, start_ticks })
 }
 
 /// Prefix of the names of issuing threads: `issue-0`.
@@ -159,7 +158,7 @@ impl OwnProcess {
     ///
     /// `io_worker_runs/s`: runs of io_uring workers per second. A worker runs about once for each operation that it
     /// performs.
-    pub(super) fn sample(&mut self, interval: Duration) -> Vec<Cell> {
+    pub(super) fn sample(&mut self, interval: Duration) -> Vec<TelemetryValue> {
         let cpu_ns = process_cpu_ns().ok();
         let used_ns = cpu_ns
             .zip(self.cpu_ns)
@@ -370,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_is_its_number_its_beginning_and_the_machines_start() {
+    fn a_process_is_identified_by_pid_start_time_and_boot() {
         let root = machine(LINE);
         let alive = |process: &Process| state_below(process, root.root());
         assert_eq!(alive(&process()), Running);
@@ -427,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stopped_process_and_a_dead_one_nobody_has_buried_are_told_apart() {
+    fn a_stopped_process_and_a_zombie_are_distinguished() {
         for (state, alive) in [("T", Stopped), ("t", Stopped), ("Z", Gone), ("D", Running)] {
             let root = machine(&LINE.replacen(" R ", &format!(" {state} "), 1));
             assert_eq!(state_below(&process(), root.root()), alive, "{state}");
@@ -507,7 +506,7 @@ mod process_tests {
     }
 
     #[test]
-    fn what_the_workers_of_the_ring_did_is_counted_from_their_first_run() {
+    fn cpu_time_of_ring_workers_counts_from_their_first_run() {
         let root = FakeTree::of(&[STATM]);
         task(&root, 11, "issue-0", "2000000000 0 700\n");
         let mut process = OwnProcess::open(root.root()).unwrap();
@@ -522,7 +521,7 @@ mod process_tests {
     }
 
     #[test]
-    fn a_thread_of_that_name_is_seen_and_its_work_shows() {
+    fn a_thread_with_the_prefix_of_issuing_threads_is_measured() {
         let (tell, told) = std::sync::mpsc::channel::<()>();
         let busy = move || while told.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {};
         let thread = std::thread::Builder::new()

@@ -13,7 +13,7 @@ const PAGE: usize = 4096;
 
 /// Bytes of one simulated drive.
 #[derive(Debug, Clone)]
-pub struct Contents {
+pub struct DriveContents {
     sector: usize,
     pages: HashMap<u64, Box<[u8; PAGE]>>,
     /// By offset: old sectors on the medium that have newer data in the cache.
@@ -34,7 +34,7 @@ fn parts(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, Range<usi
     })
 }
 
-impl Contents {
+impl DriveContents {
     /// A drive full of zeros with atomic sectors of `sector_bytes`, a power of two from 512 to 4096. `seed` determines
     /// the lost sectors.
     pub fn new(sector_bytes: u32, seed: u64) -> Self {

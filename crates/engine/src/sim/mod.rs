@@ -4,7 +4,7 @@
 //! a day passes in seconds, and the same seed gives the same run to the nanosecond. Events at the same instant happen
 //! drive by drive, and for each drive in the order of its model.
 //!
-//! Drives store data only if the engine is created with [`Contents`]. Then operations have buffers, and reads return
+//! Drives store data only if the engine is created with [`DriveContents`]. Then operations have buffers, and reads return
 //! the data written.
 //!
 //! * `contents`: stored data; `model`: interface of a model, and a drive with any model; `queue`: queueing model
@@ -17,10 +17,10 @@ mod queue;
 mod spec;
 
 pub use self::ftl::FtlModel;
-pub use contents::Contents;
-pub use model::{Drive, DriveModel, SimCompletion};
+pub use contents::DriveContents;
+pub use model::{DriveModel, SimCompletion, SimulatedDrive};
 pub use queue::QueueModel;
-pub use spec::{DriveSpec, Flash, FtlDrive, SIM_PREFIX, SpecError, size_bytes};
+pub use spec::{DriveSpec, DriveSpecError, Flash, FtlDrive, SIM_PREFIX, size_bytes};
 
 use crate::{IoEngine, Wait};
 use std::io;
@@ -36,7 +36,7 @@ pub struct SimEngine<M = QueueModel> {
     next_ns: Vec<u64>,
     in_flight: usize,
     /// By drive: its data; empty if drives store no data.
-    contents: Vec<Contents>,
+    contents: Vec<DriveContents>,
     /// Operations in flight by token, if drives store data.
     ops: Vec<Option<Op>>,
 }
@@ -48,7 +48,7 @@ impl<M: DriveModel> SimEngine<M> {
     }
 
     /// An engine of `drives`. Each drive stores the contents with the same index.
-    pub fn holding(drives: Vec<M>, contents: Vec<Contents>) -> Self {
+    pub fn holding(drives: Vec<M>, contents: Vec<DriveContents>) -> Self {
         let next_ns = drives.iter().map(M::next_event_ns).collect();
         Self {
             now_ns: 0,
@@ -62,7 +62,7 @@ impl<M: DriveModel> SimEngine<M> {
 
     /// Ends the run and returns the contents of the drives. Each write in flight has written a random set of its
     /// sectors. If `power_fails`, random unflushed sectors are lost.
-    pub fn stop(mut self, power_fails: bool) -> Vec<Contents> {
+    pub fn stop(mut self, power_fails: bool) -> Vec<DriveContents> {
         for op in self
             .ops
             .iter()
@@ -72,7 +72,7 @@ impl<M: DriveModel> SimEngine<M> {
             self.contents[usize::from(op.target)].tear(op);
         }
         if power_fails {
-            self.contents.iter_mut().for_each(Contents::lose_power);
+            self.contents.iter_mut().for_each(DriveContents::lose_power);
         }
         self.contents
     }
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_that_keeps_bytes_loses_what_was_not_on_the_medium() {
+    fn a_drive_that_keeps_bytes_loses_unflushed_bytes() {
         let write =
             |engine: &mut SimEngine, offset: u64, value: u8, sync: WriteSync, token: u32| {
                 let mut buf = engine.buffer(8192).unwrap();
@@ -277,7 +277,7 @@ mod tests {
         let mut kinds = [0; 3];
         for seed in 0..200 {
             let model = QueueModel::new(&"sim:capacity=1MiB".parse().unwrap(), 1);
-            let mut engine = SimEngine::holding(vec![model], vec![Contents::new(512, seed)]);
+            let mut engine = SimEngine::holding(vec![model], vec![DriveContents::new(512, seed)]);
             write(&mut engine, 512, 1, WriteSync::Data, 0);
             write(&mut engine, 65_536, 2, WriteSync::No, 1);
             reap_all(&mut engine);
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happens_inside_a_drive_passes_time_and_is_no_completion() {
+    fn an_event_inside_a_drive_advances_the_clock_without_a_completion() {
         let wheel = || Wheel {
             turns: 0,
             taken: Vec::new(),
@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_waits_for_what_was_taken_before_it_and_counters_count_what_was_done() {
+    fn a_flush_waits_for_earlier_writes_and_counters_count_all_operations() {
         let mut engine = engine(
             "sim:capacity=1MiB+channels=8+read-us=100+write-us=30+jitter-pct=0+read-mbps=0+write-mbps=0",
         );

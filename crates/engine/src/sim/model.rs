@@ -116,14 +116,14 @@ impl HostOpCounters {
     clippy::large_enum_variant,
     reason = "a run has few drives, and a box would slow every operation"
 )]
-pub enum Drive {
+pub enum SimulatedDrive {
     /// Channels and service times.
     Queue(QueueModel),
     /// Flash with garbage collection.
     Ftl(FtlModel),
 }
 
-impl Drive {
+impl SimulatedDrive {
     /// A drive with the parameters of `spec`. Uses the seed of `spec`, or `seed` if `spec` has none. Errors: an invalid
     /// FTL; never for a description that was parsed from text, because the parser checks it.
     pub fn new(spec: &DriveSpec, seed: u64) -> Result<Self, ::ftl::SpecError> {
@@ -142,7 +142,7 @@ impl Drive {
     }
 }
 
-impl DriveModel for Drive {
+impl DriveModel for SimulatedDrive {
     #[inline]
     fn submit(&mut self, op: &Op, now_ns: u64) {
         match self {

@@ -8,7 +8,7 @@
 //! event, when an operation that waited for its window proceeds to the channels.
 
 use super::model::{DriveModel, HostOpCounters, SimCompletion};
-use super::spec::{DriveSpec, Stalls};
+use super::spec::{DriveSpec, StallSpec};
 use crate::event_queue::EventQueue;
 use results::telemetry::Column;
 use std::collections::VecDeque;
@@ -270,7 +270,7 @@ impl QueueModel {
     }
 }
 
-impl Stalls {
+impl StallSpec {
     /// Earliest instant at or after `at_ns` outside all stalls.
     #[inline]
     fn thaw(&self, at_ns: u64) -> u64 {
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_by_windows_let_so_many_through_at_full_speed_and_the_rest_wait() {
+    fn a_limit_per_window_delays_only_the_operations_beyond_the_limit() {
         const MS: u64 = 1_000_000;
         let drive = "sim:channels=4+read-us=10+jitter-pct=0+read-mbps=0+read-iops=400+window-ms=10";
         let expected = [12, 12, 12, 12, 20, 20, 20, 20, 30].map(|ms| ms * MS + 10_000);
@@ -408,7 +408,7 @@ mod tests {
 
     #[test]
     fn a_stall_delays_what_starts_in_it_and_what_runs_into_it() {
-        let stalls = Stalls {
+        let stalls = StallSpec {
             length_ns: 100,
             every_ns: 1000,
             at_ns: vec![1500],
@@ -417,7 +417,7 @@ mod tests {
         assert_eq!(stalls.delay(990, 50), 1140, "runs into the stall at 1000");
         assert_eq!(stalls.thaw(1020), 1100, "in the stall");
         assert_eq!(stalls.thaw(1100), 1100, "when it ends");
-        let overlapping = Stalls {
+        let overlapping = StallSpec {
             length_ns: 100,
             every_ns: 0,
             at_ns: vec![1000, 1050, 1140],

@@ -33,7 +33,7 @@ pub struct FioRun {
     usage: Option<Usage>,
     cpu: Cpu,
     /// Counters of the disks under the load: at the start, and now.
-    disks: [Vec<diskstats::Disk>; 2],
+    disks: [Vec<diskstats::DiskStatistics>; 2],
     /// Start of the run, milliseconds since 1970.
     started_unix_ms: u64,
     /// Logs requested by the jobs.
@@ -347,7 +347,7 @@ impl FioRun {
     }
 
     /// Disks under the load, each with its I/O during the run.
-    fn disk_io(&self) -> impl Iterator<Item = (&diskstats::Disk, Counters)> {
+    fn disk_io(&self) -> impl Iterator<Item = (&diskstats::DiskStatistics, Counters)> {
         let [before, after] = &self.disks;
         after.iter().filter_map(move |disk| {
             let start = before.iter().find(|begun| begun.device == disk.device)?;
@@ -577,7 +577,7 @@ fn kind_ns(thread: &JobClone, kind: usize, span_ns: u64) -> u64 {
 }
 
 /// Counters of the disks under `load`.
-fn disks_under(load: &FioLoad) -> Vec<diskstats::Disk> {
+fn disks_under(load: &FioLoad) -> Vec<diskstats::DiskStatistics> {
     let mut numbers = HashSet::new();
     for device in &load.devices {
         let Ok(metadata) = fs::metadata(device.as_str()) else {

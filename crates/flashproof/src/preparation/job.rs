@@ -7,7 +7,7 @@
 
 use super::resume;
 use super::status::{Shared, Step, Tracker};
-use device::guard::{Prepared, Records, StateError, VerifiedSample, unix_s};
+use device::guard::{PreparationRecord, Records, StateError, VerifiedSample, unix_s};
 use device::target::Target;
 use engine::DeviceName;
 use load::prepare::{Compared, Content, Order, Pass, RandomPass, ReadBack, SPOT_BYTES};
@@ -32,7 +32,7 @@ const INTERVAL_NS: u64 = 100_000_000;
 /// Result of a job.
 #[derive(Debug)]
 pub(super) struct JobResult {
-    pub prepared: Prepared,
+    pub prepared: PreparationRecord,
     pub verified: SampleResult,
     pub written: WriteTotals,
 }
@@ -49,7 +49,7 @@ pub(super) struct Job {
     pub name: DeviceName,
     pub devices: Devices,
     pub engine: Arc<Engine>,
-    pub prepared: Prepared,
+    pub prepared: PreparationRecord,
     /// Key of the stamps.
     pub key: u64,
     pub ledger: Ledger,
@@ -109,7 +109,7 @@ impl Job {
 
     /// Discards the whole device, or the part that is not used.
     fn discard(&mut self) -> Result<(), Failure> {
-        let Prepared {
+        let PreparationRecord {
             discard_first,
             used_bytes,
             size_bytes,
@@ -379,7 +379,7 @@ impl Job {
     /// Checks before a resume, by a small sample, that the device holds the recorded data. The device may have been
     /// discarded, or a new file may have the inode number of an old file: neither changes the record.
     pub(super) fn check_resumable(&mut self) -> Result<(), Failure> {
-        let Prepared {
+        let PreparationRecord {
             passes_done,
             mark_bytes,
             ..
@@ -497,7 +497,7 @@ pub(super) struct Ledger {
 impl Ledger {
     /// Records `prepared` before the first write, which makes the old record wrong: if recording fails, nothing is
     /// written.
-    pub(super) fn begin(&self, prepared: &Prepared) -> Result<(), Failure> {
+    pub(super) fn begin(&self, prepared: &PreparationRecord) -> Result<(), Failure> {
         self.record(prepared).map_err(|error| {
             let path = &prepared.path;
             Failure::environment(format!(
@@ -507,7 +507,7 @@ impl Ledger {
     }
 
     /// Records the current state of `prepared`. A failure is reported once, and does not stop the preparation.
-    pub(super) fn keep(&self, prepared: &Prepared) {
+    pub(super) fn keep(&self, prepared: &PreparationRecord) {
         if let Err(error) = self.record(prepared) {
             self.warn_once(prepared, &error);
         }
@@ -515,7 +515,11 @@ impl Ledger {
 
     /// Records only the sample. False if the record no longer belongs to `prepared`: a test or another preparation
     /// may have begun on a device that is only read.
-    pub(super) fn keep_sample(&self, prepared: &Prepared, sample: &VerifiedSample) -> bool {
+    pub(super) fn keep_sample(
+        &self,
+        prepared: &PreparationRecord,
+        sample: &VerifiedSample,
+    ) -> bool {
         let Some(identity) = &self.identity else {
             return true;
         };
@@ -527,13 +531,13 @@ impl Ledger {
             })
     }
 
-    fn record(&self, prepared: &Prepared) -> Result<(), StateError> {
+    fn record(&self, prepared: &PreparationRecord) -> Result<(), StateError> {
         self.identity.as_ref().map_or(Ok(()), |identity| {
             self.records.keep_prepared(identity, prepared)
         })
     }
 
-    fn warn_once(&self, prepared: &Prepared, error: &StateError) {
+    fn warn_once(&self, prepared: &PreparationRecord, error: &StateError) {
         if !self.has_warned.replace(true) {
             console::warning(&format!(
                 "{}: {error}; the preparation continues, but an interruption would lose unrecorded progress",
@@ -543,7 +547,11 @@ impl Ledger {
     }
 
     /// Syncs the device, and only then records that all data before `mark` are durable.
-    pub(super) fn checkpoint(&self, prepared: &mut Prepared, mark: u64) -> Result<(), Failure> {
+    pub(super) fn checkpoint(
+        &self,
+        prepared: &mut PreparationRecord,
+        mark: u64,
+    ) -> Result<(), Failure> {
         if let Some(Err(error)) = self.target.as_ref().map(|target| target.sync()) {
             let name = &prepared.path;
             return Err(Failure::device(format!(

@@ -11,7 +11,7 @@ mod status;
 pub use resume::{PrepOptions, RandomWrites};
 pub use status::Style;
 
-use device::guard::{Prepared, unix_s};
+use device::guard::{PreparationRecord, unix_s};
 use engine::DeviceName;
 use ftl::over_provisioning::BothConventions;
 use job::{INTERRUPTED, Job, JobResult, SampleResult};
@@ -106,7 +106,7 @@ impl Preparation {
             .collect();
         let _armed = signal_handler.arm(jobs.iter().map(|job| job.control.clone()).collect());
         if self.style == Style::Plain {
-            for Prepared {
+            for PreparationRecord {
                 path, size_bytes, ..
             } in jobs.iter().map(|job| &job.prepared)
             {
@@ -215,9 +215,9 @@ impl Preparation {
 type JobEnd = (Result<JobResult, Failure>, u64);
 
 /// Passes to write, as text.
-fn passes(prepared: &Prepared) -> String {
+fn passes(prepared: &PreparationRecord) -> String {
     match prepared {
-        Prepared {
+        PreparationRecord {
             random: Some(random),
             size_bytes,
             ..
@@ -232,21 +232,21 @@ fn passes(prepared: &Prepared) -> String {
                 ""
             },
         ),
-        Prepared {
+        PreparationRecord {
             zeros: true,
             fills: 0,
             ..
         } => "zeros".to_owned(),
-        Prepared {
+        PreparationRecord {
             zeros: true, fills, ..
         } => format!("zeros and {fills} x salt"),
-        Prepared { fills, .. } => format!("{fills} x salt"),
+        PreparationRecord { fills, .. } => format!("{fills} x salt"),
     }
 }
 
 /// Bytes to prepare, as text.
-fn part(prepared: &Prepared) -> String {
-    let Prepared {
+fn part(prepared: &PreparationRecord) -> String {
+    let PreparationRecord {
         used_bytes,
         size_bytes,
         ..
@@ -262,7 +262,7 @@ fn part(prepared: &Prepared) -> String {
 }
 
 /// Plan of a device in one line, with the time at [`PLANNED_RATE`].
-fn planned(prepared: &Prepared, samples: u64) -> String {
+fn planned(prepared: &PreparationRecord, samples: u64) -> String {
     let total = u64::from(prepared.passes());
     let done = u64::from(prepared.passes_done);
     let left_bytes = (total - done) * prepared.pass_bytes() - prepared.mark_bytes;

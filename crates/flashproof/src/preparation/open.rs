@@ -7,7 +7,7 @@ use super::status::Shared;
 use device::discover;
 use device::discover::{DeviceFacts, Kind};
 use device::guard::{
-    PREPARATION, PreparationState, Prepared, Records, Request, WriteConsent, unix_s,
+    PREPARATION, PreparationRecord, PreparationState, Records, WriteConsent, WriteRequest, unix_s,
 };
 use device::target::Target;
 use engine::DeviceName;
@@ -24,7 +24,7 @@ use std::sync::Arc;
 pub(super) struct OpenedDrive {
     name: DeviceName,
     pub devices: Devices,
-    pub(crate) prepared: Prepared,
+    pub(crate) prepared: PreparationRecord,
     key: u64,
     identity: Option<String>,
 }
@@ -108,7 +108,7 @@ pub(super) fn open(preparation: &Preparation) -> Result<Vec<OpenedDrive>, Failur
 }
 
 /// Decides what [`open`] would do on each device, if the guard agrees to all of them. Writes nothing.
-pub(super) fn plan(preparation: &Preparation) -> Result<Vec<Prepared>, Failure> {
+pub(super) fn plan(preparation: &Preparation) -> Result<Vec<PreparationRecord>, Failure> {
     let decisions = decided(preparation, &Records::open(None))?;
     let requests: Vec<_> = decisions.iter().map(|(facts, _)| request(facts)).collect();
     devices::agree(&requests, &preparation.erase, false)?;
@@ -118,12 +118,12 @@ pub(super) fn plan(preparation: &Preparation) -> Result<Vec<Prepared>, Failure> 
         .collect())
 }
 
-fn request(facts: &DeviceFacts) -> Request {
-    Request {
+fn request(facts: &DeviceFacts) -> WriteRequest {
+    WriteRequest {
         file_size_bytes: (facts.kind == Kind::RegularFile).then_some(facts.size_bytes),
         uses_whole_device: true,
         odsync: false,
-        ..Request::new(&facts.path, PREPARATION)
+        ..WriteRequest::new(&facts.path, PREPARATION)
     }
 }
 
@@ -164,7 +164,7 @@ fn opened(
     }
     resume.check(current_facts, options, records)?;
     if resume.is_resumed() {
-        let Prepared { seed, .. } = resume.prepared;
+        let PreparationRecord { seed, .. } = resume.prepared;
         console::note(&format!(
             "{path}: resuming {} (seed {seed})",
             resume.prepared.progress()
@@ -186,7 +186,7 @@ fn opened(
 /// need the record.
 fn check_unrecorded(resume: &Resume, facts: &DeviceFacts, records: &Records) -> Result<(), String> {
     let path = &facts.path;
-    let Prepared {
+    let PreparationRecord {
         used_bytes,
         size_bytes,
         ..
@@ -262,7 +262,7 @@ fn open_prepared_drive(name: &str, records: &Records) -> Result<OpenedDrive, Str
     let (identity, key, prepared) = completed_preparation(facts, name, records).map_err(|why| {
         format!("cannot verify {name} - {why} - prepare it first (flashproof prep {name})")
     })?;
-    let prepared = Prepared {
+    let prepared = PreparationRecord {
         path: name.to_owned(),
         ..prepared
     };
@@ -280,7 +280,7 @@ fn completed_preparation(
     facts: &DeviceFacts,
     name: &str,
     records: &Records,
-) -> Result<(String, u64, Prepared), String> {
+) -> Result<(String, u64, PreparationRecord), String> {
     let identity = facts
         .identity()
         .ok_or("it has no lasting name, so there is no record of it")?;
@@ -403,7 +403,7 @@ mod tests {
         /// A place whose preparation was interrupted in its first pass.
         fn interrupted(self) -> Self {
             let facts = self.facts();
-            let prepared = Prepared {
+            let prepared = PreparationRecord {
                 mark_bytes: 131_072,
                 ..self.resume().prepared
             };
@@ -475,7 +475,7 @@ mod tests {
             }
             .verify_only()
         };
-        let taken = Prepared {
+        let taken = PreparationRecord {
             written_since: Some("storage test".into()),
             ..prepared.clone()
         };
@@ -552,34 +552,34 @@ mod tests {
         let identity = facts.identity().unwrap();
         let on_record = || place.records.find(&identity).unwrap().prepared.unwrap();
         let then = on_record();
-        let changed = |now: Prepared, why: &str| {
+        let changed = |now: PreparationRecord, why: &str| {
             place.records.keep_prepared(&identity, &now).unwrap();
             refused(&place, &facts, &resume, why);
         };
         let elsewhere = "another run used it meanwhile, and its record changed - start again";
         changed(
-            Prepared {
+            PreparationRecord {
                 mark_bytes: 262_144,
                 ..then.clone()
             },
             elsewhere,
         );
         changed(
-            Prepared {
+            PreparationRecord {
                 ended_unix_s: Some(9),
                 ..then.clone()
             },
             elsewhere,
         );
         changed(
-            Prepared {
+            PreparationRecord {
                 seed: 9,
                 ..then.clone()
             },
             elsewhere,
         );
         changed(
-            Prepared {
+            PreparationRecord {
                 written_since: Some("storage test".into()),
                 ..then.clone()
             },

@@ -5,7 +5,7 @@
 //! differ, until the user allows a new start.
 
 use device::discover::DeviceFacts;
-use device::guard::{Prepared, RandomOrder, Records};
+use device::guard::{PreparationRecord, RandomOrder, Records};
 use ftl::over_provisioning;
 use load::prepare::{BLOCK_BYTES, Order, OrderSpec};
 use std::sync::Arc;
@@ -73,7 +73,7 @@ impl RandomWrites {
 }
 
 /// The order of the writes of `prepared`, if it is random.
-pub(super) fn order(prepared: &Prepared) -> Result<Option<Arc<Order>>, String> {
+pub(super) fn order(prepared: &PreparationRecord) -> Result<Option<Arc<Order>>, String> {
     let Some(RandomOrder {
         block_bytes,
         pass_bytes,
@@ -112,7 +112,7 @@ pub(super) struct StartParams {
 /// A preparation to carry out, new or partly done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Resume {
-    pub prepared: Prepared,
+    pub prepared: PreparationRecord,
     /// Key of the stamps written so far; `None` for a new preparation.
     pub key: Option<u64>,
 }
@@ -146,7 +146,7 @@ impl Resume {
             if let Some((prepared, key)) = recorded.filter(|(own, _)| !own.is_complete()) {
                 check_same_work(facts, &prepared, options)?;
                 return Ok(Self {
-                    prepared: Prepared {
+                    prepared: PreparationRecord {
                         path: path.clone(),
                         ..prepared
                     },
@@ -155,7 +155,7 @@ impl Resume {
             }
         }
         let used_bytes = used_bytes(path, *size_bytes, options.use_pct)?;
-        let prepared = Prepared {
+        let prepared = PreparationRecord {
             tool: format!("flashproof {}", env!("CARGO_PKG_VERSION")),
             path: path.clone(),
             serial: serial.clone(),
@@ -169,7 +169,7 @@ impl Resume {
                 .map(|random| random.order(*size_bytes, used_bytes)),
             seed: options.seed.unwrap_or(start_params.seed),
             started_unix_s: start_params.unix_s,
-            ..Prepared::default()
+            ..PreparationRecord::default()
         };
         order(&prepared)?;
         Ok(Self {
@@ -188,7 +188,7 @@ impl Resume {
         options: &PrepOptions,
         records: &Records,
     ) -> Result<(), String> {
-        let Prepared {
+        let PreparationRecord {
             seed,
             started_unix_s: unix_s,
             ..
@@ -227,7 +227,7 @@ fn used_bytes(path: &str, size_bytes: u64, use_pct: u32) -> Result<u64, String> 
 /// Refuses if the preparation that was interrupted under this name belongs to another drive.
 fn check_same_drive(
     facts: &DeviceFacts,
-    recorded: Option<&Prepared>,
+    recorded: Option<&PreparationRecord>,
     records: &Records,
 ) -> Result<(), String> {
     let (
@@ -259,7 +259,7 @@ fn check_same_drive(
 /// Refuses if `options` would write other data than the data that `prepared` has written so far.
 fn check_same_work(
     facts: &DeviceFacts,
-    prepared: &Prepared,
+    prepared: &PreparationRecord,
     options: &PrepOptions,
 ) -> Result<(), String> {
     let DeviceFacts {
@@ -290,7 +290,7 @@ fn check_same_work(
 /// The options that differ from those of `prepared`, each with both values.
 fn changed_options(
     facts: &DeviceFacts,
-    prepared: &Prepared,
+    prepared: &PreparationRecord,
     options: &PrepOptions,
 ) -> Result<Vec<String>, String> {
     let size_bytes = facts.size_bytes;
@@ -369,7 +369,7 @@ mod tests {
     };
 
     /// A preparation of the device `identity` at its start.
-    pub(in crate::preparation) fn begun(identity: &str) -> Prepared {
+    pub(in crate::preparation) fn begun(identity: &str) -> PreparationRecord {
         Resume::of(
             &subject(identity),
             &WANTED,
@@ -381,7 +381,7 @@ mod tests {
     }
 
     /// Records with a preparation of `serial a`, with seed 5, interrupted in its second pass.
-    fn interrupted() -> (tempfile::TempDir, Records, Prepared) {
+    fn interrupted() -> (tempfile::TempDir, Records, PreparationRecord) {
         let dir = tempfile::tempdir().unwrap();
         let records = Records::open(Some(dir.path().into()));
         let beginning = StartParams {
@@ -390,7 +390,7 @@ mod tests {
         };
         let begun = Resume::of(&subject("serial a"), &WANTED, &records, beginning).unwrap();
         assert!(!begun.is_resumed());
-        let prepared = Prepared {
+        let prepared = PreparationRecord {
             passes_done: 1,
             mark_bytes: 1 << 20,
             ..begun.prepared
@@ -532,7 +532,7 @@ mod tests {
         records
             .keep_prepared(
                 "serial a",
-                &Prepared {
+                &PreparationRecord {
                     written_since: Some("storage test".into()),
                     ..prepared
                 },
@@ -552,7 +552,7 @@ mod tests {
         records
             .keep_prepared(
                 "serial a",
-                &Prepared {
+                &PreparationRecord {
                     ended_unix_s: Some(1),
                     ..prepared
                 },

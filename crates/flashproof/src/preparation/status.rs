@@ -3,7 +3,7 @@
 //! The job's thread reports, not the issuing thread, so that a sync delays no write.
 
 use super::job::Ledger;
-use device::guard::Prepared;
+use device::guard::PreparationRecord;
 use load::run::{FailedOperation, Sink, SinkError};
 use results::cell::Interval;
 use results::units::{clock, printable};
@@ -306,7 +306,7 @@ fn line(name: &str, width: usize, status: &Status, is_simulated: bool) -> String
 
 /// Receives the results of a run: progress for the screen and the record, and the first failure.
 pub(super) struct Tracker<'a> {
-    pub prepared: &'a mut Prepared,
+    pub prepared: &'a mut PreparationRecord,
     pub ledger: &'a Ledger,
     pub status: &'a Shared,
     /// Mark of the pass, to record; `None`: nothing is recorded.

@@ -4,13 +4,14 @@
 //! the serial number FDP0.
 
 use device::discover::{DeviceFacts, DiskWithPartitions, discover, list};
-use device::guard::{EraseAnswers, Guard, Request};
+use device::guard::{EraseAnswers, Guard, WriteRequest};
 use device::nvme_generic::NvmeGeneric;
 use device::observe::nvme::Controller;
 use device::observe::nvme::fdp::Fdp;
 use device::target::Target;
+use engine::EngineSetup;
 use engine::passthrough::Passthrough;
-use engine::uring::{Setup, Uring};
+use engine::uring::Uring;
 use engine::{BlockEngine, Wait};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -50,9 +51,9 @@ fn facts(device: &str) -> DeviceFacts {
 fn writable(device: &str) -> Arc<Target> {
     let state = tempfile::tempdir().unwrap();
     let guard = Guard::new(Some(state.path().to_owned()));
-    let request = Request {
+    let request = WriteRequest {
         odsync: false,
-        ..Request::new(device, "test")
+        ..WriteRequest::new(device, "test")
     };
     let consents = guard.consent(
         &[request],
@@ -136,9 +137,13 @@ fn write<E: BlockEngine>(
 
 fn passthrough(target: &Arc<Target>) -> Passthrough {
     let generic = Arc::new(NvmeGeneric::open(target).unwrap_or_else(|error| panic!("{error}")));
-    Passthrough::new(vec![target.clone()], vec![generic], Setup::new(8, 16 << 20))
-        .unwrap()
-        .0
+    Passthrough::new(
+        vec![target.clone()],
+        vec![generic],
+        EngineSetup::new(8, 16 << 20),
+    )
+    .unwrap()
+    .0
 }
 
 #[test]
@@ -295,7 +300,7 @@ fn each_placement_arrives_at_its_handle_by_write_streams() {
     let device = fdp_drive();
     let target = writable(&device);
     assert_eq!(target.write_streams(), 8);
-    let (mut engine, _) = Uring::new(vec![target], Setup::new(8, 16 << 20)).unwrap();
+    let (mut engine, _) = Uring::new(vec![target], EngineSetup::new(8, 16 << 20)).unwrap();
     arrives_at_its_handle(&device, &mut engine, 8);
 }
 
@@ -307,15 +312,23 @@ fn a_hint_of_the_inode_is_the_handle_of_every_write_and_gone_with_the_target() {
     let target = writable(&device);
     let place = Some(Placement(5));
     let left = || blocks_left(&device)[4];
-    let mut without =
-        Threads::new(1, std::slice::from_ref(&target), Setup::new(8, 1 << 20)).unwrap();
+    let mut without = Threads::new(
+        1,
+        std::slice::from_ref(&target),
+        EngineSetup::new(8, 1 << 20),
+    )
+    .unwrap();
     assert_eq!(
         write(&mut without, 0, 1, place),
         Outcome::Errno(libc::EOPNOTSUPP)
     );
     target.set_write_hint(5).unwrap();
-    let mut engine =
-        Threads::new(1, std::slice::from_ref(&target), Setup::new(8, 1 << 20)).unwrap();
+    let mut engine = Threads::new(
+        1,
+        std::slice::from_ref(&target),
+        EngineSetup::new(8, 1 << 20),
+    )
+    .unwrap();
     let before = left();
     assert_eq!(write(&mut engine, 0, 1, place), Outcome::Done);
     assert_eq!(before - left(), u64::from(BLOCK / 512));
@@ -326,7 +339,7 @@ fn a_hint_of_the_inode_is_the_handle_of_every_write_and_gone_with_the_target() {
     assert!(target.set_write_hint(6).is_err());
     drop((engine, without, target));
     let before = left();
-    let mut engine = Threads::new(1, &[writable(&device)], Setup::new(8, 1 << 20)).unwrap();
+    let mut engine = Threads::new(1, &[writable(&device)], EngineSetup::new(8, 1 << 20)).unwrap();
     assert_eq!(write(&mut engine, 0, 1, None), Outcome::Done);
     assert_eq!(
         left(),

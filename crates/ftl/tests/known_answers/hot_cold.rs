@@ -44,7 +44,7 @@ fn assert_near(what: &str, over_provisioning: f64, measured: f64, wanted: f64) {
 }
 
 #[test]
-fn mixed_they_are_amplified_as_the_closed_form_says() {
+fn mixed_hot_and_cold_data_is_amplified_as_the_closed_form_says() {
     for over_provisioning in OVER_PROVISIONING {
         let measured = measured(&spec(8000, over_provisioning), 6, 3, hot_cold);
         assert_near(
@@ -57,7 +57,7 @@ fn mixed_they_are_amplified_as_the_closed_form_says() {
 }
 
 #[test]
-fn apart_with_the_best_share_of_the_spare_flash_they_reach_the_optimum() {
+fn separated_data_with_the_best_share_of_the_spare_flash_reaches_the_optimum() {
     for over_provisioning in OVER_PROVISIONING {
         let (share, wanted) = separated(1.0 + over_provisioning, 0.2, 0.8);
         let pool = |superblocks: u64, spare: f64| {
@@ -73,7 +73,7 @@ fn apart_with_the_best_share_of_the_spare_flash_they_reach_the_optimum() {
 }
 
 #[test]
-fn on_handles_of_their_own_greedy_takes_victims_as_full_from_both() {
+fn with_a_handle_each_greedy_collects_victims_of_equal_valid_share() {
     for over_provisioning in OVER_PROVISIONING {
         // Compensates for flash that the closed form ignores: the reserve, and the open superblocks, which are half
         // empty on average.

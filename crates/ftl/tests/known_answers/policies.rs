@@ -68,7 +68,7 @@ fn cost_benefit_gains_from_age_where_writes_are_skewed() {
 }
 
 #[test]
-fn what_is_deallocated_is_spare_flash() {
+fn deallocated_space_acts_as_spare_flash() {
     let mut ftl = filled(&spec(4000, Victim::Greedy, Append::Shared), |_| 0);
     let units = ftl.units();
     let mut random = Random::new(1);
@@ -86,7 +86,7 @@ fn what_is_deallocated_is_spare_flash() {
 }
 
 #[test]
-fn wear_levelling_moves_what_is_cold() {
+fn wear_levelling_moves_cold_data() {
     let of = |wear_gap| {
         let mut ftl = filled(
             &Spec {

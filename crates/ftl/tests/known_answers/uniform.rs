@@ -68,6 +68,6 @@ fn uniform_writes_are_amplified_as_the_closed_forms_say() {
 /// Larger drives are closer to the closed forms.
 #[test]
 #[ignore = "takes two minutes: scripts/soak runs it"]
-fn within_0_1_percent_with_ten_times_the_units() {
+fn uniform_writes_with_ten_times_the_units_are_within_0_1_percent() {
     assert!(largest_error(5 << 20, 4) < 0.001);
 }

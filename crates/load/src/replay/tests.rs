@@ -5,7 +5,7 @@ use crate::factor::Factor;
 use crate::plan::Plan;
 use crate::testing::{instants, planned, seen_by_a_drive};
 use device::discover::DeviceNumber;
-use device::observe::trace::{EventOp, Flags, Request as Traced, TraceText};
+use device::observe::trace::{BlockRequest as Traced, EventOp, Flags, TraceText};
 use sys::op::Op;
 
 const MS: u64 = 1_000_000;

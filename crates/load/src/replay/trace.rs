@@ -4,7 +4,7 @@ use crate::factor::{Factor, ONE};
 use crate::workload::CannotRun;
 use device::discover::DeviceNumber;
 use device::observe::diskstats::SECTOR_BYTES;
-use device::observe::trace::{EventOp, Request};
+use device::observe::trace::{BlockRequest, EventOp};
 use results::units::Grouped;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ pub enum Class {
 }
 
 impl Class {
-    fn of(request: &Request) -> Option<Self> {
+    fn of(request: &BlockRequest) -> Option<Self> {
         let is_small = request.bytes() < LARGE_BYTES;
         match request.op {
             EventOp::Read if is_small => Some(Self::Reads),
@@ -131,7 +131,7 @@ pub struct TraceBuilder {
 
 impl TraceBuilder {
     /// Adds a request. Errors: too many requests.
-    pub fn add(&mut self, request: &Request) -> Result<(), CannotRun> {
+    pub fn add(&mut self, request: &BlockRequest) -> Result<(), CannotRun> {
         let Some(class) = Class::of(request) else {
             self.left_out += 1;
             return Ok(());

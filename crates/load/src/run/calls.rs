@@ -298,7 +298,7 @@ mod tests {
             step_ns: slice_ns,
             control,
         };
-        let calls = Calls::new([].into(), engine::uring::Setup::new(1, 0)).unwrap();
+        let calls = Calls::new([].into(), engine::EngineSetup::new(1, 0)).unwrap();
         let (shard, Feed { messages, .. }) = Shard::new(calls, plan, &what, false).unwrap();
         let issuer = Issuer::start("issue".into(), Vec::new(), |_| perform).unwrap();
         thread::scope(|scope| {

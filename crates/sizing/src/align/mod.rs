@@ -27,7 +27,7 @@ use act::options::{OptionKind, Test};
 use act::rates::StorageDerived;
 use act::sizes::HistogramSizes;
 use act::table::find;
-use act::{ActConfig, Arrival, Problem, SizeWithinBucket, derive_storage};
+use act::{ActConfig, Arrival, ConfigProblem, SizeWithinBucket, derive_storage};
 use load::rate::Rate;
 use std::ops::RangeInclusive;
 
@@ -164,7 +164,7 @@ pub struct RequestedLoad {
 
 impl RequestedLoad {
     /// Load of `config` on devices whose smallest I/O is `min_io_bytes`. Errors: those of the configuration.
-    pub fn of(config: &ActConfig, min_io_bytes: u32) -> Result<Self, Vec<Problem>> {
+    pub fn of(config: &ActConfig, min_io_bytes: u32) -> Result<Self, Vec<ConfigProblem>> {
         let derived = derive_storage(config)?;
         let write_step_bytes = min_io_bytes.max(config.commit_min_bytes);
         Ok(Self {

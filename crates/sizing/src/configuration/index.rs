@@ -6,7 +6,7 @@ use crate::profile::{IndexLoad, Profile};
 use act::ActConfig;
 use act::options::Test;
 use act::rates::{PAGE_BYTES, derive_index};
-use act::reference::Document;
+use act::reference::AnnotatedConfig;
 use act::scale::scale;
 use load::factor::Factor;
 
@@ -62,7 +62,7 @@ fn build(
     } else {
         format!("{} times ", test.factor)
     };
-    let mut document = Document::new(config);
+    let mut document = AnnotatedConfig::new(config);
     document.paragraph(&format!(
         "{times}the load of the primary index of namespace {} on one of its drives, node {node}. Written by {}.",
         index.namespace, profile.tool

@@ -29,8 +29,8 @@ use crate::object::RecordSpec;
 use crate::{Overload, Verification};
 use cluster::{ClientCluster, ConnectResult, PartitionMap};
 use connection::{BatchPart, ConnectionSlot, PendingReply, put_batch, put_request};
-use engine::net::{Completion as NetCompletion, NetEngine, ReceiveBuffers, SocketCompletion};
-use engine::uring::Setup;
+use engine::EngineSetup;
+use engine::net::{NetCompletion, NetEngine, ReceiveBuffers, SocketCompletion};
 use engine::{IoEngine, Wait};
 use routes::{MAP_NS, NodeRequest, NodeRoute, WaitingRequest};
 use std::collections::VecDeque;
@@ -38,7 +38,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use sys::buffer::Buf;
-use sys::net::{Op as NetOp, Outcome as NetOutcome};
+use sys::net::{NetOp, NetOutcome};
 use sys::op::{Completion, Op, OpKind};
 
 /// Number of nodes that may join during a run, for which connections are reserved.
@@ -106,7 +106,11 @@ impl Client {
     /// Client number `shard.0` of `shard.1` clients. Makes enough connections for `setup.in_flight_max` transactions.
     ///
     /// Errors: a node refuses the connection, or the kernel has no io_uring.
-    pub fn new(settings: ClientSettings, shard: (usize, usize), setup: Setup) -> io::Result<Self> {
+    pub fn new(
+        settings: ClientSettings,
+        shard: (usize, usize),
+        setup: EngineSetup,
+    ) -> io::Result<Self> {
         let map = settings.cluster.map();
         let depth = setup.in_flight_max;
         let slots_each = depth.div_ceil(settings.pipeline.max(1) as usize).max(1);
@@ -118,7 +122,7 @@ impl Client {
             buffers: buffers as u16,
             bytes: ARRIVAL_BYTES,
         };
-        let setup = Setup {
+        let setup = EngineSetup {
             in_flight_max: 2 * slots_max,
             memory_bytes: 0,
             ..setup

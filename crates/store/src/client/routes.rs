@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::str::FromStr;
 use std::sync::Arc;
-use sys::net::Op as NetOp;
+use sys::net::NetOp;
 use sys::op::Outcome;
 
 /// Time between two checks of the cluster's map.

@@ -38,7 +38,7 @@ fn ring() -> Option<()> {
             buffers: 1,
             bytes: 4096,
         },
-        Setup::new(1, 0),
+        EngineSetup::new(1, 0),
     );
     ring.inspect_err(|error| println!("skipped: no io_uring with sockets: {error}"))
         .ok()

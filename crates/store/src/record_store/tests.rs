@@ -6,7 +6,7 @@ use crate::seal::{NUMBER_LAST, NUMBER_MAX, VolumeMark};
 use crate::testing::space;
 use crate::write_block::BlockHeader;
 use crate::{Buckets, Delete, Exists, Generation, Policy, Ttl, Write, ops};
-use engine::sim::{Contents, QueueModel, SimEngine};
+use engine::sim::{DriveContents, QueueModel, SimEngine};
 use engine::{IoEngine, Wait};
 use sys::buffer::Buf;
 use sys::op::Op;
@@ -29,7 +29,7 @@ fn namespace() -> NamespaceSettings {
 fn drive(name: &str) -> SimEngine {
     SimEngine::holding(
         vec![QueueModel::new(&name.parse().unwrap(), 1)],
-        vec![Contents::new(512, 1)],
+        vec![DriveContents::new(512, 1)],
     )
 }
 
@@ -738,7 +738,7 @@ fn a_device_of_another_size_is_not_overwritten() {
 }
 
 /// Opens a store on a device with these contents, and accepts all losses.
-fn opened(namespace: &NamespaceSettings, contents: Contents) -> Bench {
+fn opened(namespace: &NamespaceSettings, contents: DriveContents) -> Bench {
     let model = QueueModel::new(&"sim:capacity=64MiB".parse().unwrap(), 1);
     let space = StoreSpace {
         range: 0..32 * BLOCK,
@@ -760,7 +760,7 @@ fn opened(namespace: &NamespaceSettings, contents: Contents) -> Bench {
 fn a_device_with_random_valid_blocks_is_opened_and_used() {
     for seed in 0..150 {
         let mut random = Random::new(seed);
-        let mut contents = Contents::new(512, seed);
+        let mut contents = DriveContents::new(512, seed);
         for block in 0..16 {
             let extreme = |random: &mut Random| {
                 [random.below(50), u64::MAX, 1 << 61, 0][random.below(4) as usize]
@@ -852,7 +852,7 @@ fn a_device_with_random_valid_blocks_is_opened_and_used() {
 #[test]
 fn a_version_near_the_limit_is_reported_and_writes_are_refused() {
     let opened_with = |sequence, version, number| {
-        let mut contents = Contents::new(512, 1);
+        let mut contents = DriveContents::new(512, 1);
         let mut block = vec![0; BLOCK as usize];
         let header = BlockHeader {
             id: 9,
@@ -1000,7 +1000,7 @@ fn noted() -> Bench {
     let models = [0, 1].map(|_| QueueModel::new(&"sim:capacity=64MiB".parse().unwrap(), 1));
     let engine = SimEngine::holding(
         models.to_vec(),
-        [0, 1].map(|_| Contents::new(512, 1)).to_vec(),
+        [0, 1].map(|_| DriveContents::new(512, 1)).to_vec(),
     );
     let mut bench = Bench::on(&namespace(), &two_spaces(), engine);
     assert_eq!(

@@ -4,7 +4,7 @@ use crate::ops::{self, BinEntry, operation, particle};
 use crate::wire::message::{self, MessageHeader, field, info1, info2, info3};
 use crate::wire::{FrameKind, frame};
 use crate::{DeviceHeader, ResultCode};
-use device::guard::{EraseAnswers, Guard, Request};
+use device::guard::{EraseAnswers, Guard, WriteRequest};
 use device::target::Target;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -62,9 +62,9 @@ impl Bench {
         let file = dir.path().join("records").to_str().unwrap().to_owned();
         let storage =
             format!("file {file}\n filesize {bytes}\n write-block-size 256K\n {settings}");
-        let request = Request {
+        let request = WriteRequest {
             file_size_bytes: Some(bytes),
-            ..Request::new(file, "test")
+            ..WriteRequest::new(file, "test")
         };
         Self::storing(dir, &storage, request, listener, cores, limits, cluster)
     }
@@ -72,7 +72,7 @@ impl Bench {
     fn storing(
         dir: tempfile::TempDir,
         storage: &str,
-        request: Request,
+        request: WriteRequest,
         listener: TcpListener,
         cores: u16,
         limits: ClientLimits,

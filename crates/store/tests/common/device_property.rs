@@ -1,6 +1,6 @@
 //! Properties of a store on a device with arbitrary bytes.
 
-use engine::sim::{Contents, QueueModel, SimEngine};
+use engine::sim::{DriveContents, QueueModel, SimEngine};
 use engine::{IoEngine, Wait};
 use store::{
     Delete, Digest, Exists, NamespaceSettings, Policy, Reply, ResultCode, Store, StoreSpace,
@@ -28,7 +28,7 @@ pub(crate) struct Open {
 }
 
 impl Open {
-    pub(crate) fn on(contents: Contents) -> Self {
+    pub(crate) fn on(contents: DriveContents) -> Self {
         let model = QueueModel::new(&"sim:capacity=4MiB".parse().expect("a drive"), 1);
         let mut engine = SimEngine::holding(vec![model], vec![contents]);
         let namespace = NamespaceSettings {
@@ -114,7 +114,7 @@ impl Open {
         self.store.check().unwrap_or_else(|what| panic!("{what}"));
     }
 
-    pub(crate) fn close(mut self) -> Contents {
+    pub(crate) fn close(mut self) -> DriveContents {
         self.store.flush(&mut self.engine);
         self.run(|open| open.store.is_idle());
         self.check();
@@ -148,7 +148,7 @@ pub(crate) fn assert_device_property(bytes: &[u8]) -> bool {
     let Some((flags, mut bytes)) = bytes.split_first() else {
         return false;
     };
-    let mut contents = Contents::new(512, 1);
+    let mut contents = DriveContents::new(512, 1);
     if flags & 2 != 0 {
         for slot in 0..2 {
             let (mark, rest) = bytes.split_at(bytes.len().min(MARK));

@@ -4,7 +4,7 @@
 //! can neither format a drive nor write to it. Sources: `include/uapi/linux/nvme_ioctl.h`; NVM Express Base
 //! Specification 2.1: Get Log Page 5.1.12, Identify 5.1.13, Get Features 5.1.11, I/O Management Receive 7.3.
 //!
-//! [`ring`] reads and writes data through io_uring. Names of [`Status`]: NVM Express Base Specification 2.1, figures 98
+//! [`ring`] reads and writes data through io_uring. Names of [`NvmeStatus`]: NVM Express Base Specification 2.1, figures 98
 //! to 107; NVM Command Set Specification 1.1; Linux `include/linux/nvme.h` (`NVME_SC_...`), whose path-related codes
 //! come from the kernel after it has lost the drive.
 
@@ -59,7 +59,7 @@ pub enum Query {
 pub enum QueryError {
     /// The drive refused the command.
     #[error("the drive answered with {0}")]
-    Status(Status),
+    Status(NvmeStatus),
     /// The kernel refused the command or could not reach the drive.
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -68,7 +68,7 @@ pub enum QueryError {
 /// `struct nvme_passthru_cmd`, and `struct nvme_uring_cmd`, whose last field is reserved.
 #[repr(C)]
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-struct Command {
+struct NvmeCommand {
     opcode: u8,
     flags: u8,
     reserved: u16,
@@ -89,8 +89,9 @@ struct Command {
     result: u32,
 }
 
-const _: () = assert!(size_of::<Command>() == 72 && offset_of!(Command, addr) == 24);
-const _: () = assert!(offset_of!(Command, data_len) == 36 && offset_of!(Command, cdw10) == 40);
+const _: () = assert!(size_of::<NvmeCommand>() == 72 && offset_of!(NvmeCommand, addr) == 24);
+const _: () =
+    assert!(offset_of!(NvmeCommand, data_len) == 36 && offset_of!(NvmeCommand, cdw10) == 40);
 
 /// `_IO('N', 0x40)`, and `_IOWR('N', ..., struct nvme_passthru_cmd)`: as in [`crate::ioctl`] for x86, Arm, RISC-V,
 /// s390.
@@ -115,7 +116,7 @@ impl Query {
     }
 
     /// The command that returns the first `len` bytes of the answer.
-    fn command(self, len: u32) -> Command {
+    fn command(self, len: u32) -> NvmeCommand {
         // Zero-based number of dwords.
         let dwords = (len / 4).saturating_sub(1);
         match self {
@@ -124,44 +125,44 @@ impl Query {
             Self::FdpConfigurations(group) => get_log_page(0x20, group, 0, dwords),
             Self::FdpUsage(group) => get_log_page(0x21, group, 0, dwords),
             Self::FdpStatistics(group) => get_log_page(0x22, group, 0, dwords),
-            Self::FdpFeature(group) => Command {
+            Self::FdpFeature(group) => NvmeCommand {
                 opcode: GET_FEATURES,
                 cdw10: 0x1d,
                 cdw11: group.into(),
-                ..Command::default()
+                ..NvmeCommand::default()
             },
             Self::Controller => identify(0x01, 0),
             Self::Namespace(nsid) => identify(0x00, nsid),
             Self::AllocatedNamespace(nsid) => identify(0x11, nsid),
             Self::NamespaceNumbers(allocated) => identify(if allocated { 0x10 } else { 0x02 }, 0),
             Self::NamespaceNames(nsid) => identify(0x03, nsid),
-            Self::ReclaimUnitHandles(nsid) => Command {
+            Self::ReclaimUnitHandles(nsid) => NvmeCommand {
                 opcode: IO_MANAGEMENT_RECEIVE,
                 nsid,
                 cdw10: 0x01,
                 cdw11: dwords,
-                ..Command::default()
+                ..NvmeCommand::default()
             },
         }
     }
 }
 
-fn get_log_page(page: u32, endurance_group: u16, nsid: u32, dwords: u32) -> Command {
-    Command {
+fn get_log_page(page: u32, endurance_group: u16, nsid: u32, dwords: u32) -> NvmeCommand {
+    NvmeCommand {
         opcode: GET_LOG_PAGE,
         nsid,
         cdw10: dwords << 16 | page,
         cdw11: u32::from(endurance_group) << 16 | dwords >> 16,
-        ..Command::default()
+        ..NvmeCommand::default()
     }
 }
 
-fn identify(cns: u32, nsid: u32) -> Command {
-    Command {
+fn identify(cns: u32, nsid: u32) -> NvmeCommand {
+    NvmeCommand {
         opcode: IDENTIFY,
         nsid,
         cdw10: cns,
-        ..Command::default()
+        ..NvmeCommand::default()
     }
 }
 
@@ -189,7 +190,7 @@ pub fn send_query(fd: BorrowedFd<'_>, query: Query, answer: &mut [u8]) -> Result
     } else {
         answer.as_mut_ptr() as u64
     };
-    let mut command = Command {
+    let mut command = NvmeCommand {
         addr,
         data_len: len,
         ..query.command(len)
@@ -200,7 +201,7 @@ pub fn send_query(fd: BorrowedFd<'_>, query: Query, answer: &mut [u8]) -> Result
     match succeed(unsafe { libc::ioctl(fd.as_raw_fd(), query.request() as _, &raw mut command) })? {
         0 => Ok(command.result),
         // The kernel returns the status of a refused command as a positive number.
-        status => Err(QueryError::Status(Status::of_field(status as u16))),
+        status => Err(QueryError::Status(NvmeStatus::of_field(status as u16))),
     }
 }
 
@@ -218,14 +219,14 @@ pub fn namespace_id(fd: BorrowedFd<'_>) -> io::Result<u32> {
 
 /// The status of a completed command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Status {
+pub struct NvmeStatus {
     /// Status code type (SCT).
     pub sct: u8,
     /// Status code (SC), within its type.
     pub sc: u8,
 }
 
-impl Status {
+impl NvmeStatus {
     /// Parses the status field of a completion without the phase bit, as Linux reports it: code, three bits of code
     /// type, retry bits.
     pub fn of_field(field: u16) -> Self {
@@ -303,7 +304,7 @@ impl Status {
 }
 
 /// `NVMe status Write Fault (type 0x2, code 0x80)`.
-impl fmt::Display for Status {
+impl fmt::Display for NvmeStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { sct, sc } = self;
         let name = self.name().unwrap_or(if *sct == 7 {
@@ -373,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_nvme_drive_answers_with_an_error() {
+    fn a_query_to_a_device_that_is_no_nvme_drive_is_an_error() {
         let null = std::fs::File::open("/dev/null").unwrap();
         assert!(matches!(
             query_bytes(null.as_fd(), Query::Smart, LOG_PAGE_BYTES),
@@ -403,19 +404,19 @@ mod tests {
     fn a_status_is_named_and_its_numbers_stand_beside() {
         // Linux and drives also report do-not-retry and further bits.
         assert_eq!(
-            Status::of_field(0x4280 | 0x2000),
-            Status { sct: 2, sc: 0x80 }
+            NvmeStatus::of_field(0x4280 | 0x2000),
+            NvmeStatus { sct: 2, sc: 0x80 }
         );
         assert_eq!(
-            Status::of_field(0x0280).to_string(),
+            NvmeStatus::of_field(0x0280).to_string(),
             "NVMe status Write Fault (type 0x2, code 0x80)"
         );
         assert_eq!(
-            Status::of_field(0x07c1).to_string(),
+            NvmeStatus::of_field(0x07c1).to_string(),
             "NVMe status vendor-specific (type 0x7, code 0xc1)"
         );
         assert_eq!(
-            Status { sct: 0, sc: 0x7f }.to_string(),
+            NvmeStatus { sct: 0, sc: 0x7f }.to_string(),
             "NVMe status unknown (type 0x0, code 0x7f)"
         );
     }

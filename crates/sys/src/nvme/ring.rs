@@ -8,7 +8,7 @@
 //! Sources: `include/uapi/linux/nvme_ioctl.h` (`struct nvme_uring_cmd`), `drivers/nvme/host/ioctl.c` of the kernel;
 //! NVM Command Set Specification 1.1, figures 60 (write) and 33 (dataset management).
 
-use super::{Command, Status};
+use super::{NvmeCommand, NvmeStatus};
 use crate::buffer::{Buf, Pool};
 use crate::op::{Op, OpKind, Outcome};
 use crate::ring::Form;
@@ -35,7 +35,7 @@ pub const BLOCKS_MAX: u32 = 1 << 16;
 
 /// A namespace behind an open character device.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Namespace {
+pub struct OpenNamespace {
     /// Namespace identifier.
     pub nsid: u32,
     /// Logical block, bytes; a power of two. Must be the block of the drive's format, without metadata: the drive
@@ -57,7 +57,7 @@ const RANGE_BYTES: usize = 16;
 
 /// Form of NVMe commands on namespaces, numbered as targets 0, 1...
 pub struct NvmeForm {
-    namespaces: Vec<Namespace>,
+    namespaces: Vec<OpenNamespace>,
     /// Range of each deallocation, by token. The drive reads the range as data of the command.
     ranges: Buf,
 }
@@ -65,7 +65,7 @@ pub struct NvmeForm {
 impl NvmeForm {
     /// Form for `namespaces`. Panics if a block size is no power of two, or if a partition start or transfer limit is
     /// not block-aligned.
-    pub fn new(namespaces: Vec<Namespace>) -> Self {
+    pub fn new(namespaces: Vec<OpenNamespace>) -> Self {
         for namespace in &namespaces {
             assert!(namespace.block_bytes.is_power_of_two(), "{namespace:?}");
             assert!(
@@ -74,7 +74,7 @@ impl NvmeForm {
                     .is_multiple_of(namespace.block_bytes.into()),
                 "{namespace:?}"
             );
-            let Namespace {
+            let OpenNamespace {
                 transfer_bytes_max,
                 block_bytes,
                 ..
@@ -161,9 +161,9 @@ impl Form for NvmeForm {
         }
         let first_block = (namespace.first_byte + offset) / u64::from(block_bytes);
         let blocks = len / block_bytes;
-        let mut command = Command {
+        let mut command = NvmeCommand {
             nsid: namespace.nsid,
-            ..Command::default()
+            ..NvmeCommand::default()
         };
         let mut fixed = None;
         match op.kind {
@@ -203,9 +203,9 @@ impl Form for NvmeForm {
             }
         }
         let mut bytes = [0; 80];
-        // SAFETY: `Command` is integers without padding, and as long as the target part of `bytes`.
-        bytes[..size_of::<Command>()].copy_from_slice(&unsafe {
-            std::mem::transmute::<Command, [u8; size_of::<Command>()]>(command)
+        // SAFETY: `NvmeCommand` is integers without padding, and as long as the target part of `bytes`.
+        bytes[..size_of::<NvmeCommand>()].copy_from_slice(&unsafe {
+            std::mem::transmute::<NvmeCommand, [u8; size_of::<NvmeCommand>()]>(command)
         });
         opcode::UringCmd80::new(Fixed(op.target.into()), NVME_URING_CMD_IO)
             .cmd(bytes)
@@ -217,7 +217,7 @@ impl Form for NvmeForm {
         match completion.result() {
             0 => Outcome::Done,
             errno if errno < 0 => Outcome::Errno(-errno),
-            status => Outcome::Nvme(Status::of_field(status as u16)),
+            status => Outcome::Nvme(NvmeStatus::of_field(status as u16)),
         }
     }
 
@@ -236,7 +236,7 @@ mod tests {
     use crate::op::Placement;
 
     fn commands(pool: &mut Pool) -> NvmeForm {
-        let namespace = |nsid, block_bytes, first_byte, fua| Namespace {
+        let namespace = |nsid, block_bytes, first_byte, fua| OpenNamespace {
             nsid,
             block_bytes,
             first_byte,
@@ -281,7 +281,7 @@ mod tests {
     /// Address of the data of an entry's command.
     fn address(entry: &squeue::Entry128) -> u64 {
         u64::from_le_bytes(
-            bytes(entry)[48 + std::mem::offset_of!(Command, addr)..][..8]
+            bytes(entry)[48 + std::mem::offset_of!(NvmeCommand, addr)..][..8]
                 .try_into()
                 .unwrap(),
         )
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_longer_than_a_command_becomes_several_without_a_gap() {
+    fn an_operation_longer_than_a_command_becomes_several_without_a_gap() {
         let mut pool = Pool::new(1 << 20).unwrap();
         let mut commands = commands(&mut pool);
         let mut write = Op {

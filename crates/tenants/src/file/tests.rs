@@ -43,7 +43,7 @@ fn the_example_is_four_tenants_with_equal_parts_of_drive_and_load() {
 }
 
 #[test]
-fn what_a_tenant_does_not_say_is_said_by_the_defaults() {
+fn missing_options_of_a_tenant_come_from_the_defaults() {
     let text = "operations-per-sec = 900\nengine = \"passthrough\"\n[defaults]\nmix = \"ycsb-b\"\nreuse = \"random\"\nplacement = 3\n\
                 [[tenant]]\nname = \"a\"\nweight = 2\nspace-pct = 40\nreuse = \"lowest\"\n\
                 [[tenant]]\nname = \"b\"\nread-pct = 10\ndefrag-placement = 4\nkeys = { hot-cold = { keys-pct = 20, traffic-pct = 80 } }\n\
@@ -78,7 +78,7 @@ fn what_a_tenant_does_not_say_is_said_by_the_defaults() {
     assert_eq!((c.reads, c.writes), (Rate::ZERO, Rate::per_sec(7)));
     assert_eq!(
         [a, b, c].map(|tenant| tenant.space.size),
-        [40.0, 60.0, 100.0].map(Size::Pct)
+        [40.0, 60.0, 100.0].map(SpaceSize::Pct)
     );
     assert_eq!(
         [a, b, c].map(|tenant| tenant.reuse),
@@ -117,7 +117,7 @@ fn what_a_tenant_does_not_say_is_said_by_the_defaults() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_line_and_what_to_do() {
+fn each_mistake_is_reported_with_its_line_and_a_remedy() {
     let bare = "[[tenant]]\nname = \"a\"\n";
     let tenant = |lines: &str| format!("operations-per-sec = 10\n{bare}{lines}\n");
     let own = [
@@ -187,7 +187,7 @@ fn what_is_wrong_is_said_with_its_line_and_what_to_do() {
 }
 
 #[test]
-fn a_space_that_is_not_there_or_another_s_is_refused_with_both_ranges() {
+fn a_space_beyond_the_drive_or_of_another_tenant_is_refused_with_both_ranges() {
     let layout = |lines: &str| {
         let tenants = parse(&format!("operations-per-sec = 10\n{lines}")).unwrap();
         tenants

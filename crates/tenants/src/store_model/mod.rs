@@ -56,7 +56,7 @@ pub struct BlockWrite {
 
 /// Next step of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum StoreStep {
     Write(BlockWrite),
     /// Defragmentation reads this block, because it has too few live records.
     Read(u32),
@@ -254,19 +254,21 @@ impl StoreModel {
     ///
     /// Errors: the store's space is full, which is final.
     #[inline]
-    pub fn step(&mut self) -> Result<Step, CannotRun> {
+    pub fn step(&mut self) -> Result<StoreStep, CannotRun> {
         match self.defrag_step()? {
             Some(step) => Ok(step),
-            None => self.client_block().map(Step::Write),
+            None => self.client_block().map(StoreStep::Write),
         }
     }
 
     /// The next step of defragmentation; `None` when none is pending. Errors: as of [`Self::step`].
     #[inline]
-    pub fn defrag_step(&mut self) -> Result<Option<Step>, CannotRun> {
+    pub fn defrag_step(&mut self) -> Result<Option<StoreStep>, CannotRun> {
         let per_block = u64::from(self.steady.records_per_block);
         if self.waiting >= per_block {
-            return self.defrag_block().map(|write| Some(Step::Write(write)));
+            return self
+                .defrag_block()
+                .map(|write| Some(StoreStep::Write(write)));
         }
         loop {
             let collected = match &mut self.store {
@@ -286,7 +288,7 @@ impl StoreModel {
             self.waiting += u64::from(live);
             self.vacated
                 .push_back((block, self.records_moved + self.waiting));
-            return Ok(Some(Step::Read(block)));
+            return Ok(Some(StoreStep::Read(block)));
         }
     }
 
@@ -294,7 +296,7 @@ impl StoreModel {
     #[inline]
     pub fn next_block(&mut self) -> Result<BlockWrite, CannotRun> {
         loop {
-            if let Step::Write(write) = self.step()? {
+            if let StoreStep::Write(write) = self.step()? {
                 return Ok(write);
             }
         }

@@ -242,7 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lives_are_those_of_the_keys() {
+    fn lifetimes_follow_the_distribution_of_the_keys() {
         let cases = [
             Keys::HotCold {
                 keys_pct: 10.0,

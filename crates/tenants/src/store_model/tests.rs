@@ -1,13 +1,13 @@
 use super::*;
-use crate::{Reuse, Size, Space};
+use crate::{Reuse, SpaceSize, TenantSpace};
 use load::rate::Rate;
 
 fn tenant(keys: Keys, records_per_block: u32, fill: f64, lwm_pct: u32) -> Tenant {
     Tenant {
         name: "t".to_owned(),
         device: None,
-        space: Space {
-            size: Size::Pct(100.0),
+        space: TenantSpace {
+            size: SpaceSize::Pct(100.0),
             at: None,
         },
         write_block_bytes: 128 << 10,
@@ -164,10 +164,10 @@ fn in_use(host: &mut StoreModel, client_blocks: u64) -> [f64; 6] {
         let step = host.step().unwrap();
         let now = host.counters().client_blocks;
         match step {
-            Step::Write(BlockWrite { block, cause }) => {
+            StoreStep::Write(BlockWrite { block, cause }) => {
                 written[block as usize] = Some((now, cause))
             }
-            Step::Read(block) => {
+            StoreStep::Read(block) => {
                 if let Some((at, cause)) = written[block as usize].take() {
                     lives[usize::from(cause == WriteCause::Defrag)].push(now - at);
                 }
@@ -358,7 +358,7 @@ fn the_same_seed_writes_the_same_blocks_and_another_does_not() {
 }
 
 #[test]
-fn what_was_just_loaded_lives_up_to_its_own_limit_and_not_beyond() {
+fn loaded_records_live_up_to_their_own_limit() {
     let half = tenant(Keys::Uniform, 128, 0.5, 50);
     let highest = StoreGeometry::of(&half, 10_000).unwrap();
     let highest_loaded = fill_max_loaded(&half, &highest);

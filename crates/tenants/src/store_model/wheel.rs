@@ -112,7 +112,7 @@ mod tests {
     use sys::random::Random;
 
     #[test]
-    fn each_is_due_at_its_instant_also_when_the_clock_wraps() {
+    fn each_entry_is_due_at_its_instant_also_when_the_clock_wraps() {
         let mut random = Random::new(1);
         for instants in [1.0, 20_000.0, 1e6] {
             let mut wheel = Wheel::new(instants);

@@ -1,6 +1,6 @@
 //! Maps tenants to drives, ranges and placement handles.
 
-use crate::{Size, Space, Tenant, Tenants};
+use crate::{SpaceSize, Tenant, TenantSpace, Tenants};
 use engine::sim::{Flash, FtlDrive};
 use ftl::Spec;
 use load::choice::{Choice, Engine, choice};
@@ -62,14 +62,14 @@ pub struct Placed<'a> {
 
 /// Tenants with their drives.
 #[derive(Debug, Clone)]
-pub struct Layout<'a> {
+pub struct TenantLayout<'a> {
     /// At least one.
     pub drives: Vec<ArrangedDrive>,
     /// All tenants, also read-only ones: their data occupies the drive.
     pub tenants: Vec<Placed<'a>>,
 }
 
-impl<'a> Layout<'a> {
+impl<'a> TenantLayout<'a> {
     /// `tenants` arranged on the flash of `drive`.
     ///
     /// Errors: the tenants do not fit, or there are too few handles.
@@ -171,8 +171,8 @@ impl<'a> Layout<'a> {
                     let handle = |handle: u16| (drive.drive.spec.handles > 1).then_some(handle + 1);
                     Tenant {
                         device: Some(drive.name.clone()),
-                        space: Space {
-                            size: Size::Bytes(placed.range.end - placed.range.start),
+                        space: TenantSpace {
+                            size: SpaceSize::Bytes(placed.range.end - placed.range.start),
                             at: Some(placed.range.start),
                         },
                         placement: handle(placed.handles[0]),

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_when_five_fills_are_alike_and_says_their_amplification() {
+    fn the_meter_ends_after_five_equal_fills_with_their_amplification() {
         let (meter, enough) = run(10, 40, |at| if at < SIZE { 1.0 } else { 1.5 });
         assert_eq!(
             (enough, meter.found().steady_after),
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_at_its_bound_and_is_not_steady_then() {
+    fn the_meter_ends_at_its_limit_without_a_steady_state() {
         let (meter, enough) = run(10, 7, |at| 1.0 + (at / SIZE) as f64);
         assert_eq!(
             (enough, meter.found().rounds(), meter.found().steady_waf()),
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn octiles_that_passed_between_two_looks_share_what_was_counted() {
+    fn intervals_between_two_readings_share_the_counted_bytes() {
         let (meter, enough) = run(250, 40, |_| 2.0);
         assert_eq!(enough, Some(MeasurementEnd::Steady));
         assert_eq!(

@@ -18,7 +18,7 @@ mod timed;
 #[cfg(test)]
 mod tests;
 
-pub use arrange::{Arrangement, Layout, check_writes, with_handles};
+pub use arrange::{Arrangement, TenantLayout, check_writes, with_handles};
 pub use meter::{MeasurementEnd, Meter};
 pub use timed::{TimedResult, timed};
 
@@ -51,7 +51,7 @@ impl Default for Interleaving {
 }
 
 /// A tenant's store while it writes.
-struct Writer {
+struct StoreWriter {
     name: String,
     store: StoreModel,
     drive: usize,
@@ -69,7 +69,7 @@ struct Writer {
 
 /// A block of which some commands are not yet written.
 #[derive(Debug, Clone, Copy)]
-struct InFlight {
+struct BlockInFlight {
     writer: usize,
     cause: usize,
     unit: u64,
@@ -81,8 +81,8 @@ pub struct Experiment {
     /// Names of the drives.
     names: Vec<String>,
     drives: Vec<Ftl>,
-    writers: Vec<Writer>,
-    in_flight: Vec<InFlight>,
+    writers: Vec<StoreWriter>,
+    in_flight: Vec<BlockInFlight>,
     in_flight_max: usize,
     command_units: u32,
     next_in_flight: usize,
@@ -94,7 +94,7 @@ impl Experiment {
     ///
     /// Errors: an invalid drive or store.
     pub fn new(
-        layout: &Layout<'_>,
+        layout: &TenantLayout<'_>,
         interleaving: Interleaving,
         seed: u64,
     ) -> Result<Self, CannotRun> {
@@ -122,7 +122,7 @@ impl Experiment {
                 (placed.range.end - placed.range.start) / u64::from(tenant.write_block_bytes);
             let rate = tenant.client_blocks();
             let interval_sec = rate.seconds() as f64 / rate.ops() as f64;
-            writers.push(Writer {
+            writers.push(StoreWriter {
                 name: tenant.name.clone(),
                 store: StoreModel::new(
                     tenant,
@@ -158,7 +158,7 @@ impl Experiment {
     }
 
     /// Writes each tenant's space once sequentially; tenants take turns, block by block.
-    fn fill(&mut self, layout: &Layout<'_>) {
+    fn fill(&mut self, layout: &TenantLayout<'_>) {
         let mut block = 0;
         let mut has_written = true;
         while std::mem::take(&mut has_written) {
@@ -249,7 +249,7 @@ impl Experiment {
         if self.next_in_flight >= self.in_flight.len() {
             self.next_in_flight = 0;
         }
-        let InFlight {
+        let BlockInFlight {
             writer,
             cause,
             unit,
@@ -272,7 +272,7 @@ impl Experiment {
 
     /// The block due next over all tenants. Blocks of defragmentation are due with the client block that caused them.
     #[inline]
-    fn next_block(&mut self) -> Result<InFlight, CannotRun> {
+    fn next_block(&mut self) -> Result<BlockInFlight, CannotRun> {
         let mut due_writer = 0;
         for (other, writer) in self.writers.iter().enumerate() {
             if writer.due_sec < self.writers[due_writer].due_sec {
@@ -284,7 +284,7 @@ impl Experiment {
         if block.cause == WriteCause::Client {
             writer.due_sec += writer.interval_sec;
         }
-        Ok(InFlight {
+        Ok(BlockInFlight {
             writer: due_writer,
             cause: usize::from(block.cause == WriteCause::Defrag),
             unit: writer.first_unit + u64::from(block.block) * u64::from(writer.block_units),
@@ -295,7 +295,7 @@ impl Experiment {
     fn tenants(&self) -> Vec<TenantBytes> {
         self.writers
             .iter()
-            .map(|writer: &Writer| {
+            .map(|writer: &StoreWriter| {
                 let [client, defrag] = writer.written_units.map(|units| units * self.unit_bytes);
                 TenantBytes {
                     name: writer.name.clone(),

@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn other_victims_are_near() {
+    fn one_pass_is_near_the_steady_state_with_other_victim_policies() {
         for victim in [Victim::Fifo, Victim::CostBenefit, Victim::Choices(10)] {
             let steady = SteadyDrive::of(
                 &Spec {

@@ -52,7 +52,7 @@ fn found(
     spec: &Spec,
     seed: u64,
 ) -> (ArrangementResult, Experiment) {
-    let layout = Layout::new(arrangement, tenants, &drive(spec)).unwrap();
+    let layout = TenantLayout::new(arrangement, tenants, &drive(spec)).unwrap();
     let mut experiment = Experiment::new(&layout, Interleaving::default(), seed).unwrap();
     let found = experiment.run(40, |_| true).unwrap();
     (found, experiment)
@@ -60,7 +60,7 @@ fn found(
 
 /// The assumptions in `micron-2024-op*.toml` and docs/waf.md lead to the published WAFs of 1.84 and 1.08.
 #[test]
-fn the_seeds_pair_follows_from_assumptions_that_are_said() {
+fn the_expected_pair_of_amplifications_follows_from_documented_assumptions() {
     for (weights, fill_pct, over_provisioning) in
         [([5, 7, 9, 11], 40, 0.145), ([4, 3, 2, 1], 50, 0.22)]
     {
@@ -111,7 +111,7 @@ fn every_byte_of_a_host_is_counted_once_and_drives_lose_none() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_octiles_and_another_one_others() {
+fn the_same_seed_gives_the_same_intervals_and_another_seed_others() {
     let of = |seed| found(Arrangement::Fdp, &equal(), &spec(0.1), seed).0;
     assert_eq!(of(3), of(3));
     assert_ne!(of(3).drives, of(4).drives);
@@ -139,7 +139,7 @@ fn tenants_that_overwrite_in_order_are_not_amplified_with_a_drive_or_a_handle_ea
 #[test]
 fn handles_are_those_that_the_file_names_or_one_each() {
     let handles = |tenants: &Tenants| {
-        let layout = Layout::new(Arrangement::Fdp, tenants, &drive(&spec(0.1))).unwrap();
+        let layout = TenantLayout::new(Arrangement::Fdp, tenants, &drive(&spec(0.1))).unwrap();
         layout
             .tenants
             .iter()
@@ -157,9 +157,9 @@ fn handles_are_those_that_the_file_names_or_one_each() {
 }
 
 #[test]
-fn what_cannot_be_says_its_numbers_and_what_to_do() {
+fn an_impossible_experiment_is_refused_with_its_numbers_and_a_remedy() {
     let refused = |tenants: &Tenants, spec: &Spec| {
-        Layout::new(Arrangement::Fdp, tenants, &drive(spec))
+        TenantLayout::new(Arrangement::Fdp, tenants, &drive(spec))
             .unwrap_err()
             .to_string()
     };
@@ -191,7 +191,7 @@ fn what_cannot_be_says_its_numbers_and_what_to_do() {
         .for_each(|tenant| tenant.writes = Rate::ZERO);
     assert!(refused(&idle, &spec(0.1)).starts_with("no tenant writes"));
     let refused = |tenants: &Tenants, spec: &Spec| {
-        let layout = Layout::new(Arrangement::Shared, tenants, &drive(spec)).unwrap();
+        let layout = TenantLayout::new(Arrangement::Shared, tenants, &drive(spec)).unwrap();
         Experiment::new(&layout, Interleaving::default(), 1)
             .err()
             .unwrap()
@@ -209,9 +209,9 @@ fn what_cannot_be_says_its_numbers_and_what_to_do() {
 }
 
 #[test]
-fn what_never_settles_ends_at_its_bound() {
+fn an_experiment_that_never_settles_ends_at_its_limit() {
     let tenants = equal();
-    let layout = Layout::new(Arrangement::Shared, &tenants, &drive(&spec(0.1))).unwrap();
+    let layout = TenantLayout::new(Arrangement::Shared, &tenants, &drive(&spec(0.1))).unwrap();
     let found = Experiment::new(&layout, Interleaving::default(), 1)
         .unwrap()
         .run(3, |_| true)
@@ -223,7 +223,7 @@ fn what_never_settles_ends_at_its_bound() {
 }
 
 #[test]
-fn data_that_is_only_read_is_on_the_drive_and_keeps_nobody_from_being_steady() {
+fn data_that_is_only_read_is_on_the_drive_and_does_not_delay_the_steady_state() {
     let text = "[defaults]\nrecord-bytes = 1100\nfill-pct = 50\nwrite-block = \"128KiB\"\n\
                 [[tenant]]\nname = \"reads\"\nreads-per-sec = 1000\n[[tenant]]\nname = \"writes\"\nwrites-per-sec = 1000\n";
     let tenants = Tenants::parse("test", text).unwrap();
@@ -248,7 +248,7 @@ fn data_that_is_only_read_is_on_the_drive_and_keeps_nobody_from_being_steady() {
 fn a_drive_that_is_hardly_written_is_not_steady() {
     let tenants = tenants([1000, 1, 1, 1], 50, "uniform");
     let spec = spec(0.145);
-    let layout = Layout::new(Arrangement::Dedicated, &tenants, &drive(&spec)).unwrap();
+    let layout = TenantLayout::new(Arrangement::Dedicated, &tenants, &drive(&spec)).unwrap();
     let found = Experiment::new(&layout, Interleaving::default(), 1)
         .unwrap()
         .run(12, |_| true)
@@ -268,7 +268,7 @@ fn a_drive_that_is_hardly_written_is_not_steady() {
 /// WAF of the tenants of `micron-2024-op14.toml` in the steady state of a small drive, then their wait times.
 fn with_time(arrangement: Arrangement, drive: &FtlDrive) -> (Option<f64>, TimedResult) {
     let tenants = tenants([5, 7, 9, 11], 40, "uniform");
-    let layout = Layout::new(arrangement, &tenants, drive).unwrap();
+    let layout = TenantLayout::new(arrangement, &tenants, drive).unwrap();
     let mut experiment = Experiment::new(&layout, Interleaving::default(), 5).unwrap();
     let waf = experiment.run(40, |_| true).unwrap().steady_waf();
     (
@@ -329,7 +329,7 @@ fn with_time_drives_amplify_as_without_and_no_operation_is_left_out() {
 }
 
 #[test]
-fn a_drive_that_cannot_follow_shows_what_was_not_done_in_time() {
+fn a_drive_that_is_too_slow_shows_the_late_operations() {
     let mut slow = drive(&small());
     slow.flash.read_ns = 2_000_000;
     let (_, timed) = with_time(Arrangement::Shared, &slow);

@@ -8,10 +8,10 @@
 //! The one idea: the experiment without time is the preconditioning. Stores and drives continue in its final state, so
 //! a fraction of a drive fill shows the tail latencies. Write amplification must be the same as in the experiment.
 
-use super::{Experiment, Layout};
+use super::{Experiment, TenantLayout};
 use crate::TenantLoad;
 use engine::DeviceName;
-use engine::sim::{Drive, DriveSpec, FtlModel, SimEngine};
+use engine::sim::{DriveSpec, FtlModel, SimEngine, SimulatedDrive};
 use load::run::{Control, EndCause, Pacing, RunConfig, Settings, Sink, SinkError, run};
 use load::workload::{BuildContext, CannotRun, DeviceShape, RunPlan, Workload};
 use results::cell::{Cell, Interval, StreamInfo};
@@ -50,7 +50,7 @@ pub struct TimedResult {
 /// Errors: a load that the run loop rejects.
 pub fn timed(
     experiment: Experiment,
-    layout: &Layout<'_>,
+    layout: &TenantLayout<'_>,
     base: &DriveSpec,
     seed: u64,
 ) -> Result<TimedResult, CannotRun> {
@@ -66,7 +66,7 @@ pub fn timed(
             ..base.clone()
         };
         let random = Random::for_part(seed, DRIVES_PART | number as u64);
-        models.push(Drive::Ftl(FtlModel::with_ftl(
+        models.push(SimulatedDrive::Ftl(FtlModel::with_ftl(
             &spec,
             &arranged.drive,
             ftl,
@@ -160,7 +160,7 @@ pub fn timed(
     let columns = names
         .iter()
         .filter_map(DeviceName::drive)
-        .flat_map(Drive::columns);
+        .flat_map(SimulatedDrive::columns);
     let mut bytes = WrittenBytes::default();
     for (column, count) in columns.zip(&counters) {
         match column {

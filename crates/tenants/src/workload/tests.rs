@@ -80,7 +80,7 @@ fn ran(text: &str, size_bytes: u64) -> (Vec<(StreamInfo, u64)>, Vec<Seen>) {
 }
 
 #[test]
-fn what_reaches_the_drive_has_the_rates_the_places_and_the_handles_that_were_asked_for() {
+fn operations_reach_the_drive_with_the_configured_rates_spaces_and_handles() {
     let (streams, seen) = ran(TWO, 4 << 30);
     let names: Vec<_> = streams
         .iter()

@@ -6,7 +6,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::{Builder, check_room, share};
+use super::{LaneInputs, check_room, share};
 use crate::config::ActConfig;
 use crate::rates::{IndexDerived, PAGE_BYTES};
 use load::choice::Arrival as Arrivals;
@@ -60,7 +60,7 @@ pub(in super::super) fn index(
     devices.iter().try_for_each(|device| {
         check_room(device, PAGE_BYTES, "index page", "use a larger device")
     })?;
-    let builder = Builder {
+    let builder = LaneInputs {
         config,
         derived,
         devices,
@@ -78,7 +78,7 @@ pub(in super::super) fn index(
         streams(config, derived),
         iops,
         service_threads,
-        Builder::<IndexDerived>::add_to,
+        LaneInputs::<IndexDerived>::add_to,
     );
     Ok(service_threads)
 }
@@ -106,7 +106,7 @@ fn streams(config: &ActConfig, derived: &IndexDerived) -> Vec<StreamInfo> {
     streams
 }
 
-impl Builder<'_, IndexDerived> {
+impl LaneInputs<'_, IndexDerived> {
     /// Adds the work of shard `shard` to its `plan`.
     fn add_to(&self, shard: u32, plan: &mut Plan) {
         let is_act = self.config.arrival == Arrivals::Act;

@@ -6,7 +6,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::{Builder, check_room, share};
+use super::{LaneInputs, check_room, share};
 use crate::config::ActConfig;
 use crate::rates::StorageDerived;
 use load::choice::Arrival as Arrivals;
@@ -59,7 +59,7 @@ pub(in super::super) fn storage(
     choices: &BuildContext,
     run: &mut RunPlan,
 ) -> Result<u32, CannotRun> {
-    let mut builder = Builder {
+    let mut builder = LaneInputs {
         config,
         derived,
         devices,
@@ -85,7 +85,7 @@ pub(in super::super) fn storage(
         streams(config, derived),
         iops,
         parts_max,
-        Builder::<StorageDerived>::add_to,
+        LaneInputs::<StorageDerived>::add_to,
     );
     Ok(service_threads.unwrap_or(0))
 }
@@ -148,7 +148,7 @@ fn block_stream(config: &ActConfig, stream: usize, judged: bool, rate: Rate) -> 
     }
 }
 
-impl Builder<'_, StorageDerived> {
+impl LaneInputs<'_, StorageDerived> {
     fn check(&self) -> Result<(), CannotRun> {
         let block_bytes = self.derived.large_block_bytes;
         for device in self.devices {

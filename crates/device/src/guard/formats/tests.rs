@@ -1,6 +1,6 @@
 //! Formats planted by their magic numbers, and by their own tools.
 
-use super::super::evidence::{Sampling, gather};
+use super::super::sampling::{Sampling, gather};
 use super::*;
 use std::fs::{self, File};
 use std::io::Write;
@@ -536,7 +536,7 @@ const MADE: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn what_each_formats_own_tool_makes_is_named_as_a_user_knows_it() {
+fn formats_made_by_their_own_tools_are_named_with_label_or_uuid() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("image");
     let empty = dir.path().join("empty");

@@ -94,7 +94,7 @@ fn a_device_that_nobody_uses_passes() {
 }
 
 #[test]
-fn a_mount_counts_for_the_disk_the_partition_and_whoever_sees_it() {
+fn a_mount_counts_for_disk_and_partition_in_either_mount_table() {
     let mount = "40 1 259:2 / /data\\040one rw,relatime shared:5 - ext4 /dev/nowhere rw\n";
     for (file, seen_by) in [
         ("proc/self/mountinfo", ";"),
@@ -142,7 +142,7 @@ fn mounts_of_other_devices_do_not_count() {
 }
 
 #[test]
-fn holders_are_named_with_what_they_are() {
+fn holders_are_named_with_their_kind() {
     let machine = Machine::new();
     for (holder, what, says) in [
         (
@@ -199,7 +199,7 @@ fn a_file_behind_a_loop_device_is_held() {
 }
 
 #[test]
-fn what_a_holder_is_used_for_is_told_however_far_above_it_is() {
+fn the_use_of_a_holder_is_reported_at_any_depth_of_the_stack() {
     let machine = Machine::new();
     let group = "LVM-0123456789abcdef0123456789abcdef";
     let md = machine.add_device("md7", "9:7", &[("md/level", "raid1")]);
@@ -230,7 +230,7 @@ fn what_a_holder_is_used_for_is_told_however_far_above_it_is() {
 }
 
 #[test]
-fn what_lies_beneath_counts() {
+fn devices_below_the_target_count() {
     let machine = Machine::new();
     let md = machine.add_device("md7", "9:7", &[("md/level", "raid1")]);
     let part = machine.disk().join("nvme0n1p2");
@@ -403,7 +403,7 @@ fn the_other_path_to_a_drive_counts_as_the_drive() {
 }
 
 #[test]
-fn drives_that_only_look_alike_are_two() {
+fn drives_with_equal_names_and_different_serial_numbers_are_two() {
     for (what, attributes) in [
         (
             "another namespace",
@@ -433,7 +433,7 @@ fn drives_that_only_look_alike_are_two() {
 }
 
 #[test]
-fn what_is_exported_is_in_use() {
+fn an_exported_device_is_in_use() {
     let nvmet = "sys/kernel/config/nvmet/subsystems/nqn.test";
     let lio = "sys/kernel/config/target/core";
     let device = |machine: &Machine| {
@@ -505,7 +505,7 @@ fn what_is_exported_is_in_use() {
 }
 
 #[test]
-fn exports_that_cannot_be_looked_at_are_said() {
+fn exports_that_cannot_be_examined_are_noted() {
     let machine = Machine::new();
     machine.write("sys/module/nvmet/refcnt", "0\n");
     let mut findings = Objections::default();
@@ -538,7 +538,7 @@ fn a_swap_file_is_swap() {
 }
 
 #[test]
-fn what_could_not_be_read_is_said_once() {
+fn a_table_that_cannot_be_read_is_noted_once() {
     let machine = Machine::new();
     fs::remove_file(machine.tree.root().join("proc/1/mountinfo")).unwrap();
     let mut findings = Objections::default();

@@ -96,19 +96,19 @@ impl Bench {
         }
     }
 
-    pub(super) fn request(&self) -> Request {
-        Request::new(&self.device, "test")
+    pub(super) fn request(&self) -> WriteRequest {
+        WriteRequest::new(&self.device, "test")
     }
 
-    pub(super) fn shared(&self) -> Request {
-        Request {
+    pub(super) fn shared(&self) -> WriteRequest {
+        WriteRequest {
             shared: true,
             ..self.request()
         }
     }
 
     /// Consent for the device, without anybody to ask.
-    pub(super) fn consent(&self, request: &Request) -> Result<WriteConsent, String> {
+    pub(super) fn consent(&self, request: &WriteRequest) -> Result<WriteConsent, String> {
         let answer = self
             .guard()
             .consent(std::slice::from_ref(request), &mut EraseAnswers::default());

@@ -13,7 +13,7 @@ fn kernel_name(device: &str) -> &str {
 /// Asserts that `request` is refused with these reasons despite consent to the erasure, and that nothing is written to
 /// the file of the bench.
 #[track_caller]
-fn assert_refused_whatever_is_said(bench: &Bench, request: &Request, why: &[&str]) {
+fn assert_refused_whatever_is_said(bench: &Bench, request: &WriteRequest, why: &[&str]) {
     let before = fs::read(bench.path("image")).unwrap();
     let answers = &mut EraseAnswers::named([request.path.clone()]);
     let text = bench
@@ -26,10 +26,10 @@ fn assert_refused_whatever_is_said(bench: &Bench, request: &Request, why: &[&str
     assert!(before == fs::read(bench.path("image")).unwrap());
 }
 
-fn file_request(path: &str) -> Request {
-    Request {
+fn file_request(path: &str) -> WriteRequest {
+    WriteRequest {
         file_size_bytes: Some(SIZE),
-        ..Request::new(path, "test")
+        ..WriteRequest::new(path, "test")
     }
 }
 
@@ -60,13 +60,13 @@ fn a_file_system_that_is_mounted_through_another_loop_device_is_not_written_to()
     assert_refused_whatever_is_said(&bench, &file_request(&image), &[&why, &mounted]);
     assert_refused_whatever_is_said(
         &bench,
-        &Request::new(&other, "test"),
+        &WriteRequest::new(&other, "test"),
         &[&format!("it is mounted at {at}")],
     );
 }
 
 #[test]
-fn loop_devices_on_one_file_are_told_apart_by_the_bytes_that_they_show() {
+fn loop_devices_on_one_file_are_distinguished_by_their_ranges() {
     let Some(bench) = Bench::new(&["--sizelimit", "16777216"]) else {
         return;
     };
@@ -79,7 +79,7 @@ fn loop_devices_on_one_file_are_told_apart_by_the_bytes_that_they_show() {
         bench.consent(&bench.request()).is_ok(),
         "the other one shows the other half"
     );
-    let both = [bench.request(), Request::new(&other, "test")];
+    let both = [bench.request(), WriteRequest::new(&other, "test")];
     assert!(
         bench
             .guard()
@@ -95,7 +95,7 @@ fn loop_devices_on_one_file_are_told_apart_by_the_bytes_that_they_show() {
         "its backing file {image} is held by the loop device {}",
         kernel_name(&other)
     ));
-    let both = [bench.request(), Request::new(&other, "test")];
+    let both = [bench.request(), WriteRequest::new(&other, "test")];
     let text = bench
         .guard()
         .consent(&both, &mut EraseAnswers::default())
@@ -124,7 +124,7 @@ fn loop_devices_on_one_file_are_told_apart_by_the_bytes_that_they_show() {
 }
 
 #[test]
-fn the_file_is_known_by_what_it_is_and_not_by_its_name() {
+fn a_backing_file_is_recognised_by_its_inode_and_not_by_its_name() {
     let Some(bench) = Bench::new(&[]) else { return };
     let image = bench.path("image");
     let link = bench.path("link");
@@ -147,7 +147,7 @@ fn the_file_is_known_by_what_it_is_and_not_by_its_name() {
 }
 
 #[test]
-fn who_has_the_backing_file_open_is_named() {
+fn the_process_with_the_backing_file_open_is_named() {
     let Some(bench) = Bench::new(&[]) else { return };
     let image = bench.path("image");
     let open = other_process::hold_open(&image);
@@ -196,10 +196,10 @@ fn a_loop_device_on_a_block_device_is_one_with_it() {
     let held = format!("it is held by the loop device {}", kernel_name(&upper));
     bench.assert_refused(&held);
     assert!(
-        bench.consent(&Request::new(&upper, "test")).is_ok(),
+        bench.consent(&WriteRequest::new(&upper, "test")).is_ok(),
         "nobody uses the upper device"
     );
-    let both = [bench.request(), Request::new(&upper, "test")];
+    let both = [bench.request(), WriteRequest::new(&upper, "test")];
     let text = bench
         .guard()
         .consent(&both, &mut EraseAnswers::default())
@@ -214,7 +214,9 @@ fn a_loop_device_on_a_block_device_is_one_with_it() {
     );
     {
         let open = other_process::hold_open(&bench.device);
-        let text = bench.consent(&Request::new(&upper, "test")).unwrap_err();
+        let text = bench
+            .consent(&WriteRequest::new(&upper, "test"))
+            .unwrap_err();
         let why = format!(
             "{} beneath it is open in process {} (sleep)",
             bench.device,
@@ -225,7 +227,7 @@ fn a_loop_device_on_a_block_device_is_one_with_it() {
     {
         let _reader = other_process::hold_open_to_read(&bench.device);
         assert!(
-            bench.consent(&Request::new(&upper, "test")).is_ok(),
+            bench.consent(&WriteRequest::new(&upper, "test")).is_ok(),
             "daemons read what they look after"
         );
     }
@@ -238,7 +240,9 @@ fn a_loop_device_on_a_block_device_is_one_with_it() {
     let Some((at, _unmount)) = bench.mount(&bench.device) else {
         return;
     };
-    let text = bench.consent(&Request::new(&upper, "test")).unwrap_err();
+    let text = bench
+        .consent(&WriteRequest::new(&upper, "test"))
+        .unwrap_err();
     assert!(
         text.contains(&format!(
             "{} beneath it is mounted at {at}; unmount it",
@@ -249,7 +253,7 @@ fn a_loop_device_on_a_block_device_is_one_with_it() {
 }
 
 #[test]
-fn a_file_system_that_is_seen_nowhere_is_told_by_the_loop_device_on_its_file() {
+fn a_hidden_file_system_is_found_by_the_loop_device_on_its_file() {
     let Some(bench) = Bench::new(&[]) else { return };
     let Some((at, unmount)) = bench.mount(&bench.device) else {
         return;
@@ -267,7 +271,7 @@ fn a_file_system_that_is_seen_nowhere_is_told_by_the_loop_device_on_its_file() {
         bench.refusal()
     );
     assert!(
-        bench.consent(&Request::new(&upper, "test")).is_ok(),
+        bench.consent(&WriteRequest::new(&upper, "test")).is_ok(),
         "a file system beneath may be in use"
     );
     drop(unmount);
@@ -298,14 +302,14 @@ fn two_paths_to_one_drive_are_one_drive() {
         return;
     };
     let guard = one_drive(&bench, [&bench.device, &other]);
-    let refused = |requests: &[Request]| {
+    let refused = |requests: &[WriteRequest]| {
         guard
             .consent(requests, &mut EraseAnswers::default())
             .unwrap_err()
             .to_string()
     };
 
-    let both = refused(&[bench.request(), Request::new(&other, "test")]);
+    let both = refused(&[bench.request(), WriteRequest::new(&other, "test")]);
     let why = format!(
         "refusing to write to {other} - it is another path to the drive of {}, which is named",
         bench.device
@@ -360,7 +364,7 @@ fn claim(device: &str) -> std::io::Result<File> {
 }
 
 #[test]
-fn what_moves_the_other_path_is_seen() {
+fn io_on_the_other_path_is_noticed() {
     let Some(bench) = Bench::new(&[]) else { return };
     File::create(bench.path("other image"))
         .unwrap()

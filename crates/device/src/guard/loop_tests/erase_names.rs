@@ -39,7 +39,7 @@ impl Drive {
         let mut answers = EraseAnswers::named(names.iter().map(|&name| name.to_owned()));
         let consent = self
             .guard
-            .consent(&[Request::new(path, "test")], &mut answers);
+            .consent(&[WriteRequest::new(path, "test")], &mut answers);
         consent.map(|_| ()).map_err(|refused| refused.to_string())
     }
 
@@ -56,7 +56,7 @@ impl Drive {
 }
 
 #[test]
-fn a_path_is_not_enough_for_a_file_system_and_what_stays_with_the_drive_is() {
+fn a_file_system_needs_a_lasting_name_and_a_path_is_not_enough() {
     let Some(drive) = Drive::new(&[("device/wwid", WWID), ("device/serial", SERIAL)]) else {
         return;
     };
@@ -198,7 +198,7 @@ fn two_paths_to_a_drive_share_its_serial_number() {
 }
 
 #[test]
-fn on_a_terminal_the_path_means_what_is_seen_beside_it() {
+fn on_a_terminal_the_path_is_enough_because_the_drive_is_shown() {
     let Some(drive) = Drive::new(&[("device/wwid", WWID), ("device/serial", SERIAL)]) else {
         return;
     };
@@ -250,7 +250,7 @@ fn refused_after(drive: &Drive, change: impl Fn()) -> String {
 }
 
 #[test]
-fn another_drive_in_the_place_of_the_one_that_was_asked_about_is_seen() {
+fn a_drive_exchanged_after_the_question_is_noticed() {
     let Some(drive) = Drive::new(&[("wwid", "eui.0025385b21404321"), ("device/serial", SERIAL)])
     else {
         return;
@@ -273,7 +273,7 @@ fn another_drive_in_the_place_of_the_one_that_was_asked_about_is_seen() {
 }
 
 #[test]
-fn another_drive_between_the_look_and_the_claim_is_seen() {
+fn a_drive_exchanged_between_examination_and_claim_is_noticed() {
     let attributes = [("wwid", "eui.0025385b21404321"), ("device/serial", SERIAL)];
     let Some(drive) = Drive::new(&attributes) else {
         return;

@@ -119,16 +119,16 @@ fn a_device_mapped_through_a_node_elsewhere_is_found() {
 }
 
 /// A guard, and a request for the file at `path`.
-fn of_file(path: &str, state: &str) -> (Guard, Request) {
+fn of_file(path: &str, state: &str) -> (Guard, WriteRequest) {
     let guard = Guard {
         settle: Duration::from_millis(100),
         ..Guard::new(Some(state.into()))
     };
     (
         guard,
-        Request {
+        WriteRequest {
             file_size_bytes: Some(1 << 20),
-            ..Request::new(path, "test")
+            ..WriteRequest::new(path, "test")
         },
     )
 }

@@ -144,7 +144,7 @@ fn a_disk_in_use_stops_its_partition_and_both_cannot_be_named() {
     let Some((_, node, _part)) = bench.with_partition() else {
         return;
     };
-    let part = Request::new(&node, "test");
+    let part = WriteRequest::new(&node, "test");
     let both = bench
         .guard()
         .consent(
@@ -188,7 +188,7 @@ fn a_device_open_in_another_process_is_refused_with_its_number_and_name() {
 }
 
 #[test]
-fn a_device_that_moves_is_refused_with_the_counts() {
+fn a_device_with_io_of_others_is_refused_with_the_counts() {
     let Some(bench) = Bench::new(&[]) else { return };
     // The process scan skips this process, so reads of this process simulate the reads of an invisible user.
     let device = OpenDirect::new(&bench.device);
@@ -245,12 +245,12 @@ fn a_read_only_device_is_refused_and_can_still_be_read() {
 }
 
 #[test]
-fn all_reasons_are_told_at_once() {
+fn all_reasons_are_reported_at_once() {
     let Some(bench) = Bench::new(&["--read-only"]) else {
         return;
     };
     let open = other_process::hold_open_to_read(&bench.device);
-    let request = Request {
+    let request = WriteRequest {
         min_size_bytes: SIZE + 1,
         ..bench.request()
     };
@@ -333,7 +333,7 @@ fn a_second_run_is_refused_and_named() {
 }
 
 #[test]
-fn shared_runs_share_and_keep_a_lone_one_out() {
+fn shared_runs_share_a_device_and_keep_an_exclusive_run_out() {
     let Some(bench) = Bench::new(&[]) else { return };
     let other = other_process::run_on(&bench, true);
     let one = bench.consent(&bench.shared()).unwrap();
@@ -353,7 +353,7 @@ fn shared_runs_share_and_keep_a_lone_one_out() {
 }
 
 #[test]
-fn fellow_runs_are_no_strangers_when_they_move_the_device() {
+fn io_of_other_shared_runs_is_no_reason_to_refuse() {
     let Some(bench) = Bench::new(&[]) else { return };
     let other = other_process::run_on(&bench, true);
     let device = OpenDirect::new(&bench.device);
@@ -459,7 +459,7 @@ fn a_sample_that_is_not_zero_is_asked_for() {
 }
 
 #[test]
-fn what_happens_while_the_question_waits_is_seen() {
+fn a_use_that_begins_during_the_question_is_noticed() {
     let Some(bench) = Bench::new(&[]) else { return };
     bench.put(0, &[1]);
     let mut stranger = None;
@@ -500,7 +500,7 @@ fn what_happens_while_the_question_waits_is_seen() {
 }
 
 #[test]
-fn what_we_wrote_is_not_asked_for_and_the_same_under_another_key_is() {
+fn stamped_data_needs_no_consent_and_data_with_another_key_does() {
     let Some(bench) = Bench::new(&[]) else { return };
     let consent = bench.consent(&bench.request()).unwrap();
     let key = consent.stamp_key();
@@ -545,9 +545,9 @@ fn one_refused_device_stops_all_and_leaves_no_file() {
     bench.put(0, &[1]);
     let file = bench.path("new");
     let requests = [
-        Request {
+        WriteRequest {
             file_size_bytes: Some(1 << 20),
-            ..Request::new(&file, "test")
+            ..WriteRequest::new(&file, "test")
         },
         bench.request(),
     ];

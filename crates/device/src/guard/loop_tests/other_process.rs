@@ -117,9 +117,9 @@ fn holds_a_consent_when_told_to() {
         watch_time: Duration::ZERO,
         ..Guard::new(Some(state.into()))
     };
-    let request = Request {
+    let request = WriteRequest {
         shared: shared == "yes",
-        ..Request::new(device, "test")
+        ..WriteRequest::new(device, "test")
     };
     let consents = guard
         .consent(&[request], &mut EraseAnswers::default())

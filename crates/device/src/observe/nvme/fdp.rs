@@ -9,7 +9,7 @@
 //! A write names an index into the namespace's placement list. flashproof counts from 1, as the kernel's write streams
 //! do; the drive counts from 0. All commands are queries that change nothing.
 
-use super::{Controller, IDENTIFY_BYTES, Namespace, QueryError, little_endian};
+use super::{Controller, IDENTIFY_BYTES, NvmeNamespace, QueryError, little_endian};
 use crate::discover::DeviceFacts;
 use results::units;
 use results::written::WrittenBytes;
@@ -31,7 +31,7 @@ pub struct Fdp {
     /// State of FDP.
     pub state: FdpState,
     /// Available configurations of the endurance group.
-    pub configurations: Vec<Configuration>,
+    pub configurations: Vec<FdpConfiguration>,
     /// User of each reclaim unit handle of the group.
     pub handle_users: Vec<HandleUser>,
     /// Placement list of the namespace; empty if the namespace has none, or if FDP is off.
@@ -67,7 +67,7 @@ impl FdpState {
 
 /// An FDP configuration of an endurance group.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Configuration {
+pub struct FdpConfiguration {
     pub index: u8,
     /// True if the drive accepts this configuration now.
     pub valid: bool,
@@ -144,7 +144,7 @@ impl Fdp {
         })
     }
 
-    pub fn configuration(&self) -> Option<&Configuration> {
+    pub fn configuration(&self) -> Option<&FdpConfiguration> {
         self.configurations
             .iter()
             .find(|one| self.state == FdpState::On(one.index))
@@ -180,12 +180,12 @@ impl fmt::Display for Fdp {
                 "unknown state in endurance group {group}; available configurations:"
             )?,
         }
-        let is_shown = |one: &&Configuration| match self.state {
+        let is_shown = |one: &&FdpConfiguration| match self.state {
             FdpState::On(on) => on == one.index,
             FdpState::Off | FdpState::Unknown => true,
         };
         for configuration in self.configurations.iter().filter(is_shown) {
-            let Configuration {
+            let FdpConfiguration {
                 index,
                 handles,
                 reclaim_unit_bytes,
@@ -288,7 +288,8 @@ impl Controller {
             Some(nsid) => {
                 let identify =
                     query_bytes(self.file.as_fd(), Query::Namespace(nsid), IDENTIFY_BYTES)?;
-                Some(Namespace::parse(nsid, &identify).endurance_group).filter(|group| *group != 0)
+                Some(NvmeNamespace::parse(nsid, &identify).endurance_group)
+                    .filter(|group| *group != 0)
             }
         };
         Ok(*self.group.get_or_init(|| group))
@@ -338,7 +339,7 @@ pub(crate) fn placement_list(node: &File, nsid: u32) -> Result<Vec<PlacementHand
 }
 
 /// Parses log page 20h.
-pub fn configurations(page: &[u8]) -> Vec<Configuration> {
+pub fn configurations(page: &[u8]) -> Vec<FdpConfiguration> {
     let isolation = |kind: u8| match kind {
         1 => Isolation::Initially,
         2 => Isolation::Persistently,
@@ -355,7 +356,7 @@ pub fn configurations(page: &[u8]) -> Vec<Configuration> {
         let handles = descriptor[64..]
             .chunks_exact(4)
             .take(little_endian::<2>(descriptor, 8) as usize);
-        parsed.push(Configuration {
+        parsed.push(FdpConfiguration {
             index: parsed.len() as u8,
             valid: descriptor[2] & 0x80 != 0,
             reclaim_unit_bytes: little_endian::<8>(descriptor, 16) as u64,
@@ -425,7 +426,7 @@ mod tests {
 
     #[test]
     fn the_pages_of_a_drive_are_read() {
-        let expected = Configuration {
+        let expected = FdpConfiguration {
             index: 0,
             valid: true,
             reclaim_unit_bytes: 16 << 20,
@@ -448,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_told_in_plain_words() {
+    fn the_state_of_fdp_is_described_in_words() {
         let on = Fdp {
             endurance_group: 1,
             state: FdpState::On(0),
@@ -543,7 +544,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_that_lie_about_their_length_end_where_their_bytes_do() {
+    fn pages_with_a_false_length_are_read_to_the_end_of_their_bytes() {
         for len in 0..CONFIGURATIONS.len() {
             let mut page = CONFIGURATIONS[..len].to_vec();
             page.iter_mut().take(2).for_each(|byte| *byte = 0xff);

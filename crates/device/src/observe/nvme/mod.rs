@@ -108,12 +108,12 @@ pub struct Namespaces {
     /// True if a host can create and delete namespaces.
     pub can_manage: bool,
     /// All namespaces, attached or not.
-    pub list: Vec<Namespace>,
+    pub list: Vec<NvmeNamespace>,
 }
 
 /// A namespace, with the parameters of its creation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Namespace {
+pub struct NvmeNamespace {
     pub nsid: u32,
     /// Size, logical blocks (NSZE).
     pub size_blocks: u64,
@@ -129,7 +129,7 @@ pub struct Namespace {
     pub endurance_group: u16,
 }
 
-impl Namespace {
+impl NvmeNamespace {
     pub fn size_bytes(&self) -> u64 {
         self.size_blocks.saturating_mul(self.block_bytes)
     }
@@ -175,7 +175,7 @@ impl Controller {
                     } else {
                         Query::Namespace(nsid)
                     };
-                    query_identify(query).map(|identify| Namespace::parse(nsid, &identify))
+                    query_identify(query).map(|identify| NvmeNamespace::parse(nsid, &identify))
                 })
                 .collect::<Result<_, _>>()?,
         })
@@ -240,7 +240,7 @@ mod namespaces_tests {
         identify[0..8].copy_from_slice(&1000_u64.to_le_bytes());
         identify[8..16].copy_from_slice(&900_u64.to_le_bytes());
         (identify[26], identify[102], identify[132], identify[134]) = (1, 3, 8, 12);
-        let expected = Namespace {
+        let expected = NvmeNamespace {
             nsid: 2,
             size_blocks: 1000,
             capacity_blocks: 900,
@@ -249,10 +249,10 @@ mod namespaces_tests {
             metadata_bytes: 8,
             endurance_group: 3,
         };
-        assert_eq!(Namespace::parse(2, &identify), expected);
+        assert_eq!(NvmeNamespace::parse(2, &identify), expected);
         assert_eq!(expected.size_bytes(), 4_096_000);
         assert_eq!(
-            Namespace::parse(1, &[0xff; IDENTIFY_BYTES]).size_bytes(),
+            NvmeNamespace::parse(1, &[0xff; IDENTIFY_BYTES]).size_bytes(),
             0,
             "a block of 2^255 bytes"
         );
@@ -262,11 +262,11 @@ mod namespaces_tests {
     fn the_format_of_blocks_is_the_chosen_one_of_many() {
         let mut identify = vec![0; IDENTIFY_BYTES];
         let format = |identify: &[u8]| {
-            let Namespace {
+            let NvmeNamespace {
                 block_bytes,
                 metadata_bytes,
                 ..
-            } = Namespace::parse(1, identify);
+            } = NvmeNamespace::parse(1, identify);
             (block_bytes, metadata_bytes)
         };
         identify[128..132].copy_from_slice(&[0, 0, 9, 0]);

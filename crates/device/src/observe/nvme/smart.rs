@@ -210,7 +210,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_drive_that_tells_no_temperature_has_none() {
+    fn a_drive_without_a_temperature_reports_none() {
         let blank = Smart::parse(&[0; LOG_PAGE_BYTES]);
         assert_eq!(
             (blank.temperature_celsius, blank.warnings()),
@@ -261,13 +261,13 @@ pub(crate) mod ocp_tests {
 mod counted_tests {
     use super::*;
     use std::io;
-    use sys::nvme::Status;
+    use sys::nvme::NvmeStatus;
 
     #[test]
     fn a_log_that_a_drive_lacks_is_none_and_a_drive_that_is_gone_an_error() {
         assert_eq!(unless_refused(Ok(Some(1))).unwrap(), Some(1));
         assert_eq!(
-            unless_refused::<u32>(Err(QueryError::Status(Status { sct: 1, sc: 9 }))).unwrap(),
+            unless_refused::<u32>(Err(QueryError::Status(NvmeStatus { sct: 1, sc: 9 }))).unwrap(),
             None
         );
         assert!(

@@ -19,7 +19,7 @@ fn printed(json: &str, column: &str) -> f64 {
 }
 
 /// Values of the columns that iostat has, too. A missing mean becomes 0, as iostat prints it.
-fn ours(row: &Row) -> Vec<(&'static str, f64)> {
+fn ours(row: &TelemetryRow) -> Vec<(&'static str, f64)> {
     let columns = IOSTAT.iter().map(|(column, _)| column.name());
     columns
         .zip(row.values())
@@ -28,7 +28,7 @@ fn ours(row: &Row) -> Vec<(&'static str, f64)> {
 }
 
 #[test]
-fn counters_as_recorded_give_what_iostat_printed_of_them() {
+fn recorded_counters_give_the_values_that_iostat_printed() {
     // /proc/diskstats of a loop device before and after a mixed load with writes and flushes, on Linux 6.18. The load
     // ran within one interval of iostat 12.6.1: 5.01 s by iostat's clock. Nothing else ran.
     let recorded = include_str!("../../../tests/data/iostat-x-5.01s.txt");
@@ -41,11 +41,12 @@ fn counters_as_recorded_give_what_iostat_printed_of_them() {
     std::fs::write(root.path().join("diskstats"), before).unwrap();
     let mut disk = DeviceSampler::find(root.path(), DeviceNumber::new(7, 0), before);
     disk.sample(before, Duration::ZERO);
-    let row = Row(disk
-        .sample(after, Duration::from_millis(5_010))
-        .into_iter()
-        .map(|(_, value)| value)
-        .collect());
+    let row = TelemetryRow(
+        disk.sample(after, Duration::from_millis(5_010))
+            .into_iter()
+            .map(|(_, value)| value)
+            .collect(),
+    );
     for (column, value) in ours(&row) {
         let expected = printed(json, column);
         assert!(
@@ -82,7 +83,7 @@ impl Drop for Iostat {
 }
 
 #[test]
-fn iostat_itself_says_the_same_of_a_load_inside_one_interval() {
+fn iostat_shows_the_same_values_for_a_load_within_one_interval() {
     let Some(device) = LoopDevice::make(8 << 20) else {
         return;
     };

@@ -20,17 +20,17 @@ use super::interrupts::InterruptSampler;
 use super::nvme::Controller;
 use super::nvme::poll::{POLL_INTERVAL, Poller, Reading};
 use super::process::OwnProcess;
-use super::{ProcFile, celsius, per_sec, thermometer};
+use super::{ProcFile, TelemetryValue, celsius, per_sec, thermometer};
 use crate::discover::DeviceNumber;
-use results::telemetry::{Column, ColumnOf};
+use results::telemetry::Column;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// The values of one sample, in the order of [`Sampler::columns`].
 #[derive(Debug, Clone, PartialEq)]
-pub struct Row(Vec<Option<f64>>);
+pub struct TelemetryRow(Vec<Option<f64>>);
 
-impl Row {
+impl TelemetryRow {
     /// The values; `None`: not measured.
     pub fn values(&self) -> &[Option<f64>] {
         &self.0
@@ -67,9 +67,6 @@ pub struct Sampler {
 
 /// Maximum wait for the last health readings of a run; a healthy drive needs milliseconds.
 const LAST_ANSWER_MAX: Duration = Duration::from_secs(2);
-
-/// A column with its value in one sample.
-pub(super) type Cell = (ColumnOf, Option<f64>);
 
 impl Sampler {
     /// Takes the first sample of `devices`, which may be empty: simulated drives have no statistics. The issuing
@@ -116,7 +113,7 @@ impl Sampler {
     }
 
     /// A row for the time since the previous row, or since [`Sampler::new`].
-    pub fn sample(&mut self) -> Row {
+    pub fn sample(&mut self) -> TelemetryRow {
         let now = Instant::now();
         let interval = now - self.sampled_at;
         self.sampled_at = now;
@@ -125,7 +122,7 @@ impl Sampler {
 
     /// As [`Sampler::sample`], for the last row: first queries the health of the drives again, so that the counters
     /// cover the whole run.
-    pub fn sample_last(&mut self) -> Row {
+    pub fn sample_last(&mut self) -> TelemetryRow {
         let healths = self
             .devices
             .iter_mut()
@@ -140,21 +137,21 @@ impl Sampler {
     }
 
     /// As [`Sampler::sample`], for the given time since the previous row.
-    fn sample_over(&mut self, interval: Duration) -> Row {
+    fn sample_over(&mut self, interval: Duration) -> TelemetryRow {
         let mut cells = self.sample_rates(interval);
         for device in &mut self.devices {
             let reading = device.health.as_mut().map(Poller::take).unwrap_or_default();
             cells.extend(device.health_cells(&reading));
         }
-        Row(cells.into_iter().map(|(_, value)| value).collect())
+        TelemetryRow(cells.into_iter().map(|(_, value)| value).collect())
     }
 
     /// All values except the drives' health. The first health reading is not taken here, because it belongs to the
     /// first row.
-    fn sample_rates(&mut self, interval: Duration) -> Vec<Cell> {
+    fn sample_rates(&mut self, interval: Duration) -> Vec<TelemetryValue> {
         // /proc/diskstats is read first, because the rates use the time between two readings of this file.
         let statistics = self.diskstats.read().unwrap_or_default();
-        let mut cells: Vec<Cell> = self
+        let mut cells: Vec<TelemetryValue> = self
             .devices
             .iter_mut()
             .flat_map(|device| device.sample(statistics, interval))
@@ -238,7 +235,7 @@ impl DeviceSampler {
     }
 
     /// Samples iostat's columns (from the text of /proc/diskstats), requests in flight, temperature and interrupts.
-    fn sample(&mut self, statistics: &str, interval: Duration) -> Vec<Cell> {
+    fn sample(&mut self, statistics: &str, interval: Duration) -> Vec<TelemetryValue> {
         let mut lines = statistics.lines().filter_map(parse_line);
         let current =
             lines.find_map(|(number, _, counters)| (number == self.number).then_some(counters));
@@ -263,7 +260,7 @@ impl DeviceSampler {
 
     /// Health columns from `reading`. Data units have 512,000 bytes. The throttle count is the number of thermal
     /// throttling events: SMART's transitions to both levels, plus OCP's count.
-    fn health_cells(&self, reading: &Reading) -> Vec<Cell> {
+    fn health_cells(&self, reading: &Reading) -> Vec<TelemetryValue> {
         let Some(Poller {
             has_ocp, has_fdp, ..
         }) = self.health
@@ -393,7 +390,7 @@ mod health_tests {
     }
 
     #[test]
-    fn a_throttle_count_that_lacks_ocps_part_once_is_not_measured_then() {
+    fn a_throttle_count_without_ocps_part_is_not_measured() {
         let drive = FakeDrive {
             with_ocp: true,
             ..FakeDrive::default()

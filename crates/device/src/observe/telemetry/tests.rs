@@ -37,7 +37,7 @@ impl FakeHost {
     }
 }
 
-fn value(sampler: &Sampler, row: &Row, name: &str) -> Option<f64> {
+fn value(sampler: &Sampler, row: &TelemetryRow, name: &str) -> Option<f64> {
     let at = sampler.columns().iter().position(|column| column == name);
     row.values()[at.unwrap_or_else(|| panic!("no column {name}"))]
 }
@@ -121,7 +121,7 @@ fn header_and_rows_have_the_same_cells_and_the_unknown_is_empty() {
 
 #[test]
 fn whole_numbers_keep_all_their_digits() {
-    let row = Row(vec![
+    let row = TelemetryRow(vec![
         Some(505_679_012_352_001.0),
         Some(0.0004),
         Some(1.0 / 3.0),
@@ -161,7 +161,7 @@ fn a_device_without_statistics_is_named_by_its_number() {
 }
 
 #[test]
-fn a_drive_with_a_monitor_tells_its_temperature() {
+fn a_drive_with_a_monitor_has_a_temperature() {
     let host = FakeHost::new();
     host.0.block("8:0", "sys/devices/nvme0/nvme0n1");
     host.0.write_all(

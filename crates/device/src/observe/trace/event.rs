@@ -1,6 +1,6 @@
 //! A trace event of a block request.
 
-use super::tracefs::{Field, FormatError, parse_fields, parse_id};
+use super::tracefs::{FormatError, RecordField, parse_fields, parse_id};
 use crate::discover::DeviceNumber;
 
 /// The moment in a request's life that an event marks.
@@ -42,7 +42,7 @@ pub enum EventOp {
 /// The task of a request is the sender of its first bio, if the trace has that bio; otherwise the issuer. The issuer is
 /// a kernel thread (`kworker/1:1H`) if the request had to wait, or if the kernel created the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Task {
+pub struct TracedTask {
     /// Thread ID, called `pid` in the kernel; 0: unknown.
     pub pid: u32,
     /// Name, zero-terminated.
@@ -52,7 +52,7 @@ pub struct Task {
 /// Length of a name in the kernel (`TASK_COMM_LEN`).
 const COMM_BYTES: usize = 16;
 
-impl Task {
+impl TracedTask {
     /// Task `pid` with the name `comm`, truncated as in the kernel.
     pub fn new(pid: u32, comm: impl AsRef<[u8]>) -> Self {
         let mut comm_bytes = [0; COMM_BYTES];
@@ -91,7 +91,7 @@ pub struct Flags {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Event {
+pub struct TraceEvent {
     /// `CLOCK_MONOTONIC`, nanoseconds.
     pub time_ns: u64,
     /// CPU of the event.
@@ -110,22 +110,22 @@ pub struct Event {
     pub error: i32,
     /// Task that ran at the event: for [`EventKind::Queue`], and mostly for [`EventKind::Issue`], the task that
     /// requested the I/O.
-    pub task: Task,
+    pub task: TracedTask,
 }
 
 /// Sorts events by time. Events of equal time are sorted by [`EventKind`], so issue comes before completion. The
 /// sort is stable.
 ///
 /// The kernel has a buffer for each CPU, so events of several CPUs arrive one CPU after the other.
-pub fn sort_by_time(events: &mut [Event]) {
+pub fn sort_by_time(events: &mut [TraceEvent]) {
     events.sort_by_key(|event| (event.time_ns, event.kind));
 }
 
 /// Turns records into events, with the field offsets that the running kernel reports.
 #[derive(Debug)]
-pub(super) struct Decoder {
-    common_type: Field,
-    common_pid: Field,
+pub(super) struct RecordDecoder {
+    common_type: RecordField,
+    common_pid: RecordField,
     layouts: Vec<EventLayout>,
 }
 
@@ -133,19 +133,19 @@ pub(super) struct Decoder {
 struct EventLayout {
     id: u64,
     kind: EventKind,
-    dev: Field,
-    sector: Field,
-    nr_sector: Field,
-    rwbs: Field,
-    error: Option<Field>,
-    comm: Option<Field>,
+    dev: RecordField,
+    sector: RecordField,
+    nr_sector: RecordField,
+    rwbs: RecordField,
+    error: Option<RecordField>,
+    comm: Option<RecordField>,
 }
 
 /// A record that ends before its fields do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ShortRecord;
 
-impl Decoder {
+impl RecordDecoder {
     /// Builds a decoder from the `format` files of one or more kinds of events.
     pub(super) fn new(formats: &[(EventKind, String)]) -> Result<Self, FormatError> {
         let layouts = formats
@@ -167,7 +167,7 @@ impl Decoder {
         time_ns: u64,
         cpu: u32,
         record: &[u8],
-    ) -> Result<Option<Event>, ShortRecord> {
+    ) -> Result<Option<TraceEvent>, ShortRecord> {
         let id = self.common_type.unsigned(record).ok_or(ShortRecord)?;
         match self.layouts.iter().find(|layout| layout.id == id) {
             Some(layout) => {
@@ -202,11 +202,11 @@ impl EventLayout {
         })
     }
 
-    fn decode(&self, time_ns: u64, cpu: u32, pid: u32, record: &[u8]) -> Option<Event> {
+    fn decode(&self, time_ns: u64, cpu: u32, pid: u32, record: &[u8]) -> Option<TraceEvent> {
         // The kernel's internal dev_t: 12 bits of major and 20 bits of minor (not the C library's encoding).
         let dev = self.dev.unsigned(record)? as u32;
         let (op, flags) = parse_letters(self.rwbs.slice(record)?);
-        Some(Event {
+        Some(TraceEvent {
             time_ns,
             cpu,
             kind: self.kind,
@@ -216,7 +216,7 @@ impl EventLayout {
             op,
             flags,
             error: self.error.map_or(Some(0), |error| error.int(record))?,
-            task: Task::new(
+            task: TracedTask::new(
                 pid,
                 self.comm.map_or(Some(&[][..]), |comm| comm.slice(record))?,
             ),
@@ -299,9 +299,9 @@ mod tests {
 
     #[test]
     fn a_record_becomes_an_event() {
-        let decoder = Decoder::new(&[(EventKind::Complete, COMPLETE.to_owned())]).unwrap();
+        let decoder = RecordDecoder::new(&[(EventKind::Complete, COMPLETE.to_owned())]).unwrap();
         let event = decoder.decode(77, 2, &record(2107)).unwrap().unwrap();
-        let expected = Event {
+        let expected = TraceEvent {
             time_ns: 77,
             cpu: 2,
             kind: EventKind::Complete,
@@ -315,14 +315,14 @@ mod tests {
                 ..Flags::default()
             },
             error: -5,
-            task: Task::new(4711, b""),
+            task: TracedTask::new(4711, b""),
         };
         assert_eq!(event, expected);
     }
 
     #[test]
     fn foreign_records_are_skipped_and_short_ones_are_errors() {
-        let decoder = Decoder::new(&[(EventKind::Complete, COMPLETE.to_owned())]).unwrap();
+        let decoder = RecordDecoder::new(&[(EventKind::Complete, COMPLETE.to_owned())]).unwrap();
         assert_eq!(decoder.decode(0, 0, &record(5)), Ok(None));
         assert_eq!(decoder.decode(0, 0, &record(2107)[..40]), Err(ShortRecord));
         assert_eq!(decoder.decode(0, 0, &[]), Err(ShortRecord));
@@ -331,7 +331,7 @@ mod tests {
     #[test]
     fn a_kernel_without_an_expected_field_is_an_error() {
         let text = COMPLETE.replace(" rwbs[", " flags[");
-        let error = Decoder::new(&[(EventKind::Complete, text)]).unwrap_err();
+        let error = RecordDecoder::new(&[(EventKind::Complete, text)]).unwrap_err();
         assert_eq!(error, FormatError::NoField("rwbs"));
     }
 
@@ -359,14 +359,14 @@ mod tests {
 
     #[test]
     fn sorting_merges_cpus_and_keeps_issue_before_completion() {
-        let decoder = Decoder::new(&[(EventKind::Complete, COMPLETE.to_owned())]).unwrap();
+        let decoder = RecordDecoder::new(&[(EventKind::Complete, COMPLETE.to_owned())]).unwrap();
         let complete = decoder.decode(5, 0, &record(2107)).unwrap().unwrap();
-        let issue = Event {
+        let issue = TraceEvent {
             kind: EventKind::Issue,
             cpu: 1,
             ..complete
         };
-        let first = Event {
+        let first = TraceEvent {
             time_ns: 4,
             ..complete
         };

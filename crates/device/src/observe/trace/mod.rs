@@ -14,13 +14,13 @@ mod pair;
 mod text;
 mod tracefs;
 
-pub use event::{Event, EventKind, EventOp, Flags, Task, sort_by_time};
-pub use pair::{Pairing, Request};
+pub use event::{EventKind, EventOp, Flags, TraceEvent, TracedTask, sort_by_time};
+pub use pair::{BlockRequest, Pairing};
 pub use text::{LOST_COMMENT, TextError, TraceText};
 pub use tracefs::{TraceError, stop_instances};
 
 use crate::discover::DeviceNumber;
-use event::{Decoder, kernel_dev};
+use event::{RecordDecoder, kernel_dev};
 use page::PageLayout;
 use std::fs::File;
 use std::io::{self, Read};
@@ -30,7 +30,7 @@ use tracefs::{FormatError, Instance, Tracefs};
 
 /// Events to trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Options {
+pub struct TraceOptions {
     /// Total memory of the buffers of all CPUs, bytes. An issue and a completion take about 140 bytes.
     pub buffer_bytes: u64,
     /// Maximum buffer of one CPU, bytes. With few CPUs the total then stays below `buffer_bytes`.
@@ -45,7 +45,7 @@ pub struct Options {
     pub bios_done: bool,
 }
 
-impl Default for Options {
+impl Default for TraceOptions {
     /// Records issues and completions. 64 MiB hold about two seconds at 200,000 requests per second.
     fn default() -> Self {
         Self {
@@ -83,13 +83,13 @@ impl Lost {
 
 /// A running trace. Dropping this value removes the trace from the kernel.
 #[derive(Debug)]
-pub struct Trace {
+pub struct BlockTrace {
     // Dropped before `instance` (fields drop in this order), because the kernel removes only instances without open
     // files.
     cpus: Vec<CpuBuffer>,
     instance: Instance,
     layout: PageLayout,
-    decoder: Decoder,
+    decoder: RecordDecoder,
     page: Vec<u8>,
     pages_max: u64,
     gaps: u64,
@@ -110,12 +110,12 @@ struct CpuBuffer {
     pipe: File,
 }
 
-impl Trace {
+impl BlockTrace {
     /// Starts recording the requests of whole disks. A partition's requests carry its disk's number.
     ///
     /// Errors: [`TraceError::NotPermitted`] without root; [`TraceError::NoTracefs`] and [`TraceError::NoEvent`] without
     /// support in the kernel.
-    pub fn start(devices: &[DeviceNumber], options: Options) -> Result<Self, TraceError> {
+    pub fn start(devices: &[DeviceNumber], options: TraceOptions) -> Result<Self, TraceError> {
         if devices.is_empty() {
             return Err(TraceError::NoDevice);
         }
@@ -153,7 +153,7 @@ impl Trace {
     ///
     /// Events come one CPU after the other, in time order for each CPU; [`sort_by_time`] merges them. A call reads at
     /// most one buffer per CPU, so a busy device cannot block the caller.
-    pub fn read(&mut self, sink: &mut dyn FnMut(Event)) -> Result<u64, TraceError> {
+    pub fn read(&mut self, sink: &mut dyn FnMut(TraceEvent)) -> Result<u64, TraceError> {
         let Self {
             cpus,
             layout,
@@ -198,7 +198,7 @@ impl Trace {
         Ok(events)
     }
 
-    /// Stops the recording. Read the remaining events before the last call of [`Trace::lost`], because only reads find
+    /// Stops the recording. Read the remaining events before the last call of [`BlockTrace::lost`], because only reads find
     /// the gaps.
     pub fn stop(&mut self) -> Result<Lost, TraceError> {
         self.instance.set("stopping the trace", "tracing_on", "0")?;
@@ -229,9 +229,9 @@ pub fn page_events(
     header_page: &str,
     formats: &[(EventKind, String)],
     page: &[u8],
-) -> Result<Vec<Event>, String> {
+) -> Result<Vec<TraceEvent>, String> {
     let layout = PageLayout::parse(header_page).map_err(|error| error.to_string())?;
-    let decoder = Decoder::new(formats).map_err(|error| error.to_string())?;
+    let decoder = RecordDecoder::new(formats).map_err(|error| error.to_string())?;
     let mut events = Vec::new();
     let read = layout.records(page, |time_ns, record| {
         events.extend(decoder.decode(time_ns, 0, record).ok().flatten())
@@ -283,8 +283,8 @@ fn cpu_buffers(instance: &Instance) -> Result<Vec<CpuBuffer>, TraceError> {
 fn enable_events(
     instance: &Instance,
     devices: &[DeviceNumber],
-    options: Options,
-) -> Result<Decoder, TraceError> {
+    options: TraceOptions,
+) -> Result<RecordDecoder, TraceError> {
     let event_choices = [
         (EventKind::Issue, "block_rq_issue", true),
         (EventKind::Complete, "block_rq_complete", options.complete),
@@ -318,7 +318,7 @@ fn enable_events(
         )?;
         instance.set("enabling the event", &format!("{directory}/enable"), "1")?;
     }
-    Decoder::new(&formats).map_err(|error| format_error(instance, "events/block", &error))
+    RecordDecoder::new(&formats).map_err(|error| format_error(instance, "events/block", &error))
 }
 
 fn format_error(instance: &Instance, name: &str, error: &FormatError) -> TraceError {

@@ -15,7 +15,7 @@
 //! Source: `include/linux/ring_buffer.h` and `kernel/trace/ring_buffer.c` of Linux 6.x. `events/header_page` has the
 //! offsets of the page header. This module does not interpret the records.
 
-use super::tracefs::{Field, FormatError, parse_fields};
+use super::tracefs::{FormatError, RecordField, parse_fields};
 
 const RECORD_HEADER_BYTES: usize = 4;
 const TYPE_PADDING: u32 = 29;
@@ -30,9 +30,9 @@ const ABSOLUTE_BITS: u32 = 59;
 /// Offsets of the fields in a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PageLayout {
-    timestamp: Field,
-    commit: Field,
-    data: Field,
+    timestamp: RecordField,
+    commit: RecordField,
+    data: RecordField,
 }
 
 impl PageLayout {

@@ -81,7 +81,7 @@ fn a_long_record_has_its_length_in_front() {
 }
 
 #[test]
-fn what_stands_before_a_record_changes_its_time() {
+fn time_records_before_a_record_change_its_time() {
     let top = 1_u64 << 60;
     let discarded = |delta| [with_word(29, delta, 4 + 8), vec![0; 8]].concat();
     for (what, page_ns, before, time_ns) in [

@@ -22,14 +22,14 @@
 //! Requests issued before the trace began are missing. Without its bio, a request has no queue time. A request in
 //! flight at the end of the trace has no device time.
 
-use super::{Event, EventKind, EventOp, Flags, Task};
+use super::{EventKind, EventOp, Flags, TraceEvent, TracedTask};
 use crate::discover::DeviceNumber;
 use crate::observe::diskstats::SECTOR_BYTES;
 use std::collections::{HashMap, HashSet, VecDeque};
 
 /// A request, from the block layer to the device and back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Request {
+pub struct BlockRequest {
     pub device: DeviceNumber,
     /// First sector on the disk, of 512 bytes.
     pub sector: u64,
@@ -41,7 +41,7 @@ pub struct Request {
     /// True if the request begins at the end of one of the last requests with the same operation.
     pub sequential: bool,
     /// Task that requested the I/O.
-    pub task: Task,
+    pub task: TracedTask,
     /// Time at which the oldest bio of the request entered the block layer, `CLOCK_MONOTONIC`, nanoseconds; `None` if
     /// that event is missing.
     pub queued_ns: Option<u64>,
@@ -51,7 +51,7 @@ pub struct Request {
     pub completed_ns: Option<u64>,
 }
 
-impl Request {
+impl BlockRequest {
     /// Bytes that the request transfers or discards.
     pub fn bytes(&self) -> u64 {
         u64::from(self.sectors) * SECTOR_BYTES
@@ -73,8 +73,8 @@ impl Request {
     }
 
     /// A request with the fields of `event`, issued at the time of the event.
-    fn of(event: &Event) -> Self {
-        let Event {
+    fn of(event: &TraceEvent) -> Self {
+        let TraceEvent {
             device,
             sector,
             sectors,
@@ -118,7 +118,7 @@ type RequestsBySector = HashMap<(DeviceNumber, u64), VecDeque<Pending>>;
 /// A request in flight; or a bio that waits for its requests, represented as a request.
 #[derive(Debug, Clone, Copy)]
 struct Pending {
-    request: Request,
+    request: BlockRequest,
     /// The sector after the last sector of the request.
     end_sector: u64,
     /// The kernel will add a flush, and report the completion again.
@@ -139,12 +139,12 @@ pub struct Pairing {
     /// Devices that have requests.
     with_requests: HashSet<DeviceNumber>,
     recent_ends: RecentEnds,
-    requests: Vec<Request>,
+    requests: Vec<BlockRequest>,
     lost: u64,
 }
 
 impl Pairing {
-    pub fn add(&mut self, event: &Event) {
+    pub fn add(&mut self, event: &TraceEvent) {
         let has_sectors = event.sectors > 0;
         match event.kind {
             EventKind::Queue if has_sectors || is_empty_flush(event) => self.queue(event),
@@ -161,12 +161,12 @@ impl Pairing {
     }
 
     /// Completed requests that were not drained, in the order of completion.
-    pub fn requests(&self) -> &[Request] {
+    pub fn requests(&self) -> &[BlockRequest] {
         &self.requests
     }
 
     /// Removes and returns the completed requests, in the order of completion.
-    pub fn drain(&mut self) -> impl Iterator<Item = Request> {
+    pub fn drain(&mut self) -> impl Iterator<Item = BlockRequest> {
         self.requests.drain(..)
     }
 
@@ -202,7 +202,8 @@ impl Pairing {
             .chain(self.refused.values())
             .flatten()
             .map(|bio| &bio.request);
-        let moves_data = |request: &&Request| matches!(request.op, EventOp::Read | EventOp::Write);
+        let moves_data =
+            |request: &&BlockRequest| matches!(request.op, EventOp::Read | EventOp::Write);
         issued
             .chain(bios)
             .filter(moves_data)
@@ -210,10 +211,10 @@ impl Pairing {
             .count()
     }
 
-    fn queue(&mut self, event: &Event) {
+    fn queue(&mut self, event: &TraceEvent) {
         let end_sector = event.sector.saturating_add(event.sectors.into());
         let key = (event.device, event.sector);
-        let mut request = Request::of(event);
+        let mut request = BlockRequest::of(event);
         if is_empty_flush(event) {
             request.op = EventOp::Flush;
         }
@@ -235,7 +236,7 @@ impl Pairing {
     }
 
     /// If the bio of a request is missing, the insertion of the request counts as its queue event.
-    fn insert(&mut self, event: &Event) {
+    fn insert(&mut self, event: &TraceEvent) {
         let key = (event.device, event.sector);
         let knows = |bio: &Pending| bio.request.op == event.op;
         let is_known = self
@@ -247,7 +248,7 @@ impl Pairing {
         }
     }
 
-    fn bio_returns(&mut self, event: &Event) {
+    fn bio_returns(&mut self, event: &TraceEvent) {
         if event.error == 0 && self.with_requests.contains(&event.device) {
             return;
         }
@@ -270,14 +271,14 @@ impl Pairing {
             return;
         }
         let sequential = self.recent_ends.follows(&bio.request);
-        self.requests.push(Request {
+        self.requests.push(BlockRequest {
             completed_ns: Some(event.time_ns),
             sequential,
             ..bio.request
         });
     }
 
-    fn issue(&mut self, event: &Event) {
+    fn issue(&mut self, event: &TraceEvent) {
         self.with_requests.insert(event.device);
         let end_sector = event.sector.saturating_add(event.sectors.into());
         let key = (event.device, sector_key(event));
@@ -287,7 +288,7 @@ impl Pairing {
             issued.request.issued_ns = event.time_ns;
             return self.keep_issued(key, issued);
         }
-        let mut request = Request::of(event);
+        let mut request = BlockRequest::of(event);
         let mut flush_follows = false;
         if event.sectors > 0
             && let Some(first_bio) = self.take_bio(event, event.sector, end_sector)
@@ -320,7 +321,7 @@ impl Pairing {
 
     /// Takes the oldest bio with the event's operation at `sector`. The bio's part beyond `end_sector` stays for the
     /// next request.
-    fn take_bio(&mut self, event: &Event, sector: u64, end_sector: u64) -> Option<Pending> {
+    fn take_bio(&mut self, event: &TraceEvent, sector: u64, end_sector: u64) -> Option<Pending> {
         let key = (event.device, sector);
         // If several bios begin at this sector, the bio that ends with the request belongs to the request.
         let whole_bio = take(&mut self.bios, key, |bio| {
@@ -336,7 +337,7 @@ impl Pairing {
         Some(bio)
     }
 
-    fn complete(&mut self, event: &Event) {
+    fn complete(&mut self, event: &TraceEvent) {
         let key = (event.device, sector_key(event));
         // For an operation with data, a completion without sectors is the second report, after the flush.
         let is_second = event.sectors == 0;
@@ -363,7 +364,7 @@ impl Pairing {
         self.requests.push(issued.request);
     }
 
-    fn requeue(&mut self, event: &Event) {
+    fn requeue(&mut self, event: &TraceEvent) {
         let key = (event.device, sector_key(event));
         if let Some(issued) = take(&mut self.issued, key, |issued| {
             issued.request.op == event.op
@@ -392,7 +393,7 @@ impl Pairing {
         self.unfinished(evicted.map(|issued| issued.request));
     }
 
-    fn unfinished(&mut self, request: Option<Request>) {
+    fn unfinished(&mut self, request: Option<BlockRequest>) {
         self.under_way = self.under_way.saturating_sub(request.iter().len());
         self.requests.extend(request);
     }
@@ -415,14 +416,14 @@ fn put(
 }
 
 /// True for a bio that only flushes the cache: a write without data.
-fn is_empty_flush(event: &Event) -> bool {
+fn is_empty_flush(event: &TraceEvent) -> bool {
     event.sectors == 0
         && event.flags.preflush
         && matches!(event.op, EventOp::Write | EventOp::Flush)
 }
 
 /// The sector in the key of a request.
-fn sector_key(event: &Event) -> u64 {
+fn sector_key(event: &TraceEvent) -> u64 {
     match event.op {
         EventOp::Flush | EventOp::Other if event.sectors == 0 => NO_SECTOR,
         _ => event.sector,
@@ -435,7 +436,7 @@ pub(super) struct RecentEnds(HashMap<(DeviceNumber, EventOp), ([u64; ENDS], usiz
 
 impl RecentEnds {
     /// True if `request` begins at the end of a recent request. Stores the end of `request`.
-    pub(super) fn follows(&mut self, request: &Request) -> bool {
+    pub(super) fn follows(&mut self, request: &BlockRequest) -> bool {
         if request.sectors == 0 {
             return false;
         }
@@ -480,7 +481,7 @@ mod tests {
 
     /// Events from the kernel's `trace` file, in a short form: time in seconds, kind, letters, first sector, number of
     /// sectors.
-    fn parse(text: &str) -> Vec<Event> {
+    fn parse(text: &str) -> Vec<TraceEvent> {
         text.lines()
             .filter(|line| !line.starts_with('#'))
             .map(|line: &str| {
@@ -497,7 +498,7 @@ mod tests {
                     _ => EventKind::Complete,
                 };
                 let (op, flags) = super::super::event::parse_letters(letters.as_bytes());
-                Event {
+                TraceEvent {
                     time_ns: (time.parse::<f64>().unwrap() * 1e6).round() as u64 * 1_000,
                     cpu: 0,
                     kind,
@@ -507,7 +508,7 @@ mod tests {
                     op,
                     flags,
                     error: if words[1] == "X" { -11 } else { 0 },
-                    task: Task::new(7, words[1].as_bytes()),
+                    task: TracedTask::new(7, words[1].as_bytes()),
                 }
             })
             .collect()
@@ -532,8 +533,8 @@ mod tests {
         let us = |ns: Option<u64>| ns.map(|ns| ns / 1_000);
         pairing
             .drain()
-            .map(|request: Request| {
-                let Request {
+            .map(|request: BlockRequest| {
+                let BlockRequest {
                     op,
                     sector,
                     sectors,
@@ -596,7 +597,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_and_a_large_one_that_begin_together_are_told_apart() {
+    fn a_small_and_a_large_request_at_one_sector_are_distinguished() {
         let text = "0.000001 Q R 8 256\n0.000002 Q R 8 8\n0.000003 D R 8 8\n0.000004 D R 8 256\n\
                     0.000005 C R 8 8\n0.000009 C R 8 256\n0.000010 Q R 16 8\n0.000011 D R 16 8\n0.000012 C R 16 8\n";
         assert_eq!(
@@ -610,7 +611,7 @@ mod tests {
     }
 
     #[test]
-    fn two_of_one_sector_at_once_keep_their_order_and_their_kind() {
+    fn two_requests_at_one_sector_keep_their_order_and_their_operation() {
         let text = "0.000001 Q R 8 8\n0.000002 Q W 8 8\n0.000003 Q R 8 8\n0.000004 D W 8 8\n0.000005 D R 8 8\n\
                     0.000006 D R 8 8\n0.000010 C R 8 8\n0.000011 C W 8 8\n0.000030 C R 8 8\n";
         assert_eq!(
@@ -620,7 +621,7 @@ mod tests {
     }
 
     #[test]
-    fn of_what_was_not_seen_whole_the_times_are_missing() {
+    fn a_request_without_all_its_events_lacks_the_unknown_times() {
         let seen =
             all_of("0.000001 D R 8 8\n0.000002 C R 8 8\n0.000003 C R 16 8\n0.000005 D W 0 8\n");
         assert_eq!(
@@ -674,7 +675,7 @@ mod tests {
     }
 
     #[test]
-    fn where_there_are_no_requests_bios_are_and_elsewhere_their_return_says_nothing() {
+    fn bios_count_as_requests_only_on_devices_without_requests() {
         let bios = "0.000001 Q R 8 8\n0.000002 Q FWS 0 0\n0.000006 E R 8 8\n0.000007 E FWS 0 0\n0.000008 Q W 8 8\n";
         let expected = [
             (Read, 8, 8, None, Some(5)),
@@ -691,7 +692,7 @@ mod tests {
     }
 
     #[test]
-    fn who_sent_the_bio_wanted_the_request_and_what_follows_on_is_sequential() {
+    fn a_request_belongs_to_the_sender_of_its_bio_and_a_following_sector_is_sequential() {
         let text = "0.000001 Q R 8 8\n0.000002 D R 8 8\n0.000003 C R 8 8\n0.000004 D R 16 8\n0.000005 D R 900 8\n\
                     0.000006 D R 24 8\n";
         let mut pairing = Pairing::default();
@@ -715,7 +716,7 @@ mod tests {
         let mut seen = 0;
         let issues = UNDER_WAY_MAX as u64 * 5 / 2;
         for sector in 0..issues {
-            pairing.add(&Event { sector, ..event });
+            pairing.add(&TraceEvent { sector, ..event });
             assert!(pairing.under_way <= UNDER_WAY_MAX);
             seen += pairing.drain().count();
         }
@@ -724,7 +725,7 @@ mod tests {
     }
 
     #[test]
-    fn of_one_sector_so_many_are_kept_and_the_rest_is_said() {
+    fn the_number_of_requests_at_one_sector_is_limited_and_the_rest_is_reported() {
         // The bios get no request, and the requests no completion. Their operations differ, so both limits are reached.
         let bio = parse("0.000001 Q R 8 8\n")[0];
         let issue = parse("0.000002 D W 8 8\n")[0];

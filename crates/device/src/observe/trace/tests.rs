@@ -6,8 +6,8 @@ use crate::observe::test_loop::LoopDevice;
 use std::time::Duration;
 use sys::process::monotonic_ns;
 
-fn start(devices: &[DeviceNumber], options: Options) -> Option<Trace> {
-    match Trace::start(devices, options) {
+fn start(devices: &[DeviceNumber], options: TraceOptions) -> Option<BlockTrace> {
+    match BlockTrace::start(devices, options) {
         Ok(trace) => Some(trace),
         Err(
             error @ (TraceError::NotPermitted { .. }
@@ -21,7 +21,7 @@ fn start(devices: &[DeviceNumber], options: Options) -> Option<Trace> {
     }
 }
 
-fn drain(trace: &mut Trace) -> Vec<Event> {
+fn drain(trace: &mut BlockTrace) -> Vec<TraceEvent> {
     let mut events = Vec::new();
     while trace.read(&mut |event| events.push(event)).unwrap() > 0 {}
     sort_by_time(&mut events);
@@ -47,9 +47,9 @@ fn trace_diskstats_and_program_all_count_23_reads() {
     let Some(device) = LoopDevice::make(4 << 20) else {
         return;
     };
-    let options = Options {
+    let options = TraceOptions {
         queue: true,
-        ..Options::default()
+        ..TraceOptions::default()
     };
     let Some(mut trace) = start(&[device.number()], options) else {
         return;
@@ -109,9 +109,9 @@ fn other_devices_are_filtered_out_in_the_kernel() {
     else {
         return;
     };
-    let options = Options {
+    let options = TraceOptions {
         complete: false,
-        ..Options::default()
+        ..TraceOptions::default()
     };
     let Some(mut trace) = start(&[watched.number(), also.number()], options) else {
         return;
@@ -128,17 +128,17 @@ fn other_devices_are_filtered_out_in_the_kernel() {
 }
 
 #[test]
-fn what_was_read_and_what_was_lost_add_up_to_what_happened() {
+fn events_read_and_events_lost_add_up_to_all_events() {
     let Some(device) = LoopDevice::make(1 << 20) else {
         return;
     };
     // Two cases of too little memory: a small total for all CPUs, and a small limit per CPU.
     for (buffer_bytes, cpu_buffer_bytes) in [(8 << 10, u64::MAX), (64 << 20, 4 << 10)] {
-        let options = Options {
+        let options = TraceOptions {
             buffer_bytes,
             cpu_buffer_bytes,
             complete: false,
-            ..Options::default()
+            ..TraceOptions::default()
         };
         let Some(mut trace) = start(&[device.number()], options) else {
             return;
@@ -157,11 +157,11 @@ fn what_was_read_and_what_was_lost_add_up_to_what_happened() {
 }
 
 #[test]
-fn reading_while_it_happens_loses_nothing_and_takes_nothing_twice() {
+fn reading_during_the_trace_loses_no_event_and_repeats_none() {
     let Some(device) = LoopDevice::make(1 << 20) else {
         return;
     };
-    let Some(mut trace) = start(&[device.number()], Options::default()) else {
+    let Some(mut trace) = start(&[device.number()], TraceOptions::default()) else {
         return;
     };
     let mut issued = Vec::new();
@@ -183,7 +183,7 @@ fn reading_while_it_happens_loses_nothing_and_takes_nothing_twice() {
 
 #[test]
 fn a_dropped_trace_leaves_no_instance_behind() {
-    let Some(trace) = start(&[DeviceNumber::new(7, 0)], Options::default()) else {
+    let Some(trace) = start(&[DeviceNumber::new(7, 0)], TraceOptions::default()) else {
         return;
     };
     let path = trace.instance.path("tracing_on");
@@ -209,11 +209,11 @@ fn the_instance_of_a_killed_run_is_removed_by_the_next() {
         .join(format!("flashproof-{}-0", killed.id()));
     std::fs::create_dir(&left).unwrap();
     std::fs::write(left.join("events/block/block_rq_issue/enable"), "1").unwrap();
-    drop(start(&[DeviceNumber::new(7, 77)], Options::default()));
+    drop(start(&[DeviceNumber::new(7, 77)], TraceOptions::default()));
     let spared_while_alive = left.exists();
     killed.kill().unwrap();
     killed.wait().unwrap();
-    drop(start(&[DeviceNumber::new(7, 77)], Options::default()));
+    drop(start(&[DeviceNumber::new(7, 77)], TraceOptions::default()));
     let gone = !left.exists();
     let _ = std::fs::remove_dir(&left);
     assert!(
@@ -229,11 +229,11 @@ fn a_trace_that_fails_to_start_leaves_no_instance_behind() {
     };
     let own = format!("flashproof-{}-", std::process::id());
     // A petabyte of buffers cannot be allocated, so the start fails halfway.
-    let options = Options {
+    let options = TraceOptions {
         buffer_bytes: 1 << 50,
-        ..Options::default()
+        ..TraceOptions::default()
     };
-    let error = Trace::start(&[DeviceNumber::new(7, 77)], options).unwrap_err();
+    let error = BlockTrace::start(&[DeviceNumber::new(7, 77)], options).unwrap_err();
     assert!(
         matches!(
             error,
@@ -255,7 +255,7 @@ fn a_trace_that_fails_to_start_leaves_no_instance_behind() {
 #[test]
 fn no_device_is_refused() {
     assert!(matches!(
-        Trace::start(&[], Options::default()),
+        BlockTrace::start(&[], TraceOptions::default()),
         Err(TraceError::NoDevice)
     ));
 }
@@ -308,7 +308,7 @@ fn a_recorded_page_says_what_the_kernel_printed() {
         return eprintln!("skipped: the page was recorded on a little-endian machine");
     }
     let layout = PageLayout::parse(HEADER_PAGE).unwrap();
-    let decoder = Decoder::new(&[
+    let decoder = RecordDecoder::new(&[
         (EventKind::Issue, ISSUE.to_owned()),
         (EventKind::Complete, COMPLETE.to_owned()),
     ])
@@ -341,7 +341,7 @@ fn a_recorded_page_says_what_the_kernel_printed() {
         (11_406_625_895, EventKind::Complete, EventOp::Write, 1, 1),
     ];
     assert_eq!(seen, expected);
-    let alike = |event: &Event| {
+    let alike = |event: &TraceEvent| {
         event.device == DeviceNumber::new(7, 1)
             && event.flags.sync
             && !event.flags.fua

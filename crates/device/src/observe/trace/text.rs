@@ -17,7 +17,7 @@
 
 use super::event::{EventOp, Flags, parse_letters};
 use super::pair::RecentEnds;
-use super::{Event, EventKind, Pairing, Request, Task};
+use super::{BlockRequest, EventKind, Pairing, TraceEvent, TracedTask};
 use crate::discover::DeviceNumber;
 use crate::observe::diskstats::SECTOR_BYTES;
 use results::files::next_line;
@@ -71,8 +71,8 @@ pub enum TextError {
 impl TraceText {
     /// Reads a text to its end and passes each request to `sink`, in the order of completion; requests without
     /// completion come last.
-    pub fn read(input: impl Read, sink: &mut dyn FnMut(Request)) -> Result<Self, TextError> {
-        let mut reader = Reader::default();
+    pub fn read(input: impl Read, sink: &mut dyn FnMut(BlockRequest)) -> Result<Self, TextError> {
+        let mut reader = TraceTextReader::default();
         let mut input = BufReader::with_capacity(256 << 10, input);
         let mut line = Vec::new();
         let mut has_events = false;
@@ -84,8 +84,8 @@ impl TraceText {
                 reader.meaning(&String::from_utf8_lossy(&line))
             };
             match meaning {
-                ParsedLine::Event(Event { device, .. })
-                | ParsedLine::Request(Request { device, .. })
+                ParsedLine::Event(TraceEvent { device, .. })
+                | ParsedLine::Request(BlockRequest { device, .. })
                     if !reader.knows(device) =>
                 {
                     reader.facts.of_further_devices += 1;
@@ -127,7 +127,7 @@ impl TraceText {
         }
     }
 
-    fn note(&mut self, request: &Request) {
+    fn note(&mut self, request: &BlockRequest) {
         let moves_data = matches!(
             request.op,
             EventOp::Read | EventOp::Write | EventOp::Discard
@@ -140,8 +140,8 @@ impl TraceText {
 /// Parsed content of a line.
 #[derive(Debug, PartialEq)]
 enum ParsedLine {
-    Event(Event),
-    Request(Request),
+    Event(TraceEvent),
+    Request(BlockRequest),
     /// Number of lost events.
     Lost(u64),
     /// A heading, a comment, or an event of another kind.
@@ -151,23 +151,23 @@ enum ParsedLine {
 }
 
 #[derive(Default)]
-struct Reader {
+struct TraceTextReader {
     facts: TraceText,
     pairing: Pairing,
     /// Columns of the table; `None` before its heading.
-    columns: Option<Columns>,
+    columns: Option<RequestColumns>,
     recent_ends: RecentEnds,
     devices: HashSet<DeviceNumber>,
 }
 
-impl Reader {
+impl TraceTextReader {
     /// True if the device is one of the first [`DEVICES_MAX`] devices of the text.
     fn knows(&mut self, device: DeviceNumber) -> bool {
         self.devices.contains(&device)
             || self.devices.len() < DEVICES_MAX && self.devices.insert(device)
     }
 
-    fn hand_over(&mut self, sink: &mut dyn FnMut(Request)) {
+    fn hand_over(&mut self, sink: &mut dyn FnMut(BlockRequest)) {
         let Self { pairing, facts, .. } = self;
         pairing.drain().for_each(|request| {
             facts.note(&request);
@@ -186,7 +186,7 @@ impl Reader {
         if let Some(event) = ftrace(text) {
             return event;
         }
-        if let Some(columns) = Columns::of(text) {
+        if let Some(columns) = RequestColumns::of(text) {
             self.columns = Some(columns);
             return ParsedLine::Nothing;
         }
@@ -266,7 +266,7 @@ fn ftrace(line: &str) -> Option<ParsedLine> {
 
 /// Parses `asd-17665   [001] .....  3272.334513`, or perf's `asd 17665 [001]  3272.334513`. `( 1234)` before the CPU is
 /// the PID of the thread's process.
-fn ftrace_head(head: &str) -> Option<(u64, u32, Task)> {
+fn ftrace_head(head: &str) -> Option<(u64, u32, TracedTask)> {
     let (rest, time) = last_word(head)?;
     let time_ns = nanoseconds(time)?;
     let (mut rest, mut word) = last_word(rest)?;
@@ -288,12 +288,18 @@ fn ftrace_head(head: &str) -> Option<(u64, u32, Task)> {
     Some((
         time_ns,
         cpu as u32,
-        Task::new(number(&pid[1..])? as u32, comm.trim_ascii()),
+        TracedTask::new(number(&pid[1..])? as u32, comm.trim_ascii()),
     ))
 }
 
 /// Parses `7,2 RS 8704 () 1293793 + 17 be,0,4 [asd]`. Only requests, not bios, have bytes and a command.
-fn event(kind: EventKind, time_ns: u64, cpu: u32, task: Task, body: &str) -> Option<Event> {
+fn event(
+    kind: EventKind,
+    time_ns: u64,
+    cpu: u32,
+    task: TracedTask,
+    body: &str,
+) -> Option<TraceEvent> {
     let ([device, letters], rest) = first_words(body)?;
     let mut rest = rest.trim_ascii_start();
     let behind_bytes = rest
@@ -318,14 +324,14 @@ fn event(kind: EventKind, time_ns: u64, cpu: u32, task: Task, body: &str) -> Opt
         .and_then(|text| text.parse().ok());
     let task = bracketed
         .filter(|_| !is_done)
-        .map_or(task, |comm| Task::new(task.pid, comm));
+        .map_or(task, |comm| TracedTask::new(task.pid, comm));
     let sectors = u32::try_from(number(sectors)?).ok()?;
     let (mut op, flags) = letters_of(letters)?;
     // blkparse prints no operation letter for a flush, because a flush moves no data.
     if flags.preflush && op == EventOp::Other && sectors == 0 {
         op = EventOp::Flush;
     }
-    Some(Event {
+    Some(TraceEvent {
         time_ns,
         cpu,
         kind,
@@ -363,18 +369,18 @@ fn blkparse(line: &str) -> Option<ParsedLine> {
         let ([letters], rest) = first_words(rest)?;
         format!("{device} {letters} 0 + 0 {rest}")
     };
-    event(kind, time_ns, cpu, Task::new(pid, ""), &body).map(ParsedLine::Event)
+    event(kind, time_ns, cpu, TracedTask::new(pid, ""), &body).map(ParsedLine::Event)
 }
 
 /// Columns of a table of requests, by position. COMM can contain blanks, so the columns behind COMM are counted from
 /// the end of the line.
 #[derive(Debug, Clone, PartialEq)]
-struct Columns {
+struct RequestColumns {
     names: Vec<String>,
     comm: usize,
 }
 
-impl Columns {
+impl RequestColumns {
     /// Columns of a heading; `None` if the line is not a heading.
     fn of(line: &str) -> Option<Self> {
         let names: Vec<String> = line.split_ascii_whitespace().map(str::to_owned).collect();
@@ -387,7 +393,7 @@ impl Columns {
     }
 
     /// Parses the request in a row.
-    fn request(&self, line: &str) -> Option<Request> {
+    fn request(&self, line: &str) -> Option<BlockRequest> {
         let mut words = vec![""; self.names.len()];
         let mut rest = line;
         for word in &mut words[..self.comm] {
@@ -409,7 +415,7 @@ impl Columns {
         let issued_ns = seconds("STARTs")
             .or_else(|| seconds("ENDs")?.checked_sub(device_ns?))
             .unwrap_or(0);
-        Some(Request {
+        Some(BlockRequest {
             device: device_number(column_text("DEV")?)?,
             // On recent kernels iosnoop is off by one column when it parses a request.
             sector: if column_text("BLOCK")? == "+" {
@@ -421,7 +427,7 @@ impl Columns {
             op,
             flags,
             sequential: false,
-            task: Task::new(number(column_text("PID")?)? as u32, words[self.comm]),
+            task: TracedTask::new(number(column_text("PID")?)? as u32, words[self.comm]),
             queued_ns: queue_ns.and_then(|queue_ns| issued_ns.checked_sub(queue_ns)),
             issued_ns,
             completed_ns: device_ns.map(|device_ns| issued_ns.saturating_add(device_ns)),

@@ -1,15 +1,15 @@
 use super::*;
 
 /// The requests in `text`, and the counts of its lines.
-fn read(text: impl AsRef<[u8]>) -> (Vec<Request>, TraceText) {
+fn read(text: impl AsRef<[u8]>) -> (Vec<BlockRequest>, TraceText) {
     let mut requests = Vec::new();
     let facts = TraceText::read(text.as_ref(), &mut |request| requests.push(request)).unwrap();
     (requests, facts)
 }
 
 /// A request in one line: device, operation, flags, first sector + sectors, queue and device time in us, task.
-fn short(request: &Request) -> String {
-    let Request {
+fn short(request: &BlockRequest) -> String {
+    let BlockRequest {
         op,
         sector,
         sectors,
@@ -142,7 +142,7 @@ CPU0 (7,2):
 }
 
 #[test]
-fn tables_are_read_by_their_headings_whatever_a_process_is_called() {
+fn tables_are_read_by_their_headings_for_any_name_of_a_process() {
     let iosnoop = "Tracing block I/O. Ctrl-C to end.
 COMM         PID    TYPE DEV      BLOCK        BYTES     LATms
 Web Content  1893   RS   7,2      1293793      8704       0.39
@@ -205,7 +205,7 @@ fn a_process_called_like_an_event_is_a_process() {
 }
 
 #[test]
-fn what_was_lost_is_counted_in_every_writers_words() {
+fn lost_events_are_counted_in_the_format_of_every_tracer() {
     let event = " a-1 [000] .... 1.000001: block_rq_issue: 8,0 R 4096 () 64 + 8 [a]\n";
     for (line, lost) in [
         ("CPU:1 [LOST 532 EVENTS]", 532),

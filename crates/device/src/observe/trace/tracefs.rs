@@ -294,13 +294,13 @@ const PAGE_BYTES_MAX: usize = 1 << 20;
 
 /// Position of one field in a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Field {
+pub(super) struct RecordField {
     /// First byte.
     pub(super) offset: usize,
     pub(super) bytes: usize,
 }
 
-impl Field {
+impl RecordField {
     /// Bytes of the field; `None` if the record is too short.
     pub(super) fn slice(self, record: &[u8]) -> Option<&[u8]> {
         record.get(self.offset..self.offset.checked_add(self.bytes)?)
@@ -340,15 +340,15 @@ pub(super) enum FormatError {
 
 /// Fields of a description, by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Fields(HashMap<String, Field>);
+pub(super) struct RecordFields(HashMap<String, RecordField>);
 
-impl Fields {
-    pub(super) fn get(&self, name: &'static str) -> Result<Field, FormatError> {
+impl RecordFields {
+    pub(super) fn get(&self, name: &'static str) -> Result<RecordField, FormatError> {
         self.0.get(name).copied().ok_or(FormatError::NoField(name))
     }
 }
 
-pub(super) fn parse_fields(text: &str) -> Result<Fields, FormatError> {
+pub(super) fn parse_fields(text: &str) -> Result<RecordFields, FormatError> {
     let lines = text
         .lines()
         .map(str::trim)
@@ -356,7 +356,7 @@ pub(super) fn parse_fields(text: &str) -> Result<Fields, FormatError> {
     lines
         .map(|line| parse_field(line).ok_or_else(|| FormatError::Line(line.to_owned())))
         .collect::<Result<_, _>>()
-        .map(Fields)
+        .map(RecordFields)
 }
 
 /// Parses the event's ID, which its records have in `common_type`.
@@ -367,7 +367,7 @@ pub(super) fn parse_id(text: &str) -> Result<u64, FormatError> {
         .ok_or(FormatError::NoId)
 }
 
-fn parse_field(line: &str) -> Option<(String, Field)> {
+fn parse_field(line: &str) -> Option<(String, RecordField)> {
     let mut parts = line.split(';').map(str::trim);
     let declaration = parts.next()?.strip_prefix("field:")?;
     // The name is the last word; the length of an array follows without a blank.
@@ -375,7 +375,7 @@ fn parse_field(line: &str) -> Option<(String, Field)> {
     let mut number = |key: &str| parts.next()?.strip_prefix(key)?.parse::<usize>().ok();
     let offset = number("offset:")?;
     let bytes = number("size:")?;
-    (offset.max(bytes) <= PAGE_BYTES_MAX).then(|| (name.to_owned(), Field { offset, bytes }))
+    (offset.max(bytes) <= PAGE_BYTES_MAX).then(|| (name.to_owned(), RecordField { offset, bytes }))
 }
 
 #[cfg(test)]
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_drops_nothing_stops_and_removes_what_is_there() {
+    fn an_end_without_drop_stops_and_removes_the_instances() {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("instances")).unwrap();
         let instance = Instance::create(Tracefs {
@@ -466,21 +466,21 @@ print fmt: \"%d,%d %s\", REC->rwbs
         let fields = parse_fields(FORMAT).unwrap();
         assert_eq!(
             fields.get("dev").unwrap(),
-            Field {
+            RecordField {
                 offset: 8,
                 bytes: 4
             }
         );
         assert_eq!(
             fields.get("rwbs").unwrap(),
-            Field {
+            RecordField {
                 offset: 34,
                 bytes: 10
             }
         );
         assert_eq!(
             fields.get("cmd").unwrap(),
-            Field {
+            RecordField {
                 offset: 44,
                 bytes: 4
             }
@@ -503,7 +503,7 @@ print fmt: \"%d,%d %s\", REC->rwbs
     #[test]
     fn numbers_of_every_width_are_read_and_short_records_are_not() {
         let record = [1, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xfb];
-        let number = |offset, bytes| Field { offset, bytes }.unsigned(&record);
+        let number = |offset, bytes| RecordField { offset, bytes }.unsigned(&record);
         assert_eq!(number(0, 1), Some(1));
         assert_eq!(number(0, 2), Some(u64::from(u16::from_ne_bytes([1, 0]))));
         assert_eq!(
@@ -513,7 +513,7 @@ print fmt: \"%d,%d %s\", REC->rwbs
         assert_eq!(number(9, 4), None);
         assert_eq!(number(0, 3), None);
         assert_eq!(
-            Field {
+            RecordField {
                 offset: 8,
                 bytes: 4
             }

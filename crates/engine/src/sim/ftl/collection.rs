@@ -15,8 +15,8 @@ const STEPS: u64 = 4;
 
 /// Garbage collection in progress.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Collection {
-    steps: Vec<Step>,
+pub(super) struct GarbageCollection {
+    steps: Vec<CollectionStep>,
     running: u32,
     /// By slot: number of dies that still have to erase their part of a superblock.
     erasing: Vec<u32>,
@@ -27,14 +27,14 @@ pub(super) struct Collection {
 
 /// A step of garbage collection, which ends with its last read or program.
 #[derive(Debug, Clone, Default)]
-struct Step {
+struct CollectionStep {
     reads: u32,
     programs: u32,
     /// Stripes to program when all reads are done, with their number of host units.
     filled: Vec<(u32, u32)>,
 }
 
-impl Collection {
+impl GarbageCollection {
     /// True if another step is due on a drive with `dies` dies, whose host writes with `handles`.
     #[inline]
     pub(super) fn is_due(&self, ftl: &Ftl, handles: &[u16], dies: u32) -> bool {

@@ -12,7 +12,7 @@ const READS_IN_ROW: u32 = 16;
 
 /// Work of a die.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Work {
+pub(super) enum DieWork {
     /// Host read for the operation `token`. Starts at `from_ns` at the earliest, when the controller has processed the
     /// operation.
     Read {
@@ -42,19 +42,19 @@ pub(super) struct WorkEnd {
 
 #[derive(Debug, Clone, Default)]
 struct Die {
-    work: Option<Work>,
+    work: Option<DieWork>,
     /// Bytes that the array is reading, for the transfer afterwards.
     reading_bytes: u32,
     ends_ns: u64,
     /// Number of times that the die has begun or resumed work.
     work_number: u32,
     /// Work suspended for reads, and its remaining time.
-    suspended: Option<(Work, u64)>,
+    suspended: Option<(DieWork, u64)>,
     /// Instant before which the current work cannot be suspended, nanoseconds.
     unbroken_ns: u64,
-    reads: VecDeque<Work>,
+    reads: VecDeque<DieWork>,
     reads_in_row: u32,
-    other_work: VecDeque<Work>,
+    other_work: VecDeque<DieWork>,
 }
 
 #[derive(Debug, Clone)]
@@ -80,9 +80,9 @@ impl Dies {
 
     /// Adds work to a die. If the work starts at once, returns its end.
     #[inline]
-    pub(super) fn add(&mut self, at: u32, work: Work, now_ns: u64) -> Option<(u64, WorkEnd)> {
+    pub(super) fn add(&mut self, at: u32, work: DieWork, now_ns: u64) -> Option<(u64, WorkEnd)> {
         let die = &mut self.dies[at as usize];
-        let Work::Read { from_ns, .. } = work else {
+        let DieWork::Read { from_ns, .. } = work else {
             if die.work.is_some() {
                 die.other_work.push_back(work);
                 return None;
@@ -92,7 +92,7 @@ impl Dies {
         let Some(current) = die.work else {
             return Some(self.begin(at, work, from_ns));
         };
-        let suspendable = matches!(current, Work::Program { .. } | Work::Erase { .. });
+        let suspendable = matches!(current, DieWork::Program { .. } | DieWork::Erase { .. });
         let from_ns = from_ns.max(die.unbroken_ns);
         match self.flash.suspend_ns {
             // Work that ends before a suspension would take effect is not suspended.
@@ -115,7 +115,7 @@ impl Dies {
         &mut self,
         work_end: WorkEnd,
         now_ns: u64,
-    ) -> (Option<Work>, Option<(u64, WorkEnd)>) {
+    ) -> (Option<DieWork>, Option<(u64, WorkEnd)>) {
         let at = u32::from(work_end.die);
         let die = &mut self.dies[usize::from(work_end.die)];
         if die.work_number != work_end.work_number {
@@ -132,7 +132,7 @@ impl Dies {
         if !(others_wait && die.reads_in_row >= READS_IN_ROW)
             && let Some(read) = die.reads.pop_front()
         {
-            let Work::Read { from_ns, .. } = read else {
+            let DieWork::Read { from_ns, .. } = read else {
                 unreachable!("only host reads are in this queue")
             };
             return (
@@ -154,23 +154,23 @@ impl Dies {
 
     /// Begins new work.
     #[inline]
-    fn begin(&mut self, at: u32, work: Work, start_ns: u64) -> (u64, WorkEnd) {
+    fn begin(&mut self, at: u32, work: DieWork, start_ns: u64) -> (u64, WorkEnd) {
         let die = &mut self.dies[at as usize];
         die.work = Some(work);
-        die.reads_in_row = if matches!(work, Work::Read { .. }) {
+        die.reads_in_row = if matches!(work, DieWork::Read { .. }) {
             die.reads_in_row + 1
         } else {
             0
         };
         let ends_ns = match work {
-            Work::Read { bytes, .. } | Work::Collect { bytes, .. } => {
+            DieWork::Read { bytes, .. } | DieWork::Collect { bytes, .. } => {
                 die.reading_bytes = bytes;
                 start_ns + self.flash.read_ns
             }
-            Work::Program { .. } => {
+            DieWork::Program { .. } => {
                 self.transfer(at, self.flash.program_bytes(), start_ns) + self.flash.program_ns
             }
-            Work::Erase { .. } => start_ns + self.flash.erase_ns,
+            DieWork::Erase { .. } => start_ns + self.flash.erase_ns,
         };
         self.until(at, ends_ns)
     }

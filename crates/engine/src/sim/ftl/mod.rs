@@ -20,9 +20,9 @@ mod tests;
 use super::model::{DriveModel, HostOpCounters, SimCompletion};
 use super::spec::{DriveSpec, Flash, FtlDrive};
 use crate::event_queue::EventQueue;
-use collection::{Collection, NO_STEP};
-use dies::{Dies, Work, WorkEnd};
-use ftl::{Extent, FlashObserver, Ftl, ProgramCause, SpecError};
+use collection::{GarbageCollection, NO_STEP};
+use dies::{DieWork, Dies, WorkEnd};
+use ftl::{FlashExtent, FlashObserver, Ftl, ProgramCause, SpecError};
 use results::telemetry::Column;
 use results::written::WrittenBytes;
 use std::collections::VecDeque;
@@ -38,8 +38,8 @@ pub struct FtlModel {
     ftl: Ftl,
     media: Stripes,
     dies: Dies,
-    events: EventQueue<u64, Event>,
-    collection: Collection,
+    events: EventQueue<u64, DriveEvent>,
+    collection: GarbageCollection,
     /// Handles with at least one write.
     handles: Vec<u16>,
     /// By token: operations in the drive.
@@ -60,7 +60,7 @@ pub struct FtlModel {
 
 /// A future event inside the drive.
 #[derive(Debug, Clone, Copy)]
-enum Event {
+enum DriveEvent {
     Turn(WorkEnd),
     Done(SimCompletion),
 }
@@ -138,7 +138,7 @@ impl Stripes {
 
     /// Splits an extent by stripe: number of the stripe, number of units in it, and their end within the stripe.
     #[inline]
-    fn parts(&self, extent: Extent) -> impl Iterator<Item = (u32, u32, u32)> + use<> {
+    fn parts(&self, extent: FlashExtent) -> impl Iterator<Item = (u32, u32, u32)> + use<> {
         let units_per_stripe = self.units_per_stripe;
         let first_stripe = self.of(extent.superblock, 0);
         let mut unit = extent.first_unit;
@@ -154,7 +154,7 @@ impl Stripes {
 }
 
 impl FlashObserver for Stripes {
-    fn program(&mut self, extent: Extent, cause: ProgramCause) {
+    fn program(&mut self, extent: FlashExtent, cause: ProgramCause) {
         for (stripe, units, end_unit) in self.parts(extent) {
             let host_units = if cause == ProgramCause::Host {
                 units
@@ -181,7 +181,7 @@ impl FlashObserver for Stripes {
         }
     }
 
-    fn read(&mut self, extent: Extent) {
+    fn read(&mut self, extent: FlashExtent) {
         for (stripe, units, _) in self.parts(extent) {
             match self.reads.last_mut() {
                 Some((last, read)) if *last == stripe => *read += units,
@@ -229,7 +229,7 @@ impl FtlModel {
             media: Stripes::new(&ftl_drive.spec, ftl.superblocks(), &ftl_drive.flash),
             dies: Dies::new(&ftl_drive.flash),
             events: EventQueue::with_capacity(64),
-            collection: Collection::default(),
+            collection: GarbageCollection::default(),
             handles: Vec::new(),
             drive_ops: Vec::new(),
             writes: VecDeque::new(),
@@ -281,7 +281,7 @@ impl FtlModel {
     fn schedule_end(&mut self, at_ns: u64, token: u32, submitted_ns: u64, errno: i32) {
         self.events.push(
             at_ns,
-            Event::Done(SimCompletion {
+            DriveEvent::Done(SimCompletion {
                 token,
                 submitted_ns,
                 errno,
@@ -302,10 +302,10 @@ impl FtlModel {
 
     /// Adds work on a stripe to its die.
     #[inline]
-    fn work(&mut self, stripe: u32, work: Work, now_ns: u64) {
+    fn work(&mut self, stripe: u32, work: DieWork, now_ns: u64) {
         let die = stripe % self.dies.count();
         if let Some((at_ns, turn)) = self.dies.add(die, work, now_ns) {
-            self.events.push(at_ns, Event::Turn(turn));
+            self.events.push(at_ns, DriveEvent::Turn(turn));
         }
     }
 
@@ -348,7 +348,7 @@ impl FtlModel {
         let bytes = units * self.unit_bytes as u32;
         self.work(
             stripe,
-            Work::Read {
+            DieWork::Read {
                 token: token as u32,
                 bytes,
                 from_ns,
@@ -374,7 +374,7 @@ impl FtlModel {
                     self.collection.read_units += 1;
                     self.work(
                         stripe,
-                        Work::Collect {
+                        DieWork::Collect {
                             step: NO_STEP,
                             bytes: self.unit_bytes as u32,
                         },
@@ -455,7 +455,7 @@ impl FtlModel {
             let (stripe, host_units) = self.media.programs[index];
             self.work(
                 stripe,
-                Work::Program {
+                DieWork::Program {
                     stripe,
                     host_units,
                     step,
@@ -468,7 +468,7 @@ impl FtlModel {
             self.collection.read_units += u64::from(units);
             self.work(
                 stripe,
-                Work::Collect {
+                DieWork::Collect {
                     step,
                     bytes: units * self.unit_bytes as u32,
                 },
@@ -481,7 +481,7 @@ impl FtlModel {
             let dies = stripes.min(self.dies.count());
             let slot = self.collection.erase(dies);
             (first_stripe..first_stripe + dies)
-                .for_each(|stripe| self.work(stripe, Work::Erase { slot }, now_ns));
+                .for_each(|stripe| self.work(stripe, DieWork::Erase { slot }, now_ns));
         }
         self.media.programs.clear();
         self.media.reads.clear();
@@ -544,15 +544,15 @@ impl DriveModel for FtlModel {
     fn advance(&mut self) -> Option<SimCompletion> {
         let (now_ns, event) = self.events.pop()?;
         let work_end = match event {
-            Event::Done(done) => return Some(self.done(now_ns, done)),
-            Event::Turn(turn) => turn,
+            DriveEvent::Done(done) => return Some(self.done(now_ns, done)),
+            DriveEvent::Turn(turn) => turn,
         };
         let (finished, next_event) = self.dies.end(work_end, now_ns);
         if let Some((at_ns, turn)) = next_event {
-            self.events.push(at_ns, Event::Turn(turn));
+            self.events.push(at_ns, DriveEvent::Turn(turn));
         }
         match finished? {
-            Work::Read { token, .. } => {
+            DieWork::Read { token, .. } => {
                 let drive_op = &mut self.drive_ops[token as usize];
                 drive_op.parts_left -= 1;
                 let DriveOp {
@@ -571,12 +571,12 @@ impl DriveModel for FtlModel {
                     )
                 });
             }
-            Work::Collect { step, .. } => {
+            DieWork::Collect { step, .. } => {
                 if let Some(filled) = self.collection.collected(step) {
                     for (stripe, host_units) in &filled {
                         self.work(
                             *stripe,
-                            Work::Program {
+                            DieWork::Program {
                                 stripe: *stripe,
                                 host_units: *host_units,
                                 step,
@@ -587,7 +587,7 @@ impl DriveModel for FtlModel {
                     self.collection.give_back(step, filled);
                 }
             }
-            Work::Program {
+            DieWork::Program {
                 stripe,
                 host_units,
                 step,
@@ -596,7 +596,7 @@ impl DriveModel for FtlModel {
                 self.buffered_units -= host_units;
                 self.collection.programmed(step);
             }
-            Work::Erase { slot } => self.collection.erased(slot),
+            DieWork::Erase { slot } => self.collection.erased(slot),
         }
         self.collect(now_ns);
         self.fill_buffer(now_ns);

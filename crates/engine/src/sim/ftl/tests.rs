@@ -250,7 +250,7 @@ fn a_channel_is_not_kept_for_a_read_whose_array_is_not_done() {
 }
 
 #[test]
-fn what_is_in_no_flash_takes_the_controller_alone() {
+fn operations_without_flash_access_take_only_the_controller() {
     let mut engine = engine("capacity=1GiB+controller-us=10");
     let at = |kind, offset, len| std::iter::once((0, kind, offset, len));
     assert_eq!(

@@ -44,7 +44,7 @@ pub struct DriveSpec {
     /// Service times vary uniformly by up to this percentage in both directions.
     pub jitter_pct: u32,
     /// Stalls of the whole drive.
-    pub stalls: Stalls,
+    pub stalls: StallSpec,
     /// Fraction of operations that fail with EIO, in [0, 1].
     pub error_rate: f64,
     /// Operations that touch these bytes fail with EIO.
@@ -64,7 +64,7 @@ pub struct DriveSpec {
 
 /// Stalls: the drive freezes, and all work resumes afterwards.
 #[derive(Debug, Clone, PartialEq, Default, serde::Serialize)]
-pub struct Stalls {
+pub struct StallSpec {
     /// Length of each stall, nanoseconds.
     pub length_ns: u64,
     /// Stalls begin one period after the start, and then after each further period. A period of 0: no periodic stalls.
@@ -88,7 +88,7 @@ impl Default for DriveSpec {
             write_iops: 0,
             window_ns: 0,
             jitter_pct: 20,
-            stalls: Stalls::default(),
+            stalls: StallSpec::default(),
             error_rate: 0.0,
             bad_range: None,
             slow_after_ns: None,
@@ -103,7 +103,7 @@ impl Default for DriveSpec {
 /// An invalid description of a simulated drive.
 #[derive(Debug, Error, PartialEq)]
 #[error("cannot simulate {}: {why}", quoted(.spec))]
-pub struct SpecError {
+pub struct DriveSpecError {
     spec: String,
     why: String,
 }
@@ -127,10 +127,10 @@ const NAMES: &str = "capacity, min-io, channels, read-us, write-us, read-mbps, w
     jitter-pct, stall-ms, stall-every-s, stall-at-s, error-rate, bad, slow-after-s, slow-factor, gone-at-s, seed, name";
 
 impl FromStr for DriveSpec {
-    type Err = SpecError;
+    type Err = DriveSpecError;
 
-    fn from_str(text: &str) -> Result<Self, SpecError> {
-        Self::parse(text).map_err(|why| SpecError {
+    fn from_str(text: &str) -> Result<Self, DriveSpecError> {
+        Self::parse(text).map_err(|why| DriveSpecError {
             spec: text.into(),
             why,
         })
@@ -255,7 +255,7 @@ impl DriveSpec {
 
     /// Stalls need a length and a time, and a stall must end before the next begins.
     fn check_stalls(&self) -> Result<(), &'static str> {
-        let Stalls {
+        let StallSpec {
             length_ns,
             every_ns,
             ref at_ns,
@@ -422,7 +422,7 @@ mod tests {
         );
         assert_eq!(
             spec.stalls,
-            Stalls {
+            StallSpec {
                 length_ns: 250_000_000,
                 every_ns: 0,
                 at_ns: vec![10_000_000_000, 20_000_000_000]
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_named() {
+    fn an_invalid_parameter_is_named_with_its_value() {
         for case in include_str!("../../../tests/data/mistakes_of_drives.txt")
             .trim_end()
             .split("\n\n")

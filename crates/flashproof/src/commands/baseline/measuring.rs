@@ -317,7 +317,7 @@ fn counters(load: &FioLoad) -> Vec<Option<Counters>> {
         .collect()
 }
 
-fn counters_of(device: &str, disks: &[diskstats::Disk]) -> Option<Counters> {
+fn counters_of(device: &str, disks: &[diskstats::DiskStatistics]) -> Option<Counters> {
     let number = DeviceNumber::of_stat(fs::metadata(device).ok()?.rdev());
     let disk = disks.iter().find(|disk| disk.device == number)?;
     Some(disk.counters)

@@ -8,7 +8,7 @@
 pub mod options;
 use crate::commands::doctor::options::DoctorArgs;
 use crate::output::done;
-use device::guard::{EraseSafety, Evidence, Guard, GuardReport, Reason};
+use device::guard::{EraseSafety, Evidence, Guard, GuardReport, RefusalReason};
 use device::observe::nvme::fdp::Fdp;
 use device::{discover, doctor};
 use engine::DeviceName;
@@ -295,7 +295,7 @@ fn why(guard_report: &GuardReport) -> String {
 }
 
 /// A reason without its advice, which follows the last semicolon.
-fn phrase(reason: &Reason) -> String {
+fn phrase(reason: &RefusalReason) -> String {
     let text = reason.to_string();
     text.rsplit_once("; ")
         .map_or(text.as_str(), |(why, _)| why)
@@ -381,7 +381,7 @@ mod tests {
 
     #[test]
     fn a_refusal_is_one_phrase_and_the_number_of_others() {
-        let reasons = || vec![Reason::Claimed, Reason::FileWithoutSize];
+        let reasons = || vec![RefusalReason::Claimed, RefusalReason::FileWithoutSize];
         let outlook = |safety| GuardReport {
             path: "/dev/x".into(),
             facts: None,

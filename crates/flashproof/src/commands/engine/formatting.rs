@@ -11,11 +11,8 @@
 //! ([`DeviceHeader::foreign_block`]). The rest of the device is unchanged.
 
 use device::target::Target;
-use engine::IoEngine;
-use engine::Wait;
 use engine::threads::Threads;
-use engine::uring::Setup;
-
+use engine::{EngineSetup, IoEngine, Wait};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -98,7 +95,11 @@ struct Transfers {
 
 impl Transfers {
     fn new(target: &Arc<Target>) -> io::Result<Self> {
-        let mut engine = Threads::new(1, std::slice::from_ref(target), Setup::new(1, BYTES_MAX))?;
+        let mut engine = Threads::new(
+            1,
+            std::slice::from_ref(target),
+            EngineSetup::new(1, BYTES_MAX),
+        )?;
         let buf = engine.buffer(BYTES_MAX);
         Ok(Self { engine, buf })
     }

@@ -14,7 +14,8 @@ use crate::commands::trace::options::TraceArgs;
 use crate::configuration::read_trace;
 use device::discover::{DeviceFacts, DeviceNumber, Kind, discover};
 use device::observe::trace::{
-    Event, LOST_COMMENT, Options, Pairing, Request, Trace, has_requests, sort_by_time,
+    BlockRequest, BlockTrace, LOST_COMMENT, Pairing, TraceEvent, TraceOptions, has_requests,
+    sort_by_time,
 };
 use results::units;
 use results::units::quoted;
@@ -134,7 +135,7 @@ fn from_text(args: &TraceArgs, name: &str) -> Result<ExitCode, Failure> {
 }
 
 /// Prints operations, if requested; false if the reader is gone.
-fn print_ops(args: &TraceArgs, requests: &[Request]) -> Result<bool, Failure> {
+fn print_ops(args: &TraceArgs, requests: &[BlockRequest]) -> Result<bool, Failure> {
     if !args.ops || requests.is_empty() {
         return Ok(true);
     }
@@ -203,7 +204,7 @@ pub struct TracedDevices {
 }
 
 /// Takes completed requests, and returns false when no more are wanted.
-type Sink<'a> = dyn FnMut(&[Request]) -> Result<bool, Failure> + 'a;
+type Sink<'a> = dyn FnMut(&[BlockRequest]) -> Result<bool, Failure> + 'a;
 
 /// Result of a trace.
 #[derive(Debug)]
@@ -258,12 +259,12 @@ impl TracedDevices {
     }
 
     /// Starts tracing, with buffers of `buffer_bytes` over all CPUs.
-    pub fn start(&self, buffer_bytes: u64) -> Result<Trace, Failure> {
-        let options = Options {
+    pub fn start(&self, buffer_bytes: u64) -> Result<BlockTrace, Failure> {
+        let options = TraceOptions {
             buffer_bytes,
             queue: true,
             bios_done: self.has_bios,
-            ..Options::default()
+            ..TraceOptions::default()
         };
         tracing::start(&self.positions, options).map_err(Failure::environment)
     }
@@ -271,7 +272,7 @@ impl TracedDevices {
     /// Traces for `seconds`, or until a signal, including SIGHUP.
     pub fn follow(
         &self,
-        mut trace: Trace,
+        mut trace: BlockTrace,
         seconds: Option<u32>,
         end_signals: &EndSignals,
         sink: &mut Sink<'_>,
@@ -330,7 +331,7 @@ impl TracedDevices {
         // On a disk with partitions, only requests to traced partitions count. A flush concerns the whole disk.
         let requests: Vec<_> = pairing
             .drain()
-            .filter(|request: &Request| {
+            .filter(|request: &BlockRequest| {
                 let on = |place: &&BlockPosition| place.disk == request.device;
                 self.positions
                     .iter()
@@ -353,7 +354,7 @@ impl TracedDevices {
 }
 
 /// Matches issues with completions among the `pending_events` with a time before `until_ns`.
-fn pair_events(pending_events: &mut Vec<Event>, until_ns: u64, pairing: &mut Pairing) {
+fn pair_events(pending_events: &mut Vec<TraceEvent>, until_ns: u64, pairing: &mut Pairing) {
     sort_by_time(pending_events);
     let settled_count = pending_events.partition_point(|event| event.time_ns < until_ns);
     pending_events

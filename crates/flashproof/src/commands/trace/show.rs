@@ -2,7 +2,7 @@
 
 use super::summary::{Kind, Size, Summary, Times};
 use device::discover::DeviceNumber;
-use device::observe::trace::{EventOp, Flags, Request};
+use device::observe::trace::{BlockRequest, EventOp, Flags};
 use report::table::Table;
 use results::units;
 use results::units::Grouped;
@@ -366,7 +366,7 @@ pub fn ops_heading() -> String {
 }
 
 /// Output line of a request.
-pub fn op(request: &Request) -> String {
+pub fn op(request: &BlockRequest) -> String {
     let ms = |ns: Option<u64>| ns.map_or("-".to_owned(), |ns| format!("{:.3}", ns as f64 / 1e6));
     ops_line([
         format!("{:.6}", request.issued_ns as f64 / 1e9),
@@ -388,8 +388,8 @@ fn ops_line([start, comm, pid, kind, device, block, bytes, queue, latency]: [Str
 }
 
 /// The kernel's letters for the flags of a request.
-fn letters(request: &Request) -> String {
-    let Request {
+fn letters(request: &BlockRequest) -> String {
+    let BlockRequest {
         op,
         flags:
             Flags {

@@ -5,7 +5,7 @@
 
 use super::show::Heat;
 use device::discover::DeviceNumber;
-use device::observe::trace::{EventOp, Request, Task};
+use device::observe::trace::{BlockRequest, EventOp, TracedTask};
 use results::cell::{Latencies, latencies};
 use std::collections::{BTreeMap, HashMap};
 
@@ -25,7 +25,7 @@ pub struct Summary {
     /// Requests of each device and operation.
     pub kinds: BTreeMap<(DeviceNumber, EventOp), Kind>,
     /// Requests and bytes by issuing process.
-    tasks: HashMap<Task, RequestTotals>,
+    tasks: HashMap<TracedTask, RequestTotals>,
     sizes: usize,
     /// Requests of kinds or sizes that exceeded the limits; not counted elsewhere.
     pub left_out: u64,
@@ -125,7 +125,7 @@ impl Times {
 }
 
 impl Summary {
-    pub fn add(&mut self, request: &Request) {
+    pub fn add(&mut self, request: &BlockRequest) {
         let totals = RequestTotals {
             count: 1,
             bytes: request.bytes(),
@@ -147,7 +147,7 @@ impl Summary {
         let task = if self.tasks.len() < TASKS_MAX || self.tasks.contains_key(&request.task) {
             request.task
         } else {
-            Task::new(0, b"(others)")
+            TracedTask::new(0, b"(others)")
         };
         self.tasks.entry(task).or_default().add(totals);
         if request.issued_ns == 0 {
@@ -181,7 +181,7 @@ impl Summary {
     }
 
     /// Processes with the most requests, descending.
-    pub fn top_tasks(&self, limit: usize) -> Vec<(Task, RequestTotals)> {
+    pub fn top_tasks(&self, limit: usize) -> Vec<(TracedTask, RequestTotals)> {
         let mut tasks: Vec<_> = self
             .tasks
             .iter()
@@ -204,7 +204,7 @@ impl Kind {
         })
     }
 
-    fn add(&mut self, request: &Request, totals: RequestTotals) {
+    fn add(&mut self, request: &BlockRequest, totals: RequestTotals) {
         self.totals.add(totals);
         self.sync += u64::from(request.flags.sync);
         self.fua += u64::from(request.flags.fua);
@@ -253,16 +253,16 @@ fn power_of_two(bytes: u64) -> u64 {
 mod tests {
     use super::*;
 
-    fn request(sectors: u32, pid: u32) -> Request {
-        Request {
+    fn request(sectors: u32, pid: u32) -> BlockRequest {
+        BlockRequest {
             device: DeviceNumber::new(7, 0),
             op: EventOp::Read,
             sectors,
-            task: Task::new(pid, b"fio"),
+            task: TracedTask::new(pid, b"fio"),
             queued_ns: Some(1_000_000),
             issued_ns: 1_000_400,
             completed_ns: Some(1_001_400),
-            ..Request::default()
+            ..BlockRequest::default()
         }
     }
 
@@ -310,7 +310,7 @@ mod tests {
     #[test]
     fn the_longest_time_is_exact_and_no_edge_of_a_bucket() {
         let mut summary = Summary::default();
-        let took = |ns: u64| Request {
+        let took = |ns: u64| BlockRequest {
             completed_ns: Some(1_000_400 + ns),
             ..request(8, 1)
         };
@@ -332,7 +332,7 @@ mod tests {
     fn devices_without_end_take_no_more_memory() {
         let mut summary = Summary::default();
         (0..20_000).for_each(|minor| {
-            summary.add(&Request {
+            summary.add(&BlockRequest {
                 device: DeviceNumber::new(8, minor),
                 ..request(8, 1)
             })
@@ -342,7 +342,7 @@ mod tests {
             (summary.kinds.len(), summary.left_out),
             (SIZES_ALL_MAX, 20_001 - SIZES_ALL_MAX as u64)
         );
-        summary.add(&Request {
+        summary.add(&BlockRequest {
             device: DeviceNumber::new(8, 0),
             ..request(8, 1)
         });
@@ -373,7 +373,7 @@ mod tests {
     fn what_was_not_seen_to_complete_is_counted_and_has_no_time() {
         let mut summary = Summary::default();
         summary.add(&request(8, 1));
-        summary.add(&Request {
+        summary.add(&BlockRequest {
             completed_ns: None,
             queued_ns: None,
             issued_ns: 3_001_400,

@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use tenants;
 use tenants::waf::prepared::{PreparationMethod, SteadyDrive};
-use tenants::waf::{Arrangement, Experiment, Interleaving, Layout};
+use tenants::waf::{Arrangement, Experiment, Interleaving, TenantLayout};
 use tenants::{Reuse, Tenants, waf};
 
 /// Interval between progress messages.
@@ -49,7 +49,7 @@ pub(super) fn arrange(
     setup: &Setup,
     arrangement: Arrangement,
 ) -> Result<(Arranged, String), CannotRun> {
-    let layout = Layout::new(arrangement, &setup.tenants, &setup.drive)?;
+    let layout = TenantLayout::new(arrangement, &setup.tenants, &setup.drive)?;
     let mut experiment = Experiment::new(&layout, setup.interleaving, setup.seed)?;
     let mut last_message = Instant::now();
     let counted = experiment.run(setup.fills_max, |found| {

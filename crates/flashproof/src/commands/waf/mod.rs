@@ -14,8 +14,8 @@ use crate::output::{done, show};
 use crate::preparation::RandomWrites;
 use conclusions::waf::OCTILES_PER_FILL;
 use device::discover;
-use device::observe::nvme::fdp::{Configuration, Fdp, FdpState};
-use device::observe::nvme::{Controller, Namespace, Namespaces};
+use device::observe::nvme::fdp::{Fdp, FdpConfiguration, FdpState};
+use device::observe::nvme::{Controller, Namespaces, NvmeNamespace};
 use experiment::preparations;
 use report::waf::WafReport;
 use request::WafRequest;
@@ -196,7 +196,7 @@ fn commands(
     let handles = (configuration.handles.len() as u32).min(configuration.placement_handles_max);
     // While FDP is off, all namespaces of the group must be deleted; otherwise only the namespace that gets handles.
     let is_on = fdp.state != FdpState::Off;
-    let deleted_namespaces: Vec<&Namespace> = namespaces
+    let deleted_namespaces: Vec<&NvmeNamespace> = namespaces
         .list
         .iter()
         .filter(|one| {
@@ -226,7 +226,7 @@ fn commands(
     let mut on_command = String::new();
     let mut off_command = String::new();
     if !is_on {
-        let Configuration {
+        let FdpConfiguration {
             index,
             reclaim_unit_bytes,
             ..
@@ -267,14 +267,14 @@ fn commands(
 }
 
 /// The valid configuration with the most handles. If several have as many, the one with the smallest reclaim unit.
-fn best(configurations: &[Configuration]) -> Option<&Configuration> {
+fn best(configurations: &[FdpConfiguration]) -> Option<&FdpConfiguration> {
     let valid = configurations
         .iter()
         .filter(|one| one.valid && !one.handles.is_empty());
     valid.max_by_key(|one| (one.handles.len(), std::cmp::Reverse(one.reclaim_unit_bytes)))
 }
 
-fn delete(controller: &str, namespace: &Namespace) -> String {
+fn delete(controller: &str, namespace: &NvmeNamespace) -> String {
     format!(
         "# ERASES all of namespace {}, {}:\nnvme delete-ns {controller} --namespace-id={}\n\n",
         namespace.nsid,
@@ -283,8 +283,14 @@ fn delete(controller: &str, namespace: &Namespace) -> String {
     )
 }
 
-fn create(controller: &str, id: u16, group: u16, namespace: &Namespace, options: &str) -> String {
-    let Namespace {
+fn create(
+    controller: &str,
+    id: u16,
+    group: u16,
+    namespace: &NvmeNamespace,
+    options: &str,
+) -> String {
+    let NvmeNamespace {
         nsid,
         size_blocks,
         capacity_blocks,
@@ -308,8 +314,8 @@ mod tests {
         handles: usize,
         reclaim_unit_bytes: u64,
         valid: bool,
-    ) -> Configuration {
-        Configuration {
+    ) -> FdpConfiguration {
+        FdpConfiguration {
             index,
             valid,
             reclaim_unit_bytes,
@@ -336,7 +342,7 @@ mod tests {
     }
 
     fn namespaces(can_manage: bool) -> Namespaces {
-        let one = |nsid, endurance_group| Namespace {
+        let one = |nsid, endurance_group| NvmeNamespace {
             nsid,
             size_blocks: 1000 * u64::from(nsid),
             capacity_blocks: 900,

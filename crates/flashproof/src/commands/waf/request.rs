@@ -17,7 +17,7 @@ use report::waf::{Arranged, FORMAT_VERSION, Timed, WafReport};
 use results::units;
 use session::failure::Failure;
 use session::{console, runner};
-use tenants::waf::{Arrangement, Interleaving, Layout, with_handles};
+use tenants::waf::{Arrangement, Interleaving, TenantLayout, with_handles};
 use tenants::{Tenant, Tenants};
 
 /// Default seed: the same command gives the same result.
@@ -253,7 +253,7 @@ fn chosen(requested: &[Arrangement], setup: &Setup) -> Vec<Arrangement> {
     }
     // An error that also occurs without handles concerns every arrangement. It is reported when the first arrangement
     // is built.
-    let is_possible = Layout::new(Arrangement::Shared, &setup.tenants, &setup.drive).is_ok();
+    let is_possible = TenantLayout::new(Arrangement::Shared, &setup.tenants, &setup.drive).is_ok();
     match with_handles(&setup.tenants, setup.drive.spec.handles) {
         Err(error) if is_possible => {
             console::note(&format!("fdp is left out - {error}"));

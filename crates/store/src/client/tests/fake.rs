@@ -170,7 +170,7 @@ impl Server {
             pipeline,
             ..settings(cluster, bytes, timeout_ms)
         };
-        Client::new(settings, (0, 1), Setup::new(8, 0)).unwrap()
+        Client::new(settings, (0, 1), EngineSetup::new(8, 0)).unwrap()
     }
 
     /// A client whose settings were changed by `change`.
@@ -183,7 +183,7 @@ impl Server {
             ClientCluster::find(&[seed(self.address)], "test", Access::default(), false).unwrap();
         let mut settings = settings(cluster, 300, timeout_ms);
         change(&mut settings);
-        Client::new(settings, (0, 1), Setup::new(8, 0)).unwrap()
+        Client::new(settings, (0, 1), EngineSetup::new(8, 0)).unwrap()
     }
 }
 

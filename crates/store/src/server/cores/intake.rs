@@ -13,7 +13,7 @@ use engine::IoEngine as _;
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use sys::net::{Op, Outcome};
+use sys::net::{NetOp, NetOutcome};
 
 /// Maximum bytes of waiting requests of a connection. Above this number, the connection receives nothing.
 const UNTAKEN_BYTES_MAX: usize = 64 << 10;
@@ -60,27 +60,27 @@ impl ServerCore {
             && connection.may_take()
         {
             connection.is_receiving = true;
-            self.net.submit(Op::Receive {
+            self.net.submit(NetOp::Receive {
                 token,
                 socket: connection.socket.clone(),
             });
         }
     }
 
-    pub(super) fn on_received(&mut self, at: u32, outcome: Outcome, is_over: bool) {
+    pub(super) fn on_received(&mut self, at: u32, outcome: NetOutcome, is_over: bool) {
         let Some(connection) = self.connections.get(at) else {
             return;
         };
         connection.is_receiving &= !is_over;
         match outcome {
-            Outcome::Received(buf, len) => {
+            NetOutcome::Received(buf, len) => {
                 connection.arrived_ns = self.now_ns;
                 self.arrived(at, &buf[..len]);
                 self.net.provide(buf);
             }
             // The client may still read replies.
-            Outcome::Closed => connection.is_half_closed = true,
-            Outcome::Errno(libc::ENOBUFS | libc::ECANCELED) => {}
+            NetOutcome::Closed => connection.is_half_closed = true,
+            NetOutcome::Errno(libc::ENOBUFS | libc::ECANCELED) => {}
             _ => connection.end(),
         }
         self.receive(at);
@@ -133,7 +133,7 @@ impl ServerCore {
         let is_too_long = connection.input.len() > UNTAKEN_BYTES_MAX && !connection.may_take();
         if is_too_long && connection.is_receiving && !connection.is_cancelling {
             connection.is_cancelling = true;
-            self.net.submit(Op::Cancel {
+            self.net.submit(NetOp::Cancel {
                 token: cancel_token,
                 cancelled_token: receive_token,
             });
@@ -498,11 +498,11 @@ impl ServerCore {
         // A send by the ring would need a second call in this pass, only to take its completion.
         let sent_bytes = sys::net::send(&connection.socket, &bytes).unwrap_or(0);
         if sent_bytes == bytes.len() {
-            self.on_sent(at, &Outcome::Sent, bytes);
+            self.on_sent(at, &NetOutcome::Sent, bytes);
             self.handle_replies();
         } else {
             bytes.drain(..sent_bytes);
-            self.net.submit(Op::Send {
+            self.net.submit(NetOp::Send {
                 token,
                 socket: connection.socket.clone(),
                 bytes,
@@ -510,12 +510,12 @@ impl ServerCore {
         }
     }
 
-    pub(super) fn on_sent(&mut self, at: u32, outcome: &Outcome, bytes: Vec<u8>) {
+    pub(super) fn on_sent(&mut self, at: u32, outcome: &NetOutcome, bytes: Vec<u8>) {
         let Some(connection) = self.connections.get(at) else {
             return;
         };
         connection.sent(bytes);
-        if !matches!(outcome, Outcome::Sent) {
+        if !matches!(outcome, NetOutcome::Sent) {
             connection.end();
         }
         if connection.unsent() > 0 {

@@ -25,15 +25,15 @@ use crate::{
     NamespaceSettings, Replies, Store, StoreDisk, StoreSpace, Transaction, write_unit_bytes,
 };
 use batches::Batch;
-use engine::net::{Completion, NetEngine, ReceiveBuffers, SocketCompletion};
-use engine::uring::Setup;
+use engine::EngineSetup;
+use engine::net::{NetCompletion, NetEngine, ReceiveBuffers, SocketCompletion};
 use engine::{IoEngine, Wait};
 use std::net::{TcpListener, TcpStream};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use sys::buffer::Buf;
-use sys::net::{Op, Outcome};
+use sys::net::{NetOp, NetOutcome};
 use sys::op;
 use transactions::{AnsweredTransaction, PendingTransaction, Requester};
 
@@ -89,7 +89,7 @@ impl StoreDisk for RingDisk<'_> {
     }
 
     fn submit(&mut self, op: op::Op) {
-        self.0.submit(Op::Block(op));
+        self.0.submit(NetOp::Block(op));
     }
 
     fn buffer(&mut self, len: usize) -> Option<Buf> {
@@ -212,7 +212,7 @@ impl ServerCore {
             .iter()
             .map(|target| target.name().to_string())
             .collect();
-        let size = Setup {
+        let size = EngineSetup {
             in_flight_max: tokens,
             memory_bytes,
             epoch: state.began,
@@ -344,7 +344,7 @@ impl ServerCore {
             self.has_changed |= !completions.is_empty();
             for completion in completions.drain(..) {
                 match completion {
-                    Completion::Block(completion) => {
+                    NetCompletion::Block(completion) => {
                         let of = self
                             .stores
                             .iter_mut()
@@ -354,7 +354,7 @@ impl ServerCore {
                             store.on_completion(completion, disk, &mut self.replies);
                         }
                     }
-                    Completion::Net(event) => self.on_event(event),
+                    NetCompletion::Net(event) => self.on_event(event),
                 }
                 self.handle_replies();
                 self.send_last();
@@ -402,8 +402,8 @@ impl ServerCore {
         let listeners = self.listeners.len() as u32;
         if number < listeners {
             match outcome {
-                Outcome::Accepted(socket) => self.assign_connection(socket),
-                Outcome::Errno(errno) if op.is_some() => {
+                NetOutcome::Accepted(socket) => self.assign_connection(socket),
+                NetOutcome::Errno(errno) if op.is_some() => {
                     let error = std::io::Error::from_raw_os_error(errno);
                     let what = sys::remedy(&error, "");
                     self.state.warn(
@@ -427,7 +427,7 @@ impl ServerCore {
         let is_over = op.is_some();
         match (kind, outcome, op) {
             (RECEIVE, outcome, _) => self.on_received(at, outcome, is_over),
-            (SEND, outcome, Some(Op::Send { bytes, .. })) => self.on_sent(at, &outcome, bytes),
+            (SEND, outcome, Some(NetOp::Send { bytes, .. })) => self.on_sent(at, &outcome, bytes),
             _ => self.on_cancelled(at),
         }
     }
@@ -439,7 +439,7 @@ impl ServerCore {
     fn accept(&mut self, at: usize) {
         let token = self.first_token + at as u32;
         let listener = self.listeners[at].clone();
-        self.net.submit(Op::Accept { token, listener });
+        self.net.submit(NetOp::Accept { token, listener });
     }
 
     /// Gives a connection to the next core in turn, if the limit allows one more.
@@ -479,7 +479,7 @@ impl ServerCore {
         self.has_changed |= std::mem::take(&mut lent.is_touched);
         lent.ops
             .drain(..)
-            .for_each(|op| self.net.submit(Op::Block(op)));
+            .for_each(|op| self.net.submit(NetOp::Block(op)));
     }
 
     /// Does due work. Returns the time of the next call.

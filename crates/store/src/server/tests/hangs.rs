@@ -135,9 +135,9 @@ fn requests_to_a_hung_device_time_out_and_the_server_can_still_end() {
         ..ClientLimits::default()
     };
     let cluster = Cluster::new(vec![ClusterNode::new("127.0.0.1", port)], 0);
-    let request = Request {
+    let request = WriteRequest {
         uses_whole_device: true,
-        ..Request::new(name, "test")
+        ..WriteRequest::new(name, "test")
     };
     let dir = tempfile::tempdir().unwrap();
     let Some(bench) = Bench::storing(dir, &storage, request, listener, 1, limits, cluster) else {
@@ -178,9 +178,9 @@ fn a_node_with_a_hung_device_gives_up_its_partitions_before_it_ends() {
     let cluster = |own| Cluster::new(nodes.clone(), own);
     let [first, second] = listeners;
     let storage = format!("device {name}\n flush-max-ms 0\n write-block-size 256K");
-    let request = Request {
+    let request = WriteRequest {
         uses_whole_device: true,
-        ..Request::new(name, "test")
+        ..WriteRequest::new(name, "test")
     };
     let dir = tempfile::tempdir().unwrap();
     let Some(a) = Bench::storing(

@@ -19,7 +19,7 @@ use conclusions::durability::session::{
     DurabilityMethod, FORMAT_VERSION, Secret, Session, WriteLane,
 };
 use conclusions::durability::witness::WitnessMessage;
-use device::guard::Request as GuardRequest;
+use device::guard::WriteRequest;
 use device::observe::process::this_process;
 use device::target::Target;
 use results::files::Dir;
@@ -250,12 +250,12 @@ fn open(
     lanes: &[WriteLane],
 ) -> Result<(Arc<Target>, Option<OwnDir>), Failure> {
     let size = size(lanes);
-    let mut guard_request = GuardRequest {
+    let mut guard_request = WriteRequest {
         min_size_bytes: size,
         odsync: false,
         // Everything that is read was written before.
         reads: false,
-        ..GuardRequest::new(durability_target.target_path(), "check durability")
+        ..WriteRequest::new(durability_target.target_path(), "check durability")
     };
     let mut dir = None;
     if durability_target.dir.is_some() {

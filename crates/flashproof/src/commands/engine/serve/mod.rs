@@ -4,7 +4,7 @@ pub mod options;
 use crate::commands::engine::formatting;
 use crate::commands::engine::serve::options::ServeArgs;
 use crate::output::done;
-use device::guard::Request;
+use device::guard::WriteRequest;
 use device::target::Target;
 use jiff::Timestamp;
 use results::files;
@@ -399,13 +399,13 @@ fn open(config: &AerospikeConf, args: &ServeArgs) -> Result<Vec<Vec<FormattedDev
     let numbers = check_starts(&expected, &existing, args.accept_losses)?;
     let mut requests = Vec::new();
     for (expected, existing) in expected.iter().zip(&existing) {
-        requests.push(Request {
+        requests.push(WriteRequest {
             file_size_bytes: expected.file_bytes,
             uses_whole_device: true,
             keeps_store: existing
                 .as_ref()
                 .is_some_and(|header| holds_only_records(expected.name, header)),
-            ..Request::new(
+            ..WriteRequest::new(
                 expected.name,
                 format!("records of namespace {}", expected.header.namespace),
             )

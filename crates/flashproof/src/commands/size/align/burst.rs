@@ -12,7 +12,7 @@
 use device::discover::{discover, queue_attribute};
 use device::observe::diskstats;
 use device::observe::diskstats::{Counters, SECTOR_BYTES};
-use device::observe::trace::{Event, EventOp, Options, Trace, has_requests};
+use device::observe::trace::{BlockTrace, EventOp, TraceEvent, TraceOptions, has_requests};
 use engine::DeviceName;
 use results::cell::Interval;
 use results::run_dir::Manifest;
@@ -202,7 +202,7 @@ pub(super) struct BurstObserver {
     ops: Vec<u64>,
     start_reading: Option<CounterReading>,
     end_reading: Option<CounterReading>,
-    trace: Option<(Trace, Instant)>,
+    trace: Option<(BlockTrace, Instant)>,
     traced: Result<TracedRequests, String>,
     failure: Option<String>,
 }
@@ -355,13 +355,13 @@ impl BurstObserver {
         let mut disks: Vec<_> = self.positions.iter().map(|place| place.disk).collect();
         disks.sort_unstable();
         disks.dedup();
-        let options = Options {
+        let options = TraceOptions {
             buffer_bytes: TRACE_BYTES,
             cpu_buffer_bytes: CPU_TRACE_BYTES,
             complete: false,
-            ..Options::default()
+            ..TraceOptions::default()
         };
-        match Trace::start(&disks, options) {
+        match BlockTrace::start(&disks, options) {
             Ok(trace) => {
                 self.trace = Some((trace, Instant::now()));
                 self.traced = Ok(TracedRequests::default());
@@ -376,7 +376,7 @@ impl BurstObserver {
         };
         let positions = &self.positions;
         let block_sectors = self.block_sectors;
-        let read_result = trace.read(&mut |event: Event| {
+        let read_result = trace.read(&mut |event: TraceEvent| {
             let is_ours = positions.iter().any(|place: &BlockPosition| {
                 place.disk == event.device && place.sectors.contains(&event.sector)
             });
@@ -507,7 +507,7 @@ fn relative_difference(issued: f64, reached: f64) -> f64 {
 mod tests {
     use super::*;
     use device::discover::DeviceNumber;
-    use device::observe::diskstats::Counts;
+    use device::observe::diskstats::RequestCounts;
     use std::time::Duration;
 
     #[test]
@@ -531,13 +531,13 @@ mod tests {
         };
         let mut watched = BurstObserver::new(vec![place], 10, 128 << 10, 512);
         let begin = Instant::now();
-        let write = |per_sec| Counts {
+        let write = |per_sec| RequestCounts {
             completed: per_sec * 10,
-            ..Counts::default()
+            ..RequestCounts::default()
         };
-        let flush = Some(Counts {
+        let flush = Some(RequestCounts {
             completed: flushes * 10,
-            ..Counts::default()
+            ..RequestCounts::default()
         });
         let mark = |sec: u64, counters| CounterReading {
             instant: begin + Duration::from_secs(sec),
@@ -545,7 +545,7 @@ mod tests {
             counters: vec![counters],
         };
         let none = Counters {
-            flush: Some(Counts::default()),
+            flush: Some(RequestCounts::default()),
             ..Counters::default()
         };
         watched.start_reading = Some(mark(0, none));

@@ -16,7 +16,7 @@ use crate::commands::size::config::options::ConfigArgs;
 use crate::configuration::{bytes_of, translation_of};
 use act::legacy::{ReadOptions, Translation};
 use act::load_summary::LoadSummary;
-use act::reference::Document;
+use act::reference::AnnotatedConfig;
 use act::scale::LOAD_1X;
 use act::{ActConfig, check, legacy, scale};
 use device::discover::{Drive, drives_of};
@@ -164,7 +164,7 @@ impl<'a> Draft<'a> {
     fn document(&self) -> Result<String, Failure> {
         let summary = LoadSummary::of(&self.config, &self.drives).map_err(Failure::usages)?;
         let summary = summary.lines(self.args.dwpd);
-        let mut document = Document::new(self.config.clone());
+        let mut document = AnnotatedConfig::new(self.config.clone());
         document.lines([self.title()]);
         document.paragraph(&format!(
             "{} {}; run it with: flashproof {} FILE. A test that writes erases its devices.",
