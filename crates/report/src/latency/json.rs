@@ -1,10 +1,9 @@
 //! All latency tables as JSON, unrounded. `docs/latency.md` lists the fields.
 
-use super::log::unit;
 use super::run::RunLatencies;
 use super::sla::Judgement;
 use super::table::{self, average, maximum};
-use super::{Histogram, Log};
+use results::sliced_log::{SlicedHistogram, SlicedLog};
 use serde::Serialize;
 
 /// Version of the fields. Raised when a field changes its meaning.
@@ -65,7 +64,7 @@ struct Summary {
 /// The JSON document of `logs`, with the thresholds of `buckets`. `runs` and `judgements` are empty, or have an entry
 /// for each log.
 pub fn document<'a>(
-    logs: &'a [Log],
+    logs: &'a [SlicedLog],
     buckets: &[usize],
     runs: &'a [Option<RunLatencies>],
     judgements: &'a [Judgement],
@@ -81,7 +80,7 @@ pub fn document<'a>(
         truncated: log.truncation.is_some(),
         damage: log.damage.as_ref().map(ToString::to_string),
         remarks: log.remarks(),
-        unit: unit(log.scale),
+        unit: log.scale.unit(),
         thresholds: buckets.iter().map(|bucket| 1 << bucket).collect(),
         histograms: log
             .histograms
@@ -98,8 +97,8 @@ pub fn document<'a>(
 }
 
 fn histogram_json<'a>(
-    log: &'a Log,
-    histogram: &'a Histogram,
+    log: &'a SlicedLog,
+    histogram: &'a SlicedHistogram,
     buckets: &[usize],
 ) -> HistogramJson<'a> {
     let edges: Vec<usize> = buckets
