@@ -2,7 +2,7 @@
 
 use super::scan::{ScanResult, ScannedDump};
 use super::{HistogramQuery, TableStart};
-use crate::server_log::{Unit, order};
+use crate::server_log::{Unit, clock_steps};
 use jiff::SignedDuration;
 use jiff::civil::DateTime;
 use serde::Serialize;
@@ -203,11 +203,11 @@ fn gaps(scan_result: &ScanResult, query: &HistogramQuery) -> Vec<Gap> {
         let is_restart = next.total < last.total || last.unit == next.unit && went_back;
         // If dumps are missing, distance and growth are the same multiple of their usual values. Any other unusual
         // distance is a step of the clock.
-        let stepped = order::usual(&distances, at).is_some_and(|usual| {
+        let stepped = clock_steps::usual(&distances, at).is_some_and(|usual| {
             let multiple = (distances[at] / usual).round().max(1.0);
             let too_few = |growth: f64| multiple > 1.0 && growths[at] < (multiple - 0.5) * growth;
-            (distances[at] - multiple * usual).abs() > order::TOLERANCE_SEC
-                || order::usual(&growths, at).is_some_and(too_few)
+            (distances[at] - multiple * usual).abs() > clock_steps::TOLERANCE_SEC
+                || clock_steps::usual(&growths, at).is_some_and(too_few)
         });
         if is_restart || stepped {
             gaps.push(Gap {

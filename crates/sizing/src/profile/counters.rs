@@ -9,31 +9,12 @@
 //! derived from two counters of the same quantity, or from iostat.
 
 use super::sources::NamespaceFacts;
+use super::window::Window;
 use crate::info::{Build, FIXED_BLOCK_BYTES, FLUSH_BYTES};
-use crate::server_log::order::is_between;
-use crate::server_log::{DriveLine, Dump, ServerLog};
+use crate::server_log::clock_steps::is_between;
+use crate::server_log::{DriveLine, Dump, ServerLog, are_in_memory};
 use jiff::Timestamp;
 use results::units;
-use serde::{Deserialize, Serialize};
-
-/// A period of time.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Window {
-    pub from: Timestamp,
-    pub to: Timestamp,
-}
-
-impl Window {
-    /// Length, seconds.
-    pub fn seconds(&self) -> f64 {
-        self.to.duration_since(self.from).as_secs_f64()
-    }
-
-    /// True if `timestamp` is within the window, ends included.
-    pub fn contains(&self, timestamp: Timestamp) -> bool {
-        (self.from..=self.to).contains(&timestamp)
-    }
-}
 
 /// The first and the last sample of each stretch of `window` between clock `steps`, and the seconds that these pairs
 /// cover together. `None`: no two samples have different times.
@@ -186,7 +167,7 @@ impl BlockRates {
             }),
             free_wblocks: rate_of(|line| Some(line.free_wblocks))?,
             tomb_raider_reads: tomb_raider_reads(lines, window, &log.clock_steps),
-            is_memory: is_memory(lines),
+            is_memory: are_in_memory(lines),
         })
     }
 
@@ -239,11 +220,6 @@ fn tomb_raider_reads(lines: &[DriveLine], window: Window, steps: &[Timestamp]) -
         }
     }
     if seconds > 0.0 { reads / seconds } else { 0.0 }
-}
-
-/// True if the lines are of the engine that keeps records in memory.
-pub fn is_memory(lines: &[DriveLine]) -> bool {
-    lines.iter().any(|line| line.is_memory)
 }
 
 /// Two mean sizes from shares over powers of two: with every size at the lower edge of its bucket, and with every size

@@ -1,9 +1,9 @@
 //! Derives the load of each device from all sources.
 
 use super::counters::{self, BlockRates, BlockSizes, HistogramCounts};
-use super::devices::{DriveKey, NOT_LOGGED, SHADOW, drive_of};
+use super::devices::{DriveKey, NOT_LOGGED, SHADOW};
 use super::sources::{
-    self, IostatMeans, IostatMismatch, NamespaceFacts, ProfileOptions, SizingError, Sources,
+    self, IostatMeans, IostatMismatch, NodeSources, ProfileOptions, SizingError, Sources,
 };
 use super::{
     Check, DeviceLoad, DriveTarget, FORMAT, Node, Origin, Profile, Unconfirmed, Window, remarks,
@@ -70,14 +70,6 @@ pub fn id(log: &ServerLog) -> String {
         .clone()
         .or_else(|| log.files.first().cloned())
         .unwrap_or_else(|| "node".to_owned())
-}
-
-/// Sources of one node.
-pub(super) struct NodeSources<'a> {
-    sources: &'a Sources,
-    options: &'a ProfileOptions,
-    pub(super) log: &'a ServerLog,
-    pub(super) id: String,
 }
 
 impl NodeSources<'_> {
@@ -311,14 +303,6 @@ impl NodeSources<'_> {
         }
     }
 
-    pub(super) fn drive(&self, device: &str) -> String {
-        self.options
-            .drives
-            .get(device)
-            .cloned()
-            .unwrap_or_else(|| drive_of(device))
-    }
-
     /// iostat's numbers of each drive.
     fn seen(
         &self,
@@ -352,25 +336,6 @@ impl NodeSources<'_> {
             window,
             &self.log.clock_steps,
         )
-    }
-
-    pub(super) fn facts(&self, namespace: &str, window: Window) -> NamespaceFacts {
-        let stated_facts = self
-            .stated_facts(&self.id, namespace)
-            .or_else(|| self.stated_facts("", namespace))
-            .cloned()
-            .unwrap_or_default();
-        match self.log.start_of(window) {
-            Some(start) => stated_facts.or(NamespaceFacts::of_start(start, namespace)),
-            None => stated_facts,
-        }
-    }
-
-    /// Facts from the user or the server's configuration about a namespace on `node`; on all nodes if `node` is empty.
-    fn stated_facts(&self, node: &str, namespace: &str) -> Option<&NamespaceFacts> {
-        self.sources
-            .facts
-            .get(&(node.to_owned(), namespace.to_owned()))
     }
 
     fn too_short(&self, what: String, window: Window) -> SizingError {

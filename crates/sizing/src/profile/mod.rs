@@ -25,7 +25,7 @@ mod remarks;
 pub mod sources;
 pub mod window;
 
-pub use counters::Window;
+pub use window::Window;
 
 use crate::drive_io::DriveIo;
 use counters::{BlockRates, mean_bytes};

@@ -1,6 +1,6 @@
 //! Remarks about events and indexes on flash, which no number of the profile contains.
 
-use super::derive::NodeSources;
+use super::sources::NodeSources;
 use super::{DeviceLoad, IndexLoad, Window};
 use crate::server_log::kinds::{
     FLASH_INDEX, FLASH_INDEX_7, FLASH_SINDEX, FLASH_SINDEX_7, Treatment,

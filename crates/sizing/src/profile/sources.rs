@@ -1,7 +1,6 @@
 //! Inputs of a profile, options, and errors; iostat's mean numbers of a drive within a window.
 
-use super::Window;
-use super::window::WindowError;
+use super::window::{Window, WindowError};
 use crate::drive_io::DriveIo;
 use crate::info::{Build, FLUSH_BYTES, InfoReplies, Namespace};
 use crate::iostat::{DeviceRates, Iostat, Report, writes_with_data};
@@ -173,6 +172,35 @@ pub struct ProfileOptions {
     pub drives: BTreeMap<String, String>,
     /// The time zone of iostat's clock.
     pub iostat_zone: Offset,
+}
+
+/// Sources of one node.
+pub(super) struct NodeSources<'a> {
+    pub(super) sources: &'a Sources,
+    pub(super) options: &'a ProfileOptions,
+    pub(super) log: &'a ServerLog,
+    pub(super) id: String,
+}
+
+impl NodeSources<'_> {
+    pub(super) fn facts(&self, namespace: &str, window: Window) -> NamespaceFacts {
+        let stated_facts = self
+            .stated_facts(&self.id, namespace)
+            .or_else(|| self.stated_facts("", namespace))
+            .cloned()
+            .unwrap_or_default();
+        match self.log.start_of(window) {
+            Some(start) => stated_facts.or(NamespaceFacts::of_start(start, namespace)),
+            None => stated_facts,
+        }
+    }
+
+    /// Facts from the user or the server's configuration about a namespace on `node`; on all nodes if `node` is empty.
+    fn stated_facts(&self, node: &str, namespace: &str) -> Option<&NamespaceFacts> {
+        self.sources
+            .facts
+            .get(&(node.to_owned(), namespace.to_owned()))
+    }
 }
 
 /// Why there is no profile.

@@ -9,13 +9,42 @@
 //! and end that worsen its mean are cut off, by the marginal standard error rule (MSER; White, "An effective truncation
 //! heuristic for bias reduction in simulation output", Simulation 69, 1997).
 
-use super::Window;
-use crate::server_log::ServerLog;
-use crate::server_log::order::is_between;
+use crate::server_log::clock_steps::is_between;
+use crate::server_log::{ServerLog, Start};
 use jiff::{SignedDuration, Timestamp};
 use results::units::span;
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::ops::Range;
+
+/// A period of time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Window {
+    pub from: Timestamp,
+    pub to: Timestamp,
+}
+
+impl Window {
+    /// Length, seconds.
+    pub fn seconds(&self) -> f64 {
+        self.to.duration_since(self.from).as_secs_f64()
+    }
+
+    /// True if `timestamp` is within the window, ends included.
+    pub fn contains(&self, timestamp: Timestamp) -> bool {
+        (self.from..=self.to).contains(&timestamp)
+    }
+}
+
+impl ServerLog {
+    /// The server's last start before the end of `window`; `None`: it is not in the log.
+    pub fn start_of(&self, window: Window) -> Option<&Start> {
+        self.starts
+            .iter()
+            .rev()
+            .find(|start| start.timestamp < window.to)
+    }
+}
 
 /// Length of a cell, seconds: drv_ssd lines come every 20 s.
 const CELL_SEC: i64 = 20;

@@ -10,6 +10,7 @@
 //! of the measured time. Nothing is dropped silently: every oddity is counted and becomes a remark. A kind of oddity
 //! has one remark, with its count and its first position.
 
+pub(crate) mod clock_steps;
 mod collect;
 pub mod kinds;
 pub(crate) mod order;
@@ -153,6 +154,11 @@ pub struct DriveLine {
     /// Counters of the detail line; `None`: drv_ssd is not at detail.
     pub detail: Option<DriveDetail>,
     pub printed: PrintedRates,
+}
+
+/// True if the lines are of the engine that keeps records in memory.
+pub fn are_in_memory(lines: &[DriveLine]) -> bool {
+    lines.iter().any(|line| line.is_memory)
 }
 
 /// Rates per second over the last 20 s, as printed in a drv_ssd line and its detail line (the paper shows them without

@@ -12,7 +12,7 @@
 //!
 //! Also parses the time of a line: `Nov 20 2026 23:12:07.406 GMT+0100: `.
 
-use super::{BUCKETS, DriveDetail, DriveLine, PrintedRates, Unit, kinds};
+use super::{BUCKETS, DriveDetail, DriveLine, PrintedRates, Unit};
 use jiff::civil::{Date, DateTime};
 use jiff::tz::Offset;
 use jiff::{SignedDuration, Timestamp};
@@ -152,9 +152,14 @@ const KEYS: &[&str] = &[
     "defrag-partial-writes",
 ];
 
+/// Text of the drive line.
+pub(super) const DRIVE_LINE: &str = ": used";
+/// Text of the detail line that follows a drive line.
+pub(super) const DETAIL_LINE: &str = " defrag-io-skips ";
+
 /// Searchers for the texts of lines with a drive's counters.
 static COUNTERS: LazyLock<[Finder<'static>; 2]> =
-    LazyLock::new(|| [kinds::DRIVE_LINE, kinds::DETAIL_LINE].map(Finder::new));
+    LazyLock::new(|| [DRIVE_LINE, DETAIL_LINE].map(Finder::new));
 
 /// True if the line should contain a drive's counters. If such a line is unreadable, a remark counts it.
 pub(crate) fn is_drive_line(text: &[u8]) -> bool {
