@@ -10,7 +10,7 @@ use serde::Serialize;
 pub const FORMAT_VERSION: u32 = 1;
 
 #[derive(Debug, Serialize)]
-pub struct Document<'a> {
+pub struct LatencyDocument<'a> {
     format_version: u32,
     logs: Vec<LogJson<'a>>,
     /// A judgement per log if an SLA was given.
@@ -40,8 +40,8 @@ struct HistogramJson<'a> {
     histogram: &'a str,
     found: Option<&'a str>,
     slices: Vec<SliceJson>,
-    average: Summary,
-    maximum: Summary,
+    average: SummaryJson,
+    maximum: SummaryJson,
 }
 
 #[derive(Debug, Serialize)]
@@ -56,7 +56,7 @@ struct SliceJson {
 }
 
 #[derive(Debug, Serialize)]
-struct Summary {
+struct SummaryJson {
     iops: Option<f64>,
     share_over: Option<Vec<f64>>,
 }
@@ -68,7 +68,7 @@ pub fn document<'a>(
     buckets: &[usize],
     runs: &'a [Option<RunLatencies>],
     judgements: &'a [Judgement],
-) -> Document<'a> {
+) -> LatencyDocument<'a> {
     let logs = logs.iter().enumerate().map(|(index, log)| LogJson {
         log: &log.name,
         act_version: &log.header.act_version,
@@ -89,7 +89,7 @@ pub fn document<'a>(
             .collect(),
         run: runs.get(index).and_then(Option::as_ref),
     });
-    Document {
+    LatencyDocument {
         format_version: FORMAT_VERSION,
         logs: logs.collect(),
         judgements,
@@ -121,7 +121,7 @@ fn histogram_json<'a>(
             }
         })
         .collect();
-    let summary = |statistic: table::Summary| Summary {
+    let summary = |statistic: table::Statistic| SummaryJson {
         iops: statistic(&mut slices.iter().map(|slice| slice.iops)),
         share_over: (0..edges.len())
             .map(|at: usize| {

@@ -345,10 +345,10 @@ fn line(
 }
 
 /// A statistic over the values of all slices; slices without operations are left out.
-pub(super) type Summary = fn(&mut dyn Iterator<Item = f64>) -> Option<f64>;
+pub(super) type Statistic = fn(&mut dyn Iterator<Item = f64>) -> Option<f64>;
 
 /// Applies the statistic `statistic` to each column of a group, over the slices that have a number.
-fn summary(cells: &[Cells], statistic: Summary) -> Cells {
+fn summary(cells: &[Cells], statistic: Statistic) -> Cells {
     let edges = cells.first().map_or(0, |cells| cells.percents.len());
     let percents = (0..edges)
         .map(|edge| statistic(&mut cells.iter().filter_map(|cells| cells.percents[edge])));
@@ -417,7 +417,7 @@ fn one(log: &SlicedLog, histogram: &SlicedHistogram, choice: &TableOptions) -> T
                 .chain(rate),
         );
     }
-    let summaries: [(&str, Summary); 2] = [("avg", average), ("max", maximum)];
+    let summaries: [(&str, Statistic); 2] = [("avg", average), ("max", maximum)];
     for (name, summary) in summaries {
         let percents = edges.iter().map(|edge| {
             let mut percents = slices

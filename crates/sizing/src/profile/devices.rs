@@ -1,7 +1,7 @@
 //! Finds the devices of a node: which namespace is on which device, and which drive a device is on.
 
 use super::sources::NodeSources;
-use super::{DeviceLoad, Origin, Window};
+use super::{DeviceLoad, LoadOrigin, LoadWindow};
 use crate::server_log::{DriveLine, ServerLog, are_in_memory};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -128,7 +128,7 @@ impl NodeSources<'_> {
             namespace,
             self.log
                 .span
-                .map(|(from, to)| Window { from, to })
+                .map(|(from, to)| LoadWindow { from, to })
                 .unwrap_or_default(),
         );
         if let Some(device) = facts.devices.get(index.unwrap_or(0)) {
@@ -179,7 +179,7 @@ impl NodeSources<'_> {
     pub(super) fn shadow(
         &self,
         load: &DeviceLoad,
-        window: Window,
+        window: LoadWindow,
         remarks: &mut Vec<String>,
     ) -> Option<DeviceLoad> {
         let (
@@ -219,7 +219,7 @@ impl NodeSources<'_> {
             large_block_reads_per_sec: 0.0,
             tomb_raider_reads_per_sec: 0.0,
             direct_frees_per_sec: None,
-            origin: Origin {
+            origin: LoadOrigin {
                 reads: "a shadow device is not read".to_owned(),
                 writes: as_there.clone(),
                 large_block_reads: "a shadow device is not read".to_owned(),

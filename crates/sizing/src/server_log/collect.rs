@@ -30,7 +30,7 @@ const RESTARTS_MAX: usize = 10_000;
 
 /// A log while it is read.
 #[derive(Debug, Default)]
-pub(super) struct Collector {
+pub(super) struct LogCollector {
     log: ServerLog,
     oddities: Oddities,
     /// The histogram to which the next buckets belong.
@@ -63,7 +63,7 @@ struct OpenDump {
     counted: u64,
 }
 
-impl Collector {
+impl LogCollector {
     /// A collector for the log of `node`; `None`: the node is not known yet.
     pub(super) fn of(node: Option<String>) -> Self {
         let log = ServerLog {

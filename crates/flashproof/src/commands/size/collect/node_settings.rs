@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use session::console;
 use session::failure::Failure;
 use session::signals::EndSignals;
-use sizing::info::settings::{Change, Setting};
+use sizing::info::settings::{ServerSetting, SettingChange};
 use sizing::info::{Build, FILE_ENDING, header_text, is_refusal, sample_text};
 use sizing::iostat::of_node;
 use std::fs::{self, File};
@@ -50,11 +50,11 @@ pub struct NodeChanges {
     host: String,
     tls_name: String,
     build: Option<String>,
-    changes: Vec<Change>,
+    changes: Vec<SettingChange>,
 }
 
 impl NodeChanges {
-    pub fn new(node: &Node, changes: Vec<Change>) -> Self {
+    pub fn new(node: &Node, changes: Vec<SettingChange>) -> Self {
         Self {
             node: node.id.clone(),
             host: node.host.to_string(),
@@ -280,7 +280,7 @@ fn restore_node(node_changes: &NodeChanges, access: &Access) -> Result<(), Strin
 }
 
 /// Current value of a setting.
-pub fn value(node: &mut Node, setting: &Setting, access: &Access) -> Result<String, String> {
+pub fn value(node: &mut Node, setting: &ServerSetting, access: &Access) -> Result<String, String> {
     let query = setting.query(build(node));
     let reply = node
         .ask(std::slice::from_ref(&query), access)?
@@ -299,7 +299,12 @@ pub fn value(node: &mut Node, setting: &Setting, access: &Access) -> Result<Stri
         .ok_or_else(|| format!("the node's answer to {} has no {setting}", quoted(&query)))
 }
 
-fn set(node: &mut Node, setting: &Setting, value: &str, access: &Access) -> Result<(), String> {
+fn set(
+    node: &mut Node,
+    setting: &ServerSetting,
+    value: &str,
+    access: &Access,
+) -> Result<(), String> {
     let command = setting.command(value, build(node));
     let reply = node
         .ask(std::slice::from_ref(&command), access)?
