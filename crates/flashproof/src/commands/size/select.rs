@@ -5,8 +5,8 @@
 
 use crate::commands::size::align::{balanced, read_profile};
 use report::comparison::{
-    Candidate, CandidateDir, Comparison, DeviceWear, OperatorData, PublishedRating, ValueOrReason,
-    built_in, compare, read_published,
+    Candidate, CandidateComparison, CandidateDir, DeviceWear, OperatorData, PublishedRating,
+    ValueOrReason, built_in, compare, read_published,
 };
 use report::table::Table;
 use results::units::{multiple, number, percent, percent_exact};
@@ -163,7 +163,7 @@ pub fn compared(
     candidates: &[CandidateDir],
     operator_data: &OperatorData,
     ratings: &[PublishedRating],
-) -> Result<Comparison, Failure> {
+) -> Result<CandidateComparison, Failure> {
     let comparison = compare(candidates, operator_data, ratings).map_err(|error| {
         if error.is_usage() {
             Failure::usage(error)
