@@ -1,7 +1,7 @@
 //! Rows with facts and results: a few for each run and series.
 
 use crate::Result;
-use crate::file::Files;
+use crate::file::PartFiles;
 use crate::schema::{
     DriveRow, FindingRow, HostRow, ReasonRow, RunRow, SeriesRow, SliceRow, StepRow, StreamRow,
     TraceRow,
@@ -54,7 +54,7 @@ fn device(manifest: &Manifest, name: Option<&str>) -> Option<usize> {
         .position(|device| Some(device.as_str()) == name)
 }
 
-impl Files {
+impl PartFiles {
     /// Adds a run. `series_id`: its series, if any. If the run's trace cannot be read, returns that error.
     pub(crate) fn add_run(
         &mut self,

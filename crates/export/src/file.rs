@@ -1,7 +1,7 @@
 //! Parquet files: rows are collected by column, written as row groups, and dropped.
 
 use crate::schema::{PERCENTILE_SQL, SCHEMA_VERSION, TABLES};
-use crate::table::{Column, Kind, Row, Table, Values};
+use crate::table::{ColumnSchema, ColumnType, ColumnValues, FieldRow, TableSchema};
 use crate::{ExportError, Result};
 use parquet::basic::{Compression, Encoding};
 use parquet::column::writer::{ColumnCloseResult, ColumnWriterImpl};
@@ -27,7 +27,7 @@ const VIEWS_BYTES_MAX: u64 = 1 << 20;
 pub(crate) fn write_views(dir: &Path) -> Result {
     let views: String = TABLES
         .iter()
-        .map(|table: &Table| {
+        .map(|table: &TableSchema| {
             format!(
                 "CREATE OR REPLACE VIEW {} AS FROM read_parquet('{}');\n",
                 table.name,
@@ -50,19 +50,19 @@ const GROUP_ROWS: usize = 1 << 17;
 pub const VERSION_KEY: &str = "flashproof.schema_version";
 
 /// The files of one part of an export: one file for each table, in the order of `TABLES`.
-pub(crate) struct Files(Vec<TableFile>);
+pub(crate) struct PartFiles(Vec<TableFile>);
 
 /// A table that is being written, under a temporary name.
 struct TableFile {
     writer: SerializedFileWriter<File>,
     written: TemporaryFile,
-    values: Vec<Values>,
+    values: Vec<ColumnValues>,
     rows: usize,
 }
 
 /// A file of a table under a temporary name; removed unless it is renamed.
 pub(crate) struct TemporaryFile {
-    table: &'static Table,
+    table: &'static TableSchema,
     temporary: Temporary,
     path: PathBuf,
     pub(crate) rows: u64,
@@ -93,7 +93,10 @@ impl TemporaryFile {
 const PARQUET_BEGIN: &str = "PAR1";
 
 /// Creates a file of `table` in `dir`, under a temporary name.
-fn create(table: &'static Table, dir: &Dir) -> Result<(TemporaryFile, SerializedFileWriter<File>)> {
+fn create(
+    table: &'static TableSchema,
+    dir: &Dir,
+) -> Result<(TemporaryFile, SerializedFileWriter<File>)> {
     let path = dir.path().join(table.file_name());
     let (temporary, file) = Temporary::create(
         dir,
@@ -114,7 +117,7 @@ fn create(table: &'static Table, dir: &Dir) -> Result<(TemporaryFile, Serialized
     Ok((written, writer))
 }
 
-fn properties(table: &Table) -> Result<WriterProperties, ParquetError> {
+fn properties(table: &TableSchema) -> Result<WriterProperties, ParquetError> {
     let pair = |key: &str, value: String| KeyValue::new(key.to_owned(), value);
     let metadata = vec![
         pair(VERSION_KEY, SCHEMA_VERSION.to_string()),
@@ -131,7 +134,7 @@ fn properties(table: &Table) -> Result<WriterProperties, ParquetError> {
     let texts = table
         .columns
         .iter()
-        .filter(|column| column.kind == Kind::Text && column.name != "run_id");
+        .filter(|column| column.kind == ColumnType::Text && column.name != "run_id");
     for column in texts {
         properties =
             properties.set_column_statistics_enabled(column.name.into(), EnabledStatistics::None);
@@ -150,14 +153,18 @@ fn properties(table: &Table) -> Result<WriterProperties, ParquetError> {
     Ok(properties.build())
 }
 
-impl Files {
+impl PartFiles {
     /// Creates the files of a part in `dir`.
     pub(crate) fn create(dir: &Dir) -> Result<Self> {
         TABLES
             .iter()
-            .map(|table: &'static Table| {
+            .map(|table: &'static TableSchema| {
                 let (written, writer) = create(table, dir)?;
-                let values = table.columns.iter().map(|_| Values::default()).collect();
+                let values = table
+                    .columns
+                    .iter()
+                    .map(|_| ColumnValues::default())
+                    .collect();
                 Ok(TableFile {
                     writer,
                     written,
@@ -169,12 +176,12 @@ impl Files {
             .map(Self)
     }
 
-    pub(crate) fn push<R: Row>(&mut self, row: R) -> Result {
+    pub(crate) fn push<R: FieldRow>(&mut self, row: R) -> Result {
         self.push_rows(row, 1)
     }
 
     /// Appends `rows` rows. A field of `row` that is a slice has a value for each of them.
-    pub(crate) fn push_rows<R: Row>(&mut self, row: R, rows: usize) -> Result {
+    pub(crate) fn push_rows<R: FieldRow>(&mut self, row: R, rows: usize) -> Result {
         let file = &mut self.0[R::AT];
         row.split(&mut file.values, rows);
         file.rows += rows;
@@ -202,7 +209,7 @@ impl TableFile {
     /// Writes a row group, and forgets its values.
     fn write_columns(&mut self) -> Result<(), ParquetError> {
         let mut group = self.writer.next_row_group()?;
-        for (values, Column { kind, nullable, .. }) in
+        for (values, ColumnSchema { kind, nullable, .. }) in
             self.values.iter_mut().zip(self.written.table.columns)
         {
             let Some(mut column) = group.next_column()? else {
@@ -211,16 +218,16 @@ impl TableFile {
             let numbers = &*values.numbers;
             let defined = (!values.defined.is_empty()).then_some(&*values.defined);
             match kind {
-                Kind::Bool => {
+                ColumnType::Bool => {
                     let bools: Vec<bool> = numbers.iter().map(|number| *number != 0).collect();
                     column
                         .typed::<BoolType>()
                         .write_batch(&bools, defined, None)?
                 }
-                Kind::Int | Kind::Instant => column
+                ColumnType::Int | ColumnType::Instant => column
                     .typed::<Int64Type>()
                     .write_batch(numbers, defined, None)?,
-                Kind::Float => {
+                ColumnType::Float => {
                     let floats: Vec<f64> = numbers
                         .iter()
                         .map(|bits| f64::from_bits(bits.cast_unsigned()))
@@ -229,7 +236,7 @@ impl TableFile {
                         .typed::<DoubleType>()
                         .write_batch(&floats, defined, None)?
                 }
-                Kind::Text => write_texts(column.typed(), &values.texts, *nullable)?,
+                ColumnType::Text => write_texts(column.typed(), &values.texts, *nullable)?,
             };
             column.close()?;
             values.clear();

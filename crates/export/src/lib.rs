@@ -23,13 +23,13 @@ mod table;
 
 pub use file::{VERSION_KEY, VIEWS};
 pub use schema::{PERCENTILE_SQL, SCHEMA_VERSION, TABLES, TaskRow};
-pub use table::{Column, Kind, Table};
+pub use table::{ColumnSchema, ColumnType, TableSchema};
 
-use file::{Files, TemporaryFile};
+use file::{PartFiles, TemporaryFile};
 use parquet::errors::ParquetError;
 use results::files::Dir;
 use results::run_dir::RunDirError;
-use source::{Source, Sources};
+use source::{FoundSources, RunSource};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -103,11 +103,11 @@ pub fn export(
     out_dir: &Path,
     force: bool,
 ) -> Result<Exported> {
-    let mut sources = Sources::default();
+    let mut sources = FoundSources::default();
     dirs.iter().try_for_each(|dir| sources.add(dir))?;
     let new_dirs = file::prepare(out_dir, force)?;
     let dir = Dir::open(out_dir).map_err(ExportError::io("opening", out_dir))?;
-    let Sources {
+    let FoundSources {
         entries,
         repeated,
         unreadable,
@@ -132,7 +132,7 @@ const PART_BYTES: u64 = 64 << 20;
 
 /// Groups sources, in order, into parts. The parts depend only on the sources, so the same sources give the same bytes
 /// in the tables.
-fn parts(sources: Vec<Source>) -> Vec<Vec<Source>> {
+fn parts(sources: Vec<RunSource>) -> Vec<Vec<RunSource>> {
     let mut parts = Vec::new();
     let mut part = Vec::new();
     let mut bytes = 0;
@@ -157,7 +157,7 @@ const THREADS_MAX: usize = 16;
 /// Writes all tables under temporary names. Threads, at most one for each CPU, write the parts. Then the parts are
 /// joined.
 fn write(
-    sources: Vec<Source>,
+    sources: Vec<RunSource>,
     tasks: &[TaskRow<'_>],
     dir: &Dir,
     exported: &mut Exported,
@@ -176,7 +176,7 @@ fn write(
                     let mut written = Vec::new();
                     while let Some((number, sources)) = next_part() {
                         let tasks = if number == 0 { tasks } else { &[] };
-                        written.push((number, Part::write(sources, tasks, dir)?));
+                        written.push((number, TablePart::write(sources, tasks, dir)?));
                     }
                     Ok::<_, ExportError>(written)
                 })
@@ -192,7 +192,7 @@ fn write(
     let mut by_table: Vec<Vec<TemporaryFile>> = TABLES.iter().map(|_| Vec::new()).collect();
     for (
         _,
-        Part {
+        TablePart {
             written,
             runs,
             series,
@@ -216,19 +216,19 @@ fn write(
 
 /// A part of each table.
 #[derive(Default)]
-struct Part {
+struct TablePart {
     written: Vec<TemporaryFile>,
     runs: u64,
     series: u64,
     unreadable: Vec<String>,
 }
 
-impl Part {
-    fn write(sources: Vec<Source>, tasks: &[TaskRow<'_>], dir: &Dir) -> Result<Self> {
-        let mut files = Files::create(dir)?;
+impl TablePart {
+    fn write(sources: Vec<RunSource>, tasks: &[TaskRow<'_>], dir: &Dir) -> Result<Self> {
+        let mut files = PartFiles::create(dir)?;
         tasks.iter().try_for_each(|task| files.push(*task))?;
         let mut part = Self::default();
-        for Source {
+        for RunSource {
             mut series,
             runs: places,
             ..

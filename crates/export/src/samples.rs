@@ -2,7 +2,7 @@
 
 use crate::Result;
 use crate::facts::serials;
-use crate::file::Files;
+use crate::file::PartFiles;
 use crate::schema::{HistogramRow, IntervalRow, SlowRow, TelemetryRow};
 use results::cell::latencies;
 use results::judge::IntervalCounts;
@@ -70,7 +70,7 @@ fn run_values(counts: &IntervalCounts) -> [u64; 6] {
 }
 
 /// A column of telemetry: the fields common to its rows, and values that are not written yet.
-struct Metric {
+struct TelemetryMetric {
     object: String,
     device: Option<usize>,
     metric: String,
@@ -78,7 +78,7 @@ struct Metric {
     values: Vec<f64>,
 }
 
-impl Metric {
+impl TelemetryMetric {
     fn new(object: impl Into<String>, device: Option<usize>, metric: &str) -> Self {
         Self {
             object: object.into(),
@@ -121,7 +121,7 @@ fn device_index(manifest: &Manifest, name: &str) -> Option<usize> {
     index.filter(|index| *index < devices.len())
 }
 
-impl Files {
+impl PartFiles {
     /// Reads the run in `dir` and adds its intervals. Inner error: the run cannot be read, and nothing was added. Outer
     /// error: a file cannot be written, or reading failed after the first interval, so that the tables have only a part
     /// of the run.
@@ -147,8 +147,12 @@ impl Files {
                 return;
             }
             if metrics.is_empty() {
-                metrics.extend(RUN_METRICS.map(|name| Metric::new("run", None, name)));
-                metrics.extend(columns.iter().map(|name| Metric::named(name, &manifest)));
+                metrics.extend(RUN_METRICS.map(|name| TelemetryMetric::new("run", None, name)));
+                metrics.extend(
+                    columns
+                        .iter()
+                        .map(|name| TelemetryMetric::named(name, &manifest)),
+                );
             }
             values += add_values(record, &mut metrics);
             written = self
@@ -265,9 +269,9 @@ impl Files {
         &mut self,
         run_id: &str,
         serials: &[Option<&str>],
-        metrics: &mut [Metric],
+        metrics: &mut [TelemetryMetric],
     ) -> Result {
-        for Metric {
+        for TelemetryMetric {
             object,
             device,
             metric,
@@ -353,7 +357,7 @@ impl Files {
 }
 
 /// Adds the telemetry of an interval. Returns the number of values added.
-fn add_values(record: &IntervalRecord, metrics: &mut [Metric]) -> usize {
+fn add_values(record: &IntervalRecord, metrics: &mut [TelemetryMetric]) -> usize {
     let after_sec = record.counts.after_sec;
     let counter_values = run_values(&record.counts).map(|value| Some(value as f64));
     let telemetry_values = record.telemetry.iter().map(|value| value.parse().ok());

@@ -1,7 +1,7 @@
 //! The tables of an export and their columns. docs/data.md is generated from this file:
 //! `UPDATE_DOCS=1 cargo test -p flashproof-export schema`.
 
-use crate::table::{Cell, Column, Row, Table, UnixMs, Values, tables};
+use crate::table::{ColumnSchema, ColumnValues, FieldRow, FieldValue, TableSchema, UnixMs, tables};
 
 /// Version of the tables, in the metadata of each file. Raised when a column changes its meaning or is removed, not
 /// when a column is added.

@@ -33,7 +33,7 @@ pub(crate) struct SourceSeries {
 }
 
 /// A run, or a series with all runs below its directory, including interrupted attempts.
-pub(crate) struct Source {
+pub(crate) struct RunSource {
     pub(crate) series: Option<SourceSeries>,
     pub(crate) runs: Vec<SourceRun>,
     /// Size of all runs, bytes.
@@ -42,8 +42,8 @@ pub(crate) struct Source {
 
 /// Runs and series that were found.
 #[derive(Default)]
-pub(crate) struct Sources {
-    pub(crate) entries: Vec<Source>,
+pub(crate) struct FoundSources {
+    pub(crate) entries: Vec<RunSource>,
     ids: HashSet<String>,
     /// Directories with a copy of a run or series that was already found elsewhere.
     pub(crate) repeated: Vec<String>,
@@ -51,7 +51,7 @@ pub(crate) struct Sources {
     pub(crate) unreadable: Vec<String>,
 }
 
-impl Sources {
+impl FoundSources {
     /// Adds the run or series in `root`, or all runs and series below `root`, ordered by path. Errors: nothing was
     /// found.
     pub(crate) fn add(&mut self, root: &Path) -> Result<(), RunDirError> {
@@ -107,7 +107,7 @@ impl Sources {
     }
 
     fn add_source(&mut self, dir: &Path, path: String, kind: DirKind) {
-        let mut source = Source {
+        let mut source = RunSource {
             series: None,
             runs: Vec::new(),
             bytes: 0,

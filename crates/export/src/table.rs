@@ -12,7 +12,7 @@ pub(crate) struct UnixMs(pub(crate) u64);
 
 /// Type of the values of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ColumnType {
     Bool,
     Int,
     Float,
@@ -20,7 +20,7 @@ pub enum Kind {
     Instant,
 }
 
-impl Kind {
+impl ColumnType {
     /// Name of the type in SQL.
     fn sql(self) -> &'static str {
         match self {
@@ -35,24 +35,24 @@ impl Kind {
 
 /// A column of a table.
 #[derive(Debug)]
-pub struct Column {
+pub struct ColumnSchema {
     pub name: &'static str,
-    pub kind: Kind,
+    pub kind: ColumnType,
     /// True if a value can be missing: NULL.
     pub nullable: bool,
     /// Documentation of the column, as Markdown.
     pub(crate) about: &'static str,
 }
 
-impl Column {
+impl ColumnSchema {
     fn parquet(&self) -> Result<TypePtr, ParquetError> {
         let instant = LogicalType::timestamp(true, TimeUnit::MILLIS);
         let (physical, logical) = match self.kind {
-            Kind::Bool => (Physical::BOOLEAN, None),
-            Kind::Int => (Physical::INT64, None),
-            Kind::Float => (Physical::DOUBLE, None),
-            Kind::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
-            Kind::Instant => (Physical::INT64, Some(instant)),
+            ColumnType::Bool => (Physical::BOOLEAN, None),
+            ColumnType::Int => (Physical::INT64, None),
+            ColumnType::Float => (Physical::DOUBLE, None),
+            ColumnType::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+            ColumnType::Instant => (Physical::INT64, Some(instant)),
         };
         let repetition = if self.nullable {
             Repetition::OPTIONAL
@@ -71,13 +71,13 @@ impl Column {
 
 /// A table, which has its own file.
 #[derive(Debug)]
-pub struct Table {
+pub struct TableSchema {
     pub name: &'static str,
-    pub columns: &'static [Column],
+    pub columns: &'static [ColumnSchema],
     pub(crate) about: &'static str,
 }
 
-impl Table {
+impl TableSchema {
     /// Name of the table's file.
     pub fn file_name(&self) -> String {
         format!("{}.parquet", self.name)
@@ -87,7 +87,7 @@ impl Table {
         let columns = self
             .columns
             .iter()
-            .map(Column::parquet)
+            .map(ColumnSchema::parquet)
             .collect::<Result<_, _>>()?;
         Ok(Arc::new(
             Type::group_type_builder(self.name)
@@ -101,7 +101,7 @@ impl Table {
         let rows: String = self
             .columns
             .iter()
-            .map(|column: &Column| {
+            .map(|column: &ColumnSchema| {
                 let null = if column.nullable { ", NULL" } else { "" };
                 format!(
                     "| `{}` | {}{null} | {} |\n",
@@ -121,7 +121,7 @@ impl Table {
 
 /// Values of one column, row after row.
 #[derive(Default)]
-pub(crate) struct Values {
+pub(crate) struct ColumnValues {
     /// Whole numbers, and the bits of floats. NULLs have no entry.
     pub(crate) numbers: Vec<i64>,
     /// Texts, each with its number of consecutive rows: neighbours are mostly equal.
@@ -130,7 +130,7 @@ pub(crate) struct Values {
     pub(crate) defined: Vec<i16>,
 }
 
-impl Values {
+impl ColumnValues {
     fn push_text(&mut self, text: Option<&str>, rows: usize) {
         match self.texts.last_mut() {
             Some((last, times))
@@ -155,16 +155,16 @@ impl Values {
 }
 
 /// A value of a column, or a slice with a value for each of several rows.
-pub(crate) trait Cell {
-    const KIND: Kind;
+pub(crate) trait FieldValue {
+    const KIND: ColumnType;
     const NULLABLE: bool = false;
     /// Appends the value for `rows` rows.
-    fn push(self, values: &mut Values, rows: usize);
+    fn push(self, values: &mut ColumnValues, rows: usize);
 }
 
-impl Cell for bool {
-    const KIND: Kind = Kind::Bool;
-    fn push(self, values: &mut Values, rows: usize) {
+impl FieldValue for bool {
+    const KIND: ColumnType = ColumnType::Bool;
+    fn push(self, values: &mut ColumnValues, rows: usize) {
         values.push_number(i64::from(self), rows);
     }
 }
@@ -174,67 +174,67 @@ fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-impl Cell for u64 {
-    const KIND: Kind = Kind::Int;
-    fn push(self, values: &mut Values, rows: usize) {
+impl FieldValue for u64 {
+    const KIND: ColumnType = ColumnType::Int;
+    fn push(self, values: &mut ColumnValues, rows: usize) {
         values.push_number(signed(self), rows);
     }
 }
 
-impl Cell for &[u64] {
-    const KIND: Kind = Kind::Int;
-    fn push(self, values: &mut Values, _: usize) {
+impl FieldValue for &[u64] {
+    const KIND: ColumnType = ColumnType::Int;
+    fn push(self, values: &mut ColumnValues, _: usize) {
         values
             .numbers
             .extend(self.iter().map(|value| signed(*value)));
     }
 }
 
-impl Cell for f64 {
-    const KIND: Kind = Kind::Float;
-    fn push(self, values: &mut Values, rows: usize) {
+impl FieldValue for f64 {
+    const KIND: ColumnType = ColumnType::Float;
+    fn push(self, values: &mut ColumnValues, rows: usize) {
         values.push_number(self.to_bits().cast_signed(), rows);
     }
 }
 
-impl Cell for &[f64] {
-    const KIND: Kind = Kind::Float;
-    fn push(self, values: &mut Values, _: usize) {
+impl FieldValue for &[f64] {
+    const KIND: ColumnType = ColumnType::Float;
+    fn push(self, values: &mut ColumnValues, _: usize) {
         values
             .numbers
             .extend(self.iter().map(|value| value.to_bits().cast_signed()));
     }
 }
 
-impl Cell for &str {
-    const KIND: Kind = Kind::Text;
-    fn push(self, values: &mut Values, rows: usize) {
+impl FieldValue for &str {
+    const KIND: ColumnType = ColumnType::Text;
+    fn push(self, values: &mut ColumnValues, rows: usize) {
         values.push_text(Some(self), rows);
     }
 }
 
-impl Cell for Option<&str> {
-    const KIND: Kind = Kind::Text;
+impl FieldValue for Option<&str> {
+    const KIND: ColumnType = ColumnType::Text;
     const NULLABLE: bool = true;
-    fn push(self, values: &mut Values, rows: usize) {
+    fn push(self, values: &mut ColumnValues, rows: usize) {
         values.push_text(self, rows);
     }
 }
 
-impl Cell for UnixMs {
-    const KIND: Kind = Kind::Instant;
-    fn push(self, values: &mut Values, rows: usize) {
+impl FieldValue for UnixMs {
+    const KIND: ColumnType = ColumnType::Instant;
+    fn push(self, values: &mut ColumnValues, rows: usize) {
         self.0.push(values, rows);
     }
 }
 
-/// Implements [`Cell`] for numbers that can be missing.
+/// Implements [`FieldValue`] for numbers that can be missing.
 macro_rules! nullable {
     ($($number:ty),+) => {
-        $(impl Cell for Option<$number> {
-            const KIND: Kind = <$number as Cell>::KIND;
+        $(impl FieldValue for Option<$number> {
+            const KIND: ColumnType = <$number as FieldValue>::KIND;
             const NULLABLE: bool = true;
-            fn push(self, values: &mut Values, rows: usize) {
+            fn push(self, values: &mut ColumnValues, rows: usize) {
                 values.defined.resize(values.defined.len() + rows, i16::from(self.is_some()));
                 if let Some(value) = self {
                     value.push(values, rows);
@@ -247,12 +247,12 @@ nullable!(bool, u64, f64);
 
 /// A row of a table, or several rows. With several rows, a field that is a slice has a value for each row; any other
 /// field has one value for all rows.
-pub(crate) trait Row {
-    const TABLE: Table;
+pub(crate) trait FieldRow {
+    const TABLE: TableSchema;
     /// Position of the table in `TABLES`.
     const AT: usize;
     /// Appends each field to the values of its column, for `rows` rows. `columns` has the columns of the table.
-    fn split(self, columns: &mut [Values], rows: usize);
+    fn split(self, columns: &mut [ColumnValues], rows: usize);
 }
 
 /// Declares the row types of tables, and `TABLES`.
@@ -266,20 +266,20 @@ macro_rules! tables {
             $($(#[doc = $text])+ $vis $column: $kind,)+
         }
 
-        impl<'a> Row for $row<'a> {
+        impl<'a> FieldRow for $row<'a> {
             const AT: usize = Order::$row as usize;
-            const TABLE: Table = Table {
+            const TABLE: TableSchema = TableSchema {
                 name: $name,
                 about: concat!($($about),+),
-                columns: &[$(Column {
+                columns: &[$(ColumnSchema {
                     name: stringify!($column),
-                    kind: <$kind as Cell>::KIND,
-                    nullable: <$kind as Cell>::NULLABLE,
+                    kind: <$kind as FieldValue>::KIND,
+                    nullable: <$kind as FieldValue>::NULLABLE,
                     about: concat!($($text),+),
                 }),+],
             };
 
-            fn split(self, columns: &mut [Values], rows: usize) {
+            fn split(self, columns: &mut [ColumnValues], rows: usize) {
                 let mut columns = columns.iter_mut();
                 $(if let Some(values) = columns.next() {
                     self.$column.push(values, rows);
@@ -293,7 +293,7 @@ macro_rules! tables {
         }
 
         /// All tables, in the order of the documentation.
-        pub const TABLES: &[Table] = &[$($row::TABLE),+];
+        pub const TABLES: &[TableSchema] = &[$($row::TABLE),+];
     };
 }
 

@@ -10,7 +10,10 @@ pub(crate) const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/d
 
 #[test]
 fn the_page_has_the_tables_as_they_are_declared() {
-    let tables: Vec<String> = export::TABLES.iter().map(export::Table::markdown).collect();
+    let tables: Vec<String> = export::TABLES
+        .iter()
+        .map(export::TableSchema::markdown)
+        .collect();
     assert_page(
         "data.md",
         "flashproof-export --test export docs",

@@ -294,7 +294,7 @@ fn the_same_runs_give_the_same_bytes_wherever_they_are_and_a_copy_is_left_out() 
     exported(&[&at("b/runs")], &at("out-b"));
     let names = TABLES
         .iter()
-        .map(export::Table::file_name)
+        .map(export::TableSchema::file_name)
         .chain([VIEWS.to_owned()]);
     for name in names {
         assert_eq!(

@@ -3,7 +3,7 @@
 use crate::configuration::positive;
 use clap::Args;
 use report::comparison::{
-    CandidateDir, Comparison, Endurance, OperatorData, PublishedRating, built_in, compare,
+    CandidateComparison, CandidateDir, Endurance, OperatorData, PublishedRating, built_in, compare,
     read_published,
 };
 use session::console;
@@ -82,7 +82,7 @@ pub fn compared(
     candidates: &[CandidateDir],
     operator_data: &OperatorData,
     ratings: &[PublishedRating],
-) -> Result<Comparison, Failure> {
+) -> Result<CandidateComparison, Failure> {
     let comparison = compare(candidates, operator_data, ratings).map_err(|error| {
         if error.is_usage() {
             Failure::usage(error)

@@ -4,7 +4,9 @@
 use crate::support;
 
 use sizing::drive_io::DriveIo;
-use sizing::profile::{Check, DeviceLoad, DriveTarget, FORMAT, Node, Profile, Window};
+use sizing::profile::{
+    DeviceLoad, DriveTarget, FORMAT, LoadWindow, Profile, ProfileCheck, ProfiledNode,
+};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -276,7 +278,7 @@ fn profile() -> Profile {
         iostat,
         others: Vec::new(),
     };
-    let check = Check {
+    let check = ProfileCheck {
         node: "BB9".to_owned(),
         place: "nvme0n1".to_owned(),
         what: "r/s".to_owned(),
@@ -288,14 +290,14 @@ fn profile() -> Profile {
         advice: "iostat is of another hour".to_owned(),
     };
     let at = |text: &str| text.parse().unwrap();
-    let window = Window {
+    let window = LoadWindow {
         from: at("2018-04-10T07:00:00Z"),
         to: at("2018-04-10T08:00:00Z"),
     };
     Profile {
         format: FORMAT,
         tool: "test".to_owned(),
-        nodes: vec![Node {
+        nodes: vec![ProfiledNode {
             id: "BB9".to_owned(),
             build: None,
             window,

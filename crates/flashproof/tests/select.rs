@@ -4,7 +4,9 @@ use crate::support;
 
 use serde_json::Value;
 use sizing::drive_io::DriveIo;
-use sizing::profile::{Check, DeviceLoad, DriveTarget, FORMAT, Node, Profile, Window};
+use sizing::profile::{
+    DeviceLoad, DriveTarget, FORMAT, LoadWindow, Profile, ProfileCheck, ProfiledNode,
+};
 use std::fs;
 use std::path::Path;
 use support::{Bench, Ended};
@@ -22,7 +24,7 @@ const USED_BYTES: u64 = 300_000_000_000;
 /// Two nodes with one drive each. The second drive does twice the work of the first.
 pub(crate) fn profile(io: DriveIo) -> Profile {
     let at = |text: &str| text.parse().unwrap();
-    let window = Window {
+    let window = LoadWindow {
         from: at("2018-04-10T07:00:00Z"),
         to: at("2018-04-10T08:00:00Z"),
     };
@@ -44,7 +46,7 @@ pub(crate) fn profile(io: DriveIo) -> Profile {
         format: FORMAT,
         tool: "test".to_owned(),
         nodes: ["A", "B"]
-            .map(|id| Node {
+            .map(|id| ProfiledNode {
                 id: id.to_owned(),
                 build: None,
                 window,
@@ -302,7 +304,7 @@ fn published_ratings_are_estimates_with_a_warning() {
 fn a_profile_that_cannot_be_believed_selects_nothing() {
     let bench = Bench::new();
     let mut unbalanced = profile(PAPER);
-    unbalanced.checks.push(Check {
+    unbalanced.checks.push(ProfileCheck {
         node: "A".to_owned(),
         place: "nvme0n1".to_owned(),
         what: "r/s".to_owned(),

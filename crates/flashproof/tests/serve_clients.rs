@@ -128,7 +128,7 @@ fn aerospike_s_python_client_finds_nothing_amiss_and_the_log_tells_what_it_did()
             "1",
         ])
         .expect_stdout(0, &["{test}-batch-sub-read"]);
-    let log = sizing::source::Source::open(&log, "-").unwrap();
+    let log = sizing::source::InputFile::open(&log, "-").unwrap();
     let log = sizing::server_log::read(vec![log]).unwrap().remove(0);
     assert_eq!(log.remarks, Vec::<String>::new());
     assert_eq!(

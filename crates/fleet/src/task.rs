@@ -13,7 +13,7 @@ use conclusions::check::CheckResult;
 use device::discover::{self, DeviceFacts};
 use device::guard::{Guard, ONLY_VARIABLE};
 use device::observe::process::{process_state, this_process};
-use report::status::Status;
+use report::status::DirStatus;
 use results::files;
 use results::judge::Outcome;
 use results::run_dir::{DirKind, ProcessState, dir_kind};
@@ -590,8 +590,8 @@ fn result_in(results_dir: &Path) -> Option<RecordedResult> {
             format!("{}: {}", check.answer, check.sentence),
         ));
     }
-    match Status::read(results_dir, SystemTime::now(), &process_state).ok()? {
-        Status::Run(run) => {
+    match DirStatus::read(results_dir, SystemTime::now(), &process_state).ok()? {
+        DirStatus::Run(run) => {
             let facts = results::run_dir::manifest(results_dir).ok()?.device_facts;
             let serial = facts
                 .first()
@@ -599,7 +599,7 @@ fn result_in(results_dir: &Path) -> Option<RecordedResult> {
                 .map(str::to_owned);
             Some((run.result.outcome, serial, run.result.reason.clone()))
         }
-        Status::Series(series) => {
+        DirStatus::Series(series) => {
             let serial = conclusions::series::Series::read(results_dir)
                 .ok()??
                 .devices

@@ -3,7 +3,7 @@
 use crate::journal::{Journal, StepEnd, StepEvent, StepStart};
 use crate::slurm::QueuedTask;
 use device::observe::process::process_state;
-use report::status::{Phase, Status};
+use report::status::{DirStatus, RunPhase};
 use results::judge::Outcome;
 use results::run_dir::ProcessState;
 use results::units::{date_to_minute, span_about};
@@ -160,7 +160,7 @@ pub(crate) fn step_status(
         }
         StepEvent::Skipped { why } => (StepState::Skipped, why.clone()),
         StepEvent::Begun(begun) => {
-            let status = Status::read(results, SystemTime::now(), &process_state).ok();
+            let status = DirStatus::read(results, SystemTime::now(), &process_state).ok();
             if is_running(begun, status.as_ref(), queued, has_queue) {
                 this.left_sec = status.as_ref().and_then(left_sec);
                 (StepState::Running, String::new())
@@ -203,7 +203,7 @@ pub(crate) fn step_status(
 /// results still grow.
 fn is_running(
     step_start: &StepStart,
-    status: Option<&Status>,
+    status: Option<&DirStatus>,
     queued: Option<&QueuedTask>,
     has_queue: bool,
 ) -> bool {
@@ -218,17 +218,17 @@ fn is_running(
             queued.is_some_and(|task| task.state == "RUNNING")
         }
         _ => match status {
-            Some(Status::Run(run)) => !matches!(run.phase, Phase::Killed | Phase::Unknown),
+            Some(DirStatus::Run(run)) => !matches!(run.phase, RunPhase::Killed | RunPhase::Unknown),
             Some(series) => !series.is_over(),
             None => false,
         },
     }
 }
 
-fn left_sec(status: &Status) -> Option<f64> {
+fn left_sec(status: &DirStatus) -> Option<f64> {
     match status {
-        Status::Run(run) => Some((run.duration_sec as f64 - run.elapsed_sec).max(0.0)),
-        Status::Series(series) => (series.jobs_left.is_none()).then_some(series.left_sec),
+        DirStatus::Run(run) => Some((run.duration_sec as f64 - run.elapsed_sec).max(0.0)),
+        DirStatus::Series(series) => (series.jobs_left.is_none()).then_some(series.left_sec),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The page of a campaign: verdicts, ratings of the population, drives that differ from their peers.
 
 use crate::charts::{Axis, Chart, Line, Points, Section, Style};
-use crate::html::Page;
+use crate::html::HtmlPage;
 use crate::table::{Cell, Table};
 use crate::words::capital;
 use conclusions::population::{
@@ -365,7 +365,7 @@ impl Campaign {
     /// A self-contained HTML page: no network, no other file. `base`: path of the campaign's directory in links to the
     /// reports of single drives.
     pub fn html(&self, base: &str) -> String {
-        let mut page = Page::new(format!("Campaign {}", self.name));
+        let mut page = HtmlPage::new(format!("Campaign {}", self.name));
         let slow: Vec<String> = self
             .examination
             .slow

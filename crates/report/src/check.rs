@@ -2,7 +2,7 @@
 //! JSON.
 
 use crate::bars::Bars;
-use crate::html::Page;
+use crate::html::HtmlPage;
 use crate::table::{Cell, Table};
 use crate::words::{OutcomeLabel, unique};
 use conclusions::check::{CheckAnswer, CheckResult, Criterion, JudgedCriterion, for_option};
@@ -112,7 +112,7 @@ impl Checks {
 
     /// A self-contained page. `made_by`: program and version.
     pub fn html(&self, made_by: &str) -> String {
-        let mut page = Page::new(self.title());
+        let mut page = HtmlPage::new(self.title());
         page.warnings(&self.missing());
         self.groups()
             .into_iter()

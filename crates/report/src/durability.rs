@@ -1,6 +1,6 @@
 //! Result of a power-cut test: as text, Markdown, HTML and JSON.
 
-use crate::html::Page;
+use crate::html::HtmlPage;
 use crate::table::{Cell, Table};
 use crate::words::OutcomeLabel;
 use conclusions::durability::judge::{Claims, Durability};
@@ -37,7 +37,7 @@ pub fn markdown(result: &Durability) -> String {
 
 /// A self-contained page. `made_by`: program and version.
 pub fn html(result: &Durability, made_by: &str) -> String {
-    let mut page = Page::new(format!("{}: {}", result.outcome, title(result)));
+    let mut page = HtmlPage::new(format!("{}: {}", result.outcome, title(result)));
     page.list(&[&result.sentence]);
     page.add(&[modes(result)]);
     page.list(&notes(result));

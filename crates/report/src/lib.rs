@@ -34,6 +34,7 @@ pub mod html;
 pub mod latencies;
 pub mod latency;
 mod markdown;
+mod run_report;
 pub mod status;
 pub mod table;
 mod tables;

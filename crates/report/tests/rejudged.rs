@@ -4,7 +4,7 @@ use crate::support::{SHORT, Shape, write_series};
 use conclusions::series::{Series, SeriesPurpose, SeriesStepState};
 use report::comparison::{CandidateDir, OperatorData, compare};
 use report::document::Document;
-use report::status::Status;
+use report::status::DirStatus;
 use results::judge::Outcome;
 use results::run_dir::ProcessState;
 use std::fs;
@@ -23,7 +23,7 @@ fn outcome(dir: &Path) -> Outcome {
         "{:?}",
         document.banners()
     );
-    let status = Status::read(dir, SystemTime::now(), &|_| ProcessState::Gone).unwrap();
+    let status = DirStatus::read(dir, SystemTime::now(), &|_| ProcessState::Gone).unwrap();
     assert_eq!(status.exit_code(), outcome.exit_code(), "{status}");
     let named = CandidateDir {
         name: None,
@@ -142,7 +142,7 @@ fn a_stage_after_the_one_that_failed_is_not_planned_but_not_run() {
         (document.outcome(), document.banners()),
         (Outcome::Fail, Vec::new())
     );
-    let status = Status::read(&dir, SystemTime::now(), &|_| ProcessState::Gone)
+    let status = DirStatus::read(&dir, SystemTime::now(), &|_| ProcessState::Gone)
         .unwrap()
         .to_string();
     assert!(

@@ -29,6 +29,14 @@ impl ActScale {
             Self::Microseconds => 1_000,
         }
     }
+
+    /// Short name of the unit.
+    pub fn unit(self) -> &'static str {
+        match self {
+            Self::Milliseconds => "ms",
+            Self::Microseconds => "us",
+        }
+    }
 }
 
 /// Number of buckets: a bucket for zero, and a bucket for each bit of a 64-bit number of units.

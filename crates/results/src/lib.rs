@@ -8,6 +8,7 @@
 //! * [`cell`]: everything recorded of one stream on one device in one interval
 //! * [`buckets`]: ACT's power-of-two buckets, and exact counts over thresholds
 //! * [`act_log`]: ACT 6.6's log, written and read
+//! * [`sliced_log`]: the counts of ACT's log by slice
 //! * [`files`]: reading of files given by users, and atomic replacement of this program's files
 //! * [`parallel`]: work on several objects at the same time
 //! * [`run_dir`]: the run directory, written and read
@@ -39,6 +40,7 @@ pub mod judge;
 pub mod parallel;
 pub mod run_dir;
 pub mod sla;
+pub mod sliced_log;
 pub mod steady;
 pub mod telemetry;
 #[doc(hidden)]

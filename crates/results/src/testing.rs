@@ -3,6 +3,7 @@
 use crate::buckets::ActScale;
 use crate::cell::{ActHistograms, Layout, StreamInfo};
 use crate::judge::Sla;
+use crate::sliced_log::LogReader;
 
 /// A layout judged by ACT's limits. `streams` has pairs of a name and true for a judged stream; each stream has the
 /// rate `offered_iops` and is in ACT's log.
@@ -27,4 +28,35 @@ pub fn layout<D: Into<String>>(
         devices: devices.into_iter().map(Into::into).collect(),
         thresholds_ns: Sla::default().thresholds_ns(),
     }
+}
+
+/// The histograms of [`act_log_text`].
+pub const ACT_LOG_NAMES: [&str; 2] = ["reads", "/dev/x-reads"];
+
+/// A log of `seconds` reports, each of which adds 6 reads below 1 ms, 3 from 1 to 2 ms and 1 from 8 to 16 ms on one
+/// device.
+pub fn act_log_text(seconds: u64) -> String {
+    let mut text = "ACT version 6.6\nStorage device IO test\n\nACT-STORAGE CONFIGURATION\ndevice-names: /dev/x\n\
+                    test-duration-sec: 1\nreport-interval-sec: 1\nmicrosecond-histograms: no\n\nDERIVED CONFIGURATION\na: 1\n\n\
+                    HISTOGRAM NAMES\nreads\n/dev/x-reads\n\n"
+        .to_owned();
+    for second in 1..=seconds {
+        text += &format!("after {second} sec:\n");
+        for name in ACT_LOG_NAMES {
+            let fast = second * 6;
+            let slow = second * 3;
+            let slowest = second;
+            text += &format!(
+                "{name} ({} total)\n (00: {fast:010}) (01: {slow:010}) (04: {slowest:010})\n",
+                second * 10
+            );
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// The log of a text, named `a.log`.
+pub fn sliced_log_reader(text: &str) -> LogReader<'_> {
+    LogReader::open("a.log", text.as_bytes()).unwrap()
 }

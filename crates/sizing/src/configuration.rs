@@ -34,7 +34,7 @@ pub struct TestOptions {
 
 /// A configuration, and the I/O that it requests.
 #[derive(Debug, Clone)]
-pub struct Configuration {
+pub struct TestConfiguration {
     pub test: Test,
     pub namespace: String,
     /// Number of drives by which the namespace's load was divided.
@@ -96,7 +96,7 @@ pub fn configurations(
     profile: &Profile,
     node: &str,
     test: &TestOptions,
-) -> Result<Vec<Configuration>, ConfigurationError> {
+) -> Result<Vec<TestConfiguration>, ConfigurationError> {
     let of_node: Vec<&DeviceLoad> = profile
         .loads
         .iter()
@@ -212,7 +212,7 @@ impl<'a> NamespaceLoad<'a> {
         &self,
         profile: &Profile,
         test: &TestOptions,
-    ) -> Result<Configuration, ConfigurationError> {
+    ) -> Result<TestConfiguration, ConfigurationError> {
         let first = self.loads[0];
         let namespace = || first.namespace.clone();
         let refused_error = |problems: String| ConfigurationError::Refused {
@@ -321,7 +321,7 @@ impl<'a> NamespaceLoad<'a> {
         let requested_io = [storage_io, tomb_raider_io].into_iter().sum();
         let cluster_io = [measured_io, tomb_raider_io].into_iter().sum();
         let text = self.document(profile, test, config, &sizes).to_string();
-        Ok(Configuration {
+        Ok(TestConfiguration {
             test: Test::Storage,
             namespace: namespace(),
             drives: self.drives.len(),

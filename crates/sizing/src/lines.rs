@@ -16,7 +16,7 @@ const WINDOW_BYTES: usize = 256 << 10;
 
 /// A line without its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Line<'a> {
+pub struct TextLine<'a> {
     pub bytes: &'a [u8],
     /// True if the line has its line end. The last line of a file that is truncated or still being written has no line
     /// end.
@@ -49,7 +49,7 @@ pub struct Skipped {
     pub nul_bytes: u64,
 }
 
-pub struct Lines<R> {
+pub struct LineReader<R> {
     pub input: R,
     window: Vec<u8>,
     begin: usize,
@@ -63,7 +63,7 @@ pub struct Lines<R> {
     nul_bytes: u64,
 }
 
-impl<R: Read> Lines<R> {
+impl<R: Read> LineReader<R> {
     /// Reads from the current position of `input`.
     pub fn new(input: R) -> Self {
         let window = vec![0; WINDOW_BYTES];
@@ -91,7 +91,7 @@ impl<R: Read> Lines<R> {
     }
 
     /// The next line; `None` at the end. Errors: a read fails, or there are too many NUL bytes before the line.
-    pub fn next_line(&mut self) -> io::Result<Option<Line<'_>>> {
+    pub fn next_line(&mut self) -> io::Result<Option<TextLine<'_>>> {
         let mut searched = 0;
         loop {
             if searched == 0 {
@@ -110,7 +110,7 @@ impl<R: Read> Lines<R> {
                     continue;
                 }
                 let line = &self.window[begin..begin + length];
-                return Ok(Some(Line {
+                return Ok(Some(TextLine {
                     bytes: line.strip_suffix(b"\r").unwrap_or(line),
                     is_complete: true,
                 }));
@@ -122,7 +122,7 @@ impl<R: Read> Lines<R> {
             } else if !self.fill()? {
                 let begin = std::mem::replace(&mut self.begin, self.end);
                 self.number += u64::from(begin < self.end);
-                let rest = Line {
+                let rest = TextLine {
                     bytes: &self.window[begin..self.end],
                     is_complete: false,
                 };
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn a_sparse_file_is_not_read_to_its_end() {
         let endless = |max: u64| {
-            let mut lines = Lines::new(b"one\n".chain(io::repeat(0)));
+            let mut lines = LineReader::new(b"one\n".chain(io::repeat(0)));
             lines.nul_bytes_max = max;
             lines
         };
@@ -212,7 +212,7 @@ mod tests {
             "{error}"
         );
         let text = [&[0; 900][..], b"one\n", &[0; 900], b"two\n"].concat();
-        let mut lines = Lines::new(&text[..]);
+        let mut lines = LineReader::new(&text[..]);
         lines.nul_bytes_max = 1000;
         assert_eq!(
             std::iter::from_fn(|| lines.next_line().unwrap().map(|line| line.bytes.len())).count(),

@@ -6,9 +6,9 @@
 //! period. All numbers derived from a log can therefore be derived from tables, too. Old and new headings are read,
 //! blanks may be collapsed, and a table may lack its heading: then the command before it gives its name.
 
-use crate::lines::Lines;
-use crate::server_log::{self, Dump, LogError, ServerLog, Unit};
-use crate::source::{ReadError, Source};
+use crate::lines::LineReader;
+use crate::server_log::{self, Dump, HistogramUnit, LogError, ServerLog};
+use crate::source::{InputFile, SourceError};
 use jiff::{SignedDuration, Timestamp};
 use results::units::is_unprintable;
 use std::io::{Cursor, Read};
@@ -38,7 +38,7 @@ const SNIFFED_LINES: usize = 1000;
 pub enum PastedError {
     /// Read error.
     #[error(transparent)]
-    Read(#[from] ReadError),
+    Read(#[from] SourceError),
     /// The lines between the tables do not belong to a log.
     #[error(transparent)]
     Log(#[from] LogError),
@@ -71,7 +71,7 @@ pub struct Pasted {
     /// The histogram: `{test}-device-read-size`.
     pub name: String,
     /// Unit of the table's values; `None` without a heading.
-    pub unit: Option<Unit>,
+    pub unit: Option<HistogramUnit>,
     /// `pct_over[i]`: percentage of the values that are at least `thresholds[i]`.
     pub pct_over: Vec<f64>,
     /// Thresholds of the columns. Empty without a heading: the thresholds are then the powers of two.
@@ -88,10 +88,10 @@ pub fn is_pasted(path: &Path) -> bool {
     if !path.is_file() {
         return false;
     }
-    let Ok(source) = Source::open(path, "") else {
+    let Ok(source) = InputFile::open(path, "") else {
         return false;
     };
-    let mut lines = Lines::new(source.into_parts().1);
+    let mut lines = LineReader::new(source.into_parts().1);
     for _ in 0..SNIFFED_LINES {
         match lines.next_line() {
             Ok(Some(line)) if is_head(&String::from_utf8_lossy(line.bytes)) => return true,
@@ -103,14 +103,14 @@ pub fn is_pasted(path: &Path) -> bool {
 }
 
 /// Reads tables, and the lines of a log between them, as the log of one node.
-pub fn read(sources: Vec<Source>) -> Result<ServerLog, PastedError> {
+pub fn read(sources: Vec<InputFile>) -> Result<ServerLog, PastedError> {
     let mut tables = Vec::new();
     let mut log_bytes = Vec::new();
     let mut names = Vec::new();
     for source in sources {
         let (name, input) = source.into_parts();
         let read = tables_of(input, &mut tables, &mut log_bytes);
-        read.map_err(|source| ReadError {
+        read.map_err(|source| SourceError {
             name: name.clone(),
             source,
         })?;
@@ -118,7 +118,7 @@ pub fn read(sources: Vec<Source>) -> Result<ServerLog, PastedError> {
     }
     let mut log = ServerLog::default();
     if !log_bytes.is_empty() {
-        let source = Source::new(&names.join(", "), Box::new(Cursor::new(log_bytes)), "")?;
+        let source = InputFile::new(&names.join(", "), Box::new(Cursor::new(log_bytes)), "")?;
         let logs = server_log::read(vec![source])?;
         [log] =
             <[_; 1]>::try_from(logs).map_err(|several| PastedError::SeveralNodes(several.len()))?;
@@ -170,11 +170,11 @@ fn join(log: &mut ServerLog, tables: Vec<Pasted>) -> Result<(), PastedError> {
     let log_begin = log_end - SignedDuration::from_secs_f64(seconds);
     for table in tables.into_iter().filter(|table| table.per_sec >= 0.0) {
         let unit = table.unit.unwrap_or(if table.name.ends_with("-size") {
-            Unit::Bytes
+            HistogramUnit::Bytes
         } else {
-            Unit::Millis
+            HistogramUnit::Millis
         });
-        if unit == Unit::Bytes {
+        if unit == HistogramUnit::Bytes {
             check_columns(&table)?;
         }
         let total = (table.per_sec * seconds).round();
@@ -193,7 +193,7 @@ fn join(log: &mut ServerLog, tables: Vec<Pasted>) -> Result<(), PastedError> {
         if let Some(pct) = table
             .pct_over
             .last()
-            .filter(|pct| **pct > 0.0 && unit == Unit::Bytes)
+            .filter(|pct| **pct > 0.0 && unit == HistogramUnit::Bytes)
         {
             log.remarks.push(format!(
                 "the last column of the table of {} has {pct} %, not 0: all larger values are counted in it - run \
@@ -248,7 +248,7 @@ fn check_columns(table: &Pasted) -> Result<(), PastedError> {
 #[derive(Debug, Default)]
 struct OpenTable {
     name: Option<String>,
-    unit: Option<Unit>,
+    unit: Option<HistogramUnit>,
     thresholds: Vec<u64>,
     /// Seconds, percentages and rate of each slice.
     slices: Vec<(f64, Vec<f64>, f64)>,
@@ -259,27 +259,27 @@ fn tables_of(
     tables: &mut Vec<Pasted>,
     log_bytes: &mut Vec<u8>,
 ) -> std::io::Result<()> {
-    let mut lines = Lines::new(input);
+    let mut lines = LineReader::new(input);
     let mut open_table = OpenTable::default();
     while let Some(line) = lines.next_line()? {
         let text = String::from_utf8_lossy(line.bytes);
         let words: Vec<&str> = text.split_whitespace().collect();
         match open_table.take(&text, &words) {
-            LineKind::Average(pct_over, per_sec) if tables.len() < TABLES_MAX => {
+            PastedLineKind::Average(pct_over, per_sec) if tables.len() < TABLES_MAX => {
                 tables.extend(open_table.closed(pct_over, per_sec));
             }
             // Other lines belong to a log, or are dropped.
-            LineKind::Not if log_bytes.len() < REST_BYTES_MAX && is_of_a_log(&words) => {
+            PastedLineKind::Not if log_bytes.len() < REST_BYTES_MAX && is_of_a_log(&words) => {
                 log_bytes.extend_from_slice(line.bytes);
                 log_bytes.push(b'\n');
             }
-            LineKind::Part | LineKind::Average(..) | LineKind::Not => {}
+            PastedLineKind::Part | PastedLineKind::Average(..) | PastedLineKind::Not => {}
         }
     }
     Ok(())
 }
 
-enum LineKind {
+enum PastedLineKind {
     /// Part of a table.
     Part,
     /// Average line of a table.
@@ -289,7 +289,7 @@ enum LineKind {
 }
 
 impl OpenTable {
-    fn take(&mut self, text: &str, words: &[&str]) -> LineKind {
+    fn take(&mut self, text: &str, words: &[&str]) -> PastedLineKind {
         let titled = text
             .trim()
             .strip_prefix("Histogram")
@@ -299,7 +299,7 @@ impl OpenTable {
                 name: Some(name.trim().to_owned()),
                 ..Self::default()
             };
-            return LineKind::Part;
+            return PastedLineKind::Part;
         }
         if let Some(at) = words.iter().position(|word| word.ends_with("asloglatency")) {
             let after = words[at..]
@@ -310,7 +310,7 @@ impl OpenTable {
                 name: after.map(|name| name.trim_matches(['\'', '"']).to_owned()),
                 ..Self::default()
             };
-            return LineKind::Part;
+            return PastedLineKind::Part;
         }
         match words {
             [name] if name.starts_with('{') && name.contains("}-") => {
@@ -318,29 +318,29 @@ impl OpenTable {
                     name: Some((*name).to_owned()),
                     ..Self::default()
                 };
-                LineKind::Part
+                PastedLineKind::Part
             }
-            ["Log", ":", ..] => LineKind::Part,
+            ["Log", ":", ..] => PastedLineKind::Part,
             ["%", ">", unit] | ["%>", unit] => {
                 self.unit = match *unit {
-                    "(bytes)" => Some(Unit::Bytes),
-                    "(ms)" => Some(Unit::Millis),
-                    "(us)" => Some(Unit::Micros),
-                    _ => Some(Unit::Count),
+                    "(bytes)" => Some(HistogramUnit::Bytes),
+                    "(ms)" => Some(HistogramUnit::Millis),
+                    "(us)" => Some(HistogramUnit::Micros),
+                    _ => Some(HistogramUnit::Count),
                 };
-                LineKind::Part
+                PastedLineKind::Part
             }
             ["slice-to", "(sec)", columns @ .., "ops/sec"] => {
                 self.thresholds = columns
                     .iter()
                     .filter_map(|column| column.parse().ok())
                     .collect();
-                LineKind::Part
+                PastedLineKind::Part
             }
-            ["max", ..] => LineKind::Part,
+            ["max", ..] => PastedLineKind::Part,
             ["avg", numbers @ ..] => match self.row(numbers) {
-                Some((pct_over, per_sec)) => LineKind::Average(pct_over, per_sec),
-                None => LineKind::Part,
+                Some((pct_over, per_sec)) => PastedLineKind::Average(pct_over, per_sec),
+                None => PastedLineKind::Part,
             },
             [time, seconds, numbers @ ..] if time.len() == 8 && time.split(':').count() == 3 => {
                 let seconds = seconds
@@ -351,9 +351,9 @@ impl OpenTable {
                     .row(numbers)
                     .and_then(|(pct_over, rate)| Some((seconds?, pct_over, rate)));
                 self.slices.extend(row);
-                LineKind::Part
+                PastedLineKind::Part
             }
-            _ => LineKind::Not,
+            _ => PastedLineKind::Not,
         }
     }
 
@@ -451,7 +451,7 @@ mod tests {
         let second = &tables[1];
         assert_eq!(
             (&*first.name, first.unit, first.seconds),
-            ("{a}-device-read-size", Some(Unit::Bytes), 1003.0)
+            ("{a}-device-read-size", Some(HistogramUnit::Bytes), 1003.0)
         );
         assert!(
             (first.pct_over[1] - 55.0).abs() < 0.01 && (first.per_sec - 10_422.0).abs() < 1.0,

@@ -9,7 +9,7 @@ use thiserror::Error;
 /// Why a file cannot be read.
 #[derive(Debug, Error)]
 #[error("reading {name} - {source}{}", advice(source))]
-pub struct ReadError {
+pub struct SourceError {
     pub name: String,
     pub source: io::Error,
 }
@@ -29,32 +29,32 @@ fn advice(error: &io::Error) -> &'static str {
 }
 
 /// An input file.
-pub struct Source {
+pub struct InputFile {
     name: String,
     input: Input<'static>,
 }
 
-impl Source {
+impl InputFile {
     /// Opens a regular file, a descriptor that the shell made (`/dev/fd/N`), or standard input for `-`. `piped`: the
     /// command that reads standard input, for messages.
-    pub fn open(path: &Path, piped: &'static str) -> Result<Self, ReadError> {
+    pub fn open(path: &Path, piped: &'static str) -> Result<Self, SourceError> {
         if path == Path::new("-") {
             return Self::new("standard input", Box::new(io::stdin().lock()), piped);
         }
         let name = path.display().to_string();
         match files::open_user_path(path, Links::Followed) {
             Ok(file) => Self::new(&name, Box::new(file), piped),
-            Err(source) => Err(ReadError { name, source }),
+            Err(source) => Err(SourceError { name, source }),
         }
     }
 
     /// An input called `name`, decompressed. `piped`: the command that reads the input from standard input, for
     /// messages.
-    pub fn new(name: &str, bytes: Box<dyn Read>, piped: &'static str) -> Result<Self, ReadError> {
+    pub fn new(name: &str, bytes: Box<dyn Read>, piped: &'static str) -> Result<Self, SourceError> {
         let name = name.to_owned();
         match Input::piped_to(bytes, piped) {
             Ok(input) => Ok(Self { name, input }),
-            Err(source) => Err(ReadError { name, source }),
+            Err(source) => Err(SourceError { name, source }),
         }
     }
 

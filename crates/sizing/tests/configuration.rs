@@ -6,11 +6,11 @@ use act::parse::parse;
 use jiff::Timestamp;
 use sizing::align::{RequestedLoad, worst};
 use sizing::configuration::{
-    Configuration, ConfigurationError, TestOptions, busiest_node, configurations,
+    ConfigurationError, TestConfiguration, TestOptions, busiest_node, configurations,
 };
 use sizing::drive_io::DriveIo;
 use sizing::profile::counters::mean_bytes;
-use sizing::profile::{DeviceLoad, DriveTarget, FORMAT, Node, Profile, Window};
+use sizing::profile::{DeviceLoad, DriveTarget, FORMAT, LoadWindow, Profile, ProfiledNode};
 
 /// The load of a namespace on a device: half of the reads are 1 KiB and half 4 KiB, writes 2 KiB.
 fn load(namespace: &str, device: &str, drive: &str, reads_per_sec: f64) -> DeviceLoad {
@@ -38,7 +38,7 @@ fn load(namespace: &str, device: &str, drive: &str, reads_per_sec: f64) -> Devic
 }
 
 fn profile(loads: Vec<DeviceLoad>) -> Profile {
-    let window = Window {
+    let window = LoadWindow {
         from: Timestamp::UNIX_EPOCH,
         to: Timestamp::from_second(600).unwrap(),
     };
@@ -49,7 +49,7 @@ fn profile(loads: Vec<DeviceLoad>) -> Profile {
         format: FORMAT,
         tool: "a test".to_owned(),
         sources: vec!["a.log".to_owned()],
-        nodes: vec![Node {
+        nodes: vec![ProfiledNode {
             id: "A1".to_owned(),
             build: None,
             window,
@@ -89,7 +89,7 @@ fn test(factor: &str) -> TestOptions {
     }
 }
 
-fn configured(loads: Vec<DeviceLoad>, factor: &str) -> Vec<(Configuration, ActConfig)> {
+fn configured(loads: Vec<DeviceLoad>, factor: &str) -> Vec<(TestConfiguration, ActConfig)> {
     let profile = profile(loads);
     let configurations = configurations(&profile, "A1", &test(factor)).unwrap();
     let parsed = configurations.into_iter().map(|configuration| {
@@ -101,7 +101,7 @@ fn configured(loads: Vec<DeviceLoad>, factor: &str) -> Vec<(Configuration, ActCo
 }
 
 /// Each namespace's number of drives, and its configured reads and writes per second.
-fn rates(configured: &[(Configuration, ActConfig)]) -> Vec<(&str, usize, u32, u32)> {
+fn rates(configured: &[(TestConfiguration, ActConfig)]) -> Vec<(&str, usize, u32, u32)> {
     let rates = configured.iter().map(|(configuration, config)| {
         (
             configuration.namespace.as_str(),
@@ -197,7 +197,7 @@ fn what_a_configuration_asks_of_a_drive_is_what_the_clusters_drive_did() {
         for factor in ["1", "2"] {
             let configured = configured(vec![asked.clone()], factor);
             let (configuration, config) = &configured[0];
-            let Configuration {
+            let TestConfiguration {
                 cluster_io,
                 requested_io,
                 remarks,
@@ -334,7 +334,7 @@ fn loads_of_one_direction_and_records_over_a_large_block_can_be_configured() {
 #[test]
 fn the_node_that_moves_most_is_the_one_to_size_for() {
     let mut profile = profile(vec![load("a", "/dev/sda", "sda", 500.0)]);
-    let node = Node {
+    let node = ProfiledNode {
         id: "B2".to_owned(),
         ..profile.nodes[0].clone()
     };

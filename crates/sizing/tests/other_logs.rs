@@ -5,13 +5,13 @@
 
 use jiff::tz::Offset;
 use load::factor::Factor;
-use sizing::configuration::{Configuration, TestOptions, configurations};
+use sizing::configuration::{TestConfiguration, TestOptions, configurations};
 use sizing::iostat;
 use sizing::profile::Profile;
 use sizing::profile::derive::{id, profile};
-use sizing::profile::sources::{ProfileOptions, Sources};
+use sizing::profile::sources::{ProfileOptions, ProfileSources};
 use sizing::server_log;
-use sizing::source::Source;
+use sizing::source::InputFile;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::io::{Cursor, Read};
@@ -48,18 +48,18 @@ fn without_dumps(text: &str, drops: impl Fn(&str) -> bool) -> String {
         .fold(String::new(), |text, line| text + line + "\n")
 }
 
-fn sources(logs: &[(&str, String)]) -> Result<Sources, String> {
+fn sources(logs: &[(&str, String)]) -> Result<ProfileSources, String> {
     let logs = server_log::read(
         logs.iter()
             .map(|(name, text): &(&str, String)| {
-                Source::new(name, Box::new(Cursor::new(text.clone())), "a test").unwrap()
+                InputFile::new(name, Box::new(Cursor::new(text.clone())), "a test").unwrap()
             })
             .collect(),
     )
     .map_err(|error| error.to_string())?;
-    Ok(Sources {
+    Ok(ProfileSources {
         logs,
-        ..Sources::default()
+        ..ProfileSources::default()
     })
 }
 
@@ -74,7 +74,7 @@ fn options() -> ProfileOptions {
     }
 }
 
-fn try_profile(sources: &Sources) -> Result<Profile, String> {
+fn try_profile(sources: &ProfileSources) -> Result<Profile, String> {
     profile(sources, &options()).map_err(|error| error.to_string())
 }
 
@@ -82,7 +82,7 @@ fn profile_of(text: String) -> Profile {
     try_profile(&sources(&[("a.log", text)]).unwrap()).unwrap()
 }
 
-fn configured(profile: &Profile) -> Vec<Configuration> {
+fn configured(profile: &Profile) -> Vec<TestConfiguration> {
     let test = TestOptions {
         device: None,
         duration_sec: 60,
@@ -223,7 +223,7 @@ fn the_tomb_raider_reads_too() {
         "{}/tests/data/ce-8.0.0.15/iostat-x.txt.zst",
         env!("CARGO_MANIFEST_DIR")
     );
-    let iostat = iostat::read(Source::open(path.as_ref(), "a test").unwrap(), None).unwrap();
+    let iostat = iostat::read(InputFile::open(path.as_ref(), "a test").unwrap(), None).unwrap();
     sources.iostats.insert(id(&sources.logs[0]), iostat);
     let doubts = try_profile(&sources).unwrap().doubts();
     assert!(

@@ -11,10 +11,10 @@ use sizing::align::worst;
 use sizing::configuration::{TestOptions, configurations};
 use sizing::iostat::Iostat;
 use sizing::profile::derive::{self, profile};
-use sizing::profile::sources::{NamespaceFacts, ProfileOptions, SizingError, Sources};
-use sizing::profile::{Check, Profile, counters::mean_bytes};
+use sizing::profile::sources::{NamespaceFacts, ProfileOptions, ProfileSources, SizingError};
+use sizing::profile::{Profile, ProfileCheck, counters::mean_bytes};
 use sizing::server_log::{self, ServerLog, Start};
-use sizing::source::Source;
+use sizing::source::InputFile;
 use sizing::{iostat, pasted};
 use std::collections::BTreeMap;
 use std::io::{Cursor, Read};
@@ -30,7 +30,7 @@ fn data(capture: &str, file: &str) -> PathBuf {
 }
 
 fn log(capture: &str) -> ServerLog {
-    let source = Source::open(&data(capture, "aerospike.log.zst"), "a test").unwrap();
+    let source = InputFile::open(&data(capture, "aerospike.log.zst"), "a test").unwrap();
     server_log::read(vec![source]).unwrap().remove(0)
 }
 
@@ -69,9 +69,9 @@ fn golden_window(golden: &Value) -> ProfileOptions {
 
 fn profile_of(log: ServerLog, wanted: &ProfileOptions) -> Result<Profile, SizingError> {
     profile(
-        &Sources {
+        &ProfileSources {
             logs: vec![log],
-            ..Sources::default()
+            ..ProfileSources::default()
         },
         wanted,
     )
@@ -166,9 +166,9 @@ fn without_a_devices_own_histograms_drv_ssd_gives_the_same_rates_once_the_flush_
     for capture in CAPTURES {
         let mut log = log(capture);
         log.histograms.retain(|name, _| !name.contains("/dev/"));
-        let mut sources = Sources {
+        let mut sources = ProfileSources {
             logs: vec![log],
-            ..Sources::default()
+            ..ProfileSources::default()
         };
         if capture == "ce-8.0.0.15" {
             let by_start = profile(&sources, &wanted()).unwrap();
@@ -378,9 +378,9 @@ fn what_is_written_to_a_shadow_device_is_a_load_of_its_own() {
 #[test]
 fn block_sizes_that_contradict_each_other_are_a_doubt() {
     let with = |capture, facts: NamespaceFacts| {
-        let mut sources = Sources {
+        let mut sources = ProfileSources {
             logs: vec![log(capture)],
-            ..Sources::default()
+            ..ProfileSources::default()
         };
         sources
             .facts
@@ -523,7 +523,7 @@ fn of_two_servers_in_one_log_each_window_has_its_own() {
 
 /// A log whose clock is set by `seconds` at `at`, forward or back.
 fn stepped(at: &str, seconds: i64) -> ServerLog {
-    let source = Source::open(&data("ce-4.9.0.37", "aerospike.log.zst"), "a test").unwrap();
+    let source = InputFile::open(&data("ce-4.9.0.37", "aerospike.log.zst"), "a test").unwrap();
     let mut text = String::new();
     source.into_parts().1.read_to_string(&mut text).unwrap();
     let text = text.lines().fold(String::new(), |text, line| {
@@ -539,7 +539,8 @@ fn stepped(at: &str, seconds: i64) -> ServerLog {
             .strftime("%b %d %Y %H:%M:%S");
         text + &format!("{stamp} GMT: {rest}\n")
     });
-    let source = Source::new("stepped.log", Box::new(Cursor::new(text.into_bytes())), "").unwrap();
+    let source =
+        InputFile::new("stepped.log", Box::new(Cursor::new(text.into_bytes())), "").unwrap();
     server_log::read(vec![source]).unwrap().remove(0)
 }
 
@@ -576,7 +577,7 @@ fn what_was_counted_while_the_clock_was_set_is_left_out() {
 /// iostat's output that was recorded with `capture`, with its times in the format `stamp`.
 fn iostat_of(capture: &str, stamp: &str, later: SignedDuration) -> Iostat {
     let mut text = String::new();
-    Source::open(&data(capture, "iostat-x.txt.zst"), "")
+    InputFile::open(&data(capture, "iostat-x.txt.zst"), "")
         .unwrap()
         .into_parts()
         .1
@@ -589,16 +590,16 @@ fn iostat_of(capture: &str, stamp: &str, later: SignedDuration) -> Iostat {
         }
     });
     iostat::read(
-        Source::new("iostat.txt", Box::new(Cursor::new(text.into_bytes())), "").unwrap(),
+        InputFile::new("iostat.txt", Box::new(Cursor::new(text.into_bytes())), "").unwrap(),
         None,
     )
     .unwrap()
 }
 
 fn with_iostat(iostat: Iostat, wanted: &ProfileOptions) -> Profile {
-    let mut sources = Sources {
+    let mut sources = ProfileSources {
         logs: vec![log("ce-8.0.0.15")],
-        ..Sources::default()
+        ..ProfileSources::default()
     };
     sources.iostats.insert(derive::id(&sources.logs[0]), iostat);
     profile(&sources, wanted).unwrap()
@@ -663,7 +664,7 @@ fn iostat_of_a_part_of_the_window_is_said_and_the_advice_is_about_it() {
 
 #[test]
 fn what_is_off_is_so_many_percent_of_what_it_should_be() {
-    let check = |found, should_be| Check {
+    let check = |found, should_be| ProfileCheck {
         node: "A".to_owned(),
         place: "loop2".to_owned(),
         what: "writes/s".to_owned(),
@@ -788,7 +789,7 @@ fn what_cannot_be_sized_is_said() {
     memory.histograms.clear();
     assert!(error(memory, wanted()).contains("drv_ssd"));
     assert!(matches!(
-        profile(&Sources::default(), &wanted()),
+        profile(&ProfileSources::default(), &wanted()),
         Err(SizingError::NoLog)
     ));
 }
@@ -801,14 +802,14 @@ fn the_papers_example_balances_and_its_configuration_asks_for_what_its_iostat_sh
             .join("../../examples/paper")
             .join(name)
     };
-    let open = |name| Source::open(&example(name), "a test").unwrap();
+    let open = |name| InputFile::open(&example(name), "a test").unwrap();
     assert!(
         pasted::is_pasted(&example("cluster.txt")) && !pasted::is_pasted(&example("iostat.txt"))
     );
     let log = pasted::read(vec![open("cluster.txt")]).unwrap();
-    let mut sources = Sources {
+    let mut sources = ProfileSources {
         logs: vec![log],
-        ..Sources::default()
+        ..ProfileSources::default()
     };
     let node = derive::id(&sources.logs[0]);
     sources.iostats.insert(

@@ -8,8 +8,8 @@ use device::discover::DeviceNumber;
 use device::observe::diskstats::{self, Counters};
 use fio::{Counter, EngineKind, FioLoad, JobClone, READS, ReportEntry, Size};
 use report::fio::{
-    Cpu, Disk, Durations, FioReport, JobReport, KINDS, KindStats, LatencyTarget, SteadyState,
-    Totals, VerifyTotals,
+    Cpu, DiskIo, FioReport, JobReport, KINDS, KindStats, LatencyTargetResult, RunHistogram,
+    RunningTotals, SteadyState, VerifyTotals,
 };
 use results::cell::Interval;
 use results::judge::{End, RunResult};
@@ -28,7 +28,7 @@ use sys::process::{Usage, usage};
 /// A run and its results so far.
 pub struct FioRun {
     pub load: FioLoad,
-    pub totals: Totals,
+    pub totals: RunningTotals,
     devices: usize,
     usage: Option<Usage>,
     cpu: Cpu,
@@ -47,7 +47,8 @@ pub struct FioRun {
 impl FioRun {
     pub fn new(mut load: FioLoad) -> Self {
         load.reset();
-        let totals = Totals::joined(load.reported().into_iter().map(|(.., streams)| streams));
+        let totals =
+            RunningTotals::joined(load.reported().into_iter().map(|(.., streams)| streams));
         Self {
             devices: load.devices.len(),
             load,
@@ -404,7 +405,7 @@ impl FioRun {
                     depth: Some(first_thread.progress.depth.get())
                         .filter(|depth| *depth > 0)
                         .unwrap_or(entry.job.in_flight_max()),
-                    target: entry.job.target().map(|target| LatencyTarget {
+                    target: entry.job.target().map(|target| LatencyTargetResult {
                         latency_ns: target.latency_ns,
                         window_us: target.window_ns / 1_000,
                         percentile: target.percentile,
@@ -457,7 +458,7 @@ fn steady_state(thread: &JobClone) -> Option<SteadyState> {
 }
 
 /// Latencies of all `threads` by direction and priority.
-fn by_priority<'a>(threads: impl Iterator<Item = &'a JobClone>) -> Vec<(usize, u16, Durations)> {
+fn by_priority<'a>(threads: impl Iterator<Item = &'a JobClone>) -> Vec<(usize, u16, RunHistogram)> {
     let mut merged = BTreeMap::new();
     for latencies in threads.filter_map(|thread| thread.by_priority.as_ref()) {
         for (key, part) in latencies.latencies().iter() {
@@ -602,7 +603,7 @@ fn disks_under(load: &FioLoad) -> Vec<diskstats::DiskStatistics> {
 }
 
 /// I/O of the disks under `runs` during the runs.
-fn disks_of(runs: &[FioRun]) -> Vec<Disk> {
+fn disks_of(runs: &[FioRun]) -> Vec<DiskIo> {
     let in_runs = runs.iter().flat_map(|ran| {
         ran.disk_io()
             .map(|(disk, did)| (&disk.name, (did, ran.totals.ran_ns)))
@@ -610,9 +611,9 @@ fn disks_of(runs: &[FioRun]) -> Vec<Disk> {
     grouped(in_runs)
         .into_iter()
         .map(|(name, in_runs): (&String, Vec<(Counters, u64)>)| {
-            let mut sum = Disk {
+            let mut sum = DiskIo {
                 name: name.clone(),
-                ..Disk::default()
+                ..DiskIo::default()
             };
             let mut all_busy_ms = 0;
             let mut all_ran_ns = 0;
@@ -638,7 +639,7 @@ fn disks_of(runs: &[FioRun]) -> Vec<Disk> {
                 all_ran_ns += ran_ns;
             }
             let util = (all_busy_ms as f64 * 1e8 / all_ran_ns.max(1) as f64).min(100.0);
-            Disk { util, ..sum }
+            DiskIo { util, ..sum }
         })
         .collect()
 }

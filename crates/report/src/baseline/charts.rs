@@ -2,7 +2,7 @@
 
 use super::{SHOWN, p99, rate};
 use crate::charts::{Axis, Chart, Line, Mark, Points, Style};
-use crate::document::StepReport;
+use crate::run_report::StepReport;
 use conclusions::baseline::{
     AccessMix, DirectionResult, JobPurpose, Percentile, Point, curves, highest_rate, knee,
 };

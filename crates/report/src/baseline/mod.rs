@@ -17,7 +17,7 @@ pub use beside::{Beside, BesideDrive, Number};
 pub use grid::pts_table;
 
 use crate::charts::Section;
-use crate::document::{RunReport, StepReport};
+use crate::run_report::{RunReport, StepReport};
 use crate::table::{Cell, Table};
 use crate::words::Pair;
 use conclusions::baseline::{

@@ -3,7 +3,7 @@
 //!
 //! A heat map shows details that quantiles hide: two latency clusters at once, bands that move, rare stalls.
 
-use super::windows::{Durations, MAX, P99, PointQuantiles, QUANTILE_NAMES, Windows};
+use super::windows::{MAX, P99, PointQuantiles, QUANTILE_NAMES, StreamDurations, Windows};
 use super::{Axis, Chart, ChartResolution, Limit, Line, Mark, Points, Style};
 use crate::words::capital;
 use conclusions::grouped;
@@ -98,7 +98,7 @@ fn over_time(
     title: &str,
     axis_title: &str,
     windows: &Windows,
-    durations: &Durations,
+    durations: &StreamDurations,
 ) -> Chart {
     let mut chart = Chart::over_time(
         format!("percentiles-{id}"),
@@ -132,7 +132,13 @@ fn ms(ns: u64) -> String {
     units::milliseconds(ns as f64 / 1e6)
 }
 
-fn line(name: &str, moment: usize, style: usize, windows: &Windows, durations: &Durations) -> Line {
+fn line(
+    name: &str,
+    moment: usize,
+    style: usize,
+    windows: &Windows,
+    durations: &StreamDurations,
+) -> Line {
     // Maxima of neighbouring points are unrelated, so they are not joined.
     let style = Style {
         joined: moment != MAX,

@@ -1,7 +1,7 @@
 //! Offered and achieved rates: a chart for each stream. Shares over each threshold, slice by slice: the basis of the
 //! verdict.
 
-use super::timeline::{Stat, StreamLine, Timeline};
+use super::timeline::{BinStatistic, StreamLine, Timeline};
 use super::{Axis, Chart, Limit, Line, Points, Style};
 use crate::words;
 use results::cell::StreamInfo;
@@ -23,19 +23,19 @@ fn rate_chart(info: &StreamInfo, stream: &StreamLine, timeline: &Timeline) -> Ch
         format!("Rate of {}", info.name),
         y,
     );
-    let achieved = stream.achieved.values(Stat::Mean);
+    let achieved = stream.achieved.values(BinStatistic::Mean);
     let count = achieved.len();
     if !timeline.any() || count == 0 {
         return chart.without_data("no report interval was recorded");
     }
     chart.lines.push(timeline.line("achieved", achieved, 0));
     if timeline.is_reduced() {
-        let lowest = stream.achieved.values(Stat::Min);
+        let lowest = stream.achieved.values(BinStatistic::Min);
         chart
             .lines
             .push(timeline.line("lowest achieved", lowest, 3));
     }
-    let lost = stream.lost.values(Stat::Max);
+    let lost = stream.lost.values(BinStatistic::Max);
     if lost.iter().flatten().sum::<f64>() > 0.0 {
         let name = "failed or never completed, maximum of an interval";
         chart.lines.push(timeline.line(name, lost, 1));
@@ -60,7 +60,12 @@ fn rate_chart(info: &StreamInfo, stream: &StreamLine, timeline: &Timeline) -> Ch
         "Each point is the mean of {point} over all devices{lowest_note}. Achieved below offered means that operations \
          queued up or were lost."
     );
-    let mean = units::number(stream.achieved.overall(Stat::Mean).unwrap_or_default());
+    let mean = units::number(
+        stream
+            .achieved
+            .overall(BinStatistic::Mean)
+            .unwrap_or_default(),
+    );
     chart.key = match info.offered_iops {
         offered if offered > 0.0 => format!(
             "Offered {}/s, achieved {mean}/s on average.",

@@ -3,13 +3,13 @@
 //!
 //! For each quantity a chart says if it was measured, could not be measured, or was not requested.
 
-use super::timeline::{Bins, ColumnLine, Stat, Timeline};
+use super::timeline::{BinStatistic, ColumnLine, TimeBins, Timeline};
 use super::{Axis, Chart, Line, Style};
 use crate::words::unique;
 use results::telemetry::{Column, ColumnOf};
 use results::units;
 
-const DEVICE: [Quantity; 9] = [
+const DEVICE: [TelemetryQuantity; 9] = [
     mean("requests", "Requests at the device", "/s")
         .of(&[("reads", Column::ReadsPerSec), ("writes", Column::WritesPerSec), ("flushes", Column::FlushesPerSec)])
         .with_hint(
@@ -45,7 +45,7 @@ const DEVICE: [Quantity; 9] = [
         .with_hint("Near 100 % at a high rate, one CPU takes all interrupts of the device and may be the limit."),
 ];
 
-const HOST: [Quantity; 5] = [
+const HOST: [TelemetryQuantity; 5] = [
     max("cpu", "CPU of the host", "%")
         .of(&[
             ("busy, of all CPUs", Column::CpuBusyPct),
@@ -96,8 +96,9 @@ pub(crate) fn of_devices(timeline: &Timeline, simulated: bool) -> Vec<Chart> {
 pub(crate) fn of_host(timeline: &Timeline, simulated: bool) -> Vec<Chart> {
     let no_data_reason =
         simulated.then_some("the run was on virtual time, where the host has no effect");
-    let chart =
-        |quantity: &Quantity| quantity.chart("host", &[String::new()], timeline, no_data_reason);
+    let chart = |quantity: &TelemetryQuantity| {
+        quantity.chart("host", &[String::new()], timeline, no_data_reason)
+    };
     let mut charts: Vec<Chart> = HOST.iter().map(chart).collect();
     charts.push(threads(timeline));
     let run_quantities = [
@@ -124,12 +125,12 @@ pub(crate) fn of_host(timeline: &Timeline, simulated: bool) -> Vec<Chart> {
     charts
 }
 
-struct Quantity {
+struct TelemetryQuantity {
     id: &'static str,
     title: &'static str,
     unit: &'static str,
     /// Meaning of a point.
-    stat: Stat,
+    stat: BinStatistic,
     /// Lines of the chart, each with its label.
     lines: &'static [(&'static str, Column)],
     hint: &'static str,
@@ -152,25 +153,25 @@ struct QuantityLine<'a> {
     style: Style,
 }
 
-const fn mean(id: &'static str, title: &'static str, unit: &'static str) -> Quantity {
-    Quantity {
+const fn mean(id: &'static str, title: &'static str, unit: &'static str) -> TelemetryQuantity {
+    TelemetryQuantity {
         id,
         title,
         unit,
-        stat: Stat::Mean,
+        stat: BinStatistic::Mean,
         lines: &[],
         hint: "",
     }
 }
 
-const fn max(id: &'static str, title: &'static str, unit: &'static str) -> Quantity {
-    Quantity {
-        stat: Stat::Max,
+const fn max(id: &'static str, title: &'static str, unit: &'static str) -> TelemetryQuantity {
+    TelemetryQuantity {
+        stat: BinStatistic::Max,
         ..mean(id, title, unit)
     }
 }
 
-impl Quantity {
+impl TelemetryQuantity {
     const fn of(self, lines: &'static [(&'static str, Column)]) -> Self {
         Self { lines, ..self }
     }
@@ -286,7 +287,7 @@ impl Quantity {
 
     /// The maximum of each line, or the mean if points are means.
     fn key(&self, measured: &[&QuantityLine<'_>]) -> String {
-        let word = if self.stat == Stat::Max {
+        let word = if self.stat == BinStatistic::Max {
             "Highest"
         } else {
             "Mean"
@@ -324,7 +325,7 @@ fn threads(timeline: &Timeline) -> Chart {
             continue;
         };
         let style = Style::line(chart.lines.len());
-        let y = column.bins.values(Stat::Max);
+        let y = column.bins.values(BinStatistic::Max);
         chart.lines.push(Line {
             name: name.clone(),
             x: timeline.points(),
@@ -364,16 +365,16 @@ fn of_bins(
     id: &str,
     title: &str,
     unit: &str,
-    bins: &Bins,
+    bins: &TimeBins,
     hint: &str,
     timeline: &Timeline,
 ) -> Chart {
     let mut chart = Chart::over_time(format!("host-{id}"), title, Axis::linear(title, unit));
-    let Some(highest) = bins.overall(Stat::Max) else {
+    let Some(highest) = bins.overall(BinStatistic::Max) else {
         return chart.without_data("no report interval was recorded");
     };
     let x = timeline.points();
-    let y = bins.values(Stat::Max);
+    let y = bins.values(BinStatistic::Max);
     chart.lines.push(Line {
         name: title.to_owned(),
         x,

@@ -18,7 +18,7 @@ pub(crate) struct ColumnLine {
     pub(crate) name: String,
     /// `None` for a column unknown to this version.
     pub(crate) column_of: Option<ColumnOf>,
-    pub(crate) bins: Bins,
+    pub(crate) bins: TimeBins,
     /// The first and the last value measured.
     pub(crate) first_and_last: Option<(f64, f64)>,
     /// The values around the first fall of the column.
@@ -38,9 +38,9 @@ pub struct Fall {
 #[derive(Debug, Clone)]
 pub(crate) struct StreamLine {
     /// Operations per second that succeeded within the run.
-    pub(crate) achieved: Bins,
+    pub(crate) achieved: TimeBins,
     /// Operations per second that failed or never completed.
-    pub(crate) lost: Bins,
+    pub(crate) lost: TimeBins,
 }
 
 /// A run over time, from its tables.
@@ -49,11 +49,11 @@ pub(crate) struct Timeline {
     /// An entry for each stream of the manifest.
     pub(crate) streams: Vec<StreamLine>,
     /// The longest gap between two polls, milliseconds.
-    pub(crate) gap_ms: Bins,
+    pub(crate) gap_ms: TimeBins,
     /// CPU of the issuing threads, percent of one CPU.
-    pub(crate) cpu_pct: Bins,
+    pub(crate) cpu_pct: TimeBins,
     /// Maximum number of operations in flight.
-    pub(crate) in_flight: Bins,
+    pub(crate) in_flight: TimeBins,
     pub(crate) columns: Vec<ColumnLine>,
 }
 
@@ -65,7 +65,7 @@ impl Timeline {
         detail: ChartResolution,
     ) -> Result<Self, RunDirError> {
         let mut records = Intervals::open(dir, manifest)?;
-        let bins = Bins::new(detail.points_max);
+        let bins = TimeBins::new(detail.points_max);
         let stream = StreamLine {
             achieved: bins.clone(),
             lost: bins.clone(),
@@ -170,13 +170,13 @@ impl Timeline {
 
 /// Meaning of a point of a reduced line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stat {
+pub(crate) enum BinStatistic {
     Mean,
     Max,
     Min,
 }
 
-impl Stat {
+impl BinStatistic {
     /// `mean`, `highest`, `lowest`.
     pub(crate) fn word(self) -> &'static str {
         match self {
@@ -188,14 +188,14 @@ impl Stat {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Bin {
+struct TimeBin {
     sum: f64,
     count: u64,
     max: f64,
     min: f64,
 }
 
-impl Bin {
+impl TimeBin {
     const EMPTY: Self = Self {
         sum: 0.0,
         count: 0,
@@ -217,26 +217,26 @@ impl Bin {
         all
     }
 
-    fn value(&self, stat: Stat) -> Option<f64> {
+    fn value(&self, stat: BinStatistic) -> Option<f64> {
         (self.count > 0).then(|| match stat {
-            Stat::Mean => self.sum / self.count as f64,
-            Stat::Max => self.max,
-            Stat::Min => self.min,
+            BinStatistic::Mean => self.sum / self.count as f64,
+            BinStatistic::Max => self.max,
+            BinStatistic::Min => self.min,
         })
     }
 }
 
 /// A value per interval, reduced to bins.
 #[derive(Debug, Clone)]
-pub(crate) struct Bins {
-    bins: Vec<Bin>,
+pub(crate) struct TimeBins {
+    bins: Vec<TimeBin>,
     points_max: usize,
     /// Intervals in a bin.
     width: usize,
     interval_count: usize,
 }
 
-impl Bins {
+impl TimeBins {
     /// Empty bins, at most `points_max` (at least 2).
     pub(crate) fn new(points_max: usize) -> Self {
         Self {
@@ -253,14 +253,14 @@ impl Bins {
             self.halve();
         }
         if self.interval_count.is_multiple_of(self.width) {
-            self.bins.push(Bin::EMPTY);
+            self.bins.push(TimeBin::EMPTY);
         }
         self.interval_count += 1;
         if let (Some(bin), Some(value)) = (
             self.bins.last_mut(),
             value.filter(|value| value.is_finite()),
         ) {
-            bin.add(Bin {
+            bin.add(TimeBin {
                 sum: value,
                 count: 1,
                 max: value,
@@ -270,18 +270,18 @@ impl Bins {
     }
 
     fn halve(&mut self) {
-        self.bins = self.bins.chunks(2).map(Bin::of).collect();
+        self.bins = self.bins.chunks(2).map(TimeBin::of).collect();
         self.width *= 2;
     }
 
     /// A value for each bin, oldest first.
-    pub(crate) fn values(&self, stat: Stat) -> Vec<Option<f64>> {
+    pub(crate) fn values(&self, stat: BinStatistic) -> Vec<Option<f64>> {
         self.bins.iter().map(|bin| bin.value(stat)).collect()
     }
 
     /// The mean, maximum or minimum of all values.
-    pub(crate) fn overall(&self, stat: Stat) -> Option<f64> {
-        Bin::of(&self.bins).value(stat)
+    pub(crate) fn overall(&self, stat: BinStatistic) -> Option<f64> {
+        TimeBin::of(&self.bins).value(stat)
     }
 
     /// True if there is any value.
@@ -296,7 +296,7 @@ mod tests {
 
     #[test]
     fn a_day_becomes_few_points_and_its_extremes_survive() {
-        let mut bins = Bins::new(1_500);
+        let mut bins = TimeBins::new(1_500);
         for second in 0..86_400 {
             bins.push(Some(match second {
                 50_000 => 900.0,
@@ -305,26 +305,29 @@ mod tests {
             }));
         }
         assert_eq!(bins.width, 64);
-        assert_eq!(bins.values(Stat::Mean).len(), 1_350);
-        assert_eq!(bins.values(Stat::Max)[50_000 / 64], Some(900.0));
+        assert_eq!(bins.values(BinStatistic::Mean).len(), 1_350);
+        assert_eq!(bins.values(BinStatistic::Max)[50_000 / 64], Some(900.0));
         assert_eq!(
-            (bins.overall(Stat::Max), bins.overall(Stat::Min)),
+            (
+                bins.overall(BinStatistic::Max),
+                bins.overall(BinStatistic::Min)
+            ),
             (Some(900.0), Some(-1.0))
         );
-        assert_eq!(bins.values(Stat::Mean)[0], Some(2.0));
+        assert_eq!(bins.values(BinStatistic::Mean)[0], Some(2.0));
     }
 
     #[test]
     fn what_was_not_measured_is_no_zero() {
-        let mut bins = Bins::new(2);
+        let mut bins = TimeBins::new(2);
         [None, Some(4.0), None, None, Some(1.0)]
             .into_iter()
             .for_each(|value| bins.push(value));
         assert_eq!(bins.width, 4);
-        assert_eq!(bins.values(Stat::Mean), [Some(4.0), Some(1.0)]);
-        let mut empty = Bins::new(5);
+        assert_eq!(bins.values(BinStatistic::Mean), [Some(4.0), Some(1.0)]);
+        let mut empty = TimeBins::new(5);
         empty.push(None);
         assert!(!empty.any());
-        assert_eq!(empty.values(Stat::Max), [None]);
+        assert_eq!(empty.values(BinStatistic::Max), [None]);
     }
 }

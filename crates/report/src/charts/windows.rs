@@ -27,7 +27,7 @@ pub(crate) const MAX: usize = 4;
 
 /// The durations of one stream, or of one stream on one device.
 #[derive(Debug, Clone)]
-pub(crate) struct Durations {
+pub(crate) struct StreamDurations {
     /// Quantiles at each point; `None` if no operation succeeded.
     pub(crate) moments: Vec<Option<PointQuantiles>>,
     /// Histogram of the whole run.
@@ -39,9 +39,9 @@ pub(crate) struct Durations {
 
 pub(crate) struct Windows {
     /// An entry for each stream, over all devices.
-    pub(crate) streams: Vec<Durations>,
+    pub(crate) streams: Vec<StreamDurations>,
     /// An entry for each cell; empty with a single device.
-    pub(crate) cells: Vec<Durations>,
+    pub(crate) cells: Vec<StreamDurations>,
     /// Seconds that a point represents.
     pub(crate) point_sec: f64,
     /// Seconds that a column of the heat map represents.
@@ -51,7 +51,7 @@ pub(crate) struct Windows {
     pub(crate) damage: Option<String>,
 }
 
-impl Durations {
+impl StreamDurations {
     fn new() -> Self {
         Self {
             moments: Vec::new(),
@@ -151,8 +151,8 @@ impl Windows {
         let devices = layout.devices.len().max(1);
         let cells = if devices > 1 { layout.cells() } else { 0 };
         let mut this = Self {
-            streams: vec![Durations::new(); layout.streams.len()],
-            cells: vec![Durations::new(); cells],
+            streams: vec![StreamDurations::new(); layout.streams.len()],
+            cells: vec![StreamDurations::new(); cells],
             point_sec: 0.0,
             column_sec: 0.0,
             detail,
@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn a_point_has_the_quantiles_of_all_its_windows_and_the_maximum_survives() {
-        let mut durations = Durations::new();
+        let mut durations = StreamDurations::new();
         let of = |ns: u64, count: u32| {
             let mut histogram = cell::latencies();
             histogram.record_n(ns, count).unwrap();
@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     fn each_column_of_a_heat_map_adds_up_to_one() {
-        let mut durations = Durations::new();
+        let mut durations = StreamDurations::new();
         let mut histogram = cell::latencies();
         histogram.record_n(100_000, 3).unwrap();
         histogram.record_n(5_000_000, 1).unwrap();

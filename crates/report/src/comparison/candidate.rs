@@ -35,7 +35,7 @@ pub struct Candidate {
     /// The load that was held: the rating, or the load of the run.
     pub load: ValueOrReason<HeldLoad>,
     /// Worst slice for each threshold.
-    pub margins: ValueOrReason<Vec<Margin>>,
+    pub margins: ValueOrReason<Vec<ThresholdMargin>>,
     /// 99th percentile of the judged stream's service times.
     pub p99: ValueOrReason<StreamQuantile>,
     /// 99.9th percentile of the judged stream's service times.
@@ -426,7 +426,7 @@ fn incomparable(manifest: &Manifest) -> Option<String> {
 
 /// The worst slice over one threshold.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Margin {
+pub struct ThresholdMargin {
     /// The threshold, nanoseconds.
     pub threshold_ns: u64,
     /// The threshold as text: `1ms`.
@@ -438,11 +438,11 @@ pub struct Margin {
 }
 
 /// A margin for each limit of `sla`, by ascending threshold.
-fn margins(verdict: &Verdict, sla: &Sla) -> ValueOrReason<Vec<Margin>> {
+fn margins(verdict: &Verdict, sla: &Sla) -> ValueOrReason<Vec<ThresholdMargin>> {
     if verdict.has_no_limits() {
         return ValueOrReason::missing("its run had no latency limits");
     }
-    let margin = |limit: &Limit| Margin {
+    let margin = |limit: &Limit| ThresholdMargin {
         threshold_ns: limit.threshold_ns,
         threshold: limit.threshold_text(),
         share_max: limit.share_max(),

@@ -18,7 +18,9 @@ mod source;
 mod table;
 mod wear;
 
-pub use candidate::{Candidate, DeviceIo, HeldLoad, Margin, StreamQuantile, StreamRate, TestFacts};
+pub use candidate::{
+    Candidate, DeviceIo, HeldLoad, StreamQuantile, StreamRate, TestFacts, ThresholdMargin,
+};
 pub use source::{CandidateKind, CompareError};
 pub use wear::{DeviceWear, Endurance, OperatorData};
 
@@ -32,7 +34,7 @@ use std::path::{Path, PathBuf};
 
 /// Candidates side by side.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Comparison {
+pub struct CandidateComparison {
     /// Candidates in the order of the request.
     pub candidates: Vec<Candidate>,
     /// Warnings that a comparison needs, each one sentence: differences between the tests, damage.
@@ -54,7 +56,7 @@ pub struct CandidateDir {
     pub dir: PathBuf,
 }
 
-impl Comparison {
+impl CandidateComparison {
     /// True if the tests differ, or something is damaged.
     pub fn is_doubtful(&self) -> bool {
         !self.warnings.is_empty()
@@ -70,7 +72,7 @@ pub fn compare(
     dirs: &[CandidateDir],
     operator_data: &OperatorData,
     ratings: &[PublishedRating],
-) -> Result<Comparison, CompareError> {
+) -> Result<CandidateComparison, CompareError> {
     let names = names(dirs)?;
     let mut seen_dirs: BTreeMap<PathBuf, String> = BTreeMap::new();
     let mut sources = Vec::with_capacity(dirs.len());
@@ -104,7 +106,7 @@ pub fn compare(
         .collect();
     let baselines = baselines(&sources);
     let warranty_years = operator_data.warranty_years;
-    Ok(Comparison {
+    Ok(CandidateComparison {
         candidates,
         warnings,
         remarks,

@@ -289,11 +289,16 @@ const IGNORED_SETTINGS: &str = "device-names num-devices report-interval-sec mic
                          test-duration-sec read-reqs-per-sec write-reqs-per-sec service-threads";
 
 /// Names of candidates, grouped by value.
-type Values<'a> = BTreeMap<String, Vec<&'a str>>;
+type CandidatesByValue<'a> = BTreeMap<String, Vec<&'a str>>;
 
 /// A sentence on the differences in `aspect` between `objects`; `empty` is the word for an empty value. `None` if all
 /// are equal.
-fn difference(objects: &str, aspect: &str, values: &Values<'_>, empty: &str) -> Option<String> {
+fn difference(
+    objects: &str,
+    aspect: &str,
+    values: &CandidatesByValue<'_>,
+    empty: &str,
+) -> Option<String> {
     let told = values
         .iter()
         .map(|(value, names): (&String, &Vec<&str>)| {
@@ -378,7 +383,7 @@ fn difference_of_tests(
     aspect: &str,
     value_of: impl Fn(&Run) -> String,
 ) -> Option<String> {
-    let mut values = Values::new();
+    let mut values = CandidatesByValue::new();
     for (name, run) in runs {
         values.entry(value_of(run)).or_default().push(name);
     }
@@ -405,7 +410,7 @@ fn differences_of_baselines(sources: &[CandidateSource]) -> Vec<String> {
         .filter(|source| source.kind == CandidateKind::Baseline);
     let baselines =
         baselines.filter_map(|source| Some((source.name.as_str(), source.series.as_ref()?)));
-    let mut values: BTreeMap<&str, Values<'_>> = BTreeMap::new();
+    let mut values: BTreeMap<&str, CandidatesByValue<'_>> = BTreeMap::new();
     for (name, series) in baselines {
         let mut terms = Vec::new();
         for (term, value) in &series.terms {

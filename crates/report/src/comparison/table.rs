@@ -3,9 +3,11 @@
 //!
 //! The HTML page has bars first, then the same tables.
 
-use super::{Candidate, CandidateKind, Comparison, DeviceWear, PublishedRating, ValueOrReason};
+use super::{
+    Candidate, CandidateComparison, CandidateKind, DeviceWear, PublishedRating, ValueOrReason,
+};
 use crate::bars::Bars;
-use crate::html::Page;
+use crate::html::HtmlPage;
 use crate::table::{Table, escaped};
 use results::judge::{Outcome, VerdictClass};
 use results::units;
@@ -21,7 +23,7 @@ struct Rows {
 
 impl Rows {
     /// The rows of `comparison`; `columns` adds the columns of the candidates, as text or as numbers.
-    fn of(comparison: &Comparison, columns: fn(Table, Vec<String>) -> Table) -> Self {
+    fn of(comparison: &CandidateComparison, columns: fn(Table, Vec<String>) -> Table) -> Self {
         let candidates = &comparison.candidates;
         let names = candidates.iter().map(|candidate| candidate.name.clone());
         let mut this = Self {
@@ -273,7 +275,7 @@ fn published_text(rating: &PublishedRating) -> String {
     format!("{x}  {device} ({class}; over 1/8/64 ms: {over_1}, {over_8}, {over_64}{more})")
 }
 
-impl fmt::Display for Comparison {
+impl fmt::Display for CandidateComparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Rows { table, notes } = Rows::of(self, Table::text);
         write!(f, "{table}")?;
@@ -306,7 +308,7 @@ impl fmt::Display for Comparison {
     }
 }
 
-impl Comparison {
+impl CandidateComparison {
     /// Warnings and remarks, the table, notes on empty cells, and each candidate among its neighbours.
     pub fn markdown(&self) -> String {
         let Rows { table, notes } = Rows::of(self, Table::numbers);
@@ -375,7 +377,7 @@ impl Comparison {
             .iter()
             .map(|candidate| candidate.name.as_str())
             .collect();
-        let mut page = Page::new(format!("Comparison of {}", names.join(", ")));
+        let mut page = HtmlPage::new(format!("Comparison of {}", names.join(", ")));
         page.warnings(&self.warnings);
         page.add(&self.bars());
         page.heading("In numbers");

@@ -1,12 +1,12 @@
 //! Report of a series' directory: its conclusion, its steps, each step's run, and the rating curve of a search.
 
-use super::RunReport;
 use crate::baseline::{Beside, BesideDrive, DriveReport};
 use crate::charts::{Axis, Chart, ChartResolution, Limit, Line, Points, Section, Style};
 use crate::comparison::CandidateKind;
+use crate::run_report::{RunReport, StepReport};
 use crate::words::{Banner, OutcomeLabel, capital};
 use conclusions::baseline::{InDoubt, in_doubt};
-use conclusions::rejudge::{StepEvidence, rejudge, run_dir_of};
+use conclusions::rejudge::rejudge;
 use conclusions::series::{Rule, SERIES, Series, SeriesPurpose, SeriesStepState, Step};
 use results::judge::Outcome;
 use results::units;
@@ -35,17 +35,6 @@ pub struct SeriesReport {
     pub beside: Option<Beside>,
     /// The steps, oldest first.
     pub steps: Vec<StepReport>,
-}
-
-/// A step and its run.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
-pub struct StepReport {
-    /// The step.
-    pub step: Step,
-    /// The run of the step; null if there is none, or it is unreadable. Runs of a search or a baseline have no charts.
-    pub report: Option<RunReport>,
-    /// Why there is no run; null if there is one.
-    pub absent: Option<String>,
 }
 
 impl SeriesReport {
@@ -187,37 +176,6 @@ fn banner(doubts: &InDoubt) -> String {
     format!(
         "{doubts}: their results may reflect this machine instead of the drive. The first doubt: {first}"
     )
-}
-
-impl StepReport {
-    fn read(dir: &Path, step: &Step, detail: ChartResolution) -> Self {
-        let step_report = |report, absent| Self {
-            step: step.clone(),
-            report,
-            absent,
-        };
-        if step.state == SeriesStepState::Planned {
-            return step_report(None, Some("the step has not begun".to_owned()));
-        }
-        match run_dir_of(dir, step)
-            .and_then(|at| RunReport::read(&at, detail).map_err(|error| error.to_string()))
-        {
-            Ok(report) => step_report(Some(report), None),
-            Err(why) => step_report(None, Some(why)),
-        }
-    }
-
-    /// Evidence from the step's run, for judging the series again.
-    fn evidence(&self) -> Result<StepEvidence<'_>, &str> {
-        match &self.report {
-            Some(run) => Ok(StepEvidence {
-                verdict: &run.verdict,
-                manifest: &run.manifest,
-                doubt: run.doubt.clone(),
-            }),
-            None => Err(self.absent.as_deref().unwrap_or_default()),
-        }
-    }
 }
 
 /// Results of a baseline's steps, drive by drive.

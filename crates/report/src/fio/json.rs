@@ -2,7 +2,7 @@
 //! additions are `wait_ns`, `lag_ns`, `failed`, `never_issued`, `verdicts`.
 
 use super::{
-    Durations, FIO_VERSION, FioReport, JobReport, KindStats, LEVELS, NO_TARGET, SteadyState,
+    FIO_VERSION, FioReport, JobReport, KindStats, LEVELS, NO_TARGET, RunHistogram, SteadyState,
     VerifyTotals,
 };
 use serde::Serialize;
@@ -269,7 +269,7 @@ fn priorities(job: &JobReport<'_>, direction: usize, plus: bool) -> Vec<Object> 
     let percentiles = job.percentiles_of[0].then_some(&job.percentiles);
     let of_direction = job.priorities.iter().filter(|(of, ..)| *of == direction);
     of_direction
-        .map(|(_, value, latencies): &(usize, u16, Durations)| {
+        .map(|(_, value, latencies): &(usize, u16, RunHistogram)| {
             let clat = durations(latencies, percentiles, plus);
             let fields = [
                 ("prioclass", Json::from(value >> 13)),
@@ -344,7 +344,7 @@ fn per_sec(count: u64, ran_ns: u64) -> f64 {
     }
 }
 
-fn durations(durations: &Durations, percentiles: Option<&Vec<f64>>, plus: bool) -> Object {
+fn durations(durations: &RunHistogram, percentiles: Option<&Vec<f64>>, plus: bool) -> Object {
     let is_any = !durations.is_empty();
     let mut object = Object::default();
     object.put("min", if is_any { durations.min() } else { 0 });

@@ -40,7 +40,7 @@ pub struct JobReport<'a> {
     /// Maximum number of operations in flight; with a latency target, the depth found for it.
     pub depth: u64,
     /// Latency target, if the job has one.
-    pub target: Option<LatencyTarget>,
+    pub target: Option<LatencyTargetResult>,
     /// Start of the reported part, nanoseconds since its run began.
     pub begin_ns: u64,
     /// End of the reported part, on the same clock.
@@ -69,7 +69,7 @@ pub struct JobReport<'a> {
     /// Steady state of the job, with `steadystate`.
     pub steady: Option<SteadyState>,
     /// Latencies by direction and I/O priority, if the operations had several priorities.
-    pub priorities: Vec<(usize, u16, Durations)>,
+    pub priorities: Vec<(usize, u16, RunHistogram)>,
 }
 
 /// A job's search for its steady state.
@@ -90,7 +90,7 @@ pub struct SteadyState {
 
 /// The latency target for which a job searched its queue depth.
 #[derive(Debug, Clone, Copy)]
-pub struct LatencyTarget {
+pub struct LatencyTargetResult {
     /// Target latency, nanoseconds.
     pub latency_ns: u64,
     /// Time per depth, microseconds.
@@ -100,7 +100,7 @@ pub struct LatencyTarget {
 }
 
 /// Values printed for a job without a target.
-const NO_TARGET: LatencyTarget = LatencyTarget {
+const NO_TARGET: LatencyTargetResult = LatencyTargetResult {
     latency_ns: 0,
     window_us: 0,
     percentile: 100.0,
@@ -140,7 +140,7 @@ fn scaled(value: u64, part: u64, whole: u64) -> u64 {
 
 /// I/O of a disk during all runs.
 #[derive(Debug, Clone, Default)]
-pub struct Disk {
+pub struct DiskIo {
     /// Name in /proc/diskstats.
     pub name: String,
     /// Reads, writes: operations.
@@ -164,7 +164,7 @@ pub struct FioReport<'a> {
     pub jobs: Vec<JobReport<'a>>,
     /// Options that hold for all jobs.
     pub global: Vec<(String, String)>,
-    pub disks: Vec<Disk>,
+    pub disks: Vec<DiskIo>,
     /// Time of the report, milliseconds since 1970.
     pub unix_ms: u64,
     /// Process id.
@@ -304,7 +304,7 @@ const LEVELS: [&str; 7] = ["1", "2", "4", "8", "16", "32", ">=64"];
 const SAMPLE_NS_MIN: u64 = 500_000_000;
 
 /// A histogram of a whole run.
-pub type Durations = Histogram<u64>;
+pub type RunHistogram = Histogram<u64>;
 
 /// Mean and standard deviation of values that are sampled once per second.
 #[derive(Debug, Clone, Copy, Default)]
@@ -351,13 +351,13 @@ impl SampleStats {
 #[derive(Debug, Clone)]
 pub struct KindStats {
     /// Completion latencies: from submission until the completion is seen.
-    pub clat: Durations,
+    pub clat: RunHistogram,
     /// Waiting times of operations with a rate, until fewer than `iodepth` operations were in flight.
-    pub wait: Durations,
+    pub wait: RunHistogram,
     /// Latencies of the operations that waited: first without their waits, then with them.
-    waited: [Durations; 2],
+    waited: [RunHistogram; 2],
     /// Lag: how late flashproof issued the operations.
-    pub lag: Durations,
+    pub lag: RunHistogram,
     /// Operations that completed.
     pub ops: u64,
     /// Operations that completed after the end of the run.
@@ -395,7 +395,7 @@ impl Default for KindStats {
 }
 
 /// An empty histogram of a whole run.
-pub fn durations() -> Durations {
+pub fn durations() -> RunHistogram {
     // The layout of an interval's histogram, with counters that a day cannot overflow.
     let like = results::cell::latencies();
     Histogram::new_with_bounds(like.low(), like.high(), like.sigfig())
@@ -404,7 +404,7 @@ pub fn durations() -> Durations {
 
 impl KindStats {
     /// Completion latencies plus the preceding waits for a slot: the whole time spent waiting for the drive.
-    pub fn response_times(&self) -> Durations {
+    pub fn response_times(&self) -> RunHistogram {
         let mut answers = self.clat.clone();
         let [waited, answered] = &self.waited;
         // Cannot fail: bounds are equal, and all operations that waited are among the completed ones.
@@ -415,7 +415,7 @@ impl KindStats {
 
 /// Data recorded so far, by stream.
 #[derive(Debug, Clone, Default)]
-pub struct Totals {
+pub struct RunningTotals {
     /// Data of each kind, in the order of the streams.
     pub kinds: Vec<KindStats>,
     /// Time run, nanoseconds.
@@ -424,7 +424,7 @@ pub struct Totals {
     streams: Vec<usize>,
 }
 
-impl Totals {
+impl RunningTotals {
     /// Totals by kind. `streams` has, for each kind, the number of consecutive streams that the kind sums up.
     pub fn joined(streams: impl IntoIterator<Item = usize>) -> Self {
         let streams: Vec<_> = streams.into_iter().collect();
@@ -475,7 +475,7 @@ impl Totals {
 }
 
 /// Adds 32-bit counts to 64-bit counts.
-pub fn add(total: &mut Durations, part: &results::cell::Latencies) {
+pub fn add(total: &mut RunHistogram, part: &results::cell::Latencies) {
     for bucket in part.iter_recorded() {
         // Cannot fail: the bounds are equal.
         let _ = total.record_n(bucket.value_iterated_to(), bucket.count_at_value().into());

@@ -5,8 +5,8 @@
 //! Source: fio's `show_thread_status_terse_all()`.
 
 use super::{
-    Cpu, Disk, Durations, FIO_VERSION, FioReport, JobReport, KindStats, LEVELS, LatencyTarget,
-    NAMES, NO_TARGET, SampleStats, SteadyState, VerifyTotals,
+    Cpu, DiskIo, FIO_VERSION, FioReport, JobReport, KindStats, LEVELS, LatencyTargetResult, NAMES,
+    NO_TARGET, RunHistogram, SampleStats, SteadyState, VerifyTotals,
 };
 use results::units;
 
@@ -31,7 +31,7 @@ pub fn normal(page: &FioReport<'_>) -> String {
     if !page.disks.is_empty() {
         text += "\nDisk stats (read/write):\n";
     }
-    for Disk {
+    for DiskIo {
         name,
         ios: [r, w],
         merges: [rm, wm],
@@ -124,7 +124,7 @@ fn job_text(job: &JobReport<'_>, page: &FioReport<'_>) -> String {
             "     verify    : right={bytes}B, wrong={wrong_blocks} blocks, not read={not_read_bytes}B, unknown={unknown_bytes}B\n"
         );
     }
-    let LatencyTarget {
+    let LatencyTargetResult {
         latency_ns,
         window_us,
         percentile,
@@ -227,7 +227,7 @@ fn mean_text(stats: &SampleStats) -> String {
     )
 }
 
-fn duration_line(name: &str, durations: &Durations) -> String {
+fn duration_line(name: &str, durations: &RunHistogram) -> String {
     if durations.is_empty() {
         return String::new();
     }
@@ -239,7 +239,7 @@ fn duration_line(name: &str, durations: &Durations) -> String {
     format!("    {name} ({unit}): min={min}, max={max}, avg={mean:5.2}, stdev={deviation:5.2}\n")
 }
 
-fn percentiles_text(name: &str, durations: &Durations, percentiles: &[f64]) -> String {
+fn percentiles_text(name: &str, durations: &RunHistogram, percentiles: &[f64]) -> String {
     let values: Vec<_> = percentiles
         .iter()
         .map(|at| durations.value_at_percentile(*at))
@@ -384,7 +384,7 @@ pub fn terse(page: &FioReport<'_>) -> String {
                 }
             }
         }
-        for Disk {
+        for DiskIo {
             name,
             ios: [r, w],
             merges: [rm, wm],
@@ -446,7 +446,7 @@ fn terse_direction(
 }
 
 /// Minimum, maximum, mean and standard deviation, microseconds.
-fn terse_durations(durations: &Durations) -> String {
+fn terse_durations(durations: &RunHistogram) -> String {
     if durations.is_empty() {
         return ";0;0;0.000000;0.000000".to_owned();
     }

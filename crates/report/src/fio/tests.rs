@@ -9,7 +9,7 @@ const MS: u64 = 1_000_000;
 
 /// Two seconds with 1,000 reads of 4 KiB each. The reads of the first second take 120 us. Those of the other second
 /// wait 1 ms, then take 3 ms.
-fn totals() -> Totals {
+fn totals() -> RunningTotals {
     let info = StreamInfo {
         name: "a".into(),
         judged: true,
@@ -22,7 +22,7 @@ fn totals() -> Totals {
         devices: vec!["d".into()],
         thresholds_ns: [MS].into(),
     };
-    let mut totals = Totals::joined([1]);
+    let mut totals = RunningTotals::joined([1]);
     for second in 0..2 {
         let mut interval = Interval {
             end_ns: (second + 1) * 1_000 * MS,
@@ -42,7 +42,7 @@ fn totals() -> Totals {
     totals
 }
 
-fn page(totals: &Totals) -> FioReport<'_> {
+fn page(totals: &RunningTotals) -> FioReport<'_> {
     let job = JobReport {
         verified: None,
         name: "a".into(),
@@ -51,7 +51,7 @@ fn page(totals: &Totals) -> FioReport<'_> {
         description: String::new(),
         options: vec![("bs".into(), "4k".into())],
         depth: 8,
-        target: Some(LatencyTarget {
+        target: Some(LatencyTargetResult {
             latency_ns: 500_000,
             window_us: 2_000_000,
             percentile: 99.9,

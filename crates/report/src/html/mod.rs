@@ -6,7 +6,7 @@
 //! Long names of devices, such as `sim:name=freezes+stall-ms=140+stall-every-s=60`, are replaced by short names. The
 //! page has a list of the names; only headings, that list, code and files keep the long names.
 //!
-//! [`Page`] is built piece by piece: for comparisons and for commands without a run directory.
+//! [`HtmlPage`] is built piece by piece: for comparisons and for commands without a run directory.
 
 mod parts;
 mod run;
@@ -52,7 +52,7 @@ impl Document {
             @if has_several { (overview(self)) }
             @for article in articles { (article) }
         };
-        let names = DeviceNames::of(self);
+        let names = ShortNames::of(self);
         let charts = names.shortened_json(&plots.json());
         complete_page(
             &title,
@@ -136,9 +136,9 @@ const LONG: usize = 20;
 const VERBATIM_ELEMENTS: [&str; 3] = ["h1", "pre", "code"];
 
 /// Long names, each with a short name; the longest first, so that no name is replaced within a longer one.
-struct DeviceNames(Vec<(String, String)>);
+struct ShortNames(Vec<(String, String)>);
 
-impl DeviceNames {
+impl ShortNames {
     fn of(document: &Document) -> Self {
         let mut names: Vec<(String, String)> = Vec::new();
         let devices = document.reports.iter().flat_map(|report| match report {
@@ -216,13 +216,13 @@ impl DeviceNames {
 }
 
 /// A self-contained HTML page: no network, no other file.
-pub struct Page {
+pub struct HtmlPage {
     title: String,
     plots: Plots,
     content: Vec<Markup>,
 }
 
-impl Page {
+impl HtmlPage {
     pub fn new(title: impl Into<String>) -> Self {
         Self {
             title: title.into(),
@@ -300,7 +300,7 @@ mod tests {
 
     #[test]
     fn long_names_are_replaced_but_where_they_are_explained_or_part_of_a_file() {
-        let names = DeviceNames(vec![
+        let names = ShortNames(vec![
             ("sim:a=1+b=<2>+c".into(), "drive 2".into()),
             ("sim:a=1".into(), "drive 1".into()),
         ]);

@@ -1,17 +1,16 @@
 //! All latency tables as JSON, unrounded. `docs/latency.md` lists the fields.
 
-use super::log::unit;
 use super::run::RunLatencies;
 use super::sla::Judgement;
 use super::table::{self, average, maximum};
-use super::{Histogram, Log};
+use results::sliced_log::{SlicedHistogram, SlicedLog};
 use serde::Serialize;
 
 /// Version of the fields. Raised when a field changes its meaning.
 pub const FORMAT_VERSION: u32 = 1;
 
 #[derive(Debug, Serialize)]
-pub struct Document<'a> {
+pub struct LatencyDocument<'a> {
     format_version: u32,
     logs: Vec<LogJson<'a>>,
     /// A judgement per log if an SLA was given.
@@ -41,8 +40,8 @@ struct HistogramJson<'a> {
     histogram: &'a str,
     found: Option<&'a str>,
     slices: Vec<SliceJson>,
-    average: Summary,
-    maximum: Summary,
+    average: SummaryJson,
+    maximum: SummaryJson,
 }
 
 #[derive(Debug, Serialize)]
@@ -57,7 +56,7 @@ struct SliceJson {
 }
 
 #[derive(Debug, Serialize)]
-struct Summary {
+struct SummaryJson {
     iops: Option<f64>,
     share_over: Option<Vec<f64>>,
 }
@@ -65,11 +64,11 @@ struct Summary {
 /// The JSON document of `logs`, with the thresholds of `buckets`. `runs` and `judgements` are empty, or have an entry
 /// for each log.
 pub fn document<'a>(
-    logs: &'a [Log],
+    logs: &'a [SlicedLog],
     buckets: &[usize],
     runs: &'a [Option<RunLatencies>],
     judgements: &'a [Judgement],
-) -> Document<'a> {
+) -> LatencyDocument<'a> {
     let logs = logs.iter().enumerate().map(|(index, log)| LogJson {
         log: &log.name,
         act_version: &log.header.act_version,
@@ -81,7 +80,7 @@ pub fn document<'a>(
         truncated: log.truncation.is_some(),
         damage: log.damage.as_ref().map(ToString::to_string),
         remarks: log.remarks(),
-        unit: unit(log.scale),
+        unit: log.scale.unit(),
         thresholds: buckets.iter().map(|bucket| 1 << bucket).collect(),
         histograms: log
             .histograms
@@ -90,7 +89,7 @@ pub fn document<'a>(
             .collect(),
         run: runs.get(index).and_then(Option::as_ref),
     });
-    Document {
+    LatencyDocument {
         format_version: FORMAT_VERSION,
         logs: logs.collect(),
         judgements,
@@ -98,8 +97,8 @@ pub fn document<'a>(
 }
 
 fn histogram_json<'a>(
-    log: &'a Log,
-    histogram: &'a Histogram,
+    log: &'a SlicedLog,
+    histogram: &'a SlicedHistogram,
     buckets: &[usize],
 ) -> HistogramJson<'a> {
     let edges: Vec<usize> = buckets
@@ -122,7 +121,7 @@ fn histogram_json<'a>(
             }
         })
         .collect();
-    let summary = |statistic: table::Summary| Summary {
+    let summary = |statistic: table::Statistic| SummaryJson {
         iops: statistic(&mut slices.iter().map(|slice| slice.iops)),
         share_over: (0..edges.len())
             .map(|at: usize| {

@@ -4,14 +4,35 @@
 //! run directory, which includes waits and failures. A pass also requires that the log shows the load and the duration
 //! of its header.
 
-use super::{Histogram, LatencyError, Log, TableOptions};
 use results::act_log::{LogHeader, Test};
 use results::buckets::ActScale;
 use results::judge::{Limit, Outcome, Reason, ReasonCode, Sla, WorstShare};
+use results::sliced_log::{SlicedHistogram, SlicedLog};
 use results::units::{self, quoted};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::fmt;
+use thiserror::Error;
+
+/// Why a log cannot be judged.
+#[derive(Debug, Error)]
+pub enum UnjudgedError {
+    /// A limit lies between two edges of the log's buckets.
+    #[error(
+        "judging {log} by {limit} - its buckets end at powers of two of {unit}, the nearest at {edges}: the number of \
+         operations over this threshold is unknown; choose one of these edges, or judge the directory of a run that \
+         had this limit in its --sla"
+    )]
+    Edge {
+        log: String,
+        limit: String,
+        unit: &'static str,
+        edges: String,
+    },
+    /// There is no histogram to judge.
+    #[error("judging {log} - it has neither reads nor writes; name one of its histograms with -h: {}", .has.join(", "))]
+    NothingToJudge { log: String, has: Vec<String> },
+}
 
 /// Judgement of one log.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -52,7 +73,7 @@ pub fn judged_names(
     log: &str,
     header: &LogHeader,
     names: &[String],
-) -> Result<Vec<String>, LatencyError> {
+) -> Result<Vec<String>, UnjudgedError> {
     let streams: &[&str] = match header.test {
         Test::Storage => &["reads", "writes", "READS", "WRITES"],
         Test::Index => &["reads", "trans-reads"],
@@ -62,7 +83,7 @@ pub fn judged_names(
         judged = names_of_streams(header, names, &["large-block-writes"]);
     }
     if judged.is_empty() {
-        return Err(LatencyError::NothingToJudge {
+        return Err(UnjudgedError::NothingToJudge {
             log: log.to_owned(),
             has: names.to_vec(),
         });
@@ -91,16 +112,17 @@ fn device_and_stream<'a>(header: &LogHeader, name: &'a str) -> (Option<&'a str>,
     }
 }
 
-/// The buckets of a log that are needed for the table of `choice`, and for the SLA if there is one; ascending.
+/// The buckets of a log that are needed to show the buckets `shown`, and to judge by the SLA if there is one;
+/// ascending.
 ///
 /// Errors: a threshold lies between two edges of the log's buckets.
 pub fn edges(
     log: &str,
     scale: ActScale,
-    choice: &TableOptions,
+    shown: &[usize],
     sla: Option<&Sla>,
-) -> Result<Vec<usize>, LatencyError> {
-    let mut edges: BTreeSet<usize> = choice.buckets().into_iter().collect();
+) -> Result<Vec<usize>, UnjudgedError> {
+    let mut edges: BTreeSet<usize> = shown.iter().copied().collect();
     for limit in sla.iter().flat_map(|sla| sla.limits()) {
         edges.insert(edge(log, scale, limit)?);
     }
@@ -108,18 +130,18 @@ pub fn edges(
 }
 
 /// The last bucket below a limit's threshold.
-fn edge(log: &str, scale: ActScale, limit: &Limit) -> Result<usize, LatencyError> {
+fn edge(log: &str, scale: ActScale, limit: &Limit) -> Result<usize, UnjudgedError> {
     let unit_ns = scale.unit_ns();
     let units = limit.threshold_ns / unit_ns;
     if limit.threshold_ns.is_multiple_of(unit_ns) && units.is_power_of_two() {
         return Ok(units.ilog2() as usize);
     }
-    let unit = super::log::unit(scale);
+    let unit = scale.unit();
     let edges = match units.checked_ilog2() {
         None => format!("1 {unit}"),
         Some(below) => format!("{} and {} {unit}", 1_u64 << below, 2_u64 << below),
     };
-    Err(LatencyError::Edge {
+    Err(UnjudgedError::Edge {
         log: log.to_owned(),
         limit: limit.to_string(),
         unit,
@@ -130,7 +152,7 @@ fn edge(log: &str, scale: ActScale, limit: &Limit) -> Result<usize, LatencyError
 /// Judges histograms of a log that was read with the [`edges`] of the SLA.
 ///
 /// An exceeded limit fails the log, even if other data is missing. A pass requires complete data.
-pub fn judge(log: &Log, histograms: &[Histogram], sla: &Sla) -> Judgement {
+pub fn judge(log: &SlicedLog, histograms: &[SlicedHistogram], sla: &Sla) -> Judgement {
     // Of several equally bad shares, the last is reported.
     let rank = |(exceeded, worst): &(bool, WorstShare)| (*exceeded, worst.share / worst.share_max);
     let worst = shares(log, histograms, sla)
@@ -169,7 +191,7 @@ pub fn judge(log: &Log, histograms: &[Histogram], sla: &Sla) -> Judgement {
 }
 
 /// Why a log fails although its operations are within the limits: the devices did not carry out the load.
-fn load_not_done(log: &Log) -> Option<Reason> {
+fn load_not_done(log: &SlicedLog) -> Option<Reason> {
     let fell_behind = "the test stopped because the devices fell behind by more than max-lag-sec";
     let not_carried_out = log
         .load
@@ -183,7 +205,7 @@ fn load_not_done(log: &Log) -> Option<Reason> {
 }
 
 /// Why a log cannot pass, if a part of the judged data is missing.
-fn unknown(log: &Log, histograms: &[Histogram]) -> Option<Reason> {
+fn unknown(log: &SlicedLog, histograms: &[SlicedHistogram]) -> Option<Reason> {
     let damaged = |text| Reason::new(ReasonCode::Damaged, text);
     let unjudged = |text| Reason::new(ReasonCode::NothingJudged, text);
     if let Some(absent) = histograms
@@ -213,7 +235,7 @@ fn unknown(log: &Log, histograms: &[Histogram]) -> Option<Reason> {
 }
 
 /// Why a log does not show the whole test.
-fn cut(log: &Log) -> Option<Reason> {
+fn cut(log: &SlicedLog) -> Option<Reason> {
     let complete = units::span(log.complete_sec);
     let Some(text) = log.header.configured("test-duration-sec") else {
         let text = format!(
@@ -240,7 +262,7 @@ fn cut(log: &Log) -> Option<Reason> {
     })
 }
 
-fn nothing_to_judge(log: &Log) -> String {
+fn nothing_to_judge(log: &SlicedLog) -> String {
     format!(
         "no complete slice of {} s has an operation to judge",
         log.slice_sec
@@ -249,7 +271,7 @@ fn nothing_to_judge(log: &Log) -> String {
 
 /// A slice in which nothing completed. Either the device hung, because an ACT log counts only completed operations, or
 /// no load was requested.
-fn empty(log: &Log, histogram: &Histogram) -> Option<String> {
+fn empty(log: &SlicedLog, histogram: &SlicedHistogram) -> Option<String> {
     let (number, _) = log
         .slices_of(histogram)
         .find(|(_, slice)| slice.total == 0)?;
@@ -272,8 +294,8 @@ fn empty(log: &Log, histogram: &Histogram) -> Option<String> {
 
 /// The share over each limit in each slice, with true if the limit was exceeded.
 fn shares<'a>(
-    log: &'a Log,
-    histograms: &'a [Histogram],
+    log: &'a SlicedLog,
+    histograms: &'a [SlicedHistogram],
     sla: &'a Sla,
 ) -> impl Iterator<Item = (bool, WorstShare)> + 'a {
     histograms.iter().flat_map(move |histogram| {
@@ -316,38 +338,40 @@ fn shares<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::latency::testing::{NAMES, log_text, source};
+    use results::testing::{ACT_LOG_NAMES, act_log_text, sliced_log_reader};
 
     fn judged(text: &str, sla: &str) -> Judgement {
         let sla: Sla = sla.parse().unwrap();
-        let mut source = source(text);
+        let mut source = sliced_log_reader(text);
         let edges = edges(
             "a.log",
             source.reader.scale(),
-            &TableOptions::default(),
+            &[0, 1, 2, 3, 4, 5, 6],
             Some(&sla),
         )
         .unwrap();
-        let log = source.read(2, &NAMES.map(str::to_owned), &edges).unwrap();
+        let log = source
+            .read(2, &ACT_LOG_NAMES.map(str::to_owned), &edges)
+            .unwrap();
         judge(&log, &log.histograms, &sla)
     }
 
     #[test]
     fn the_limit_itself_is_too_many_and_nothing_is_rounded() {
         // 4 of 10 take 1 ms or longer, 1 of 10 takes 8 ms or longer.
-        assert_eq!(judged(&log_text(4), "40%>1ms").outcome, Outcome::Fail);
+        assert_eq!(judged(&act_log_text(4), "40%>1ms").outcome, Outcome::Fail);
         assert_eq!(
-            judged(&log_text(4), "40.0000001%>1ms,10.1%>8ms").outcome,
+            judged(&act_log_text(4), "40.0000001%>1ms,10.1%>8ms").outcome,
             Outcome::Pass
         );
-        let fail = judged(&log_text(4), "50%>1ms,10%>8ms");
+        let fail = judged(&act_log_text(4), "50%>1ms,10%>8ms");
         let decided = fail.decided_by.unwrap();
         assert_eq!(
             (decided.threshold_ns, decided.over, decided.wanted),
             (8_000_000, 2, 20)
         );
         assert!(
-            judged(&log_text(4), "10%>16ms")
+            judged(&act_log_text(4), "10%>16ms")
                 .reason
                 .starts_with("0 % of reads on ")
         );
@@ -355,7 +379,7 @@ mod tests {
 
     #[test]
     fn without_a_whole_slice_nothing_is_judged() {
-        let none = judged(&log_text(1), "40%>1ms");
+        let none = judged(&act_log_text(1), "40%>1ms");
         assert_eq!((none.outcome, none.decided_by), (Outcome::Invalid, None));
     }
 
@@ -363,13 +387,13 @@ mod tests {
     fn counted(reports: &[(u64, u64)]) -> String {
         let reports = reports.iter().enumerate().map(|(index, (all, one))| {
             let line = |count: &u64| if *count > 0 { format!(" (00: {count:010})\n") } else { String::new() };
-            let [first, second] = NAMES;
+            let [first, second] = ACT_LOG_NAMES;
             let sec = index + 1;
             let of_all = line(all);
             let of_one = line(one);
             format!("after {sec} sec:\n{first} ({all} total)\n{of_all}{second} ({one} total)\n{of_one}\n")
         });
-        log_text(0) + &reports.collect::<String>()
+        act_log_text(0) + &reports.collect::<String>()
     }
 
     #[test]
@@ -401,9 +425,10 @@ mod tests {
         let neither = judged(&counted(&[(0, 0), (0, 0)]), "40%>1ms");
         assert_eq!([never.outcome, neither.outcome], [Outcome::Invalid; 2]);
         // Slow operations seen so far fail the log nevertheless.
-        let last = log_text(2)[log_text(1).len()..].to_owned();
-        let then_hung =
-            log_text(2) + &last.replace("after 2", "after 3") + &last.replace("after 2", "after 4");
+        let last = act_log_text(2)[act_log_text(1).len()..].to_owned();
+        let then_hung = act_log_text(2)
+            + &last.replace("after 2", "after 3")
+            + &last.replace("after 2", "after 4");
         assert_eq!(judged(&then_hung, "40%>1ms").outcome, Outcome::Fail);
         assert_eq!(judged(&then_hung, "40.1%>1ms").outcome, Outcome::Invalid);
     }
@@ -414,7 +439,7 @@ mod tests {
             let judgement = judged(text, "50%>1ms");
             (judgement.outcome, judgement.code, judgement.reason)
         };
-        let day = |seconds| log_text(seconds).replace("duration-sec: 1", "duration-sec: 86400");
+        let day = |seconds| act_log_text(seconds).replace("duration-sec: 1", "duration-sec: 86400");
         let (outcome, code, reason) = judged(&day(4));
         assert_eq!((outcome, code), (Outcome::Invalid, ReasonCode::Stopped));
         let begin = "the log is complete up to 4 s of 24 h: the test was stopped, is still running, or the log is cut; of";
@@ -429,7 +454,7 @@ mod tests {
             ("test-duration-sec: day\n", "\"day\", which is not"),
         ] {
             let (outcome, code, reason) =
-                judged(&log_text(4).replace("test-duration-sec: 1\n", duration));
+                judged(&act_log_text(4).replace("test-duration-sec: 1\n", duration));
             assert_eq!((outcome, code), (Outcome::Invalid, ReasonCode::Damaged));
             assert!(reason.contains(part), "{reason}");
         }
@@ -437,14 +462,14 @@ mod tests {
 
     #[test]
     fn a_test_that_act_stopped_because_of_the_drives_fails() {
-        let stopped = log_text(4)
+        let stopped = act_log_text(4)
             + "ERROR: large block reads can't keep up\ndrive(s) can't keep up - test stopped\n";
         let stopped = judged(&stopped, "50%>1ms");
         assert_eq!(
             (stopped.outcome, stopped.code),
             (Outcome::Fail, ReasonCode::FellBehind)
         );
-        let by_threads = log_text(4).replace("duration-sec: 1", "duration-sec: 9")
+        let by_threads = act_log_text(4).replace("duration-sec: 1", "duration-sec: 9")
             + "ERROR: service thread can't keep up\nACT can't do requested load - test stopped\n";
         let by_threads = judged(&by_threads, "50%>1ms");
         assert_eq!(
@@ -457,13 +482,13 @@ mod tests {
     fn a_histogram_that_the_log_lacks_is_no_pass() {
         let sla: Sla = "40.1%>1ms".parse().unwrap();
         let outcome = |names: [&str; 2], sla: &Sla| {
-            let log = source(&log_text(2))
+            let log = sliced_log_reader(&act_log_text(2))
                 .read(2, &names.map(str::to_owned), &[0])
                 .unwrap();
             let judgement = judge(&log, &log.histograms, sla);
             (judgement.outcome, judgement.reason)
         };
-        assert_eq!(outcome(NAMES, &sla).0, Outcome::Pass);
+        assert_eq!(outcome(ACT_LOG_NAMES, &sla).0, Outcome::Pass);
         let (invalid, reason) = outcome(["reads", "typo"], &sla);
         assert_eq!(invalid, Outcome::Invalid);
         assert!(
@@ -516,11 +541,7 @@ mod tests {
 
     #[test]
     fn thresholds_between_two_edges_are_refused_with_both() {
-        let options = TableOptions {
-            buckets_max: 1,
-            ..TableOptions::default()
-        };
-        let edge = |sla: &str, scale| edges("a.log", scale, &options, Some(&sla.parse().unwrap()));
+        let edge = |sla: &str, scale| edges("a.log", scale, &[0], Some(&sla.parse().unwrap()));
         assert_eq!(
             edge("5%>1ms,1%>8ms", ActScale::Milliseconds).unwrap(),
             [0, 3]

@@ -6,26 +6,110 @@
 //!
 //! Markdown, for tickets and wikis, averages unrounded numbers. CSV has unrounded numbers.
 
-use super::log::{unit, version_line};
 use super::run::RunLatencies;
-use super::{Histogram, Log, Slice, TableOptions};
 use crate::table::{Cell, Table, escaped};
-use results::act_log::{DERIVED_TITLE, NAMES_TITLE};
+use results::act_log::{DERIVED_TITLE, HeaderPart, LogReadError, NAMES_TITLE};
 use results::buckets::ActScale;
+use results::sliced_log::{LogSlice, SlicedHistogram, SlicedLog, SlicedLogError};
 
 const GAP: &str = "  ";
 const SLICE: &str = "slice";
+
+/// Number of buckets that ACT's script knows, of the 65 that a log can have: up to "longer than 65,536 units".
+pub const BUCKETS: usize = 17;
+
+/// Selection of the histograms, buckets and slices to show.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableOptions {
+    /// Requested length of a slice, seconds, at least 1.
+    pub slice_sec: u64,
+    /// Names of the histograms; empty for the log's reads.
+    pub histograms: Vec<String>,
+    /// The first bucket shown, below [`BUCKETS`].
+    pub first_bucket: usize,
+    /// Maximum number of buckets shown, at least 1.
+    pub buckets_max: usize,
+    /// Distance between two buckets shown, at least 1.
+    pub every_nth: usize,
+    /// True to show rates, too.
+    pub extra: bool,
+}
+
+impl Default for TableOptions {
+    fn default() -> Self {
+        Self {
+            slice_sec: 3600,
+            histograms: Vec::new(),
+            first_bucket: 0,
+            buckets_max: 7,
+            every_nth: 1,
+            extra: false,
+        }
+    }
+}
+
+impl TableOptions {
+    /// The buckets shown, ascending. Bucket `b` stands for "longer than 2^b units".
+    pub fn buckets(&self) -> Vec<usize> {
+        (self.first_bucket..BUCKETS)
+            .step_by(self.every_nth.max(1))
+            .take(self.buckets_max)
+            .collect()
+    }
+}
 
 /// The first line: the arguments, as they were typed.
 pub fn command_line(arguments: &[String]) -> String {
     format!("act_latency.py {}\n", arguments.join(" "))
 }
 
+/// The second line of ACT's output: name and version of the log. An empty line follows.
+fn version_line(name: &str, version: &str) -> String {
+    format!("{name} is ACT version {version}\n\n")
+}
+
+/// Text that ACT's script prints for a log with this error before it gives up, for programs that parse that text.
+/// Empty if the script would not give up, or would crash.
+pub fn error_in_acts_words(error: &SlicedLogError) -> String {
+    let (log, version, message) = match error {
+        SlicedLogError::Read {
+            log,
+            source: LogReadError::Version { version, .. },
+        } => (log, version, format!("{log} ACT version not compatible")),
+        SlicedLogError::Read {
+            log,
+            source: LogReadError::Header { part, version, .. },
+        } => {
+            let lacks = match part {
+                HeaderPart::Version => return format!("{log} ACT version not found\n"),
+                HeaderPart::Configuration => "report interval",
+                HeaderPart::Derived => "derived configuration",
+                HeaderPart::Names => "histogram names",
+            };
+            (log, version, format!("can't find {lacks}"))
+        }
+        SlicedLogError::Interval {
+            log,
+            version,
+            found,
+        } if found == "\"0\"" => (
+            log,
+            version,
+            "reporting interval must be more than 0".to_owned(),
+        ),
+        SlicedLogError::Interval { log, version, .. } => {
+            (log, version, "can't find report interval".to_owned())
+        }
+        _ => return String::new(),
+    };
+    format!("{}{message}\n", version_line(log, version))
+}
+
 /// Text between the line with the arguments and the table: the log, its configuration, derived rates and names.
 ///
 /// Several logs are numbered, and their configurations left out. `asked_sec` is the requested length of a slice.
-pub fn preamble(logs: &[Log], asked_sec: u64) -> String {
-    let line = |log: &Log| version_line(&log.name, &log.header.act_version);
+pub fn preamble(logs: &[SlicedLog], asked_sec: u64) -> String {
+    let line = |log: &SlicedLog| version_line(&log.name, &log.header.act_version);
     let mut text = match logs {
         [log] => line(log),
         [] => String::new(),
@@ -51,7 +135,7 @@ pub fn preamble(logs: &[Log], asked_sec: u64) -> String {
     text
 }
 
-fn header_blocks(log: &Log) -> String {
+fn header_blocks(log: &SlicedLog) -> String {
     let header = &log.header;
     let names = if header.histogram_names.is_empty() {
         &log.names
@@ -82,8 +166,8 @@ pub fn no_slices(slice_sec: u64) -> String {
 
 /// A histogram of one log: a group of columns.
 struct ColumnGroup<'a> {
-    log: &'a Log,
-    histogram: &'a Histogram,
+    log: &'a SlicedLog,
+    histogram: &'a SlicedHistogram,
     title: String,
     /// Blanks that make room for a preceding title that is longer than its columns.
     pad: String,
@@ -95,7 +179,7 @@ struct ColumnGroup<'a> {
 ///
 /// The logs have slices of equal length; a log that lacks a slice shows dashes. Without any slice, the table
 /// has only its titles.
-pub fn table(logs: &[Log], choice: &TableOptions) -> String {
+pub fn table(logs: &[SlicedLog], choice: &TableOptions) -> String {
     let buckets = choice.buckets();
     let mut labels: String = buckets
         .iter()
@@ -110,7 +194,7 @@ pub fn table(logs: &[Log], choice: &TableOptions) -> String {
     let mut text = titles(&columns, &labels);
     let rule = rule(&columns, &underline);
     text += &rule;
-    if !logs.iter().any(Log::has_slices) {
+    if !logs.iter().any(SlicedLog::has_slices) {
         return text;
     }
     let mut numbers: Vec<u64> = logs
@@ -149,7 +233,7 @@ pub fn table(logs: &[Log], choice: &TableOptions) -> String {
     text
 }
 
-fn columns<'a>(logs: &'a [Log], buckets: &[usize], width: usize) -> Vec<ColumnGroup<'a>> {
+fn columns<'a>(logs: &'a [SlicedLog], buckets: &[usize], width: usize) -> Vec<ColumnGroup<'a>> {
     let mut columns: Vec<ColumnGroup<'a>> = Vec::new();
     for (index, log) in logs.iter().enumerate() {
         for histogram in &log.histograms {
@@ -215,7 +299,7 @@ struct Cells {
 }
 
 impl ColumnGroup<'_> {
-    fn cells(&self, slice: Option<Slice<'_>>) -> Cells {
+    fn cells(&self, slice: Option<LogSlice<'_>>) -> Cells {
         Cells {
             percents: self
                 .edges
@@ -261,10 +345,10 @@ fn line(
 }
 
 /// A statistic over the values of all slices; slices without operations are left out.
-pub(super) type Summary = fn(&mut dyn Iterator<Item = f64>) -> Option<f64>;
+pub(super) type Statistic = fn(&mut dyn Iterator<Item = f64>) -> Option<f64>;
 
 /// Applies the statistic `statistic` to each column of a group, over the slices that have a number.
-fn summary(cells: &[Cells], statistic: Summary) -> Cells {
+fn summary(cells: &[Cells], statistic: Statistic) -> Cells {
     let edges = cells.first().map_or(0, |cells| cells.percents.len());
     let percents = (0..edges)
         .map(|edge| statistic(&mut cells.iter().filter_map(|cells| cells.percents[edge])));
@@ -291,7 +375,7 @@ fn rounded(value: f64, decimals: usize) -> f64 {
 /// A table for each histogram of each log: a line for each slice, then average and maximum.
 ///
 /// Averages are computed from unrounded percentages, without slices that have no operations.
-pub fn markdown(logs: &[Log], choice: &TableOptions) -> String {
+pub fn markdown(logs: &[SlicedLog], choice: &TableOptions) -> String {
     let mut text = String::new();
     for log in logs {
         for histogram in &log.histograms {
@@ -308,17 +392,17 @@ pub fn markdown(logs: &[Log], choice: &TableOptions) -> String {
     text
 }
 
-fn one(log: &Log, histogram: &Histogram, choice: &TableOptions) -> Table {
+fn one(log: &SlicedLog, histogram: &SlicedHistogram, choice: &TableOptions) -> Table {
     let buckets = choice.buckets();
     let edges: Vec<usize> = buckets
         .iter()
         .filter_map(|bucket| log.edge(*bucket))
         .collect();
-    let slices: Vec<(u64, Slice<'_>)> = log.slices_of(histogram).collect();
+    let slices: Vec<(u64, LogSlice<'_>)> = log.slices_of(histogram).collect();
 
     let thresholds = buckets
         .iter()
-        .map(|bucket| format!("{} {}", 1_u64 << bucket, unit(log.scale)));
+        .map(|bucket| format!("{} {}", 1_u64 << bucket, log.scale.unit()));
     let mut table = Table::new("")
         .numbers(["slice"])
         .numbers(thresholds)
@@ -333,7 +417,7 @@ fn one(log: &Log, histogram: &Histogram, choice: &TableOptions) -> Table {
                 .chain(rate),
         );
     }
-    let summaries: [(&str, Summary); 2] = [("avg", average), ("max", maximum)];
+    let summaries: [(&str, Statistic); 2] = [("avg", average), ("max", maximum)];
     for (name, summary) in summaries {
         let percents = edges.iter().map(|edge| {
             let mut percents = slices
@@ -362,7 +446,7 @@ const COLUMNS: &str =
 /// because logs can differ in their unit. Each line repeats the damage of its log: a separate warning is lost when
 /// lines are extracted or combined.
 pub fn csv(
-    logs: &[Log],
+    logs: &[SlicedLog],
     runs: &[Option<RunLatencies>],
     buckets: &[usize],
 ) -> Result<String, ::csv::Error> {
@@ -400,7 +484,7 @@ pub fn csv(
                         slice.total.to_string(),
                         slice.iops().to_string(),
                         (1_u64 << bucket).to_string(),
-                        unit(log.scale).to_owned(),
+                        log.scale.unit().to_owned(),
                         slice.ops_over[edge].to_string(),
                         share.map(|share| share.to_string()).unwrap_or_default(),
                         damage.clone(),
@@ -415,7 +499,7 @@ pub fn csv(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::latency::testing::{log_text, source};
+    use results::testing::{act_log_text, sliced_log_reader};
 
     #[test]
     fn rounding_is_to_the_nearest_of_the_binary_number_and_to_even_between_two() {
@@ -455,7 +539,9 @@ mod tests {
             slice_sec: 1,
             ..TableOptions::default()
         };
-        let log = source(&log_text(1)).read(1, &names, &[0]).unwrap();
+        let log = sliced_log_reader(&act_log_text(1))
+            .read(1, &names, &[0])
+            .unwrap();
         let expected = "         /dev/x-reads   reads \n        %>(ms)         %>(ms)\nslice        1              1\n\
                         -----   ------         ------\n    1    40.00          40.00\n-----   ------         ------\n  \
                         avg    40.00          40.00\n  max    40.00          40.00\n";
@@ -464,5 +550,22 @@ mod tests {
             table(&[log], &choice),
             expected.replacen("         /dev", "        /dev", 1)
         );
+    }
+
+    #[test]
+    fn buckets_begin_at_the_first_and_end_with_the_seventeenth() {
+        let buckets = |first_bucket, buckets_max, every_nth| {
+            TableOptions {
+                first_bucket,
+                buckets_max,
+                every_nth,
+                ..TableOptions::default()
+            }
+            .buckets()
+        };
+        assert_eq!(buckets(0, 7, 1), [0, 1, 2, 3, 4, 5, 6]);
+        assert_eq!(buckets(0, 3, 3), [0, 3, 6]);
+        assert_eq!(buckets(15, usize::MAX, 1), [15, 16]);
+        assert_eq!(buckets(16, 3, usize::MAX), [16]);
     }
 }

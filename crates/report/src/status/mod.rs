@@ -6,7 +6,7 @@
 mod run;
 mod text;
 
-pub use run::{CurrentShares, Phase, RunStatus, Temperature};
+pub use run::{CurrentShares, RunPhase, RunStatus, Temperature};
 
 use conclusions::baseline::jobs_left;
 use conclusions::rejudge::{disappeared_error, rejudge_in};
@@ -20,12 +20,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Status of a directory.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
-pub enum Status {
+pub enum DirStatus {
     Run(Box<RunStatus>),
     Series(Box<SeriesStatus>),
 }
 
-impl Status {
+impl DirStatus {
     /// Reads the status of the run or series in `dir` at `now`. `state_of` returns the state of a process.
     ///
     /// Errors: `dir` has neither a run nor a series, or its manifest or series record is damaged.
@@ -64,7 +64,7 @@ fn unix_ms(time: SystemTime) -> u64 {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct StepStatus {
+pub struct SeriesStepStatus {
     pub name: String,
     /// The load, as a multiple of 1x.
     pub multiple: f64,
@@ -81,7 +81,7 @@ pub struct SeriesStatus {
     pub dir: PathBuf,
     pub purpose: SeriesPurpose,
     /// Steps, oldest first.
-    pub steps: Vec<StepStatus>,
+    pub steps: Vec<SeriesStepStatus>,
     /// The run of the step that began last, if readable.
     pub run: Option<RunStatus>,
     /// Minimum number of baseline jobs still to be run.
@@ -155,7 +155,7 @@ impl SeriesStatus {
             ahead_sec as f64 + now_sec
         };
         let simulated = series.devices.iter().any(|device| device.simulated);
-        let steps = series.steps.iter().map(|step| StepStatus {
+        let steps = series.steps.iter().map(|step| SeriesStepStatus {
             name: step.name.clone(),
             multiple: step.multiple,
             state: step.state,
@@ -209,7 +209,7 @@ impl SeriesStatus {
                 run.as_ref().is_none_or(|run| run.phase.is_over())
             }
             (Some(ProcessState::Unknown) | None, Some(run)) => {
-                matches!(run.phase, Phase::Killed | Phase::Unknown)
+                matches!(run.phase, RunPhase::Killed | RunPhase::Unknown)
             }
             (Some(ProcessState::Unknown) | None, None) => self
                 .steps
@@ -223,7 +223,10 @@ impl SeriesStatus {
             (Some(outcome), _) => outcome.exit_code(),
             (None, _) if self.is_over() => Outcome::Invalid.exit_code(),
             (None, Some(run))
-                if matches!(run.phase, Phase::Hung | Phase::Stopped | Phase::Gone) =>
+                if matches!(
+                    run.phase,
+                    RunPhase::Hung | RunPhase::Stopped | RunPhase::Gone
+                ) =>
             {
                 Outcome::Invalid.exit_code()
             }

@@ -24,7 +24,7 @@ const HUNG_SEC: u64 = 15;
 /// Phase of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Phase {
+pub enum RunPhase {
     /// Started, without an interval so far.
     Beginning,
     Running,
@@ -44,7 +44,7 @@ pub enum Phase {
     Unknown,
 }
 
-impl Phase {
+impl RunPhase {
     /// True if no more data will come.
     pub fn is_over(self) -> bool {
         matches!(self, Self::Ended | Self::Killed | Self::Unknown)
@@ -89,7 +89,7 @@ pub struct RunStatus {
     pub simulated: bool,
     /// Purpose within its series.
     pub purpose: Option<String>,
-    pub phase: Phase,
+    pub phase: RunPhase,
     /// State of the run's process; `None` if the manifest names no process.
     pub seen: Option<ProcessState>,
     pub pid: Option<u32>,
@@ -191,7 +191,7 @@ impl RunStatus {
         let last = LastInterval::of(&mut intervals, &mut judge)?;
         let mut this = Self::new(dir, manifest, &run.verdict, last, now);
         this.cpu_wait_share = judge.cpu_wait_share();
-        this.phase = Phase::Ended;
+        this.phase = RunPhase::Ended;
         this.remarks.extend(run.remarks);
         this.current = None;
         this.last_interval_iops.clear();
@@ -223,7 +223,7 @@ impl RunStatus {
             devices: manifest.devices.clone(),
             simulated: manifest.simulated,
             purpose: manifest.purpose.clone(),
-            phase: Phase::Unknown,
+            phase: RunPhase::Unknown,
             seen: None,
             pid: manifest.process.as_ref().map(|process| process.pid),
             elapsed_sec: verdict.ran_sec,
@@ -269,13 +269,13 @@ impl RunStatus {
     }
 
     /// Phase of a run without a verdict.
-    fn phase_now(&self, manifest: &Manifest, process_state: Option<ProcessState>) -> Phase {
+    fn phase_now(&self, manifest: &Manifest, process_state: Option<ProcessState>) -> RunPhase {
         let hung_sec =
             (manifest.report_interval_sec.saturating_mul(HUNG_INTERVALS) + HUNG_SEC) as f64;
         let fresh = self.recorded_ago_sec.is_some_and(|ago| ago < hung_sec);
         match process_state {
-            Some(ProcessState::Stopped) => Phase::Stopped,
-            Some(ProcessState::Gone) => Phase::Killed,
+            Some(ProcessState::Stopped) => RunPhase::Stopped,
+            Some(ProcessState::Gone) => RunPhase::Killed,
             // In another container, or on another machine that shares the directory, the process can still run: then
             // its files grow. Waiting one interval shows if they do.
             Some(ProcessState::Elsewhere)
@@ -283,14 +283,14 @@ impl RunStatus {
                     .recorded_ago_sec
                     .is_some_and(|ago| ago > manifest.report_interval_sec as f64 + 2.0) =>
             {
-                Phase::Killed
+                RunPhase::Killed
             }
-            Some(ProcessState::Elsewhere) => Phase::Gone,
-            _ if fresh && self.elapsed_sec >= manifest.duration_sec as f64 => Phase::Ending,
-            _ if fresh && self.elapsed_sec == 0.0 => Phase::Beginning,
-            _ if fresh => Phase::Running,
-            Some(ProcessState::Running) => Phase::Hung,
-            _ => Phase::Unknown,
+            Some(ProcessState::Elsewhere) => RunPhase::Gone,
+            _ if fresh && self.elapsed_sec >= manifest.duration_sec as f64 => RunPhase::Ending,
+            _ if fresh && self.elapsed_sec == 0.0 => RunPhase::Beginning,
+            _ if fresh => RunPhase::Running,
+            Some(ProcessState::Running) => RunPhase::Hung,
+            _ => RunPhase::Unknown,
         }
     }
 

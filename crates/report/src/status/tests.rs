@@ -56,13 +56,13 @@ fn write_of(manifest: &Manifest, dir: &Path, intervals: u64) -> RunWriter {
 
 /// Status `later` seconds from now.
 fn status(dir: &Path, later: u64, seen: ProcessState) -> RunStatus {
-    match Status::read(dir, SystemTime::now() + Duration::from_secs(later), &|_| {
+    match DirStatus::read(dir, SystemTime::now() + Duration::from_secs(later), &|_| {
         seen
     })
     .unwrap()
     {
-        Status::Run(run) => *run,
-        Status::Series(series) => panic!("{series:?}"),
+        DirStatus::Run(run) => *run,
+        DirStatus::Series(series) => panic!("{series:?}"),
     }
 }
 
@@ -74,7 +74,7 @@ fn a_run_that_goes_on_tells_what_it_recorded() {
     let run = status(&dir, 0, ProcessState::Running);
     assert_eq!(
         (run.phase, run.exit_code(), run.elapsed_sec, run.left_sec()),
-        (Phase::Running, 0, 25.0, Some(15.0))
+        (RunPhase::Running, 0, 25.0, Some(15.0))
     );
     let stream = &run.result.streams[0];
     assert_eq!(
@@ -172,7 +172,7 @@ fn a_run_that_operations_end_tells_how_many_are_done_and_the_time_left_by_their_
     let run = status(&dir, 0, ProcessState::Running);
     assert_eq!(
         (run.phase, run.operations_done, run.left_sec()),
-        (Phase::Running, 250, Some(75.0))
+        (RunPhase::Running, 250, Some(75.0))
     );
     let text = run.to_string();
     assert!(
@@ -187,17 +187,17 @@ fn a_killed_run_a_hung_one_and_a_held_one_are_told_apart() {
     let dir = parent.path().join("run");
     let _writer = write(&dir, 25);
     for (later, seen, phase, code) in [
-        (0, ProcessState::Running, Phase::Running, 0),
-        (17, ProcessState::Running, Phase::Running, 0),
-        (19, ProcessState::Running, Phase::Hung, 1),
-        (0, ProcessState::Stopped, Phase::Stopped, 1),
+        (0, ProcessState::Running, RunPhase::Running, 0),
+        (17, ProcessState::Running, RunPhase::Running, 0),
+        (19, ProcessState::Running, RunPhase::Hung, 1),
+        (0, ProcessState::Stopped, RunPhase::Stopped, 1),
         // A process in another container is not visible, but its files grow.
-        (0, ProcessState::Elsewhere, Phase::Gone, 1),
-        (5, ProcessState::Elsewhere, Phase::Killed, 1),
+        (0, ProcessState::Elsewhere, RunPhase::Gone, 1),
+        (5, ProcessState::Elsewhere, RunPhase::Killed, 1),
         // On the machine that assigned the process number, the process is certainly gone.
-        (0, ProcessState::Gone, Phase::Killed, 1),
-        (5, ProcessState::Unknown, Phase::Running, 0),
-        (60, ProcessState::Unknown, Phase::Unknown, 1),
+        (0, ProcessState::Gone, RunPhase::Killed, 1),
+        (5, ProcessState::Unknown, RunPhase::Running, 0),
+        (60, ProcessState::Unknown, RunPhase::Unknown, 1),
     ] {
         let run = status(&dir, later, seen);
         // The recorded intervals already exceed a limit.
@@ -238,8 +238,8 @@ fn a_directory_can_be_read_at_any_byte_of_its_growth() {
             fs::write(&path, &bytes[..cut]).unwrap();
             let run = status(&dir, 0, ProcessState::Running);
             assert!(
-                run.elapsed_sec <= 12.0 && run.phase == Phase::Running
-                    || run.phase == Phase::Beginning,
+                run.elapsed_sec <= 12.0 && run.phase == RunPhase::Running
+                    || run.phase == RunPhase::Beginning,
                 "{cut}"
             );
         }
@@ -254,7 +254,10 @@ fn a_run_that_ended_has_its_verdict_and_its_exit_code() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("run");
     let writer = write(&dir, 40);
-    assert_eq!(status(&dir, 0, ProcessState::Running).phase, Phase::Ending);
+    assert_eq!(
+        status(&dir, 0, ProcessState::Running).phase,
+        RunPhase::Ending
+    );
     let mut judge = manifest().judge();
     let mut intervals = results::run_dir::Intervals::open(&dir, &manifest()).unwrap();
     while let Some(record) = intervals.next().unwrap() {
@@ -264,7 +267,7 @@ fn a_run_that_ended_has_its_verdict_and_its_exit_code() {
     let run = status(&dir, 1000, ProcessState::Gone);
     assert_eq!(
         (run.phase, run.result.outcome, run.exit_code()),
-        (Phase::Ended, Outcome::Fail, 1)
+        (RunPhase::Ended, Outcome::Fail, 1)
     );
     assert!(
         run.to_string()
@@ -300,9 +303,9 @@ fn series_without_run(state: SeriesStepState, attempts: u32, seen: ProcessState)
         ..conclusions::testing::series(SeriesPurpose::Certify, &[], vec![stage])
     };
     series.write(dir.path()).unwrap();
-    match Status::read(dir.path(), SystemTime::now(), &|_| seen).unwrap() {
-        Status::Series(series) => *series,
-        Status::Run(run) => panic!("{run:?}"),
+    match DirStatus::read(dir.path(), SystemTime::now(), &|_| seen).unwrap() {
+        DirStatus::Series(series) => *series,
+        DirStatus::Run(run) => panic!("{run:?}"),
     }
 }
 
@@ -346,7 +349,7 @@ fn of_a_baseline_it_is_told_how_many_jobs_are_still_to_come() {
     series.conclusion = None;
     series.steps.truncate(10);
     series.write(dir.path()).unwrap();
-    let status = Status::read(dir.path(), SystemTime::now(), &|_| ProcessState::Running)
+    let status = DirStatus::read(dir.path(), SystemTime::now(), &|_| ProcessState::Running)
         .unwrap()
         .to_string();
     // Of the six rounds of the saturation, only five are certain to run.

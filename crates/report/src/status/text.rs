@@ -1,6 +1,6 @@
 //! The status for a terminal: the current state, then progress, then numbers.
 
-use super::{CurrentShares, Phase, RunStatus, SeriesStatus, Status, StepStatus};
+use super::{CurrentShares, DirStatus, RunPhase, RunStatus, SeriesStatus, SeriesStepStatus};
 use crate::comparison::CandidateKind;
 use crate::words;
 use conclusions::series::{SeriesPurpose, SeriesStepState};
@@ -12,7 +12,7 @@ use std::fmt;
 /// Maximum number of steps shown. Of the earlier steps, only their count is shown.
 const STEPS_SHOWN: usize = 12;
 
-impl fmt::Display for Status {
+impl fmt::Display for DirStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Run(run) => run.fmt(f),
@@ -35,7 +35,7 @@ impl fmt::Display for RunStatus {
             self.devices.join(", ")
         )?;
         writeln!(f, "  {}", self.phase_text())?;
-        if matches!(self.phase, Phase::Killed | Phase::Unknown) {
+        if matches!(self.phase, RunPhase::Killed | RunPhase::Unknown) {
             writeln!(f, "  {}", self.result_text())?;
         }
         if self.phase.is_over() {
@@ -159,27 +159,29 @@ impl RunStatus {
             |ago| format!("last interval {ago} ago"),
         );
         match self.phase {
-            Phase::Beginning => format!("beginning{pid}: no interval yet"),
-            Phase::Running => format!("running{pid}: {ago}"),
-            Phase::Ending => {
+            RunPhase::Beginning => format!("beginning{pid}: no interval yet"),
+            RunPhase::Running => format!("running{pid}: {ago}"),
+            RunPhase::Ending => {
                 format!("ending{pid}: the time is over, but the verdict is not written yet; {ago}")
             }
-            Phase::Hung => format!(
+            RunPhase::Hung => format!(
                 "HUNG{pid}: the process exists, but recorded nothing for {span_text}: check the device (dmesg) and the \
                  disk of \
                  the run directory"
             ),
-            Phase::Stopped => {
+            RunPhase::Stopped => {
                 format!("STOPPED{pid}: the process is stopped (kill -CONT resumes it); {ago}")
             }
-            Phase::Gone => format!(
+            RunPhase::Gone => format!(
                 "GONE{pid}: the process is not visible: killed, or in another container; {ago}"
             ),
-            Phase::Killed => format!("KILLED{pid}: the process is gone and left no verdict; {ago}"),
-            Phase::Unknown => {
+            RunPhase::Killed => {
+                format!("KILLED{pid}: the process is gone and left no verdict; {ago}")
+            }
+            RunPhase::Unknown => {
                 format!("NOT RUNNING, as far as the files show: there is no verdict; {ago}")
             }
-            Phase::Ended => self.result_text(),
+            RunPhase::Ended => self.result_text(),
         }
     }
 
@@ -278,7 +280,7 @@ impl SeriesStatus {
     }
 }
 
-fn step_text(step: &StepStatus, is_ended: bool) -> String {
+fn step_text(step: &SeriesStepStatus, is_ended: bool) -> String {
     let state = words::step_outcome(step.state, step.outcome, is_ended, "begun");
     format!("{:<18} {state:<12} {}", step.name, step.reason)
         .trim_end()

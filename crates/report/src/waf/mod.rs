@@ -12,7 +12,7 @@ pub use prepared::Preparations;
 
 use crate::bars::Bars;
 use crate::charts::{Axis, Chart, Line, Mark, Points, Section, Style};
-use crate::html::Page;
+use crate::html::HtmlPage;
 use crate::table::{Cell, Table};
 use crate::words::{Pair, unique};
 use conclusions::waf::{ArrangementResult, OCTILES_PER_FILL, TenantBytes, steady_rule};
@@ -426,7 +426,7 @@ impl WafReport {
 
     /// A self-contained HTML page: no network, no other file.
     pub fn html(&self) -> String {
-        let mut page = Page::new(format!("Write amplification of {}", self.tenants));
+        let mut page = HtmlPage::new(format!("Write amplification of {}", self.tenants));
         page.add(&self.bars());
         self.sections().iter().for_each(|of| page.charts(of));
         for sweep in &self.sweeps {

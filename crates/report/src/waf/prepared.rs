@@ -3,7 +3,7 @@
 
 use crate::bars::Bars;
 use crate::charts::{Axis, Chart, Line, Points, Section, Style};
-use crate::html::Page;
+use crate::html::HtmlPage;
 use crate::table::Table;
 use conclusions::waf::{OCTILES_PER_FILL, PreparedDrive};
 use schemars::JsonSchema;
@@ -50,7 +50,7 @@ impl Preparations {
 
     /// A self-contained HTML page: no network, no other file.
     pub fn html(&self) -> String {
-        let mut page = Page::new("Preparations for random writes");
+        let mut page = HtmlPage::new("Preparations for random writes");
         page.list(&[self.heading()]);
         let mut written = Bars::new("Written by the preparation", "In capacities of the drive.");
         for of in &self.found {

@@ -1,6 +1,8 @@
 //! The configuration of an index test, for the device of a primary index on flash.
 
-use super::{Configuration, ConfigurationError, TestOptions, device_names, sentences, whole_rate};
+use super::{
+    ConfigurationError, TestConfiguration, TestOptions, device_names, sentences, whole_rate,
+};
 use crate::drive_io::DriveIo;
 use crate::profile::{IndexLoad, Profile};
 use act::ActConfig;
@@ -18,7 +20,7 @@ pub(super) fn configuration(
     index: &IndexLoad,
     profile: &Profile,
     test: &TestOptions,
-) -> Option<Result<Configuration, ConfigurationError>> {
+) -> Option<Result<TestConfiguration, ConfigurationError>> {
     let rates = index.transactions()?;
     let configuration = build(index, rates, profile, test);
     Some(
@@ -36,7 +38,7 @@ fn build(
     rates: [f64; 2],
     profile: &Profile,
     test: &TestOptions,
-) -> Result<Configuration, String> {
+) -> Result<TestConfiguration, String> {
     let IndexLoad {
         node,
         mounts,
@@ -95,7 +97,7 @@ fn build(
     };
     document.note("defrag-lwm-pct", &format!("Here: {lwm}."));
 
-    Ok(Configuration {
+    Ok(TestConfiguration {
         test: Test::Index,
         namespace: format!("{}-index", index.namespace),
         drives,

@@ -1,6 +1,6 @@
 //! Reads, changes and restores the log settings that a sizing needs on a server.
 //!
-//! A setting that lacks the required value becomes a [`Change`], which stores the old value. A change is reverted only
+//! A setting that lacks the required value becomes a [`SettingChange`], which stores the old value. A change is reverted only
 //! if the setting still has the changed value: otherwise another user has set it since. The requests depend on the
 //! version of the node.
 
@@ -14,7 +14,7 @@ pub const DETAIL: &str = "detail";
 /// A setting that can be changed while the server runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "setting", rename_all = "kebab-case")]
-pub enum Setting {
+pub enum ServerSetting {
     /// Histograms of each device: `enable-benchmarks-storage` of a namespace.
     Benchmarks { namespace: String },
     /// The same histograms before version 3.9, for the whole server: `storage-benchmarks`.
@@ -29,15 +29,15 @@ pub enum Setting {
 
 /// A setting to change for the time of a collection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Change {
+pub struct SettingChange {
     #[serde(flatten)]
-    pub setting: Setting,
+    pub setting: ServerSetting,
     pub was: String,
     /// Temporary value.
     pub to: String,
 }
 
-impl Setting {
+impl ServerSetting {
     /// Info name that queries the setting's current value.
     pub fn query(&self, build: Option<Build>) -> String {
         match self {
@@ -100,7 +100,7 @@ impl Setting {
     }
 }
 
-impl fmt::Display for Setting {
+impl fmt::Display for ServerSetting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Benchmarks { namespace } => {
@@ -112,7 +112,7 @@ impl fmt::Display for Setting {
     }
 }
 
-impl fmt::Display for Change {
+impl fmt::Display for SettingChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {} -> {}", self.setting, self.was, self.to)
     }
@@ -139,16 +139,16 @@ pub struct NodeSettings<'a> {
 
 impl NodeSettings<'_> {
     /// Each relevant setting with its current value (`None` if this server does not report it) and the required value.
-    pub fn settings(&self) -> Vec<(Setting, Option<String>, &'static str)> {
+    pub fn settings(&self) -> Vec<(ServerSetting, Option<String>, &'static str)> {
         let mut settings = Vec::new();
         let on_devices: Vec<_> = self
             .namespaces
             .iter()
             .filter(|(_, config)| is_on_devices(config))
             .collect();
-        let old_benchmarks = Setting::OldBenchmarks;
+        let old_benchmarks = ServerSetting::OldBenchmarks;
         for (namespace, config) in &on_devices {
-            let setting = Setting::Benchmarks {
+            let setting = ServerSetting::Benchmarks {
                 namespace: (*namespace).to_owned(),
             };
             let value = setting.value(config);
@@ -161,7 +161,7 @@ impl NodeSettings<'_> {
             settings.push((old_benchmarks, value, "true"));
         }
         for (sink, file, levels) in &self.sinks {
-            let setting = Setting::LogLevel {
+            let setting = ServerSetting::LogLevel {
                 sink: *sink,
                 file: (*file).to_owned(),
             };
@@ -171,12 +171,12 @@ impl NodeSettings<'_> {
         settings
     }
 
-    pub fn changes(&self) -> Vec<Change> {
+    pub fn changes(&self) -> Vec<SettingChange> {
         let unlike = self
             .settings()
             .into_iter()
             .filter_map(|(setting, was, to)| {
-                was.filter(|was| was != to).map(|was| Change {
+                was.filter(|was| was != to).map(|was| SettingChange {
                     setting,
                     was,
                     to: to.to_owned(),
@@ -274,7 +274,11 @@ mod tests {
                 (1, "stderr", "drv_ssd:DETAIL"),
             ],
         };
-        let changes: Vec<_> = current.changes().iter().map(Change::to_string).collect();
+        let changes: Vec<_> = current
+            .changes()
+            .iter()
+            .map(SettingChange::to_string)
+            .collect();
         let of_sink = "drv_ssd of log sink 0 (/var/log/a.log): info -> detail";
         assert_eq!(
             changes,
@@ -312,7 +316,7 @@ mod tests {
 
     #[test]
     fn commands_follow_the_version() {
-        let setting = Setting::Benchmarks {
+        let setting = ServerSetting::Benchmarks {
             namespace: "test".to_owned(),
         };
         let at = |build| setting.command("true", Build::parse(build));
@@ -328,8 +332,8 @@ mod tests {
 
     #[test]
     fn a_change_is_read_back_as_it_was_written() {
-        let change = Change {
-            setting: Setting::LogLevel {
+        let change = SettingChange {
+            setting: ServerSetting::LogLevel {
                 sink: 0,
                 file: "/var/log/a.log".to_owned(),
             },
@@ -341,7 +345,10 @@ mod tests {
             json,
             r#"{"setting":"log-level","sink":0,"file":"/var/log/a.log","was":"info","to":"detail"}"#
         );
-        assert_eq!(serde_json::from_str::<Change>(&json).unwrap(), change);
+        assert_eq!(
+            serde_json::from_str::<SettingChange>(&json).unwrap(),
+            change
+        );
     }
 
     #[test]

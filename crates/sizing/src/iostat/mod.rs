@@ -13,11 +13,11 @@ mod table;
 mod time;
 
 use crate::drive_io::DriveIo;
-use crate::lines::Lines;
-use crate::source::{ReadError, Source};
+use crate::lines::LineReader;
+use crate::source::{InputFile, SourceError};
 use jiff::civil::{Date, DateTime};
 use jiff::tz::Offset;
-use reports::Collector;
+use reports::ReportCollector;
 use std::collections::BTreeSet;
 use std::io::{self, Read};
 use std::path::Path;
@@ -44,7 +44,7 @@ const FIRST_BYTES: u64 = 256;
 pub enum IostatError {
     /// A system call failed, or compressed data is damaged.
     #[error(transparent)]
-    Read(#[from] ReadError),
+    Read(#[from] SourceError),
     /// Not an output of `iostat -x`.
     #[error(
         "reading {name} - it has no table of iostat -x: expected a line like \"Device r/s rkB/s ... w/s wkB/s\", or \
@@ -80,9 +80,9 @@ results::display!(Unusable {
 ///
 /// `near_date`: a day near the reports, if known. It decides whether `04/03/26` is 3 April or 4 March. Errors: the
 /// output is unreadable, or has no report with reads and writes.
-pub fn read(source: Source, near_date: Option<Date>) -> Result<Iostat, IostatError> {
+pub fn read(source: InputFile, near_date: Option<Date>) -> Result<Iostat, IostatError> {
     let (name, mut input) = source.into_parts();
-    let read_error = |source| ReadError {
+    let read_error = |source| SourceError {
         name: name.clone(),
         source,
     };
@@ -94,11 +94,11 @@ pub fn read(source: Source, near_date: Option<Date>) -> Result<Iostat, IostatErr
         .map_err(read_error)?;
     let is_json = first.trim_ascii_start().starts_with(b"{");
     let bytes = io::Cursor::new(first).chain(&mut input);
-    let mut collector = Collector::new(&name);
+    let mut collector = ReportCollector::new(&name);
     let table_result = if is_json {
         table::read_json(bytes, &mut collector)
     } else {
-        table::read(&mut Lines::new(bytes), &mut collector)
+        table::read(&mut LineReader::new(bytes), &mut collector)
     };
     let found = table_result.map_err(read_error)?;
     if input.is_cut() {
@@ -119,13 +119,13 @@ pub fn read(source: Source, near_date: Option<Date>) -> Result<Iostat, IostatErr
 pub struct Iostat {
     /// Reports in order. The first report of a run of iostat is dropped unless its numbers show that it covers an
     /// interval.
-    pub reports: Vec<Report>,
+    pub reports: Vec<IostatReport>,
     /// Oddities, each a sentence.
     pub remarks: Vec<String>,
 }
 
 #[derive(Debug, Clone)]
-pub struct Report {
+pub struct IostatReport {
     /// Print time, by the clock and zone of the machine; `None`: the report has no time (iostat without -t).
     pub timestamp: Option<DateTime>,
     /// Zone of the machine's clock, if the printed time includes the zone (S_TIME_FORMAT=ISO).
@@ -189,7 +189,7 @@ enum FirstReport {
 
 /// Removes the first reports (at the ascending indices `firsts`) that cover or may cover the time since boot. Returns
 /// the decisions, each a sentence.
-fn drop_firsts(reports: &mut Vec<Report>, firsts: &[usize]) -> Vec<String> {
+fn drop_firsts(reports: &mut Vec<IostatReport>, firsts: &[usize]) -> Vec<String> {
     let ends = firsts.iter().skip(1).copied().chain([reports.len()]);
     let mut is_used = vec![true; reports.len()];
     let mut sentences: Vec<(usize, &str)> = Vec::new();
@@ -227,7 +227,7 @@ fn drop_firsts(reports: &mut Vec<Report>, firsts: &[usize]) -> Vec<String> {
         .collect()
 }
 
-fn classify_first(run: &[Report]) -> FirstReport {
+fn classify_first(run: &[IostatReport]) -> FirstReport {
     let [first, rest @ ..] = run else {
         return FirstReport::Unknown;
     };
@@ -273,7 +273,7 @@ fn classify_first(run: &[Report]) -> FirstReport {
 }
 
 /// Rates of the first 100 reports in hundredths, each number only once: a repeated number adds no evidence.
-fn distinct_rates(reports: &[Report]) -> BTreeSet<u64> {
+fn distinct_rates(reports: &[IostatReport]) -> BTreeSet<u64> {
     let reports = reports.iter().take(100);
     reports
         .flat_map(|report| report.devices.iter().flat_map(counts))

@@ -1,7 +1,7 @@
 //! Groups rows of tables into reports, each with its time and its run of iostat.
 
 use super::time::{self, WrittenDate};
-use super::{DeviceRates, Iostat, Report, Unusable};
+use super::{DeviceRates, Iostat, IostatReport, Unusable};
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::Offset;
 use results::units::count;
@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 /// Meaning of a column: the index of its value in the fields of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Field {
+pub(super) enum RateField {
     Reads,
     Writes,
     ReadKib,
@@ -21,7 +21,7 @@ pub(super) enum Field {
 pub(super) const FIELDS: usize = 6;
 
 /// Numbers of a device; a table may have only some of them.
-pub(super) struct Row<'a> {
+pub(super) struct RateRow<'a> {
     pub(super) device: &'a str,
     pub(super) fields: [Option<f64>; FIELDS],
 }
@@ -43,7 +43,7 @@ struct ReportTime {
 
 /// Reads reports in their order.
 #[derive(Debug, Default)]
-pub(super) struct Collector {
+pub(super) struct ReportCollector {
     name: String,
     /// Reports with their times; the flag is true for the first report after a banner.
     reports: Vec<(Vec<DeviceRates>, Option<ReportTime>, bool)>,
@@ -69,7 +69,7 @@ pub(super) struct Collector {
     remarks: Vec<String>,
 }
 
-impl Collector {
+impl ReportCollector {
     pub(super) fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -108,7 +108,7 @@ impl Collector {
     }
 
     /// Begins a table. A table whose columns differ from those of the open report is part of that report.
-    pub(super) fn table(&mut self, fields: impl IntoIterator<Item = Field>) {
+    pub(super) fn table(&mut self, fields: impl IntoIterator<Item = RateField>) {
         if fields
             .into_iter()
             .any(|field| self.has_field[field as usize])
@@ -118,7 +118,7 @@ impl Collector {
     }
 
     /// Adds a line of a table.
-    pub(super) fn row(&mut self, row: Row<'_>) {
+    pub(super) fn row(&mut self, row: RateRow<'_>) {
         let mut index = self.row_indexes.get(row.device).copied();
         // The device is repeated: tables were pasted without the lines between them.
         if index.is_some_and(|at| {
@@ -223,7 +223,7 @@ impl Collector {
             );
             steps_back += u64::from(timestamp.is_some_and(|at| last.is_some_and(|last| at < last)));
             last = timestamp.or(last);
-            reports.push(Report {
+            reports.push(IostatReport {
                 timestamp,
                 offset,
                 devices,

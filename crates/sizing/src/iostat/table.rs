@@ -8,49 +8,52 @@
 //!
 //! The digits are the nesting depths: an object at depth 6 is a report.
 
-use super::reports::{Collector, FIELDS, Field, Row};
+use super::reports::{FIELDS, RateField, RateRow, ReportCollector};
 use super::{Unusable, time};
-use crate::lines::Lines;
+use crate::lines::LineReader;
 use results::units::quoted;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::io::{self, BufReader, Read};
 
-struct Column {
+struct IostatColumn {
     word_index: usize,
-    field: Field,
+    field: RateField,
     /// Factor that converts the column to a rate per second, or to KiB per second.
     factor: f64,
 }
 
-struct Header {
+struct TableHeader {
     word_count: usize,
     device: usize,
-    columns: Vec<Column>,
+    columns: Vec<IostatColumn>,
 }
 
 /// The field that a name stands for, and its factor.
-pub(super) fn field(name: &str) -> Option<(Field, f64)> {
+pub(super) fn field(name: &str) -> Option<(RateField, f64)> {
     Some(match name {
-        "r/s" => (Field::Reads, 1.0),
-        "w/s" => (Field::Writes, 1.0),
-        "f/s" => (Field::Flushes, 1.0),
-        "d/s" => (Field::Discards, 1.0),
-        "rkB/s" => (Field::ReadKib, 1.0),
-        "wkB/s" => (Field::WrittenKib, 1.0),
-        "rMB/s" => (Field::ReadKib, 1024.0),
-        "wMB/s" => (Field::WrittenKib, 1024.0),
+        "r/s" => (RateField::Reads, 1.0),
+        "w/s" => (RateField::Writes, 1.0),
+        "f/s" => (RateField::Flushes, 1.0),
+        "d/s" => (RateField::Discards, 1.0),
+        "rkB/s" => (RateField::ReadKib, 1.0),
+        "wkB/s" => (RateField::WrittenKib, 1.0),
+        "rMB/s" => (RateField::ReadKib, 1024.0),
+        "wMB/s" => (RateField::WrittenKib, 1024.0),
         // Sectors of 512 bytes, the default unit before version 11 of sysstat.
-        "rsec/s" => (Field::ReadKib, 0.5),
-        "wsec/s" => (Field::WrittenKib, 0.5),
+        "rsec/s" => (RateField::ReadKib, 0.5),
+        "wsec/s" => (RateField::WrittenKib, 0.5),
         _ => return None,
     })
 }
 
 /// Reads text to its end. Returns a description of its beginning, for an error message.
-pub(super) fn read<R: Read>(lines: &mut Lines<R>, collector: &mut Collector) -> io::Result<String> {
+pub(super) fn read<R: Read>(
+    lines: &mut LineReader<R>,
+    collector: &mut ReportCollector,
+) -> io::Result<String> {
     let mut description = None;
-    let mut header: Option<Header> = None;
+    let mut header: Option<TableHeader> = None;
     // Old versions with `-h` put a long name on its own line.
     let mut name_before = String::new();
     while let Some(line) = lines.next_line()? {
@@ -128,12 +131,12 @@ fn unusable(words: &[&str]) -> Option<Unusable> {
     }
 }
 
-fn header_of(words: &[&str]) -> Option<Header> {
-    let columns: Vec<Column> = words
+fn header_of(words: &[&str]) -> Option<TableHeader> {
+    let columns: Vec<IostatColumn> = words
         .iter()
         .enumerate()
         .filter_map(|(at, name): (usize, &&str)| {
-            field(name).map(|(field, factor)| Column {
+            field(name).map(|(field, factor)| IostatColumn {
                 word_index: at,
                 field,
                 factor,
@@ -149,7 +152,7 @@ fn header_of(words: &[&str]) -> Option<Header> {
     } else {
         0
     };
-    Some(Header {
+    Some(TableHeader {
         word_count: words.len(),
         device,
         columns,
@@ -157,7 +160,7 @@ fn header_of(words: &[&str]) -> Option<Header> {
 }
 
 /// A device's numbers. `None`: an unrelated or truncated line.
-fn row<'a>(header: &Header, words: &[&'a str], name_before: &'a str) -> Option<Row<'a>> {
+fn row<'a>(header: &TableHeader, words: &[&'a str], name_before: &'a str) -> Option<RateRow<'a>> {
     let mut words = words.to_vec();
     if words.len() + 1 == header.word_count
         && !name_before.is_empty()
@@ -174,7 +177,7 @@ fn row<'a>(header: &Header, words: &[&'a str], name_before: &'a str) -> Option<R
     if number(device, 1.0).is_some() {
         return None;
     }
-    let mut row = Row {
+    let mut row = RateRow {
         device,
         fields: [None; FIELDS],
     };
@@ -228,14 +231,14 @@ struct JsonScanner {
 }
 
 #[derive(Deserialize)]
-struct Statistics {
+struct JsonStatistics {
     timestamp: Option<String>,
     #[serde(default)]
     disk: Vec<Map<String, Value>>,
 }
 
 /// Reads JSON to its end. Returns a description of the JSON, for an error message.
-pub(super) fn read_json<R: Read>(input: R, collector: &mut Collector) -> io::Result<String> {
+pub(super) fn read_json<R: Read>(input: R, collector: &mut ReportCollector) -> io::Result<String> {
     let mut objects = JsonScanner::default();
     for byte in BufReader::with_capacity(64 << 10, input).bytes() {
         objects.byte(byte?, collector);
@@ -245,7 +248,7 @@ pub(super) fn read_json<R: Read>(input: R, collector: &mut Collector) -> io::Res
 }
 
 impl JsonScanner {
-    fn byte(&mut self, byte: u8, collector: &mut Collector) {
+    fn byte(&mut self, byte: u8, collector: &mut ReportCollector) {
         let mut is_closing = false;
         if self.in_string {
             self.in_string = byte != b'"' || self.escaped;
@@ -282,7 +285,7 @@ impl JsonScanner {
     }
 
     /// Reads a complete report.
-    fn report(&mut self, collector: &mut Collector) {
+    fn report(&mut self, collector: &mut ReportCollector) {
         if !std::mem::replace(&mut self.is_begun, true) {
             let host = String::from_utf8_lossy(&self.host);
             let date = host
@@ -292,8 +295,8 @@ impl JsonScanner {
         }
         let bytes = std::mem::take(&mut self.report);
         // Old versions print decimal commas in some locales, which is not JSON.
-        let read = serde_json::from_slice::<Statistics>(&bytes)
-            .or_else(|_| serde_json::from_slice::<Statistics>(&without_decimal_commas(&bytes)));
+        let read = serde_json::from_slice::<JsonStatistics>(&bytes)
+            .or_else(|_| serde_json::from_slice::<JsonStatistics>(&without_decimal_commas(&bytes)));
         let too_long = std::mem::take(&mut self.too_long);
         let Some(statistics) = read.ok().filter(|_| !too_long) else {
             return collector.unread();
@@ -323,7 +326,7 @@ impl JsonScanner {
                 continue;
             };
             let device = device.strip_prefix("/dev/").unwrap_or(device);
-            let mut row = Row {
+            let mut row = RateRow {
                 device,
                 fields: [None; FIELDS],
             };
@@ -344,7 +347,7 @@ impl JsonScanner {
     }
 
     /// Ends the document.
-    fn finish(self, collector: &mut Collector) {
+    fn finish(self, collector: &mut ReportCollector) {
         let how = match self.depth {
             _ if !self.report.is_empty() => "within a report, which is left out",
             0 => return,

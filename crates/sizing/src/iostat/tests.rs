@@ -9,14 +9,14 @@ fn read_text(text: impl AsRef<[u8]>) -> Result<Iostat, IostatError> {
 fn read_near(text: impl AsRef<[u8]>, near: Option<Date>) -> Result<Iostat, IostatError> {
     let bytes = Box::new(Cursor::new(text.as_ref().to_vec()));
     super::read(
-        Source::new("io.txt", bytes, "flashproof size profile --iostat -").unwrap(),
+        InputFile::new("io.txt", bytes, "flashproof size profile --iostat -").unwrap(),
         near,
     )
 }
 
 fn captured(name: &str) -> Iostat {
     let path = format!("{}/tests/data/{name}.zst", env!("CARGO_MANIFEST_DIR"));
-    super::read(Source::open(path.as_ref(), "").unwrap(), None).unwrap()
+    super::read(InputFile::open(path.as_ref(), "").unwrap(), None).unwrap()
 }
 
 fn at(text: &str) -> Option<DateTime> {

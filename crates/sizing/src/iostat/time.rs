@@ -25,16 +25,18 @@ pub(super) struct WrittenDate {
 
 /// Order of day and month in dates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Order {
+pub(super) enum DateOrder {
     MonthDay,
     DayMonth,
 }
 
 impl WrittenDate {
-    pub(super) fn date(self, order: Order) -> Option<Date> {
+    pub(super) fn date(self, order: DateOrder) -> Option<Date> {
         let [a, b, c] = self.parts;
-        let (year, month, day) = match (self.year_first, self.day_first || order == Order::DayMonth)
-        {
+        let (year, month, day) = match (
+            self.year_first,
+            self.day_first || order == DateOrder::DayMonth,
+        ) {
             (true, _) => (a, b, c),
             (false, true) => (c, b, a),
             (false, false) => (c, a, b),
@@ -133,22 +135,24 @@ fn groups(text: &str) -> Vec<(usize, &str)> {
 /// Order of day and month in the dates, and true if the order is certain. A date that fits only one order decides.
 /// Otherwise the order with the shorter span of ascending dates is taken. If both spans are equal, the order that puts
 /// the first date nearer to `near_date` is taken.
-pub(super) fn order(dates: &[WrittenDate], near_date: Option<Date>) -> (Order, bool) {
+pub(super) fn order(dates: &[WrittenDate], near_date: Option<Date>) -> (DateOrder, bool) {
     let unclear: Vec<_> = dates
         .iter()
         .filter(|date| !date.year_first && !date.day_first)
         .collect();
     let fits = |order| unclear.iter().all(|date| date.date(order).is_some());
     // The order with the smaller result of `by`; `None`: both orders have the same result, or neither has a result.
-    let smaller_order =
-        |by: &dyn Fn(Order) -> Option<i32>| match (by(Order::MonthDay), by(Order::DayMonth)) {
-            (Some(a), Some(b)) if a == b => None,
-            (Some(a), b) if b.is_none_or(|b| a < b) => Some(Order::MonthDay),
-            (None, None) => None,
-            _ => Some(Order::DayMonth),
-        };
+    let smaller_order = |by: &dyn Fn(DateOrder) -> Option<i32>| match (
+        by(DateOrder::MonthDay),
+        by(DateOrder::DayMonth),
+    ) {
+        (Some(a), Some(b)) if a == b => None,
+        (Some(a), b) if b.is_none_or(|b| a < b) => Some(DateOrder::MonthDay),
+        (None, None) => None,
+        _ => Some(DateOrder::DayMonth),
+    };
     if unclear.is_empty() {
-        return (Order::MonthDay, true);
+        return (DateOrder::MonthDay, true);
     }
     // Dates that span months in one order span days in the other order.
     let fitting_order = smaller_order(&|order| fits(order).then_some(0));
@@ -169,15 +173,15 @@ pub(super) fn order(dates: &[WrittenDate], near_date: Option<Date>) -> (Order, b
             let first = unclear.first()?;
             let days = |order| days_between(near_date, first.date(order)?);
             smaller_order(&|order| {
-                days(Order::MonthDay)
-                    .and(days(Order::DayMonth))
+                days(DateOrder::MonthDay)
+                    .and(days(DateOrder::DayMonth))
                     .and(days(order))
             })
         });
     match sure {
         Some(order) => (order, true),
         None => (
-            Order::MonthDay,
+            DateOrder::MonthDay,
             unclear.iter().all(|date| date.parts[0] == date.parts[1]),
         ),
     }

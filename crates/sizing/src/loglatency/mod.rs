@@ -15,9 +15,9 @@ mod scan;
 mod slices;
 
 pub use scan::{ScanResult, scan};
-pub use slices::{Slice, Table, table};
+pub use slices::{LatencySlice, LatencyTable, table};
 
-use crate::server_log::Unit;
+use crate::server_log::HistogramUnit;
 use jiff::civil::DateTime;
 use std::fmt;
 
@@ -109,11 +109,11 @@ impl HistogramQuery {
     }
 
     /// Name of a unit.
-    fn unit_name(&self, unit: Unit) -> &'static str {
+    fn unit_name(&self, unit: HistogramUnit) -> &'static str {
         match (self.scale(), unit) {
             (Scale::Bytes, _) => "bytes",
             (Scale::Records, _) => "records",
-            (Scale::Latency, Unit::Micros) => "us",
+            (Scale::Latency, HistogramUnit::Micros) => "us",
             (Scale::Latency, _) => "ms",
         }
     }
@@ -142,7 +142,7 @@ pub fn seconds(text: &str) -> Option<i64> {
 
 const LABEL: &str = "slice-to (sec)";
 
-impl Table {
+impl LatencyTable {
     /// asloglatency's line with the requested start, before the table.
     pub fn asked_from_line(&self) -> String {
         self.asked_from.map_or_else(String::new, |from| {
@@ -178,7 +178,7 @@ fn line(label: &str, seconds: &str, pct_over: &[f64], rate: f64) -> String {
     format!("{label:>8}{seconds:>6}{pct_over}{rate:11.1}\n")
 }
 
-impl fmt::Display for Table {
+impl fmt::Display for LatencyTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let time = |at: DateTime| at.strftime("%b %d %Y %H:%M:%S").to_string();
         let Some(from) = self.from else { return Ok(()) };
@@ -192,7 +192,7 @@ impl fmt::Display for Table {
         let underline = format!("{}{columns} {}\n", "-".repeat(width), "-".repeat(10));
         writeln!(f, "{}\n{:width$} %> ({})", time(from), "", self.unit)?;
         write!(f, "{LABEL}{thresholds}{:>11}\n{underline}", "ops/sec")?;
-        for Slice {
+        for LatencySlice {
             to,
             seconds,
             pct_over,

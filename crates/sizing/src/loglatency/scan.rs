@@ -5,8 +5,8 @@ use crate::lines::{Repeats, Skipped};
 use crate::server_log::order::{self, LogFile};
 use crate::server_log::prefix::{Prefixes, SourcedLine};
 use crate::server_log::text::{self, DUMP};
-use crate::server_log::{LogError, Unit, same_node};
-use crate::source::{ReadError, Source};
+use crate::server_log::{HistogramUnit, LogError, same_node};
+use crate::source::{InputFile, SourceError};
 use jiff::civil::DateTime;
 use memchr::memmem::Finder;
 use results::units::count;
@@ -26,7 +26,7 @@ pub(super) struct ScannedDump {
     pub(super) local_time: DateTime,
     /// Index of the dump's name among the wanted names.
     pub(super) series: usize,
-    pub(super) unit: Unit,
+    pub(super) unit: HistogramUnit,
     pub(super) total: u64,
     pub(super) buckets: Vec<u64>,
 }
@@ -54,7 +54,7 @@ impl ScanResult {
 }
 
 /// Reads logs of one node to their ends, in the order of time.
-pub fn scan(sources: Vec<Source>, query: &HistogramQuery) -> Result<ScanResult, LogError> {
+pub fn scan(sources: Vec<InputFile>, query: &HistogramQuery) -> Result<ScanResult, LogError> {
     let (files, empty) = order::in_order(sources)?;
     let mut scanner = Scanner::new(query);
     if !empty.is_empty() {
@@ -106,7 +106,7 @@ impl<'a> Scanner<'a> {
     }
 
     fn file(&mut self, file: &mut LogFile) -> Result<(), LogError> {
-        let cannot = |source| ReadError {
+        let cannot = |source| SourceError {
             name: file.name.clone(),
             source,
         };
@@ -215,7 +215,7 @@ impl<'a> Scanner<'a> {
             self.incomplete += 1;
             return;
         };
-        let unit = header.unit.unwrap_or(Unit::Count);
+        let unit = header.unit.unwrap_or(HistogramUnit::Count);
         let series = self
             .series
             .iter()

@@ -2,7 +2,7 @@
 
 use super::scan::{ScanResult, ScannedDump};
 use super::{HistogramQuery, TableStart};
-use crate::server_log::{Unit, order};
+use crate::server_log::{HistogramUnit, clock_steps};
 use jiff::SignedDuration;
 use jiff::civil::DateTime;
 use serde::Serialize;
@@ -14,7 +14,7 @@ const TAIL: SignedDuration = SignedDuration::from_mins(5);
 
 /// Counts between two dumps.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Slice {
+pub struct LatencySlice {
     /// Time of the second dump.
     pub to: DateTime,
     /// Seconds between the two dumps.
@@ -26,7 +26,7 @@ pub struct Slice {
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Table {
+pub struct LatencyTable {
     /// Name of the histogram, as requested.
     pub histogram: String,
     /// Namespace, if requested separately from the name.
@@ -38,7 +38,7 @@ pub struct Table {
     /// Unit of the thresholds: ms, us, bytes, records.
     pub unit: &'static str,
     pub thresholds: Vec<u64>,
-    pub slices: Vec<Slice>,
+    pub slices: Vec<LatencySlice>,
     /// Mean of the slices' percentages, and operations per second over all slices.
     pub average: Option<(Vec<f64>, f64)>,
     /// Maximum of each column.
@@ -54,16 +54,16 @@ pub struct Table {
 }
 
 /// Counts of one tick, over all namespaces.
-struct Counts {
+struct TickCounts {
     /// Index of the tick's first dump among all dumps.
     first: usize,
     local_time: DateTime,
-    unit: Unit,
+    unit: HistogramUnit,
     total: u64,
     buckets: Vec<u64>,
 }
 
-pub fn table(scan_result: &ScanResult, query: &HistogramQuery) -> Table {
+pub fn table(scan_result: &ScanResult, query: &HistogramQuery) -> LatencyTable {
     let tail = scan_result.tail.unwrap_or_default();
     let before_tail = |duration| tail.checked_sub(duration).unwrap_or(DateTime::MIN);
     let asked_from = match query.start {
@@ -77,14 +77,14 @@ pub fn table(scan_result: &ScanResult, query: &HistogramQuery) -> Table {
     };
     let asked_from = asked_from.map(whole_seconds);
     let thresholds = query.thresholds();
-    let mut table = Table {
+    let mut table = LatencyTable {
         histogram: query.histogram.clone(),
         namespace: query.namespace.clone(),
         asked_from,
-        unit: query.unit_name(Unit::Millis),
+        unit: query.unit_name(HistogramUnit::Millis),
         thresholds: thresholds.iter().map(|bucket| 1 << bucket).collect(),
         slice_sec: query.slice_sec,
-        ..Table::default()
+        ..LatencyTable::default()
     };
     let mut gaps = gaps(scan_result, query).into_iter().peekable();
     let mut counts = Groups::new(scan_result, query);
@@ -177,7 +177,8 @@ struct Gap {
 
 fn gaps(scan_result: &ScanResult, query: &HistogramQuery) -> Vec<Gap> {
     let mut groups = Groups::new(scan_result, query);
-    let all_counts: Vec<Counts> = std::iter::from_fn(|| groups.next_from(DateTime::MIN)).collect();
+    let all_counts: Vec<TickCounts> =
+        std::iter::from_fn(|| groups.next_from(DateTime::MIN)).collect();
     let distances: Vec<f64> = all_counts
         .windows(2)
         .map(|pair| {
@@ -203,11 +204,11 @@ fn gaps(scan_result: &ScanResult, query: &HistogramQuery) -> Vec<Gap> {
         let is_restart = next.total < last.total || last.unit == next.unit && went_back;
         // If dumps are missing, distance and growth are the same multiple of their usual values. Any other unusual
         // distance is a step of the clock.
-        let stepped = order::usual(&distances, at).is_some_and(|usual| {
+        let stepped = clock_steps::usual(&distances, at).is_some_and(|usual| {
             let multiple = (distances[at] / usual).round().max(1.0);
             let too_few = |growth: f64| multiple > 1.0 && growths[at] < (multiple - 0.5) * growth;
-            (distances[at] - multiple * usual).abs() > order::TOLERANCE_SEC
-                || order::usual(&growths, at).is_some_and(too_few)
+            (distances[at] - multiple * usual).abs() > clock_steps::TOLERANCE_SEC
+                || clock_steps::usual(&growths, at).is_some_and(too_few)
         });
         if is_restart || stepped {
             gaps.push(Gap {
@@ -221,7 +222,7 @@ fn gaps(scan_result: &ScanResult, query: &HistogramQuery) -> Vec<Gap> {
 }
 
 /// Difference of two dumps. Buckets of `new` that went back are raised to the buckets of `old`, as asloglatency does.
-fn slice(old: &Counts, new: &mut Counts, thresholds: &[usize]) -> Slice {
+fn slice(old: &TickCounts, new: &mut TickCounts, thresholds: &[usize]) -> LatencySlice {
     let total = new.total as f64 - old.total as f64;
     let percentages = new.buckets.iter_mut().zip(&old.buckets).map(|(new, old)| {
         *new = (*new).max(*old);
@@ -236,7 +237,7 @@ fn slice(old: &Counts, new: &mut Counts, thresholds: &[usize]) -> Slice {
     let seconds = new.local_time.duration_since(old.local_time).as_secs();
     // An empty sum is -0, and `+ 0.0` makes it 0.
     let pct_over = thresholds.iter().map(|bucket| over(bucket) + 0.0).collect();
-    Slice {
+    LatencySlice {
         to: new.local_time,
         seconds,
         pct_over,
@@ -291,7 +292,7 @@ impl<'a> Groups<'a> {
         self.dumps_before = first;
     }
 
-    fn next_from(&mut self, start: DateTime) -> Option<Counts> {
+    fn next_from(&mut self, start: DateTime) -> Option<TickCounts> {
         loop {
             self.skip_to(
                 self.dumps_before
@@ -320,7 +321,7 @@ impl<'a> Groups<'a> {
             self.last_number = number;
             let first = group.first()?;
             let last = group.last()?;
-            let mut counts = Counts {
+            let mut counts = TickCounts {
                 first: index,
                 local_time: first.local_time,
                 unit: last.unit,

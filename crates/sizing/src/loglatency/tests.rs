@@ -1,5 +1,5 @@
 use super::*;
-use crate::source::Source;
+use crate::source::InputFile;
 use std::io::{Cursor, Read};
 use std::path::Path;
 
@@ -61,7 +61,7 @@ fn wanted(command: &str) -> (HistogramQuery, String) {
     (wanted, log)
 }
 
-fn page(sources: Vec<Source>, wanted: &HistogramQuery, log: &str) -> String {
+fn page(sources: Vec<InputFile>, wanted: &HistogramQuery, log: &str) -> String {
     let found = scan(sources, wanted).unwrap();
     let table = table(&found, wanted);
     if table.from.is_none() {
@@ -75,8 +75,8 @@ fn page(sources: Vec<Source>, wanted: &HistogramQuery, log: &str) -> String {
     format!("{}{}{table}", wanted.title(log), table.asked_from_line())
 }
 
-fn source(text: impl AsRef<[u8]>) -> Source {
-    Source::new("a.log", Box::new(Cursor::new(text.as_ref().to_vec())), "").unwrap()
+fn source(text: impl AsRef<[u8]>) -> InputFile {
+    InputFile::new("a.log", Box::new(Cursor::new(text.as_ref().to_vec())), "").unwrap()
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn tables_are_those_of_asloglatency_to_the_byte() {
             let text = std::fs::read_to_string(&path).unwrap();
             let (command, expected) = text.split_once('\n').unwrap();
             let (wanted, log) = wanted(command.strip_prefix("$ asloglatency ").unwrap());
-            let source = Source::open(&data(version).join("aerospike.log.zst"), "").unwrap();
+            let source = InputFile::open(&data(version).join("aerospike.log.zst"), "").unwrap();
             let page = page(vec![source], &wanted, &log);
             if expected.contains("can't find histogram") {
                 assert!(
@@ -142,7 +142,7 @@ fn log_at(ticks: &[(usize, u64)], unit: &str) -> String {
     )
 }
 
-fn table_of(text: &str, command: &str) -> Table {
+fn table_of(text: &str, command: &str) -> LatencyTable {
     let (wanted, _) = wanted(command);
     let wanted = HistogramQuery {
         as_asloglatency: false,
@@ -155,7 +155,7 @@ fn table_of(text: &str, command: &str) -> Table {
 fn a_name_without_a_namespace_is_the_sum_of_all() {
     let text = log(&[0, 100, 300], "usec");
     let all = table_of(&text, "-h read -f head -e 1");
-    let rates = |table: &Table| {
+    let rates = |table: &LatencyTable| {
         table
             .slices
             .iter()

@@ -9,38 +9,19 @@
 //! derived from two counters of the same quantity, or from iostat.
 
 use super::sources::NamespaceFacts;
+use super::window::LoadWindow;
 use crate::info::{Build, FIXED_BLOCK_BYTES, FLUSH_BYTES};
-use crate::server_log::order::is_between;
-use crate::server_log::{DriveLine, Dump, ServerLog};
+use crate::server_log::clock_steps::is_between;
+use crate::server_log::{DriveLine, Dump, ServerLog, are_in_memory};
 use jiff::Timestamp;
 use results::units;
-use serde::{Deserialize, Serialize};
-
-/// A period of time.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Window {
-    pub from: Timestamp,
-    pub to: Timestamp,
-}
-
-impl Window {
-    /// Length, seconds.
-    pub fn seconds(&self) -> f64 {
-        self.to.duration_since(self.from).as_secs_f64()
-    }
-
-    /// True if `timestamp` is within the window, ends included.
-    pub fn contains(&self, timestamp: Timestamp) -> bool {
-        (self.from..=self.to).contains(&timestamp)
-    }
-}
 
 /// The first and the last sample of each stretch of `window` between clock `steps`, and the seconds that these pairs
 /// cover together. `None`: no two samples have different times.
 fn ends<'a, S>(
     samples: &'a [S],
     time_of: fn(&S) -> Timestamp,
-    window: Window,
+    window: LoadWindow,
     steps: &[Timestamp],
 ) -> Option<(Vec<(&'a S, &'a S)>, f64)> {
     let first_index = samples.partition_point(|sample| time_of(sample) < window.from);
@@ -81,7 +62,7 @@ pub struct HistogramCounts {
 impl HistogramCounts {
     /// Difference of two dumps; `None` if the window has fewer than two dumps, or if the counts went back. Counts and
     /// time across a clock step are left out.
-    pub fn of(dumps: &[Dump], window: Window, steps: &[Timestamp]) -> Option<Self> {
+    pub fn of(dumps: &[Dump], window: LoadWindow, steps: &[Timestamp]) -> Option<Self> {
         let (pairs, seconds) = ends(dumps, |dump| dump.timestamp, window, steps)?;
         let longest = pairs
             .iter()
@@ -162,7 +143,7 @@ pub struct BlockRates {
 impl BlockRates {
     /// Growth between the first and the last line within `window`, except across steps of the clock. For a single line
     /// in a log of averages: the rates that the line prints for the last 20 s.
-    pub fn of(lines: &[DriveLine], window: Window, log: &ServerLog) -> Option<Self> {
+    pub fn of(lines: &[DriveLine], window: LoadWindow, log: &ServerLog) -> Option<Self> {
         let Some((pairs, seconds)) = ends(lines, |line| line.timestamp, window, &log.clock_steps)
         else {
             let mut inside = lines.iter().filter(|line| window.contains(line.timestamp));
@@ -186,7 +167,7 @@ impl BlockRates {
             }),
             free_wblocks: rate_of(|line| Some(line.free_wblocks))?,
             tomb_raider_reads: tomb_raider_reads(lines, window, &log.clock_steps),
-            is_memory: is_memory(lines),
+            is_memory: are_in_memory(lines),
         })
     }
 
@@ -225,7 +206,7 @@ impl BlockRates {
 
 /// Reads of the tomb raider per second within `window`. Its counter starts again from 0 with each round: the time of such
 /// a start is left out, as is time across clock `steps`.
-fn tomb_raider_reads(lines: &[DriveLine], window: Window, steps: &[Timestamp]) -> f64 {
+fn tomb_raider_reads(lines: &[DriveLine], window: LoadWindow, steps: &[Timestamp]) -> f64 {
     let pairs = lines.windows(2).map(|pair| (&pair[0], &pair[1]));
     let inside = pairs
         .filter(|(one, next)| window.contains(one.timestamp) && window.contains(next.timestamp));
@@ -239,11 +220,6 @@ fn tomb_raider_reads(lines: &[DriveLine], window: Window, steps: &[Timestamp]) -
         }
     }
     if seconds > 0.0 { reads / seconds } else { 0.0 }
-}
-
-/// True if the lines are of the engine that keeps records in memory.
-pub fn is_memory(lines: &[DriveLine]) -> bool {
-    lines.iter().any(|line| line.is_memory)
 }
 
 /// Two mean sizes from shares over powers of two: with every size at the lower edge of its bucket, and with every size
@@ -303,7 +279,7 @@ pub fn of_device(
     device: &str,
     key: &(String, String),
     facts: &NamespaceFacts,
-    window: Window,
+    window: LoadWindow,
     kib_written_per_sec: Option<f64>,
 ) -> BlockSizes {
     let (namespace, logged_device) = key;
@@ -437,20 +413,20 @@ pub fn kib(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server_log::Unit;
+    use crate::server_log::HistogramUnit;
 
     fn dump(second: i64, buckets: &[u64]) -> Dump {
         let at = Timestamp::from_second(second).unwrap();
         Dump {
             timestamp: at,
-            unit: Unit::Bytes,
+            unit: HistogramUnit::Bytes,
             total: buckets.iter().sum(),
             buckets: buckets.to_vec(),
         }
     }
 
-    fn window(from: i64, to: i64) -> Window {
-        Window {
+    fn window(from: i64, to: i64) -> LoadWindow {
+        LoadWindow {
             from: Timestamp::from_second(from).unwrap(),
             to: Timestamp::from_second(to).unwrap(),
         }

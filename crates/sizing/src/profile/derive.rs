@@ -1,13 +1,13 @@
 //! Derives the load of each device from all sources.
 
 use super::counters::{self, BlockRates, BlockSizes, HistogramCounts};
-use super::devices::{DriveKey, NOT_LOGGED, SHADOW, drive_of};
+use super::devices::{DriveKey, NOT_LOGGED, SHADOW};
 use super::sources::{
-    self, IostatMeans, IostatMismatch, NamespaceFacts, ProfileOptions, SizingError, Sources,
+    self, IostatMeans, IostatMismatch, NodeSources, ProfileOptions, ProfileSources, SizingError,
 };
 use super::{
-    Check, DeviceLoad, DriveTarget, FORMAT, Node, Origin, Profile, Unconfirmed, Window, remarks,
-    window,
+    DeviceLoad, DriveTarget, FORMAT, LoadOrigin, LoadWindow, Profile, ProfileCheck, ProfiledNode,
+    Unconfirmed, remarks, window,
 };
 use crate::drive_io::{DriveIo, NAMES};
 use crate::server_log::ServerLog;
@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Minimum fraction of a window that histograms must cover: dumps come every 10 s, and a window may be a minute long.
 const COVERED: f64 = 0.6;
 
-pub fn profile(sources: &Sources, options: &ProfileOptions) -> Result<Profile, SizingError> {
+pub fn profile(sources: &ProfileSources, options: &ProfileOptions) -> Result<Profile, SizingError> {
     if sources.logs.is_empty() {
         return Err(SizingError::NoLog);
     }
@@ -72,14 +72,6 @@ pub fn id(log: &ServerLog) -> String {
         .unwrap_or_else(|| "node".to_owned())
 }
 
-/// Sources of one node.
-pub(super) struct NodeSources<'a> {
-    sources: &'a Sources,
-    options: &'a ProfileOptions,
-    pub(super) log: &'a ServerLog,
-    pub(super) id: String,
-}
-
 impl NodeSources<'_> {
     fn add_to(&self, profile: &mut Profile) -> Result<(), SizingError> {
         let log = self.log;
@@ -107,13 +99,13 @@ impl NodeSources<'_> {
         let window = match (self.options.from, self.options.to) {
             _ if log.is_averages => log
                 .span
-                .map(|(from, to)| Window { from, to })
+                .map(|(from, to)| LoadWindow { from, to })
                 .unwrap_or_default(),
             (Some(from), Some(to)) => {
-                let requested = Window { from, to };
+                let requested = LoadWindow { from, to };
                 let window = window::check(log, id, requested)?;
                 if window != requested {
-                    let Window {
+                    let LoadWindow {
                         from: first,
                         to: last,
                     } = window;
@@ -141,7 +133,7 @@ impl NodeSources<'_> {
                 );
                 let found = window::find(log, id, &namespaces, self.options.at_least_sec, bounds);
                 found.map_err(|error| match iostat_span {
-                    Some(Window { from, to }) => SizingError::WhileIostat {
+                    Some(LoadWindow { from, to }) => SizingError::WhileIostat {
                         error: Box::new(error),
                         from,
                         to,
@@ -175,7 +167,7 @@ impl NodeSources<'_> {
             ));
         }
         let build = log.start_of(window).and_then(|start| start.build.clone());
-        profile.nodes.push(Node {
+        profile.nodes.push(ProfiledNode {
             id: id.clone(),
             build,
             window,
@@ -311,19 +303,11 @@ impl NodeSources<'_> {
         }
     }
 
-    pub(super) fn drive(&self, device: &str) -> String {
-        self.options
-            .drives
-            .get(device)
-            .cloned()
-            .unwrap_or_else(|| drive_of(device))
-    }
-
     /// iostat's numbers of each drive.
     fn seen(
         &self,
         devices: &BTreeSet<(String, String)>,
-        window: Window,
+        window: LoadWindow,
     ) -> Result<BTreeMap<String, IostatMeans>, SizingError> {
         let Some(iostat) = self.sources.iostats.get(&self.id) else {
             return Ok(BTreeMap::new());
@@ -346,7 +330,7 @@ impl NodeSources<'_> {
             .collect()
     }
 
-    fn counted(&self, name: &str, window: Window) -> Option<HistogramCounts> {
+    fn counted(&self, name: &str, window: LoadWindow) -> Option<HistogramCounts> {
         HistogramCounts::of(
             self.log.histograms.get(name)?,
             window,
@@ -354,26 +338,7 @@ impl NodeSources<'_> {
         )
     }
 
-    pub(super) fn facts(&self, namespace: &str, window: Window) -> NamespaceFacts {
-        let stated_facts = self
-            .stated_facts(&self.id, namespace)
-            .or_else(|| self.stated_facts("", namespace))
-            .cloned()
-            .unwrap_or_default();
-        match self.log.start_of(window) {
-            Some(start) => stated_facts.or(NamespaceFacts::of_start(start, namespace)),
-            None => stated_facts,
-        }
-    }
-
-    /// Facts from the user or the server's configuration about a namespace on `node`; on all nodes if `node` is empty.
-    fn stated_facts(&self, node: &str, namespace: &str) -> Option<&NamespaceFacts> {
-        self.sources
-            .facts
-            .get(&(node.to_owned(), namespace.to_owned()))
-    }
-
-    fn too_short(&self, what: String, window: Window) -> SizingError {
+    fn too_short(&self, what: String, window: LoadWindow) -> SizingError {
         SizingError::TooShort {
             log: self.id.clone(),
             what,
@@ -383,7 +348,7 @@ impl NodeSources<'_> {
     }
 
     /// Counts of a histogram of sizes. A histogram that is never dumped is empty: the server dumps both, or none.
-    fn sizes(&self, name: String, window: Window) -> Result<HistogramCounts, SizingError> {
+    fn sizes(&self, name: String, window: LoadWindow) -> Result<HistogramCounts, SizingError> {
         if self.log.histograms.contains_key(&name) {
             self.counted(&name, window)
                 .ok_or_else(|| self.too_short(name, window))
@@ -402,9 +367,9 @@ impl NodeSources<'_> {
         (namespace, device): &(String, String),
         key: &DriveKey,
         sharers: usize,
-        window: Window,
+        window: LoadWindow,
         kib_written_per_sec: Option<f64>,
-    ) -> Result<(DeviceLoad, Vec<String>, Vec<Check>), SizingError> {
+    ) -> Result<(DeviceLoad, Vec<String>, Vec<ProfileCheck>), SizingError> {
         let sec = window.seconds();
         let size_histogram = |what: &str| format!("{{{namespace}}}-device-{what}-size");
         let reads = self.sizes(size_histogram("read"), window)?;
@@ -517,7 +482,7 @@ impl NodeSources<'_> {
             commit_to_device,
             used_bytes: lines.iter().rev().find(|line| window.contains(line.timestamp)).map(|line| line.used_bytes),
             replication_factor: facts.replication_factor,
-            origin: Origin {
+            origin: LoadOrigin {
                 reads: match &device_reads {
                     _ if is_memory => "records are read from memory (storage-engine memory)".to_owned(),
                     Some(counted) => counted.origin(&device_histogram("read")),
@@ -551,7 +516,11 @@ impl NodeSources<'_> {
 
 /// The predicted numbers of a drive that no source of the device's own side confirms: neither iostat, nor for writes the
 /// drive lines.
-fn unconfirmed(target: &DriveTarget, loads: &[&DeviceLoad], checks: &[Check]) -> Vec<Unconfirmed> {
+fn unconfirmed(
+    target: &DriveTarget,
+    loads: &[&DeviceLoad],
+    checks: &[ProfileCheck],
+) -> Vec<Unconfirmed> {
     if target.iostat.is_some() {
         return Vec::new();
     }

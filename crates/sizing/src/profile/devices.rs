@@ -1,9 +1,8 @@
 //! Finds the devices of a node: which namespace is on which device, and which drive a device is on.
 
-use super::counters::is_memory;
-use super::derive::NodeSources;
-use super::{DeviceLoad, Origin, Window};
-use crate::server_log::{DriveLine, ServerLog, Start};
+use super::sources::NodeSources;
+use super::{DeviceLoad, LoadOrigin, LoadWindow};
+use crate::server_log::{DriveLine, ServerLog, are_in_memory};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Suffix of a namespace that stands for the shadow devices of another namespace.
@@ -16,14 +15,6 @@ pub const NOT_LOGGED: &str = "(not logged)";
 pub(super) type DriveKey = (String, String);
 
 impl ServerLog {
-    /// The server's last start before the end of `window`; `None`: it is not in the log.
-    pub fn start_of(&self, window: Window) -> Option<&Start> {
-        self.starts
-            .iter()
-            .rev()
-            .find(|start| start.timestamp < window.to)
-    }
-
     /// The namespaces that are on devices, according to the log. In old versions, drv_ssd lines name no namespace.
     pub fn namespaces(&self) -> BTreeSet<String> {
         let lines = self
@@ -77,6 +68,14 @@ pub fn drive_of(device: &str) -> String {
 }
 
 impl NodeSources<'_> {
+    pub(super) fn drive(&self, device: &str) -> String {
+        self.options
+            .drives
+            .get(device)
+            .cloned()
+            .unwrap_or_else(|| drive_of(device))
+    }
+
     /// Namespaces and their devices, each with the key of its drive lines.
     pub(super) fn devices(
         &self,
@@ -101,7 +100,7 @@ impl NodeSources<'_> {
                 ));
             }
             let namespace = namespace.map_or(NOT_LOGGED, String::as_str);
-            let device = if is_memory(lines) {
+            let device = if are_in_memory(lines) {
                 self.backing(namespace, name, lines, remarks)
             } else {
                 Some(name.clone())
@@ -129,7 +128,7 @@ impl NodeSources<'_> {
             namespace,
             self.log
                 .span
-                .map(|(from, to)| Window { from, to })
+                .map(|(from, to)| LoadWindow { from, to })
                 .unwrap_or_default(),
         );
         if let Some(device) = facts.devices.get(index.unwrap_or(0)) {
@@ -140,7 +139,7 @@ impl NodeSources<'_> {
             .log
             .drives
             .iter()
-            .filter(|((of, _), lines)| of == namespace && is_memory(lines))
+            .filter(|((of, _), lines)| of == namespace && are_in_memory(lines))
             .count();
         match written[..] {
             [only] if stripes == 1 => return Some(only.to_owned()),
@@ -180,7 +179,7 @@ impl NodeSources<'_> {
     pub(super) fn shadow(
         &self,
         load: &DeviceLoad,
-        window: Window,
+        window: LoadWindow,
         remarks: &mut Vec<String>,
     ) -> Option<DeviceLoad> {
         let (
@@ -220,7 +219,7 @@ impl NodeSources<'_> {
             large_block_reads_per_sec: 0.0,
             tomb_raider_reads_per_sec: 0.0,
             direct_frees_per_sec: None,
-            origin: Origin {
+            origin: LoadOrigin {
                 reads: "a shadow device is not read".to_owned(),
                 writes: as_there.clone(),
                 large_block_reads: "a shadow device is not read".to_owned(),

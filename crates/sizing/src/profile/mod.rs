@@ -25,7 +25,7 @@ mod remarks;
 pub mod sources;
 pub mod window;
 
-pub use counters::Window;
+pub use window::LoadWindow;
 
 use crate::drive_io::DriveIo;
 use counters::{BlockRates, mean_bytes};
@@ -44,13 +44,13 @@ pub struct Profile {
     /// Files and servers from which the profile was derived.
     pub sources: Vec<String>,
     /// Nodes, each with its window.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<ProfiledNode>,
     /// The load of each namespace on each of its devices.
     pub loads: Vec<DeviceLoad>,
     /// I/O that reached each drive.
     pub drives: Vec<DriveTarget>,
     /// Consistency checks with their deviations.
-    pub checks: Vec<Check>,
+    pub checks: Vec<ProfileCheck>,
     /// Numbers of drives that have no second source.
     #[serde(default)]
     pub unconfirmed: Vec<Unconfirmed>,
@@ -64,12 +64,12 @@ pub struct Profile {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Node {
+pub struct ProfiledNode {
     /// Node id; without an id, the name of the node's log.
     pub id: String,
     pub build: Option<String>,
     /// Period that the node's numbers cover.
-    pub window: Window,
+    pub window: LoadWindow,
 }
 
 /// The load of one namespace on one device of one node.
@@ -122,12 +122,12 @@ pub struct DeviceLoad {
     pub used_bytes: Option<u64>,
     /// Copies of a record in the cluster; `None`: unknown.
     pub replication_factor: Option<u64>,
-    pub origin: Origin,
+    pub origin: LoadOrigin,
 }
 
 /// Origins of the numbers of a [`DeviceLoad`], each a phrase.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Origin {
+pub struct LoadOrigin {
     pub reads: String,
     /// Records written.
     pub writes: String,
@@ -239,7 +239,7 @@ impl IndexLoad {
 
 /// Two numbers that must agree, or one number that must lie in a range.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Check {
+pub struct ProfileCheck {
     pub node: String,
     /// A drive, or a namespace on a device.
     pub place: String,
@@ -259,7 +259,7 @@ pub struct Check {
     pub advice: String,
 }
 
-impl Check {
+impl ProfileCheck {
     /// Two numbers of a namespace on a device that must be equal. The caller adds tolerance and texts.
     fn equal(load: &DeviceLoad, what: &str, found: f64, wanted: f64) -> Self {
         Self {
@@ -305,7 +305,7 @@ impl Profile {
     /// assumed.
     pub fn doubts(&self) -> Vec<String> {
         let failed = self.checks.iter().filter(|check| !check.holds()).map(|check| {
-            let Check { node, place, what, against, found, least, most, allowed_pct, advice } = check;
+            let ProfileCheck { node, place, what, against, found, least, most, allowed_pct, advice } = check;
             let off_pct = check.residue_pct();
             let most = if least == most { String::new() } else { format!(" to {most:.1}") };
             format!(
@@ -338,7 +338,7 @@ fn of_device(
     reads: Option<[f64; 2]>,
     lbr: Option<f64>,
     writes: Option<f64>,
-) -> Vec<Check> {
+) -> Vec<ProfileCheck> {
     // If a window has few blocks, the blocks that fall outside the window at its ends matter.
     let edge = EDGE_BLOCKS / blocks.seconds;
     let of_blocks = |found: f64, wanted: f64| match wanted {
@@ -352,21 +352,21 @@ fn of_device(
     let mut checks = Vec::new();
     if let Some(direct_frees) = blocks.direct_frees {
         let freed = blocks.defrag_reads + direct_frees - blocks.free_wblocks;
-        checks.push(Check {
+        checks.push(ProfileCheck {
             against: "defrag-read + direct-frees - growth of free-wblocks".to_owned(),
             allowed_pct: of_blocks(blocks.writes, freed),
             advice: "the cluster was not in a steady state: take a window in which defragmentation keeps up with writes"
                 .to_owned(),
-            ..Check::equal(load, "write blocks/s", blocks.writes, freed)
+            ..ProfileCheck::equal(load, "write blocks/s", blocks.writes, freed)
         });
     }
     if let Some([found, wanted]) = reads {
-        checks.push(Check {
+        checks.push(ProfileCheck {
             against: "the histogram of sizes".to_owned(),
             allowed_pct: COUNTERS_PCT,
             advice: "the two histograms count the same reads: choose a window in which both were on all the time"
                 .to_owned(),
-            ..Check::equal(load, "record reads/s", found, wanted)
+            ..ProfileCheck::equal(load, "record reads/s", found, wanted)
         });
     }
     let driver = if load.is_memory { "drv_mem" } else { "drv_ssd" };
@@ -378,12 +378,12 @@ fn of_device(
         let Some(found) = found else {
             continue;
         };
-        checks.push(Check {
+        checks.push(ProfileCheck {
             against: format!("{driver}'s blocks {action}, in I/Os"),
             allowed_pct: of_blocks(found / ios_a_block, blocks),
             advice: "the assumed size of a write block or a flush does not match the log: give --flush-size or --write-block-size"
                 .to_owned(),
-            ..Check::equal(load, what, found, blocks * ios_a_block)
+            ..ProfileCheck::equal(load, what, found, blocks * ios_a_block)
         });
     }
     checks
@@ -392,7 +392,7 @@ fn of_device(
 /// Compares the four predicted numbers of a drive with iostat's.
 ///
 /// `partly`: iostat covers only part of the window.
-fn of_drive(target: &DriveTarget, loads: &[&DeviceLoad], partly: bool) -> Vec<Check> {
+fn of_drive(target: &DriveTarget, loads: &[&DeviceLoad], partly: bool) -> Vec<ProfileCheck> {
     let Some(iostat_io) = target.iostat else {
         return Vec::new();
     };
@@ -402,7 +402,7 @@ fn of_drive(target: &DriveTarget, loads: &[&DeviceLoad], partly: bool) -> Vec<Ch
     } else {
         "another program used the drive, or iostat is of another drive, node or time (--iostat-zone)"
     };
-    let check = |what: &str, against: &str, found: f64, [least, most]: [f64; 2]| Check {
+    let check = |what: &str, against: &str, found: f64, [least, most]: [f64; 2]| ProfileCheck {
         node: target.node.clone(),
         place: target.drive.clone(),
         what: format!("iostat's {what}"),

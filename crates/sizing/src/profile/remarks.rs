@@ -1,7 +1,7 @@
 //! Remarks about events and indexes on flash, which no number of the profile contains.
 
-use super::derive::NodeSources;
-use super::{DeviceLoad, IndexLoad, Window};
+use super::sources::NodeSources;
+use super::{DeviceLoad, IndexLoad, LoadWindow};
 use crate::server_log::kinds::{
     FLASH_INDEX, FLASH_INDEX_7, FLASH_SINDEX, FLASH_SINDEX_7, Treatment,
 };
@@ -13,7 +13,7 @@ const SUBJECTS_SHOWN: usize = 8;
 
 /// Named lines of one meaning.
 #[derive(Default)]
-struct Events {
+struct NamedEvents {
     /// Namespaces and devices.
     subjects: BTreeSet<String>,
     /// First and last time of each series of lines.
@@ -22,8 +22,8 @@ struct Events {
 
 impl NodeSources<'_> {
     /// A sentence for each meaning of named lines, with namespaces and devices, times, and whether these are in `window`.
-    pub(super) fn events(&self, window: Window) -> Vec<String> {
-        let mut by_meaning = BTreeMap::<&str, Events>::new();
+    pub(super) fn events(&self, window: LoadWindow) -> Vec<String> {
+        let mut by_meaning = BTreeMap::<&str, NamedEvents>::new();
         for (kind, subject, periods) in self.log.events.iter() {
             let Treatment::Named(meaning) = kind.treatment else {
                 continue;
@@ -42,11 +42,11 @@ impl NodeSources<'_> {
             .map(
                 |(
                     meaning,
-                    Events {
+                    NamedEvents {
                         subjects,
                         mut periods,
                     },
-                ): (&str, Events)| {
+                ): (&str, NamedEvents)| {
                     periods.sort_unstable();
                     let shown = subjects
                         .iter()
@@ -70,7 +70,7 @@ impl NodeSources<'_> {
     }
 
     /// The indexes on flash of the namespaces of `loads`, with the rates that an index test needs.
-    pub(super) fn indexes(&self, loads: &[DeviceLoad], window: Window) -> Vec<IndexLoad> {
+    pub(super) fn indexes(&self, loads: &[DeviceLoad], window: LoadWindow) -> Vec<IndexLoad> {
         let mut indexes = Vec::new();
         for load in loads {
             if indexes
@@ -141,7 +141,7 @@ pub(super) fn of_index(index: &IndexLoad) -> String {
 }
 
 /// The ascending periods as text, and their place in time relative to `window`.
-fn times(periods: &[(Timestamp, Timestamp)], window: Window) -> String {
+fn times(periods: &[(Timestamp, Timestamp)], window: LoadWindow) -> String {
     let (Some((first, _)), Some(last)) =
         (periods.first(), periods.iter().map(|(_, end)| end).max())
     else {

@@ -1,10 +1,9 @@
 //! Inputs of a profile, options, and errors; iostat's mean numbers of a drive within a window.
 
-use super::Window;
-use super::window::WindowError;
+use super::window::{LoadWindow, WindowError};
 use crate::drive_io::DriveIo;
 use crate::info::{Build, FLUSH_BYTES, InfoReplies, Namespace};
-use crate::iostat::{DeviceRates, Iostat, Report, writes_with_data};
+use crate::iostat::{DeviceRates, Iostat, IostatReport, writes_with_data};
 use crate::server_log::{ServerLog, Start, size_bytes};
 use jiff::tz::Offset;
 use jiff::{SignedDuration, Timestamp};
@@ -13,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Inputs of a profile.
 #[derive(Debug, Clone, Default)]
-pub struct Sources {
+pub struct ProfileSources {
     /// Program and version.
     pub tool: String,
     /// Files and servers.
@@ -175,6 +174,35 @@ pub struct ProfileOptions {
     pub iostat_zone: Offset,
 }
 
+/// Sources of one node.
+pub(super) struct NodeSources<'a> {
+    pub(super) sources: &'a ProfileSources,
+    pub(super) options: &'a ProfileOptions,
+    pub(super) log: &'a ServerLog,
+    pub(super) id: String,
+}
+
+impl NodeSources<'_> {
+    pub(super) fn facts(&self, namespace: &str, window: LoadWindow) -> NamespaceFacts {
+        let stated_facts = self
+            .stated_facts(&self.id, namespace)
+            .or_else(|| self.stated_facts("", namespace))
+            .cloned()
+            .unwrap_or_default();
+        match self.log.start_of(window) {
+            Some(start) => stated_facts.or(NamespaceFacts::of_start(start, namespace)),
+            None => stated_facts,
+        }
+    }
+
+    /// Facts from the user or the server's configuration about a namespace on `node`; on all nodes if `node` is empty.
+    fn stated_facts(&self, node: &str, namespace: &str) -> Option<&NamespaceFacts> {
+        self.sources
+            .facts
+            .get(&(node.to_owned(), namespace.to_owned()))
+    }
+}
+
 /// Why there is no profile.
 #[derive(Debug, thiserror::Error)]
 pub enum SizingError {
@@ -301,7 +329,7 @@ pub fn mean(
     iostat: &Iostat,
     drive: &str,
     devices: &[String],
-    window: Window,
+    window: LoadWindow,
     zone: Offset,
 ) -> Result<IostatMeans> {
     let (reports, missing_sec) = within(iostat, window, zone)?;
@@ -332,7 +360,7 @@ pub fn mean(
 
 /// The mean of `reports` (at least one) for all `devices` together. A device without a line in a report counts as
 /// zeros: iostat -z leaves out idle devices.
-pub fn mean_of(reports: &[&Report], devices: &[&str]) -> IostatMeans {
+pub fn mean_of(reports: &[&IostatReport], devices: &[&str]) -> IostatMeans {
     let lines: Vec<&DeviceRates> = reports
         .iter()
         .flat_map(|report| &report.devices)
@@ -362,7 +390,7 @@ pub fn span(
     iostat: &Iostat,
     of_log: Option<(Timestamp, Timestamp)>,
     zone: Offset,
-) -> Result<Option<Window>> {
+) -> Result<Option<LoadWindow>> {
     let times = times(iostat, zone);
     let (Some(first), Some(last)) = (times.iter().min().copied(), times.iter().max().copied())
     else {
@@ -380,7 +408,7 @@ pub fn span(
             from,
             to,
         }),
-        _ => Ok(Some(Window {
+        _ => Ok(Some(LoadWindow {
             from: begin,
             to: last,
         })),
@@ -392,7 +420,7 @@ fn times(iostat: &Iostat, zone: Offset) -> Vec<Timestamp> {
     iostat
         .reports
         .iter()
-        .map(|report: &Report| {
+        .map(|report: &IostatReport| {
             report
                 .timestamp
                 .and_then(|at| report.offset.unwrap_or(zone).to_timestamp(at).ok())
@@ -402,7 +430,7 @@ fn times(iostat: &Iostat, zone: Offset) -> Vec<Timestamp> {
 }
 
 /// The reports whose whole interval is within `window`, and the seconds of the window that these reports do not cover.
-fn within(iostat: &Iostat, window: Window, zone: Offset) -> Result<(Vec<&Report>, f64)> {
+fn within(iostat: &Iostat, window: LoadWindow, zone: Offset) -> Result<(Vec<&IostatReport>, f64)> {
     let times = times(iostat, zone);
     if times.is_empty() {
         return Ok((iostat.reports.iter().collect(), 0.0));
@@ -421,7 +449,7 @@ fn within(iostat: &Iostat, window: Window, zone: Offset) -> Result<(Vec<&Report>
                 && times[*index] <= window.to + clock
         })
         .collect();
-    let reports: Vec<&Report> = indices
+    let reports: Vec<&IostatReport> = indices
         .iter()
         .map(|index| &iostat.reports[*index])
         .collect();
@@ -465,7 +493,7 @@ mod tests {
             flushes_per_sec: None,
             discards_per_sec: None,
         };
-        let report = |devices: &&[(&str, f64)]| Report {
+        let report = |devices: &&[(&str, f64)]| IostatReport {
             timestamp: None,
             offset: None,
             devices: devices.iter().map(rates).collect(),
@@ -478,7 +506,7 @@ mod tests {
 
     #[test]
     fn a_name_from_iostat_leaves_the_terminal_alone() {
-        let window = Window {
+        let window = LoadWindow {
             from: Timestamp::UNIX_EPOCH,
             to: Timestamp::UNIX_EPOCH,
         };
@@ -500,7 +528,7 @@ mod tests {
 
     #[test]
     fn a_report_without_a_drive_that_others_have_is_one_of_zeros() {
-        let window = Window {
+        let window = LoadWindow {
             from: Timestamp::UNIX_EPOCH,
             to: Timestamp::UNIX_EPOCH,
         };

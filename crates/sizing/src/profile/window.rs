@@ -9,13 +9,42 @@
 //! and end that worsen its mean are cut off, by the marginal standard error rule (MSER; White, "An effective truncation
 //! heuristic for bias reduction in simulation output", Simulation 69, 1997).
 
-use super::Window;
-use crate::server_log::ServerLog;
-use crate::server_log::order::is_between;
+use crate::server_log::clock_steps::is_between;
+use crate::server_log::{ServerLog, Start};
 use jiff::{SignedDuration, Timestamp};
 use results::units::span;
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::ops::Range;
+
+/// A period of time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoadWindow {
+    pub from: Timestamp,
+    pub to: Timestamp,
+}
+
+impl LoadWindow {
+    /// Length, seconds.
+    pub fn seconds(&self) -> f64 {
+        self.to.duration_since(self.from).as_secs_f64()
+    }
+
+    /// True if `timestamp` is within the window, ends included.
+    pub fn contains(&self, timestamp: Timestamp) -> bool {
+        (self.from..=self.to).contains(&timestamp)
+    }
+}
+
+impl ServerLog {
+    /// The server's last start before the end of `window`; `None`: it is not in the log.
+    pub fn start_of(&self, window: LoadWindow) -> Option<&Start> {
+        self.starts
+            .iter()
+            .rev()
+            .find(|start| start.timestamp < window.to)
+    }
+}
 
 /// Length of a cell, seconds: drv_ssd lines come every 20 s.
 const CELL_SEC: i64 = 20;
@@ -91,7 +120,7 @@ pub enum WindowError {
 }
 
 /// A counter of the log: its name and its values.
-struct Series {
+struct CounterSeries {
     name: String,
     points: Vec<(Timestamp, u64)>,
 }
@@ -105,7 +134,7 @@ pub fn find(
     namespaces: &[String],
     at_least_sec: u32,
     bounds: (Option<Timestamp>, Option<Timestamp>),
-) -> Result<Window, WindowError> {
+) -> Result<LoadWindow, WindowError> {
     let series = series(log, namespaces);
     let instants = series
         .iter()
@@ -178,8 +207,8 @@ pub fn find(
 /// The part of `window` that `log` covers.
 ///
 /// Errors: the log covers no part of the window, or the window contains a restart.
-pub fn check(log: &ServerLog, name: &str, window: Window) -> Result<Window, WindowError> {
-    let (Window { from, to }, log_name) = (window, name.to_owned());
+pub fn check(log: &ServerLog, name: &str, window: LoadWindow) -> Result<LoadWindow, WindowError> {
+    let (LoadWindow { from, to }, log_name) = (window, name.to_owned());
     let restart = log
         .restarts
         .iter()
@@ -201,7 +230,7 @@ pub fn check(log: &ServerLog, name: &str, window: Window) -> Result<Window, Wind
             from,
             to,
         }),
-        (Some((first, last)), None) => Ok(Window {
+        (Some((first, last)), None) => Ok(LoadWindow {
             from: from.max(first),
             to: to.min(last),
         }),
@@ -213,7 +242,7 @@ pub fn unsteady(
     log: &ServerLog,
     name: &str,
     namespaces: &[String],
-    window: Window,
+    window: LoadWindow,
 ) -> Option<String> {
     let cells = (window.seconds() as i64 / CELL_SEC) as usize;
     series(log, namespaces).into_iter().find_map(|series| {
@@ -232,7 +261,7 @@ pub fn unsteady(
 
 /// The counters that must be steady: record reads and writes of each namespace, blocks written and read on each
 /// device.
-fn series(log: &ServerLog, namespaces: &[String]) -> Vec<Series> {
+fn series(log: &ServerLog, namespaces: &[String]) -> Vec<CounterSeries> {
     let mut all_series = Vec::new();
     for namespace in namespaces {
         for histogram in ["device-read-size", "device-write-size", "read", "write"] {
@@ -242,7 +271,7 @@ fn series(log: &ServerLog, namespaces: &[String]) -> Vec<Series> {
                     .iter()
                     .map(|dump| (dump.timestamp, dump.total))
                     .collect();
-                all_series.push(Series {
+                all_series.push(CounterSeries {
                     name,
                     points: without_steps(points, &log.clock_steps),
                 });
@@ -253,12 +282,12 @@ fn series(log: &ServerLog, namespaces: &[String]) -> Vec<Series> {
         if namespaces.contains(namespace) || namespace.is_empty() {
             let lines = lines.iter();
             let writes = lines.clone().map(|line| (line.timestamp, line.writes));
-            all_series.push(Series {
+            all_series.push(CounterSeries {
                 name: format!("write of {device}"),
                 points: without_steps(writes.collect(), &log.clock_steps),
             });
             let defrag_reads = lines.map(|line| (line.timestamp, line.defrag_reads));
-            all_series.push(Series {
+            all_series.push(CounterSeries {
                 name: format!("defrag-read of {device}"),
                 points: without_steps(defrag_reads.collect(), &log.clock_steps),
             });
@@ -291,7 +320,7 @@ fn without_steps(mut points: Vec<(Timestamp, u64)>, steps: &[Timestamp]) -> Vec<
 
 /// The stretches of time between `first` and `last` without a restart and without missing lines in any series.
 fn whole_stretches(
-    series: &[Series],
+    series: &[CounterSeries],
     restarts: &[Timestamp],
     first: Timestamp,
     last: Timestamp,
@@ -327,7 +356,7 @@ fn whole_stretches(
 
 #[derive(Debug, Clone)]
 struct SteadyWindow {
-    window: Window,
+    window: LoadWindow,
     cells: usize,
     /// Sum of all rates.
     ops_per_sec: f64,
@@ -341,7 +370,7 @@ impl SteadyWindow {
         let cell = SignedDuration::from_secs(CELL_SEC);
         let mean = |rates: &Vec<f64>| rates[cells.clone()].iter().sum::<f64>() / cells.len() as f64;
         Self {
-            window: Window {
+            window: LoadWindow {
                 from: begin + cell * cells.start as i32,
                 to: begin + cell * cells.end as i32,
             },
@@ -352,7 +381,7 @@ impl SteadyWindow {
     }
 
     /// The window without its unsettled start and end, but never shorter than `at_least_sec`.
-    fn settled(&self, series: &[Series], at_least_sec: u32) -> Window {
+    fn settled(&self, series: &[CounterSeries], at_least_sec: u32) -> LoadWindow {
         let spare_cells = self
             .cells
             .saturating_sub(at_least_sec.div_ceil(CELL_SEC as u32) as usize);
@@ -364,7 +393,7 @@ impl SteadyWindow {
         rates.iter_mut().for_each(|rates| rates.reverse());
         let end = unsettled_of_all(&rates, (spare_cells - begin).min(self.cells / 4));
         let cell = SignedDuration::from_secs(CELL_SEC);
-        Window {
+        LoadWindow {
             from: self.window.from + cell * begin as i32,
             to: self.window.to - cell * end as i32,
         }
@@ -396,7 +425,7 @@ fn unsettled(values: &[f64], count_max: usize) -> usize {
 }
 
 /// All steady windows between `begin` and `end` that cannot be extended.
-fn steady_windows(series: &[Series], begin: Timestamp, end: Timestamp) -> Vec<SteadyWindow> {
+fn steady_windows(series: &[CounterSeries], begin: Timestamp, end: Timestamp) -> Vec<SteadyWindow> {
     let cells = (end.duration_since(begin).as_secs() / CELL_SEC) as usize;
     let rates: Vec<Vec<f64>> = series
         .iter()
@@ -434,7 +463,7 @@ fn steady_windows(series: &[Series], begin: Timestamp, end: Timestamp) -> Vec<St
 }
 
 /// The rate of a series in each of `cells` from `begin`, interpolated linearly between lines.
-fn rates(series: &Series, begin: Timestamp, cells: usize) -> Vec<f64> {
+fn rates(series: &CounterSeries, begin: Timestamp, cells: usize) -> Vec<f64> {
     let mut points = series
         .points
         .iter()
@@ -510,7 +539,7 @@ impl<'a> Band<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server_log::{Dump, Unit};
+    use crate::server_log::{Dump, HistogramUnit};
 
     /// A log with one histogram, dumped every 10 s. `phases`: rates per second, each with its duration in seconds.
     fn log(phases: &[(u64, i64)]) -> ServerLog {
@@ -521,7 +550,7 @@ mod tests {
             let at = Timestamp::from_second(second).unwrap();
             dumps.push(Dump {
                 timestamp: at,
-                unit: Unit::Bytes,
+                unit: HistogramUnit::Bytes,
                 total,
                 buckets: vec![0, total],
             });
@@ -650,7 +679,7 @@ mod tests {
             .for_each(|dump| dump.total -= 500_000);
         let (from, to) = found(&twice, 180).unwrap();
         assert!(to <= 505 && to - from >= 460, "{from} to {to}");
-        let across = Window {
+        let across = LoadWindow {
             from: Timestamp::UNIX_EPOCH,
             to: Timestamp::from_second(700).unwrap(),
         };
@@ -661,7 +690,7 @@ mod tests {
             check(
                 &twice,
                 "a.log",
-                Window {
+                LoadWindow {
                     from: later(510),
                     to: later(700)
                 }
@@ -671,14 +700,14 @@ mod tests {
         let beyond = check(
             &twice,
             "a.log",
-            Window {
+            LoadWindow {
                 from: later(510),
                 to: later(5000),
             },
         )
         .unwrap();
         assert_eq!(beyond.to, twice.span.unwrap().1, "the log ends there");
-        let elsewhere = Window {
+        let elsewhere = LoadWindow {
             from: later(5000),
             to: later(6000),
         };

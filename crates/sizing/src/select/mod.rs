@@ -33,7 +33,7 @@ const SAME_MIX: f64 = 1.05;
 
 /// Demand of a cluster.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Demand {
+pub struct ClusterDemand {
     pub nodes: Vec<NodeDemand>,
 }
 
@@ -53,7 +53,7 @@ impl NodeDemand {
     }
 }
 
-impl Demand {
+impl ClusterDemand {
     pub fn of(profile: &Profile) -> Self {
         let mut nodes: BTreeMap<&str, Vec<DriveIo>> = BTreeMap::new();
         for drive in &profile.drives {
@@ -119,7 +119,7 @@ pub struct SizingTerms {
 /// The limit that decides the number of drives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Limit {
+pub enum BindingLimit {
     Reads,
     Writes,
     ReadBandwidth,
@@ -130,7 +130,7 @@ pub enum Limit {
     Wear,
 }
 
-impl Limit {
+impl BindingLimit {
     /// The limits of a load, in the order of its numbers.
     const OF_LOAD: [Self; 4] = [
         Self::Reads,
@@ -171,14 +171,15 @@ pub struct Need {
     /// Number of drives that the most demanding node needs, before rounding up.
     pub exact: f64,
     /// The deciding limit.
-    pub limit: Limit,
+    pub limit: BindingLimit,
 }
 
 /// Number of drives for a load; `None` if a required rate is 0 on the drive, so that no number suffices.
-pub fn need(demand: &Demand, supply: &Supply, terms: &SizingTerms) -> Option<Need> {
+pub fn need(demand: &ClusterDemand, supply: &Supply, terms: &SizingTerms) -> Option<Need> {
     // Rounding keeps infinity, which is handled below.
-    let whole =
-        |(exact, limit): (f64, Limit)| ((exact - limit.slack()).ceil().max(1.0), exact, limit);
+    let whole = |(exact, limit): (f64, BindingLimit)| {
+        ((exact - limit.slack()).ceil().max(1.0), exact, limit)
+    };
     let each = demand
         .nodes
         .iter()
@@ -197,7 +198,7 @@ pub fn need(demand: &Demand, supply: &Supply, terms: &SizingTerms) -> Option<Nee
 }
 
 /// Drives that a node needs by each limit. Unknown limits are left out.
-fn shares(node: &NodeDemand, supply: &Supply, terms: &SizingTerms) -> Vec<(f64, Limit)> {
+fn shares(node: &NodeDemand, supply: &Supply, terms: &SizingTerms) -> Vec<(f64, BindingLimit)> {
     let needed = node.io().numbers();
     let supplied = supply.io.numbers();
     let load = (0..4).filter(|n| needed[*n] > 0.0).map(|n| {
@@ -206,23 +207,28 @@ fn shares(node: &NodeDemand, supply: &Supply, terms: &SizingTerms) -> Vec<(f64, 
         } else {
             f64::INFINITY
         };
-        (drives, Limit::OF_LOAD[n])
+        (drives, BindingLimit::OF_LOAD[n])
     });
     let room = supply
         .capacity_bytes
         .map(|bytes| bytes * terms.fill)
         .zip(node.used_bytes);
-    let room = room.map(|(room, used)| (used as f64 * terms.data_scale / room, Limit::Capacity));
+    let room = room.map(|(room, used)| {
+        (
+            used as f64 * terms.data_scale / room,
+            BindingLimit::Capacity,
+        )
+    });
     let written = needed[3] * 1024.0 * terms.scale * DAY_SEC * DAYS_PER_YEAR * terms.years;
     let wear = supply
         .rated_bytes
         .filter(|_| written > 0.0)
-        .map(|rated| (written / rated, Limit::Wear));
+        .map(|rated| (written / rated, BindingLimit::Wear));
     load.chain(room).chain(wear).collect()
 }
 
 /// The load that the drive sustains, as a multiple of the load of the cluster's busiest drive; `None` without load.
-pub fn times_the_busiest(demand: &Demand, supply: &Supply) -> Option<f64> {
+pub fn times_the_busiest(demand: &ClusterDemand, supply: &Supply) -> Option<f64> {
     let supplied = supply.io.numbers();
     demand
         .nodes
@@ -255,7 +261,7 @@ pub fn published(x: f64) -> DriveIo {
 }
 
 /// True if the drive's measured I/O is this cluster's load, or a multiple of it: all four numbers have the same ratio.
-pub fn is_same_mix(demand: &Demand, measured: &DriveIo) -> bool {
+pub fn is_same_mix(demand: &ClusterDemand, measured: &DriveIo) -> bool {
     let mean = demand.mean().numbers();
     let measured_numbers = measured.numbers();
     if (0..4).any(|n| (mean[n] > 0.0) != (measured_numbers[n] > 0.0)) {

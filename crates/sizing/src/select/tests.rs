@@ -12,7 +12,7 @@ fn io(reads: f64, writes: f64, read_kib: f64, written_kib: f64) -> DriveIo {
 }
 
 /// Two nodes with two drives each; the drives of the second node are busier.
-fn demand() -> Demand {
+fn demand() -> ClusterDemand {
     let node = |node: &str, part: f64| NodeDemand {
         node: node.to_owned(),
         drives: vec![
@@ -26,7 +26,7 @@ fn demand() -> Demand {
         ],
         used_bytes: Some(400_000_000_000),
     };
-    Demand {
+    ClusterDemand {
         nodes: vec![node("A", 1.0), node("B", 1.5)],
     }
 }
@@ -43,31 +43,41 @@ fn supply(io: DriveIo) -> Supply {
 fn the_worst_of_operations_and_bytes_decides_on_the_busiest_node() {
     // Node B does 3,000 reads, 300 writes, 60,000 KiB read and 38,400 KiB written.
     for (does, per_node, exact, limit) in [
-        (io(3000.0, 300.0, 60_000.0, 38_400.0), 1, 1.0, Limit::Reads),
+        (
+            io(3000.0, 300.0, 60_000.0, 38_400.0),
+            1,
+            1.0,
+            BindingLimit::Reads,
+        ),
         (
             io(2950.0, 300.0, 60_000.0, 38_400.0),
             1,
             3000.0 / 2950.0,
-            Limit::Reads,
+            BindingLimit::Reads,
         ),
         (
             io(2900.0, 300.0, 60_000.0, 38_400.0),
             2,
             3000.0 / 2900.0,
-            Limit::Reads,
+            BindingLimit::Reads,
         ),
-        (io(9000.0, 100.0, 90_000.0, 90_000.0), 3, 3.0, Limit::Writes),
+        (
+            io(9000.0, 100.0, 90_000.0, 90_000.0),
+            3,
+            3.0,
+            BindingLimit::Writes,
+        ),
         (
             io(9000.0, 900.0, 24_000.0, 90_000.0),
             3,
             2.5,
-            Limit::ReadBandwidth,
+            BindingLimit::ReadBandwidth,
         ),
         (
             io(9000.0, 900.0, 90_000.0, 8000.0),
             5,
             4.8,
-            Limit::WriteBandwidth,
+            BindingLimit::WriteBandwidth,
         ),
     ] {
         let found = need(&demand(), &supply(does), &NOW).unwrap();
@@ -106,7 +116,7 @@ fn room_and_wear_decide_where_they_are_known() {
         ..supply(fast)
     };
     let found = need(&demand(), &room, &NOW).unwrap();
-    assert_eq!((found.per_node, found.limit), (2, Limit::Capacity));
+    assert_eq!((found.per_node, found.limit), (2, BindingLimit::Capacity));
     let per_node = |supply: &Supply, terms| need(&demand(), supply, &terms).unwrap().per_node;
     assert_eq!(
         per_node(
@@ -144,7 +154,7 @@ fn room_and_wear_decide_where_they_are_known() {
         ..supply(fast)
     };
     let found = need(&demand(), &worn, &NOW).unwrap();
-    assert_eq!((found.per_node, found.limit), (4, Limit::Wear));
+    assert_eq!((found.per_node, found.limit), (4, BindingLimit::Wear));
     assert!((found.exact - 38_400.0 * 1024.0 * 86_400.0 * 365.0 * 5.0 / 2e15).abs() < 1e-9);
 }
 
@@ -174,7 +184,7 @@ fn a_multiple_of_the_load_is_the_same_load_and_other_sizes_are_another() {
             ..mean
         }
     ));
-    assert!(!is_same_mix(&Demand { nodes: Vec::new() }, &mean));
+    assert!(!is_same_mix(&ClusterDemand { nodes: Vec::new() }, &mean));
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 mod starts;
 
+use super::clock_steps::{CLOCK_SET, add_steps, is_between};
 use super::kinds::{self, KINDS, Treatment};
-use super::order::{add_steps, is_between};
 use super::text::{self, DumpHeader, LogMessage, Stamp};
 use super::{BUCKETS, Dump, LinePosition, LogError, Oddities, Oddity, ServerLog};
 use crate::lines::{LINE_BYTES_MAX, Repeats, Skipped};
@@ -27,12 +27,10 @@ const THINNED: SignedDuration = SignedDuration::from_secs(15);
 /// Maximum number of stored restarts. The log of one node has a few restarts. A file with lines of two nodes has a
 /// restart at nearly every histogram.
 const RESTARTS_MAX: usize = 10_000;
-/// 2010-01-01, older than any log: an earlier time comes from a machine whose clock is not set yet.
-pub(super) const CLOCK_SET: Timestamp = Timestamp::constant(1_262_304_000, 0);
 
 /// A log while it is read.
 #[derive(Debug, Default)]
-pub(super) struct Collector {
+pub(super) struct LogCollector {
     log: ServerLog,
     oddities: Oddities,
     /// The histogram to which the next buckets belong.
@@ -65,7 +63,7 @@ struct OpenDump {
     counted: u64,
 }
 
-impl Collector {
+impl LogCollector {
     /// A collector for the log of `node`; `None`: the node is not known yet.
     pub(super) fn of(node: Option<String>) -> Self {
         let log = ServerLog {

@@ -4,7 +4,7 @@
 //! namespace that no row describes is reported as unknown. Source of the texts: drv_ssd.c, drv_mem.c, ticker.c,
 //! storage.c, namespace.c and truncate.c of releases 4.0 to 8.1, and published logs of 3.8 and 3.9.
 
-use super::text::LogMessage;
+use super::text::{DETAIL_LINE, DRIVE_LINE, LogMessage};
 use jiff::{SignedDuration, Timestamp};
 use memchr::memmem::Finder;
 use results::units::is_unprintable;
@@ -66,9 +66,6 @@ const COLD: Treatment =
 const COUNTED: Treatment = Ignored("the storage histograms count its reads and writes of records");
 const NO_IO: Treatment = Ignored("no I/O of a device");
 
-/// Text of the drive line and of its detail line, which the reader parses.
-pub(super) const DRIVE_LINE: &str = ": used";
-pub(super) const DETAIL_LINE: &str = " defrag-io-skips ";
 /// Text of a ticker line about a primary index on flash.
 pub(crate) const FLASH_INDEX: &str = "} index-flash-usage: ";
 /// The same line from server version 7.0 on; only an index on flash has allocated bytes.

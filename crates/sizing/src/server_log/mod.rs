@@ -10,6 +10,7 @@
 //! of the measured time. Nothing is dropped silently: every oddity is counted and becomes a remark. A kind of oddity
 //! has one remark, with its count and its first position.
 
+pub(crate) mod clock_steps;
 mod collect;
 pub mod kinds;
 pub(crate) mod order;
@@ -20,7 +21,7 @@ pub use kinds::Events;
 pub use order::read;
 pub use text::{Stamp, Stamps, size_bytes};
 
-use crate::source::ReadError;
+use crate::source::SourceError;
 use jiff::Timestamp;
 use results::units::{count, quoted};
 use std::collections::BTreeMap;
@@ -94,7 +95,7 @@ impl Start {
 
 /// Unit of a histogram's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Unit {
+pub enum HistogramUnit {
     /// Milliseconds; also the default if a version prints no unit.
     Millis,
     Micros,
@@ -103,7 +104,7 @@ pub enum Unit {
     Count,
 }
 
-results::display!(Unit {
+results::display!(HistogramUnit {
     Millis => "msec",
     Micros => "usec",
     Bytes => "bytes",
@@ -116,7 +117,7 @@ pub struct Dump {
     /// Time.
     pub timestamp: Timestamp,
     /// Unit of the histogram's values.
-    pub unit: Unit,
+    pub unit: HistogramUnit,
     /// Total count.
     pub total: u64,
     /// Counts by bucket, up to the last count that is not 0. Bucket 0 has the value 0, bucket b has `2^(b-1)..2^b`.
@@ -155,6 +156,11 @@ pub struct DriveLine {
     pub printed: PrintedRates,
 }
 
+/// True if the lines are of the engine that keeps records in memory.
+pub fn are_in_memory(lines: &[DriveLine]) -> bool {
+    lines.iter().any(|line| line.is_memory)
+}
+
 /// Rates per second over the last 20 s, as printed in a drv_ssd line and its detail line (the paper shows them without
 /// decimals).
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -191,7 +197,7 @@ pub struct DriveDetail {
 pub enum LogError {
     /// A system call failed, or compressed data is damaged.
     #[error(transparent)]
-    Read(#[from] ReadError),
+    Read(#[from] SourceError),
     /// Not a log of the database.
     #[error(
         "reading {name} - this is not a log of the database: expected lines like \"Nov 20 2026 23:12:17 GMT: INFO \

@@ -7,12 +7,13 @@
 //! a series have a steady distance, 10 or 20 s. If the time stamps deviate from that distance, the clock was set in
 //! between, or lines are missing.
 
-use super::collect::{CLOCK_SET, Collector};
+use super::clock_steps::CLOCK_SET;
+use super::collect::LogCollector;
 use super::prefix::Prefixes;
 use super::text;
 use super::{LogError, ServerLog};
-use crate::lines::{LINE_BYTES_MAX, Lines};
-use crate::source::{ReadError, Source};
+use crate::lines::{LINE_BYTES_MAX, LineReader};
+use crate::source::{InputFile, SourceError};
 use jiff::{SignedDuration, Timestamp};
 use results::act_log::Input;
 use results::units::{count as count_of, quoted, span};
@@ -40,12 +41,12 @@ pub(crate) struct LogFile {
     /// Source of the first line with a time, from its prefix.
     source: String,
     pub(crate) node: Option<String>,
-    pub(crate) lines: Lines<Input<'static>>,
+    pub(crate) lines: LineReader<Input<'static>>,
 }
 
 impl LogFile {
     /// True if this file begins before the end of the lines in `collector`.
-    fn overlaps(&self, collector: &Collector) -> bool {
+    fn overlaps(&self, collector: &LogCollector) -> bool {
         collector
             .end()
             .is_some_and(|end| self.begin.duration_since(end) < -SLACK)
@@ -55,7 +56,7 @@ impl LogFile {
 /// Files sorted by their start times, and the names of empty files.
 ///
 /// Errors: a file cannot be read, or is not a log of the database; all files are empty.
-pub(crate) fn in_order(sources: Vec<Source>) -> Result<(Vec<LogFile>, Vec<String>), LogError> {
+pub(crate) fn in_order(sources: Vec<InputFile>) -> Result<(Vec<LogFile>, Vec<String>), LogError> {
     let mut files = Vec::new();
     let mut empty = Vec::new();
     for source in sources {
@@ -80,13 +81,13 @@ struct NodeLog {
     source: String,
     /// True if a file begins with this source.
     is_first: bool,
-    collector: Collector,
+    collector: LogCollector,
 }
 
 /// Reads logs of one or several nodes, in any order, into one log per node.
 ///
 /// Empty files, which rotation leaves, are named in a remark. Errors: a file cannot be read, or is not a log.
-pub fn read(sources: Vec<Source>) -> Result<Vec<ServerLog>, LogError> {
+pub fn read(sources: Vec<InputFile>) -> Result<Vec<ServerLog>, LogError> {
     let (files, empty) = in_order(sources)?;
     let ids: BTreeSet<_> = files.iter().filter_map(|file| file.node.clone()).collect();
     let has_one_node = ids.len() == 1;
@@ -160,9 +161,9 @@ fn of_nodes(nodes: Vec<NodeLog>) -> Result<Vec<ServerLog>, LogError> {
 
 /// Reads at least up to the first line with a time, and further until the node is known. `Err` with the file's name:
 /// the file is empty.
-fn begin(source: Source) -> Result<Result<LogFile, String>, LogError> {
+fn begin(source: InputFile) -> Result<Result<LogFile, String>, LogError> {
     let (name, input) = source.into_parts();
-    let mut lines = Lines::new(input);
+    let mut lines = LineReader::new(input);
     let mut prefixes = Prefixes::default();
     let mut head = Vec::new();
     let mut description = None;
@@ -180,7 +181,7 @@ fn begin(source: Source) -> Result<Result<LogFile, String>, LogError> {
         let number = lines.number + 1;
         let skipped = lines.skipped;
         let read = lines.read_bytes;
-        let Some(line) = lines.next_line().map_err(|source| ReadError {
+        let Some(line) = lines.next_line().map_err(|source| SourceError {
             name: name.clone(),
             source,
         })?
@@ -276,7 +277,7 @@ fn read_to_end(
     let mut left_out = 0_u64;
     loop {
         let number = lines.number + 1;
-        let read = lines.next_line().map_err(|source| ReadError {
+        let read = lines.next_line().map_err(|source| SourceError {
             name: name.clone(),
             source,
         })?;
@@ -341,7 +342,7 @@ fn log_of(file: &LogFile, only_node: Option<&String>, nodes: &mut Vec<NodeLog>) 
     let Some(index) = nodes.iter().position(is_same_log) else {
         let overlaps_only =
             file.node.is_none() && nodes.iter().any(|log| log.collector.node_id() == node);
-        let collector = Collector::of(node.filter(|_| !overlaps_only).cloned());
+        let collector = LogCollector::of(node.filter(|_| !overlaps_only).cloned());
         nodes.push(NodeLog {
             source: file.source.clone(),
             is_first: true,
@@ -373,57 +374,8 @@ fn log_of_source(of: &str, nodes: &mut Vec<NodeLog>) -> usize {
             nodes.push(NodeLog {
                 source: of.to_owned(),
                 is_first: false,
-                collector: Collector::of(None),
+                collector: LogCollector::of(None),
             });
             nodes.len() - 1
         })
-}
-
-/// Maximum deviation of the ticker from the usual distance, seconds: stamps may be whole seconds.
-pub(crate) const TOLERANCE_SEC: f64 = 1.5;
-
-/// Number of distances on either side from which the usual distance is computed: only near distances, because the
-/// ticker's interval may be changed.
-const AROUND: usize = 4;
-
-/// The usual distance around index `at`; `None`: too few distances.
-pub(crate) fn usual(distances: &[f64], at: usize) -> Option<f64> {
-    let around = &distances[at.saturating_sub(AROUND)..distances.len().min(at + AROUND + 1)];
-    let mut around: Vec<f64> = around
-        .iter()
-        .copied()
-        .filter(|distance| *distance > 0.0)
-        .collect();
-    around.sort_by(f64::total_cmp);
-    (around.len() > 2).then(|| around[around.len() / 2])
-}
-
-/// Adds a clock step to the ascending `steps` wherever two neighbours in `instants` have an unusual distance, or
-/// `went_back` is true for the first of them.
-pub(super) fn add_steps(
-    steps: &mut Vec<Timestamp>,
-    instants: &[Timestamp],
-    went_back: impl Fn(&Timestamp) -> bool,
-) {
-    let distances: Vec<f64> = instants
-        .windows(2)
-        .map(|pair| pair[1].duration_since(pair[0]).as_secs_f64())
-        .collect();
-    for (at, distance) in distances.iter().enumerate() {
-        let from = instants[at];
-        let to = instants[at + 1];
-        let is_off =
-            usual(&distances, at).is_some_and(|usual| (distance - usual).abs() > TOLERANCE_SEC);
-        if (is_off || went_back(&from)) && !is_between(steps, from, to) {
-            let step = from + to.duration_since(from) / 2;
-            steps.insert(steps.partition_point(|other| *other < step), step);
-        }
-    }
-}
-
-/// True if one of the ascending `instants` lies between two lines.
-pub(crate) fn is_between(instants: &[Timestamp], after: Timestamp, until: Timestamp) -> bool {
-    instants
-        .get(instants.partition_point(|at| *at <= after))
-        .is_some_and(|at| *at <= until)
 }

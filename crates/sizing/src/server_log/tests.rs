@@ -1,13 +1,13 @@
-use super::collect::Collector;
+use super::collect::LogCollector;
 use super::*;
 use crate::lines::LINE_BYTES_MAX;
-use crate::source::Source;
+use crate::source::InputFile;
 use std::io::{self, Cursor, Read};
 
 const PIPED: &str = "flashproof size profile --log -";
 
-fn source(name: &str, bytes: impl AsRef<[u8]>) -> Source {
-    Source::new(name, Box::new(Cursor::new(bytes.as_ref().to_vec())), PIPED).unwrap()
+fn source(name: &str, bytes: impl AsRef<[u8]>) -> InputFile {
+    InputFile::new(name, Box::new(Cursor::new(bytes.as_ref().to_vec())), PIPED).unwrap()
 }
 
 fn read_one(text: impl AsRef<[u8]>) -> ServerLog {
@@ -16,7 +16,7 @@ fn read_one(text: impl AsRef<[u8]>) -> ServerLog {
     logs.remove(0)
 }
 
-fn read_all(collector: &mut Collector, text: &str) {
+fn read_all(collector: &mut LogCollector, text: &str) {
     for (line, number) in text.lines().zip(1..) {
         collector
             .read(
@@ -97,8 +97,8 @@ fn a_log_that_has_every_line_twice_is_that_with_every_line_once() {
 #[test]
 fn the_captured_logs_read_whole_and_without_a_remark() {
     for (version, node, dumps, unit) in [
-        ("ce-4.9.0.37", "32C901000000FC02", 45, Unit::Millis),
-        ("ce-8.0.0.15", "32C901000000FC02", 63, Unit::Micros),
+        ("ce-4.9.0.37", "32C901000000FC02", 45, HistogramUnit::Millis),
+        ("ce-8.0.0.15", "32C901000000FC02", 63, HistogramUnit::Micros),
     ] {
         let log = read_one(captured(version));
         assert_eq!(log.remarks, [""; 0], "{version}");
@@ -112,7 +112,7 @@ fn the_captured_logs_read_whole_and_without_a_remark() {
         );
         assert_eq!(log.starts[0].build.as_deref(), version.strip_prefix("ce-"));
         let reads = &log.histograms["{test}-device-read-size"];
-        assert_eq!((reads.len(), reads[0].unit), (dumps, Unit::Bytes));
+        assert_eq!((reads.len(), reads[0].unit), (dumps, HistogramUnit::Bytes));
         assert!(
             reads
                 .iter()
@@ -244,7 +244,7 @@ fn lines_of_every_version_are_read() {
     let query = &read_one(old).histograms["query"][0];
     assert_eq!(
         (query.unit, query.total, &query.buckets[..]),
-        (Unit::Millis, 7, &[4, 3][..])
+        (HistogramUnit::Millis, 7, &[4, 3][..])
     );
 }
 
@@ -603,7 +603,7 @@ fn a_gigabyte_in_one_line_is_skipped_wherever_it_stands() {
     let second = log(50, 5, 6);
     for (byte, begin) in [(b'x', &first[..]), (b'x', ""), (0, ""), (0, &first)] {
         let end = format!("\n{second}");
-        let source = Source::new(
+        let source = InputFile::new(
             "big",
             Box::new(Long(begin.into(), 1 << 30, byte, end.into())),
             PIPED,
@@ -620,7 +620,7 @@ fn a_gigabyte_in_one_line_is_skipped_wherever_it_stands() {
 
 #[test]
 fn too_much_is_thinned_and_said() {
-    let mut collector = Collector::keeping(50);
+    let mut collector = LogCollector::keeping(50);
     let text = log(0, 200, 1);
     read_all(&mut collector, &text);
     let log = collector.finish();
@@ -659,8 +659,8 @@ fn two_nodes_in_one_file_are_said_once_and_take_no_more_memory() {
     };
     let text = reads((0..60_000).map(|i| (stamp(i), if i % 2 == 0 { 1_000_000 } else { 10 } + i)));
     for (mut collector, restarts_at_least, times_said) in [
-        (Collector::keeping(usize::MAX), 10_000, 1),
-        (Collector::keeping(5_000), 1, 0),
+        (LogCollector::keeping(usize::MAX), 10_000, 1),
+        (LogCollector::keeping(5_000), 1, 0),
     ] {
         read_all(&mut collector, &text);
         let log = collector.finish();
@@ -699,7 +699,7 @@ fn what_cannot_be_thinned_is_no_reason_to_try_at_every_line() {
     let text = (0..4_000).fold(String::new(), |text, i| {
         text + &log(0, 1, 1).replace("test", &format!("t{i}"))
     });
-    let mut collector = Collector::keeping(100);
+    let mut collector = LogCollector::keeping(100);
     read_all(&mut collector, &text);
     assert_eq!(collector.finish().histograms.len(), 4_000);
 }

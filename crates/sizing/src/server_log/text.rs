@@ -12,7 +12,7 @@
 //!
 //! Also parses the time of a line: `Nov 20 2026 23:12:07.406 GMT+0100: `.
 
-use super::{BUCKETS, DriveDetail, DriveLine, PrintedRates, Unit, kinds};
+use super::{BUCKETS, DriveDetail, DriveLine, HistogramUnit, PrintedRates};
 use jiff::civil::{Date, DateTime};
 use jiff::tz::Offset;
 use jiff::{SignedDuration, Timestamp};
@@ -64,7 +64,7 @@ pub(crate) struct DumpHeader<'a> {
     /// Total count.
     pub(crate) total: u64,
     /// Unit of the histogram's values; `Err` for an unknown word.
-    pub(crate) unit: Result<Unit, &'a str>,
+    pub(crate) unit: Result<HistogramUnit, &'a str>,
 }
 
 /// Reads `NAME (N total) UNIT`, which follows [`DUMP`].
@@ -73,10 +73,10 @@ pub(crate) fn dump_header(text: &[u8]) -> Option<DumpHeader<'_>> {
     let (name, rest) = text.rsplit_once(" (")?;
     let (total, unit) = rest.split_once(" total)")?;
     let unit = match unit.trim() {
-        "msec" | "" => Ok(Unit::Millis),
-        "usec" => Ok(Unit::Micros),
-        "bytes" => Ok(Unit::Bytes),
-        "count" => Ok(Unit::Count),
+        "msec" | "" => Ok(HistogramUnit::Millis),
+        "usec" => Ok(HistogramUnit::Micros),
+        "bytes" => Ok(HistogramUnit::Bytes),
+        "count" => Ok(HistogramUnit::Count),
         other => Err(other),
     };
     Some(DumpHeader {
@@ -152,9 +152,14 @@ const KEYS: &[&str] = &[
     "defrag-partial-writes",
 ];
 
+/// Text of the drive line.
+pub(super) const DRIVE_LINE: &str = ": used";
+/// Text of the detail line that follows a drive line.
+pub(super) const DETAIL_LINE: &str = " defrag-io-skips ";
+
 /// Searchers for the texts of lines with a drive's counters.
 static COUNTERS: LazyLock<[Finder<'static>; 2]> =
-    LazyLock::new(|| [kinds::DRIVE_LINE, kinds::DETAIL_LINE].map(Finder::new));
+    LazyLock::new(|| [DRIVE_LINE, DETAIL_LINE].map(Finder::new));
 
 /// True if the line should contain a drive's counters. If such a line is unreadable, a remark counts it.
 pub(crate) fn is_drive_line(text: &[u8]) -> bool {
@@ -423,7 +428,7 @@ impl Stamps {
 /// The stamp at the beginning of `line`, and the text after its `: `.
 pub(super) fn split(line: &[u8]) -> Option<(Stamp, &[u8])> {
     let head = &line[..line.len().min(STAMP_BYTES_MAX)];
-    let mut rest = Bytes(head);
+    let mut rest = ByteParser(head);
     let month = rest.month()?;
     rest.spaces()?;
     let day = rest.digits(1, 2)?;
@@ -459,9 +464,9 @@ pub(super) fn split(line: &[u8]) -> Option<(Stamp, &[u8])> {
 }
 
 /// Bytes not read yet.
-struct Bytes<'a>(&'a [u8]);
+struct ByteParser<'a>(&'a [u8]);
 
-impl Bytes<'_> {
+impl ByteParser<'_> {
     fn exact(&mut self, expected: &[u8]) -> Option<()> {
         self.0 = self.0.strip_prefix(expected)?;
         Some(())

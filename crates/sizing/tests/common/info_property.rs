@@ -1,6 +1,6 @@
 //! Properties of the readers of info replies, for any input bytes.
 
-use sizing::info::settings::{NodeSettings, Setting};
+use sizing::info::settings::{NodeSettings, ServerSetting};
 use sizing::info::{InfoReplies, header_text, logs, sample_text};
 use std::time::{Duration, SystemTime};
 
@@ -51,11 +51,12 @@ fn assert_value(value: &str) {
     for change in current.changes() {
         let json = serde_json::to_string(&change).expect("it is text");
         assert_eq!(
-            serde_json::from_str::<sizing::info::settings::Change>(&json).expect("it was written"),
+            serde_json::from_str::<sizing::info::settings::SettingChange>(&json)
+                .expect("it was written"),
             change
         );
         // The old value of a setting is found in a reply that contains this value.
-        if let Setting::Benchmarks { .. } = change.setting {
+        if let ServerSetting::Benchmarks { .. } = change.setting {
             assert_eq!(
                 change
                     .setting

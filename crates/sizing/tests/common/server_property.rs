@@ -2,9 +2,9 @@
 
 use sizing::loglatency::{self, HistogramQuery, TableStart};
 use sizing::profile::derive;
-use sizing::profile::sources::{self, Sources};
+use sizing::profile::sources::{self, ProfileSources};
 use sizing::server_log::{self, ServerLog};
-use sizing::source::Source;
+use sizing::source::InputFile;
 use sizing::{iostat, pasted};
 use std::collections::BTreeMap;
 use std::io::{Cursor, Read};
@@ -19,8 +19,8 @@ impl Read for Pieces {
     }
 }
 
-fn source(name: &str, bytes: &[u8], piece: usize) -> Option<Source> {
-    Source::new(
+fn source(name: &str, bytes: &[u8], piece: usize) -> Option<InputFile> {
+    InputFile::new(
         name,
         Box::new(Pieces(Cursor::new(bytes.to_vec()), piece)),
         "flashproof",
@@ -45,10 +45,10 @@ fn assert_profile(bytes: &[u8], log: &ServerLog) {
         .map(|iostat| (derive::id(log), iostat))
         .into_iter()
         .collect();
-    let sources = Sources {
+    let sources = ProfileSources {
         logs: vec![log.clone()],
         iostats,
-        ..Sources::default()
+        ..ProfileSources::default()
     };
     let (stamp, _) = server_log::Stamps::default()
         .split(b"Nov 20 2026 23:12:07 GMT: ")
@@ -83,7 +83,7 @@ fn assert_profile(bytes: &[u8], log: &ServerLog) {
 }
 
 fn read_log(parts: &[(&str, &[u8])], piece: usize) -> Option<Vec<ServerLog>> {
-    let sources: Option<Vec<Source>> = parts
+    let sources: Option<Vec<InputFile>> = parts
         .iter()
         .map(|(name, bytes)| source(name, bytes, piece))
         .collect();

@@ -5,8 +5,8 @@ use crate::conf::{self, LogLevel};
 use crate::namespace::DeviceStatistics;
 use crate::{Buckets, ResultCode, StoreStatistics};
 use jiff::{SignedDuration, Timestamp};
-use sizing::server_log::{self, Unit};
-use sizing::source::Source;
+use sizing::server_log::{self, HistogramUnit};
+use sizing::source::InputFile;
 use std::io::Cursor;
 
 const CONFIGURATION: &str = "service {\n\tmicrosecond-histograms true\n\tcluster-name one\n}\n\
@@ -147,7 +147,7 @@ fn sizing_reads_the_same_counts_from_the_log() {
     let (text, _) = minute();
     let free_wblocks = "/dev/x: free-wblocks (520,80) ";
     assert!(text.contains(free_wblocks), "{text}");
-    let source = Source::new("aerospike.log", Box::new(Cursor::new(text)), "-").unwrap();
+    let source = InputFile::new("aerospike.log", Box::new(Cursor::new(text)), "-").unwrap();
     let log = server_log::read(vec![source]).unwrap().remove(0);
     assert_eq!(log.remarks, Vec::<String>::new());
     let start = log.starts.last().expect("a start");
@@ -161,7 +161,7 @@ fn sizing_reads_the_same_counts_from_the_log() {
     let read = dumps("{test}-read");
     assert_eq!(
         (read.len(), read[5].unit, read[5].total),
-        (6, Unit::Micros, 480)
+        (6, HistogramUnit::Micros, 480)
     );
     assert_eq!(
         (
@@ -175,7 +175,7 @@ fn sizing_reads_the_same_counts_from_the_log() {
     let sizes = dumps("{test}-device-read-size");
     assert_eq!(
         (sizes[0].unit, sizes[0].total, sizes[0].buckets[11]),
-        (Unit::Bytes, 160, 160)
+        (HistogramUnit::Bytes, 160, 160)
     );
     assert_eq!(dumps("{test}-device-write-size")[5].total, 1_200);
     assert_eq!(dumps("{test}-batch-sub-read")[5].total, 120);

@@ -8,7 +8,7 @@ use device::discover::DeviceNumber;
 use device::observe::diskstats;
 use device::observe::diskstats::Counters;
 use fio::FioLoad;
-use report::fio::{Durations, KindStats, Totals};
+use report::fio::{KindStats, RunHistogram, RunningTotals};
 use results::cell::{Cell, Interval};
 use results::run_dir::Manifest;
 use results::steady::{ROUNDS_IN_WINDOW, Rounds, Steadiness};
@@ -30,7 +30,7 @@ const BUSY_MAX: f64 = 0.9;
 /// Observes a run of jobs.
 pub(super) struct JobObserver<'a> {
     load: &'a FioLoad,
-    totals: Totals,
+    totals: RunningTotals,
     cpu_ns: u64,
     /// Time for which the issuing threads were runnable without a CPU.
     run_delay_ns: u64,
@@ -61,7 +61,7 @@ impl<'a> JobObserver<'a> {
     pub(super) fn new(load: &'a FioLoad) -> Self {
         Self {
             load,
-            totals: Totals::joined(load.reported().into_iter().map(|(.., streams)| streams)),
+            totals: RunningTotals::joined(load.reported().into_iter().map(|(.., streams)| streams)),
             cpu_ns: 0,
             run_delay_ns: 0,
             run_state: None,
@@ -358,7 +358,7 @@ fn done(kind: &KindStats, bytes: u64, offered_iops: Option<f64>, seconds: f64) -
 
 /// Latency summary of `durations`. In addition, `unknown` operations took longer than all `durations`; percentiles that
 /// fall among the unknown operations are left out.
-fn latency(durations: &Durations, unknown: u64) -> LatencyStats {
+fn latency(durations: &RunHistogram, unknown: u64) -> LatencyStats {
     if durations.is_empty() {
         return LatencyStats::default();
     }
@@ -385,7 +385,7 @@ mod tests {
 
     #[test]
     fn what_was_never_done_took_longer_than_the_rest() {
-        let mut durations = Durations::new_with_bounds(1, 1 << 40, 3).unwrap();
+        let mut durations = RunHistogram::new_with_bounds(1, 1 << 40, 3).unwrap();
         (1..=80).for_each(|number| durations.record(number * 1_000).unwrap());
         let near = |latency: &LatencyStats, percent, us: f64| {
             let at = latency.at(percent).unwrap();
@@ -403,7 +403,7 @@ mod tests {
         near(&of_100, 80.0, 80.0);
         assert_eq!(of_100.at(90.0), None, "longer than all that were done");
         assert_eq!(
-            latency(&Durations::new_with_bounds(1, 1 << 40, 3).unwrap(), 5),
+            latency(&RunHistogram::new_with_bounds(1, 1 << 40, 3).unwrap(), 5),
             LatencyStats::default()
         );
     }

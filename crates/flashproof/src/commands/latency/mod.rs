@@ -7,18 +7,15 @@ pub mod options;
 pub mod server;
 
 use crate::commands::latency::options::{ACT_USAGE, Format, LatencyArgs};
-use report::latency::log::BUCKETS;
-use report::latency::run;
-use report::latency::run::RunLatencies;
-use report::latency::sla::Judgement;
-use report::latency::{
-    LatencyError, Log, LogReader, TableOptions, common_slice_sec, json, sla, table,
-};
+use report::latency::run::{self, RunLatencies};
+use report::latency::sla::{self, Judgement, UnjudgedError};
+use report::latency::table::{BUCKETS, TableOptions};
+use report::latency::{json, table};
 use results::act_log::{Input, LogReadError};
 use results::files::Links;
 use results::judge::Outcome;
-use results::run_dir;
-use results::run_dir::{ACT_LOG, Manifest};
+use results::run_dir::{self, ACT_LOG, Manifest};
+use results::sliced_log::{LogReader, SlicedLog, SlicedLogError, common_slice_sec};
 use results::units::quoted;
 use session::failure::Failure;
 use session::{console, user_file};
@@ -42,18 +39,24 @@ impl From<Failure> for TableError {
     }
 }
 
-impl From<LatencyError> for TableError {
-    fn from(error: LatencyError) -> Self {
+impl From<SlicedLogError> for TableError {
+    fn from(error: SlicedLogError) -> Self {
         let failure = match error {
-            LatencyError::Read { .. } | LatencyError::Interval { .. } => {
+            SlicedLogError::Read { .. } | SlicedLogError::Interval { .. } => {
                 Failure::environment(&error)
             }
             _ => Failure::usage(&error),
         };
         Self {
-            imitated_output: error.in_acts_words(),
+            imitated_output: table::error_in_acts_words(&error),
             failure,
         }
+    }
+}
+
+impl From<UnjudgedError> for TableError {
+    fn from(error: UnjudgedError) -> Self {
+        Failure::usage(&error).into()
     }
 }
 
@@ -132,7 +135,7 @@ fn page_of(args: &LatencyArgs, page: &mut String) -> Result<Option<Outcome>, Tab
         ))
         .into());
     }
-    if !logs.iter().any(Log::has_slices) {
+    if !logs.iter().any(SlicedLog::has_slices) {
         return Err(no_slices(&logs, slice_sec));
     }
     Ok(judgements.iter().map(|judgement| judgement.outcome).max())
@@ -309,10 +312,15 @@ fn read(
     args: &LatencyArgs,
     table_options: &TableOptions,
     slice_sec: u64,
-) -> Result<(Log, Option<Judgement>), TableError> {
+) -> Result<(SlicedLog, Option<Judgement>), TableError> {
     let judged_by_log = args.sla.as_ref().filter(|_| opened.judgement.is_none());
     let source = &mut opened.source;
-    let edges = sla::edges(name, source.reader.scale(), table_options, judged_by_log)?;
+    let edges = sla::edges(
+        name,
+        source.reader.scale(),
+        &table_options.buckets(),
+        judged_by_log,
+    )?;
     let mut histograms = table_options.histograms.clone();
     if histograms.is_empty() {
         histograms.push(source.default_histogram());
@@ -336,7 +344,7 @@ fn read(
     Ok((log, judgement.or_else(|| opened.judgement.take())))
 }
 
-fn print_remarks(log: &Log, opened: &Opened<'_>) {
+fn print_remarks(log: &SlicedLog, opened: &Opened<'_>) {
     for remark in log.remarks() {
         console::warning(&remark);
     }
@@ -352,7 +360,7 @@ fn append(
     page: &mut String,
     format: Format,
     table_options: &TableOptions,
-    logs: &[Log],
+    logs: &[SlicedLog],
     runs: &[Option<RunLatencies>],
     judgements: &[Judgement],
 ) -> Result<(), TableError> {
@@ -403,7 +411,7 @@ fn append(
     Ok(())
 }
 
-fn damaged(log: &Log, logs: &[Log], format: Format) -> Failure {
+fn damaged(log: &SlicedLog, logs: &[SlicedLog], format: Format) -> Failure {
     let mut damage = log
         .damage
         .as_ref()
@@ -427,10 +435,10 @@ fn damaged(log: &Log, logs: &[Log], format: Format) -> Failure {
     ))
 }
 
-fn no_slices(logs: &[Log], slice_sec: u64) -> TableError {
+fn no_slices(logs: &[SlicedLog], slice_sec: u64) -> TableError {
     let failure = match logs {
         [log, ..]
-            if logs.iter().all(|log: &Log| {
+            if logs.iter().all(|log: &SlicedLog| {
                 log.histograms
                     .iter()
                     .all(|histogram| histogram.index.is_none())

@@ -3,7 +3,7 @@
 use crate::commands::report::options::StatusArgs;
 use crate::output::watch;
 use device::observe::process::process_state;
-use report::status::Status;
+use report::status::DirStatus;
 use results::run_dir::RunDirError;
 use session::failure::Failure;
 use std::process::ExitCode;
@@ -16,19 +16,19 @@ pub fn run(args: &StatusArgs) -> Result<ExitCode, Failure> {
         statuses = args
             .dirs
             .iter()
-            .map(|dir| Status::read(dir, SystemTime::now(), &process_state))
+            .map(|dir| DirStatus::read(dir, SystemTime::now(), &process_state))
             .collect();
         let mut texts = Vec::new();
         for status in statuses.iter().flatten() {
             texts.push(text(status, args).map_err(Failure::environment)?);
         }
         let page = texts.join(if args.json { "" } else { "\n" });
-        Ok((page, statuses.iter().flatten().all(Status::is_over)))
+        Ok((page, statuses.iter().flatten().all(DirStatus::is_over)))
     })?;
     worst_exit_code(&statuses)
 }
 
-fn text(status: &Status, args: &StatusArgs) -> serde_json::Result<String> {
+fn text(status: &DirStatus, args: &StatusArgs) -> serde_json::Result<String> {
     Ok(match (args.json, args.watch) {
         (true, true) => serde_json::to_string(status)? + "\n",
         (true, false) => serde_json::to_string_pretty(status)? + "\n",
@@ -37,7 +37,7 @@ fn text(status: &Status, args: &StatusArgs) -> serde_json::Result<String> {
 }
 
 /// The exit code of the worst status: a failure outweighs an invalid result. An unreadable directory outweighs both.
-fn worst_exit_code(statuses: &[Result<Status, RunDirError>]) -> Result<ExitCode, Failure> {
+fn worst_exit_code(statuses: &[Result<DirStatus, RunDirError>]) -> Result<ExitCode, Failure> {
     let errors: Vec<_> = statuses
         .iter()
         .filter_map(|status| status.as_ref().err())
@@ -46,7 +46,11 @@ fn worst_exit_code(statuses: &[Result<Status, RunDirError>]) -> Result<ExitCode,
     if !errors.is_empty() {
         return Err(Failure::environment(errors.join("\n")));
     }
-    let codes: Vec<u8> = statuses.iter().flatten().map(Status::exit_code).collect();
+    let codes: Vec<u8> = statuses
+        .iter()
+        .flatten()
+        .map(DirStatus::exit_code)
+        .collect();
     let worst = [1, 4].into_iter().find(|worst| codes.contains(worst));
     Ok(ExitCode::from(worst.unwrap_or(0)))
 }

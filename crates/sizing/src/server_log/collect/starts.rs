@@ -2,7 +2,7 @@
 
 use super::super::text::{self, LogMessage};
 use super::super::{LinePosition, Oddity, Start, same_node};
-use super::{Collector, RESTARTS_MAX};
+use super::{LogCollector, RESTARTS_MAX};
 use jiff::Timestamp;
 
 /// Maximum number of configuration keys stored for a start.
@@ -10,7 +10,7 @@ const KEYS_MAX: usize = 16 << 10;
 /// Maximum number of stored starts.
 const STARTS_MAX: usize = 64;
 
-impl Collector {
+impl LogCollector {
     pub(super) fn start(&mut self, build: &str, timestamp: Timestamp, position: LinePosition<'_>) {
         self.close(position);
         self.section.clear();

@@ -10,11 +10,11 @@ use crate::commands::latency::server::options::LogLatencyArgs;
 use results::units::{printable, quoted};
 use session::failure::Failure;
 use session::{CompatMode, console};
-use sizing::lines::Lines;
+use sizing::lines::LineReader;
 use sizing::loglatency;
-use sizing::loglatency::{HistogramQuery, ScanResult, Table, TableStart};
+use sizing::loglatency::{HistogramQuery, LatencyTable, ScanResult, TableStart};
 use sizing::server_log::Stamps;
-use sizing::source::Source;
+use sizing::source::InputFile;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
@@ -31,10 +31,10 @@ pub fn are_of_server(logs: &[String]) -> bool {
     !logs.is_empty()
         && logs.iter().all(|log: &String| {
             let path = Path::new(log);
-            let Some(Ok(source)) = path.is_file().then(|| Source::open(path, PIPED)) else {
+            let Some(Ok(source)) = path.is_file().then(|| InputFile::open(path, PIPED)) else {
                 return false;
             };
-            let mut lines = Lines::new(source.into_parts().1);
+            let mut lines = LineReader::new(source.into_parts().1);
             let mut stamps = Stamps::default();
             (0..FIRST_LINES).any(
             |_| matches!(lines.next_line(), Ok(Some(line)) if stamps.split(line.bytes).is_some()),
@@ -63,8 +63,8 @@ fn page_of(
     page: &mut String,
 ) -> Result<(), TableError> {
     let mut query = parse_request(args, compat_mode)?;
-    let sources: Vec<Source> = session::failure::collect_all(
-        args.logs.iter().map(|log| Source::open(log, PIPED)),
+    let sources: Vec<InputFile> = session::failure::collect_all(
+        args.logs.iter().map(|log| InputFile::open(log, PIPED)),
         Failure::usage,
     )?;
     let names: Vec<String> = args
@@ -186,7 +186,7 @@ fn parse_request(
 fn missing_histogram(
     scan_result: &ScanResult,
     query: &HistogramQuery,
-    table: &Table,
+    table: &LatencyTable,
     logs: &[String],
 ) -> String {
     let name = match &query.namespace {
@@ -248,7 +248,7 @@ fn missing_histogram(
 }
 
 /// A line per slice and threshold.
-fn csv(table: &Table, page: &mut String) {
+fn csv(table: &LatencyTable, page: &mut String) {
     page.push_str("histogram,from,to,seconds,ops_per_sec,over,unit,percent\n");
     let mut from = table.from.unwrap_or_default();
     for slice in &table.slices {
@@ -260,7 +260,7 @@ fn csv(table: &Table, page: &mut String) {
         );
         let name = table.histogram.replace('"', "\"\"");
         for (threshold, pct) in table.thresholds.iter().zip(&slice.pct_over) {
-            let Table { unit, .. } = table;
+            let LatencyTable { unit, .. } = table;
             let _ = writeln!(
                 page,
                 "\"{name}\",{from},{},{},{},{threshold},{unit},{pct}",
@@ -272,7 +272,7 @@ fn csv(table: &Table, page: &mut String) {
 }
 
 /// A table for tickets and wikis.
-fn markdown(table: &Table, page: &mut String) {
+fn markdown(table: &LatencyTable, page: &mut String) {
     let thresholds = table
         .thresholds
         .iter()

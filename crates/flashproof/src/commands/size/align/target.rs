@@ -13,7 +13,7 @@ use sizing::iostat;
 use sizing::iostat::{DeviceRates, Iostat, IostatError, writes_with_data};
 use sizing::profile::sources::mean_of;
 use sizing::profile::{DeviceLoad, DriveTarget, FORMAT, Profile};
-use sizing::source::Source;
+use sizing::source::InputFile;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -65,7 +65,7 @@ impl Target {
         let profile = match read_profile(Path::new(text)) {
             Ok(profile) => profile,
             Err(no_profile) => {
-                let Ok(source) = Source::open(Path::new(text), "iostat -xty 10 6") else {
+                let Ok(source) = InputFile::open(Path::new(text), "iostat -xty 10 6") else {
                     return Err(no_profile);
                 };
                 return match iostat::read(source, None) {

@@ -12,7 +12,9 @@ use session::failure::Failure;
 use session::run_directory::default_dir;
 use session::signals::EndSignals;
 use sizing::info::logs;
-use sizing::info::settings::{Change, NodeSettings, Setting, once_names, sample_names};
+use sizing::info::settings::{
+    NodeSettings, ServerSetting, SettingChange, once_names, sample_names,
+};
 use sizing::iostat::of_node;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -30,9 +32,9 @@ pub struct SampledNode {
     /// Replies to the queries that are made only once, by the name of the query.
     once_replies: Vec<(String, String)>,
     /// Relevant settings: current value, and required value.
-    settings: Vec<(Setting, Option<String>, &'static str)>,
+    settings: Vec<(ServerSetting, Option<String>, &'static str)>,
     /// Changes of settings that a sizing needs.
-    pub changes: Vec<Change>,
+    pub changes: Vec<SettingChange>,
     /// Number of missing samples.
     missed_samples: u64,
     /// True if the last sample is missing.

@@ -22,7 +22,7 @@ use session::console::shell_quoted;
 use session::failure::Failure;
 use session::signals::EndSignals;
 use sizing::info::Build;
-use sizing::info::settings::{Change, DETAIL, Setting};
+use sizing::info::settings::{DETAIL, ServerSetting, SettingChange};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
@@ -127,7 +127,7 @@ fn of_nodes(sampled_nodes: &[SampledNode], args: &CollectArgs) -> String {
 }
 
 /// Commands that set all nodes to the values `value_of` of their changes.
-fn asadm_commands(sampled_nodes: &[SampledNode], value_of: fn(&Change) -> &str) -> String {
+fn asadm_commands(sampled_nodes: &[SampledNode], value_of: fn(&SettingChange) -> &str) -> String {
     let seed = &sampled_nodes[0].node.host;
     let changes = sampled_nodes.iter().flat_map(|node| &node.changes);
     let commands: BTreeSet<_> = changes
@@ -147,7 +147,7 @@ fn asadm_commands(sampled_nodes: &[SampledNode], value_of: fn(&Change) -> &str) 
 }
 
 /// Commands that set each node to the values `value_of` of its changes.
-fn asinfo_commands(sampled_nodes: &[SampledNode], value_of: fn(&Change) -> &str) -> String {
+fn asinfo_commands(sampled_nodes: &[SampledNode], value_of: fn(&SettingChange) -> &str) -> String {
     let mut text = String::new();
     for node in sampled_nodes {
         for change in &node.changes {
@@ -173,10 +173,10 @@ fn general(args: &CollectArgs) -> String {
 
 /// Commands that turn histograms on or off, and set the level of the log.
 fn general_commands(benchmarks: &str, level: &str) -> String {
-    let namespace_setting = Setting::Benchmarks {
+    let namespace_setting = ServerSetting::Benchmarks {
         namespace: "NS".to_owned(),
     };
-    let log = Setting::LogLevel {
+    let log = ServerSetting::LogLevel {
         sink: 0,
         file: "LOG".to_owned(),
     };
@@ -195,7 +195,7 @@ fn general_commands(benchmarks: &str, level: &str) -> String {
     ] {
         let _ = writeln!(text, "asinfo -v {}", shell_quoted(&command));
     }
-    let old = Setting::OldBenchmarks.command(benchmarks, None);
+    let old = ServerSetting::OldBenchmarks.command(benchmarks, None);
     let _ = writeln!(
         text,
         "#    before 3.9, instead of the setting of a namespace:\nasinfo -v {}",

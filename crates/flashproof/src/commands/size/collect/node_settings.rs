@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use session::console;
 use session::failure::Failure;
 use session::signals::EndSignals;
-use sizing::info::settings::{Change, Setting};
+use sizing::info::settings::{ServerSetting, SettingChange};
 use sizing::info::{Build, FILE_ENDING, header_text, is_refusal, sample_text};
 use sizing::iostat::of_node;
 use std::fs::File;
@@ -51,11 +51,11 @@ pub struct NodeChanges {
     host: String,
     tls_name: String,
     build: Option<String>,
-    changes: Vec<Change>,
+    changes: Vec<SettingChange>,
 }
 
 impl NodeChanges {
-    pub fn new(node: &DiscoveredNode, changes: Vec<Change>) -> Self {
+    pub fn new(node: &DiscoveredNode, changes: Vec<SettingChange>) -> Self {
         Self {
             node: node.id.clone(),
             host: node.host.to_string(),
@@ -283,7 +283,7 @@ fn restore_node(node_changes: &NodeChanges, access: &Access) -> Result<(), Strin
 /// Current value of a setting.
 pub fn value(
     node: &mut DiscoveredNode,
-    setting: &Setting,
+    setting: &ServerSetting,
     access: &Access,
 ) -> Result<String, String> {
     let query = setting.query(build(node));
@@ -306,7 +306,7 @@ pub fn value(
 
 fn set(
     node: &mut DiscoveredNode,
-    setting: &Setting,
+    setting: &ServerSetting,
     value: &str,
     access: &Access,
 ) -> Result<(), String> {

@@ -15,14 +15,14 @@ use session::console;
 use session::failure::Failure;
 use session::user_file::{check_page, write_file, write_page};
 use sizing::configuration::{
-    Configuration, ConfigurationError, TestOptions, busiest_node, configurations,
+    ConfigurationError, TestConfiguration, TestOptions, busiest_node, configurations,
 };
 use sizing::info::InfoReplies;
 use sizing::profile::Profile;
 use sizing::profile::derive::{id, profile};
-use sizing::profile::sources::{NamespaceFacts, ProfileOptions, Sources};
+use sizing::profile::sources::{NamespaceFacts, ProfileOptions, ProfileSources};
 use sizing::server_log::ServerLog;
-use sizing::source::Source;
+use sizing::source::InputFile;
 use sizing::{info, iostat, pasted, server_log};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -90,7 +90,7 @@ fn write(
     dir: &Path,
     force: bool,
     json: &str,
-    configurations: &[Configuration],
+    configurations: &[TestConfiguration],
 ) -> Result<(), Failure> {
     let new_dirs = files::create_dirs(dir).map_err(|error| {
         Failure::environment(format!(
@@ -126,7 +126,7 @@ fn print_next_steps(
     profile: &Profile,
     node: &str,
     dir: &Path,
-    configurations: &[Configuration],
+    configurations: &[TestConfiguration],
     is_accepted: bool,
 ) {
     let dir = dir.display();
@@ -199,7 +199,7 @@ struct Files {
 }
 
 /// Reads all given inputs.
-fn read(args: &SizeArgs) -> Result<Sources, Failure> {
+fn read(args: &SizeArgs) -> Result<ProfileSources, Failure> {
     let mut files = Files {
         logs: args.log.clone(),
         replies: args.info.clone(),
@@ -218,9 +218,9 @@ fn read(args: &SizeArgs) -> Result<Sources, Failure> {
         let why = "no server log is given - give a folder of \"flashproof size collect\", or the servers' logs by --log";
         return Err(Failure::usage(why));
     }
-    let mut sources = Sources {
+    let mut sources = ProfileSources {
         tool: session::runner::tool(),
-        ..Sources::default()
+        ..ProfileSources::default()
     };
     let paths = files
         .logs
@@ -231,7 +231,7 @@ fn read(args: &SizeArgs) -> Result<Sources, Failure> {
     let log_sources = files
         .logs
         .iter()
-        .map(|path| Source::open(path, PIPED))
+        .map(|path| InputFile::open(path, PIPED))
         .collect::<Result<Vec<_>, _>>();
     let log_sources = log_sources.map_err(Failure::usage)?;
     sources.logs = if files.logs.iter().any(|path| pasted::is_pasted(path)) {
@@ -248,7 +248,7 @@ fn read(args: &SizeArgs) -> Result<Sources, Failure> {
             .find(|log| id(log) == node)
             .and_then(|log| log.span);
         let date = day.map(|(_, last)| last.to_zoned(TimeZone::UTC).date());
-        let source = Source::open(path, PIPED_IOSTAT).map_err(Failure::usage)?;
+        let source = InputFile::open(path, PIPED_IOSTAT).map_err(Failure::usage)?;
         let iostat_report = iostat::read(source, date).map_err(Failure::usage)?;
         if sources
             .iostats

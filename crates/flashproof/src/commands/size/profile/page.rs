@@ -2,14 +2,14 @@
 
 use act::options::Test;
 use report::bars::Bars;
-use report::html::Page;
+use report::html::HtmlPage;
 use report::table::Table;
 use results::units;
 use session::runner::tool;
-use sizing::configuration::Configuration;
+use sizing::configuration::TestConfiguration;
 use sizing::drive_io::{DriveIo, NAMES};
 use sizing::profile::counters::{kib, mean_bytes};
-use sizing::profile::{Check, DeviceLoad, DriveTarget, Node, Profile, Unconfirmed};
+use sizing::profile::{DeviceLoad, DriveTarget, Profile, ProfileCheck, ProfiledNode, Unconfirmed};
 
 /// Word for a number that has only one source.
 const NOT_CONFIRMED: &str = "not confirmed";
@@ -17,7 +17,7 @@ const NOT_CONFIRMED: &str = "not confirmed";
 /// Columns at which sentences are wrapped.
 const COLUMNS: usize = 100;
 
-pub fn page(profile: &Profile, configurations: &[Configuration]) -> String {
+pub fn page(profile: &Profile, configurations: &[TestConfiguration]) -> String {
     let mut text = nodes(profile)
         .into_iter()
         .map(|node| node + "\n")
@@ -51,8 +51,8 @@ pub fn page(profile: &Profile, configurations: &[Configuration]) -> String {
 }
 
 /// The profile as an HTML page: balance, sizes, the resulting load, then all numbers.
-pub fn html(profile: &Profile, configurations: &[Configuration]) -> String {
-    let mut page = Page::new(format!(
+pub fn html(profile: &Profile, configurations: &[TestConfiguration]) -> String {
+    let mut page = HtmlPage::new(format!(
         "Load of {}",
         units::count(profile.drives.len() as u64, "drive")
     ));
@@ -77,7 +77,7 @@ pub fn html(profile: &Profile, configurations: &[Configuration]) -> String {
         page.add(&[table]);
     }
     page.list(&remarks(profile, configurations));
-    for Configuration {
+    for TestConfiguration {
         namespace, text, ..
     } in configurations
     {
@@ -162,7 +162,7 @@ fn power_of_two(exponent: usize) -> String {
 }
 
 /// I/O of each drive, according to the server, to iostat, and to the configuration of a test.
-fn reached(profile: &Profile, configurations: &[Configuration]) -> Vec<Bars> {
+fn reached(profile: &Profile, configurations: &[TestConfiguration]) -> Vec<Bars> {
     let rows = reached_rows(profile, configurations);
     let bars = NAMES.iter().enumerate().map(|(index, number)| {
         let mut bars = Bars::new(*number, "");
@@ -184,7 +184,7 @@ fn nodes(profile: &Profile) -> Vec<String> {
     profile
         .nodes
         .iter()
-        .map(|node: &Node| {
+        .map(|node: &ProfiledNode| {
             let build = node
                 .build
                 .as_deref()
@@ -223,7 +223,7 @@ fn namespaces(profile: &Profile) -> Vec<String> {
         .collect()
 }
 
-fn remarks(profile: &Profile, configurations: &[Configuration]) -> Vec<String> {
+fn remarks(profile: &Profile, configurations: &[TestConfiguration]) -> Vec<String> {
     profile
         .remarks
         .iter()
@@ -411,7 +411,7 @@ fn replicated(writes: f64, client_writes: f64, factor: Option<u64>) -> String {
     }
 }
 
-fn drives(profile: &Profile, configurations: &[Configuration]) -> Table {
+fn drives(profile: &Profile, configurations: &[TestConfiguration]) -> Table {
     let rows = reached_rows(profile, configurations);
     let rows = rows
         .into_iter()
@@ -425,7 +425,7 @@ fn drives(profile: &Profile, configurations: &[Configuration]) -> Table {
 /// I/O of each drive, with the source of the numbers.
 fn reached_rows(
     profile: &Profile,
-    configurations: &[Configuration],
+    configurations: &[TestConfiguration],
 ) -> Vec<(String, String, DriveIo)> {
     let has_several_nodes = profile.nodes.len() > 1;
     let mut rows = Vec::new();
@@ -455,7 +455,7 @@ fn reached_rows(
         rows.push((name.clone(), by.to_owned(), *predicted));
         rows.extend(iostat.map(|seen| (name, "iostat, without flushes".to_owned(), seen)));
     }
-    for Configuration {
+    for TestConfiguration {
         test,
         namespace,
         requested_io,
@@ -479,7 +479,7 @@ fn checks(profile: &Profile) -> Table {
         .numbers(["found", "should be", "off, %", "allowed"])
         .text([""]);
     for check in &profile.checks {
-        let Check {
+        let ProfileCheck {
             node,
             place,
             what,

@@ -16,7 +16,7 @@ use serde::Serialize;
 use session::failure::Failure;
 use sizing::drive_io::{DriveIo, NAMES};
 use sizing::select;
-use sizing::select::{Demand, Need, SizingTerms, Supply};
+use sizing::select::{ClusterDemand, Need, SizingTerms, Supply};
 use std::path::Path;
 
 /// Basis of a candidate's number.
@@ -72,7 +72,7 @@ struct Choice {
 /// Number of drives of each candidate that a cluster needs.
 #[derive(Debug, Serialize)]
 pub struct Selection {
-    demand: Demand,
+    demand: ClusterDemand,
     /// Conditions of the selection, such as the future load.
     terms: SizingTerms,
     choices: Vec<Choice>,
@@ -106,7 +106,7 @@ pub fn select(
 ) -> Result<Selection, Failure> {
     let profile = read_profile(path)?;
     balanced(&profile, accept_unbalanced)?;
-    let demand = Demand::of(&profile);
+    let demand = ClusterDemand::of(&profile);
     if demand
         .nodes
         .iter()
@@ -179,7 +179,7 @@ fn has_words(rating: &PublishedRating, words: &str) -> bool {
 
 fn candidate_choice(
     candidate: &Candidate,
-    demand: &Demand,
+    demand: &ClusterDemand,
     terms: &SizingTerms,
     prices: &[(String, f64)],
 ) -> Choice {
@@ -263,7 +263,7 @@ fn price_of(name: &str, prices: &[(String, f64)]) -> Option<f64> {
 
 fn published_choice(
     rating: &PublishedRating,
-    demand: &Demand,
+    demand: &ClusterDemand,
     terms: &SizingTerms,
     prices: &[(String, f64)],
 ) -> Choice {
@@ -308,7 +308,7 @@ fn choice(
     name: String,
     basis: ValueOrReason<Basis>,
     supply: ValueOrReason<Supply>,
-    demand: &Demand,
+    demand: &ClusterDemand,
     terms: &SizingTerms,
 ) -> Choice {
     Choice {
@@ -339,7 +339,7 @@ fn choice(
 }
 
 fn need(
-    demand: &Demand,
+    demand: &ClusterDemand,
     supply: &ValueOrReason<Supply>,
     terms: &SizingTerms,
 ) -> ValueOrReason<Need> {

@@ -1,15 +1,19 @@
-//! The counts of a log by slice.
+//! ACT's log by slice: the counts of the requested histograms, and the load compared with the header.
+//!
+//! The reports of a log are cumulative, so a slice is the difference of two reports, and only the reports at the ends of
+//! slices are read from a day's log.
 //!
 //! A slice ends at a report whose time is a multiple of the slice length, and begins at the previous such report; it
 //! exists only if the log has both reports. The rest after the last complete slice is left out. Histograms and buckets
 //! are selected as by ACT's script, with its defaults and bounds.
 
-use super::load::LoadCheck;
-use results::act_log::{
-    ActLogReader, Chunk, HeaderPart, Input, LogHeader, LogReadError, Truncation,
-};
-use results::buckets::{ActBuckets, ActScale};
-use results::units;
+mod load;
+
+pub use load::LoadCheck;
+
+use crate::act_log::{ActLogReader, Chunk, Input, LogHeader, LogReadError, Truncation};
+use crate::buckets::{ActBuckets, ActScale};
+use crate::units;
 use std::ops::RangeInclusive;
 use thiserror::Error;
 
@@ -28,9 +32,9 @@ impl<'a> LogReader<'a> {
     /// Reads the header. `name`: the log's name in tables and messages.
     ///
     /// Errors: the header is unreadable, or has no report interval.
-    pub fn open(name: &str, input: impl Into<Input<'a>>) -> Result<Self, LatencyError> {
+    pub fn open(name: &str, input: impl Into<Input<'a>>) -> Result<Self, SlicedLogError> {
         let name = name.to_owned();
-        let reader = ActLogReader::new(input).map_err(|source| LatencyError::Read {
+        let reader = ActLogReader::new(input).map_err(|source| SlicedLogError::Read {
             log: name.clone(),
             source,
         })?;
@@ -47,7 +51,7 @@ impl<'a> LogReader<'a> {
         }
         let found = interval.map_or_else(|| "missing".to_owned(), |text| format!("{text:?}"));
         let version = reader.header().act_version.clone();
-        Err(LatencyError::Interval {
+        Err(SlicedLogError::Interval {
             log: name,
             version,
             found,
@@ -57,19 +61,19 @@ impl<'a> LogReader<'a> {
     /// Reads the log to its end, in slices of `slice_sec`, a multiple of its interval. `histograms`: names of the
     /// requested histograms; `edges`: buckets after which operations are counted, ascending.
     ///
-    /// Damage is no error here: everything before the damage is read, and [`Log::damage`] describes it. Errors: a name
+    /// Damage is no error here: everything before the damage is read, and [`SlicedLog::damage`] describes it. Errors: a name
     /// that matches several histograms.
     pub fn read(
         &mut self,
         slice_sec: u64,
         histograms: &[String],
         edges: &[usize],
-    ) -> Result<Log, LatencyError> {
+    ) -> Result<SlicedLog, SlicedLogError> {
         let histograms = histograms
             .iter()
             .map(|name| self.resolve(name))
             .collect::<Result<Vec<_>, _>>()?;
-        let mut log = Log {
+        let mut log = SlicedLog {
             name: self.name.clone(),
             header: self.reader.header().clone(),
             names: self.reader.names().to_vec(),
@@ -81,7 +85,7 @@ impl<'a> LogReader<'a> {
             histograms,
             missing: Vec::new(),
             complete_sec: 0,
-            load: LoadCheck::of(self.reader.header(), self.reader.names()),
+            load: LoadCheck::for_log(self.reader.header(), self.reader.names()),
             devices_fell_behind: false,
             truncation: None,
             damage: None,
@@ -120,7 +124,7 @@ impl<'a> LogReader<'a> {
     }
 
     /// The histogram called `requested_name`, or the only histogram whose name begins with it, as in ACT's script.
-    fn resolve(&self, requested_name: &str) -> Result<Histogram, LatencyError> {
+    fn resolve(&self, requested_name: &str) -> Result<SlicedHistogram, SlicedLogError> {
         let names = self.reader.names();
         let starting: Vec<usize> = (0..names.len())
             .filter(|index| names[*index].starts_with(requested_name))
@@ -132,14 +136,14 @@ impl<'a> LogReader<'a> {
         let name = requested_name.to_owned();
         if exact.is_none() && starting.len() > 1 {
             let fits = starting.iter().map(|index| names[*index].clone()).collect();
-            return Err(LatencyError::Ambiguous {
+            return Err(SlicedLogError::Ambiguous {
                 log,
                 wanted: name,
                 fits,
             });
         }
         let index = exact.or(starting.first()).copied();
-        Ok(Histogram {
+        Ok(SlicedHistogram {
             name,
             index,
             totals: Vec::new(),
@@ -150,7 +154,7 @@ impl<'a> LogReader<'a> {
 
 /// The slice length for several logs: `wanted_sec` rounded up to a common multiple of their intervals, so that slices
 /// end together.
-pub fn common_slice_sec(wanted_sec: u64, intervals_sec: &[u64]) -> Result<u64, LatencyError> {
+pub fn common_slice_sec(wanted_sec: u64, intervals_sec: &[u64]) -> Result<u64, SlicedLogError> {
     let common = intervals_sec
         .iter()
         .try_fold(1_u64, |common, interval_sec| {
@@ -161,7 +165,7 @@ pub fn common_slice_sec(wanted_sec: u64, intervals_sec: &[u64]) -> Result<u64, L
         common.and_then(|common| wanted_sec.max(1).div_ceil(common).checked_mul(common));
     slice_sec.ok_or_else(|| {
         let intervals: Vec<_> = intervals_sec.iter().map(|sec| format!("{sec} s")).collect();
-        LatencyError::Slices {
+        SlicedLogError::Slices {
             slice_sec: wanted_sec,
             intervals: intervals.join(", "),
         }
@@ -170,7 +174,7 @@ pub fn common_slice_sec(wanted_sec: u64, intervals_sec: &[u64]) -> Result<u64, L
 
 /// A log in the form that tables need.
 #[derive(Debug)]
-pub struct Log {
+pub struct SlicedLog {
     /// Name given by the user.
     pub name: String,
     /// Header: everything before the reports.
@@ -188,7 +192,7 @@ pub struct Log {
     /// Numbers of the slices that could be formed, from 1, ascending.
     pub slices: Vec<u64>,
     /// The requested histograms, in the order of the request.
-    pub histograms: Vec<Histogram>,
+    pub histograms: Vec<SlicedHistogram>,
     /// Ranges of slices that do not exist, because the log lacks a report at one of their ends.
     pub missing: Vec<RangeInclusive<u64>>,
     /// Time of the last complete report.
@@ -203,7 +207,7 @@ pub struct Log {
     pub damage: Option<LogReadError>,
 }
 
-impl Log {
+impl SlicedLog {
     fn add(&mut self, previous: &Chunk, chunk: &Chunk) {
         let previous_slice = previous.after_sec / self.slice_sec;
         let slice = chunk.after_sec / self.slice_sec;
@@ -250,11 +254,15 @@ impl Log {
     }
 
     /// Counts of a histogram in the slice at `position` of [`Self::slices`]; `None` if the log lacks the histogram.
-    pub fn slice<'a>(&self, histogram: &'a Histogram, position: usize) -> Option<Slice<'a>> {
+    pub fn slice<'a>(
+        &self,
+        histogram: &'a SlicedHistogram,
+        position: usize,
+    ) -> Option<LogSlice<'a>> {
         let total = *histogram.totals.get(position)?;
         let width = self.edges.len();
         let over = &histogram.ops_over[position * width..(position + 1) * width];
-        Some(Slice {
+        Some(LogSlice {
             total,
             ops_over: over,
             slice_sec: self.slice_sec,
@@ -264,8 +272,8 @@ impl Log {
     /// All slices of a histogram, oldest first.
     pub fn slices_of<'a>(
         &'a self,
-        histogram: &'a Histogram,
-    ) -> impl Iterator<Item = (u64, Slice<'a>)> {
+        histogram: &'a SlicedHistogram,
+    ) -> impl Iterator<Item = (u64, LogSlice<'a>)> {
         let numbered = self.slices.iter().enumerate();
         numbered.filter_map(|(position, number)| Some((*number, self.slice(histogram, position)?)))
     }
@@ -285,7 +293,7 @@ impl Log {
                  {complete_sec} s"
             ));
         }
-        for Histogram {
+        for SlicedHistogram {
             name: wanted,
             index,
             ..
@@ -317,7 +325,7 @@ impl Log {
 
 /// A histogram by slice.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Histogram {
+pub struct SlicedHistogram {
     /// Name given by the user.
     pub name: String,
     /// Index among the log's histograms; `None` if the log has no histogram of that name.
@@ -328,14 +336,14 @@ pub struct Histogram {
 
 /// The counts of one histogram in one slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Slice<'a> {
+pub struct LogSlice<'a> {
     pub total: u64,
     /// Operations in the buckets after each of the log's edges.
     pub ops_over: &'a [u64],
     slice_sec: u64,
 }
 
-impl Slice<'_> {
+impl LogSlice<'_> {
     /// Percentage of operations after an edge; `None` without operations.
     pub fn percent_over(&self, edge: usize) -> Option<f64> {
         (self.total > 0).then(|| self.ops_over[edge] as f64 * 100.0 / self.total as f64)
@@ -347,60 +355,9 @@ impl Slice<'_> {
     }
 }
 
-/// Short name of the unit of thresholds.
-pub(super) fn unit(scale: ActScale) -> &'static str {
-    match scale {
-        ActScale::Milliseconds => "ms",
-        ActScale::Microseconds => "us",
-    }
-}
-
-/// Number of buckets that ACT's script knows, of the 65 that a log can have: up to "longer than 65,536 units".
-pub const BUCKETS: usize = 17;
-
-/// Selection of the histograms, buckets and slices to show.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TableOptions {
-    /// Requested length of a slice, seconds, at least 1.
-    pub slice_sec: u64,
-    /// Names of the histograms; empty for the log's reads.
-    pub histograms: Vec<String>,
-    /// The first bucket shown, below [`BUCKETS`].
-    pub first_bucket: usize,
-    /// Maximum number of buckets shown, at least 1.
-    pub buckets_max: usize,
-    /// Distance between two buckets shown, at least 1.
-    pub every_nth: usize,
-    /// True to show rates, too.
-    pub extra: bool,
-}
-
-impl Default for TableOptions {
-    fn default() -> Self {
-        Self {
-            slice_sec: 3600,
-            histograms: Vec::new(),
-            first_bucket: 0,
-            buckets_max: 7,
-            every_nth: 1,
-            extra: false,
-        }
-    }
-}
-
-impl TableOptions {
-    /// The buckets shown, ascending. Bucket `b` stands for "longer than 2^b units".
-    pub fn buckets(&self) -> Vec<usize> {
-        (self.first_bucket..BUCKETS)
-            .step_by(self.every_nth.max(1))
-            .take(self.buckets_max)
-            .collect()
-    }
-}
-
 /// Why a log gives no table.
 #[derive(Debug, Error)]
-pub enum LatencyError {
+pub enum SlicedLogError {
     /// The log cannot be read.
     #[error("reading {log}, {source}; give a complete log of act_storage, act_index or flashproof")]
     Read { log: String, source: LogReadError },
@@ -427,81 +384,24 @@ pub enum LatencyError {
          analyse the logs one by one"
     )]
     Slices { slice_sec: u64, intervals: String },
-    /// A limit lies between two edges of the log's buckets.
-    #[error(
-        "judging {log} by {limit} - its buckets end at powers of two of {unit}, the nearest at {edges}: the number of \
-         operations over this threshold is unknown; choose one of these edges, or judge the directory of a run that \
-         had this limit in its --sla"
-    )]
-    Edge {
-        log: String,
-        limit: String,
-        unit: &'static str,
-        edges: String,
-    },
-    /// There is no histogram to judge.
-    #[error("judging {log} - it has neither reads nor writes; name one of its histograms with -h: {}", .has.join(", "))]
-    NothingToJudge { log: String, has: Vec<String> },
-}
-
-impl LatencyError {
-    /// Text that ACT's script prints for a log with this error before it gives up, for programs that parse that text.
-    /// Empty if the script would not give up, or would crash.
-    pub fn in_acts_words(&self) -> String {
-        let (log, version, message) = match self {
-            Self::Read {
-                log,
-                source: LogReadError::Version { version, .. },
-            } => (log, version, format!("{log} ACT version not compatible")),
-            Self::Read {
-                log,
-                source: LogReadError::Header { part, version, .. },
-            } => {
-                let lacks = match part {
-                    HeaderPart::Version => return format!("{log} ACT version not found\n"),
-                    HeaderPart::Configuration => "report interval",
-                    HeaderPart::Derived => "derived configuration",
-                    HeaderPart::Names => "histogram names",
-                };
-                (log, version, format!("can't find {lacks}"))
-            }
-            Self::Interval {
-                log,
-                version,
-                found,
-            } if found == "\"0\"" => (
-                log,
-                version,
-                "reporting interval must be more than 0".to_owned(),
-            ),
-            Self::Interval { log, version, .. } => {
-                (log, version, "can't find report interval".to_owned())
-            }
-            _ => return String::new(),
-        };
-        format!("{}{message}\n", version_line(log, version))
-    }
-}
-
-/// The second line of ACT's output: name and version of the log. An empty line follows.
-pub fn version_line(name: &str, version: &str) -> String {
-    format!("{name} is ACT version {version}\n\n")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::latency::testing::{NAMES, log_text, source};
+    use crate::testing::{ACT_LOG_NAMES, act_log_text, sliced_log_reader};
 
-    fn read(text: &str, slice_sec: u64, names: &[&str]) -> Log {
+    fn read(text: &str, slice_sec: u64, names: &[&str]) -> SlicedLog {
         let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
-        source(text).read(slice_sec, &names, &[0, 3]).unwrap()
+        sliced_log_reader(text)
+            .read(slice_sec, &names, &[0, 3])
+            .unwrap()
     }
 
     #[test]
     fn a_slice_is_the_difference_of_two_reports() {
         // Each second adds 6 fast reads, 3 of 1 to 2 ms and 1 of 8 to 16 ms.
-        let log = read(&log_text(10), 4, &["reads"]);
+        let log = read(&act_log_text(10), 4, &["reads"]);
         assert_eq!(log.slices, [1, 2]);
         let slices: Vec<_> = log.slices_of(&log.histograms[0]).collect();
         assert_eq!(
@@ -520,7 +420,7 @@ mod tests {
 
     #[test]
     fn an_exact_name_wins_over_one_that_it_begins() {
-        let text = log_text(2).replace("/dev/x-reads", "reads-x");
+        let text = act_log_text(2).replace("/dev/x-reads", "reads-x");
         let log = read(&text, 1, &["reads", "reads-"]);
         assert_eq!(
             log.histograms
@@ -530,7 +430,10 @@ mod tests {
             [Some(0), Some(1)]
         );
         let names = ["rea".to_owned()];
-        let error = source(&text).read(1, &names, &[0]).unwrap_err().to_string();
+        let error = sliced_log_reader(&text)
+            .read(1, &names, &[0])
+            .unwrap_err()
+            .to_string();
         assert!(
             error.contains("\"rea\" is the beginning of 2 histograms: reads, reads-x"),
             "{error}"
@@ -539,8 +442,8 @@ mod tests {
 
     #[test]
     fn a_time_far_in_the_future_costs_no_memory() {
-        let text = log_text(3).replace("after 3 sec:", "after 18446744073709551615 sec:");
-        let log = read(&text, 1, &NAMES);
+        let text = act_log_text(3).replace("after 3 sec:", "after 18446744073709551615 sec:");
+        let log = read(&text, 1, &ACT_LOG_NAMES);
         assert_eq!(log.slices, [1, 2]);
         assert!(
             log.remarks()[0].contains("slices 3 to 18446744073709551615"),
@@ -559,22 +462,5 @@ mod tests {
             .to_string();
         assert!(error.contains("common multiple is too long"), "{error}");
         assert!(common_slice_sec(u64::MAX, &[2]).is_err());
-    }
-
-    #[test]
-    fn buckets_begin_at_the_first_and_end_with_the_seventeenth() {
-        let buckets = |first_bucket, buckets_max, every_nth| {
-            TableOptions {
-                first_bucket,
-                buckets_max,
-                every_nth,
-                ..TableOptions::default()
-            }
-            .buckets()
-        };
-        assert_eq!(buckets(0, 7, 1), [0, 1, 2, 3, 4, 5, 6]);
-        assert_eq!(buckets(0, 3, 3), [0, 3, 6]);
-        assert_eq!(buckets(15, usize::MAX, 1), [15, 16]);
-        assert_eq!(buckets(16, 3, usize::MAX), [16]);
     }
 }

@@ -15,17 +15,17 @@
 //! * In ACT's index test, each cache thread begins with 100 updates, and several devices get the rate of one.
 //! * `arrival: closed` has no rate: the header shows the proportions of the load.
 
-use results::act_log::{Chunk, LogHeader, Test};
-use results::units::{Grouped, number, quoted, span};
+use crate::act_log::{Chunk, LogHeader, Test};
+use crate::units::{Grouped, number, quoted, span};
 use std::fmt;
 
 const CACHE_RATE: &str = "cache-thread-reads-and-writes-per-sec";
 
 /// The name of a histogram, and the derived rates that add up to its rate. A log has some of these rates.
-type Stream = (&'static str, &'static [&'static str]);
+type RatedHistogram = (&'static str, &'static [&'static str]);
 
 /// The histograms of ACT 3 to 6 that have a rate.
-const STREAMS: [Stream; 11] = [
+const RATED_HISTOGRAMS: [RatedHistogram; 11] = [
     (
         "reads",
         &[
@@ -70,7 +70,7 @@ const EXCESS_MIN: f64 = 2.0;
 /// Findings about the load of a log, one sentence each.
 #[derive(Debug, Default)]
 pub struct LoadCheck {
-    loads: Vec<Load>,
+    loads: Vec<RatedLoad>,
     /// Operations are missing: the test did not carry out the load of its header.
     pub not_carried_out: Option<String>,
     /// Header and reports contradict each other.
@@ -79,7 +79,7 @@ pub struct LoadCheck {
 
 /// A load with a rate.
 #[derive(Debug, Default)]
-struct Load {
+struct RatedLoad {
     /// Indexes of its histograms, with their names.
     histograms: Vec<(usize, &'static str)>,
     /// Rate in the header, operations per second.
@@ -95,7 +95,7 @@ struct Load {
 
 impl LoadCheck {
     /// The loads of a log with the histograms `names`.
-    pub(super) fn of(header: &LogHeader, names: &[String]) -> Self {
+    pub(super) fn for_log(header: &LogHeader, names: &[String]) -> Self {
         let check = |loads, implausible| Self {
             loads,
             implausible,
@@ -118,7 +118,7 @@ impl LoadCheck {
                 behind.load.names()
             ));
         }
-        if let Some(ahead) = progress().find(Progress::is_excessive) {
+        if let Some(ahead) = progress().find(LoadProgress::is_excessive) {
             self.implausible = Some(format!(
                 "the load of {} exceeds the header's rate: {ahead}",
                 ahead.load.names()
@@ -127,7 +127,7 @@ impl LoadCheck {
     }
 }
 
-impl Load {
+impl RatedLoad {
     fn names(&self) -> String {
         self.histograms
             .iter()
@@ -136,13 +136,13 @@ impl Load {
             .join(" and ")
     }
 
-    fn progress(&self, chunk: &Chunk) -> Progress<'_> {
+    fn progress(&self, chunk: &Chunk) -> LoadProgress<'_> {
         let ops = self
             .histograms
             .iter()
             .map(|(index, _)| chunk.histograms[*index].total())
             .sum();
-        Progress {
+        LoadProgress {
             load: self,
             ops,
             after_sec: chunk.after_sec,
@@ -151,13 +151,13 @@ impl Load {
 }
 
 /// The operations of a load since the beginning of the test.
-struct Progress<'a> {
-    load: &'a Load,
+struct LoadProgress<'a> {
+    load: &'a RatedLoad,
     ops: u64,
     after_sec: u64,
 }
 
-impl Progress<'_> {
+impl LoadProgress<'_> {
     /// Operations that are due at the lowest rate that the header can stand for.
     fn due_least(&self) -> f64 {
         self.load.least_per_sec * self.after_sec as f64
@@ -190,7 +190,7 @@ impl Progress<'_> {
     }
 }
 
-impl fmt::Display for Progress<'_> {
+impl fmt::Display for LoadProgress<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ops = Grouped(self.ops);
         let due = Grouped(self.due().round() as u64);
@@ -204,7 +204,7 @@ impl fmt::Display for Progress<'_> {
 }
 
 /// The loads with a rate. Errors: a sentence about a rate that is not a number.
-fn loads(header: &LogHeader, names: &[String]) -> Result<Vec<Load>, String> {
+fn loads(header: &LogHeader, names: &[String]) -> Result<Vec<RatedLoad>, String> {
     let arrival = header.setting("arrival");
     if arrival == Some("closed") {
         return Ok(Vec::new());
@@ -212,9 +212,9 @@ fn loads(header: &LogHeader, names: &[String]) -> Result<Vec<Load>, String> {
     let is_drawn = header.written_by.is_empty() || arrival == Some("act");
     let (drawn, single) =
         if is_drawn && header.test == Test::Storage && header.act_version.starts_with("6.") {
-            STREAMS.split_at(2)
+            RATED_HISTOGRAMS.split_at(2)
         } else {
-            STREAMS.split_at(0)
+            RATED_HISTOGRAMS.split_at(0)
         };
     let groups = Some(drawn)
         .filter(|drawn| !drawn.is_empty())
@@ -225,17 +225,21 @@ fn loads(header: &LogHeader, names: &[String]) -> Result<Vec<Load>, String> {
         .collect()
 }
 
-/// The load of `streams`, a part of [`STREAMS`]. `None`: the header has no rate, or the log lacks a histogram (ACT does
+/// The load of `streams`, a part of [`RATED_HISTOGRAMS`]. `None`: the header has no rate, or the log lacks a histogram (ACT does
 /// not report reads that only updates cause).
-fn load(header: &LogHeader, names: &[String], streams: &[Stream]) -> Result<Option<Load>, String> {
+fn load(
+    header: &LogHeader,
+    names: &[String],
+    streams: &[RatedHistogram],
+) -> Result<Option<RatedLoad>, String> {
     let by_act = header.written_by.is_empty();
     let devices = number_of(header, "num-devices").max(1.0);
     let cache_threads = number_of(header, "cache-threads");
     let service_threads = number_of(header, "service-threads")
         .max(number_of(header, "num-queues") * number_of(header, "threads-per-queue"));
-    let mut load = Load {
+    let mut load = RatedLoad {
         is_poisson: header.setting("arrival") == Some("poisson"),
-        ..Load::default()
+        ..RatedLoad::default()
     };
     // The part of the rate that ACT divides among threads.
     let mut divided_per_sec = 0.0;
@@ -280,7 +284,7 @@ fn load(header: &LogHeader, names: &[String], streams: &[Stream]) -> Result<Opti
 }
 
 /// Threads among which ACT divides the rate of `streams`.
-fn threads(header: &LogHeader, streams: &[Stream]) -> f64 {
+fn threads(header: &LogHeader, streams: &[RatedHistogram]) -> f64 {
     let of_act_5 = match streams {
         [("reads", _)] => header.derived("read-req-threads"),
         [("writes", _)] => header.derived("write-req-threads"),
@@ -313,7 +317,7 @@ fn rate_of(name: &str, text: &str) -> Result<f64, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::source;
+    use crate::testing::sliced_log_reader;
 
     /// A log of ACT 6.6 that reports `counts` of the histograms `names` at the times `after_sec`.
     struct TestLog {
@@ -387,7 +391,7 @@ mod tests {
                 }
                 text += "\n";
             }
-            let log = source(&text).read(10, &[], &[0]).unwrap();
+            let log = sliced_log_reader(&text).read(10, &[], &[0]).unwrap();
             assert_eq!(log.damage.map(|damage| damage.to_string()), None);
             [log.load.not_carried_out, log.load.implausible]
         }
