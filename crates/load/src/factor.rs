@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_factor_is_told_apart() {
+    fn invalid_factors_have_different_errors() {
         for (text, error) in [
             ("0", FactorError::Zero),
             ("0.0", FactorError::Zero),

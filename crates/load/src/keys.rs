@@ -165,17 +165,17 @@ fn hot_keys(keys_pct: f64, count: u32) -> u32 {
 
 /// Keys that are updated (nearly) equally often.
 #[derive(Debug, Clone, Copy)]
-pub struct Class {
+pub struct KeyClass {
     /// Number of keys.
     pub keys: f64,
     /// Share of the updates that go to these keys.
     pub updates: f64,
 }
 
-impl Class {
+impl KeyClass {
     /// Divides `count` keys into classes. Each of the most popular Zipfian keys is a class of its own; the ranks in any
     /// other class differ by at most 1 %.
-    pub fn of(keys: Keys, count: u32) -> Vec<Self> {
+    pub fn for_keys(keys: Keys, count: u32) -> Vec<Self> {
         let key_count = f64::from(count);
         match keys {
             Keys::Uniform | Keys::Sequential => vec![Self {
@@ -342,7 +342,7 @@ mod tests {
             let seen = counts(keys, 5_000, 1_000_000);
             let mut at = 0;
             let mut updates = 0.0;
-            for class in Class::of(keys, 5_000) {
+            for class in KeyClass::for_keys(keys, 5_000) {
                 let end = at + class.keys as usize;
                 let drawn = seen[at..end].iter().sum::<f64>();
                 let wanted = class.updates * 1e6;
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fifth_of_the_keys_gets_four_fifths_of_the_traffic_and_sequential_ones_their_turn() {
+    fn a_fifth_of_the_keys_gets_four_fifths_of_the_traffic_and_sequential_keys_come_in_order() {
         let seen = counts(
             Keys::HotCold {
                 keys_pct: 20.0,

@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_to_come_is_counted_as_it_would_be_walked() {
+    fn count_before_equals_a_walk_over_the_instants() {
         for (rate, end_ns) in [
             (Rate::per_sec(7), 5_000_000_000),
             (Rate::new(22, 85).unwrap(), HOUR_NS),
@@ -571,7 +571,7 @@ mod tests {
     }
 
     #[test]
-    fn recorded_instants_are_kept_shared_out_and_counted_as_they_would_be_walked() {
+    fn recorded_instants_are_shared_between_lanes_and_counted_like_a_walk() {
         let at_ns: Arc<[u64]> = [0, 5, 5, 7, 20].into();
         let walk = |first, stride| {
             let mut listed = Listed::new(at_ns.clone(), 20, 2, first, stride);

@@ -495,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_arrivals_are_counted_as_if_each_was_asked_for() {
+    fn lost_arrivals_are_counted_as_if_each_was_requested() {
         let extent = |kind, cell| Extent::blocks(request(kind, 0, cell), 1 << 20, 4096).unwrap();
         let uniform = Uniform {
             extent: extent(OpKind::Read, 3),

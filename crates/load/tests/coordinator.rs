@@ -172,7 +172,7 @@ impl Sink for Enough {
 }
 
 #[test]
-fn whoever_has_seen_enough_ends_virtual_time_at_the_same_instant_however_long_he_took() {
+fn a_sink_with_enough_data_ends_virtual_time_at_the_same_instant_however_slow_the_sink() {
     for thinks_ms in [0, 1, 20] {
         let what = ten_minutes();
         let control = what.control.clone();
@@ -202,7 +202,7 @@ fn whoever_has_seen_enough_ends_virtual_time_at_the_same_instant_however_long_he
 }
 
 #[test]
-fn a_shard_and_what_its_engine_starts_run_on_the_cpus_of_its_plan() {
+fn a_shard_and_the_threads_of_its_engine_run_on_the_cpus_of_its_plan() {
     let cpus = |path: &str| {
         let status = std::fs::read_to_string(path).unwrap();
         status
@@ -251,7 +251,7 @@ fn a_shard_and_what_its_engine_starts_run_on_the_cpus_of_its_plan() {
 }
 
 #[test]
-fn an_engine_that_does_not_start_sends_all_shards_home() {
+fn an_engine_that_does_not_start_ends_all_shards() {
     let broken = |shard: usize, plan: &Plan| match plan.lanes[0].name.as_str() {
         "reads" => sim(shard, plan),
         _ => Err(io::ErrorKind::PermissionDenied.into()),

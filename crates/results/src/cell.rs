@@ -128,13 +128,14 @@ impl Cell {
         let counts = &mut self.counts;
         let thresholds_ns = &*self.thresholds_ns;
         let harmless_ns = harmless_gap_ns(self.tightest_ns);
-        let least_ns = match (
-            times.lag_ns(),
-            unseen_ns + times.held_ns() + times.behind_ns(),
-        ) {
-            (lag_ns, _) if lag_ns >= self.tightest_ns => 0,
-            (_, own_ns) if own_ns > harmless_ns => judged_ns.saturating_sub(own_ns),
-            _ => judged_ns,
+        let before = times.own_delay();
+        let own_ns = unseen_ns + before.unseen_ns + before.behind_ns;
+        let least_ns = if times.lag_ns() >= self.tightest_ns {
+            0
+        } else if own_ns > harmless_ns {
+            judged_ns.saturating_sub(own_ns)
+        } else {
+            judged_ns
         };
         for (duration_ns, over_counts) in [
             (judged_ns, &mut counts.judged_over),
@@ -144,13 +145,13 @@ impl Cell {
         ] {
             count_over(thresholds_ns, duration_ns, over_counts);
         }
-        let doubtful = unseen_ns + times.held_ns() > harmless_ns;
-        let (unseen_ns, held_ns) = if doubtful {
-            (unseen_ns, times.held_ns())
+        let is_doubtful = unseen_ns + before.unseen_ns > harmless_ns;
+        let unseen_ns = if is_doubtful {
+            [unseen_ns, before.unseen_ns]
         } else {
-            (0, 0)
+            [0; 2]
         };
-        counts.slow.record(thresholds_ns, times, unseen_ns, held_ns);
+        counts.slow.record(thresholds_ns, times, unseen_ns);
     }
 
     /// Records failed operations: over every threshold, in no latency histogram. `wrong_data` of them returned wrong
@@ -168,10 +169,10 @@ impl Cell {
         self.record_over_all(n, own_delayed);
     }
 
-    /// Records an operation that never completed. The last completion of its device was at `last_back_ns`.
-    pub fn record_lost(&mut self, last_back_ns: u64) {
+    /// Records an operation that never completed. The last completion of its device was at `last_completion_ns`.
+    pub fn record_lost(&mut self, last_completion_ns: u64) {
         self.counts.lost += 1;
-        self.counts.last_back_ns = self.counts.last_back_ns.max(last_back_ns);
+        self.counts.last_completion_ns = self.counts.last_completion_ns.max(last_completion_ns);
         self.record_missed(1, 0);
         self.record_over_all(1, 0);
     }
@@ -516,19 +517,19 @@ impl Interval {
         fill_with_zeros(&mut self.gap, ops);
     }
 
-    /// Sets `last_back_ns` to 0 (the end of the interval) for cells whose last completion was less than ten mean
+    /// Sets `last_completion_ns` to 0 (the end of the interval) for cells whose last completion was less than ten mean
     /// inter-completion times before the end. This keeps the lines of intervals.csv short. The interval began at
     /// `began_ns`.
-    pub fn clear_recent_last_back(&mut self, began_ns: u64) {
+    pub fn clear_recent_last_completion(&mut self, began_ns: u64) {
         let length_ns = self.end_ns.saturating_sub(began_ns);
         for cell in self
             .cells
             .iter_mut()
-            .filter(|cell| cell.counts.lost == 0 && cell.counts.last_back_ns <= self.end_ns)
+            .filter(|cell| cell.counts.lost == 0 && cell.counts.last_completion_ns <= self.end_ns)
         {
-            let left_ns = u128::from(self.end_ns - cell.counts.last_back_ns);
+            let left_ns = u128::from(self.end_ns - cell.counts.last_completion_ns);
             if left_ns * u128::from(cell.counts.ops) < u128::from(length_ns) * PERIODS_MAX {
-                cell.counts.last_back_ns = 0;
+                cell.counts.last_completion_ns = 0;
             }
         }
     }

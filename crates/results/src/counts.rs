@@ -47,8 +47,8 @@ pub struct CellCounts {
     pub active_ns: u64,
     /// Time of the last completion, nanoseconds since the run began; if operations were lost, time of the last
     /// completion of any stream on the device. 0 stands for the end of the interval, see
-    /// [`Interval::clear_recent_last_back`](crate::cell::Interval::clear_recent_last_back).
-    pub last_back_ns: u64,
+    /// [`Interval::clear_recent_last_completion`](crate::cell::Interval::clear_recent_last_completion).
+    pub last_completion_ns: u64,
     /// Number, from 1, of the cell whose operations held the slots for which operations of this cell waited; 0: no
     /// other cell.
     pub held_by: u64,
@@ -90,10 +90,10 @@ impl CellCounts {
 
     /// Time of the last completion in an interval that ended at `end_ns`; 0 without a completion.
     pub fn back_ns(&self, end_ns: u64) -> u64 {
-        if self.last_back_ns == 0 && self.ops > 0 {
+        if self.last_completion_ns == 0 && self.ops > 0 {
             end_ns
         } else {
-            self.last_back_ns
+            self.last_completion_ns
         }
     }
 
@@ -107,7 +107,7 @@ impl CellCounts {
         // Saturating, because the numbers may come from an edited file.
         self.combine(other, u64::saturating_add);
         self.late_max_ns = self.late_max_ns.max(other.late_max_ns);
-        self.last_back_ns = self.last_back_ns.max(other.last_back_ns);
+        self.last_completion_ns = self.last_completion_ns.max(other.last_completion_ns);
         self.held_by = if other.held_by > 0 {
             other.held_by
         } else {
@@ -163,7 +163,7 @@ impl CellCounts {
             slow,
             ..
         } = self;
-        let [wait_ns, lag_ns, service_ns, unseen_ns, held_ns] = slow.all_mut();
+        let [wait_ns, lag_ns, service_ns, unseen_ns, unseen_before_ns] = slow.all_mut();
         (
             [
                 ops,
@@ -189,7 +189,7 @@ impl CellCounts {
                 lag_ns,
                 service_ns,
                 unseen_ns,
-                held_ns,
+                unseen_before_ns,
             ],
         )
     }
@@ -210,13 +210,18 @@ pub struct SlowTimes {
     pub unseen_ns: [u64; THRESHOLDS_MAX],
     /// Part of the waits in which unseen completions may have held the slots. Only parts longer than
     /// [`crate::cell::harmless_gap_ns`] count.
-    pub held_ns: [u64; THRESHOLDS_MAX],
+    pub unseen_before_ns: [u64; THRESHOLDS_MAX],
 }
 
 impl SlowTimes {
     /// Adds an operation to the sums of each of the ascending `thresholds_ns` that its response time reaches.
-    /// `unseen_ns` is a part of its service time, `held_ns` a part of its wait.
-    pub fn record(&mut self, thresholds_ns: &[u64], times: &Times, unseen_ns: u64, held_ns: u64) {
+    /// Of the two times unseen, the first is a part of its service time, the second of its wait.
+    pub fn record(
+        &mut self,
+        thresholds_ns: &[u64],
+        times: &Times,
+        [unseen_ns, unseen_before_ns]: [u64; 2],
+    ) {
         let response_ns = times.response_ns();
         let exceeded = thresholds_ns
             .iter()
@@ -228,7 +233,7 @@ impl SlowTimes {
             self.lag_ns[index] += times.lag_ns();
             self.service_ns[index] += times.service_ns();
             self.unseen_ns[index] += unseen_ns;
-            self.held_ns[index] += held_ns;
+            self.unseen_before_ns[index] += unseen_before_ns;
         }
     }
 
@@ -239,9 +244,9 @@ impl SlowTimes {
             lag_ns,
             service_ns,
             unseen_ns,
-            held_ns,
+            unseen_before_ns,
         } = self;
-        [wait_ns, lag_ns, service_ns, unseen_ns, held_ns]
+        [wait_ns, lag_ns, service_ns, unseen_ns, unseen_before_ns]
     }
 }
 
@@ -283,10 +288,9 @@ mod tests {
         slow.record(
             &[100, 1_000, 10_000],
             &Times::new(0, 300, 400, 1_000),
-            5_000,
-            200,
+            [5_000, 200],
         );
-        slow.record(&[100, 1_000, 10_000], &Times::new(0, 0, 0, 99), 0, 0);
+        slow.record(&[100, 1_000, 10_000], &Times::new(0, 0, 0, 99), [0; 2]);
         assert_eq!(
             (slow.wait_ns[..3].to_vec(), slow.lag_ns[..3].to_vec()),
             (vec![300, 300, 0], vec![100, 100, 0])
@@ -297,6 +301,6 @@ mod tests {
             [600, 600, 0],
             "no more than the service time"
         );
-        assert_eq!(slow.held_ns[..3], [200, 200, 0]);
+        assert_eq!(slow.unseen_before_ns[..3], [200, 200, 0]);
     }
 }

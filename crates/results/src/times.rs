@@ -9,8 +9,26 @@
 //! `judged = wait + service` is charged to the device; `response = wait + lag + service` is the time that a user would
 //! see. All instants are nanoseconds on the clock of the operation's engine.
 
-/// The four instants of a completed operation, in nanoseconds since the run began, and upper bounds of the delays that
-/// this program may have caused.
+/// Upper bounds of the delays that this program may have caused, accumulated over operations that follow each other on a
+/// slot, nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OwnDelay {
+    /// Time from eligible to issued.
+    pub lag_ns: u64,
+    /// Time from completion to its detection.
+    pub unseen_ns: u64,
+    /// Delay in the device by operations that this program issued late.
+    pub behind_ns: u64,
+}
+
+impl OwnDelay {
+    #[inline]
+    pub fn total_ns(&self) -> u64 {
+        self.lag_ns + self.unseen_ns + self.behind_ns
+    }
+}
+
+/// The four instants of a completed operation, in nanoseconds since the run began, and this program's earlier delays.
 ///
 /// Invariant: `intended <= eligible <= issued <= completed`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,8 +37,7 @@ pub struct Times {
     eligible_ns: u64,
     issued_ns: u64,
     completed_ns: u64,
-    held_ns: u64,
-    behind_ns: u64,
+    own_delay: OwnDelay,
 }
 
 impl Times {
@@ -35,37 +52,28 @@ impl Times {
             eligible_ns,
             issued_ns,
             completed_ns,
-            held_ns: 0,
-            behind_ns: 0,
+            own_delay: OwnDelay::default(),
         }
     }
 
-    /// Sets the time for which the operation may have waited because completions on its slot were not seen yet.
+    /// Sets the delays from before the operation was issued. Unseen completions cannot have held its slot for longer
+    /// than it waited.
     #[inline]
     #[must_use]
-    pub fn with_held_ns(mut self, held_ns: u64) -> Self {
-        self.held_ns = held_ns.min(self.wait_ns());
+    pub fn with_own_delay(mut self, own_delay: OwnDelay) -> Self {
+        let unseen_ns = own_delay.unseen_ns.min(self.wait_ns());
+        self.own_delay = OwnDelay {
+            unseen_ns,
+            ..own_delay
+        };
         self
     }
 
-    /// Upper bound of the part of the wait in which only unseen completions held the slot.
+    /// Delays from before the operation was issued: `lag_ns` and `unseen_ns` are those of the earlier operations on its
+    /// slot. The operation's own lag is [`Self::lag_ns`].
     #[inline]
-    pub fn held_ns(&self) -> u64 {
-        self.held_ns
-    }
-
-    /// Sets the upper bound of the delay in the device by earlier operations that this program issued late.
-    #[inline]
-    #[must_use]
-    pub fn with_behind_ns(mut self, behind_ns: u64) -> Self {
-        self.behind_ns = behind_ns;
-        self
-    }
-
-    /// Upper bound of the delay in the device by earlier operations that this program issued late.
-    #[inline]
-    pub fn behind_ns(&self) -> u64 {
-        self.behind_ns
+    pub fn own_delay(&self) -> &OwnDelay {
+        &self.own_delay
     }
 
     /// The scheduled start.

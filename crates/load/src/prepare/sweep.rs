@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn every_byte_is_written_once_the_part_of_a_block_at_the_end_too() {
+    fn every_byte_is_written_once_including_a_partial_last_block() {
         let (sweep, _) = sweep(BLOCK, 3 * BLOCK + 5 * 512);
         let requests: Vec<_> = std::iter::from_fn({
             let mut sweep = sweep;
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mark_waits_for_the_slowest_and_never_passes_a_failure() {
+    fn progress_waits_for_the_slowest_write_and_never_passes_a_failure() {
         let (mut sweep, mark) = sweep(0, 5 * BLOCK);
         let requests: Vec<_> = std::iter::from_fn(|| sweep.next()).collect();
         let mut end = |index: usize, outcome| {
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sweep_that_is_done_has_its_mark_at_the_end() {
+    fn a_finished_sweep_has_its_progress_at_the_end() {
         let (mut sweep, mark) = sweep(BLOCK, 2 * BLOCK + 512);
         assert_eq!(mark.load(Ordering::Acquire), BLOCK);
         while let Some(request) = sweep.next() {

@@ -72,7 +72,7 @@ fn reads_and_updates_come_in_proportion_from_the_shards_own_keys() {
 }
 
 #[test]
-fn what_is_lost_is_counted_by_the_share_of_each_and_no_insert_twice() {
+fn lost_operations_are_counted_by_the_mix_and_no_insert_twice() {
     let lost = |mix, arrivals| {
         let mut plan = built(&RecordWorkload {
             threads: 1,

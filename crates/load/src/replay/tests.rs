@@ -162,7 +162,7 @@ fn places(plan: RunPlan) -> Vec<(u64, u32)> {
 }
 
 #[test]
-fn any_number_of_shards_wants_the_trace_and_nothing_else() {
+fn any_number_of_shards_together_replays_exactly_the_trace() {
     let (one, record) = plan(&replay("1", 1), shape(1 << 30, 512), 1).unwrap();
     assert_eq!(wanted(one), expected(1));
     let settings = &record.config.settings;
@@ -238,7 +238,7 @@ fn on_virtual_time_each_operation_reaches_the_drive_at_its_instant() {
 }
 
 #[test]
-fn coarser_units_are_covered_whole_and_it_is_counted() {
+fn requests_are_widened_to_whole_units_of_a_coarser_device_and_counted() {
     let requests = [
         traced(0, EventOp::Read, 7, 2),
         traced(1, EventOp::Read, 8, 8),
@@ -256,7 +256,7 @@ fn coarser_units_are_covered_whole_and_it_is_counted() {
 }
 
 #[test]
-fn what_lies_beyond_a_smaller_device_is_refused_or_begins_again_at_its_start() {
+fn requests_beyond_the_end_of_a_smaller_device_are_refused_or_wrapped() {
     let requests = [
         traced(0, EventOp::Read, 0, 8),
         traced(1, EventOp::Read, 2_048, 8),
@@ -285,7 +285,7 @@ fn what_lies_beyond_a_smaller_device_is_refused_or_begins_again_at_its_start() {
 }
 
 #[test]
-fn what_cannot_be_replayed_says_why() {
+fn a_trace_that_cannot_be_replayed_is_refused_with_the_reason() {
     let why = |requests: &[Traced]| trace(requests, "1").unwrap_err().to_string();
     assert_eq!(why(&[]), "the trace has no read, write, flush or discard");
     assert!(
@@ -326,7 +326,7 @@ fn a_flush_at_the_largest_sector_has_no_place() {
 }
 
 #[test]
-fn large_operations_take_no_more_memory_than_is_set_aside_and_it_is_told() {
+fn large_operations_get_fewer_slots_to_bound_their_memory_and_the_record_names_them() {
     for (op, mib, in_flight) in [
         (EventOp::Read, 1, None),
         (EventOp::Read, 4, Some("8")),
@@ -350,7 +350,7 @@ fn large_operations_take_no_more_memory_than_is_set_aside_and_it_is_told() {
 }
 
 #[test]
-fn a_trace_without_small_reads_is_judged_by_what_there_is() {
+fn a_trace_without_small_reads_is_judged_by_its_other_operations() {
     let judged = |requests: &[Traced]| trace(requests, "1").unwrap().judged().map(Class::name);
     let flush = traced(0, EventOp::Flush, 0, 0);
     let large = traced(1, EventOp::Write, 0, 256);
@@ -376,7 +376,7 @@ const LINES: [&str; 9] = [
 ];
 
 #[test]
-fn damaged_text_is_read_or_refused_and_what_is_read_can_be_planned() {
+fn every_damaged_text_is_refused_or_can_be_planned() {
     let whole = LINES.join("\n");
     let mut random = Random::new(11);
     let mut read_well = 0;

@@ -21,7 +21,7 @@ struct ClassBuffers {
 pub(super) struct Buffers {
     classes: Vec<ClassBuffers>,
     /// Buffers in `used` or `filling` over all classes.
-    unsalted: usize,
+    awaiting_fill: usize,
     /// The class that is salted first.
     first_class: usize,
     /// True if no buffer has memory, because the drives store no data.
@@ -31,10 +31,10 @@ pub(super) struct Buffers {
 impl Buffers {
     /// Cuts all buffers from the engine's memory and salts the buffers that need salt. `None` if the engine has too
     /// little memory.
-    pub(super) fn new<W: BlockEngine>(classes: Vec<BufferClass>, engine: &mut W) -> Option<Self> {
+    pub(super) fn new<E: BlockEngine>(classes: Vec<BufferClass>, engine: &mut E) -> Option<Self> {
         let mut buffers = Self {
             classes: Vec::new(),
-            unsalted: 0,
+            awaiting_fill: 0,
             first_class: 0,
             are_empty: true,
         };
@@ -97,7 +97,7 @@ impl Buffers {
         let class_buffers = &mut self.classes[usize::from(class)];
         if matches!(class_buffers.fill, Fill::Fresh(_)) && !buf.is_empty() {
             class_buffers.used.push(buf);
-            self.unsalted += 1;
+            self.awaiting_fill += 1;
         } else {
             class_buffers.ready.push(buf);
         }
@@ -106,7 +106,7 @@ impl Buffers {
     /// True if any buffer needs salt.
     #[inline]
     pub(super) fn behind(&self) -> bool {
-        self.unsalted > 0
+        self.awaiting_fill > 0
     }
 
     pub(super) fn salt_slice(&mut self) {
@@ -132,7 +132,7 @@ impl Buffers {
                 budget -= end - salted_bytes;
                 if end == buf.len() {
                     ready.push(buf);
-                    self.unsalted -= 1;
+                    self.awaiting_fill -= 1;
                 } else {
                     *filling = Some((buf, end));
                 }

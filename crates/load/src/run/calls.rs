@@ -171,7 +171,7 @@ impl Issuer {
     /// Runs `shard` to its end on the issuing thread, counting time from `start_ns`, and watches the calls.
     pub(super) fn run(self, mut shard: Shard<Calls>, start_ns: u64) {
         let exchange = &self.exchange;
-        shard.start_ns = start_ns;
+        shard.clock.start_ns = start_ns;
         if let Pacing::Sleep { gathers, .. } = &mut shard.settings.pacing {
             // The issuing thread has nothing else to do, so it wakes for each operation.
             *gathers = false;
@@ -194,7 +194,7 @@ fn issue(
     mut perform: impl FnMut(Op) -> Completion,
     exchange: &ShardExchange,
 ) {
-    shard.begin(shard.start_ns);
+    shard.begin(shard.clock.start_ns);
     while !shard.over() {
         let wait = shard.begin_turn();
         if let Some(op) = shard.engine.next_call() {
@@ -231,7 +231,7 @@ fn stand_in(mut shard: CallShard, exchange: &ShardExchange) -> Option<CallShard>
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Control, Feed, HANG_NS, Message, RunConfig, Settings};
+    use super::super::{Control, HANG_NS, Message, RunConfig, Settings, ShardReceiver};
     use super::*;
     use crate::plan::{Arrival, BufferClass, Plan};
     use crate::stream::{Request, Stream};
@@ -299,7 +299,8 @@ mod tests {
             control,
         };
         let calls = Calls::new([].into(), engine::EngineSetup::new(1, 0)).unwrap();
-        let (shard, Feed { messages, .. }) = Shard::new(calls, plan, &what, false).unwrap();
+        let (shard, ShardReceiver { messages, .. }) =
+            Shard::new(calls, plan, &what, false).unwrap();
         let issuer = Issuer::start("issue".into(), Vec::new(), |_| perform).unwrap();
         thread::scope(|scope| {
             let intervals = scope.spawn(move || {

@@ -4,7 +4,7 @@
 //! issuing threads, and go to a [`Sink`] interval by interval.
 
 use super::calls::Issuer;
-use super::{Control, EndCause, FailedOperation, Feed, Message, Settings, Shard};
+use super::{Control, EndCause, FailedOperation, Message, Settings, Shard, ShardReceiver};
 use crate::plan::Plan;
 use engine::BlockEngine;
 use engine::calls::Calls;
@@ -53,7 +53,7 @@ pub struct RunConfig {
     pub interval_ns: u64,
     /// Length of a slice of the verdict, nanoseconds: whole intervals.
     pub slice_ns: u64,
-    /// Length of a step, nanoseconds: a slice, or half of it. Operations are counted by the step in which they were due.
+    /// Length of a step, nanoseconds: a slice, or half of it. Operations count in the step in which they were due.
     pub step_ns: u64,
     /// The control that ends the run.
     pub control: Arc<Control>,
@@ -81,15 +81,15 @@ pub type MakeCalls<'a> = dyn Fn(&Plan) -> io::Result<Calls> + Sync + 'a;
 ///
 /// `engine` makes the engine of a shard from the shard's number and plan, on the shard's own thread. Errors: the run
 /// did not begin, or `sink` failed, which ends the run.
-pub fn run<W, M>(
+pub fn run<E, M>(
     run: &RunConfig,
     plans: Vec<Plan>,
     engine: M,
     sink: &mut dyn Sink,
 ) -> Result<(), RunError>
 where
-    W: BlockEngine,
-    M: Fn(usize, &Plan) -> io::Result<W> + Sync,
+    E: BlockEngine,
+    M: Fn(usize, &Plan) -> io::Result<E> + Sync,
 {
     run_beside(
         run,
@@ -105,7 +105,7 @@ where
 }
 
 /// As [`run`], with `calls` for the synchronous plans among `plans`.
-pub fn run_beside<W, M>(
+pub fn run_beside<E, M>(
     run: &RunConfig,
     plans: Vec<Plan>,
     engine: M,
@@ -113,8 +113,8 @@ pub fn run_beside<W, M>(
     sink: &mut dyn Sink,
 ) -> Result<(), RunError>
 where
-    W: BlockEngine,
-    M: Fn(usize, &Plan) -> io::Result<W> + Sync,
+    E: BlockEngine,
+    M: Fn(usize, &Plan) -> io::Result<E> + Sync,
 {
     let engine = &engine;
     thread::scope(|scope| {
@@ -156,12 +156,15 @@ where
         } else {
             now_ns + ready_since.elapsed().as_nanos() as u64 + START_DELAY_NS
         };
-        // Send errors are ignored: `merge` sees from the feed that a thread has ended.
+        // Send errors are ignored: `merge` sees from the receiver that a thread has ended.
         for member in &threads {
             let _ = member.start_sender.send(start_ns);
         }
-        let feeds: Vec<_> = ready_shards.into_iter().map(|ready| ready.feed).collect();
-        merge(&feeds, &run.control, sink)
+        let receivers: Vec<_> = ready_shards
+            .into_iter()
+            .map(|ready| ready.receiver)
+            .collect();
+        merge(&receivers, &run.control, sink)
     })
 }
 
@@ -177,7 +180,7 @@ struct Ready {
     /// The shard's clock, nanoseconds.
     now_ns: u64,
     is_virtual: bool,
-    feed: Feed,
+    receiver: ShardReceiver,
 }
 
 /// Name of an issuing thread; telemetry finds the thread by this name.
@@ -212,13 +215,13 @@ fn start_calls<'scope>(
 
 /// Starts the thread of a shard. On that thread, `make` makes the engine and the function that runs the shard from a
 /// given instant.
-fn start_thread<'scope, W: BlockEngine, D: FnOnce(Shard<W>, u64)>(
+fn start_thread<'scope, E: BlockEngine, D: FnOnce(Shard<E>, u64)>(
     scope: &'scope Scope<'scope, '_>,
     run: &'scope RunConfig,
     shard: usize,
     name: String,
     plan: Plan,
-    make: impl FnOnce(&Plan) -> io::Result<(W, D)> + Send + 'scope,
+    make: impl FnOnce(&Plan) -> io::Result<(E, D)> + Send + 'scope,
 ) -> ShardThread {
     let (ready_sender, ready_receiver) = channel();
     let (start_sender, start_receiver) = channel();
@@ -232,12 +235,12 @@ fn start_thread<'scope, W: BlockEngine, D: FnOnce(Shard<W>, u64)>(
             let engine = process::run_on(&plan.cpus).and_then(|()| make(&plan));
             let prepared = engine.map_err(failed).and_then(|(engine, run_shard)| {
                 let is_virtual = engine.is_virtual();
-                let (mut shard, feed) = Shard::new(engine, plan, run, is_virtual)?;
+                let (mut shard, receiver) = Shard::new(engine, plan, run, is_virtual)?;
                 Ok((
                     Ready {
                         now_ns: shard.clock_ns(),
                         is_virtual,
-                        feed,
+                        receiver,
                     },
                     shard,
                     run_shard,
@@ -263,19 +266,24 @@ fn start_thread<'scope, W: BlockEngine, D: FnOnce(Shard<W>, u64)>(
 }
 
 /// Merges the shards' intervals, in order, until all shards are done.
-fn merge(feeds: &[Feed], control: &Control, sink: &mut dyn Sink) -> Result<(), RunError> {
+fn merge(
+    receivers: &[ShardReceiver],
+    control: &Control,
+    sink: &mut dyn Sink,
+) -> Result<(), RunError> {
     let mut result = Ok(());
     let mut began_ns = 0;
     loop {
-        let next = |feed| Some((feed, next_interval(feed, sink)?));
-        let mut intervals: Vec<(&Feed, Box<Interval>)> = feeds.iter().filter_map(next).collect();
+        let next = |receiver| Some((receiver, next_interval(receiver, sink)?));
+        let mut intervals: Vec<(&ShardReceiver, Box<Interval>)> =
+            receivers.iter().filter_map(next).collect();
         let Some(((_, merged), others)) = intervals.split_first_mut() else {
             return result;
         };
         others
             .iter()
             .for_each(|(_, interval)| merged.merge(interval));
-        merged.clear_recent_last_back(std::mem::replace(&mut began_ns, merged.end_ns));
+        merged.clear_recent_last_completion(std::mem::replace(&mut began_ns, merged.end_ns));
         if result.is_ok()
             && let Err(error) = sink.interval(merged)
         {
@@ -287,14 +295,14 @@ fn merge(feeds: &[Feed], control: &Control, sink: &mut dyn Sink) -> Result<(), R
         // Intervals are returned only after the sink has reacted: in virtual time, a shard relies on this order.
         intervals
             .into_iter()
-            .for_each(|(feed, interval)| feed.give_back(interval));
+            .for_each(|(receiver, interval)| receiver.give_back(interval));
     }
 }
 
 /// The next interval of a shard; `None` when the shard is done.
-fn next_interval(feed: &Feed, sink: &mut dyn Sink) -> Option<Box<Interval>> {
+fn next_interval(receiver: &ShardReceiver, sink: &mut dyn Sink) -> Option<Box<Interval>> {
     loop {
-        match feed.messages.recv_timeout(IDLE) {
+        match receiver.messages.recv_timeout(IDLE) {
             Ok(Message::Interval(interval)) => return Some(interval),
             Ok(Message::Failure(failure)) => sink.failure(&failure),
             Err(RecvTimeoutError::Timeout) => sink.idle(),

@@ -1,9 +1,9 @@
 //! Computes how long a shard sleeps, and for which event.
 
 use super::Shard;
+use super::clock::RunClock;
 use super::control::{Pacing, SLEEP_MAX_NS};
 use engine::{BlockEngine, Wait};
-use results::cell::GRACE_NS;
 
 /// Polling interval when a lane waits for one of a few operations while many others are in flight, nanoseconds.
 const LOOK_NS: u64 = 30_000;
@@ -55,7 +55,7 @@ impl Oversleep {
     }
 }
 
-impl<W: BlockEngine> Shard<W> {
+impl<E: BlockEngine> Shard<E> {
     /// The next wait: until when, and for how many completions.
     #[inline]
     pub(super) fn wait(&mut self) -> Wait {
@@ -66,15 +66,20 @@ impl<W: BlockEngine> Shard<W> {
                 completions: 1,
             };
         }
-        let next_ns = self.next_due_ns();
+        let RunClock {
+            start_ns,
+            stop_ns,
+            now_ns,
+            ..
+        } = self.clock;
+        let next_ns = self.lanes.first_due_ns();
         // The wait ignores operations that are never issued: those due after the end, and all of an abandoned run.
-        let is_over = self.now_ns >= self.stop_ns.saturating_add(GRACE_NS);
-        let next_ns = if next_ns < self.stop_ns && !is_over && !self.abandoned {
+        let next_ns = if next_ns < stop_ns && self.clock.may_issue() {
             next_ns
         } else {
             u64::MAX
         };
-        if next_ns <= self.now_ns && !self.engine.is_virtual() {
+        if next_ns <= now_ns && !self.engine.is_virtual() {
             return Wait {
                 until_ns: 0,
                 completions: 1,
@@ -82,10 +87,10 @@ impl<W: BlockEngine> Shard<W> {
         }
         // After the end of the run, the last interval still takes late completions. The interval's nominal end may have
         // passed, and is no reason to wake.
-        let bound_ns = if self.now_ns < self.stop_ns {
-            self.stop_ns.min(self.recorder.end_ns)
+        let bound_ns = if now_ns < stop_ns {
+            stop_ns.min(self.recorder.end_ns)
         } else if self.is_to_issue() {
-            self.stop_ns.saturating_add(GRACE_NS)
+            self.clock.grace_end_ns()
         } else {
             self.silence.hangs_at_ns(self.settings.hang_ns)
         };
@@ -98,29 +103,27 @@ impl<W: BlockEngine> Shard<W> {
             Pacing::Spin => (0, 1),
             Pacing::Sleep { period_ns, gathers } => {
                 let gather_until_ns = if gathers {
-                    self.issued_ns + period_ns
+                    self.clock.issued_ns + period_ns
                 } else {
                     0
                 };
                 let wake_ns = next_ns
                     .max(gather_until_ns)
                     .min(bound_ns)
-                    .min(self.now_ns + SLEEP_MAX_NS);
+                    .min(now_ns + SLEEP_MAX_NS);
                 // This count of completions exceeds the operations in flight, so only the clock ends the wait.
                 let by_clock = self.engine.in_flight() as u32 + 1;
                 match self.unseen_max_ns(period_ns).filter(|_| next_ns < u64::MAX) {
                     None => (wake_ns, 1),
-                    Some(unseen_ns) => (wake_ns.min(self.now_ns + unseen_ns), by_clock),
+                    Some(unseen_ns) => (wake_ns.min(now_ns + unseen_ns), by_clock),
                 }
             }
         };
         if until_ns == next_ns && !self.engine.is_virtual() {
-            return self
-                .oversleep
-                .aim(self.now_ns, next_ns, self.start_ns, completions);
+            return self.oversleep.aim(now_ns, next_ns, start_ns, completions);
         }
         Wait {
-            until_ns: until_ns.saturating_add(self.start_ns),
+            until_ns: until_ns.saturating_add(start_ns),
             completions,
         }
     }
@@ -129,7 +132,7 @@ impl<W: BlockEngine> Shard<W> {
     /// followers.
     #[inline]
     fn is_undisturbed(&self) -> bool {
-        self.lanes_waiting == 0 && self.closed_in_flight == 0 && !self.has_followers
+        !self.limits.is_any_waiting() && self.closed_in_flight == 0 && !self.lanes.has_followers
     }
 
     /// Maximum time that a completion may stay unseen while the thread sleeps; `None`: the first completion wakes the
@@ -154,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sleeps_end_earlier_by_what_most_are_late_and_never_by_much() {
+    fn sleeps_are_shortened_by_the_usual_lateness_up_to_a_bound() {
         let after = |lates_ns: [u64; 4]| {
             let mut oversleep = Oversleep::default();
             let mut now_ns = 0;
@@ -176,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_without_time_for_a_sleep_looks_and_learns_nothing() {
+    fn a_thread_without_time_for_a_sleep_polls_and_keeps_its_estimate() {
         let mut oversleep = Oversleep {
             usual_ns: 5_000,
             sleep_end_ns: u64::MAX,

@@ -23,7 +23,7 @@ const RUN_DELAY_MIN: f64 = 0.05;
 
 /// Operations of a cell that this thread may have delayed because it lacked a CPU.
 #[derive(Debug, Clone, Copy, Default)]
-struct CpuDelays {
+struct CpuWait {
     /// Number of operations possibly delayed since the last interval at whose end no operation waited.
     ops: f64,
     /// Backlog at the end of the last interval.
@@ -40,8 +40,8 @@ pub(super) struct Lateness {
     /// True if the operation did not complete within its grace period, which begins at the end of its slice or of its
     /// stream, whichever is earlier.
     pub(super) missed: bool,
-    /// True if `missed` is true only because of flashproof's delays.
-    pub(super) is_ours: bool,
+    /// True if `missed` is true only because flashproof delayed the operation.
+    pub(super) own_delayed: bool,
 }
 
 /// A message from a shard.
@@ -68,13 +68,13 @@ pub struct FailedOperation {
 
 /// The receiving side of one shard.
 #[derive(Debug)]
-pub struct Feed {
+pub struct ShardReceiver {
     /// Messages of the shard, in order. The channel closes when the shard is done.
     pub messages: Receiver<Message>,
     clean: Sender<Box<Interval>>,
 }
 
-impl Feed {
+impl ShardReceiver {
     /// Clears an interval and returns it to the shard.
     pub fn give_back(&self, mut interval: Box<Interval>) {
         interval.clear();
@@ -107,7 +107,7 @@ pub(super) struct Recorder {
     /// True in virtual time, which never waits: an interval begins only when the interval before the previous one was
     /// consumed. So one interval is simulated while the previous interval is consumed, and a stop takes effect at a
     /// reproducible instant: the end of the next interval.
-    is_patient: bool,
+    is_lockstep: bool,
     /// A clean interval that has already come back.
     spare_interval: Option<Box<Interval>>,
     failures_logged: u32,
@@ -118,7 +118,7 @@ pub(super) struct Recorder {
     /// Run delay of the issuing thread since the run began; `None` in virtual time.
     run_delay: Option<RunDelay>,
     /// By cell: operations possibly delayed by the lack of a CPU.
-    cpu_delays: Vec<CpuDelays>,
+    cpu_waits: Vec<CpuWait>,
     /// Intervals allocated in addition to the spares.
     extra_intervals: u32,
 }
@@ -126,7 +126,11 @@ pub(super) struct Recorder {
 impl Recorder {
     /// A recorder for one shard of `run`, and the receiving side. Only the cells `used` are recorded (`None`: any). The
     /// last interval ends with the run and includes later completions. Slices and steps are whole intervals.
-    pub(super) fn new(run: &RunConfig, used: Option<Vec<u32>>, patient: bool) -> (Self, Feed) {
+    pub(super) fn new(
+        run: &RunConfig,
+        used: Option<Vec<u32>>,
+        lockstep: bool,
+    ) -> (Self, ShardReceiver) {
         let RunConfig {
             layout,
             settings,
@@ -137,8 +141,8 @@ impl Recorder {
         } = run;
         let (messages, from_shard) = channel();
         let (to_shard, clean) = channel();
-        // A patient recorder fills one interval while the coordinator merges the other.
-        for _ in 0..if patient { 1 } else { SPARES } {
+        // A recorder in lockstep fills one interval while the coordinator merges the other.
+        for _ in 0..if lockstep { 1 } else { SPARES } {
             // Cannot fail: the receiver is right here.
             let _ = to_shard.send(Box::new(Interval::of_cells(layout, used.as_deref())));
         }
@@ -156,20 +160,20 @@ impl Recorder {
             ramp_ns: settings.ramp_ns,
             is_ramping: settings.ramp_ns > 0,
             end_ns: 0,
-            is_patient: patient,
+            is_lockstep: lockstep,
             spare_interval: None,
             failures_logged: 0,
             wrong_data_logged: 0,
             cpu_clock: None,
             cpu_ns: 0,
             run_delay: None,
-            cpu_delays: vec![CpuDelays::default(); layout.cells()],
+            cpu_waits: vec![CpuWait::default(); layout.cells()],
             extra_intervals: 0,
         };
         recorder.set_end();
         (
             recorder,
-            Feed {
+            ShardReceiver {
                 messages: from_shard,
                 clean: to_shard,
             },
@@ -237,7 +241,7 @@ impl Recorder {
         (
             counts.backlog,
             counts.silent_ns,
-            counts.last_back_ns,
+            counts.last_completion_ns,
             counts.held_by,
         ) = (Backlog::default(), 0, 0, 0);
         add_carried(
@@ -274,10 +278,10 @@ impl Recorder {
                 .saturating_sub(if self.is_ramping { 0 } else { self.ramp_ns });
         self.record(cell, times.intended_ns(), |cell| {
             cell.record(times, unseen_ns, bytes);
-            cell.counts.last_back_ns = cell.counts.last_back_ns.max(back_ns);
+            cell.counts.last_completion_ns = cell.counts.last_completion_ns.max(back_ns);
             if lateness != Lateness::default() {
                 cell.counts.overtime += u64::from(lateness.overtime);
-                cell.record_missed(u64::from(lateness.missed), u64::from(lateness.is_ours));
+                cell.record_missed(u64::from(lateness.missed), u64::from(lateness.own_delayed));
             }
         });
     }
@@ -329,16 +333,20 @@ impl Recorder {
     }
 
     /// Records `n` operations, due at `intended_ns` or later in its step, that were never issued; flashproof delayed
-    /// `ours` of them.
-    pub(super) fn unissued(&mut self, cell: u32, intended_ns: u64, n: u64, ours: u64) {
-        self.record(cell, intended_ns, |cell| cell.record_unissued(n, ours));
+    /// `own_delayed` of them.
+    pub(super) fn unissued(&mut self, cell: u32, intended_ns: u64, n: u64, own_delayed: u64) {
+        self.record(cell, intended_ns, |cell| {
+            cell.record_unissued(n, own_delayed)
+        });
     }
 
     /// Records an operation due at `intended_ns` that never completed. Its device last completed an operation at
-    /// `last_back_ns`.
-    pub(super) fn lost(&mut self, cell: u32, intended_ns: u64, last_back_ns: u64) {
-        let last_back_ns = last_back_ns.saturating_sub(self.ramp_ns);
-        self.record(cell, intended_ns, |cell| cell.record_lost(last_back_ns));
+    /// `last_completion_ns`.
+    pub(super) fn lost(&mut self, cell: u32, intended_ns: u64, last_completion_ns: u64) {
+        let last_completion_ns = last_completion_ns.saturating_sub(self.ramp_ns);
+        self.record(cell, intended_ns, |cell| {
+            cell.record_lost(last_completion_ns)
+        });
     }
 
     /// Records that the waiting operations of `cell` wait for slots that operations of the cell `holder` hold.
@@ -409,7 +417,7 @@ impl Recorder {
 
     /// In virtual time, waits until all sent intervals are consumed. Returns the cause to end the run, if there is one.
     pub(super) fn await_taken(&mut self, control: &Control) -> Option<EndCause> {
-        if self.is_patient && self.spare_interval.is_none() {
+        if self.is_lockstep && self.spare_interval.is_none() {
             self.spare_interval = self.clean_intervals.recv().ok();
         }
         control.cause()
@@ -460,7 +468,7 @@ impl Recorder {
             .saturating_sub(self.current.index * self.interval_ns)
             .max(1);
         let share = (self.current.run_delay_ns as f64 / length_ns as f64).min(1.0);
-        self.excuse(if share >= RUN_DELAY_MIN { share } else { 0.0 });
+        self.charge_cpu_wait(if share >= RUN_DELAY_MIN { share } else { 0.0 });
         (self.failures_logged, self.wrong_data_logged) = (0, 0);
         let mut clean = self.take_clean();
         clean.index = next_index;
@@ -470,29 +478,29 @@ impl Recorder {
     }
 
     /// Charges flashproof for the lack of a CPU. The thread had no CPU in the fraction `share` of the interval, so the
-    /// same fraction of the operations may have been delayed. Of the operations that still wait, up to `CpuDelays::ops`
+    /// same fraction of the operations may have been delayed. Of the operations that still wait, up to `CpuWait::ops`
     /// are charged. The operations that were late when the interval began are charged too, because they are done first.
-    fn excuse(&mut self, share: f64) {
-        for (cell, delays) in self.current.cells.iter_mut().zip(&mut self.cpu_delays) {
+    fn charge_cpu_wait(&mut self, share: f64) {
+        for (cell, wait) in self.current.cells.iter_mut().zip(&mut self.cpu_waits) {
             let scheduled_ops = cell
                 .counts
                 .counted_ops()
                 .saturating_add(cell.counts.backlog.total())
-                .saturating_sub(delays.backlog);
-            delays.backlog = cell.counts.backlog.total();
-            delays.ops = if cell.counts.backlog.waiting == 0 {
+                .saturating_sub(wait.backlog);
+            wait.backlog = cell.counts.backlog.total();
+            wait.ops = if cell.counts.backlog.waiting == 0 {
                 0.0
             } else {
-                delays.ops + share * scheduled_ops as f64
+                wait.ops + share * scheduled_ops as f64
             };
-            let charged_ops = cell.counts.backlog.waiting.min(delays.ops as u64);
+            let charged_ops = cell.counts.backlog.waiting.min(wait.ops as u64);
             cell.counts.backlog.waiting -= charged_ops;
             cell.counts.backlog.late += charged_ops;
-            let late_before = std::mem::replace(&mut delays.late_ops, cell.counts.backlog.late)
+            let late_before = std::mem::replace(&mut wait.late_ops, cell.counts.backlog.late)
                 .min(cell.counts.counted_ops());
-            let excused =
+            let charged_ops =
                 cell.counts.counted_ops() as f64 * share + late_before as f64 * (1.0 - share);
-            cell.lower_least_bounds(excused.ceil() as u64);
+            cell.lower_least_bounds(charged_ops.ceil() as u64);
         }
     }
 
@@ -526,7 +534,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     #[test]
-    fn what_was_late_when_an_interval_began_is_not_held_against_the_device() {
+    fn operations_late_when_an_interval_began_are_not_charged_to_the_device() {
         let reads = StreamInfo {
             name: "reads".into(),
             judged: true,
@@ -554,13 +562,13 @@ mod tests {
             step_ns: slice_ns,
             control,
         };
-        let (mut recorder, _feed) = Recorder::new(&run, None, false);
+        let (mut recorder, _receiver) = Recorder::new(&run, None, false);
         // An interval with 100 operations that waited 10 ms each, and with this backlog at its end.
         let mut least = |backlog: Backlog, share: f64| {
             let times = Times::new(0, 10 * MS, 10 * MS, 11 * MS);
             (0..100).for_each(|_| recorder.done(0, &times, 512, 0, Lateness::default()));
             recorder.outstanding(0, &backlog);
-            recorder.excuse(share);
+            recorder.charge_cpu_wait(share);
             let least = recorder.current.cells[0].counts.judged_over_lower_bound[0];
             recorder.current.clear();
             least

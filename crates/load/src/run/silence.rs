@@ -5,10 +5,10 @@ use std::ops::Range;
 
 /// A device, as one shard sees it.
 #[derive(Debug, Clone, Copy)]
-struct Device {
+struct DeviceActivity {
     in_flight: u32,
     /// Time of the last completion, nanoseconds since the run began.
-    last_back_ns: u64,
+    last_completion_ns: u64,
     /// Time since which an answer is due: the time of the last completion, or of a submission to the idle device.
     since_ns: u64,
     /// Operations in flight when the last punctual operation was issued.
@@ -20,7 +20,7 @@ struct Device {
 
 /// A stream's operations on a device, as one shard sees them.
 #[derive(Debug, Clone, Copy, Default)]
-struct StreamOnDevice {
+struct CellActivity {
     device: usize,
     in_flight: u32,
     /// Time since which the stream has operations in flight.
@@ -46,8 +46,8 @@ pub(super) struct Silent {
 /// The devices, as one shard sees them: an operation's device is that of its cell.
 #[derive(Debug)]
 pub(super) struct Silence {
-    devices: Vec<Device>,
-    cells: Vec<StreamOnDevice>,
+    devices: Vec<DeviceActivity>,
+    cells: Vec<CellActivity>,
     /// Gaps longer than this are silence, nanoseconds.
     gap_max_ns: u64,
     /// A lag longer than this puts a device behind.
@@ -58,7 +58,7 @@ pub(super) struct Silence {
     end_ns: u64,
 }
 
-impl StreamOnDevice {
+impl CellActivity {
     #[inline]
     fn begin(&mut self, now_ns: u64) {
         if self.in_flight == 0 {
@@ -87,9 +87,9 @@ impl Silence {
     /// The state at the start of a run with this many devices and cells.
     pub(super) fn new(devices: usize, cells: usize, gap_max_ns: u64, harmless_lag_ns: u64) -> Self {
         // The first operations may be late, and the usual number in flight is unknown yet.
-        let device = Device {
+        let device = DeviceActivity {
             in_flight: 0,
-            last_back_ns: 0,
+            last_completion_ns: 0,
             since_ns: 0,
             usual_in_flight: u32::MAX,
             behind_ns: 0,
@@ -97,9 +97,9 @@ impl Silence {
         let devices = vec![device; devices.max(1)];
         // The table avoids a division per operation, which would be noticeable on the hot path.
         let cells = (0..cells)
-            .map(|cell| StreamOnDevice {
+            .map(|cell| CellActivity {
                 device: cell % devices.len(),
-                ..StreamOnDevice::default()
+                ..CellActivity::default()
             })
             .collect();
         Self {
@@ -157,7 +157,7 @@ impl Silence {
         if device.in_flight <= device.usual_in_flight {
             device.behind_ns = 0;
         }
-        device.last_back_ns = device.last_back_ns.max(at_ns);
+        device.last_completion_ns = device.last_completion_ns.max(at_ns);
         device.since_ns = device.since_ns.max(at_ns);
         self.cells[cell as usize].end();
     }
@@ -208,8 +208,8 @@ impl Silence {
     }
 
     /// Time of a device's last completion; 0 if there was none.
-    pub(super) fn last_back_ns(&self, cell: u32) -> u64 {
-        self.devices[self.cells[cell as usize].device].last_back_ns
+    pub(super) fn last_completion_ns(&self, cell: u32) -> u64 {
+        self.devices[self.cells[cell as usize].device].last_completion_ns
     }
 
     /// Time at which every device with operations in flight will have been silent for `hang_ns`; 0 without such
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silence_counts_whole_and_in_the_intervals_that_it_lies_in() {
+    fn a_silence_counts_from_its_start_in_the_intervals_that_it_overlaps() {
         let mut silence = Silence::new(2, 2, SEC / 2, 0);
         silence.submitted(0, 0, 0);
         silence.submitted(0, 0, 0);
@@ -272,12 +272,12 @@ mod tests {
     }
 
     #[test]
-    fn what_lay_unseen_is_no_silence() {
+    fn time_before_an_unseen_completion_was_detected_is_no_silence() {
         let mut silence = Silence::new(1, 1, SEC / 2, 0);
         silence.submitted(0, 0, 0);
         silence.returned(0, SEC, 3 * SEC / 4);
         assert_eq!(silence.take(SEC), []);
-        assert_eq!(silence.last_back_ns(0), SEC);
+        assert_eq!(silence.last_completion_ns(0), SEC);
     }
 
     #[test]
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_is_behind_by_the_lag_of_what_was_late_until_as_little_is_in_flight_as_before() {
+    fn a_device_is_behind_by_the_lag_of_late_operations_until_its_queue_is_as_short_as_before() {
         let mut silence = Silence::new(1, 1, SEC, 10);
         assert_eq!(silence.submitted(0, 0, 700), 700, "the first is late");
         silence.returned(0, 1_000, 0);

@@ -80,7 +80,7 @@ fn a_silence_over_the_end_of_the_run_counts_up_to_it() {
 }
 
 #[test]
-fn a_remainder_in_which_a_device_is_silent_is_judged_though_nothing_was_wanted_in_it() {
+fn a_silent_remainder_is_judged_even_if_no_operation_was_due_in_it() {
     // Operation 977 begins 12 ms before the end of the only slice and takes until after the end of the run.
     let verdict = closed(1, "10%>100ms", 5, 6, &[(977, Some(2_000 * MS))]);
     assert!(
@@ -105,7 +105,7 @@ fn a_lost_operation_of_a_closed_loop_belongs_to_the_slice_in_which_it_was_issued
 }
 
 #[test]
-fn what_a_stream_wanted_before_its_end_while_this_program_was_away_is_held_against_no_drive() {
+fn operations_due_while_this_program_had_no_cpu_are_charged_to_no_drive() {
     let arrivals = LaneArrivals::Even {
         per_sec: 100,
         first: 0,

@@ -42,7 +42,7 @@ fn a_closed_loop_would_have_reported_one_slow_operation() {
 }
 
 #[test]
-fn waiting_for_a_slot_is_the_devices_doing_and_is_judged() {
+fn a_wait_for_a_slot_is_charged_to_the_device_and_judged() {
     // One slot: the freeze holds one operation in service, and the rest wait.
     let drive = "sim:read-us=10+jitter-pct=0+read-mbps=0+stall-ms=1000+stall-at-s=5.000005";
     let ran = even_reads(drive, 1000, (1, false), settings(10));
@@ -156,7 +156,7 @@ fn an_operation_can_be_followed_by_another_in_its_slot() {
 }
 
 #[test]
-fn an_update_is_written_the_moment_its_read_ends() {
+fn an_update_is_written_as_soon_as_its_read_completes() {
     let extent =
         |kind, cell| Extent::blocks(Request::new(kind, 0, cell, 0), 1 << 30, 4096).unwrap();
     let reads = vec![extent(OpKind::Read, 0)];

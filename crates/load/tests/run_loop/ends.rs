@@ -6,7 +6,7 @@ use load::run::DelayOwner;
 use sys::op::Op;
 
 #[test]
-fn too_many_errors_end_the_run_and_what_was_not_issued_is_counted() {
+fn too_many_errors_end_the_run_and_unissued_operations_are_counted() {
     let settings = Settings {
         errors_max: 10,
         ..settings(100)
@@ -42,9 +42,9 @@ fn a_device_that_never_answers_leaves_its_operations_counted() {
     );
     assert_eq!(counts.missed, 200);
     assert!(
-        (990_000_000..SEC).contains(&counts.last_back_ns),
+        (990_000_000..SEC).contains(&counts.last_completion_ns),
         "{}",
-        counts.last_back_ns
+        counts.last_completion_ns
     );
     assert_eq!(counts.judged_over[2], 200);
 }
@@ -61,7 +61,7 @@ fn updates_on(drive: &str, settings: Settings, rate: u64) -> Ran {
 }
 
 #[test]
-fn what_would_have_followed_a_lost_operation_is_counted_with_it() {
+fn followers_of_a_lost_operation_are_counted_as_lost() {
     // 10 a second for 5 s; writes are counted in the second cell.
     let ran = updates_on(
         "sim:stall-ms=100000+stall-at-s=2",
@@ -124,7 +124,7 @@ impl Stream for FirstOf {
 }
 
 #[test]
-fn a_run_is_over_when_its_streams_have_ended_and_all_came_back() {
+fn a_run_is_over_when_its_streams_have_ended_and_all_operations_completed() {
     let drive = ["sim:read-us=100+jitter-pct=0+read-mbps=0"];
     let closed = |slots| {
         let lanes = vec![(FirstOf(reads(0, 1), 1001), closed(4))];
@@ -200,7 +200,7 @@ impl Stream for StuckAfter {
 }
 
 #[test]
-fn a_stream_that_cannot_go_on_ends_the_run_and_what_was_due_counts_as_not_done() {
+fn a_stuck_stream_ends_the_run_and_its_due_operations_count_as_unissued() {
     let lanes = vec![(StuckAfter(FirstOf(reads(0, 1), 150)), even(100, 0, 1))];
     let ran = run(
         &["sim:"],
@@ -234,7 +234,7 @@ fn a_stream_that_cannot_go_on_ends_the_run_and_what_was_due_counts_as_not_done()
 }
 
 #[test]
-fn what_is_in_flight_at_an_early_end_may_take_longer_than_its_interval() {
+fn operations_in_flight_at_an_early_end_may_outlast_their_interval() {
     // Each operation takes 1 s, one at a time: when the lag ends the run, 512 operations are not yet complete.
     let drive = "sim:channels=1+read-us=1000000+jitter-pct=0+read-mbps=0";
     let settings = Settings {
@@ -265,7 +265,7 @@ fn what_is_in_flight_at_an_early_end_may_take_longer_than_its_interval() {
 }
 
 #[test]
-fn what_comes_back_after_the_end_is_no_achieved_rate() {
+fn completions_after_the_end_do_not_count_toward_the_achieved_rate() {
     // 20 operations per second on a drive that does 10: half of them are incomplete at the end. Ten of these are issued
     // in the second after the end.
     let drive = "sim:channels=1+read-us=100000+jitter-pct=0+read-mbps=0";

@@ -66,7 +66,7 @@ impl Stream for OneByOne {
 }
 
 #[test]
-fn a_stream_that_waits_for_its_own_operations_waits_for_the_device_and_not_for_us() {
+fn a_stream_that_waits_for_its_own_operations_is_charged_to_the_device() {
     let drive = ["sim:read-us=20000+jitter-pct=0+read-mbps=0"];
     let lanes = vec![(OneByOne(reads(0, 1), false), even(100, 0, 1))];
     let ran = run(&drive, plan(lanes, 4, false), settings(10), &layout(1, 1));
@@ -133,7 +133,7 @@ fn unseen(drive: &str, look_ns: u64) -> impl BlockEngine {
 }
 
 #[test]
-fn a_program_held_off_the_cpu_blames_itself_and_not_the_device() {
+fn a_program_without_a_cpu_blames_itself_and_not_the_device() {
     // 1,000 operations per second, held off for 1.5 s: 1,500 are issued late, all at once, and fill all 64 slots.
     let engine = held_off("sim:jitter-pct=0", 3 * SEC..4 * SEC + SEC / 2);
     let plan = plan(vec![(reads(0, 1), even(1_000, 0, 1))], 64, false);
@@ -206,7 +206,7 @@ fn a_backlog_is_known_at_the_end_of_each_interval() {
 }
 
 #[test]
-fn a_load_that_is_held_has_no_backlog_but_what_is_in_flight() {
+fn a_device_that_keeps_up_has_no_backlog_beyond_operations_in_flight() {
     let plan = plan(vec![(reads(0, 1), even(900, 0, 1))], 1, false);
     let ran = run(&[ONE_MS], plan, settings(4), &layout(1, 1));
     assert!(
@@ -250,7 +250,7 @@ fn a_poisson_backlog_is_counted_as_exactly() {
 }
 
 #[test]
-fn completions_that_lie_unseen_hold_slots_and_that_wait_is_ours() {
+fn waits_for_slots_of_unseen_completions_are_charged_to_this_program() {
     // 2,000 operations per second, one at a time, on a drive that takes 100 us; the program polls once per millisecond.
     let drive = "sim:channels=1+read-us=100+jitter-pct=0+read-mbps=0";
     let engine = unseen(drive, MS);
@@ -280,7 +280,7 @@ fn completions_that_lie_unseen_hold_slots_and_that_wait_is_ours() {
 }
 
 #[test]
-fn a_slow_device_is_not_excused_by_what_lay_unseen() {
+fn unseen_completions_do_not_excuse_a_slow_device() {
     // 2,000 operations per second, one at a time, on a drive that takes 1 ms; the program polls every 30 us.
     let engine = unseen(ONE_MS, 30_000);
     let ran = run_in(
@@ -330,7 +330,7 @@ fn a_device_that_holds_the_slots_is_blamed_and_not_their_number() {
 }
 
 #[test]
-fn too_few_slots_for_a_quick_device_are_the_limits_doing() {
+fn too_few_slots_for_a_quick_device_are_charged_to_the_limit() {
     let drive = "sim:channels=64+read-us=1000+jitter-pct=0+read-mbps=0";
     let settings = Settings {
         max_lag_ns: 2 * SEC,

@@ -165,9 +165,9 @@ impl CauseShares {
             .max(1) as f64;
         let wait_ns = subject.at(&slow.wait_ns) as f64;
         let seen_late_ns = subject.at(&slow.unseen_ns) as f64;
-        let held_ns = subject.at(&slow.held_ns) as f64;
-        let ours_ns = subject.at(&slow.lag_ns) as f64 + seen_late_ns + held_ns;
-        let wait_ns = (wait_ns - held_ns).max(0.0);
+        let unseen_before_ns = subject.at(&slow.unseen_before_ns) as f64;
+        let ours_ns = subject.at(&slow.lag_ns) as f64 + seen_late_ns + unseen_before_ns;
+        let wait_ns = (wait_ns - unseen_before_ns).max(0.0);
         let service_ns = (subject.at(&slow.service_ns) as f64 - seen_late_ns).max(0.0);
         let total_ns = (wait_ns + ours_ns + service_ns).max(1.0);
         let weight = subject.with_times() as f64 / slow_ops / total_ns;
@@ -574,7 +574,7 @@ fn own_delay_evidence(subject: &BlamedWindow<'_>) -> String {
             .mean_text(&slow.unseen_ns)
             .map(|time| format!("completions may have been noticed {time} late")),
         subject
-            .mean_text(&slow.held_ns)
+            .mean_text(&slow.unseen_before_ns)
             .map(|time| format!("slots may have been held {time} longer by such completions")),
     ];
     format!(
@@ -591,7 +591,7 @@ fn slot_wait_evidence(subject: &BlamedWindow<'_>) -> String {
         duration(
             subject
                 .mean_ns(&slow.wait_ns)
-                .saturating_sub(subject.mean_ns(&slow.held_ns))
+                .saturating_sub(subject.mean_ns(&slow.unseen_before_ns))
         ),
         duration(subject.mean_ns(&slow.service_ns))
     );

@@ -679,11 +679,11 @@ fn lasted_ns(info: &StreamInfo, total: &CellCounts, ran_ns: u64) -> u64 {
     } else {
         0
     };
-    let done_ns = total.last_back_ns.saturating_add(period_ns);
+    let done_ns = total.last_completion_ns.saturating_add(period_ns);
     let soon_ns = total
-        .last_back_ns
+        .last_completion_ns
         .saturating_add(GRACE_NS.max(period_ns.saturating_mul(10)));
-    let is_all_back = total.last_back_ns > 0 && total.counted_ops() == total.ops;
+    let is_all_back = total.last_completion_ns > 0 && total.counted_ops() == total.ops;
     info.own_ns(
         0,
         if is_all_back && soon_ns < ran_ns {

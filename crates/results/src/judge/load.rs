@@ -182,7 +182,7 @@ impl Judge {
             })
                 .map(|group| (group.stream, group.total()));
             let lost: Vec<_> = totals.filter(|(_, total)| total.lost > 0).collect();
-            let last_back_ns = lost.iter().map(|(_, total)| total.last_back_ns).max()?;
+            let last_completion_ns = lost.iter().map(|(_, total)| total.last_completion_ns).max()?;
             let losses = lost.iter().map(|(stream, total)| {
                 format!(
                     "{} {}",
@@ -191,8 +191,8 @@ impl Judge {
                 )
             });
             let losses_text = losses.collect::<Vec<_>>().join(" and ");
-            let when = duration(last_back_ns);
-            Some(if last_back_ns < self.ran_ns {
+            let when = duration(last_completion_ns);
+            Some(if last_completion_ns < self.ran_ns {
                 format!("{name} completed nothing after {when}: {losses_text} never completed")
             } else {
                 format!(

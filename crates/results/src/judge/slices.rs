@@ -301,7 +301,8 @@ impl Judge {
         for (stream, total) in self.totals.iter_mut().enumerate() {
             for cell in &counts.cells[cells_of(stream, None, devices)] {
                 total.add(cell);
-                total.last_back_ns = total.last_back_ns.max(cell.back_ns(counts.end_ns));
+                total.last_completion_ns =
+                    total.last_completion_ns.max(cell.back_ns(counts.end_ns));
             }
         }
         let length_ns = counts.end_ns.saturating_sub(self.ran_ns);

@@ -916,7 +916,7 @@ fn a_stream_that_ended_early_has_the_rate_of_the_time_in_which_it_ran() {
             (0..1_000)
                 .for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, MS / 10), 0, 1536));
             interval.cells[0].counts.errors = errors;
-            interval.cells[0].counts.last_back_ns = SEC;
+            interval.cells[0].counts.last_completion_ns = SEC;
         });
         for _ in 1..10 {
             run.add(|_| ());

@@ -126,7 +126,7 @@ fn values<'a>(
     } = cell;
     let CellCounts {
         silent_ns,
-        last_back_ns,
+        last_completion_ns,
         held_by,
         wrong_data,
         backlog:
@@ -137,7 +137,7 @@ fn values<'a>(
             },
         ..
     } = cell;
-    let [wait_ns, lag_ns, service_ns, unseen_ns, held_ns] = slow.all_mut();
+    let [wait_ns, lag_ns, service_ns, unseen_ns, unseen_before_ns] = slow.all_mut();
     let mut by_threshold = [
         judged_over,
         judged_over_lower_bound,
@@ -147,7 +147,7 @@ fn values<'a>(
         lag_ns,
         service_ns,
         unseen_ns,
-        held_ns,
+        unseen_before_ns,
     ]
     .map(|values| values.iter_mut());
     let leading = [
@@ -170,7 +170,7 @@ fn values<'a>(
                 .flatten()
         }))
         .chain([
-            last_back_ns,
+            last_completion_ns,
             step,
             lost,
             missed,

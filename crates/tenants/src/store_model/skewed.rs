@@ -13,7 +13,7 @@
 use super::steady::StoreGeometry;
 use super::uniform::{Gamma, age};
 use super::wheel::Wheel;
-use load::keys::{Class, Keys};
+use load::keys::{KeyClass, Keys};
 use std::collections::VecDeque;
 use sys::random::Random;
 
@@ -57,7 +57,7 @@ impl SkewedStore {
         blocks: &mut Vec<u32>,
         random: Random,
     ) -> Self {
-        let classes = Class::of(keys, steady.records as u32);
+        let classes = KeyClass::for_keys(keys, steady.records as u32);
         let survivors = steady.mark as usize - 1;
         let count = steady.blocks as usize;
         let per_block = f64::from(steady.records_per_block);
@@ -185,7 +185,7 @@ const LEAST: f64 = 1.0 / (1_u64 << 32) as f64;
 
 impl Lives {
     /// Lives for classes of keys with probability `weight` each; clients write `per_block` records in a block.
-    fn new(classes: &[Class], weight: impl Fn(&Class) -> f64, per_block: f64) -> Self {
+    fn new(classes: &[KeyClass], weight: impl Fn(&KeyClass) -> f64, per_block: f64) -> Self {
         // By class: probability, and death rate per block of client writes.
         let classes: Vec<_> = classes
             .iter()
@@ -254,14 +254,14 @@ mod tests {
             .into_iter()
             .flat_map(|keys| [(keys, 300, 0.01), (keys, 100_000, 1.0)])
         {
-            let classes = Class::of(keys, count);
+            let classes = KeyClass::for_keys(keys, count);
             let lives = Lives::new(&classes, |class| class.updates, per_block);
             for share in [0.999, 0.9, 0.5, 0.3, 0.01, 1e-4] {
                 let life = f64::from(lives.after(share));
                 let outlive = |life: f64| {
                     classes
                         .iter()
-                        .map(|class: &Class| {
+                        .map(|class: &KeyClass| {
                             class.updates * (-life * per_block * class.updates / class.keys).exp()
                         })
                         .sum::<f64>()

@@ -11,7 +11,7 @@ use crate::act_log::Test;
 use crate::cell::{Interval, Layout};
 use crate::counts::Backlog;
 use crate::judge::{End, IntervalCounts, Judge, Sla, Verdict};
-use crate::times::Times;
+use crate::times::{OwnDelay, Times};
 use std::path::Path;
 
 const SEC: u64 = 1_000_000_000;
@@ -96,8 +96,12 @@ fn interval(manifest: &Manifest, index: u64) -> Interval {
             let issued_ns = eligible_ns + numbers.below(50_000);
             let completed_ns = issued_ns + numbers.below(20_000_000);
             let unseen_ns = numbers.below(100_000);
-            let times = Times::new(0, eligible_ns, issued_ns, completed_ns)
-                .with_held_ns(numbers.below(400_000));
+            let own_delay = OwnDelay {
+                unseen_ns: numbers.below(400_000),
+                ..OwnDelay::default()
+            };
+            let times =
+                Times::new(0, eligible_ns, issued_ns, completed_ns).with_own_delay(own_delay);
             cell.record(&times, unseen_ns, 1536);
             interval.gap.saturating_record(unseen_ns);
         }

@@ -41,9 +41,9 @@ fn busy_interval(manifest: &Manifest, index: u64, numbers: &mut Numbers) -> Inte
             );
             interval.gap.saturating_record(numbers.below(60_000));
         }
-        cell.counts.last_back_ns = (index + 1) * SEC - SEC / rate / 2;
+        cell.counts.last_completion_ns = (index + 1) * SEC - SEC / rate / 2;
     }
-    interval.clear_recent_last_back(index * SEC);
+    interval.clear_recent_last_completion(index * SEC);
     interval
 }
 

@@ -1,0 +1,92 @@
+//! The time of a run: now, the end, and what may still happen after it.
+
+use super::control::SLEEP_MAX_NS;
+use results::cell::GRACE_NS;
+
+/// Turns of the loop after which the control is checked even if no time has passed.
+const TURNS_UNCHECKED_MAX: u64 = 1 << 16;
+
+/// Turns of the loop in which virtual time has to advance by [`VIRTUAL_NS_MIN`]. Each turn handles all completions of
+/// an instant: no drive has completions at a hundred million instants per second.
+pub(super) const VIRTUAL_TURNS: u64 = 1_000_000;
+const VIRTUAL_NS_MIN: u64 = 10_000_000;
+
+/// Instants in nanoseconds since the run began.
+#[derive(Default)]
+pub(super) struct RunClock {
+    /// Instant 0 of the run on the engine's clock.
+    pub(super) start_ns: u64,
+    /// Operations due from this instant on are not issued.
+    pub(super) stop_ns: u64,
+    pub(super) now_ns: u64,
+    /// The last issue.
+    pub(super) issued_ns: u64,
+    /// The run failed: remaining operations are counted instead of issued.
+    pub(super) is_abandoned: bool,
+    next_check_ns: u64,
+    turns: u64,
+    /// Virtual time at the last check for progress.
+    virtual_ns: u64,
+}
+
+impl RunClock {
+    pub(super) fn new(stop_ns: u64) -> Self {
+        Self {
+            stop_ns,
+            ..Self::default()
+        }
+    }
+
+    /// Converts an instant of the engine's clock.
+    #[inline]
+    pub(super) fn since_start_ns(&self, at_ns: u64) -> u64 {
+        at_ns.saturating_sub(self.start_ns)
+    }
+
+    #[inline]
+    pub(super) fn is_over(&self) -> bool {
+        self.now_ns >= self.stop_ns
+    }
+
+    #[inline]
+    pub(super) fn grace_end_ns(&self) -> u64 {
+        self.stop_ns.saturating_add(GRACE_NS)
+    }
+
+    /// True if operations due before the end may still be issued.
+    #[inline]
+    pub(super) fn may_issue(&self) -> bool {
+        self.now_ns < self.grace_end_ns() && !self.is_abandoned
+    }
+
+    /// Ends the run now, if it is not over.
+    pub(super) fn stop(&mut self) {
+        self.stop_ns = self.stop_ns.min(self.now_ns);
+    }
+
+    #[inline]
+    pub(super) fn begin_turn(&mut self) {
+        self.turns += 1;
+    }
+
+    /// True now and then. Virtual time can stand still, but the user's signal must be seen.
+    #[inline]
+    pub(super) fn is_check_due(&mut self) -> bool {
+        let is_due =
+            self.now_ns >= self.next_check_ns || self.turns.is_multiple_of(TURNS_UNCHECKED_MAX);
+        if is_due {
+            self.next_check_ns = self.now_ns + SLEEP_MAX_NS / 2;
+        }
+        is_due
+    }
+
+    /// The time by which virtual time advanced in the last [`VIRTUAL_TURNS`], if too short.
+    #[inline]
+    pub(super) fn virtual_stall_ns(&mut self) -> Option<u64> {
+        if !self.turns.is_multiple_of(VIRTUAL_TURNS) {
+            return None;
+        }
+        let advanced_ns = self.now_ns - std::mem::replace(&mut self.virtual_ns, self.now_ns);
+        (advanced_ns < VIRTUAL_NS_MIN).then_some(advanced_ns)
+    }
+}
