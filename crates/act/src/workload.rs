@@ -1,12 +1,11 @@
 //! A test that can be run: a configuration with its derived rates, as a [`Workload`]; and its comparability with
 //! published ratings, which are of ACT's storage test.
 
-use super::build;
 use super::config::ActConfig;
-use super::echo;
 use super::problem::ConfigProblem;
 use super::rates::{Derived, PAGE_BYTES, derive};
 use super::scale::{READS_PER_SEC_1X, WRITES_PER_SEC_1X};
+use super::{build, echo};
 use load::choice::Arrival;
 use load::workload::{BuildContext, Built, DeviceShape, RunPlan, RunSpec, Workload};
 use results::run_dir::{ActLogHead, RecordedConfig, WorkloadRecord};

@@ -127,7 +127,6 @@ fn of_load(series: &Series, step: &Step, run: &Manifest) -> Option<Difference> {
         );
         let is_same = per_sec.map_or(recorded == ran, |per_sec: f64| {
             // Both rates are rounded to whole numbers, and a rounded rate of 1x is multiplied.
-
             ran.parse()
                 .is_ok_and(|ran: f64| (ran - per_sec).abs() <= 1.0 + step.multiple)
         });

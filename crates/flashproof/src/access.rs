@@ -3,8 +3,7 @@
 //! arguments.
 
 use clap::{Args, ValueEnum};
-use results::files;
-use results::files::Links;
+use results::files::{self, Links};
 use rustix::io::Errno;
 use rustix::termios::{
     LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr,

@@ -272,7 +272,6 @@ fn exit(error: &clap::Error, mistake: i32) -> ! {
     let text = error.render().to_string();
     if text.contains(units::is_unprintable) {
         // Printed without colours, because an argument contains characters that would move the cursor.
-
         console::notice(text.trim_end());
         console::flush();
     } else {

@@ -2,21 +2,20 @@
 //! version, from a file or standard input), files of tenants, and block traces.
 
 use act::dialect::{FILE_BYTES_MAX, line_of};
-use act::legacy::{ReadOptions, Translation};
+use act::legacy::{self, ReadOptions, Translation};
 use act::options::Test;
-use act::{ActConfig, Arrival, ConfigErrors, ConfigProblem, legacy, parse};
+use act::{ActConfig, Arrival, ConfigErrors, ConfigProblem, parse};
 use device::observe::trace::{BlockRequest, TraceText};
 use results::act_log::Input;
-use results::files::Links;
-use results::units::quoted;
-use results::{files, units};
+use results::files::{self, Links};
+use results::units::{self, quoted};
 use session::failure::Failure;
 use session::{console, user_file};
-use std::io::Read;
+use std::fs;
+use std::io::{self, Read};
 use std::ops::RangeInclusive;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
-use std::{fs, io};
 use tenants::Tenants;
 
 /// Maximum size of a file of tenants, bytes.

@@ -1,18 +1,16 @@
 //! Output formats of a result, other than text; and output that is printed again and again.
 
 use clap::Args;
-use results::units;
-use results::units::printable;
+use results::units::{self, printable};
 use serde::Serialize;
-use session::console;
-use session::console::columns;
+use session::console::{self, columns};
 use session::failure::Failure;
 use session::user_file::write_page;
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::thread;
 use std::time::{Duration, Instant};
-use std::{io, thread};
 
 /// Output formats of a result, other than text.
 #[derive(Args, Debug)]

@@ -10,8 +10,7 @@ use session::run_directory::RunDirectory;
 use session::runner::{FailureLimits, NamedWorkload, RunOutcome, RunRequest, run};
 use session::signals::{SignalHandler, end_by_signal};
 use session::{CompatMode, console};
-use std::io;
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 

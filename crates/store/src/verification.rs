@@ -180,7 +180,6 @@ impl Verifier {
         let is_earlier = began < object.began;
         if !is_earlier && (write_number == 0 || write_number > sent) {
             // The record comes from a write that this run never sent.
-
             Some(WrongRecord::Foreign)
         } else if is_earlier && acknowledged == 0 {
             None

@@ -296,8 +296,8 @@ impl Form for NetworkForm {
             NetOp::Receive { .. } => self.received(completion.flags(), result),
             NetOp::Cancel { .. } => NetOutcome::Cancelled,
             _ if result < 0 => NetOutcome::Errno(-result),
-            // SAFETY: the kernel created this descriptor for this process, and reports it once.
             NetOp::Accept { .. } => {
+                // SAFETY: the kernel created this descriptor for this process, and reports it once.
                 NetOutcome::Accepted(unsafe { OwnedFd::from_raw_fd(result) }.into())
             }
             // A short send means that the connection ended during the send.

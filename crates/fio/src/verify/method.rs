@@ -6,7 +6,9 @@
 use super::formats::{HEADER_BYTES, crc32c};
 use crc::{Algorithm, CRC_32_CKSUM, Crc, Table};
 use md5::Md5;
-use sha2::{Sha512, block_api::compress256, digest::Digest};
+use sha2::Sha512;
+use sha2::block_api::compress256;
+use sha2::digest::Digest;
 use twox_hash::XxHash32;
 
 /// The longest digest, bytes.

@@ -4,18 +4,17 @@ use super::Preparation;
 use super::job::{Job, Ledger, WriteTotals};
 use super::resume::{PrepOptions, Resume, StartParams};
 use super::status::Shared;
-use device::discover;
-use device::discover::{DeviceFacts, Kind};
+use device::discover::{self, DeviceFacts, Kind};
 use device::guard::{
     PREPARATION, PreparationRecord, PreparationState, Records, WriteConsent, WriteRequest, unix_s,
 };
 use device::target::Target;
 use engine::DeviceName;
 use load::run::Control;
-use session::devices::Devices;
+use session::console;
+use session::devices::{self, Devices};
 use session::engine::Engine;
 use session::failure::{Failure, collect_all};
-use session::{console, devices};
 use std::cell::Cell;
 use std::path::Path;
 use std::sync::Arc;

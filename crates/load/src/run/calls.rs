@@ -7,10 +7,9 @@
 
 use super::{Pacing, Shard};
 use engine::calls::Calls;
-use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::Duration;
+use std::{io, thread};
 use sys::op::{Completion, Op};
 use sys::process;
 

@@ -594,7 +594,6 @@ impl Ran<'_> {
                     .filter(|fate: &&Fate| {
                         // In its first slice, a closed loop has one operation too many for each operation that completes after the
                         // end of the stream.
-
                         !fate.failed && fate.back_ns.is_some_and(|back_ns| back_ns > fate.end_ns)
                     })
                     .count()

@@ -2,8 +2,7 @@
 
 use super::*;
 use crate::rates::derive_storage;
-use crate::sizes::SizeHistogram;
-use crate::sizes::SizeWithinBucket;
+use crate::sizes::{SizeHistogram, SizeWithinBucket};
 use load::choice::Arrival;
 use load::plan::{Fill, Lane, Plan};
 use load::testing::{choices, distinct, instants, lanes, plan_on};

@@ -365,7 +365,6 @@ fn blkparse(line: &str) -> Option<ParsedLine> {
         format!("{device} {rest}")
     } else {
         // A flush or a passthrough command has no sector.
-
         let ([letters], rest) = first_words(rest)?;
         format!("{device} {letters} 0 + 0 {rest}")
     };

@@ -5,8 +5,7 @@ use conclusions::baseline::{
     DirectionResult, JobPurpose, LatencyStats, Point, Second, Watch as WatchPoint,
 };
 use device::discover::DeviceNumber;
-use device::observe::diskstats;
-use device::observe::diskstats::Counters;
+use device::observe::diskstats::{self, Counters};
 use fio::FioLoad;
 use report::fio::{KindStats, RunHistogram, RunningTotals};
 use results::cell::{Cell, Interval};

@@ -3,8 +3,8 @@
 use crate::commands::baseline::plan::{
     BaselineRequest, Job, LARGE_BYTES, PTS_DEPTH, PTS_THREADS, size,
 };
-use crate::series::{NOT_PREPARED, Options};
-use crate::{fio_run, series};
+use crate::fio_run;
+use crate::series::{self, NOT_PREPARED, Options};
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use conclusions::baseline::{JOBS, Pts, job_name};

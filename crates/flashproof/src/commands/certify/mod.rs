@@ -13,9 +13,8 @@
 //! a stage. The runner runs this load. This module joins the three, and keeps the state on disk.
 
 use crate::record::FailureLimitArgs;
-use crate::series;
 use crate::series::{
-    Base1x, Drives, NOT_PREPARED, Options, SeriesDir, default_name, may_erase, now_unix_ms,
+    self, Base1x, Drives, NOT_PREPARED, Options, SeriesDir, default_name, may_erase, now_unix_ms,
     single_load, utc,
 };
 use act::ActWorkload;
@@ -30,16 +29,15 @@ use report::step_outcome;
 use report::table::Table;
 use results::device_numbers::{DeviceNumbers, device_numbers};
 use results::judge::{End, Outcome, Sla, Verdict};
-use results::run_dir::RunDirError;
-use results::units::{seconds, span};
-use results::{run_dir, units};
+use results::run_dir::{self, RunDirError};
+use results::units::{self, seconds, span};
 use serde_json::json;
 use session::devices::Consents;
 use session::failure::Failure;
 use session::recording::NoObserver;
-use session::runner::RunRequest;
+use session::runner::{self, RunRequest};
 use session::signals::{self, SignalHandler};
-use session::{CompatMode, console, runner};
+use session::{CompatMode, console};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 

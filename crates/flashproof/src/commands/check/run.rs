@@ -9,11 +9,11 @@ use conclusions::check::{
     JudgedCriterion, burst_ends, for_option, judge, outcome_of_run,
 };
 use fio::FioLoad;
-use results::files::ReplaceTarget;
+use results::files::{self, ReplaceTarget};
 use results::judge::Outcome;
-use results::run_dir::{Intervals, Manifest, check_usable};
+use results::run_dir::{self, Intervals, Manifest, check_usable};
 use results::steady::{ChangePoint, Rounds, Steadiness};
-use results::{files, run_dir, units};
+use results::units;
 use session::clock::now_unix_ms;
 use session::console;
 use session::devices::Consents;

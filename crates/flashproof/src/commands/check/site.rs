@@ -14,12 +14,11 @@ use session::console;
 use session::failure::Failure;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::{ErrorKind, Read, Write};
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::{fs, io};
 use sys::open::memory_file_system;
 
 /// Name of the directory for the files of a check.

@@ -6,6 +6,7 @@
 //! tested.
 
 pub mod options;
+
 use crate::commands::doctor::options::DoctorArgs;
 use crate::output::done;
 use device::guard::{EraseSafety, Evidence, Guard, GuardReport, RefusalReason};

@@ -7,10 +7,10 @@ pub mod options;
 pub mod server;
 
 use crate::commands::latency::options::{ACT_USAGE, Format, LatencyArgs};
+use report::latency::json;
 use report::latency::run::{self, RunLatencies};
 use report::latency::sla::{self, Judgement, UnjudgedError};
-use report::latency::table::{BUCKETS, TableOptions};
-use report::latency::{json, table};
+use report::latency::table::{self, BUCKETS, TableOptions};
 use results::act_log::{Input, LogReadError};
 use results::files::Links;
 use results::judge::Outcome;

@@ -1,6 +1,7 @@
 //! `flashproof prep`: writes whole devices before a test, or compares a sample with the written data.
 
 pub mod options;
+
 use crate::commands::prep::options::PrepArgs;
 use crate::output::done;
 use crate::preparation::{Preparation, Style};

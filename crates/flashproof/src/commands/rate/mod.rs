@@ -15,8 +15,9 @@ pub mod predict;
 mod search;
 
 use crate::configuration::percent;
-use crate::series;
-use crate::series::{Base1x, Drives, NOT_PREPARED, Options, SeriesDir, default_name, may_erase};
+use crate::series::{
+    self, Base1x, Drives, NOT_PREPARED, Options, SeriesDir, default_name, may_erase,
+};
 use act::ActWorkload;
 use act::load_summary::LoadSummary;
 use clap::Args;

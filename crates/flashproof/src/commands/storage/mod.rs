@@ -8,6 +8,7 @@
 pub mod options;
 pub mod replay;
 pub mod tenants;
+
 use crate::commands::storage::options::TestArgs;
 use crate::configuration::{pace_as_act, read_test};
 use crate::record::record;

@@ -17,17 +17,15 @@ use device::observe::trace::{
     BlockRequest, BlockTrace, LOST_COMMENT, Pairing, TraceEvent, TraceOptions, has_requests,
     sort_by_time,
 };
-use results::units;
-use results::units::quoted;
+use results::units::{self, quoted};
+use session::console;
 use session::failure::Failure;
 use session::signals::EndSignals;
-use session::tracing::BlockPosition;
+use session::tracing::{self, BlockPosition};
 use session::user_file::write_file;
-use session::{console, tracing};
 use show::TraceReport;
 use std::collections::BTreeMap;
-use std::io;
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;

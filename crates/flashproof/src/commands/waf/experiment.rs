@@ -14,17 +14,15 @@ use report::waf::{
 };
 use results::cell::{Cell, StreamInfo};
 use results::counts::Backlog;
-use results::units;
-use results::units::quoted;
+use results::units::{self, quoted};
 use session::console;
 use session::failure::Failure;
 use session::runner::tool;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
-use tenants;
 use tenants::waf::prepared::{PreparationMethod, SteadyDrive};
-use tenants::waf::{Arrangement, Experiment, Interleaving, TenantLayout};
-use tenants::{Reuse, Tenants, waf};
+use tenants::waf::{self, Arrangement, Experiment, Interleaving, TenantLayout};
+use tenants::{self, Reuse, Tenants};
 
 /// Interval between progress messages.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);

@@ -3,9 +3,8 @@
 //! * `experiment`: tenants on a simulated drive, also with one assumption varied; and preparations of such a drive
 //! * `measure`: tenants on a real drive (`drive`), observed during their run
 
-use super::experiment::{Setup, arrange};
-use super::measure::Measurement;
-use super::{experiment, measure};
+use super::experiment::{self, Setup, arrange};
+use super::measure::{self, Measurement};
 use crate::configuration::positive;
 use clap::Args;
 use conclusions::waf::steady_rule;

@@ -1,7 +1,6 @@
 use super::*;
 use conclusions::testing::point;
-use fio;
-use fio::{ParseContext, Problem, Section, jobs, runs};
+use fio::{self, ParseContext, Problem, Section, jobs, runs};
 
 fn form(seconds: u64) -> BaselineRequest {
     BaselineRequest {

@@ -21,8 +21,7 @@ use conclusions::durability::session::{DurabilityMethod, FORMAT_VERSION, Secret,
 use conclusions::durability::witness::{WitnessMessage, WitnessRecord, WitnessReply};
 use device::discover::DeviceFacts;
 use device::observe::process::this_process;
-use results::files;
-use results::files::Links;
+use results::files::{self, Links};
 use results::judge::Outcome as Verdict;
 use results::units::{count, printable};
 use session::console;

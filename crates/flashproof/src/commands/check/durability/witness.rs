@@ -11,24 +11,21 @@ use conclusions::durability::session::SessionId;
 use conclusions::durability::witness::{
     FILE_MARK, LINE_MAX, WitnessMessage, WitnessRecord, WitnessReply, WitnessSessions, line, parse,
 };
-use results::files;
-use results::files::ReplaceTarget;
+use results::files::{self, ReplaceTarget};
 use results::units::{count, in_one_line};
 use rustix::fs::FlockOperation;
 use serde::Serialize;
 use session::console;
 use session::failure::Failure;
 use session::signals::EndSignals;
-use std::fs::{File, Permissions};
+use std::fs::{self, File, Permissions};
 use std::io::{BufReader, ErrorKind, Read, Write};
-use std::net::ToSocketAddrs;
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::os::unix::fs::MetadataExt;
-use std::os::unix::fs::PermissionsExt;
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
-use std::{fs, thread};
 
 /// Maximum open connections. A further connection takes the place of the oldest without a session: of an idle peer,
 /// because a question takes milliseconds.

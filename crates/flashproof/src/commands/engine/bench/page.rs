@@ -2,8 +2,7 @@
 //! server.
 
 use report::table::Table;
-use results::units;
-use results::units::Grouped;
+use results::units::{self, Grouped};
 use serde::Serialize;
 use std::fmt::Write;
 

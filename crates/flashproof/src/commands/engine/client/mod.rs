@@ -1,6 +1,7 @@
 //! `flashproof engine client`: transactions on the records of a database, recorded and judged like device operations.
 
 pub mod options;
+
 use crate::access::access;
 use crate::commands::engine::client::options::ClientArgs;
 use crate::record::record;
@@ -9,8 +10,7 @@ use load::keys::Keys;
 use load::rate::Rate;
 use load::records::{Mix, RecordWorkload};
 use results::run_dir::NAMESPACE;
-use results::units;
-use results::units::{printable, quoted};
+use results::units::{self, printable, quoted};
 use serde_json::json;
 use session::clock::fresh_seed;
 use session::devices::Devices;

@@ -1,39 +1,36 @@
 //! `flashproof engine serve CONFIG`: runs the record engine as a server, until a signal ends it.
 
 pub mod options;
+
 use crate::commands::engine::formatting;
 use crate::commands::engine::serve::options::ServeArgs;
 use crate::output::done;
 use device::guard::WriteRequest;
 use device::target::Target;
 use jiff::Timestamp;
-use results::files;
-use results::files::Links;
+use results::files::{self, Links};
 use results::units::quoted;
 use session::console;
 use session::devices::consent;
 use session::failure::{Failure, collect_all};
 use session::signals::EndSignals;
-use std::fs::File;
-use std::hash::BuildHasher;
-use std::hash::RandomState;
-use std::io::{Seek, SeekFrom};
+use std::fs::{self, File};
+use std::hash::{BuildHasher, RandomState};
+use std::io::{self, Seek, SeekFrom};
 use std::net::{SocketAddr, TcpListener};
-use std::os::unix::fs::FileExt;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::process::ExitCode;
-use std::sync::mpsc::Receiver;
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
-use std::{fs, io};
-use store::conf::{AerospikeConf, NamespaceConfig, ParsedConfig};
+use store::conf::{self, AerospikeConf, NamespaceConfig, ParsedConfig};
 use store::observe::{Facts, LogLine, LogWriter, NamespaceCounts, Ticker, start_lines};
 use store::server::{
     ClientLimits, Cluster, ClusterNode, FormattedDevice, Server, ServerSetup, cores,
 };
 use store::{
     BORDER_BYTES, DEVICE_HEADER_BYTES, DeviceHeader, HEADER_OFFSETS, HeaderCheck, Losses, Starts,
-    WRITTEN_BYTES, conf, wire,
+    WRITTEN_BYTES, wire,
 };
 
 /// Maximum size of a configuration, bytes.

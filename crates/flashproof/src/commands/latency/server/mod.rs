@@ -4,6 +4,7 @@
 //! error. Called as asloglatency, the program prints its error messages on standard output, too.
 
 pub mod options;
+
 use super::TableError;
 use crate::commands::latency::options::Format;
 use crate::commands::latency::server::options::LogLatencyArgs;
@@ -11,8 +12,7 @@ use results::units::{printable, quoted};
 use session::failure::Failure;
 use session::{CompatMode, console};
 use sizing::lines::LineReader;
-use sizing::loglatency;
-use sizing::loglatency::{HistogramQuery, LatencyTable, ScanResult, TableStart};
+use sizing::loglatency::{self, HistogramQuery, LatencyTable, ScanResult, TableStart};
 use sizing::server_log::Stamps;
 use sizing::source::InputFile;
 use std::fmt::Write as _;

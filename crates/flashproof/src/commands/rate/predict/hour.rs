@@ -7,18 +7,17 @@
 
 use super::PredictedLoad;
 use crate::commands::rate::predict::fit::FittedDrive;
-use crate::series;
-use crate::series::Base1x;
+use crate::series::{self, Base1x};
 use conclusions::rating::three_digits;
 use engine::sim::DriveSpec;
 use results::files;
 use results::judge::{Outcome, Verdict};
 use results::run_dir::Manifest;
+use session::console;
 use session::failure::Failure;
 use session::recording::RunObserver;
-use session::runner::{FailureLimits, NamedWorkload, RunRequest};
+use session::runner::{self, FailureLimits, NamedWorkload, RunRequest};
 use session::signals::SignalHandler;
-use session::{console, runner};
 
 const HOUR_SEC: f64 = 3_600.0;
 

@@ -10,8 +10,7 @@
 //! Simulated drives and files have only the cells: all issued I/O counts as reached.
 
 use device::discover::{discover, queue_attribute};
-use device::observe::diskstats;
-use device::observe::diskstats::{Counters, SECTOR_BYTES};
+use device::observe::diskstats::{self, Counters, SECTOR_BYTES};
 use device::observe::trace::{BlockTrace, EventOp, TraceEvent, TraceOptions, has_requests};
 use engine::DeviceName;
 use results::cell::Interval;

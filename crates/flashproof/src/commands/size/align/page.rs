@@ -6,8 +6,7 @@ use super::target::Target;
 use act::ActConfig;
 use report::table::Table;
 use results::units::{count, number, span_of};
-use sizing::align;
-use sizing::align::{Offsets, PLAUSIBLE_PCT, RequestedLoad, errors, other_rules, worst};
+use sizing::align::{self, Offsets, PLAUSIBLE_PCT, RequestedLoad, errors, other_rules, worst};
 use sizing::drive_io::{DriveIo, NAMES};
 use std::fmt;
 

@@ -2,15 +2,13 @@
 
 use super::Alignment;
 use act::ActConfig;
-use results::files;
-use results::files::Links;
+use results::files::{self, Links};
 use results::units::quoted;
 use session::console;
 use session::failure::Failure;
 use sizing::configuration::busiest_node;
 use sizing::drive_io::DriveIo;
-use sizing::iostat;
-use sizing::iostat::{DeviceRates, Iostat, IostatError, writes_with_data};
+use sizing::iostat::{self, DeviceRates, Iostat, IostatError, writes_with_data};
 use sizing::profile::sources::mean_of;
 use sizing::profile::{DeviceLoad, DriveTarget, FORMAT, Profile};
 use sizing::source::InputFile;

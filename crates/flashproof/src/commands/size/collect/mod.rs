@@ -9,16 +9,15 @@
 //!
 //! `sizing::info` interprets the replies; this module opens no device.
 
-mod collect;
 mod node_settings;
 pub mod options;
+mod run;
 
 use crate::commands::size::collect::options::{CollectArgs, NodeArgs, RestoreArgs};
 use crate::output::done;
-use collect::{SampledNode, fetch};
 use node_settings::{SettingsToRestore, asinfo};
-use session::console;
-use session::console::shell_quoted;
+use run::{SampledNode, fetch};
+use session::console::{self, shell_quoted};
 use session::failure::Failure;
 use session::signals::EndSignals;
 use sizing::info::Build;
@@ -35,7 +34,7 @@ pub fn collect(args: &CollectArgs) -> Result<ExitCode, Failure> {
     if args.print_commands {
         print(args)
     } else {
-        collect::run(args)
+        run::run(args)
     }
 }
 
@@ -85,7 +84,7 @@ fn print(args: &CollectArgs) -> Result<ExitCode, Failure> {
     let text = if args.host.is_empty() {
         general(args)
     } else {
-        let (sampled_nodes, _) = collect::look(args, &access(&args.nodes)?)?;
+        let (sampled_nodes, _) = run::look(args, &access(&args.nodes)?)?;
         of_nodes(&sampled_nodes, args)
     };
     done(&text)

@@ -11,8 +11,7 @@
 //! two simultaneous collections, the second finds the settings on, changes none, and restores none.
 
 use super::{build, shell_quoted};
-use results::files;
-use results::files::{Instructions, Links, ReplaceTarget};
+use results::files::{self, Instructions, Links, ReplaceTarget};
 use results::parallel::in_parallel;
 use results::units::{quoted, span};
 use rustix::fs::{FlockOperation, flock};
@@ -23,12 +22,12 @@ use session::signals::EndSignals;
 use sizing::info::settings::{ServerSetting, SettingChange};
 use sizing::info::{Build, FILE_ENDING, header_text, is_refusal, sample_text};
 use sizing::iostat::of_node;
-use std::fs::File;
-use std::io::{ErrorKind, Read, Write};
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant, SystemTime};
-use std::{fs, io, thread};
 use store::nodes::{Access, DEFAULT_PORT, DiscoveredNode, HostPort};
 
 pub const RESTORE_FILE: &str = "put-back.json";

@@ -14,22 +14,20 @@ pub mod options;
 
 use crate::commands::size::config::options::ConfigArgs;
 use crate::configuration::{bytes_of, translation_of};
-use act::legacy::{ReadOptions, Translation};
+use act::legacy::{self, ReadOptions, Translation};
 use act::load_summary::LoadSummary;
 use act::reference::AnnotatedConfig;
-use act::scale::LOAD_1X;
-use act::{ActConfig, check, legacy, scale};
+use act::scale::{self, LOAD_1X};
+use act::{ActConfig, check};
 use device::discover::{Drive, drives_of};
 use engine::DeviceName;
 use load::factor::Factor;
-use results::units;
-use results::units::Grouped;
+use results::units::{self, Grouped};
 use session::console;
 use session::failure::Failure;
 use session::user_file::OutputFile;
 use std::fmt::Display;
-use std::io;
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::process::ExitCode;
 

@@ -17,13 +17,13 @@ use session::user_file::{check_page, write_file, write_page};
 use sizing::configuration::{
     ConfigurationError, TestConfiguration, TestOptions, busiest_node, configurations,
 };
-use sizing::info::InfoReplies;
+use sizing::info::{self, InfoReplies};
 use sizing::profile::Profile;
 use sizing::profile::derive::{id, profile};
 use sizing::profile::sources::{NamespaceFacts, ProfileOptions, ProfileSources};
-use sizing::server_log::ServerLog;
+use sizing::server_log::{self, ServerLog};
 use sizing::source::InputFile;
-use sizing::{info, iostat, pasted, server_log};
+use sizing::{iostat, pasted};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -5,6 +5,7 @@
 
 pub mod options;
 pub mod run;
+
 use crate::candidates::{compared, ratings};
 use crate::commands::size::align::{balanced, read_profile};
 use report::comparison::{
@@ -15,8 +16,7 @@ use results::units::{multiple, number, percent, percent_exact};
 use serde::Serialize;
 use session::failure::Failure;
 use sizing::drive_io::{DriveIo, NAMES};
-use sizing::select;
-use sizing::select::{ClusterDemand, Need, SizingTerms, Supply};
+use sizing::select::{self, ClusterDemand, Need, SizingTerms, Supply};
 use std::path::Path;
 
 /// Basis of a candidate's number.

@@ -1,8 +1,8 @@
 //! `flashproof size collect`: samples all nodes for some time. Meanwhile, the settings that a sizing needs are turned
 //! on.
 
-use super::node_settings::{Folder, NodeChanges, NodeFile, SettingsToRestore};
-use super::{access, build, node_settings, retry, shell_quoted};
+use super::node_settings::{self, Folder, NodeChanges, NodeFile, SettingsToRestore};
+use super::{access, build, retry, shell_quoted};
 use crate::commands::size::collect::options::CollectArgs;
 use crate::output::done;
 use results::parallel::in_parallel;
