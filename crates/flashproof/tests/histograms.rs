@@ -83,7 +83,7 @@ fn the_papers_example_does_to_a_drive_what_its_rules_say() {
 #[test]
 fn the_printed_configuration_runs_as_it_is_but_for_its_drive() {
     let printed =
-        fs::read_to_string(project("crates/load/tests/data/sizing-paper/final.conf")).unwrap();
+        fs::read_to_string(project("crates/act/tests/data/sizing-paper/final.conf")).unwrap();
     let here = printed
         .replace("/dev/nvme0n1", "sim:")
         .replace("test-duration-sec: 7200", "test-duration-sec: 10");
