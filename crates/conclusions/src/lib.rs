@@ -13,7 +13,6 @@
 //! * [`together`]: judges simultaneous runs of several hosts as one test
 //! * [`agreement`]: compares the runs of a series with its record
 //! * [`rejudge`]: judges a finished series again from its runs
-//! * [`waf`]: write amplification measured by an experiment
 
 #![forbid(unsafe_code)]
 #![cfg_attr(
@@ -34,7 +33,6 @@ pub mod series;
 #[doc(hidden)]
 pub mod testing;
 pub mod together;
-pub mod waf;
 
 /// Values grouped by key, in the order in which the keys first occur.
 pub fn grouped<K: PartialEq, V>(pairs: impl IntoIterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {
