@@ -5,7 +5,7 @@
 //! * [`percentile`]: percentiles that a number of operations can resolve
 //! * [`series`]: several runs with a common purpose (a certification, a search for the highest rating)
 //! * [`certify`]: the stages of a certification, and what it claims
-//! * [`rating`]: the highest load that a drive holds
+//! * [`rate`]: the highest load that a drive holds
 //! * [`baseline`]: measurements of a drive under fio's jobs
 //! * [`check`]: tests if a disk is good enough for a database
 //! * [`durability`]: tests if acknowledged writes survive a power cut
@@ -27,7 +27,7 @@ pub mod check;
 pub mod durability;
 pub mod percentile;
 pub mod population;
-pub mod rating;
+pub mod rate;
 pub mod rejudge;
 pub mod series;
 #[doc(hidden)]

@@ -7,7 +7,7 @@
 //!                     next load -> an observed run -> its result -> next load ...
 //!                 -> conclusion
 //! ```
-//! `conclusions::rating` decides the next load and the result of a step. This module connects `conclusions::rating`
+//! `conclusions::rate` decides the next load and the result of a step. This module connects `conclusions::rate`
 //! with the runner, and saves the state before and after each step.
 
 pub mod options;
@@ -22,7 +22,7 @@ use act::ActWorkload;
 use act::load_summary::LoadSummary;
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use conclusions::rating::{
+use conclusions::rate::{
     NextRun, RECOVERY_ROUNDS_MAX, ROUNDS_MIN, SPELLS_IN_WINDOW, SearchResult, StepDetails,
     StepOutcome, conclude, three_digits,
 };
