@@ -5,7 +5,7 @@
 //! * [`percentile`]: percentiles that a number of operations can resolve
 //! * [`series`]: several runs with a common purpose (a certification, a search for the highest rating)
 //! * [`certify`]: the stages of a certification, and what it claims
-//! * [`rating`]: the highest load that a drive holds
+//! * [`rate`]: the highest load that a drive holds
 //! * [`baseline`]: measurements of a drive under fio's jobs
 //! * [`check`]: tests if a disk is good enough for a database
 //! * [`durability`]: tests if acknowledged writes survive a power cut
@@ -13,7 +13,6 @@
 //! * [`together`]: judges simultaneous runs of several hosts as one test
 //! * [`agreement`]: compares the runs of a series with its record
 //! * [`rejudge`]: judges a finished series again from its runs
-//! * [`waf`]: write amplification measured by an experiment
 
 #![forbid(unsafe_code)]
 #![cfg_attr(
@@ -28,13 +27,12 @@ pub mod check;
 pub mod durability;
 pub mod percentile;
 pub mod population;
-pub mod rating;
+pub mod rate;
 pub mod rejudge;
 pub mod series;
 #[doc(hidden)]
 pub mod testing;
 pub mod together;
-pub mod waf;
 
 /// Values grouped by key, in the order in which the keys first occur.
 pub fn grouped<K: PartialEq, V>(pairs: impl IntoIterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {

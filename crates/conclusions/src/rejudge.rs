@@ -7,7 +7,7 @@
 use crate::agreement::{contradiction, difference};
 use crate::baseline::judge_job;
 use crate::certify::{StageResult, judge_stage};
-use crate::rating::{NextRun, StepDetails, StepOutcome};
+use crate::rate::{NextRun, StepDetails, StepOutcome};
 use crate::series::{
     Conclusion, DriveIdentity, SERIES, Series, SeriesPurpose, SeriesStepState, Step,
 };

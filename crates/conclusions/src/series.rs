@@ -4,22 +4,17 @@
 //! each run, so that the same command can resume the series after a crash, and a report is possible years later. Each
 //! run has a run directory below the directory of the series.
 //!
-//! This module handles only the record: its contents, the identity of drives, the lock. The lock is an advisory lock on
-//! the directory itself: no file is left behind, the kernel releases the lock however the process ends, and readers
-//! need no lock. [`crate::certify`] defines the stages of a certification, [`crate::rating`] the search.
+//! This module handles only the record: its contents and the identity of drives. [`crate::certify`] defines the stages
+//! of a certification, [`crate::rate`] the search.
 
 use results::finding::Finding;
 use results::judge::Outcome;
 pub use results::run_dir::SERIES;
 use results::run_dir::{Process, RunDirError};
 use results::units::{Grouped, count};
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::fs::File;
-use std::io;
 use std::path::Path;
 
 /// The report in the directory of a series.
@@ -241,42 +236,6 @@ impl Series {
     }
 }
 
-/// Exclusive lock on a directory of a series, held until this value is dropped.
-#[derive(Debug)]
-pub struct SeriesLock {
-    /// Closing the directory releases the lock.
-    _dir: File,
-}
-
-impl SeriesLock {
-    /// Locks the existing directory `dir`. Errors: another process has the lock, or the file system has no locks.
-    pub fn take(dir: &Path) -> Result<Self, String> {
-        let opened =
-            File::open(results::files::stable_path(dir)).map_err(|error| lock_error(dir, error))?;
-        match flock(&opened, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Self { _dir: opened }),
-            Err(Errno::WOULDBLOCK) => Err(format!(
-                "resuming the series in {} - another flashproof process runs this series now; wait for its end, or give another --out",
-                dir.display()
-            )),
-            Err(errno) => Err(lock_error(dir, errno.into())),
-        }
-    }
-}
-
-fn lock_error(dir: &Path, error: io::Error) -> String {
-    let remedy = match error.kind() {
-        io::ErrorKind::PermissionDenied => {
-            "give a directory that this user may read and write, or change its mode (chmod)"
-        }
-        _ => "give a directory on a disk of this machine",
-    };
-    format!(
-        "locking the directory {} - {error}; {remedy}",
-        dir.display()
-    )
-}
-
 /// Remedy for a difference in options.
 const SAME_OPTIONS: &str = "give the same options to resume";
 
@@ -442,31 +401,6 @@ mod tests {
         .unwrap();
         let error = Series::read(dir.path()).unwrap_err().to_string();
         assert!(error.contains("series.json"), "{error}");
-    }
-
-    #[test]
-    fn a_second_one_is_refused_until_the_first_lets_go() {
-        let dir = tempfile::tempdir().unwrap();
-        let first = SeriesLock::take(dir.path()).unwrap();
-        let error = SeriesLock::take(dir.path()).unwrap_err();
-        assert!(error.starts_with("resuming the series in "), "{error}");
-        assert!(error.contains("another flashproof process runs"), "{error}");
-        drop(first);
-        assert!(SeriesLock::take(dir.path()).is_ok());
-        assert_eq!(
-            std::fs::read_dir(dir.path()).unwrap().count(),
-            0,
-            "nothing is left behind"
-        );
-    }
-
-    #[test]
-    fn a_directory_that_is_not_there_is_named() {
-        let error = SeriesLock::take(Path::new("/nowhere/series")).unwrap_err();
-        assert!(
-            error.starts_with("locking the directory /nowhere/series - No such file"),
-            "{error}"
-        );
     }
 
     #[test]

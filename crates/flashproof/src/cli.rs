@@ -3,7 +3,7 @@
 pub mod help;
 
 use crate::commands::baseline::BaselineOptions;
-use crate::commands::certify::CertifyOptions;
+use crate::commands::certify::options::CertifyOptions;
 use crate::commands::check::options::CheckArgs;
 use crate::commands::doctor::options::DoctorArgs;
 use crate::commands::engine::RecordEngine;
@@ -18,10 +18,10 @@ use crate::commands::size::Sizing;
 use crate::commands::storage::options::{StorageArgs, TestArgs};
 use crate::commands::trace::options::TraceArgs;
 use crate::commands::waf::options::Waf;
+use crate::imitated::exit;
 use act::options::Test;
-use clap::{ArgAction, ArgMatches, Args, FromArgMatches, Parser, Subcommand};
+use clap::{ArgAction, ArgMatches, FromArgMatches, Parser, Subcommand};
 use help::{CompletionsArgs, HelpArgs};
-use results::units;
 use session::{CompatMode, console};
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -60,43 +60,43 @@ struct Cli {
 #[derive(Subcommand)]
 pub enum Command {
     /// Run ACT's storage test, or the loads of tenants on one drive
-    #[command(after_long_help = help::lay_out_examples(include_str!("commands/storage/examples.txt")))]
+    #[command(after_long_help = crate::examples::lay_out_examples(include_str!("commands/storage/examples.txt")))]
     Storage(Box<StorageArgs>),
     /// Run ACT's index test: 4 KiB reads and page updates
-    #[command(after_long_help = help::lay_out_examples(include_str!("commands/storage/index-examples.txt")))]
+    #[command(after_long_help = crate::examples::lay_out_examples(include_str!("commands/storage/index-examples.txt")))]
     Index(TestArgs),
     /// Run fio's command lines and job files, with a verdict
     #[command(disable_help_flag = true)]
     Fio(FioArgs),
     /// Certify devices for a load, in stages of a day; ERASES them
-    #[command(after_long_help = help::lay_out_examples(include_str!("commands/certify/examples.txt")))]
+    #[command(after_long_help = crate::examples::lay_out_examples(include_str!("commands/certify/examples.txt")))]
     Certify(Box<CertifyOptions>),
     /// Find the highest load that devices hold; ERASES them
-    #[command(after_long_help = help::lay_out_examples(include_str!("commands/rate/examples.txt")))]
+    #[command(after_long_help = crate::examples::lay_out_examples(include_str!("commands/rate/examples.txt")))]
     Rate(Box<RateArgs>),
     /// Measure drives under fio's jobs, depth by depth; ERASES them
-    #[command(after_long_help = help::lay_out_examples(include_str!("commands/baseline/examples.txt")))]
+    #[command(after_long_help = crate::examples::lay_out_examples(include_str!("commands/baseline/examples.txt")))]
     Baseline(Box<BaselineOptions>),
     /// Check if a disk is good enough for a database
-    #[command(after_long_help = help::lay_out_examples(include_str!("commands/check/examples.txt")))]
+    #[command(after_long_help = crate::examples::lay_out_examples(include_str!("commands/check/examples.txt")))]
     Check(Box<CheckArgs>),
     /// List devices, and show which are safe to test; find problems
-    #[command(after_long_help = help::lay_out_examples(include_str!("commands/doctor/examples.txt")))]
+    #[command(after_long_help = crate::examples::lay_out_examples(include_str!("commands/doctor/examples.txt")))]
     Doctor(DoctorArgs),
     /// Precondition devices: zeros, then random data; ERASES them
-    #[command(after_long_help = help::lay_out_examples(include_str!("commands/prep/examples.txt")))]
+    #[command(after_long_help = crate::examples::lay_out_examples(include_str!("commands/prep/examples.txt")))]
     Prep(PrepArgs),
     /// Judge runs from their directories, watch them, compare them
-    #[command(after_long_help = help::lay_out_examples(include_str!("commands/report/examples.txt")))]
+    #[command(after_long_help = crate::examples::lay_out_examples(include_str!("commands/report/examples.txt")))]
     Report(Box<ReportArgs>),
     /// Show the share of operations over each threshold, from logs
-    #[command(after_long_help = help::lay_out_examples(include_str!("commands/latency/examples.txt")))]
+    #[command(after_long_help = crate::examples::lay_out_examples(include_str!("commands/latency/examples.txt")))]
     Latency(Box<LatencyCommand>),
     /// Derive the load of a cluster's drives; select drives for the load
     #[command(subcommand)]
     Size(Sizing),
     /// Show what reaches a device, from the kernel's block tracepoints
-    #[command(after_long_help = help::lay_out_examples(include_str!("commands/trace/examples.txt")))]
+    #[command(after_long_help = crate::examples::lay_out_examples(include_str!("commands/trace/examples.txt")))]
     Trace(TraceArgs),
     /// Show write amplification, on one drive and with placement handles
     #[command(subcommand)]
@@ -110,7 +110,7 @@ pub enum Command {
     /// Print the help of a command, or the keys of a configuration file
     Help(HelpArgs),
     /// Print a completion script for a shell
-    #[command(after_long_help = help::lay_out_examples(include_str!("cli/completions-examples.txt")))]
+    #[command(after_long_help = crate::examples::lay_out_examples(include_str!("cli/completions-examples.txt")))]
     Completions(CompletionsArgs),
     /// A call under the name `act_storage` or `act_index`.
     #[command(skip)]
@@ -245,38 +245,4 @@ fn is_quiet(matches: &ArgMatches) -> bool {
             .try_get_one("quiet")
             .is_ok_and(|given| given == Some(&true)),
     }
-}
-
-/// The command line of another program, called `name`, with the options `A`.
-pub fn program<A: Args>(name: &'static str, about: &'static str) -> clap::Command {
-    A::augment_args(clap::Command::new(name))
-        .version(env!("CARGO_PKG_VERSION"))
-        .about(about)
-}
-
-/// Parses the arguments of another program.
-pub fn parse_as<A: FromArgMatches>(
-    program: clap::Command,
-    arguments: Vec<OsString>,
-) -> Result<A, clap::Error> {
-    A::from_arg_matches(&program.try_get_matches_from(arguments)?)
-}
-
-/// Prints help or a usage error, and exits with ACT's exit code.
-pub fn exit_as_act<A>(error: clap::Error) -> A {
-    exit(&error, session::failure::ACT_FAILURE.into())
-}
-
-/// Prints help or a usage error, and exits: with code 0 after help, with code `mistake` after an error.
-fn exit(error: &clap::Error, mistake: i32) -> ! {
-    let text = error.render().to_string();
-    if text.contains(units::is_unprintable) {
-        // Printed without colours, because an argument contains characters that would move the cursor.
-        console::notice(text.trim_end());
-        console::flush();
-    } else {
-        // Write errors are ignored: the terminal may be closed.
-        drop(error.print())
-    }
-    std::process::exit(if error.use_stderr() { mistake } else { 0 })
 }

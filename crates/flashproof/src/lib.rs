@@ -19,7 +19,9 @@ mod configuration;
 #[cfg(test)]
 #[path = "../../results/tests/common/docs_page.rs"]
 mod docs_page;
+mod examples;
 mod fio_run;
+mod imitated;
 mod output;
 mod preparation;
 mod record;

@@ -2,7 +2,7 @@
 
 use crate::support;
 
-use conclusions::rating::{NextRun, StepDetails, StepOutcome};
+use conclusions::rate::{NextRun, StepDetails, StepOutcome};
 use conclusions::series::{Series, SeriesStepState};
 use results::judge::Outcome;
 use std::time::Duration;

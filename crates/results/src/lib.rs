@@ -19,6 +19,7 @@
 //! * [`device_numbers`]: the numbers of each device in a run on several devices
 //! * [`finding`]: findings about host and devices, and their remedies
 //! * [`telemetry`]: the columns of telemetry.csv, declared once; samples of the block layer
+//! * [`waf`]: write amplification measured by an experiment
 //! * [`written`]: bytes that a drive has written, by its own counters
 //! * [`units`]: numbers as text
 
@@ -47,4 +48,5 @@ pub mod telemetry;
 pub mod testing;
 pub mod times;
 pub mod units;
+pub mod waf;
 pub mod written;

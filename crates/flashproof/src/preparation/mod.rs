@@ -4,6 +4,7 @@
 //! device has its own thread.
 
 mod job;
+mod ledger;
 mod open;
 mod resume;
 mod status;

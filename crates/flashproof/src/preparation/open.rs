@@ -1,7 +1,8 @@
 //! The devices of a preparation: the work on each is decided alone, then all devices are opened, or none.
 
 use super::Preparation;
-use super::job::{Job, Ledger, WriteTotals};
+use super::job::{Job, WriteTotals};
+use super::ledger::Ledger;
 use super::resume::{PrepOptions, Resume, StartParams};
 use super::status::Shared;
 use device::discover::{self, DeviceFacts, Kind};

@@ -2,7 +2,7 @@
 //!
 //! The job's thread reports, not the issuing thread, so that a sync delays no write.
 
-use super::job::Ledger;
+use super::ledger::Ledger;
 use device::guard::PreparationRecord;
 use load::run::{FailedOperation, Sink, SinkError};
 use results::cell::Interval;

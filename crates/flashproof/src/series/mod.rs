@@ -3,6 +3,7 @@
 //!
 //! A certification and a search for a rating add their choice of runs and their conclusions.
 
+mod lock;
 mod series_dir;
 
 use crate::configuration;

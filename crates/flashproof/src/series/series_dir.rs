@@ -3,12 +3,12 @@
 //! Nothing in the directory is ever deleted: `--fresh` starts a new series next to it, in `NAME.2`. Later the same
 //! command resumes the newest series.
 
+use super::lock::SeriesLock;
 use super::{Drives, Options};
 use crate::preparation::{Preparation, Style};
 use conclusions::rejudge::rejudge_steps_in;
 use conclusions::series::{
-    Conclusion, DriveIdentity, REPORT, Series, SeriesLock, SeriesPurpose, SeriesStepState,
-    check_same,
+    Conclusion, DriveIdentity, REPORT, Series, SeriesPurpose, SeriesStepState, check_same,
 };
 use load::workload::{Load, Workload};
 use report::document::Document;

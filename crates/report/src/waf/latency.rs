@@ -284,7 +284,7 @@ mod tests {
     }
 
     fn arranged(latency: Latency) -> Arranged {
-        let counted = conclusions::waf::ArrangementResult {
+        let counted = results::waf::ArrangementResult {
             drives: Vec::new(),
             tenants: Vec::new(),
             steady_after: None,

@@ -5,7 +5,7 @@ use crate::bars::Bars;
 use crate::charts::{Axis, Chart, Line, Points, Section, Style};
 use crate::html::HtmlPage;
 use crate::table::Table;
-use conclusions::waf::{OCTILES_PER_FILL, PreparedDrive};
+use results::waf::{OCTILES_PER_FILL, PreparedDrive};
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -4,7 +4,7 @@
 //! The progress of a fill follows from the bytes that flashproof writes. The drive's counters, read after each octile,
 //! give the bytes that the drive wrote to its media.
 
-use conclusions::waf::{ArrangementResult, DriveWrites, OCTILES_PER_FILL};
+use results::waf::{ArrangementResult, DriveWrites, OCTILES_PER_FILL};
 use results::written::WrittenBytes;
 
 /// A drive under measurement.

@@ -23,11 +23,11 @@ pub use meter::{MeasurementEnd, Meter};
 pub use timed::{TimedResult, timed};
 
 use crate::{StoreModel, WriteCause};
-use conclusions::waf::{ArrangementResult, DriveWrites, OCTILES_PER_FILL, TenantBytes};
 use ftl::{Ftl, Spec};
 use load::memory;
 use load::workload::CannotRun;
 use results::units;
+use results::waf::{ArrangementResult, DriveWrites, OCTILES_PER_FILL, TenantBytes};
 use results::written::WrittenBytes;
 
 /// How the writes of tenants interleave at a drive. An assumption about hosts, kernel and controller.

@@ -1,9 +1,9 @@
 //! Distance of a prepared drive from the steady state of random overwrites, by two measures: write amplification of the
 //! overwrites that follow, and valid units of the superblocks. The drives are simulated, without a clock.
 
-use conclusions::waf::{OCTILES_PER_FILL, PreparedDrive};
 use ftl::{Ftl, Spec, SpecError};
 use load::prepare::{Order, OrderSpec, permuted};
+use results::waf::{OCTILES_PER_FILL, PreparedDrive};
 use std::fmt;
 use sys::random::Random;
 

@@ -1,6 +1,7 @@
 //! The jobs of a check: fio's, with keys of their own for properties of databases that fio cannot express.
 
 use super::definition::{Definition, RunDefinition, is_plain};
+use super::file_use::{FileState, FileUse};
 use super::site::Site;
 use conclusions::check::{Criterion, limits_of};
 use fio::{
@@ -25,34 +26,6 @@ pub(super) const LAYOUT_BLOCK: u64 = 1 << 20;
 
 /// Maximum size of a file: 1 PiB.
 const FILE_BYTES_MAX: u64 = 1 << 50;
-
-/// State of a job's file when a run begins, as in the database.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum FileState {
-    /// Written before the first run, and shared by all runs.
-    #[default]
-    Shared,
-    /// A file of the run, with allocated blocks that were never written.
-    Fresh,
-    /// A file of the run, whose blocks were written before.
-    Rewritten,
-    /// A file of the run that is empty and grows.
-    Appended,
-}
-
-/// A file of a check.
-#[derive(Debug, Clone, Default)]
-pub struct FileUse {
-    /// Name in the jobs.
-    pub file: String,
-    pub bytes: u64,
-    /// True if a job reads the file.
-    pub is_read: bool,
-    pub state: FileState,
-    /// Name of the run to which the file belongs, unless the file is shared.
-    pub run: String,
-}
 
 /// A job of a run.
 pub(super) struct CheckJob {

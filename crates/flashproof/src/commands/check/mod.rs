@@ -3,6 +3,7 @@
 
 mod definition;
 pub mod durability;
+mod file_use;
 mod jobs;
 pub mod options;
 mod run;

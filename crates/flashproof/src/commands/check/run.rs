@@ -1,7 +1,8 @@
 //! Performs a check on one disk: lays out files that are read, runs the jobs, judges the criteria.
 
 use super::definition::{Definition, RunDefinition};
-use super::jobs::{CheckJob, FileState, FileUse, LAYOUT_BLOCK};
+use super::file_use::{FileState, FileUse};
+use super::jobs::{CheckJob, LAYOUT_BLOCK};
 use super::site::{OWN_DIR, Site};
 use crate::fio_run::{FioRun, FioRunObserver, Trigger, layout, write_layout};
 use conclusions::check::{

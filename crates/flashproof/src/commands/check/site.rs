@@ -3,7 +3,7 @@
 //! Files lie in one directory, [`OWN_DIR`], that is locked while the check runs and removed at its end. The next check
 //! removes the files of a killed check. Only files that the lock file lists are removed.
 
-use super::jobs::{FileState, FileUse};
+use super::file_use::{FileState, FileUse};
 use device::discover::{DeviceFacts, DeviceNumber, discover, disks_beneath};
 use engine::DeviceName;
 use engine::sim::SIM_PREFIX;

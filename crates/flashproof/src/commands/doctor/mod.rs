@@ -1,5 +1,4 @@
-//! `flashproof prep` and `act_prep`. Also `flashproof doctor`, which reports problems of this host and its devices that
-//! may distort a result, with remedies.
+//! `flashproof doctor`: reports problems of this host and its devices that may distort a result, with remedies.
 //!
 //! The findings come from [`device::doctor`]; this module sorts them: the most harmful first, passed checks only
 //! counted. Without a device, `flashproof doctor` lists the block devices of this machine, and shows which may be

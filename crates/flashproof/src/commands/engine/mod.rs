@@ -15,13 +15,13 @@ pub mod serve;
 #[derive(Subcommand)]
 pub enum RecordEngine {
     /// Serve records on a drive to Aerospike clients; ERASES other data on the drive
-    #[command(after_long_help = crate::cli::help::lay_out_examples(include_str!("serve/examples.txt")))]
+    #[command(after_long_help = crate::examples::lay_out_examples(include_str!("serve/examples.txt")))]
     Serve(ServeArgs),
     /// Read and write records of an Aerospike or flashproof server, with a verdict; WRITES to its namespace
-    #[command(after_long_help = crate::cli::help::lay_out_examples(include_str!("client/examples.txt")))]
+    #[command(after_long_help = crate::examples::lay_out_examples(include_str!("client/examples.txt")))]
     Client(Box<ClientArgs>),
     /// Measure transactions per second of a record engine, and find the bottleneck; ERASES the drive
-    #[command(after_long_help = crate::cli::help::lay_out_examples(include_str!("bench/examples.txt")))]
+    #[command(after_long_help = crate::examples::lay_out_examples(include_str!("bench/examples.txt")))]
     Bench(Box<TransactionsArgs>),
 }
 

@@ -7,21 +7,21 @@ use std::path::PathBuf;
 #[derive(Subcommand, Debug)]
 pub enum Fleet {
     /// List the drives of this host, or of all nodes of Slurm, and show which drives are free
-    #[command(after_long_help = crate::cli::help::lay_out_examples(include_str!("inventory-examples.txt")))]
+    #[command(after_long_help = crate::examples::lay_out_examples(include_str!("inventory-examples.txt")))]
     Inventory(InventoryArgs),
     /// Write a commented campaign file from inventories
     Init(InitArgs),
     /// Show which steps would run, on which host and for how long; change nothing
     Plan(CampaignArgs),
     /// Run or resume a campaign, by Slurm or on this machine; ERASES drives with consent
-    #[command(after_long_help = crate::cli::help::lay_out_examples(include_str!("run-examples.txt")))]
+    #[command(after_long_help = crate::examples::lay_out_examples(include_str!("run-examples.txt")))]
     Run(RunArgs),
     /// Show the state of each step, and the cause of failures
     Status(FleetStatusArgs),
     /// End all tasks; partial results are kept
     Cancel(CampaignArgs),
     /// Run the steps of one drive of a campaign, for your own scheduler
-    #[command(after_long_help = crate::cli::help::lay_out_examples(include_str!("task-examples.txt")))]
+    #[command(after_long_help = crate::examples::lay_out_examples(include_str!("task-examples.txt")))]
     Task(TaskArgs),
 }
 

@@ -1,8 +1,8 @@
 //! Options of `flashproof latency`, also called as ACT's script.
 
-use crate::cli::help::lay_out_examples;
-use crate::cli::{parse_as, program};
 use crate::commands::latency::server::options::LogLatencyArgs;
+use crate::examples::lay_out_examples;
+use crate::imitated::{parse_as, program};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, Args, Subcommand, ValueEnum};
 use results::judge::Sla;
@@ -195,7 +195,7 @@ pub struct LatencyCommand {
 #[derive(Subcommand)]
 pub enum OtherLog {
     /// Show a histogram of a server's log by slices of time, as asloglatency does
-    #[command(after_long_help = crate::cli::help::lay_out_examples(include_str!("server/examples.txt")), disable_help_flag = true)]
+    #[command(after_long_help = crate::examples::lay_out_examples(include_str!("server/examples.txt")), disable_help_flag = true)]
     Server(LogLatencyArgs),
 }
 

@@ -1,8 +1,8 @@
 //! Options of `flashproof prep`, also called as act_prep.
 
-use crate::cli::help::lay_out_examples;
-use crate::cli::{exit_as_act, parse_as, program};
 use crate::configuration::percent;
+use crate::examples::lay_out_examples;
+use crate::imitated::{exit_as_act, parse_as, program};
 use crate::preparation::{CHECKPOINT_SEC, PrepOptions, Preparation, RandomWrites, SAMPLES, Style};
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};

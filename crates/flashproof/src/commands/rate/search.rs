@@ -2,7 +2,7 @@
 
 use super::{Request, result_word};
 use crate::series::{SeriesDir, now_unix_ms, single_load};
-use conclusions::rating::{
+use conclusions::rate::{
     JudgedStep, NextRun, RatingSearch, RoundShares, SearchResult, SearchStop, StepDetails,
     StepOutcome, StepPurpose, Watcher,
 };

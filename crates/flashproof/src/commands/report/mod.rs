@@ -1,5 +1,5 @@
-//! `flashproof report`: judges runs again, from their directories alone, and prints the report in one of four forms;
-//! compares candidates, and shows the progress of runs and series.
+//! `flashproof report`: judges runs again, from their directories alone, and prints the report in one of four forms.
+//! `compare` compares candidates, `status` shows the progress of runs and series.
 
 pub mod compare;
 #[cfg(feature = "export")]

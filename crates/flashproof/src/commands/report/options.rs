@@ -67,9 +67,9 @@ pub struct StatusArgs {
 #[derive(Subcommand, Debug)]
 pub enum OtherReport {
     /// Compare runs or series: load held, wear, price, published ratings
-    #[command(after_long_help = crate::cli::help::lay_out_examples(include_str!("compare-examples.txt")))]
+    #[command(after_long_help = crate::examples::lay_out_examples(include_str!("compare-examples.txt")))]
     Compare(Box<CompareArgs>),
     /// Show the progress of a run or series, from another terminal, while it runs or afterwards
-    #[command(after_long_help = crate::cli::help::lay_out_examples(include_str!("status-examples.txt")))]
+    #[command(after_long_help = crate::examples::lay_out_examples(include_str!("status-examples.txt")))]
     Status(StatusArgs),
 }

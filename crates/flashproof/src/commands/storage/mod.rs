@@ -1,6 +1,5 @@
-//! `flashproof storage` and `flashproof index`: one ACT test from its configuration to its verdict. This module also
-//! replays a trace (`--replay`), and runs several record stores on one drive (`storage tenants`). Both are recorded and
-//! judged like a test.
+//! `flashproof storage` and `flashproof index`: one ACT test from its configuration to its verdict. A trace
+//! (`replay`) and record stores that share a drive (`tenants`) are recorded and judged like a test.
 //!
 //! Under the name `act_storage` or `act_index`, flashproof can replace that program in a script: it prints the same
 //! log, has the same pacing and exit codes, and writes only requested files.

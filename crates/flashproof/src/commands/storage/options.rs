@@ -1,7 +1,7 @@
 //! Options of the storage and the index test, of a replay and of tenants.
 
-use crate::cli::help::lay_out_examples;
-use crate::cli::{exit_as_act, parse_as, program};
+use crate::examples::lay_out_examples;
+use crate::imitated::{exit_as_act, parse_as, program};
 use crate::record::RecordArgs;
 use act::options::Test;
 use act::reference::help_text;
@@ -158,6 +158,6 @@ pub fn restrict_to_tenants(tenants: clap::Command) -> clap::Command {
 #[derive(Subcommand, Debug)]
 pub enum OtherLoad {
     /// Run log-structured record stores that share a drive, with a verdict for each; ERASES their devices
-    #[command(after_long_help = crate::cli::help::lay_out_examples(include_str!("tenants-examples.txt")))]
+    #[command(after_long_help = crate::examples::lay_out_examples(include_str!("tenants-examples.txt")))]
     Tenants(Box<TestArgs>),
 }

@@ -6,6 +6,7 @@
 //! text of a trace ------> /       \-> one line each (--ops)
 //! ```
 
+mod heat;
 pub mod options;
 mod show;
 mod summary;

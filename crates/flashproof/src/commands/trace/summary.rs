@@ -3,7 +3,7 @@
 //! Memory does not depend on the length of the trace. Sizes are counted exactly while the requests of a kind and device
 //! have few different sizes, as with a database. With more, sizes are grouped by powers of two.
 
-use super::show::Heat;
+use super::heat::Heat;
 use device::discover::DeviceNumber;
 use device::observe::trace::{BlockRequest, EventOp, TracedTask};
 use results::cell::{Latencies, latencies};

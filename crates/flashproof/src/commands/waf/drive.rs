@@ -1,12 +1,12 @@
 //! A real drive to measure tenants on. The drive must count media writes, which is checked before the first write.
 
 use super::request::pair;
-use conclusions::waf::OCTILES_PER_FILL;
 use device::discover::{DeviceFacts, discover};
 use device::observe::nvme::fdp::Fdp;
 use device::observe::nvme::{Controller, CounterSource};
 use report::document::Pair;
 use results::units::{bytes, count, in_one_line, printable, span_about};
+use results::waf::OCTILES_PER_FILL;
 use results::written::WrittenBytes;
 use serde_json::Value;
 use session::failure::Failure;

@@ -12,7 +12,6 @@ use super::drive::MeasuredDrive;
 use super::experiment::latencies;
 use super::request::{WafRequest, assumed_of_tenants, pair};
 use clap::Args;
-use conclusions::waf::{ArrangementResult, TenantBytes, steady_rule};
 use device::guard::Records;
 use engine::DeviceName;
 use load::run::{
@@ -26,6 +25,7 @@ use results::judge::End;
 use results::run_dir::{Manifest, check_usable};
 use results::steady::ROUNDS_IN_WINDOW;
 use results::units::{self, bytes, seconds};
+use results::waf::{ArrangementResult, TenantBytes, steady_rule};
 use session::devices::{Consents, Devices, ERASE_VARIABLE};
 use session::engine::{Engine, EngineDemand, EngineFacts};
 use session::failure::Failure;

@@ -12,7 +12,6 @@ use crate::commands::waf::options::{
 use crate::configuration::read_tenants;
 use crate::output::{done, show};
 use crate::preparation::RandomWrites;
-use conclusions::waf::OCTILES_PER_FILL;
 use device::discover;
 use device::observe::nvme::fdp::{Fdp, FdpConfiguration, FdpState};
 use device::observe::nvme::{Controller, Namespaces, NvmeNamespace};
@@ -20,6 +19,7 @@ use experiment::preparations;
 use report::waf::WafReport;
 use request::WafRequest;
 use results::units::{self, bytes, count};
+use results::waf::OCTILES_PER_FILL;
 use session::console;
 use session::failure::Failure;
 use session::user_file::{check_page, write_page};

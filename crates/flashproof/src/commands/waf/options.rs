@@ -12,16 +12,16 @@ use tenants::waf::Arrangement;
 #[derive(Subcommand)]
 pub enum Waf {
     /// Predict write amplification on a simulated drive, for tenants on dedicated and on shared drives
-    #[command(after_long_help = crate::cli::help::lay_out_examples(include_str!("model-examples.txt")))]
+    #[command(after_long_help = crate::examples::lay_out_examples(include_str!("model-examples.txt")))]
     Model(Box<WafModelArgs>),
     /// Measure a drive's write amplification from its counters; ERASES the drive
-    #[command(after_long_help = crate::cli::help::lay_out_examples(include_str!("measure-examples.txt")))]
+    #[command(after_long_help = crate::examples::lay_out_examples(include_str!("measure-examples.txt")))]
     Measure(Box<WafMeasureArgs>),
     /// Compare preparations for random writes on a simulated drive
-    #[command(after_long_help = crate::cli::help::lay_out_examples(include_str!("prep-examples.txt")))]
+    #[command(after_long_help = crate::examples::lay_out_examples(include_str!("prep-examples.txt")))]
     Prep(WafPrepArgs),
     /// Print (but do not run) the nvme-cli commands that add placement handles (FDP) to a namespace, or remove them
-    #[command(after_long_help = crate::cli::help::lay_out_examples(include_str!("setup-examples.txt")))]
+    #[command(after_long_help = crate::examples::lay_out_examples(include_str!("setup-examples.txt")))]
     Setup(WafSetupArgs),
 }
 

@@ -1,8 +1,8 @@
 //! Options of `flashproof latency server`, also called as asloglatency.
 
-use crate::cli::help::lay_out_examples;
-use crate::cli::{exit_as_act, parse_as, program};
 use crate::commands::latency::options::{Format, LatencyArgs};
+use crate::examples::lay_out_examples;
+use crate::imitated::{exit_as_act, parse_as, program};
 use clap::{ArgAction, Args};
 use sizing::loglatency::TableStart;
 use std::ffi::OsString;

@@ -8,7 +8,7 @@
 use super::PredictedLoad;
 use crate::commands::rate::predict::fit::FittedDrive;
 use crate::series::{self, Base1x};
-use conclusions::rating::three_digits;
+use conclusions::rate::three_digits;
 use engine::sim::DriveSpec;
 use results::files;
 use results::judge::{Outcome, Verdict};

@@ -22,7 +22,7 @@ use conclusions::baseline::{
     Declined, DeclinedBy, DirectionResult, JobPurpose, PAUSES_MIN, Point, Prediction,
     RecurringStalls, Watch, points_of,
 };
-use conclusions::rating::three_digits;
+use conclusions::rate::three_digits;
 use conclusions::series::{DriveIdentity, SeriesPurpose};
 use hour::HourSearch;
 use results::judge::Sla;

@@ -11,21 +11,22 @@
 //! These causes are searched for and reported, and end the alignment without a configuration.
 
 mod burst;
+pub mod options;
 mod page;
 mod target;
 
-use crate::configuration::{percent, read_test};
+use crate::configuration::read_test;
 use act::options::Test;
 use act::{ActConfig, ActWorkload, Arrival};
 use burst::{BEGINS_SEC, BurstMeasurement, BurstObserver, ENDS_SEC, furthest};
-use clap::Args;
 use device::guard::unix_s;
 use engine::DeviceName;
+use options::Alignment;
 use page::Page;
 use results::files::{self, TempDir};
 use results::finding::Finding;
 use results::run_dir::check_usable;
-use results::units::{self, in_one_line, seconds};
+use results::units::{self, in_one_line};
 use session::devices::Consents;
 use session::failure::Failure;
 use session::runner::{self, NamedWorkload, RunRequest};
@@ -52,65 +53,6 @@ const UNSEEN_SEC: f64 = 0.05;
 const DISTURBED_MAX: usize = 4;
 /// Assumed smallest I/O of a device, bytes, until the real size is known.
 const SECTOR_BYTES: u32 = 512;
-
-/// Request for an alignment.
-#[derive(Args, Debug)]
-pub struct Alignment {
-    /// Configuration with histograms, from "flashproof size profile" or written by hand
-    #[arg(value_name = "CONFIG")]
-    pub config: PathBuf,
-    /// Target for each device: a profile (profile.json), output of "iostat -xty" on the cluster, or numbers as
-    /// r/s=N,w/s=N,rkB/s=N,wkB/s=N; with f/s=N, flushes that w/s includes are subtracted
-    #[arg(long, value_name = "PROFILE")]
-    pub target: String,
-    /// Device to run on in place of a device of CONFIG, one for each; may be repeated: ALL its data is erased
-    #[arg(long, value_name = "DEVICE")]
-    pub device: Vec<DeviceName>,
-    /// Allow the erasure of this device, by its serial number, wwid, by-id link or path; may be repeated
-    #[arg(long, value_name = "DEVICE")]
-    pub erase: Vec<String>,
-    /// Write the aligned configuration to this file
-    #[arg(long, value_name = "FILE")]
-    pub out: Option<PathBuf>,
-    /// Replace an existing file
-    #[arg(long, requires = "out")]
-    pub force: bool,
-    /// Tolerance for each of the four numbers, in percent
-    #[arg(long, value_name = "PERCENT", default_value = "2", allow_hyphen_values = true, value_parser = within)]
-    pub within: f64,
-    /// Maximum bursts after the first, which runs CONFIG unchanged
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=100))]
-    pub rounds: u32,
-    /// Measured time of a burst, which lasts 3 s longer [default: 5 s to 5 min, depending on --within]
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = seconds)]
-    pub burst: Option<u32>,
-    /// Node of the profile [default: the node whose drives move most bytes]
-    #[arg(long, value_name = "ID")]
-    pub node: Option<String>,
-    /// Drive of the profile or of iostat [default: the mean of the node's drives]
-    #[arg(long, value_name = "NAME")]
-    pub drive: Option<String>,
-    /// Namespace that CONFIG models, if several share the drive [default: the name of the file]
-    #[arg(long, value_name = "NS")]
-    pub namespace: Option<String>,
-    /// Use a profile that is marked as not balanced
-    #[arg(long)]
-    pub accept_unbalanced: bool,
-    /// Reason for an offset below 80 or above 125: a sentence for the aligned configuration
-    #[arg(long, value_name = "WHY")]
-    pub because: Option<String>,
-    /// Keep the run directories of the bursts in this new directory
-    #[arg(long, value_name = "DIR")]
-    pub out_dir: Option<PathBuf>,
-    /// Print only results, warnings and errors
-    #[arg(long, short)]
-    pub quiet: bool,
-}
-
-/// Parses a percentage as a fraction.
-fn within(text: &str) -> Result<f64, String> {
-    percent(text, 0.5..=20.0).map(|percent| percent / 100.0)
-}
 
 /// A burst and its measurements.
 #[derive(Debug)]

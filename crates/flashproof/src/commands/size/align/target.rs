@@ -1,6 +1,6 @@
 //! The target I/O of the devices: from a profile, from iostat's output, or typed.
 
-use super::Alignment;
+use super::options::Alignment;
 use act::ActConfig;
 use results::files::{self, Links};
 use results::units::quoted;

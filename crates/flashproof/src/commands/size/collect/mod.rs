@@ -3,7 +3,7 @@
 //! ```text
 //! --host -> nodes, found through their peers          store::nodes
 //!        -> settings that a sizing needs, changed     node_settings.rs
-//!        -> samples, a file per node                  collect.rs
+//!        -> samples, a file per node                  run.rs
 //!        -> settings restored, also after a signal    node_settings.rs
 //! ```
 //!

@@ -1,14 +1,14 @@
 //! Write amplification in an experiment: bytes written by clients, by hosts and to the media, and the steady state.
 //!
 //! A round is a drive fill: hosts write as many bytes as the capacity of all drives of the arrangement. The
-//! steady-state rule is SNIA's rule of five rounds ([`results::steady`]) with tighter limits. SNIA's 20 % and 10 % are
+//! steady-state rule is SNIA's rule of five rounds ([`crate::steady`]) with tighter limits. SNIA's 20 % and 10 % are
 //! meant for the IOPS of real drives, which scatter; write amplification hardly scatters, but creeps. The range must be
 //! at most [`RANGE_MAX`] of the average, and the move of the best straight line at most [`SLOPE_MAX`] of the average,
 //! for all drives together and for each drive.
 
-use results::steady::{ROUNDS_IN_WINDOW, RoundSpread};
-use results::units::percent_exact;
-use results::written::WrittenBytes;
+use crate::steady::{ROUNDS_IN_WINDOW, RoundSpread};
+use crate::units::percent_exact;
+use crate::written::WrittenBytes;
 use schemars::JsonSchema;
 use serde::Serialize;
 
