@@ -18,7 +18,7 @@ pub enum Severity {
     Ok,
     /// Worth knowing, without effect on the result.
     Note,
-    /// The check was not possible; the finding has the reason. Never counts as [`Severity::Ok`].
+    /// The check was not possible; the finding has the reason. Never counts as passed.
     Unknown,
     /// May spoil the result.
     Warning,
@@ -43,8 +43,8 @@ pub struct Finding {
     pub device: Option<String>,
     /// Observation, with its numbers: `the scheduler of nvme0n1 is mq-deadline`.
     pub finding: String,
-    /// Effect on a result; empty for [`Severity::Ok`].
+    /// Effect on a result; empty if the check passed.
     pub reason: String,
-    /// Remedy, if possible as a command; empty for [`Severity::Ok`].
+    /// Remedy, if possible as a command; empty if the check passed.
     pub remedy: String,
 }

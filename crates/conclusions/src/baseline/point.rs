@@ -110,10 +110,9 @@ pub struct LatencyStats {
     pub min_us: f64,
     /// The longest, microseconds.
     pub max_us: f64,
-    /// Values at [`LatencyStats::PERCENTILES`], microseconds; empty without operations. If some operations never completed,
+    /// Values at fixed percentiles, ascending, microseconds; empty without operations. If some operations never completed,
     /// the list ends before the first percentile that lies among them: such a percentile is longer than `max_us`.
-    /// Values near both ends can depend on few operations, or on one: [`DirectionResult::service_at`] and [`DirectionResult::answer_at`]
-    /// return only percentiles with enough operations.
+    /// Values near both ends can depend on few operations, or on one.
     pub percentiles_us: Vec<f64>,
 }
 
