@@ -4,6 +4,7 @@ use conclusions::rejudge::{StepEvidence, rejudge, run_dir_of};
 use conclusions::series::Series;
 use results::files::{self, Links};
 use results::run_dir::{self, DirKind, MANIFEST, Run, RunDirError};
+use results::units::hex;
 use sha2::{Digest, Sha256};
 use std::collections::HashSet;
 use std::fs;
@@ -180,11 +181,7 @@ fn bytes_in(dir: &Path) -> u64 {
 /// The first 16 hexadecimal digits of the SHA-256 of `bytes`. Among a million runs, the probability of any collision is
 /// 1 in 37 million.
 fn identity(bytes: &[u8]) -> String {
-    Sha256::digest(bytes)
-        .iter()
-        .take(8)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    hex(&Sha256::digest(bytes)[..8])
 }
 
 /// Identity of a series. Does not change while the record of the series grows.

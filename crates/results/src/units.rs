@@ -293,6 +293,11 @@ pub fn bytes(bytes: f64) -> String {
     )
 }
 
+/// Two hexadecimal digits for each byte.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// A number of bytes in binary units, for sizes of operations: `512 B`, `4 KiB`, `1.5 KiB`.
 pub fn binary_bytes(bytes: f64) -> String {
     const UNITS: [(f64, &str); 3] = [

@@ -52,6 +52,12 @@ impl Place {
             .map_err(|refused| refused.to_string())
     }
 
+    /// Identity of the file `name`, for which there is consent.
+    fn identity(&self, name: &str) -> String {
+        let consent = self.consent(&self.request(name)).unwrap();
+        consent.facts().identity().unwrap()
+    }
+
     fn assert_refused(&self, request: &WriteRequest, why: &str) {
         let text = self.consent(request).expect_err(why);
         assert!(
@@ -248,12 +254,7 @@ fn our_own_file_is_not_asked_for_and_may_grow() {
 fn a_file_with_a_part_that_is_not_used_does_not_grow() {
     let place = Place::new();
     place.run_once(&place.request("ours"), SIZE as usize);
-    let identity = place
-        .consent(&place.request("ours"))
-        .unwrap()
-        .facts()
-        .identity()
-        .unwrap();
+    let identity = place.identity("ours");
     let half = PreparationRecord {
         size_bytes: SIZE,
         used_bytes: SIZE / 2,
@@ -292,12 +293,7 @@ fn a_file_with_a_part_that_is_not_used_does_not_grow() {
 fn a_new_file_with_the_inode_of_a_prepared_file_is_not_that_file() {
     let place = Place::new();
     place.run_once(&place.request("ours"), SIZE as usize);
-    let identity = place
-        .consent(&place.request("ours"))
-        .unwrap()
-        .facts()
-        .identity()
-        .unwrap();
+    let identity = place.identity("ours");
     let records = place.guard().records;
     let recorded = preparation::tests::prepared("ours", 1);
     let half = PreparationRecord {
@@ -442,12 +438,7 @@ fn a_grant_that_fails_marks_no_device_as_written_to() {
     let place = Place::new();
     place.run_once(&place.request("ours"), SIZE as usize);
     let records = place.guard().records;
-    let identity = place
-        .consent(&place.request("ours"))
-        .unwrap()
-        .facts()
-        .identity()
-        .unwrap();
+    let identity = place.identity("ours");
     records
         .keep_prepared(&identity, &preparation::tests::prepared("ours", 1))
         .unwrap();

@@ -218,7 +218,11 @@ impl<M: DriveModel> IoEngine for SimEngine<M> {
 }
 
 #[cfg(test)]
+mod testing;
+
+#[cfg(test)]
 mod tests {
+    use super::testing::{reap_all, reap_next};
     use super::*;
     use results::telemetry::Column;
     use sys::op::{OpKind, Outcome, WriteBack, WriteSync};
@@ -232,22 +236,6 @@ mod tests {
 
     fn engine(spec: &str) -> SimEngine {
         SimEngine::new(vec![QueueModel::new(&spec.parse().unwrap(), 1)])
-    }
-
-    fn reap_all<M: DriveModel>(engine: &mut SimEngine<M>) -> Vec<Completion> {
-        let mut out = Vec::new();
-        while engine.in_flight() > 0 {
-            engine
-                .reap(
-                    Wait {
-                        until_ns: u64::MAX,
-                        completions: 1,
-                    },
-                    &mut out,
-                )
-                .unwrap();
-        }
-        out
     }
 
     #[test]
@@ -290,15 +278,7 @@ mod tests {
             });
             let mut out = Vec::new();
             while !out.iter().any(|done: &Completion| done.token == 3) {
-                engine
-                    .reap(
-                        Wait {
-                            until_ns: u64::MAX,
-                            completions: 1,
-                        },
-                        &mut out,
-                    )
-                    .unwrap();
+                reap_next(&mut engine, &mut out);
             }
             let done = out.into_iter().find(|done| done.token == 3).unwrap();
             assert!(
@@ -429,15 +409,7 @@ mod tests {
                 ..read(0, u32::from(target))
             });
         }
-        engine
-            .reap(
-                Wait {
-                    until_ns: u64::MAX,
-                    completions: 1,
-                },
-                &mut out,
-            )
-            .unwrap();
+        reap_next(&mut engine, &mut out);
         let ends: Vec<_> = out
             .iter()
             .map(|done| (done.token, done.issued_ns, done.completed_ns))

@@ -3,10 +3,11 @@
 use super::super::content::fill_random;
 use super::super::job::Job;
 use super::damage::{
-    Damage, SECTOR_BYTES, SHOWN_BYTES, describe_start, difference, differing_bits, hex,
+    Damage, SECTOR_BYTES, SHOWN_BYTES, describe_start, difference, differing_bits,
 };
 use super::formats::{BlockHeader, HEADER_BYTES, HeaderError};
 use super::method::Method;
+use results::units::hex;
 use std::fmt::Write;
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! Wrong blocks, and the difference between a wrong block and the right one.
 
-use results::units::count;
+use results::units::{count, hex};
 use std::fmt::Write;
 
 /// Damage is reported in sectors of this size, the smallest write of a drive.
@@ -24,10 +24,6 @@ pub struct Damage {
     pub received: Vec<u8>,
     /// The right block, if it can be computed.
     pub expected: Option<Vec<u8>>,
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Description of the first bytes of a foreign block.

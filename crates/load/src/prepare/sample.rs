@@ -6,6 +6,7 @@
 use super::order::Order;
 use super::{Content, ReadBack};
 use crate::stream::{Request, Stream};
+use results::units::hex;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use sys::op::OpKind;
@@ -39,10 +40,6 @@ impl fmt::Display for Mismatch {
             hex(&self.found)
         )
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Result of a sample.

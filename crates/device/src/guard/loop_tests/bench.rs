@@ -128,6 +128,17 @@ impl Bench {
         text
     }
 
+    /// Asserts that `requests` are refused because `name` has bytes in common with the bench's device.
+    pub(super) fn assert_shares_bytes(&self, requests: &[WriteRequest], name: &str) {
+        let text = self
+            .guard()
+            .consent(requests, &mut EraseAnswers::default())
+            .unwrap_err()
+            .to_string();
+        let shares = format!("{name} - it has bytes in common with {}", self.device);
+        assert!(text.contains(&shares), "{text}");
+    }
+
     /// Asserts that the device is refused. In the message, `why` must follow the device's name.
     pub(super) fn assert_refused(&self, why: &str) {
         let text = self.refusal();

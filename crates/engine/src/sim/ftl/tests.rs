@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::sim::SimEngine;
+use crate::sim::testing::{reap_all, reap_next};
 use crate::{IoEngine, Wait};
 use sys::buffer::Buf;
 use sys::op::Outcome;
@@ -520,18 +521,7 @@ fn handles_keep_streams_apart_and_what_a_drive_does_not_have_is_refused() {
             .iter()
             .zip(0..)
             .for_each(|(placement, token)| engine.submit(write(*placement, token)));
-        let mut out = Vec::new();
-        while engine.in_flight() > 0 {
-            engine
-                .reap(
-                    Wait {
-                        until_ns: u64::MAX,
-                        completions: 1,
-                    },
-                    &mut out,
-                )
-                .unwrap();
-        }
+        let mut out = reap_all(&mut engine);
         out.sort_unstable_by_key(|done| done.token);
         (
             out.iter().map(|done| done.outcome).collect::<Vec<_>>(),
@@ -567,15 +557,7 @@ fn faults_end_operations_as_on_other_drives() {
     let ends = |engine: &mut SimEngine<FtlModel>, operation: Op| {
         engine.submit(operation);
         let mut out = Vec::new();
-        engine
-            .reap(
-                Wait {
-                    until_ns: u64::MAX,
-                    completions: 1,
-                },
-                &mut out,
-            )
-            .unwrap();
+        reap_next(engine, &mut out);
         (out[0].outcome, out[0].completed_ns - out[0].issued_ns)
     };
     let errno = Outcome::Errno;

@@ -71,8 +71,7 @@ pub struct Site {
 impl Site {
     /// Prepares the place `path` for `files`.
     pub fn open(path: &str, files: &BTreeMap<String, FileUse>) -> Result<Self, Failure> {
-        let cannot =
-            |why: String| Failure::environment(format!("cannot check {} - {why}", quoted(path)));
+        let cannot = |why| cannot_check(path, why);
         if path.starts_with(SIM_PREFIX) {
             let drive = path
                 .parse::<DeviceName>()
@@ -212,6 +211,10 @@ fn may_have_credits(disk: &DeviceFacts) -> bool {
     let model = disk.model.as_deref().unwrap_or_default().to_lowercase();
     NAMES_OF_VIRTUAL.iter().any(|begin| name.starts_with(begin))
         || VIRTUAL.iter().any(|word| model.contains(word))
+}
+
+pub(super) fn cannot_check(path: &str, why: String) -> Failure {
+    Failure::environment(format!("cannot check {} - {why}", quoted(path)))
 }
 
 /// Metadata of a path that can be checked. Errors: the reason, a phrase with a remedy.

@@ -23,6 +23,7 @@ use super::super::pair::{ModeVersion, PairMode, RecordComparison};
 use super::transactions::Requester;
 use super::{MS, ServerCore};
 use crate::{Digest, PARTITIONS, RecordOp, Reply, ResultCode, Transaction, Version, partition};
+use results::units::hex;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
@@ -420,8 +421,7 @@ impl ServerCore {
                 let name = &self.state.setup.config.namespaces[usize::from(namespace)]
                     .settings
                     .name;
-                let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-                format!(" {digest} of namespace {name}")
+                format!(" {} of namespace {name}", hex(&digest))
             });
             let what =
                 "all records are compared again until the record is copied, replaced or deleted";

@@ -1,7 +1,7 @@
 //! The device or directory under test.
 
 use super::{OWN_DIR, file_name, new_file_name, one_buffer, perform};
-use crate::commands::check::site::{OwnDir, directory_or_device};
+use crate::commands::check::site::{OwnDir, cannot_check, directory_or_device};
 use conclusions::durability::examine::find_session;
 use conclusions::durability::judge::Claims;
 use conclusions::durability::session::{
@@ -12,7 +12,7 @@ use device::observe::nvme::Controller;
 use device::target::Target;
 use engine::sim::SIM_PREFIX;
 use results::files::Dir;
-use results::units::{printable, quoted};
+use results::units::printable;
 use session::failure::Failure;
 use std::fs;
 use std::io::ErrorKind;
@@ -36,8 +36,7 @@ pub(super) struct DurabilityTarget {
 
 impl DurabilityTarget {
     pub(super) fn of(path: &str) -> Result<Self, Failure> {
-        let cannot =
-            |why: String| Failure::environment(format!("cannot check {} - {why}", quoted(path)));
+        let cannot = |why| cannot_check(path, why);
         if path.starts_with(SIM_PREFIX) {
             return Err(Failure::usage(
                 "cannot check the durability of a simulated drive - it stores no data - name a device or a directory",

@@ -1,0 +1,22 @@
+//! For tests: completions of a simulated engine.
+
+use super::{DriveModel, SimEngine};
+use crate::{IoEngine, Wait};
+use sys::op::Completion;
+
+/// Waits for at least one completion, and adds all of its instant to `out`.
+pub(super) fn reap_next<M: DriveModel>(engine: &mut SimEngine<M>, out: &mut Vec<Completion>) {
+    let wait = Wait {
+        until_ns: u64::MAX,
+        completions: 1,
+    };
+    engine.reap(wait, out).unwrap();
+}
+
+pub(super) fn reap_all<M: DriveModel>(engine: &mut SimEngine<M>) -> Vec<Completion> {
+    let mut out = Vec::new();
+    while engine.in_flight() > 0 {
+        reap_next(engine, &mut out);
+    }
+    out
+}
