@@ -8,7 +8,7 @@
 //! of a certification, [`crate::rate`] the search.
 
 use results::finding::Finding;
-use results::judge::Outcome;
+use results::judge::{Headline, Outcome};
 pub use results::run_dir::SERIES;
 use results::run_dir::{Process, RunDirError};
 use results::units::{Grouped, count};
@@ -125,6 +125,18 @@ pub struct Conclusion {
     pub comparable: bool,
     /// Further data, depending on the purpose.
     pub details: Value,
+}
+
+impl Conclusion {
+    /// The answer in one sentence.
+    pub fn headline(&self) -> Headline {
+        Headline::new(&self.sentence, None)
+    }
+
+    /// The sentence in full, if the headline does not say all of it.
+    pub fn details(&self) -> Option<&str> {
+        Some(self.sentence.as_str()).filter(|sentence| *sentence != self.headline().sentence)
+    }
 }
 
 /// A series of runs.

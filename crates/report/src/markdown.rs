@@ -5,6 +5,7 @@ use crate::table::{Table, escaped};
 use crate::tables;
 use conclusions::series::SeriesPurpose;
 use results::finding::Severity;
+use results::judge::Headline;
 use results::units::{self, printable};
 
 impl Document {
@@ -25,9 +26,9 @@ impl Document {
 fn run_text(run: &RunReport, level: usize) -> String {
     let mut text = heading(level, &run.title) + &banners(&run.banners);
     let class = escaped(&run.class_in_words);
-    let reason = escaped(&run.result.reason);
-    text += &format!("**{}** - {class}\n\n{reason}.\n\n", run.verdict.outcome);
-    text += &list(run.result.others());
+    text += &format!("**{}** - {class}\n\n", run.verdict.outcome);
+    text += &headline(&run.result.headline);
+    text += &list(run.result.details());
     text += &summary(&run.summary);
     text += &list(run.verdict.blame.iter().map(|blame| &blame.sentence));
     let sublevel = level + 1;
@@ -89,11 +90,9 @@ fn series_text(report: &SeriesReport) -> String {
     let mut text = heading(1, &report.title) + &banners(&report.banners);
     match &report.series.conclusion {
         Some(conclusion) => {
-            text += &format!(
-                "**{}** - {}\n\n",
-                report.outcome_label().text,
-                escaped(&conclusion.sentence)
-            );
+            text += &format!("**{}** - ", report.outcome_label().text);
+            text += &headline(&conclusion.headline());
+            text += &list(conclusion.details().into_iter());
             text += &list(conclusion.remarks.iter());
         }
         None => text += "**UNFINISHED** - this series has no conclusion yet.\n\n",
@@ -138,6 +137,14 @@ fn drives(report: &SeriesReport) -> String {
         }
     }
     text
+}
+
+fn headline(headline: &Headline) -> String {
+    let action = headline.action.as_deref();
+    let action = action.map_or_else(String::new, |action| {
+        format!("Do: {}.\n\n", escaped(action))
+    });
+    format!("{}.\n\n{action}", escaped(&headline.sentence))
 }
 
 fn banners(banners: &[Banner]) -> String {

@@ -64,6 +64,7 @@ pub(crate) fn verdict(outcome: Outcome, end: End, share: f64) -> Verdict {
         undone: Vec::new(),
         insufficient: Vec::new(),
         streams: vec![total("reads", 0)],
+        cpu_wait_share: None,
         gaps: GapSummary {
             count: 0,
             limit_ns: 0,

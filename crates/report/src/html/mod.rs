@@ -14,9 +14,11 @@ mod run;
 use crate::charts::Section;
 use crate::document::{Document, Report};
 use crate::table::{Cell, Table};
+use crate::words::OutcomeLabel;
 use maud::{DOCTYPE, Markup, PreEscaped, Render, html};
 use parts::{Plots, heading, list};
 use results::files::HTML_MARK;
+use results::judge::{Headline, Outcome};
 use results::units::is_unprintable;
 
 const STYLE: &str = include_str!("page.css");
@@ -101,12 +103,12 @@ fn complete_page(title: &str, body: Markup, count: usize, charts: &str, made_by:
 /// Title of a report, and the number that decided it.
 fn title_and_reason(report: &Report) -> (&str, String) {
     match report {
-        Report::Run(run) => (&run.title, run.result.reason.clone()),
+        Report::Run(run) => (&run.title, run.result.headline.sentence.clone()),
         Report::Series(series) => {
             let end = series.series.conclusion.as_ref();
             (
                 &series.title,
-                end.map(|end| end.sentence.clone()).unwrap_or_default(),
+                end.map(|end| end.headline().sentence).unwrap_or_default(),
             )
         }
     }
@@ -238,6 +240,16 @@ impl HtmlPage {
                 p.banner role="note" { (first) @for other in others { br; (other) } }
             }
         });
+    }
+
+    /// Adds the box with the answer: `outcome` gives its colour, `word` stands before the sentence.
+    pub fn verdict(&mut self, outcome: Option<Outcome>, word: &str, headline: &Headline) {
+        let label = OutcomeLabel {
+            text: word.to_owned(),
+            look: outcome,
+        };
+        self.content
+            .push(parts::verdict(&label, html! {}, headline, html! {}));
     }
 
     /// Adds a heading.

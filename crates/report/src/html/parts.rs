@@ -8,17 +8,24 @@ use crate::table::{Table, look, signed};
 use crate::words::{Banner, OutcomeLabel};
 use conclusions::grouped;
 use maud::{Markup, html};
+use results::judge::Headline;
 use serde_json::{Value, json};
 
 /// Maximum nesting of facts that is expanded; deeper values are shown as JSON.
 const DEPTH_MAX: usize = 4;
 
-/// The outcome in a box, the reason for it, and additional text.
-pub(super) fn verdict(label: &OutcomeLabel, word: Markup, decided: &str, more: Markup) -> Markup {
+/// The outcome in a box, the answer, the next step, and additional text.
+pub(super) fn verdict(
+    label: &OutcomeLabel,
+    word: Markup,
+    headline: &Headline,
+    more: Markup,
+) -> Markup {
     html! {
         div class={ "verdict " (look(label.look).0) } {
             p.word { (signed(label.look, &label.text)) (word) }
-            p.decided { (decided) }
+            p.decided { (headline.sentence) "." }
+            @if let Some(action) = &headline.action { p.action { b { "Do: " } (action) "." } }
             (more)
         }
     }

@@ -12,6 +12,7 @@ use crate::words::{self, OutcomeLabel};
 use conclusions::series::{DriveIdentity, SeriesPurpose};
 use maud::{Markup, html};
 use results::finding::{Finding, Severity};
+use results::judge::Headline;
 use results::units;
 
 /// The run under a heading of `level`; anchors in the page begin with `anchor_prefix`.
@@ -22,7 +23,7 @@ pub(super) fn article(
     plots: &mut Plots,
 ) -> Markup {
     let sublevel = level + 1;
-    let other_reasons: Vec<_> = run.result.others().collect();
+    let details: Vec<_> = run.result.details().collect();
     let class = html! { " " span.class { (run.class_in_words) } };
     let (shares, other_sections): (Vec<&Section>, _) = run
         .sections
@@ -32,7 +33,7 @@ pub(super) fn article(
         article {
             (heading(level, &format!("{anchor_prefix}top"), &run.title))
             (banners(&run.banners))
-            (verdict(&OutcomeLabel::of(Some(run.verdict.outcome)), class, &format!("{}.", run.result.reason), list(&other_reasons)))
+            (verdict(&OutcomeLabel::of(Some(run.verdict.outcome)), class, &run.result.headline, list(&details)))
             @for of in shares {
                 @match one_slice(run) {
                     Some(bars) => { (section(format!("{anchor_prefix}{}", of.id), sublevel, &of.title, html! { p.intro { (of.intro) } (bars) })) }
@@ -383,7 +384,7 @@ fn conclusion(report: &SeriesReport) -> Markup {
         return verdict(
             &report.outcome_label(),
             html! {},
-            "This series has no conclusion yet.",
+            &Headline::new("this series has no conclusion yet", None),
             html! {},
         );
     };
@@ -395,8 +396,8 @@ fn conclusion(report: &SeriesReport) -> Markup {
     verdict(
         &report.headline(),
         html! { " " span.class { (rated) } },
-        &conclusion.sentence,
-        html! {},
+        &conclusion.headline(),
+        list(conclusion.details().as_slice()),
     )
 }
 

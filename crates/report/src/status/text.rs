@@ -40,7 +40,7 @@ impl fmt::Display for RunStatus {
         }
         if self.phase.is_over() {
             self.result
-                .others()
+                .details()
                 .try_for_each(|other| writeln!(f, "  {other}"))?;
         }
         let time_note = if self.simulated {
@@ -186,7 +186,7 @@ impl RunStatus {
     }
 
     fn result_text(&self) -> String {
-        format!("{}: {}", self.result.outcome, self.result.reason)
+        format!("{}: {}", self.result.outcome, self.result.headline)
     }
 
     fn shares_text(&self, shares: &CurrentShares) -> String {

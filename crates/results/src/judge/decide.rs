@@ -148,6 +148,7 @@ fn verdict(judge: &Judge, end: &End, other_workload_end: Option<&str>) -> Verdic
             over: judge.gaps_over,
             max_ns: judge.gap_max_ns,
         },
+        cpu_wait_share: judge.cpu_wait_share(),
         blame: Vec::new(),
     }
 }

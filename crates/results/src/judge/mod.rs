@@ -25,12 +25,14 @@
 mod backlog;
 mod decide;
 mod growth;
+mod headline;
 mod load;
 mod slices;
 mod text;
 mod verdict;
 
 pub use crate::sla::{Limit, Sla, StreamLimits};
+pub use headline::{HEADLINE_CHARS_MAX, Headline, brief};
 pub use load::{Shortfall, shortfall};
 pub(crate) use slices::GroupCounts;
 pub use slices::{

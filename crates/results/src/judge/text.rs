@@ -4,6 +4,7 @@
 //! [`RunResult`] holds the fields of a verdict that every output shows: text, JSON, HTML, Markdown, status, comparison,
 //! series, fio's output. An output only formats these fields, so no two outputs can disagree.
 
+use super::headline::Headline;
 use super::verdict::{
     DelayOwner, End, GroupShares, Outcome, Reason, ReasonCode, RecordsRead, Refused, StreamTotals,
     UnmetLoad, Verdict, VerdictClass, WorkloadVerdict, WorstShare,
@@ -135,7 +136,7 @@ impl fmt::Display for UnmetLoad {
     }
 }
 
-fn device_text(device: Option<&str>) -> &str {
+pub(super) fn device_text(device: Option<&str>) -> &str {
     device.unwrap_or("all devices together")
 }
 
@@ -241,11 +242,11 @@ impl fmt::Display for Verdict {
         } else {
             format!("SLA {}", self.sla)
         };
-        writeln!(f, "{} ({}{partial}, {sla})", self.outcome, self.class)?;
         let result = self.result();
-        writeln!(f, "  {}", result.reason)?;
+        writeln!(f, "{}: {}", self.outcome, result.headline)?;
+        writeln!(f, "  {}{partial}, {sla}", self.class)?;
         result
-            .others()
+            .details()
             .try_for_each(|other| writeln!(f, "  {other}"))?;
         self.fmt_blame(f)?;
         self.fmt_insufficient(f)?;
@@ -448,6 +449,7 @@ impl Verdict {
         RunResult {
             outcome: self.outcome,
             exit_code: self.outcome.exit_code(),
+            headline: self.headline(),
             reason: reasons.first().map_or_else(
                 || "there was nothing to judge".to_owned(),
                 ToString::to_string,
@@ -512,6 +514,8 @@ pub struct RunResult {
     pub outcome: Outcome,
     /// The exit code of a command that judges.
     pub exit_code: u8,
+    /// The answer in one sentence, and the next step.
+    pub headline: Headline,
     /// The first of `reasons`.
     pub reason: String,
     /// Reasons for the outcome, the most important first.
@@ -533,9 +537,10 @@ pub struct RunResult {
 }
 
 impl RunResult {
-    /// Sentences after the first reason: records read, and the other reasons.
-    pub fn others(&self) -> impl Iterator<Item = String> + '_ {
-        let reasons = self.reasons.iter().skip(1).map(ToString::to_string);
+    /// Sentences below the headline: records read, and the reasons that the headline does not repeat.
+    pub fn details(&self) -> impl Iterator<Item = String> + '_ {
+        let reasons = self.reasons.iter().map(ToString::to_string);
+        let reasons = reasons.filter(|text| *text != self.headline.sentence);
         let workloads = self.workloads.iter().map(|workload| {
             let why = workload
                 .reasons

@@ -350,6 +350,10 @@ pub struct Verdict {
     pub streams: Vec<StreamTotals>,
     /// Gaps between two polls of the completion queue.
     pub gaps: GapSummary,
+    /// Time for which the issuing threads waited for a CPU, as a fraction of the time in which they could run; null if the
+    /// fraction is small.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_wait_share: Option<f64>,
     /// Causes of slow operations in slices that reached a limit; empty if there are none, or if no causes were
     /// computed. The causes never change the outcome.
     pub blame: Vec<Blame>,
@@ -559,6 +563,7 @@ impl Verdict {
             reasons: Vec::new(),
             blame: Vec::new(),
             worst: Vec::new(),
+            cpu_wait_share: None,
             ..self.clone()
         };
         for workload in &mut bare.workloads {

@@ -1,0 +1,226 @@
+//! The answer to a run in one sentence, and what to do next: the first two lines of every output.
+
+use super::text::{device_text, slices_text};
+use super::verdict::{Cause, End, Reason, ReasonCode, UnmetLoad, Verdict, WorstShare};
+use crate::units::{ThresholdText, percent, percent_exact};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Maximum length of a headline's sentence, characters. Details stand below it.
+pub const HEADLINE_CHARS_MAX: usize = 120;
+/// A sentence is not cut before this position, because a shorter one would say too little.
+const CUT_CHARS_MIN: usize = 40;
+
+const NOT_JUDGED: &str = "nothing was judged";
+const LESS_BUSY: &str = "stop other programs on this host or lower the rate, then run again";
+const LOOK_AT_DRIVE: &str = "look for the device in the kernel's log (dmesg), and in its error log (flashproof doctor DEVICE)";
+
+/// An answer that is read in five seconds.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Headline {
+    /// At most 120 characters, without the outcome and without a full stop.
+    pub sentence: String,
+    /// The next step, in the imperative; null if there is none.
+    #[serde(default)]
+    pub action: Option<String>,
+}
+
+impl Headline {
+    /// A sentence that is too long is cut where a clause ends.
+    pub fn new(sentence: &str, action: Option<&str>) -> Self {
+        Self {
+            sentence: brief(sentence),
+            action: action.map(str::to_owned),
+        }
+    }
+}
+
+/// Two lines: the sentence, and `Do: ...` if there is an action.
+impl fmt::Display for Headline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.sentence)?;
+        self.action
+            .iter()
+            .try_for_each(|action| write!(f, "\nDo: {action}"))
+    }
+}
+
+/// `text`, or its first clauses that fit into [`HEADLINE_CHARS_MAX`].
+pub fn brief(text: &str) -> String {
+    if text.chars().count() <= HEADLINE_CHARS_MAX {
+        return text.to_owned();
+    }
+    // One character is left for the ellipsis.
+    let start: String = text.chars().take(HEADLINE_CHARS_MAX - 1).collect();
+    let clause = ["; ", " (", ": ", ". ", ", "]
+        .iter()
+        .filter_map(|end| start.rfind(end))
+        .filter(|at| start[..*at].chars().count() >= CUT_CHARS_MIN)
+        .max();
+    match clause {
+        Some(at) => start[..at].to_owned(),
+        None => {
+            let word = start.rfind(' ').unwrap_or(start.len());
+            format!("{}…", &start[..word])
+        }
+    }
+}
+
+impl Verdict {
+    /// The answer and the next step.
+    pub fn headline(&self) -> Headline {
+        let Some(reason) = self.reasons.first() else {
+            return Headline::new("there was nothing to judge", None);
+        };
+        Headline::new(
+            &self.headline_sentence(reason),
+            self.headline_action(reason),
+        )
+    }
+
+    fn headline_sentence(&self, reason: &Reason) -> String {
+        let undone = |ours| self.undone.iter().find(|undone| undone.ours == ours);
+        match (reason.code, &self.decided_by) {
+            (ReasonCode::OverLimit, Some(worst)) => format!("too slow: {}", short_share(worst)),
+            (ReasonCode::Held, Some(worst)) => {
+                format!("the load was held: {}", short_share(worst))
+            }
+            (ReasonCode::OwnLag, _) => match self.cpu_wait_share {
+                Some(share) => format!(
+                    "the host was too busy (flashproof waited for a CPU for {} of the time that it could run); {NOT_JUDGED}",
+                    percent(share)
+                ),
+                None => format!(
+                    "flashproof issued operations late or saw completions late: the host is too busy; {NOT_JUDGED}"
+                ),
+            },
+            (ReasonCode::NotCarriedOut, _) => {
+                undone(false).map_or_else(|| reason.text.clone(), short_undone)
+            }
+            (ReasonCode::FellBehind, _) => match &self.end {
+                End::LagExceeded {
+                    lane,
+                    whose,
+                    lag_ms,
+                    ..
+                } => format!(
+                    "{lane} fell {:.1} s behind the schedule; the bottleneck was {whose}",
+                    *lag_ms as f64 / 1_000.0
+                ),
+                _ => reason.text.clone(),
+            },
+            (ReasonCode::Suspended, _) => {
+                format!("the machine slept during the run; {NOT_JUDGED}")
+            }
+            (ReasonCode::NoLimits, _) => {
+                "all operations completed; no latency limits were given".to_owned()
+            }
+            _ => reason.text.clone(),
+        }
+    }
+
+    fn headline_action(&self, reason: &Reason) -> Option<&'static str> {
+        let slow = "find the highest load that it holds (flashproof rate), or test another drive";
+        Some(match reason.code {
+            ReasonCode::OverLimit | ReasonCode::BelowRate | ReasonCode::Late => {
+                match self.main_cause() {
+                    Some(Cause::KernelQueue) => {
+                        "look for what holds requests in the kernel: a cgroup limit, the I/O scheduler, too few tags (flashproof doctor)"
+                    }
+                    Some(Cause::SlotWait) => "raise the in-flight limit, or lower the rate",
+                    Some(Cause::OurLag | Cause::Host) => LESS_BUSY,
+                    Some(Cause::Heat) => "cool the drive, then run again",
+                    Some(Cause::Server) => "lower the rate, or look at the server's own latencies",
+                    Some(Cause::Device | Cause::Unknown) | None => slow,
+                }
+            }
+            ReasonCode::NotCarriedOut | ReasonCode::FellBehind => match &self.end {
+                End::LagExceeded {
+                    whose: super::DelayOwner::Limit,
+                    ..
+                } => "raise the in-flight limit, or lower the rate",
+                _ => slow,
+            },
+            ReasonCode::OwnLag => LESS_BUSY,
+            ReasonCode::Suspended => "run again on a machine that stays awake",
+            ReasonCode::IoError
+            | ReasonCode::WrongData
+            | ReasonCode::DeviceGone
+            | ReasonCode::Lost
+            | ReasonCode::Silence => LOOK_AT_DRIVE,
+            ReasonCode::TooShort => "run longer",
+            ReasonCode::Stopped => "run again, to the end",
+            ReasonCode::StoppedForAnother => "mend the other workload, then run again",
+            ReasonCode::NothingJudged => {
+                "check that the configuration has reads or writes to judge"
+            }
+            ReasonCode::Damaged => "copy the run directory again, or run again",
+            ReasonCode::Missed
+            | ReasonCode::OldRules
+            | ReasonCode::Held
+            | ReasonCode::NoLimits
+            | ReasonCode::Note
+            | ReasonCode::Unknown => return None,
+        })
+    }
+
+    /// The cause with the largest share in the worst slice.
+    fn main_cause(&self) -> Option<Cause> {
+        Some(self.blame.first()?.parts.first()?.cause)
+    }
+}
+
+/// `7.02 % of reads on /dev/nvme0n1 took over 1 ms in slice 21 (below 5 % is allowed)`.
+fn short_share(worst: &WorstShare) -> String {
+    let device = worst
+        .device
+        .as_deref()
+        .map_or_else(String::new, |device| format!(" on {device}"));
+    let bound = if worst.cut { "at least " } else { "" };
+    format!(
+        "{bound}{} of {}{device} took over {:#} in slice {} (below {} is allowed)",
+        percent(worst.share),
+        worst.stream,
+        ThresholdText(worst.threshold_ns),
+        worst.slice,
+        percent_exact(worst.share_max)
+    )
+}
+
+fn short_undone(undone: &UnmetLoad) -> String {
+    format!(
+        "the load was not carried out: {} of {} on {} were not done in time {}",
+        percent(undone.missed as f64 / undone.wanted.max(1) as f64),
+        undone.stream,
+        device_text(Some(&undone.device)),
+        slices_text(None, undone.slice)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_sentence_ends_with_a_clause_or_a_word() {
+        let clause = "a".repeat(60);
+        assert_eq!(brief(&format!("{clause}; {}", "b ".repeat(60))), clause);
+        let words = "word ".repeat(40);
+        let cut = brief(&words);
+        assert!(
+            cut.ends_with("word…") && cut.chars().count() <= HEADLINE_CHARS_MAX,
+            "{cut}"
+        );
+        let one_word = "é".repeat(500);
+        assert!(brief(&one_word).chars().count() <= HEADLINE_CHARS_MAX);
+        assert_eq!(brief("short"), "short");
+    }
+
+    #[test]
+    fn the_action_stands_below_the_sentence() {
+        let shown = Headline::new("too slow", Some("test another drive")).to_string();
+        assert_eq!(shown, "too slow\nDo: test another drive");
+        assert_eq!(Headline::new("held", None).to_string(), "held");
+    }
+}
