@@ -1,6 +1,7 @@
 //! Output formats of a result, other than text; and output that is printed again and again.
 
 use clap::Args;
+use report::table::Table;
 use results::units::{self, printable};
 use serde::Serialize;
 use session::console::{self, columns};
@@ -34,6 +35,11 @@ pub fn done(text: &str) -> Result<ExitCode, Failure> {
 /// `value` as JSON, with a newline at the end.
 pub fn json(value: &(impl Serialize + ?Sized)) -> Result<String, Failure> {
     report::json(value).map_err(Failure::environment)
+}
+
+/// A table as CSV.
+pub fn csv(table: &Table) -> Result<String, Failure> {
+    table.csv().map_err(Failure::environment)
 }
 
 /// Writes the HTML page of `value`, if requested, and prints its JSON, Markdown or text.

@@ -10,6 +10,7 @@ use conclusions::series::{REPORT, Series};
 use report::campaign::{CAMPAIGN_FORMAT_VERSION, Campaign, CampaignDrive, Quantity, StepResult};
 use results::parallel::in_parallel;
 use results::run_dir::{self, DirKind, dir_kind};
+use results::units::shell_quoted;
 use session::failure::Failure;
 use session::runner::{cpus, tool};
 use std::path::{Path, PathBuf};
@@ -87,6 +88,13 @@ pub fn read(plan: &CampaignPlan, anonymous: bool) -> Result<(Campaign, CampaignS
             .map(|step| step.name.clone())
             .collect(),
         quantities: quantities.into_iter().flatten().collect(),
+        commands: plan
+            .campaign
+            .steps
+            .iter()
+            .map(|step| shell_line(&step.words))
+            .collect(),
+        began_and_last_unix_ms: status.began_and_last_unix_ms,
         compared_step: step.map(str::to_owned),
         drives,
         examination,
@@ -117,6 +125,12 @@ fn result(
 
 fn is_result(state: StepState) -> bool {
     state.is_good() || state == StepState::Fail
+}
+
+/// A command line, quoted for a shell.
+fn shell_line(words: &[String]) -> String {
+    let words = words.iter().map(|word| shell_quoted(word));
+    words.collect::<Vec<_>>().join(" ")
 }
 
 fn drive(plan: &CampaignPlan, planned: &PlannedDrive, task: &TaskStatus) -> CampaignDrive {

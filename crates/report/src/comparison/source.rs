@@ -284,8 +284,8 @@ impl CompareError {
 }
 
 /// Settings of a run that are not compared: they do not change the test, other sentences cover them, or they set the
-/// load, which is the compared quantity.
-const IGNORED_SETTINGS: &str = "device-names num-devices report-interval-sec microsecond-histograms seed shards engine \
+/// load or name the drive, which are compared. An option of fio's job `r` is `r: filename`.
+const IGNORED_SETTINGS: &str = "device-names filename directory num-devices report-interval-sec microsecond-histograms seed shards engine \
                          test-duration-sec read-reqs-per-sec write-reqs-per-sec service-threads";
 
 /// Names of candidates, grouped by value.
@@ -358,7 +358,8 @@ pub(super) fn differences(sources: &[CandidateSource]) -> Vec<String> {
             || runs
                 .iter()
                 .all(|(_, run)| setting(&run.manifest, key).is_some());
-        if is_compared && IGNORED_SETTINGS.split(' ').all(|other| other != key) {
+        let option = key.rsplit(": ").next().unwrap_or(key);
+        if is_compared && IGNORED_SETTINGS.split(' ').all(|other| other != option) {
             sentences.extend(difference_of_tests(&runs, key, |run| {
                 setting(&run.manifest, key)
                     .unwrap_or("not a setting of this test")
