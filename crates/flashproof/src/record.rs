@@ -42,8 +42,7 @@ pub fn count(text: &str) -> Result<u64, String> {
         .map_err(|_| format!("give a whole number from 0 to {}", u64::MAX))
 }
 
-/// Performs the run of `request`, a test called `test_name`, and shows the verdict. The run directory is `out_dir`, or
-/// the default of `compat_mode`.
+/// Performs the run and shows the verdict. The run directory is `out_dir`, or the default of `compat_mode`.
 pub fn record(
     test_name: &str,
     out_dir: Option<&Path>,
@@ -125,7 +124,6 @@ pub struct RecordArgs {
 }
 
 impl RecordArgs {
-    /// Builds the run of `workloads` from the options.
     pub fn request(&self, workloads: Vec<NamedWorkload>) -> RunRequest<'_> {
         RunRequest {
             sla: self.sla.clone(),

@@ -1,5 +1,4 @@
-//! Devices that fail in the middle of a run: errors fail the run but do not stop it, a lost device stops it, and the
-//! run directory records the cause.
+//! Devices that fail in the middle of a run: errors fail the run, a lost device stops it; the directory has the cause.
 
 use crate::support;
 

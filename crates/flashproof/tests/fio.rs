@@ -1,5 +1,4 @@
-//! `flashproof fio`: fio's jobs are run, guarded, recorded, judged and reported; compared with the real fio if
-//! installed.
+//! `flashproof fio`: fio's jobs are run, guarded, recorded, judged, reported; compared with the real fio if installed.
 
 use crate::support;
 
@@ -610,8 +609,7 @@ fn beside_fio(bench: &Bench, jobs: &str) -> Option<[Value; 2]> {
     ])
 }
 
-/// Asserts that `ours` has every name of fio's JSON, with a value of the same type. Percentiles and bins are not
-/// compared.
+/// Asserts that `ours` has each name of fio's JSON with a value of its type; percentiles and bins are not compared.
 fn assert_like(theirs: &Value, ours: &Value, path: &str) {
     match (theirs, ours) {
         (Value::Object(theirs), Value::Object(ours)) => {

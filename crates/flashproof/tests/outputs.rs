@@ -8,8 +8,7 @@ use serde_json::Value;
 use std::fs;
 use support::{Bench, OUT, Running, totals};
 
-/// All streams at once, on two drives: 1,000 reads and 480 commits per second, defragmentation, and a tomb raider that
-/// reads with the remaining capacity.
+/// All streams at once on two drives: 1,000 reads/s, 480 commits/s, defragmentation, a tomb raider with the rest.
 const FULL: &str = "device-names: sim:capacity=1GiB sim:capacity=1GiB+name=b\ntest-duration-sec: 12\n\
                     read-reqs-per-sec: 1000\nwrite-reqs-per-sec: 480\ncommit-to-device: yes\ntomb-raider: yes\n\
                     tomb-raider-sleep-usec: 2000\nmicrosecond-histograms: yes\n";

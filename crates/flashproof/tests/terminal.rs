@@ -188,7 +188,6 @@ fn read_so_far(terminal: &Terminal) -> String {
     String::from_utf8_lossy(&all).into_owned()
 }
 
-/// True if a terminal echoes input.
 fn echoes(terminal: &Terminal) -> bool {
     tcgetattr(&terminal.inside)
         .unwrap()

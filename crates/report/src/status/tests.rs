@@ -54,7 +54,6 @@ fn write_of(manifest: &Manifest, dir: &Path, intervals: u64) -> RunWriter {
     writer
 }
 
-/// Status `later` seconds from now.
 fn status(dir: &Path, later: u64, seen: ProcessState) -> RunStatus {
     match DirStatus::read(dir, SystemTime::now() + Duration::from_secs(later), &|_| {
         seen

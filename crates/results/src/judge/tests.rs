@@ -51,7 +51,6 @@ impl Run {
         interval
     }
 
-    /// Appends one second, which `fill` fills.
     fn add(&mut self, fill: impl FnOnce(&mut Interval)) -> &mut Self {
         let mut interval = self.interval();
         fill(&mut interval);
@@ -89,12 +88,10 @@ impl Run {
     }
 }
 
-/// The verdict on a run of one second, which `fill` fills.
 fn judged(fill: impl FnOnce(&mut Interval)) -> Verdict {
     Run::new(1, 1, 1).add(fill).verdict()
 }
 
-/// The sentences of a verdict.
 fn texts(verdict: &Verdict) -> Vec<&str> {
     verdict
         .reasons
@@ -103,7 +100,6 @@ fn texts(verdict: &Verdict) -> Vec<&str> {
         .collect()
 }
 
-/// The code of the reason that decided.
 fn code(verdict: &Verdict) -> ReasonCode {
     verdict.reasons[0].code
 }
