@@ -58,7 +58,6 @@ pub(super) fn simulated(name: &str) -> Result<(DriveSpec, FtlDrive), Failure> {
     Ok((drive, ftl))
 }
 
-/// Description of the tenants.
 pub(super) fn assumed_of_tenants(tenants: &Tenants) -> Vec<Pair> {
     tenants.tenants.iter().map(|tenant: &Tenant| {
         let value = format!(

@@ -66,10 +66,7 @@ pub struct Measurement {
 }
 
 impl WafRequest {
-    /// Answers the question by a measurement on a real drive. Returns the results, and how the measurement ended: the
-    /// exit code.
-    ///
-    /// Errors: nothing was measured.
+    /// Measures on a real drive. Returns the results and the exit code. Errors: nothing was measured.
     pub fn measure(
         &self,
         measurement: &Measurement,
