@@ -1,4 +1,4 @@
-//! What the choice of the next victim of garbage collection depends on.
+//! Inputs of the choice of the next victim of garbage collection.
 
 use crate::spec::Victim;
 use std::collections::VecDeque;
