@@ -80,7 +80,6 @@ impl Verdict {
     }
 
     fn headline_sentence(&self, reason: &Reason) -> String {
-        let undone = |ours| self.undone.iter().find(|undone| undone.ours == ours);
         match (reason.code, &self.decided_by) {
             (ReasonCode::OverLimit, Some(worst)) => with_share("too slow", worst),
             (ReasonCode::Held, Some(worst)) => with_share("the load was held", worst),
@@ -94,7 +93,8 @@ impl Verdict {
                 ),
             },
             (ReasonCode::NotCarriedOut, _) => {
-                undone(false).map_or_else(|| reason.text.clone(), short_undone)
+                let undone = self.undone.iter().find(|undone| !undone.ours);
+                undone.map_or_else(|| reason.text.clone(), short_undone)
             }
             (ReasonCode::FellBehind, _) => match &self.end {
                 End::LagExceeded {
