@@ -29,7 +29,11 @@ fn a_freeze_of_a_second_at_a_thousand_a_second_is_a_thousand_slow_operations() {
         "{}",
         slow(&run.verdict)
     );
-    assert!(ended.stdout.contains("FAIL: too slow: "), "{}", ended.stdout);
+    assert!(
+        ended.stdout.contains("FAIL: too slow: "),
+        "{}",
+        ended.stdout
+    );
 
     // A closed loop has only as many slow operations as it has operations in flight.
     std::fs::remove_dir_all(bench.path(OUT)).unwrap();
