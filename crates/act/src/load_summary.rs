@@ -10,7 +10,7 @@ use super::rates::{Derived, IndexDerived, PAGE_BYTES, StorageDerived, derive};
 use device::discover::Drive;
 use load::choice::Arrival;
 use load::rate::Rate;
-use results::units::{self, Grouped};
+use results::format::{self, Grouped};
 
 /// Assumed smallest operation of a drive that cannot be queried, in bytes.
 const SECTOR_BYTES: u32 = 512;
@@ -19,9 +19,7 @@ const SEC_PER_DAY: f64 = 86_400.0;
 /// Operations of one stream, over all devices.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StreamLoad {
-    /// Name of the stream, as shown to the user.
     pub stream: &'static str,
-    /// True if the stream writes.
     pub writes: bool,
     pub rate: Rate,
     /// Mean size of the operations on the device, in bytes.
@@ -33,19 +31,15 @@ pub struct StreamLoad {
 pub struct LoadSummary {
     /// The streams with a rate, reads first.
     pub flows: Vec<StreamLoad>,
-    /// The drives, each with its devices.
     pub drives: Vec<Drive>,
-    /// Length of the test in seconds.
     pub duration_sec: u32,
     /// Omissions and assumptions, a sentence each.
     pub remarks: Vec<String>,
 }
 
 impl LoadSummary {
-    /// The meaning of the load of `config`, whose devices are on `drives`.
-    ///
     /// Errors: all errors of the configuration.
-    pub fn of(config: &ActConfig, drives: &[Drive]) -> Result<Self, Vec<ConfigProblem>> {
+    pub fn from_config(config: &ActConfig, drives: &[Drive]) -> Result<Self, Vec<ConfigProblem>> {
         Ok(match derive(config)? {
             Derived::Storage(derived) => Self::of_storage(config, &derived, drives),
             Derived::Index(derived) => Self::of_index(config, &derived, drives),
@@ -163,8 +157,8 @@ impl LoadSummary {
         let devices: usize = self.drives.iter().map(|drive| drive.members.len()).sum();
         let mut lines = vec![format!(
             "The load in total, over {} on {}:",
-            units::count(devices as u64, "device"),
-            units::count(self.drives.len() as u64, "drive")
+            format::count(devices as u64, "device"),
+            format::count(self.drives.len() as u64, "drive")
         )];
         for flow in &self.flows {
             let bytes = Grouped(flow.bytes_mean.round() as u64).to_string();
@@ -184,13 +178,13 @@ impl LoadSummary {
             let mut line = format!(
                 "  {verb:<18} {:>12}, {} a day",
                 speed(bytes_per_sec),
-                units::bytes(bytes_per_sec * SEC_PER_DAY)
+                format::bytes(bytes_per_sec * SEC_PER_DAY)
             );
             if f64::from(self.duration_sec) != SEC_PER_DAY {
-                let in_test = units::bytes(bytes_per_sec * f64::from(self.duration_sec));
+                let in_test = format::bytes(bytes_per_sec * f64::from(self.duration_sec));
                 line.push_str(&format!(
                     ", {in_test} in this test of {}",
-                    units::span(self.duration_sec.into())
+                    format::span(self.duration_sec.into())
                 ));
             }
             lines.push(line);
@@ -216,15 +210,15 @@ impl LoadSummary {
         };
         let text = format!(
             "drive writes a day: {} on {name} of {}",
-            units::number(writes),
-            units::bytes(size_bytes as f64)
+            format::number(writes),
+            format::bytes(size_bytes as f64)
         );
         match rated {
             Some(rated) => {
                 format!(
                     "{text}, {} times its rating of {}",
-                    units::number(writes / rated),
-                    units::number(rated)
+                    format::number(writes / rated),
+                    format::number(rated)
                 )
             }
             None => text,
@@ -238,8 +232,7 @@ impl StreamLoad {
     }
 }
 
-/// Mean over all devices of a value that depends on the device's smallest operation. All devices have an equal share of
-/// the load.
+/// Mean over all devices, which share the load equally, of a value that depends on a device's smallest operation.
 fn mean_over_devices(drives: &[Drive], bytes: impl Fn(u32) -> f64) -> f64 {
     let devices: usize = drives.iter().map(|drive| drive.members.len()).sum();
     if devices == 0 {
@@ -264,7 +257,7 @@ fn assumed_sectors(drives: &[Drive]) -> Option<String> {
     (unknown > 0).then(|| {
         format!(
             "Sectors of {SECTOR_BYTES} bytes are assumed on {}; larger sectors make record I/O larger.",
-            units::count(unknown as u64, "drive")
+            format::count(unknown as u64, "drive")
         )
     })
 }
@@ -279,7 +272,7 @@ fn per_sec(rate: Rate) -> String {
 }
 
 fn speed(bytes_per_sec: f64) -> String {
-    format!("{} MB/s", units::number(bytes_per_sec / 1e6))
+    format!("{} MB/s", format::number(bytes_per_sec / 1e6))
 }
 
 #[cfg(test)]
@@ -306,7 +299,7 @@ mod tests {
     }
 
     fn load_summary(config: &ActConfig, drives: &[Drive]) -> LoadSummary {
-        LoadSummary::of(config, drives).unwrap()
+        LoadSummary::from_config(config, drives).unwrap()
     }
 
     /// 1x: 2000 reads/s of 1536 bytes; 400/17 large-block reads/s and as many large-block writes/s, of 128 KiB.

@@ -5,9 +5,8 @@ const NEAR: usize = 8;
 
 /// Items sorted by key; items with equal keys in insertion order.
 ///
-/// A sorted list, not a heap: few events are pending, and most new events belong near either end, where an insertion
-/// costs less than in a heap. In the worst case an insertion into thousands of items moves half of them, some
-/// kilobytes.
+/// A sorted list, not a heap: few events are pending, and most insertions are near either end. In the worst case an
+/// insertion into thousands of items moves some kilobytes.
 #[derive(Debug, Clone)]
 pub struct EventQueue<K, T> {
     /// The first `popped` items are already removed.
@@ -94,32 +93,32 @@ mod tests {
         let mut state = 1_u64;
         for spread in [1, 5, 1_000] {
             let mut queue = EventQueue::with_capacity(0);
-            let mut wanted = Vec::new();
+            let mut expected = Vec::new();
             for item in 0..300_u64 {
                 state = state
                     .wrapping_mul(6_364_136_223_846_793_005)
                     .wrapping_add(1_442_695_040_888_963_407);
                 let key = item / 50 + (state >> 33) % spread;
                 queue.push(key, item);
-                wanted.push((key, item));
+                expected.push((key, item));
             }
-            wanted.sort_unstable();
+            expected.sort_unstable();
             assert_eq!(
                 queue.iter().collect::<Vec<_>>(),
-                wanted,
+                expected,
                 "keys spread over {spread}"
             );
             assert_eq!(
                 (queue.first(), queue.from_last(0)),
-                (wanted.first().copied(), wanted.last().copied())
+                (expected.first().copied(), expected.last().copied())
             );
             assert_eq!(
                 (queue.from_last(299), queue.from_last(300)),
-                (wanted.first().copied(), None)
+                (expected.first().copied(), None)
             );
             assert_eq!(
                 std::iter::from_fn(|| queue.pop()).collect::<Vec<_>>(),
-                wanted
+                expected
             );
         }
     }

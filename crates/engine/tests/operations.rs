@@ -116,14 +116,12 @@ impl Bench {
         Arc::new(target)
     }
 
-    /// Allocated bytes of the backing file.
     fn allocated_bytes(&self) -> u64 {
         let file = File::open(self.image()).unwrap();
         file.sync_all().unwrap();
         file.metadata().unwrap().blocks() * 512
     }
 
-    /// The byte that fills the block at `offset` of the backing file.
     fn byte_of_block(&self, offset: u64) -> u8 {
         let mut bytes = vec![0; BLOCK as usize];
         File::open(self.image())
@@ -285,13 +283,12 @@ fn a_file_gets_a_hole_where_it_is_deallocated() {
     );
 }
 
-/// Number of flushes that a device has performed.
 fn flushes(device: &str) -> u64 {
     counter(device, 16)
 }
 
 /// Bytes written to a device. Flushes count as writes of 0 bytes.
-fn written_bytes(device: &str) -> u64 {
+fn bytes_written(device: &str) -> u64 {
     counter(device, 7) * 512
 }
 
@@ -417,9 +414,9 @@ fn with_the_metadata_of_a_file_its_times_are_written_too() {
                     .unwrap()
                     .set_modified(touched)
                     .unwrap();
-                let before = written_bytes(device);
+                let before = bytes_written(device);
                 act();
-                written_bytes(device) - before
+                bytes_written(device) - before
             };
             let mut flush = |kind| assert_eq!(engine.perform(kind, 0, 0, None), Outcome::Done);
             assert_eq!(

@@ -10,11 +10,11 @@ use super::directions::{FLUSHES, KINDS, TRIMS, WRITES, kind_number};
 use super::locked;
 use super::parse::{BLOCK_MAX, parse_word};
 use load::choice::with_defaults;
-use load::stream::Request;
+use load::stream::IoRequest;
 use load::workload::DeviceShape;
 use results::files::{self, Links};
+use results::format::quoted;
 use results::times::Times;
-use results::units::quoted;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -29,7 +29,6 @@ const OPERATIONS_MAX: usize = 32 << 20;
 /// Maximum number of operations that wait to be written to a log.
 const KEPT_MAX: usize = 4 << 20;
 
-/// Maximum number of files of a log.
 const FILES_MAX: usize = 1_024;
 
 with_defaults! {
@@ -57,7 +56,6 @@ const ACTIONS: [(&str, OpKind); 5] = [
     ("datasync", OpKind::Flush),
 ];
 
-/// Kinds of operations by number.
 const KIND_NAMES: [&str; KINDS] = ["read", "write", "trim", "sync"];
 
 /// Maximum length of an operation, bytes. A trim has no buffer.
@@ -87,7 +85,6 @@ pub struct Iolog {
 }
 
 impl Iolog {
-    /// Reads the log of `options`. Errors: the reason.
     pub(super) fn read(
         options: &ReplayOptions,
         path: &str,
@@ -241,7 +238,7 @@ impl Iolog {
         })
     }
 
-    /// Operations per second of a kind; `None`: a closed loop.
+    /// `None`: a closed loop.
     pub(super) fn iops(&self, kind: usize) -> Option<f64> {
         let last_ns = *self.at_ns.last()?;
         Some(self.of_kind(kind).0 as f64 * 1e9 / last_ns.max(1_000_000_000) as f64)
@@ -259,8 +256,7 @@ impl Iolog {
             .max()
     }
 
-    /// Checks that the operations fit the devices or files. `shapes` are in the order of `files`. Errors: the reason, a
-    /// phrase.
+    /// `shapes` are in the order of `files`. Errors: the reason, a phrase.
     pub(super) fn check(&self, shapes: &[&DeviceShape], direct: bool) -> Result<(), String> {
         for operation in self
             .operations
@@ -296,19 +292,18 @@ impl Iolog {
 #[derive(Debug, Default)]
 pub struct IssuedOps {
     /// Operations with the time of their issue, nanoseconds of the run.
-    unwritten: Mutex<Vec<(u64, Request)>>,
+    unwritten: Mutex<Vec<(u64, IoRequest)>>,
     /// Operations that the log writer took and holds back for sorting. No issuing thread waits for this lock.
-    held_back: Mutex<Vec<(u64, Request)>>,
+    queued_requests: Mutex<Vec<(u64, IoRequest)>>,
     /// Operations dropped because they were not written in time.
     pub dropped: Counter,
 }
 
-/// Time for which operations are held back to sort them by issue time, nanoseconds: an operation that was issued later
-/// may complete earlier.
+/// Hold to sort by issue time, nanoseconds: an operation that was issued later may complete earlier.
 const HOLD_NS: u64 = 2_000_000_000;
 
 impl IssuedOps {
-    pub(super) fn add(&self, request: &Request, times: &Times) {
+    pub(super) fn add(&self, request: &IoRequest, times: &Times) {
         let mut unwritten = locked(&self.unwritten);
         if unwritten.len() < KEPT_MAX {
             unwritten.push((times.completed_ns() - times.service_ns(), *request))
@@ -320,18 +315,20 @@ impl IssuedOps {
     /// Log lines that are ready; with `is_over`, all remaining lines. `name` returns the name of a target.
     pub fn take(&self, is_over: bool, name: impl Fn(u16) -> String) -> String {
         let new = std::mem::take(&mut *locked(&self.unwritten));
-        let mut held_back = locked(&self.held_back);
-        held_back.extend(new);
-        held_back.sort_by_key(|(issued_ns, ..)| *issued_ns);
-        let last_ns = held_back.last().map_or(0, |(issued_ns, ..)| *issued_ns);
+        let mut queued_requests = locked(&self.queued_requests);
+        queued_requests.extend(new);
+        queued_requests.sort_by_key(|(issued_ns, ..)| *issued_ns);
+        let last_ns = queued_requests
+            .last()
+            .map_or(0, |(issued_ns, ..)| *issued_ns);
         let until_ns = if is_over {
             u64::MAX
         } else {
             last_ns.saturating_sub(HOLD_NS)
         };
-        let ready_count = held_back.partition_point(|(issued_ns, ..)| *issued_ns < until_ns);
+        let ready_count = queued_requests.partition_point(|(issued_ns, ..)| *issued_ns < until_ns);
         let mut text = String::new();
-        for (issued_ns, request) in held_back.drain(..ready_count) {
+        for (issued_ns, request) in queued_requests.drain(..ready_count) {
             let action = if request.kind == OpKind::Flush {
                 "datasync"
             } else {

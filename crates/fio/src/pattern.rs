@@ -4,10 +4,9 @@ use super::directions::DIRECTIONS;
 use super::value::Size;
 use load::choice::with_defaults;
 use load::keys::Zipfian;
-use results::units::greatest_divisor;
+use results::format::greatest_divisor;
 use sys::random::Random;
 
-/// Sizes of the operations of a direction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sizes {
     /// Multiples of `min_bytes` up to `max_bytes`, equally likely.
@@ -97,7 +96,6 @@ pub(super) fn by_percent<T>(
     None
 }
 
-/// Distribution of random offsets.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Distribution {
     Uniform,
@@ -131,8 +129,7 @@ with_defaults! {
     }
 }
 
-/// Number of uniform draws that are averaged for each normally distributed offset, as in fio. The standard deviation is
-/// 1/12 of the range.
+/// Uniform draws averaged for a normally distributed offset, as in fio. Standard deviation: 1/12 of the range.
 const NORMAL_DRAWS: u32 = 12;
 
 /// Draws blocks of `0..blocks`.
@@ -289,7 +286,6 @@ impl RandomMap {
         }
     }
 
-    /// Marks all units as unvisited.
     pub(super) fn clear(&mut self) {
         *self = Self::new(self.units);
     }
@@ -405,10 +401,10 @@ mod tests {
         let weights: Vec<_> = (1..=100).map(|rank| f64::from(rank).powf(-1.2)).collect();
         let sum: f64 = weights.iter().sum();
         for (seen, weight) in zipf.iter().zip(weights).take(20) {
-            let wanted = 400_000.0 * weight / sum;
+            let expected = 400_000.0 * weight / sum;
             assert!(
-                (seen - wanted).abs() < 5.0 * wanted.sqrt(),
-                "{seen} of {wanted}"
+                (seen - expected).abs() < 5.0 * expected.sqrt(),
+                "{seen} of {expected}"
             );
         }
         let mut pareto = counts(&Distribution::Pareto(0.2), 1_000, 400_000);
@@ -416,10 +412,10 @@ mod tests {
         for part in [0.2_f64, 0.04] {
             let seen: f64 = pareto[..(1_000.0 * part) as usize].iter().sum::<f64>() / 400_000.0;
             // 20 % of the blocks get 80 % of the operations, and 20 % of those blocks get 80 % of those operations.
-            let wanted = part.powf(0.8_f64.ln() / 0.2_f64.ln());
+            let expected = part.powf(0.8_f64.ln() / 0.2_f64.ln());
             assert!(
-                (seen - wanted).abs() < 0.005,
-                "{part}: {seen}, not {wanted}"
+                (seen - expected).abs() < 0.005,
+                "{part}: {seen}, not {expected}"
             );
         }
         let mut normal = counts(&Distribution::Normal(0.0), 1_000, 400_000);

@@ -10,18 +10,15 @@ use super::options::{
 };
 use super::table::ValueKind;
 use super::value::{NumberUnit, expression};
-use results::units::quoted;
+use results::format::quoted;
 
-/// Maximum nesting of included files.
 const NESTING_MAX: usize = 8;
 
 /// Maximum size of a job file with its included files, bytes.
 pub const BYTES_MAX: usize = 4 << 20;
 
-/// Maximum number of options of a job file with its included files.
 const OPTIONS_MAX: usize = 100_000;
 
-/// Environment for parsing jobs.
 pub struct ParseContext<'a> {
     /// Reads an included file. Errors: the reason.
     pub read: &'a dyn Fn(&str) -> Result<String, String>,
@@ -52,30 +49,27 @@ impl Default for ParseContext<'_> {
 
 /// A section: a job, or options for later jobs if its name begins with `global`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Section {
+pub struct JobSection {
     pub name: String,
     pub options: Vec<GivenOption>,
 }
 
-impl Section {
+impl JobSection {
     /// True for a section that is not a job, but has options for the jobs after it.
     pub fn is_global(&self) -> bool {
         self.name.starts_with("global")
     }
 }
 
-/// An option as it was given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GivenOption {
     pub name: String,
     /// `None` for an option without a value.
     pub value: Option<String>,
-    /// Position, for messages.
     pub position: String,
 }
 
 impl GivenOption {
-    /// An option with a value.
     pub fn new(name: &str, value: impl Into<String>, position: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -124,10 +118,8 @@ impl Problem {
 #[derive(Debug, Default)]
 pub struct CommandLine {
     /// Jobs; options before the first `--name` are global.
-    pub sections: Vec<Section>,
-    /// Job files, in their order.
+    pub sections: Vec<JobSection>,
     pub files: Vec<String>,
-    /// Options of the program, with their values.
     pub program: Vec<(String, Option<String>)>,
     /// Corrections made while reading.
     pub warnings: Vec<Problem>,
@@ -143,7 +135,6 @@ const DASHES: [char; 6] = [
 /// Options whose values may contain a dash: names of files, and free text.
 const NAMES: &str = "filename directory name description write_bw_log write_lat_log write_iops_log output out erase";
 
-/// The name and the value of `NAME=VALUE`.
 fn name_and_value(text: &str) -> (&str, Option<&str>) {
     text.split_once('=')
         .map_or((text, None), |(name, value)| (name, Some(value)))
@@ -188,7 +179,7 @@ fn strip_one_hyphen(token: &str) -> Option<&str> {
     (is_known && name.len() > 1).then_some(option)
 }
 
-/// Parses the arguments of a command line. Errors: all invalid arguments.
+/// Errors: all invalid arguments.
 pub fn command_line(arguments: &[String]) -> Result<CommandLine, Vec<Problem>> {
     let mut line = CommandLine::default();
     let mut problems = Vec::new();
@@ -260,13 +251,13 @@ pub fn command_line(arguments: &[String]) -> Result<CommandLine, Vec<Problem>> {
             let name = value.unwrap_or_default();
             // As in fio, the name is reported among the options of the job.
             let given = GivenOption::new("name", name.as_str(), COMMAND_LINE);
-            line.sections.push(Section {
+            line.sections.push(JobSection {
                 name,
                 options: vec![given],
             });
         } else {
             if line.sections.is_empty() {
-                line.sections.push(Section {
+                line.sections.push(JobSection {
                     name: "global".into(),
                     options: Vec::new(),
                 });
@@ -296,7 +287,7 @@ pub fn job_file(
     text: &str,
     context: &ParseContext<'_>,
     warnings: &mut Vec<Problem>,
-) -> Result<Vec<Section>, Vec<Problem>> {
+) -> Result<Vec<JobSection>, Vec<Problem>> {
     let mut reader = JobFileReader {
         too_deep: false,
         context,
@@ -319,7 +310,7 @@ struct JobFileReader<'a> {
     too_deep: bool,
     context: &'a ParseContext<'a>,
     warnings: &'a mut Vec<Problem>,
-    sections: Vec<Section>,
+    sections: Vec<JobSection>,
     problems: Vec<Problem>,
     bytes: usize,
     options: usize,
@@ -345,7 +336,7 @@ impl JobFileReader<'_> {
             }
             if let Some(section) = line.strip_prefix('[') {
                 match section.strip_suffix(']') {
-                    Some(section) => self.sections.push(Section {
+                    Some(section) => self.sections.push(JobSection {
                         name: section.to_owned(),
                         options: Vec::new(),
                     }),
@@ -427,7 +418,7 @@ impl JobFileReader<'_> {
     }
 }
 
-/// `value` with its variables replaced. Errors: a variable that is not set.
+/// Errors: a variable that is not set.
 fn substituted(value: &str, context: &ParseContext<'_>) -> Result<String, String> {
     let mut text = String::new();
     let mut rest = value;
@@ -467,7 +458,7 @@ mod tests {
     use super::super::testing::around;
     use super::*;
 
-    fn read(text: &str) -> Result<Vec<Section>, String> {
+    fn read(text: &str) -> Result<Vec<JobSection>, String> {
         let read = |name: &str| match name {
             "dir/inc.fio" => Ok("bs=8k\n[more]\nrw=write".to_owned()),
             "dir/self.fio" => Ok("include self.fio".to_owned()),
@@ -483,7 +474,7 @@ mod tests {
         })
     }
 
-    fn options(section: &Section) -> Vec<(&str, Option<&str>)> {
+    fn options(section: &JobSection) -> Vec<(&str, Option<&str>)> {
         section
             .options
             .iter()
@@ -585,8 +576,8 @@ mod tests {
     fn options_may_have_one_hyphen_and_a_separate_number() {
         let text = "-direct=1 -iodepth 8 -thread -lockmem 1g -rw=randread -group_reporting -name=x y.fio -output=z";
         let line = command_line(&words(text)).unwrap();
-        let wanted = "direct=1 iodepth=8 thread lockmem=1g rw=randread group_reporting";
-        assert_eq!(options(&line.sections[0]), given(wanted));
+        let expected = "direct=1 iodepth=8 thread lockmem=1g rw=randread group_reporting";
+        assert_eq!(options(&line.sections[0]), given(expected));
         assert_eq!(
             (
                 line.sections[1].name.as_str(),

@@ -8,7 +8,7 @@ use act::{ActConfig, Arrival, ConfigErrors, ConfigProblem, parse};
 use device::observe::trace::{BlockRequest, TraceText};
 use results::act_log::Input;
 use results::files::{self, Links};
-use results::units::{self, quoted};
+use results::format::{self, quoted};
 use session::failure::Failure;
 use session::{console, user_file};
 use std::fs;
@@ -18,7 +18,6 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use tenants::Tenants;
 
-/// Maximum size of a file of tenants, bytes.
 const TENANTS_BYTES_MAX: u64 = 1 << 20;
 
 /// Reads a configuration of `test`, and its text. Prints warnings.
@@ -88,8 +87,7 @@ pub fn bytes_of(path: &Path) -> Result<Vec<u8>, Failure> {
     })
 }
 
-/// Translates the `bytes` of the file `path`, a configuration of any ACT version. `reading` can name the test and the
-/// version; otherwise the keys determine both.
+/// Translates `bytes` of any ACT version. `reading` can name test and version; otherwise the keys determine both.
 pub fn translation_of(
     path: &Path,
     bytes: &[u8],
@@ -106,7 +104,6 @@ pub fn translation_of(
     legacy::read(&name, bytes, reading).map_err(Failure::usage)
 }
 
-/// Reads a configuration. Errors: the file cannot be read, is not regular, or is too long.
 fn read_configuration(path: &Path) -> Result<Vec<u8>, Failure> {
     files::read(path, Links::Followed, FILE_BYTES_MAX as u64).map_err(|error| {
         let name = path.display();
@@ -123,7 +120,6 @@ fn read_configuration(path: &Path) -> Result<Vec<u8>, Failure> {
 }
 
 /// Sets ACT's pacing for `config` from the file `path`, as `--as-act` demands.
-///
 /// Errors: the file's `bytes` set another `arrival`.
 pub fn pace_as_act(path: &Path, bytes: &[u8], config: &mut ActConfig) -> Result<(), Failure> {
     let file_arrival = std::mem::replace(&mut config.arrival, Arrival::Act);
@@ -136,7 +132,6 @@ pub fn pace_as_act(path: &Path, bytes: &[u8], config: &mut ActConfig) -> Result<
     }
 }
 
-/// Reads a file of tenants, with its text.
 pub fn read_tenants(path: &Path) -> Result<(Tenants, String), Failure> {
     let name = quoted(&path.display().to_string());
     let bytes = files::read(path, Links::Followed, TENANTS_BYTES_MAX)
@@ -150,8 +145,7 @@ pub fn read_tenants(path: &Path) -> Result<(Tenants, String), Failure> {
     Ok((tenants, text))
 }
 
-/// Reads the trace in the file `name`, of any format, and passes its requests to `sink`. Prints what is missing or
-/// damaged.
+/// Reads the trace in the file `name`, of any format, into `sink`. Prints what is missing or damaged.
 pub fn read_trace(name: &str, sink: &mut dyn FnMut(BlockRequest)) -> Result<TraceText, Failure> {
     let failed =
         |error: &dyn std::fmt::Display| Failure::usage(format!("cannot read {name} - {error}"));
@@ -167,8 +161,8 @@ pub fn read_trace(name: &str, sink: &mut dyn FnMut(BlockRequest)) -> Result<Trac
     if let Some((line, text)) = &trace_text.first_unread {
         console::note(&format!(
             "{name}: {} of {} are not part of a block trace and were skipped; the first is line {line}: {}",
-            units::Grouped(trace_text.unread_lines),
-            units::count(trace_text.lines, "line"),
+            format::Grouped(trace_text.unread_lines),
+            format::count(trace_text.lines, "line"),
             quoted(text)
         ));
     }
@@ -176,26 +170,26 @@ pub fn read_trace(name: &str, sink: &mut dyn FnMut(BlockRequest)) -> Result<Trac
         console::warning(&format!(
             "{name}: {} lost during the recording: counts are too low - record with larger buffers (trace-cmd -b, \
              buffer_size_kb)",
-            units::count(trace_text.lost, "event")
+            format::count(trace_text.lost, "event")
         ));
     }
     if trace_text.of_further_devices > 0 {
         console::warning(&format!(
             "{name}: {} skipped, because only the first 256 devices of a trace are read - extract the devices that you need (grep)",
-            units::count(trace_text.of_further_devices, "event")
+            format::count(trace_text.of_further_devices, "event")
         ));
     }
     if trace_text.without_size > 0 {
         console::warning(&format!(
             "{name}: offsets and sizes of {} are unknown: on recent kernels, iosnoop prints BLOCK + and BYTES 0, and \
              confuses requests in flight - record with flashproof trace --ops",
-            units::count(trace_text.without_size, "request")
+            format::count(trace_text.without_size, "request")
         ));
     }
     if trace_text.without_time > 0 {
         console::warning(&format!(
             "{name}: the start times of {} are missing - record with iosnoop -s, or with flashproof trace --ops",
-            units::count(trace_text.without_time, "request")
+            format::count(trace_text.without_time, "request")
         ));
     }
     Ok(trace_text)
@@ -205,7 +199,7 @@ pub fn read_trace(name: &str, sink: &mut dyn FnMut(BlockRequest)) -> Result<Trac
 pub fn positive(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(number) if number.is_finite() && number > 0.0 => Ok(number),
-        _ => Err(format!("{} is not a number above 0", units::quoted(text))),
+        _ => Err(format!("{} is not a number above 0", format::quoted(text))),
     }
 }
 

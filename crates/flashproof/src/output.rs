@@ -2,7 +2,7 @@
 
 use clap::Args;
 use report::table::Table;
-use results::units::{self, printable};
+use results::format::{self, printable};
 use serde::Serialize;
 use session::console::{self, columns};
 use session::failure::Failure;
@@ -56,7 +56,7 @@ pub fn show(
         console::note(&format!(
             "wrote {} ({})",
             file.display(),
-            units::bytes(page.len() as f64)
+            format::bytes(page.len() as f64)
         ));
     }
     if form.json {
@@ -68,14 +68,12 @@ pub fn show(
     }
 }
 
-/// Refresh interval of a watched status.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Reading may take at most 1/50 of the time: the host is under test, and a day's tables are long.
 const SLEEP_PER_READ: u32 = 50;
 
-/// Prints the page of `read` once. With `is_repeated`, prints it until `read` reports the end or the reader of the
-/// output is gone.
+/// Prints the page of `read` once; if `is_repeated`, until `read` reports the end or the output's reader is gone.
 pub fn watch(
     is_repeated: bool,
     json: bool,

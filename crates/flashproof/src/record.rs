@@ -2,8 +2,8 @@
 
 use ::report::text::RunSummary;
 use clap::Args;
+use results::format::seconds;
 use results::judge::Sla;
-use results::units::seconds;
 use session::failure::Failure;
 use session::recording::NoObserver;
 use session::run_directory::RunDirectory;
@@ -42,8 +42,7 @@ pub fn count(text: &str) -> Result<u64, String> {
         .map_err(|_| format!("give a whole number from 0 to {}", u64::MAX))
 }
 
-/// Performs the run of `request`, a test called `test_name`, and shows the verdict. The run directory is `out_dir`, or
-/// the default of `compat_mode`.
+/// Performs the run and shows the verdict. The run directory is `out_dir`, or the default of `compat_mode`.
 pub fn record(
     test_name: &str,
     out_dir: Option<&Path>,
@@ -112,7 +111,7 @@ pub struct RecordArgs {
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Limits of the verdict: shares of operations that may be slower than a threshold
-    #[arg(long, value_name = "LIMITS", default_value_t = Sla::default(), allow_hyphen_values = true, value_parser = Sla::wanted)]
+    #[arg(long, value_name = "LIMITS", default_value_t = Sla::default(), allow_hyphen_values = true, value_parser = Sla::requested)]
     pub sla: Sla,
     /// Length of a slice of the verdict: 1h, 30m, or a number of seconds; the worst slice decides
     #[arg(long, value_name = "TIME", default_value_t = 3600, allow_hyphen_values = true, value_parser = seconds)]
@@ -125,7 +124,6 @@ pub struct RecordArgs {
 }
 
 impl RecordArgs {
-    /// Builds the run of `workloads` from the options.
     pub fn request(&self, workloads: Vec<NamedWorkload>) -> RunRequest<'_> {
         RunRequest {
             sla: self.sla.clone(),

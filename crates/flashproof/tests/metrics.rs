@@ -1,5 +1,4 @@
-//! Live metrics: the format (checked by promtool), a real Prometheus beside a run, hostile clients, the dashboard and
-//! the alerts.
+//! Live metrics: the format (by promtool), a real Prometheus beside a run, hostile clients, the dashboard, the alerts.
 
 use crate::support;
 
@@ -79,7 +78,6 @@ fn samples(text: &str) -> BTreeMap<&str, f64> {
         .collect()
 }
 
-/// Names of the families in a metrics text.
 fn families(text: &str) -> BTreeSet<&str> {
     text.lines()
         .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next())
@@ -182,7 +180,7 @@ fn the_file_has_the_counts_of_the_run_and_is_valid_for_promtool() {
                 of("operations_total", &reads) - within
             };
             let exact = slice.judged_over[index] as f64;
-            let ops = slice.wanted as f64;
+            let ops = slice.scheduled as f64;
             // A histogram resolves 1 % of a time; no service takes longer than 844 us.
             assert!(
                 exact > 0.005 * ops && (over("judged") - exact).abs() < 0.01 * ops,

@@ -85,7 +85,6 @@ impl Case {
         self.start(more).end()
     }
 
-    /// Runs a storage test of a second.
     fn storage(&self, writes: &str) -> Ended {
         let config = format!(
             "device-names: {}\ntest-duration-sec: 1\nread-reqs-per-sec: 100\nlarge-block-op-kbytes: 16\n{writes}",
@@ -170,8 +169,7 @@ fn every_byte_of_a_file_whose_size_fits_nothing_is_written() {
         assert_same(&bench.read("file"), &salt(&bench, 2, size));
         bench.flashproof(&["prep", "file", "--verify"]).expect(0);
         if odd % 512 >= 16 {
-            // If the short last sector has space for a stamp, all data is recognised as flashproof's, and needs no
-            // consent.
+            // If the short last sector has space for a stamp, all data is recognised as flashproof's: no consent.
             bench.flashproof(&["prep", "file"]).expect(0);
         }
         fs::remove_file(bench.path("file")).unwrap();
@@ -232,10 +230,10 @@ fn a_preparation_goes_on_exactly_at_its_mark() {
         &salt(&case.bench, 5, ODD_BYTES)[..(ODD_BYTES - mark) as usize],
     );
     interrupt(&case.bench, 1, mark);
-    let written_bytes = || case.device.counters().write.sectors * 512;
-    let before = written_bytes();
+    let bytes_written = || case.device.counters().write.sectors * 512;
+    let before = bytes_written();
     let ended = case.prep(&[]).expect(0);
-    assert_eq!(written_bytes() - before, ODD_BYTES - mark);
+    assert_eq!(bytes_written() - before, ODD_BYTES - mark);
     let going_on = format!(
         "{}: resuming at byte {mark} of {ODD_BYTES} of pass 2 of 2 (seed 7)",
         case.device.name
@@ -271,7 +269,6 @@ fn a_device_that_lost_what_its_record_relies_on_is_not_gone_on_with() {
             .flashproof(&["prep", "file", "--samples", "0"])
             .expect_error(3, &parts);
         assert_same(&bench.read("file"), &lost);
-        // If the data match the record, the preparation resumes.
         bench.write("file", &whole);
         bench
             .flashproof(&["prep", "file", "--samples", "0"])
@@ -576,15 +573,15 @@ fn a_pass_in_random_order_writes_the_flash_once_and_leaves_known_data() {
     let Some(case) = Case::new(ODD_BYTES) else {
         return;
     };
-    let written = || case.device.counters().write.sectors * 512;
-    let before = written();
+    let bytes_written = || case.device.counters().write.sectors * 512;
+    let before = bytes_written();
     let ended = case
         .prep(&[&RANDOM[..], &["--seed", "7"]].concat())
         .expect(0);
     assert_same(&case.device.content(), &salt(&case.bench, 1, ODD_BYTES));
     // A pass writes 769 blocks. The last block has 2,560 bytes, and is written once or twice.
     let pass_bytes = 922 * 4096;
-    let short = pass_bytes - (written() - before);
+    let short = pass_bytes - (bytes_written() - before);
     assert!([1536, 3072].contains(&short), "{short}");
     assert_eq!(
         record(&case.bench)["prepared"]["random"]["pass_bytes"],
@@ -631,7 +628,6 @@ fn a_pass_in_random_order_writes_the_flash_once_and_leaves_known_data() {
     case.bench
         .flashproof(&[&larger[..], &["--dry-run"]].concat())
         .expect_stdout(0, &["393216 bytes in all"]);
-    // A file of one byte, then a simulated drive.
     case.bench.write("tiny", b"x");
     case.bench
         .flashproof(&["prep", "tiny", "--for", "random-writes", "--erase", "tiny"])
@@ -735,10 +731,8 @@ fn another_seed_or_another_drive_is_refused_until_it_may_begin_anew() {
     assert_same(&bench.read("pulled"), &seven);
 }
 
-/// Makes every write of the record fail; the record can still be read.
-///
-/// A file that is a mount point cannot be replaced. Source: rename(2), EBUSY. `None`, with a message: mount is
-/// forbidden.
+/// Makes every write of the record fail, but no read: a file that is a mount point cannot be replaced (rename(2),
+/// EBUSY). `None`, with a message: mount is forbidden.
 fn freeze_record(bench: &Bench) -> Option<Undo> {
     let record = record_path(bench);
     let record = record.to_str().unwrap();

@@ -158,7 +158,6 @@ fn config(drive: &str, multiple: f64, seed: u32) -> String {
     )
 }
 
-/// True if a drive holds `multiple` times the load of 1x for an hour.
 fn holds(bench: &Bench, Rated { drive, sla, .. }: &Rated, multiple: f64) -> bool {
     let name = format!("{multiple:.6}");
     let ended = bench
@@ -172,8 +171,7 @@ fn holds(bench: &Bench, Rated { drive, sla, .. }: &Rated, multiple: f64) -> bool
     ended.code == Some(0)
 }
 
-/// The highest load that runs of an hour hold, within 1 %: by bisection from `near`. `None`: below a 64th of the first
-/// load.
+/// The highest load that runs of an hour hold, within 1 %: bisected from `near`; `None`: below 1/64 of the first.
 fn truth(bench: &Bench, rated: &Rated, near: Option<f64>) -> Option<f64> {
     let first: f64 = rated.from.parse().unwrap();
     let mut held = near.unwrap_or(first / 64.0);
@@ -288,8 +286,7 @@ fn ratings_are_within_five_percent_of_the_highest_load_that_an_hour_passes() {
             shown(rating),
             shown(truth)
         );
-        // The bisection starts at the rating. A truth below the rating means that a run of an hour failed at the
-        // rating.
+        // The bisection starts at the rating: a truth below it means that a run of an hour failed there.
         if !ratio.map_or(rating == truth, |ratio| (0.95..=1.0).contains(&ratio)) {
             wrong.push(format!(
                 "{}: {rating:?}, truth {truth:?}\n{page}",
@@ -332,7 +329,7 @@ fn no_step_goes_further_than_twice_what_was_held() {
     for details in series
         .steps
         .iter()
-        .map(|step| StepDetails::of(step).unwrap())
+        .map(|step| StepDetails::from_step(step).unwrap())
     {
         let multiple = details.moved.multiple();
         // Each run has a new simulated drive, so there is no overload to recover from.
@@ -349,7 +346,7 @@ fn no_step_goes_further_than_twice_what_was_held() {
             held = held.max(multiple);
         }
     }
-    assert!(held > 0.0 && StepDetails::of(series.steps.last().unwrap()).is_some());
+    assert!(held > 0.0 && StepDetails::from_step(series.steps.last().unwrap()).is_some());
     for file in ["report.html", "01-0.1x/verdict.json"] {
         assert!(bench.exists(&format!("{SERIES}/{file}")), "{file}");
     }
@@ -426,7 +423,8 @@ fn a_drive_that_becomes_slow_just_before_the_end_of_its_confirmation_is_confirme
     let drive = "sim:channels=1+read-us=400+slow-after-s=119+slow-factor=20";
     rate(&bench, &[drive, "--from", "0.1", "--slice", "2m"]);
     let confirmations = series(&bench).steps.into_iter().filter(|step| {
-        StepDetails::of(step).is_some_and(|details| matches!(details.moved, NextRun::Confirm(_)))
+        StepDetails::from_step(step)
+            .is_some_and(|details| matches!(details.moved, NextRun::Confirm(_)))
     });
     let ended: Vec<_> = confirmations
         .map(|step| (step.multiple, step.duration_sec, step.outcome))
@@ -457,7 +455,6 @@ fn what_is_not_found_is_not_called_a_rating() {
         )
     };
     within("6m").expect_stdout(4, &["the rating was not found in the time given: "]);
-    // With more time, the search resumes.
     within("5h").expect_stdout(0, &["the rating is "]);
     let hopeless = Bench::new();
     let none = rate(&hopeless, &["sim:read-us=5000", "--slice", "2m"]).expect(1);

@@ -29,7 +29,11 @@ fn a_freeze_of_a_second_at_a_thousand_a_second_is_a_thousand_slow_operations() {
         "{}",
         slow(&run.verdict)
     );
-    assert!(ended.stdout.contains("FAIL (screening"), "{}", ended.stdout);
+    assert!(
+        ended.stdout.contains("FAIL: too slow: "),
+        "{}",
+        ended.stdout
+    );
 
     // A closed loop has only as many slow operations as it has operations in flight.
     std::fs::remove_dir_all(bench.path(OUT)).unwrap();
@@ -117,8 +121,12 @@ fn rates_are_exact_over_hours_and_devices() {
         .iter()
         .filter(|group| group.device.is_some())
     {
-        let wanted: Vec<u64> = group.slices.iter().map(|slice| slice.wanted).collect();
-        assert_eq!(wanted, [8400; 3], "a third each hour on {:?}", group.device);
+        let expected: Vec<u64> = group.slices.iter().map(|slice| slice.scheduled).collect();
+        assert_eq!(
+            expected, [8400; 3],
+            "a third each hour on {:?}",
+            group.device
+        );
     }
 }
 
@@ -137,7 +145,7 @@ fn eight_drives_share_a_load_evenly_and_the_bad_one_decides() {
     assert_eq!(totals(&run, "reads"), (480_000, 0, 0));
     let decided = run.verdict.decided_by.unwrap();
     assert_eq!(
-        (decided.device.as_deref(), decided.wanted),
+        (decided.device.as_deref(), decided.scheduled),
         (Some("sim:name=d5+read-us=1500"), 60_000)
     );
     for group in run
@@ -146,7 +154,7 @@ fn eight_drives_share_a_load_evenly_and_the_bad_one_decides() {
         .iter()
         .filter(|group| group.device.is_some() && group.stream == "reads")
     {
-        assert_eq!(group.slices[0].wanted, 60_000);
+        assert_eq!(group.slices[0].scheduled, 60_000);
     }
 }
 
@@ -172,7 +180,7 @@ fn a_simulated_day_passes_in_seconds_and_certifies_nothing() {
     let config = "device-names: sim:\ntest-duration-sec: 86400\nread-reqs-per-sec: 20\nreport-interval-sec: 60\n";
     bench
         .storage(config, &[])
-        .expect_stdout(0, &["PASS (screening, "]);
+        .expect_stdout(0, &["PASS: the load was held: ", "  screening, SLA "]);
     assert_eq!(bench.run().verdict.groups[0].slices.len(), 24);
 }
 

@@ -21,8 +21,7 @@ const NO_TAKEOVER: Duration = Duration::from_secs(6);
 const TOOK_OVER: &str = "took over the partitions of node";
 const LACKS: &str = "gets the missing records";
 
-/// Repeats a write until it is acknowledged. The attempts before may only be refused or have an unknown result. Returns
-/// the time until the acknowledgement.
+/// Repeats a write until it is acknowledged; before, only refusals and unknown results. Returns the time until then.
 fn until_written(at: SocketAddr, key: u64, value: &[u8]) -> Duration {
     let begin = Instant::now();
     loop {
@@ -46,7 +45,6 @@ fn value_of(at: SocketAddr, key: u64) -> Vec<u8> {
     answer.value
 }
 
-/// The line in a node's log that reports its takeover.
 fn takeover_line(node: &mut Running) -> String {
     node.wait_to_hear(TOOK_OVER);
     node.said()
@@ -227,13 +225,13 @@ fn a_node_that_returns_gets_what_it_lacks_and_loses_what_was_deleted_at_the_rate
     let of_a = pair.records(0, KEYS);
     let of_b = pair.records(1, KEYS);
     for (key, record) in of_a.iter().enumerate() {
-        let wanted: (u8, &[u8]) = match key {
+        let expected: (u8, &[u8]) = match key {
             0..50 => (2, b""),
             50..300 => (OK, b"new"),
             598.. => (OK, b"meanwhile"),
             _ => (OK, b"old"),
         };
-        assert_eq!((record.result, &record.value[..]), wanted, "key {key}");
+        assert_eq!((record.result, &record.value[..]), expected, "key {key}");
     }
     assert_eq!(of_a, of_b);
 }

@@ -51,12 +51,15 @@ fn the_example_runs_on_a_simulated_drive_and_each_tenant_has_its_rates_and_its_v
         ("c-128k", 169),
         ("d-256k", 84),
     ] {
-        let written = totals(&run, &format!("{name}/writes")).0;
-        assert!(written.abs_diff(blocks) <= 1, "{name}: {written}");
+        let bytes_written = totals(&run, &format!("{name}/writes")).0;
+        assert!(
+            bytes_written.abs_diff(blocks) <= 1,
+            "{name}: {bytes_written}"
+        );
         let moved = totals(&run, &format!("{name}/defrag-writes")).0;
         assert!(
-            (0.8..1.2).contains(&(moved as f64 / written as f64)),
-            "{name}: {moved} of {written}"
+            (0.8..1.2).contains(&(moved as f64 / bytes_written as f64)),
+            "{name}: {moved} of {bytes_written}"
         );
     }
     assert_eq!(
@@ -146,8 +149,7 @@ fn on_a_real_device_nothing_is_written_outside_of_the_spaces_nor_without_consent
 #[test]
 fn a_drive_that_is_too_slow_fails_and_does_not_fill_the_store() {
     let bench = Bench::new();
-    // The store is as full as allowed: of its 150 blocks, hardly more are free than the blocks that defragmentation
-    // keeps free.
+    // As full as allowed: of 150 blocks, hardly more are free than those that defragmentation keeps free.
     bench.write(
         "tight.toml",
         "seed = 1\noperations-per-sec = 400_000\nduration-sec = 20\n[[tenant]]\nname = \"tight\"\nread-pct = 0\nrecord-bytes = 4096\n\

@@ -1,12 +1,12 @@
 //! The plan: the drive of each task, fixed by the first start, and the number of concurrent tasks.
 
-use crate::campaign::{Campaign, CampaignStep, PlannedDrive};
+use crate::campaign::{CampaignConfig, CampaignStep, PlannedDrive};
 use crate::inventory::{DriveHost, DriveState, Inventory, InventoryDrive, host_text};
 use crate::journal::LOCK;
 use crate::{FILE_BYTES_MAX, failed};
 use report::table::Table;
 use results::files::{self, Instructions, Links, ReplaceTarget};
-use results::units::{count, quoted, span};
+use results::format::{count, quoted, span};
 use serde::{Deserialize, Serialize};
 use session::clock::now_unix_ms;
 use session::failure::Failure;
@@ -23,7 +23,6 @@ const PLAN_VERSION: u32 = 1;
 
 pub(crate) const RESULTS: &str = "out";
 
-/// A file in the campaign's directory that tells all tasks to end.
 const CANCELLED: &str = "cancelled";
 
 /// Content of the plan file, fixed by the first start. Task N is `drives[N]`.
@@ -37,13 +36,12 @@ struct PlanFile {
     drives: Vec<PlannedDrive>,
 }
 
-/// A campaign and its drives.
 #[derive(Debug, Clone)]
 pub struct CampaignPlan {
     pub dir: PathBuf,
     /// Empty until the first start.
     pub id: String,
-    pub campaign: Campaign,
+    pub campaign: CampaignConfig,
     pub drives: Vec<PlannedDrive>,
     /// Matching drives that are left out because they are in use; empty after the start.
     pub in_use: Vec<InventoryDrive>,
@@ -51,14 +49,12 @@ pub struct CampaignPlan {
 
 impl CampaignPlan {
     /// Reads the campaign in `dir`, with the drives fixed at its start, or the drives that a start would fix now.
-    /// Changes nothing.
-    ///
-    /// Errors: a mistake in campaign or inventories; steps that differ from those of the start.
+    /// Changes nothing. Errors: a mistake in campaign or inventories; steps that differ from those of the start.
     pub fn read(
         dir: &Path,
         check: &dyn Fn(&[String]) -> Result<(), String>,
     ) -> Result<Self, Failure> {
-        let campaign = Campaign::read(dir, check)?;
+        let campaign = CampaignConfig::read(dir, check)?;
         let plan = match read_plan_file(dir)? {
             Some(plan_file) => Self::resumed(dir, campaign, plan_file)?,
             None => {
@@ -137,7 +133,7 @@ impl CampaignPlan {
         )
     }
 
-    fn resumed(dir: &Path, campaign: Campaign, plan_file: PlanFile) -> Result<Self, Failure> {
+    fn resumed(dir: &Path, campaign: CampaignConfig, plan_file: PlanFile) -> Result<Self, Failure> {
         let commands = step_commands(&campaign);
         let changed_step = plan_file
             .steps
@@ -191,7 +187,7 @@ impl CampaignPlan {
 
     /// Divides the limits among the hosts.
     pub fn shares(&self) -> BTreeMap<DriveHost, Share> {
-        let Campaign {
+        let CampaignConfig {
             limits, domains, ..
         } = &self.campaign;
         let mut shares = BTreeMap::new();
@@ -269,7 +265,6 @@ impl CampaignPlan {
             ..
         } in &self.campaign.steps
         {
-            // Writing to a string cannot fail.
             let _ = writeln!(
                 text,
                 "  {name:<12} flashproof {}   at most {}",
@@ -383,7 +378,7 @@ fn divide(
     }
 }
 
-fn step_commands(campaign: &Campaign) -> Vec<(String, Vec<String>)> {
+fn step_commands(campaign: &CampaignConfig) -> Vec<(String, Vec<String>)> {
     campaign
         .steps
         .iter()
@@ -460,7 +455,6 @@ mod tests {
         );
     }
 
-    /// A campaign of `drives` simulated drives, and of the steps and limits in `text`.
     fn campaign(drives: u32, text: &str) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         Inventory::simulated("sim:", drives)

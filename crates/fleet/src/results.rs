@@ -8,16 +8,15 @@ use conclusions::population::{DriveLatencies, Examination, Labels, examine};
 use conclusions::rejudge::{rejudge_in, run_dir_of};
 use conclusions::series::{REPORT, Series};
 use report::campaign::{CAMPAIGN_FORMAT_VERSION, Campaign, CampaignDrive, Quantity, StepResult};
+use results::format::shell_quoted;
 use results::parallel::in_parallel;
 use results::run_dir::{self, DirKind, dir_kind};
-use results::units::shell_quoted;
 use session::failure::Failure;
 use session::runner::{cpus, tool};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The document of the campaign. `anonymous` replaces names of drives and hosts by pseudonyms.
-///
 /// Errors: the scheduler does not answer, or a journal cannot be read. An unreadable result becomes a remark.
 pub fn read(plan: &CampaignPlan, anonymous: bool) -> Result<(Campaign, CampaignStatus), Failure> {
     let status = CampaignStatus::read(plan)?;
@@ -31,8 +30,7 @@ pub fn read(plan: &CampaignPlan, anonymous: bool) -> Result<(Campaign, CampaignS
     remarks.extend(status.together.iter().map(|(step, result)| {
         format!("{step}, all drives together: {}", result.text().trim_end())
     }));
-    // The last step that measured more than half of the drives. Drives are compared in one step only, because their
-    // history of writes differs from step to step.
+    // The last step that measured over half of the drives. One step only: the steps have different histories of writes.
     let step = plan
         .campaign
         .steps
@@ -72,9 +70,9 @@ pub fn read(plan: &CampaignPlan, anonymous: bool) -> Result<(Campaign, CampaignS
         .map(|drive| drive.p99_ns.map(|ns| ns / 1e3))
         .collect();
     let quantities = [
-        Quantity::of("rating", "x", true, ratings, &drives),
-        Quantity::of("median latency", "us", false, p50_us, &drives),
-        Quantity::of("99th percentile", "us", false, p99_us, &drives),
+        Quantity::new("rating", "x", true, ratings, &drives),
+        Quantity::new("median latency", "us", false, p50_us, &drives),
+        Quantity::new("99th percentile", "us", false, p99_us, &drives),
     ];
     let campaign = Campaign {
         format_version: CAMPAIGN_FORMAT_VERSION,
@@ -187,7 +185,6 @@ fn labels(drive: &CampaignDrive) -> Labels {
     }
 }
 
-/// The rating of the drive, if a step searched for one.
 fn rating(plan: &CampaignPlan, status: &CampaignStatus, index: usize) -> Option<f64> {
     plan.campaign
         .steps
@@ -279,8 +276,7 @@ fn pseudonymous(campaign: &Campaign, plan: &CampaignPlan) -> Result<Campaign, Fa
             .into_iter()
             .flatten()
         {
-            // The first label of an IP address is a bare number, which may occur anywhere, so the whole address is
-            // replaced.
+            // The first label of an IP address is a bare number that may occur anywhere: replace the whole address.
             let is_name = |label: &&str| !label.bytes().all(|byte| byte.is_ascii_digit());
             let host = host.split('.').next().filter(is_name).unwrap_or(host);
             if !host.is_empty() && !hosts.contains(&host) {
@@ -324,7 +320,6 @@ fn replace(value: &mut serde_json::Value, names: &[(String, String)]) {
     }
 }
 
-/// Prefix of the pseudonyms of hosts.
 const HOST: &str = "host-";
 
 /// Length of the domain at the beginning of `text`: `.example.org`.

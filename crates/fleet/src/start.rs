@@ -7,8 +7,8 @@ use crate::task::{cannot, last_line, read_journal};
 use crate::task_status::{StepState, TaskStepStatus};
 use crate::{ask_to_end, failed, host_name, own_command, slurm};
 use results::files::{self, ReplaceTarget};
+use results::format::count;
 use results::judge::Outcome;
-use results::units::count;
 use session::console;
 use session::failure::Failure;
 use session::signals::EndSignals;
@@ -38,7 +38,7 @@ pub fn run(plan: &CampaignPlan, again: bool) -> Result<Option<usize>, Failure> {
         reset(plan, &status)?;
         status = CampaignStatus::read(plan)?;
     }
-    let has_work = |index: usize| is_wanted(plan, &status, index);
+    let has_work = |index: usize| is_requested(plan, &status, index);
     match &plan.campaign.slurm {
         Some(settings) => slurm::submit(plan, settings, &has_work).map(Some),
         None => {
@@ -52,7 +52,7 @@ pub fn run(plan: &CampaignPlan, again: bool) -> Result<Option<usize>, Failure> {
 }
 
 /// True if a step of the task can run: nothing runs the task, and the steps before this step succeeded or can run, too.
-fn is_wanted(plan: &CampaignPlan, status: &CampaignStatus, index: usize) -> bool {
+fn is_requested(plan: &CampaignPlan, status: &CampaignStatus, index: usize) -> bool {
     let steps = &status.tasks[index].steps;
     if steps
         .iter()
@@ -118,8 +118,7 @@ fn reset(plan: &CampaignPlan, status: &CampaignStatus) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The steps to repeat among those that all drives begin together. Such a step is repeated on all drives, because a
-/// single drive would wait for the others.
+/// Steps to repeat among those that all drives begin together: on all drives, because a single one would wait.
 fn steps_repeated_on_all<'a>(plan: &'a CampaignPlan, status: &CampaignStatus) -> Vec<&'a str> {
     let mut repeated = Vec::new();
     for step in &plan.campaign.steps {
@@ -157,9 +156,7 @@ const TICK: Duration = Duration::from_millis(100);
 
 const LOG: &str = "task.log";
 
-/// Runs the tasks `waiting`, until they end or a signal arrives.
-///
-/// Errors: a drive is on another host; a task cannot be started.
+/// Runs the tasks until they end or a signal arrives. Errors: a drive is on another host; a start failed.
 fn run_here(plan: &CampaignPlan, mut waiting: Vec<usize>) -> Result<(), Failure> {
     let this_host = host_name();
     let other_host = plan

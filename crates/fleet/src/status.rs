@@ -7,8 +7,8 @@ use crate::task::read_journal;
 use crate::task_status::{StepState, TaskStatus, TaskStepStatus, step_status};
 use conclusions::together::MultiHostResult;
 use report::table::Table;
+use results::format::{count, span_about};
 use results::judge::Outcome;
-use results::units::{count, span_about};
 use serde::Serialize;
 use session::failure::Failure;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,10 +17,8 @@ use std::fmt::Write as _;
 /// Maximum clock offset that is not reported, milliseconds.
 const CLOCK_MS_MAX: u64 = 5_000;
 
-/// Maximum number of running steps that are listed.
 const RUNNING_SHOWN: usize = 20;
 
-/// A campaign at one moment.
 #[derive(Debug, Clone, Serialize)]
 pub struct CampaignStatus {
     pub name: String,
@@ -38,8 +36,6 @@ pub struct CampaignStatus {
 }
 
 impl CampaignStatus {
-    /// Reads journals, results and the queue.
-    ///
     /// Errors: the scheduler does not answer. An unreadable journal is a fault of its task.
     pub fn read(plan: &CampaignPlan) -> Result<Self, Failure> {
         let queue = match &plan.campaign.slurm {
@@ -132,7 +128,7 @@ impl CampaignStatus {
     /// Exit code: 1 if a drive failed, else 4 if a result is invalid, else 3 if something could not be run, else 0.
     pub fn exit_code(&self) -> u8 {
         let any_in =
-            |wanted: &[StepState]| self.steps().any(|(_, step)| wanted.contains(&step.now));
+            |requested: &[StepState]| self.steps().any(|(_, step)| requested.contains(&step.now));
         let outcomes: Vec<Outcome> = self
             .together
             .iter()
@@ -226,10 +222,8 @@ impl CampaignStatus {
     }
 }
 
-/// Appends a title and the first `shown` lines; nothing if there are no lines.
 fn write_list(text: &mut String, title: &str, lines: &[String], shown: usize) {
     if !lines.is_empty() {
-        // Writing to a string cannot fail.
         let _ = write!(
             text,
             "\n{title}:\n{}",

@@ -3,16 +3,8 @@
 use crate::drive::{FlashExtent, FlashObserver, ProgramCause};
 use crate::map::BATCH;
 use crate::spec::Victim;
+use crate::victims::Collecting;
 use crate::{Append, Ftl, Isolation};
-use std::collections::VecDeque;
-
-/// A superblock that is being collected.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Collecting {
-    pub(crate) superblock: u32,
-    /// Units of the superblock examined so far.
-    pub(crate) done_units: u32,
-}
 
 impl Ftl {
     /// As [`Self::collect_on`], without an observer.
@@ -37,11 +29,11 @@ impl Ftl {
         };
         let mut moved = 0;
         while (moved < units || self.host_could_fill_last_point())
-            && self.valid.of(victim.superblock) > 0
+            && self.valid.units_in(victim.superblock) > 0
         {
             moved += self.relocate(&mut victim, units.saturating_sub(moved).max(1), media);
         }
-        if self.valid.of(victim.superblock) > 0 {
+        if self.valid.units_in(victim.superblock) > 0 {
             self.victims.collecting = Some(victim);
         } else {
             self.free_list.push_back(victim.superblock);
@@ -146,38 +138,6 @@ impl Runs {
 /// Maximum number of d-choices draws. If all draws find only fully valid superblocks, the greedy victim is taken.
 const DRAWS: usize = 16;
 
-/// State of the victim selection.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Victims {
-    /// Superblock that is being collected.
-    pub(crate) collecting: Option<Collecting>,
-    /// By superblock: total number of units programmed on the drive when the superblock became full.
-    filled_at: Vec<u64>,
-    /// Filled superblocks, oldest first, including superblocks that were collected since. Used only by `Victim::Fifo`.
-    order: VecDeque<(u32, u64)>,
-    /// True if wear levelling chose the last victim.
-    levelled: bool,
-}
-
-impl Victims {
-    pub(crate) fn new(superblocks: u32) -> Self {
-        Self {
-            collecting: None,
-            filled_at: vec![0; superblocks as usize + 1],
-            order: VecDeque::new(),
-            levelled: false,
-        }
-    }
-
-    /// Records that a superblock became full.
-    pub(crate) fn filled(&mut self, superblock: u32, now_units: u64, policy: Victim) {
-        self.filled_at[superblock as usize] = now_units;
-        if policy == Victim::Fifo {
-            self.order.push_back((superblock, now_units));
-        }
-    }
-}
-
 impl Ftl {
     /// Chooses and takes the next victim; `None` if collection would free no space.
     pub(crate) fn choose(&mut self) -> Option<u32> {
@@ -207,8 +167,7 @@ impl Ftl {
     fn oldest(&mut self) -> Option<u32> {
         loop {
             let (superblock, filled_at) = self.victims.order.pop_front()?;
-            // Skips stale entries: a superblock that was collected out of turn may be closed again, and has a newer
-            // entry.
+            // Skips stale entries: a superblock collected out of turn may be closed again, with a newer entry.
             if self.valid.is_closed(superblock)
                 && self.victims.filled_at[superblock as usize] == filled_at
             {
@@ -238,7 +197,7 @@ impl Ftl {
             let drawn = (0..choices).map(|_| self.random.below(superblocks) as u32 + 1);
             let closed = drawn.filter(|&superblock| self.valid.is_closed(superblock));
             let best = closed
-                .map(|superblock| (self.valid.of(superblock), superblock))
+                .map(|superblock| (self.valid.units_in(superblock), superblock))
                 .min();
             if let Some((valid, superblock)) = best
                 && valid < self.map.per_superblock()
@@ -249,9 +208,8 @@ impl Ftl {
         None
     }
 
-    /// Wear levelling: the least worn superblock, if its number of erases is below that of the most worn superblock by
-    /// more than the allowed gap. At most every second victim is chosen this way, because collection must also free
-    /// space.
+    /// Wear levelling: the least worn superblock, if its gap to the most worn exceeds the limit. At most every second
+    /// victim is chosen this way, because collection must also free space.
     fn least_worn(&self) -> Option<u32> {
         let gap = self.spec.wear_gap?;
         if self.victims.levelled || self.wear.gap() <= gap {
@@ -262,7 +220,7 @@ impl Ftl {
             .valid
             .closed()
             .map(|(superblock, _)| superblock)
-            .min_by_key(|&superblock| self.wear.of(superblock))?;
-        (most_erases - self.wear.of(candidate) > gap).then_some(candidate)
+            .min_by_key(|&superblock| self.wear.erases_of(superblock))?;
+        (most_erases - self.wear.erases_of(candidate) > gap).then_some(candidate)
     }
 }

@@ -1,20 +1,16 @@
 //! Parameters of the FTL of a drive.
 
-/// The FTL of a drive.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Spec {
     /// Bytes that the host sees (U).
     pub logical_bytes: u64,
     /// Bytes of a mapping unit, the smallest amount that is written or moved: 4 KiB to 64 KiB.
     pub unit_bytes: u32,
-    /// Over-provisioning, (T - U) / U, where T is the capacity of all flash. Above 0. See
-    /// [`crate::over_provisioning`].
+    /// Over-provisioning, (T - U) / U, where T is all flash. Above 0. See [`crate::over_provisioning`].
     pub over_provisioning: f64,
     /// Bytes of a superblock (NVMe: a reclaim unit), which is erased as a whole.
     pub superblock_bytes: u64,
-    /// Policy that chooses the next superblock to collect.
     pub victim: Victim,
-    /// Append point of garbage collection.
     pub append: Append,
     /// Number of reclaim unit handles, at least 1. A write without a handle uses the first handle.
     pub handles: u16,
@@ -29,7 +25,7 @@ pub struct Spec {
 impl Spec {
     /// A drive of `logical_bytes` with 7 % over-provisioning, 4 KiB units, one handle, greedy garbage collection with
     /// its own append point, and superblocks of about a thousandth of the drive.
-    pub fn of(logical_bytes: u64) -> Self {
+    pub fn with_logical_bytes(logical_bytes: u64) -> Self {
         let unit_bytes = 4096;
         Self {
             logical_bytes,
@@ -194,7 +190,6 @@ pub enum Append {
     Shared,
     /// Separate superblocks, shared by all handles.
     Separate,
-    /// Separate superblocks for each handle.
     PerHandle,
 }
 
@@ -212,7 +207,7 @@ mod tests {
     use super::*;
 
     fn refused(change: impl FnOnce(&mut Spec)) -> String {
-        let mut spec = Spec::of(1 << 30);
+        let mut spec = Spec::with_logical_bytes(1 << 30);
         change(&mut spec);
         spec.check().unwrap_err().to_string()
     }
@@ -226,7 +221,11 @@ mod tests {
             1_920_383_410_176,
             7_681_501_126_656,
         ] {
-            assert_eq!(Spec::of(logical_bytes).check(), Ok(()), "{logical_bytes}");
+            assert_eq!(
+                Spec::with_logical_bytes(logical_bytes).check(),
+                Ok(()),
+                "{logical_bytes}"
+            );
         }
     }
 
@@ -269,7 +268,7 @@ mod tests {
         let superblock_bytes = 4096 << 12;
         let of = |superblocks: u64| Spec {
             superblock_bytes,
-            ..Spec::of(superblocks * superblock_bytes / 107 * 100 / 4096 * 4096)
+            ..Spec::with_logical_bytes(superblocks * superblock_bytes / 107 * 100 / 4096 * 4096)
         };
         assert_eq!(
             ((1 << 20) - 1, (1 << 20) - 2),

@@ -1,5 +1,4 @@
-//! Property tests: after any sequence of commands the map is consistent, all counters add up, and the observer got
-//! every flash operation.
+//! Property tests: after any commands the map is consistent, all counters add up, and the observer got every operation.
 
 use ftl::{Append, FlashExtent, FlashObserver, Ftl, Isolation, ProgramCause, Spec, Victim};
 use proptest::prelude::*;
@@ -103,7 +102,7 @@ fn spec() -> impl Strategy<Value = Spec> {
             },
             reserve_superblocks,
             wear_gap,
-            ..Spec::of(UNITS * 4096)
+            ..Spec::with_logical_bytes(UNITS * 4096)
         };
         // Uses the minimum over-provisioning, so that garbage collection has the least space.
         while spec.check().is_err() {

@@ -9,7 +9,7 @@ fn drive() -> Ftl {
         append: Append::PerHandle,
         isolation: Isolation::Persistently,
         over_provisioning: 0.10,
-        ..Spec::of(256 << 20)
+        ..Spec::with_logical_bytes(256 << 20)
     };
     let mut ftl = Ftl::new(&spec, 1).unwrap();
     let third = ftl.units() / 3;
@@ -56,7 +56,6 @@ fn hot_and_cold(shared: bool) -> f64 {
     })
 }
 
-/// A long sequential stream alone.
 fn sequential() -> f64 {
     let mut next = 0;
     waf(drive(), 1 << 18, |_, third| {

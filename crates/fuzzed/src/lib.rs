@@ -36,11 +36,10 @@ mod wire_property;
 mod witness_property;
 mod words_property;
 
-/// Name and property of a fuzzed parser. The property panics if an input violates it, and returns true for a valid
-/// input.
-pub type Target = (&'static str, fn(&[u8]) -> bool);
+/// Name and property of a parser. The property panics if an input violates it, and returns true for a valid input.
+pub type FuzzTarget = (&'static str, fn(&[u8]) -> bool);
 
-pub const TARGETS: [Target; 15] = [
+pub const TARGETS: [FuzzTarget; 15] = [
     ("act_config", config_property::assert_parser_property),
     ("act_log", log_property::assert_log_property),
     ("device", device_property::assert_device_property),
@@ -65,7 +64,6 @@ pub const TARGETS: [Target; 15] = [
     ("words", words_property::assert_words_property),
 ];
 
-/// Asserts that a message is one line without control characters.
 fn assert_one_line(message: &str) {
     assert!(
         !message.is_empty() && !message.contains(char::is_control),

@@ -26,9 +26,7 @@ pub enum Schedule {
     Poisson(Poisson),
     /// Wake-ups of a thread that sleeps until each instant of an even sequence.
     Woken(Woken),
-    /// Recorded instants.
     Listed(Listed),
-    /// Another schedule with pauses.
     Paused(Paused),
 }
 
@@ -88,10 +86,8 @@ impl Schedule {
     }
 }
 
-/// Every `stride`-th operation of an evenly spaced sequence, beginning with operation `first`.
-///
-/// The sequence covers all devices (and shards) together, so that the parts are evenly interleaved, and the number of
-/// operations in any whole period is exact.
+/// Every `stride`-th operation of an even sequence, from operation `first` on. The sequence covers all devices (and
+/// shards) together, so that the parts are evenly interleaved, and the number of operations in a whole period is exact.
 #[derive(Debug, Clone)]
 pub struct Even {
     /// Instant of the next operation as `whole + numerator / denominator` nanoseconds.
@@ -180,7 +176,6 @@ pub struct Poisson {
 }
 
 impl Poisson {
-    /// A process of `rate`; `None` for a rate of zero.
     pub fn new(rate: Rate, random: Random) -> Option<Self> {
         let mean_gap_ns = rate.seconds() as f64 * 1e9 / rate.ops() as f64;
         (!rate.is_zero()).then_some(Self {
@@ -199,25 +194,23 @@ impl Poisson {
     }
 }
 
-/// An even sequence as issued by a thread that sleeps until each instant: the thread wakes a little later, and does not
-/// sleep at all when an instant is already past.
-///
-/// ACT's threads sleep in this way. All of them sleep until the same instants, and the differences between their
-/// wake-ups spread their bursts.
+/// An even sequence as issued by a thread that sleeps until each instant, as ACT's threads do: the thread wakes a
+/// little later, and does not sleep when an instant is already past. All threads sleep until the same instants; the
+/// differences between their wake-ups spread their bursts.
 #[derive(Debug, Clone)]
 pub struct Woken {
     even: Even,
-    late_ns_max: u64,
+    wake_delay_ns_max: u64,
     random: Random,
     at_ns: u64,
 }
 
 impl Woken {
-    /// A thread whose lateness after each instant of `even` is uniform between 0 and `late_ns_max`.
-    pub fn new(even: Even, late_ns_max: u64, random: Random) -> Self {
+    /// A thread whose lateness after each instant of `even` is uniform between 0 and `wake_delay_ns_max`.
+    pub fn new(even: Even, wake_delay_ns_max: u64, random: Random) -> Self {
         Self {
             even,
-            late_ns_max,
+            wake_delay_ns_max,
             random,
             at_ns: 0,
         }
@@ -227,15 +220,13 @@ impl Woken {
     fn next_ns(&mut self) -> Option<u64> {
         let intended_ns = self.even.next_ns()?;
         if intended_ns >= self.at_ns {
-            self.at_ns = intended_ns.checked_add(self.random.below(self.late_ns_max + 1))?;
+            self.at_ns = intended_ns.checked_add(self.random.below(self.wake_delay_ns_max + 1))?;
         }
         Some(self.at_ns)
     }
 }
 
-/// Every `stride`-th instant of a recorded list. The list is ascending, and is repeated in laps.
-///
-/// The list is shared, so that each shard has its own part of it without a copy.
+/// Every `stride`-th instant of an ascending list, repeated in laps. Shards share the list without a copy.
 #[derive(Debug, Clone)]
 pub struct Listed {
     at_ns: Arc<[u64]>,
@@ -546,9 +537,9 @@ mod tests {
 
     #[test]
     fn a_thread_wakes_late_but_keeps_to_its_schedule() {
-        let woken = |rate, late_ns| {
+        let woken = |rate, wake_delay_ns| {
             let even = Even::new(Rate::per_sec(rate), 0, 1, 0).unwrap();
-            let mut woken = Woken::new(even, late_ns, Random::new(4));
+            let mut woken = Woken::new(even, wake_delay_ns, Random::new(4));
             (0..10_000)
                 .map(|_| woken.next_ns().unwrap())
                 .collect::<Vec<_>>()

@@ -9,29 +9,23 @@ use sys::random::Random;
 
 /// An operation requested by a stream, before the operation has a buffer.
 #[derive(Debug, Clone, Copy)]
-pub struct Request {
-    /// The target in the shard's engine.
+pub struct IoRequest {
     pub target: TargetId,
     /// Index into the interval's cells.
     pub cell: u32,
     pub kind: OpKind,
-    /// Offset of the first byte.
     pub offset: u64,
     pub len: u32,
     /// Index of the operation's buffer class.
     pub buffers: u16,
-    /// Durability of a write.
     pub sync: WriteSync,
-    /// Placement hint of a write.
     pub placement: Option<Placement>,
-    /// I/O priority.
     pub priority: Priority,
-    /// Cell of the commit that begins with this operation, and ends with the last of the operations that follow in its
-    /// slot.
+    /// Cell of the commit that begins with this operation, and ends with the last operation that follows in its slot.
     pub commit: Option<u32>,
 }
 
-impl Request {
+impl IoRequest {
     /// The cells of the operation, and of the commit that begins with it.
     pub fn cells(&self) -> impl Iterator<Item = u32> + use<> {
         std::iter::once(self.cell).chain(self.commit)
@@ -57,7 +51,7 @@ impl Request {
 /// A source of operations. Runs on the hot path: no allocation, no lock, no system call.
 pub trait Stream: Debug + Send {
     /// The next operation. The run loop decides its time. `None` once the stream has ended.
-    fn next(&mut self) -> Option<Request>;
+    fn next(&mut self) -> Option<IoRequest>;
 
     /// Reason why there is no next operation although the stream has not ended. The run loop asks the stream again
     /// after each completion; if no operation of the stream is in flight, the run ends.
@@ -67,18 +61,18 @@ pub trait Stream: Debug + Send {
 
     /// Produces the data of a write whose buffer is in a class with [`crate::plan::Fill::ByStream`].
     #[inline]
-    fn fill(&mut self, _request: &Request, _data: &mut [u8]) {}
+    fn fill(&mut self, _request: &IoRequest, _data: &mut [u8]) {}
 
     /// Gets the data of a read, before [`Self::on_completion`]. For simulated drives that store no data, the slice is
     /// empty. Error: the data differs from the data written, and the read counts as failed.
     #[inline]
-    fn on_data(&mut self, _request: &Request, _data: &[u8]) -> Result<(), String> {
+    fn on_data(&mut self, _request: &IoRequest, _data: &[u8]) -> Result<(), String> {
         Ok(())
     }
 
     /// Gets the times of a successful operation, before [`Self::on_completion`].
     #[inline]
-    fn on_times(&mut self, _request: &Request, _times: &Times) {}
+    fn on_times(&mut self, _request: &IoRequest, _times: &Times) {}
 
     /// End of the stream's time, nanoseconds since the run began: operations due from then on are dropped.
     #[inline]
@@ -104,12 +98,12 @@ pub trait Stream: Debug + Send {
 
     /// Gets every operation that completed. A returned operation follows at once in the same slot, such as a cache
     /// write after its read.
-    fn on_completion(&mut self, _request: &Request, _outcome: Outcome) -> Option<Request> {
+    fn on_completion(&mut self, _request: &IoRequest, _outcome: Outcome) -> Option<IoRequest> {
         None
     }
 
     /// Gets every operation that was lost: never issued, or never completed. A returned operation is lost, too.
-    fn on_loss(&mut self, request: &Request) -> Option<Request> {
+    fn on_loss(&mut self, request: &IoRequest) -> Option<IoRequest> {
         self.on_completion(request, LOST)
     }
 
@@ -141,7 +135,6 @@ pub trait Stream: Debug + Send {
     }
 }
 
-/// Takes each arrival and its followers from `stream`.
 fn lose_each<S: Stream + ?Sized>(stream: &mut S, arrivals: u64, on_lost: &mut dyn FnMut(u32, u64)) {
     for arrival in 0..arrivals {
         let mut pending = stream.next();
@@ -172,32 +165,24 @@ fn spread(count: u64, extents: &[Extent], on_cell: &mut dyn FnMut(u32, u64)) {
 /// Outcome reported to a stream for an operation that never came back: no byte moved.
 pub const LOST: Outcome = Outcome::Short(0);
 
-/// Operations on a target, with uniformly distributed offsets that are multiples of a step, and sizes of any
-/// distribution.
+/// Operations on a target, with uniform offsets that are multiples of a step, and sizes of any distribution.
 #[derive(Debug, Clone)]
 pub struct Extent {
     /// Fields that all operations share. The offset in `request` is the lowest offset.
-    pub request: Request,
-    /// Distance between offsets.
+    pub request: IoRequest,
     pub step_bytes: u64,
-    /// Number of offsets.
     pub offsets: u64,
-    /// Size distribution.
     pub sizes: SizeDistribution,
 }
 
-/// Sizes of operations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SizeDistribution {
     /// A single size, bytes.
     Same(u32),
     /// `min_bytes`, `min_bytes + step_bytes`, ..., all equally likely.
     Uniform {
-        /// Smallest size.
         min_bytes: u32,
-        /// Number of sizes.
         count: u32,
-        /// Difference between neighbouring sizes.
         step_bytes: u32,
     },
     /// Drawn from a table, which all lanes share.
@@ -205,8 +190,7 @@ pub enum SizeDistribution {
 }
 
 impl SizeDistribution {
-    /// Sizes of records from `min_bytes` to `max_bytes`, each rounded up to whole `step_bytes`. Source: ACT 6.6,
-    /// `discover_read_pattern`.
+    /// Record sizes `min_bytes` to `max_bytes`, rounded up to `step_bytes`. Source: ACT 6.6, `discover_read_pattern`.
     pub fn records(min_bytes: u32, max_bytes: u32, step_bytes: u32) -> Self {
         let steps_min = min_bytes.div_ceil(step_bytes);
         let steps_max = max_bytes.div_ceil(step_bytes);
@@ -220,7 +204,6 @@ impl SizeDistribution {
         }
     }
 
-    /// Largest size, bytes.
     pub fn max_bytes(&self) -> u32 {
         match self {
             Self::Same(bytes) => *bytes,
@@ -252,7 +235,7 @@ impl Extent {
     /// of `step_bytes`, the device's minimum direct I/O size. The largest operation fits even at the last offset.
     /// `None` if no operation fits.
     pub fn new(
-        request: Request,
+        request: IoRequest,
         usable_bytes: u64,
         step_bytes: u32,
         sizes: SizeDistribution,
@@ -269,7 +252,7 @@ impl Extent {
     }
 
     /// Whole aligned blocks of `block_bytes`. A partial block at the end stays unused.
-    pub fn blocks(request: Request, size_bytes: u64, block_bytes: u32) -> Option<Self> {
+    pub fn blocks(request: IoRequest, size_bytes: u64, block_bytes: u32) -> Option<Self> {
         Self::new(
             request,
             size_bytes,
@@ -279,18 +262,17 @@ impl Extent {
     }
 
     #[inline]
-    fn draw(&self, random: &mut Random) -> Request {
+    fn draw(&self, random: &mut Random) -> IoRequest {
         let offset = self.request.offset + random.below(self.offsets) * self.step_bytes;
-        Request {
+        IoRequest {
             offset,
             len: self.sizes.draw(random),
             ..self.request
         }
     }
 
-    /// An operation of one of `extents`, each with the same chance.
     #[inline]
-    fn draw_from(extents: &[Self], random: &mut Random) -> Request {
+    fn draw_from(extents: &[Self], random: &mut Random) -> IoRequest {
         let index = random.below(extents.len() as u64) as usize;
         extents[index].draw(random)
     }
@@ -304,7 +286,7 @@ pub struct Uniform {
 }
 
 impl Stream for Uniform {
-    fn next(&mut self) -> Option<Request> {
+    fn next(&mut self) -> Option<IoRequest> {
         Some(self.extent.draw(&mut self.random))
     }
 
@@ -318,12 +300,11 @@ impl Stream for Uniform {
 pub struct Sequential {
     /// Blocks to operate on. Each operation has the largest size.
     pub extent: Extent,
-    /// Index of the next block.
     pub next_block: u64,
 }
 
 impl Stream for Sequential {
-    fn next(&mut self) -> Option<Request> {
+    fn next(&mut self) -> Option<IoRequest> {
         let Extent {
             request,
             step_bytes,
@@ -332,7 +313,7 @@ impl Stream for Sequential {
         } = &self.extent;
         let offset = request.offset + self.next_block * step_bytes;
         self.next_block = (self.next_block + 1) % offsets;
-        Some(Request {
+        Some(IoRequest {
             offset,
             len: sizes.max_bytes(),
             ..*request
@@ -344,11 +325,9 @@ impl Stream for Sequential {
     }
 }
 
-/// Page updates as in ACT: a read of a random page, then a write of a random page. If a read fails, the write follows
-/// all the same.
-///
-/// An arrival is one update, or a bundle of updates that run one after the other. Several bundles in flight would each
-/// need a count of the updates left, so a lane has at most one bundle in flight.
+/// Page updates as in ACT: a read of a random page, then, even if it failed, a write of a random page. An arrival is
+/// one update, or a bundle of updates that run one after the other. Several bundles in flight would each need a count
+/// of the updates left, so a lane has at most one bundle in flight.
 #[derive(Debug, Clone)]
 pub struct Updates {
     reads: Vec<Extent>,
@@ -373,12 +352,12 @@ impl Updates {
 }
 
 impl Stream for Updates {
-    fn next(&mut self) -> Option<Request> {
+    fn next(&mut self) -> Option<IoRequest> {
         self.updates_left = self.bundle - 1;
         Some(Extent::draw_from(&self.reads, &mut self.random))
     }
 
-    fn on_completion(&mut self, request: &Request, _outcome: Outcome) -> Option<Request> {
+    fn on_completion(&mut self, request: &IoRequest, _outcome: Outcome) -> Option<IoRequest> {
         if request.kind == OpKind::Read {
             return Some(Extent::draw_from(&self.writes, &mut self.random));
         }
@@ -408,7 +387,6 @@ impl Stream for Updates {
 /// Draws target and kind for each operation.
 #[derive(Debug, Clone)]
 pub struct Mixed {
-    /// Reads of each target.
     pub reads: Vec<Extent>,
     /// Writes of each target. Both lists have the same length, or one list is empty.
     pub writes: Vec<Extent>,
@@ -418,7 +396,7 @@ pub struct Mixed {
 }
 
 impl Stream for Mixed {
-    fn next(&mut self) -> Option<Request> {
+    fn next(&mut self) -> Option<IoRequest> {
         let is_read = self.random.below(self.split.1) < self.split.0;
         Some(Extent::draw_from(
             if is_read { &self.reads } else { &self.writes },
@@ -443,8 +421,8 @@ impl Stream for Mixed {
 mod tests {
     use super::*;
 
-    fn request(kind: OpKind, target: TargetId, cell: u32) -> Request {
-        Request::new(kind, target, cell, 0)
+    fn request(kind: OpKind, target: TargetId, cell: u32) -> IoRequest {
+        IoRequest::new(kind, target, cell, 0)
     }
 
     #[test]

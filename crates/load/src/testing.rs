@@ -23,7 +23,6 @@ pub fn choices(shards_max: u32) -> BuildContext {
     }
 }
 
-/// An empty plan on `devices`.
 pub fn plan_on(devices: &[DeviceShape]) -> RunPlan {
     RunPlan::new(
         devices.iter().map(|device| device.name.clone()).collect(),
@@ -31,7 +30,6 @@ pub fn plan_on(devices: &[DeviceShape]) -> RunPlan {
     )
 }
 
-/// The plan of one workload alone.
 pub fn planned(
     workload: &impl Workload,
     devices: &[DeviceShape],
@@ -57,12 +55,10 @@ pub fn instants(lane: &Lane) -> impl Iterator<Item = u64> + use<> {
     std::iter::from_fn(move || schedule.next_ns())
 }
 
-/// Number of different values.
 pub fn distinct<T: Ord>(values: impl IntoIterator<Item = T>) -> usize {
     values.into_iter().collect::<BTreeSet<_>>().len()
 }
 
-/// Operations by cell.
 #[derive(Default)]
 struct Counted(Vec<u64>);
 
@@ -77,8 +73,7 @@ impl Sink for Counted {
     }
 }
 
-/// Runs `plan` for `duration_sec`, each shard on a new drive from `drive`. Returns the plan's layout and the
-/// operations by cell.
+/// Runs `plan`, each shard on a new drive from `drive`. Returns the plan's layout and the operations by cell.
 pub fn count<D>(
     plan: RunPlan,
     duration_sec: u64,
@@ -116,13 +111,13 @@ where
 }
 
 /// A drive that answers after a fixed time, and calls `see` with its requests.
-struct Ledger<F> {
+struct WatchedDrive<F> {
     see: F,
     after_ns: u64,
     done: Vec<(u64, u32)>,
 }
 
-impl<F: FnMut(u64, &Op)> DriveModel for Ledger<F> {
+impl<F: FnMut(u64, &Op)> DriveModel for WatchedDrive<F> {
     fn submit(&mut self, op: &Op, now_ns: u64) {
         (self.see)(now_ns, op);
         self.done.push((now_ns, op.token));
@@ -158,7 +153,7 @@ pub fn seen_by_a_drive<T: Send>(
     let seen = Mutex::new(Vec::new());
     let see = &see;
     let push = |now_ns: u64, op: &Op| seen.lock().unwrap().push(see(now_ns, op));
-    let (layout, counted) = count(plan, duration_sec, || Ledger {
+    let (layout, counted) = count(plan, duration_sec, || WatchedDrive {
         see: push,
         after_ns,
         done: Vec::new(),

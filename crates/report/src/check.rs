@@ -7,12 +7,11 @@ use crate::table::{Cell, Table};
 use crate::words::{OutcomeLabel, unique};
 use conclusions::check::{CheckAnswer, CheckResult, Criterion, JudgedCriterion, for_option};
 use conclusions::grouped;
+use results::format::{shell_quoted, span_about, wrapped};
 use results::judge::Outcome;
-use results::units::{shell_quoted, span_about, wrapped};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Columns of a terminal for sentences.
 const COLUMNS: usize = 100;
 
 /// A check whose answer needs a longer run than this is repeated apart, seconds.
@@ -212,11 +211,10 @@ impl Checks {
     }
 }
 
-/// Checks with the same answer.
 fn group(answer: CheckAnswer, checks: &[&CheckResult]) -> Table {
     let names: Vec<_> = checks
         .iter()
-        .map(|check| match check.held_tier() {
+        .map(|check| match check.met_tier() {
             Some((tier, _)) => format!("{} (for {tier})", check.name),
             None => check.name.clone(),
         })
@@ -263,7 +261,7 @@ fn group(answer: CheckAnswer, checks: &[&CheckResult]) -> Table {
 /// The limit in words. If the limit does not decide, with the reason: `below 1 s (warning)`.
 fn limit_text(judged: &JudgedCriterion) -> Option<String> {
     let limit = judged.criterion.limit_text()?;
-    let not_held = if judged.is_beyond_shown_limit() {
+    let not_met = if judged.is_beyond_shown_limit() {
         ", not held"
     } else {
         ""
@@ -271,11 +269,10 @@ fn limit_text(judged: &JudgedCriterion) -> Option<String> {
     let shown = judged.criterion.only_shown_as();
     Some(shown.map_or_else(
         || limit.clone(),
-        |reason| format!("{limit} ({reason}{not_held})"),
+        |reason| format!("{limit} ({reason}{not_met})"),
     ))
 }
 
-/// A check on a terminal.
 fn one(check: &CheckResult) -> String {
     let disk = check
         .disk
@@ -346,7 +343,6 @@ fn statements(check: &CheckResult) -> Vec<String> {
     )
 }
 
-/// Sources, each with its number.
 fn sources(check: &CheckResult) -> Vec<String> {
     statements(check)
         .iter()
@@ -384,7 +380,6 @@ fn bars(check: &CheckResult) -> Bars {
     bars
 }
 
-/// Sentences below the criteria.
 fn notes(check: &CheckResult) -> Vec<String> {
     let mut notes = check.remarks.clone();
     // The sentence names the limit of a higher tier.

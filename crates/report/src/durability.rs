@@ -4,10 +4,9 @@ use crate::html::HtmlPage;
 use crate::table::{Cell, Table};
 use crate::words::OutcomeLabel;
 use conclusions::durability::judge::{Claims, Durability};
+use results::format::{binary_bytes, number, wrapped};
 use results::judge::Outcome;
-use results::units::{binary_bytes, number, wrapped};
 
-/// Columns of a terminal for sentences.
 const COLUMNS: usize = 100;
 
 pub fn text(result: &Durability) -> String {
@@ -76,7 +75,7 @@ fn modes(result: &Durability) -> Table {
         let cell = |count: u64| number(count as f64);
         let verdict = match mode.outcome {
             Outcome::Invalid => "not tested".into(),
-            outcome => Cell::outcome(OutcomeLabel::of(Some(outcome))),
+            outcome => Cell::outcome(OutcomeLabel::from_outcome(Some(outcome))),
         };
         let told = [mode.acknowledged, mode.exposed, counts.checked]
             .map(cell)
@@ -100,7 +99,6 @@ fn modes(result: &Durability) -> Table {
     table
 }
 
-/// The drive's claims, and the remarks.
 fn notes(result: &Durability) -> Vec<String> {
     let Claims {
         write_cache,

@@ -4,8 +4,8 @@ use crate::html::HtmlPage;
 use crate::markdown;
 use crate::words::{OutcomeLabel, Pair};
 use conclusions::circumstances::{Circumstances, TestedDrive};
+use results::format::{bytes, date, shell_quoted, wrapped};
 use results::judge::{Headline, Outcome};
-use results::units::{bytes, date, shell_quoted, wrapped};
 
 /// Columns of a terminal for sentences.
 const COLUMNS: usize = 100;

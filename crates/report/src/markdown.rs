@@ -6,11 +6,10 @@ use crate::table::{Table, escaped};
 use crate::tables;
 use conclusions::series::SeriesPurpose;
 use results::finding::Severity;
+use results::format::{self, printable};
 use results::judge::Headline;
-use results::units::{self, printable};
 
 impl Document {
-    /// All reports as Markdown, one below the other.
     pub fn markdown(&self) -> String {
         let of = |report: &Report| match report {
             Report::Run(run) => run_text(run, 1),
@@ -76,7 +75,7 @@ fn run_text(run: &RunReport, level: usize) -> String {
     }
     let tool = escaped(&run.tool);
     let dir = run.dir.replace('`', "'");
-    let date = units::date(run.started_unix_ms);
+    let date = format::date(run.started_unix_ms);
     text += &format!("Recorded by {tool} in `{dir}`, {date}.\n\n");
     text += &heading(sublevel, "Method and limits");
     text += &list(
@@ -115,7 +114,6 @@ fn series_text(report: &SeriesReport) -> String {
     text
 }
 
-/// Results of a baseline for each drive, and for all drives side by side.
 fn drives(report: &SeriesReport) -> String {
     let mut text = String::new();
     if let Some(beside) = &report.beside {
@@ -174,7 +172,6 @@ fn summary(facts: &[Pair]) -> String {
     )
 }
 
-/// Charts, each reduced to its key number.
 fn key_numbers(level: usize, section: &Section) -> String {
     let keys = section
         .charts
@@ -208,7 +205,6 @@ fn list<T: AsRef<str>>(sentences: impl Iterator<Item = T>) -> String {
     }
 }
 
-/// A table, if it has rows.
 fn table(table: &Table) -> String {
     if table.is_empty() {
         String::new()

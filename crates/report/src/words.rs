@@ -2,9 +2,9 @@
 
 use conclusions::grouped;
 use conclusions::series::SeriesStepState;
+use results::format::{self, span_of};
 use results::judge::{Outcome, VerdictClass};
 use results::run_dir::Manifest;
-use results::units::{self, span_of};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -24,6 +24,15 @@ pub struct Pair {
     pub value: String,
 }
 
+impl Pair {
+    pub fn new(name: &str, value: String) -> Self {
+        Self {
+            name: name.to_owned(),
+            value,
+        }
+    }
+}
+
 /// A paragraph under a heading.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Paragraph {
@@ -33,12 +42,10 @@ pub struct Paragraph {
     pub text: String,
 }
 
-/// Name of the device of a group or share; `None`: all devices together.
 pub(crate) fn device(device: Option<&str>) -> &str {
     device.unwrap_or("all devices together")
 }
 
-/// `text` with a capital first letter.
 pub(crate) fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| {
@@ -65,7 +72,7 @@ pub(crate) struct OutcomeLabel {
 
 impl OutcomeLabel {
     /// An outcome; `None` for an unfinished run or series.
-    pub(crate) fn of(outcome: Option<Outcome>) -> Self {
+    pub(crate) fn from_outcome(outcome: Option<Outcome>) -> Self {
         let text = outcome.map_or_else(|| "UNFINISHED".to_owned(), |outcome| outcome.to_string());
         Self {
             text,
@@ -87,8 +94,7 @@ impl OutcomeLabel {
     }
 }
 
-/// The outcome of a step, or its state; `running` is the word for a running step. `is_over`: the series has its
-/// conclusion.
+/// The outcome of a step, or its state (`running`: word for a running step). `is_over`: the series is concluded.
 pub fn step_outcome(
     state: SeriesStepState,
     outcome: Option<Outcome>,
@@ -127,14 +133,13 @@ pub(crate) fn class(class: VerdictClass, simulated: bool, ran_sec: f64, partial:
     }
 }
 
-/// The explanations of a run's numbers.
 pub(crate) fn method(manifest: &Manifest) -> Vec<Paragraph> {
     let paragraph = |title: &str, text: String| Paragraph {
         title: title.to_owned(),
         text,
     };
-    let slice = units::span(manifest.slice_sec);
-    let interval = units::span(manifest.report_interval_sec);
+    let slice = format::span(manifest.slice_sec);
+    let interval = format::span(manifest.report_interval_sec);
     let mut paragraphs = vec![
         paragraph(
             "The times of an operation",

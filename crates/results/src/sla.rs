@@ -4,7 +4,7 @@
 //! Shares are stored in parts per billion, so that comparisons with counts are exact: 5 of 100 is not below 5 %.
 
 use crate::buckets::{DURATION_MAX_NS, THRESHOLDS_MAX};
-use crate::units::{ThresholdText, UNITS_NS};
+use crate::format::{ThresholdText, UNITS_NS};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -117,10 +117,9 @@ impl Sla {
     pub const UNLIMITED: &str = "100%>3600s";
 
     /// Parses limits given by a user: a larger threshold must not allow a larger share. Recorded limits are parsed
-    /// without this check, because every recorded run must stay readable.
-    ///
-    /// Errors: the text is not an SLA, or a limit could never decide.
-    pub fn wanted(text: &str) -> Result<Self, String> {
+    /// without this check, because every recorded run must stay readable. Errors: the text is not an SLA, or a limit
+    /// could never decide.
+    pub fn requested(text: &str) -> Result<Self, String> {
         let sla: Self = text.parse()?;
         let pairs = sla.limits.iter().zip(&sla.limits[1..]);
         match pairs
@@ -138,9 +137,8 @@ impl Sla {
 
     /// Joins all limits; `combine` combines the shares of limits with the same threshold. Without limits:
     /// [`Self::UNLIMITED`]. With `u64::min` for `combine`, the result has the strictest limits. With `u64::max`,
-    /// callers use only the thresholds of the result: the cells count over these thresholds.
-    ///
-    /// Errors: more thresholds than a cell has counters for.
+    /// callers use only the thresholds of the result: the cells count over these thresholds. Errors: more thresholds
+    /// than a cell has counters for.
     pub fn joined<'a>(
         slas: impl Iterator<Item = &'a Self>,
         combine: fn(u64, u64) -> u64,
@@ -176,12 +174,10 @@ impl Sla {
         }
     }
 
-    /// True for [`Self::UNLIMITED`].
     pub fn is_unlimited(&self) -> bool {
         matches!(self.limits[..], [limit] if limit.threshold_ns == THRESHOLD_MAX_NS && limit.share_max_ppb == WHOLE_PPB)
     }
 
-    /// The limits, by ascending threshold.
     pub fn limits(&self) -> &[Limit] {
         &self.limits
     }
@@ -191,7 +187,6 @@ impl Sla {
         self.limits.iter().map(|limit| limit.threshold_ns).collect()
     }
 
-    /// The smallest threshold, nanoseconds.
     pub fn tightest_ns(&self) -> u64 {
         self.limits[0].threshold_ns
     }
@@ -337,19 +332,22 @@ mod tests {
 
     #[test]
     fn a_larger_threshold_with_a_larger_share_is_refused_to_users_and_read_from_records() {
-        let error = Sla::wanted("1%>8ms,0.5%>1ms").unwrap_err();
+        let error = Sla::requested("1%>8ms,0.5%>1ms").unwrap_err();
         assert_eq!(
             error.to_string(),
             "reading SLA \"1%>8ms,0.5%>1ms\" - 1%>8ms allows a larger share than 0.5%>1ms, but every operation over 8ms is \
              also over the smaller threshold, so 1%>8ms could never decide; give the larger threshold the smaller share"
         );
         assert!("1%>8ms,0.5%>1ms".parse::<Sla>().is_ok());
-        assert_eq!(Sla::wanted("5%>1ms,1%>8ms,0.1%>64ms"), Ok(Sla::default()));
+        assert_eq!(
+            Sla::requested("5%>1ms,1%>8ms,0.1%>64ms"),
+            Ok(Sla::default())
+        );
         assert!(
-            Sla::wanted("5%>1ms,5%>8ms").is_ok(),
+            Sla::requested("5%>1ms,5%>8ms").is_ok(),
             "an equal share says nothing new, and nothing wrong"
         );
-        assert!(Sla::wanted("5>1ms").is_err());
+        assert!(Sla::requested("5>1ms").is_err());
     }
 
     #[test]

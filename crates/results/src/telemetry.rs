@@ -3,12 +3,9 @@
 //! Each column of telemetry.csv is declared once, with source, name and unit. Writers (the samplers of kernel, drives,
 //! host and process) and readers (charts, blame, status, comparison) use a [`Column`]; only this module contains the
 //! names of the columns. docs/telemetry.md explains each column, and a test compares the page with the declarations.
-//!
-//! The lines of trace.csv are samples of the block layer: the time of requests in the kernel and in the device.
 
 use std::fmt;
 
-/// The source of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ColumnSource {
     /// The kernel's statistics of a device, and its hardware monitor.
@@ -25,7 +22,6 @@ pub enum ColumnSource {
     Process,
     /// An issuing thread of this program.
     Thread,
-    /// A simulated drive.
     Simulated,
 }
 
@@ -117,13 +113,11 @@ columns! {
     SimFreeSuperblocks = Simulated "sim.free_superblocks" "superblocks",
 }
 
-/// Prefix of the host's columns.
 const HOST: &str = "host";
 const PROCESS: &str = "process";
 const THREAD: &str = "thread";
 
 impl Column {
-    /// True if each device has this column.
     pub const fn is_of_device(self) -> bool {
         !matches!(
             self.source(),
@@ -132,7 +126,7 @@ impl Column {
     }
 
     /// The column of the object `of`: the kernel name of a device, or the name of a thread; empty for host and process.
-    pub fn of(self, of: &str) -> ColumnOf {
+    pub fn for_object(self, of: &str) -> ColumnOf {
         ColumnOf {
             column: self,
             owner: of.to_owned(),
@@ -158,31 +152,32 @@ impl ColumnOf {
                 .iter()
                 .filter(|column| column.source() == ColumnSource::Simulated)
                 .find_map(|column: &Column| {
-                    Some(column.of(name.strip_suffix(column.name())?.strip_suffix('.')?))
+                    Some(column.for_object(name.strip_suffix(column.name())?.strip_suffix('.')?))
                 });
         }
         let (first, rest) = name.split_once('.')?;
         match first {
             HOST => find_column(rest, |column| column.source() == ColumnSource::Host)
-                .map(|column| column.of("")),
+                .map(|column| column.for_object("")),
             PROCESS => find_column(rest, |column| column.source() == ColumnSource::Process)
-                .map(|column| column.of("")),
+                .map(|column| column.for_object("")),
             THREAD => {
                 let (thread, rest) = rest.rsplit_once('.')?;
                 find_column(rest, |column| column.source() == ColumnSource::Thread)
-                    .map(|column| column.of(thread))
+                    .map(|column| column.for_object(thread))
             }
-            device => find_column(rest, Column::is_of_device).map(|column| column.of(device)),
+            device => {
+                find_column(rest, Column::is_of_device).map(|column| column.for_object(device))
+            }
         }
     }
 }
 
-/// The column called `name` among the columns for which `is_wanted` is true.
-fn find_column(name: &str, is_wanted: fn(Column) -> bool) -> Option<Column> {
+fn find_column(name: &str, is_requested: fn(Column) -> bool) -> Option<Column> {
     Column::ALL
         .iter()
         .copied()
-        .find(|column| is_wanted(*column) && column.name() == name)
+        .find(|column| is_requested(*column) && column.name() == name)
 }
 
 impl fmt::Display for ColumnOf {
@@ -218,10 +213,8 @@ impl TraceKind {
     }
 }
 
-/// Size class of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TraceSize {
-    /// Less than 64 KiB.
     Small,
     Large,
 }
@@ -229,8 +222,7 @@ pub enum TraceSize {
 impl TraceSize {
     pub const ALL: [Self; 2] = [Self::Small, Self::Large];
 
-    /// The class of a request of `bytes` bytes.
-    pub fn of(bytes: u64) -> Self {
+    pub fn from_bytes(bytes: u64) -> Self {
         if bytes < LARGE_BYTES {
             Self::Small
         } else {
@@ -238,7 +230,6 @@ impl TraceSize {
         }
     }
 
-    /// Name in trace.csv.
     pub fn name(self) -> &'static str {
         match self {
             Self::Small => "small",
@@ -266,10 +257,8 @@ pub struct TraceLine {
     pub device: usize,
     pub kind: TraceKind,
     pub size: TraceSize,
-    /// Requests that completed.
     pub requests: u64,
-    /// Number of events that the kernel lost in the whole sample, on all devices. If any were lost, the counts lack
-    /// requests.
+    /// Events that the kernel lost in the whole sample, on all devices. If any were lost, the counts lack requests.
     pub lost: u64,
     /// Time in the kernel: from block_bio_queue to block_rq_issue.
     pub queue: TimeDistribution,
@@ -296,15 +285,15 @@ mod tests {
                 ColumnSource::Simulated => "sim:jitter-pct=0.5+read-us=80",
                 _ => "nvme0n1",
             };
-            let named = column.of(of);
+            let named = column.for_object(of);
             assert_eq!(ColumnOf::parse(&named.to_string()), Some(named));
         }
         assert_eq!(
-            Column::SmartCelsius.of("nvme0n1").to_string(),
+            Column::SmartCelsius.for_object("nvme0n1").to_string(),
             "nvme0n1.smart.temperature_celsius"
         );
         assert_eq!(
-            Column::ThreadCpuPct.of("issue-3").to_string(),
+            Column::ThreadCpuPct.for_object("issue-3").to_string(),
             "thread.issue-3.cpu_pct"
         );
         for other in [

@@ -20,9 +20,9 @@ use load::rate::Rate;
 use load::run::{RunConfig, Settings};
 use load::workload::{BuildContext, RunPlan, RunSpec, Workload};
 use results::finding::{Finding, Severity};
+use results::format;
 use results::judge::{Sla, Verdict, round_sec, stretched_slice, whole_slice_sec, window_step_sec};
 use results::run_dir::{Manifest, RecordedConfig, WorkloadRecord, check_usable};
-use results::units;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use sys::process;
@@ -61,12 +61,9 @@ pub struct RunRequest<'a> {
     pub workloads: Vec<NamedWorkload>,
     /// Run directory. Must not hold a run yet.
     pub dir: PathBuf,
-    /// Devices that flashproof may write to, by the user's options.
     pub consents: Consents<'a>,
-    /// Devices and engine, if they are already open.
     pub opened: Option<&'a OpenDevices>,
     pub sla: Sla,
-    /// Requested length of a slice, seconds.
     pub slice_sec: u64,
     /// Length of a round; `None`: derived from the length of a slice, see [`round_sec`].
     pub round_sec: Option<u64>,
@@ -77,12 +74,9 @@ pub struct RunRequest<'a> {
     pub multiple: Option<f64>,
     /// Findings made before a series; `None`: host and devices are examined again.
     pub findings: Option<Vec<Finding>>,
-    /// Prefix of each line of progress.
     pub heading: Option<String>,
     pub quiet: bool,
-    /// Print ACT's log on standard output.
     pub act_log: bool,
-    /// Sample the block layer's tracepoints, if possible.
     pub trace: bool,
 }
 
@@ -119,7 +113,6 @@ pub struct OpenDevices {
 }
 
 impl OpenDevices {
-    /// Opens the devices of all `workloads`, whose combined spec is `spec`, and chooses the engine.
     pub fn open(
         spec: &RunSpec,
         workloads: &[&dyn Workload],
@@ -136,7 +129,6 @@ pub struct NamedWorkload {
     /// Name of the workload within the run; empty if the run has only one workload.
     pub name: String,
     pub workload: Box<dyn Workload>,
-    /// Configuration as written.
     pub text: String,
 }
 
@@ -160,7 +152,6 @@ pub enum RunOutcome {
     /// The run took place, but its record is incomplete.
     Unrecorded {
         verdict: Box<Verdict>,
-        /// Why the record is incomplete.
         failure: Failure,
     },
 }
@@ -175,9 +166,7 @@ impl RunOutcome {
     }
 }
 
-/// Performs a run. `observer` may end it early; a signal ends it through `signal_handler`.
-///
-/// Errors: the run did not begin.
+/// `observer` may end the run early; a signal ends it through `signal_handler`. Errors: the run did not begin.
 pub fn run(
     request: RunRequest<'_>,
     signal_handler: &SignalHandler,
@@ -229,7 +218,7 @@ pub fn run(
     {
         return Err(Failure::usage(format!(
             "cannot run {} {} per second - the maximum is one per nanosecond, the resolution of the clock - lower the rate",
-            units::number(stream.offered_iops),
+            format::number(stream.offered_iops),
             stream.name
         )));
     }
@@ -306,24 +295,22 @@ pub fn run(
     }
 }
 
-/// Length of a run's slices, seconds; `wanted_sec`: the requested length. Prints a note if the report interval makes
-/// the slices longer.
-///
-/// Errors: the slices would be more than a tenth longer than requested. With `is_act_mode`, this is only a note.
+/// Length of a run's slices, seconds; `requested_sec`: the requested length. Prints a note if the report interval makes
+/// the slices longer. Errors: they would be more than a tenth longer. With `is_act_mode`, this is only a note.
 pub fn length_of_slices(
-    wanted_sec: u64,
+    requested_sec: u64,
     duration_sec: u64,
     report_sec: u64,
     is_act_mode: bool,
 ) -> Result<u64, Failure> {
-    match stretched_slice(wanted_sec, duration_sec, report_sec) {
+    match stretched_slice(requested_sec, duration_sec, report_sec) {
         Some(Err(why)) if !is_act_mode => {
             return Err(Failure::usage(format!("cannot judge this run - {why}")));
         }
         Some(Ok(what) | Err(what)) => console::note(&what),
         None => {}
     }
-    Ok(whole_slice_sec(wanted_sec, duration_sec, report_sec))
+    Ok(whole_slice_sec(requested_sec, duration_sec, report_sec))
 }
 
 /// Plans the run of all `workloads` with `specs` on `devices`, and returns the records for the manifest.
@@ -412,7 +399,6 @@ pub fn findings(spec: &RunSpec, dir: &Path) -> Vec<Finding> {
     findings_about(&existing_names, dir)
 }
 
-/// The doctor's findings about the host and these devices.
 pub fn findings_about(devices: &[String], dir: &Path) -> Vec<Finding> {
     let findings = device::doctor::examine(Path::new("/"), devices, Some(dir));
     let mut problems = 0;
@@ -439,8 +425,8 @@ pub fn findings_about(devices: &[String], dir: &Path) -> Vec<Finding> {
     if problems + warnings > 0 {
         console::note(&format!(
             "doctor: {}, {} that may spoil the result - \"{}\" and the report show them",
-            units::count(problems, "problem"),
-            units::count(warnings, "warning"),
+            format::count(problems, "problem"),
+            format::count(warnings, "warning"),
             format!("flashproof doctor {}", devices.join(" ")).trim_end()
         ));
     }

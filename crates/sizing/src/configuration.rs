@@ -26,51 +26,44 @@ const MIN_IO_BYTES: u32 = 512;
 pub struct TestOptions {
     /// The device to be tested; `None`: a placeholder.
     pub device: Option<DeviceName>,
-    /// Duration, seconds.
     pub duration_sec: u32,
     /// The load as a multiple of the cluster's load.
     pub factor: Factor,
 }
 
-/// A configuration, and the I/O that it requests.
 #[derive(Debug, Clone)]
 pub struct TestConfiguration {
     pub test: Test,
     pub namespace: String,
     /// Number of drives by which the namespace's load was divided.
     pub drives: usize,
-    /// The configuration as a file.
     pub text: String,
     pub requested_io: DriveIo,
     /// I/O of the cluster's drive for this namespace.
     pub cluster_io: DriveIo,
-    /// Oddities of the configuration, each a sentence.
     pub remarks: Vec<String>,
 }
 
-/// Maximum deviation of a configuration's load from the load of the cluster's drive, as a fraction: with offsets in
-/// whole percents, the loads are not exactly equal.
+/// Maximum deviation from the load of the cluster's drive, as a fraction: whole-percent offsets are not exact.
 const NEAR: f64 = 0.02;
 
-/// Why there is no configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigurationError {
-    /// No such node.
-    #[error("the profile has no node {wanted} - found: {}", .found.join(", "))]
-    NoNode { wanted: String, found: Vec<String> },
-    /// The namespace has no load.
+    #[error("the profile has no node {requested} - found: {}", .found.join(", "))]
+    NoNode {
+        requested: String,
+        found: Vec<String>,
+    },
     #[error(
         "namespace {namespace}: has no load to test: no record was read or written in the window - choose another \
          window"
     )]
     NoLoad { namespace: String },
-    /// The log has no histograms of sizes.
     #[error(
         "namespace {namespace}: no configuration: the log has no reads, writes and sizes of records - turn the storage \
          histograms on, and give a later log"
     )]
     RecordsUnknown { namespace: String },
-    /// The result is not a valid configuration.
     #[error("namespace {namespace}: no valid configuration - {problems}")]
     Refused { namespace: String, problems: String },
 }
@@ -91,7 +84,6 @@ fn kib_per_sec_of_node(profile: &Profile, node: &str) -> f64 {
         .sum()
 }
 
-/// A configuration for each namespace of `node`.
 pub fn configurations(
     profile: &Profile,
     node: &str,
@@ -105,7 +97,7 @@ pub fn configurations(
     if of_node.is_empty() {
         let found = profile.nodes.iter().map(|node| node.id.clone()).collect();
         return Err(ConfigurationError::NoNode {
-            wanted: node.to_owned(),
+            requested: node.to_owned(),
             found,
         });
     }
@@ -114,7 +106,7 @@ pub fn configurations(
     for namespace in namespaces {
         let mut loads = of_node.clone();
         loads.retain(|load| load.namespace == namespace);
-        configurations.push(NamespaceLoad::of(profile, loads).configuration(profile, test));
+        configurations.push(NamespaceLoad::new(profile, loads).configuration(profile, test));
     }
     for index in profile.indexes.iter().filter(|index| index.node == node) {
         configurations.extend(index::configuration(index, profile, test));
@@ -137,7 +129,6 @@ pub fn configurations(
 
 /// The load of a namespace on one of its drives: an average over the drives.
 struct NamespaceLoad<'a> {
-    /// The namespace's load on each device.
     loads: Vec<&'a DeviceLoad>,
     drives: BTreeSet<&'a str>,
     /// A factor: bytes of record reads that iostat counted, divided by the bytes that these reads would have with every
@@ -146,7 +137,7 @@ struct NamespaceLoad<'a> {
 }
 
 impl<'a> NamespaceLoad<'a> {
-    fn of(profile: &'a Profile, loads: Vec<&'a DeviceLoad>) -> Self {
+    fn new(profile: &'a Profile, loads: Vec<&'a DeviceLoad>) -> Self {
         let drives: BTreeSet<&str> = loads.iter().map(|load| load.drive.as_str()).collect();
         // `read_bytes` assumes the same factor for all namespaces of a drive.
         let targets = drives
@@ -293,7 +284,7 @@ impl<'a> NamespaceLoad<'a> {
                 first.namespace
             ));
         }
-        let unscaled_load = RequestedLoad::of(
+        let unscaled_load = RequestedLoad::from_config(
             &Offsets {
                 read_size: 100,
                 ..offsets
@@ -341,7 +332,7 @@ impl<'a> NamespaceLoad<'a> {
         sizes: &str,
     ) -> AnnotatedConfig {
         let first = self.loads[0];
-        let offsets = Offsets::of(&config);
+        let offsets = Offsets::from_config(&config);
         let mut document = AnnotatedConfig::new(config);
         let node = profile.nodes.iter().find(|node| node.id == first.node);
         let window_text = node
@@ -455,7 +446,6 @@ fn whole_rate(per_sec: f64) -> u32 {
     (per_sec.round() as u32).max(u32::from(per_sec > 0.0))
 }
 
-/// The device under test, or a placeholder.
 fn device_names(test: &TestOptions) -> Result<Vec<DeviceName>, String> {
     let device = test
         .device
@@ -517,13 +507,11 @@ fn remarks(
     implausible.chain(mismatches).collect()
 }
 
-/// The I/O of a storage test.
 fn requested_io(config: &ActConfig) -> Result<DriveIo, String> {
-    let load = RequestedLoad::of(config, MIN_IO_BYTES).map_err(sentences)?;
+    let load = RequestedLoad::from_config(config, MIN_IO_BYTES).map_err(sentences)?;
     Ok(load.io())
 }
 
-/// Comment on an offset of `pct` percent for the operations `what`.
 fn offset_note(pct: u32, what: &str) -> String {
     let share_pct = 1e4 / f64::from(pct);
     format!("at 100 % the model issues {share_pct:.1} % of the cluster's {what}")
@@ -531,7 +519,7 @@ fn offset_note(pct: u32, what: &str) -> String {
 
 /// A rate per second, as a whole number.
 fn rate(per_sec: f64) -> String {
-    results::units::number(per_sec.round())
+    results::format::number(per_sec.round())
 }
 
 /// Percentages over 2^i, in the format of a histogram key.

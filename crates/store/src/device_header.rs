@@ -14,7 +14,7 @@
 
 use crate::record::{u16_at, u32_at, u64_at};
 use crate::seal::VolumeMark;
-use crate::write_block::{BlockHeader, HeaderState};
+use crate::write_block::{HeaderState, WriteBlockHeader};
 use crate::{MARKS_BYTES, NamespaceSettings, Starts, StoreSpace};
 use crc32fast::Hasher;
 use std::io;
@@ -51,7 +51,6 @@ const SINGLE_BIN_AT: usize = STARTS_AT - 1;
 pub struct DeviceHeader {
     pub namespace: String,
     pub write_block_bytes: u32,
-    /// True if records have one bin without a name.
     pub single_bin: bool,
     pub devices: u16,
     /// Index of this device in the namespace, from 0.
@@ -285,7 +284,7 @@ impl DeviceHeader {
                 let offset = space.range.start + u64::from(block) * block_bytes;
                 let border = read(offset, BORDER_BYTES).unwrap_or_default();
                 let is_foreign = border.iter().any(|byte| *byte != 0)
-                    && BlockHeader::read(&border, space.id, block) == HeaderState::None;
+                    && WriteBlockHeader::read(&border, space.id, block) == HeaderState::None;
                 is_foreign.then_some(offset)
             })
         })
@@ -297,9 +296,8 @@ impl DeviceHeader {
     }
 
     /// The space of core `core` on a device of `device_bytes`. `target`: the device's number in the engine. The write
-    /// unit is `min_io_bytes`; the caller may set a larger unit.
-    ///
-    /// Errors: the device is too small, or too many cores share it. The message does not name the device.
+    /// unit is `min_io_bytes`; the caller may set a larger unit. Errors: the device is too small, or too many cores
+    /// share it; the message does not name the device.
     pub fn space(
         &self,
         device_bytes: u64,
@@ -335,11 +333,10 @@ impl DeviceHeader {
     }
 }
 
-/// True if `bytes` begin with the header of the first write block of a device of flashproof.
 fn is_write_block(bytes: &[u8]) -> bool {
     bytes.len() >= BORDER_BYTES
         && matches!(
-            BlockHeader::read(bytes, u64_at(bytes, 8), 0),
+            WriteBlockHeader::read(bytes, u64_at(bytes, 8), 0),
             HeaderState::Whole(_)
         )
 }
@@ -403,9 +400,9 @@ mod tests {
                 (open(None, Some(6)), open(Some(6), None))
             );
             let mut block = [0; BORDER_BYTES];
-            BlockHeader {
+            WriteBlockHeader {
                 id: 5,
-                ..BlockHeader::default()
+                ..WriteBlockHeader::default()
             }
             .write(&mut block[..48]);
             assert_eq!(
@@ -422,7 +419,7 @@ mod tests {
 
     #[test]
     fn other_settings_are_named_with_both_values() {
-        let wanted = DeviceHeader {
+        let expected = DeviceHeader {
             namespace: "other".to_owned(),
             single_bin: true,
             cores: 2,
@@ -438,9 +435,9 @@ mod tests {
         let differs = HeaderCheck::Differs(differences.map(str::to_owned).to_vec());
         for copies in [
             [header().to_bytes(), Vec::new()],
-            [wanted.to_bytes(), header().to_bytes()],
+            [expected.to_bytes(), header().to_bytes()],
         ] {
-            assert_eq!(wanted.plan(&copies, &[]), differs, "one copy suffices");
+            assert_eq!(expected.plan(&copies, &[]), differs, "one copy suffices");
         }
         let of_other_set = DeviceHeader {
             device_set: 78,
@@ -506,10 +503,10 @@ mod tests {
         };
         mark.write(&mut device[space.marks_offset as usize..][..4096], space.id);
         for block in 0..3 {
-            let of_store = BlockHeader {
+            let of_store = WriteBlockHeader {
                 id: space.id,
                 block,
-                ..BlockHeader::default()
+                ..WriteBlockHeader::default()
             };
             of_store.write(&mut device[at(block.into())..][..48]);
         }

@@ -19,13 +19,11 @@ const BLOCK_HEADER_BYTES: usize = 36;
 pub(crate) const FIRST_BYTE: usize = 48;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct BlockHeader {
-    /// Device id.
+pub(crate) struct WriteBlockHeader {
     pub(crate) id: u64,
     /// Increases with each block that is begun in the space.
     pub(crate) sequence: u64,
-    /// Random number of the store that began the block. A sequence number that is lost in a crash is assigned again;
-    /// this number distinguishes the two uses.
+    /// Random number of the store that began the block: a sequence number lost in a crash is assigned again.
     pub(crate) opening: u64,
     pub(crate) block: u32,
 }
@@ -36,10 +34,10 @@ pub(crate) enum HeaderState {
     None,
     /// A damaged header of this device, or the header of another block of this device.
     Damaged,
-    Whole(BlockHeader),
+    Whole(WriteBlockHeader),
 }
 
-impl BlockHeader {
+impl WriteBlockHeader {
     /// Start value of the checksums of the block's records.
     pub(crate) fn seed(&self) -> u32 {
         let mut hasher = Hasher::new();
@@ -89,7 +87,6 @@ impl BlockHeader {
     }
 }
 
-/// Part of a write block that cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct UnreadablePart {
     /// Offset in the block.
@@ -112,10 +109,8 @@ impl UnreadablePart {
     }
 }
 
-/// Item found in a write block.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum BlockItem<'a> {
-    /// A piece begins.
     Seal(Seal),
     /// A record, its offset in the block, and its length in bytes.
     Record(Record<'a>, usize, usize),
@@ -125,13 +120,11 @@ pub(crate) enum BlockItem<'a> {
     End(Option<UnreadablePart>),
 }
 
-/// A piece with an intact seal.
 #[derive(Debug, Clone, Copy)]
 struct SealedPiece {
     /// End of the piece's records.
     used: usize,
     end: usize,
-    /// Number of records that were not found yet.
     records_left: u32,
 }
 
@@ -142,8 +135,7 @@ pub(crate) struct BlockWalk {
     piece: Option<SealedPiece>,
     /// Offset of the current unreadable part, and number of unreadable bytes in it.
     flaw: Option<(usize, usize)>,
-    /// Bytes that may still be checksummed in vain. Without a limit, crafted bytes could force the computation of a
-    /// long checksum at every unit.
+    /// Bytes that may still be checksummed in vain: crafted bytes could force a long checksum at every unit.
     patience: usize,
 }
 
@@ -209,8 +201,7 @@ impl BlockWalk {
                 }
                 return BlockItem::Record(record, begin, len);
             }
-            // The next intact record begins at the end of the damaged record, or, if the damaged length is wrong too,
-            // at any unit.
+            // The next intact record begins at the damaged record's end, or, if its length is wrong too, at any unit.
             self.flaw.get_or_insert((begin, 0)).1 += UNIT;
             self.at += UNIT;
             let len = rest
@@ -234,7 +225,7 @@ mod block_header_tests {
 
     #[test]
     fn a_header_is_valid_only_in_its_block_and_every_flipped_bit_is_found() {
-        let header = BlockHeader {
+        let header = WriteBlockHeader {
             id: 1,
             sequence: 1 << 40,
             opening: 3,
@@ -242,21 +233,24 @@ mod block_header_tests {
         };
         let mut bytes = vec![0xff; 512];
         header.write(&mut bytes);
-        assert_eq!(BlockHeader::read(&bytes, 1, 7), HeaderState::Whole(header));
         assert_eq!(
-            BlockHeader::read(&bytes, 2, 7),
+            WriteBlockHeader::read(&bytes, 1, 7),
+            HeaderState::Whole(header)
+        );
+        assert_eq!(
+            WriteBlockHeader::read(&bytes, 2, 7),
             HeaderState::None,
             "another device's"
         );
         assert_eq!(
-            BlockHeader::read(&bytes, 1, 8),
+            WriteBlockHeader::read(&bytes, 1, 8),
             HeaderState::Damaged,
             "another block's"
         );
         for bit in 0..BLOCK_HEADER_BYTES * 8 {
             bytes[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(
-                BlockHeader::read(&bytes, 1, 7),
+                WriteBlockHeader::read(&bytes, 1, 7),
                 HeaderState::Damaged,
                 "bit {bit}"
             );
@@ -264,7 +258,7 @@ mod block_header_tests {
         }
         assert_ne!(
             header.seed(),
-            BlockHeader {
+            WriteBlockHeader {
                 opening: 4,
                 ..header
             }
@@ -368,13 +362,13 @@ mod walk_tests {
             bytes: 80,
             records: 1,
         };
-        let wanted = (0..20)
+        let expected = (0..20)
             .filter(|version| ![7, 13].contains(version))
             .collect();
         assert_eq!(
             walk(&block),
             (
-                wanted,
+                expected,
                 vec![flaw(48 + SEAL + 560), flaw(2048 + SEAL + 240)],
                 None
             )

@@ -7,7 +7,7 @@ use load::keys::Keys;
 use load::rate::Rate;
 use load::sizes::stored_bytes;
 use load::workload::CannotRun;
-use results::units::{self, Grouped, quoted};
+use results::format::{self, Grouped, quoted};
 use serde::Deserialize;
 use std::ops::{Range, RangeInclusive};
 use toml::Spanned;
@@ -85,7 +85,6 @@ impl YcsbMix {
     }
 }
 
-/// Error of one key, and the remedy.
 struct KeyError {
     key: &'static str,
     why: String,
@@ -115,9 +114,9 @@ fn fitting<T: std::fmt::Display>(
 impl Tenants {
     /// Parses `text`, the content of the file `path`. Errors: the first mistake, with its line.
     pub fn parse(path: &str, text: &str) -> Result<Self, CannotRun> {
-        let path = units::printable(path);
+        let path = format::printable(path);
         let file: File = toml::from_str(text).map_err(|error| {
-            let why = units::in_one_line(&error.message().chars().take(400).collect::<String>());
+            let why = format::in_one_line(&error.message().chars().take(400).collect::<String>());
             let offset = error.span().map_or(0, |span| span.start);
             error_at(&path, text, offset, &why)
         })?;
@@ -125,7 +124,7 @@ impl Tenants {
         if count == 0 || count > TENANTS_MAX {
             let why = format!(
                 "the file has {} - give 1 to {TENANTS_MAX}, each as [[tenant]]",
-                units::count(count as u64, "tenant")
+                format::count(count as u64, "tenant")
             );
             return Err(CannotRun(format!("{path}: {why}")));
         }
@@ -180,9 +179,7 @@ impl Tenants {
     }
 
     /// Indices and byte ranges of the tenants on `device`, which has `device_bytes`. Tenants that name no device are on
-    /// this device if `is_default`.
-    ///
-    /// Errors: the tenants do not fit the device, or overlap.
+    /// this device if `is_default`. Errors: the tenants do not fit the device, or overlap.
     pub fn layout(
         &self,
         device: &str,
@@ -198,7 +195,7 @@ impl Tenants {
                 None => is_default,
             })
             .collect();
-        let device = units::printable(device);
+        let device = format::printable(device);
         let mut placed: Vec<(usize, Range<u64>)> = Vec::new();
         // The largest block, so that each range begins at a multiple of its own block size.
         let align_bytes = tenants_here
@@ -232,7 +229,7 @@ impl Tenants {
                 return Err(tenant.cannot(format_args!(
                     "its share of {device} is smaller than {}, the largest write block of the tenants there - give the \
                      tenant more space, or another device",
-                    units::bytes(align_bytes as f64)
+                    format::bytes(align_bytes as f64)
                 )));
             }
             let end = start.saturating_add(size);
@@ -266,7 +263,6 @@ impl Tenants {
     }
 }
 
-/// The error `why` at byte `offset` of `text`, the content of the file `path`.
 fn error_at(path: &str, text: &str, offset: usize, why: &str) -> CannotRun {
     let line = text.as_bytes()[..offset.min(text.len())]
         .iter()
@@ -285,7 +281,6 @@ fn offset_of(text: &str, start: usize, key: &str) -> usize {
         .unwrap_or(start)
 }
 
-/// Offset of `key` in the table that begins at `table_start`.
 fn find_key(text: &str, table_start: usize, key: &str) -> Option<usize> {
     let mut offset = table_start;
     for line in text

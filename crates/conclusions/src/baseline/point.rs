@@ -5,8 +5,8 @@
 use super::Watch;
 use crate::grouped;
 use crate::percentile::{beyond, is_compared, is_resolved};
+use results::format;
 use results::steady::median;
-use results::units;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
@@ -123,8 +123,7 @@ impl LatencyStats {
         99.5, 99.9, 99.95, 99.99, 99.999, 100.0,
     ];
 
-    /// The percentile `percent`, microseconds; `None` without operations, or if this percentile is unknown or not
-    /// stored.
+    /// Microseconds; `None` without operations, or if this percentile is unknown or not stored.
     pub fn at(&self, percent: f64) -> Option<f64> {
         let at = Self::PERCENTILES
             .iter()
@@ -133,20 +132,16 @@ impl LatencyStats {
     }
 }
 
-/// A percentile of a job's operations, if the operations determine it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Percentile {
-    /// Value, microseconds.
     Us(f64),
-    /// The percentile lies among operations that never completed. The value is the longest completed operation,
-    /// microseconds.
+    /// The percentile lies among operations that never completed. Value: the longest completed operation, microseconds.
     LongerThan(f64),
-    /// There were too few operations for the percentile.
     TooFew,
 }
 
 impl Percentile {
-    fn of(times: &LatencyStats, count: u64, percent: f64) -> Self {
+    fn from_stats(times: &LatencyStats, count: u64, percent: f64) -> Self {
         match times.at(percent) {
             _ if !is_resolved(count, percent) => Self::TooFew,
             Some(us) => Self::Us(us),
@@ -155,7 +150,6 @@ impl Percentile {
         }
     }
 
-    /// Value, microseconds, if known.
     pub fn us(self) -> Option<f64> {
         if let Self::Us(us) = self {
             Some(us)
@@ -169,39 +163,36 @@ impl Percentile {
 impl fmt::Display for Percentile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Us(us) => f.write_str(&units::milliseconds(us / 1e3)),
-            Self::LongerThan(us) => write!(f, "> {}", units::milliseconds(us / 1e3)),
+            Self::Us(us) => f.write_str(&format::milliseconds(us / 1e3)),
+            Self::LongerThan(us) => write!(f, "> {}", format::milliseconds(us / 1e3)),
             Self::TooFew => f.write_str("-"),
         }
     }
 }
 
 impl DirectionResult {
-    /// A percentile of the service times.
     pub fn service_at(&self, percent: f64) -> Percentile {
-        Percentile::of(&self.service, self.ops, percent)
+        Percentile::from_stats(&self.service, self.ops, percent)
     }
 
-    /// A percentile of wait plus service. Operations that never completed count as slower than all others.
+    /// Wait plus service. Operations that never completed count as slower than all others.
     pub fn answer_at(&self, percent: f64) -> Percentile {
-        Percentile::of(&self.answer, self.wanted(), percent)
+        Percentile::from_stats(&self.answer, self.scheduled(), percent)
     }
 
-    /// Number of operations beyond a percentile.
     pub fn beyond(&self, percent: f64) -> f64 {
-        beyond(self.wanted(), percent)
+        beyond(self.scheduled(), percent)
     }
 
-    /// True if enough operations lie beyond a percentile to compare the percentile with that of another drive.
+    /// True if enough operations lie beyond the percentile to compare it with that of another drive.
     pub fn is_compared(&self, percent: f64) -> bool {
-        is_compared(self.wanted(), percent)
+        is_compared(self.scheduled(), percent)
     }
 
-    fn wanted(&self) -> u64 {
+    fn scheduled(&self) -> u64 {
         self.ops.saturating_add(self.undone)
     }
 
-    /// Size of an operation, rounded to bytes.
     fn whole_bytes(&self) -> u64 {
         self.bytes_each.round() as u64
     }
@@ -216,7 +207,6 @@ impl DirectionResult {
 /// Access pattern, share of reads, and sizes of a job's operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AccessMix {
-    /// True if offsets are random.
     pub random: bool,
     /// Percentage of reads, rounded.
     pub read_pct: u32,
@@ -227,7 +217,7 @@ pub struct AccessMix {
 }
 
 impl AccessMix {
-    pub fn of(point: &Point) -> Self {
+    pub fn from_point(point: &Point) -> Self {
         Self {
             random: point.random,
             read_pct: point.read_pct.round() as u32,
@@ -248,7 +238,7 @@ impl fmt::Display for AccessMix {
         } else {
             "sequential "
         })?;
-        let size = |bytes: u64| units::binary_bytes(bytes as f64);
+        let size = |bytes: u64| format::binary_bytes(bytes as f64);
         match (self.read_bytes, self.write_bytes) {
             (0, 0) => write!(f, "operations"),
             (reads, 0) => write!(f, "reads, {}", size(reads)),
@@ -273,7 +263,7 @@ impl fmt::Display for AccessMix {
 /// by round, depth and offered rate. Of several points with the same round, depth and rate, the last counts.
 pub fn curves(points: &[Point], part: JobPurpose) -> Vec<(AccessMix, Vec<&Point>)> {
     let of_part = points.iter().filter(|point| point.part == part);
-    let mut curves = grouped(of_part.map(|point| (AccessMix::of(point), point)));
+    let mut curves = grouped(of_part.map(|point| (AccessMix::from_point(point), point)));
     for (_, curve) in &mut curves {
         // Reversed, so that the last of several equal points is kept.
         curve.reverse();
@@ -306,8 +296,8 @@ pub fn highest(curve: &[&Point]) -> Option<f64> {
     Some(median(&rates))
 }
 
-/// The knee of a sweep of depths: the smallest depth that reaches 90 % of the highest rate. Beyond the knee operations
-/// take longer, but the rate hardly grows.
+/// The smallest depth of a sweep that reaches 90 % of the highest rate. Beyond it operations take longer, but the rate
+/// hardly grows.
 pub fn knee<'a>(curve: &[&'a Point]) -> Option<&'a Point> {
     let highest = highest(curve)?;
     curve
@@ -318,17 +308,14 @@ pub fn knee<'a>(curve: &[&'a Point]) -> Option<&'a Point> {
 }
 
 impl Point {
-    /// The reads and the writes of the job, if any.
     pub fn directions(&self) -> impl Iterator<Item = &DirectionResult> {
         self.reads.iter().chain(&self.writes)
     }
 
-    /// Number of failed operations.
     pub fn errors(&self) -> u64 {
         self.directions().map(|done| done.errors).sum()
     }
 
-    /// Completed operations per second.
     pub fn iops(&self) -> f64 {
         self.directions().map(|done| done.iops).sum()
     }
@@ -338,7 +325,7 @@ impl Point {
         self.directions().map(|done| done.mbps).sum()
     }
 
-    /// Scheduled operations per second; `None` without a rate limit.
+    /// `None` without a rate limit.
     pub fn offered_iops(&self) -> Option<f64> {
         self.directions().map(|done| done.offered_iops).sum()
     }
@@ -348,7 +335,7 @@ impl Point {
         self.directions().next()
     }
 
-    /// True if at least 99 % of the offered rate was reached, or no rate was set.
+    /// As [`DirectionResult::is_reached`], for all directions.
     pub fn is_reached(&self) -> bool {
         self.directions().all(DirectionResult::is_reached)
     }

@@ -54,8 +54,6 @@
 //! Heavier tails than those of the normal distribution give more false alarms: with Student's distribution of 5 degrees
 //! of freedom, 7 in 12,000 healthy drives instead of 1 in 15,000. In small populations (8 to 20 drives), 1 in 1,300 to
 //! 2,000 healthy drives is reported as slow.
-//!
-//! [`DriveLatencies`] has the latencies of a drive, read from a run directory.
 
 mod examine;
 mod outliers;
@@ -65,8 +63,8 @@ pub use examine::examine;
 pub use statistics::{PopulationComparison, ToleranceBound, compare, tolerance_bound};
 
 use results::cell::{Latencies, latencies};
+use results::format;
 use results::run_dir::{HlogBucket, HlogKind, RunDirError, each_buckets, manifest};
-use results::units;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -96,8 +94,7 @@ pub struct Labels {
 pub struct LatencyWindow {
     /// Seconds since the load began. Drives are compared at equal times.
     pub start_s: f64,
-    /// Load, in any unit: offered operations per second, or the queue depth of a closed loop. Not the achieved rate,
-    /// because a slow drive lowers it.
+    /// In any unit: offered IOPS, or the depth of a closed loop. Not the achieved rate: a slow drive lowers it.
     pub load: f64,
     pub mean_ns: f64,
     pub p50_ns: f64,
@@ -118,7 +115,7 @@ impl LatencyMetric {
     pub const ALL: [Self; 3] = [Self::Mean, Self::P50, Self::P99];
 
     /// Value in a window, nanoseconds.
-    pub fn of(self, window: &LatencyWindow) -> f64 {
+    pub fn value_in(self, window: &LatencyWindow) -> f64 {
         match self {
             Self::Mean => window.mean_ns,
             Self::P50 => window.p50_ns,
@@ -171,8 +168,7 @@ pub enum PopulationLevel {
 }
 
 impl PopulationLevel {
-    /// The label of a drive at this level.
-    pub fn of(self, labels: &Labels) -> &str {
+    pub fn label_in(self, labels: &Labels) -> &str {
         match self {
             Self::Firmware => &labels.firmware,
             Self::Host => &labels.host,
@@ -232,7 +228,7 @@ impl SlowGroup {
         let cause = |(level, name): &(PopulationLevel, String)| {
             format!(
                 "; or the cause is its {level} {}, which no other drive has",
-                units::quoted(name)
+                format::quoted(name)
             )
         };
         self.or.iter().map(cause).collect()
@@ -242,13 +238,13 @@ impl SlowGroup {
 impl SlowEvidence {
     /// The evidence in a few words: `2.1 times the 99th percentile of 11 peers since the start`.
     pub fn short(&self) -> String {
-        let factor = units::number(self.factor);
+        let factor = format::number(self.factor);
         let extent = match self.extent {
             ScoreExtent::Whole => String::new(),
             part => format!(" {part},"),
         };
         let since = if self.since_s > 0.0 {
-            units::span_of(self.since_s)
+            format::span_of(self.since_s)
         } else {
             "the start".to_owned()
         };
@@ -288,11 +284,11 @@ impl fmt::Display for SlowGroup {
             1 => String::new(),
             drives => format!("its {drives} drives have "),
         };
-        let name = units::quoted(name);
-        let model = units::in_one_line(model);
-        let factor = units::number(*factor);
-        let since = units::span_of(*since_s);
-        let outside = units::percent(*outside);
+        let name = format::quoted(name);
+        let model = format::in_one_line(model);
+        let factor = format::number(*factor);
+        let since = format::span_of(*since_s);
+        let outside = format::percent(*outside);
         let when = if *lasting {
             "beginning after"
         } else {
@@ -322,7 +318,7 @@ pub struct Undecided {
 #[schemars(rename = "Reason")]
 pub enum UndecidedReason {
     /// Too few drives with enough windows.
-    #[error("too few drives: {} with enough windows, but at least 3 are needed; add drives", units::count(*drives as u64, "drive"))]
+    #[error("too few drives: {} with enough windows, but at least 3 are needed; add drives", format::count(*drives as u64, "drive"))]
     FewDrives { drives: usize },
     /// The drive has less than 40 % of the typical number of comparable windows.
     #[error(
@@ -338,12 +334,12 @@ pub enum UndecidedReason {
     /// The group is slow, but there are too few groups to know how much healthy groups differ.
     #[error(
         "{} times as slow as the others, but {groups} groups are too few to know how much healthy groups differ. Exchange \
-         drives between the groups and repeat, or add groups", units::number(*factor)
+         drives between the groups and repeat, or add groups", format::number(*factor)
     )]
     FewGroups { factor: f64, groups: usize },
     /// The drives differ so much, or are so few, that only a slowdown above this factor can be found.
     #[error(
-        "among {drives} drives with this spread, only a drive at least {} times as slow as the others can be found; add drives", units::number(*factor)
+        "among {drives} drives with this spread, only a drive at least {} times as slow as the others can be found; add drives", format::number(*factor)
     )]
     Insensitive { factor: f64, drives: usize },
 }
@@ -352,23 +348,23 @@ impl Undecided {
     /// The statement in a few words. `in_group`: number of drives of the group; `in_model`: of the model.
     pub fn short(&self, in_group: usize, in_model: usize) -> String {
         let subject = match &self.of {
-            Some((level, name)) => format!("{level} {}", units::in_one_line(name)),
-            None => units::in_one_line(&self.model),
+            Some((level, name)) => format!("{level} {}", format::in_one_line(name)),
+            None => format::in_one_line(&self.model),
         };
         let finding = match &self.reason {
             UndecidedReason::FewDrives { drives } => {
-                format!("{} are too few", units::count(*drives as u64, "drive"))
+                format!("{} are too few", format::count(*drives as u64, "drive"))
             }
             UndecidedReason::FewWindows {
                 windows, typical, ..
             } => format!("only {windows} windows can be compared, {typical} are typical"),
             UndecidedReason::FewGroups { factor, groups } => format!(
                 "{in_group} of {in_model} drives at {}x, {groups} groups are too few to tell",
-                units::number(*factor)
+                format::number(*factor)
             ),
             UndecidedReason::Insensitive { factor, drives } => format!(
                 "among {drives} drives only one at {}x or more is found",
-                units::number(*factor)
+                format::number(*factor)
             ),
         };
         format!("{subject}: {finding}")
@@ -377,9 +373,9 @@ impl Undecided {
 
 impl fmt::Display for Undecided {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot tell for {}", units::in_one_line(&self.model))?;
+        write!(f, "cannot tell for {}", format::in_one_line(&self.model))?;
         if let Some((level, name)) = &self.of {
-            write!(f, ", {level} {}", units::quoted(name))?;
+            write!(f, ", {level} {}", format::quoted(name))?;
         }
         write!(f, ": {}", self.reason)
     }
@@ -409,7 +405,6 @@ pub struct Examination {
     pub factors: Vec<Option<f64>>,
 }
 
-/// Latencies of a drive in a run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct DriveLatencies {
     pub windows: Vec<LatencyWindow>,
@@ -419,9 +414,8 @@ pub struct DriveLatencies {
 }
 
 impl DriveLatencies {
-    /// Reads the service times in `dir` of one judged stream: the stream with the highest offered rate or, if any
-    /// stream is a closed loop, the stream with the most operations. In the usual tests this is the stream of reads.
-    /// Errors: the manifest or the log is missing or damaged.
+    /// Reads the service times of one judged stream: the stream with the highest offered rate or, if any stream is a
+    /// closed loop, the stream with the most operations. In the usual tests this is the stream of reads.
     pub fn read(dir: &Path) -> Result<Self, RunDirError> {
         let layout = manifest(dir)?.layout();
         let any_judged = layout.streams.iter().any(|info| info.judged);

@@ -33,13 +33,11 @@ pub(super) const VALUES_MIN: usize = 3;
 /// Minimum standard deviation of scores, which are logarithms. Identical simulated drives would have a deviation of 0.
 const DEVIATION_MIN: f64 = 0.001;
 
-/// Minimum number of values to estimate the skewness.
 const SKEWNESS_FROM: usize = 10;
 
 /// Ratio of the skewness of slightly skewed normal values to the skewness of their middle 90 % (400,000 values, numpy).
 const MIDDLE_SKEWNESS: f64 = 2.165;
 
-/// A value that is too far above the others.
 #[derive(Debug)]
 pub(super) struct Outlier {
     pub(super) index: usize,
@@ -51,7 +49,6 @@ pub(super) struct Outlier {
     pub(super) peers: usize,
 }
 
-/// Moments of some values.
 struct Moments {
     count: f64,
     mean: f64,
@@ -61,8 +58,8 @@ struct Moments {
 }
 
 impl Moments {
-    /// The moments of ascending values.
-    fn of(values: &[(f64, usize)]) -> Self {
+    /// `values` are ascending.
+    fn from_values(values: &[(f64, usize)]) -> Self {
         let count = values.len() as f64;
         let (mean, variance) = mean_and_variance(values);
         let deviation = variance.sqrt().max(DEVIATION_MIN);
@@ -144,7 +141,7 @@ pub(super) fn above(values: &[f64], alpha: f64) -> Vec<Outlier> {
     if clean.len() == sorted.len() {
         return Vec::new();
     }
-    let spread = Moments::of(clean);
+    let spread = Moments::from_values(clean);
     let highest = clean[clean.len() - 1].0;
     let high = sorted.iter().filter(|(value, _)| *value > highest);
     let outlier = |(value, at): &(f64, usize)| Outlier {
@@ -164,18 +161,18 @@ fn without_outliers(sorted: &[(f64, usize)], alpha: f64) -> &[(f64, usize)] {
         if rest.len() < VALUES_MIN {
             break;
         }
-        let mean = Moments::of(rest).mean;
+        let mean = Moments::from_values(rest).mean;
         let lowest = rest[0].0;
         let highest = rest[rest.len() - 1].0;
         let count = rest.len() as f64;
         // Low outliers are removed, too, at the same threshold, so that they do not widen the spread.
         let p = if highest - mean >= mean - lowest {
             rest = &rest[..rest.len() - 1];
-            let spread = Moments::of(rest);
+            let spread = Moments::from_values(rest);
             spread.p(highest - spread.mean, count)
         } else {
             rest = &rest[1..];
-            let spread = Moments::of(rest);
+            let spread = Moments::from_values(rest);
             spread.p(spread.mean - lowest, count)
         };
         if p <= alpha {
@@ -187,14 +184,14 @@ fn without_outliers(sorted: &[(f64, usize)], alpha: f64) -> &[(f64, usize)] {
 
 /// The distance from the mean of `values` at which an additional value would be an outlier.
 pub(super) fn threshold(values: &[f64], alpha: f64) -> f64 {
-    let spread = Moments::of(&sorted(values));
+    let spread = Moments::from_values(&sorted(values));
     spread.distance(alpha / (spread.count + 1.0))
 }
 
-/// Probability that the mean of `own` is so far above the mean of `others` by chance: Student's test with a common
-/// deviation. Returns 1 if there are fewer than three values, or if a side is empty.
+/// Student's test with a common deviation: the probability that the mean of `own` is so far above that of `others` by
+/// chance. 1 if there are fewer than three values, or if a side is empty.
 pub(super) fn difference_p(own: &[f64], others: &[f64]) -> f64 {
-    let spread = |values: &[f64]| Moments::of(&sorted(values));
+    let spread = |values: &[f64]| Moments::from_values(&sorted(values));
     let freedom = (own.len() + others.len()) as f64 - 2.0;
     if own.is_empty() || others.is_empty() || freedom < 1.0 {
         return 1.0;
@@ -221,10 +218,8 @@ const DRIVES_MIN: usize = 3;
 /// Number of consecutive parts of a run; the slowest part gives a score.
 const PARTS: usize = 8;
 
-/// Number of scores of a drive: each metric over each extent.
 pub(super) const SCORES: usize = LatencyMetric::ALL.len() * ScoreExtent::ALL.len();
 
-/// Values of a window, by metric.
 type MetricValues = [f64; LatencyMetric::ALL.len()];
 
 /// A cell: number of its period of ten minutes, and number of its load range (a factor of 1.1 from edge to edge).
@@ -235,7 +230,7 @@ type CellValues = (TimeLoadCell, [f32; LatencyMetric::ALL.len()]);
 
 /// The cell of a window, and the logarithms of its latencies; `None` if a number cannot be a measurement.
 fn logarithms(window: &LatencyWindow) -> Option<(TimeLoadCell, MetricValues)> {
-    let latencies = LatencyMetric::ALL.map(|metric| metric.of(window));
+    let latencies = LatencyMetric::ALL.map(|metric| metric.value_in(window));
     let measured = |value: &f64| *value >= 1.0 && *value <= DURATION_MAX_NS as f64;
     let placed = window.start_s >= 0.0 && window.load > 0.0 && window.load.is_finite();
     let cell = (
@@ -268,8 +263,8 @@ fn cell_medians(values: &[CellValues], scratch: &mut Vec<f32>) -> CellValues {
 pub(super) struct Centers(Vec<(TimeLoadCell, MetricValues)>);
 
 impl Centers {
-    /// The centers of all cells with enough drives.
-    pub(super) fn of<'a>(drives: impl Iterator<Item = &'a [LatencyWindow]>) -> Self {
+    /// Only cells with enough drives have a center.
+    pub(super) fn from_drives<'a>(drives: impl Iterator<Item = &'a [LatencyWindow]>) -> Self {
         let mut scratch = Vec::new();
         let mut medians: Vec<CellValues> = Vec::new();
         let mut windows: Vec<CellValues> = Vec::new();
@@ -326,7 +321,6 @@ impl Centers {
     }
 }
 
-/// A drive's windows relative to its peers.
 #[derive(Default)]
 pub(super) struct Residuals {
     /// Start of each window, seconds, and for each metric the logarithm of the ratio to the center.
@@ -337,7 +331,6 @@ pub(super) struct Residuals {
     pub(super) without_peers: usize,
 }
 
-/// Scores of a drive.
 pub(super) struct Scores {
     /// For each metric and extent: the mean logarithm over the extent; NaN if the extent has too few windows.
     pub(super) scores: [f64; SCORES],
@@ -351,7 +344,7 @@ pub(super) struct Scores {
 impl Scores {
     /// Scores are means over the slowest windows, not percentiles: a percentile jumps if garbage collection takes
     /// exactly that share of the time.
-    pub(super) fn of(residuals: &Residuals) -> Self {
+    pub(super) fn from_residuals(residuals: &Residuals) -> Self {
         let count = residuals.windows.len();
         let mut member_scores = Self {
             scores: [f64::NAN; SCORES],

@@ -6,7 +6,7 @@ use crate::discover::DeviceNumber;
 use crate::guard::{activity, users_of};
 use crate::observe::diskstats::Counters;
 use results::files::Dir;
-use results::units;
+use results::format;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -74,7 +74,7 @@ const ENOUGH_BYTES: u64 = 1 << 30;
 /// Less free space than this is a problem: a run with several devices would fill it within an hour.
 const LEAST_BYTES: u64 = 16 << 20;
 
-/// Checks the free space of the file system of `dir`, which need not exist yet.
+/// `dir` need not exist yet.
 pub(super) fn check_free_space(dir: &Path, findings: &mut Findings) {
     let check = findings.check(
         "run-directory",
@@ -110,7 +110,7 @@ pub(super) fn check_free_space(dir: &Path, findings: &mut Findings) {
             ),
         _ => check.ok(format!(
             "{} are free for {name}",
-            units::bytes(available_bytes as f64)
+            format::bytes(available_bytes as f64)
         )),
     }
     if memory_file_system(file.as_fd()).is_ok_and(|memory| memory.is_some()) {
@@ -126,7 +126,6 @@ pub(super) fn check_free_space(dir: &Path, findings: &mut Findings) {
     }
 }
 
-/// Checks that the run directory is not on the device under test.
 pub(super) fn check_place(dir: &Path, device: &DeviceState, findings: &mut Findings) {
     let Ok(metadata) = existing(dir).metadata() else {
         return;

@@ -7,7 +7,7 @@ use crate::observe::nvme::Smart;
 use results::finding::Severity::{self, Note, Ok, Problem, Unknown, Warning};
 use std::fs;
 
-/// Findings of a check on a device called `/dev/x`.
+/// The device is called `/dev/x`.
 pub(super) fn all(check: impl FnOnce(&mut Findings)) -> Vec<Finding> {
     let mut findings = Findings {
         device: Some("/dev/x".to_owned()),
@@ -34,7 +34,7 @@ const PCI: &str = "devices/pci0000:00/0000:00:04.0";
 
 impl Machine {
     fn new() -> Self {
-        let machine = Self(FakeTree::of(&[]));
+        let machine = Self(FakeTree::with_files(&[]));
         let sys = machine.0.path("sys");
         fake_nvme(&machine.0);
         machine.0.link("sys/block/nvme0n1", sys.join(DISK));
@@ -127,7 +127,6 @@ impl Machine {
         self.doctor().examine(&[device], None)
     }
 
-    /// The finding of `check` about `device`.
     #[track_caller]
     fn finding(&self, device: &str, check: &str) -> Finding {
         let findings = self.examine(device);

@@ -25,8 +25,8 @@ use super::target_devices::{Relation, TargetDevices};
 use super::{Guard, WriteRequest};
 use crate::discover::{self, DeviceFacts, DiscoverError, Kind, Resolved, SysDir};
 use crate::observe::diskstats::{Counters, RequestCounts};
+use results::format;
 use results::parallel::in_parallel;
-use results::units;
 use std::fmt;
 use std::fs::{self, File, Metadata};
 use std::os::fd::AsFd;
@@ -35,15 +35,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use sys::{ioctl, open};
 
-/// The target that a name resolved to.
 pub(super) struct ResolvedTarget {
     pub(super) facts: DeviceFacts,
     pub(super) target_kind: TargetKind,
 }
 
-/// The kind of target, with the values needed to open it.
 pub(super) enum TargetKind {
-    /// A block device, opened through its node.
     Device {
         node: PathBuf,
         devices: TargetDevices,
@@ -95,7 +92,6 @@ impl Examined {
     }
 }
 
-/// Resolves the name in `request`.
 pub(super) fn resolve_target(
     guard: &Guard,
     request: &WriteRequest,
@@ -115,7 +111,7 @@ pub(super) fn resolve_target(
         (resolved, _) => resolved?,
     };
     let facts = discover::facts_of(&request.path, &resolved, &guard.root)?;
-    let devices = TargetDevices::of(&resolved, &guard.root)?;
+    let devices = TargetDevices::from_resolved(&resolved, &guard.root)?;
     let target_kind = match resolved {
         Resolved::Block { node, .. } => TargetKind::Device { node, devices },
         Resolved::File { metadata } => {
@@ -145,14 +141,14 @@ fn directory_of(path: &Path) -> &Path {
         .unwrap_or(Path::new("."))
 }
 
-/// Runs all checks on a target. Errors: all objections.
+/// Errors: all objections.
 pub(super) fn examine(
     guard: &Guard,
     request: &WriteRequest,
     target: ResolvedTarget,
 ) -> Result<Examined, Vec<RefusalReason>> {
     let (prepared, mut findings) = check_from_outside(guard, request, &target)?;
-    let open_mode = OpenMode::of(request, guard);
+    let open_mode = OpenMode::from_request(request, guard);
     let mut claims = Vec::new();
     let (opened, size_bytes) = match &target.target_kind {
         TargetKind::Device { node, devices } => {
@@ -194,8 +190,7 @@ pub(super) fn examine(
     })
 }
 
-/// As [`examine`], for a device that will not be claimed: it is opened for reading only. Returns the evidence and
-/// notes.
+/// As [`examine`], but opens the device for reading only. Returns the evidence and notes.
 pub(super) fn look_without_claim(
     guard: &Guard,
     request: &WriteRequest,
@@ -230,7 +225,7 @@ fn check_from_outside(
     let prepared = if request.uses_whole_device {
         None
     } else {
-        UsedPart::of(&target.facts, &guard.records)
+        UsedPart::from_records(&target.facts, &guard.records)
     };
     if matches!(target.target_kind, TargetKind::Device { .. })
         && discover::is_zoned(&target.facts, &guard.root)
@@ -248,8 +243,7 @@ fn check_from_outside(
     }
 }
 
-/// Refuses a target that is too small or read-only, a file that does not fit into its file system, and a file that
-/// would outgrow its preparation.
+/// Refuses a target that is too small or read-only, outgrows its preparation, or does not fit its file system.
 fn check_fit(
     request: &WriteRequest,
     target: &ResolvedTarget,
@@ -269,17 +263,17 @@ fn check_fit(
     }
     if let Some(used_part) = prepared
         && let TargetKind::File {
-            size_bytes: wanted_bytes,
+            size_bytes: requested_bytes,
             ..
         } = target.target_kind
-        && wanted_bytes > target.facts.size_bytes
+        && requested_bytes > target.facts.size_bytes
     {
         let used_bytes = used_part.used_bytes;
         let size_bytes = target.facts.size_bytes;
         findings.refuse(RefusalReason::PartWouldGrow {
             used_bytes,
             size_bytes,
-            wanted_bytes,
+            requested_bytes,
         });
     }
     let space = match &target.target_kind {
@@ -328,8 +322,7 @@ fn device_size(file: &File, request: &WriteRequest) -> Result<u64, RefusalReason
     Ok(size_bytes)
 }
 
-/// Claims the other paths to the drive, so that nobody can mount the drive through another path during the writes. A
-/// path without a node cannot be claimed.
+/// So that nobody mounts the drive through another path during the writes. A path without a node cannot be claimed.
 fn claim_other_paths(
     guard: &Guard,
     devices: &TargetDevices,
@@ -382,7 +375,6 @@ fn check_idle(
     }
 }
 
-/// Reads samples of the contents.
 fn sample_contents(
     guard: &Guard,
     file: &File,
@@ -409,8 +401,7 @@ fn sample_contents(
     sampling::gather(file, read_bytes, explained, sampling, notes).map_err(failed)
 }
 
-/// Size of the target in its record. A device with another size is a different device; a file may grow, so its record
-/// has the size 0.
+/// A device with another size is a different device; a file may grow, so its record has the size 0.
 pub(super) fn recorded_size(target: &ResolvedTarget, size_bytes: u64) -> u64 {
     match target.target_kind {
         TargetKind::Device { .. } => size_bytes,
@@ -418,14 +409,11 @@ pub(super) fn recorded_size(target: &ResolvedTarget, size_bytes: u64) -> u64 {
     }
 }
 
-/// The guard's decision on a device.
 #[derive(Debug)]
 pub enum EraseSafety {
-    /// No objection.
     Yes,
-    /// The device contains data that no record explains: the user would be asked.
+    /// No record explains this data, so the user would be asked.
     Asks(Vec<Evidence>),
-    /// Refused for these reasons.
     No(Vec<RefusalReason>),
 }
 
@@ -439,24 +427,19 @@ impl fmt::Display for EraseSafety {
     }
 }
 
-/// The facts about a device, and the guard's decision.
 #[derive(Debug)]
 pub struct GuardReport {
     /// The name as given.
     pub path: String,
     /// `None` if the name leads to no device or file.
     pub facts: Option<DeviceFacts>,
-    /// The name that consents to its erasure.
     pub erase_name: String,
-    /// The guard's decision.
     pub safety: EraseSafety,
-    /// Limits of the examination, and other remarks.
     pub notes: Vec<String>,
 }
 
 impl Guard {
-    /// The decision of [`Guard::consent`] on each of `paths` separately, in their order. Takes about a second for any
-    /// number of paths.
+    /// The decision of [`Guard::consent`] on each path separately. Takes about a second for any number of paths.
     pub fn examine_devices<S: AsRef<str> + Sync>(&self, paths: &[S]) -> Vec<GuardReport> {
         in_parallel(paths, |path| self.outlook_of(path.as_ref()))
     }
@@ -482,7 +465,7 @@ impl Guard {
             Ok((evidence, notes)) => (EraseSafety::Asks(evidence), notes),
             Err(reasons) => (EraseSafety::No(reasons), Vec::new()),
         };
-        let erase_name = DeviceNames::of(&target.facts, &self.root)
+        let erase_name = DeviceNames::from_facts(&target.facts, &self.root)
             .lasting_erase_name(path)
             .to_owned();
         GuardReport {
@@ -495,11 +478,10 @@ impl Guard {
     }
 }
 
-/// Current users of a device: mounts, swap, kernel devices, processes. Shared runs do not count. Opens nothing and does
-/// not wait.
+/// Mounts, swap, kernel devices, processes; not shared runs. Opens nothing and does not wait.
 pub(crate) fn users_of(resolved: &Resolved, root: &Path) -> Objections {
     let mut findings = Objections::default();
-    match TargetDevices::of(resolved, root) {
+    match TargetDevices::from_resolved(resolved, root) {
         Ok(devices) => devices.check_users(root, true, Duration::ZERO, &mut findings),
         Err(_) => findings.note("it is no longer in sysfs".to_owned()),
     }
@@ -518,8 +500,8 @@ pub(crate) fn activity(before: &Counters, after: &Counters) -> Option<String> {
     let in_flight = delta.in_flight;
     let other_ops = completed(delta.discard) + completed(delta.flush);
     (is_anew || reads | writes | other_ops | in_flight != 0).then(|| {
-        let reads = units::count(reads, "read");
-        let writes = units::count(writes, "write");
+        let reads = format::count(reads, "read");
+        let writes = format::count(writes, "write");
         format!("it did {reads}, {writes} and {other_ops} discards and flushes, with {in_flight} in flight")
     })
 }
@@ -547,7 +529,7 @@ fn moves(dirs: &[&SysDir], watch_time: Duration) -> Result<bool, RefusalReason> 
 }
 
 fn read_counters(dirs: &[&SysDir]) -> Option<Vec<Counters>> {
-    dirs.iter().map(|dir| Counters::of(dir)).collect()
+    dirs.iter().map(|dir| Counters::read(dir)).collect()
 }
 
 #[cfg(test)]

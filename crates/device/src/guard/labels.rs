@@ -2,28 +2,26 @@
 //! and quoted. Sources: see [`super::signatures`].
 
 use super::contents::{Contents, little_endian};
-use results::units;
+use results::format;
 use std::fmt::Write;
 
 /// Label, UUID or name by which a user knows the data: `label "backup"`. Arguments: the device, the first byte of the
 /// format, and the byte of its magic number.
 pub(super) type DetailsReader = fn(&Contents, u64, u64) -> Vec<String>;
 
-/// Maximum number of characters of a text from a device.
 const TEXT_MAX: usize = 64;
 
 pub(super) fn none(_: &Contents, _: u64, _: u64) -> Vec<String> {
     Vec::new()
 }
 
-/// `{what} "{text}"`; `None` if the text is empty.
 fn named(what: &str, text: &str) -> Option<String> {
     let text: String = text
         .trim_matches([' ', '\0'])
         .chars()
         .take(TEXT_MAX)
         .collect();
-    (!text.is_empty()).then(|| format!("{what} {}", units::quoted(&text)))
+    (!text.is_empty()).then(|| format!("{what} {}", format::quoted(&text)))
 }
 
 /// The text of up to `len` bytes at `at`, which ends at the first zero.
@@ -38,7 +36,6 @@ fn label(contents: &Contents, at: u64, len: usize) -> Vec<String> {
         .collect()
 }
 
-/// The label at `at`, or else the UUID at `uuid_at`.
 fn label_or_uuid(contents: &Contents, (at, len): (u64, usize), uuid_at: u64) -> Vec<String> {
     let label = named("label", &text(contents, at, len));
     label
@@ -82,7 +79,7 @@ fn serial(contents: &Contents, at: u64, len: usize) -> Vec<String> {
 /// `on 2026-11-02`; `None` for time 0.
 fn on_day(unix_s: u64) -> Option<String> {
     (unix_s > 0)
-        .then(|| units::rfc3339(unix_s))
+        .then(|| format::rfc3339(unix_s))
         .and_then(|time| Some(format!("on {}", time.get(..10)?)))
 }
 

@@ -67,7 +67,6 @@ fn lines_at(dir: SysDir) -> Vec<u32> {
         .collect()
 }
 
-/// Interrupts per CPU.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct InterruptsByCpu {
     /// Interrupts since boot, or in an interval: one entry for each possible CPU, in the order of CPU numbers.
@@ -122,8 +121,7 @@ impl InterruptsByCpu {
     }
 }
 
-/// Parses numbers separated by commas. The kernel's 32-bit counters wrap; [`InterruptsByCpu::since`] treats a wrap,
-/// once in 2^32 interrupts, as a reset.
+/// Separated by commas. [`InterruptsByCpu::since`] treats a wrap of the 32-bit counters as a reset.
 fn parse_counts(text: &str) -> Option<Vec<u64>> {
     text.trim()
         .split(',')
@@ -131,7 +129,6 @@ fn parse_counts(text: &str) -> Option<Vec<u64>> {
         .collect()
 }
 
-/// Interrupt counters of one device.
 #[derive(Debug)]
 pub(super) struct InterruptSampler {
     root: PathBuf,
@@ -140,7 +137,7 @@ pub(super) struct InterruptSampler {
 }
 
 impl InterruptSampler {
-    /// Counters of the device `number`; `None` if it has no lines, or the kernel has no counts.
+    /// `None` if the device has no lines, or the kernel has no counts.
     pub(super) fn find(root: &Path, number: DeviceNumber) -> Option<Self> {
         let lines = lines_of(root, number);
         InterruptsByCpu::read(root, &lines).map(|_| Self {
@@ -150,8 +147,8 @@ impl InterruptSampler {
         })
     }
 
-    /// The CPU with the most interrupts of the device, its share of them in percent, and interrupts per second on all
-    /// CPUs. Without interrupts the first two values are empty.
+    /// The CPU with the most interrupts, its percentage, and interrupts per second on all CPUs. Without interrupts the
+    /// first two are empty.
     pub(super) fn sample(&mut self, interval: Duration) -> [(Column, Option<f64>); 3] {
         let current = InterruptsByCpu::read(&self.root, &self.lines);
         let delta = current
@@ -183,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_partition_has_the_lines_of_its_controller() {
-        let root = FakeTree::of(&[]);
+        let root = FakeTree::with_files(&[]);
         root.block("259:1", &format!("{PCI}/nvme/nvme0/nvme0n1/nvme0n1p1"));
         for line in ["42", "9", "41"] {
             root.write(format!("{PCI}/msi_irqs/{line}"), "msix\n");
@@ -198,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_wired_controller_has_one_line_and_a_virtual_device_none() {
-        let root = FakeTree::of(&[]);
+        let root = FakeTree::with_files(&[]);
         root.block(
             "8:0",
             &format!("{PCI}/ata1/host0/target0:0:0/0:0:0:0/block/sda"),
@@ -220,7 +217,7 @@ mod tests {
 
     #[test]
     fn a_drive_with_several_paths_has_the_lines_of_each() {
-        let root = FakeTree::of(&[]);
+        let root = FakeTree::with_files(&[]);
         let subsystem = "sys/devices/virtual/nvme-subsystem/nvme-subsys0";
         root.block("259:0", &format!("{subsystem}/nvme0n1"));
         root.link(format!("{subsystem}/nvme0n1/device"), subsystem);
@@ -238,7 +235,7 @@ mod tests {
     #[test]
     fn counts_of_several_lines_are_added_by_cpu() {
         let counts = |line| format!("sys/kernel/irq/{line}/per_cpu_count");
-        let root = FakeTree::of(&[(&counts(41), "10,0,5\n"), (&counts(42), "1,2,3\n")]);
+        let root = FakeTree::with_files(&[(&counts(41), "10,0,5\n"), (&counts(42), "1,2,3\n")]);
         let counts = InterruptsByCpu::read(root.root(), &[41, 42, 43]).unwrap();
         assert_eq!(counts.counts, [11, 2, 8]);
         assert_eq!(counts.total(), 21);

@@ -60,8 +60,7 @@ impl<M: DriveModel> SimEngine<M> {
         }
     }
 
-    /// Ends the run and returns the contents of the drives. Each write in flight has written a random set of its
-    /// sectors. If `power_fails`, random unflushed sectors are lost.
+    /// Ends the run, returns the contents. Writes in flight are torn; if `power_fails`, unflushed sectors get lost.
     pub fn stop(mut self, power_fails: bool) -> Vec<DriveContents> {
         for op in self
             .ops
@@ -95,7 +94,6 @@ impl<M: DriveModel> SimEngine<M> {
         }
     }
 
-    /// Applies a completed operation to the data of its drive. Returns the operation's buffer.
     fn apply(&mut self, drive: usize, completion: SimCompletion) -> Buf {
         let op = self
             .ops
@@ -443,23 +441,22 @@ mod tests {
             let mut engine = engine(&format!(
                 "sim:channels={channels}+read-us=100+jitter-pct=100+read-mbps=0"
             ));
-            // Reference: a list of the times at which each channel is free.
             let mut free_ns = vec![0_u64; channels];
-            let mut wanted = Vec::new();
+            let mut expected = Vec::new();
             let mut random = sys::random::Random::new(1);
             for token in 0..500 {
                 engine.submit(read(0, token));
                 free_ns.sort_unstable();
                 free_ns[0] = (free_ns[0] + random.below(200_001)).max(1);
-                wanted.push((free_ns[0], token));
+                expected.push((free_ns[0], token));
             }
-            wanted.sort_unstable();
+            expected.sort_unstable();
             let done = reap_all(&mut engine);
             let ends: Vec<_> = done
                 .iter()
                 .map(|done| (done.completed_ns, done.token))
                 .collect();
-            assert_eq!(ends, wanted, "{channels} channels");
+            assert_eq!(ends, expected, "{channels} channels");
         }
     }
 

@@ -7,7 +7,7 @@
 
 use super::ledger::Ledger;
 use super::resume;
-use super::status::{Shared, Step, Tracker};
+use super::status::{PrepStep, SharedStatus, Tracker};
 use device::guard::{PreparationRecord, VerifiedSample, unix_s};
 use device::target::Target;
 use engine::DeviceName;
@@ -29,7 +29,6 @@ const OVERWRITTEN_FILL: u32 = 0;
 /// Report interval of progress, nanoseconds.
 const INTERVAL_NS: u64 = 100_000_000;
 
-/// Result of a job.
 #[derive(Debug)]
 pub(super) struct JobResult {
     pub prepared: PreparationRecord,
@@ -56,7 +55,7 @@ pub(super) struct Job {
     /// Number of places to read back.
     pub samples: u64,
     pub control: Arc<Control>,
-    pub status: Shared,
+    pub status: SharedStatus,
     pub written: WriteTotals,
 }
 
@@ -84,7 +83,6 @@ impl Job {
         })
     }
 
-    /// Reads back a sample of a prepared device.
     pub(super) fn verify_only(mut self) -> Result<JobResult, Failure> {
         let verified = self.verify()?;
         Ok(JobResult {
@@ -122,7 +120,8 @@ impl Job {
         let Some(target) = self.target().cloned() else {
             return Ok(());
         };
-        self.status.begin(Step::Discard, size_bytes - start, 0, 0);
+        self.status
+            .begin(PrepStep::Discard, size_bytes - start, 0, 0);
         for piece in target.discard(start..size_bytes) {
             match piece {
                 Ok(end) => self.status.set_done(end - start),
@@ -164,7 +163,10 @@ impl Job {
             device_bytes: direct_bytes,
             overwritten_content,
         });
-        let step = self.prepared.fill_of(pass).map_or(Step::Zeros, Step::Salt);
+        let step = self
+            .prepared
+            .fill_of(pass)
+            .map_or(PrepStep::Zeros, PrepStep::Salt);
         let later_bytes = u64::from(self.prepared.passes() - pass - 1) * used_bytes;
         self.status.begin(step, pass_bytes, start, later_bytes);
         let mark = Arc::new(AtomicU64::new(start));
@@ -214,7 +216,6 @@ impl Job {
         ))
     }
 
-    /// Writes the remainder at the end of a file.
     fn write_remainder(&self, content: Content) -> Result<(), Failure> {
         let (Some(target), Some((offset, bytes))) = (self.target(), self.remainder(content)) else {
             return Ok(());
@@ -228,7 +229,6 @@ impl Job {
         })
     }
 
-    /// Order of the writes, if it is random.
     fn order(&self) -> Result<Option<Arc<Order>>, Failure> {
         resume::order(&self.prepared).map_err(Failure::environment)
     }
@@ -321,7 +321,6 @@ impl Job {
 /// probability of at least `1 - (1 - part)^64`. No option turns this off.
 const BEGUN_SPOTS: u64 = 64;
 
-/// Result of a sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum SampleResult {
     /// All places hold the written data.
@@ -445,8 +444,12 @@ impl Job {
             content,
             compared: compared.clone(),
         };
-        self.status
-            .begin(Step::ReadBack, read_back.spots() * SPOT_BYTES as u64, 0, 0);
+        self.status.begin(
+            PrepStep::ReadBack,
+            read_back.spots() * SPOT_BYTES as u64,
+            0,
+            0,
+        );
         if end > 0 {
             self.run(&read_back, None)?;
         }

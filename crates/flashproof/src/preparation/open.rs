@@ -4,7 +4,7 @@ use super::Preparation;
 use super::job::{Job, WriteTotals};
 use super::ledger::Ledger;
 use super::resume::{PrepOptions, Resume, StartParams};
-use super::status::Shared;
+use super::status::SharedStatus;
 use device::discover::{self, DeviceFacts, Kind};
 use device::guard::{
     PREPARATION, PreparationRecord, PreparationState, Records, WriteConsent, WriteRequest, unix_s,
@@ -20,7 +20,6 @@ use std::cell::Cell;
 use std::path::Path;
 use std::sync::Arc;
 
-/// An open device and its planned preparation.
 pub(super) struct OpenedDrive {
     name: DeviceName,
     pub devices: Devices,
@@ -50,7 +49,7 @@ impl OpenedDrive {
             },
             samples: preparation.samples,
             control: Arc::new(Control::default()),
-            status: Shared::default(),
+            status: SharedStatus::default(),
             written: WriteTotals::default(),
         }
     }
@@ -70,7 +69,9 @@ fn decided(
     let seed = session::clock::fresh_seed();
     let unix_s = unix_s();
     // A conflict of passes is a usage error; a missing discard support is an environment error.
-    let course = |(facts, seed)| Resume::of(facts, &options, records, StartParams { seed, unix_s });
+    let course = |(facts, seed)| {
+        Resume::from_records(facts, &options, records, StartParams { seed, unix_s })
+    };
     let courses = collect_all(facts.iter().zip(seed..).map(course), Failure::usage)?;
     let discardable =
         facts.iter().map(|facts| if options.discard_first && facts.max_discard_bytes.unwrap_or(0) == 0 { Err(format!(
@@ -182,8 +183,7 @@ fn opened(
     })
 }
 
-/// Warns that the preparation cannot be recorded. Refuses if an existing record would become wrong, or if later runs
-/// need the record.
+/// Warns that nothing can be recorded. Refuses if an existing record would become wrong, or later runs need it.
 fn check_unrecorded(resume: &Resume, facts: &DeviceFacts, records: &Records) -> Result<(), String> {
     let path = &facts.path;
     let PreparationRecord {
@@ -210,8 +210,7 @@ fn check_unrecorded(resume: &Resume, facts: &DeviceFacts, records: &Records) -> 
     ))
 }
 
-/// Refuses to resume with a stamp key other than that of the data written so far, because the two halves of the device
-/// would not match.
+/// Refuses to resume with another stamp key than that of the data so far: the device's halves would not match.
 fn check_same_key(resume: &Resume, consent: &WriteConsent) -> Result<(), String> {
     match resume.key {
         Some(key) if key != consent.stamp_key() => Err(format!(
@@ -307,7 +306,7 @@ fn completed_preparation(
             prepared.progress()
         ));
     }
-    match PreparationState::of(facts, records).contradiction() {
+    match PreparationState::from_records(facts, records).contradiction() {
         Some(contradiction) => Err(contradiction),
         None => Ok((identity, key, prepared)),
     }
@@ -333,7 +332,8 @@ pub(super) fn simulate(
                 size_bytes: spec.capacity_bytes,
                 ..DeviceFacts::default()
             };
-            let Resume { prepared, .. } = Resume::of(&facts, options, &no_records, start_params)?;
+            let Resume { prepared, .. } =
+                Resume::from_records(&facts, options, &no_records, start_params)?;
             let devices = Devices::Simulated(vec![(path, spec)]);
             Ok::<_, String>(OpenedDrive {
                 name,
@@ -348,7 +348,7 @@ pub(super) fn simulate(
 
 #[cfg(test)]
 mod tests {
-    use super::super::Style;
+    use super::super::ProgressStyle;
     use super::*;
     use device::guard::{EraseAnswers, Guard};
     use session::engine::EngineDemand;
@@ -383,7 +383,7 @@ mod tests {
         }
 
         fn resume(&self) -> Resume {
-            Resume::of(
+            Resume::from_records(
                 &self.facts(),
                 &WANTED,
                 &self.records,
@@ -415,11 +415,10 @@ mod tests {
         }
     }
 
-    /// The job on `drive`, with the records of the place.
     fn job(drive: OpenedDrive, place: &Place) -> Job {
         let engine = Arc::new(Engine::choose(&EngineDemand::default(), &drive.devices).unwrap());
         let mut job = drive.job(
-            &Preparation::with_defaults(Vec::new(), &[], Style::Quiet),
+            &Preparation::with_defaults(Vec::new(), &[], ProgressStyle::Quiet),
             engine,
         );
         job.ledger.records = place.records.clone();

@@ -17,7 +17,7 @@ use device::guard::{PreparationState, Records};
 use engine::DeviceName;
 use engine::sim::DriveSpec;
 use load::workload::{RunSpec, Workload};
-use results::units::{bytes, date_to_minute};
+use results::format::{bytes, date_to_minute};
 pub use series_dir::{SeriesDir, default_name, single_load};
 pub use session::clock::now_unix_ms;
 use session::devices::{erasable, parsed};
@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 
 /// Options of the runs of a series.
 #[derive(Args, Debug, Clone, Default)]
-pub struct Options {
+pub struct SeriesOptions {
     /// Do not sample the block tracepoints (0.5 s in every 30, as root) that separate kernel and device latency
     #[arg(long, hide_short_help = true)]
     pub no_trace: bool,
@@ -89,7 +89,6 @@ pub fn load_1x(
     Ok(base)
 }
 
-/// A series with nothing run yet.
 pub fn new_series(
     purpose: SeriesPurpose,
     devices: Vec<DriveIdentity>,
@@ -116,9 +115,13 @@ pub fn new_series(
 }
 
 /// Names of devices that a series of loads like `base` may erase: see [`erasable`].
-pub fn may_erase(base: &Base1x, no_prep: bool, options: &Options) -> Result<Vec<String>, Failure> {
+pub fn may_erase(
+    base: &Base1x,
+    no_prep: bool,
+    options: &SeriesOptions,
+) -> Result<Vec<String>, Failure> {
     let writes = |workload: ActWorkload| workload.writes();
-    let writes = !no_prep || ActWorkload::of(base.config().clone()).map_or(true, writes);
+    let writes = !no_prep || ActWorkload::from_config(base.config().clone()).map_or(true, writes);
     erasable(&base.spec(), writes, &options.erase, !options.dry_run)
 }
 
@@ -142,15 +145,12 @@ pub struct Drives {
     /// Devices that are not physical drives, each a phrase with the name and kind: `/dev/loop3 is a loop device, which
     /// is a file`. Without simulated drives and files.
     pub virtual_kinds: Vec<String>,
-    /// Devices to prepare, whose record and data do not show a preparation; true if the device has a lasting name, so that its
-    /// preparation can be recorded.
+    /// Devices to prepare; true if the device has a lasting name, so that its preparation can be recorded.
     unprepared: Vec<(String, bool)>,
 }
 
 impl Drives {
     /// Examines the devices of `spec`, without opening them. `no_prep`: do not prepare them.
-    ///
-    /// Errors: a name does not exist, or is not the name of a device.
     pub fn inspect(spec: &RunSpec, no_prep: bool) -> Result<Self, Failure> {
         let mut drives = Self::default();
         for name in &spec.device_names {
@@ -187,7 +187,7 @@ impl Drives {
         self.identities.push(identity(facts));
         self.virtual_kinds
             .extend(why_not_a_drive(facts, Path::new("/")));
-        if PreparationState::of(facts, &Records::open(None)).is_prepared() {
+        if PreparationState::from_records(facts, &Records::open(None)).is_prepared() {
             return;
         }
         if no_prep {
@@ -198,8 +198,7 @@ impl Drives {
         }
     }
 
-    /// Devices to prepare now. A device without a lasting name is prepared only at the start of a series: if
-    /// `has_begun`, it is prepared already.
+    /// Devices to prepare now: one without a lasting name only at the start; if `has_begun`, it is prepared already.
     pub fn to_prepare(&self, has_begun: bool) -> Vec<String> {
         let now = self
             .unprepared
@@ -249,8 +248,7 @@ fn file(name: &str, size_bytes: u64) -> DriveIdentity {
     }
 }
 
-/// Identity of a device: its serial number, with the partition or namespace; or, without a serial number, another
-/// lasting name.
+/// Identity of a device: serial number, with the partition or namespace; without one, another lasting name.
 fn identity(facts: &DeviceFacts) -> DriveIdentity {
     let part = match (&facts.partition, facts.nsid) {
         (Some(part), _) => format!(" partition {} at {}", part.index, part.start_bytes),

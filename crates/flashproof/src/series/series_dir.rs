@@ -4,19 +4,19 @@
 //! command resumes the newest series.
 
 use super::lock::SeriesLock;
-use super::{Drives, Options};
-use crate::preparation::{Preparation, Style};
+use super::{Drives, SeriesOptions};
+use crate::preparation::{Preparation, ProgressStyle};
+use act::staged::StagedLoad;
 use conclusions::rejudge::rejudge_steps_in;
 use conclusions::series::{
     Conclusion, DriveIdentity, REPORT, Series, SeriesPurpose, SeriesStepState, check_same,
 };
-use load::workload::{Load, Workload};
 use report::document::Document;
 use results::files;
 use results::finding::Severity;
+use results::format::count;
 use results::judge::{Outcome, Verdict};
 use results::run_dir::{MANIFEST, SERIES, is_run_dir};
-use results::units::count;
 use session::console;
 use session::devices::Consents;
 use session::failure::Failure;
@@ -37,8 +37,7 @@ pub struct SeriesDir {
     pub dir: PathBuf,
     /// State of the series, on disk after each [`Self::save`].
     pub series: Series,
-    /// Options of its runs.
-    pub options: Options,
+    pub options: SeriesOptions,
     /// Names of devices that may be erased: given by options, or agreed to on the terminal.
     pub erase: Vec<String>,
     /// None for a dry run, which changes nothing.
@@ -46,7 +45,7 @@ pub struct SeriesDir {
 }
 
 impl SeriesDir {
-    /// Opens the directory of `new_series`: `first`, or with [`Options::fresh`] an unused directory next to it. An
+    /// Opens the directory of `new_series`: `first`, or with [`SeriesOptions::fresh`] an unused directory next to it. An
     /// existing series is resumed, with the values that the terms `fixed_terms` had at its start. A dry run only reads.
     ///
     /// `ask_consent` asks for consent to the erasures of the series, and returns the names with consent. The call comes
@@ -57,10 +56,10 @@ impl SeriesDir {
     /// not support its record; there is no consent.
     pub fn open(
         first: &Path,
-        options: Options,
+        options: SeriesOptions,
         new_series: Series,
         fixed_terms: &[&str],
-        ask_consent: impl FnOnce(&Options) -> Result<Vec<String>, Failure>,
+        ask_consent: impl FnOnce(&SeriesOptions) -> Result<Vec<String>, Failure>,
     ) -> Result<Self, Failure> {
         options
             .html
@@ -119,7 +118,6 @@ impl SeriesDir {
     }
 
     /// Opens the existing series in `dir`, to add to its conclusion.
-    ///
     /// Errors: the directory has no series; another process runs the series; its runs do not support its record.
     pub fn open_existing(dir: &Path) -> Result<Self, Failure> {
         if !dir.is_dir() {
@@ -131,7 +129,7 @@ impl SeriesDir {
         Ok(Self {
             dir: dir.to_owned(),
             series,
-            options: Options::default(),
+            options: SeriesOptions::default(),
             erase: Vec::new(),
             _lock: Some(lock),
         })
@@ -142,7 +140,6 @@ impl SeriesDir {
         self.series.term(name).unwrap_or_default()
     }
 
-    /// True if a run of the series has begun.
     pub fn has_begun(&self) -> bool {
         has_begun(&self.series)
     }
@@ -178,7 +175,6 @@ impl SeriesDir {
         self.series.findings = device::doctor::examine(Path::new("/"), &names, Some(&self.dir));
     }
 
-    /// Prints the findings that may spoil a result.
     pub fn print_findings(&self) {
         let findings_text = report::findings::listed(&self.series.findings, Severity::Warning);
         if !findings_text.is_empty() {
@@ -197,8 +193,7 @@ impl SeriesDir {
         Ok(())
     }
 
-    /// Writes the report of the series into its directory. A failure is only a warning: `flashproof report` can write
-    /// the report at any time.
+    /// Writes the report into the directory. A failure only warns: `flashproof report` can write it at any time.
     pub fn write_report(&self) {
         if let Err(failure) = self
             .page()
@@ -211,8 +206,7 @@ impl SeriesDir {
         }
     }
 
-    /// Prints the conclusion after `head`, and `tables` below it; also writes a copy of the report to the file of
-    /// `--html`. Returns the exit code.
+    /// Prints `head`, conclusion and `tables`; also writes the report to the file of `--html`. Returns the exit code.
     pub fn show_conclusion(&self, head: &str, tables: &str) -> Result<ExitCode, Failure> {
         let Some(conclusion) = &self.series.conclusion else {
             return Ok(ExitCode::from(Outcome::Invalid.exit_code()));
@@ -232,8 +226,7 @@ impl SeriesDir {
         Ok(ExitCode::from(conclusion.outcome.exit_code()))
     }
 
-    /// Prints `message`, which says that the series was interrupted, and `tables` below the message. Returns the exit
-    /// code.
+    /// Prints `message`, which says that the series was interrupted, and `tables` below. Returns the exit code.
     pub fn show_interruption(&self, message: &str, tables: &str) -> Result<ExitCode, Failure> {
         console::page(&format!("\nINTERRUPTED{message}\n{tables}"))?;
         Ok(ExitCode::from(Outcome::Invalid.exit_code()))
@@ -257,7 +250,6 @@ impl SeriesDir {
         format!("series: {}\n{report}", self.dir.display())
     }
 
-    /// Writes the state to disk.
     pub fn save(&self) -> Result<(), Failure> {
         self.series.write(&self.dir).map_err(Failure::environment)
     }
@@ -277,7 +269,6 @@ fn recorded_in(dir: &Path) -> Result<Option<Series>, Failure> {
     Ok(series)
 }
 
-/// The error for a directory without a series.
 fn no_series_in(dir: &Path) -> Failure {
     let reason = match fs::metadata(dir) {
         Err(error) => error.to_string(),
@@ -341,8 +332,7 @@ fn require_agreement(dir: &Path, recorded: &Series) -> Result<(), Failure> {
     }
 }
 
-/// Directory name under which the same command finds its series again, also after a reboot. Consists of the command,
-/// the serial numbers of the drives, and `load`.
+/// Name under which the same command finds its series again after a reboot: command, serial numbers, `load`.
 pub fn default_name(command: &str, drives: &[DriveIdentity], load: &str) -> PathBuf {
     let names = drives
         .iter()
@@ -411,7 +401,7 @@ fn newest(first: &Path) -> PathBuf {
 }
 
 /// The load of the step `name`. Prints the rates that were rounded.
-pub fn single_load(load: Load<impl Workload + 'static>, name: &str) -> Vec<NamedWorkload> {
+pub fn single_load(load: StagedLoad, name: &str) -> Vec<NamedWorkload> {
     load.rounded
         .iter()
         .for_each(|rounded| console::note(&format!("{name}: {rounded}")));
@@ -462,7 +452,7 @@ impl SeriesDir {
         }
     }
 
-    /// Prepares the drives whose record and data do not show a preparation. Returns an exit code if the preparation did not complete.
+    /// Prepares the drives whose record and data show no preparation. Returns an exit code if that did not complete.
     pub fn prepare(
         &self,
         drives: &Drives,
@@ -489,7 +479,11 @@ impl SeriesDir {
             .collect();
         let preparation = Preparation {
             others,
-            ..Preparation::with_defaults(names, &erase, Style::of(self.options.quiet))
+            ..Preparation::with_defaults(
+                names,
+                &erase,
+                ProgressStyle::from_quiet(self.options.quiet),
+            )
         };
         preparation.run(signal_handler)
     }

@@ -14,7 +14,7 @@ pub(super) struct Counters {
 
 impl Counters {
     /// Reads the counters by nvme-cli, independently of flashproof.
-    pub(super) fn of(guest: &mut Guest) -> Self {
+    pub(super) fn read(guest: &mut Guest) -> Self {
         let mut at = |page: u8, specific: u8, offset: usize| {
             let script = format!(
                 "nvme get-log $FDP0 --log-id={page} --lsi={specific} --log-len=512 --raw-binary | xxd -p | tr -d '\\n'"
@@ -33,8 +33,7 @@ impl Counters {
     }
 }
 
-/// The configuration of a storage test on the drive, as a command that writes it to /tmp/c. The load has few operations
-/// per second, because the processor is emulated.
+/// Command that writes a storage test to /tmp/c: few operations per second, because the processor is emulated.
 fn load(seconds: u32) -> String {
     format!(
         "printf '%s\\n' device-names:$FDP0 test-duration-sec:{seconds} report-interval-sec:1 read-reqs-per-sec:200 \
@@ -115,11 +114,11 @@ pub(super) fn is_shown(guest: &mut Guest) {
         level("preparation")
     };
     assert_eq!(unprepared(guest), Some(json!("warning")));
-    let new = Counters::of(guest);
+    let new = Counters::read(guest);
     assert_eq!((new.host_bytes, new.media_bytes, new.ocp_bytes), (0, 0, 0));
     guest.ask("flashproof prep $FDP0 --erase FDP0 --skip-zero --samples 100 --quiet");
     assert_eq!(unprepared(guest), Some(json!("ok")));
-    let full = Counters::of(guest);
+    let full = Counters::read(guest);
     assert_eq!(
         (full.host_bytes, full.ocp_bytes),
         (DRIVE_BYTES.into(), DRIVE_BYTES.into()),
@@ -138,11 +137,11 @@ pub(super) fn is_shown(guest: &mut Guest) {
         .iter()
         .find(|stream| stream["name"] == "large-block-writes")
         .unwrap();
-    let written = u128::from(writes["ops"].as_u64().unwrap()) * (64 << 10);
-    assert!(written > 0);
-    let ran = Counters::of(guest);
-    assert_eq!(ran.host_bytes - full.host_bytes, written);
-    assert_eq!(ran.ocp_bytes - full.ocp_bytes, written);
+    let bytes_written = u128::from(writes["ops"].as_u64().unwrap()) * (64 << 10);
+    assert!(bytes_written > 0);
+    let ran = Counters::read(guest);
+    assert_eq!(ran.host_bytes - full.host_bytes, bytes_written);
+    assert_eq!(ran.ocp_bytes - full.ocp_bytes, bytes_written);
     let table = guest.ask("cat /data/run/telemetry.csv");
     assert_eq!(
         column(&table, ".ocp.physical_media_units_written_bytes")[0],
@@ -152,8 +151,7 @@ pub(super) fn is_shown(guest: &mut Guest) {
         column(&table, ".smart.data_units_written")[0],
         full.smart_units.to_string()
     );
-    // On the media, QEMU counts a write twice if the write fills the rest of a reclaim unit. So the media can have more
-    // bytes than the host.
+    // QEMU counts a write twice on the media if it fills the rest of a reclaim unit, so the media can have more bytes.
     assert!(ran.media_bytes >= ran.host_bytes, "{ran:?}");
 }
 
@@ -169,8 +167,8 @@ pub(super) fn is_taken_away(guest: &mut Guest) {
     guest.qmp.command("device_del", json!({ "id": "fdp0" }));
     let ended = guest.end("gone").expect(1);
     for part in [
-        &format!("  {path} is gone\n"),
-        "FAIL (screening, partial",
+        &format!("FAIL: {path} is gone\nDo: "),
+        "  screening, partial",
         "I/O errors",
         "run directory: /data/run",
     ] {

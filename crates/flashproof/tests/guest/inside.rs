@@ -1,7 +1,5 @@
-//! Passthrough and placement, block by block, verified by the drive's own data.
-//!
-//! These tests run in the guest: [`super::placement`] runs the test program there. They erase only a drive of QEMU with
-//! the serial number FDP0.
+//! Passthrough and placement, block by block, verified by the drive's own data. These tests run in the guest:
+//! [`super::placement`] runs the test program there. They erase only a drive of QEMU with the serial number FDP0.
 
 use device::discover::{DeviceFacts, DiskWithPartitions, discover, list};
 use device::guard::{EraseAnswers, Guard, WriteRequest};
@@ -281,9 +279,12 @@ fn arrives_at_its_handle<E: BlockEngine>(device: &str, engine: &mut E, handles: 
         let mut expected = before.0.clone();
         expected[place - 1] -= place as u64 * u64::from(BLOCK / 512);
         assert_eq!(blocks_left(device), expected, "placement {place}");
-        let written = place as u64 * u64::from(BLOCK);
+        let bytes_written = place as u64 * u64::from(BLOCK);
         let counted = fdp(device).statistics.unwrap().since(before.1).unwrap();
-        assert_eq!((counted.host, counted.media), (written, written));
+        assert_eq!(
+            (counted.host, counted.media),
+            (bytes_written, bytes_written)
+        );
     }
 }
 

@@ -4,7 +4,6 @@ use super::drive::parsed;
 use super::machine::Guest;
 use serde_json::Value;
 
-/// The drive's entry in `flashproof doctor`.
 fn drive(guest: &mut Guest<'_>) -> Value {
     let devices = parsed(guest, "flashproof doctor --json");
     let mut devices = devices["devices"].as_array().unwrap().iter();
@@ -14,7 +13,6 @@ fn drive(guest: &mut Guest<'_>) -> Value {
         .clone()
 }
 
-/// Passthrough splits long operations, and leaves no stale page in the page cache.
 pub(super) fn splits_and_leaves_no_stale_page(guest: &mut Guest<'_>) {
     let before = drive(guest);
     let facts = &before["facts"];
@@ -51,10 +49,10 @@ pub(super) fn splits_and_leaves_no_stale_page(guest: &mut Guest<'_>) {
     let writes = streams
         .find(|stream| stream["name"] == "large-block-writes")
         .unwrap();
-    let written = writes["ops"].as_u64().unwrap() * (2 << 20);
+    let bytes_written = writes["ops"].as_u64().unwrap() * (2 << 20);
     let host = |drive: &Value| drive["fdp"]["statistics"]["host"].as_u64().unwrap();
-    assert!(written > 0);
-    assert_eq!(host(&drive(guest)) - host(&before), written);
+    assert!(bytes_written > 0);
+    assert_eq!(host(&drive(guest)) - host(&before), bytes_written);
     guest.ask("killall sleep");
 
     // The same engine for fio's jobs, by the name of the character device.

@@ -1,6 +1,5 @@
-//! Placement handles: the writes of each stream arrive at its handle through every kernel interface, and extra writes
-//! to the media are reported. Checked by the drive's own data: blocks left in each handle's reclaim unit, and FDP
-//! statistics.
+//! Placement handles: each stream's writes arrive at its handle through every kernel interface, and extra writes to the
+//! media are reported. Checked by the blocks left in each handle's reclaim unit, and by FDP statistics.
 
 use super::drive::{Counters, column, parsed};
 use super::machine::{DRIVE_BYTES, FDP, Guest, Machine};
@@ -8,7 +7,6 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
 
-/// A reclaim unit of [`FDP`], in blocks.
 const UNIT_BLOCKS: u64 = (16 << 20) / 512;
 
 /// A drive with blocks of 4,096 bytes, and the range of bytes of its partition.
@@ -72,10 +70,10 @@ fn written(guest: &mut Guest, name: &str) -> BTreeMap<String, u64> {
 /// Runs tenants with `placements`, and compares the writes of each stream with the data that arrived at each handle.
 fn arrives(guest: &mut Guest, name: &str, carrier: &str, placements: &[(&str, u16, u16)]) {
     guest.ask(&tenants(800, 2, placements));
-    let before = (Counters::of(guest), blocks_left(guest));
+    let before = (Counters::read(guest), blocks_left(guest));
     // The verdict of an emulated drive depends on the host: exit code 4 is good enough here.
     guest.ask(&format!("{} || [ $? = 4 ]", run(name)));
-    let after = (Counters::of(guest), blocks_left(guest));
+    let after = (Counters::read(guest), blocks_left(guest));
 
     let manifest = parsed(guest, &format!("cat /data/{name}/manifest.json"));
     assert_eq!(manifest["engine_facts"]["placement"], json!(carrier));

@@ -27,7 +27,7 @@ struct State {
 }
 
 impl TlsFront {
-    pub fn of(server: SocketAddr) -> Self {
+    pub fn before(server: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let state = Arc::new(State::default());
@@ -116,7 +116,6 @@ fn read_some(from: &mut impl Read, to: &mut Vec<u8>) -> io::Result<()> {
     }
 }
 
-/// Takes the first whole frame, with its header, from `bytes`.
 fn take_frame(bytes: &mut Vec<u8>) -> Option<Vec<u8>> {
     let header: [u8; 8] = *bytes.first_chunk()?;
     let length = 8 + (u64::from_be_bytes(header) & 0xffff_ffff_ffff) as usize;

@@ -18,7 +18,6 @@ fn filled(spec: &Spec, handle: impl Fn(u64) -> u16) -> Ftl {
     ftl
 }
 
-/// Write amplification during `write`.
 fn waf(ftl: &mut Ftl, write: impl FnOnce(&mut Ftl)) -> f64 {
     let before = ftl.counters();
     write(ftl);
@@ -58,7 +57,7 @@ fn sequential_writes_are_not_amplified() {
         let mut ftl = Ftl::new(
             &Spec {
                 victim,
-                ..Spec::of(64 << 20)
+                ..Spec::with_logical_bytes(64 << 20)
             },
             1,
         )
@@ -79,7 +78,7 @@ fn handles_whose_data_lives_equally_long_are_not_amplified() {
         handles: 4,
         append: Append::PerHandle,
         isolation: Isolation::Persistently,
-        ..Spec::of(64 << 20)
+        ..Spec::with_logical_bytes(64 << 20)
     };
     let mut ftl = Ftl::new(&spec, 1).unwrap();
     let chunk = 16;

@@ -21,15 +21,15 @@ pub use trace::{OPERATIONS_MAX, Trace, TraceBuilder};
 
 use crate::plan::{Arrival, BufferClass, SALTED_AHEAD};
 use crate::schedule::{Listed, Schedule};
-use crate::stream::{Request, Stream};
+use crate::stream::{IoRequest, Stream};
 use crate::workload::{
     BuildContext, Built, CannotRun, DeviceShape, MAX_LAG_SEC, RunPlan, RunSpec, Workload, offered,
     setting, stream_info,
 };
 use engine::DeviceName;
 use results::cell::{Arrivals, StreamInfo};
+use results::format::{self, Grouped};
 use results::run_dir::{RecordedConfig, WorkloadRecord};
-use results::units::{self, Grouped};
 use std::iter::StepBy;
 use std::ops::Range;
 use std::sync::Arc;
@@ -45,7 +45,6 @@ const SLOTS_MAX: u64 = 1_024;
 /// If memory limits the slots to fewer than this, the number is reported.
 const SLOTS_REPORTED_BELOW: u64 = 16;
 
-/// A trace to replay, and its targets.
 #[derive(Debug, Clone)]
 pub struct Replay {
     trace: Arc<Trace>,
@@ -55,10 +54,8 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// `trace` on `devices`, one for each traced device in the order of device numbers, in `laps` consecutive laps.
-    /// `fit`: offsets beyond the end of a device wrap around to its start.
-    ///
-    /// Errors: the run would last too long.
+    /// `devices`: one for each traced device, in the order of device numbers. The trace is played in `laps` laps.
+    /// `fit`: offsets beyond the end of a device wrap around to its start. Errors: the run would last too long.
     pub fn new(
         trace: Trace,
         devices: Vec<DeviceName>,
@@ -91,8 +88,8 @@ impl Replay {
         };
         let mut text = format!(
             "replay of {} in {} s{laps}\n",
-            units::count(trace.operations, "operation"),
-            units::number(trace.span_ns as f64 / 1e9)
+            format::count(trace.operations, "operation"),
+            format::number(trace.span_ns as f64 / 1e9)
         );
         for (device, name) in trace.devices().into_iter().zip(&self.devices) {
             text += &format!("  {} on {name}\n", device.traced());
@@ -108,7 +105,7 @@ impl Replay {
                 "  {}: {}, {}{judged}\n",
                 class.name(),
                 Grouped(count),
-                units::bytes(bytes as f64)
+                format::bytes(bytes as f64)
             );
         }
         text
@@ -124,7 +121,6 @@ impl Replay {
         self.trace.totals(class).0 as f64 * f64::from(self.laps) / self.duration_sec() as f64
     }
 
-    /// Recorded streams. One of them is judged.
     fn streams(&self) -> Vec<StreamInfo> {
         let classes = self.trace.classes();
         let judged = self.trace.judged();
@@ -150,7 +146,7 @@ impl Replay {
         let mut changes = ReplayChanges::default();
         let mut end = 0;
         for (class, group) in groups.iter().filter(|(class, _)| *class != Class::Flushes) {
-            let usable_range = UsableRange::of(device, *class);
+            let usable_range = UsableRange::new(device, *class);
             for operation in group.operations.iter() {
                 let (offset, len) = usable_range.covering(operation);
                 if len > usable_range.usable_bytes {
@@ -169,7 +165,7 @@ impl Replay {
                 "cannot replay on {} - {} of the trace lie beyond the device's {} bytes, up to byte {end} - use a \
                  larger device, or give --fit to wrap their offsets around to the start of the device",
                 device.name,
-                units::count(changes.moved, "operation"),
+                format::count(changes.moved, "operation"),
                 device.size_bytes
             )));
         }
@@ -194,7 +190,7 @@ struct UsableRange {
 }
 
 impl UsableRange {
-    fn of(device: &DeviceShape, class: Class) -> Self {
+    fn new(device: &DeviceShape, class: Class) -> Self {
         // A flush has no offset.
         let unit_bytes = if class == Class::Flushes {
             1
@@ -215,7 +211,6 @@ impl UsableRange {
         (offset, end.next_multiple_of(self.unit_bytes) - offset)
     }
 
-    /// Longest operation, bytes.
     fn largest(self, group: &ClassOps) -> u64 {
         group
             .operations
@@ -287,7 +282,7 @@ impl Workload for Replay {
                     let cell = plan_offsets
                         .cell_of(class.name(), device.target)
                         .unwrap_or(0);
-                    let usable_range = UsableRange::of(device, *class);
+                    let usable_range = UsableRange::new(device, *class);
                     let largest = usable_range.largest(group);
                     let carried = slots_in_memory(*class, largest);
                     if shard == 0 && carried < SLOTS_REPORTED_BELOW {
@@ -330,7 +325,7 @@ impl Workload for Replay {
                             ..group.operations.len() as u64 * u64::from(self.laps))
                             .step_by(shards as usize),
                         usable_range,
-                        request: Request::new(class.kind(), device.target, cell, buffers),
+                        request: IoRequest::new(class.kind(), device.target, cell, buffers),
                     };
                     let limit = plan.add_limit(slots, false);
                     let name = plan_offsets.lane_name(class.name(), &device.name);
@@ -353,7 +348,6 @@ impl Workload for Replay {
 }
 
 impl Replay {
-    /// Settings in force, for the manifest.
     fn record(
         &self,
         devices: &[DeviceShape],
@@ -385,8 +379,7 @@ impl Replay {
     }
 }
 
-/// Maximum operations in flight of a stream on a device: a part of the device's queue. Small operations get most of the
-/// queue.
+/// Maximum operations in flight of a stream: a part of the device's queue. Small operations get most of the queue.
 fn slots(
     device: &DeviceShape,
     groups: &[(Class, &ClassOps)],
@@ -433,13 +426,12 @@ struct Playback {
     /// Indices of this shard's operations, over all laps.
     indices: StepBy<Range<u64>>,
     usable_range: UsableRange,
-    /// Fields that all requests share.
-    request: Request,
+    request: IoRequest,
 }
 
 impl Stream for Playback {
     #[inline]
-    fn next(&mut self) -> Option<Request> {
+    fn next(&mut self) -> Option<IoRequest> {
         let index = self.indices.next()?;
         let operation = &self.operations[(index % self.operations.len() as u64) as usize];
         let (offset, len) = if self.request.kind == OpKind::Flush {
@@ -447,7 +439,7 @@ impl Stream for Playback {
         } else {
             self.usable_range.place(operation)
         };
-        Some(Request {
+        Some(IoRequest {
             offset,
             len,
             sync: operation.sync,

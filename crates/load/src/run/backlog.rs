@@ -81,8 +81,8 @@ impl<E: BlockEngine> Shard<E> {
             .iter()
             .filter(|slot| self.lanes[slot.lane].limit == limit);
         let oldest = in_flight.min_by_key(|slot| slot.eligible_ns)?;
-        let held_ns = self.clock.now_ns.saturating_sub(oldest.eligible_ns);
-        (held_ns > self.settings.max_lag_ns / 2).then_some(oldest.request.cell)
+        let queued_ns = self.clock.now_ns.saturating_sub(oldest.eligible_ns);
+        (queued_ns > self.settings.max_lag_ns / 2).then_some(oldest.request.cell)
     }
 
     fn lag_cause(&self, limit: u32, lane: String, whose: DelayOwner, behind_ns: u64) -> EndCause {
@@ -98,7 +98,6 @@ impl<E: BlockEngine> Shard<E> {
         }
     }
 
-    /// Records the silence of devices until `at_ns`.
     pub(super) fn note_silence(&mut self, at_ns: u64) {
         for silent in self.silence.take(at_ns) {
             self.recorder.silent(&silent);
@@ -171,7 +170,7 @@ impl<E: BlockEngine> Shard<E> {
                 if let Some(holder) = holder.filter(|holder| {
                     is_waiting && *holder as usize % devices != cell as usize % devices
                 }) {
-                    recorder.held_by(cell, holder);
+                    recorder.slots_used_by(cell, holder);
                 }
             });
         }
@@ -279,8 +278,7 @@ impl<E: BlockEngine> Shard<E> {
         std::iter::once(slot.request.cell).chain(commit_cell)
     }
 
-    /// Counts the operation of `slot`, which was never issued, its followers, and its commit. The lane's stream learns
-    /// that no byte moved.
+    /// Counts the never issued operation of `slot`, its followers and its commit. The stream learns that no byte moved.
     pub(super) fn count_chain(&mut self, slot: &Slot, is_own: bool) {
         let own_delayed = u64::from(is_own);
         if let Some((cell, intended_ns)) = self.slots.commit_of(slot) {

@@ -1,12 +1,11 @@
 //! The shard's buffers: given out, taken back, and salted in slices between operations.
 
 use crate::plan::{BufferClass, Fill};
-use crate::stream::Request;
+use crate::stream::IoRequest;
 use engine::BlockEngine;
 use sys::buffer::Buf;
 
-/// Maximum bytes salted at once: a few microseconds, so that salting a large block does not noticeably delay
-/// operations.
+/// Maximum bytes salted at once: a few microseconds, so that a large block does not noticeably delay operations.
 const SLICE_BYTES: usize = 32 * 1024;
 
 struct ClassBuffers {
@@ -22,15 +21,13 @@ pub(super) struct Buffers {
     classes: Vec<ClassBuffers>,
     /// Buffers in `used` or `filling` over all classes.
     awaiting_fill: usize,
-    /// The class that is salted first.
     first_class: usize,
     /// True if no buffer has memory, because the drives store no data.
     are_empty: bool,
 }
 
 impl Buffers {
-    /// Cuts all buffers from the engine's memory and salts the buffers that need salt. `None` if the engine has too
-    /// little memory.
+    /// Salts the buffers that need salt. `None` if the engine has too little memory.
     pub(super) fn new<E: BlockEngine>(classes: Vec<BufferClass>, engine: &mut E) -> Option<Self> {
         let mut buffers = Self {
             classes: Vec::new(),
@@ -64,7 +61,7 @@ impl Buffers {
 
     /// A buffer for an operation, filled as its class requires; `None` if no salted buffer is ready.
     #[inline]
-    pub(super) fn take(&mut self, request: &Request) -> Option<Buf> {
+    pub(super) fn take(&mut self, request: &IoRequest) -> Option<Buf> {
         if self.are_empty {
             return Some(Buf::empty());
         }
@@ -79,7 +76,7 @@ impl Buffers {
 
     /// True if the stream makes the data of an operation.
     #[inline]
-    pub(super) fn are_made(&self, request: &Request) -> bool {
+    pub(super) fn are_made(&self, request: &IoRequest) -> bool {
         !self.are_empty
             && matches!(
                 self.classes[usize::from(request.buffers)].fill,

@@ -42,11 +42,10 @@ impl Oversleep {
         }
     }
 
-    /// The thread is awake at `now_ns`.
     #[inline]
     pub(super) fn woke(&mut self, now_ns: u64) {
-        if let Some(late_ns) = now_ns.checked_sub(self.sleep_end_ns) {
-            self.usual_ns = if late_ns > self.usual_ns {
+        if let Some(wake_delay_ns) = now_ns.checked_sub(self.sleep_end_ns) {
+            self.usual_ns = if wake_delay_ns > self.usual_ns {
                 (self.usual_ns + OVERSLEEP_STEP_NS).min(EARLY_MAX_NS)
             } else {
                 self.usual_ns.saturating_sub(3 * OVERSLEEP_STEP_NS)
@@ -128,15 +127,13 @@ impl<E: BlockEngine> Shard<E> {
         }
     }
 
-    /// True if no completion triggers an operation: no lane waits for a slot, none is a closed loop, and no stream has
-    /// followers.
+    /// True if no completion triggers an operation: no lane waits for a slot, none is closed, no stream has followers.
     #[inline]
     fn is_undisturbed(&self) -> bool {
         !self.limits.is_any_waiting() && self.closed_in_flight == 0 && !self.lanes.has_followers
     }
 
-    /// Maximum time that a completion may stay unseen while the thread sleeps; `None`: the first completion wakes the
-    /// thread.
+    /// Maximum time for which a completion may stay unseen in a sleep; `None`: the first completion wakes the thread.
     #[inline]
     fn unseen_max_ns(&self, period_ns: u64) -> Option<u64> {
         let in_flight = self.engine.in_flight() as u32;
@@ -158,14 +155,14 @@ mod tests {
 
     #[test]
     fn sleeps_are_shortened_by_the_usual_lateness_up_to_a_bound() {
-        let after = |lates_ns: [u64; 4]| {
+        let after = |wake_delays_ns: [u64; 4]| {
             let mut oversleep = Oversleep::default();
             let mut now_ns = 0;
-            for late_ns in lates_ns.into_iter().cycle().take(4_000) {
+            for wake_delay_ns in wake_delays_ns.into_iter().cycle().take(4_000) {
                 let next_ns = now_ns + 1_000_000;
                 let wait = oversleep.aim(now_ns, next_ns, 500, 1);
                 assert!((next_ns - EARLY_MAX_NS..=next_ns).contains(&(wait.until_ns - 500)));
-                now_ns = wait.until_ns - 500 + late_ns;
+                now_ns = wait.until_ns - 500 + wake_delay_ns;
                 oversleep.woke(now_ns);
             }
             oversleep.usual_ns

@@ -5,11 +5,9 @@ use super::oracle::{Found, GREW, SILENT_BETWEEN};
 use results::judge::{Reason, Verdict};
 use std::collections::BTreeSet;
 
-/// Reason codes that prevent a pass.
 const AGAINST: &str = "io-error device-gone lost own-lag nothing-judged too-short not-carried-out late silence \
                        below-rate over-limit stopped";
 
-/// The JSON string of a value.
 fn word(value: &impl serde::Serialize) -> String {
     serde_json::to_value(value)
         .unwrap()
@@ -18,7 +16,6 @@ fn word(value: &impl serde::Serialize) -> String {
         .to_owned()
 }
 
-/// The reason codes of a verdict that prevent a pass.
 fn codes(verdict: &Verdict) -> BTreeSet<&'static str> {
     AGAINST
         .split(' ')
@@ -80,13 +77,13 @@ pub(crate) fn differences(draw: &Draw, verdict: &Verdict, found: &Found) -> Vec<
         let mut told: Vec<_> = told
             .iter()
             .flat_map(|told| &told.slices)
-            .map(|slice| (slice.wanted, slice.judged_over.clone()))
+            .map(|slice| (slice.scheduled, slice.judged_over.clone()))
             .collect();
         // An operation issued at the instant of the end, on the border of two slices, may be in either slice.
         if found.ends_on_border && told.len() == group.slices.len() + 1 && told.len() > 1 {
-            let (wanted, over) = told.pop().unwrap_or_default();
+            let (scheduled, over) = told.pop().unwrap_or_default();
             let last = told.last_mut().unwrap();
-            last.0 += wanted;
+            last.0 += scheduled;
             last.1
                 .iter_mut()
                 .zip(over)
@@ -101,7 +98,8 @@ pub(crate) fn differences(draw: &Draw, verdict: &Verdict, found: &Found) -> Vec<
                     .count(),
         );
         // The verdict has no slices for a device that the stream never used.
-        let is_unused = told.is_empty() && group.slices.iter().all(|(wanted, _)| *wanted == 0);
+        let is_unused =
+            told.is_empty() && group.slices.iter().all(|(scheduled, _)| *scheduled == 0);
         expect(
             is_unused || told == group.slices,
             format!(
@@ -137,8 +135,8 @@ pub(crate) fn differences(draw: &Draw, verdict: &Verdict, found: &Found) -> Vec<
                 Some(told) => {
                     let worst = undone.iter().map(|broken| broken.count).max();
                     let is = |broken: &&&super::oracle::Broken| {
-                        (broken.slice as u64 + 1, broken.wanted, broken.count)
-                            == (told.slice, told.wanted, told.missed)
+                        (broken.slice as u64 + 1, broken.scheduled, broken.count)
+                            == (told.slice, told.scheduled, told.missed)
                     };
                     told.slices == undone.len() as u64
                         && worst == Some(told.missed)

@@ -6,8 +6,7 @@
 //! ```
 //!
 //! The one idea: everything comes from the points in `series.json`, except the timeline of the saturation, which comes
-//! from its run. The report also has the predictions, the part of each drive that was in use, and the possible gain
-//! from another layout.
+//! from its run.
 
 mod beside;
 mod charts;
@@ -26,7 +25,7 @@ use conclusions::baseline::{
 };
 use conclusions::series::{DriveIdentity, Series};
 use results::finding::Finding;
-use results::units::{self, milliseconds, number};
+use results::format::{self, milliseconds, number};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -99,7 +98,7 @@ const LAYOUT: SectionHead = (
 
 impl DriveReport {
     /// The results of device number `device` of `series`. `steps`: all steps of the series, with their runs.
-    pub(crate) fn of(series: &Series, device: usize, steps: &[StepReport]) -> Self {
+    pub(crate) fn from_series(series: &Series, device: usize, steps: &[StepReport]) -> Self {
         let identity = &series.devices[device];
         let drive_steps: Vec<&StepReport> = steps
             .iter()
@@ -156,7 +155,6 @@ impl DriveReport {
         }
     }
 
-    /// The tables of the section with this id.
     pub(crate) fn tables(&self, section: &str) -> Vec<Table> {
         let curves_of = |part| curves(&self.points, part);
         match section {
@@ -234,7 +232,6 @@ fn time(us: Option<f64>) -> String {
     us.map_or_else(|| "-".to_owned(), |us| milliseconds(us / 1e3))
 }
 
-/// Operations per second.
 fn rate(iops: f64) -> String {
     format!("{}/s", number(iops))
 }
@@ -274,10 +271,10 @@ fn summary(points: &[Point]) -> Vec<Pair> {
         }
     }
     let seconds = points.iter().map(|point| point.seconds).sum();
-    let jobs = units::count(points.len() as u64, "job");
+    let jobs = format::count(points.len() as u64, "job");
     pairs.push(pair(
         "measured".to_owned(),
-        format!("{} in {jobs}", units::span_of(seconds)),
+        format!("{} in {jobs}", format::span_of(seconds)),
     ));
     pairs
 }
@@ -322,7 +319,6 @@ const SHOWN: [(&str, f64); 4] = [
     ("p99.99", 99.99),
 ];
 
-/// Explanation of a missing percentile.
 const TOO_FEW: &str = "A percentile is a dash in a table, and has no point in a chart, if too few operations were \
                        measured for this percentile.";
 
@@ -428,14 +424,13 @@ fn rate_table(mix: AccessMix, curve: &[&Point]) -> Table {
         .rows(rows)
 }
 
-/// A row for each direction of each profile.
 fn profile_table(points: &[Point]) -> Table {
     let mut rows: Vec<Vec<Cell>> = Vec::new();
     for point in points
         .iter()
         .filter(|point| point.part == JobPurpose::Profile)
     {
-        let mix = format!("{}{}", AccessMix::of(point), in_doubt(point));
+        let mix = format!("{}{}", AccessMix::from_point(point), in_doubt(point));
         let is_mixed = point.reads.is_some() && point.writes.is_some();
         for (index, done) in point.directions().enumerate() {
             let DirectionResult { iops, mbps, .. } = done;
@@ -476,7 +471,7 @@ fn saturation_table(mix: AccessMix, curve: &[&Point]) -> Table {
         };
         let first = [
             format!("{}{}", point.round + 1, in_doubt(point)),
-            units::span_of(point.seconds),
+            format::span_of(point.seconds),
         ]
         .map(Cell::from);
         let numbers = numbers(
@@ -492,7 +487,6 @@ fn saturation_table(mix: AccessMix, curve: &[&Point]) -> Table {
         .rows(rows)
 }
 
-/// The predicted rating, or why there is none, in one sentence.
 pub fn prediction_sentence(prediction: &Prediction) -> String {
     let Prediction {
         device,
@@ -509,7 +503,7 @@ pub fn prediction_sentence(prediction: &Prediction) -> String {
     if let Some(Declined { cause, reason }) = &prediction.declined {
         return format!("no rating is predicted {basis}), because of {cause}: {reason}");
     }
-    let jobs = units::count(*in_doubt, "job");
+    let jobs = format::count(*in_doubt, "job");
     let without_doubtful = if *in_doubt > 0 {
         format!(" without {jobs} in doubt")
     } else {
@@ -529,7 +523,6 @@ pub fn prediction_sentence(prediction: &Prediction) -> String {
     )
 }
 
-/// The parameters of the simulated drive, with their bounds.
 pub fn parameters(prediction: &Prediction) -> Table {
     let bound = |end: Option<f64>| end.map_or("no bound".to_owned(), |value| value.to_string());
     Table::new("Parameters of the simulated drive")
@@ -583,10 +576,9 @@ const CHECKS: [&str; 5] = [
 /// If the write rate falls below this fraction of the first round's rate, more spare space would probably help.
 const FALLEN_RATE: f64 = 0.8;
 
-/// Notes on the used part of a drive and its effect, each one sentence. `run`: any run of the drive, for the drive's
-/// facts.
+/// Notes on the used part of a drive and its effect. `run`: any run of the drive, for the drive's facts.
 fn layout_notes(device: &DriveIdentity, run: Option<&RunReport>, points: &[Point]) -> Vec<String> {
-    let size = units::bytes(device.size_bytes as f64);
+    let size = format::bytes(device.size_bytes as f64);
     let mut notes = Vec::new();
     let facts = run.and_then(|run| {
         let at = run.devices.iter().position(|name| *name == device.name)?;
@@ -619,7 +611,6 @@ fn layout_notes(device: &DriveIdentity, run: Option<&RunReport>, points: &[Point
     notes
 }
 
-/// Describes if a whole disk was in use, or a part of it.
 fn in_use(facts: &Value, size: &str) -> String {
     let partition = &facts["partition"];
     match (facts["kind"].as_str(), partition["disk"].as_str()) {

@@ -6,8 +6,8 @@ use crate::head::Head;
 use crate::table::{Cell, Table};
 use crate::words::OutcomeLabel;
 use conclusions::population::{PopulationLevel, SlowGroup, Undecided, UndecidedReason};
+use results::format::{count, date_to_minute, number, span_about};
 use results::judge::{HEADLINE_CHARS_MAX, Headline, Outcome};
-use results::units::{count, date_to_minute, number, span_about};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 

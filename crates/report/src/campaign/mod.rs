@@ -22,7 +22,6 @@ pub const CAMPAIGN_FORMAT_VERSION: u32 = 1;
 /// Shares of the population for which a bound is stated.
 const SHARES: [f64; 3] = [0.5, 0.9, 0.95];
 
-/// Confidence of bounds and intervals.
 const CONFIDENCE: f64 = 0.95;
 
 /// A campaign with its results.
@@ -105,9 +104,8 @@ pub struct PairComparison {
 }
 
 impl Quantity {
-    /// Values by drive with their bounds, and comparisons of the firmwares and models of `drives`. `None` with fewer
-    /// than two values.
-    pub fn of(
+    /// Values by drive with bounds, and comparisons of firmwares and models. `None` with fewer than two values.
+    pub fn new(
         name: &str,
         unit: &str,
         larger_is_better: bool,

@@ -5,8 +5,8 @@ use super::{Campaign, CampaignDrive, Label, Quantity};
 use crate::charts::{Axis, Chart, Line, Points, Section, Style};
 use crate::table::{Cell, Table};
 use crate::words::capital;
+use results::format::natural_key;
 use results::judge::brief;
-use results::units::natural_key;
 use std::collections::BTreeMap;
 
 /// Maximum number of drives in the table of the text form.

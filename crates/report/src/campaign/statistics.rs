@@ -3,7 +3,7 @@
 use super::{CONFIDENCE, Campaign, PairComparison, Quantity};
 use crate::words::capital;
 use conclusions::population::{ComparedDrives, ToleranceBound};
-use results::units::{count, number, percent_whole};
+use results::format::{count, number, percent_whole};
 
 impl Campaign {
     /// What was compared, bounds of the population, differences between firmwares and models, evidence of slowness.
@@ -37,8 +37,8 @@ impl Quantity {
         let confidence = percent_whole(bound.confidence);
         let drives = count(bound.drives as u64, "drive");
         let more = if bound.confidence < CONFIDENCE {
-            let wanted = percent_whole(CONFIDENCE);
-            format!("; {wanted} confidence needs {}", bound.drives_needed)
+            let requested = percent_whole(CONFIDENCE);
+            format!("; {requested} confidence needs {}", bound.drives_needed)
         } else {
             String::new()
         };

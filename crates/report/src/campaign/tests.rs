@@ -78,7 +78,7 @@ fn campaign(count: usize) -> Campaign {
     let p99 = (0..count)
         .map(|number| Some(100.0 * factor(number)))
         .collect();
-    let quantity = Quantity::of("99th percentile", "us", false, p99, &drives);
+    let quantity = Quantity::new("99th percentile", "us", false, p99, &drives);
     Campaign {
         format_version: CAMPAIGN_FORMAT_VERSION,
         made_by: "flashproof".to_owned(),
@@ -290,7 +290,7 @@ fn statistics_are_conclusions_in_words() {
             "Rating of firmware F1 against F0: 8.9x lower in the median (",
         ),
     ] {
-        let rating = Quantity::of("rating", "x", true, values(shift), &campaign.drives);
+        let rating = Quantity::new("rating", "x", true, values(shift), &campaign.drives);
         campaign.quantities = rating.into_iter().collect();
         assert_has(&campaign.text(), &[sentence]);
     }
@@ -301,6 +301,6 @@ fn statistics_are_conclusions_in_words() {
             "M: 24 drives compared in the step certify; this comparison finds half of the drives that are always 1.29 times slower",
         ],
     );
-    let one = Quantity::of("rating", "x", true, vec![Some(48.0)], &campaign.drives);
+    let one = Quantity::new("rating", "x", true, vec![Some(48.0)], &campaign.drives);
     assert!(one.is_none(), "a single drive has no distribution");
 }

@@ -7,14 +7,13 @@ use super::windows::{MAX, P99, PointQuantiles, QUANTILE_NAMES, StreamDurations, 
 use super::{Axis, Chart, ChartResolution, Limit, Line, Mark, Points, Style};
 use crate::words::capital;
 use conclusions::grouped;
+use results::format;
 use results::run_dir::{Manifest, TRACE, read_trace};
 use results::steady::{ChangePoint, RoundMetric, Steadiness};
 use results::telemetry::TraceLine;
-use results::units;
 use std::path::Path;
 
-/// Service times: a chart for each stream with operations, the judged streams first; with several devices also the 99th
-/// percentiles of the devices side by side.
+/// A chart for each stream with operations, judged streams first; with several devices also the p99 of each device.
 pub(crate) fn service_charts(
     manifest: &Manifest,
     service: &Windows,
@@ -52,7 +51,6 @@ pub(crate) fn service_charts(
     charts
 }
 
-/// Wait and lag of the judged streams.
 pub(crate) fn delay_charts(manifest: &Manifest, wait: &Windows, lag: &Windows) -> Vec<Chart> {
     let mut charts = Vec::new();
     for (index, stream) in manifest
@@ -114,7 +112,7 @@ fn over_time(
     chart.caption = format!(
         "Each point has the percentiles of all operations in {} on all devices; max is the longest. Times below 1 us \
          are drawn at 1 us, except times of 0, which are left out.",
-        units::span_of(windows.point_sec)
+        format::span_of(windows.point_sec)
     );
     let total = &durations.total;
     let p50 = ms(total.value_at_quantile(0.5));
@@ -127,9 +125,8 @@ fn over_time(
     chart
 }
 
-/// Nanoseconds in words.
 fn ms(ns: u64) -> String {
-    units::milliseconds(ns as f64 / 1e6)
+    format::milliseconds(ns as f64 / 1e6)
 }
 
 fn line(
@@ -205,7 +202,7 @@ fn by_device(manifest: &Manifest, service: &Windows, stream: usize) -> Vec<Chart
         chart.limits = thresholds(manifest);
         chart.caption = format!(
             "Each point is {} of one device.",
-            units::span_of(service.point_sec)
+            format::span_of(service.point_sec)
         );
         chart.key = format!("Slowest over the whole run: {device} with {}.", ms(ns));
         charts.push(chart);
@@ -219,12 +216,11 @@ pub(crate) fn thresholds(manifest: &Manifest) -> Vec<Limit> {
     thresholds
         .map(|ns| Limit {
             y: ns as f64 / 1e6,
-            name: units::duration(ns),
+            name: format::duration(ns),
         })
         .collect()
 }
 
-/// Reason for an empty chart.
 pub(crate) fn no_data_reason(windows: &Windows) -> String {
     windows
         .damage
@@ -232,7 +228,6 @@ pub(crate) fn no_data_reason(windows: &Windows) -> String {
         .unwrap_or_else(|| "no operation of the stream succeeded in a recorded window".to_owned())
 }
 
-/// A heat map of service times for each judged stream, over all devices.
 pub(crate) fn heat_maps(manifest: &Manifest, service: &Windows) -> Vec<Chart> {
     let streams = manifest
         .streams
@@ -246,7 +241,7 @@ pub(crate) fn heat_maps(manifest: &Manifest, service: &Windows) -> Vec<Chart> {
         chart.wide = true;
         chart.limits = thresholds(manifest);
         let Some(heat) = durations.heat(service.column_sec) else { return chart.without_data(no_data_reason(service)) };
-        let span = units::span_of(service.column_sec);
+        let span = format::span_of(service.column_sec);
         let name = &stream.name;
         let total = &durations.total;
         chart.caption = format!(
@@ -254,7 +249,7 @@ pub(crate) fn heat_maps(manifest: &Manifest, service: &Windows) -> Vec<Chart> {
              operations (logarithmic, down to a single operation). Dashed lines are the thresholds. Look for bands \
              that move, for a second band above the first, and for single fields far above: stalls."
         );
-        let count = units::count(total.len(), "operation");
+        let count = format::count(total.len(), "operation");
         let half = ms(total.value_at_quantile(0.5));
         chart.key = format!("Half of {count} took at most {half}, the slowest {}.", ms(total.max()));
         chart.heat = Some(heat);
@@ -274,8 +269,7 @@ pub(crate) fn is_within(limit: &Limit, edges: &[f64]) -> bool {
 /// Maximum number of marks on one chart. A drive with more change points never settles; the table lists all of them.
 const MARKS_MAX: usize = 12;
 
-/// Adds the change points of `stream` to its chart. If there are several devices, the change points over all of them
-/// come first.
+/// Adds the change points of `stream`; with several devices, those over all devices come first.
 pub(crate) fn mark(chart: &mut Chart, steadiness: &Steadiness, stream: &str) {
     for change in steadiness
         .change_points
@@ -297,7 +291,7 @@ pub(crate) fn mark(chart: &mut Chart, steadiness: &Steadiness, stream: &str) {
 }
 
 pub(crate) fn change_sentence(change: &ChangePoint) -> String {
-    let at = units::span(change.at_sec);
+    let at = format::span(change.at_sec);
     let before = value(change.metric, change.before);
     let after = value(change.metric, change.after);
     format!(
@@ -306,19 +300,17 @@ pub(crate) fn change_sentence(change: &ChangePoint) -> String {
     )
 }
 
-/// A value of a metric with its unit.
 pub(crate) fn value(metric: RoundMetric, value: f64) -> String {
     match metric {
-        RoundMetric::ShareOver { .. } => units::percent(value),
-        RoundMetric::P99 => units::milliseconds(value / 1e6),
-        RoundMetric::AchievedIops => format!("{}/s", units::number(value)),
+        RoundMetric::ShareOver { .. } => format::percent(value),
+        RoundMetric::P99 => format::milliseconds(value / 1e6),
+        RoundMetric::AchievedIops => format!("{}/s", format::number(value)),
     }
 }
 
 /// Reads one value of a sample, nanoseconds.
 type Value = fn(&TraceLine) -> u64;
 
-/// Values of a sample that are drawn.
 const DRAWN: [(&str, Value); 4] = [
     ("device p99", |line| line.device_time.p99_ns),
     ("kernel's queue p99", |line| line.queue.p99_ns),
@@ -326,8 +318,7 @@ const DRAWN: [(&str, Value); 4] = [
     ("kernel's queue max", |line| line.queue.max_ns),
 ];
 
-/// Charts and remarks for the reader: a chart for each sampled device and kind of request in a run of `ran_sec`
-/// seconds, or one empty chart with the reason.
+/// Charts and remarks: a chart for each sampled device and kind of request, or an empty chart with the reason.
 pub(crate) fn trace_charts(
     dir: &Path,
     manifest: &Manifest,

@@ -2,8 +2,8 @@
 
 use super::{Candidate, CandidateComparison, HeldLoad, TestFacts};
 use crate::head::Head;
+use results::format::{duration, multiple, number};
 use results::judge::{Headline, Outcome};
-use results::units::{duration, multiple, number};
 
 /// Values that differ by less than this factor count as equal.
 const EQUAL_WITHIN: f64 = 1.02;

@@ -10,30 +10,26 @@ use crate::words::unique;
 use conclusions::rejudge::{disappeared_error, doubt_of, rejudge_in, run_dir_of};
 use conclusions::series::{Rule, Series, SeriesPurpose, SeriesStepState, Step};
 use results::finding::{Finding, Severity};
+use results::format::{greatest_divisor, in_one_line};
 use results::judge::Outcome;
 use results::run_dir::{self, DirKind, Manifest, Run, RunDirError};
-use results::units::{greatest_divisor, in_one_line};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// A directory of a run or a series, with its contents.
 pub(super) struct CandidateSource {
     pub(super) name: String,
     pub(super) dir: PathBuf,
     pub(super) kind: CandidateKind,
     /// The representative run; missing if no run can be read.
     pub(super) run: ValueOrReason<Run>,
-    /// Latencies of that run.
     pub(super) latencies: ValueOrReason<Vec<StreamLatencies>>,
-    /// The series, if the directory has one.
     pub(super) series: Option<Series>,
     /// The step of the series whose run represents it.
     pub(super) step: Option<Step>,
     /// Warnings that make the numbers doubtful, each one sentence.
     pub(super) warnings: Vec<String>,
-    /// Other remarks, each one sentence.
     pub(super) remarks: Vec<String>,
     /// True if the series and its runs contradict each other.
     pub(super) doubtful: bool,
@@ -60,7 +56,6 @@ impl CandidateSource {
         }
     }
 
-    /// A directory without a representative run, because of `reason`.
     fn without_run(name: String, dir: &Path, kind: CandidateKind, reason: &str) -> Self {
         Self {
             name,
@@ -107,7 +102,7 @@ impl CandidateSource {
     }
 
     fn of_series(name: String, dir: &Path, mut series: Series) -> Self {
-        let kind = CandidateKind::of(series.purpose);
+        let kind = CandidateKind::from_purpose(series.purpose);
         let mut warnings = rejudge_in(dir, &mut series);
         let doubtful = !warnings.is_empty();
         let remarks = series
@@ -216,7 +211,6 @@ fn steps_by_rank(series: &Series) -> Vec<&Step> {
     judged
 }
 
-/// Kind of a candidate's directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CandidateKind {
@@ -230,8 +224,7 @@ pub enum CandidateKind {
 }
 
 impl CandidateKind {
-    /// The kind of a series with this purpose.
-    pub(crate) fn of(purpose: SeriesPurpose) -> Self {
+    pub(crate) fn from_purpose(purpose: SeriesPurpose) -> Self {
         match purpose {
             SeriesPurpose::Certify => Self::Certify,
             SeriesPurpose::Rate => Self::Rate,
@@ -251,25 +244,20 @@ impl CandidateKind {
     }
 }
 
-/// Why nothing was compared.
 #[derive(Debug, Error)]
 pub enum CompareError {
-    /// A directory holds neither a run nor a series.
     #[error(transparent)]
     Read(#[from] RunDirError),
-    /// The same run twice.
     #[error("comparing {first} with {second} - both are {}; name each run once", dir.display())]
     Twice {
         first: String,
         second: String,
         dir: PathBuf,
     },
-    /// The same name twice.
     #[error(
         "comparing {name} with {name} - two candidates have that name; rename one of them (NAME=DIR)"
     )]
     SameName { name: String },
-    /// Data was given for an unknown name.
     #[error(
         "using the price or endurance of {name:?} - no candidate or device has that name; the names are {known}"
     )]
@@ -283,16 +271,14 @@ impl CompareError {
     }
 }
 
-/// Settings of a run that are not compared: they do not change the test, other sentences cover them, or they set the
-/// load or name the drive, which are compared. An option of fio's job `r` is `r: filename`.
+/// Settings not compared: they do not change the test, other sentences cover them, or they are the compared load or
+/// drive. An option of fio's job `r` is `r: filename`.
 const IGNORED_SETTINGS: &str = "device-names filename directory num-devices report-interval-sec microsecond-histograms seed shards engine \
                          test-duration-sec read-reqs-per-sec write-reqs-per-sec service-threads";
 
-/// Names of candidates, grouped by value.
 type CandidatesByValue<'a> = BTreeMap<String, Vec<&'a str>>;
 
-/// A sentence on the differences in `aspect` between `objects`; `empty` is the word for an empty value. `None` if all
-/// are equal.
+/// A sentence on the differences in `aspect` between `objects`; `None` if equal. `empty`: word for an empty value.
 fn difference(
     objects: &str,
     aspect: &str,

@@ -12,12 +12,11 @@ use crate::charts::{Axis, Chart, Line, Points, Section, Style};
 use crate::latencies::Quantiles;
 use crate::table::{Cell, Table, escaped};
 use crate::words::OutcomeLabel;
+use results::format;
 use results::judge::{Outcome, VerdictClass};
-use results::units;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// A comparison as rows of text.
 struct Rows {
     table: Table,
     /// The reasons for empty cells. A cell refers to its reason as `[1]`, `[2]`...
@@ -26,7 +25,10 @@ struct Rows {
 
 impl Rows {
     /// The rows of `comparison`; `columns` adds the columns of the candidates, as text or as numbers.
-    fn of(comparison: &CandidateComparison, columns: fn(Table, Vec<String>) -> Table) -> Self {
+    fn from_comparison(
+        comparison: &CandidateComparison,
+        columns: fn(Table, Vec<String>) -> Table,
+    ) -> Self {
         let candidates = &comparison.candidates;
         let names = candidates.iter().map(|candidate| candidate.name.clone());
         let mut this = Self {
@@ -55,11 +57,11 @@ impl Rows {
             candidate.test.map(devices_text)
         });
         this.row("rating", candidates, |of| {
-            of.rating.map(|rating| units::multiple(*rating))
+            of.rating.map(|rating| format::multiple(*rating))
         });
         this.row("load held", candidates, |of| {
             of.load.and_then(|load| {
-                let shown = load.multiple.or(load.x_per_device).map(units::multiple);
+                let shown = load.multiple.or(load.x_per_device).map(format::multiple);
                 ValueOrReason::or_missing(shown, "its load is not a multiple of 1x")
             })
         });
@@ -74,7 +76,7 @@ impl Rows {
         this.row("offered", candidates, |of| {
             of.rate.map(|rate| {
                 if rate.offered_iops > 0.0 {
-                    format!("{}/s {}", units::number(rate.offered_iops), rate.stream)
+                    format!("{}/s {}", format::number(rate.offered_iops), rate.stream)
                 } else {
                     format!("closed {}", rate.stream)
                 }
@@ -82,13 +84,13 @@ impl Rows {
         });
         this.row("achieved", candidates, |of| {
             of.rate
-                .map(|of| format!("{}/s", units::number(of.achieved_iops)))
+                .map(|of| format!("{}/s", format::number(of.achieved_iops)))
         });
         this.wear("written a day", candidates, |wear| {
-            wear.host_bytes_per_day.map(|bytes| units::bytes(*bytes))
+            wear.host_bytes_per_day.map(|bytes| format::bytes(*bytes))
         });
         this.wear("by SMART a day", candidates, |wear| {
-            wear.smart_bytes_per_day.map(|bytes| units::bytes(*bytes))
+            wear.smart_bytes_per_day.map(|bytes| format::bytes(*bytes))
         });
         this.wear("drive writes a day", candidates, |wear| {
             wear.drive_writes_per_day.map(|n| format!("{n:.2}"))
@@ -97,7 +99,7 @@ impl Rows {
             wear.years.map(|years| format!("{years:.1}"))
         });
         this.row("price for each 1x", candidates, |of| {
-            of.price_per_1x.map(|price| units::number(*price))
+            of.price_per_1x.map(|price| format::number(*price))
         });
         this.row("among published", candidates, |of| {
             of.place
@@ -132,7 +134,6 @@ impl Rows {
         self.table.row(cells);
     }
 
-    /// A row for each threshold of any candidate.
     fn margins(&mut self, candidates: &[Candidate]) {
         let margins = candidates
             .iter()
@@ -153,8 +154,8 @@ impl Rows {
                             };
                             format!(
                                 "{} of {}{slices}",
-                                units::percent(worst.share),
-                                units::percent_exact(margin.share_max)
+                                format::percent(worst.share),
+                                format::percent_exact(margin.share_max)
                             )
                         }),
                         None => ValueOrReason::missing(format!("{name} is not among its limits")),
@@ -250,10 +251,9 @@ fn kind_text(candidate: &Candidate) -> String {
     format!("{}{step}", candidate.kind.words().0)
 }
 
-/// The title and the lines of a candidate among its neighbours in the list of published ratings.
 fn neighbours(candidate: &Candidate) -> Option<(String, Vec<String>)> {
     let placement = candidate.place.value()?;
-    let own_line = format!("> {}  {}", units::multiple(placement.x), candidate.name);
+    let own_line = format!("> {}  {}", format::multiple(placement.x), candidate.name);
     let above = placement.above.iter().map(published_text).chain([own_line]);
     let lines = above
         .chain(placement.below.iter().map(published_text))
@@ -267,12 +267,10 @@ fn neighbours(candidate: &Candidate) -> Option<(String, Vec<String>)> {
     ))
 }
 
-/// A rating as an item of a list in Markdown.
 fn published_item(rating: &PublishedRating) -> String {
     format!("- {}\n", escaped(&published_text(rating)))
 }
 
-/// A published rating in one line.
 fn published_text(rating: &PublishedRating) -> String {
     let percent_text =
         |pct: Option<f64>| pct.map_or_else(|| "?".to_owned(), |pct| format!("{pct} %"));
@@ -289,13 +287,13 @@ fn published_text(rating: &PublishedRating) -> String {
         .flatten()
         .map(|more| format!("; {more}"))
         .collect();
-    let x = units::multiple(rating.x);
+    let x = format::multiple(rating.x);
     format!("{x}  {device} ({class}; over 1/8/64 ms: {over_1}, {over_8}, {over_64}{more})")
 }
 
 impl fmt::Display for CandidateComparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Rows { table, notes } = Rows::of(self, Table::text);
+        let Rows { table, notes } = Rows::from_comparison(self, Table::text);
         write!(f, "{}\n{table}", self.head().text())?;
         if !notes.is_empty() {
             writeln!(f)?;
@@ -327,9 +325,8 @@ impl fmt::Display for CandidateComparison {
 }
 
 impl CandidateComparison {
-    /// Warnings and remarks, the table, notes on empty cells, and each candidate among its neighbours.
     pub fn markdown(&self) -> String {
-        let Rows { table, notes } = Rows::of(self, Table::numbers);
+        let Rows { table, notes } = Rows::from_comparison(self, Table::numbers);
         let mut text = self.head().markdown() + "\n";
         text.extend(
             self.warnings
@@ -374,7 +371,7 @@ impl CandidateComparison {
             text.extend(placement.above.iter().map(published_item));
             text += &format!(
                 "- **{} {}**\n",
-                units::multiple(placement.x),
+                format::multiple(placement.x),
                 escaped(&candidate.name)
             );
             text.extend(placement.below.iter().map(published_item));
@@ -388,7 +385,6 @@ impl CandidateComparison {
         text
     }
 
-    /// A self-contained HTML page: no network, no other file.
     pub fn html(&self, made_by: &str) -> String {
         let mut page = self.head().page();
         page.warnings(&self.warnings);
@@ -404,7 +400,7 @@ impl CandidateComparison {
         page.heading("Side by side");
         page.add(&self.bars());
         page.heading("In numbers");
-        let Rows { table, notes } = Rows::of(self, Table::text);
+        let Rows { table, notes } = Rows::from_comparison(self, Table::text);
         page.add(&[table]);
         let notes = notes
             .iter()
@@ -434,7 +430,7 @@ impl CandidateComparison {
     pub fn table(&self) -> Table {
         match &self.baselines {
             Some(baselines) if self.candidates.iter().all(is_baseline) => baselines.table(""),
-            _ => Rows::of(self, Table::text).table,
+            _ => Rows::from_comparison(self, Table::text).table,
         }
     }
 
@@ -469,8 +465,7 @@ impl CandidateComparison {
         })
     }
 
-    /// Bars of the load held, the worst share over each threshold and the p99 of each candidate, and of the numbers of
-    /// baselines.
+    /// Bars of load held, worst share over each threshold and p99 of each candidate, and of baselines' numbers.
     fn bars(&self) -> Vec<Bars> {
         let mut load = Bars::new("Load held", "As a multiple of 1x.");
         let mut p99 = Bars::new("Service p99", "Of the judged stream over the whole run.");
@@ -483,13 +478,13 @@ impl CandidateComparison {
             load.bar(
                 &candidate.name,
                 held_load,
-                held_load.map_or_else(|| "-".to_owned(), units::multiple),
+                held_load.map_or_else(|| "-".to_owned(), format::multiple),
             );
             let ns = candidate.p99.value().map(|p99| p99.service_ns);
             p99.bar(
                 &candidate.name,
                 ns.map(|ns| ns as f64),
-                ns.map_or_else(|| "-".to_owned(), units::duration),
+                ns.map_or_else(|| "-".to_owned(), format::duration),
             );
             for margin in candidate.margins.value().into_iter().flatten() {
                 let ValueOrReason::Value(share) = &margin.worst else {
@@ -504,8 +499,8 @@ impl CandidateComparison {
                 });
                 let text = format!(
                     "{} of {}",
-                    units::percent(share.share),
-                    units::percent_exact(margin.share_max)
+                    format::percent(share.share),
+                    format::percent_exact(margin.share_max)
                 );
                 bars.against(
                     &candidate.name,

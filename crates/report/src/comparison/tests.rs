@@ -200,7 +200,7 @@ fn a_run_is_compared_by_what_it_recorded() {
         (0.02, 1, 0.0)
     );
     assert_eq!(
-        (worst.over, worst.wanted, worst.is_over()),
+        (worst.over, worst.scheduled, worst.is_over()),
         (20, 1_000, false)
     );
     assert_eq!(a.p99.value().unwrap().service_ns / 100_000, 20);
@@ -433,7 +433,6 @@ fn only_what_was_run_as_published_ones_were_is_placed_among_them() {
     }
 }
 
-/// A finding about the preparation of a device.
 fn preparation(level: Severity) -> Finding {
     let device = str::to_owned("/dev/x");
     let finding = str::to_owned("f");

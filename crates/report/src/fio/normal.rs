@@ -8,10 +8,9 @@ use super::{
     Cpu, DiskIo, FIO_VERSION, FioReport, JobReport, KindStats, LEVELS, LatencyTargetResult, NAMES,
     NO_TARGET, RunHistogram, SampleStats, SteadyState, VerifyTotals,
 };
-use results::units;
+use results::format;
 
 /// Text before the jobs begin: a line for each job, the name and version of the program, and the number of jobs.
-///
 /// Programs read fio's version from terse and JSON output, and from `--version`; this line is for people.
 pub fn header_text(lines: &[String], jobs: usize) -> String {
     let lines: String = lines.iter().map(|line| format!("{line}\n")).collect();
@@ -22,7 +21,6 @@ pub fn header_text(lines: &[String], jobs: usize) -> String {
     )
 }
 
-/// The normal output at the end of all jobs.
 pub fn normal(page: &FioReport<'_>) -> String {
     let mut text: String = page.jobs.iter().map(|job| job_text(job, page)).collect();
     let mut groups: Vec<_> = page.jobs.iter().map(|job| job.group).collect();
@@ -56,16 +54,16 @@ fn job_text(job: &JobReport<'_>, page: &FioReport<'_>) -> String {
         percentiles,
         ..
     } = job;
-    let name = units::in_one_line(&job.name);
+    let name = format::in_one_line(&job.name);
     let error = job.error_number();
     let pid = page.pid;
-    let date = units::date(page.unix_ms);
+    let date = format::date(page.unix_ms);
     let mut text =
         format!("\n{name}: (groupid={group}, jobs={jobs}): err={error:>2}: pid={pid}: {date}\n");
     if !job.description.is_empty() {
         text += &format!(
             "  Description  : [{}]\n",
-            units::in_one_line(&job.description)
+            format::in_one_line(&job.description)
         );
     }
     for (at, kind) in job.kinds[..3].iter().enumerate() {
@@ -349,11 +347,10 @@ fn scale(min_ns: u64, max_ns: u64, deviation_ns: f64) -> (&'static str, u64) {
 /// Number of percentile fields in a line.
 const PERCENTILES: usize = 20;
 
-/// The report as lines of fields.
 pub fn terse(page: &FioReport<'_>) -> String {
     let mut text = String::new();
     for job in &page.jobs {
-        let name = units::in_one_line(&job.name).replace(';', "_");
+        let name = format::in_one_line(&job.name).replace(';', "_");
         text += &format!(
             "3;{FIO_VERSION};{name};{};{}",
             job.group,
@@ -397,7 +394,7 @@ pub fn terse(page: &FioReport<'_>) -> String {
             text += &format!(";{name};{r};{w};{rm};{wm};{rt};{wt};{in_queue};{util:.2}%");
         }
         if !job.description.is_empty() {
-            text += &format!(";{}", units::in_one_line(&job.description));
+            text += &format!(";{}", format::in_one_line(&job.description));
         }
         text.push('\n');
     }

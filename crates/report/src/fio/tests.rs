@@ -7,8 +7,7 @@ use serde_json::Value;
 
 const MS: u64 = 1_000_000;
 
-/// Two seconds with 1,000 reads of 4 KiB each. The reads of the first second take 120 us. Those of the other second
-/// wait 1 ms, then take 3 ms.
+/// 1,000 reads of 4 KiB per second: in the first second 120 us each; in the other, a wait of 1 ms, then 3 ms.
 fn totals() -> RunningTotals {
     let info = StreamInfo {
         name: "a".into(),
@@ -100,11 +99,11 @@ fn json_has_fios_names_and_what_was_recorded() {
         (&read["iops"], &read["bw_bytes"]),
         (&1_000.0.into(), &4_096_000.into())
     );
-    let near = |value: &Value, wanted: f64| {
+    let near = |value: &Value, expected: f64| {
         let value = value.as_f64().unwrap();
         assert!(
-            (value - wanted).abs() <= wanted * 0.01,
-            "{value}, not {wanted}"
+            (value - expected).abs() <= expected * 0.01,
+            "{value}, not {expected}"
         );
     };
     near(&read["clat_ns"]["percentile"]["50.000000"], 1.2e5);

@@ -19,19 +19,17 @@ use crate::words::OutcomeLabel;
 use maud::{DOCTYPE, Markup, PreEscaped, Render, html};
 use parts::{Plots, heading, list};
 use results::files::HTML_MARK;
+use results::format::is_unprintable;
 use results::judge::{Headline, Outcome};
-use results::units::is_unprintable;
 
 const STYLE: &str = include_str!("page.css");
 /// Script that counts errors. It runs before any other part of the page.
 const GUARD: &str = include_str!("guard.js");
-/// Script that draws the charts.
 const DRAW: &str = include_str!("draw.js");
 /// Content-Security-Policy: the page may run its own scripts, and may fetch nothing.
 const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'";
 
 impl Document {
-    /// A self-contained HTML page: no network, no other file.
     pub fn html(&self) -> String {
         let mut plots = Plots::default();
         let has_several = self.reports.len() > 1;
@@ -55,7 +53,7 @@ impl Document {
             @if has_several { (overview(self)) }
             @for article in articles { (article) }
         };
-        let names = ShortNames::of(self);
+        let names = ShortNames::from_document(self);
         let charts = names.shortened_json(&plots.json());
         complete_page(
             &title,
@@ -67,7 +65,6 @@ impl Document {
     }
 }
 
-/// Wraps `body` into a complete page.
 fn complete_page(title: &str, body: Markup, count: usize, charts: &str, made_by: &str) -> String {
     let page = html! {
         (DOCTYPE)
@@ -144,7 +141,7 @@ const VERBATIM_ELEMENTS: [&str; 3] = ["h1", "pre", "code"];
 struct ShortNames(Vec<(String, String)>);
 
 impl ShortNames {
-    fn of(document: &Document) -> Self {
+    fn from_document(document: &Document) -> Self {
         let mut names: Vec<(String, String)> = Vec::new();
         let devices = document.reports.iter().flat_map(|report| match report {
             Report::Run(run) => run.devices.iter().map(String::as_str).collect::<Vec<_>>(),
@@ -202,7 +199,6 @@ impl ShortNames {
         short.replacen("</h1>", &format!("</h1>{}", list.into_string()), 1)
     }
 
-    /// The JSON of charts with short names.
     fn shortened_json(&self, json: &str) -> String {
         // The name without quotes, escaped as in `Plots::json`.
         self.replaced(json, |name: &str| {
@@ -248,7 +244,6 @@ impl HtmlPage {
         self.command = head.command_text();
     }
 
-    /// Adds a box with warnings; nothing without sentences.
     pub fn warnings(&mut self, sentences: &[String]) {
         self.content.push(html! {
             @if let [first, others @ ..] = sentences {
@@ -267,7 +262,6 @@ impl HtmlPage {
             .push(parts::verdict(&label, html! {}, headline, html! {}));
     }
 
-    /// Adds a heading.
     pub fn heading(&mut self, title: &str) {
         self.content.push(heading(2, "", title));
     }
@@ -296,7 +290,6 @@ impl HtmlPage {
         }
     }
 
-    /// Adds a file as it is.
     pub fn file(&mut self, text: &str) {
         self.content.push(html! { pre { (text.trim_end()) } });
     }

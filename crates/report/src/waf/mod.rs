@@ -1,8 +1,6 @@
 //! Write amplification of tenants, arrangement by arrangement: tables, JSON, a page.
 //!
 //! The caller fills the report: from a simulation without a clock, or from the counters of a real drive.
-//!
-//! * `latency`: latencies of clients; `prepared`: preparations compared
 
 mod latency;
 mod prepared;
@@ -15,9 +13,9 @@ use crate::charts::{Axis, Chart, Line, Mark, Points, Section, Style};
 use crate::html::HtmlPage;
 use crate::table::{Cell, Table};
 use crate::words::{Pair, unique};
-use results::units::{self, bytes};
+use results::bytes_written::WrittenBytes;
+use results::format::{self, bytes};
 use results::waf::{ArrangementResult, OCTILES_PER_FILL, TenantBytes, steady_rule};
-use results::written::WrittenBytes;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -123,8 +121,7 @@ impl SweepPoint {
 }
 
 impl Arranged {
-    /// Derives the results from the counters.
-    pub fn of(arrangement: &str, counted: ArrangementResult, timed: Option<Timed>) -> Self {
+    pub fn new(arrangement: &str, counted: ArrangementResult, timed: Option<Timed>) -> Self {
         let waf = counted.steady_waf();
         let engine_wa = counted.engine_wa();
         let sum = |of: fn(&TenantBytes) -> u64| counted.tenants.iter().map(of).sum();
@@ -189,7 +186,7 @@ impl WafReport {
         }
         table.row(self.row("erases", |one| {
             one.erases.map_or("-".into(), |erases| {
-                units::Grouped(erases).to_string().into()
+                format::Grouped(erases).to_string().into()
             })
         }));
         if self
@@ -203,7 +200,7 @@ impl WafReport {
         }
         if self.arrangements.iter().any(|one| one.years.is_some()) {
             table.row(self.row("years to the rated endurance", |one| {
-                one.years.map_or("-".to_owned(), units::number).into()
+                one.years.map_or("-".to_owned(), format::number).into()
             }));
         }
         table
@@ -349,7 +346,6 @@ impl WafReport {
             .join("\n")
     }
 
-    /// Write amplification of each arrangement.
     pub(crate) fn bars(&self) -> [Bars; 2] {
         let mut device = Bars::new(
             "Device WAF in steady state",
@@ -424,7 +420,6 @@ impl WafReport {
         sections
     }
 
-    /// A self-contained HTML page: no network, no other file.
     pub fn html(&self) -> String {
         let mut page = HtmlPage::new(format!("Write amplification of {}", self.tenants));
         page.add(&self.bars());
@@ -469,7 +464,7 @@ fn rows_text(table: &Table) -> String {
 fn wrapped(sentences: &[String]) -> String {
     sentences
         .iter()
-        .map(|sentence| units::wrapped(sentence, "  ", 110))
+        .map(|sentence| format::wrapped(sentence, "  ", 110))
         .collect()
 }
 
@@ -493,12 +488,10 @@ fn spread(histogram: &[Worn]) -> String {
     }
 }
 
-/// An amplification factor with two decimals.
 fn factor(factor: Option<f64>) -> String {
     factor.map_or("-".to_owned(), |factor| format!("{factor:.2}"))
 }
 
-/// Write amplification in steady state, or `never steady`.
 fn steady(waf: Option<f64>) -> String {
     waf.map_or("never steady".to_owned(), |waf| factor(Some(waf)))
 }

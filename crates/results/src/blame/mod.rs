@@ -25,9 +25,9 @@ pub use accumulate::Blamer;
 use crate::buckets::THRESHOLDS_MAX;
 use crate::cell::cells_of;
 use crate::counts::CellCounts;
+use crate::format::{Grouped, ThresholdText, duration, percent, percent_exact, percent_whole};
 use crate::judge::{GroupCounts, Judge, JudgePlan, Limit, between_text};
 use crate::telemetry::Column;
-use crate::units::{Grouped, ThresholdText, duration, percent, percent_exact, percent_whole};
 use accumulate::SlowConditions;
 use std::ops::Range;
 
@@ -40,16 +40,13 @@ struct BlamedWindow<'a> {
     slice: usize,
     /// Start of the window, seconds since the run began, if the window begins in the middle of the slice.
     from_sec: Option<u64>,
-    /// The steps of the window.
     steps: Range<usize>,
     counts: CellCounts,
-    /// Index of the threshold.
     threshold: usize,
     limit: Limit,
 }
 
 impl BlamedWindow<'_> {
-    /// Index range of the devices that the group covers.
     fn devices(&self) -> Range<usize> {
         cells_of(0, self.group.device, self.plan.devices.len())
     }
@@ -64,13 +61,12 @@ impl BlamedWindow<'_> {
             from_sec: self.from_sec,
             threshold_ns: self.limit.threshold_ns,
             over: self.over(),
-            wanted: self.counts.counted_ops(),
+            scheduled: self.counts.counted_ops(),
             sentence: blame_sentence(self, &blame_parts),
             parts: blame_parts,
         }
     }
 
-    /// The value at the threshold.
     fn at(&self, values: &[u64; THRESHOLDS_MAX]) -> u64 {
         values[self.threshold]
     }
@@ -108,10 +104,9 @@ impl BlamedWindow<'_> {
         self.over() as f64 / self.counts.counted_ops() as f64 / self.limit.share_max()
     }
 
-    /// Lower bound of the mean service time of the operations whose service alone was over the threshold.
-    ///
-    /// The sum of the service times of all operations over the threshold is known. The service time of every other
-    /// operation is below the smallest threshold that it did not reach. These upper bounds are subtracted from the sum.
+    /// Lower bound of the mean service time of the operations whose service alone was over the threshold: the sum for
+    /// all operations over the threshold is known. Every other operation's service time is below the smallest threshold
+    /// that it did not reach. These upper bounds are subtracted from the sum.
     fn served_slowly_ns(&self) -> u64 {
         let service_over = &self.counts.service_over;
         let limits = self.plan.sla.limits();
@@ -152,7 +147,7 @@ struct CauseShares {
 }
 
 impl CauseShares {
-    fn of(subject: &BlamedWindow<'_>) -> Self {
+    fn from_window(subject: &BlamedWindow<'_>) -> Self {
         let CellCounts {
             unissued,
             lost,
@@ -266,16 +261,16 @@ fn waited_behind_slow_ones(subject: &BlamedWindow<'_>) -> bool {
     let slowly = subject.at(&subject.counts.service_over);
     let mean_ns = subject.served_slowly_ns();
     let wait_ns = subject.mean_ns(&subject.counts.slow.wait_ns);
-    let held_ns = slowly.saturating_mul(mean_ns);
+    let in_use_ns = slowly.saturating_mul(mean_ns);
     slowly > 0
-        && (held_ns.saturating_mul(2) >= subject.at(&subject.counts.slow.service_ns)
+        && (in_use_ns.saturating_mul(2) >= subject.at(&subject.counts.slow.service_ns)
             || mean_ns >= wait_ns)
 }
 
 /// The causes: the largest share first, causes without a share last.
 fn parts(subject: &BlamedWindow<'_>) -> Vec<BlamePart> {
     let mut parts = Vec::new();
-    let shares = CauseShares::of(subject);
+    let shares = CauseShares::from_window(subject);
     add_part(
         &mut parts,
         Cause::OurLag,
@@ -366,12 +361,10 @@ const STEAL_PCT_MIN: f64 = 5.0;
 /// runnable without a CPU. Chosen for the same reason as [`STEAL_PCT_MIN`].
 const RUNQUEUE_WAIT_PCT_MIN: f64 = 5.0;
 
-/// Minimum utilisation at which all CPUs together count as full: a thread that becomes runnable rarely finds an idle
-/// CPU.
+/// From this utilisation on, all CPUs together count as full: a thread that becomes runnable rarely finds an idle one.
 const BUSY_PCT_MIN: f64 = 90.0;
 
-/// Minimum utilisation at which a single CPU counts as full: work queued for this CPU waits about twenty times as long
-/// as it runs.
+/// From this utilisation on, a CPU counts as full: work queued for it waits about twenty times as long as it runs.
 const BUSIEST_PCT_MIN: f64 = 95.0;
 
 /// Minimum share of a device's interrupts on one CPU that counts as nearly all, percent.
@@ -563,7 +556,6 @@ fn cause_text(part: &BlamePart) -> String {
     }
 }
 
-/// Describes the delay that this program caused.
 fn own_delay_evidence(subject: &BlamedWindow<'_>) -> String {
     let slow = &subject.counts.slow;
     let delays = [
@@ -583,7 +575,6 @@ fn own_delay_evidence(subject: &BlamedWindow<'_>) -> String {
     )
 }
 
-/// Describes waits for slots, and the service time of the same operations.
 fn slot_wait_evidence(subject: &BlamedWindow<'_>) -> String {
     let slow = &subject.counts.slow;
     let mut text = format!(

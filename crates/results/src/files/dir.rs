@@ -18,20 +18,18 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
-/// A directory, by descriptor.
 #[derive(Debug, Clone)]
 pub struct Dir {
     fd: Arc<OwnedFd>,
     /// The path by which the directory was opened, for messages.
     path: PathBuf,
-    /// The reason why the directory is held.
     changeable: Option<Changeable>,
 }
 
 /// The directories that untrusted users can change, by absolute path.
 static HELD: Mutex<BTreeMap<PathBuf, Dir>> = Mutex::new(BTreeMap::new());
 
-fn held() -> MutexGuard<'static, BTreeMap<PathBuf, Dir>> {
+fn open_dirs() -> MutexGuard<'static, BTreeMap<PathBuf, Dir>> {
     HELD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -43,17 +41,17 @@ fn absolute(path: &Path) -> PathBuf {
 }
 
 /// The nearest held directory at or above `path`, and the rest of the path.
-fn held_above(path: &Path) -> Option<(Dir, PathBuf)> {
-    let held = held();
+fn open_above(path: &Path) -> Option<(Dir, PathBuf)> {
+    let open_dirs = open_dirs();
     let found = path
         .ancestors()
-        .find_map(|above| Some((held.get(above)?.clone(), above)))?;
+        .find_map(|above| Some((open_dirs.get(above)?.clone(), above)))?;
     Some((found.0, path.strip_prefix(found.1).ok()?.to_owned()))
 }
 
 /// `path`, for programs and functions that need a path: below a held directory the path begins at its descriptor.
 pub fn stable_path(path: &Path) -> Cow<'_, Path> {
-    match held_above(&absolute(path)) {
+    match open_above(&absolute(path)) {
         Some((dir, rest)) => Cow::Owned(
             Path::new("/proc/self/fd")
                 .join(dir.fd.as_raw_fd().to_string())
@@ -67,7 +65,7 @@ impl Dir {
     /// Opens the existing directory at `path`. Links on the way are followed once.
     pub fn open(path: &Path) -> io::Result<Self> {
         let key = absolute(path);
-        let (reached, above) = match held_above(&key) {
+        let (reached, above) = match open_above(&key) {
             Some((dir, rest)) if rest.as_os_str().is_empty() => return Ok(dir),
             Some((dir, rest)) => (walk(dir.fd.as_fd(), &dir.path, &rest)?, dir.changeable),
             None => (walk(CWD, Path::new(""), path)?, None),
@@ -78,7 +76,7 @@ impl Dir {
             changeable: above.or(reached.changeable),
         };
         if dir.changeable.is_some() {
-            held().insert(key, dir.clone());
+            open_dirs().insert(key, dir.clone());
         }
         Ok(dir)
     }
@@ -91,7 +89,6 @@ impl Dir {
         Ok((Self::open(dir_of(path))?, name))
     }
 
-    /// The path by which the directory was opened.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -142,13 +139,11 @@ impl Dir {
         })
     }
 
-    /// Metadata of the directory.
     pub fn own_stat(&self) -> io::Result<Stat> {
         Ok(rustix::fs::fstat(&self.fd)?)
     }
 
-    /// Creates the file `name`, for appending and reading. Errors: the name exists; the directory is in /dev, where a
-    /// missing name is a mistyped device.
+    /// Creates a file to append and read. Errors: `name` exists; the directory is /dev, where it is a mistyped device.
     pub fn create_new(&self, name: &OsStr, mode: u32) -> io::Result<File> {
         self.refuse_dev()?;
         self.open_regular(
@@ -158,8 +153,7 @@ impl Dir {
         )
     }
 
-    /// Opens the file `name` to append, and creates it with `mode` if it is missing. Errors: it is not a regular file,
-    /// or it would be created in /dev.
+    /// Opens `name` to append, or creates it with `mode`. Errors: it is no regular file, or would be created in /dev.
     pub fn open_to_append(&self, name: &OsStr, mode: u32) -> io::Result<File> {
         match self.stat(name)? {
             // Checked before opening: opening a device can have side effects.
@@ -201,7 +195,7 @@ impl Dir {
     pub fn create_dir(&self, name: &OsStr, mode: u32) -> io::Result<Self> {
         rustix::fs::mkdirat(&self.fd, plain(name)?, Mode::from_raw_mode(mode))?;
         // A directory of this name may have been held until somebody removed it.
-        held().remove(&absolute(&self.path.join(name)));
+        open_dirs().remove(&absolute(&self.path.join(name)));
         let dir = self.open_dir(name)?;
         if self.changeable.is_some()
             && dir.own_stat()?.st_uid != rustix::process::geteuid().as_raw()
@@ -235,10 +229,9 @@ impl Dir {
         Ok(rustix::fs::unlinkat(&self.fd, name, AtFlags::empty())?)
     }
 
-    /// Removes the empty directory `name`.
     pub fn remove_dir(&self, name: &OsStr) -> io::Result<()> {
         rustix::fs::unlinkat(&self.fd, plain(name)?, AtFlags::REMOVEDIR)?;
-        held().remove(&absolute(&self.path.join(name)));
+        open_dirs().remove(&absolute(&self.path.join(name)));
         Ok(())
     }
 
@@ -264,7 +257,7 @@ impl Dir {
             Err(Errno::INVAL | Errno::NOSYS) => self.claim_and_rename(from, to)?,
             renamed => renamed?,
         }
-        held().remove(&absolute(&self.path.join(from)));
+        open_dirs().remove(&absolute(&self.path.join(from)));
         Ok(())
     }
 
@@ -359,25 +352,21 @@ pub fn create_dir(path: &Path) -> io::Result<Dir> {
     parent.create_dir(name, 0o777)
 }
 
-/// Creates the file `path` with `mode`, as [`Dir::create_new`].
 pub fn create_new(path: &Path, mode: u32) -> io::Result<File> {
     let (dir, name) = Dir::containing(path)?;
     dir.create_new(name, mode)
 }
 
-/// Opens the file `path` to append, as [`Dir::open_to_append`].
 pub fn open_to_append(path: &Path, mode: u32) -> io::Result<File> {
     let (dir, name) = Dir::containing(path)?;
     dir.open_to_append(name, mode)
 }
 
-/// Removes the regular file `path`. Errors: it is missing or not a regular file.
 pub fn remove_file(path: &Path) -> io::Result<()> {
     let (dir, name) = Dir::containing(path)?;
     dir.remove_file(name)
 }
 
-/// Removes the empty directory `path`.
 pub fn remove_dir(path: &Path) -> io::Result<()> {
     let (dir, name) = Dir::containing(path)?;
     dir.remove_dir(name)
@@ -389,7 +378,6 @@ pub fn rename_new(path: &Path, name: &OsStr) -> io::Result<()> {
     dir.rename_new(old_name, name)
 }
 
-/// Waits until the entries of `dir` are on the disk, as [`Dir::sync`].
 pub fn sync_dir(dir: &Path) -> io::Result<()> {
     Dir::open(dir)?.sync()
 }

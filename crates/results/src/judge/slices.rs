@@ -31,7 +31,6 @@ pub struct JudgePlan {
     pub slice_sec: u64,
     /// Distance between the starts of judged windows, seconds: a slice, or half of it. The cells count by such steps.
     pub window_step_sec: u64,
-    /// Configured duration of the run, seconds.
     pub duration_sec: u64,
     /// Kind of target; selects the noun of the verdict's sentences.
     pub tested: TestedObject,
@@ -54,7 +53,6 @@ pub enum TestedObject {
 }
 
 impl TestedObject {
-    /// Noun for the target in messages.
     pub(super) fn noun(self) -> &'static str {
         match self {
             Self::Device | Self::Store => "device",
@@ -62,7 +60,6 @@ impl TestedObject {
         }
     }
 
-    /// Noun for a failed operation in messages.
     pub(super) fn error(self) -> &'static str {
         match self {
             Self::Device => "I/O error",
@@ -71,11 +68,11 @@ impl TestedObject {
     }
 }
 
-/// Length of a slice, seconds: `wanted_sec` rounded up to whole report intervals, as in ACT's analysis. If the run is
+/// Length of a slice, seconds: `requested_sec` rounded up to whole report intervals, as in ACT's analysis. If the run is
 /// shorter, as many whole report intervals as fit into the run.
-pub fn whole_slice_sec(wanted_sec: u64, duration_sec: u64, report_interval_sec: u64) -> u64 {
+pub fn whole_slice_sec(requested_sec: u64, duration_sec: u64, report_interval_sec: u64) -> u64 {
     let interval_sec = report_interval_sec.max(1);
-    let slice_sec = wanted_sec
+    let slice_sec = requested_sec
         .max(1)
         .div_ceil(interval_sec)
         .saturating_mul(interval_sec);
@@ -99,21 +96,21 @@ pub fn window_step_sec(slice_sec: u64, report_interval_sec: u64) -> u64 {
 /// A sentence if slices become longer than requested, because they must be whole report intervals; `Err` if they would
 /// become more than 10 % longer. `None` if the interval divides the slice, or the run is shorter than a slice.
 pub fn stretched_slice(
-    wanted_sec: u64,
+    requested_sec: u64,
     duration_sec: u64,
     report_interval_sec: u64,
 ) -> Option<Result<String, String>> {
-    let slice_sec = wanted_sec
+    let slice_sec = requested_sec
         .max(1)
         .div_ceil(report_interval_sec.max(1))
         .saturating_mul(report_interval_sec.max(1));
-    if slice_sec == wanted_sec.max(1) || slice_sec > duration_sec {
+    if slice_sec == requested_sec.max(1) || slice_sec > duration_sec {
         return None;
     }
     let slices = format!(
-        "a slice of {wanted_sec} s is not a whole number of report intervals of {report_interval_sec} s, so slices last {slice_sec} s"
+        "a slice of {requested_sec} s is not a whole number of report intervals of {report_interval_sec} s, so slices last {slice_sec} s"
     );
-    Some(if slice_sec * 10 <= wanted_sec.saturating_mul(11) {
+    Some(if slice_sec * 10 <= requested_sec.saturating_mul(11) {
         Ok(slices)
     } else {
         Err(format!(
@@ -127,11 +124,11 @@ const ROUND_SEC_MAX: u64 = 60;
 /// Minimum number of rounds in a slice.
 const ROUNDS_IN_SLICE: u64 = 12;
 
-/// Length of a round, the interval of the steady-state test, seconds: `wanted_sec`. The default is a twelfth of the
+/// Length of a round, the interval of the steady-state test, seconds: `requested_sec`. The default is a twelfth of the
 /// slice, but at most a minute. Rounded up to whole report intervals.
-pub fn round_sec(wanted_sec: Option<u64>, slice_sec: u64, report_interval_sec: u64) -> u64 {
+pub fn round_sec(requested_sec: Option<u64>, slice_sec: u64, report_interval_sec: u64) -> u64 {
     let interval_sec = report_interval_sec.max(1);
-    let round_sec = wanted_sec.unwrap_or((slice_sec / ROUNDS_IN_SLICE).min(ROUND_SEC_MAX));
+    let round_sec = requested_sec.unwrap_or((slice_sec / ROUNDS_IN_SLICE).min(ROUND_SEC_MAX));
     round_sec
         .max(1)
         .div_ceil(interval_sec)
@@ -144,7 +141,6 @@ pub(crate) struct GroupCounts {
     pub(crate) stream: usize,
     /// Index of the device; `None` for all devices together.
     pub(crate) device: Option<usize>,
-    /// Counts of each slice, oldest first.
     pub(crate) slices: Vec<CellCounts>,
     /// Counts of each half of a slice, oldest first; empty if windows begin only with slices.
     halves: Vec<CellCounts>,
@@ -153,7 +149,6 @@ pub(crate) struct GroupCounts {
 }
 
 impl GroupCounts {
-    /// Sum over all slices.
     pub(super) fn total(&self) -> CellCounts {
         self.slices
             .iter()
@@ -163,7 +158,6 @@ impl GroupCounts {
             })
     }
 
-    /// The slices `first` to `last` as one window.
     fn window(&self, first: usize, last: usize, cut: bool) -> JudgedWindow {
         let mut counts = self.slices[first];
         for slice in &self.slices[first + 1..=last] {
@@ -179,8 +173,7 @@ impl GroupCounts {
     }
 }
 
-/// A period that is judged as a whole: a slice, a remainder, the last slice and the remainder after it, or two halves of
-/// neighbouring slices.
+/// A period judged as a whole: a slice, a remainder, the last slice and remainder, two halves of neighbouring slices.
 #[derive(Debug, Clone)]
 pub(crate) struct JudgedWindow {
     /// Index of the first slice, from 0.
@@ -237,10 +230,7 @@ pub struct Judge {
 }
 
 impl Judge {
-    /// An empty judge.
-    ///
-    /// Each stream has a group for each device. With several devices, a judged stream first has a group for all
-    /// devices.
+    /// A stream has a group for each device. With several devices, a judged stream first has a group for all of them.
     pub fn new(plan: JudgePlan) -> Self {
         let mut groups = Vec::new();
         for (stream, info) in plan.streams.iter().enumerate() {
@@ -270,7 +260,6 @@ impl Judge {
         &self.plan
     }
 
-    /// Failed operations so far.
     pub fn errors(&self) -> u64 {
         let of_operations = self
             .plan
@@ -281,7 +270,6 @@ impl Judge {
         of_operations.map(|(_, total)| total.errors).sum()
     }
 
-    /// Adds the next interval of a live run.
     pub fn add(&mut self, interval: &Interval) {
         let mut counts = std::mem::take(&mut self.scratch);
         counts.set(interval, self.plan.sla.tightest_ns());
@@ -361,7 +349,6 @@ impl Judge {
         }
     }
 
-    /// True if at least two slices are complete.
     pub(crate) fn has_several_slices(&self) -> bool {
         self.complete_slices > 1
     }
@@ -373,8 +360,7 @@ impl Judge {
         self.windows_of(group, end, false)
     }
 
-    /// Like [`Self::windows`]; if `with_empty`, also with a remainder in which no operation was due: a device that
-    /// completes nothing at the end misses a minimum rate.
+    /// Like [`Self::windows`]; `with_empty`: also a remainder without due operations, which misses a minimum rate.
     pub(super) fn windows_of(
         &self,
         group: &GroupCounts,
@@ -412,7 +398,6 @@ impl Judge {
             .collect()
     }
 
-    /// The windows between slices in which the shares of a group are judged.
     pub(crate) fn share_windows_between(
         &self,
         group: &GroupCounts,
@@ -490,16 +475,14 @@ impl Judge {
         })
     }
 
-    /// The groups of judged streams.
     pub(crate) fn judged_groups(&self) -> impl Iterator<Item = &GroupCounts> {
         self.groups
             .iter()
             .filter(|group| self.plan.streams[group.stream].judged)
     }
 
-    /// Corrects the recorded cause of the end, according to the counts. The check that stops a run for lag sees only
-    /// the slots at that moment. If this program delayed most of the outstanding operations, this program filled the
-    /// slots.
+    /// Corrects the recorded cause of the end by the counts. The check that stops a run for lag sees only the slots at
+    /// that moment. If this program delayed most of the outstanding operations, it filled the slots.
     pub(super) fn corrected_end(&self, end: &End) -> End {
         let mut settled = end.clone();
         if let End::LagExceeded { lane, whose, .. } = &mut settled {
@@ -596,7 +579,6 @@ impl JudgePlan {
             .clamp(1, self.intervals_per_slice())
     }
 
-    /// Index of the step with interval `index`.
     pub(crate) fn step_of(&self, index: u64) -> usize {
         usize::try_from(index / self.intervals_per_step()).unwrap_or(usize::MAX)
     }
@@ -641,7 +623,6 @@ impl JudgePlan {
         )
     }
 
-    /// The plan of a run with the cells of `layout`.
     pub fn new(
         layout: &Layout,
         sla: Sla,
@@ -663,7 +644,6 @@ impl JudgePlan {
     }
 }
 
-/// The judge of one of several workloads.
 #[derive(Debug, Clone)]
 pub(super) struct WorkloadJudge {
     pub(super) name: String,
@@ -672,7 +652,6 @@ pub(super) struct WorkloadJudge {
     cells: Range<usize>,
 }
 
-/// A judge for each workload of `plan`; empty for a single workload.
 fn parts(plan: &JudgePlan) -> Vec<WorkloadJudge> {
     if plan.workloads.len() < 2 {
         return Vec::new();
@@ -702,17 +681,16 @@ fn parts(plan: &JudgePlan) -> Vec<WorkloadJudge> {
 }
 
 impl WorkloadJudge {
-    /// Adds the cells of this workload in the next interval.
     pub(super) fn add(&mut self, counts: &IntervalCounts) {
         let mut cells = counts
             .cells
             .get(self.cells.clone())
             .unwrap_or_default()
             .to_vec();
-        // `held_by` counts cells from 1. Slots are never shared between workloads.
-        cells
-            .iter_mut()
-            .for_each(|cell| cell.held_by = cell.held_by.saturating_sub(self.cells.start as u64));
+        // `slots_used_by` counts cells from 1. Slots are never shared between workloads.
+        cells.iter_mut().for_each(|cell| {
+            cell.slots_used_by = cell.slots_used_by.saturating_sub(self.cells.start as u64)
+        });
         let own = counts
             .carried
             .iter()
@@ -742,8 +720,7 @@ pub struct IntervalCounts {
     pub index: u64,
     /// Nominal seconds since the run began, as in ACT's log.
     pub after_sec: u64,
-    /// End of the interval, nanoseconds since the run began. Earlier than the nominal end only if the run stopped
-    /// within the interval.
+    /// End, nanoseconds since the run began: before the nominal end only if the run stopped within the interval.
     pub end_ns: u64,
     /// Counts for each stream and device, see [`crate::cell::Layout::cell`].
     pub cells: Vec<CellCounts>,
@@ -753,7 +730,6 @@ pub struct IntervalCounts {
     pub gaps: u64,
     /// Gaps longer than 5 % of the tightest threshold.
     pub gaps_over: u64,
-    /// The longest gap, nanoseconds.
     pub gap_max_ns: u64,
     /// Maximum number of operations in flight at once, on all devices.
     pub in_flight_max: u64,
@@ -765,9 +741,8 @@ pub struct IntervalCounts {
 
 impl IntervalCounts {
     /// Longest silence of a device in the interval that the lack of CPUs may explain, nanoseconds. The kernel threads
-    /// that serve loop devices and dm-crypt need a CPU, as this program does, and their waits are not recorded. They are
-    /// assumed to wait as long as this program's threads waited. 0 if these threads waited less than they ran: then the
-    /// CPUs were not saturated.
+    /// of loop devices and dm-crypt need a CPU too, and their waits are not recorded: they are assumed to wait as long
+    /// as this program's threads. 0 if these threads waited less than they ran: then the CPUs were not saturated.
     pub fn host_silence_ns(&self) -> u64 {
         if self.run_delay_ns > self.cpu_ns {
             self.run_delay_ns
@@ -776,8 +751,7 @@ impl IntervalCounts {
         }
     }
 
-    /// Takes over the counts of `interval`, reusing the memory. `tightest_ns` is the smallest threshold. The caller
-    /// sets `after_sec`.
+    /// Takes over the counts, reusing the memory. `tightest_ns`: the smallest threshold. The caller sets `after_sec`.
     pub fn set(&mut self, interval: &Interval, tightest_ns: u64) {
         self.index = interval.index;
         self.end_ns = interval.end_ns;

@@ -51,7 +51,6 @@ impl Run {
         interval
     }
 
-    /// Appends one second, which `fill` fills.
     fn add(&mut self, fill: impl FnOnce(&mut Interval)) -> &mut Self {
         let mut interval = self.interval();
         fill(&mut interval);
@@ -89,12 +88,10 @@ impl Run {
     }
 }
 
-/// The verdict on a run of one second, which `fill` fills.
 fn judged(fill: impl FnOnce(&mut Interval)) -> Verdict {
     Run::new(1, 1, 1).add(fill).verdict()
 }
 
-/// The sentences of a verdict.
 fn texts(verdict: &Verdict) -> Vec<&str> {
     verdict
         .reasons
@@ -103,7 +100,6 @@ fn texts(verdict: &Verdict) -> Vec<&str> {
         .collect()
 }
 
-/// The code of the reason that decided.
 fn code(verdict: &Verdict) -> ReasonCode {
     verdict.reasons[0].code
 }
@@ -168,7 +164,7 @@ fn the_worst_slice_decides_and_not_the_average() {
     let verdict = run.verdict();
     let by = verdict.decided_by.unwrap();
     assert_eq!(
-        (verdict.outcome, by.slice, by.over, by.wanted),
+        (verdict.outcome, by.slice, by.over, by.scheduled),
         (Outcome::Fail, 2, 600, 10_600)
     );
     assert_eq!(
@@ -203,7 +199,7 @@ fn one_bad_device_fails_although_all_together_pass() {
     assert_eq!(
         (
             verdict.groups[0].device.as_ref(),
-            verdict.groups[0].slices[0].wanted
+            verdict.groups[0].slices[0].scheduled
         ),
         (None, 40_300)
     );
@@ -394,7 +390,7 @@ fn failed_and_never_issued_operations_are_over_every_threshold() {
     });
     let slice = &verdict.groups[0].slices[0];
     assert_eq!(
-        (slice.wanted, &slice.judged_over[..]),
+        (slice.scheduled, &slice.judged_over[..]),
         (9_009, &[9, 9, 9][..])
     );
     assert_eq!(
@@ -749,7 +745,7 @@ fn small_slices_are_named_and_nothing_to_judge_is_invalid() {
         verdict
             .insufficient
             .iter()
-            .map(|few| (few.slice, few.wanted))
+            .map(|few| (few.slice, few.scheduled))
             .collect::<Vec<_>>(),
         [(1, 2_999)]
     );
@@ -780,8 +776,8 @@ fn the_text_gives_the_verdict_first_then_the_number_then_the_table() {
     run.second(5_000, 10).second(50_000, 1);
     let text = run.verdict().to_string();
     let expected = "\
-PASS (screening, SLA 5%>1ms,1%>8ms,0.1%>64ms)
-  0.200 % of reads on /dev/d0 took over 1 ms in slice 1 (10 of 5,010; it must be below 5 %)
+PASS: the load was held: 0.200 % of reads on /dev/d0 took over 1 ms in slice 1 (10 of 5,010; it must be below 5 %)
+  screening, SLA 5%>1ms,1%>8ms,0.1%>64ms
   not judged: latencies of large-block-writes: no limits apply to these streams
 
         reads on all devices together
@@ -955,7 +951,7 @@ fn operations_that_were_scheduled_in_an_earlier_slice_count_there() {
         let slices = run.verdict().groups.remove(0).slices;
         slices
             .iter()
-            .map(|slice| (slice.wanted, slice.judged_over[0]))
+            .map(|slice| (slice.scheduled, slice.judged_over[0]))
             .collect::<Vec<_>>()
     };
     assert_eq!(slices(0), [(10_600, 600), (10_000, 0)]);
@@ -976,7 +972,7 @@ fn of_a_stopped_run_only_the_slice_that_was_cut_short_is_extrapolated() {
         .slices;
     let counts: Vec<_> = slices
         .iter()
-        .map(|slice| (slice.wanted, slice.whole))
+        .map(|slice| (slice.scheduled, slice.whole))
         .collect();
     assert_eq!(counts, [(1_000, Some(1_000)), (1_000, Some(2_000))]);
 }

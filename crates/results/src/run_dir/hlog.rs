@@ -32,7 +32,6 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
-/// Minimum length of a window, seconds.
 const WINDOW_SEC_MIN: u64 = 10;
 /// Finest resolution, nanoseconds: the power of two nearest to 1 us, because bucket widths are powers of two.
 const UNIT_NS: u64 = 1024;
@@ -62,7 +61,7 @@ impl HlogKind {
         }
     }
 
-    fn of(self, cell: &Cell) -> &Latencies {
+    fn latencies_in(self, cell: &Cell) -> &Latencies {
         match self {
             Self::Service => &cell.service,
             Self::Wait => &cell.wait,
@@ -71,8 +70,7 @@ impl HlogKind {
     }
 }
 
-/// The histogram at the resolution of the log. The log's buckets are unions of a cell's buckets, so no value is rounded
-/// twice.
+/// The histogram at the log's resolution. Its buckets are unions of a cell's, so no value is rounded twice.
 fn coarser(histogram: &Latencies, digits: u8) -> Latencies {
     let coarse = Latencies::new_with_bounds(UNIT_NS, DURATION_MAX_NS, digits);
     let mut coarse = coarse.expect("bounds are constants in range");
@@ -176,7 +174,6 @@ pub(super) struct Hlogs {
 struct HlogFile {
     kind: HlogKind,
     file: AppendFile,
-    /// For each cell: durations since the last window.
     durations: Vec<Latencies>,
 }
 
@@ -219,7 +216,7 @@ impl Hlogs {
                 .filter(|(_, cell)| cell.counts.ops > 0)
             {
                 since
-                    .add(log.kind.of(cell))
+                    .add(log.kind.latencies_in(cell))
                     .expect("histograms of one run have equal bounds");
             }
         }
@@ -280,7 +277,6 @@ pub struct HistogramWindow {
     pub cell: usize,
     /// Start, seconds since the run began.
     pub from_sec: f64,
-    /// Length, seconds.
     pub length_sec: f64,
     /// Durations in nanoseconds.
     pub histogram: Latencies,
@@ -300,9 +296,7 @@ pub struct WindowBuckets<'a> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HlogBucket {
-    /// Smallest duration in the bucket.
     pub least_ns: u64,
-    /// Largest duration in the bucket.
     pub most_ns: u64,
     pub count: u32,
 }
@@ -331,10 +325,8 @@ impl WindowBuckets<'_> {
 }
 
 /// Reads a log of the run in `dir` and calls `on_window` for every line, oldest first. Memory does not grow with the
-/// log.
-///
-/// A torn last line is dropped. Errors: the file cannot be read, is not a log of `layout`, or is damaged; `on_window`
-/// then got the lines before the damage.
+/// log. A torn last line is dropped. Errors: the file cannot be read, is not a log of `layout`, or is damaged;
+/// `on_window` then got the lines before the damage.
 pub fn each_window(
     dir: &Path,
     layout: &Layout,
@@ -346,8 +338,7 @@ pub fn each_window(
     })
 }
 
-/// Like [`each_window`], with buckets instead of histograms. With a `stream`, only the lines of this stream are
-/// decoded.
+/// Like [`each_window`], with buckets instead of histograms. Only the lines of `stream`, if given, are decoded.
 pub fn each_buckets(
     dir: &Path,
     layout: &Layout,
@@ -358,7 +349,7 @@ pub fn each_buckets(
     let path = dir.join(kind.file_name());
     let FileCheck {
         good_bytes, damage, ..
-    } = RecordedSums::of(dir).check(kind.file_name())?;
+    } = RecordedSums::read(dir).check(kind.file_name())?;
     windows(
         WholeLines::open(path.clone())?.limited(good_bytes),
         layout,
@@ -386,7 +377,7 @@ pub fn last_windows(
     let file = end_of(&path).map_err(|error| RunDirError::io("reading", &path, error))?;
     let mut newest: Vec<HistogramWindow> = Vec::new();
     windows(
-        WholeLines::of(path, Some(file)),
+        WholeLines::new(path, Some(file)),
         layout,
         None,
         &mut |buckets| {
@@ -544,8 +535,7 @@ impl HistogramDecoder {
         if (self.empty.low(), self.empty.high(), self.empty.sigfig()) != (low, high, digits) {
             self.empty = Latencies::new_with_bounds(low, high, digits).ok()?;
         }
-        // HdrHistogram's layout: first buckets of equal width; then, for each doubling of the range, half as many
-        // buckets of twice the width.
+        // HdrHistogram's layout: equal buckets; then, for each doubling of the range, half as many of twice the width.
         let unit = low.ilog2();
         let half = (2 * 10_u64.pow(u32::from(digits)))
             .next_power_of_two()
@@ -618,11 +608,11 @@ mod tests {
         for (values, step_ns) in [(0, 1), (1, 90_000), (100, 1_013), (60_000, 50_021), (3, 1)] {
             let mut histogram = latencies();
             (0..values).for_each(|n: u64| histogram.saturating_record(n * n % 977 * step_ns));
-            let mut wanted = Vec::new();
+            let mut expected = Vec::new();
             V2DeflateSerializer::new()
-                .serialize(&histogram, &mut wanted)
+                .serialize(&histogram, &mut expected)
                 .unwrap();
-            assert_eq!(compressor.bytes(&histogram), wanted, "{values} values");
+            assert_eq!(compressor.bytes(&histogram), expected, "{values} values");
         }
     }
 
@@ -664,10 +654,10 @@ mod tests {
                     histogram.highest_equivalent(value),
                 )
             };
-            for (bucket, wanted) in buckets.iter().zip(histogram.iter_recorded()) {
+            for (bucket, expected) in buckets.iter().zip(histogram.iter_recorded()) {
                 assert_eq!(
                     (bucket.least_ns, bucket.most_ns),
-                    edges(wanted.value_iterated_to())
+                    edges(expected.value_iterated_to())
                 );
             }
             for end in 0..bytes.len() {

@@ -65,9 +65,9 @@ const LAST: [&str; 10] = [
     "wrong_data",
 ];
 
-/// The format that introduced the column at a position in writing order, of `written` columns.
-fn first_format(position: usize, written: usize) -> u32 {
-    match written - position {
+/// The format that introduced the column at a position in writing order, of `names_written` columns.
+fn first_format(position: usize, names_written: usize) -> u32 {
+    match names_written - position {
         1 => 3,
         from_end if from_end <= LAST.len() => 2,
         _ => 1,
@@ -78,8 +78,7 @@ fn first_format(position: usize, written: usize) -> u32 {
 /// earlier step; the cell's line without a step includes these operations. In format 2, a step is a slice.
 const STEP: usize = 1;
 
-/// The columns of intervals.csv in writing order. Columns of large thresholds come last, because they are 0 in most
-/// lines.
+/// The columns of intervals.csv in writing order: those of large thresholds, mostly 0, come last.
 fn names(sla: &Sla) -> Vec<String> {
     let by_threshold = sla.limits().iter().flat_map(|limit| {
         let threshold = limit.threshold_text();
@@ -92,7 +91,6 @@ fn names(sla: &Sla) -> Vec<String> {
         .collect()
 }
 
-/// First line of intervals.csv.
 pub(super) fn header(sla: &Sla) -> String {
     names(sla).join(",")
 }
@@ -127,7 +125,7 @@ fn values<'a>(
     let CellCounts {
         silent_ns,
         last_completion_ns,
-        held_by,
+        slots_used_by,
         wrong_data,
         backlog:
             Backlog {
@@ -178,7 +176,7 @@ fn values<'a>(
             late,
             late_max_ns,
             silent_ns,
-            held_by,
+            slots_used_by,
             wrong_data,
         ])
 }
@@ -189,7 +187,7 @@ pub(super) struct ColumnMap {
     /// For each column of the file: position in writing order; `None` for a column of a later version.
     positions: Vec<Option<usize>>,
     /// Number of columns in writing order.
-    written: usize,
+    names_written: usize,
     /// Values of the current line, in writing order.
     read: Vec<Option<u64>>,
 }
@@ -198,19 +196,19 @@ impl ColumnMap {
     /// The columns in the line `header` of a table of `format`. `None` if a column is missing or duplicated.
     pub(super) fn read(header: &str, sla: &Sla, format: u32) -> Option<Self> {
         let names = names(sla);
-        let written = names.len();
+        let names_written = names.len();
         let position = |name: &str| names.iter().position(|known| known == name);
         let positions: Vec<_> = header.split(',').map(position).collect();
-        let is_complete = (0..written).all(|wanted| {
+        let is_complete = (0..names_written).all(|expected| {
             let count = positions
                 .iter()
-                .filter(|position| **position == Some(wanted))
+                .filter(|position| **position == Some(expected))
                 .count();
-            count == usize::from(format >= first_format(wanted, written))
+            count == usize::from(format >= first_format(expected, names_written))
         });
         is_complete.then_some(Self {
             positions,
-            written,
+            names_written,
             read: Vec::new(),
         })
     }
@@ -226,13 +224,13 @@ impl ColumnMap {
             Self {
                 positions,
                 read,
-                written,
+                names_written,
             },
             mut stream,
             mut end,
         ) = (self, None, BEFORE_VALUES);
         read.clear();
-        read.resize(*written, Some(0));
+        read.resize(*names_written, Some(0));
         let mut fields = fields(line);
         for position in positions {
             let field = fields.next();
@@ -263,7 +261,7 @@ impl ColumnMap {
             .filter(|device| *device < layout.devices.len())
             .ok_or("the number of a device, counted from 0")?;
         let cell_index = layout.cell(stream, device);
-        let step = read[*written - LAST.len() + STEP]
+        let step = read[*names_written - LAST.len() + STEP]
             .ok_or("the number of a step, counted from 1, or an empty value")?;
         let step = step.checked_sub(1);
         let is_carried =
@@ -361,7 +359,6 @@ const TELEMETRY_COLUMNS: [&str; 10] = [
     "in_flight_max",
 ];
 
-/// First line of telemetry.csv.
 pub(super) fn telemetry_header(columns: &[String]) -> String {
     let mut line = TELEMETRY_COLUMNS.join(",");
     columns
@@ -401,8 +398,7 @@ pub(super) struct TelemetryLine {
 }
 
 impl TelemetryLine {
-    /// Reads a line. `telemetry` gets the values of the caller's columns; `columns` is their number. `Err` describes
-    /// the expected text.
+    /// `telemetry` gets the values of the caller's columns; `columns` is their number. `Err`: the expected text.
     pub(super) fn read(
         line: &str,
         columns: usize,
@@ -500,7 +496,6 @@ fn number(field: Option<&str>) -> Option<u64> {
 const COLUMNS: &str = "at_sec,length_ms,device,kind,size,requests,lost,queue_p50_ns,queue_p99_ns,queue_max_ns,\
                        device_p50_ns,device_p99_ns,device_max_ns";
 
-/// Appends samples to trace.csv.
 #[derive(Debug)]
 pub struct TraceWriter {
     file: AppendFile,
@@ -527,7 +522,6 @@ impl TraceWriter {
     }
 }
 
-/// The trace samples of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TraceSamples {
     /// Lines in the order in which the samples were taken.
@@ -536,13 +530,11 @@ pub struct TraceSamples {
     pub remarks: Vec<String>,
 }
 
-/// Reads the trace samples of the run in `dir`. A run without trace.csv has no samples. A torn last line is dropped.
-///
-/// Errors: a failed system call, or an invalid line.
+/// The samples of the run in `dir`, none without trace.csv. A torn last line is dropped; an invalid line is an error.
 pub fn read_trace(dir: &Path, manifest: &Manifest) -> Result<TraceSamples, RunDirError> {
     let FileCheck {
         good_bytes, damage, ..
-    } = RecordedSums::of(dir).check(TRACE)?;
+    } = RecordedSums::read(dir).check(TRACE)?;
     if let Some(why) = damage {
         return Err(RunDirError::Damaged {
             path: dir.join(TRACE),
@@ -697,9 +689,11 @@ mod tests {
             "{header}"
         );
         let ColumnMap {
-            positions, written, ..
+            positions,
+            names_written,
+            ..
         } = ColumnMap::read(&header, &sla, 3).unwrap();
-        assert!(positions.into_iter().eq((0..written).map(Some)));
+        assert!(positions.into_iter().eq((0..names_written).map(Some)));
         assert_eq!(
             ColumnMap::read(&header.replace(",errors", ""), &sla, 3),
             None

@@ -16,7 +16,7 @@
 //! * `arrival: closed` has no rate: the header shows the proportions of the load.
 
 use crate::act_log::{Chunk, LogHeader, Test};
-use crate::units::{Grouped, number, quoted, span};
+use crate::format::{Grouped, number, quoted, span};
 use std::fmt;
 
 const CACHE_RATE: &str = "cache-thread-reads-and-writes-per-sec";
@@ -77,7 +77,6 @@ pub struct LoadCheck {
     pub implausible: Option<String>,
 }
 
-/// A load with a rate.
 #[derive(Debug, Default)]
 struct RatedLoad {
     /// Indexes of its histograms, with their names.
@@ -94,7 +93,6 @@ struct RatedLoad {
 }
 
 impl LoadCheck {
-    /// The loads of a log with the histograms `names`.
     pub(super) fn for_log(header: &LogHeader, names: &[String]) -> Self {
         let check = |loads, implausible| Self {
             loads,

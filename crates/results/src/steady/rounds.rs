@@ -6,9 +6,9 @@
 use crate::buckets::THRESHOLDS_MAX;
 use crate::cell::{Interval, Latencies, cells_of, latencies};
 use crate::counts::{Backlog, CellCounts};
+use crate::format::ThresholdText;
 use crate::judge::{IntervalCounts, Shortfall, Sla, shortfall};
 use crate::run_dir::{HlogKind, Intervals, Manifest, RunDirError, each_window};
-use crate::units::ThresholdText;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -69,7 +69,6 @@ impl fmt::Display for Group {
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Round {
     pub scheduled_ops: u64,
-    /// Successful operations per second.
     pub achieved_iops: f64,
     /// For each threshold: operations whose `wait + service` was over the threshold.
     pub judged_over: [u64; THRESHOLDS_MAX],
@@ -98,14 +97,13 @@ impl RoundSeries {
     pub fn values(&self, metric: RoundMetric, sla: &Sla) -> Vec<Option<f64>> {
         self.rounds
             .iter()
-            .map(|round| metric.of(round, sla))
+            .map(|round| metric.value_in(round, sla))
             .collect()
     }
 }
 
 impl RoundMetric {
-    /// The value of the metric in a round, in its unit; `None` if it could not be measured.
-    pub fn of(self, round: &Round, sla: &Sla) -> Option<f64> {
+    pub fn value_in(self, round: &Round, sla: &Sla) -> Option<f64> {
         match self {
             Self::ShareOver { threshold_ns } => {
                 let index = sla
@@ -121,12 +119,10 @@ impl RoundMetric {
     }
 }
 
-/// Slow spells of a series at a limit. A spell is a sequence of consecutive report intervals whose share reaches the
-/// limit; stalls and noticeable garbage collection cause spells. The share in a window represents a drive only if the
-/// window contains several spells.
+/// Slow spells of a series at a limit: consecutive report intervals whose share reaches the limit, by stalls or
+/// noticeable garbage collection. The share in a window represents a drive only if the window has several spells.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Spells {
-    /// Number of spells.
     pub count: u64,
     /// Time from the start of the run to the start of the first spell, seconds; 0 without spells.
     pub first_sec: f64,
@@ -180,7 +176,6 @@ impl Spells {
     }
 }
 
-/// The load of a stream on a device, round by round.
 #[derive(Debug, Clone)]
 struct StreamRounds {
     group: Group,
@@ -192,15 +187,12 @@ struct StreamRounds {
     backlog: Backlog,
 }
 
-/// Gathers intervals into rounds.
 #[derive(Debug, Clone)]
 pub struct Rounds {
     pub sla: Sla,
-    /// Length of a round, seconds.
     pub round_sec: u64,
     devices: usize,
-    /// A series for each judged stream on each device. With several devices, a series for all devices comes before
-    /// these.
+    /// For each judged stream: with several devices, a series for all of them; then a series for each device.
     pub series: Vec<RoundSeries>,
     /// For each series: the data of the current round so far.
     current: Vec<(CellCounts, Latencies)>,
@@ -210,7 +202,6 @@ pub struct Rounds {
 }
 
 impl Rounds {
-    /// Empty rounds for the run of `manifest`.
     pub fn new(manifest: &Manifest) -> Self {
         let devices = &manifest.devices;
         let judged = manifest
@@ -265,9 +256,7 @@ impl Rounds {
     }
 
     /// The complete rounds of the run in `dir`, which may still be running. Damaged tables are read up to the damage;
-    /// without readable interval logs there are no percentiles.
-    ///
-    /// Errors: the tables cannot be read at all.
+    /// without readable interval logs there are no percentiles. Errors: the tables cannot be read at all.
     pub fn read(dir: &Path, manifest: &Manifest) -> Result<Self, RunDirError> {
         let mut rounds = Self::new(manifest);
         let mut intervals = Intervals::open(dir, manifest)?;
@@ -344,10 +333,10 @@ impl Rounds {
         }
         for load in &mut self.loads {
             let before = load.rounds.last().map_or(0, |(_, backlog)| backlog.total());
-            let wanted = std::mem::take(&mut load.done_ops)
+            let scheduled = std::mem::take(&mut load.done_ops)
                 .saturating_add(load.backlog.total())
                 .saturating_sub(before);
-            load.rounds.push((wanted, load.backlog));
+            load.rounds.push((scheduled, load.backlog));
         }
         true
     }
@@ -380,19 +369,18 @@ impl Rounds {
     pub fn undone(&self, count: usize) -> Option<(&Group, Shortfall)> {
         let undone = self.loads.iter().filter_map(|load| {
             let last = &load.rounds[load.rounds.len().saturating_sub(count)..];
-            let wanted = last
+            let scheduled = last
                 .iter()
-                .map(|(wanted, _)| wanted)
-                .fold(0, |sum: u64, wanted| sum.saturating_add(*wanted));
+                .map(|(scheduled, _)| scheduled)
+                .fold(0, |sum: u64, scheduled| sum.saturating_add(*scheduled));
             Some((
                 &load.group,
-                shortfall(wanted, &last.last()?.1, load.per_sec)?,
+                shortfall(scheduled, &last.last()?.1, load.per_sec)?,
             ))
         });
         undone.min_by_key(|(_, found)| found.is_own_delay)
     }
 
-    /// Number of whole rounds.
     pub fn count(&self) -> usize {
         self.series.first().map_or(0, |series| series.rounds.len())
     }

@@ -9,7 +9,7 @@ use crate::server_log::{HistogramUnit, LogError, same_node};
 use crate::source::{InputFile, SourceError};
 use jiff::civil::DateTime;
 use memchr::memmem::Finder;
-use results::units::count;
+use results::format::count;
 use std::collections::BTreeSet;
 
 /// Maximum number of dumps kept, some 250 bytes each: half a year at one dump every 10 s.
@@ -19,7 +19,6 @@ const NAMES_MAX: usize = 512;
 /// Maximum time between the lines of one histogram.
 const TOGETHER_SEC: i64 = 5;
 
-/// A dump of the wanted histogram.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ScannedDump {
     /// Time by the log's own clock, in whole seconds.
@@ -42,12 +41,10 @@ pub struct ScanResult {
     pub(super) followed: bool,
     /// Names of other histograms, collected until the wanted histogram is found.
     pub names: BTreeSet<String>,
-    /// Oddities, each a sentence.
     pub remarks: Vec<String>,
 }
 
 impl ScanResult {
-    /// Number of times the histogram occurs.
     pub fn number(&self) -> usize {
         self.dumps.len()
     }
@@ -199,9 +196,8 @@ impl<'a> Scanner<'a> {
         None
     }
 
-    /// Handles the line that names a histogram.
     fn begin(&mut self, text: &[u8], local_time: DateTime) {
-        if !self.is_wanted(text) {
+        if !self.is_requested(text) {
             if self.result.dumps.is_empty()
                 && self.result.names.len() < NAMES_MAX
                 && let Some(header) = text::dump_header(text)
@@ -244,11 +240,11 @@ impl<'a> Scanner<'a> {
     }
 
     /// True if a line with this `text` belongs to the histogram.
-    fn is_wanted(&self, text: &[u8]) -> bool {
+    fn is_requested(&self, text: &[u8]) -> bool {
         match &self.query.namespace {
-            Some(wanted) => self
-                .split_namespace(text)
-                .is_some_and(|(found, rest)| found == wanted.as_bytes() && self.is_histogram(rest)),
+            Some(requested) => self.split_namespace(text).is_some_and(|(found, rest)| {
+                found == requested.as_bytes() && self.is_histogram(rest)
+            }),
             None => {
                 self.is_histogram(text)
                     || !self.names_a_namespace
@@ -259,7 +255,6 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// True if `text` begins with the name of the histogram.
     fn is_histogram(&self, text: &[u8]) -> bool {
         text.strip_prefix(self.query.histogram.as_bytes())
             .is_some_and(|rest| rest.starts_with(b" "))

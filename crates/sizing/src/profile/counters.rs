@@ -14,7 +14,7 @@ use crate::info::{Build, FIXED_BLOCK_BYTES, FLUSH_BYTES};
 use crate::server_log::clock_steps::is_between;
 use crate::server_log::{DriveLine, Dump, ServerLog, are_in_memory};
 use jiff::Timestamp;
-use results::units;
+use results::format;
 
 /// The first and the last sample of each stretch of `window` between clock `steps`, and the seconds that these pairs
 /// cover together. `None`: no two samples have different times.
@@ -50,7 +50,6 @@ fn growth(
         .sum()
 }
 
-/// Counts of a histogram within a window.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HistogramCounts {
     pub count: u64,
@@ -60,9 +59,8 @@ pub struct HistogramCounts {
 }
 
 impl HistogramCounts {
-    /// Difference of two dumps; `None` if the window has fewer than two dumps, or if the counts went back. Counts and
-    /// time across a clock step are left out.
-    pub fn of(dumps: &[Dump], window: LoadWindow, steps: &[Timestamp]) -> Option<Self> {
+    /// Difference of two dumps; `None` with fewer, or if counts went back. Counts across clock steps are left out.
+    pub fn from_dumps(dumps: &[Dump], window: LoadWindow, steps: &[Timestamp]) -> Option<Self> {
         let (pairs, seconds) = ends(dumps, |dump| dump.timestamp, window, steps)?;
         let longest = pairs
             .iter()
@@ -85,7 +83,6 @@ impl HistogramCounts {
         })
     }
 
-    /// Operations per second.
     pub fn per_sec(&self) -> f64 {
         self.count as f64 / self.seconds
     }
@@ -116,13 +113,11 @@ impl HistogramCounts {
 /// Growth of a drv_ssd line's counters, in write blocks per second.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct BlockRates {
-    /// Time in which the blocks were counted, seconds.
     pub seconds: f64,
     /// Blocks written, including defragmentation's writes.
     pub writes: f64,
     /// Blocks queued for defragmentation.
     pub defrag_reads: f64,
-    /// Blocks written by defragmentation.
     pub defrag_writes: Option<f64>,
     /// Growth of the queue for defragmentation.
     pub defrag_q: f64,
@@ -143,7 +138,7 @@ pub struct BlockRates {
 impl BlockRates {
     /// Growth between the first and the last line within `window`, except across steps of the clock. For a single line
     /// in a log of averages: the rates that the line prints for the last 20 s.
-    pub fn of(lines: &[DriveLine], window: LoadWindow, log: &ServerLog) -> Option<Self> {
+    pub fn from_lines(lines: &[DriveLine], window: LoadWindow, log: &ServerLog) -> Option<Self> {
         let Some((pairs, seconds)) = ends(lines, |line| line.timestamp, window, &log.clock_steps)
         else {
             let mut inside = lines.iter().filter(|line| window.contains(line.timestamp));
@@ -222,11 +217,8 @@ fn tomb_raider_reads(lines: &[DriveLine], window: LoadWindow, steps: &[Timestamp
     if seconds > 0.0 { reads / seconds } else { 0.0 }
 }
 
-/// Two mean sizes from shares over powers of two: with every size at the lower edge of its bucket, and with every size
-/// at the upper edge.
-///
-/// `pct_over[i]` is the percentage of values of at least 2^i bytes. A size in bucket i is at least 2^i and less than
-/// 2^(i+1) bytes.
+/// Two mean sizes from shares over powers of two: with every size at the lower and at the upper edge of its bucket.
+/// `pct_over[i]`: percentage of values of at least 2^i bytes. Bucket i: from 2^i to less than 2^(i+1) bytes.
 pub fn mean_bytes(pct_over: &[f64]) -> (f64, f64) {
     let next = |i: usize| pct_over.get(i + 1).copied().unwrap_or(0.0);
     let lower: f64 = pct_over
@@ -243,7 +235,6 @@ const BLOCK_BYTES: u64 = 128 << 10;
 /// Maximum relative distance of a quotient from the power of two to which it is rounded.
 const NEAR: f64 = 0.1;
 
-/// Sizes of a device's large blocks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockSizes {
     pub block_bytes: u64,
@@ -251,7 +242,6 @@ pub struct BlockSizes {
     pub io_bytes: u64,
     /// Source of the size of an I/O.
     pub origin: String,
-    /// Assumption made, a sentence.
     pub assumed: Option<String>,
 }
 
@@ -284,11 +274,12 @@ pub fn of_device(
 ) -> BlockSizes {
     let (namespace, logged_device) = key;
     let lines = log.drives.get(key).map_or(&[][..], Vec::as_slice);
-    let blocks_per_sec = BlockRates::of(lines, window, log).map(|blocks| blocks.writes);
+    let blocks_per_sec = BlockRates::from_lines(lines, window, log).map(|blocks| blocks.writes);
     let dumps = log
         .histograms
         .get(&format!("{{{namespace}}}-{device}-write"));
-    let io_counts = dumps.and_then(|dumps| HistogramCounts::of(dumps, window, &log.clock_steps));
+    let io_counts =
+        dumps.and_then(|dumps| HistogramCounts::from_dumps(dumps, window, &log.clock_steps));
     let ios_per_sec = io_counts.map(|counted| counted.per_sec());
     let ios_a_block = ios_per_sec
         .zip(blocks_per_sec)
@@ -406,7 +397,7 @@ pub fn kib(bytes: u64) -> String {
     match bytes {
         bytes if bytes >= 1 << 20 && bytes % (1 << 20) == 0 => format!("{} MiB", bytes >> 20),
         bytes if bytes % 1024 == 0 => format!("{} KiB", bytes >> 10),
-        bytes => units::count(bytes, "byte"),
+        bytes => format::count(bytes, "byte"),
     }
 }
 
@@ -440,7 +431,7 @@ mod tests {
             dump(20, &[1, 4, 6]),
             dump(30, &[9, 9, 9]),
         ];
-        let counted = HistogramCounts::of(&dumps, window(5, 25), &[]).unwrap();
+        let counted = HistogramCounts::from_dumps(&dumps, window(5, 25), &[]).unwrap();
         assert_eq!(
             counted,
             HistogramCounts {
@@ -456,19 +447,19 @@ mod tests {
             "of at least 1 and 2 bytes"
         );
         assert_eq!(
-            HistogramCounts::of(&dumps, window(5, 15), &[]),
+            HistogramCounts::from_dumps(&dumps, window(5, 15), &[]),
             None,
             "one dump is no difference"
         );
         let steps = [Timestamp::from_second(15).unwrap()];
-        let counted = HistogramCounts::of(&dumps, window(0, 30), &steps).unwrap();
+        let counted = HistogramCounts::from_dumps(&dumps, window(0, 30), &steps).unwrap();
         assert_eq!(
             (counted.count, counted.seconds),
             (2 + 16, 20.0),
             "not what was counted while the clock was set"
         );
         assert_eq!(
-            HistogramCounts::of(&[dump(0, &[5]), dump(9, &[4])], window(0, 9), &[]),
+            HistogramCounts::from_dumps(&[dump(0, &[5]), dump(9, &[4])], window(0, 9), &[]),
             None,
             "counts that went back show a restart"
         );

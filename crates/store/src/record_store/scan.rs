@@ -12,7 +12,7 @@ use crate::io::OpPurpose;
 use crate::record::{UNIT, is_later, moves};
 use crate::seal::{DurabilityEvidence, NUMBER_MAX, VolumeMark};
 use crate::volume::unwritten_max;
-use crate::write_block::{BlockHeader, BlockItem, BlockWalk, HeaderState, UnreadablePart};
+use crate::write_block::{BlockItem, BlockWalk, HeaderState, UnreadablePart, WriteBlockHeader};
 use crate::{MARKS_BYTES, StoreDisk};
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -28,18 +28,15 @@ const TRIES: u32 = 5;
 /// Records whose index entries are prefetched together.
 const BATCH: usize = 64;
 
-/// Bytes of one read.
 pub(super) fn chunk_bytes(block_bytes: usize) -> usize {
     block_bytes.max(1 << 20)
 }
 
-/// A cold start in progress.
 #[derive(Debug)]
 pub(super) struct ColdStart {
     pub(super) volumes: Vec<VolumeScan>,
     /// Records of a block that are not indexed yet.
     entries: Vec<IndexEntry>,
-    /// True if the losses were accepted.
     pub(super) is_accepted: bool,
 }
 
@@ -50,7 +47,6 @@ pub(super) struct VolumeScan {
     pub(super) used: u32,
     /// Blocks whose read failed, each with the number of the next retry.
     retries: Vec<(Range<u32>, u32)>,
-    /// True once the read of the marks has begun.
     has_requested_marks: bool,
     in_flight: usize,
     pub(super) mark: Option<VolumeMark>,
@@ -263,7 +259,7 @@ impl Store {
         entries: &mut Vec<IndexEntry>,
     ) {
         let volume = &mut self.volumes[number];
-        let header = BlockHeader::read(bytes, volume.space.id, block);
+        let header = WriteBlockHeader::read(bytes, volume.space.id, block);
         if header == HeaderState::None {
             return;
         }
@@ -323,7 +319,6 @@ impl Store {
         }
     }
 
-    /// Indexes the records of a block.
     pub(super) fn take_records(&mut self, entries: &mut Vec<IndexEntry>) {
         for (number, entry) in entries.iter().enumerate() {
             if number % BATCH == 0 {

@@ -4,7 +4,7 @@ use super::*;
 use crate::record::seed_at;
 use crate::seal::{NUMBER_LAST, NUMBER_MAX, VolumeMark};
 use crate::testing::space;
-use crate::write_block::BlockHeader;
+use crate::write_block::WriteBlockHeader;
 use crate::{Buckets, Delete, Exists, Generation, Policy, Ttl, Write, ops};
 use engine::sim::{DriveContents, QueueModel, SimEngine};
 use engine::{IoEngine, Wait};
@@ -25,7 +25,6 @@ fn namespace() -> NamespaceSettings {
     }
 }
 
-/// A simulated drive that was never written.
 fn drive(name: &str) -> SimEngine {
     SimEngine::holding(
         vec![QueueModel::new(&name.parse().unwrap(), 1)],
@@ -209,10 +208,10 @@ fn writes_of_one_record_wait_for_each_other_and_too_many_are_refused() {
         .drain(..)
         .map(|(number, reply)| (number, reply.generation))
         .collect();
-    let wanted: Vec<_> = (0..=PENDING_MAX as u64)
+    let expected: Vec<_> = (0..=PENDING_MAX as u64)
         .map(|number| (number, number as u16 + 2))
         .collect();
-    assert_eq!(numbers, wanted, "in their order");
+    assert_eq!(numbers, expected, "in their order");
     assert_eq!(
         value(&bench.ask(1, RecordOp::ReadAll)),
         b"0abcdefghijklmnopqrstu"
@@ -732,7 +731,6 @@ fn a_device_of_another_size_is_not_overwritten() {
         !bench.store.is_ready() && losses.is_some_and(|losses| losses.blocks > 2),
         "{losses:?}"
     );
-    // The owner closes the store.
     bench.store.flush(&mut bench.engine);
     assert_eq!(bench.engine.in_flight(), 0, "nothing is written");
 }
@@ -765,7 +763,7 @@ fn a_device_with_random_valid_blocks_is_opened_and_used() {
             let extreme = |random: &mut Random| {
                 [random.below(50), u64::MAX, 1 << 61, 0][random.below(4) as usize]
             };
-            let header = BlockHeader {
+            let header = WriteBlockHeader {
                 id: 9,
                 sequence: extreme(&mut random),
                 opening: 1,
@@ -854,7 +852,7 @@ fn a_version_near_the_limit_is_reported_and_writes_are_refused() {
     let opened_with = |sequence, version, number| {
         let mut contents = DriveContents::new(512, 1);
         let mut block = vec![0; BLOCK as usize];
-        let header = BlockHeader {
+        let header = WriteBlockHeader {
             id: 9,
             sequence,
             opening: 1,
@@ -961,7 +959,6 @@ fn a_device_that_fails_writes_is_reported_and_writes_are_refused() {
         ),
         (b"y".to_vec(), Some(0))
     );
-    // Later writes have no effect.
     assert_eq!(
         bench
             .ask(2, RecordOp::Write(write(b"z", Exists::Any)))
@@ -985,7 +982,6 @@ fn note(number: u64) -> Note {
     }
 }
 
-/// The spaces of two devices.
 fn two_spaces() -> [StoreSpace; 2] {
     [0, 1].map(|target| StoreSpace {
         target,
@@ -1010,7 +1006,6 @@ fn noted() -> Bench {
     for number in [1, 2] {
         bench.store.set_note(note(number), &mut bench.engine);
         assert_eq!(bench.store.is_noted(), Ok(false));
-        // Writes go on meanwhile.
         (0..20).for_each(|key| {
             bench.submit(key, key, RecordOp::Write(write(&[1; 3_000], Exists::Any)))
         });

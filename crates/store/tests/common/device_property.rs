@@ -20,7 +20,6 @@ const MARK: usize = 152;
 /// Distance of the two marks.
 const SLOT: u64 = 4096;
 
-/// A store and its drive.
 pub(crate) struct Open {
     engine: SimEngine,
     store: Store,
@@ -62,7 +61,6 @@ impl Open {
         open
     }
 
-    /// Runs the store until `is_done` is true.
     fn run(&mut self, is_done: impl Fn(&Self) -> bool) {
         let mut done = Vec::new();
         for _ in 0..10_000 {
@@ -185,7 +183,7 @@ pub(crate) fn assert_device_property(bytes: &[u8]) -> bool {
     let mut open = Open::on(open.close());
     assert_eq!(open.read(&digests), found);
     // Records that are written now are found after another opening.
-    let mut wanted = Vec::new();
+    let mut expected = Vec::new();
     for (number, digest) in digests.iter().enumerate() {
         let is_deleted = number % 3 == 0;
         let record_op = if is_deleted {
@@ -197,10 +195,10 @@ pub(crate) fn assert_device_property(bytes: &[u8]) -> bool {
             open.ask(*digest, record_op).result,
             ResultCode::OK | ResultCode::NOT_FOUND
         );
-        wanted.push(done.then_some(is_deleted));
+        expected.push(done.then_some(is_deleted));
     }
     let mut open = Open::on(open.close());
-    for ((digest, is_deleted), number) in digests.iter().zip(wanted).zip(0_u8..) {
+    for ((digest, is_deleted), number) in digests.iter().zip(expected).zip(0_u8..) {
         let reply = open.ask(*digest, RecordOp::ReadAll);
         match is_deleted {
             Some(true) => assert_eq!(reply.result, ResultCode::NOT_FOUND),

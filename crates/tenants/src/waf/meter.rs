@@ -4,20 +4,18 @@
 //! The progress of a fill follows from the bytes that flashproof writes. The drive's counters, read after each octile,
 //! give the bytes that the drive wrote to its media.
 
+use results::bytes_written::WrittenBytes;
 use results::waf::{ArrangementResult, DriveWrites, OCTILES_PER_FILL};
-use results::written::WrittenBytes;
 
-/// A drive under measurement.
 #[derive(Debug)]
 pub struct Meter {
     found: ArrangementResult,
     fills_max: usize,
-    written_bytes: u64,
+    bytes_written: u64,
     first_counters: WrittenBytes,
     last_counters: WrittenBytes,
 }
 
-/// Why the measurement can end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MeasurementEnd {
     Steady,
@@ -26,8 +24,7 @@ pub enum MeasurementEnd {
 }
 
 impl Meter {
-    /// A meter for the drive `name` of `logical_bytes`, for at most `fills_max` drive fills. `counters` are the drive's
-    /// counters at the start.
+    /// For at most `fills_max` fills of the drive `name`. `counters`: the drive's counters at the start.
     pub fn new(name: &str, logical_bytes: u64, fills_max: usize, counters: WrittenBytes) -> Self {
         let drive = DriveWrites {
             name: name.to_owned(),
@@ -42,23 +39,22 @@ impl Meter {
         Self {
             found,
             fills_max,
-            written_bytes: 0,
+            bytes_written: 0,
             first_counters: counters,
             last_counters: counters,
         }
     }
 
-    /// Records that `bytes` were written to the drive; `count` reads the drive's counters after each octile.
-    ///
-    /// Errors: those of `count`, and counters that went backwards.
+    /// Records that `bytes` were written to the drive; `count` reads the drive's counters after each octile. Errors:
+    /// those of `count`, and counters that went backwards.
     pub fn written(
         &mut self,
         bytes: u64,
         count: impl FnOnce() -> Result<WrittenBytes, String>,
     ) -> Result<Option<MeasurementEnd>, String> {
-        self.written_bytes += bytes;
+        self.bytes_written += bytes;
         let drive = &mut self.found.drives[0];
-        let reached_octiles = octile_of(self.written_bytes, drive.logical_bytes);
+        let reached_octiles = octile_of(self.bytes_written, drive.logical_bytes);
         let done_octiles = drive.octiles.len() as u64;
         if reached_octiles <= done_octiles {
             return Ok(None);
@@ -91,7 +87,6 @@ impl Meter {
         Ok((fills_after >= self.fills_max).then_some(MeasurementEnd::Fills))
     }
 
-    /// Result so far.
     pub fn found(&self) -> &ArrangementResult {
         &self.found
     }
@@ -102,13 +97,13 @@ impl Meter {
             .last_counters
             .since(self.first_counters)
             .map_or(0, |since| since.host);
-        (self.written_bytes, counted)
+        (self.bytes_written, counted)
     }
 }
 
 /// Number of completed octiles of drive fills.
-fn octile_of(written_bytes: u64, logical_bytes: u64) -> u64 {
-    (u128::from(written_bytes) * OCTILES_PER_FILL as u128 / u128::from(logical_bytes.max(1))) as u64
+fn octile_of(bytes_written: u64, logical_bytes: u64) -> u64 {
+    (u128::from(bytes_written) * OCTILES_PER_FILL as u128 / u128::from(logical_bytes.max(1))) as u64
 }
 
 #[cfg(test)]

@@ -26,9 +26,9 @@ use crate::{StoreModel, WriteCause};
 use ftl::{Ftl, Spec};
 use load::memory;
 use load::workload::CannotRun;
-use results::units;
+use results::bytes_written::WrittenBytes;
+use results::format;
 use results::waf::{ArrangementResult, DriveWrites, OCTILES_PER_FILL, TenantBytes};
-use results::written::WrittenBytes;
 
 /// How the writes of tenants interleave at a drive. An assumption about hosts, kernel and controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -50,7 +50,6 @@ impl Default for Interleaving {
     }
 }
 
-/// A tenant's store while it writes.
 struct StoreWriter {
     name: String,
     store: StoreModel,
@@ -76,9 +75,7 @@ struct BlockInFlight {
     units_left: u32,
 }
 
-/// Tenants writing to simulated drives.
 pub struct Experiment {
-    /// Names of the drives.
     names: Vec<String>,
     drives: Vec<Ftl>,
     writers: Vec<StoreWriter>,
@@ -90,9 +87,7 @@ pub struct Experiment {
 }
 
 impl Experiment {
-    /// Tenants of `layout`, on drives where every unit in a tenant's space was written once.
-    ///
-    /// Errors: an invalid drive or store.
+    /// On the drives of `layout`, every unit in a tenant's space was written once. Errors: an invalid drive or store.
     pub fn new(
         layout: &TenantLayout<'_>,
         interleaving: Interleaving,
@@ -101,7 +96,7 @@ impl Experiment {
         let unit_bytes = u64::from(layout.unit_bytes());
         let specs = layout.drives.iter().map(|drive| &drive.drive.spec);
         memory::check(specs.clone().map(Spec::memory_bytes).sum()).map_err(|why| {
-            let bytes = units::bytes(specs.map(|spec| spec.logical_bytes).sum::<u64>() as f64);
+            let bytes = format::bytes(specs.map(|spec| spec.logical_bytes).sum::<u64>() as f64);
             let remedy = "choose a larger mapping unit (unit=), or less capacity";
             CannotRun(format!(
                 "cannot simulate drives of {bytes} - {why} - {remedy}"
@@ -180,9 +175,7 @@ impl Experiment {
     }
 
     /// Runs until amplification is steady, or for `fills_max` drive fills. Calls `progress` after each drive fill;
-    /// `false` ends the run.
-    ///
-    /// Errors: a store has no free block.
+    /// `false` ends the run. Errors: a store has no free block.
     pub fn run(
         &mut self,
         fills_max: usize,
@@ -207,8 +200,7 @@ impl Experiment {
             self.drives.iter().map(Ftl::counters).collect();
         let mut written_units = 0;
         for octile in 1..=fills_max * OCTILES_PER_FILL {
-            // The multiplication comes before the division, so that eight octiles are a drive fill even on a drive of
-            // few units.
+            // Multiply before dividing, so that eight octiles are a drive fill even on a drive of few units.
             let end_units = (u128::from(units) * octile as u128 / OCTILES_PER_FILL as u128) as u64;
             while written_units < end_units {
                 written_units += u64::from(self.command()?);
@@ -306,7 +298,6 @@ impl Experiment {
             .collect()
     }
 
-    /// The drives in their current state.
     pub fn drives(&self) -> &[Ftl] {
         &self.drives
     }

@@ -23,8 +23,8 @@ use crate::event_queue::EventQueue;
 use collection::{GarbageCollection, NO_STEP};
 use dies::{DieWork, Dies, WorkEnd};
 use ftl::{FlashExtent, FlashObserver, Ftl, ProgramCause, SpecError};
+use results::bytes_written::WrittenBytes;
 use results::telemetry::Column;
-use results::written::WrittenBytes;
 use std::collections::VecDeque;
 use sys::op::{Op, OpKind};
 use sys::random::Random;
@@ -48,24 +48,20 @@ pub struct FtlModel {
     writes: VecDeque<Writing>,
     /// Capacity of the write buffer, host units.
     buffer_units: u32,
-    /// Host units in the write buffer.
     buffered_units: u32,
     random: Random,
     op_counters: HostOpCounters,
     /// Bytes of host writes that are completely buffered.
     host_bytes: u64,
-    /// Counters before the run.
     initial_bytes: WrittenBytes,
 }
 
-/// A future event inside the drive.
 #[derive(Debug, Clone, Copy)]
 enum DriveEvent {
     Turn(WorkEnd),
     Done(SimCompletion),
 }
 
-/// An operation in the drive.
 #[derive(Debug, Clone, Copy)]
 struct DriveOp {
     kind: OpKind,
@@ -122,7 +118,7 @@ impl Stripes {
 
     /// Number of the stripe that holds a unit.
     #[inline]
-    fn of(&self, superblock: u32, unit: u32) -> u32 {
+    fn stripe_at(&self, superblock: u32, unit: u32) -> u32 {
         superblock * self.superblock_stripes() + unit / self.units_per_stripe
     }
 
@@ -140,7 +136,7 @@ impl Stripes {
     #[inline]
     fn parts(&self, extent: FlashExtent) -> impl Iterator<Item = (u32, u32, u32)> + use<> {
         let units_per_stripe = self.units_per_stripe;
-        let first_stripe = self.of(extent.superblock, 0);
+        let first_stripe = self.stripe_at(extent.superblock, 0);
         let mut unit = extent.first_unit;
         let end = extent.first_unit + extent.units;
         std::iter::from_fn(move || {
@@ -205,14 +201,12 @@ impl FtlModel {
         Column::SimFreeSuperblocks,
     ];
 
-    /// All columns of the counters.
     pub(super) fn columns() -> Vec<Column> {
         [&HostOpCounters::COLUMNS[..], &Self::COLUMNS].concat()
     }
 
-    /// A preconditioned drive with the parameters of `drive` and of its FTL `ftl_drive`. Uses the seed of `drive`, or
-    /// `seed` if `drive` has none. Errors: an invalid FTL; never for a description that was parsed from text, because
-    /// the parser checks it.
+    /// A preconditioned drive. `seed` applies if `drive` has none. Errors: an invalid `ftl_drive`, never one parsed
+    /// from text.
     pub fn new(drive: &DriveSpec, ftl_drive: &FtlDrive, seed: u64) -> Result<Self, SpecError> {
         let seed = drive.seed.unwrap_or(seed);
         let mut ftl = Ftl::new(&ftl_drive.spec, seed)?;
@@ -300,7 +294,6 @@ impl FtlModel {
         done
     }
 
-    /// Adds work on a stripe to its die.
     #[inline]
     fn work(&mut self, stripe: u32, work: DieWork, now_ns: u64) {
         let die = stripe % self.dies.count();
@@ -323,7 +316,7 @@ impl FtlModel {
             let found_stripe = self
                 .ftl
                 .locate(unit)
-                .map(|at| self.media.of(at.superblock, at.first_unit));
+                .map(|at| self.media.stripe_at(at.superblock, at.first_unit));
             let Some(next_stripe) = found_stripe.filter(|stripe| !self.media.is_buffered(*stripe))
             else {
                 continue;
@@ -369,7 +362,7 @@ impl FtlModel {
         for (edge_index, (unit, is_part)) in edges.into_iter().enumerate() {
             let read_before = edge_index == 1 && first_unit == last_unit && edges[0].1;
             if let Some(extent) = self.ftl.locate(unit).filter(|_| is_part && !read_before) {
-                let stripe = self.media.of(extent.superblock, extent.first_unit);
+                let stripe = self.media.stripe_at(extent.superblock, extent.first_unit);
                 if !self.media.is_buffered(stripe) {
                     self.collection.read_units += 1;
                     self.work(
@@ -397,7 +390,6 @@ impl FtlModel {
         self.fill_buffer(now_ns);
     }
 
-    /// Moves writes into the buffer, as far as it has room.
     fn fill_buffer(&mut self, now_ns: u64) {
         while let Some(&Writing { units, handle, .. }) = self.writes.front() {
             let units = units
@@ -427,7 +419,6 @@ impl FtlModel {
         }
     }
 
-    /// Begins all garbage collection steps that are due.
     #[inline]
     fn collect(&mut self, now_ns: u64) {
         while self

@@ -35,7 +35,6 @@ fn op(kind: OpKind, offset: u64, len: u32, token: u32) -> Op {
     }
 }
 
-/// Results of a run: latencies of reads and of writes, and the time at which the run ended.
 #[derive(Debug, Default, PartialEq)]
 struct Run {
     reads_ns: Vec<u64>,
@@ -58,7 +57,6 @@ fn open_loop(
     open_loop_with(engine, arrivals, |_| None)
 }
 
-/// As [`open_loop`], with a placement that depends on the offset.
 fn open_loop_with(
     engine: &mut SimEngine<FtlModel>,
     arrivals: impl Iterator<Item = (u64, OpKind, u64, u32)>,
@@ -114,7 +112,6 @@ fn open_loop_with(
     run
 }
 
-/// `count` instants of a Poisson process.
 fn poisson(count: usize, per_s: f64, seed: u64) -> impl Iterator<Item = u64> {
     let mut random = Random::new(seed);
     let mut at_ns = 0.0;
@@ -172,11 +169,11 @@ fn reads_of_one_die_wait_as_in_the_queue_m_d_1() {
         );
         let mean_us = run.reads_ns.iter().sum::<u64>() as f64 / count as f64 / 1e3;
         let wait_us = mean_us - service_us - 10.0;
-        let wanted_us = load * service_us / (2.0 * (1.0 - load));
+        let expected_us = load * service_us / (2.0 * (1.0 - load));
         // The waits of adjacent reads are correlated, more so at a higher load, so the effective sample is smaller.
         assert!(
-            (wait_us / wanted_us - 1.0).abs() < 0.04,
-            "load {load}: {wait_us} us, not {wanted_us}"
+            (wait_us / expected_us - 1.0).abs() < 0.04,
+            "load {load}: {wait_us} us, not {expected_us}"
         );
     }
 }
@@ -205,10 +202,10 @@ fn reads_in_a_fixed_rhythm_wait_as_in_the_queue_d_d_c_exactly() {
     );
     // A die gets a read every 40,000 ns but needs 50,004 ns: its n-th read waits n times the difference.
     let over = at_most(&mut engine, 10_000);
-    let wanted: Vec<_> = (0..400)
+    let expected: Vec<_> = (0..400)
         .map(|n| latency_ns + n / 4 * (50_004 - 40_000))
         .collect();
-    assert_eq!(over, wanted);
+    assert_eq!(over, expected);
 }
 
 #[test]
@@ -218,7 +215,6 @@ fn a_channel_passes_the_data_of_its_dies_in_turn() {
     let mut engine = engine(text);
     let reads = (0..2).map(|n| (0, OpKind::Read, n * (64 << 10), 64 << 10));
     assert_eq!(open_loop(&mut engine, reads).reads_ns, [125_536, 191_072]);
-    // An operation over both stripes ends with the second stripe.
     let both = std::iter::once((0, OpKind::Read, 0, 128 << 10));
     assert_eq!(open_loop(&mut engine, both).reads_ns, [191_072]);
 }
@@ -241,8 +237,7 @@ fn a_channel_is_not_kept_for_a_read_whose_array_is_not_done() {
             &mut Vec::new(),
         )
         .unwrap();
-    // The other die's program occupies the channel from 5 to 70.536 us. The read is ready at 60 us and transfers
-    // 4.096 us.
+    // The other die's program holds the channel from 5 to 70.536 us. The read, ready at 60 us, transfers 4.096 us.
     let both = [
         (0, OpKind::Read, 0, 4096),
         (5_000, OpKind::Write, 64 << 10, 64 << 10),
@@ -335,10 +330,10 @@ fn a_full_buffer_holds_writes_to_what_the_dies_program() {
     let total: u64 = 256 << 20;
     let writes = (0..total >> 17).map(|n| (n * 135_000, OpKind::Write, n << 17, 1 << 17));
     let run = open_loop(&mut engine, writes);
-    let wanted_ns = (total - (1 << 20)) as f64 / (4.0 * 65_536.0) * 540_960.0;
+    let expected_ns = (total - (1 << 20)) as f64 / (4.0 * 65_536.0) * 540_960.0;
     assert!(
-        (run.end_ns as f64 / wanted_ns - 1.0).abs() < 0.002,
-        "{} ns, not {wanted_ns}",
+        (run.end_ns as f64 / expected_ns - 1.0).abs() < 0.002,
+        "{} ns, not {expected_ns}",
         run.end_ns
     );
     assert_eq!(
@@ -432,7 +427,7 @@ fn the_same_text_is_amplified_the_same_with_time_and_without() {
         precondition(&mut untimed, 3, &mut Random::for_part(1, 1));
         let before = untimed.counters();
         overwritten().for_each(|unit| untimed.write(unit, 1, 0));
-        let wanted = untimed.counters().since(before).unwrap().waf().unwrap();
+        let expected = untimed.counters().since(before).unwrap().waf().unwrap();
 
         // A write every microsecond, faster than the drive; then a write every 200 us.
         for gap_ns in [1_000, 200_000] {
@@ -443,8 +438,8 @@ fn the_same_text_is_amplified_the_same_with_time_and_without() {
             open_loop(&mut engine, all);
             let waf = waf(&engine);
             assert!(
-                (waf / wanted - 1.0).abs() < 0.02,
-                "{parameters}, {gap_ns} ns: {waf}, without time {wanted}"
+                (waf / expected - 1.0).abs() < 0.02,
+                "{parameters}, {gap_ns} ns: {waf}, without time {expected}"
             );
         }
     }

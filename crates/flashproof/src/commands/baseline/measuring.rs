@@ -26,14 +26,12 @@ const DEPTH_KEPT: f64 = 0.8;
 /// Largest busy fraction of closed-loop threads that raises no doubt. Above it, the threads limit the rate.
 const BUSY_MAX: f64 = 0.9;
 
-/// Observes a run of jobs.
 pub(super) struct JobObserver<'a> {
     load: &'a FioLoad,
     totals: RunningTotals,
     cpu_ns: u64,
     /// Time for which the issuing threads were runnable without a CPU.
     run_delay_ns: u64,
-    /// State of the run, once it has begun.
     run_state: Option<RunState>,
 }
 
@@ -99,7 +97,7 @@ impl<'a> JobObserver<'a> {
                 .run_state
                 .as_ref()
                 .filter(|_| job.part == JobPurpose::Watch)
-                .map(|begun| WatchPoint::of(&begun.seconds[job_index])),
+                .map(|begun| WatchPoint::from_seconds(&begun.seconds[job_index])),
         }
     }
 
@@ -107,8 +105,7 @@ impl<'a> JobObserver<'a> {
         self.totals.ran_ns as f64 / 1e9
     }
 
-    /// Results of the reads (direction 0) or writes (1) of `bytes` of the job with the index `job_index`; `None` if the
-    /// job has none.
+    /// Results of reads (direction 0) or writes (1) of `bytes` of job number `job_index`; `None` if it has none.
     fn direction_done(
         &self,
         job_index: usize,
@@ -135,7 +132,7 @@ impl<'a> JobObserver<'a> {
         (share > RUN_DELAY_MAX).then(|| {
             format!(
                 "flashproof waited for a CPU for {} of the time",
-                results::units::percent(share)
+                results::format::percent(share)
             )
         })
     }
@@ -147,13 +144,12 @@ impl<'a> JobObserver<'a> {
             format!(
                 "flashproof's threads ({}) were busy for {} of the time: the drive may sustain a higher rate",
                 job.numjobs,
-                results::units::percent(share.min(1.0))
+                results::format::percent(share.min(1.0))
             )
         })
     }
 
-    /// Doubt: the queue depth was not kept, for any reason. By Little's law, the mean number in flight is the rate
-    /// times the mean service time.
+    /// Doubt: the queue depth was not kept. Little's law: mean number in flight = rate x mean service time.
     fn lost_depth(&self, job: &Job, directions: [&Option<DirectionResult>; 2]) -> Option<String> {
         let in_flight: f64 = directions
             .into_iter()
@@ -169,7 +165,7 @@ impl<'a> JobObserver<'a> {
         is_reported.then(|| {
             format!(
                 "on average only {} of {depth} operations were in flight",
-                results::units::number(in_flight)
+                results::format::number(in_flight)
             )
         })
     }
@@ -180,8 +176,7 @@ impl<'a> JobObserver<'a> {
             .is_none_or(|begun| begun.is_simulated)
     }
 
-    /// `ns`, a time summed over all issuing threads, as a fraction of their time in the run. With more clones than
-    /// CPUs, clones share threads.
+    /// `ns`, summed over the issuing threads, as a fraction of their time. More clones than CPUs share threads.
     fn of_threads(&self, ns: u64) -> f64 {
         let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get());
         let all_ns = self
@@ -204,7 +199,7 @@ impl<'a> JobObserver<'a> {
                 own_streams.push(name);
             }
         }
-        let windows = Steadiness::of(&run_state.rounds).windows;
+        let windows = Steadiness::from_rounds(&run_state.rounds).windows;
         Some(
             windows
                 .iter()
@@ -237,7 +232,7 @@ impl RunObserver for JobObserver<'_> {
         self.run_delay_ns += interval.run_delay_ns;
         match &mut run_state.queues {
             Some(queues) => queues.poll(self.load),
-            queues => *queues = Some(Queues::of(self.load)),
+            queues => *queues = Some(Queues::from_load(self.load)),
         }
         run_state.rounds.add(interval);
         let streams = self.load.streams();
@@ -271,7 +266,7 @@ fn second<'a>(cells: impl Iterator<Item = &'a Cell>) -> Option<Second> {
 }
 
 impl Queues {
-    fn of(load: &FioLoad) -> Self {
+    fn from_load(load: &FioLoad) -> Self {
         let now = Instant::now();
         let counters = counters(load)
             .into_iter()
@@ -304,7 +299,6 @@ impl Queues {
     }
 }
 
-/// Kernel counters of the device of each job of `load`.
 fn counters(load: &FioLoad) -> Vec<Option<Counters>> {
     if load.devices.iter().all(|device| device.drive().is_some()) {
         return vec![None; load.devices.len()];
@@ -355,8 +349,7 @@ fn done(kind: &KindStats, bytes: u64, offered_iops: Option<f64>, seconds: f64) -
     }
 }
 
-/// Latency summary of `durations`. In addition, `unknown` operations took longer than all `durations`; percentiles that
-/// fall among the unknown operations are left out.
+/// Summary of `durations`; `unknown` further operations took longer, and percentiles among these are left out.
 fn latency(durations: &RunHistogram, unknown: u64) -> LatencyStats {
     if durations.is_empty() {
         return LatencyStats::default();

@@ -16,7 +16,7 @@ mod options;
 pub mod plan;
 
 use crate::commands::baseline::plan::{BaselineRequest, Job};
-use crate::preparation::{PrepOptions, Preparation, Style};
+use crate::preparation::{PrepOptions, Preparation, ProgressStyle};
 use crate::series::{Drives, NOT_PREPARED, SeriesDir, default_name, now_unix_ms};
 use conclusions::baseline::{
     DirectionResult, JobPurpose, Point, Pts, conclude, has_failed, in_doubt, judge_job, point_of,
@@ -25,12 +25,12 @@ use conclusions::baseline::{
 use conclusions::series::{DriveIdentity, Rule, Series, SeriesStepState, Step};
 use measuring::JobObserver;
 pub use options::BaselineOptions;
-use options::Request;
+use options::BaselineSetup;
 use report::baseline::pts_table;
 use report::table::Table;
+use results::format::{milliseconds, number, span};
 use results::judge::{End, Outcome, Sla};
 use results::steady::ROUNDS_IN_WINDOW;
-use results::units::{milliseconds, number, span};
 use serde_json::json;
 use session::devices::erasable;
 use session::failure::Failure;
@@ -41,9 +41,8 @@ use std::fmt::Write as _;
 use std::ops::ControlFlow;
 use std::process::ExitCode;
 
-/// Measures devices, resuming from the state on disk.
 pub fn run(args: &BaselineOptions) -> Result<ExitCode, Failure> {
-    let mut request = Request::of(args)?;
+    let mut request = BaselineSetup::from_options(args)?;
     let no_prep = args.no_prep || args.read_only;
     let drives = Drives::inspect(&request.spec(), no_prep)?;
     request.probe_devices()?;
@@ -98,8 +97,7 @@ pub fn run(args: &BaselineOptions) -> Result<ExitCode, Failure> {
             break;
         }
         if is_pts && jobs[0].1.position.1 == 0 {
-            // The preparation opens the devices itself and needs them exclusively. A simulated drive is prepared by
-            // opening it again.
+            // The preparation needs the devices exclusively. A simulated drive is prepared by opening it again.
             drop(opened);
             let devices = jobs
                 .iter()
@@ -137,7 +135,8 @@ fn precondition(
     quiet: bool,
     signal_handler: &SignalHandler,
 ) -> Result<Option<ExitCode>, Failure> {
-    let mut preparation = Preparation::with_defaults(devices, erase, Style::of(quiet));
+    let mut preparation =
+        Preparation::with_defaults(devices, erase, ProgressStyle::from_quiet(quiet));
     preparation.options = PrepOptions {
         discard_first: true,
         zeros: false,
@@ -158,8 +157,7 @@ fn precondition(
 /// A run of jobs ends after this many I/O errors. A drive with any error gets no further jobs.
 const PATIENCE: FailureLimits = FailureLimits::with_errors(100);
 
-/// The next jobs, each with the number of its drive: the jobs of the drives furthest behind, which run at the same
-/// time. A failed drive has no next job; the other drives continue.
+/// Next jobs, with drive numbers: those of the drives furthest behind, run together. A failed drive has none.
 fn next_jobs(form: &BaselineRequest, series: &Series) -> Vec<(usize, Job)> {
     let mut next: Vec<_> = series
         .devices
@@ -179,7 +177,7 @@ fn next_jobs(form: &BaselineRequest, series: &Series) -> Vec<(usize, Job)> {
 /// has a point, except drives whose run ended because another drive failed. `Break`: a signal ended the run.
 fn run_jobs(
     jobs: &[(usize, Job)],
-    request: &Request,
+    request: &BaselineSetup,
     opened: &OpenDevices,
     series_dir: &mut SeriesDir,
     signal_handler: &SignalHandler,
@@ -199,7 +197,7 @@ fn run_jobs(
         lines += &format!("{}: {}\n", request.devices[*device], job.line());
     }
     // Unlimited latency: a drive is measured, not judged.
-    let sla = Sla::wanted(Sla::UNLIMITED).map_err(Failure::usage)?;
+    let sla = Sla::requested(Sla::UNLIMITED).map_err(Failure::usage)?;
     let stage_request = RunRequest {
         opened: Some(opened),
         sla,
@@ -242,8 +240,7 @@ fn run_jobs(
         let point = observer.point(offset, job, doubt.clone());
         let so_far = points_of(&series_dir.series, *device);
         let step = &mut series_dir.series.steps[index + offset];
-        // A drive whose run was ended by another drive's errors is not at fault. Its job is repeated without that
-        // drive.
+        // A drive whose run was ended by another drive's errors is not at fault: its job is repeated without that one.
         if judged.outcome == Outcome::Invalid {
             step.interrupt(&judged.reason);
             continue;
@@ -309,10 +306,9 @@ fn slug(name: &str) -> String {
         .join("-")
 }
 
-/// Prints the plan of a dry run. Returns the exit code.
 fn show_plan(
     series_dir: &SeriesDir,
-    request: &Request,
+    request: &BaselineSetup,
     drives: &Drives,
 ) -> Result<ExitCode, Failure> {
     // SNIA's tests prepare the drives themselves.
@@ -329,7 +325,7 @@ fn show_plan(
     Ok(ExitCode::SUCCESS)
 }
 
-fn summary(series_dir: &SeriesDir, request: &Request) -> String {
+fn summary(series_dir: &SeriesDir, request: &BaselineSetup) -> String {
     let plan_text = match request.form.jobs() {
         Some(jobs) => {
             format!(
@@ -347,8 +343,7 @@ fn summary(series_dir: &SeriesDir, request: &Request) -> String {
     )
 }
 
-/// Heading of a job's progress.
-fn heading(request: &Request, job: &Job) -> String {
+fn heading(request: &BaselineSetup, job: &Job) -> String {
     match (request.form.jobs(), job.position) {
         (Some(jobs), (1, place)) => format!("{} ({} of {jobs})", job.name, place + 1),
         _ => job.name.clone(),
@@ -370,7 +365,6 @@ fn jobs_ended(series_dir: &SeriesDir, index: usize) {
     }
 }
 
-/// Result of a job in one line.
 fn result_line(point: &Point) -> String {
     let mut texts = Vec::new();
     for (kind, done) in [("reads", &point.reads), ("writes", &point.writes)] {
@@ -397,7 +391,6 @@ fn achieved(done: &DirectionResult) -> String {
     }
 }
 
-/// Prints the result of a finished baseline. Returns the exit code.
 fn show_conclusion(series_dir: &SeriesDir) -> Result<ExitCode, Failure> {
     let mut page = String::new();
     for (number, device) in series_dir.series.devices.iter().enumerate() {
@@ -443,7 +436,6 @@ fn show_conclusion(series_dir: &SeriesDir) -> Result<ExitCode, Failure> {
     series_dir.show_conclusion("", &page)
 }
 
-/// Prints the state of an interrupted baseline. Returns the exit code.
 fn show_interruption(series_dir: &SeriesDir) -> Result<ExitCode, Failure> {
     series_dir.show_interruption(
         ": run the same command to repeat the interrupted job",
@@ -451,7 +443,6 @@ fn show_interruption(series_dir: &SeriesDir) -> Result<ExitCode, Failure> {
     )
 }
 
-/// Table of the jobs, and their directories.
 fn table(series_dir: &SeriesDir) -> String {
     let table = Table::new("").text(["job", "operations"]).numbers([
         "IOPS",
@@ -471,7 +462,7 @@ fn table(series_dir: &SeriesDir) -> String {
         .flat_map(|(number, step)| {
             let doubt = doubts
                 .as_ref()
-                .and_then(|doubts| doubts.of(number))
+                .and_then(|doubts| doubts.reason(number))
                 .map_or("", |_| " (in doubt)");
             point_of(step)
                 .map(|point| rows(&format!("{}{doubt}", step.name), &point))
@@ -480,7 +471,6 @@ fn table(series_dir: &SeriesDir) -> String {
     format!("\n{}\n{}", table.rows(rows), series_dir.format_paths())
 }
 
-/// A row for reads and a row for writes.
 fn rows(name: &str, point: &Point) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     for (kind, done) in [("reads", &point.reads), ("writes", &point.writes)] {

@@ -17,19 +17,18 @@ use crate::series::{
     self, Base1x, Drives, NOT_PREPARED, SeriesDir, default_name, may_erase, now_unix_ms,
     single_load, utc,
 };
-use act::ActWorkload;
+use act::staged::StagedLoad;
 use conclusions::agreement::difference;
 use conclusions::certify::{self, Claim, Linearity, STAGE_SEC, StageResult};
 use conclusions::series::{DriveIdentity, Rule, Series, SeriesPurpose, SeriesStepState, Step};
 use load::factor::Factor;
-use load::workload::Load;
 use options::CertifyOptions;
 use report::step_outcome;
 use report::table::Table;
 use results::device_numbers::{DeviceNumbers, device_numbers};
+use results::format::{self, span};
 use results::judge::{End, Outcome, Verdict};
 use results::run_dir::{self, RunDirError};
-use results::units::{self, span};
 use serde_json::json;
 use session::devices::Consents;
 use session::failure::Failure;
@@ -40,9 +39,8 @@ use session::{CompatMode, console};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Certifies devices, resuming from the state on disk.
 pub fn run(args: &CertifyOptions) -> Result<ExitCode, Failure> {
-    let request = Request::of(args)?;
+    let request = CertificationRequest::from_options(args)?;
     let drives = Drives::inspect(&request.base.spec(), args.no_prep)?;
     let mut certification = Certification::open(args, request, &drives)?;
     certification.settle();
@@ -114,11 +112,9 @@ const SIMULATED_SEC: u32 = 3_600;
 /// Term with the kind of the series: certification or screening; fixed when the series starts.
 const KIND_TERM: &str = "named";
 
-/// The requested certification.
-struct Request {
+struct CertificationRequest {
     /// The load of 1x, on all devices.
     base: Base1x,
-    /// Multiple of the load.
     factor: Factor,
     stages: Vec<Step>,
     /// The claim, as far as the options determine it.
@@ -127,9 +123,8 @@ struct Request {
     terms: Vec<(&'static str, String)>,
 }
 
-impl Request {
-    /// The request in `args`. Errors: invalid options or files.
-    fn of(args: &CertifyOptions) -> Result<Self, Failure> {
+impl CertificationRequest {
+    fn from_options(args: &CertifyOptions) -> Result<Self, Failure> {
         let as_act = args.as_act;
         let mut base = series::load_1x(
             args.config.as_deref(),
@@ -219,8 +214,7 @@ impl Request {
         Ok(request)
     }
 
-    /// Load of a stage.
-    fn load(&self, step: &Step) -> Result<Load<ActWorkload>, Failure> {
+    fn load(&self, step: &Step) -> Result<StagedLoad, Failure> {
         let factor = match step.rule {
             Rule::Completes => self.factor.doubled().map_err(Failure::usage)?,
             Rule::Limits | Rule::Recovers => self.factor,
@@ -236,7 +230,6 @@ impl Request {
             })
     }
 
-    /// A new series of this request on `devices`.
     fn series(&self, devices: Vec<DriveIdentity>) -> Series {
         let claim = &self.claim;
         let fixed_terms = [
@@ -257,18 +250,15 @@ impl Request {
 struct Certification<'a> {
     args: &'a CertifyOptions,
     /// The request, with the claim that the series may make.
-    request: Request,
-    /// Directory and state.
+    request: CertificationRequest,
     series_dir: SeriesDir,
 }
 
 impl<'a> Certification<'a> {
-    /// Opens the directory of the series of `request`.
-    ///
     /// Errors: another process runs the series; the directory holds another series, or a run.
     fn open(
         args: &'a CertifyOptions,
-        mut request: Request,
+        mut request: CertificationRequest,
         drives: &Drives,
     ) -> Result<Self, Failure> {
         let claim = &mut request.claim;
@@ -389,7 +379,6 @@ impl<'a> Certification<'a> {
         }
     }
 
-    /// Records the verdict on the run of a stage.
     fn record_verdict(
         &mut self,
         index: usize,
@@ -456,7 +445,6 @@ impl<'a> Certification<'a> {
         device_numbers(&run, &self.device_names(step))
     }
 
-    /// Prints the plan of a dry run. Returns the exit code.
     fn show_plan(&self, drives: &Drives) -> Result<ExitCode, Failure> {
         let devices = drives.plan(&drives.to_prepare(self.series_dir.has_begun()));
         let slices = span(
@@ -492,7 +480,7 @@ impl<'a> Certification<'a> {
             "{} for {} in {}: {time}; state and results: {}",
             self.request.claim.noun(),
             self.request.claim.subject(),
-            units::count(self.steps().len() as u64, "stage"),
+            format::count(self.steps().len() as u64, "stage"),
             self.series_dir.dir.display()
         )
     }
@@ -516,7 +504,6 @@ impl<'a> Certification<'a> {
         ));
     }
 
-    /// Heading of each line of progress.
     fn heading(&self, index: usize) -> String {
         let name = self.stage_name(index);
         if self.request.claim.simulated {
@@ -529,7 +516,6 @@ impl<'a> Certification<'a> {
         }
     }
 
-    /// Prints the result of a finished series. Returns the exit code.
     fn show_conclusion(&self) -> Result<ExitCode, Failure> {
         let outcome = self
             .series_dir
@@ -542,14 +528,12 @@ impl<'a> Certification<'a> {
             .show_conclusion(&head.unwrap_or_default(), &self.stages())
     }
 
-    /// Prints the state of an interrupted series. Returns the exit code.
     fn interrupted(&self, event: &str, advice: &str) -> Result<ExitCode, Failure> {
         let noun = self.request.claim.noun();
         let message = format!(" ({noun}): {event}; the same command {advice}");
         self.series_dir.show_interruption(&message, &self.stages())
     }
 
-    /// Table of the stages, and their directories.
     fn stages(&self) -> String {
         let headings = [
             "stage",

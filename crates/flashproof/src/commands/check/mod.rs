@@ -15,8 +15,8 @@ use definition::{Definition, builtin_by_kind, builtin_names};
 use durability::witness::Witness;
 use report::check::{Checks, NotRun};
 use report::table::Table;
-use results::units::{count, quoted, span, wrapped};
-use run::{Request, perform};
+use results::format::{count, quoted, span, wrapped};
+use run::{CheckRequest, perform};
 use session::failure::Failure;
 use session::run_directory::RunDirectory;
 use session::runner::tool;
@@ -33,7 +33,6 @@ const ALL: &str = "all";
 /// Columns at which sentences are wrapped.
 const COLUMNS: usize = 100;
 
-/// Lists the checks, shows one, or performs one or all.
 pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let Some(name) = &args.name else {
         return done(&list()?);
@@ -139,7 +138,7 @@ fn perform_all(
         } else {
             run_dir.dir().join(&name)
         };
-        let request = Request {
+        let request = CheckRequest {
             definition,
             path,
             erase: &args.erase,
@@ -179,7 +178,6 @@ pub fn write(checks: &Checks, form: &FormArgs, footer: &str) -> Result<ExitCode,
     Ok(ExitCode::from(checks.exit_code))
 }
 
-/// The checks with their questions.
 fn list() -> Result<String, Failure> {
     let mut table = Table::new("")
         .text(["check"])
@@ -244,7 +242,7 @@ fn check_durability(args: &CheckArgs) -> Result<ExitCode, Failure> {
         ));
     };
     begin_form(args)?;
-    let request = durability::Request {
+    let request = durability::DurabilityRequest {
         path,
         witness,
         options: &args.durability,
@@ -263,7 +261,6 @@ fn check_durability(args: &CheckArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(result.exit_code))
 }
 
-/// Serves as the witness until a signal comes.
 fn serve_witness(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let has_others = args.show
         || args.out.is_some()

@@ -15,7 +15,7 @@ use engine::DeviceName;
 use report::findings;
 use report::table::Table;
 use results::finding::{Finding, Severity};
-use results::units;
+use results::format;
 use serde_json::{Value, json};
 use session::console;
 use session::devices::parsed;
@@ -122,7 +122,6 @@ const TITLES: [&str; 9] = [
     "WHY",
 ];
 
-/// Examines every device and prints the table.
 pub fn list(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     let (disks, empty) = discover::list(Path::new("/"));
     let paths: Vec<String> = disks
@@ -196,7 +195,7 @@ fn fdp_of(guard_report: &GuardReport) -> Result<Option<Fdp>, String> {
     guard_report
         .facts
         .as_ref()
-        .map_or(Ok(None), |facts| Fdp::of(Path::new("/"), facts))
+        .map_or(Ok(None), |facts| Fdp::read(Path::new("/"), facts))
 }
 
 /// Notes of all devices, each once, with the name of the device if the note concerns a single device. Missing
@@ -219,7 +218,6 @@ fn notes(guard_reports: &[GuardReport]) -> Vec<String> {
     notes
 }
 
-/// A row of the table.
 fn row(guard_report: &GuardReport) -> [String; 9] {
     let facts = guard_report.facts.as_ref();
     let is_partition = is_partition(guard_report);
@@ -227,7 +225,7 @@ fn row(guard_report: &GuardReport) -> [String; 9] {
     [
         format!("{indent}{}", guard_report.path),
         facts.map_or("-".to_owned(), |facts| {
-            units::bytes(facts.size_bytes as f64)
+            format::bytes(facts.size_bytes as f64)
         }),
         disk_text(facts.and_then(|facts| facts.model.as_ref()), is_partition),
         disk_text(facts.and_then(|facts| facts.serial.as_ref()), is_partition),
@@ -302,7 +300,6 @@ fn phrase(reason: &RefusalReason) -> String {
         .to_owned()
 }
 
-/// A device as JSON.
 fn value(guard_report: &GuardReport, fdp: &Result<Option<Fdp>, String>) -> Value {
     let (mut evidence, mut reasons): (Vec<String>, Vec<String>) = Default::default();
     match &guard_report.safety {

@@ -4,13 +4,12 @@ pub mod options;
 
 use crate::commands::prep::options::PrepArgs;
 use crate::output::done;
-use crate::preparation::{Preparation, Style};
+use crate::preparation::{Preparation, ProgressStyle};
 use session::CompatMode;
 use session::failure::Failure;
 use session::signals::{SignalHandler, end_by_signal};
 use std::process::ExitCode;
 
-/// Prepares or verifies the devices, or prints the plan.
 pub fn run(args: &PrepArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure> {
     if args.dry_run {
         return done(&args.preparation().plan()?);
@@ -20,9 +19,9 @@ pub fn run(args: &PrepArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure
         compat_mode,
     )?;
     let style = if compat_mode == CompatMode::Act && !args.quiet {
-        Style::Plain
+        ProgressStyle::Plain
     } else {
-        Style::of(args.quiet)
+        ProgressStyle::from_quiet(args.quiet)
     };
     let code = Preparation {
         style,

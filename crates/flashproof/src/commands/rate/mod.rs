@@ -15,28 +15,26 @@ pub mod predict;
 mod search;
 
 use crate::series::{self, Base1x, Drives, NOT_PREPARED, SeriesDir, default_name, may_erase};
-use act::ActWorkload;
 use act::load_summary::LoadSummary;
+use act::staged::StagedLoad;
 use conclusions::rate::{
     NextRun, RECOVERY_ROUNDS_MAX, ROUNDS_MIN, SPELLS_IN_WINDOW, SearchResult, StepDetails,
     StepOutcome, conclude, three_digits,
 };
 use conclusions::series::{DriveIdentity, Series, SeriesPurpose, SeriesStepState, Step};
 use load::factor::Factor;
-use load::workload::Load;
 use options::RateOptions;
 use report::table::Table;
+use results::format::span;
 use results::judge::{Outcome, Sla, round_sec};
-use results::units::span;
 use search::SearchRun;
 use session::failure::Failure;
 use session::signals::SignalHandler;
 use session::{CompatMode, console};
 use std::process::ExitCode;
 
-/// Rates devices, resuming from the state on disk.
 pub fn run(args: &RateOptions) -> Result<ExitCode, Failure> {
-    let request = Request::of(args)?;
+    let request = RatingRequest::from_options(args)?;
     let drives = Drives::inspect(&request.base.spec(), args.no_prep)?;
     let first = args
         .out
@@ -95,7 +93,7 @@ pub fn run(args: &RateOptions) -> Result<ExitCode, Failure> {
 
 /// Runs loads until the rating is found; `None`: interrupted.
 fn climb(
-    request: &Request,
+    request: &RatingRequest,
     series_dir: &mut SeriesDir,
     signal_handler: &SignalHandler,
 ) -> Result<Option<SearchResult>, Failure> {
@@ -119,17 +117,13 @@ fn climb(
 const SLICE_SEC: u32 = 3_600;
 /// Maximum operations of a step on simulated drives without --slice: about a minute of CPU.
 const SIMULATED_OPS_MAX: f64 = 250e6;
-/// Minimum length of a slice shortened by [`SIMULATED_OPS_MAX`], seconds: a minute of load shows the drive's behaviour
-/// at that rate.
+/// Minimum of a slice shortened by [`SIMULATED_OPS_MAX`], seconds: a minute shows the drive's behaviour at a rate.
 const SIMULATED_SLICE_SEC_MIN: u64 = 60;
 
-/// The requested search.
-pub struct Request {
+pub struct RatingRequest {
     /// The load of 1x, on all devices.
     pub base: Base1x,
-    /// First load to try.
     pub first_load: f64,
-    /// Highest load to try.
     pub highest_load: f64,
     /// Maximum distance of the result from the true rating, as a fraction.
     pub resolution: f64,
@@ -152,13 +146,12 @@ pub struct Request {
 pub struct Slice {
     /// Seconds, in whole rounds.
     pub sec: u64,
-    /// Length of a round, seconds.
     pub round_sec: u64,
 }
 
 impl Slice {
     /// A slice of at least `sec` in whole rounds, for a run that reports every `interval_sec`.
-    fn of(sec: u64, interval_sec: u64) -> Self {
+    fn new(sec: u64, interval_sec: u64) -> Self {
         let round_sec = round_sec(None, sec, interval_sec);
         Self {
             sec: sec.div_ceil(round_sec) * round_sec,
@@ -167,9 +160,8 @@ impl Slice {
     }
 }
 
-impl Request {
-    /// The request in `args`. Errors: invalid options or files.
-    pub fn of(args: &RateOptions) -> Result<Self, Failure> {
+impl RatingRequest {
+    pub fn from_options(args: &RateOptions) -> Result<Self, Failure> {
         let base = series::load_1x(args.config.as_deref(), &args.devices, args.as_act, "rate")?;
         let spec = base.spec();
         let first_load = three_digits(args.from.as_f64());
@@ -181,13 +173,13 @@ impl Request {
             )));
         }
         let simulated = spec.is_simulated();
-        let summary = || LoadSummary::of(base.config(), &[]).ok();
+        let summary = || LoadSummary::from_config(base.config(), &[]).ok();
         let file_name = args.config.as_deref().and_then(|path| path.file_name());
         let request = Self {
             first_load,
             highest_load,
             resolution: args.resolution / 100.0,
-            slice: Slice::of(
+            slice: Slice::new(
                 args.slice.unwrap_or(SLICE_SEC).into(),
                 spec.report_interval_sec,
             ),
@@ -217,12 +209,11 @@ impl Request {
         Ok(request)
     }
 
-    /// Slice in which `multiple` times 1x is judged.
     pub fn slice(&self, multiple: f64) -> Slice {
         match self.bounding_iops {
             Some(iops) if iops * multiple * self.slice.sec as f64 > SIMULATED_OPS_MAX => {
                 let sec = (SIMULATED_OPS_MAX / (iops * multiple)) as u64;
-                Slice::of(
+                Slice::new(
                     sec.max(SIMULATED_SLICE_SEC_MIN).min(self.slice.sec),
                     self.base.spec().report_interval_sec,
                 )
@@ -270,7 +261,7 @@ impl Request {
     }
 
     /// The load of `multiple` times 1x on all devices, for at most `seconds`.
-    pub fn load(&self, multiple: f64, seconds: u64) -> Result<Load<ActWorkload>, Failure> {
+    pub fn load(&self, multiple: f64, seconds: u64) -> Result<StagedLoad, Failure> {
         let mut base = self.base.clone();
         base.set_duration(u32::try_from(seconds).unwrap_or(u32::MAX));
         let devices: Vec<usize> = (0..base.spec().device_names.len()).collect();
@@ -284,7 +275,6 @@ impl Request {
         })
     }
 
-    /// A new series of this request on `devices`.
     pub fn series(&self, devices: Vec<DriveIdentity>, unprepared: &[String]) -> Series {
         let terms = [
             ("limits", self.sla.to_string()),
@@ -345,10 +335,9 @@ impl Request {
     }
 }
 
-/// Prints the plan of a dry run. Returns the exit code.
 fn show_plan(
     series_dir: &SeriesDir,
-    request: &Request,
+    request: &RatingRequest,
     drives: &Drives,
 ) -> Result<ExitCode, Failure> {
     let (least_sec, most_sec) = SearchRun::replayed(request, &series_dir.series).range_sec();
@@ -369,7 +358,7 @@ fn show_plan(
     Ok(ExitCode::SUCCESS)
 }
 
-fn summary(series_dir: &SeriesDir, request: &Request) -> String {
+fn summary(series_dir: &SeriesDir, request: &RatingRequest) -> String {
     let bound = match request.max_sec {
         Some(seconds) => format!(", at most {} under load", span(seconds as u64)),
         None => String::new(),
@@ -383,7 +372,6 @@ fn summary(series_dir: &SeriesDir, request: &Request) -> String {
     )
 }
 
-/// Table of the steps, and their directories.
 fn steps(series_dir: &SeriesDir) -> String {
     let headings = ["step", "result", "rounds", "worst share", "run directory"];
     format!(
@@ -396,7 +384,7 @@ fn steps(series_dir: &SeriesDir) -> String {
 }
 
 fn row(step: &Step) -> Vec<String> {
-    let details = StepDetails::of(step);
+    let details = StepDetails::from_step(step);
     let rounds = details
         .as_ref()
         .map_or(String::new(), |details| details.judged.rounds.to_string());
@@ -418,11 +406,10 @@ fn row(step: &Step) -> Vec<String> {
     ]
 }
 
-/// Result of a step, in a word or two.
 fn result_word(step: &Step) -> &'static str {
     match (
         step.state,
-        StepDetails::of(step).map(|details| details.judged.seen),
+        StepDetails::from_step(step).map(|details| details.judged.seen),
     ) {
         (SeriesStepState::Done, Some(StepOutcome::Held)) => "held",
         (SeriesStepState::Done, Some(StepOutcome::Failed)) => "not held",

@@ -1,6 +1,6 @@
 //! A search in progress: the next load, its run, and the result.
 
-use super::{Request, result_word};
+use super::{RatingRequest, result_word};
 use crate::series::{SeriesDir, now_unix_ms, single_load};
 use conclusions::rate::{
     JudgedStep, NextRun, RatingSearch, RoundShares, SearchResult, SearchStop, StepDetails,
@@ -8,9 +8,9 @@ use conclusions::rate::{
 };
 use conclusions::series::{Rule, Series, SeriesStepState, Step};
 use results::cell::Interval;
+use results::format::span;
 use results::judge::{End, Outcome};
 use results::run_dir::Manifest;
-use results::units::span;
 use serde_json::json;
 use session::console;
 use session::failure::Failure;
@@ -28,21 +28,18 @@ const OUR_LIMIT_MAX: u32 = 3;
 /// Maximum number of slices to which a confirmation is lengthened.
 const LENGTHENED_MAX: u64 = 4;
 
-/// Number of ratings tried in a dry run, and their range: the first load divided by [`RANGE_BELOW`] to the highest load
-/// times [`RANGE_ABOVE`].
+/// Ratings tried in a dry run: from the first load / [`RANGE_BELOW`] to the highest load x [`RANGE_ABOVE`].
 const RATINGS_TRIED: u32 = 200;
 const RANGE_BELOW: f64 = 100.0;
 const RANGE_ABOVE: f64 = 1.1;
 
-/// A search in progress.
 pub(super) struct SearchRun<'a> {
-    request: &'a Request,
+    request: &'a RatingRequest,
     search: RatingSearch,
     /// Shares at each load that was held, from its last run.
     shares: Vec<(NextRun, Vec<RoundShares>)>,
     /// Longest time so far before a slow spell of the drive, seconds.
     wait_sec: f64,
-    /// Seconds under load so far.
     ran_sec: f64,
     /// Consecutive steps limited by flashproof or its host.
     our_limit: u32,
@@ -54,7 +51,7 @@ pub(super) struct SearchRun<'a> {
 
 impl<'a> SearchRun<'a> {
     /// The search after the steps done in `series`.
-    pub(super) fn replayed(request: &'a Request, series: &Series) -> Self {
+    pub(super) fn replayed(request: &'a RatingRequest, series: &Series) -> Self {
         let mut search = Self {
             request,
             search: RatingSearch::new(request.first_load, request.highest_load, request.resolution),
@@ -68,8 +65,8 @@ impl<'a> SearchRun<'a> {
         for step in &series.steps {
             search.ran_sec += step.details["ran_sec"].as_f64().unwrap_or(0.0);
             // The limit of flashproof or its host that ended such a step need not apply now.
-            if let Some(details) =
-                StepDetails::of(step).filter(|details| details.judged.seen != StepOutcome::OurLimit)
+            if let Some(details) = StepDetails::from_step(step)
+                .filter(|details| details.judged.seen != StepOutcome::OurLimit)
             {
                 search.record_result(details.moved, &details.judged);
             }
@@ -93,8 +90,7 @@ impl<'a> SearchRun<'a> {
         }
     }
 
-    /// Shortest and longest remaining time under load, seconds, over all possible ratings, for a drive without slow
-    /// spells.
+    /// Shortest and longest remaining time under load, seconds, over all possible ratings, without slow spells.
     pub(super) fn range_sec(&self) -> (u64, u64) {
         let request = self.request;
         let lowest = request.first_load / RANGE_BELOW;
@@ -213,7 +209,6 @@ impl<'a> SearchRun<'a> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Maximum duration of `next_run`, seconds.
     fn longest_sec(&self, next_run: NextRun) -> u64 {
         self.request
             .longest_sec(next_run, self.wait_sec)
@@ -290,8 +285,7 @@ impl<'a> SearchRun<'a> {
         }
     }
 
-    /// True if `next_run` must be repeated as a longer run: a confirmation that was held, but ended just after the drive
-    /// became slow.
+    /// True if `next_run` must be repeated longer: a confirmation was held, but ended just after the drive became slow.
     fn is_undecided(&self, next_run: NextRun, judged: &JudgedStep) -> bool {
         let is_confirmation =
             matches!(next_run, NextRun::Confirm(_)) && judged.seen == StepOutcome::Held;
@@ -324,7 +318,6 @@ impl<'a> SearchRun<'a> {
     }
 }
 
-/// Ends a step with its result.
 fn end(step: &mut Step, next_run: NextRun, judged: &JudgedStep, ran_sec: f64) {
     step.state = SeriesStepState::Done;
     step.outcome = Some(match judged.seen {
@@ -342,7 +335,6 @@ fn end(step: &mut Step, next_run: NextRun, judged: &JudgedStep, ran_sec: f64) {
     });
 }
 
-/// Observer of a step's run.
 struct StepObserver {
     target: StepPurpose,
     /// Duration of the step in seconds, unless the step ends early.

@@ -20,7 +20,6 @@ use session::failure::Failure;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Reads and judges the directories, prints warnings, and writes the report in the requested form.
 pub fn run(args: &ReportArgs) -> Result<ExitCode, Failure> {
     if let Some(out) = &args.parquet {
         return export(args, out);

@@ -37,14 +37,13 @@ pub enum Sizing {
     Config(Box<ConfigArgs>),
 }
 
-/// Runs a step of sizing.
 pub fn run(step: &Sizing) -> Result<ExitCode, Failure> {
     match step {
         Sizing::Collect(args) => collect::collect(args),
         Sizing::Restore(args) => collect::restore(args),
         Sizing::Profile(args) => profile::run(args),
         Sizing::Align(args) => align::run(args).map(|()| ExitCode::SUCCESS),
-        Sizing::Select(args) => select::run::run(args),
+        Sizing::Select(args) => select::run::select(args),
         Sizing::Config(args) => config::run(args),
     }
 }

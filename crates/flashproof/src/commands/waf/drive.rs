@@ -1,24 +1,21 @@
 //! A real drive to measure tenants on. The drive must count media writes, which is checked before the first write.
 
-use super::request::pair;
 use device::discover::{DeviceFacts, discover};
 use device::observe::nvme::fdp::Fdp;
 use device::observe::nvme::{Controller, CounterSource};
 use report::document::Pair;
-use results::units::{bytes, count, in_one_line, printable, span_about};
+use results::bytes_written::WrittenBytes;
+use results::format::{bytes, count, in_one_line, printable, span_about};
 use results::waf::OCTILES_PER_FILL;
-use results::written::WrittenBytes;
 use serde_json::Value;
 use session::failure::Failure;
 use std::path::Path;
 use tenants::waf::{Arrangement, check_writes, with_handles};
 use tenants::{StoreModel, Tenants};
 
-/// Minimum time of a drive fill, seconds: the counters are polled once per second, and each eighth of a fill must be
-/// distinguishable.
+/// Minimum seconds of a drive fill: counters are polled once a second, and each eighth must be distinguishable.
 const FILL_SEC_MIN: f64 = OCTILES_PER_FILL as f64;
 
-/// The drive to measure.
 pub(super) struct MeasuredDrive {
     pub(super) facts: DeviceFacts,
     controller: Controller,
@@ -32,7 +29,7 @@ pub(super) struct MeasuredDrive {
 
 impl MeasuredDrive {
     /// The drive at `path` for `tenants`. Errors: why it is unsuitable, and what to do.
-    pub(super) fn of(path: &str, tenants: &Tenants) -> Result<Self, Failure> {
+    pub(super) fn from_path(path: &str, tenants: &Tenants) -> Result<Self, Failure> {
         let facts = discover(path, Path::new("/"))
             .map_err(|error| cannot_measure(path, &error.to_string()))?;
         if !facts.is_nvme() {
@@ -75,7 +72,7 @@ impl MeasuredDrive {
             bytes_per_sec +=
                 tenant.client_blocks().per_sec_f64() * block as f64 * host.expected_engine_wa();
         }
-        let fdp = Fdp::of(Path::new("/"), &facts);
+        let fdp = Fdp::read(Path::new("/"), &facts);
         Ok(Self {
             facts,
             controller,
@@ -120,7 +117,6 @@ impl MeasuredDrive {
         ))
     }
 
-    /// Remarks for readers of a result on this drive.
     pub(super) fn remarks(&self) -> Vec<String> {
         let mut remarks = vec![
             format!(
@@ -218,19 +214,17 @@ impl MeasuredDrive {
         })
     }
 
-    /// Description of the drive for the report.
     pub(super) fn about(&self) -> Vec<Pair> {
         let start = "stores in long use; before each arrangement the whole device is deallocated, and the tenants' \
                      spaces are written once from end to end; no block is deallocated later";
         vec![
-            pair("drive", describe_drive(&self.facts)),
-            pair("counted by", self.counted_by.to_string()),
-            pair("start", start.to_owned()),
+            Pair::new("drive", describe_drive(&self.facts)),
+            Pair::new("counted by", self.counted_by.to_string()),
+            Pair::new("start", start.to_owned()),
         ]
     }
 }
 
-/// Write speed of the tenants.
 pub(super) struct Pace {
     fill_sec: f64,
     fills_max: usize,
@@ -239,7 +233,6 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// The duration as text.
     pub(super) fn describe(
         &self,
         drive: &MeasuredDrive,
@@ -273,7 +266,6 @@ fn cannot_measure(path: &str, why: &str) -> Failure {
     ))
 }
 
-/// Description of a drive.
 fn describe_drive(
     DeviceFacts {
         path,

@@ -1,20 +1,21 @@
 //! Tenants on a simulated drive in one arrangement, and with one assumption varied; preparations for random writes.
 
-use super::request::simulated;
 use crate::preparation::RandomWrites;
 use device::guard::RandomOrder;
+use engine::DeviceName;
 use engine::sim::{DriveSpec, FtlDrive, size_bytes};
 use ftl::Ftl;
 use ftl::over_provisioning::BothConventions;
 use load::keys::Keys;
 use load::memory;
 use load::workload::CannotRun;
+use report::document::Pair;
 use report::waf::{
     Arranged, FORMAT_VERSION, Latency, Preparations, Sweep, SweepPoint, Timed, Worn,
 };
 use results::cell::{Cell, StreamInfo};
 use results::counts::Backlog;
-use results::units::{self, quoted};
+use results::format::{self, quoted};
 use session::console;
 use session::failure::Failure;
 use session::runner::tool;
@@ -22,12 +23,10 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use tenants::waf::prepared::{PreparationMethod, SteadyDrive};
 use tenants::waf::{self, Arrangement, Experiment, Interleaving, TenantLayout};
-use tenants::{self, Reuse, Tenants};
+use tenants::{self, Reuse, Tenant, Tenants};
 
-/// Interval between progress messages.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Inputs of an experiment.
 #[derive(Debug, Clone)]
 pub(super) struct Setup {
     pub tenants: Tenants,
@@ -40,6 +39,40 @@ pub(super) struct Setup {
     pub fills_max: usize,
     /// True to also measure the latencies of clients.
     pub is_timed: bool,
+}
+
+/// The simulated drive of this description. Errors: a real drive, or no FTL.
+pub(super) fn simulated(name: &str) -> Result<(DriveSpec, FtlDrive), Failure> {
+    let device: DeviceName = name.parse().map_err(Failure::usage)?;
+    let drive = device.drive().cloned().ok_or_else(|| {
+        Failure::usage(format!(
+            "{} is not a simulated drive - give one: sim:ftl+...",
+            format::quoted(name)
+        ))
+    })?;
+    let ftl = drive.ftl.clone().ok_or_else(|| {
+        Failure::usage(format!(
+            "cannot compute the write amplification of {device} - it has no FTL - give a drive with one: sim:ftl+..."
+        ))
+    })?;
+    Ok((drive, ftl))
+}
+
+pub(super) fn assumed_of_tenants(tenants: &Tenants) -> Vec<Pair> {
+    tenants.tenants.iter().map(|tenant: &Tenant| {
+        let value = format!(
+            "write block {} KiB, records of {} bytes, keys {}, fill {}, low-water mark {} %, free blocks reused {}, {} records \
+             written per second",
+            tenant.write_block_bytes >> 10,
+            tenant.record_bytes,
+            tenant.keys,
+            format::percent_exact(tenant.fill),
+            tenant.defrag_lwm_pct,
+            tenant.reuse,
+            format::number(tenant.writes.per_sec_f64()),
+        );
+        Pair::new(&tenant.name, value)
+    }).collect()
 }
 
 /// Runs one arrangement until it is steady. Returns the result, and a description of the drives.
@@ -59,7 +92,7 @@ pub(super) fn arrange(
                 .unwrap_or(1.0);
             console::note(&format!(
                 "{arrangement}: {}, WAF of the last fill {last:.2}",
-                units::count(found.rounds() as u64, "drive fill")
+                format::count(found.rounds() as u64, "drive fill")
             ));
         }
         true
@@ -72,10 +105,10 @@ pub(super) fn arrange(
             format!(
                 "{}: {} in {} superblocks of {}, {} over-provisioning, {} dies",
                 drive.name,
-                units::bytes(drive.drive.spec.logical_bytes as f64),
+                format::bytes(drive.drive.spec.logical_bytes as f64),
                 ftl.superblocks(),
-                units::bytes(drive.drive.spec.superblock_bytes as f64),
-                units::percent(ftl.over_provisioning()),
+                format::bytes(drive.drive.spec.superblock_bytes as f64),
+                format::percent(ftl.over_provisioning()),
                 drive.drive.flash.dies_total()
             )
         });
@@ -115,7 +148,7 @@ pub(super) fn arrange(
     let arranged = Arranged {
         erases: Some(erases.sum()),
         erase_histogram,
-        ..Arranged::of(&arrangement.to_string(), counted, timed)
+        ..Arranged::new(&arrangement.to_string(), counted, timed)
     };
     Ok((arranged, shapes))
 }
@@ -137,7 +170,6 @@ fn with_time(result: waf::TimedResult) -> Timed {
     }
 }
 
-/// Latencies of client streams.
 pub(super) fn latencies<'a>(
     streams: impl Iterator<Item = (&'a StreamInfo, &'a Cell, Backlog)>,
     seconds: f64,
@@ -155,7 +187,6 @@ pub(super) fn latencies<'a>(
         .collect()
 }
 
-/// Default values of each parameter.
 const DEFAULT_VALUES: [(&str, &str); 11] = [
     ("op", "7%:10%:12%:14.5%:18%:22%:28%"),
     ("fill", "30:40:50:55:60:65"),
@@ -177,8 +208,6 @@ pub(super) struct SweepPlan {
 }
 
 /// Parses the arguments of `--sweep`: NAME or NAME=VALUE:VALUE:...
-///
-/// Errors: an unknown name or an invalid value.
 pub(super) fn parsed(arguments: &[String], setup: &Setup) -> Result<Vec<SweepPlan>, Failure> {
     arguments.iter().map(|text| one(text, setup)).collect()
 }
@@ -211,7 +240,6 @@ fn one(text: &str, setup: &Setup) -> Result<SweepPlan, Failure> {
     })
 }
 
-/// `setup` with `parameter` set to `value`.
 fn varied(setup: &Setup, parameter: &str, value: &str) -> Result<Setup, Failure> {
     let mut setup = setup.clone();
     let is_known = set_parameter(&mut setup, parameter, value).map_err(|expected| {
@@ -237,8 +265,7 @@ fn varied(setup: &Setup, parameter: &str, value: &str) -> Result<Setup, Failure>
     Ok(setup)
 }
 
-/// Sets `parameter` of the tenants or of their interleaving; false if it is a parameter of the drive. Errors: the
-/// values that can be given.
+/// Sets a parameter of tenants or interleaving; false for one of the drive. Errors: the values that can be given.
 fn set_parameter(setup: &mut Setup, parameter: &str, value: &str) -> Result<bool, &'static str> {
     let tenants = &mut setup.tenants.tenants;
     let percent = value.trim_end_matches('%');
@@ -308,7 +335,6 @@ fn set_parameter(setup: &mut Setup, parameter: &str, value: &str) -> Result<bool
     Ok(true)
 }
 
-/// The description of a drive with a parameter changed.
 fn with_parameter(drive_text: &str, parameter: &str, value: &str) -> String {
     let others: Vec<_> = drive_text
         .split('+')
@@ -323,7 +349,6 @@ fn with_parameter(drive_text: &str, parameter: &str, value: &str) -> String {
     format!("{}+{parameter}={value}", others.join("+"))
 }
 
-/// Runs each point in each arrangement.
 pub(super) fn swept(plan: &SweepPlan, arrangements: &[Arrangement]) -> Sweep {
     let is_handles = plan.parameter == "handles";
     let mut arrangements = arrangements.to_vec();
@@ -404,8 +429,7 @@ fn axis_values(parameter: &str, values: &[String]) -> (Option<Vec<f64>>, &'stati
     )
 }
 
-/// Prepares the simulated drive `drive_text` by random fills, by SPRandom, and by one pass with the settings
-/// `random_writes`.
+/// Prepares `drive_text` by random fills, by SPRandom, and by one pass with the settings `random_writes`.
 pub fn preparations(
     drive_text: &str,
     random_writes: &RandomWrites,
@@ -415,7 +439,8 @@ pub fn preparations(
     memory::check(2 * drive.spec.memory_bytes())
         .map_err(|why| Failure::environment(format!("{drive_text}: {why}")))?;
     let cannot = |why: String| Failure::usage(format!("cannot prepare {drive_text} - {why}"));
-    let steady = SteadyDrive::of(&drive.spec, seed).map_err(|error| cannot(error.to_string()))?;
+    let steady =
+        SteadyDrive::from_spec(&drive.spec, seed).map_err(|error| cannot(error.to_string()))?;
     let over_provisioning = random_writes
         .over_provisioning
         .unwrap_or(steady.over_provisioning());

@@ -9,8 +9,8 @@
 //! polls the drive's counters, and ends the run in the steady state.
 
 use super::drive::MeasuredDrive;
-use super::experiment::latencies;
-use super::request::{WafRequest, assumed_of_tenants, pair};
+use super::experiment::{assumed_of_tenants, latencies};
+use super::request::WafRequest;
 use clap::Args;
 use device::guard::Records;
 use engine::DeviceName;
@@ -18,13 +18,14 @@ use load::run::{
     Control, EndCause, FailedOperation as FailedOp, RunConfig, Settings, Sink, SinkError,
 };
 use load::workload::{BuildContext, RunPlan, RunSpec, Workload};
+use report::document::Pair;
 use report::waf::{Arranged, Timed, WafReport};
 use results::cell::{Cell, Interval, Layout};
 use results::counts::Backlog;
+use results::format::{self, bytes, seconds};
 use results::judge::End;
 use results::run_dir::{Manifest, check_usable};
 use results::steady::ROUNDS_IN_WINDOW;
-use results::units::{self, bytes, seconds};
 use results::waf::{ArrangementResult, TenantBytes, steady_rule};
 use session::devices::{Consents, Devices, ERASE_VARIABLE};
 use session::engine::{Engine, EngineDemand, EngineFacts};
@@ -64,22 +65,57 @@ pub struct Measurement {
     pub out: Option<PathBuf>,
 }
 
+impl WafRequest {
+    /// Measures on a real drive. Returns the results and the exit code. Errors: nothing was measured.
+    pub fn measure(
+        &self,
+        measurement: &Measurement,
+    ) -> Result<(WafReport, Result<u8, Failure>), Failure> {
+        let DeviceName::Path(device) = measurement
+            .device
+            .parse::<DeviceName>()
+            .map_err(Failure::usage)?
+        else {
+            return Err(Failure::usage(format!(
+                "cannot measure on {} - it is a simulated drive - use flashproof waf model --device",
+                format::quoted(&measurement.device)
+            )));
+        };
+        let mut report = self.report();
+        let predicted = measurement
+            .predict
+            .as_ref()
+            .map(|on| self.predicted(on, &report))
+            .transpose()?;
+        let result = measure_arrangements(self, measurement, &device, &mut report);
+        if report.arrangements.is_empty() {
+            return result.map(|code| (report, Ok(code)));
+        }
+        if let Some(predicted) = predicted {
+            report.arrangements.extend(predicted.arrangements);
+            report.assumptions.extend(predicted.assumptions);
+            report.remarks.extend(predicted.remarks);
+        }
+        Ok((report, result))
+    }
+}
+
 /// Measures the tenants of `waf_request` on the drive at `path`, and adds each result to `report` when it arrives.
 /// Returns the exit code, or why the measurement ended early.
-pub(super) fn run(
+fn measure_arrangements(
     waf_request: &WafRequest,
     measurement: &Measurement,
     path: &str,
     report: &mut WafReport,
 ) -> Result<u8, Failure> {
     let tenants = &waf_request.tenants;
-    let drive = MeasuredDrive::of(path, tenants)?;
+    let drive = MeasuredDrive::from_path(path, tenants)?;
     let plans = arrangements(&waf_request.arrange, &drive, tenants)?;
     if measurement.erase.is_empty() && std::env::var_os(ERASE_VARIABLE).is_none() {
         return Err(Failure::usage(format!(
             "cannot measure on {path} without --erase - the device is opened again before each of {}, hours apart, \
              when nobody can answer a question - give its serial number: --erase",
-            units::count(2 * plans.len() as u64, "step")
+            format::count(2 * plans.len() as u64, "step")
         )));
     }
     let pace = drive.pace(waf_request.fills_max)?;
@@ -98,7 +134,7 @@ pub(super) fn run(
     console::notice(&pace.describe(&drive, plans.len(), measurement.duration));
     report.assumptions = assumed_of_tenants(tenants);
     report.assumptions.extend(drive.about());
-    report.assumptions.push(pair("steady", steady_rule()));
+    report.assumptions.push(Pair::new("steady", steady_rule()));
     let signal_handler = SignalHandler::install(
         "the results so far are in the run directory",
         CompatMode::Native,
@@ -168,7 +204,6 @@ fn arrangements(
     Ok(plans)
 }
 
-/// An arrangement on the drive.
 struct ArrangementRun<'a> {
     waf_request: &'a WafRequest,
     measurement: &'a Measurement,
@@ -190,7 +225,6 @@ impl ArrangementRun<'_> {
         }
     }
 
-    /// Runs the arrangement. Returns the result and the exit code.
     fn run(&self, report: &mut WafReport) -> Result<(Arranged, u8), Failure> {
         let device = DeviceName::Path(self.drive.facts.path.clone());
         let loads = TenantLoad::all(self.tenants.clone(), Some(&device)).map_err(Failure::usage)?;
@@ -211,7 +245,7 @@ impl ArrangementRun<'_> {
         let dir = self.dir.display();
         report
             .assumptions
-            .push(pair(&format!("run of {name}"), dir.to_string()));
+            .push(Pair::new(&format!("run of {name}"), dir.to_string()));
         if let Some(why) = observer.failed() {
             return Err(Failure::environment(format!(
                 "cannot compute the write amplification of {} - {why} - start again without other users of the drive; \
@@ -263,7 +297,7 @@ impl ArrangementRun<'_> {
             ));
         }
         let timed = observer.timed(self.drive.facts.size_bytes);
-        let mut arranged = Arranged::of(&name.to_string(), found, Some(timed));
+        let mut arranged = Arranged::new(&name.to_string(), found, Some(timed));
         arranged.erases = self.drive.erases(arranged.counted.total());
         Ok((arranged, code))
     }
@@ -342,7 +376,6 @@ impl ArrangementRun<'_> {
         ))
     }
 
-    /// Deallocates all of the device.
     fn deallocate(&self, devices: &Devices) -> Result<(), Failure> {
         let Devices::Real(targets) = devices else {
             return Ok(());
@@ -372,7 +405,6 @@ impl ArrangementRun<'_> {
     }
 }
 
-/// Progress and failures of the first writes.
 struct Filling {
     progress: WriteProgress,
     failure: Option<String>,
@@ -395,29 +427,26 @@ impl Sink for Filling {
     }
 }
 
-/// Polls the drive during the run.
 struct WafObserver<'a> {
     run: &'a ArrangementRun<'a>,
     /// Counters of the drive; none before the first poll.
     meter: Option<Meter>,
     layout: Option<Layout>,
-    /// Bytes written by each tenant.
     tenants: Vec<TenantBytes>,
     /// Records of the last drive fills, so that latencies cover the same period as the amplification.
-    window: VecDeque<Fill>,
+    window: VecDeque<DriveFill>,
     ended_ns: u64,
     failure: Option<String>,
 }
 
-/// Records of one drive fill.
 #[derive(Default)]
-struct Fill {
+struct DriveFill {
     cells: Vec<Cell>,
     backlogs: Vec<Backlog>,
     ns: u64,
 }
 
-impl Fill {
+impl DriveFill {
     fn add(&mut self, interval: &Interval, ns: u64) {
         if self.cells.is_empty() {
             self.cells = interval.cells.clone()
@@ -437,7 +466,6 @@ impl Fill {
 }
 
 impl<'a> WafObserver<'a> {
-    /// Polls the counters of the drive while the tenants of `run` write to the drive.
     fn new(run: &'a ArrangementRun<'a>) -> Self {
         let tenants = run.tenants.tenants.iter().map(|tenant| TenantBytes {
             name: tenant.name.clone(),
@@ -458,7 +486,7 @@ impl<'a> WafObserver<'a> {
     /// Adds an interval. Returns the bytes that tenants wrote in it.
     fn add(&mut self, interval: &Interval) -> u64 {
         let Some(layout) = &self.layout else { return 0 };
-        let mut written_bytes = 0;
+        let mut bytes_written = 0;
         for (stream_index, stream) in layout.streams.iter().enumerate() {
             let Some((tenant, kind)) = stream.name.rsplit_once('/') else {
                 continue;
@@ -472,9 +500,9 @@ impl<'a> WafObserver<'a> {
                 "defrag-writes" => tenant.defrag += bytes,
                 _ => continue,
             }
-            written_bytes += bytes;
+            bytes_written += bytes;
         }
-        written_bytes
+        bytes_written
     }
 
     /// Latencies of clients in at most the last five drive fills.
@@ -510,10 +538,10 @@ impl<'a> WafObserver<'a> {
         let writes = streams
             .iter()
             .filter(|(stream, _)| stream.name.ends_with("writes"));
-        let written_bytes: u64 = writes.map(|(_, cell)| cell.counts.bytes).sum();
+        let bytes_written: u64 = writes.map(|(_, cell)| cell.counts.bytes).sum();
         Timed {
             seconds,
-            drive_fills: written_bytes as f64 / size_bytes as f64,
+            drive_fills: bytes_written as f64 / size_bytes as f64,
             device_waf: None,
             ended_early: None,
             latencies: latencies(cell_streams, seconds),
@@ -554,17 +582,17 @@ impl RunObserver for WafObserver<'_> {
         if self.failure.is_some() {
             return None;
         }
-        let written_bytes = self.add(interval);
+        let bytes_written = self.add(interval);
         let meter = self.meter.as_mut()?;
         let rounds = meter.found().rounds();
         if self.window.is_empty() {
-            self.window.push_back(Fill::default());
+            self.window.push_back(DriveFill::default());
         }
         if let Some(fill) = self.window.back_mut() {
             fill.add(interval, interval.end_ns.saturating_sub(self.ended_ns));
         }
         self.ended_ns = interval.end_ns;
-        let end = meter.written(written_bytes, || self.run.drive.read_counters());
+        let end = meter.written(bytes_written, || self.run.drive.read_counters());
         let is_over = meter.found().rounds() > rounds;
         match end {
             Ok(None) if self.run.signal_handler.signal_received().is_some() => {
@@ -572,7 +600,7 @@ impl RunObserver for WafObserver<'_> {
             }
             Ok(None) => {
                 if is_over {
-                    self.window.push_back(Fill::default());
+                    self.window.push_back(DriveFill::default());
                     // The window also holds the current drive fill.
                     while self.window.len() > ROUNDS_IN_WINDOW + 1 {
                         self.window.pop_front();

@@ -1,23 +1,19 @@
 //! Write amplification of tenants on dedicated drives, on a shared drive, and with placement handles.
-//!
-//! * `experiment`: tenants on a simulated drive, also with one assumption varied; and preparations of such a drive
-//! * `measure`: tenants on a real drive (`drive`), observed during their run
 
-use super::experiment::{self, Setup, arrange};
-use super::measure::{self, Measurement};
+use super::experiment::{self, Setup, arrange, assumed_of_tenants, simulated};
 use crate::configuration::positive;
 use clap::Args;
 use engine::DeviceName;
-use engine::sim::{DriveSpec, FtlDrive, size_bytes};
+use engine::sim::size_bytes;
 use report::comparison::Endurance;
 use report::document::Pair;
 use report::waf::{Arranged, FORMAT_VERSION, Timed, WafReport};
-use results::units;
+use results::format;
 use results::waf::steady_rule;
 use session::failure::Failure;
 use session::{console, runner};
+use tenants::Tenants;
 use tenants::waf::{Arrangement, Interleaving, TenantLayout, with_handles};
-use tenants::{Tenant, Tenants};
 
 /// Default seed: the same command gives the same result.
 const SEED: u64 = 1;
@@ -87,7 +83,6 @@ fn command(text: &str) -> Result<u32, String> {
 }
 
 impl WafRequest {
-    /// Answers by simulation.
     pub fn predict(&self, model: &Model) -> Result<WafReport, Failure> {
         let drive_text = model
             .device
@@ -97,7 +92,7 @@ impl WafRequest {
             return Err(Failure::usage(format!(
                 "cannot model {} - it is a real drive - name a simulated drive (sim:ftl), or measure this drive: \
                  flashproof waf measure",
-                units::quoted(&path)
+                format::quoted(&path)
             )));
         }
         let mut report = self.report();
@@ -105,44 +100,7 @@ impl WafRequest {
         Ok(report)
     }
 
-    /// Answers the question by a measurement on a real drive. Returns the results, and how the measurement ended: the
-    /// exit code.
-    ///
-    /// Errors: nothing was measured.
-    pub fn measure(
-        &self,
-        measurement: &Measurement,
-    ) -> Result<(WafReport, Result<u8, Failure>), Failure> {
-        let DeviceName::Path(device) = measurement
-            .device
-            .parse::<DeviceName>()
-            .map_err(Failure::usage)?
-        else {
-            return Err(Failure::usage(format!(
-                "cannot measure on {} - it is a simulated drive - use flashproof waf model --device",
-                units::quoted(&measurement.device)
-            )));
-        };
-        let mut report = self.report();
-        let predicted = measurement
-            .predict
-            .as_ref()
-            .map(|on| self.predicted(on, &report))
-            .transpose()?;
-        let result = measure::run(self, measurement, &device, &mut report);
-        if report.arrangements.is_empty() {
-            return result.map(|code| (report, Ok(code)));
-        }
-        if let Some(predicted) = predicted {
-            report.arrangements.extend(predicted.arrangements);
-            report.assumptions.extend(predicted.assumptions);
-            report.remarks.extend(predicted.remarks);
-        }
-        Ok((report, result))
-    }
-
-    /// An empty report.
-    fn report(&self) -> WafReport {
+    pub(super) fn report(&self) -> WafReport {
         WafReport {
             format_version: FORMAT_VERSION,
             made_by: runner::tool(),
@@ -156,7 +114,11 @@ impl WafRequest {
     }
 
     /// Result of the tenants on the simulated drive `drive_text`, with each column and assumption marked as predicted.
-    fn predicted(&self, drive_text: &str, empty: &WafReport) -> Result<WafReport, Failure> {
+    pub(super) fn predicted(
+        &self,
+        drive_text: &str,
+        empty: &WafReport,
+    ) -> Result<WafReport, Failure> {
         let mut report = empty.clone();
         self.simulate(&Model::default(), drive_text.to_owned(), &mut report)?;
         report
@@ -172,7 +134,6 @@ impl WafRequest {
         Ok(report)
     }
 
-    /// Adds to `report` the results of the tenants on the simulated drive `drive_text`.
     fn simulate(
         &self,
         model: &Model,
@@ -202,11 +163,12 @@ impl WafRequest {
             arranged.years = self.rating.years(&setup.tenants, &arranged);
             report
                 .assumptions
-                .push(pair(&format!("drives of {arrangement}"), shape));
+                .push(Pair::new(&format!("drives of {arrangement}"), shape));
             if let Some(timed) = &arranged.timed {
-                report
-                    .assumptions
-                    .push(pair(&format!("latencies of {arrangement}"), covered(timed)));
+                report.assumptions.push(Pair::new(
+                    &format!("latencies of {arrangement}"),
+                    covered(timed),
+                ));
             }
             report.arrangements.push(arranged);
         }
@@ -228,30 +190,12 @@ fn default_drive(tenants: usize) -> String {
     )
 }
 
-/// The simulated drive of this description. Errors: a real drive, or no FTL.
-pub(super) fn simulated(name: &str) -> Result<(DriveSpec, FtlDrive), Failure> {
-    let device: DeviceName = name.parse().map_err(Failure::usage)?;
-    let drive = device.drive().cloned().ok_or_else(|| {
-        Failure::usage(format!(
-            "{} is not a simulated drive - give one: sim:ftl+...",
-            units::quoted(name)
-        ))
-    })?;
-    let ftl = drive.ftl.clone().ok_or_else(|| {
-        Failure::usage(format!(
-            "cannot compute the write amplification of {device} - it has no FTL - give a drive with one: sim:ftl+..."
-        ))
-    })?;
-    Ok((drive, ftl))
-}
-
 /// Requested arrangements; if none, all for which the drive has handles.
 fn chosen(requested: &[Arrangement], setup: &Setup) -> Vec<Arrangement> {
     if !requested.is_empty() {
         return requested.to_vec();
     }
-    // An error that also occurs without handles concerns every arrangement. It is reported when the first arrangement
-    // is built.
+    // An error that also occurs without handles concerns every arrangement: reported with the first arrangement.
     let is_possible = TenantLayout::new(Arrangement::Shared, &setup.tenants, &setup.drive).is_ok();
     match with_handles(&setup.tenants, setup.drive.spec.handles) {
         Err(error) if is_possible => {
@@ -262,32 +206,6 @@ fn chosen(requested: &[Arrangement], setup: &Setup) -> Vec<Arrangement> {
     }
 }
 
-pub(super) fn pair(name: &str, value: String) -> Pair {
-    Pair {
-        name: name.to_owned(),
-        value,
-    }
-}
-
-/// Description of the tenants.
-pub(super) fn assumed_of_tenants(tenants: &Tenants) -> Vec<Pair> {
-    tenants.tenants.iter().map(|tenant: &Tenant| {
-        let value = format!(
-            "write block {} KiB, records of {} bytes, keys {}, fill {}, low-water mark {} %, free blocks reused {}, {} records \
-             written per second",
-            tenant.write_block_bytes >> 10,
-            tenant.record_bytes,
-            tenant.keys,
-            units::percent_exact(tenant.fill),
-            tenant.defrag_lwm_pct,
-            tenant.reuse,
-            units::number(tenant.writes.per_sec_f64()),
-        );
-        pair(&tenant.name, value)
-    }).collect()
-}
-
-/// Description of the assumptions.
 fn assumptions(setup: &Setup) -> Vec<Pair> {
     let Interleaving {
         command_bytes,
@@ -304,16 +222,16 @@ fn assumptions(setup: &Setup) -> Vec<Pair> {
     let start = "stores in long use, on drives whose tenants' spaces were written once from end to end; no block is \
                  ever deallocated";
     pairs.extend([
-        pair(
+        Pair::new(
             "drive",
             format!(
                 "{}; over-provisioning {over_provisioning}",
                 setup.drive_text
             ),
         ),
-        pair("order of writes", order),
-        pair("start", start.to_owned()),
-        pair("steady", steady_rule()),
+        Pair::new("order of writes", order),
+        Pair::new("start", start.to_owned()),
+        Pair::new("steady", steady_rule()),
     ]);
     pairs
 }
@@ -324,9 +242,9 @@ fn covered(timed: &Timed) -> String {
     format!(
         "of {} client operations (open loop, timed from their scheduled times) in {} of virtual time ({} drive fills), \
          beginning in the steady state",
-        units::Grouped(operations),
-        units::span_of(timed.seconds),
-        units::number(timed.drive_fills)
+        format::Grouped(operations),
+        format::span_of(timed.seconds),
+        format::number(timed.drive_fills)
     )
 }
 

@@ -5,7 +5,7 @@ use super::{HISTOGRAMS_MAX, HeaderPart, LogHeader, LogReadError};
 use crate::act_log::{
     DERIVED_TITLE, NAMES_TITLE, SETTINGS_TITLE, Test, WRITTEN_BY, WRITTEN_BY_TAIL,
 };
-use crate::units::quoted_start;
+use crate::format::quoted_start;
 
 /// Maximum number of foreign lines (a shell's, `nohup`'s) before the banner.
 const PREAMBLE_LINES_MAX: u64 = 100;
@@ -22,7 +22,6 @@ const OLD_CONFIGURATION_TITLE: &str = "ACT CONFIGURATION";
 /// Yields the lines of a header without messages. The end of the file and a header over [`HEADER_BYTES_MAX`] are errors.
 struct HeaderLines<'a, 'b> {
     lines: &'a mut LogLines<'b>,
-    /// The first message of the test.
     first_message: Option<String>,
     part: HeaderPart,
     version: String,
@@ -158,8 +157,7 @@ fn read_blocks(
     }
 }
 
-/// Reads the blocks after the version line, ACT 3 and 4: two blocks, the second without a title, then the device lines.
-/// There are no histogram names.
+/// ACT 3 and 4, after the version line: two blocks, the second without a title, then device lines; no histogram names.
 fn read_old(lines: &mut HeaderLines<'_, '_>, header: &mut LogHeader) -> Result<(), LogReadError> {
     written_by(lines)?;
     lines.title(OLD_CONFIGURATION_TITLE)?;
@@ -192,7 +190,7 @@ fn version(lines: &mut HeaderLines<'_, '_>) -> Result<(String, Dialect), LogRead
             }
             continue;
         };
-        let dialect = Dialect::of(version, old_version.is_some());
+        let dialect = Dialect::from_version(version, old_version.is_some());
         let unknown = || LogReadError::Version {
             line: line.number,
             version: version.to_owned(),

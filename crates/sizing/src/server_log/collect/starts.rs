@@ -7,7 +7,6 @@ use jiff::Timestamp;
 
 /// Maximum number of configuration keys stored for a start.
 const KEYS_MAX: usize = 16 << 10;
-/// Maximum number of stored starts.
 const STARTS_MAX: usize = 64;
 
 impl LogCollector {
@@ -33,7 +32,7 @@ impl LogCollector {
         } else if starts.len() >= STARTS_MAX {
             starts.remove(0);
         }
-        starts.push(Start::of(timestamp, Some(build.to_owned())));
+        starts.push(Start::new(timestamp, Some(build.to_owned())));
         if let Some(before) = last.filter(|before| before != build) {
             self.oddities.add_remark(format!(
                 "{position}: the server's version changes from {before} to {build}"
@@ -41,10 +40,9 @@ impl LogCollector {
         }
     }
 
-    /// The last start.
     fn started(&mut self) -> &mut Start {
         if self.log.starts.is_empty() {
-            self.log.starts.push(Start::of(Timestamp::MIN, None));
+            self.log.starts.push(Start::new(Timestamp::MIN, None));
         }
         let last = self.log.starts.len() - 1;
         &mut self.log.starts[last]
@@ -93,7 +91,6 @@ impl LogCollector {
         }
     }
 
-    /// Reads the size of a device's write blocks.
     pub(super) fn write_blocks(&mut self, text: &[u8], position: LinePosition<'_>) {
         let Some((device, bytes)) = text::wblocks(text) else {
             return self.oddities.count(Oddity::Unread, position, text);

@@ -6,13 +6,11 @@ use super::transactions::{ReplyAddress, Requester};
 use crate::wire::{self, BatchKey, frame, message};
 use crate::{RecordOp, Reply, ResultCode};
 
-/// Maximum number of keys of a batch that are in flight.
 const BATCH_IN_FLIGHT_MAX: usize = 64;
 
 /// A part of a batch's reply is sent when it has this many bytes.
 const BATCH_PART_BYTES: usize = 64 << 10;
 
-/// A batch that is not completely answered.
 #[derive(Debug)]
 pub(super) struct Batch {
     reply_address: ReplyAddress,
@@ -21,13 +19,11 @@ pub(super) struct Batch {
     deadline_ns: u64,
     /// The part of the reply that is not sent yet: one frame.
     output: Vec<u8>,
-    /// Bytes of memory that the batch's requests take.
     bytes: usize,
 }
 
 impl Batch {
-    /// Bytes of memory that the batch takes.
-    pub(super) fn held(&self) -> usize {
+    pub(super) fn bytes_in_use(&self) -> usize {
         self.output.capacity() + self.bytes
     }
 
@@ -36,7 +32,7 @@ impl Batch {
         requests: Vec<BatchKey>,
         deadline_ns: u64,
     ) -> Self {
-        let bytes = requests.iter().map(held).sum();
+        let bytes = requests.iter().map(bytes_in_use).sum();
         let mut output = Vec::new();
         frame::begin(&mut output, wire::FrameKind::Message);
         Self {
@@ -51,7 +47,7 @@ impl Batch {
 }
 
 /// Bytes of memory that one key of a batch takes.
-fn held(keyed: &BatchKey) -> usize {
+fn bytes_in_use(keyed: &BatchKey) -> usize {
     let ops = match keyed
         .request
         .as_ref()

@@ -15,8 +15,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use std::fmt::Write;
 
-/// Maximum number of names answered per request; the rest is refused in one line. The clients request up to three names
-/// at once, asadm requests one.
+/// Maximum number of names answered per request; the rest is refused in one line. Clients ask for up to 3, asadm for 1.
 const NAMES_MAX: usize = 256;
 
 /// Names that a request without names asks for.
@@ -209,7 +208,7 @@ fn latencies(parameters: &str, facts: &Facts) -> String {
     let entries = facts
         .latencies
         .iter()
-        .filter(|(name, _)| histogram.is_none_or(|wanted| name == wanted));
+        .filter(|(name, _)| histogram.is_none_or(|requested| name == requested));
     let entries: Vec<_> = entries
         .map(|(name, values)| format!("{name}:{values}"))
         .collect();
@@ -247,7 +246,7 @@ fn key(facts: &Facts) -> String {
 fn stable(parameters: &str, facts: &Facts) -> String {
     let size = (facts.node.peers.len() + 1).to_string();
     let ignores_migrations = parameter(parameters, "ignore-migrations") == Some("true");
-    if parameter(parameters, "size").is_some_and(|wanted| wanted != size) {
+    if parameter(parameters, "size").is_some_and(|requested| requested != size) {
         "ERROR::cluster-not-specified-size".to_owned()
     } else if !ignores_migrations && facts.partitions_remaining() > 0 {
         "ERROR::unstable-cluster".to_owned()
@@ -268,8 +267,7 @@ fn peers(facts: &Facts) -> String {
     )
 }
 
-/// Each namespace's bitmaps, in Base64: the partitions of which this node is the master, then those of which it is the
-/// replica.
+/// Each namespace's bitmaps, in Base64: the partitions of which this node is the master, then those as replica.
 fn bitmaps(facts: &Facts, text: impl Fn(&[String]) -> String) -> String {
     joined(
         facts

@@ -9,10 +9,11 @@
 //! lanes with flushes and lanes without flushes write in turns, for one [`PHASE`] each. At a change of phase, no lane
 //! is within a write, and the witness has confirmed all writes.
 
-use super::lane::{LaneError, Worker, fill, in_words};
+use super::lane::{Worker, fill};
+use super::state::{Shared, State, Stop, in_words};
 use super::target::DurabilityTarget;
 use super::witness::Connection;
-use super::{OWN_DIR, Request, cannot_ask, one_buffer, perform};
+use super::{DurabilityRequest, OWN_DIR, cannot_ask, one_buffer, perform};
 use crate::commands::check::site::OwnDir;
 use conclusions::durability::examine::{put_secret, stamp};
 use conclusions::durability::session::{
@@ -23,7 +24,7 @@ use device::guard::WriteRequest;
 use device::observe::process::this_process;
 use device::target::Target;
 use results::files::Dir;
-use results::units::{bytes, count, number, printable};
+use results::format::{bytes, count, number, printable};
 use session::clock::now_unix_ms;
 use session::console;
 use session::devices::consent;
@@ -32,8 +33,8 @@ use session::runner::tool;
 use session::signals::{EndSignals, name};
 use std::fs::File;
 use std::io::Read;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 use sys::buffer::Buf;
@@ -48,7 +49,6 @@ const WRITE_BYTES: [u32; 2] = [4096, 16384];
 const SLOTS: u32 = 1024;
 const SLOTS_OF_FILES: u32 = 64;
 
-/// Alignment of lanes, bytes.
 const LANE_ALIGN: u64 = 1 << 20;
 
 /// Maximum time between two messages to the witness.
@@ -60,58 +60,11 @@ const HANG: Duration = Duration::from_secs(10);
 /// Maximum wait for the device node to disappear after an error that a drive with power gives, too.
 const VANISH_MAX: Duration = Duration::from_secs(60);
 
-/// Poll interval for signals and for the device node.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-
-/// Why the writes ended before any cut.
-#[derive(Debug, Clone)]
-pub(super) enum Stop {
-    /// Requested by the user, or the time of `--for` has passed.
-    Requested(String),
-    Witness(String),
-    /// A lane failed, or the device node is gone.
-    Device,
-}
-
-#[derive(Default)]
-pub(super) struct State {
-    /// Last durable write of each lane.
-    pub durable: Vec<u64>,
-    /// Last write of each lane that the witness has confirmed as durable.
-    pub confirmed: Vec<u64>,
-    pub phase: u64,
-    /// True while a change of phase is due or not confirmed: no lane begins a batch.
-    pub is_changing: bool,
-    /// Number of lanes within a batch.
-    pub busy: usize,
-    pub stop: Option<Stop>,
-    pub errors: Vec<LaneError>,
-    /// Number of lanes that could read after a lane failed.
-    pub answered: usize,
-    /// True once no lane writes any more.
-    is_over: bool,
-}
-
-impl State {
-    fn has_error_of_vanished_drive(&self) -> bool {
-        self.errors
-            .iter()
-            .any(|error| error.outcome.is_of_vanished_drive())
-    }
-}
-
-pub(super) struct Shared {
-    pub session: Session,
-    pub secret: Secret,
-    /// Directory of the disk in sysfs, which disappears with the disk; `None`: not known.
-    sysfs_dir: Option<PathBuf>,
-    state: Mutex<State>,
-    pub changed: Condvar,
-}
 
 /// Writes until something other than a power cut ends the writes, and returns the cause.
 pub(super) fn run(
-    request: &Request<'_>,
+    request: &DurabilityRequest<'_>,
     durability_target: &DurabilityTarget,
     end_signals: &EndSignals,
 ) -> Result<Failure, Failure> {
@@ -203,9 +156,9 @@ fn lanes_of(modes: &[DurabilityMethod], has_files: bool) -> Vec<WriteLane> {
     let mut offset = 0;
     let mut lanes = Vec::new();
     for mode in DurabilityMethod::ALL {
-        let is_wanted = (modes.is_empty() || modes.contains(&mode))
+        let is_requested = (modes.is_empty() || modes.contains(&mode))
             && (has_files || mode != DurabilityMethod::Rename);
-        if !is_wanted {
+        if !is_requested {
             continue;
         }
         for (write_bytes, scattered) in WRITE_BYTES.into_iter().zip([false, true]) {
@@ -245,7 +198,7 @@ fn size(lanes: &[WriteLane]) -> u64 {
 
 /// Opens the target with the guard's consent; in a directory, makes the files.
 fn open(
-    request: &Request<'_>,
+    request: &DurabilityRequest<'_>,
     durability_target: &DurabilityTarget,
     lanes: &[WriteLane],
 ) -> Result<(Arc<Target>, Option<OwnDir>), Failure> {
@@ -326,8 +279,7 @@ fn begin(
     })
 }
 
-/// Writes every slot once, as sequence 0. Overwriting allocated blocks needs no metadata, so FUA suffices to make a
-/// write durable.
+/// Writes every slot once, as sequence 0: overwriting allocated blocks needs no metadata, so FUA makes it durable.
 fn lay_out(session: &Session, secret: Secret, target: &Target) -> Result<(), Failure> {
     let failed = |why: String| Failure::device(format!("cannot write {} - {why}", target.name()));
     let mut random = Random::new(session.id.0 as u64);
@@ -371,33 +323,7 @@ fn lay_out(session: &Session, secret: Secret, target: &Target) -> Result<(), Fai
 }
 
 impl Shared {
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Ends the writes; the first reason wins.
-    fn stop(&self, cause: Stop) {
-        self.lock().stop.get_or_insert(cause);
-        self.changed.notify_all();
-    }
-
-    /// True if both modes with flushes and modes without flushes are tested.
-    fn has_phases(&self) -> bool {
-        let fua_lanes = self
-            .session
-            .lanes
-            .iter()
-            .filter(|lane| lane.mode == DurabilityMethod::Fua)
-            .count();
-        fua_lanes > 0 && fua_lanes < self.session.lanes.len()
-    }
-
-    pub(super) fn is_turn_of(&self, mode: DurabilityMethod, phase: u64) -> bool {
-        !self.has_phases() || (mode == DurabilityMethod::Fua) == (phase % 2 == 1)
-    }
-
-    /// Changes the phases, until the writes end.
-    fn run_phases(&self, request: &Request<'_>, end_signals: &EndSignals) {
+    fn run_phases(&self, request: &DurabilityRequest<'_>, end_signals: &EndSignals) {
         let began = Instant::now();
         let mut phase_began = Instant::now();
         let mut is_ready = false;
@@ -432,8 +358,7 @@ impl Shared {
                     continue;
                 }
                 state.phase += 1;
-                // No writes until the witness knows the phase: a flush would make the writes of the previous phase
-                // durable.
+                // No writes until the witness knows the phase: a flush would make the previous phase's writes durable.
                 state.is_changing = true;
                 drop(state);
                 self.changed.notify_all();
@@ -462,7 +387,7 @@ impl Shared {
     }
 
     /// If it is unknown whether a failed drive has power, waits until its device node is gone.
-    fn wait_for_vanished_drive(&self, request: &Request<'_>, end_signals: &EndSignals) {
+    fn wait_for_vanished_drive(&self, request: &DurabilityRequest<'_>, end_signals: &EndSignals) {
         if !self.has_device_failed()
             || self.has_drive_vanished()
             || self.does_drive_answer()
@@ -551,7 +476,6 @@ impl Shared {
         }
     }
 
-    /// How the device failed, in words.
     fn device_failure(&self) -> String {
         let errors = in_words(&self.lock().errors);
         match (self.is_node_gone(), errors.is_empty()) {
@@ -561,8 +485,7 @@ impl Shared {
         }
     }
 
-    /// Message about the end of the writes.
-    fn failure(&self, request: &Request<'_>, hung: u64) -> Failure {
+    fn failure(&self, request: &DurabilityRequest<'_>, hung: u64) -> Failure {
         let device_failure = self.device_failure();
         let has_vanished = self.has_drive_vanished();
         let state = self.lock();

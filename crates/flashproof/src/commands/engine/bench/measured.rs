@@ -7,10 +7,10 @@ use crate::commands::engine::client::{as_devices, check_open_files};
 use load::records::{READS, WRITES};
 use report::text::RunSummary;
 use results::cell::Interval;
+use results::format;
 use results::judge::Verdict;
 use results::run_dir::{Intervals, Manifest, read};
 use results::telemetry::{Column, ColumnOf};
-use results::units;
 use session::console;
 use session::engine::Engine;
 use session::failure::Failure;
@@ -29,7 +29,7 @@ use store::conf::{AerospikeConf, LogLevel, NamespaceConfig};
 use store::embedded::VIRTUAL_CPU_NS;
 use store::nodes::Access;
 use store::object::RecordSpec;
-use store::observe::LogLine;
+use store::observe::ServerLogLine;
 use store::server::{
     ClientLimits, Cluster, ClusterNode, FormattedDevice, Server, ServerSetup, ServerState,
 };
@@ -52,8 +52,7 @@ pub(super) struct RunUsage {
     cpu_ns: u64,
 }
 
-/// Observes a run from within. The observation ends with the last interval, so the writes of a closing store are
-/// excluded.
+/// Observes a run from within, until the last interval: the writes of a closing store are excluded.
 pub(super) struct UsageObserver<'a> {
     io: &'a dyn Fn() -> IoSnapshot,
     before: RunUsage,
@@ -97,7 +96,6 @@ impl RunObserver for UsageObserver<'_> {
 }
 
 impl RowsRequest<'_> {
-    /// The row of the run in `dir`.
     pub(super) fn measured(
         &self,
         row_in_progress: &RowInProgress,
@@ -151,14 +149,14 @@ impl RowsRequest<'_> {
             let whose = if over_loopback { "servers: " } else { "" };
             format!(
                 "CPU: {whose}{} of {} busy",
-                units::percent_whole(busy),
-                units::count(all_cores as u64, "core")
+                format::percent_whole(busy),
+                format::count(all_cores as u64, "core")
             )
         } else if cpu_busy_pct.is_some_and(|pct| pct >= 100.0 * BUSY_MIN) && over_loopback {
             let clients = host.issuing_cpu_sec / (host.issuing_cpu_sec + cpu_sec).max(1e-9);
             format!(
                 "CPU: all CPUs of this machine are busy; the clients take {} of flashproof's CPU time",
-                units::percent_whole(clients)
+                format::percent_whole(clients)
             )
         } else if cpu_busy_pct.is_some_and(|pct| pct >= 100.0 * BUSY_MIN) {
             "CPU: all CPUs of this machine are busy".to_owned()
@@ -166,7 +164,7 @@ impl RowsRequest<'_> {
             format!(
                 "network between clients and servers: of {at_once} concurrent transactions (-z), only {} wait for the \
                  drive on average",
-                units::number(queue)
+                format::number(queue)
             )
         } else {
             format!(
@@ -210,30 +208,27 @@ fn latency_summary(
 ) -> Option<LatencySummary> {
     let group = verdict.groups.iter().find(|group| group.stream == stream)?;
     let mut over = 0;
-    let mut wanted = 0;
+    let mut scheduled = 0;
     for slice in &group.slices {
         over += slice.judged_over.first().copied().unwrap_or(0);
-        wanted += slice.wanted;
+        scheduled += slice.scheduled;
     }
     let mut latencies = summary.latencies.iter();
     let service = &latencies.find(|it| it.stream == stream)?.service;
     Some(LatencySummary {
-        under_first: 1.0 - over as f64 / wanted.max(1) as f64,
+        under_first: 1.0 - over as f64 / scheduled.max(1) as f64,
         stddev_ms: service.stddev_ns as f64 / 1e6,
         mean_ms: service.mean_ns as f64 / 1e6,
     })
 }
 
-/// CPU usage of the host during a run.
 struct HostCpu {
-    /// CPU time of the issuing threads, seconds.
     issuing_cpu_sec: f64,
     /// Busy fraction of all CPUs of the machine, percent.
     cpu_busy_pct: Option<f64>,
 }
 
 impl HostCpu {
-    /// Reads the values from the tables of the run in `dir`.
     fn read(dir: &Path) -> Result<Self, Failure> {
         let manifest = read(dir).map_err(Failure::environment)?.manifest;
         let mut intervals = Intervals::open(dir, &manifest).map_err(Failure::environment)?;
@@ -254,7 +249,6 @@ impl HostCpu {
     }
 }
 
-/// Timeout for servers to get ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Timeout of a transaction, ms: longer than any delay of a device that is merely slow.
@@ -360,7 +354,6 @@ impl Loopback {
         })
     }
 
-    /// Name and clients for a run.
     pub(super) fn opened(
         &self,
         object: Arc<RecordSpec>,
@@ -389,8 +382,7 @@ impl Loopback {
         )
     }
 
-    /// Waits until no write block is queued for a device; opening a store also waits for this. Gives up if a device
-    /// hangs.
+    /// Waits until no write block is queued, as the opening of a store does. Gives up if a device hangs.
     pub(super) fn settle(&self, signal_handler: &SignalHandler) {
         let begin = Instant::now();
         while self.servers.iter().any(|server| queued_blocks(server) > 0)
@@ -401,7 +393,6 @@ impl Loopback {
         }
     }
 
-    /// Function that returns the I/O of all servers so far.
     pub(super) fn io(&self) -> impl Fn() -> IoSnapshot + use<> {
         let states: Vec<Arc<ServerState>> = self
             .servers
@@ -425,7 +416,6 @@ impl Loopback {
     }
 }
 
-/// Write blocks queued for all devices of `server`.
 fn queued_blocks(server: &Server) -> u64 {
     server.state().facts(|facts| {
         let namespaces = facts.counts.namespaces.iter();
@@ -435,7 +425,7 @@ fn queued_blocks(server: &Server) -> u64 {
 }
 
 /// Prints the servers' warnings, until the shutdown.
-fn warnings(is_ending: Arc<AtomicBool>) -> Box<dyn Fn(LogLine) + Send + Sync> {
+fn warnings(is_ending: Arc<AtomicBool>) -> Box<dyn Fn(ServerLogLine) + Send + Sync> {
     Box::new(move |line| {
         if line.level <= LogLevel::Warning && !is_ending.load(Ordering::Relaxed) {
             console::warning(&line.text);

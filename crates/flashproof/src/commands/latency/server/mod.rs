@@ -8,7 +8,7 @@ pub mod options;
 use super::TableError;
 use crate::commands::latency::options::Format;
 use crate::commands::latency::server::options::LogLatencyArgs;
-use results::units::{printable, quoted};
+use results::format::{printable, quoted};
 use session::failure::Failure;
 use session::{CompatMode, console};
 use sizing::lines::LineReader;
@@ -23,7 +23,6 @@ use std::process::ExitCode;
 const PIPED: &str = "flashproof latency server -l -";
 /// Number of first lines in which a log is recognised: a rotated file may start in the middle of a line.
 const FIRST_LINES: usize = 10;
-/// Maximum number of histogram names printed.
 const NAMES_SHOWN_MAX: usize = 60;
 
 /// True if all `logs` are files that start like a server's log: one of the first lines has a server's time stamp.
@@ -134,7 +133,7 @@ fn page_of(
         let why = format!(
             "no slice of {} s is complete: {} of {} from {} to {} - give a shorter -t, or an earlier -f",
             query.slice_sec,
-            results::units::count(scan_result.number() as u64, "histogram"),
+            results::format::count(scan_result.number() as u64, "histogram"),
             names.join(", "),
             table.from.unwrap_or_default(),
             scan_result.tail.unwrap_or_default()
@@ -182,7 +181,6 @@ fn parse_request(
     })
 }
 
-/// Message for a histogram that was not found, with the available names.
 fn missing_histogram(
     scan_result: &ScanResult,
     query: &HistogramQuery,
@@ -271,7 +269,6 @@ fn csv(table: &LatencyTable, page: &mut String) {
     }
 }
 
-/// A table for tickets and wikis.
 fn markdown(table: &LatencyTable, page: &mut String) {
     let thresholds = table
         .thresholds

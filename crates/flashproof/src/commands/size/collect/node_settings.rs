@@ -12,8 +12,8 @@
 
 use super::{build, shell_quoted};
 use results::files::{self, Instructions, Links, ReplaceTarget};
+use results::format::{quoted, span};
 use results::parallel::in_parallel;
-use results::units::{quoted, span};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use session::console;
@@ -32,7 +32,6 @@ use store::nodes::{Access, DEFAULT_PORT, DiscoveredNode, HostPort};
 
 pub const RESTORE_FILE: &str = "put-back.json";
 
-/// Maximum size of the file, bytes.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// Interval between attempts to reach a node.
@@ -68,7 +67,6 @@ impl NodeChanges {
         Build::parse(self.build.as_deref()?)
     }
 
-    /// asinfo commands that restore the settings.
     fn commands(&self) -> impl Iterator<Item = String> {
         self.changes.iter().map(|change| {
             asinfo(
@@ -79,7 +77,6 @@ impl NodeChanges {
     }
 }
 
-/// A command line of asinfo.
 pub fn asinfo(host: &str, command: &str) -> String {
     let host = HostPort::parse(host, DEFAULT_PORT).unwrap_or_else(|_| HostPort {
         name: host.to_owned(),
@@ -149,7 +146,6 @@ impl SettingsToRestore {
     }
 
     /// Restores all settings, on all nodes in parallel, and retries unreachable nodes for `retry_time`.
-    ///
     /// Errors: the settings not restored, and the commands to restore them.
     pub fn restore(self, access: &Access, retry_time: Duration) -> Result<(), Failure> {
         let nodes = self.nodes.clone();
@@ -197,7 +193,6 @@ impl SettingsToRestore {
         Failure::environment(lines.join("\n"))
     }
 
-    /// Writes the remaining settings to disk.
     fn save(&self) -> Result<(), String> {
         let text = || serde_json::to_vec_pretty(&self.nodes).map_err(io::Error::other);
         let result = if self.nodes.is_empty() {
@@ -237,8 +232,7 @@ fn restore_with_retries(
                 span(retry_time.as_secs())
             ));
         }
-        // A first signal does not interrupt the sleep: this signal may have caused the restoration. A second signal
-        // ends the program.
+        // A first signal does not end the sleep: it may have caused the restoration. A second one ends the program.
         thread::sleep(RETRY_INTERVAL);
     }
 }
@@ -279,7 +273,6 @@ fn restore_node(node_changes: &NodeChanges, access: &Access) -> Result<(), Strin
     Ok(())
 }
 
-/// Current value of a setting.
 pub fn value(
     node: &mut DiscoveredNode,
     setting: &ServerSetting,
@@ -424,27 +417,26 @@ impl Folder {
     /// Copies logs and iostat's output into the folder; compressed files stay compressed.
     pub fn copy(&self, logs: &[PathBuf], iostat: &[PathBuf]) -> Result<(), Failure> {
         logs.iter()
-            .try_for_each(|path| copy("", path, Content::Log, &self.dir))?;
+            .try_for_each(|path| copy("", path, FileContent::Log, &self.dir))?;
         iostat.iter().try_for_each(|path| {
             let (node, path) = of_node(path);
             copy(
                 &node.map(|node| format!("{node}-")).unwrap_or_default(),
                 path,
-                Content::Iostat,
+                FileContent::Iostat,
                 &self.dir,
             )
         })
     }
 }
 
-/// Kind of a copied file.
 #[derive(Clone, Copy)]
-enum Content {
+enum FileContent {
     Log,
     Iostat,
 }
 
-impl Content {
+impl FileContent {
     /// Name of the copied file, which must show its kind.
     fn name(self, name: &str) -> String {
         let lower = name.to_ascii_lowercase();
@@ -478,7 +470,7 @@ fn open(path: &Path) -> Result<File, Failure> {
 }
 
 /// Copies one file up to its current length: a log can grow during the copy.
-fn copy(node: &str, path: &Path, content: Content, dir: &Path) -> Result<(), Failure> {
+fn copy(node: &str, path: &Path, content: FileContent, dir: &Path) -> Result<(), Failure> {
     let is_stdin = path.as_os_str() == "-";
     let name = path
         .file_name()
@@ -513,7 +505,6 @@ fn copy(node: &str, path: &Path, content: Content, dir: &Path) -> Result<(), Fai
     })
 }
 
-/// Replies of one node.
 pub struct NodeFile {
     path: PathBuf,
     file: File,

@@ -60,8 +60,7 @@ struct Way {
     large_iops: f64,
     /// Uniform variation above and below the mean, percent.
     jitter_pct: f64,
-    /// Depth, median and wait (both in microseconds) at the greatest depth at which most operations are fast and the
-    /// rest wait long.
+    /// Depth, median and wait (us) at the greatest depth at which most operations are fast and the rest wait long.
     window: Option<(f64, f64, f64)>,
 }
 
@@ -71,7 +70,7 @@ fn at(done: &DirectionResult, percent: f64) -> f64 {
 }
 
 impl Way {
-    fn of(data: &[ComparedPoint<'_>], direction: usize) -> Option<Self> {
+    fn from_points(data: &[ComparedPoint<'_>], direction: usize) -> Option<Self> {
         let points = pure(data, direction);
         let small = points.iter().min_by(|a, b| {
             let by_size = a.results.bytes_each.total_cmp(&b.results.bytes_each);
@@ -134,8 +133,7 @@ impl Way {
     }
 }
 
-/// Length (milliseconds) and period (seconds) of stalls, from latencies at queue depth 1: each stall delays one
-/// operation, by its length.
+/// Length (ms) and period (s) of stalls, from queue depth 1: each stall delays one operation, by its length.
 fn stalls(data: &[ComparedPoint<'_>]) -> Option<(f64, f64)> {
     let mut lengths_us = Vec::new();
     let mut stall_squares = Vec::new();
@@ -179,7 +177,7 @@ fn stalls(data: &[ComparedPoint<'_>]) -> Option<(f64, f64)> {
 /// Starting points of the search; `stalls_known`: a watch has measured the stalls. Empty if there are no points of
 /// reads alone, or none of writes alone.
 pub(super) fn starts(data: &[ComparedPoint<'_>], stalls_known: bool) -> Vec<Values> {
-    let (Some(reads), Some(writes)) = (Way::of(data, 0), Way::of(data, 1)) else {
+    let (Some(reads), Some(writes)) = (Way::from_points(data, 0), Way::from_points(data, 1)) else {
         return Vec::new();
     };
     let ways = [&reads, &writes];

@@ -20,14 +20,13 @@ use conclusions::percentile::BEYOND_COMPARED;
 use engine::sim::DriveSpec;
 use load::model_job::{JobResults, ModelJob, PERCENTS};
 use points::{job_of, measured};
-use results::units;
+use results::format;
 use std::ops::RangeInclusive;
 
 /// A parameter of the queueing model.
 struct ParameterKind {
     /// Name in a `sim:` description.
     name: &'static str,
-    /// True for whole numbers.
     is_integer: bool,
     /// The ends of the range. At the fast end, the parameter does not limit the drive.
     slowest: f64,
@@ -162,7 +161,6 @@ impl std::fmt::Display for FittedDrive {
     }
 }
 
-/// Result of a fit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fit {
     /// The best fit.
@@ -171,7 +169,6 @@ pub struct Fit {
     pub slow: FittedDrive,
     /// The drive with all parameters at the fast ends.
     pub fast: FittedDrive,
-    /// Fitted parameters with their intervals.
     pub parameters: Vec<Parameter>,
     /// Number of points that were fitted.
     pub points: usize,
@@ -184,8 +181,6 @@ pub struct Fit {
 }
 
 /// Fits a drive of `capacity_bytes`, with smallest operations of `min_io_bytes` and with `stalls`, to `points`.
-///
-/// Errors: why the points are insufficient.
 pub fn fit(
     points: &[Point],
     capacity_bytes: u64,
@@ -194,18 +189,18 @@ pub fn fit(
 ) -> Result<Fit, String> {
     let data: Vec<_> = points
         .iter()
-        .filter_map(|point| ComparedPoint::of(point, stalls))
+        .filter_map(|point| ComparedPoint::from_point(point, stalls))
         .collect();
     if data.len() > POINTS_MAX {
         return Err(format!(
             "{} are too many for a fit, which uses at most {}",
-            units::count(data.len() as u64, "point"),
-            units::number(POINTS_MAX as f64)
+            format::count(data.len() as u64, "point"),
+            format::number(POINTS_MAX as f64)
         ));
     }
     let starts = first::starts(&data, stalls.is_some());
     if starts.is_empty() {
-        let all = units::count(points.len() as u64, "point");
+        let all = format::count(points.len() as u64, "point");
         let usable = data.len();
         let mut doubts = points.iter().filter_map(|point| point.doubt.as_ref());
         return Err(match doubts.next() {
@@ -213,7 +208,7 @@ pub fn fit(
                 "{usable} of {all} can be compared with a simulated drive, {} are in doubt (the first because {}) - \
                  measure again on an idle machine",
                 doubts.count() + 1,
-                units::in_one_line(first)
+                format::in_one_line(first)
             ),
             None => format!(
                 "{usable} of {all} can be compared with a simulated drive - a fit needs closed loops of reads alone and of \
@@ -249,7 +244,6 @@ pub fn fit(
     Ok(search.conclude(cost, values))
 }
 
-/// A point that can be compared.
 struct ComparedPoint<'a> {
     point: &'a Point,
     job: ModelJob,
@@ -259,7 +253,7 @@ struct ComparedPoint<'a> {
 }
 
 impl<'a> ComparedPoint<'a> {
-    fn of(point: &'a Point, stalls: Option<&RecurringStalls>) -> Option<Self> {
+    fn from_point(point: &'a Point, stalls: Option<&RecurringStalls>) -> Option<Self> {
         let is_compared_part = matches!(
             point.part,
             JobPurpose::Depth | JobPurpose::Profile | JobPurpose::Rate | JobPurpose::Grid
@@ -279,8 +273,7 @@ impl<'a> ComparedPoint<'a> {
         let job = job_of(point).filter(|_| is_usable)?;
         let measured = ways.map(|done| done.and_then(measured));
         let met_stall = stalls.is_some_and(|stalls| met_stall(point, stalls));
-        // In an open loop everything behind a stall is late, so such a point says nothing about the drive without
-        // stalls.
+        // In an open loop everything behind a stall is late: the point says nothing about the drive without stalls.
         (!met_stall || job.is_closed()).then_some(Self {
             point,
             job,
@@ -322,7 +315,6 @@ impl<'a> ComparedPoint<'a> {
     }
 }
 
-/// True if the job of `point` met one of `stalls`.
 fn met_stall(point: &Point, stalls: &RecurringStalls) -> bool {
     let ways = [&point.reads, &point.writes];
     let longest_us = ways
@@ -389,8 +381,7 @@ impl Search<'_> {
             .sum()
     }
 
-    /// Varies parameters one by one, by `step` and then by smaller steps down to `last`, until nothing reduces the
-    /// cost.
+    /// Varies parameters one by one, by `step`, then by smaller steps down to `last`, until nothing reduces the cost.
     fn nearest(
         &self,
         (mut cost, mut values): (f64, Values),
@@ -402,7 +393,6 @@ impl Search<'_> {
             let before = cost;
             for index in 0..COUNT {
                 for factor in [1.0 + step, 1.0 / (1.0 + step)] {
-                    // A change is repeated while it improves the fit.
                     while let Some(varied) =
                         varied(&values, index, factor).filter(|_| looks < LOOKS_MAX)
                     {
@@ -603,7 +593,7 @@ impl ComparedPoint<'_> {
                             worst,
                             format!(
                                 "at {}, {direction_name}: measured {}; simulated {}",
-                                units::in_one_line(&self.point.job),
+                                format::in_one_line(&self.point.job),
                                 format_results(measured),
                                 format_results(simulated)
                             ),
@@ -616,10 +606,10 @@ impl ComparedPoint<'_> {
 }
 
 fn format_results(results: &JobResults) -> String {
-    let mut text = format!("{} per second", units::number(results.iops));
+    let mut text = format!("{} per second", format::number(results.iops));
     for (name, at) in [("median", 1), ("99 % within", 3)] {
         if let Some(us) = results.times_us[at] {
-            text += &format!(", {name} {}", units::duration((us * 1e3) as u64));
+            text += &format!(", {name} {}", format::duration((us * 1e3) as u64));
         }
     }
     text
