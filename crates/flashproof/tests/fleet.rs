@@ -30,6 +30,26 @@ fn a_campaign_runs_here_from_its_inventory_to_its_verdicts_and_a_second_start_ha
         ended.stdout
     );
     lab.fleet(&["run", LAB]).expect(0);
+    let report = lab.bench.line("report lab --html lab.html").expect(0);
+    assert!(
+        report.stdout.starts_with("PASS: 3 drives: 3 good"),
+        "{}",
+        report.stdout
+    );
+    let page = lab.bench.text("lab.html");
+    assert!(page.contains("href=\"./lab/tasks/0000/certify/out/report.html\">SIM00001</a>"));
+    let csv = lab.bench.line("report lab --csv").expect(0).stdout;
+    assert!(
+        csv.starts_with("drive,model,firmware,host,slot,result,certify,")
+            && csv.contains("SIM00003,"),
+        "{csv}"
+    );
+    lab.bench
+        .line("report lab/tasks/0000/certify/out --csv")
+        .expect_error(
+            2,
+            &["cannot use --csv - only the report of a campaign has this form"],
+        );
     for index in 0..3 {
         assert_eq!(
             (

@@ -3,14 +3,13 @@
 use crate::html::HtmlPage;
 use crate::markdown;
 use crate::words::{OutcomeLabel, Pair};
-use conclusions::circumstances::{Circumstances, TestedDrive};
-use results::format::{bytes, date, shell_quoted, wrapped};
+use conclusions::circumstances::Circumstances;
+use results::format::{shell_quoted, wrapped};
 use results::judge::{Headline, Outcome};
 
 /// Columns of a terminal for sentences.
 const COLUMNS: usize = 100;
 
-/// The head of an answer.
 #[derive(Debug, Clone)]
 pub struct Head {
     /// Object and question, the title of a page.
@@ -25,14 +24,10 @@ pub struct Head {
 }
 
 impl Head {
-    /// `word` stands before the sentence; `outcome` gives its colour.
-    pub fn new(title: String, outcome: Outcome, word: &str, headline: Headline) -> Self {
+    pub fn new(title: String, outcome: Outcome, headline: Headline) -> Self {
         Self {
             title,
-            label: OutcomeLabel {
-                text: word.to_owned(),
-                look: Some(outcome),
-            },
+            label: OutcomeLabel::from_outcome(Some(outcome)),
             headline,
             details: Vec::new(),
             facts: Vec::new(),
@@ -43,7 +38,7 @@ impl Head {
     /// Adds drives, host and command.
     pub fn under(mut self, circumstances: &Circumstances) -> Self {
         for drive in &circumstances.drives {
-            self.fact(drive.name.as_deref().unwrap_or("Drive"), drive_text(drive));
+            self.fact("Drive", drive);
         }
         if let Some(host) = &circumstances.host {
             self.fact("Host", host);
@@ -52,17 +47,11 @@ impl Head {
         self
     }
 
-    /// Adds a fact.
     pub fn fact(&mut self, name: &str, value: impl Into<String>) {
         self.facts.push(Pair {
             name: name.to_owned(),
             value: value.into(),
         });
-    }
-
-    /// Adds the time at which the test began.
-    pub fn began(&mut self, unix_ms: u64) {
-        self.fact("Began", date(unix_ms));
     }
 
     /// Outcome and sentence, the next step, details.
@@ -72,7 +61,6 @@ impl Head {
         text
     }
 
-    /// The facts, one in a line.
     pub fn facts_text(&self) -> String {
         let line = |fact: &Pair| wrapped(&format!("{}: {}", fact.name, fact.value), "  ", COLUMNS);
         self.facts.iter().map(line).collect()
@@ -94,15 +82,4 @@ impl Head {
         let quoted: Vec<_> = self.command.iter().map(|word| shell_quoted(word)).collect();
         (!quoted.is_empty()).then(|| quoted.join(" "))
     }
-}
-
-/// `Samsung SSD 990 PRO, S6Z1NJ0T, 4B2QJXD7, 2 TB`.
-fn drive_text(drive: &TestedDrive) -> String {
-    let names = [&drive.model, &drive.serial, &drive.firmware];
-    let names = names
-        .into_iter()
-        .flatten()
-        .map(|name| name.trim().to_owned());
-    let size = (drive.size_bytes > 0).then(|| bytes(drive.size_bytes as f64));
-    names.chain(size).collect::<Vec<_>>().join(", ")
 }

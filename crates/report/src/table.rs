@@ -291,29 +291,18 @@ impl Cell {
         }
     }
 
+    pub(crate) fn outcome(label: OutcomeLabel) -> Self {
+        Self {
+            text: label.text,
+            style: CellStyle::Badge(label.look),
+        }
+    }
+
     /// Text with a link to a file beside the page.
     pub(crate) fn file(text: impl Into<String>, path: String) -> Self {
         Self {
             text: text.into(),
             style: CellStyle::Link(path),
-        }
-    }
-
-    /// Text with a link to a web page; plain text if the address is not `https://...`.
-    pub(crate) fn web(text: impl Into<String>, address: &str) -> Self {
-        let text = text.into();
-        if address.starts_with("https://") {
-            let style = CellStyle::Link(address.to_owned());
-            Self { text, style }
-        } else {
-            text.into()
-        }
-    }
-
-    pub(crate) fn outcome(label: OutcomeLabel) -> Self {
-        Self {
-            text: label.text,
-            style: CellStyle::Badge(label.look),
         }
     }
 

@@ -9,12 +9,18 @@ use conclusions::population::{PopulationLevel, SlowGroup, Undecided, UndecidedRe
 use results::format::{count, date_to_minute, number, span_about};
 use results::judge::{HEADLINE_CHARS_MAX, Headline, Outcome};
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of undecided comparisons in the head.
 const UNDECIDED_SHOWN: usize = 5;
 
-/// What a campaign found out about a drive, the worst first.
+const REPLACE: &str = "replace the failed drives, or test them again with less load";
+const EXCHANGE: &str = "exchange a slow drive with one of another host and repeat: the cause is where the slowness goes";
+const REPEAT: &str = "repeat the steps without a verdict: flashproof fleet run DIR --failed";
+const WAIT: &str = "wait for the open steps: flashproof fleet status DIR";
+const EXCHANGE_GROUPS: &str = "exchange drives between the groups, or add groups, then repeat";
+
+/// The state of a drive after a campaign, the worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum DriveFinding {
     Failed,
@@ -40,36 +46,13 @@ impl DriveFinding {
     /// The word before the sentence, its colour, and what to do.
     fn answer(self) -> (&'static str, Option<Outcome>, Option<&'static str>) {
         match self {
-            Self::Failed => (
-                "FAIL",
-                Some(Outcome::Fail),
-                Some("replace the failed drives, or test them again with less load"),
-            ),
-            Self::PassedButSlow | Self::Slow => (
-                "SLOW",
-                Some(Outcome::Fail),
-                Some(
-                    "exchange a slow drive with one of another host and repeat: the cause is where the slowness goes",
-                ),
-            ),
-            Self::NoVerdict => (
-                "INVALID",
-                Some(Outcome::Invalid),
-                Some("repeat the steps without a verdict: flashproof fleet run DIR --failed"),
-            ),
-            Self::Open => (
-                "UNFINISHED",
-                None,
-                Some("wait for the open steps: flashproof fleet status DIR"),
-            ),
+            Self::Failed => ("FAIL", Some(Outcome::Fail), Some(REPLACE)),
+            Self::PassedButSlow | Self::Slow => ("SLOW", Some(Outcome::Fail), Some(EXCHANGE)),
+            Self::NoVerdict => ("INVALID", Some(Outcome::Invalid), Some(REPEAT)),
+            Self::Open => ("UNFINISHED", None, Some(WAIT)),
             Self::Measured => ("MEASURED", Some(Outcome::Measured), None),
             Self::Good => ("PASS", Some(Outcome::Pass), None),
         }
-    }
-
-    /// The colour of a cell.
-    fn look(self) -> Option<Outcome> {
-        self.answer().1
     }
 }
 
@@ -104,28 +87,30 @@ impl Campaign {
     /// Indexes of all drives, the worst first.
     pub(super) fn worst_first(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.drives.len()).collect();
-        let hundredths = |index| {
-            self.factor(index)
-                .map(|factor| (factor * 100.0).round() as u64)
-        };
-        order.sort_by_key(|index| (self.finding(*index), Reverse(hundredths(*index))));
+        let percent = |factor: f64| (factor * 100.0).round() as u64;
+        let slowness = |index| Reverse(self.factor(index).map(percent));
+        order.sort_by_key(|index| (self.finding(*index), slowness(*index)));
         order
+    }
+
+    fn worst(&self) -> DriveFinding {
+        let findings = (0..self.drives.len()).map(|index| self.finding(index));
+        findings.min().unwrap_or(DriveFinding::Good)
     }
 
     /// The box with the answer, and the facts.
     pub(super) fn head(&self) -> Head {
-        let findings = (0..self.drives.len()).map(|index| self.finding(index));
-        let worst = findings.min().unwrap_or(DriveFinding::Good);
-        let (word, look, action) = worst.answer();
+        let (word, look, action) = self.worst().answer();
         let mut undecided = self.undecided();
         let is_few = |of: &Undecided| matches!(of.reason, UndecidedReason::FewGroups { .. });
-        let action = action.or(undecided
-            .any(is_few)
-            .then_some("exchange drives between the groups, or add groups, then repeat"));
+        let action = action.or(undecided.any(is_few).then_some(EXCHANGE_GROUPS));
         let headline = Headline::new(&self.sentence(), action);
         let title = format!("Campaign {}", self.name);
-        let mut head = Head::new(title, Outcome::Invalid, word, headline);
-        head.label.look = look;
+        let mut head = Head::new(title, Outcome::Invalid, headline);
+        head.label = OutcomeLabel {
+            text: word.to_owned(),
+            look,
+        };
         head.details = self.details();
         self.add_facts(&mut head);
         head
@@ -178,42 +163,35 @@ impl Campaign {
         undecided.short(drives().filter(in_group).count(), drives().count())
     }
 
-    /// What cannot be told; then, if no drive is slow, that.
+    /// Undecided comparisons; then, if no drive is slow, that.
     fn details(&self) -> Vec<String> {
         let undecided: Vec<&Undecided> = self.undecided().collect();
         let shown = undecided.iter().take(UNDECIDED_SHOWN);
         let mut details: Vec<String> = shown.map(ToString::to_string).collect();
         if undecided.len() > UNDECIDED_SHOWN {
             let more = (undecided.len() - UNDECIDED_SHOWN) as u64;
-            details.push(format!(
-                "{} cannot be decided, either",
-                count(more, "other comparison")
-            ));
+            let more = count(more, "other comparison");
+            details.push(format!("{more} cannot be decided, either"));
         }
         if let Some(step) = &self.compared_step
             && self.examination.slow.is_empty()
             && !self.examination.compared.is_empty()
         {
-            details.push(format!(
-                "no drive is slow among its peers in the step {step}"
-            ));
+            let none = "no drive is slow among its peers in the step";
+            details.push(format!("{none} {step}"));
         }
-        if self.compared_step.is_none() {
+        let is_over = self.worst() != DriveFinding::Open;
+        if self.compared_step.is_none() && is_over {
             details.push("no step has latencies to compare".to_owned());
         }
         details
     }
 
     fn add_facts(&self, head: &mut Head) {
-        let distinct = |level| {
-            let labels = self.drives.iter().map(|drive| drive.label(level));
-            let labels: std::collections::BTreeSet<&str> = labels.collect();
-            labels.len() as u64
-        };
-        let hosts = count(distinct(PopulationLevel::Host), "host");
-        let firmwares = count(distinct(PopulationLevel::Firmware), "firmware");
+        let hosts: BTreeSet<&str> = self.drives.iter().map(|drive| &*drive.host).collect();
+        let hosts = count(hosts.len() as u64, "host");
         let drives = count(self.drives.len() as u64, "drive");
-        head.fact("Drives", format!("{drives}, {firmwares}, {hosts}"));
+        head.fact("Drives", format!("{drives} on {hosts}"));
         for (at, step) in self.steps.iter().enumerate() {
             let mut states: BTreeMap<&str, u64> = BTreeMap::new();
             for drive in &self.drives {
@@ -227,10 +205,8 @@ impl Campaign {
         }
         if let Some([began, last]) = self.began_and_last_unix_ms {
             let length = span_about(last.saturating_sub(began) as f64 / 1e3);
-            head.fact(
-                "Began",
-                format!("{}, lasted {length}", date_to_minute(began)),
-            );
+            let began = date_to_minute(began);
+            head.fact("Began", format!("{began}, lasted {length}"));
         }
     }
 
@@ -252,14 +228,7 @@ impl Campaign {
         let results = results.filter(|(_, result)| {
             !result.is_good() && !result.is_open() && result.state != "not run"
         });
-        let results = results.map(
-            |(
-                step,
-                StepResult {
-                    state, sentence, ..
-                },
-            )| format!("{step} {state}: {sentence}"),
-        );
+        let results = results.map(|(step, of)| format!("{step} {}: {}", of.state, of.sentence));
         let slow = self.slowness(index).map(slowness_text);
         results.chain(slow).collect::<Vec<_>>().join("; ")
     }
@@ -268,16 +237,16 @@ impl Campaign {
     /// campaign's directory in links to the reports of the drives. `cut` shortens reasons.
     pub(super) fn bad_drives(&self, base: Option<&str>, cut: fn(&str) -> String) -> Table {
         let groups = self.slow_groups().map(group_row);
-        let order = self.worst_first();
-        let bad = order
-            .into_iter()
-            .map(|index| (index, self.reason(index)))
-            .filter(|(_, reason)| !reason.is_empty());
+        let order = self.worst_first().into_iter();
+        let reasons = order.map(|index| (index, self.reason(index)));
+        let bad = reasons.filter(|(_, reason)| !reason.is_empty());
         let drives = bad.map(|(index, reason)| {
+            let place = self.drives[index].place().into();
+            let finding = finding_cell(self.finding(index));
             [
                 self.drive_cell(index, base),
-                self.drives[index].place().into(),
-                finding_cell(self.finding(index)),
+                place,
+                finding,
                 cut(&reason).into(),
             ]
         });
@@ -290,11 +259,11 @@ impl Campaign {
     /// The drive's name, with a link to the report of its last step that has one.
     fn drive_cell(&self, index: usize, base: Option<&str>) -> Cell {
         let CampaignDrive { drive, results, .. } = &self.drives[index];
-        let mut reports = results
+        let report = results
             .iter()
             .rev()
-            .filter_map(|result| result.report.as_ref());
-        match base.zip(reports.next()) {
+            .find_map(|result| result.report.as_ref());
+        match base.zip(report) {
             Some((base, report)) => Cell::file(drive, format!("{base}{report}")),
             None => drive.into(),
         }
@@ -336,16 +305,9 @@ impl Campaign {
         base: Option<&str>,
         number_text: fn(f64) -> String,
     ) -> Vec<Cell> {
-        let CampaignDrive {
-            model,
-            firmware,
-            host,
-            slot,
-            results,
-            ..
-        } = &self.drives[index];
-        let labels = [model, firmware, host, slot].map(Cell::from);
-        let states = results.iter().map(state_cell);
+        let drive = &self.drives[index];
+        let labels = [&drive.model, &drive.firmware, &drive.host, &drive.slot].map(Cell::from);
+        let states = drive.results.iter().map(state_cell);
         let known = |value: Option<String>| Cell::from(value.unwrap_or_else(|| "-".to_owned()));
         let factor = known(self.factor(index).map(factor_text));
         let values = self.quantities.iter();
@@ -384,20 +346,17 @@ impl CampaignDrive {
 }
 
 fn finding_cell(finding: DriveFinding) -> Cell {
-    Cell::outcome(OutcomeLabel {
-        text: finding.to_string(),
-        look: finding.look(),
-    })
+    let (_, look, _) = finding.answer();
+    let text = finding.to_string();
+    Cell::outcome(OutcomeLabel { text, look })
 }
 
-fn state_cell(StepResult { state, outcome, .. }: &StepResult) -> Cell {
-    if outcome.is_none() {
-        return state.into();
+fn state_cell(result: &StepResult) -> Cell {
+    let text = result.state.clone();
+    match result.outcome {
+        None => text.into(),
+        look => Cell::outcome(OutcomeLabel { text, look }),
     }
-    Cell::outcome(OutcomeLabel {
-        text: state.clone(),
-        look: *outcome,
-    })
 }
 
 pub(super) fn factor_text(factor: f64) -> String {

@@ -7,7 +7,7 @@ use crate::table::{Cell, Table};
 use crate::words::capital;
 use results::format::natural_key;
 use results::judge::brief;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of drives in the table of the text form.
 const TEXT_ROWS: usize = 60;
@@ -21,15 +21,6 @@ const WIDE: f64 = 10.0;
 const GROUP: Label = ("model and firmware", |drive| {
     format!("{} {}", drive.model, drive.firmware)
 });
-/// Symbols with the names of the drives.
-const BAD: Style = Style {
-    colour: 1,
-    dash: 1,
-    symbols: true,
-    joined: false,
-    named: true,
-};
-
 const LINK: Label = ("link", |drive| drive.link.clone());
 
 /// Groups in natural order; of each drive its index, value and position in the group.
@@ -82,13 +73,12 @@ impl Campaign {
         }
         let intro = "Each point is a drive. Groups that lie apart have a common cause; a single point far off is an odd \
                      drive.";
-        let charts = self.quantities.iter().map(|of| self.strip(of, GROUP));
-        page.charts(&Section::new(
-            "models",
-            "By model and firmware",
-            intro,
-            charts.collect(),
-        ));
+        let links: BTreeSet<&str> = self.drives.iter().map(|drive| &*drive.link).collect();
+        let labels = [GROUP, LINK].into_iter().take(links.len());
+        let charts =
+            labels.flat_map(|label| self.quantities.iter().map(move |of| self.strip(of, label)));
+        let title = "By model and firmware";
+        page.charts(&Section::new("models", title, intro, charts.collect()));
         let grid = self.grid();
         if !grid.is_empty() {
             page.heading("By host and slot");
@@ -96,21 +86,11 @@ impl Campaign {
         }
         page.heading("All drives, worst first");
         page.add(&[self.drive_table(Some(base), usize::MAX)]);
-        let links = self.quantities.iter().filter_map(|of| {
-            let strip = self.strip(of, LINK);
-            (strip.x.ticks.len() > 1).then_some(strip)
-        });
-        let links: Vec<Chart> = links.collect();
-        if !links.is_empty() {
-            page.charts(&Section::new("links", "By PCIe link", intro, links));
-        }
         page.folded_list("Statistics, in words", &self.statistics());
         page.folded_list("Remarks", &self.remarks);
         let commands = self.steps.iter().zip(&self.commands);
-        let commands: Vec<_> = commands
-            .map(|(step, command)| format!("{step}: flashproof {command}"))
-            .collect();
-        page.folded_list("Commands of the steps", &commands);
+        let commands = commands.map(|(step, command)| format!("{step}: flashproof {command}"));
+        page.folded_list("Commands of the steps", &commands.collect::<Vec<_>>());
         page.html(&self.made_by)
     }
 
@@ -123,16 +103,14 @@ impl Campaign {
         for (index, factor) in compared {
             let CampaignDrive { host, slot, .. } = &self.drives[index];
             let row = cells.entry((natural_key(host), host)).or_default();
-            row.entry(natural_key(slot))
-                .or_default()
-                .push((index, factor));
+            let cell = row.entry(natural_key(slot)).or_default();
+            cell.push((index, factor));
             slots.insert(natural_key(slot), slot.as_str());
         }
         let rows = cells.iter().map(|((_, host), row)| {
-            let cells = slots.keys().map(|slot| self.grid_cell(row.get(slot)));
-            std::iter::once(Cell::from(*host))
-                .chain(cells)
-                .collect::<Vec<_>>()
+            let mut cells = vec![Cell::from(*host)];
+            cells.extend(slots.keys().map(|slot| self.grid_cell(row.get(slot))));
+            cells
         });
         let title =
             "Mean latency relative to the peers, by host (row) and slot (column). ✘: a bad drive.";
@@ -180,10 +158,10 @@ impl Campaign {
                 groups.entry(key).or_default().push((value, index));
             }
         }
-        let mut lines = [
-            points("good drives", Style::dots(0)),
-            points("drives of a slow group", Style::dots(4)),
-            points("bad drives", BAD),
+        let mut lines = vec![
+            points("good drives", Style::dots(0, false)),
+            points("drives of a slow group", Style::dots(4, false)),
+            points("bad drives", Style::dots(1, true)),
         ];
         for (at, drives) in (1..).zip(groups.values_mut()) {
             drives.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -192,11 +170,10 @@ impl Campaign {
                 lines[self.line_of(*index)].add(spread(at, rank, drives.len()), *value, name);
             }
         }
-        let ticks = (1..).zip(groups.keys());
+        let ticks = (1..).zip(groups.into_keys());
+        let ticks = ticks.map(|(at, (_, group))| (f64::from(at), group));
         let x = Axis {
-            ticks: ticks
-                .map(|(at, (_, group))| (f64::from(at), group.clone()))
-                .collect(),
+            ticks: ticks.collect(),
             ..Axis::linear(name, "")
         };
         let y = Axis {
@@ -205,12 +182,10 @@ impl Campaign {
         };
         let title = format!("{} by {name}", capital(&quantity.name));
         let id = format!("strip-{}-{name}", quantity.name);
+        lines.retain(|line| !line.y.is_empty());
         Chart {
             key: quantity.range_text(),
-            lines: lines
-                .into_iter()
-                .filter(|line| !line.y.is_empty())
-                .collect(),
+            lines,
             ..Chart::new(id, title, x, y)
         }
     }

@@ -6,7 +6,7 @@ use conclusions::population::{ComparedDrives, ToleranceBound};
 use results::format::{count, number, percent_whole};
 
 impl Campaign {
-    /// What was compared, bounds of the population, differences between firmwares and models, evidence of slowness.
+    /// Compared drives, bounds of the population, differences between firmwares and models, evidence of slowness.
     pub(super) fn statistics(&self) -> Vec<String> {
         let step = self.compared_step.as_deref().unwrap_or_default();
         let compared = self.examination.compared.iter();

@@ -254,12 +254,12 @@ impl Style {
         }
     }
 
-    /// Symbols that are not joined.
-    pub(crate) fn dots(colour: usize) -> Self {
+    /// Symbols that are not joined. `named`: with the names of the points.
+    pub(crate) fn dots(colour: usize, named: bool) -> Self {
         Self {
-            symbols: true,
             joined: false,
-            ..Self::line(colour)
+            named,
+            ..Self::points(colour)
         }
     }
 

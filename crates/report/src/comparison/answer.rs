@@ -28,7 +28,8 @@ impl CandidateComparison {
             let is_open = sentence.contains(NOT_SEARCHED);
             (Outcome::Measured, "COMPARED", is_open.then_some(SEARCH))
         };
-        let mut head = Head::new(title, look, word, Headline::new(&sentence, action));
+        let mut head = Head::new(title, look, Headline::new(&sentence, action));
+        head.label.text = word.to_owned();
         for candidate in &self.candidates {
             if let Some(test) = candidate.test.value() {
                 head.fact(&candidate.name, devices_text(test));

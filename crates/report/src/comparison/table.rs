@@ -390,12 +390,8 @@ impl CandidateComparison {
         page.warnings(&self.warnings);
         if let Some(curves) = self.curves() {
             let intro = "The judged stream of each candidate, over the whole run.";
-            page.charts(&Section::new(
-                "latency",
-                "Service times",
-                intro,
-                vec![curves],
-            ));
+            let section = Section::new("latency", "Service times", intro, vec![curves]);
+            page.charts(&section);
         }
         page.heading("Side by side");
         page.add(&self.bars());
@@ -440,12 +436,8 @@ impl CandidateComparison {
         let known = known.filter_map(|(index, of)| Some((index, &of.name, of.service.value()?)));
         let lines = known.map(|(index, name, service)| {
             let places = NINES.iter().map(|(place, _)| *place).collect();
-            Line::new(
-                name,
-                Points::Each(places),
-                nines_ms(service),
-                Style::points(index),
-            )
+            let style = Style::points(index);
+            Line::new(name, Points::Each(places), nines_ms(service), style)
         });
         let lines: Vec<Line> = lines.collect();
         if lines.is_empty() {

@@ -176,3 +176,21 @@ fn status(args: &FleetStatusArgs) -> Result<ExitCode, Failure> {
     })?;
     Ok(ExitCode::from(code))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_lead_from_the_page_to_the_campaign_by_a_relative_path() {
+        let dir = fs::canonicalize(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let lab = dir.join("results/lab");
+        for (page, base) in [
+            (dir.join("lab.html"), "./results/lab/"),
+            (dir.join("src/lab.html"), "./../results/lab/"),
+            (dir.join("../lab.html"), "./flashproof/results/lab/"),
+        ] {
+            assert_eq!(link_base(Some(&page), &lab), base);
+        }
+    }
+}
