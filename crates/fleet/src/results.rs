@@ -295,6 +295,8 @@ fn pseudonymous(campaign: &Campaign, plan: &CampaignPlan) -> Result<Campaign, Fa
     let mut value = serde_json::to_value(campaign).map_err(Failure::environment)?;
     replace(&mut value, &names);
     let mut anonymous: Campaign = serde_json::from_value(value).map_err(Failure::environment)?;
+    // Commands may contain other names, such as those of files and servers.
+    anonymous.commands.clear();
     // The name of a drive without a serial number is its path.
     anonymous
         .drives
