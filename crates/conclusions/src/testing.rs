@@ -216,6 +216,7 @@ pub fn series(
         steps,
         conclusion: None,
         process: None,
+        note: None,
     }
 }
 

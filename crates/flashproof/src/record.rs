@@ -3,7 +3,7 @@
 use ::report::text::RunSummary;
 use clap::Args;
 use results::judge::Sla;
-use results::units::seconds;
+use results::units::{is_unprintable, seconds};
 use session::failure::Failure;
 use session::recording::NoObserver;
 use session::run_directory::RunDirectory;
@@ -32,6 +32,38 @@ impl FailureLimitArgs {
             max_errors: self.max_errors,
             hang_sec: self.hang_sec,
         }
+    }
+}
+
+/// Consent to the erasure of devices.
+#[derive(Args, Debug, Clone, Default)]
+pub struct EraseArgs {
+    /// Allow the erasure of this device, by its serial number, wwid, by-id link or path; may be repeated
+    #[arg(long, value_name = "DEVICE")]
+    pub erase: Vec<String>,
+}
+
+/// Maximum length of a note, characters.
+const NOTE_CHARS_MAX: usize = 200;
+
+/// The user's own words about a result.
+#[derive(Args, Debug, Clone, Default)]
+pub struct NoteArgs {
+    /// Your own words, kept with the result and shown in lists, reports and comparisons: "rack 7, after fw 2.1"
+    #[arg(long = "note", value_name = "TEXT", value_parser = note)]
+    pub text: Option<String>,
+}
+
+/// Parses a note: a line without control characters.
+pub fn note(text: &str) -> Result<String, String> {
+    let text = text.trim();
+    let is_plain = |c: char| !c.is_control() && !is_unprintable(c);
+    if (1..=NOTE_CHARS_MAX).contains(&text.chars().count()) && text.chars().all(is_plain) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!(
+            "give one line of 1 to {NOTE_CHARS_MAX} characters, without control characters"
+        ))
     }
 }
 
@@ -119,6 +151,8 @@ pub struct RecordArgs {
     pub slice: u32,
     #[command(flatten)]
     pub failure_limits: FailureLimitArgs,
+    #[command(flatten)]
+    pub note: NoteArgs,
     /// Print only the verdict, warnings and errors
     #[arg(long, short)]
     pub quiet: bool,
@@ -132,6 +166,7 @@ impl RecordArgs {
             slice_sec: self.slice.into(),
             failure_limits: self.failure_limits.limits(),
             quiet: self.quiet,
+            note: self.note.text.clone(),
             ..RunRequest::new(workloads)
         }
     }

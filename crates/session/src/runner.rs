@@ -77,6 +77,8 @@ pub struct RunRequest<'a> {
     pub multiple: Option<f64>,
     /// Findings made before a series; `None`: host and devices are examined again.
     pub findings: Option<Vec<Finding>>,
+    /// The user's note.
+    pub note: Option<String>,
     /// Prefix of each line of progress.
     pub heading: Option<String>,
     pub quiet: bool,
@@ -105,6 +107,7 @@ impl RunRequest<'_> {
             purpose: None,
             multiple: None,
             findings: None,
+            note: None,
             heading: None,
             quiet: false,
             act_log: false,
@@ -258,6 +261,7 @@ pub fn run(
         // This cannot fail, because the facts are plain values. Unknown values are null.
         host_facts: serde_json::to_value(HostFacts::read(Path::new("/"))).unwrap_or_default(),
         purpose: request.purpose,
+        note: request.note,
         multiple: request.multiple,
         findings,
         ..Manifest::new(&plan.layout, sla)

@@ -8,6 +8,7 @@ mod series_dir;
 
 use crate::configuration;
 use crate::preparation::{PrepOptions, to_write};
+use crate::record::{EraseArgs, NoteArgs};
 pub use act::staged::BaseLoad as Base1x;
 use act::{ActWorkload, Arrival};
 use clap::Args;
@@ -31,9 +32,8 @@ pub struct Options {
     /// Do not sample the block tracepoints (0.5 s in every 30, as root) that separate kernel and device latency
     #[arg(long, hide_short_help = true)]
     pub no_trace: bool,
-    /// Allow the erasure of this device, by its serial number, wwid, by-id link or path; may be repeated
-    #[arg(long, value_name = "DEVICE")]
-    pub erase: Vec<String>,
+    #[command(flatten)]
+    pub consent: EraseArgs,
     /// Show the planned runs and their length, or why they are refused; write nothing
     #[arg(long)]
     pub dry_run: bool,
@@ -43,6 +43,8 @@ pub struct Options {
     /// Start a new series, in a new directory next to the existing one; nothing is deleted
     #[arg(long, hide_short_help = true)]
     pub fresh: bool,
+    #[command(flatten)]
+    pub note: NoteArgs,
     /// Print only results, warnings and errors
     #[arg(long, short)]
     pub quiet: bool,
@@ -112,6 +114,7 @@ pub fn new_series(
         steps: Vec::new(),
         conclusion: None,
         process: None,
+        note: None,
     }
 }
 
@@ -119,7 +122,12 @@ pub fn new_series(
 pub fn may_erase(base: &Base1x, no_prep: bool, options: &Options) -> Result<Vec<String>, Failure> {
     let writes = |workload: ActWorkload| workload.writes();
     let writes = !no_prep || ActWorkload::of(base.config().clone()).map_or(true, writes);
-    erasable(&base.spec(), writes, &options.erase, !options.dry_run)
+    erasable(
+        &base.spec(),
+        writes,
+        &options.consent.erase,
+        !options.dry_run,
+    )
 }
 
 /// The time `seconds` after `now_unix_ms` in UTC, with the date if it is another day.

@@ -109,9 +109,14 @@ impl SeriesDir {
             lock = Some(take_lock(&dir)?);
         }
         let process = device::observe::process::this_process();
+        let note = options.note.text.clone().or(series.note);
         Ok(Self {
             dir,
-            series: Series { process, ..series },
+            series: Series {
+                process,
+                note,
+                ..series
+            },
             options,
             erase,
             _lock: lock,
@@ -443,6 +448,7 @@ impl SeriesDir {
             multiple: (self.series.purpose != SeriesPurpose::Baseline).then_some(step.multiple),
             findings: Some(self.series.findings.clone()),
             quiet: self.options.quiet,
+            note: self.series.note.clone(),
             trace: !self.options.no_trace,
             ..base_request
         };

@@ -20,6 +20,9 @@ pub struct Candidate {
     pub name: String,
     pub dir: PathBuf,
     pub kind: CandidateKind,
+    /// The user's note.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
     /// Test of the representative run.
     pub test: ValueOrReason<TestFacts>,
     /// Outcome: for a series, that of its conclusion; for a run, that of its verdict.
@@ -186,6 +189,7 @@ impl Candidate {
             name: source.name.clone(),
             dir: source.dir.clone(),
             kind: source.kind,
+            note: source.note().map(str::to_owned),
             test: run.map(|run| test(run, source)),
             outcome,
             reason,

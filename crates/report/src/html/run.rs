@@ -430,6 +430,12 @@ fn terms(report: &SeriesReport, anchor_prefix: &str) -> Markup {
         },
     ));
     pairs.push(("began".to_owned(), units::date(series.began_unix_ms).into()));
+    pairs.extend(
+        series
+            .note
+            .clone()
+            .map(|note| ("note".to_owned(), note.into())),
+    );
     pairs.push(("command".to_owned(), Cell::code(series.command.join(" "))));
     pairs.push(("recorded by".to_owned(), series.tool.as_str().into()));
     let content = html! {

@@ -61,7 +61,7 @@ pub fn run(args: &BaselineOptions) -> Result<ExitCode, Failure> {
             erasable(
                 &request.spec(),
                 !args.read_only,
-                &options.erase,
+                &options.consent.erase,
                 !options.dry_run,
             )
         },

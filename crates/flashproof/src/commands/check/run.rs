@@ -48,6 +48,8 @@ pub struct Request<'a> {
     /// Seconds of load in the checks after this one.
     pub later_sec: u64,
     pub quiet: bool,
+    /// The user's note.
+    pub note: Option<&'a str>,
 }
 
 /// Performs a check and records it. Errors: a run did not begin, or the record cannot be written.
@@ -168,6 +170,7 @@ fn performed(
         sustained,
         cannot_see: definition.cannot_see.clone(),
         files: Vec::new(),
+        note: request.note.map(str::to_owned),
     };
     let mut check = check.concluded(why_invalid);
     write_files(request, &completed, &mut check)?;
@@ -224,6 +227,7 @@ impl Request<'_> {
                 shared: false,
             },
             quiet: self.quiet,
+            note: self.note.map(str::to_owned),
             // No block trace: a check needs no root, and is too short for samples.
             trace: false,
             // The doctor's advice would name a file that the check removes at its end.

@@ -4,6 +4,7 @@ use crate::configuration::percent;
 use crate::examples::lay_out_examples;
 use crate::imitated::{exit_as_act, parse_as, program};
 use crate::preparation::{CHECKPOINT_SEC, PrepOptions, Preparation, RandomWrites, SAMPLES, Style};
+use crate::record::EraseArgs;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 use fio::{BYTES, parse_number};
@@ -23,9 +24,8 @@ pub struct PrepArgs {
     /// Devices or files to prepare: ALL their data is erased
     #[arg(required = true, value_name = "DEVICE", value_parser = NonEmptyStringValueParser::new())]
     pub devices: Vec<String>,
-    /// Allow the erasure of this device, by its serial number, wwid, by-id link or path; may be repeated
-    #[arg(long, value_name = "DEVICE")]
-    pub erase: Vec<String>,
+    #[command(flatten)]
+    pub consent: EraseArgs,
     /// Number of passes of salt (random data that does not compress): 2 for SNIA's workload-independent preconditioning
     #[arg(long, value_name = "N", default_value_t = PrepOptions::DEFAULT.fills, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub fills: u32,
@@ -123,7 +123,11 @@ impl PrepArgs {
             verify: self.verify,
             samples: self.samples,
             checkpoint: Duration::from_secs(self.checkpoint),
-            ..Preparation::with_defaults(self.devices.clone(), &self.erase, Style::of(self.quiet))
+            ..Preparation::with_defaults(
+                self.devices.clone(),
+                &self.consent.erase,
+                Style::of(self.quiet),
+            )
         }
     }
 }
