@@ -1,19 +1,20 @@
 //! Output formats of a result, other than text; and output that is printed again and again.
 
 use clap::Args;
+use report::document::Document;
 use results::units::{self, printable};
 use serde::Serialize;
 use session::console::{self, columns};
 use session::failure::Failure;
-use session::user_file::write_page;
+use session::user_file::{check_page, write_page};
 use std::io::{self, IsTerminal};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// Output formats of a result, other than text.
-#[derive(Args, Debug)]
+#[derive(Args, Debug, Clone, Default)]
 pub struct FormArgs {
     /// Write one self-contained HTML page
     #[arg(long, value_name = "FILE")]
@@ -60,6 +61,42 @@ pub fn show(
     } else {
         console::page(&text())
     }
+}
+
+impl FormArgs {
+    /// True if a form other than text is requested.
+    pub fn is_given(&self) -> bool {
+        self.html.is_some() || self.json || self.markdown
+    }
+
+    /// Refuses a page that cannot be written, before anything runs.
+    pub fn check(&self) -> Result<(), Failure> {
+        self.html.as_deref().map(check_page).transpose().map(drop)
+    }
+
+    /// The text of a result that is only looked at: nothing if a page is written instead.
+    pub fn unless_page(&self, text: impl FnOnce() -> String) -> String {
+        if self.html.is_some() {
+            String::new()
+        } else {
+            text()
+        }
+    }
+}
+
+/// Shows the report of the run or series in `dir` in the requested form, or `text`.
+pub fn show_report(form: &FormArgs, dir: &Path, text: &str) -> Result<(), Failure> {
+    if !form.is_given() {
+        return console::page(text);
+    }
+    let document = Document::read(&[dir]).map_err(Failure::environment)?;
+    show(
+        form,
+        &document,
+        || document.html(),
+        || document.markdown(),
+        || text.to_owned(),
+    )
 }
 
 /// Refresh interval of a watched status.

@@ -1,5 +1,6 @@
 //! Performs a single run: records it in its directory, judges it and shows the verdict.
 
+use crate::output::{FormArgs, show_report};
 use ::report::text::RunSummary;
 use clap::Args;
 use results::judge::Sla;
@@ -24,6 +25,9 @@ pub struct FailureLimitArgs {
     /// time, such as 60 or 5m
     #[arg(long = "hang", hide_short_help = true, value_name = "TIME", default_value_t = FailureLimits::default().hang_sec, allow_hyphen_values = true, value_parser = seconds)]
     hang_sec: u32,
+    /// End the run as soon as it can only fail, whatever the rest of the run brings
+    #[arg(long)]
+    stop_when_decided: bool,
 }
 
 impl FailureLimitArgs {
@@ -31,6 +35,7 @@ impl FailureLimitArgs {
         FailureLimits {
             max_errors: self.max_errors,
             hang_sec: self.hang_sec,
+            stop_when_decided: self.stop_when_decided,
         }
     }
 }
@@ -75,13 +80,20 @@ pub fn count(text: &str) -> Result<u64, String> {
 }
 
 /// Performs the run of `request`, a test called `test_name`, and shows the verdict. The run directory is `out_dir`, or
-/// the default of `compat_mode`.
+/// the default of `compat_mode`. `form`: output format of the result.
 pub fn record(
     test_name: &str,
     out_dir: Option<&Path>,
+    form: &FormArgs,
     request: RunRequest<'_>,
     compat_mode: CompatMode,
 ) -> Result<ExitCode, Failure> {
+    form.check()?;
+    if compat_mode != CompatMode::Native && form.is_given() {
+        return Err(Failure::usage(format!(
+            "cannot show a report - ACT's log is the output of this program - use flashproof {test_name}"
+        )));
+    }
     let run_directory = RunDirectory::choose(test_name, out_dir, compat_mode)?;
     let dir = run_directory.dir().to_owned();
     let is_quiet = request.quiet;
@@ -117,7 +129,12 @@ pub fn record(
     } else {
         format!("\n{summary}")
     };
-    show(&format!("{page}\n{run_directory}\n"), compat_mode)?;
+    let page = format!("{page}\n{run_directory}\n");
+    if form.is_given() {
+        show_report(form, &dir, &page)?;
+    } else {
+        show(&page, compat_mode)?;
+    }
     drop(run_directory);
     match (compat_mode, signal_handler.signal_received()) {
         (CompatMode::Native, _) => Ok(ExitCode::from(verdict.outcome.exit_code())),

@@ -39,6 +39,8 @@ pub struct FailureLimits {
     pub max_errors: u64,
     /// After the end of the run, a device that completes no operation for this time is given up, seconds.
     pub hang_sec: u32,
+    /// End a run as soon as it can only fail.
+    pub stop_when_decided: bool,
 }
 
 impl FailureLimits {
@@ -47,6 +49,7 @@ impl FailureLimits {
         Self {
             max_errors,
             hang_sec: (load::run::HANG_NS / NS_PER_SEC) as u32,
+            stop_when_decided: false,
         }
     }
 }
@@ -287,6 +290,7 @@ pub fn run(
         quiet: request.quiet,
         heading: request.heading,
         act_log,
+        stop_when_decided: request.failure_limits.stop_when_decided,
         trace: request.trace,
         metrics: publisher.map(|publisher| Metrics::new(publisher, &manifest, &dir)),
     };

@@ -7,6 +7,7 @@ mod lock;
 mod series_dir;
 
 use crate::configuration;
+use crate::output::FormArgs;
 use crate::preparation::{PrepOptions, to_write};
 use crate::record::{EraseArgs, NoteArgs};
 pub use act::staged::BaseLoad as Base1x;
@@ -24,7 +25,7 @@ pub use session::clock::now_unix_ms;
 use session::devices::{erasable, parsed};
 use session::failure::Failure;
 use session::{console, runner};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Options of the runs of a series.
 #[derive(Args, Debug, Clone, Default)]
@@ -37,9 +38,8 @@ pub struct Options {
     /// Show the planned runs and their length, or why they are refused; write nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// Also write the report into this file; report.html in the directory of the series is always written
-    #[arg(long, value_name = "FILE", hide_short_help = true)]
-    pub html: Option<PathBuf>,
+    #[command(flatten)]
+    pub form: FormArgs,
     /// Start a new series, in a new directory next to the existing one; nothing is deleted
     #[arg(long, hide_short_help = true)]
     pub fresh: bool,

@@ -5,6 +5,7 @@
 
 use super::lock::SeriesLock;
 use super::{Drives, Options};
+use crate::output::show_report;
 use crate::preparation::{Preparation, Style};
 use conclusions::rejudge::rejudge_steps_in;
 use conclusions::series::{
@@ -24,7 +25,7 @@ use session::recording::RunObserver;
 use session::run_directory::RESULTS_DIR;
 use session::runner::{self, NamedWorkload, RunOutcome, RunRequest};
 use session::signals::SignalHandler;
-use session::user_file::{check_page, write_page};
+use session::user_file::write_page;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -62,11 +63,7 @@ impl SeriesDir {
         fixed_terms: &[&str],
         ask_consent: impl FnOnce(&Options) -> Result<Vec<String>, Failure>,
     ) -> Result<Self, Failure> {
-        options
-            .html
-            .as_ref()
-            .map(|file| check_page(file))
-            .transpose()?;
+        options.form.check()?;
         let dir = if options.fresh {
             unused(first)
         } else {
@@ -216,8 +213,7 @@ impl SeriesDir {
         }
     }
 
-    /// Prints the conclusion after `head`, and `tables` below it; also writes a copy of the report to the file of
-    /// `--html`. Returns the exit code.
+    /// Shows the conclusion in the requested form; as text after `head`, and with `tables` below it. Returns the exit code.
     pub fn show_conclusion(&self, head: &str, tables: &str) -> Result<ExitCode, Failure> {
         let Some(conclusion) = &self.series.conclusion else {
             return Ok(ExitCode::from(Outcome::Invalid.exit_code()));
@@ -227,13 +223,8 @@ impl SeriesDir {
             .iter()
             .map(|remark| format!("  {remark}\n"))
             .collect();
-        console::page(&format!(
-            "\n{head}{}\n{remarks}{tables}",
-            conclusion.sentence
-        ))?;
-        if let Some(file) = &self.options.html {
-            write_page(file, &self.page()?)?;
-        }
+        let text = format!("\n{head}{}\n{remarks}{tables}", conclusion.sentence);
+        show_report(&self.options.form, &self.dir, &text)?;
         Ok(ExitCode::from(conclusion.outcome.exit_code()))
     }
 

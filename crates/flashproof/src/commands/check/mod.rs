@@ -26,7 +26,6 @@ use session::failure::Failure;
 use session::run_directory::RunDirectory;
 use session::runner::tool;
 use session::signals::{EndSignals, SignalHandler};
-use session::user_file::check_page;
 use session::{CompatMode, console};
 use std::collections::HashSet;
 use std::path::Path;
@@ -91,7 +90,7 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
 
 /// Refuses an HTML page that cannot be written, and suppresses messages if the output is for programs.
 fn begin_form(args: &CheckArgs) -> Result<(), Failure> {
-    args.form.html.as_deref().map(check_page).transpose()?;
+    args.form.check()?;
     if args.quiet || args.form.json || args.form.markdown {
         console::be_quiet();
     }

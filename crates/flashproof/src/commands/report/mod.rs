@@ -72,7 +72,7 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, Failure> {
         &document,
         || document.html(),
         || document.markdown(),
-        || document.text(),
+        || args.form.unless_page(|| document.text()),
     )?;
     Ok(ExitCode::from(document.outcome().exit_code()))
 }
@@ -84,7 +84,7 @@ fn show_listing(listing: &Listing, form: &FormArgs) -> Result<ExitCode, Failure>
         listing,
         || listing.html(&tool()),
         || listing.markdown(),
-        || listing.text(),
+        || form.unless_page(|| listing.text()),
     )?;
     Ok(ExitCode::SUCCESS)
 }

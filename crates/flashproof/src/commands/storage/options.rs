@@ -2,6 +2,7 @@
 
 use crate::examples::lay_out_examples;
 use crate::imitated::{exit_as_act, parse_as, program};
+use crate::output::FormArgs;
 use crate::record::{EraseArgs, RecordArgs};
 use act::options::Test;
 use act::reference::help_text;
@@ -23,6 +24,8 @@ pub struct TestArgs {
     pub configs: Vec<PathBuf>,
     #[command(flatten)]
     pub record: RecordArgs,
+    #[command(flatten)]
+    pub form: FormArgs,
     #[command(flatten)]
     pub consent: EraseArgs,
     /// Share the devices with other runs that are started with this option
