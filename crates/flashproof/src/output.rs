@@ -4,7 +4,7 @@ use clap::Args;
 use report::document::Document;
 use results::units::{self, printable};
 use serde::Serialize;
-use session::console::{self, columns};
+use session::console::{self, columns, laid_out};
 use session::failure::Failure;
 use session::user_file::{check_page, write_page};
 use std::io::{self, IsTerminal};
@@ -116,12 +116,13 @@ pub fn watch(
     loop {
         let began = Instant::now();
         let (page, is_over) = read()?;
-        let is_printed = if is_repeated && !json && io::stdout().is_terminal() {
-            let (drawing, lines) = drawing(&printable(&page), drawn_lines);
-            drawn_lines = lines;
-            console::drawing_if_read(&drawing)?
-        } else {
+        let is_printed = if json || !io::stdout().is_terminal() {
             console::result_if_read(&page)?
+        } else {
+            let page = laid_out(&printable(&page), columns(io::stdout()));
+            let drawing = drawing(&page, drawn_lines);
+            drawn_lines = page.lines().count();
+            console::drawing_if_read(&drawing)?
         };
         if !is_repeated || !is_printed || is_over {
             return Ok(());
@@ -131,8 +132,8 @@ pub fn watch(
 }
 
 /// Escape sequences and text that draw `text` over the previous `drawn_lines` lines. Lines are cut to the terminal's
-/// width: a wrapped line would count as one line. Also returns the number of lines.
-fn drawing(text: &str, drawn_lines: usize) -> (String, usize) {
+/// width: a wrapped line would count as one line.
+fn drawing(text: &str, drawn_lines: usize) -> String {
     let width = columns(io::stdout());
     let mut drawing = if drawn_lines > 0 {
         format!("\x1b[{drawn_lines}A\x1b[J")
@@ -143,5 +144,5 @@ fn drawing(text: &str, drawn_lines: usize) -> (String, usize) {
         drawing.extend(line.chars().take(width));
         drawing.push('\n');
     }
-    (drawing, text.lines().count())
+    drawing
 }

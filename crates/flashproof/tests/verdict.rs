@@ -333,7 +333,7 @@ fn a_run_of_format_2_is_judged_by_whole_slices_and_says_so() {
 #[test]
 fn a_run_that_can_only_fail_ends_as_failed_and_no_other_run_ends_early() {
     let bench = Bench::new();
-    // 10 % of an hour's operations over the limit of 5 % are certain once 6 minutes were slow.
+    // If all operations are slow, 5 % of those of an hour are certain after 3 minutes.
     for (drive, code, ran_sec) in [("sim:read-us=9000", 1, 181.0), ("sim:", 0, 3_600.0)] {
         let config =
             format!("device-names: {drive}\ntest-duration-sec: 3600\nread-reqs-per-sec: 100\n");

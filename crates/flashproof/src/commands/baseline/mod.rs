@@ -206,7 +206,7 @@ fn run_jobs(
         slice_sec: first.seconds,
         round_sec: Some(first.round_sec),
         failure_limits: PATIENCE,
-        heading: Some(heading(request, first)),
+        heading: Some(heading(request, first, &series_dir.series)),
         ..RunRequest::new(NamedWorkload::alone(load.clone(), lines))
     };
     let mut observer = JobObserver::new(&load);
@@ -347,46 +347,38 @@ fn summary(series_dir: &SeriesDir, request: &Request) -> String {
     )
 }
 
-/// Heading of a job's progress.
-fn heading(request: &Request, job: &Job) -> String {
-    match (request.form.jobs(), job.position) {
-        (Some(jobs), (1, place)) => format!("{} ({} of {jobs})", job.name, place + 1),
-        _ => job.name.clone(),
+/// Heading of a job's progress: its number, and the load that is left in the whole baseline.
+fn heading(request: &Request, job: &Job, series: &Series) -> String {
+    let Some(jobs) = request.form.jobs() else {
+        return job.name.clone();
+    };
+    let number = match job.position {
+        (1, place) => format!(" ({} of {jobs})", place + 1),
+        _ => String::new(),
+    };
+    if request.form.simulated {
+        return format!("{}{number}", job.name);
     }
+    // The jobs of several drives run at the same time.
+    let of_first = series.steps.iter().filter(|step| step.devices.contains(&0));
+    let done = of_first.filter(|step| step.state == SeriesStepState::Done);
+    let done_sec: u64 = done.map(|step| step.duration_sec).sum();
+    let left = span(request.form.seconds.saturating_sub(done_sec));
+    format!("{}{number}, about {left} of load left in all", job.name)
 }
 
-/// Prints the results of the jobs from step `index` on.
+/// Warns of failed jobs from step `index` on. The results of all jobs are in the table at the end.
 fn jobs_ended(series_dir: &SeriesDir, index: usize) {
-    for step in &series_dir.series.steps[index..] {
-        if let Some(point) = point_of(step) {
-            console::note(&format!("{}: {}", step.name, result_line(&point)));
-        }
-        if step.outcome == Some(Outcome::Fail) {
-            console::warning(&format!(
-                "{} failed: {}; this drive gets no further jobs",
-                step.name, step.reason
-            ));
-        }
-    }
-}
-
-/// Result of a job in one line.
-fn result_line(point: &Point) -> String {
-    let mut texts = Vec::new();
-    for (kind, done) in [("reads", &point.reads), ("writes", &point.writes)] {
-        let Some(done) = done else { continue };
-        let undone = if done.undone > 0 {
-            format!(", {} not done", number(done.undone as f64))
-        } else {
-            String::new()
-        };
-        texts.push(format!(
-            "{} {kind} per second, p99 {}{undone}",
-            achieved(done),
-            done.answer_at(99.0)
+    let steps = &series_dir.series.steps[index..];
+    for step in steps
+        .iter()
+        .filter(|step| step.outcome == Some(Outcome::Fail))
+    {
+        console::warning(&format!(
+            "{} failed: {}; this drive gets no further jobs",
+            step.name, step.reason
         ));
     }
-    texts.join("; ")
 }
 
 /// Achieved operations per second, and the offered rate if it was higher.
