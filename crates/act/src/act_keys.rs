@@ -21,11 +21,9 @@ pub struct ActKey {
     pub name: &'static str,
     /// Tests that read the key: storage (program `act`, from 5.0 on `act_storage`), index (`act_index`, since 5.0).
     pub tests: &'static [Test],
-    /// First release that read the key.
     pub since: Release,
     /// Last release that read the key; `None`: 6.6 still reads it.
     pub until: Option<Release>,
-    /// Fate in later versions.
     pub fate: &'static str,
 }
 

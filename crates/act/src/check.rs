@@ -33,7 +33,7 @@ pub fn check(config: &ActConfig) -> Vec<ConfigProblem> {
     problems
 }
 
-/// Finds values that contradict each other. Each value must be in its range.
+/// Each value must be in its range.
 pub(super) fn conflicts(config: &ActConfig) -> Vec<ConfigProblem> {
     let mut collector = Conflicts {
         config,

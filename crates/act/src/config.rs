@@ -45,12 +45,10 @@ impl ActConfig {
         }
     }
 
-    /// True if sizes come from histograms.
     pub fn has_histograms(&self) -> bool {
         self.storage_read_histogram.is_some() || self.storage_write_histogram.is_some()
     }
 
-    /// Sizes of record reads, if a histogram gives them.
     pub fn read_sizes(&self) -> Option<HistogramSizes> {
         let within = self.size_within_bucket.of_reads();
         let offset_pct = self.read_size_offset;
@@ -61,7 +59,6 @@ impl ActConfig {
         })
     }
 
-    /// Sizes of record writes, if a histogram gives them.
     pub fn write_sizes(&self) -> Option<HistogramSizes> {
         let within = self.size_within_bucket.of_writes();
         let offset_pct = self.write_size_offset;
@@ -78,7 +75,6 @@ impl ActConfig {
         self.record_bytes.max(self.record_bytes_range_max)
     }
 
-    /// Size of the largest record as stored, in bytes.
     pub(super) fn stored_bytes_max(&self) -> u32 {
         load::sizes::stored_bytes(self.record_bytes_max())
     }
@@ -88,11 +84,10 @@ impl ActConfig {
         u64::from(self.write_reqs_per_sec) * u64::from(self.replication_factor)
     }
 
-    /// Maximum number of client operations in flight over all devices. Clients wait for these operations.
+    /// Maximum number of client operations in flight over all devices. Default: 1024 per device.
     ///
     /// ACT's service threads each do one operation at a time, so their number bounds the queue depth that a drive can
-    /// see. Default: 1024 per device. This is an upper bound: a run uses no more than the device's queue and the memory
-    /// allow.
+    /// see. This is an upper bound: a run uses no more than the device's queue and the memory allow.
     pub fn service_threads_or_default(&self) -> u32 {
         // A test has at most 128 devices, so the product saturates only for a configuration that failed its checks.
         let devices = u32::try_from(self.device_names.len()).unwrap_or(u32::MAX);
@@ -100,7 +95,6 @@ impl ActConfig {
             .unwrap_or_else(|| devices.saturating_mul(SERVICE_THREADS_PER_DEVICE))
     }
 
-    /// The histograms of a stream in ACT's log.
     pub(super) fn histograms(&self, per_device: bool) -> ActHistograms {
         let scale = if self.microsecond_histograms {
             ActScale::Microseconds
@@ -115,7 +109,6 @@ impl ActConfig {
         (self.max_lag_sec > 0).then(|| u64::from(self.max_lag_sec) * 1_000_000_000)
     }
 
-    /// Run parameters.
     pub fn spec(&self) -> RunSpec {
         RunSpec {
             device_names: self.device_names.clone(),
@@ -149,7 +142,6 @@ pub(super) fn threads_of_queues(queues: u32, threads: u32) -> Result<u32, Config
     })
 }
 
-/// The error for a key that `test` does not have.
 pub(super) fn unknown(key: &str, test: Test) -> ConfigProblem {
     match all().find(|spec| spec.name == key && !spec.tests.contains(&test)) {
         Some(OptionSpec {

@@ -31,7 +31,6 @@ fn start_of(text: &str) -> String {
     shown
 }
 
-/// The start of a piece of a file, quoted for a message.
 pub(crate) fn quoted_start(text: &str) -> String {
     quoted(&start_of(text))
 }
@@ -41,7 +40,6 @@ pub(crate) fn bare_start(text: &str) -> String {
     in_one_line(&start_of(text))
 }
 
-/// A line with a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct KeyLine<T> {
     /// Line number, from 1.
@@ -66,9 +64,8 @@ pub fn line_of(bytes: &[u8], key: &str) -> Option<usize> {
         .map(|line| line.number)
 }
 
-/// The lines of a file that are not blank, each with its number, or its error.
-///
-/// A byte order mark at the start is skipped, and comments need not be UTF-8.
+/// The lines of a file that are not blank, each with its number, or its error. A byte order mark at the start is
+/// skipped, and comments need not be UTF-8.
 pub(crate) fn lines(bytes: &[u8]) -> impl Iterator<Item = Result<KeyLine<&str>, (usize, String)>> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     bytes
@@ -129,7 +126,6 @@ pub(crate) fn device_names(value: &str) -> impl Iterator<Item = &str> {
         .filter(|name| !name.is_empty())
 }
 
-/// True if `c` ends a device name.
 pub(crate) fn is_device_separator(c: char) -> bool {
     c == ',' || c == ';' || c == '\n' || WHITE_SPACE.contains(&c)
 }

@@ -143,10 +143,8 @@ pub fn blocks(config: &ActConfig, rates: &Derived) -> String {
         .concat()
 }
 
-/// A file that [`parse`](super::parse::parse) reads back to an equal configuration, for
-/// every configuration that [`check`](super::check()) lets through.
-///
-/// ACT 6.6 can read it too, unless it holds one of the settings that ACT does not have.
+/// A file that [`parse`](super::parse::parse) reads back to an equal configuration, for every configuration that
+/// [`check`](super::check()) lets through. ACT 6.6 can read it too, if all of its settings are ACT's.
 pub fn to_text(config: &ActConfig) -> String {
     let mut text = String::new();
     for spec in options_of(config.test) {

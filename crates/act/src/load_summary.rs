@@ -19,9 +19,7 @@ const SEC_PER_DAY: f64 = 86_400.0;
 /// Operations of one stream, over all devices.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StreamLoad {
-    /// Name of the stream, as shown to the user.
     pub stream: &'static str,
-    /// True if the stream writes.
     pub writes: bool,
     pub rate: Rate,
     /// Mean size of the operations on the device, in bytes.
@@ -33,17 +31,13 @@ pub struct StreamLoad {
 pub struct LoadSummary {
     /// The streams with a rate, reads first.
     pub flows: Vec<StreamLoad>,
-    /// The drives, each with its devices.
     pub drives: Vec<Drive>,
-    /// Length of the test in seconds.
     pub duration_sec: u32,
     /// Omissions and assumptions, a sentence each.
     pub remarks: Vec<String>,
 }
 
 impl LoadSummary {
-    /// The meaning of the load of `config`, whose devices are on `drives`.
-    ///
     /// Errors: all errors of the configuration.
     pub fn of(config: &ActConfig, drives: &[Drive]) -> Result<Self, Vec<ConfigProblem>> {
         Ok(match derive(config)? {
@@ -238,8 +232,7 @@ impl StreamLoad {
     }
 }
 
-/// Mean over all devices of a value that depends on the device's smallest operation. All devices have an equal share of
-/// the load.
+/// Mean over all devices, which share the load equally, of a value that depends on a device's smallest operation.
 fn mean_over_devices(drives: &[Drive], bytes: impl Fn(u32) -> f64) -> f64 {
     let devices: usize = drives.iter().map(|drive| drive.members.len()).sum();
     if devices == 0 {

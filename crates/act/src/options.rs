@@ -20,7 +20,6 @@ pub(super) const STORAGE: &[Test] = &[Test::Storage];
 pub(super) const INDEX: &[Test] = &[Test::Index];
 pub(super) const BOTH: &[Test] = &[Test::Storage, Test::Index];
 
-/// The tests of an option, for documentation.
 pub(super) fn tests_word(tests: &[Test]) -> &'static str {
     match tests {
         [test] => test.name(),
@@ -43,7 +42,6 @@ choice! {
     }
 }
 
-/// Allowed values of an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OptionKind {
     /// Device names separated by commas, semicolons or white space; at most [`DEVICES_MAX`].
@@ -65,20 +63,16 @@ pub enum OptionKind {
     Word,
 }
 
-/// An option: a row of the table.
 #[derive(Debug, Clone, Copy)]
 pub struct OptionSpec {
     /// The key, as written in a file.
     pub name: &'static str,
     /// Unit of the value; may be empty.
     pub unit: &'static str,
-    /// Allowed values.
     pub kind: OptionKind,
     /// Value when the key is missing, in the format of a file.
     pub default: OptionDefault,
-    /// Program that first read the option.
     pub since: Since,
-    /// Tests that read the option.
     pub tests: &'static [Test],
     /// Effect, in one line.
     pub help: &'static str,
@@ -97,13 +91,11 @@ pub enum OptionDefault {
     Unset {
         /// The word or number for "not set" in a file.
         word: Option<&'static str>,
-        /// Effect of the missing key.
         what: &'static str,
     },
 }
 
 impl OptionSpec {
-    /// The word or number for "not set" in a file.
     pub(crate) fn unset_word(&self) -> Option<&'static str> {
         match self.default {
             OptionDefault::Unset { word, .. } => word,
@@ -183,7 +175,7 @@ impl OptionSpec {
         self.since == Since::Act4 && matches!(self.default, OptionDefault::Unset { .. })
     }
 
-    /// Sets the field `setting` from `text`. On an error the field keeps its value.
+    /// On an error the field keeps its value.
     pub(super) fn set(
         &self,
         setting: &mut dyn OptionField,
@@ -198,7 +190,6 @@ impl OptionSpec {
         set.map_err(|found| self.problem(found))
     }
 
-    /// The problem of a value that the option does not allow.
     pub(super) fn problem(&self, found: ValueProblem) -> ConfigProblem {
         match found {
             ValueProblem::NoSuchDrive(message) => {
@@ -213,13 +204,11 @@ impl OptionSpec {
 
 /// A field of a configuration that a line of a file can set.
 ///
-/// The type of a field determines how its value is parsed; the option's row determines which values are allowed. So a
-/// parsed file and a configuration made by a program go through the same range check.
+/// The field's type says how a value is parsed; the option's row says which values are allowed, for files and programs.
 pub trait OptionField {
     /// Sets the value from `text`, which has no white space around it. On an error the field keeps its value.
     fn set(&mut self, spec: &OptionSpec, text: &str) -> Result<(), ValueProblem>;
 
-    /// Checks the value against `spec`.
     fn check(&self, _spec: &OptionSpec) -> Result<(), ValueProblem> {
         Ok(())
     }
@@ -409,9 +398,7 @@ fn check_range(spec: &OptionSpec, number: u64) -> Result<(), ValueProblem> {
     }
 }
 
-/// A whole number in decimal digits with an optional plus sign, as in ACT.
-///
-/// Errors: not a whole number, or too large for 64 bits.
+/// Decimal digits with an optional plus sign, as in ACT. Errors: not a whole number, or too large for 64 bits.
 pub(super) fn whole_number(value: &str) -> Result<u64, ValueProblem> {
     let unsigned = value.strip_prefix('+').unwrap_or(value);
     let digits_len = unsigned

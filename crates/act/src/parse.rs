@@ -12,15 +12,13 @@ use std::collections::HashMap;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parsed {
     pub config: ActConfig,
-    /// Warnings, in the order of the lines.
     pub warnings: Vec<Located<String>>,
 }
 
-/// Reads the configuration of `test` from `bytes`.
+/// Reads the configuration of `test` from `bytes`. `file` is only used in messages.
 ///
-/// `file` is only used in messages. More than [`FILE_BYTES_MAX`] bytes are refused without parsing, so a caller can
-/// stop reading there, even if the file is a whole drive. Errors: every error of the file, one line each, in the order
-/// of the file's lines; errors without a line come last. A contradiction is reported only if both values could be read.
+/// More than [`FILE_BYTES_MAX`] bytes are refused without parsing, so a caller can stop reading there, even if the
+/// file is a whole drive. Errors: all errors, in the order of the file's lines; errors without a line come last.
 pub fn parse(test: Test, file: &str, bytes: &[u8]) -> Result<Parsed, ConfigErrors> {
     let config = ActConfig::new(test);
     let mut reader = ConfigReader {
@@ -56,7 +54,6 @@ pub fn parse(test: Test, file: &str, bytes: &[u8]) -> Result<Parsed, ConfigError
     reader.finish(file)
 }
 
-/// State of reading a file.
 struct ConfigReader {
     config: ActConfig,
     /// Per known key: its first line, and whether its value could be read.
@@ -94,7 +91,6 @@ impl ConfigReader {
             .extend(result.err().map(|problem| (Some(number), problem)));
     }
 
-    /// Reports mandatory keys that are missing.
     fn missing(&mut self) {
         for spec in options_of(self.config.test) {
             if let OptionDefault::Mandatory(example) = spec.default
@@ -155,8 +151,7 @@ impl ConfigReader {
         }
     }
 
-    /// Reports contradicting values at the line of the first value. Reports nothing if a value could not be read: that
-    /// was reported before.
+    /// Reports contradicting values at the line of the first. A value that could not be read was reported before.
     fn conflict(&mut self, problem: ConfigProblem) {
         let keys: &[_] = if let ConfigProblem::Conflict { keys, .. } = &problem {
             keys

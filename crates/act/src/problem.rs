@@ -7,14 +7,11 @@ use super::dialect::quoted_start;
 use std::fmt;
 use thiserror::Error;
 
-/// A [`ConfigProblem`] or a warning with its position.
-///
 /// Displays as `FILE:LINE: WHAT`, without the line for a problem of the whole file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Located<T> {
-    /// Name of the file, as given.
     pub file: String,
-    /// Line in the file, the first is 1.
+    /// From 1.
     pub line: Option<usize>,
     pub what: T,
 }
@@ -51,14 +48,11 @@ pub enum ConfigProblem {
         "{0} is a key of an older ACT - run \"flashproof size config\" on this file to write today's equivalent"
     )]
     OldKey(String),
-    /// A mandatory key is missing.
     #[error("{key}: missing, and it has no default - add a line such as \"{key}: {example}\"")]
     MissingKey {
         key: &'static str,
-        /// An example value.
         example: &'static str,
     },
-    /// Values that contradict each other.
     #[error("{what}")]
     Conflict {
         /// The keys of the contradicting values. The message names the line of the first key.
@@ -77,7 +71,6 @@ impl ConfigProblem {
         }
     }
 
-    /// A key that is given a second time.
     pub(super) fn given_twice(key: &str, first_line: usize) -> Self {
         Self::Other(format!(
             "{key}: already given in line {first_line} - keep one of the two"
@@ -88,7 +81,6 @@ impl ConfigProblem {
 /// Why an option does not allow a value.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ValueProblem {
-    /// Below the allowed range.
     #[error("{0} is too small")]
     TooSmall(u64),
     /// An invalid description of a simulated drive: a sentence with its remedy.

@@ -45,7 +45,6 @@ use load::sizes::stored_bytes;
 /// Size of a page of the index, in bytes. Source: ACT 6.6, `IO_SIZE`.
 pub const PAGE_BYTES: u32 = 4096;
 
-/// Values derived from a configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Derived {
     Storage(StorageDerived),
@@ -60,10 +59,8 @@ pub struct StorageDerived {
     pub record_stored_bytes_min: u32,
     /// Size of the largest record as stored, in bytes. With histograms: the largest size in them.
     pub record_stored_bytes_max: u32,
-    /// Size of a large block, in bytes.
     pub large_block_bytes: u32,
-    /// Records of mean size per large block, at least 1: records do not straddle blocks. With histograms no rate
-    /// depends on this number.
+    /// Records of mean size per large block, at least 1: records do not straddle blocks. No histogram rate uses it.
     pub records_per_large_block: u32,
     /// Record reads by clients and by updates.
     pub read_rate: Rate,
@@ -86,7 +83,7 @@ impl StorageDerived {
     }
 }
 
-/// Values derived from the configuration of an index test. Rates are totals over all devices.
+/// Rates are totals over all devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IndexDerived {
     /// Page reads that clients wait for.
@@ -95,8 +92,6 @@ pub struct IndexDerived {
     pub update_rate: Rate,
 }
 
-/// Derives the rates and sizes of `config`.
-///
 /// Errors: everything that [`check`] finds, so that no invalid configuration can run.
 pub fn derive(config: &ActConfig) -> Result<Derived, Vec<ConfigProblem>> {
     match config.test {
@@ -105,7 +100,6 @@ pub fn derive(config: &ActConfig) -> Result<Derived, Vec<ConfigProblem>> {
     }
 }
 
-/// As [`derive()`], for a storage test.
 pub fn derive_storage(config: &ActConfig) -> Result<StorageDerived, Vec<ConfigProblem>> {
     checked(config)?;
     Ok(if config.has_histograms() {
@@ -115,7 +109,6 @@ pub fn derive_storage(config: &ActConfig) -> Result<StorageDerived, Vec<ConfigPr
     })
 }
 
-/// As [`derive()`], for an index test.
 pub fn derive_index(config: &ActConfig) -> Result<IndexDerived, Vec<ConfigProblem>> {
     checked(config)?;
     let writes = u128::from(config.replicated_writes());
@@ -134,7 +127,6 @@ fn checked(config: &ActConfig) -> Result<(), Vec<ConfigProblem>> {
     }
 }
 
-/// Rates of a load with one record size, or a range of sizes.
 fn from_records(config: &ActConfig) -> StorageDerived {
     let record_stored_bytes_min = stored_bytes(config.record_bytes);
     let record_stored_bytes_max = config.stored_bytes_max();
@@ -219,8 +211,7 @@ fn from_histograms(config: &ActConfig) -> StorageDerived {
     }
 }
 
-/// A rate whose parts are within the bounds of the option table: at most 2^32 requests per second, 10^6 replicas and
-/// 100 %, so both parts are below 2^59.
+/// At most 2^32 requests per second, 10^6 replicas and 100 % (the option table), so both parts are below 2^59.
 fn exact(ops: u128, seconds: u128) -> Rate {
     Rate::new(ops, seconds).expect("rates of checked options fit 64 bits")
 }

@@ -24,9 +24,7 @@ const HELP_COLUMNS: usize = 79;
 /// Widest line of a comment, in characters.
 const COLUMNS: usize = 100;
 
-/// The options of `test` for `--help`: effect first, then unit, default and range, then advice.
-///
-/// Returns paragraphs of at most 79 columns, one for each option.
+/// The options of `test` for `--help`, one paragraph each of at most 79 columns: effect, unit, default, range, advice.
 pub fn help_text(test: Test) -> String {
     let mut text = String::new();
     for spec in options_of(test) {
@@ -118,7 +116,6 @@ fn default_text(spec: &OptionSpec) -> String {
     }
 }
 
-/// A configuration with notes.
 #[derive(Debug, Clone)]
 pub struct AnnotatedConfig {
     config: ActConfig,
@@ -127,7 +124,6 @@ pub struct AnnotatedConfig {
 }
 
 impl AnnotatedConfig {
-    /// A document about `config`, without notes.
     pub fn new(config: ActConfig) -> Self {
         Self {
             config,
@@ -136,7 +132,7 @@ impl AnnotatedConfig {
         }
     }
 
-    /// Appends a paragraph to the head, broken into lines.
+    /// Appends a paragraph to the head.
     pub fn paragraph(&mut self, text: &str) {
         self.lines(wrapped(&one_line(text), "", COLUMNS - 2).lines());
     }

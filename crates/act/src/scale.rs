@@ -27,7 +27,6 @@ const RATIO_KEYS: [&str; 2] = ["total-lbw-per-sec", "direct-frees"];
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScaledRate {
     pub key: &'static str,
-    /// Rate before the multiplication, per second.
     pub before_per_sec: u64,
     /// Rate after the multiplication, per second: rounded to the nearest whole number, halves up.
     pub after_per_sec: u64,
@@ -45,10 +44,9 @@ impl fmt::Display for ScaledRate {
     }
 }
 
-/// Multiplies every rate of `config` that is not 0.
+/// Multiplies every rate of `config` that is not 0. Returns these rates in the order of the option table.
 ///
-/// Returns the rates that were multiplied, in the order of the option table. Errors: a sentence for each rate that
-/// cannot be multiplied; nothing changes then.
+/// Errors: a sentence for each rate that cannot be multiplied; nothing changes then.
 pub fn scale(config: &mut ActConfig, factor: Factor) -> Result<Vec<ScaledRate>, Vec<String>> {
     let rates: Vec<_> = options_of(config.test)
         .filter(|spec| is_rate(spec))
@@ -60,9 +58,7 @@ pub fn scale(config: &mut ActConfig, factor: Factor) -> Result<Vec<ScaledRate>, 
     )
 }
 
-/// Sets the rates of `config` to `factor` times the 1x load of `drives` drives.
-///
-/// Result and errors as for [`scale`].
+/// Sets the rates of `config` to `factor` times the 1x load of `drives` drives. Result and errors as for [`scale`].
 pub fn set_load(
     config: &mut ActConfig,
     factor: Factor,
@@ -75,7 +71,6 @@ pub fn set_load(
     set_all(config, specs)
 }
 
-/// True for options that are rates and scale with the load.
 fn is_rate(spec: &OptionSpec) -> bool {
     spec.unit.ends_with("/s") && !RATIO_KEYS.contains(&spec.name)
 }

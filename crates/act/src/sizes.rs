@@ -5,10 +5,9 @@
 //! storage-write-histogram                                                  mean, largest      drawn from
 //! ```
 //!
-//! The main idea: a histogram gives the share of sizes in each bucket, not their positions in it, so the position is a
-//! rule that the user can see and change ([`SizeWithinBucket`]). Source of the keys: Aerospike, "Advanced Flash Device
-//! Sizing", which announced them for ACT 4; no released ACT reads them. Their effect on rates is in
-//! [`rates`](super::rates).
+//! A histogram gives the share of sizes in each bucket, not their positions in it, so the position is a rule that the
+//! user can see and change ([`SizeWithinBucket`]). Source of the keys: Aerospike, "Advanced Flash Device Sizing", which
+//! announced them for ACT 4; no released ACT reads them. Their effect on rates is in [`rates`](super::rates).
 //!
 //! A size histogram has the format in which the log tool of a live database prints it: the share of sizes over each
 //! power of two.
@@ -19,10 +18,7 @@
 //! is the %   > 1     > 2     > 4         > 1 KiB > 2 KiB > 4 KiB     16 % in (1, 2] KiB, 84 % in (2, 4]
 //! ```
 //!
-//! Shares are kept as whole millionths, so nothing is rounded between the file and the rates. The position of a size in
-//! its bucket is not part of a histogram.
-//!
-//! The sizes of a stream follow from a histogram, a rule and an offset.
+//! Shares are kept as whole millionths, so nothing is rounded between the file and the rates.
 //!
 //! | rule | a size in the bucket (L, U] is | mean of the bucket |
 //! |---|---|---|
@@ -66,13 +62,10 @@ impl Default for SizeHistogram {
     }
 }
 
-/// Sizes between two powers of two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SizeBucket {
-    /// Lower edge, in bytes: the sizes in the bucket are larger than this. Exception: the first bucket has only the
-    /// size of 1 byte, and both of its edges are 1.
+    /// Exclusive lower edge, in bytes. Exception: the first bucket has only the size of 1 byte, and both edges are 1.
     pub lower_bytes: u32,
-    /// The largest size, in bytes.
     pub upper_bytes: u32,
     /// Share of all sizes, in millionths, never 0.
     pub share_ppm: u32,
@@ -137,7 +130,6 @@ impl SizeHistogram {
             })
     }
 
-    /// The bucket with the largest sizes.
     pub fn largest(&self) -> SizeBucket {
         let smallest = SizeBucket {
             lower_bytes: 1,
@@ -164,7 +156,6 @@ impl std::fmt::Display for SizeHistogram {
     }
 }
 
-/// A percentage as millionths.
 fn percent_ppm(position: usize, text: &str) -> Result<u32, String> {
     let error = |why: &str| format!("value {position} is {}, {why}", quoted_start(text));
     if text.is_empty() {
@@ -192,7 +183,6 @@ fn percent_ppm(position: usize, text: &str) -> Result<u32, String> {
     ppm.filter(|ppm| *ppm <= WHOLE_PPM).ok_or_else(outside)
 }
 
-/// Position of a size in its bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BucketPosition {
     Lower,
@@ -219,12 +209,10 @@ choice! {
 }
 
 impl SizeWithinBucket {
-    /// The rule for the sizes of reads.
     pub fn of_reads(self) -> BucketPosition {
         self.unless_paper(BucketPosition::Lower)
     }
 
-    /// The rule for the sizes of writes.
     pub fn of_writes(self) -> BucketPosition {
         self.unless_paper(BucketPosition::Upper)
     }
@@ -243,12 +231,9 @@ impl SizeWithinBucket {
 /// 1 / ln 2, in billionths.
 const LOG2_E_BILLIONTHS: u128 = 1_442_695_041;
 
-/// The sizes of a stream of a histogram load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct HistogramSizes {
-    /// Shares per bucket.
     pub histogram: SizeHistogram,
-    /// Position of sizes in their bucket.
     pub within: BucketPosition,
     /// Multiplier, percent, at least 1; 100 changes nothing.
     pub offset_pct: u32,
@@ -281,7 +266,7 @@ impl HistogramSizes {
         )
     }
 
-    /// Smallest size, in whole bytes, at least 1.
+    /// At least 1.
     pub fn bytes_min(&self) -> u32 {
         let smallest = self
             .histogram
@@ -296,7 +281,7 @@ impl HistogramSizes {
         self.scaled_bytes(edge)
     }
 
-    /// Largest size, in whole bytes, at least 1.
+    /// At least 1.
     pub fn bytes_max(&self) -> u32 {
         let largest = self.histogram.largest();
         let edge = if self.within == BucketPosition::Lower {
@@ -326,8 +311,7 @@ impl HistogramSizes {
         SizeTable::new(weights)
     }
 
-    /// Sizes in a bucket, in whole steps, each with its weight. The weights of each bucket add up to
-    /// [`Self::weight_sum`].
+    /// Sizes in whole steps, each with its weight. The weights of each bucket add up to [`Self::weight_sum`].
     fn steps_of(&self, bucket: SizeBucket, step_bytes: u32) -> Vec<(u64, u64)> {
         // Edges are in hundredths of bytes, so that every scaled edge is a whole number.
         let offset = u64::from(self.offset_pct);

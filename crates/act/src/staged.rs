@@ -1,14 +1,12 @@
-//! The load of a series of runs. A configuration is the load of 1x; each run has a multiple of this load, on some of
-//! the devices.
+//! The load of a series of runs: 1x is a configuration; each run has a multiple of this load, on some of the devices.
 //!
 //! ```text
 //! ACT's 1x for each device \
 //!                           > 1x on n devices --at(factor, k of them)--> factor * k/n of every rate
 //! a file, all its devices  /
 //! ```
-//! The main idea: a configuration is a load of 1x on *all* devices that it names. So a device gets the same load alone
-//! as together with other devices. Bounds on operations in flight over all devices scale with the number of devices
-//! only.
+//! The load of 1x is on *all* devices that the configuration names, so a device gets the same load alone as together
+//! with others. Bounds on operations in flight over all devices scale with the number of devices only.
 
 use super::config::ActConfig;
 use super::echo::to_text;
@@ -21,7 +19,6 @@ use load::choice::Arrival;
 use load::factor::Factor;
 use load::workload::{Load, RunSpec};
 
-/// Bounds on operations in flight over all devices.
 const BOUNDS: [&str; 2] = ["service-threads", "cache-threads"];
 
 /// Keys that determine how a load is issued and reported.
@@ -36,13 +33,11 @@ const ISSUE_KEYS: [&str; 8] = [
     "shards",
 ];
 
-/// A load of 1x on all its devices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BaseLoad {
     /// The load on the devices of the series.
     config: ActConfig,
-    /// The load as given, on its own devices. The rates of a run are computed from this load, so they are rounded only
-    /// once.
+    /// The load as given, on its own devices: the rates of a run are computed from it, so they are rounded only once.
     given_config: ActConfig,
 }
 
@@ -65,10 +60,8 @@ impl BaseLoad {
         }
     }
 
-    /// The load of `config`, on `devices` if there are any, else on the devices of `config`. Each device gets the load
-    /// of one device of `config`.
-    ///
-    /// Errors: rates that cannot be multiplied, each a sentence.
+    /// The load of `config`, on `devices` if there are any, else on its own devices. Each device gets the load of one
+    /// device of `config`. Errors: rates that cannot be multiplied, each a sentence.
     pub fn of_config(config: ActConfig, devices: &[DeviceName]) -> Result<Self, Vec<String>> {
         let own_devices = config.device_names.len();
         let mut base = Self {
@@ -91,7 +84,6 @@ impl BaseLoad {
         self.config.spec()
     }
 
-    /// Sets the duration of a run, seconds.
     pub fn set_duration(&mut self, seconds: u32) {
         (
             self.config.test_duration_sec,
@@ -99,7 +91,6 @@ impl BaseLoad {
         ) = (seconds, seconds);
     }
 
-    /// Sets the report interval of a run, seconds.
     pub fn set_report_interval(&mut self, seconds: u32) {
         (
             self.config.report_interval_sec,
@@ -107,8 +98,6 @@ impl BaseLoad {
         ) = (seconds, seconds);
     }
 
-    /// `factor` times the load of 1x, on the devices at these positions.
-    ///
     /// Errors: rates that cannot be multiplied, each a sentence.
     pub fn multiplied(
         &self,
@@ -149,19 +138,16 @@ impl BaseLoad {
         is_open && load.test == act.test && options_of(act.test).all(|spec| is_same(spec.name))
     }
 
-    /// True if operations are paced as in published ratings.
     pub fn is_paced_as_published(&self) -> bool {
         self.config.arrival == Arrival::Act
     }
 
-    /// The load of 1x as a file.
     pub fn to_text(&self) -> String {
         to_text(&self.config)
     }
 }
 
-/// Multiplies all rates by `factor` and by `devices` / `base_devices`. Bounds on operations in flight scale with the
-/// devices alone.
+/// Multiplies all rates by `factor` and `devices` / `base_devices`; bounds on operations in flight by the latter.
 fn scale_to_devices(
     config: &mut ActConfig,
     factor: Factor,

@@ -1,9 +1,8 @@
 //! The option table: first the rows of ACT 6.6, in the order in which ACT echoes them, then the rows of ACT 4 and
 //! flashproof. Also the configuration, with a field for each row, and functions that find a row.
 //!
-//! The main idea: an option is declared once. Its row gives the key, the field of [`ActConfig`] with its type, the
-//! allowed values, the default, and the texts; parsing, checking, the echo, `--help` and docs/options.md all read it.
-//! Defaults and ranges of ACT's keys are those of ACT's `cfg_storage.c`. If a range is narrower, the advice says why.
+//! An option is declared once: parsing, checking, the echo, `--help` and docs/options.md all read its row. Defaults and
+//! ranges of ACT's keys are those of ACT's `cfg_storage.c`. If a range is narrower, the advice says why.
 
 use super::options::{
     BOTH, INDEX, OptionDefault, OptionField, OptionKind, OptionSpec, STORAGE, Since, Test,
@@ -60,10 +59,9 @@ macro_rules! options {
 
         /// The configuration of an ACT test as given, without derived values.
         ///
-        /// There is a field for each key of the option table, which holds the ranges and advice; keys that the test
-        /// does not read keep their defaults. As in ACT, the defaults are incomplete: devices and a duration have to be
-        /// given. A configuration that a program changed must pass [`check`](super::check()) again;
-        /// [`derive`](super::derive()) calls it.
+        /// The option table has the ranges and advice; keys that the test does not read keep their defaults. As in ACT,
+        /// the defaults are incomplete: devices and a duration have to be given. A configuration that a program changed
+        /// must pass [`check`](super::check()) again; [`derive`](super::derive()) calls it.
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub struct ActConfig {
             /// The test that the configuration is for.
@@ -381,7 +379,6 @@ impl ActConfig {
         Some((find(self.test, key)?, self.field(key)?))
     }
 
-    /// Setting of `key`, for writing.
     pub(super) fn setting_mut(
         &mut self,
         key: &str,
@@ -390,7 +387,6 @@ impl ActConfig {
     }
 }
 
-/// The options of all tests.
 pub(crate) fn all() -> impl Iterator<Item = &'static OptionSpec> {
     TABLE.iter()
 }
@@ -400,13 +396,11 @@ pub fn options_of(test: Test) -> impl Iterator<Item = &'static OptionSpec> {
     TABLE.iter().filter(move |spec| spec.tests.contains(&test))
 }
 
-/// The option of `test` with exactly this name.
 pub fn find(test: Test, name: &str) -> Option<&'static OptionSpec> {
     options_of(test).find(|spec| spec.name == name)
 }
 
-/// The option of `test` most similar to `unknown`, as [`similar`] finds it. Case and `_` for `-` do not count as
-/// differences.
+/// The option most similar to `unknown`, as [`similar`] finds it. Case and `_` for `-` do not count as differences.
 pub fn nearest(test: Test, unknown: &str) -> Option<&'static str> {
     similar(
         &unknown.to_lowercase().replace('_', "-"),

@@ -10,8 +10,7 @@ use load::choice::Arrival;
 use load::workload::{BuildContext, Built, DeviceShape, RunPlan, RunSpec, Workload};
 use results::run_dir::{ActLogHead, RecordedConfig, WorkloadRecord};
 
-/// Settings of the standard mix, with which published ratings were measured. Source: ACT's README. The values are ACT's
-/// defaults.
+/// The mix, ACT's defaults, with which published ratings were measured. Source: ACT's README.
 const STANDARD_MIX: [&str; 10] = [
     "record-bytes",
     "record-bytes-range-max",
@@ -32,9 +31,6 @@ pub struct ActWorkload {
 }
 
 impl ActWorkload {
-    /// Derives the workload of `config`.
-    ///
-    /// Errors: all errors of the configuration.
     pub fn of(config: ActConfig) -> Result<Self, Vec<ConfigProblem>> {
         Ok(Self {
             derived: derive(&config)?,
@@ -46,13 +42,11 @@ impl ActWorkload {
         &self.config
     }
 
-    /// The configuration blocks at the top of ACT's log, and flashproof's block, as one text.
     pub fn blocks(&self) -> String {
         echo::blocks(&self.config, &self.derived)
     }
 
-    /// Client operations per second as a multiple of the 1x load, over all devices; `None` for an index test, which has
-    /// no 1x.
+    /// Client operations over all devices; `None` for an index test, which has no 1x.
     pub fn times_1x(&self) -> Option<f64> {
         let Self {
             config,

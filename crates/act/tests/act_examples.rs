@@ -17,7 +17,6 @@ fn data(test: Test) -> PathBuf {
         .join(name)
 }
 
-/// Stems of the files with this extension, sorted.
 fn names(test: Test, extension: &str) -> Vec<String> {
     let files = fs::read_dir(data(test))
         .unwrap()

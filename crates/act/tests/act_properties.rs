@@ -155,8 +155,7 @@ fn almost_configs() -> impl Strategy<Value = String> {
     prop::collection::vec(line, 0..12).prop_map(|lines| lines.concat())
 }
 
-/// Share of the sizes of a histogram that are at most `bytes` when rounded up to `step_bytes`, by
-/// definition: without the table, and in doubles.
+/// Share of the sizes that are at most `bytes` when rounded up to `step_bytes`: without the table, and in doubles.
 fn share_up_to(sizes: &HistogramSizes, bytes: u32, step_bytes: u32) -> f64 {
     let scale = f64::from(sizes.offset_pct) / 100.0;
     // Nothing is smaller than a step; a size on the edge of a step is not rounded up.

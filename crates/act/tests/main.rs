@@ -1,4 +1,4 @@
-//! Tests of the crate's public interface, by theme. They are one program, because linking each program takes seconds.
+//! Tests of the crate's public interface, as one program, because linking each program takes seconds.
 
 #![allow(clippy::disallowed_methods, reason = "tests make files of their own")]
 

@@ -35,10 +35,8 @@ const KEYS_OF_RUN: [&str; 4] = [
     "cache-threads",
 ];
 
-/// Keys of a configuration that are multiplied.
 const RATES: [&str; 2] = ["read-reqs-per-sec", "write-reqs-per-sec"];
 
-/// A value of the record that differs from the run.
 struct Difference {
     /// Name of the value, with its verb: `the load was`.
     name: String,
@@ -159,7 +157,6 @@ fn rate(series: &Series, step: &Step, key: &str, value: &str) -> Option<f64> {
     Some(per_sec * step.multiple * share)
 }
 
-/// Compares the job of a baseline and its numbers of operations.
 fn of_job(step: &Step, run: &Manifest, streams: &[StreamTotals]) -> Option<Difference> {
     let Point {
         job, reads, writes, ..
@@ -424,7 +421,6 @@ fn first_multiple(sentence: &str) -> Option<f64> {
     })
 }
 
-/// Why a certification cannot be claimed, a phrase.
 fn why_not_certified(series: &Series) -> Option<String> {
     if series.devices.iter().any(|device| device.simulated) {
         return Some("its drives are simulated".to_owned());
@@ -485,7 +481,6 @@ mod tests {
             "size_bytes": 960_197_124_096_u64, "nsid": 1, "partition": null})
     }
 
-    /// The manifest of the run of a stage.
     fn run_of(series: &Series, stage: usize) -> Manifest {
         let step = &series.steps[stage];
         let rate = |per_sec: f64| per_sec * step.multiple * step.devices.len() as f64 / 2.0;

@@ -4,9 +4,9 @@
 //! criteria -> limits of the streams of a run -> Verdict + figures -> judged criteria -> conclusion
 //! ```
 //!
-//! The verdict on each run judges the limits of this run, with all rules of [`results::judge`]. A short run can pass
-//! during a burst: a volume with burst credits, or a drive with an SLC cache, holds a load for a minute, but not for an
-//! hour. So each check defines a minimum of time and written bytes. With less, the answer is "tested too briefly".
+//! A short run can pass during a burst: a volume with burst credits, or a drive with an SLC cache, holds a load for a
+//! minute, but not for an hour. So each check defines a minimum of time and written bytes. With less, the answer is
+//! "tested too briefly".
 
 use crate::percentile;
 use results::judge::{Limit, Outcome, ReasonCode, Sla, StreamLimits, Verdict};
@@ -18,7 +18,6 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::Path;
 
-/// File name of the record of a check.
 pub const CHECK: &str = "check.json";
 
 /// Version of the record's fields. Raised when a field is removed or changes its meaning.
@@ -46,7 +45,6 @@ impl CheckMetric {
         matches!(self, Self::Percentile(_) | Self::Mean)
     }
 
-    /// The percent of a percentile.
     pub fn percent(self) -> Option<f64> {
         if let Self::Percentile(percent) = self {
             Some(percent)
@@ -55,7 +53,6 @@ impl CheckMetric {
         }
     }
 
-    /// A value with its unit.
     pub fn text(self, value: f64) -> String {
         match self {
             Self::Percentile(_) | Self::Mean => duration(value.max(0.0) as u64),
@@ -186,7 +183,6 @@ pub struct Criterion {
 }
 
 impl Criterion {
-    /// The limit, unless it is only shown.
     pub fn deciding_limit(&self) -> Option<f64> {
         self.limit
             .filter(|_| !self.is_of_higher_tier && self.standing.is_none_or(LimitStatus::decides))
@@ -204,9 +200,7 @@ impl Criterion {
         }
     }
 
-    /// The deciding limit of a percentile as an SLA: `p99` below 10 ms is `1%>10ms`. `None` for other metrics.
-    ///
-    /// Errors: the percentile has more decimals than an SLA.
+    /// A percentile's deciding limit: `p99` below 10 ms is `1%>10ms`; else `None`. Errors: too many decimals.
     pub fn sla(&self) -> Result<Option<Sla>, String> {
         let (CheckMetric::Percentile(percent), Some(limit_ns)) =
             (self.metric, self.deciding_limit())
@@ -217,7 +211,7 @@ impl Criterion {
         format!("{share}%>{}ns", limit_ns as u64).parse().map(Some)
     }
 
-    /// The limit in words: `below 10 ms`.
+    /// `below 10 ms`.
     pub fn limit_text(&self) -> Option<String> {
         let limit = self.metric.text(self.limit?);
         Some(if self.metric.is_latency() {
@@ -227,7 +221,7 @@ impl Criterion {
         })
     }
 
-    /// Stream and metric in words: `p99 of wal-flushes`.
+    /// `p99 of wal-flushes`.
     pub fn metric_and_stream(&self) -> String {
         match self.metric {
             CheckMetric::Iops => format!("rate of {}", self.stream),
@@ -241,9 +235,7 @@ impl Criterion {
 /// are not freezes, because no published limit applies to single stalls.
 const FREEZE_NS: u64 = 500_000_000;
 
-/// Limits of the stream `name` from the `criteria` of a run; `None` if no criterion limits the stream.
-///
-/// Errors: an SLA cannot express a limit.
+/// `None` if no criterion limits the stream. Errors: an SLA cannot express a limit.
 pub fn limits_of<'a>(
     name: &str,
     criteria: impl Iterator<Item = &'a Criterion>,
@@ -291,16 +283,14 @@ fn strictest_limit(criteria: &[&Criterion], metric: CheckMetric) -> Option<f64> 
         .reduce(f64::max)
 }
 
-/// Measurements of a stream in its run.
 #[derive(Debug, Clone, Default)]
 pub struct Figures {
     pub ops: u64,
     pub bytes: u64,
     /// Duration of the part of the run that is counted, nanoseconds.
     pub ran_ns: u64,
-    /// Mean latency, nanoseconds.
     pub mean_ns: f64,
-    /// Latencies by percent, in ascending order, nanoseconds.
+    /// Percent and latency in nanoseconds, ascending.
     pub percentiles_ns: Vec<(f64, u64)>,
 }
 
@@ -343,8 +333,7 @@ pub struct JudgedCriterion {
     pub behind_burst: bool,
 }
 
-/// Maximum rate after the end of a burst, as a fraction of the rate before. Other programs on the host can cause
-/// smaller drops.
+/// Highest rate after the end of a burst, as a fraction of the rate before. Other programs cause smaller drops.
 const BURST_END: f64 = 2.0 / 3.0;
 
 /// Minimum time from the end of a burst to the end of the run, seconds, and as a fraction of the run. A stall near the end
@@ -352,8 +341,7 @@ const BURST_END: f64 = 2.0 / 3.0;
 const BURST_REST_SEC: f64 = 60.0;
 const BURST_REST: f64 = 1.0 / 3.0;
 
-/// Change points of a run of `ran_sec` at which a burst ended: the rate of a stream fell permanently. After a stall the
-/// rate rises again.
+/// Ends of bursts: the rate of a stream fell permanently. After a stall the rate rises again.
 pub fn burst_ends(points: Vec<ChangePoint>, ran_sec: f64) -> Vec<ChangePoint> {
     let mut ends = Vec::new();
     for point in &points {
@@ -372,8 +360,7 @@ pub fn burst_ends(points: Vec<ChangePoint>, ran_sec: f64) -> Vec<ChangePoint> {
     ends
 }
 
-/// Judges a criterion by the `verdict` of its run, the figures of its stream, and the `burst_ends` of the run. The
-/// sustained state begins after the last burst end.
+/// `burst_ends`: of the run; the sustained state begins after the last.
 pub fn judge(
     criterion: &Criterion,
     verdict: &Verdict,
@@ -477,7 +464,6 @@ pub fn judge(
         Some(after) if after < limit => (Some(after), Some(true)),
         _ => (figure, is_missed),
     };
-    // A closed loop issues nothing while its device hangs, so percentiles hide the hang.
     let froze = froze(verdict);
     let is_told = criterion
         .metric
@@ -495,7 +481,6 @@ pub fn judge(
     judged(figure, outcome, after_burst.is_some())
 }
 
-/// True if a device completed nothing for too long.
 fn froze(verdict: &Verdict) -> bool {
     verdict
         .reasons
@@ -596,8 +581,8 @@ pub struct CheckResult {
 }
 
 impl CheckResult {
-    /// Concludes from criteria and runs: the worst outcome decides, and limits that were held too briefly are only
-    /// measured. `why_invalid`: why the measurements say nothing about the disk.
+    /// The worst outcome decides, and limits that were held too briefly are only measured. `why_invalid`: why the
+    /// measurements say nothing about the disk.
     pub fn concluded(mut self, why_invalid: Option<String>) -> Self {
         let worst = self
             .runs
@@ -628,8 +613,7 @@ impl CheckResult {
         }
     }
 
-    /// Why the runs were too short for a pass, each with the seconds that suffice: for bytes at the measured rate, for
-    /// operations roughly.
+    /// Reasons, each with the seconds that suffice: for bytes at the measured rate, for operations roughly.
     fn too_brief(&self) -> Vec<(String, f64)> {
         let seconds = self.runs.iter().map(|run| run.seconds).sum::<f64>();
         let written = self.runs.iter().map(|run| run.written_bytes).sum::<u64>();
@@ -697,8 +681,7 @@ impl CheckResult {
         Some((held, None))
     }
 
-    /// The criterion that decided: the worst criterion with a limit, otherwise the first criterion. `None` if a rule of
-    /// a run decided.
+    /// The worst criterion with a limit, otherwise the first criterion. `None` if a rule of a run decided.
     pub fn decisive_criterion(&self) -> Option<&JudgedCriterion> {
         match self.outcome {
             Outcome::Fail | Outcome::Invalid => self
@@ -725,7 +708,6 @@ impl CheckResult {
         }))
     }
 
-    /// Criteria with a deciding limit.
     fn limited(&self) -> impl Iterator<Item = &JudgedCriterion> {
         self.criteria
             .iter()
@@ -755,7 +737,6 @@ impl CheckResult {
         .unwrap_or_else(|| "nothing was measured".to_owned())
     }
 
-    /// The limits that were held: of which tier, and by which figure.
     fn held_limits(&self, is: &str, is_not: &str) -> Option<String> {
         let nearest = self.nearest().map(JudgedCriterion::sentence);
         let Some((held, missed)) = self.held_tier() else {
@@ -771,7 +752,6 @@ impl CheckResult {
         ))
     }
 
-    /// How to repeat a check that was too brief, and why.
     fn repeat(&self) -> Option<String> {
         let (reasons, _): (Vec<_>, Vec<_>) = self.too_brief().into_iter().unzip();
         let held = self.held_limits("within the limits of", "not of")?;
@@ -806,8 +786,7 @@ impl CheckResult {
         (!values.is_empty()).then(|| format!("your values are: {}{more}", values.join(", ")))
     }
 
-    /// Judges the runs again by `verdicts`, one for each run. A worse outcome than the recorded one is adopted, a
-    /// better outcome is not.
+    /// `verdicts` has one for each run. A worse outcome than the recorded one is adopted, a better outcome is not.
     pub fn rejudge<'v>(&mut self, verdicts: impl Iterator<Item = &'v Verdict>) {
         for (run, verdict) in self.runs.iter_mut().zip(verdicts) {
             let of_run = self
@@ -853,7 +832,6 @@ impl CheckResult {
         }
     }
 
-    /// Writes the record to `dir`.
     pub fn write(&self, dir: &Path) -> Result<(), RunDirError> {
         results::run_dir::write_json(dir, CHECK, self)
     }
@@ -869,7 +847,6 @@ impl JudgedCriterion {
         }
     }
 
-    /// True if the figure is beyond a limit that does not decide.
     pub fn is_beyond_shown_limit(&self) -> bool {
         self.criterion.only_shown_as().is_some() && self.fraction_of_limit() >= 1.0
     }
@@ -881,7 +858,6 @@ impl JudgedCriterion {
         )
     }
 
-    /// Figure, limit and source in one sentence.
     pub fn sentence(&self) -> String {
         let Criterion {
             run,
@@ -914,7 +890,6 @@ impl JudgedCriterion {
     }
 }
 
-/// The criterion that came nearest to its limit.
 fn worst<'j>(judged: impl Iterator<Item = &'j JudgedCriterion>) -> Option<&'j JudgedCriterion> {
     judged.max_by(|a, b| a.fraction_of_limit().total_cmp(&b.fraction_of_limit()))
 }
@@ -1076,7 +1051,6 @@ mod tests {
         );
     }
 
-    /// A check whose run passed, with these criteria.
     fn check(criteria: Vec<JudgedCriterion>) -> CheckResult {
         CheckResult {
             format_version: CHECK_FORMAT_VERSION,

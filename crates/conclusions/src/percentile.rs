@@ -1,14 +1,12 @@
 //! Percentiles that a number of operations can resolve.
 //!
 //! The 99.9th percentile of 500 operations is the longest operation, which describes a single event and not the drive.
-//! So a percentile is shown only if operations lie beyond it, and compared only if enough lie beyond it to exclude
-//! chance. Every output of percentiles of single runs uses this module.
+//! So a percentile is shown only if operations lie beyond it, and compared only if enough do to exclude chance.
 
 /// A percentile is shown only if at least this many operations lie beyond it.
 pub const BEYOND_RESOLVED: f64 = 1.0;
 
-/// A percentile is compared with that of another drive or program only if at least this many operations lie beyond it.
-/// With fewer, a difference can be chance.
+/// At least this many operations must lie beyond a percentile that is compared: with fewer, a difference can be chance.
 pub const BEYOND_COMPARED: f64 = 10.0;
 
 /// Number of operations, out of `count`, beyond the percentile: above it, or below it for percentiles under 50.
@@ -16,12 +14,10 @@ pub fn beyond(count: u64, percent: f64) -> f64 {
     count as f64 * percent.min(100.0 - percent) / 100.0
 }
 
-/// True if `count` operations are enough to show the percentile.
 pub fn is_resolved(count: u64, percent: f64) -> bool {
     at_least(count, percent, BEYOND_RESOLVED)
 }
 
-/// True if `count` operations are enough to compare the percentile.
 pub(crate) fn is_compared(count: u64, percent: f64) -> bool {
     at_least(count, percent, BEYOND_COMPARED)
 }

@@ -1,8 +1,8 @@
 //! Judges a finished series again from its runs.
 //!
-//! `series.json` holds the conclusion from the end of the series; the run directories hold the evidence. Reports,
-//! status, comparisons and exports all use this module, so that none of them shows a pass that the recorded counts
-//! contradict. A worse result than the recorded one is adopted, a better result is not. A search is not repeated.
+//! `series.json` holds the conclusion from the end of the series; the run directories hold the evidence. Everything
+//! that shows a series uses this module, so that nothing shows a pass that the recorded counts contradict. A worse
+//! result than the recorded one is adopted, a better result is not. A search is not repeated.
 
 use crate::agreement::{contradiction, difference};
 use crate::baseline::judge_job;
@@ -16,18 +16,15 @@ use results::run_dir::{self, Manifest, Run, RunDirError, VERDICT};
 use results::units;
 use std::path::{Component, Path, PathBuf};
 
-/// Evidence from the run of a step.
 pub struct StepEvidence<'a> {
     /// The verdict computed from the recorded counts.
     pub verdict: &'a Verdict,
-    /// The setup of the run.
     pub manifest: &'a Manifest,
     /// Why the run cannot be trusted completely.
     pub doubt: Option<String>,
 }
 
 impl<'a> StepEvidence<'a> {
-    /// Evidence from the `run` of a finished step.
     pub fn of(run: &'a Run) -> Self {
         Self {
             verdict: &run.verdict,
@@ -37,7 +34,7 @@ impl<'a> StepEvidence<'a> {
     }
 }
 
-/// Why the `run` of a finished step cannot be trusted completely; `None` if the run can be trusted.
+/// Why the run of a finished step cannot be trusted completely; `None` if it can.
 pub fn doubt_of(run: &Run) -> Option<String> {
     if let Some(damage) = run.damage.first() {
         return Some(format!("its run is damaged: {damage}"));
@@ -68,7 +65,6 @@ pub fn run_dir_of(dir: &Path, step: &Step) -> Result<PathBuf, String> {
     }
 }
 
-/// The error for a series in `dir` that disappeared while it was read.
 pub fn disappeared_error(dir: &Path) -> RunDirError {
     let why = format!("its {SERIES} disappeared");
     let what_to_do = "try again".to_owned();
@@ -79,8 +75,8 @@ pub fn disappeared_error(dir: &Path) -> RunDirError {
     }
 }
 
-/// Reads the runs of the series in `dir`, and judges the series again with [`rejudge`]. A series without a conclusion is
-/// not changed, because it may be running.
+/// As [`rejudge`], with the runs of the series in `dir`. A series without a conclusion is not changed: it may be
+/// running.
 pub fn rejudge_in(dir: &Path, series: &mut Series) -> Vec<String> {
     if series.conclusion.is_none() {
         return Vec::new();
@@ -104,9 +100,9 @@ pub fn rejudge_steps_in(dir: &Path, series: &mut Series) -> Vec<String> {
     rejudge(series, &evidence.collect::<Vec<_>>())
 }
 
-/// Judges a series again. `evidence` has an element for each step: the run, or why there is none. Sets the outcomes in
-/// `series` to the outcomes that the evidence supports. Returns a sentence for each difference from the record, and for
-/// each step that cannot be checked; with any such sentence, the outcome of the series is invalid at best.
+/// Judges a series again. `evidence` has an element for each step: the run, or why there is none. `series` gets the
+/// outcomes that the evidence supports. Returns a sentence for each difference from the record, and for each step that
+/// cannot be checked; with any such sentence, the outcome of the series is invalid at best.
 pub fn rejudge(series: &mut Series, evidence: &[Result<StepEvidence, &str>]) -> Vec<String> {
     let differences: Vec<_> = series
         .steps
@@ -175,8 +171,7 @@ pub fn rejudge(series: &mut Series, evidence: &[Result<StepEvidence, &str>]) -> 
     doubts
 }
 
-/// For a finished step: the outcome that the evidence supports, and why the recorded outcome or the run is in doubt.
-/// `None` if the evidence supports the record.
+/// The outcome that the evidence supports, and why the record or the run is in doubt. `None`: the record is right.
 fn rejudge_step(
     purpose: SeriesPurpose,
     devices: &[DriveIdentity],
@@ -218,8 +213,7 @@ fn rejudge_step(
     })
 }
 
-/// Judges a step of a search again. Returns the outcome and its reason. The details of the step have the rounds that
-/// decided, so the run can only contradict the record.
+/// The details of the step have the rounds that decided, so the run can only contradict the record.
 fn rejudge_search_step(
     step: &Step,
     recorded_outcome: Outcome,

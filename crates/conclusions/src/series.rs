@@ -3,9 +3,6 @@
 //! `series.json` in the directory of the series is the state on disk. The file is rewritten atomically before and after
 //! each run, so that the same command can resume the series after a crash, and a report is possible years later. Each
 //! run has a run directory below the directory of the series.
-//!
-//! This module handles only the record: its contents and the identity of drives. [`crate::certify`] defines the stages
-//! of a certification, [`crate::rate`] the search.
 
 use results::finding::Finding;
 use results::judge::{Headline, Outcome};
@@ -17,7 +14,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::Path;
 
-/// The report in the directory of a series.
 pub const REPORT: &str = "report.html";
 
 /// Version of the format. Raised when a field changes its meaning, not when a field is added.
@@ -183,7 +179,6 @@ pub struct Series {
 }
 
 impl Step {
-    /// A step that has not begun.
     pub fn planned(
         name: String,
         dir: String,
@@ -209,7 +204,6 @@ impl Step {
         }
     }
 
-    /// The step in its first attempt, begun at `now_unix_ms`.
     pub fn begun(self, now_unix_ms: u64) -> Self {
         Self {
             state: SeriesStepState::Running,
@@ -219,7 +213,6 @@ impl Step {
         }
     }
 
-    /// Marks the step as interrupted, with the reason.
     pub fn interrupt(&mut self, reason: &str) {
         self.state = SeriesStepState::Interrupted;
         self.outcome = None;
@@ -228,7 +221,6 @@ impl Step {
 }
 
 impl Series {
-    /// Value of a term; `None` if the series has no such term.
     pub fn term(&self, name: &str) -> Option<&str> {
         self.terms
             .iter()
@@ -247,8 +239,7 @@ impl Series {
         }
     }
 
-    /// Reads the series in `dir`; `None` if there is none. Errors: the record is unreadable, damaged, or of a later
-    /// version.
+    /// `None` if there is no record. Errors: the record is unreadable, damaged, or of a later version.
     pub fn read(dir: &Path) -> Result<Option<Self>, RunDirError> {
         if dir.is_file() {
             return Ok(None);
@@ -262,11 +253,8 @@ impl Series {
     }
 }
 
-/// Remedy for a difference in options.
 const SAME_OPTIONS: &str = "give the same options to resume";
 
-/// Checks that `recorded`, the record in a directory, and `requested`, the requested series, are the same series.
-///
 /// Names of devices may differ, because a drive can have another name after a reboot. Errors: all differences, each
 /// with a remedy.
 pub fn check_same(recorded: &Series, requested: &Series) -> Result<(), Vec<String>> {
@@ -359,7 +347,7 @@ fn terms(recorded: &[(String, String)], requested: &[(String, String)]) -> Vec<S
         .collect()
 }
 
-/// The value of the term `name`; empty if the term is missing.
+/// Empty if the term is missing.
 fn term<'a>(terms: &'a [(String, String)], name: &str) -> &'a str {
     terms
         .iter()

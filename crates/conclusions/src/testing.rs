@@ -10,8 +10,7 @@ use results::judge::Outcome;
 /// Beginning of test series and of their runs, milliseconds since 1970 (UTC).
 pub const BEGAN_UNIX_MS: u64 = 1_795_271_232_147;
 
-/// A point of `part` at the queue depth `depth`, with made-up numbers for each direction. The 99th percentile is three
-/// times the median.
+/// Made-up numbers for each direction. The 99th percentile is three times the median.
 pub fn point(
     part: JobPurpose,
     depth: u32,
@@ -37,8 +36,7 @@ pub fn point(
     }
 }
 
-/// Made-up numbers of a direction: bytes of an operation, offered and achieved operations per second, and the median
-/// latency in microseconds.
+/// Bytes of an operation, offered and achieved operations per second, median latency in microseconds.
 pub type TestDirection = (f64, Option<f64>, f64, f64);
 
 fn done((bytes_each, offered_iops, iops, median_us): TestDirection) -> DirectionResult {
@@ -156,8 +154,7 @@ pub fn baseline(scale: f64) -> Vec<Point> {
     points
 }
 
-/// A direction of a grid point with the offered rate `iops`; `None` if the rate is 0. `load` is the point's load as a
-/// fraction of the drive's highest load.
+/// `None` if the offered rate `iops` is 0. `load`: fraction of the drive's highest load.
 fn grid_direction(bytes: f64, iops: f64, load: f64) -> Option<TestDirection> {
     let us = 80.0 / (1.7 - load);
     (iops > 0.0).then(|| (bytes, Some(iops), iops.min(iops / load), us))
@@ -176,7 +173,6 @@ pub fn step(name: impl Into<String>, multiple: f64, outcome: Outcome) -> Step {
     }
 }
 
-/// A conclusion without remarks.
 pub fn conclusion(outcome: Outcome, sentence: &str) -> Conclusion {
     let sentence = sentence.to_owned();
     let details = serde_json::Value::Null;
@@ -220,8 +216,7 @@ pub fn series(
     }
 }
 
-/// A finished baseline of `drives`: name, and `scale` as in [`baseline`]. All jobs have the same run directory `run`,
-/// below the directory of the series.
+/// `drives`: name, and `scale` as in [`baseline`]. All jobs have the run directory `run`, below that of the series.
 pub fn baseline_series(drives: &[(&str, f64)], run: &str) -> Series {
     let job = |(number, (device, point)): (usize, (usize, Point))| Step {
         dir: run.to_owned(),

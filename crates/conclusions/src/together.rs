@@ -14,7 +14,6 @@ use thiserror::Error;
 /// Maximum difference of a host's start from the agreed time, milliseconds.
 pub const SKEW_MS_MAX: u64 = 500;
 
-/// The run of one host.
 #[derive(Debug, Clone)]
 pub struct HostRun {
     pub host: String,
@@ -38,7 +37,6 @@ impl HostRun {
     }
 }
 
-/// A test over several hosts.
 #[derive(Debug, Clone, Serialize)]
 pub struct MultiHostResult {
     pub outcome: Outcome,
@@ -49,11 +47,9 @@ pub struct MultiHostResult {
     /// Milliseconds between the first and the last start, by the file server's clock.
     pub start_skew_ms: u64,
     pub hosts: Vec<HostResult>,
-    /// Streams over all hosts.
     pub streams: Vec<StreamResult>,
 }
 
-/// A host's part of the result.
 #[derive(Debug, Clone, Serialize)]
 pub struct HostResult {
     pub host: String,
@@ -67,24 +63,18 @@ pub struct HostResult {
     pub iops: Vec<f64>,
 }
 
-/// A stream over all hosts.
 #[derive(Debug, Clone, Serialize)]
 pub struct StreamResult {
     pub name: String,
     pub ops: u64,
     pub iops: f64,
-    /// Median of service times, nanoseconds.
     pub p50_ns: u64,
-    /// 99th percentile of service times, nanoseconds.
     pub p99_ns: u64,
-    /// 99.9th percentile of service times, nanoseconds.
     pub p999_ns: u64,
-    /// Service times of all hosts.
     #[serde(skip)]
     pub service: Latencies,
 }
 
-/// Why runs cannot be judged as one test.
 #[derive(Debug, Error)]
 pub enum MultiHostError {
     #[error(
@@ -194,7 +184,6 @@ pub fn judge(
     })
 }
 
-/// Several runs combined to one run.
 struct Merged {
     manifest: Manifest,
     /// For each run: the number of its devices, and the number of devices of the runs before it.
@@ -262,7 +251,6 @@ impl Merged {
         Ok(Self { manifest, devices })
     }
 
-    /// Index, in the combined run, of cell number `cell` of run number `run`.
     fn cell(&self, run: usize, cell: usize) -> usize {
         let (own, before) = self.devices[run];
         cell / own * self.manifest.devices.len() + before + cell % own
@@ -360,7 +348,6 @@ impl Merged {
 }
 
 impl MultiHostResult {
-    /// An INVALID result for runs that cannot be judged as one test, with the reason.
     pub fn undecided(reason: String) -> Self {
         Self {
             outcome: Outcome::Invalid,

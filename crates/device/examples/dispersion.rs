@@ -17,8 +17,7 @@ use std::time::{Duration, Instant};
 
 const USAGE: &str = "usage: dispersion DEVICE SECONDS [read|write]";
 const WINDOW_NS: u64 = 100_000;
-/// Interval between reads of the trace. The buffer holds half a million events or more, so even a busy device does not
-/// fill it in this time.
+/// Time between reads of the trace: even a busy device does not fill the buffer of half a million events or more.
 const READ_EVERY: Duration = Duration::from_millis(100);
 const USAGE_ERROR: u8 = 2;
 const ENVIRONMENT_ERROR: u8 = 3;
@@ -55,8 +54,7 @@ fn parse(arguments: &[String]) -> Option<(&Path, Duration, Option<EventOp>)> {
     Some((Path::new(device), watched_for, wanted))
 }
 
-/// Device number of the disk `device`. Partitions are refused, because their requests carry the number of the whole
-/// disk.
+/// Partitions are refused, because their requests carry the number of the whole disk.
 fn disk_number(device: &Path) -> Result<DeviceNumber, String> {
     let name = device.display();
     let facts = std::fs::metadata(device)

@@ -8,7 +8,6 @@ use tempfile::TempDir;
 pub(crate) struct FakeTree(TempDir);
 
 impl FakeTree {
-    /// A tree with `files`, each with its text.
     pub(crate) fn of(files: &[(&str, &str)]) -> Self {
         let tree = Self(tempfile::tempdir().unwrap());
         tree.write_all("", files);
@@ -19,19 +18,18 @@ impl FakeTree {
         self.0.path()
     }
 
-    /// Path of `name`, which need not exist.
+    /// `name` need not exist.
     pub(crate) fn path(&self, name: impl AsRef<Path>) -> PathBuf {
         self.root().join(name)
     }
 
-    /// Makes the directory `name`.
     pub(crate) fn dir(&self, name: impl AsRef<Path>) -> PathBuf {
         let path = self.path(name);
         fs::create_dir_all(&path).unwrap();
         path
     }
 
-    /// Path of `name`; creates its parent directory.
+    /// Creates the parent directory.
     fn placed(&self, name: impl AsRef<Path>) -> PathBuf {
         let path = self.path(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -44,19 +42,17 @@ impl FakeTree {
         path
     }
 
-    /// Writes `files` below `dir`.
     pub(crate) fn write_all(&self, dir: impl AsRef<Path>, files: &[(&str, &str)]) {
         files
             .iter()
             .for_each(|(name, text)| _ = self.write(dir.as_ref().join(name), text));
     }
 
-    /// Makes the link `name` to `to`, a path in the tree or an absolute path.
     pub(crate) fn link(&self, name: impl AsRef<Path>, to: impl AsRef<Path>) {
         symlink(self.path(to), self.placed(name)).unwrap();
     }
 
-    /// Adds the block device `number` with the sysfs directory `place`.
+    /// `place`: the device's directory in sysfs.
     pub(crate) fn block(&self, number: &str, place: &str) {
         self.link(Path::new("sys/dev/block").join(number), self.dir(place));
     }

@@ -1,9 +1,9 @@
 //! The character device of an NVMe namespace (`/dev/ng0n1`): a second path to a block device that is already open.
 //!
-//! The guard examined and claimed the block device, so the block device is opened first and stays open. Names do not
-//! prove that both devices are the same namespace. Therefore the device number, the namespace identifier and the
-//! drive's identifiers are compared. Commands bypass the block layer, and so its checks of partition bounds, block
-//! alignment and queue limits. The caller must make these checks, with the values in [`OpenNamespace`].
+//! The guard examined and claimed the block device, which stays open. Names do not prove that both devices are the same
+//! namespace, so the device number, the namespace identifier and the drive's identifiers are compared. Commands bypass
+//! the block layer, and so its checks of partition bounds, block alignment and queue limits. The caller must make these
+//! checks, with the values in [`OpenNamespace`].
 
 use crate::discover::{DeviceNumber, Kind, generic_of_block, queue_attribute};
 use crate::observe::nvme::{self, fdp};
@@ -27,32 +27,26 @@ const PAGE_BYTES: u64 = 4096;
 #[derive(Debug, Error)]
 #[error("cannot send NVMe commands to {device} - {reason}")]
 pub struct GenericError {
-    /// The name as given.
     pub device: String,
     #[source]
     pub reason: GenericReason,
 }
 
-/// Reason why commands cannot be sent.
 #[derive(Debug, Error)]
 pub enum GenericReason {
     /// A file, or a disk of another kind.
     #[error("it is not an NVMe namespace; set engine: uring, or name an NVMe drive")]
     NotNvme,
-    /// sysfs has no character device (`ng0n1`) for the namespace.
     #[error(
         "the kernel has no character device {name} for it (the kernel is older than Linux 5.13, or the drive is gone); set engine: uring"
     )]
     NoCharDevice { name: String },
-    /// The character device has no node in /dev.
     #[error("its character device has no node /dev/{name}, which udev normally creates; create it: mknod /dev/{name} c {} {}", number.major, number.minor)]
     NoNode { name: String, number: DeviceNumber },
-    /// The node belongs to another device.
     #[error(
         "/dev/{name} is not its character device: {what}; look at /dev/{name} and at /sys/class/nvme-generic/{name}, and remove the node if it is stale"
     )]
     OtherDevice { name: String, what: String },
-    /// A format that carries metadata with each block.
     #[error(
         "its blocks of {block_bytes} bytes carry {metadata_bytes} bytes of metadata each, which this engine does not write; set engine: uring"
     )]
@@ -60,12 +54,10 @@ pub enum GenericReason {
         block_bytes: u32,
         metadata_bytes: u16,
     },
-    /// The kernel or the drive refused.
     #[error("cannot {tried} ({source}); run as root")]
     Refused { tried: String, source: QueryError },
 }
 
-/// An open character device of a namespace.
 #[derive(Debug)]
 pub struct NvmeGeneric {
     file: File,
@@ -74,8 +66,7 @@ pub struct NvmeGeneric {
 }
 
 impl NvmeGeneric {
-    /// Opens the character device of the same namespace as `target`. `target` must stay open while the result is in
-    /// use.
+    /// `target` must stay open while the result is in use.
     pub fn open(target: &Target) -> Result<Self, GenericError> {
         Self::open_below(target, Path::new("/")).map_err(|reason| GenericError {
             device: target.name().to_owned(),
@@ -164,7 +155,6 @@ impl NvmeGeneric {
         &self.name
     }
 
-    /// Properties of the namespace that commands need.
     pub fn namespace(&self) -> &OpenNamespace {
         &self.namespace
     }
@@ -176,7 +166,6 @@ impl AsFd for NvmeGeneric {
     }
 }
 
-/// Describes how the open character device differs from the namespace of `target`.
 fn difference(
     file: &File,
     number: DeviceNumber,
@@ -212,8 +201,7 @@ fn controller_serial(fd: BorrowedFd<'_>) -> Result<Vec<u8>, QueryError> {
     Ok(controller[4..24].to_vec())
 }
 
-/// Maximum bytes of one command: the minimum of the hardware's limit, the kernel's segment limit (assuming no adjacent
-/// pages) and the limit of the command's length field.
+/// Minimum of the hardware's limit, the kernel's segments (no adjacent pages) and the command's length field, bytes.
 fn transfer_bytes_max(hardware: Option<u64>, segments: Option<u64>, block_bytes: u32) -> u32 {
     let hardware = hardware.unwrap_or(TRANSFER_BYTES);
     let segments = segments.map_or(hardware, |segments| segments.saturating_mul(PAGE_BYTES));

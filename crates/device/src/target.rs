@@ -1,7 +1,7 @@
 //! An open device or file that operations can be issued to.
 //!
 //! A writable target is made only from a [`WriteConsent`]. Every other target is opened read-only, so that the kernel
-//! refuses writes. Engines, not targets, do the I/O.
+//! refuses writes.
 
 use crate::discover::{self, DeviceFacts, Kind};
 use crate::guard::{
@@ -22,7 +22,6 @@ use thiserror::Error;
 /// Bytes per discard call, so that a call takes about a second even on slow drives.
 const DISCARD_BYTES: u64 = 16 << 30;
 
-/// An open device or file.
 #[derive(Debug)]
 pub struct Target {
     opened: OpenedTarget,
@@ -43,7 +42,6 @@ impl Drop for Target {
 }
 
 impl Target {
-    /// A target open for reading and writing, with the guard's consent.
     pub fn writable(consent: WriteConsent) -> Self {
         let (opened, stamp_key) = consent.into_opened();
         Self {
@@ -54,9 +52,8 @@ impl Target {
         }
     }
 
-    /// Opens the device or file at `path` read-only, with direct I/O. Needs no consent, and takes no claim.
-    ///
-    /// Errors: the path is missing, is neither device nor file, needs a permission, or has fewer than `min_size_bytes`.
+    /// Read-only, with direct I/O; needs no consent, and takes no claim. Errors: the path is missing, is neither device
+    /// nor file, needs a permission, or has fewer than `min_size_bytes`.
     pub fn read_only(path: &str, min_size_bytes: u64) -> Result<Self, OpenError> {
         let opened = open_to_read(path, min_size_bytes);
         let opened = opened.map_err(|reason| OpenError {
@@ -75,7 +72,6 @@ impl Target {
         self.opened.file.as_fd()
     }
 
-    /// The name as given.
     pub fn name(&self) -> &str {
         &self.opened.facts.path
     }
@@ -84,8 +80,7 @@ impl Target {
         &self.opened.facts
     }
 
-    /// Size of the range that operations may use, from offset 0. For a writable file: the requested size, which can be
-    /// less than the file's length.
+    /// Usable, from offset 0. A writable file: the requested size, which can be less than the file's length.
     pub fn size_bytes(&self) -> u64 {
         self.opened.size_bytes
     }
@@ -114,8 +109,7 @@ impl Target {
         self.stamp_key
     }
 
-    /// Number of write streams that a write can name (numbered from 1); 0 if the kernel (before Linux 6.16) or the
-    /// drive has none.
+    /// Streams that a write can name (from 1); 0 if the kernel (before Linux 6.16) or the drive has none.
     pub fn write_streams(&self) -> u16 {
         self.opened.facts.max_write_streams.unwrap_or(0)
     }
@@ -178,7 +172,6 @@ impl Target {
         let _ = rustix::fs::fadvise(self.fd(), 0, None, rustix::fs::Advice::DontNeed);
     }
 
-    /// Flushes written data to the medium.
     pub fn sync(&self) -> io::Result<()> {
         self.opened.file.sync_data()
     }
@@ -231,7 +224,6 @@ impl Target {
         })
     }
 
-    /// Reads the bytes that [`Self::write_remainder`] writes.
     pub fn read_remainder(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
         self.through_page_cache(|file| file.read_exact_at(bytes, offset))
     }
@@ -246,7 +238,6 @@ impl Target {
     }
 }
 
-/// Error of the discard of one piece.
 #[derive(Debug, Error)]
 #[error("discard of {len} bytes at byte {offset} failed: {error}")]
 pub struct DiscardError {
@@ -256,7 +247,6 @@ pub struct DiscardError {
 }
 
 impl DiscardError {
-    /// True if the device does not support discards.
     pub fn is_unsupported(&self) -> bool {
         self.error.kind() == io::ErrorKind::Unsupported
             || self.error.raw_os_error() == Some(libc::EOPNOTSUPP)
@@ -291,7 +281,6 @@ fn open_to_read(path: &str, min_size_bytes: u64) -> Result<OpenedTarget, Refusal
     finish(file, facts, size_bytes, direct, false, notes)
 }
 
-/// Note on a file of which only `allocated_bytes` are allocated on the drive.
 fn note_on_holes(len_bytes: u64, allocated_bytes: u64) -> Option<String> {
     let hole_bytes = len_bytes.saturating_sub(allocated_bytes);
     (hole_bytes > 0)

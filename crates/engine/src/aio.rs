@@ -1,5 +1,4 @@
-//! The engine of Linux AIO, for systems that forbid io_uring. Helper threads perform deallocations, and operations that
-//! would block the issuing thread.
+//! The engine of Linux AIO, for systems that forbid io_uring. Helper threads do deallocations and blocking operations.
 
 use crate::queued::{QueueSupport, Queued};
 use crate::setup::EngineSetup;
@@ -12,9 +11,8 @@ use std::sync::Arc;
 pub type Aio = Queued<sys::aio::AioContext>;
 
 impl Aio {
-    /// An engine for `targets`, all of which must bypass the page cache, because buffered operations would always
-    /// block. Beyond [`WORKERS_MAX`] operations in flight, some may wait for a thread. Errors: those of io_setup(2), or
-    /// no threads are available.
+    /// An engine for `targets`, all of which must bypass the page cache: buffered operations always block. Beyond
+    /// [`WORKERS_MAX`] operations in flight, some may wait for a thread. Errors: io_setup(2), or no threads.
     pub fn new(targets: Vec<Arc<Target>>, setup: EngineSetup) -> io::Result<Self> {
         let files: Vec<_> = targets.iter().map(|target| target.fd()).collect();
         let queue = sys::aio::AioContext::new(

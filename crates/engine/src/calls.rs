@@ -31,8 +31,7 @@ pub struct Caller {
     targets: Arc<[Arc<Target>]>,
     /// By target: its mapping; `None`: system calls.
     mapped: Arc<[Option<Mapped>]>,
-    /// Run delay of the thread. A lookup costs a system call, so the delay is looked up only after long operations, and
-    /// once every [`DISCARD_NS`], to discard the delay before an operation.
+    /// A lookup costs a system call, so only after long operations, and every [`DISCARD_NS`] to discard earlier delay.
     run_delay: RunDelay,
     run_delay_read_ns: u64,
     /// Current I/O priority of the thread: the priority of the last operation.
@@ -42,7 +41,6 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// A caller for the calling thread.
     pub(crate) fn new(targets: Arc<[Arc<Target>]>, setup: EngineSetup) -> Self {
         let run_delay = RunDelay::of_this_thread();
         let long_ns = LONG_GAPS * setup.harmless_gap_ns;
@@ -124,7 +122,6 @@ pub struct Calls {
     finished: Vec<Completion>,
     /// Time of the last completion, which the next [`IoEngine::now`] returns without reading the clock.
     ended_ns: Option<u64>,
-    /// Last instant that [`IoEngine::now`] returned.
     now_ns: u64,
     /// Performs the calls in [`IoEngine::reap`]; created on first use.
     own_caller: Option<Caller>,
@@ -206,8 +203,7 @@ impl IoEngine for Calls {
         self.queued.push_back(op);
     }
 
-    /// Performs the next call, unless completions of earlier calls are waiting. The call may last longer than the
-    /// bounds of `wait`.
+    /// Performs the next call, unless earlier completions wait. The call may exceed the bounds of `wait`.
     fn reap(&mut self, wait: Wait, completions: &mut Vec<Completion>) -> io::Result<()> {
         if self.finished.is_empty() {
             if let Some(op) = self.next_call() {

@@ -1,6 +1,5 @@
-//! The name of a device as the user gives it: a path, or the description of a simulated drive.
-//!
-//! Only this module distinguishes paths from descriptions. The description in a [`DeviceName`] is already parsed.
+//! The name of a device as the user gives it: a path, or the description of a simulated drive, already parsed. Only
+//! this module distinguishes the two.
 
 use crate::sim::{DriveSpec, DriveSpecError, SIM_PREFIX};
 use std::fmt;

@@ -5,9 +5,8 @@ const NEAR: usize = 8;
 
 /// Items sorted by key; items with equal keys in insertion order.
 ///
-/// A sorted list, not a heap: few events are pending, and most new events belong near either end, where an insertion
-/// costs less than in a heap. In the worst case an insertion into thousands of items moves half of them, some
-/// kilobytes.
+/// A sorted list, not a heap: few events are pending, and most insertions are near either end. In the worst case an
+/// insertion into thousands of items moves some kilobytes.
 #[derive(Debug, Clone)]
 pub struct EventQueue<K, T> {
     /// The first `popped` items are already removed.

@@ -43,11 +43,9 @@ pub struct Wait {
     pub completions: u32,
 }
 
-/// The clock and all targets of a shard.
+/// The clock and all targets of a shard. The caller keeps the number of operations in flight within the engine's limit.
 ///
-/// The caller keeps the number of operations in flight within the limit of the engine. The run loop needs a
-/// [`BlockEngine`]. An engine whose ring also carries other operations implements this trait with its own operation
-/// type.
+/// The run loop needs a [`BlockEngine`]. An engine whose ring also carries other operations has its own operation type.
 pub trait IoEngine {
     /// Operation type.
     type Op;
@@ -64,21 +62,18 @@ pub trait IoEngine {
     /// The engine's clock, nanoseconds. Never runs backwards.
     fn now(&mut self) -> u64;
 
-    /// Submits an operation, now or in the next [`IoEngine::reap`], whichever is cheaper. The completion has the issue
-    /// time.
+    /// Submits an operation, now or in the next [`IoEngine::reap`]. The completion has the issue time.
     fn submit(&mut self, op: Self::Op);
 
-    /// Submits queued operations, waits within the bounds of `wait`, and appends completions to `completions`.
-    ///
-    /// Blocks at most until `wait.until_ns` plus the kernel's timer slack. An error is an error of the engine, not of
-    /// an operation, and is final.
+    /// Submits queued operations, waits within the bounds of `wait`, and appends completions to `completions`. Blocks
+    /// at most until `wait.until_ns` plus the kernel's timer slack. An error is of the engine, not of an operation, and
+    /// is final.
     fn reap(&mut self, wait: Wait, completions: &mut Vec<Self::Completion>) -> std::io::Result<()>;
 
     /// Operations submitted and not yet reaped.
     fn in_flight(&self) -> usize;
 
-    /// A zeroed buffer of `len` bytes for operations of this engine; `None` if the engine's memory is used up. Virtual
-    /// engines return empty buffers. Slow, so reuse buffers.
+    /// A zeroed buffer; `None` if the engine's memory is used up. Empty on virtual engines. Slow, so reuse buffers.
     fn buffer(&mut self, len: usize) -> Option<sys::buffer::Buf>;
 
     /// Appends the counters of the simulated drives, drive by drive; real drives have none.

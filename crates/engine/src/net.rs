@@ -1,7 +1,5 @@
-//! The engine of a server or client: sockets and devices share one ring and one wait, which other threads can end.
-//!
-//! The engine is a [`Queued`] ring with the operations of [`sys::net`]. Operations are submitted together with the next
-//! wait.
+//! The engine of a server or client: sockets and devices share one ring and one wait, which other threads can end. The
+//! engine is a [`Queued`] ring with the operations of [`sys::net`], submitted with the next wait.
 
 use crate::queued::{Detection, QueueSupport, Queued};
 use crate::setup::EngineSetup;
@@ -54,16 +52,14 @@ pub struct NetEngine {
     uring: Queued<Ring<NetworkForm>>,
     waker: Waker,
     discards: bool,
-    /// False: each wait is a single call, which submits and sleeps. The time between a completion and its poll is then
-    /// unknown.
+    /// False: each wait is one call, which submits and sleeps, so the delay until a completion is seen is unknown.
     is_measured: bool,
 }
 
 impl NetEngine {
     /// An engine for `targets` and sockets, with `arrivals` as receive buffers. Servers do not need the detection delay
     /// of completions: with an unlimited [`EngineSetup::harmless_gap_ns`] the engine never looks up the run delay.
-    ///
-    /// Errors: those of [`crate::uring::Uring::new`]; `Unsupported` before Linux 6.0.
+    /// Errors: as [`crate::uring::Uring::new`]; `Unsupported` before Linux 6.0.
     pub fn new(
         targets: Vec<Arc<Target>>,
         arrivals: ReceiveBuffers,

@@ -57,9 +57,8 @@ impl Passthrough {
         Ok((Self { uring, generics }, facts))
     }
 
-    /// Reads the first block of each target, to test whether kernel and drive support passthrough.
-    ///
-    /// Errors: outcome of the first failed read. Before Linux 6.1: `EINVAL`, because of the registered buffers.
+    /// Reads the first block of each target, to test whether kernel and drive support passthrough. Errors: outcome of
+    /// the first failed read; before Linux 6.1 `EINVAL`, because of the registered buffers.
     pub fn probe(targets: &[Arc<Target>], generics: &[Arc<NvmeGeneric>]) -> Result<(), Outcome> {
         let setup = EngineSetup::new(1, ALIGN * targets.len());
         let (mut engine, _) =

@@ -1,7 +1,5 @@
-//! Engines that outlive a run.
-//!
-//! A run owns its engine and drops the engine at the end. An engine lent by an [`EnginePool`] returns to the pool
-//! instead, with its clock and the state of its drives.
+//! Engines that outlive a run: a run drops its engine at the end, but an engine lent by an [`EnginePool`] returns to
+//! the pool, with its clock and the state of its drives.
 
 use std::fmt;
 use std::io;

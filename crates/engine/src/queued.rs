@@ -13,13 +13,11 @@ use sys::process::RunDelay;
 /// Maximum wait on the queue while helper threads have operations in flight, nanoseconds.
 const LOOK_NS: u64 = 100_000;
 
-/// Time for which a thread polls for a completion before it sleeps, nanoseconds. Sleep and wake-up take longer, and
-/// devices in memory often complete in this time.
+/// Polling time before a thread sleeps, ns. Sleep and wake-up take longer; devices in memory often complete in time.
 const AWAKE_NS: u64 = 1_000;
 
 /// Time at which the engine saw a completion.
 pub(crate) struct Detection {
-    /// Time of detection, nanoseconds.
     pub(crate) at_ns: u64,
     /// Upper bound of the time between completion and detection, nanoseconds.
     pub(crate) unseen_ns: u64,
@@ -30,8 +28,7 @@ pub(crate) struct Detection {
 pub(crate) struct QueueSupport {
     pub(crate) deallocates: bool,
     pub(crate) writes_back: bool,
-    /// True if the queue may return operations that would block the thread: with `EAGAIN`, with `EOPNOTSUPP`
-    /// (operations that always block), or partly done.
+    /// The queue may return operations that would block: with `EAGAIN`, `EOPNOTSUPP` (always block), or partly done.
     pub(crate) gives_back: bool,
     /// True if each write can name its write stream. Otherwise the stream of the inode applies.
     pub(crate) names_streams: bool,
@@ -57,8 +54,7 @@ pub struct Queued<Q> {
     /// Completions of refused operations, for the next reap.
     pub(crate) refused: Vec<Completion>,
     limits: QueueSupport,
-    /// Helper threads for operations that the queue does not perform. Started on first use; with
-    /// [`QueueSupport::gives_back`], before the run.
+    /// For operations that the queue lacks. Started on first use; with [`QueueSupport::gives_back`], before the run.
     helper_threads: Option<Threads>,
     /// Operations that the queue returned, with the times of their submission to the queue.
     given_back: Vec<(Op, u64)>,
@@ -124,8 +120,7 @@ impl<Q: Queue> Queued<Q> {
         self.setup.clock_ns()
     }
 
-    /// Submits queued operations and lets the kernel post completions. A polling thread calls this often, mostly with
-    /// nothing to do.
+    /// Submits queued operations and lets the kernel post completions. Called often, mostly with nothing to do.
     fn submit_queued(&mut self, now_ns: u64) -> io::Result<()> {
         if self.queue.pushed() > 0 || self.queue.is_ready() {
             self.queue.enter(now_ns, None)
@@ -134,8 +129,7 @@ impl<Q: Queue> Queued<Q> {
         }
     }
 
-    /// Waits for the first completion. The kernel wakes the thread, so the completion stays unseen only while the
-    /// thread is without a CPU.
+    /// Waits for the first completion, which stays unseen only while the woken thread is without a CPU.
     fn await_first(&mut self, until_ns: u64) -> io::Result<()> {
         let mut asleep_ns = self.clock_ns();
         // A single operation completes only after its submission, so one call submits it and waits. With several
@@ -175,7 +169,6 @@ impl<Q: Queue> Queued<Q> {
         Ok(())
     }
 
-    /// Waits for `completions` completions, at most until `until_ns`.
     pub(crate) fn wait(
         &mut self,
         Wait {
@@ -199,7 +192,6 @@ impl<Q: Queue> Queued<Q> {
         }
     }
 
-    /// Takes all completions, each with its detection time and the upper bound of the time that it stayed unseen.
     pub(crate) fn reap_completions(
         &mut self,
         mut on_reaped: impl FnMut(Reaped<Q::Op, Q::Outcome>, Detection),
@@ -239,9 +231,8 @@ impl<Q: Queue> Queued<Q> {
 }
 
 impl<Q: Queue<Op = Op, Outcome = Outcome>> Queued<Q> {
-    /// For operations that the queue returned: sets the issue time to the time of the first submission, when the device
-    /// had no room. The time until a helper thread issued the operation may be flashproof's lag, so this time counts as
-    /// unseen.
+    /// For operations that the queue returned: sets the issue time to the first submission, when the device had no
+    /// room. The time until a helper thread issued the operation may be flashproof's lag, so it counts as unseen.
     fn backdate_issue(&mut self, completions: &mut [Completion]) {
         for completion in completions {
             let submitted_ns = self

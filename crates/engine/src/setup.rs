@@ -12,8 +12,7 @@ pub struct EngineSetup {
     pub memory_bytes: usize,
     /// Instant 0 of the clock (CLOCK_MONOTONIC).
     pub epoch: Instant,
-    /// Negligible detection delay of a completion, nanoseconds. After a shorter wait, an engine does not look up the
-    /// run delay of its thread.
+    /// Negligible detection delay, ns. After a shorter wait, an engine does not look up the run delay of its thread.
     pub harmless_gap_ns: u64,
 }
 

@@ -22,30 +22,24 @@ use sys::process;
 /// Maximum number of workers of a shard. Further operations wait for a worker.
 pub const WORKERS_MAX: usize = 256;
 
-/// Operations of at least this size are large.
 const LARGE_BYTES: u32 = 64 * 1024;
 
 /// Interval at which the number of workers is adjusted, nanoseconds.
 const STEP_NS: u64 = 1_000_000;
 
-/// Time without completions after which the device counts as blocking its workers, nanoseconds. A shorter pause may be
-/// due to a busy CPU.
+/// Time without completions after which a device counts as blocking its workers, ns. Shorter: perhaps a busy CPU.
 const HELD_NS: u64 = 10_000_000;
 
 /// Stack of a worker, which runs only a few small functions; the default of 2 MiB would waste address space.
 const STACK_BYTES: usize = 128 * 1024;
 
-/// State shared by the shard's thread and its workers.
 struct SharedQueues {
     setup: EngineSetup,
-    /// Queued large operations. They have a separate queue and go first: there are few, usually one at a time per
-    /// device, and behind small operations each would wait for the whole queue.
+    /// Large operations go first: few, one at a time per device; behind small ones each would wait for the whole queue.
     large_jobs: ArrayQueue<Op>,
-    /// Other queued operations.
     jobs: ArrayQueue<Op>,
     completions: ArrayQueue<Completion>,
-    /// A bit per worker, set while the worker is idle. The worker with the lowest bit is woken first, so that a light
-    /// load stays on few threads with warm caches.
+    /// A bit per idle worker. The lowest is woken first, so that a light load stays on few threads with warm caches.
     idle: [AtomicU64; WORKERS_MAX / 64],
     /// Number of completions that wake the shard's thread; `usize::MAX`: none.
     wake_threshold: AtomicUsize,
@@ -62,16 +56,13 @@ pub struct Threads {
     in_flight: usize,
     /// Operations queued since workers were last woken.
     unannounced: usize,
-    /// Completions taken since the start.
     reaped: u64,
     worker_limit: WorkerLimit,
 }
 
-/// Number of workers that may be awake at once.
-///
-/// The lowest number that keeps the queue short, because workers compete for the CPU. In measurements each superfluous
-/// worker slowed down all others, and the device got too few operations. But if a device blocks all awake workers, the
-/// operations behind them need further workers.
+/// Number of workers that may be awake at once: the lowest that keeps the queue short, because workers compete for the
+/// CPU. In measurements each superfluous worker slowed down all others, and the device got too few operations. But if a
+/// device blocks all awake workers, the operations behind them need further workers.
 #[derive(Debug)]
 struct WorkerLimit {
     workers: usize,
@@ -106,8 +97,7 @@ impl WorkerLimit {
 }
 
 impl Threads {
-    /// An engine for `targets` with up to `workers_max` workers (at most [`WORKERS_MAX`]). Errors: no memory or threads
-    /// available.
+    /// An engine with up to `workers_max` workers (at most [`WORKERS_MAX`]). Errors: no memory or threads available.
     pub fn new(
         workers_max: usize,
         targets: &[Arc<Target>],
@@ -277,14 +267,12 @@ impl IoEngine for Threads {
 
 impl Drop for Threads {
     fn drop(&mut self) {
-        // The workers are not joined, because a worker that is blocked in a read of a hung device never ends. A worker
-        // owns all memory that it uses.
+        // Workers are not joined: one that a hung device blocks never ends. A worker owns all memory that it uses.
         self.shared.is_stopped.store(true, Ordering::SeqCst);
         self.workers.iter().for_each(Thread::unpark);
     }
 }
 
-/// Main loop of a worker.
 fn work(shared: &SharedQueues, index: usize, owner: &Thread, mut caller: Caller) {
     process::sharpen_timers();
     let bits = &shared.idle[index / 64];

@@ -11,9 +11,8 @@ use sys::ring::{FileForm, Ring, RingFacts};
 pub type Uring = Queued<Ring<FileForm>>;
 
 impl Uring {
-    /// An engine for `targets`.
-    ///
-    /// Errors: those of io_uring_setup(2) and io_uring_register(2); `PermissionDenied` where io_uring is forbidden.
+    /// An engine for `targets`. Errors: io_uring_setup(2), io_uring_register(2); `PermissionDenied` where io_uring is
+    /// forbidden.
     pub fn new(targets: Vec<Arc<Target>>, setup: EngineSetup) -> io::Result<(Self, RingFacts)> {
         let files: Vec<_> = targets.iter().map(|target| target.fd()).collect();
         let form = FileForm::new(&files)?;

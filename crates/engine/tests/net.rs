@@ -34,7 +34,6 @@ fn net(targets: Vec<Arc<Target>>, arrivals: ReceiveBuffers) -> Option<NetEngine>
     }
 }
 
-/// Reaps until there is a completion.
 fn reap(net: &mut NetEngine) -> Vec<NetCompletion> {
     let begin = Instant::now();
     let mut out = Vec::new();
@@ -216,7 +215,6 @@ fn the_end_of_an_engine_closes_its_connections() {
         token: 0,
         socket: socket.clone(),
     });
-    // A send that nobody reads.
     net.submit(NetOp::Send {
         token: 1,
         socket,

@@ -116,14 +116,12 @@ impl Bench {
         Arc::new(target)
     }
 
-    /// Allocated bytes of the backing file.
     fn allocated_bytes(&self) -> u64 {
         let file = File::open(self.image()).unwrap();
         file.sync_all().unwrap();
         file.metadata().unwrap().blocks() * 512
     }
 
-    /// The byte that fills the block at `offset` of the backing file.
     fn byte_of_block(&self, offset: u64) -> u8 {
         let mut bytes = vec![0; BLOCK as usize];
         File::open(self.image())
@@ -285,7 +283,6 @@ fn a_file_gets_a_hole_where_it_is_deallocated() {
     );
 }
 
-/// Number of flushes that a device has performed.
 fn flushes(device: &str) -> u64 {
     counter(device, 16)
 }

@@ -20,7 +20,6 @@ fn number_of(facts: &Value, name: &str) -> Option<u64> {
     facts.get(name)?.as_u64()
 }
 
-/// The name of an enum's value in JSON.
 fn json_name(value: impl Serialize) -> String {
     let value = serde_json::to_value(value).unwrap_or_default();
     value
@@ -30,13 +29,11 @@ fn json_name(value: impl Serialize) -> String {
         .to_owned()
 }
 
-/// Joins sentences for one cell; `None` if there are none.
 fn joined(sentences: &[String]) -> Option<String> {
     (!sentences.is_empty()).then(|| sentences.join("; "))
 }
 
-/// Serial number of each device of a run; `None` if not recorded. A simulated drive has its name instead, as in a
-/// series.
+/// Serial number of each device; `None` if not recorded. A simulated drive has its name instead, as in a series.
 pub(crate) fn serials(manifest: &Manifest) -> Vec<Option<&str>> {
     let recorded = |device| text_of(manifest.device_facts.get(device)?, "serial");
     let simulated = |name| manifest.simulated.then_some(name);

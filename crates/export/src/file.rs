@@ -23,7 +23,6 @@ pub const VIEWS: &str = "views.sql";
 const VIEWS_BEGIN: &str = "-- flashproof: ";
 const VIEWS_BYTES_MAX: u64 = 1 << 20;
 
-/// Writes [`VIEWS`] into `dir`.
 pub(crate) fn write_views(dir: &Path) -> Result {
     let views: String = TABLES
         .iter()
@@ -46,7 +45,6 @@ pub(crate) fn write_views(dir: &Path) -> Result {
 /// Number of rows after which a row group is written: 10 to 30 MB of memory for a table.
 const GROUP_ROWS: usize = 1 << 17;
 
-/// Key of the schema version in the metadata of a file.
 pub const VERSION_KEY: &str = "flashproof.schema_version";
 
 /// The files of one part of an export: one file for each table, in the order of `TABLES`.
@@ -89,10 +87,8 @@ impl TemporaryFile {
     }
 }
 
-/// Start of every Parquet file.
 const PARQUET_BEGIN: &str = "PAR1";
 
-/// Creates a file of `table` in `dir`, under a temporary name.
 fn create(
     table: &'static TableSchema,
     dir: &Dir,
@@ -129,8 +125,7 @@ fn properties(table: &TableSchema) -> Result<WriterProperties, ParquetError> {
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_offset_index_disabled(true)
         .set_key_value_metadata(Some(metadata));
-    // Statistics of a text column cost a comparison for every row. Readers need only the statistics of `run_id`, to
-    // skip row groups.
+    // Statistics of a text column cost a comparison per row. Readers need only those of `run_id`, to skip row groups.
     let texts = table
         .columns
         .iter()
@@ -154,7 +149,6 @@ fn properties(table: &TableSchema) -> Result<WriterProperties, ParquetError> {
 }
 
 impl PartFiles {
-    /// Creates the files of a part in `dir`.
     pub(crate) fn create(dir: &Dir) -> Result<Self> {
         TABLES
             .iter()
@@ -192,7 +186,6 @@ impl PartFiles {
         }
     }
 
-    /// Writes the remaining rows of each file.
     pub(crate) fn finish(self) -> Result<Vec<TemporaryFile>> {
         self.0.into_iter().map(TableFile::finish).collect()
     }
@@ -206,7 +199,6 @@ impl TableFile {
             .map_err(|source| self.written.failed(source))
     }
 
-    /// Writes a row group, and forgets its values.
     fn write_columns(&mut self) -> Result<(), ParquetError> {
         let mut group = self.writer.next_row_group()?;
         for (values, ColumnSchema { kind, nullable, .. }) in
@@ -328,8 +320,7 @@ fn write_texts(
     Ok(written)
 }
 
-/// Creates `dir` for an export, or checks that the existing `dir` is empty. With `force`, `dir` may also have files of
-/// an earlier export. Returns the created directories.
+/// Creates `dir`, or checks that it is empty except, with `force`, for an earlier export. Returns created directories.
 pub(crate) fn prepare(dir: &Path, force: bool) -> Result<NewDirs> {
     let entries = match fs::read_dir(dir) {
         Ok(listed) => listed,

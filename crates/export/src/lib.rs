@@ -2,11 +2,7 @@
 //!
 //! The data is read only through the crates `results` and `conclusions`. As in reports, outcomes are computed again
 //! from the recorded counts. Memory does not grow with the number of runs: rows are written by row groups.
-//!
-//! * [`TABLES`]: the tables, their columns and the meaning of each; docs/data.md is generated from them
-//! * `source`: runs and series below the given directories
-//! * `facts`: rows of the small tables; `samples`: rows of intervals, telemetry and histograms
-//! * `file`: Parquet files
+//! docs/data.md is generated from [`TABLES`].
 
 #![forbid(unsafe_code)]
 #![cfg_attr(
@@ -36,7 +32,6 @@ use std::sync::Mutex;
 use std::thread;
 use thiserror::Error;
 
-/// Why nothing was exported.
 #[derive(Debug, Error)]
 pub enum ExportError {
     /// There is neither a run nor a series in a directory and below it.
@@ -77,14 +72,11 @@ impl ExportError {
     }
 }
 
-/// Result of an export.
 #[derive(Debug, Default)]
 pub struct Exported {
     pub runs: u64,
     pub series: u64,
-    /// Rows of all tables.
     pub rows: u64,
-    /// Size of all tables.
     pub bytes: u64,
     /// Directories of further copies of a run or series, which were not exported again.
     pub repeated: Vec<String>,
@@ -92,11 +84,10 @@ pub struct Exported {
     pub unreadable: Vec<String>,
 }
 
-/// Exports the runs and series in and below `dirs`, and the `tasks` of campaigns, to tables in `out_dir`.
-///
-/// A run that cannot be read is named in the result, and the other runs are exported. Errors: a directory of `dirs` has
-/// no run; `out_dir` has foreign files; `force` is false and `out_dir` has an earlier export; a file cannot be written.
-/// After an error the tables in `out_dir` are unchanged.
+/// Exports the runs and series in and below `dirs`, and the `tasks` of campaigns, to tables in `out_dir`. A run that
+/// cannot be read is named in the result, and the others are exported. Errors: a directory of `dirs` has no run;
+/// `out_dir` has foreign files, or an earlier export without `force`; a file cannot be written. After an error the
+/// tables in `out_dir` are unchanged.
 pub fn export(
     dirs: &[PathBuf],
     tasks: &[TaskRow<'_>],
@@ -130,8 +121,7 @@ pub fn export(
 /// Minimum size of all runs together in one part of the tables, bytes: enough for efficient row groups.
 const PART_BYTES: u64 = 64 << 20;
 
-/// Groups sources, in order, into parts. The parts depend only on the sources, so the same sources give the same bytes
-/// in the tables.
+/// The parts depend only on the sources, so the same sources give the same bytes in the tables.
 fn parts(sources: Vec<RunSource>) -> Vec<Vec<RunSource>> {
     let mut parts = Vec::new();
     let mut part = Vec::new();
@@ -154,8 +144,7 @@ fn parts(sources: Vec<RunSource>) -> Vec<Vec<RunSource>> {
 /// Maximum number of parts written at once: each has 14 open files and 60 MB of memory.
 const THREADS_MAX: usize = 16;
 
-/// Writes all tables under temporary names. Threads, at most one for each CPU, write the parts. Then the parts are
-/// joined.
+/// Threads, at most one for each CPU, write the parts under temporary names. Then the parts are joined.
 fn write(
     sources: Vec<RunSource>,
     tasks: &[TaskRow<'_>],
@@ -214,7 +203,6 @@ fn write(
         .collect()
 }
 
-/// A part of each table.
 #[derive(Default)]
 struct TablePart {
     written: Vec<TemporaryFile>,

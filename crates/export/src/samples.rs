@@ -122,9 +122,8 @@ fn device_index(manifest: &Manifest, name: &str) -> Option<usize> {
 }
 
 impl PartFiles {
-    /// Reads the run in `dir` and adds its intervals. Inner error: the run cannot be read, and nothing was added. Outer
-    /// error: a file cannot be written, or reading failed after the first interval, so that the tables have only a part
-    /// of the run.
+    /// Inner error: the run cannot be read, and nothing was added. Outer error: a file cannot be written, or reading
+    /// failed after the first interval, so that the tables have only a part of the run.
     pub(crate) fn add_intervals(
         &mut self,
         dir: &Path,
@@ -247,8 +246,7 @@ impl PartFiles {
                     lag_ns: cell.slow.lag_ns[index],
                     service_ns: cell.slow.service_ns[index],
                 };
-                // The response time is the longest duration: if no response is over this threshold, nothing is over a
-                // longer threshold.
+                // The response time is the longest duration: if no response is over a threshold, nothing is.
                 if row.response_over == 0 {
                     break;
                 }
@@ -295,8 +293,7 @@ impl PartFiles {
         Ok(())
     }
 
-    /// Adds the histogram windows of a run. Returns the first read error, if any. After an error in one histogram log,
-    /// the windows before the error stay, and the other logs are still read.
+    /// Returns the first read error. In a damaged log the windows before the damage stay; other logs are still read.
     pub(crate) fn add_histograms(
         &mut self,
         run: &Run,

@@ -3,8 +3,7 @@
 
 use crate::table::{ColumnSchema, ColumnValues, FieldRow, FieldValue, TableSchema, UnixMs, tables};
 
-/// Version of the tables, in the metadata of each file. Raised when a column changes its meaning or is removed, not
-/// when a column is added.
+/// Table version in the files' metadata. Raised when a column is removed or changes its meaning, not when one is added.
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// Macro of percentiles over rows of histograms. The macro chooses the same bucket as flashproof's reports: the lowest

@@ -10,13 +10,11 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Maximum depth of the search below a given directory.
 const DEPTH_MAX: usize = 8;
 
 /// Maximum size of a manifest, as in the readers of run directories.
 const MANIFEST_BYTES_MAX: u64 = 64 << 20;
 
-/// A directory with a run.
 pub(crate) struct SourceRun {
     pub(crate) dir: PathBuf,
     /// Last part of the given directory's path, and the path below that directory.
@@ -25,7 +23,6 @@ pub(crate) struct SourceRun {
     pub(crate) id: String,
 }
 
-/// A series, and its identity.
 pub(crate) struct SourceSeries {
     pub(crate) dir: PathBuf,
     pub(crate) path: String,
@@ -37,11 +34,9 @@ pub(crate) struct SourceSeries {
 pub(crate) struct RunSource {
     pub(crate) series: Option<SourceSeries>,
     pub(crate) runs: Vec<SourceRun>,
-    /// Size of all runs, bytes.
     pub(crate) bytes: u64,
 }
 
-/// Runs and series that were found.
 #[derive(Default)]
 pub(crate) struct FoundSources {
     pub(crate) entries: Vec<RunSource>,
@@ -53,8 +48,7 @@ pub(crate) struct FoundSources {
 }
 
 impl FoundSources {
-    /// Adds the run or series in `root`, or all runs and series below `root`, ordered by path. Errors: nothing was
-    /// found.
+    /// Adds the run or series in `root`, or all below `root`, ordered by path. Errors: nothing was found.
     pub(crate) fn add(&mut self, root: &Path) -> Result<(), RunDirError> {
         let path = root
             .file_name()
@@ -168,7 +162,6 @@ impl FoundSources {
     }
 }
 
-/// Size of the files in `dir`.
 fn bytes_in(dir: &Path) -> u64 {
     let listed = fs::read_dir(dir).into_iter().flatten().flatten();
     listed
@@ -178,8 +171,7 @@ fn bytes_in(dir: &Path) -> u64 {
         .sum()
 }
 
-/// The first 16 hexadecimal digits of the SHA-256 of `bytes`. Among a million runs, the probability of any collision is
-/// 1 in 37 million.
+/// First 16 hex digits of the SHA-256 of `bytes`. The probability of a collision in a million runs: 1 in 37 million.
 fn identity(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes)[..8])
 }

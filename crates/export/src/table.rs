@@ -10,7 +10,6 @@ use std::sync::Arc;
 #[derive(Clone, Copy)]
 pub(crate) struct UnixMs(pub(crate) u64);
 
-/// Type of the values of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ColumnType {
     Bool,
@@ -21,7 +20,6 @@ pub enum ColumnType {
 }
 
 impl ColumnType {
-    /// Name of the type in SQL.
     fn sql(self) -> &'static str {
         match self {
             Self::Bool => "BOOLEAN",
@@ -33,12 +31,10 @@ impl ColumnType {
     }
 }
 
-/// A column of a table.
 #[derive(Debug)]
 pub struct ColumnSchema {
     pub name: &'static str,
     pub kind: ColumnType,
-    /// True if a value can be missing: NULL.
     pub nullable: bool,
     /// Documentation of the column, as Markdown.
     pub(crate) about: &'static str,
@@ -69,7 +65,6 @@ impl ColumnSchema {
     }
 }
 
-/// A table, which has its own file.
 #[derive(Debug)]
 pub struct TableSchema {
     pub name: &'static str,
@@ -78,7 +73,6 @@ pub struct TableSchema {
 }
 
 impl TableSchema {
-    /// Name of the table's file.
     pub fn file_name(&self) -> String {
         format!("{}.parquet", self.name)
     }
@@ -119,7 +113,6 @@ impl TableSchema {
     }
 }
 
-/// Values of one column, row after row.
 #[derive(Default)]
 pub(crate) struct ColumnValues {
     /// Whole numbers, and the bits of floats. NULLs have no entry.
@@ -146,7 +139,6 @@ impl ColumnValues {
         self.numbers.resize(self.numbers.len() + rows, number);
     }
 
-    /// Clears the values and keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.numbers.clear();
         self.texts.clear();
@@ -158,7 +150,6 @@ impl ColumnValues {
 pub(crate) trait FieldValue {
     const KIND: ColumnType;
     const NULLABLE: bool = false;
-    /// Appends the value for `rows` rows.
     fn push(self, values: &mut ColumnValues, rows: usize);
 }
 
@@ -228,7 +219,6 @@ impl FieldValue for UnixMs {
     }
 }
 
-/// Implements [`FieldValue`] for numbers that can be missing.
 macro_rules! nullable {
     ($($number:ty),+) => {
         $(impl FieldValue for Option<$number> {
@@ -245,8 +235,7 @@ macro_rules! nullable {
 }
 nullable!(bool, u64, f64);
 
-/// A row of a table, or several rows. With several rows, a field that is a slice has a value for each row; any other
-/// field has one value for all rows.
+/// One or several rows of a table. With several, a slice has a value for each row, any other field one value for all.
 pub(crate) trait FieldRow {
     const TABLE: TableSchema;
     /// Position of the table in `TABLES`.
@@ -255,7 +244,6 @@ pub(crate) trait FieldRow {
     fn split(self, columns: &mut [ColumnValues], rows: usize);
 }
 
-/// Declares the row types of tables, and `TABLES`.
 macro_rules! tables {
     ($($(#[doc = $about:literal])+ $vis:vis $row:ident = $name:literal {
         $($(#[doc = $text:literal])+ $column:ident: $kind:ty,)+

@@ -14,13 +14,11 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-/// Exports `dirs` to `out`.
 pub(crate) fn exported(dirs: &[&Path], out: &Path) -> Exported {
     let dirs: Vec<PathBuf> = dirs.iter().map(|dir| dir.to_path_buf()).collect();
     export(&dirs, &[], out, false).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The rows of a table.
 pub(crate) fn rows(out: &Path, table: &str) -> Vec<Row> {
     let file = File::open(out.join(format!("{table}.parquet"))).unwrap();
     SerializedFileReader::new(file)
@@ -49,7 +47,6 @@ fn number(row: &Row, column: &str) -> u64 {
         .unwrap_or_else(|_| panic!("{column} is {}", value(row, column)))
 }
 
-/// Sums of a column by stream and device.
 fn sums(rows: &[Row], of: &str) -> BTreeMap<(String, u64), u64> {
     let mut sums = BTreeMap::new();
     for row in rows {
@@ -83,7 +80,6 @@ fn counts_of_every_table_are_those_of_the_run() {
         "{exported:?}"
     );
 
-    // Computes the expected sums from the interval records of the run directory.
     let run = run_dir::read(&dir).unwrap();
     let layout = run.manifest.layout();
     let mut ops = BTreeMap::new();
@@ -145,7 +141,6 @@ fn counts_of_every_table_are_those_of_the_run() {
         "120 us and 9 ms, to 1 %"
     );
 
-    // `slices` has a row for each share of the verdict.
     let slices = rows(&out, "slices");
     let groups: usize = run
         .verdict

@@ -150,8 +150,7 @@ fn write_population(dir: &Path) {
     }
 }
 
-/// Directory of DuckDB for Python, installed by scripts/client-setup. Without DuckDB, prints a message and returns
-/// `None`.
+/// DuckDB for Python, installed by scripts/client-setup. Without DuckDB: prints a message and returns `None`.
 fn duckdb() -> Option<PathBuf> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent()?;
     let module = target.join("duckdb");
@@ -164,7 +163,6 @@ fn duckdb() -> Option<PathBuf> {
     None
 }
 
-/// The rows of each query on the export in `out`.
 fn answers(duckdb: &Path, out: &Path, queries: &[String]) -> Vec<Value> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/query.py");
     let mut python = Command::new("python3")
@@ -192,7 +190,6 @@ fn answers(duckdb: &Path, out: &Path, queries: &[String]) -> Vec<Value> {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// The queries of docs/data.md, in order.
 fn queries() -> Vec<String> {
     let page = fs::read_to_string(PATH).unwrap();
     page.split("```sql\n")
@@ -220,7 +217,6 @@ fn percentiles_are_those_of_reports_to_the_bucket() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("run");
     let out = parent.path().join("out");
-    // Service times from fractions of a microsecond to seconds.
     let service_us =
         |sec: u64, op: u64| (1 + (sec * 131 + op * op * 7) % 997) * (1 << (op % 13)) / 8;
     let lag_us = |sec: u64, op: u64| (sec + op * 3) % 113;
@@ -295,8 +291,7 @@ fn every_question_of_the_page_has_the_known_answer() {
         "{worst}"
     );
 
-    // Query 2: the percentile of each firmware. The expected value for firmware A1 is computed from the runs' histogram
-    // logs.
+    // Query 2: the percentile of each firmware. For A1, the expected value comes from the runs' histogram logs.
     let mut a1 = recorded(&dir.join("h1"), HlogKind::Service, |_| true);
     a1.add(recorded(&dir.join("h2"), HlogKind::Service, |device| {
         device >= 2

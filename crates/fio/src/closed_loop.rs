@@ -31,7 +31,6 @@ pub struct ThinkTimeOptions {
 }
 
 impl ThinkTimeOptions {
-    /// The pauses, if any.
     pub(super) fn think_time(self) -> Option<ThinkTime> {
         (self.pause_ns > 0).then(|| ThinkTime {
             pause_ns: self.pause_ns.max(self.spin_ns),
@@ -55,8 +54,7 @@ with_defaults! {
 }
 
 impl RefillOptions {
-    /// Number of operations in flight to which a full queue of `slots` drains before more are issued; `None`: the queue
-    /// does not drain.
+    /// A full queue of `slots` drains to this number in flight before more are issued; `None`: it does not drain.
     pub(super) fn refill_at(self, slots: u64) -> Option<u32> {
         let at = self.low.max(1).min(slots.saturating_sub(self.after.max(1)));
         (at + 1 < slots).then_some(at as u32)
@@ -97,7 +95,6 @@ pub(super) struct ThinkTimePauses {
     think: ThinkTime,
     /// Operations since the last pause.
     pub(super) ops_begun: u64,
-    /// End of the last pause, nanoseconds.
     pause_end_ns: u64,
 }
 
@@ -134,14 +131,11 @@ impl ThinkTimePauses {
     }
 }
 
-/// The search for the greatest depth at which latencies stay below a target.
-///
-/// Source: fio's `lat_target_check()` and its callees. Unlike fio, flashproof never retries the full depth after a
-/// failure.
+/// The search for the greatest depth at which latencies stay below a target. Source: fio's `lat_target_check()` and its
+/// callees. Unlike fio, flashproof never retries the full depth after a failure.
 #[derive(Debug, Default)]
 pub(super) struct DepthSearch {
     target: LatencyTargetOptions,
-    /// Depth of the job.
     depth_max: u32,
     depth: u32,
     /// Greatest depth that met the target, and smallest depth that missed it.
@@ -175,7 +169,6 @@ impl DepthSearch {
         }
     }
 
-    /// Counts an operation that completed at `now_ns`.
     pub(super) fn record(&mut self, now_ns: u64, latency_ns: u64, progress: &Progress) {
         if self.is_draining || now_ns < self.began_ns || self.is_done {
             return;

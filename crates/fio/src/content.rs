@@ -143,10 +143,8 @@ impl ContentSource {
 /// Maximum length of a pattern, bytes. fio 3.33 has a maximum of 512 bytes, later versions of 128 MiB.
 const BYTES_MAX: usize = 1 << 20;
 
-/// Bytes of an offset in a pattern.
 const OFFSET_BYTES: usize = 8;
 
-/// A byte pattern of `buffer_pattern` or `verify_pattern`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct BytePattern {
     bytes: Vec<u8>,
@@ -155,8 +153,7 @@ pub struct BytePattern {
 }
 
 impl BytePattern {
-    /// Parses `text`: a sequence of strings in quotes, names of files between apostrophes, decimal and hexadecimal
-    /// numbers, and `%o` if `has_offsets`.
+    /// Strings in quotes, file names between apostrophes, decimal and hexadecimal numbers, and `%o` if `has_offsets`.
     pub(super) fn parse(text: &str, has_offsets: bool) -> Result<Self, String> {
         let mut pattern = Self::default();
         let mut rest = text.trim();
@@ -196,7 +193,7 @@ impl BytePattern {
         }
     }
 
-    /// Adds the number at the beginning of `text`; returns the rest of `text`.
+    /// Returns the rest of `text`.
     fn number<'a>(&mut self, text: &'a str) -> Result<&'a str, String> {
         let is_next_hex = |rest: &str| rest.starts_with(['x', 'X']);
         if let Some(digits) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {

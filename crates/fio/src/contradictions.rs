@@ -12,7 +12,6 @@ use super::verify::method::Method;
 use load::rate::Rate;
 use results::units;
 
-/// Finds options of one section that exclude each other.
 pub(super) fn check_section(
     section: &Section,
     problems: &mut Vec<Problem>,
@@ -60,7 +59,6 @@ fn last_number<'s>(section: &'s Section, name: &str) -> Option<(u64, &'s GivenOp
 }
 
 impl Job {
-    /// Finds contradictions among the options.
     pub(super) fn check(&self) -> Vec<String> {
         let zones = self.zones;
         let [reads, writes, trims] = self.does;
@@ -146,7 +144,6 @@ impl Job {
         wrong
     }
 
-    /// Finds contradictions among the options of `verify`.
     fn check_verify(&self) -> impl Iterator<Item = String> {
         let verify = &self.verify;
         let name = self.verify.method.name();

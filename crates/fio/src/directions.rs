@@ -5,7 +5,6 @@ use sys::op::OpKind;
 /// Reads, writes, trims.
 pub(super) const DIRECTIONS: usize = 3;
 
-/// Indices of the directions.
 pub const READS: usize = 0;
 pub(super) const WRITES: usize = 1;
 pub(super) const TRIMS: usize = 2;
@@ -13,13 +12,11 @@ pub(super) const TRIMS: usize = 2;
 /// Kinds of operations that are counted separately: the directions, and flushes.
 pub const KINDS: usize = DIRECTIONS + 1;
 
-/// Index of flushes, after the directions.
 pub const FLUSHES: usize = DIRECTIONS;
 
 /// Index of commits, after the operations: a commit is a write and its sync, which are counted separately as well.
 pub(super) const COMMITS: usize = KINDS;
 
-/// The operation of each kind.
 pub(super) const KIND_OF: [OpKind; KINDS] = [
     OpKind::Read,
     OpKind::Write,

@@ -121,11 +121,9 @@ impl SteadyOptions {
     }
 }
 
-/// State of the criterion.
 #[derive(Debug, Clone, Default)]
 pub struct SteadyStateStatus {
-    /// The last intervals, at most as many as the criterion covers: operations per second, bytes per second, mean
-    /// latency in nanoseconds.
+    /// The last intervals of the criterion: operations per second, bytes per second, mean latency in nanoseconds.
     pub intervals: VecDeque<[u64; 3]>,
     /// Value last compared with the limit.
     pub criterion: f64,
@@ -176,7 +174,6 @@ impl SteadyStateDetector {
         self.ended_ns.load(Ordering::Relaxed)
     }
 
-    /// Counts an operation that completed at `now_ns`.
     pub(super) fn record(&self, now_ns: u64, bytes: u64, latency_ns: u64) {
         if now_ns >= self.next_ns.load(Ordering::Relaxed) {
             self.close(now_ns);
@@ -188,7 +185,7 @@ impl SteadyStateDetector {
         }
     }
 
-    /// Closes the intervals that ended by `now_ns`. Intervals without an operation count as zeros.
+    /// Intervals without an operation count as zeros.
     #[cold]
     fn close(&self, now_ns: u64) {
         let mut state = locked(&self.state);
@@ -252,7 +249,6 @@ impl SteadyStateStatus {
         self.attained = self.criterion.abs() < limits.limit;
     }
 
-    /// Means over the last intervals.
     pub fn means(&self) -> [u64; 3] {
         let count = self.intervals.len().max(1) as u64;
         [0, 1, 2].map(|of: usize| {
@@ -268,8 +264,7 @@ impl SteadyStateStatus {
 /// Time after the ramp in which a minimum rate is not checked.
 const SETTLE_NS: u64 = 2_000_000_000;
 
-/// A cycle is ignored if flashproof itself lagged by more than 1/`OWN_ONE_IN` of the cycle's length: the rate of such a
-/// cycle says nothing about the device.
+/// A cycle with more own lag than 1/`OWN_ONE_IN` of its length is ignored: its rate says nothing about the device.
 const OWN_ONE_IN: u64 = 10;
 
 /// Operations of a direction in the current cycle.
@@ -290,7 +285,6 @@ pub(super) struct MinRateCheck {
 }
 
 impl MinRateCheck {
-    /// The minimum rates of a job whose ramp time ends at `ramp_end_ns`.
     pub(super) fn new(rates: &RateOptions, ramp_end_ns: u64) -> Self {
         Self {
             targets: rates.min,
@@ -300,8 +294,7 @@ impl MinRateCheck {
         }
     }
 
-    /// Counts an operation of `bytes` in `direction`. Returns a description if the operation ends a cycle below the
-    /// minimum rate.
+    /// Returns a description if the operation ends a cycle below the minimum rate.
     pub(super) fn record(&mut self, direction: usize, bytes: u32, times: &Times) -> Option<String> {
         let (min_rate, did, unit) = match self.targets[direction] {
             RateTarget::Unlimited => return None,

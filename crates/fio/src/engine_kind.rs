@@ -16,7 +16,7 @@ pub enum EngineKind {
 }
 
 impl EngineKind {
-    /// Parses `ioengine`. Returns fio's name of the engine as well.
+    /// Returns fio's name of the engine as well.
     pub(super) fn parse(text: &str) -> Result<(String, Self), String> {
         // fio compares only these letters.
         let is_libaio = text.starts_with("aio") || text.starts_with("linuxaio");

@@ -14,7 +14,6 @@ pub struct ExitOptions {
 }
 
 impl ExitOptions {
-    /// True if the job's end or an error ends other jobs.
     pub(super) fn ends_others(self) -> bool {
         self.all || self.all_on_error
     }
@@ -32,12 +31,10 @@ pub enum ExitWhat {
     All,
 }
 
-/// Ends jobs together (`exitall`).
 #[derive(Debug, Clone)]
 pub(super) struct ExitGroups {
     /// For each group of the run, and last for all later runs: the end of the jobs, nanoseconds since the run began.
     pub(super) groups: Arc<[AtomicU64]>,
-    /// Index of this job's group in `groups`.
     pub(super) own_group: usize,
     /// Groups whose jobs end with this job.
     pub(super) ended_groups: std::ops::Range<usize>,

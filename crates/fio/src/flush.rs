@@ -9,18 +9,15 @@ pub struct FlushOptions {
     pub every: [u64; 3],
     /// Flags of sync_file_range.
     pub write_back: WriteBack,
-    /// True if files are flushed at the end.
     pub at_end: bool,
 }
 
 impl FlushOptions {
-    /// True if flush calls follow some of the job's writes.
     pub(super) fn follow_writes(&self) -> bool {
         self.every != [0; 3]
     }
 
-    /// The flush call that follows write number `write`, counted from 1. As in fio, at most one call follows a write:
-    /// the first that is due.
+    /// `write`: counted from 1. As in fio, at most one call follows a write: the first that is due.
     #[inline]
     pub(super) fn after_write(&self, write: u64) -> Option<OpKind> {
         let kinds = [

@@ -29,7 +29,6 @@ const OPERATIONS_MAX: usize = 32 << 20;
 /// Maximum number of operations that wait to be written to a log.
 const KEPT_MAX: usize = 4 << 20;
 
-/// Maximum number of files of a log.
 const FILES_MAX: usize = 1_024;
 
 with_defaults! {
@@ -57,7 +56,6 @@ const ACTIONS: [(&str, OpKind); 5] = [
     ("datasync", OpKind::Flush),
 ];
 
-/// Kinds of operations by number.
 const KIND_NAMES: [&str; KINDS] = ["read", "write", "trim", "sync"];
 
 /// Maximum length of an operation, bytes. A trim has no buffer.
@@ -87,7 +85,6 @@ pub struct Iolog {
 }
 
 impl Iolog {
-    /// Reads the log of `options`. Errors: the reason.
     pub(super) fn read(
         options: &ReplayOptions,
         path: &str,
@@ -241,7 +238,7 @@ impl Iolog {
         })
     }
 
-    /// Operations per second of a kind; `None`: a closed loop.
+    /// `None`: a closed loop.
     pub(super) fn iops(&self, kind: usize) -> Option<f64> {
         let last_ns = *self.at_ns.last()?;
         Some(self.of_kind(kind).0 as f64 * 1e9 / last_ns.max(1_000_000_000) as f64)
@@ -259,8 +256,7 @@ impl Iolog {
             .max()
     }
 
-    /// Checks that the operations fit the devices or files. `shapes` are in the order of `files`. Errors: the reason, a
-    /// phrase.
+    /// `shapes` are in the order of `files`. Errors: the reason, a phrase.
     pub(super) fn check(&self, shapes: &[&DeviceShape], direct: bool) -> Result<(), String> {
         for operation in self
             .operations
@@ -303,8 +299,7 @@ pub struct IssuedOps {
     pub dropped: Counter,
 }
 
-/// Time for which operations are held back to sort them by issue time, nanoseconds: an operation that was issued later
-/// may complete earlier.
+/// Hold to sort by issue time, nanoseconds: an operation that was issued later may complete earlier.
 const HOLD_NS: u64 = 2_000_000_000;
 
 impl IssuedOps {

@@ -33,7 +33,6 @@ pub(super) const JOBS_MAX: u64 = 4_096;
 /// Maximum queue depth of a job: the capacity of a ring.
 pub(super) const DEPTH_MAX: u64 = 32_768;
 
-/// Percentiles that a report has by default.
 const PERCENTILES: [f64; 17] = [
     1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95,
     99.99,
@@ -42,8 +41,7 @@ const PERCENTILES: [f64; 17] = [
 /// Seed of a job that makes the same random choices in each run.
 const REPEATED_SEED: u64 = 0x89;
 
-/// Maximum duration of a run without a runtime, seconds: space for its records is reserved. The run ends earlier if its
-/// jobs have ended.
+/// Maximum run without a runtime, seconds: reserves space for records. The run ends earlier if its jobs have ended.
 const UNTIL_DONE_SEC: u64 = 2 * 86_400;
 
 /// A commit: the operations from the issue of its first write to the return of its last sync.
@@ -161,7 +159,6 @@ with_defaults! {
 }
 
 impl Job {
-    /// fio's `rw` value.
     pub fn rw(&self) -> String {
         let kinds = match self.does {
             [true, true, _] => "rw",
@@ -199,7 +196,6 @@ impl Job {
         self.randseed.or(self.randrepeat.then_some(REPEATED_SEED))
     }
 
-    /// True if the job writes or trims.
     pub fn writes(&self) -> bool {
         self.does[WRITES] || self.does[TRIMS]
     }
@@ -208,7 +204,6 @@ impl Job {
         self.does[READS] || self.does[WRITES]
     }
 
-    /// True if the job does operations of a kind.
     pub(super) fn has_kind(&self, kind: usize) -> bool {
         match kind {
             FLUSHES if self.iolog.is_some() => self
@@ -225,7 +220,7 @@ impl Job {
         }
     }
 
-    /// Operations per second of a kind; `None` for a closed loop.
+    /// `None` for a closed loop.
     pub(super) fn iops(&self, kind: usize) -> Option<f64> {
         if let Some(log) = &self.iolog {
             return log.iops(kind);
@@ -278,7 +273,6 @@ impl Job {
             .map_or(1, |commit| commit.writes + u64::from(commit.has_meta))
     }
 
-    /// When the operations of a kind are due.
     pub(super) fn arrivals(&self, kind: usize) -> Arrivals {
         match self.iops(kind) {
             None => Arrivals::Unknown,
@@ -303,7 +297,6 @@ impl Job {
         self.order.align[direction].unwrap_or_else(|| self.sizes[direction].min_bytes())
     }
 
-    /// Maximum number of operations in flight.
     pub fn in_flight_max(&self) -> u64 {
         match self.think_time() {
             _ if self.engine.is_synchronous() => 1,
@@ -312,12 +305,10 @@ impl Job {
         }
     }
 
-    /// Pauses of a closed loop, if any.
     pub fn think_time(&self) -> Option<ThinkTime> {
         self.think.think_time().filter(|_| !self.has_rates())
     }
 
-    /// Pauses of a job with a rate, if any.
     pub(super) fn rate_pauses(&self) -> Option<Pauses> {
         let ThinkTime {
             pause_ns,
@@ -332,18 +323,16 @@ impl Job {
         })
     }
 
-    /// Number of operations in flight to which a full queue drains before more are issued; `None`: the queue does not
-    /// drain.
+    /// A full queue drains to this number of operations in flight before more are issued; `None`: it does not drain.
     pub(super) fn refill_at(&self) -> Option<u32> {
         self.refill.refill_at(self.in_flight_max())
     }
 
-    /// Latency target, if the job searches for a depth.
+    /// `None` unless the job searches for a depth.
     pub fn target(&self) -> Option<LatencyTargetOptions> {
         Some(self.latency_target).filter(|target| target.latency_ns > 0)
     }
 
-    /// True if any direction has a rate.
     pub fn has_rates(&self) -> bool {
         let is_timed = self.iolog.as_ref().is_some_and(|log| !log.at_ns.is_empty());
         is_timed
@@ -362,8 +351,7 @@ impl Job {
         self.sizes[self.write_size_direction()].max_bytes()
     }
 
-    /// Directions of each lane. With rates, each direction has its own lane; without rates, one lane has all
-    /// directions. Writes that follow trims have no lane.
+    /// With rates, one lane for each direction; otherwise one lane for all. Writes that follow trims have no lane.
     pub(super) fn lanes(&self) -> Vec<Vec<usize>> {
         if self.trim_write {
             vec![vec![TRIMS]]
@@ -400,8 +388,7 @@ impl Job {
             .unwrap_or(0)
     }
 
-    /// Number of operations of a clone, if the options determine this number: a single size, no additional operations,
-    /// and no time limit.
+    /// Operations of a clone, if the options determine them: a single size, no additional operations, no time limit.
     pub fn operations(&self) -> Option<u64> {
         let unit = self.unit_bytes();
         let largest = self.largest_bytes();
@@ -495,7 +482,7 @@ impl Job {
             .collect()
     }
 
-    /// Takes the operations from a log, overriding all options that choose operations.
+    /// Overrides all options that choose operations.
     pub(super) fn replay_log(&mut self, log: Iolog) {
         for direction in 0..DIRECTIONS {
             let (count, bytes) = log.of_kind(direction);
@@ -538,7 +525,6 @@ impl Job {
         self.verify.method.compares()
     }
 
-    /// True if the job checks all its reads.
     pub(super) fn checks_reads(&self) -> bool {
         self.verifies() && self.does == [true, false, false]
     }
@@ -548,7 +534,6 @@ impl Job {
         self.verifies() && self.does[WRITES]
     }
 
-    /// True if the job reads its writes back.
     pub fn reads_back(&self) -> bool {
         self.writes_blocks() && self.verify.reads_back
     }

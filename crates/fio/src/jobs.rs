@@ -11,7 +11,7 @@ use super::verify::method::Method;
 use results::units::quoted;
 
 impl Job {
-    /// Applies the options of `section`. Adds errors to `problems`, and options without effect to `warnings`.
+    /// Adds errors to `problems`, and options without effect to `warnings`.
     pub fn apply_section(
         &mut self,
         section: &Section,

@@ -21,14 +21,12 @@ use sys::salt::Salt;
 const RATE_TOO_LOW: &str =
     "the rate is too low for the size of the operations - give a higher rate";
 
-/// Parameters of all lanes of a run.
 pub(super) struct LaneBuilder<'a> {
     pub(super) devices: &'a [DeviceShape],
     /// Lengths of the files that jobs append to, before the run.
     pub(super) appended: &'a HashMap<String, u64>,
     pub(super) seed: u64,
     pub(super) plan_offsets: &'a PlanOffsets,
-    /// Recorded streams, in order.
     pub(super) streams: &'a [RecordedStream],
 }
 
@@ -251,8 +249,7 @@ impl LaneBuilder<'_> {
         Some(self.plan_offsets.cell(stream, 0))
     }
 
-    /// Buffer classes for the writes of `job` to each of `shapes`. Random data (salt) carries the stamp of its device,
-    /// so each device has its own class.
+    /// Classes for the writes to each of `shapes`: random data (salt) carries its device's stamp, so each has its own.
     fn buffers_of_writes(
         &self,
         job: &Job,

@@ -16,7 +16,7 @@
 //! A job with a rate is an open loop, limited by its depth. Each operation is due at its scheduled time, whatever
 //! happened to earlier ones, so operations that fio would leave out during a stall count as waiting. A job without a
 //! rate is a closed loop, as in fio. Each direction with a rate has its own lane, because fio holds each direction to
-//! its own rate and lets the mix follow. Without rates, one lane mixes the directions.
+//! its own rate and lets the mix follow.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(
@@ -93,13 +93,11 @@ mod testing {
     use super::table::KNOWN;
     use super::text::ParseContext;
 
-    /// Applies the option `name`.
     pub(super) fn apply(job: &mut Job, name: &str, text: &str) -> Result<(), String> {
         let option = KNOWN.iter().find(|option| option.name == name).unwrap();
         option.apply(job, Some(text))
     }
 
-    /// A job with options of these names and values.
     pub(super) fn job_with(given: &[(&str, &str)]) -> Job {
         let mut job = Job::default();
         for (name, text) in given {

@@ -10,11 +10,9 @@ use load::workload::DeviceShape;
 use sys::op::TargetId;
 use sys::random::Random;
 
-/// The range of a device or file that a job uses.
 #[derive(Debug, Clone)]
 pub(super) struct Area {
     pub(super) target: TargetId,
-    /// Buffer class of writes to the area.
     pub(super) buffers: u16,
     /// Key of the guard's stamps on the device.
     pub(super) key: u64,
@@ -133,9 +131,7 @@ fn wrapped_offset(last_end: u64, skip: i64, len: u64) -> u64 {
     next.or(again).unwrap_or(0)
 }
 
-/// The area of the device `shape` for a clone's lane of `directions`. `start_override` overrides the job's `offset`.
-///
-/// Errors: the reason, a phrase.
+/// For a clone's lane of `directions`. `start_override` overrides the job's `offset`. Errors: the reason, a phrase.
 pub(super) fn new_area(
     thread: &JobClone,
     directions: &[usize],

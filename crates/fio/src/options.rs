@@ -116,7 +116,6 @@ const AS_WITHOUT: [(&str, &str); 5] = [
     ("dedupe_working_set_percentage", "5"),
 ];
 
-/// True if an unsupported option has no effect with `value`.
 pub(super) fn has_no_effect(name: &str, value: Option<&str>) -> bool {
     let Some(value) = value.map(str::trim) else {
         return false;
@@ -151,19 +150,17 @@ pub fn has(names: &str, name: &str) -> bool {
     names.split(' ').any(|known| known == name)
 }
 
-/// The names and the text of each entry of a list.
 fn entries(list: &'static [&'static str]) -> impl Iterator<Item = (&'static str, &'static str)> {
     list.iter().filter_map(|entry| entry.split_once(": "))
 }
 
-/// Text of the entry that lists `name`.
 fn text_of(list: &'static [&'static str], name: &str) -> Option<&'static str> {
     entries(list)
         .find(|(names, _)| has(names, name))
         .map(|(_, text)| text)
 }
 
-/// Support for the option `name`; `None` if fio has no such option.
+/// `None` if fio has no such option.
 pub fn find(name: &str) -> Option<Support> {
     let known = KNOWN
         .iter()
@@ -174,7 +171,6 @@ pub fn find(name: &str) -> Option<Support> {
         .or_else(|| text_of(MISSING, name).map(Support::Unsupported))
 }
 
-/// Names of all options of jobs.
 fn names() -> impl Iterator<Item = &'static str> {
     let known = KNOWN
         .iter()
@@ -197,18 +193,17 @@ pub(super) fn unabbreviated(name: &str) -> &str {
     }
 }
 
-/// For an option of the program: true if it takes a value.
+/// `None` for an option of a job.
 pub(super) fn program_option_takes_value(name: &str) -> Option<bool> {
     let takes_value = has(PROGRAM_WITH_VALUE, name);
     (takes_value || has(PROGRAM_ALONE, name)).then_some(takes_value)
 }
 
-/// The remedy for an option of fio's program that is unsupported.
 pub(super) fn program_option_remedy(name: &str) -> Option<&'static str> {
     text_of(PROGRAM_MISSING, name)
 }
 
-/// The supported option most similar to `unknown`, if any is close.
+/// `None` if no supported option is close.
 pub fn nearest(unknown: &str) -> Option<&'static str> {
     similar(
         unknown,

@@ -47,7 +47,6 @@ impl OptionValue<'_> {
         size(self.text, self.kb_base)
     }
 
-    /// Bytes of an operation.
     pub(super) fn block_bytes(self) -> Result<u64, String> {
         let is_size = |text| number(text, NumberUnit::Kilo(self.kb_base)).is_ok();
         if self
@@ -76,8 +75,7 @@ impl OptionValue<'_> {
         }
     }
 
-    /// A value for each direction: `A`, `A,B`, `A,B,C`. A missing value repeats the previous one; an empty value is
-    /// `default`.
+    /// `A`, `A,B`, `A,B,C`, by direction. A missing value repeats the previous one; an empty value is `default`.
     pub(super) fn by_direction<T: Clone>(
         self,
         default: T,
@@ -114,7 +112,6 @@ fn unless_blank<'a, T>(
     }
 }
 
-/// Looks `text` up in a table of words.
 pub(super) fn parse_word<T: Copy>(text: &str, words: &[(&str, T)]) -> Result<T, String> {
     let meaning = words
         .iter()
@@ -279,7 +276,6 @@ fn memory_policy(text: &str, is_single: bool) -> Result<(), String> {
     }
 }
 
-/// CPUs whose bits are set.
 pub(super) fn cpus_of_mask(mask: u64) -> Result<Vec<u32>, String> {
     let cpus: Vec<_> = (0..u64::BITS).filter(|cpu| mask >> cpu & 1 == 1).collect();
     if cpus.is_empty() {
@@ -309,7 +305,6 @@ pub(super) fn filenames(text: &str) -> Result<Vec<String>, String> {
     }
 }
 
-/// The value of `rw`.
 #[derive(Debug)]
 pub(super) struct ReadWrite {
     pub(super) does: [bool; DIRECTIONS],
@@ -352,8 +347,7 @@ pub(super) fn read_write(value: OptionValue<'_>) -> Result<ReadWrite, String> {
     })
 }
 
-/// Parses the modifier after the colon of `rw`: bytes to skip after each sequential operation, or operations per random
-/// offset.
+/// After the colon: bytes to skip after each sequential operation, or operations per random offset.
 fn rw_modifier(text: &str, random: bool, kb_base: u64) -> Result<(i64, u64), String> {
     let (is_back, digits) = text
         .strip_prefix('-')
@@ -550,8 +544,7 @@ pub(super) fn size_split(value: OptionValue<'_>) -> Result<Sizes, String> {
     ))
 }
 
-/// Completes percentages: missing percentages share the rest to 100. Errors: the sum is above 100, or the sum is below
-/// 100 and no percentage is missing.
+/// Missing percentages share the rest to 100. Errors: a sum above 100; a sum below 100 without a missing percentage.
 fn complete_percentages(
     percentages: impl Iterator<Item = Option<u64>> + Clone,
 ) -> Result<Vec<u64>, String> {

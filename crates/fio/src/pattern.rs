@@ -7,7 +7,6 @@ use load::keys::Zipfian;
 use results::units::greatest_divisor;
 use sys::random::Random;
 
-/// Sizes of the operations of a direction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sizes {
     /// Multiples of `min_bytes` up to `max_bytes`, equally likely.
@@ -97,7 +96,6 @@ pub(super) fn by_percent<T>(
     None
 }
 
-/// Distribution of random offsets.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Distribution {
     Uniform,
@@ -131,8 +129,7 @@ with_defaults! {
     }
 }
 
-/// Number of uniform draws that are averaged for each normally distributed offset, as in fio. The standard deviation is
-/// 1/12 of the range.
+/// Uniform draws averaged for a normally distributed offset, as in fio. Standard deviation: 1/12 of the range.
 const NORMAL_DRAWS: u32 = 12;
 
 /// Draws blocks of `0..blocks`.
@@ -289,7 +286,6 @@ impl RandomMap {
         }
     }
 
-    /// Marks all units as unvisited.
     pub(super) fn clear(&mut self) {
         *self = Self::new(self.units);
     }

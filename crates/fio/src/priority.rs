@@ -64,7 +64,6 @@ impl PriorityOptions {
             .then_some("prio without prioclass: the kernel takes no level without a class - give prioclass=2 (best-effort) or another class")
     }
 
-    /// True if operations of one job have several priorities.
     pub(super) fn is_mixed(&self) -> bool {
         has_share(&self.by_percentage) || has_share(&self.by_size)
     }
@@ -74,7 +73,6 @@ impl PriorityOptions {
         priority(self.job)
     }
 
-    /// Priority of the next operation of `bytes` in a direction.
     #[inline]
     pub(super) fn draw(&self, direction: usize, bytes: u64, random: &mut Random) -> Priority {
         if direction >= DIRECTIONS || !self.is_mixed() {
@@ -214,7 +212,6 @@ fn split(value: OptionValue<'_>) -> Result<Vec<PriorityShare>, String> {
     Ok(shares)
 }
 
-/// Latencies of a clone by direction and priority.
 #[derive(Debug)]
 pub struct LatenciesByPriority {
     /// Start of the measurement, nanoseconds of the run.

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 pub(super) const RATE_MISSED: u64 = 5;
 pub(super) const LATENCY_MISSED: u64 = 110;
 
-/// Live statistics of a clone, which only its own thread changes.
+/// Only the clone's own thread changes these values.
 #[derive(Debug, Default)]
 pub struct Progress {
     in_flight: Counter,
@@ -23,11 +23,8 @@ pub struct Progress {
     pub counts_from_ns: Counter,
     /// Why the job ended and failed, with fio's error number.
     failure: OnceLock<(u64, String)>,
-    /// Operations begun.
     begun_ops: Counter,
-    /// Read-backs begun.
     pub(super) read_back: Counter,
-    /// Counts of the clone's verification.
     pub verify: VerifyCounts,
     /// Of a job that reads its writes back at the end: time spent on the job's own operations, and time spent on the
     /// read-backs, nanoseconds without the ramp time.

@@ -23,15 +23,11 @@ with_defaults! {
     }
 }
 
-/// Rate target of a direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RateTarget {
-    /// As fast as possible.
     #[default]
     Unlimited,
-    /// Operations per second.
     Iops(u64),
-    /// Bytes per second.
     Bytes(u64),
 }
 

@@ -52,7 +52,6 @@ pub struct Sample {
     pub latency_ns: u64,
     /// Length of the period, nanoseconds; 0: a single operation.
     pub length_ns: u64,
-    /// First byte of the operation.
     pub offset: u64,
     /// I/O priority of the operation, as the kernel's value.
     pub priority: u16,
@@ -87,7 +86,6 @@ pub struct Samples {
     /// Start and end of the measurement, nanoseconds.
     from_ns: u64,
     until_ns: u64,
-    /// True for a log of histograms.
     has_bins: bool,
     buffer: Mutex<SampleBuffer>,
 }
@@ -155,7 +153,7 @@ impl Samples {
         }
     }
 
-    /// Takes the samples. `ran_ns`: duration of the run if it has ended; the current period is then closed.
+    /// `ran_ns`: duration of the run if it has ended; the current period is then closed.
     pub fn take(&self, ran_ns: Option<u64>) -> Vec<Sample> {
         let mut buffer = locked(&self.buffer);
         if let Some(ran_ns) = ran_ns.filter(|_| self.every_ns > 0) {

@@ -18,7 +18,6 @@ use std::sync::atomic::Ordering;
 use sys::op::{OpKind, Outcome, WriteBack, WriteSync};
 use sys::random::Random;
 
-/// A source of a job's operations.
 #[derive(Debug)]
 pub struct FioStream {
     pub(super) thread: JobClone,
@@ -30,7 +29,6 @@ pub struct FioStream {
     pub(super) bytes_left: u64,
     /// Operations left. In a log of `len` operations, the next operation is number `len - ops_left`, counted from 0.
     pub(super) ops_left: u64,
-    /// True if flush calls follow some of the stream's writes.
     pub(super) flushes: bool,
     /// Cell of each kind, on the first target.
     pub(super) cells: [u32; KINDS],
@@ -56,18 +54,14 @@ pub struct FioStream {
     pub(super) state: StreamState,
 }
 
-/// Progress of a stream.
 #[derive(Debug, Default)]
 pub(super) struct StreamState {
-    /// Index of the current file, and what is left before the next file: bytes, if the files are used one by one;
-    /// otherwise operations.
+    /// Index of the current file, and what is left of it: bytes if the files are used one by one, else operations.
     file: usize,
     file_left: u64,
     /// Index of the next file, if operations use the files in turn.
     next_file: usize,
-    /// Number of completed writes.
     writes: u64,
-    /// Number of completed operations of the commit in progress.
     commit_ops: u64,
     /// Number of operations until the next random offset.
     run_left: u64,
@@ -95,7 +89,6 @@ impl StreamState {
     }
 }
 
-/// Phase of a job that reads its writes back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum JobPhase {
     /// The job's own operations.
@@ -107,7 +100,6 @@ enum JobPhase {
 }
 
 impl FioStream {
-    /// True if all operations of the main phase were issued.
     #[inline]
     fn is_main_done(&self) -> bool {
         self.bytes_left == 0 || self.ops_left == 0
@@ -132,7 +124,6 @@ impl FioStream {
         }
     }
 
-    /// Ends the stream, because the job failed.
     #[cold]
     fn fail(&mut self) {
         self.finish(self.state.now_ns);
@@ -141,7 +132,6 @@ impl FioStream {
         }
     }
 
-    /// Ends the jobs of `exit_what` at `at_ns`.
     fn end_others(&self, at_ns: u64) {
         if let Some(ExitGroups {
             groups,
@@ -275,8 +265,7 @@ impl FioStream {
         }
     }
 
-    /// Counts the time since the last completion, from the end of the ramp time on, for the phase of the job. Flushes
-    /// between the phases belong to none.
+    /// Counts from the last completion and from the end of the ramp time on. Flushes between phases belong to none.
     fn count_phase(&mut self) {
         let phase = match self.state.phase {
             JobPhase::ReadBack => Some(1),
@@ -310,7 +299,6 @@ impl FioStream {
         }
     }
 
-    /// The address of a read, write or trim for its verification.
     fn address(&self, request: &Request) -> Option<OpAddress> {
         if !request.kind.moves_data() && request.kind != OpKind::Deallocate {
             return None;
@@ -402,8 +390,7 @@ impl FioStream {
                 return Some(self.flush(area, kind));
             }
         }
-        // A flush that follows a write may complete after the main phase. Then `area` is the number of files, and there
-        // is nothing to drop.
+        // A flush after a write may complete after the main phase: `area` is the number of files, with nothing to drop.
         if let (JobPhase::Flush(area), OpKind::FlushFile, false) =
             (self.state.phase, request.kind, self.thread.job.direct)
             && area < self.areas.len()

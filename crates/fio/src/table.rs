@@ -1,7 +1,7 @@
 //! The table of supported options: each row has an option's name, default, parser, setter and meaning.
 //!
-//! The main idea: an option is declared once. Its row parses the value and sets the field of the [`Job`]; command lines,
-//! job files, the help and `docs/fio.md` all read the table.
+//! A row parses the value and sets the field of the [`Job`]; command lines, job files, the help and `docs/fio.md` all
+//! read the table.
 
 use super::content::BytePattern;
 use super::early_end::SteadyCriterion;
@@ -21,7 +21,6 @@ use super::value::{MICROSECONDS, NumberUnit, SECONDS, Size, number};
 use super::verify::method::Method;
 use sys::op::WriteSync;
 
-/// Type of an option's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ValueKind {
     /// 0 or 1; the option alone means 1.
@@ -400,7 +399,6 @@ fn boolean(value: OptionValue<'_>) -> Result<bool, String> {
     value.boolean()
 }
 
-/// A number from `min` to `max`, with the suffixes of sizes.
 fn count(min: u64, max: u64) -> impl Fn(OptionValue<'_>) -> Result<u64, String> {
     move |value| value.count(min, max)
 }

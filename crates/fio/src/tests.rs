@@ -11,7 +11,6 @@ use sys::op::{OpKind, Outcome, WriteBack, WriteSync};
 
 mod order;
 
-/// The jobs of a job file, or its errors.
 fn read(text: &str) -> Result<(Vec<FioLoad>, Vec<String>), String> {
     let lines =
         |problems: Vec<Problem>| problems.iter().map(ToString::to_string).collect::<Vec<_>>();

@@ -12,16 +12,13 @@ use super::table::ValueKind;
 use super::value::{NumberUnit, expression};
 use results::units::quoted;
 
-/// Maximum nesting of included files.
 const NESTING_MAX: usize = 8;
 
 /// Maximum size of a job file with its included files, bytes.
 pub const BYTES_MAX: usize = 4 << 20;
 
-/// Maximum number of options of a job file with its included files.
 const OPTIONS_MAX: usize = 100_000;
 
-/// Environment for parsing jobs.
 pub struct ParseContext<'a> {
     /// Reads an included file. Errors: the reason.
     pub read: &'a dyn Fn(&str) -> Result<String, String>,
@@ -64,18 +61,15 @@ impl Section {
     }
 }
 
-/// An option as it was given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GivenOption {
     pub name: String,
     /// `None` for an option without a value.
     pub value: Option<String>,
-    /// Position, for messages.
     pub position: String,
 }
 
 impl GivenOption {
-    /// An option with a value.
     pub fn new(name: &str, value: impl Into<String>, position: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -125,9 +119,7 @@ impl Problem {
 pub struct CommandLine {
     /// Jobs; options before the first `--name` are global.
     pub sections: Vec<Section>,
-    /// Job files, in their order.
     pub files: Vec<String>,
-    /// Options of the program, with their values.
     pub program: Vec<(String, Option<String>)>,
     /// Corrections made while reading.
     pub warnings: Vec<Problem>,
@@ -143,7 +135,6 @@ const DASHES: [char; 6] = [
 /// Options whose values may contain a dash: names of files, and free text.
 const NAMES: &str = "filename directory name description write_bw_log write_lat_log write_iops_log output out erase";
 
-/// The name and the value of `NAME=VALUE`.
 fn name_and_value(text: &str) -> (&str, Option<&str>) {
     text.split_once('=')
         .map_or((text, None), |(name, value)| (name, Some(value)))
@@ -188,7 +179,7 @@ fn strip_one_hyphen(token: &str) -> Option<&str> {
     (is_known && name.len() > 1).then_some(option)
 }
 
-/// Parses the arguments of a command line. Errors: all invalid arguments.
+/// Errors: all invalid arguments.
 pub fn command_line(arguments: &[String]) -> Result<CommandLine, Vec<Problem>> {
     let mut line = CommandLine::default();
     let mut problems = Vec::new();
@@ -427,7 +418,7 @@ impl JobFileReader<'_> {
     }
 }
 
-/// `value` with its variables replaced. Errors: a variable that is not set.
+/// Errors: a variable that is not set.
 fn substituted(value: &str, context: &ParseContext<'_>) -> Result<String, String> {
     let mut text = String::new();
     let mut rest = value;

@@ -34,7 +34,6 @@ pub struct JobClone {
 }
 
 impl JobClone {
-    /// A new clone, without `exitall` and `steadystate`.
     pub(super) fn new(job: Arc<Job>, clone: u64, number: usize, entry: usize) -> Self {
         Self {
             clone,

@@ -4,14 +4,12 @@
 //! `kb_base=1000`, `k`, `kb` and `ki` are 1000 and `kib` is 1024. A rate may end in `/s`. Values that fio silently
 //! misreads (`10sec` as 10 us) are refused.
 
-/// Meaning of suffixes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NumberUnit {
     /// Bytes, or any other number that may have a suffix. The field is the value of `k`.
     Kilo(u64),
     /// Times. The field is the unit of a number without a suffix, in nanoseconds.
     Time(u64),
-    /// No suffix allowed.
     Plain,
 }
 
@@ -145,7 +143,6 @@ fn factor(suffix: &str, unit: NumberUnit) -> Result<u64, String> {
     }
 }
 
-/// Deepest nesting of parentheses.
 const NESTING_MAX: u32 = 32;
 
 /// The value of an expression: numbers with units, `+ - * / % ^` and parentheses. Errors: the reason, a phrase.

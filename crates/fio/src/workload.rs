@@ -49,7 +49,6 @@ pub struct ReportEntry {
     pub threads: Vec<usize>,
 }
 
-/// All jobs that run at once.
 #[derive(Debug, Clone)]
 pub struct FioLoad {
     pub threads: Vec<JobClone>,
@@ -241,7 +240,6 @@ impl FioLoad {
         }
     }
 
-    /// The problem `why` of the first clone that `is_unfit`.
     fn first_unfit(
         &self,
         is_unfit: impl Fn(&JobClone) -> bool,
@@ -273,7 +271,6 @@ impl FioLoad {
             })
     }
 
-    /// Resets the state of an earlier run.
     pub fn reset(&mut self) {
         let groups = self.entries.iter().map(|entry| entry.group);
         let first_group = groups.clone().min().unwrap_or(0);
@@ -328,7 +325,6 @@ impl FioLoad {
                 })
     }
 
-    /// The clones that use `device`.
     fn clones_on(&self, device: &DeviceName) -> impl Iterator<Item = &JobClone> {
         let device = device.as_str().to_owned();
         self.threads
@@ -336,7 +332,6 @@ impl FioLoad {
             .filter(move |thread| thread.names().contains(&device))
     }
 
-    /// The clones of the report entry with the index `entry`.
     pub fn threads_of(&self, entry: usize) -> impl Iterator<Item = &JobClone> {
         self.entries[entry]
             .threads
@@ -344,18 +339,16 @@ impl FioLoad {
             .map(move |thread| &self.threads[*thread])
     }
 
-    /// True if a job replays a log.
     pub fn replays_log(&self) -> bool {
         self.jobs().any(|job| job.iolog.is_some())
     }
 
-    /// True if a job appends to `device`.
     pub fn appends_to(&self, device: &DeviceName) -> bool {
         self.clones_on(device)
             .any(|thread| thread.job.files.appends)
     }
 
-    /// The size that the file `device` must have for its jobs; `None` if no job requires a size.
+    /// `None` if no job requires a size.
     pub fn required_file_bytes(&self, device: &DeviceName) -> Option<u64> {
         self.clones_on(device)
             .filter_map(|thread: &JobClone| {
@@ -414,7 +407,6 @@ impl FioLoad {
             .collect()
     }
 
-    /// Names of the recorded streams.
     pub fn stream_names(&self) -> Vec<String> {
         self.stream_infos()
             .into_iter()
@@ -422,8 +414,7 @@ impl FioLoad {
             .collect()
     }
 
-    /// Sets the limits of the streams in `of`, and the limits `others` for all other judged streams. Ignores streams
-    /// that this load does not have.
+    /// Limits `of` streams, and `others` for all other judged streams. Ignores streams that this load does not have.
     pub fn set_limits(&mut self, of: &BTreeMap<String, Sla>, others: &Sla) {
         for StreamInfo { name, judged, .. } in self.stream_infos() {
             let sla = of
@@ -442,9 +433,7 @@ impl FioLoad {
         }
     }
 
-    /// All thresholds of the streams' limits, which a run has to count.
-    ///
-    /// Errors: more thresholds than a cell can count.
+    /// A run has to count all of them. Errors: more thresholds than a cell can count.
     pub fn thresholds(&self) -> Result<Sla, String> {
         Sla::joined(
             self.limits
@@ -836,7 +825,6 @@ impl FioLoad {
         (shard_of, shards)
     }
 
-    /// True if the devices are simulated drives.
     pub fn is_simulated(&self) -> bool {
         self.devices.iter().any(|device| device.drive().is_some())
     }
@@ -858,7 +846,6 @@ impl FioLoad {
         })
     }
 
-    /// Settings in force, for the manifest.
     fn record(&self) -> RecordedConfig {
         let mut settings = Vec::new();
         for job in self.jobs() {

@@ -17,7 +17,6 @@ pub struct ZoneOptions {
     pub skip: Option<Size>,
 }
 
-/// Movement of an area's window.
 #[derive(Debug, Clone)]
 pub(super) struct StridedWindows {
     size: u64,
@@ -60,8 +59,7 @@ impl ZoneOptions {
 }
 
 impl StridedWindows {
-    /// Counts `len` bytes of operations in the window at `start`. Returns the start of the next window once `zonesize`
-    /// bytes are done.
+    /// Counts `len` bytes in the window at `start`. Returns the next window's start once `zonesize` bytes are done.
     pub(super) fn next_start(&mut self, start: u64, len: u64, window: u64) -> Option<u64> {
         self.done_bytes += len;
         if self.done_bytes < self.size {

@@ -15,13 +15,11 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use store::nodes::{Access, Login, Tls};
 
-/// Environment variable with the password.
 const VARIABLE: &str = "FLASHPROOF_PASSWORD";
 
 /// Maximum length of a password, bytes.
 const BYTES_MAX: u64 = 1024;
 
-/// Login and TLS settings of the options.
 pub fn access(args: &AccessArgs) -> Result<Access, Failure> {
     let client = args
         .tls_certfile
@@ -100,9 +98,8 @@ fn from_file(path: &Path) -> Result<String, Failure> {
     }
 }
 
-/// Reads a line from a terminal without echo; `None` for Ctrl-C, Ctrl-D, or the end of input.
-///
-/// Keys that would end the program are read as bytes, so that the terminal's settings are always restored.
+/// Reads a line from a terminal without echo; `None` for Ctrl-C, Ctrl-D, or the end of input. Keys that would end the
+/// program are read as bytes, so that the terminal's settings are always restored.
 fn prompt_password(mut terminal: &File) -> Result<Option<String>, Failure> {
     let saved_settings = tcgetattr(terminal).map_err(cannot_prompt)?;
     let mut silent_settings = saved_settings.clone();

@@ -25,8 +25,7 @@ pub struct GivenArgs {
 }
 
 impl GivenArgs {
-    /// The options as values, with drive writes per day rated for `warranty_years`. If a name has ratings of both
-    /// kinds, the terabytes count, as in a warranty.
+    /// Drive writes per day hold for `warranty_years`. With both kinds of ratings, terabytes count, as in a warranty.
     pub fn given(&self, warranty_years: f64) -> OperatorData {
         let Self { dwpd, tbw, price } = self;
         let dwpd = dwpd
@@ -69,7 +68,6 @@ fn number(text: &str) -> Result<(String, f64), String> {
     Ok((name.to_owned(), positive(value)?))
 }
 
-/// Published ratings, in the file `path` or the built-in list.
 pub fn ratings(path: Option<&Path>) -> Result<Vec<PublishedRating>, Failure> {
     match path {
         Some(path) => read_published(path).map_err(Failure::usage),

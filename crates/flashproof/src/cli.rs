@@ -28,7 +28,6 @@ use std::path::Path;
 
 /// A parsed command line, and the program to imitate.
 pub struct Invocation {
-    /// The command with its options.
     pub command: Command,
     /// Program whose output and exit codes the command imitates.
     pub compat_mode: CompatMode,

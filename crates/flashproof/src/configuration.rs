@@ -18,7 +18,6 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use tenants::Tenants;
 
-/// Maximum size of a file of tenants, bytes.
 const TENANTS_BYTES_MAX: u64 = 1 << 20;
 
 /// Reads a configuration of `test`, and its text. Prints warnings.
@@ -88,8 +87,7 @@ pub fn bytes_of(path: &Path) -> Result<Vec<u8>, Failure> {
     })
 }
 
-/// Translates the `bytes` of the file `path`, a configuration of any ACT version. `reading` can name the test and the
-/// version; otherwise the keys determine both.
+/// Translates `bytes` of any ACT version. `reading` can name test and version; otherwise the keys determine both.
 pub fn translation_of(
     path: &Path,
     bytes: &[u8],
@@ -106,7 +104,6 @@ pub fn translation_of(
     legacy::read(&name, bytes, reading).map_err(Failure::usage)
 }
 
-/// Reads a configuration. Errors: the file cannot be read, is not regular, or is too long.
 fn read_configuration(path: &Path) -> Result<Vec<u8>, Failure> {
     files::read(path, Links::Followed, FILE_BYTES_MAX as u64).map_err(|error| {
         let name = path.display();
@@ -123,7 +120,6 @@ fn read_configuration(path: &Path) -> Result<Vec<u8>, Failure> {
 }
 
 /// Sets ACT's pacing for `config` from the file `path`, as `--as-act` demands.
-///
 /// Errors: the file's `bytes` set another `arrival`.
 pub fn pace_as_act(path: &Path, bytes: &[u8], config: &mut ActConfig) -> Result<(), Failure> {
     let file_arrival = std::mem::replace(&mut config.arrival, Arrival::Act);
@@ -136,7 +132,6 @@ pub fn pace_as_act(path: &Path, bytes: &[u8], config: &mut ActConfig) -> Result<
     }
 }
 
-/// Reads a file of tenants, with its text.
 pub fn read_tenants(path: &Path) -> Result<(Tenants, String), Failure> {
     let name = quoted(&path.display().to_string());
     let bytes = files::read(path, Links::Followed, TENANTS_BYTES_MAX)
@@ -150,8 +145,7 @@ pub fn read_tenants(path: &Path) -> Result<(Tenants, String), Failure> {
     Ok((tenants, text))
 }
 
-/// Reads the trace in the file `name`, of any format, and passes its requests to `sink`. Prints what is missing or
-/// damaged.
+/// Reads the trace in the file `name`, of any format, into `sink`. Prints what is missing or damaged.
 pub fn read_trace(name: &str, sink: &mut dyn FnMut(BlockRequest)) -> Result<TraceText, Failure> {
     let failed =
         |error: &dyn std::fmt::Display| Failure::usage(format!("cannot read {name} - {error}"));

@@ -4,9 +4,8 @@
 const COLUMNS: usize = 79;
 
 /// Lays out `text`. An indented line is a command, with its comment after three or more blanks. Other lines are
-/// paragraphs, which clap wraps at the width of the terminal.
-///
-/// Comments are in a column next to their commands if all fit, otherwise below.
+/// paragraphs, which clap wraps at the width of the terminal. Comments are in a column next to their commands if all
+/// fit, otherwise below.
 pub fn lay_out_examples(text: &str) -> String {
     let examples: Vec<_> = text
         .lines()

@@ -12,7 +12,6 @@ pub fn program<A: Args>(name: &'static str, about: &'static str) -> clap::Comman
         .about(about)
 }
 
-/// Parses the arguments of another program.
 pub fn parse_as<A: FromArgMatches>(
     program: clap::Command,
     arguments: Vec<OsString>,

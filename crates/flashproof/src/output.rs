@@ -99,14 +99,12 @@ pub fn show_report(form: &FormArgs, dir: &Path, text: &str) -> Result<(), Failur
     )
 }
 
-/// Refresh interval of a watched status.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Reading may take at most 1/50 of the time: the host is under test, and a day's tables are long.
 const SLEEP_PER_READ: u32 = 50;
 
-/// Prints the page of `read` once. With `is_repeated`, prints it until `read` reports the end or the reader of the
-/// output is gone.
+/// Prints the page of `read` once; if `is_repeated`, until `read` reports the end or the output's reader is gone.
 pub fn watch(
     is_repeated: bool,
     json: bool,

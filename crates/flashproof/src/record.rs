@@ -176,7 +176,6 @@ pub struct RecordArgs {
 }
 
 impl RecordArgs {
-    /// Builds the run of `workloads` from the options.
     pub fn request(&self, workloads: Vec<NamedWorkload>) -> RunRequest<'_> {
         RunRequest {
             sla: self.sla.clone(),

@@ -1,5 +1,4 @@
-//! Under the names of ACT's programs, the binary replaces these programs in scripts. The tests check the outputs, the
-//! files that remain, the pacing and the exit codes.
+//! Under the names of ACT's programs, the binary replaces them in scripts: outputs, files, pacing, exit codes.
 
 use crate::support;
 

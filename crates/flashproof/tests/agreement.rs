@@ -11,7 +11,6 @@ const FIO: &str = "fio --direct=1 --rw=randread --bs=4k --time_based --output-fo
 /// A configuration whose run lasts days of simulated time.
 const ENDLESS: &str = "device-names: sim:\ntest-duration-sec: 1000000\nread-reqs-per-sec: 100\n";
 
-/// Runs the fio jobs of `line` into the run directory `dir`.
 fn fio(bench: &Bench, dir: &str, line: &str) -> Ended {
     bench.line(&format!("{FIO} --out={dir} {line}"))
 }
@@ -24,7 +23,6 @@ fn parsed(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-/// Exit code and standard output of a command.
 fn shown(bench: &Bench, arguments: &[&str]) -> (i32, String) {
     let mut command: Command = bench.prepare(arguments);
     command.env("NO_COLOR", "1");
@@ -37,7 +35,6 @@ fn decided(result: &Value) -> [&str; 2] {
     [&result["outcome"], &result["reasons"][0]["code"]].map(|value| value.as_str().unwrap())
 }
 
-/// Sum of a field over all entries of a list.
 fn sum(list: &Value, of: impl Fn(&Value) -> &Value) -> u64 {
     list.as_array()
         .unwrap()
@@ -46,7 +43,6 @@ fn sum(list: &Value, of: impl Fn(&Value) -> &Value) -> u64 {
         .sum()
 }
 
-/// `text` escaped for HTML.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")

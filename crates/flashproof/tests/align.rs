@@ -1,5 +1,4 @@
-//! `flashproof size align`: configurations are adjusted to the I/O of a cluster's drive, on simulated drives and on a
-//! loop device.
+//! `flashproof size align`: configurations are adjusted to a cluster's I/O, on simulated drives and on a loop device.
 
 use crate::support;
 
@@ -76,8 +75,7 @@ fn the_papers_example_meets_its_cluster_and_keeps_its_comments() {
         let [there, before, after] = row(&ended, name);
         assert_eq!(there, cluster);
         assert!((after / cluster - 1.0).abs() <= 0.02, "{}", ended.stdout);
-        // In the paper, iostat shows 8.5 % more large blocks for ACT than for the cluster. Here ACT has 10 % more:
-        // 1,702 per second instead of 1,548.
+        // For ACT, iostat shows 8.5 % more large blocks in the paper, 10 % here: 1,702 per second instead of 1,548.
         assert!(
             !name.starts_with('w') || before / cluster > 1.08,
             "{}",
@@ -549,8 +547,7 @@ fn on_a_loop_device_what_the_kernel_counts_is_aligned_flushes_apart_and_splits_a
         return;
     };
     bench.write("in.conf", small(&device.name));
-    // The load per second: 400 reads of 4 KiB, 100 large-block reads and 100 large-block writes. The target has fewer
-    // large blocks.
+    // Per second: 400 reads of 4 KiB, 100 large-block reads, 100 large-block writes. The target has fewer large blocks.
     let align = |target: &str, more: &[&str]| {
         let fixed =
             format!("size align in.conf --target {target} --within 10 --burst 3 --out out.conf");

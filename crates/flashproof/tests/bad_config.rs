@@ -1,6 +1,5 @@
-//! Invalid configurations: each mistake is reported in one line, and no file is changed.
-//!
-//! The runs here have consent to erase a file with data. The file would change if a mistake were overlooked.
+//! Invalid configurations: each mistake is reported in one line, and no file is changed. The runs here have consent to
+//! erase a file with data: the file would change if a mistake were overlooked.
 
 use crate::support;
 
@@ -11,8 +10,7 @@ use support::{Bench, OUT};
 /// Common, valid lines of every configuration here. Errors begin in line 6.
 const GOOD: &str = "device-names: victim\nfile-size-mbytes: 2\ntest-duration-sec: 1\nread-reqs-per-sec: 100\nwrite-reqs-per-sec: 100\n";
 
-/// Asserts that `config` is refused with one error line, and that its device file is unchanged. `error` follows the
-/// name of the file.
+/// Asserts that `config` is refused with one error line, and its file is unchanged. `error` follows the file's name.
 #[track_caller]
 fn refused(config: &str, error: &str) {
     let bench = Bench::new();
@@ -179,8 +177,7 @@ fn a_load_of_nothing_is_refused_and_a_small_one_runs() {
         ": read-reqs-per-sec and write-reqs-per-sec are both 0: there is no load - give at least one of them",
     );
     let bench = Bench::new();
-    // 85 records fill a large block, and defragmentation doubles the writes: one block every 42.5 s. ACT's integer
-    // arithmetic rounds this rate to zero.
+    // 85 records fill a block, and defragmentation doubles the writes: a block every 42.5 s. ACT rounds this rate to 0.
     bench
         .storage(
             "device-names: sim:\ntest-duration-sec: 850\nwrite-reqs-per-sec: 1\n",

@@ -1,5 +1,4 @@
-//! `flashproof baseline`: it finds the properties of a drive, resumes after any interruption, and writes only where it
-//! may.
+//! `flashproof baseline`: finds a drive's properties, resumes after any interruption, writes only where it may.
 
 use crate::support;
 
@@ -58,8 +57,7 @@ fn a_drive_is_found_to_be_what_it_is() {
                 .as_ref()
                 .unwrap();
             near(done.iops, highest * f64::from(point.depth.min(2)) / 2.0);
-            // Each operation waits behind all others in flight. The first operations of a job wait behind fewer, which
-            // shifts the mean of a short job.
+            // The first operations of a job wait behind fewer others, which shifts the mean of a short job.
             near(
                 done.service.at(50.0).unwrap(),
                 each_us * f64::from(point.depth).max(2.0) / 2.0,
@@ -78,8 +76,7 @@ fn a_drive_is_found_to_be_what_it_is() {
     near(half.offered_iops.unwrap(), 500.0);
     near(half.iops, 500.0);
     near(half.answer.at(50.0).unwrap(), 2_000.0);
-    // The drive cannot do 80 % of both highest rates at once. Operations not done are reported, and the job does not
-    // fail.
+    // The drive cannot do 80 % of both highest rates at once. Operations not done are reported; the job does not fail.
     let cell = points
         .iter()
         .rfind(|point| point.part == JobPurpose::Grid)
@@ -106,7 +103,6 @@ fn a_drive_is_found_to_be_what_it_is() {
         .map(|point| point.steady)
         .collect();
     assert_eq!(saturation, [None, None, None, None, Some(true)]);
-    // The same command again shows the same result.
     let again = bench.line(&line).expect(0);
     assert_eq!(again.stdout, ended.stdout);
     let other = bench.line(&line.replace("2m", "3m")).expect(2);

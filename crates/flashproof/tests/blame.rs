@@ -1,7 +1,5 @@
-//! Each cause of slowness is created on purpose, and the verdict must blame this cause.
-//!
-//! The loads make the cause outweigh all others on any machine. The tests assert which part is the largest, but no
-//! sizes of parts.
+//! Each cause of slowness is created on purpose, and the verdict must blame this cause. The loads make the cause
+//! outweigh all others on any machine: the tests assert which part is the largest, but no sizes of parts.
 
 use crate::support;
 
@@ -13,7 +11,6 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use support::{Bench, LoopDevice, MIB, OUT, Running, Throttled, Undo, skip, tool};
 
-/// The blame for the worst slice.
 fn worst(run: &Run) -> &Blame {
     assert_eq!(
         run.remarks

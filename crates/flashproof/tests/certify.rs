@@ -8,7 +8,6 @@ use std::fs;
 use std::time::SystemTime;
 use support::{Bench, LoopDevice, Running, tool};
 
-/// Directory of the series, given by --out.
 const SERIES: &str = "series";
 
 fn certify(bench: &Bench, arguments: &[&str]) -> support::Ended {
@@ -24,7 +23,6 @@ fn series(bench: &Bench) -> Series {
 /// A short series on one simulated drive. Each stage takes some seconds of real time, so that a test can interrupt it.
 const SHORT: [&str; 6] = ["--out", SERIES, "--load", "0.3", "--duration", "1h"];
 
-/// Time at which the verdict of a stage was written.
 fn written(bench: &Bench, stage: &str) -> SystemTime {
     fs::metadata(bench.path(SERIES).join(stage).join("verdict.json"))
         .unwrap()

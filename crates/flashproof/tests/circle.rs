@@ -43,7 +43,6 @@ struct Engine<'a> {
     port: String,
 }
 
-/// A way around the circle.
 struct Attempt {
     /// Share of transactions that took longer than 64 ms, as measured by the client.
     late: f64,

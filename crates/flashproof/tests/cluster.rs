@@ -251,7 +251,6 @@ fn what_a_killed_collection_changed_is_put_back_by_restore() {
         .flashproof(&["size", "restore", DIR])
         .expect(0)
         .says(&["nothing to restore"]);
-    // The samples up to the kill are complete.
     assert!(!sampled(&bench, "namespace/test").is_empty());
 }
 
@@ -358,7 +357,6 @@ fn what_cannot_be_put_back_is_said_with_the_commands_and_kept_for_restore() {
         "{}",
         ended.stderr
     );
-    // The command reports all that was collected.
     ended.shows(&["next: flashproof size profile folder"]);
     assert_eq!(server.settings(), (true, "DETAIL".to_owned()));
     server.set_away(false);
@@ -795,8 +793,7 @@ fn a_folder_alone_is_sized_also_of_several_nodes() {
     let more = ["--log", &log, "--iostat", &of_node];
     bench.flashproof(&arguments(&hosts, &more)).expect(0);
     assert!(bench.exists(&format!("{DIR}/{NODE}-iostat-x.txt.zst")));
-    // Two files of the same name, on a path with a "=". The names of the copies still show the node, if a node is
-    // given.
+    // Two files of the same name, on a path with a "=". The copies' names still show the node, if one is given.
     fs::create_dir_all(bench.path("run=3")).unwrap();
     fs::copy(&iostat, bench.path("run=3/x.txt.zst")).unwrap();
     let twice = format!("{NODE}=run=3/x.txt.zst");

@@ -89,7 +89,6 @@ fn a_log_is_a_file_standard_input_or_a_pipe_of_the_shell() {
             .flashproof(&["latency", "-l", log, "--format", "json"])
             .expect_error(2, &[why]);
     }
-    // A line of 1 MiB without an end.
     bench.write(
         "long",
         [b"\nACT version 6.6\n", &[b'x'; 1 << 20][..]].concat(),

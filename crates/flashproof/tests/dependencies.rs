@@ -1,13 +1,11 @@
-//! Dependencies of flashproof: licences that permit distribution, no library in two versions, no need for a newer Rust
-//! than declared.
+//! Dependencies of flashproof: licences that permit distribution, no library twice, no newer Rust than declared.
 
 use crate::support::project;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::process::Command;
 
-/// Allowed licences. Each library must offer at least one alternative of which all licences (joined by AND) are in this
-/// list.
+/// Allowed licences. Each library must offer an alternative of which all licences (joined by AND) are in this list.
 const LICENCES: &str = "MIT, Apache-2.0, Apache-2.0 WITH LLVM-exception, ISC, BSD-2-Clause, BSD-3-Clause, 0BSD, Zlib, \
                         Unlicense, Unicode-3.0";
 

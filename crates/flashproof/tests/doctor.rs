@@ -6,8 +6,7 @@ use serde_json::Value;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use support::{Bench, Ended, LoopDevice, MIB, Nobody, Undo, skip, tool};
 
-/// `flashproof doctor` opens every device for a moment, also those of other tests. A second doctor at the same time
-/// would find them in use.
+/// `flashproof doctor` opens every device for a moment: a second doctor would find them in use.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {

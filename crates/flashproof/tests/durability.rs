@@ -1,7 +1,5 @@
-//! `flashproof check durability`: a drive loses its power during writes. Some drives keep all acknowledged writes,
-//! others lie.
-//!
-//! Here only the drive loses its power; `guest/durability.rs` cuts the power of a whole machine.
+//! `flashproof check durability`: a drive loses its power during writes; some drives keep all acknowledged writes,
+//! others lie. Here only the drive loses its power; `guest/durability.rs` cuts the power of a whole machine.
 
 use crate::support;
 
@@ -24,7 +22,6 @@ const SEED: u64 = 1;
 /// Size of a drive, enough for all lanes and a file system.
 const DRIVE_BYTES: u64 = 160 << 20;
 
-/// The environment variable `name` as a number, or `default`.
 fn variable(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |number| {
         number
@@ -49,8 +46,7 @@ pub(crate) fn witness(bench: &Bench, address: &str) -> (Running, String) {
     (witness, address)
 }
 
-/// Number of acknowledged writes, from the last line of the witness's file with this number; 0 if there is no such
-/// line.
+/// Acknowledged writes, from the last line of the witness's file with this number; 0 without such a line.
 pub(crate) fn acknowledged(bench: &Bench) -> u64 {
     let text = fs::read_to_string(bench.path("sessions")).unwrap_or_default();
     let upto = text
@@ -65,7 +61,6 @@ pub(crate) fn acknowledged(bench: &Bench) -> u64 {
     })
 }
 
-/// The secret that a tester printed.
 pub(crate) fn secret(said: &str) -> String {
     said.split("secret ")
         .nth(1)
@@ -74,8 +69,7 @@ pub(crate) fn secret(said: &str) -> String {
         .to_owned()
 }
 
-/// Runs a session on a drive with the defect `lie`, cuts the drive's power, and examines the data. `None`: cannot be
-/// tested here.
+/// Runs a session on a drive with the defect `lie`, cuts its power, examines the data. `None`: cannot be tested here.
 fn cut(lie: &str, in_directory: bool, modes: &[&str], number: u64, seed: u64) -> Option<Value> {
     let mut random = Random::for_part(seed, number);
     let bench = Bench::new();
@@ -158,8 +152,7 @@ pub(crate) fn of_mode(json: &Value, mode: &str) -> (String, u64) {
     (result["outcome"].as_str().unwrap().to_owned(), gone)
 }
 
-/// Cuts the power of drives with the defect `lie`. FLASHPROOF_DURABILITY_CUTS sets the number of cuts, and
-/// FLASHPROOF_DURABILITY_SEED their moments.
+/// Cuts drives' power. FLASHPROOF_DURABILITY_CUTS sets the number of cuts, FLASHPROOF_DURABILITY_SEED their moments.
 fn cuts(lie: &str, in_directory: bool, modes: &[&str], check: impl Fn(&Value)) {
     let seed = variable("FLASHPROOF_DURABILITY_SEED", SEED);
     for number in 0..variable("FLASHPROOF_DURABILITY_CUTS", CUTS) {

@@ -64,8 +64,7 @@ fn killed_at_any_moment_a_run_can_be_read_and_has_lost_at_most_one_interval() {
         let run = results::run_dir::read(&bench.path(name(index))).unwrap();
         assert_eq!(run.verdict.end, End::Unrecorded);
         assert!(run.verdict.partial);
-        // Two intervals may be missing: the one in progress, and the one before, which was still being written. Some
-        // more time is lost at the start.
+        // Two intervals may be missing: the one in progress, and the one being written. More time is lost at the start.
         let ran_ms = killed_unix_ms - run.manifest.started_unix_ms;
         assert!(
             run.intervals + 2 >= ran_ms / 1000,
@@ -95,7 +94,6 @@ fn last_second_of_act_log(bench: &Bench, run: &str) -> u64 {
         .unwrap_or(0)
 }
 
-/// Number of intervals in the telemetry of the run so far.
 fn intervals(bench: &Bench) -> usize {
     let telemetry = std::fs::read_to_string(bench.path("run/telemetry.csv")).unwrap_or_default();
     telemetry.lines().count().saturating_sub(1)

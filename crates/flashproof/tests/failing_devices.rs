@@ -1,5 +1,4 @@
-//! Devices that fail in the middle of a run: errors fail the run but do not stop it, a lost device stops it, and the
-//! run directory records the cause.
+//! Devices that fail in the middle of a run: errors fail the run, a lost device stops it; the directory has the cause.
 
 use crate::support;
 
@@ -28,7 +27,9 @@ fn errors_fail_a_run_that_goes_on_to_its_end() {
         (Outcome::Fail, End::Completed)
     );
     assert!(
-        ended.stdout.starts_with("\nFAIL (screening, "),
+        ended
+            .stdout
+            .starts_with(&format!("\nFAIL: {failed} I/O errors (")),
         "{}",
         ended.stdout
     );

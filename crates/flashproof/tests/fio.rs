@@ -1,5 +1,4 @@
-//! `flashproof fio`: fio's jobs are run, guarded, recorded, judged and reported; compared with the real fio if
-//! installed.
+//! `flashproof fio`: fio's jobs are run, guarded, recorded, judged, reported; compared with the real fio if installed.
 
 use crate::support;
 
@@ -20,7 +19,10 @@ fn jobs_on_a_simulated_drive_are_a_run_like_any_and_reported_as_fio_does() {
     let line = "--out=run --name=mix --filename=sim: --direct=1 --rw=randrw --rate_iops=2000,500 --iodepth=32 --runtime=4 \
                 --time_based --ramp_time=2 --write_iops_log=mix --log_avg_msec=2000 --percentile_list=50:99.9";
     let (job, ended) = job(&bench, line, 0);
-    ended.says(&["MEASURED (screening, no SLA)", "open loop"]);
+    ended.says(&[
+        "MEASURED: all operations completed; no latency limits were given\n  screening, no SLA\n",
+        "open loop",
+    ]);
     ended.says(&["no latency limits were given, so latencies were not judged"]);
     assert_eq!(
         (&job["read"]["total_ios"], &job["write"]["total_ios"]),
@@ -610,8 +612,7 @@ fn beside_fio(bench: &Bench, jobs: &str) -> Option<[Value; 2]> {
     ])
 }
 
-/// Asserts that `ours` has every name of fio's JSON, with a value of the same type. Percentiles and bins are not
-/// compared.
+/// Asserts that `ours` has each name of fio's JSON with a value of its type; percentiles and bins are not compared.
 fn assert_like(theirs: &Value, ours: &Value, path: &str) {
     match (theirs, ours) {
         (Value::Object(theirs), Value::Object(ours)) => {

@@ -1,7 +1,5 @@
-//! The example jobs in fio's repository: the accepted ones, and the refused ones with the reason.
-//!
-//! `FLASHPROOF_FIO_EXAMPLES` names the directory of the examples in a checkout of fio. `docs/fio.md` has this list as a
-//! table.
+//! The example jobs in fio's repository: the accepted ones, and the refused ones with the reason; a table in
+//! `docs/fio.md`. `FLASHPROOF_FIO_EXAMPLES` names the directory of the examples in a checkout of fio.
 
 use crate::support;
 
@@ -9,7 +7,6 @@ use std::fs;
 use std::path::PathBuf;
 use support::Bench;
 
-/// Examples that flashproof runs.
 const ACCEPTED: &str = "\
      1mbs_clients aio-read backwards-read basic-verify cmdprio-bssplit cmdprio-percentage \
      disk-zone-profile exitwhat fio-rand-RW fio-rand-read fio-rand-write fio-seq-RW \

@@ -1,5 +1,4 @@
-//! How fio's jobs use files: mapped into memory, grown, read before the run, or only created; compared with the real
-//! fio.
+//! Files of fio's jobs: mapped into memory, grown, read before the run, or only created; compared with the real fio.
 
 use crate::support;
 
@@ -18,7 +17,6 @@ fn fio(bench: &Bench, line: &str) -> Option<Value> {
     Some(bench.json_file("theirs.json"))
 }
 
-/// Operations of each kind.
 fn counts(job: &Value) -> [u64; 4] {
     ["read", "write", "trim", "sync"].map(|kind| job[kind]["total_ios"].as_u64().unwrap())
 }
@@ -34,8 +32,7 @@ fn cached_bytes(bench: &Bench, file: &str) -> Option<u64> {
     .ok()
 }
 
-/// Asserts that `flashproof fio` refuses the options of `line` before anything runs, with exit code `code` and a
-/// message that contains `says`.
+/// Asserts that the options of `line` are refused before anything runs, with exit code `code` and the text `says`.
 fn refused(bench: &Bench, line: &str, code: i32, says: &str) {
     let words = format!("fio --out=refused {line}");
     let ended = bench.line(&words).expect(code);
@@ -221,8 +218,7 @@ fn the_page_cache_of_a_file_is_dropped_kept_or_filled_before_a_job() {
         let line =
             format!("--name=a --filename=data --rw=randread --bs=4k --number_ios=1 {options}");
         let run = |is_fio: bool| -> Option<u64> {
-            // This job empties the page cache, as pre_read needs. For invalidate=0, the read below then fills the
-            // cache.
+            // This job empties the page cache, as pre_read needs; for invalidate=0, the read below then fills it.
             bench
                 .line(&format!(
                     "fio --out=empty-{number}-{is_fio} --name=a --filename=data --number_ios=1"

@@ -90,8 +90,7 @@ fn a_job_ends_when_it_is_steady_and_says_so() {
         seconds.len() == 4 && seconds.iter().all(|iops| (3_950.0..4_050.0).contains(iops)),
         "{seconds:?}"
     );
-    // If the drive slows down meanwhile, the job is steady later. A job that is never steady runs for its whole
-    // runtime.
+    // If the drive slows down, the job is steady later. A job that is never steady runs for its whole runtime.
     let slow = line
         .replace("jitter-pct=0", "jitter-pct=0+slow-after-s=5")
         .replace("60", "30");
@@ -316,8 +315,7 @@ fn logs_have_histograms_greatest_values_and_the_time_of_day() {
     assert_eq!(max[0][0], run.manifest.started_unix_ms + 500);
 }
 
-/// A script of fio's repository, in the directory `FLASHPROOF_FIO_TOOLS`; `None`, with a message, without this
-/// directory.
+/// A script of fio's repository, in `FLASHPROOF_FIO_TOOLS`; `None`, with a message, without this directory.
 fn script(name: &str) -> Option<String> {
     let missing = || {
         support::skip(&format!(

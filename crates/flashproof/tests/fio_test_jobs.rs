@@ -1,7 +1,5 @@
-//! The test jobs in fio's repository, run under the name fio.
-//!
-//! `FLASHPROOF_FIO_TEST_JOBS` names the directory `t/jobs` of a checkout of fio. What each job must show is in
-//! `t/run-fio-tests.py` of the same checkout.
+//! The test jobs in fio's repository, run under the name fio. `FLASHPROOF_FIO_TEST_JOBS` names the directory `t/jobs`
+//! of a checkout of fio; what each job must show is in `t/run-fio-tests.py` of the same checkout.
 
 use crate::support;
 
@@ -16,8 +14,7 @@ use support::{Bench, FLASHPROOF, Running};
 /// Maximum duration of a job: some write several gigabytes.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Jobs in the order in which they run, each with its exit code. A job that ends in `-post` uses the files of the job
-/// before it.
+/// Jobs in running order, each with its exit code. A job that ends in `-post` uses the files of the job before it.
 const JOBS: &[(&str, i32)] = &[
     ("t0001-52c58027", 0),
     ("t0003-0ae2c6e1-pre", 0),
@@ -63,11 +60,9 @@ const LARGE_JOBS: &[(&str, i32)] = &[
     ("t0013", 0),
 ];
 
-/// Names of the files that the jobs write.
 const FILES: &str = "t0002file foo xxx t0026file t0027file t0029file t0030file t0036file t0037file.1 t0037file.2 \
                      t0037file.3 t0037file.4";
 
-/// Offsets in a log of bandwidth.
 fn offsets(bench: &Bench, log: &str) -> Vec<u64> {
     let text = bench.text(log);
     text.lines()
@@ -75,7 +70,6 @@ fn offsets(bench: &Bench, log: &str) -> Vec<u64> {
         .collect()
 }
 
-/// Error in the results of a job.
 fn wrong(bench: &Bench, name: &str, report: &Value) -> Option<String> {
     let kbytes = |job: usize, kind: &str| report["jobs"][job][kind]["io_kbytes"].as_u64().unwrap();
     let expect = |what: &str, is: bool| (!is).then(|| format!("{what}: {report:#}"));

@@ -49,7 +49,6 @@ fn run(bench: &Bench, program: &str, options: &str) -> (i32, String) {
     )
 }
 
-/// Changes one byte of a file.
 fn flip(bench: &Bench, at: u64, bits: u8) {
     let file = OpenOptions::new()
         .read(true)
@@ -61,7 +60,6 @@ fn flip(bench: &Bench, at: u64, bits: u8) {
     file.write_all_at(&[byte[0] ^ bits], at).unwrap();
 }
 
-/// Runs `flashproof fio` with JSON output. Returns its only job.
 fn job(bench: &Bench, line: &str, code: i32) -> (Value, Ended) {
     let _ = fs::remove_dir_all(bench.path("run"));
     let (mut jobs, ended) = bench.fio_jobs(
@@ -96,8 +94,7 @@ fn fio_writes_and_flashproof_verifies_and_the_other_way_round() {
                     "{method} of {writer}, rw={rw} by {reader}: {messages}"
                 );
             }
-            // Flips a bit of data that each method covers, in the last block of an operation: fio 3.33 ends without an
-            // error if only earlier blocks of the operation are wrong.
+            // Flips a bit that each method covers, in the last block: fio 3.33 ignores errors in earlier blocks.
             flip(&bench, 10 * 8192 + 7 * 1024 + 512 + 3, 1);
             let (code, messages) = run(&bench, reader, &options("read"));
             let is_uncovered = method == "meta" || (method == "sha512" && reader == "fio");
@@ -308,8 +305,7 @@ fn what_was_written_is_read_back_in_every_kind_of_job() {
         ),
         (&(4 * MIB).into(), &0.into())
     );
-    // If sizes vary, each block of the smallest size has its own header. An offset that is written several times holds
-    // the last write.
+    // If sizes vary, each smallest block has its own header. An offset written several times holds the last write.
     for more in [
         "--rw=randwrite --bssplit=4k/50:16k/50",
         "--rw=randwrite --bs=4k --norandommap --random_distribution=zipf:1.2",

@@ -657,7 +657,6 @@ fn slurm_runs_every_step_of_every_drive_once_though_two_start_the_campaign() {
     }
 }
 
-/// A campaign with a loop device on each of `nodes`.
 fn on_nodes(name: &str, nodes: &[&str]) -> Option<(Lab, Vec<(Bench, LoopDevice)>)> {
     let lab = Lab::on_slurm()?;
     let mut devices = Vec::new();

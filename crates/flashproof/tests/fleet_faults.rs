@@ -59,8 +59,7 @@ fn a_campaign_ends_whole_and_tests_no_drive_twice_at_once_whatever_is_killed() {
         );
         let slurm = lab.slurm.unwrap();
         slurm.hurry("drawn");
-        // A killed controller can forget that a job began; it then drains the node. An administrator would resume the
-        // node.
+        // A killed controller can forget that a job began, and drains the node. An administrator would resume it.
         for node in slurm
             .run("sinfo", &["-h", "-N", "-t", "drain", "-o", "%N"])
             .lines()

@@ -69,7 +69,6 @@ fn the_run_ends_and_what_was_recorded_before_can_be_read() {
     assert!(run.intervals >= 2, "{}", run.intervals);
 }
 
-/// Fills the disk to its last byte.
 fn fill(bench: &Bench) {
     let mut ballast = OpenOptions::new()
         .create(true)

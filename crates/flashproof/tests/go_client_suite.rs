@@ -1,7 +1,6 @@
-//! The test suite of Aerospike's own Go client on `flashproof engine serve`. `make soak` runs this test.
-//!
-//! scripts/linearizability/unsupported-specs.txt lists the specs that must fail, under the unsupported feature that each
-//! spec needs. All other specs must pass.
+//! The test suite of Aerospike's own Go client on `flashproof engine serve`, part of `make soak`.
+//! scripts/linearizability/unsupported-specs.txt lists the specs that must fail, under the unsupported feature that
+//! each spec needs. All other specs must pass.
 
 use crate::linearizability::program;
 use crate::support::{Bench, project, serve};

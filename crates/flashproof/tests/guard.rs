@@ -1,5 +1,4 @@
-//! The safety guard: devices in use are refused with any option, devices with data need consent, and loads that only
-//! read need none.
+//! The safety guard: devices in use are always refused, devices with data need consent, read-only loads need none.
 
 use crate::support;
 
@@ -32,8 +31,7 @@ impl Case {
     /// A case with a file system to which the kernel writes nothing on its own after mount and sync.
     fn with_file_system() -> Option<Self> {
         let case = Self::new()?;
-        // mkfs writes everything here. Otherwise, the kernel would write tables and bitmaps some seconds after the
-        // mount.
+        // mkfs writes everything here. Otherwise, the kernel would write tables and bitmaps after the mount.
         let whole = "lazy_itable_init=0,lazy_journal_init=0";
         let initialised = "^uninit_bg,^metadata_csum";
         tool(
@@ -105,7 +103,6 @@ impl Case {
         assert!(before != self.content());
     }
 
-    /// Runs a writing load with these environment variables.
     fn run_with(&self, variables: &[(&str, &str)]) -> Ended {
         self.bench.write("test.conf", self.load(1, true));
         let mut command =

@@ -14,8 +14,7 @@ fn project(path: &str) -> PathBuf {
         .join(path)
 }
 
-/// The example on a simulated drive, for a few seconds, without the keys that begin with an entry of `without`, and
-/// with more lines.
+/// The example on a simulated drive, for a few seconds, without keys that begin with `without`, with lines `more`.
 fn example(without: &[&str], more: &str) -> String {
     let text = fs::read_to_string(project("examples/sizing-paper-sim.conf")).unwrap();
     let kept = text

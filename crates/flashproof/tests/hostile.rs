@@ -21,12 +21,10 @@ const PATIENCE: &str = "15";
 const FTL: &str = "sim:ftl+capacity=1GiB+op=14.5%+unit=32KiB+superblock=1MiB+reserve=1+append=per-handle\
                    +isolation=persistently+handles=4";
 
-/// A command that writes.
 struct Case {
     /// A line for bash. `$FTL` is a simulated drive, `$PROJECT` the project's directory.
     line: &'static str,
-    /// Names that the command uses. The names that a run in a clean directory creates are added, unless that takes too
-    /// long.
+    /// Names that the command uses; those that a run in a clean directory creates are added, unless too slow.
     names: &'static [&'static str],
     is_quick: bool,
     /// Beginnings of names that are not tried, each for the reason given in the case.
@@ -153,15 +151,13 @@ const CASES: &[Case] = &[
         line: "flashproof fleet run campaign --quiet",
         names: &["campaign/.lock", "campaign/tasks/0000/.lock"],
         is_quick: true,
-        // Results of an interrupted attempt are set aside under another name. The log is appended to. Other files may
-        // be locked, which does not change them.
+        // Results of an interrupted attempt are set aside; the log is appended to; locking does not change other files.
         except: &["campaign/tasks/0000/one", "campaign/tasks/0000/task.log"],
     },
     quick("flashproof help --man man"),
     quick("FLASHPROOF_METRICS_FILE=metrics.prom flashproof storage test.conf --out run --quiet"),
 ];
 
-/// The client of a server.
 const CLIENT: &[Case] = &[quick(
     "flashproof engine client -p $SERVER -k 10 -g 100 -w RU,50 --duration 1 --out run --quiet",
 )];
@@ -334,7 +330,6 @@ impl CopiedBench {
         this
     }
 
-    /// A fresh copy of the base.
     fn dir(&self) -> PathBuf {
         let dir = self.bench.path(format!(
             "copy-{}",
@@ -352,7 +347,6 @@ impl CopiedBench {
         dir
     }
 
-    /// Runs a line for bash in `dir` to its end.
     fn run(&self, dir: &Path, line: &str) -> Ended {
         let line = match line.split_once("flashproof ") {
             Some((before, rest)) if !before.contains("exec") => {
@@ -374,7 +368,6 @@ impl CopiedBench {
         Running::start(command).end()
     }
 
-    /// The names that the command of `case` uses.
     fn names(&self, case: &Case) -> Vec<PathBuf> {
         let mut names: Vec<PathBuf> = case.names.iter().map(PathBuf::from).collect();
         if case.is_quick {

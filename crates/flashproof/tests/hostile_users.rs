@@ -29,19 +29,16 @@ fn is_root() -> bool {
     is_root
 }
 
-/// Gives `path` to the user and the group `owner`.
 fn give(path: &Path, owner: u32, mode: u32) {
     chown(path, Some(owner), Some(owner)).unwrap();
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// A directory of `owner`.
 fn directory(bench: &Bench, name: &str, owner: u32, mode: u32) {
     fs::create_dir_all(bench.path(name)).unwrap();
     give(&bench.path(name), owner, mode);
 }
 
-/// Runs a command that is refused.
 fn refused(command: Command, parts: &[&str]) -> Ended {
     let ended = Running::start(command).end_within(PATIENCE);
     assert!(
@@ -132,7 +129,6 @@ fn a_durability_test_in_a_directory_of_another_user_writes_only_its_own_files() 
     );
 }
 
-/// A check of one's own.
 pub(crate) const CHECK: &str = "database = \"mine\"\nquestion = \"Is it good?\"\n\
                      [sustained]\nseconds = 2\nwritten = \"0\"\nwhy = \"It is short.\"\n\
                      [[run]]\nname = \"log\"\nseconds = 2\n\
@@ -272,7 +268,6 @@ fn the_file_of_a_witness_is_not_created_through_a_link() {
     assert!(!bench.exists("absent") && bench.path("link").is_symlink());
 }
 
-/// A writing load on the device.
 fn load(device: &LoopDevice) -> String {
     let name = &device.name;
     format!(

@@ -1,7 +1,5 @@
-//! `flashproof latency`, also under the names of ACT's script: tables, damage, judgements.
-//!
-//! `data/act-latency` has logs of ACT 6.6, arguments of ACT's script, and the script's output. The last line of the
-//! output is the exit status.
+//! `flashproof latency`, also under the names of ACT's script: tables, damage, judgements. `data/act-latency` has logs
+//! of ACT 6.6, arguments of ACT's script, and the script's output. The last line of the output is the exit status.
 
 use crate::support;
 
@@ -35,7 +33,6 @@ fn latency(bench: &Bench, arguments: &[&str]) -> Ended {
     bench.flashproof(&[&["latency"], arguments].concat())
 }
 
-/// Rows of the table in `stdout`.
 fn table(stdout: &str) -> Vec<&str> {
     stdout
         .lines()
@@ -653,7 +650,6 @@ fn a_log_is_judged_by_whole_numbers_of_its_worst_slice() {
     );
 }
 
-/// The last line of a judgement of `log`.
 fn judgement(bench: &Bench, log: &str, slice: &str, sla: &str, code: i32) -> String {
     let ended = latency(bench, &["-l", log, "-t", slice, "--sla", sla]).expect(code);
     ended.stdout.lines().last().unwrap().to_owned()
@@ -693,8 +689,7 @@ fn genuine_logs_of_act_did_their_load_except_the_one_that_did_not() {
 #[test]
 fn a_log_of_less_load_than_its_header_is_no_pass() {
     let bench = Bench::new();
-    // The drive serves a single operation at a time, in 897 us: 1,114 of 2,000 reads per second. Each read takes less than
-    // a millisecond.
+    // The drive serves one operation at a time, in 897 us: 1,114 of 2,000 reads per second, each below a millisecond.
     let config = "device-names: sim:channels=1+read-us=897+jitter-pct=0+read-mbps=0\ntest-duration-sec: 60\n\
                   read-reqs-per-sec: 2000\nservice-threads: 1\nmax-lag-sec: 0\n";
     bench.storage(config, &["--sla", "5%>1ms"]).expect(1);
@@ -776,7 +771,6 @@ fn a_log_that_was_cut_is_no_pass() {
             "INVALID {name} (SLA 5%>1ms, by service): the log is complete up to 2 min 30 s of 24 h: "
         );
         assert!(last.starts_with(&why), "{last}");
-        // Without limits, the tables are the same as ever.
         latency(&bench, &["-l", name, "-t", "60"]).expect(0);
     }
     let json = [
@@ -899,8 +893,7 @@ fn a_run_directory_has_percentiles_rates_and_exact_counts() {
         ["stream", "offered/s", "achieved/s", "errors", "not", "done"]
     );
     assert_eq!(words("reads ")[..2], ["reads", "service"]);
-    // A run of 20 s has one slice of 20 s, a run killed after 12 s has one of 12 s. A log alone keeps ACT's slice of an
-    // hour.
+    // Slices: 20 s for a run of 20 s, 12 s for a run killed after 12 s, ACT's hour for a log alone.
     let whole = latency(&bench, &["-l", OUT]).expect(0).stdout;
     assert_eq!(
         table(&whole)
@@ -939,8 +932,7 @@ fn a_run_directory_has_percentiles_rates_and_exact_counts() {
             .ends_with("could not find 3600 seconds of data\n"),
         "{alone:?}"
     );
-    // Half of the reads are on the slow device. 1.5 ms is not an edge of the log's buckets, but the run counted the
-    // reads over 1.5 ms.
+    // Half of the reads are on the slow device. 1.5 ms is no edge of the log's buckets, but the run counted it.
     let ended = latency(&bench, &["-l", OUT, "-t", "10", "--sla", "5%>1500us"]).expect(1);
     let last = ended.stdout.lines().last().unwrap();
     assert!(

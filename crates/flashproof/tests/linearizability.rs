@@ -46,8 +46,7 @@ impl Event {
         }
     }
 
-    /// A random event. Its length can be below or above that of a lease (2 s), of a takeover from a dead node (1 s),
-    /// and of a takeover from a silent node (3 s).
+    /// A random event, shorter or longer than a lease (2 s), a takeover from a dead (1 s) or a silent node (3 s).
     fn draw(random: &mut Random, may_split: bool) -> Self {
         let node = random.below(2) as usize;
         match random.below(2 + u64::from(may_split)) {
@@ -97,7 +96,6 @@ fn is_whole(addresses: [SocketAddr; 2]) -> bool {
     })
 }
 
-/// A pair under load.
 struct Loaded {
     pair: Pair,
     nodes: [Option<Running>; 2],
@@ -180,7 +178,6 @@ impl Loaded {
         thread::sleep(CALM);
     }
 
-    /// Ends the load, and returns its summary.
     fn end(mut self) -> Value {
         self.load.tell("end");
         let ended = self.load.end_within(CHECK_MAX).expect(0);
@@ -227,7 +224,6 @@ impl Loaded {
     }
 }
 
-/// The list `name` of the summary, by default empty.
 fn keys<'a>(summary: &'a Value, name: &str) -> &'a [Value] {
     summary[name].as_array().map_or(&[], Vec::as_slice)
 }

@@ -1,5 +1,4 @@
-//! Tests of the binary as a user sees it, by theme. All are in one program, because linking a program takes seconds,
-//! and because tests that wait for a clock can run side by side.
+//! Tests of the binary as a user sees it, by theme. In one program: linking takes seconds, and waits overlap.
 
 #![allow(clippy::disallowed_methods, reason = "tests make files of their own")]
 

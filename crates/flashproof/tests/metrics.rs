@@ -1,5 +1,4 @@
-//! Live metrics: the format (checked by promtool), a real Prometheus beside a run, hostile clients, the dashboard and
-//! the alerts.
+//! Live metrics: the format (by promtool), a real Prometheus beside a run, hostile clients, the dashboard, the alerts.
 
 use crate::support;
 
@@ -79,7 +78,6 @@ fn samples(text: &str) -> BTreeMap<&str, f64> {
         .collect()
 }
 
-/// Names of the families in a metrics text.
 fn families(text: &str) -> BTreeSet<&str> {
     text.lines()
         .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next())

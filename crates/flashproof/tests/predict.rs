@@ -56,7 +56,6 @@ fn predicted(
     prediction
 }
 
-/// The rating that `rate` finds.
 fn rating(bench: &Bench, mut command: Command, options: &[&str]) -> f64 {
     command.args([&["rate", "--out", "rate", "--quiet"], options].concat());
     Running::start(command).end_within(LONG).expect(0);
@@ -134,14 +133,12 @@ fn assert_near(drive: &str, prediction: &Prediction, found: f64, near: f64) {
     );
 }
 
-/// Expected prediction for a drive.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Told {
     /// A rating, which is in the interval.
     Rating,
     /// The drive holds no load.
     Nothing,
-    /// No prediction, for this cause.
     Declined(DeclinedBy),
 }
 
@@ -204,7 +201,6 @@ fn a_baseline_says_what_it_cannot_know() {
     }
 }
 
-/// True if `drive` holds `multiple` times ACT's load for `seconds`.
 fn holds(drive: &str, multiple: f64, seconds: u64) -> bool {
     let bench = Bench::new();
     let reads = (2_000.0 * multiple).round();
@@ -220,8 +216,7 @@ fn holds(drive: &str, multiple: f64, seconds: u64) -> bool {
     ended.code == Some(0)
 }
 
-/// The prediction for `drive` must be `expected`, and runs of `seconds` must confirm its interval. `scripts/predictions` does
-/// the same for many drives.
+/// The prediction for `drive` must be `expected`, and runs of `seconds` confirm it. `scripts/predictions`: many drives.
 fn assert_predicted(drive: &str, seconds: u64, expected: Told) {
     let bench = Bench::new();
     let prediction = predicted(&bench, || bench.prepare::<&str>(&[]), &[drive], &[]);

@@ -85,7 +85,6 @@ impl Case {
         self.start(more).end()
     }
 
-    /// Runs a storage test of a second.
     fn storage(&self, writes: &str) -> Ended {
         let config = format!(
             "device-names: {}\ntest-duration-sec: 1\nread-reqs-per-sec: 100\nlarge-block-op-kbytes: 16\n{writes}",
@@ -170,8 +169,7 @@ fn every_byte_of_a_file_whose_size_fits_nothing_is_written() {
         assert_same(&bench.read("file"), &salt(&bench, 2, size));
         bench.flashproof(&["prep", "file", "--verify"]).expect(0);
         if odd % 512 >= 16 {
-            // If the short last sector has space for a stamp, all data is recognised as flashproof's, and needs no
-            // consent.
+            // If the short last sector has space for a stamp, all data is recognised as flashproof's: no consent.
             bench.flashproof(&["prep", "file"]).expect(0);
         }
         fs::remove_file(bench.path("file")).unwrap();
@@ -271,7 +269,6 @@ fn a_device_that_lost_what_its_record_relies_on_is_not_gone_on_with() {
             .flashproof(&["prep", "file", "--samples", "0"])
             .expect_error(3, &parts);
         assert_same(&bench.read("file"), &lost);
-        // If the data match the record, the preparation resumes.
         bench.write("file", &whole);
         bench
             .flashproof(&["prep", "file", "--samples", "0"])
@@ -631,7 +628,6 @@ fn a_pass_in_random_order_writes_the_flash_once_and_leaves_known_data() {
     case.bench
         .flashproof(&[&larger[..], &["--dry-run"]].concat())
         .expect_stdout(0, &["393216 bytes in all"]);
-    // A file of one byte, then a simulated drive.
     case.bench.write("tiny", b"x");
     case.bench
         .flashproof(&["prep", "tiny", "--for", "random-writes", "--erase", "tiny"])
@@ -735,10 +731,8 @@ fn another_seed_or_another_drive_is_refused_until_it_may_begin_anew() {
     assert_same(&bench.read("pulled"), &seven);
 }
 
-/// Makes every write of the record fail; the record can still be read.
-///
-/// A file that is a mount point cannot be replaced. Source: rename(2), EBUSY. `None`, with a message: mount is
-/// forbidden.
+/// Makes every write of the record fail, but no read: a file that is a mount point cannot be replaced (rename(2),
+/// EBUSY). `None`, with a message: mount is forbidden.
 fn freeze_record(bench: &Bench) -> Option<Undo> {
     let record = record_path(bench);
     let record = record.to_str().unwrap();

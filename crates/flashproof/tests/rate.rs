@@ -158,7 +158,6 @@ fn config(drive: &str, multiple: f64, seed: u32) -> String {
     )
 }
 
-/// True if a drive holds `multiple` times the load of 1x for an hour.
 fn holds(bench: &Bench, Rated { drive, sla, .. }: &Rated, multiple: f64) -> bool {
     let name = format!("{multiple:.6}");
     let ended = bench
@@ -172,8 +171,7 @@ fn holds(bench: &Bench, Rated { drive, sla, .. }: &Rated, multiple: f64) -> bool
     ended.code == Some(0)
 }
 
-/// The highest load that runs of an hour hold, within 1 %: by bisection from `near`. `None`: below a 64th of the first
-/// load.
+/// The highest load that runs of an hour hold, within 1 %: bisected from `near`; `None`: below 1/64 of the first.
 fn truth(bench: &Bench, rated: &Rated, near: Option<f64>) -> Option<f64> {
     let first: f64 = rated.from.parse().unwrap();
     let mut held = near.unwrap_or(first / 64.0);
@@ -288,8 +286,7 @@ fn ratings_are_within_five_percent_of_the_highest_load_that_an_hour_passes() {
             shown(rating),
             shown(truth)
         );
-        // The bisection starts at the rating. A truth below the rating means that a run of an hour failed at the
-        // rating.
+        // The bisection starts at the rating: a truth below it means that a run of an hour failed there.
         if !ratio.map_or(rating == truth, |ratio| (0.95..=1.0).contains(&ratio)) {
             wrong.push(format!(
                 "{}: {rating:?}, truth {truth:?}\n{page}",
@@ -457,7 +454,6 @@ fn what_is_not_found_is_not_called_a_rating() {
         )
     };
     within("6m").expect_stdout(4, &["the rating was not found in the time given: "]);
-    // With more time, the search resumes.
     within("5h").expect_stdout(0, &["the rating is "]);
     let hopeless = Bench::new();
     let none = rate(&hopeless, &["sim:read-us=5000", "--slice", "2m"]).expect(1);

@@ -1,5 +1,4 @@
-//! Real-time runs on a loop device and on files: with every engine, each requested operation is done and counted, and
-//! the kernel counts the same.
+//! Real-time runs on a loop device and on files: with every engine, flashproof and the kernel count each operation.
 
 use crate::support;
 
@@ -53,8 +52,7 @@ fn in_act_log(bench: &Bench, name: &str) -> u64 {
     total
 }
 
-/// Runs `config` under a trace of the device. Returns the issued requests of a record's size. `None`, with a message:
-/// this kernel does not allow the trace.
+/// Runs `config` under a trace; returns the requests of a record's size. `None`, with a message: no trace allowed.
 fn traced(bench: &Bench, device: &LoopDevice, config: &str) -> Option<Vec<TraceEvent>> {
     let mut trace = BlockTrace::start(
         &[device.number()],
@@ -83,8 +81,7 @@ fn twenty_three_reads_are_twenty_three_for_everybody_who_counts() {
         return;
     };
     for engine in ["uring", "aio", "threads"] {
-        // Programs that open a device read a little of it, for example to find its smallest read. The kernel counts
-        // these reads, too; the difference between two runs excludes them.
+        // Programs that open the device read a little of it, which the kernel counts: the runs' difference excludes it.
         let reads = |rate: u32| {
             let before = device.counters();
             let config = load(
@@ -209,8 +206,7 @@ fn where_io_uring_is_forbidden_another_engine_is_used_and_that_is_said() {
     let Some(nobody) = Nobody::new(&bench) else {
         return;
     };
-    // A user without rights and without locked memory gets no ring. This forbids io_uring to one process; the kernel's
-    // switches would forbid it to all.
+    // Without rights and locked memory a user gets no ring. This forbids io_uring to one process, not to all.
     let Some(_) = tool("prlimit", &["--memlock=0", "true"]) else {
         return;
     };
@@ -425,7 +421,6 @@ fn busy(count: usize) -> Vec<Killed> {
     (0..count).map(|_| Killed(start())).collect()
 }
 
-/// The column of this name in a run's telemetry.
 fn telemetry(bench: &Bench, name: &str) -> impl Iterator<Item = f64> {
     let text = bench.text("run/telemetry.csv");
     let column = text

@@ -103,8 +103,7 @@ fn the_trace_of_a_replay_has_the_sizes_and_the_counts_of_the_trace() {
         })
         .unwrap();
     assert!(lost.is_none() && kernel.lost().unwrap().is_none());
-    // Computed with awk: see the README beside the data. Programs that open the device read 512, 4,096 and more bytes
-    // of it.
+    // By awk, see the README beside the data. Programs that open the device read 512, 4,096 and more bytes of it.
     for (bytes, count) in [
         (1_024, 289),
         (1_536, 12),

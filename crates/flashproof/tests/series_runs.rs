@@ -10,7 +10,6 @@ use support::{Bench, Ended};
 
 const SERIES: &str = "series";
 
-/// A screening of two simulated drives.
 const SCREENING: [&str; 10] = [
     "certify",
     "sim:seed=1",

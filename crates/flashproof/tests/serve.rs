@@ -25,7 +25,6 @@ fn refused(bench: &Bench, config: &str, parts: &[&str]) -> Ended {
         .expect_error(3, parts)
 }
 
-/// Offset of the second copy of the header.
 const SECOND_HEADER: usize = (8 << 20) - 4096;
 
 /// Result and value of a write of `value`, or of a read.
@@ -232,13 +231,11 @@ fn a_port_in_use_and_a_configuration_with_mistakes_are_said() {
         .expect_error(2, &["cannot read \"absent.conf\""]);
 }
 
-/// Starts a server with more options. Returns its port.
 fn serve_with(bench: &Bench, config: &str, more: &[&str]) -> Option<(Running, u16)> {
     let (running, address) = serve_as(bench, "serve.conf", config, more)?;
     Some((running, address.port()))
 }
 
-/// Starts a server, and ends it.
 fn serve_once(bench: &Bench, config: &str, more: &[&str]) -> Option<()> {
     serve_with(bench, config, more)?.0.terminate();
     Some(())

@@ -62,8 +62,7 @@ fn aerospike_s_python_client_finds_nothing_amiss_and_the_log_tells_what_it_did()
     };
     assert!(steps(&client, SocketAddr::from(([127, 0, 0, 1], port))).contains("1 nodes"));
 
-    // Five records are left: two of the 500 from a batch, and three with keys of other types. The record with a short
-    // life expires.
+    // Left: two of the 500 from a batch, and three with keys of other types. The record with a short life expires.
     let log = bench.path("serve.log");
     let begin = Instant::now();
     let text = || fs::read_to_string(&log).unwrap();

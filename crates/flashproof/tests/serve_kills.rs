@@ -10,8 +10,7 @@ use sys::random::Random;
 /// Number of kills, unless `FLASHPROOF_SERVER_KILLS` is set.
 const KILLS: u64 = 100;
 
-/// Configuration with a small file, so that blocks are rewritten often. Writes are acknowledged when they are in the
-/// file.
+/// A small file, so that blocks are rewritten often. Writes are acknowledged when they are in the file.
 fn config(port: u16) -> String {
     format!(
         "service {{\n service-threads 2\n}}\nnetwork {{\n service {{\n address 127.0.0.1\n port {port}\n }}\n}}\n\
@@ -51,7 +50,6 @@ fn what_was_acknowledged_outlives_kill_9_at_any_moment() {
         ];
         Running::start(bench.prepare(&[&common, more].concat()))
     };
-    // All records are inserted before the first kill.
     let inserted = client(&["-w", "I", "--out", "inserted"]).end();
     assert!(
         inserted.stdout.contains("4,000") || inserted.code == Some(0),

@@ -64,7 +64,6 @@ fn storage_and_report_show_what_the_drive_counts() {
         "no {waf} in the report"
     );
 
-    // Equal seeds give equal runs; different seeds give different runs.
     let run = |seed: u32, out: &str| {
         bench
             .start_as(&format!("{seed}.conf"), out, &config(seed), &[])

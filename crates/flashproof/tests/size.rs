@@ -20,7 +20,6 @@ fn capture(name: &str) -> String {
     path.display().to_string()
 }
 
-/// The text of the example's log.
 fn log() -> String {
     use std::io::Read;
     let mut text = String::new();

@@ -7,8 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use support::{Bench, FLASHPROOF, Running};
 
-/// Writes its arguments, its descriptors and its process group to files, then runs its last argument, as
-/// `systemd-inhibit` does.
+/// Writes its arguments, descriptors and process group to files, then runs its last argument, as `systemd-inhibit`.
 const STAND_IN: &str = "#!/bin/sh\n\
     echo \"$*\" > arguments\n\
     for fd in /proc/$$/fd/*; do readlink $fd; done > descriptors\n\

@@ -21,8 +21,7 @@ const NO_TAKEOVER: Duration = Duration::from_secs(6);
 const TOOK_OVER: &str = "took over the partitions of node";
 const LACKS: &str = "gets the missing records";
 
-/// Repeats a write until it is acknowledged. The attempts before may only be refused or have an unknown result. Returns
-/// the time until the acknowledgement.
+/// Repeats a write until it is acknowledged; before, only refusals and unknown results. Returns the time until then.
 fn until_written(at: SocketAddr, key: u64, value: &[u8]) -> Duration {
     let begin = Instant::now();
     loop {
@@ -46,7 +45,6 @@ fn value_of(at: SocketAddr, key: u64) -> Vec<u8> {
     answer.value
 }
 
-/// The line in a node's log that reports its takeover.
 fn takeover_line(node: &mut Running) -> String {
     node.wait_to_hear(TOOK_OVER);
     node.said()

@@ -146,8 +146,7 @@ fn on_a_real_device_nothing_is_written_outside_of_the_spaces_nor_without_consent
 #[test]
 fn a_drive_that_is_too_slow_fails_and_does_not_fill_the_store() {
     let bench = Bench::new();
-    // The store is as full as allowed: of its 150 blocks, hardly more are free than the blocks that defragmentation
-    // keeps free.
+    // As full as allowed: of 150 blocks, hardly more are free than those that defragmentation keeps free.
     bench.write(
         "tight.toml",
         "seed = 1\noperations-per-sec = 400_000\nduration-sec = 20\n[[tenant]]\nname = \"tight\"\nread-pct = 0\nrecord-bytes = 4096\n\

@@ -20,7 +20,6 @@ fn part(bench: &Bench, host: &str, seed: u32, rate: u32) -> HostRun {
     part_of(bench, host, seed, rate, "5%>1ms")
 }
 
-/// Like [`part`], with other limits.
 fn part_of(bench: &Bench, host: &str, seed: u32, rate: u32, limits: &str) -> HostRun {
     let drive = format!("sim:channels=4+read-us=200+seed={seed}");
     let out = format!("of-{host}");
@@ -32,7 +31,6 @@ fn part_of(bench: &Bench, host: &str, seed: u32, rate: u32, limits: &str) -> Hos
     recorded(host, bench.path(out))
 }
 
-/// The recorded run in `dir`, as the part of a host.
 fn recorded(host: &str, dir: PathBuf) -> HostRun {
     // Simulated runs do not begin at the agreed time: the difference is declared as a difference of clocks.
     let clock_ahead_ms = manifest(&dir).unwrap().started_unix_ms as i64 - AGREED as i64;
@@ -46,7 +44,6 @@ fn recorded(host: &str, dir: PathBuf) -> HostRun {
 
 const AGREED: u64 = 1_000_000;
 
-/// Service times of a run, all streams.
 fn service(part: &HostRun) -> Latencies {
     let layout = manifest(&part.dir).unwrap().layout();
     let mut all = latencies();

@@ -1,5 +1,4 @@
-//! `flashproof trace`: counts compared with those of fio and awk, instances that killed traces leave behind, and
-//! messages about limitations.
+//! `flashproof trace`: counts compared with fio's and awk's, instances of killed traces, messages about limitations.
 
 use crate::support;
 
@@ -239,7 +238,6 @@ fn what_is_no_trace_and_what_is_no_device_is_refused_by_name() {
     }
 }
 
-/// The tracefs instances that flashproof's process `pid` created.
 fn instances(pid: u32) -> Vec<String> {
     let entries = fs::read_dir("/sys/kernel/tracing/instances")
         .into_iter()
@@ -319,7 +317,6 @@ fn fio_and_the_trace_agree_to_the_operation() {
     );
 }
 
-/// True if the trace instances are not visible from here.
 fn instances_unseen() -> bool {
     !Path::new("/sys/kernel/tracing/instances").is_dir()
 }

@@ -14,7 +14,6 @@ fn load(device: &str) -> String {
     )
 }
 
-/// The samples of the run in [`OUT`].
 fn samples(bench: &Bench) -> TraceSamples {
     read_trace(&bench.path(OUT), &bench.run().manifest).unwrap()
 }

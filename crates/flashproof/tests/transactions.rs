@@ -365,8 +365,7 @@ fn over_loopback(bench: &Bench, more: &[&str]) -> Option<serde_json::Value> {
 #[test]
 fn servers_of_this_process_do_the_rows_and_two_of_them_have_each_record_twice() {
     let bench = Bench::new();
-    // Writes are on the device when acknowledged, so that they can be counted. The records are large, so that it hardly
-    // matters how many of them a busy machine writes together.
+    // Acknowledged writes are on the device, so they can be counted. With large records, joint writes hardly matter.
     let rows = [
         "--rows",
         "32k,32k-replicated",

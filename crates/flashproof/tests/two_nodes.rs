@@ -15,7 +15,6 @@ use store::server::{Cluster, ClusterNode};
 pub(crate) const OK: u8 = 0;
 pub(crate) const TIMEOUT: u8 = 9;
 
-/// Timeout of every wait.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const NAMES: [&str; 2] = ["a", "b"];
@@ -51,7 +50,6 @@ impl Drop for Pair {
     }
 }
 
-/// Two nodes and their files.
 pub(crate) struct Pair {
     pub(crate) bench: Bench,
     pub(crate) addresses: [SocketAddr; 2],
@@ -93,8 +91,7 @@ impl Pair {
         tool("blockdev", &[&option, &self.devices[node].name]).expect("blockdev");
     }
 
-    /// Nodes in separate networks, which can be cut off from each other. `None`, with a message, if networks are
-    /// forbidden.
+    /// Nodes in separate networks, which can be cut off. `None`, with a message, if networks are forbidden.
     pub(crate) fn separable(settings: [&'static str; 3]) -> Option<Self> {
         let networks = Networks::new()?;
         let addresses = [0, 1].map(|node| SocketAddr::new(networks.address(node), 3000));
@@ -108,7 +105,6 @@ impl Pair {
         })
     }
 
-    /// Joins the nodes (`up`), or cuts them off from each other (`down`).
     pub(crate) fn join(&self, state: &str) {
         self.networks
             .as_ref()

@@ -1,8 +1,7 @@
 //! Checks the command lines of README and docs/: each that can run here is run, page by page and in the order of the
-//! page, in an empty directory with the project's examples.
-//!
-//! Devices and nodes on a page stand for the reader's own. Here they get names that do not exist, and the command must
-//! be refused for this reason alone. docs/sizing.md has its own test, which compares the output.
+//! page, in an empty directory with the project's examples. Devices and nodes on a page stand for the reader's own.
+//! Here they get names that do not exist, and the command must be refused for this reason alone. docs/sizing.md has its
+//! own test, which compares the output.
 
 use crate::support::{Bench, project};
 use std::path::PathBuf;
@@ -128,7 +127,6 @@ fn command_of(line: &str) -> Option<String> {
     })
 }
 
-/// Exit code and messages of a command in `bench`.
 fn typed(bench: &Bench, command: &str) -> (i32, String) {
     let shell = bench.shell(command).output().unwrap();
     (

@@ -1,6 +1,5 @@
-//! Verdicts on loads that were not carried out, and on loads that were carried out but look wrong: drives that hang,
-//! fail at the end, are slow, or burst. Each case has the expected exit code, and the code and a part of the text of
-//! the first reason.
+//! Verdicts on loads that were not carried out, and on loads that were but look wrong: drives that hang, fail at the
+//! end, are slow, or burst. Each case has the expected exit code, and the first reason's code and part of its text.
 
 use crate::support;
 
@@ -272,12 +271,10 @@ fn a_job_cut_short_by_its_runtime_says_so() {
     let line = "fio --out=run --name=a --rw=randread --filename=sim:read-us=100000+channels=1 --number_ios=1000 --runtime=5";
     let cut = "job \"a\" was ended by its runtime after 50 of 1,000 operations";
     bench.line(line).expect_stderr(0, &[cut]);
-    // The report from the directory says the same.
     bench.flashproof(&["report", OUT]).expect_stdout(0, &[cut]);
 }
 
-/// 20 s in slices of 10 s. The drive freezes for 82 ms around their border: 18 or 19 of the 20,000 reads of each slice take
-/// over 64 ms.
+/// 20 s in slices of 10 s. The drive freezes for 82 ms at the border: 18 or 19 of a slice's 20,000 reads exceed 64 ms.
 const FREEZES_AT_A_BORDER: &str = "read-reqs-per-sec: 2000\nwrite-reqs-per-sec: 1000\nseed: 1\ntest-duration-sec: 20\n\
                                    device-names: sim:stall-at-s=9.991+stall-ms=82\n";
 

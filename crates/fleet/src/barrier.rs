@@ -16,7 +16,6 @@ const TICK: Duration = Duration::from_millis(200);
 
 const START: &str = "start";
 
-/// The barrier of a step, as one task sees it.
 pub(crate) struct Barrier {
     dir: PathBuf,
     tasks: usize,
@@ -46,11 +45,8 @@ impl Barrier {
         }
     }
 
-    /// Marks this task as ready, and waits until all tasks are ready. Returns the start, milliseconds since 1970 by the
-    /// file server's clock.
-    ///
-    /// Errors, as one sentence: not all tasks are ready within `patience`, the start has passed, or `is_over` returns
-    /// true.
+    /// Waits until all tasks are ready. Returns the start, milliseconds since 1970 by the file server's clock.
+    /// Errors, as one sentence: `patience` is exceeded, the start has passed, or `is_over` returns true.
     pub(crate) fn agree(
         &self,
         lead_sec: u32,

@@ -20,7 +20,6 @@ const CAMPAIGN_BYTES_MAX: u64 = 4 << 20;
 /// Maximum time limit of a step, seconds: a month.
 const LIMIT_SEC_MAX: u32 = 31 * 86_400;
 
-/// A checked campaign, parsed from its file.
 #[derive(Debug, Clone)]
 pub struct Campaign {
     pub name: String,
@@ -39,7 +38,6 @@ pub struct Campaign {
 pub struct CampaignStep {
     pub name: String,
     pub words: Vec<String>,
-    /// Seconds after which the step is stopped.
     pub limit_sec: u32,
     /// Steps that must have succeeded before this step.
     pub after: Vec<String>,
@@ -63,7 +61,6 @@ pub struct Select {
     pub shared: bool,
 }
 
-/// A drive and its host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedDrive {
     pub host: DriveHost,
@@ -71,7 +68,6 @@ pub struct PlannedDrive {
     pub drive: InventoryDrive,
 }
 
-/// Maximum numbers of concurrent tasks.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
@@ -98,7 +94,6 @@ pub struct Domain {
     pub at_once: u32,
 }
 
-/// Settings of Slurm's jobs.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Slurm {
@@ -163,8 +158,6 @@ impl CampaignText<'_> {
 
 impl Campaign {
     /// Reads `DIR/campaign.toml`. `check` parses the command line of a step as the step's process will.
-    ///
-    /// Errors: no such file, or a mistake in it, with its line.
     pub fn read(
         dir: &Path,
         check: &dyn Fn(&[String]) -> Result<(), String>,
@@ -275,8 +268,7 @@ impl Campaign {
     }
 
     /// The drives of the campaign, and the matching drives that are left out because they are in use.
-    ///
-    /// Errors: no drive is left; a drive is in two inventories.
+    /// Errors: no drive is left, or a drive is in two inventories.
     pub fn select(
         &self,
         inventories: &[(PathBuf, Inventory)],
@@ -368,7 +360,6 @@ fn is_name(name: &str) -> bool {
     (1..=40).contains(&name.len()) && name.chars().all(plain)
 }
 
-/// The steps in the order in which they run: each step behind the steps that its `after` names.
 fn steps(
     source: &CampaignText<'_>,
     entries: Vec<Spanned<StepEntry>>,

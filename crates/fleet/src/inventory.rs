@@ -16,7 +16,6 @@ use std::path::{Path, PathBuf};
 /// Version of the format, increased when a field changes its meaning.
 pub const INVENTORY_VERSION: u32 = 1;
 
-/// Folder of a campaign with the inventories.
 pub const INVENTORY_DIR: &str = "inventory";
 
 /// Name of a host; `None` for any host, because simulated drives are on all hosts.
@@ -32,7 +31,6 @@ pub fn host_text(host: &DriveHost) -> &str {
 pub struct Inventory {
     pub format_version: u32,
     pub host: DriveHost,
-    /// Time when the inventory was taken, milliseconds since 1970.
     pub taken_unix_ms: u64,
     pub drives: Vec<InventoryDrive>,
 }
@@ -62,7 +60,6 @@ pub struct InventoryDrive {
     pub why: Option<String>,
 }
 
-/// Availability of a drive.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DriveState {
@@ -86,7 +83,6 @@ impl DriveState {
 }
 
 impl InventoryDrive {
-    /// True for a simulated drive.
     pub fn is_simulated(&self) -> bool {
         self.path
             .parse()
@@ -140,9 +136,7 @@ impl Inventory {
         Self::new(Some(crate::host_name()), drives)
     }
 
-    /// `count` simulated drives by the description `spec`, each with its own seed and serial number.
-    ///
-    /// Errors: `spec` describes no simulated drive.
+    /// `count` simulated drives described by `spec`, each with its own seed and serial number.
     pub fn simulated(spec: &str, count: u32) -> Result<Self, Failure> {
         let joint = if spec.ends_with(':') { "" } else { "+" };
         let mut drives = Vec::new();
@@ -175,9 +169,7 @@ impl Inventory {
         }
     }
 
-    /// Reads an inventory.
-    ///
-    /// Errors: the file is not regular, too large, malformed (with the line), of another version, or has a bad drive.
+    /// Errors: not a regular file, too large, malformed (with the line), of another version, or a bad drive.
     pub fn read(path: &Path) -> Result<Self, Failure> {
         let shown = path.display();
         let remedy = "create it again with \"flashproof fleet inventory\"";
@@ -223,8 +215,6 @@ impl Inventory {
     }
 
     /// All inventories of the campaign in `dir`, by file name.
-    ///
-    /// Errors: those of [`Self::read`]; the folder cannot be listed.
     pub fn read_all(dir: &Path) -> Result<Vec<(PathBuf, Self)>, Failure> {
         let folder = dir.join(INVENTORY_DIR);
         let advice = "create inventories with \"flashproof fleet inventory --out DIR\"";

@@ -26,7 +26,6 @@ const LINE_BYTES_MAX: u64 = 64 << 10;
 /// Maximum number of lines read of one journal: a step has three lines, and three more for each repetition.
 const LINES_MAX: usize = 100_000;
 
-/// A line: an event of a step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename = "Entry")]
 pub struct JournalEntry {
@@ -62,11 +61,9 @@ pub enum StepEvent {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StepStart {
     pub host: String,
-    /// The process of the task.
     pub process: Option<Process>,
     /// The scheduler's name of the task: `123_4` in Slurm.
     pub job: Option<String>,
-    /// The drive's path on this host.
     pub path: String,
     /// Milliseconds by which the host's clock is ahead of the file server's; `None` if not measured.
     pub clock_ahead_ms: Option<i64>,
@@ -103,8 +100,6 @@ pub struct Journal {
 
 impl Journal {
     /// Reads the journal of the task in `dir`; empty if there is none. A torn last line is left out.
-    ///
-    /// Errors: no regular file, or a system call failed.
     pub fn read(dir: &Path) -> io::Result<Self> {
         let path = dir.join(JOURNAL);
         let mut input = match files::open_instructions(&path, Links::Refused, Instructions::Data) {
@@ -143,8 +138,7 @@ impl Journal {
         self.entries.iter().rev().find(|entry| entry.step == step)
     }
 
-    /// State of `step`: its last event. A step without events counts as reset. Only the host or the scheduler knows
-    /// whether a begun step still runs.
+    /// State of `step`: its last event, or reset. Only the host or the scheduler knows if a begun step still runs.
     pub fn state(&self, step: &str) -> &StepEvent {
         self.last(step)
             .map_or(&StepEvent::Reset, |entry| &entry.event)
@@ -177,10 +171,8 @@ impl Journal {
     }
 }
 
-/// Why a task cannot be begun.
 #[derive(Debug, Error)]
 pub enum LockError {
-    /// Another process has the lock.
     #[error("another process holds the lock of the task in {}", .0.display())]
     Held(PathBuf),
     #[error(
@@ -191,7 +183,6 @@ pub enum LockError {
     Io { dir: PathBuf, source: io::Error },
 }
 
-/// A task that only this process may run.
 #[derive(Debug)]
 pub struct TaskLock {
     dir: PathBuf,
@@ -243,7 +234,6 @@ impl TaskLock {
         file.sync_data()
     }
 
-    /// Milliseconds by which this host's clock is ahead of the file server's.
     pub fn clock_ahead_ms(&self) -> Option<i64> {
         let dir = Dir::open(&self.dir).ok()?;
         let new_file = Temporary::create(&dir, OsStr::new("clock"), ReplaceTarget::NewFile);

@@ -23,7 +23,6 @@ const PLAN_VERSION: u32 = 1;
 
 pub(crate) const RESULTS: &str = "out";
 
-/// A file in the campaign's directory that tells all tasks to end.
 const CANCELLED: &str = "cancelled";
 
 /// Content of the plan file, fixed by the first start. Task N is `drives[N]`.
@@ -37,7 +36,6 @@ struct PlanFile {
     drives: Vec<PlannedDrive>,
 }
 
-/// A campaign and its drives.
 #[derive(Debug, Clone)]
 pub struct CampaignPlan {
     pub dir: PathBuf,
@@ -51,9 +49,7 @@ pub struct CampaignPlan {
 
 impl CampaignPlan {
     /// Reads the campaign in `dir`, with the drives fixed at its start, or the drives that a start would fix now.
-    /// Changes nothing.
-    ///
-    /// Errors: a mistake in campaign or inventories; steps that differ from those of the start.
+    /// Changes nothing. Errors: a mistake in campaign or inventories; steps that differ from those of the start.
     pub fn read(
         dir: &Path,
         check: &dyn Fn(&[String]) -> Result<(), String>,
@@ -269,7 +265,6 @@ impl CampaignPlan {
             ..
         } in &self.campaign.steps
         {
-            // Writing to a string cannot fail.
             let _ = writeln!(
                 text,
                 "  {name:<12} flashproof {}   at most {}",
@@ -460,7 +455,6 @@ mod tests {
         );
     }
 
-    /// A campaign of `drives` simulated drives, and of the steps and limits in `text`.
     fn campaign(drives: u32, text: &str) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         Inventory::simulated("sim:", drives)

@@ -16,7 +16,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The document of the campaign. `anonymous` replaces names of drives and hosts by pseudonyms.
-///
 /// Errors: the scheduler does not answer, or a journal cannot be read. An unreadable result becomes a remark.
 pub fn read(plan: &CampaignPlan, anonymous: bool) -> Result<(Campaign, CampaignStatus), Failure> {
     let status = CampaignStatus::read(plan)?;
@@ -30,8 +29,7 @@ pub fn read(plan: &CampaignPlan, anonymous: bool) -> Result<(Campaign, CampaignS
     remarks.extend(status.together.iter().map(|(step, result)| {
         format!("{step}, all drives together: {}", result.text().trim_end())
     }));
-    // The last step that measured more than half of the drives. Drives are compared in one step only, because their
-    // history of writes differs from step to step.
+    // The last step that measured over half of the drives. One step only: the steps have different histories of writes.
     let step = plan
         .campaign
         .steps
@@ -173,7 +171,6 @@ fn labels(drive: &CampaignDrive) -> Labels {
     }
 }
 
-/// The rating of the drive, if a step searched for one.
 fn rating(plan: &CampaignPlan, status: &CampaignStatus, index: usize) -> Option<f64> {
     plan.campaign
         .steps
@@ -265,8 +262,7 @@ fn pseudonymous(campaign: &Campaign, plan: &CampaignPlan) -> Result<Campaign, Fa
             .into_iter()
             .flatten()
         {
-            // The first label of an IP address is a bare number, which may occur anywhere, so the whole address is
-            // replaced.
+            // The first label of an IP address is a bare number that may occur anywhere: replace the whole address.
             let is_name = |label: &&str| !label.bytes().all(|byte| byte.is_ascii_digit());
             let host = host.split('.').next().filter(is_name).unwrap_or(host);
             if !host.is_empty() && !hosts.contains(&host) {
@@ -310,7 +306,6 @@ fn replace(value: &mut serde_json::Value, names: &[(String, String)]) {
     }
 }
 
-/// Prefix of the pseudonyms of hosts.
 const HOST: &str = "host-";
 
 /// Length of the domain at the beginning of `text`: `.example.org`.

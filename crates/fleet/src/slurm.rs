@@ -34,7 +34,6 @@ pub struct QueuedTask {
     pub host: String,
     /// `PENDING`, `RUNNING`, `COMPLETING`...
     pub state: String,
-    /// Node of the task, or the reason why it waits.
     pub node_or_reason: String,
 }
 
@@ -42,9 +41,6 @@ fn name(plan: &CampaignPlan) -> String {
     format!("flashproof-{}-{}", plan.campaign.name, plan.id)
 }
 
-/// The campaign's tasks in the queue.
-///
-/// Errors: `squeue` cannot be run, or failed.
 pub fn queue(plan: &CampaignPlan) -> Result<Vec<QueuedTask>, Failure> {
     let format = "%K|%F|%T|%N|%r|%k";
     let text = command(
@@ -123,8 +119,7 @@ pub fn submit(
             if indices.is_empty() {
                 continue;
             }
-            // The array waits for the hosts before it, and for other jobs of its own host, because each job has its own
-            // limit.
+            // The array waits for the hosts before it, and for its own host's other jobs: each job has its own limit.
             let earlier_jobs = share
                 .waits_for
                 .iter()
@@ -283,8 +278,6 @@ pub fn inventory(dir: &Path, options: &[String]) -> Result<Vec<String>, Failure>
 }
 
 /// Runs one of Slurm's programs with `input`. Returns its standard output.
-///
-/// Errors: the program is missing or failed, with its own message.
 fn command(program: &str, args: &[&str], input: Option<&str>) -> Result<String, Failure> {
     let output = output(program, args, input).map_err(|error| {
         let advice = "install Slurm's client programs, or remove [slurm] from the campaign to run it on this machine";

@@ -118,8 +118,7 @@ fn reset(plan: &CampaignPlan, status: &CampaignStatus) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The steps to repeat among those that all drives begin together. Such a step is repeated on all drives, because a
-/// single drive would wait for the others.
+/// Steps to repeat among those that all drives begin together: on all drives, because a single one would wait.
 fn steps_repeated_on_all<'a>(plan: &'a CampaignPlan, status: &CampaignStatus) -> Vec<&'a str> {
     let mut repeated = Vec::new();
     for step in &plan.campaign.steps {
@@ -157,9 +156,7 @@ const TICK: Duration = Duration::from_millis(100);
 
 const LOG: &str = "task.log";
 
-/// Runs the tasks `waiting`, until they end or a signal arrives.
-///
-/// Errors: a drive is on another host; a task cannot be started.
+/// Runs the tasks until they end or a signal arrives. Errors: a drive is on another host; a start failed.
 fn run_here(plan: &CampaignPlan, mut waiting: Vec<usize>) -> Result<(), Failure> {
     let this_host = host_name();
     let other_host = plan

@@ -17,10 +17,8 @@ use std::fmt::Write as _;
 /// Maximum clock offset that is not reported, milliseconds.
 const CLOCK_MS_MAX: u64 = 5_000;
 
-/// Maximum number of running steps that are listed.
 const RUNNING_SHOWN: usize = 20;
 
-/// A campaign at one moment.
 #[derive(Debug, Clone, Serialize)]
 pub struct CampaignStatus {
     pub name: String,
@@ -35,8 +33,6 @@ pub struct CampaignStatus {
 }
 
 impl CampaignStatus {
-    /// Reads journals, results and the queue.
-    ///
     /// Errors: the scheduler does not answer. An unreadable journal is a fault of its task.
     pub fn read(plan: &CampaignPlan) -> Result<Self, Failure> {
         let queue = match &plan.campaign.slurm {
@@ -219,10 +215,8 @@ impl CampaignStatus {
     }
 }
 
-/// Appends a title and the first `shown` lines; nothing if there are no lines.
 fn write_list(text: &mut String, title: &str, lines: &[String], shown: usize) {
     if !lines.is_empty() {
-        // Writing to a string cannot fail.
         let _ = write!(
             text,
             "\n{title}:\n{}",

@@ -46,11 +46,9 @@ const ORPHAN_WAIT: Duration = Duration::from_secs(120);
 /// Bytes at the end of a step's output that are searched for its last line.
 const TAIL_BYTES: u64 = 8 << 10;
 
-/// Longest sentence taken from a step's output, characters.
 const SENTENCE_CHARS_MAX: usize = 300;
 
 /// Runs the steps of task `index` that have not ended; with `only`, just the step of this name.
-///
 /// Exit code: 0 if each step has a result, whatever the result is; 3 if a step could not run; or [`STOPPED`].
 pub fn run(plan: &CampaignPlan, index: usize, only: Option<&str>) -> Result<ExitCode, Failure> {
     let Some(planned) = plan.drives.get(index) else {
@@ -377,8 +375,7 @@ impl RunningTask<'_> {
 /// Outcome of a run or series, the serial number of its drive if known, and its conclusion.
 type RecordedResult = (Outcome, Option<String>, String);
 
-/// The event at the end of a command, from its `status`, the `stop_reason` if the task stopped it, and its `recorded`
-/// result.
+/// The event at the end of a command, from its `status`, the task's `stop_reason`, and its `recorded` result.
 fn conclusion(
     status: ExitStatus,
     stop_reason: Option<String>,
@@ -501,10 +498,8 @@ fn lock(dir: &Path, planned: &PlannedDrive, job: Option<&str>) -> Result<TaskLoc
     }
 }
 
-/// The path of the task's drive on this host.
-///
-/// Errors: the drive belongs to another host, or is missing. One sentence, which names the drive found at the path, if
-/// any.
+/// The path of the task's drive on this host. Errors, as one sentence: the drive belongs to another host, or is
+/// missing. The sentence names the drive found at the path, if any.
 fn find(plan: &CampaignPlan, planned: &PlannedDrive) -> Result<String, String> {
     let InventoryDrive { id, path, .. } = &planned.drive;
     let this_host = host_name();
@@ -580,7 +575,6 @@ fn set_aside(results_dir: &Path, is_repeated: bool) -> io::Result<PathBuf> {
     Ok(results_dir.to_owned())
 }
 
-/// The result of the run, series or checks in `results_dir`; `None` if there is none.
 fn result_in(results_dir: &Path) -> Option<RecordedResult> {
     match DirStatus::read(results_dir, SystemTime::now(), &process_state).ok()? {
         DirStatus::Run(run) => {

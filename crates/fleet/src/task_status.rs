@@ -135,7 +135,6 @@ pub struct TaskStatus {
     pub steps: Vec<TaskStepStatus>,
 }
 
-/// Status of a step with its results in the directory `results`.
 pub(crate) fn step_status(
     results: &Path,
     journal: &Journal,
@@ -199,8 +198,7 @@ pub(crate) fn step_status(
     this
 }
 
-/// True if the command of a begun step still runs: its process is alive on this host, or the scheduler says so, or its
-/// results still grow.
+/// True if a begun step's command runs: by its process on this host, by the scheduler, or by results that still grow.
 fn is_running(
     step_start: &StepStart,
     status: Option<&DirStatus>,

@@ -6,7 +6,7 @@ use crate::plan::CampaignPlan;
 use crate::task_status::{StepState, TaskStatus};
 use conclusions::together::{HostRun, MultiHostResult, judge};
 
-/// Results of the steps that all drives began together and that no longer run. `journals`: the journals of `tasks`.
+/// Results of the steps that all drives began together and that no longer run.
 pub(crate) fn results(
     plan: &CampaignPlan,
     tasks: &[TaskStatus],

@@ -6,7 +6,6 @@ use crate::spec::Victim;
 use crate::{Append, Ftl, Isolation};
 use std::collections::VecDeque;
 
-/// A superblock that is being collected.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Collecting {
     pub(crate) superblock: u32,
@@ -146,10 +145,8 @@ impl Runs {
 /// Maximum number of d-choices draws. If all draws find only fully valid superblocks, the greedy victim is taken.
 const DRAWS: usize = 16;
 
-/// State of the victim selection.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Victims {
-    /// Superblock that is being collected.
     pub(crate) collecting: Option<Collecting>,
     /// By superblock: total number of units programmed on the drive when the superblock became full.
     filled_at: Vec<u64>,
@@ -169,7 +166,6 @@ impl Victims {
         }
     }
 
-    /// Records that a superblock became full.
     pub(crate) fn filled(&mut self, superblock: u32, now_units: u64, policy: Victim) {
         self.filled_at[superblock as usize] = now_units;
         if policy == Victim::Fifo {
@@ -207,8 +203,7 @@ impl Ftl {
     fn oldest(&mut self) -> Option<u32> {
         loop {
             let (superblock, filled_at) = self.victims.order.pop_front()?;
-            // Skips stale entries: a superblock that was collected out of turn may be closed again, and has a newer
-            // entry.
+            // Skips stale entries: a superblock collected out of turn may be closed again, with a newer entry.
             if self.valid.is_closed(superblock)
                 && self.victims.filled_at[superblock as usize] == filled_at
             {
@@ -249,9 +244,8 @@ impl Ftl {
         None
     }
 
-    /// Wear levelling: the least worn superblock, if its number of erases is below that of the most worn superblock by
-    /// more than the allowed gap. At most every second victim is chosen this way, because collection must also free
-    /// space.
+    /// Wear levelling: the least worn superblock, if its gap to the most worn exceeds the limit. At most every second
+    /// victim is chosen this way, because collection must also free space.
     fn least_worn(&self) -> Option<u32> {
         let gap = self.spec.wear_gap?;
         if self.victims.levelled || self.wear.gap() <= gap {

@@ -7,9 +7,8 @@ use results::written::WrittenBytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use sys::random::Random;
 
-/// A flash translation layer: page-mapped, with superblocks that are erased as a whole.
-///
-/// Host units are numbered from 0. The state depends only on the [`Spec`], the seed and the calls so far.
+/// A flash translation layer: page-mapped, with superblocks that are erased as a whole. Host units are numbered from 0.
+/// The state depends only on the [`Spec`], the seed and the calls so far.
 #[derive(Clone, PartialEq)]
 pub struct Ftl {
     pub(crate) spec: Spec,
@@ -34,7 +33,6 @@ pub struct Ftl {
 pub(crate) struct AppendPoint {
     /// Open superblock; 0 if there is none, or if the last one is full.
     pub(crate) superblock: u32,
-    /// Next flash unit to write.
     pub(crate) next_flash: u32,
     /// End of the superblock: the flash unit behind its last unit.
     pub(crate) end_flash: u32,
@@ -76,13 +74,9 @@ impl Ftl {
         self.write_on(first_unit, units, handle, &mut ());
     }
 
-    /// Writes `units` host units from `first_unit` on. An unknown handle counts as the first handle.
-    ///
-    /// If only the reserve is free, garbage collection first frees another superblock.
-    ///
-    /// # Panics
-    ///
-    /// If the units exceed the drive's capacity.
+    /// Writes `units` host units from `first_unit` on. An unknown handle counts as the first handle. If only the
+    /// reserve is free, garbage collection first frees another superblock. Panics if the units exceed the drive's
+    /// capacity.
     #[inline]
     pub fn write_on(
         &mut self,
@@ -112,8 +106,7 @@ impl Ftl {
         }
     }
 
-    /// Writes single random units, as [`Self::write`], but several times as fast, because map entries are prefetched in
-    /// batches.
+    /// Writes single random units as [`Self::write`], but several times as fast: map entries are prefetched in batches.
     pub fn write_each(&mut self, units: &[u32], handle: u16) {
         for batch in units.chunks(64) {
             self.map.load(batch);
@@ -123,11 +116,7 @@ impl Ftl {
         }
     }
 
-    /// Deallocates `units` host units from `first_unit` on (NVMe: deallocate; ATA: TRIM).
-    ///
-    /// # Panics
-    ///
-    /// If the units exceed the drive's capacity.
+    /// Deallocates `units` host units (NVMe: deallocate; ATA: TRIM). Panics if the units exceed the drive's capacity.
     pub fn deallocate(&mut self, first_unit: u64, units: u32) {
         self.check_range(first_unit, units);
         for unit in first_unit as u32..first_unit as u32 + units {
@@ -136,7 +125,6 @@ impl Ftl {
         }
     }
 
-    /// The append point of the host's writes under a handle.
     #[inline]
     fn point_of(&self, handle: u16) -> usize {
         if handle < self.spec.handles {
@@ -169,7 +157,6 @@ impl Ftl {
         }
     }
 
-    /// Takes a free superblock for the append point.
     pub(crate) fn open(&mut self, point: usize) {
         let superblock = self
             .free_list
@@ -184,7 +171,6 @@ impl Ftl {
         self.owner[superblock as usize] = (point % usize::from(self.spec.handles)) as u16;
     }
 
-    /// Records that units were written at the append point, into `superblock`.
     #[inline]
     pub(crate) fn appended(&mut self, point: usize, superblock: u32, units: u32) {
         self.valid.add(superblock, units);
@@ -201,7 +187,6 @@ impl Ftl {
         }
     }
 
-    /// Extent of flash units, as passed to [`FlashObserver`].
     #[inline]
     pub(crate) fn extent(&self, flash: u32, units: u32) -> FlashExtent {
         let superblock = self.map.superblock_of(flash);
@@ -229,7 +214,6 @@ impl Ftl {
         u64::from(self.map.units())
     }
 
-    /// Host units that are mapped.
     pub fn mapped_units(&self) -> u64 {
         self.valid.total()
     }
@@ -374,10 +358,8 @@ impl Ftl {
     }
 }
 
-/// Cause of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProgramCause {
-    /// Host write.
     Host,
     /// Garbage collection or wear levelling.
     Collection,
@@ -395,17 +377,14 @@ pub struct FlashExtent {
 
 /// Observer of the flash operations, in their order. `()` ignores them at no cost.
 pub trait FlashObserver {
-    /// False for an observer that ignores all operations: then garbage collection does not compute the extents of its
-    /// reads.
+    /// False: the observer ignores all operations, so the extents of reads are not computed.
     const LISTENS: bool = true;
 
-    /// Units were programmed.
     fn program(&mut self, extent: FlashExtent, cause: ProgramCause);
 
     /// Garbage collection read valid units.
     fn read(&mut self, extent: FlashExtent);
 
-    /// A superblock was erased.
     fn erase(&mut self, superblock: u32);
 }
 

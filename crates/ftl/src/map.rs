@@ -22,7 +22,6 @@ pub(crate) struct UnitMap {
     flash_of: Vec<u32>,
     /// By flash unit: the host unit last written there, valid or not.
     host_of: Vec<u32>,
-    /// Units per superblock.
     per_superblock: u32,
     /// 2^64 / `per_superblock`, rounded up: a division by multiplication, exact for 32 bits (Lemire, Kaser, Kurz,
     /// "Faster remainder by direct computation", 2019).
@@ -52,19 +51,16 @@ impl UnitMap {
         self.per_superblock
     }
 
-    /// Superblock of a flash unit.
     #[inline]
     pub(crate) fn superblock_of(&self, flash: u32) -> u32 {
         ((u128::from(flash) * u128::from(self.reciprocal)) >> 64) as u32
     }
 
-    /// Flash unit of a host unit; `None` if the host unit is not mapped.
     pub(crate) fn flash_of(&self, unit: u32) -> Option<u32> {
         Some(self.flash_of[unit as usize]).filter(|&flash| flash != NOWHERE)
     }
 
-    /// Maps `count` host units from `unit` on to flash units from `flash` on. `release` gets the previous superblock of
-    /// each unit; 0 if the unit was not mapped.
+    /// Maps `count` units from `unit` on to `flash` on. `release` gets each unit's old superblock; 0 if unmapped.
     #[inline]
     pub(crate) fn write(
         &mut self,
@@ -132,7 +128,6 @@ impl UnitMap {
         valid as u32
     }
 
-    /// Valid units of a superblock, counted one by one.
     pub(crate) fn count_valid(&self, superblock: u32, written: u32) -> u32 {
         let first = superblock * self.per_superblock;
         (first..first + written)
@@ -144,7 +139,6 @@ impl UnitMap {
 /// Bit in the count of a superblock that must not be collected: free, open, being collected, or superblock 0.
 const NOT_CLOSED: u32 = 1 << 31;
 
-/// Number of superblocks in a group.
 const GROUP: usize = 256;
 
 /// Number of valid units of each superblock.
@@ -152,10 +146,8 @@ const GROUP: usize = 256;
 pub(crate) struct Valid {
     /// By superblock: number of valid units, with the bit [`NOT_CLOSED`] unless the superblock is closed.
     counts: Vec<u32>,
-    /// By group: minimum of its counts.
     group_minima: Vec<u32>,
-    /// First group of the next search: the group after the group of the last victim, so that groups with equal minima
-    /// take turns.
+    /// First group of the next search: after the last victim's group, so that groups with equal minima take turns.
     next_group: usize,
 }
 
@@ -170,7 +162,6 @@ impl Valid {
         }
     }
 
-    /// Valid units of a superblock.
     #[inline]
     pub(crate) fn of(&self, superblock: u32) -> u32 {
         self.counts[superblock as usize] & !NOT_CLOSED
@@ -182,7 +173,6 @@ impl Valid {
         self.counts[superblock as usize] & NOT_CLOSED == 0
     }
 
-    /// Adds units that were written to the superblock.
     #[inline]
     pub(crate) fn add(&mut self, superblock: u32, units: u32) {
         self.counts[superblock as usize] += units;
@@ -192,7 +182,6 @@ impl Valid {
     #[inline]
     pub(crate) fn remove_one(&mut self, superblock: u32) {
         let count = &mut self.counts[superblock as usize];
-        // The count of superblock 0 never changes.
         *count -= u32::from(superblock != 0);
         let group_minimum = &mut self.group_minima[superblock as usize / GROUP];
         if *count < *group_minimum {
@@ -206,14 +195,12 @@ impl Valid {
         self.counts[superblock as usize] -= units;
     }
 
-    /// Marks the superblock as full, so that it can be collected.
     pub(crate) fn close(&mut self, superblock: u32) {
         self.counts[superblock as usize] &= !NOT_CLOSED;
         let group_minimum = &mut self.group_minima[superblock as usize / GROUP];
         *group_minimum = self.counts[superblock as usize].min(*group_minimum);
     }
 
-    /// Marks the superblock as being collected.
     pub(crate) fn take(&mut self, superblock: u32) {
         self.counts[superblock as usize] |= NOT_CLOSED;
         let group = superblock as usize / GROUP;
@@ -247,7 +234,6 @@ impl Valid {
         &self.counts[group * GROUP..end]
     }
 
-    /// The closed superblocks and their counts.
     pub(crate) fn closed(&self) -> impl Iterator<Item = (u32, u32)> {
         self.counts
             .iter()
@@ -256,7 +242,6 @@ impl Valid {
             .map(|(&count, superblock)| (superblock, count))
     }
 
-    /// Number of valid units of the drive.
     pub(crate) fn total(&self) -> u64 {
         (1..self.counts.len() as u32)
             .map(|superblock| u64::from(self.of(superblock)))

@@ -1,6 +1,5 @@
-//! Over-provisioning in both conventions: T is the capacity of all flash, U the capacity that the host sees.
-//!
-//! JEDEC, most papers and [`crate::Spec`] use (T - U) / U; others use (T - U) / T. The same drive has 28 % by the first
+//! Over-provisioning in both conventions: T is the capacity of all flash, U the capacity that the host sees. JEDEC,
+//! most papers and [`crate::Spec`] use (T - U) / U; others use (T - U) / T. The same drive has 28 % by the first
 //! convention and 21.9 % by the second, so every output names the convention.
 
 use std::fmt;

@@ -1,20 +1,16 @@
 //! Parameters of the FTL of a drive.
 
-/// The FTL of a drive.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Spec {
     /// Bytes that the host sees (U).
     pub logical_bytes: u64,
     /// Bytes of a mapping unit, the smallest amount that is written or moved: 4 KiB to 64 KiB.
     pub unit_bytes: u32,
-    /// Over-provisioning, (T - U) / U, where T is the capacity of all flash. Above 0. See
-    /// [`crate::over_provisioning`].
+    /// Over-provisioning, (T - U) / U, where T is all flash. Above 0. See [`crate::over_provisioning`].
     pub over_provisioning: f64,
     /// Bytes of a superblock (NVMe: a reclaim unit), which is erased as a whole.
     pub superblock_bytes: u64,
-    /// Policy that chooses the next superblock to collect.
     pub victim: Victim,
-    /// Append point of garbage collection.
     pub append: Append,
     /// Number of reclaim unit handles, at least 1. A write without a handle uses the first handle.
     pub handles: u16,
@@ -194,7 +190,6 @@ pub enum Append {
     Shared,
     /// Separate superblocks, shared by all handles.
     Separate,
-    /// Separate superblocks for each handle.
     PerHandle,
 }
 

@@ -1,5 +1,4 @@
-//! Property tests: after any sequence of commands the map is consistent, all counters add up, and the observer got
-//! every flash operation.
+//! Property tests: after any commands the map is consistent, all counters add up, and the observer got every operation.
 
 use ftl::{Append, FlashExtent, FlashObserver, Ftl, Isolation, ProgramCause, Spec, Victim};
 use proptest::prelude::*;

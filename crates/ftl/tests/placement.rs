@@ -56,7 +56,6 @@ fn hot_and_cold(shared: bool) -> f64 {
     })
 }
 
-/// A long sequential stream alone.
 fn sequential() -> f64 {
     let mut next = 0;
     waf(drive(), 1 << 18, |_, third| {

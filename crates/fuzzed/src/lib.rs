@@ -36,8 +36,7 @@ mod wire_property;
 mod witness_property;
 mod words_property;
 
-/// Name and property of a fuzzed parser. The property panics if an input violates it, and returns true for a valid
-/// input.
+/// Name and property of a parser. The property panics if an input violates it, and returns true for a valid input.
 pub type Target = (&'static str, fn(&[u8]) -> bool);
 
 pub const TARGETS: [Target; 15] = [
@@ -65,7 +64,6 @@ pub const TARGETS: [Target; 15] = [
     ("words", words_property::assert_words_property),
 ];
 
-/// Asserts that a message is one line without control characters.
 fn assert_one_line(message: &str) {
     assert!(
         !message.is_empty() && !message.contains(char::is_control),

@@ -17,8 +17,7 @@ const WORKS_MAX: usize = 8;
 /// Start value of the checksum of a record sent between nodes.
 const IMAGE_SEED: u32 = 0;
 
-/// Parses messages from `bytes`, encodes each again, and handles the records, requests and replies in them. Returns
-/// true if there is a message.
+/// Parses the messages in `bytes`, encodes each again, and handles its content. Returns true if there is a message.
 pub(crate) fn assert_node_frames_property(bytes: &[u8]) -> bool {
     let mut rest = bytes;
     let mut works = Vec::new();
@@ -80,8 +79,7 @@ pub(crate) fn assert_node_frames_property(bytes: &[u8]) -> bool {
     rest.len() < bytes.len()
 }
 
-/// Lets a store take and compare another node's records. Asserts that after a restart the store has the same records
-/// and can change them.
+/// Asserts that a store which took and compared another node's records has them after a restart and can change them.
 fn assert_store(works: Vec<(Digest, RecordOp)>) {
     let mut open = Open::on(DriveContents::new(512, 1));
     let mut digests = Vec::new();

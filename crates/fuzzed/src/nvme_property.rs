@@ -7,7 +7,6 @@ use device::observe::nvme::fdp::{
 };
 use device::observe::nvme::{OcpSmart, Smart};
 
-/// Bytes of an identify structure.
 const IDENTIFY_BYTES: usize = 4096;
 
 /// Parses a page. Returns true if it has more than fixed fields.

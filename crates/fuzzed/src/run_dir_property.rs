@@ -109,7 +109,6 @@ fn assert_series(dir: &Path) -> bool {
     false
 }
 
-/// Names and contents of the files in an input.
 fn files(bytes: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
     let mut files: Vec<(&str, Vec<u8>)> = Vec::new();
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {

@@ -9,8 +9,7 @@ use conclusions::durability::witness::{
 };
 use std::convert::Infallible;
 
-/// Reads `bytes` as lines that two connections send in turn, as a file of the same lines, and as sectors. Returns true
-/// if a line was accepted.
+/// Reads `bytes` as lines of two connections in turn, as a file, and as sectors. Returns true if a line was accepted.
 pub(crate) fn assert_witness_property(bytes: &[u8]) -> bool {
     let mut register = WitnessSessions::default();
     let mut own = [None, None];

@@ -10,7 +10,6 @@ pub trait Choice: Copy + Sized + 'static {
     /// Every variant with its word, the default first.
     const WORDS: &'static [&'static str];
 
-    /// The variant that `word` stands for; `None` if `WORDS` does not have the word.
     fn from_word(word: &str) -> Option<Self>;
 
     fn word(self) -> &'static str;
@@ -87,7 +86,6 @@ choice! {
 }
 
 impl Arrival {
-    /// The same in the record of a run.
     pub fn recorded(self) -> Arrivals {
         match self {
             Self::Paced => Arrivals::Even,
@@ -125,8 +123,7 @@ choice! {
     }
 }
 
-/// The name most similar to `word`; `None` if no name is close: each differs in more than a third of its letters, and
-/// none begins with `word`.
+/// The most similar name that begins with `word` or differs in at most a third of its letters.
 pub fn similar(word: &str, names: impl Iterator<Item = &'static str>) -> Option<&'static str> {
     // Longer words resemble no name, and the cost grows with the product of the lengths.
     const LEN_MAX: usize = 64;

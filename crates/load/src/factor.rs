@@ -14,7 +14,6 @@ pub struct Factor {
 pub const ONE: u64 = 1_000_000_000;
 const DIGITS_MAX: usize = 9;
 
-/// Why a text is not a factor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum FactorError {
     #[error("0 times a load is no load - give a factor above 0, such as 30 or 1.5")]
@@ -23,7 +22,6 @@ pub enum FactorError {
     Negative,
     #[error("not a decimal number - give a factor above 0, such as 30 or 1.5")]
     NotANumber,
-    /// Too many digits.
     #[error(
         "too many digits - give at most {DIGITS_MAX} before and {DIGITS_MAX} after the decimal point"
     )]
@@ -65,7 +63,6 @@ impl FromStr for Factor {
 }
 
 impl Factor {
-    /// The unscaled load.
     pub const ONE: Self = Self { billionths: ONE };
 
     /// ACT's README recommends certification at this factor.
@@ -73,15 +70,12 @@ impl Factor {
         billionths: 30 * ONE,
     };
 
-    /// Twice this factor. Errors: too large.
     pub fn doubled(self) -> Result<Self, FactorError> {
         self.share(2, 1)
     }
 
     /// `self` * `devices` / `target_devices`, rounded to the nearest billionth. With this factor the load of
-    /// `target_devices` devices equals `self` times the load of `devices` devices.
-    ///
-    /// Errors: the result rounds to 0, or is too large.
+    /// `target_devices` devices equals `self` times the load of `devices` devices. Errors: rounds to 0, or too large.
     pub fn share(self, devices: u64, target_devices: u64) -> Result<Self, FactorError> {
         let target_devices = u128::from(target_devices.max(1));
         let product = u128::from(self.billionths) * u128::from(devices);
@@ -92,7 +86,6 @@ impl Factor {
         }
     }
 
-    /// As a floating-point number, for records.
     pub fn as_f64(self) -> f64 {
         self.billionths as f64 / ONE as f64
     }

@@ -4,25 +4,21 @@ use serde::Deserialize;
 use std::fmt;
 use sys::random::Random;
 
-/// Distribution of the drawn keys.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(from = "KeysForm")]
 pub enum Keys {
-    /// All keys equally likely.
     Uniform,
     /// Probability of the k-th most popular key proportional to k^-theta.
     Zipfian {
         /// Skew; YCSB uses 0.99.
         theta: f64,
     },
-    /// Some keys get most of the operations.
     HotCold {
         /// Percent of the keys that are hot.
         keys_pct: f64,
         /// Percent of the operations that hot keys get.
         traffic_pct: f64,
     },
-    /// Keys in ascending order.
     Sequential,
 }
 
@@ -156,7 +152,6 @@ impl KeyGenerator {
     }
 }
 
-/// Number of hot keys among `count`.
 fn hot_keys(keys_pct: f64, count: u32) -> u32 {
     (f64::from(count) * keys_pct / 100.0)
         .round()
@@ -166,15 +161,13 @@ fn hot_keys(keys_pct: f64, count: u32) -> u32 {
 /// Keys that are updated (nearly) equally often.
 #[derive(Debug, Clone, Copy)]
 pub struct KeyClass {
-    /// Number of keys.
     pub keys: f64,
     /// Share of the updates that go to these keys.
     pub updates: f64,
 }
 
 impl KeyClass {
-    /// Divides `count` keys into classes. Each of the most popular Zipfian keys is a class of its own; the ranks in any
-    /// other class differ by at most 1 %.
+    /// Each of the most popular Zipfian keys is a class of its own; the ranks in any other class differ by at most 1 %.
     pub fn for_keys(keys: Keys, count: u32) -> Vec<Self> {
         let key_count = f64::from(count);
         match keys {

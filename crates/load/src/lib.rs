@@ -1,19 +1,7 @@
-//! Loads for devices, and the run loop that issues them.
+//! Loads for devices, and the run loop that issues them. A workload is a set of streams; one run loop paces them; the
+//! engine is replaceable.
 //!
-//! ```text
-//! a workload is a set of streams;  one run loop paces them;  the engine is replaceable
-//! ```
-//!
-//! * [`workload`]: the interface between a configuration of any kind and the run loop
-//! * [`prepare`], [`records`], [`replay`]: workloads without a configuration of their own
-//! * [`choice`]: words that configurations share; [`factor`]: multiples of a load
-//! * [`keys`]: choice of the next record, by popularity
-//! * [`rate`]: exact rates; [`schedule`]: the instants that follow from rates
-//! * [`stream`]: sources of operations; [`sizes`]: sizes of any distribution
-//! * [`plan`]: lanes, limits and buffers: the input of one shard
-//! * [`run`]: the run loop
-//! * [`model_job`]: a job on a simulated drive, without the run loop
-//! * [`memory`]: check for enough free memory
+//! [`prepare`], [`records`] and [`replay`] are workloads without a configuration of their own.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(

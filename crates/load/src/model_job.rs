@@ -18,13 +18,10 @@ const OPS_MAX: usize = 20_000;
 const WARM_UP_OPS: usize = OPS_MIN;
 /// Minimum number of stall periods, or of a limit's windows, that a job must cover.
 const PERIODS: u64 = 4;
-/// Percentiles of the latencies that are compared.
 pub const PERCENTS: [f64; 5] = [10.0, 50.0, 90.0, 99.0, 99.9];
 
-/// Results of one direction of a job.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct JobResults {
-    /// Operations per second.
     pub iops: f64,
     /// Latencies at [`PERCENTS`], microseconds; `None` if there are too few operations for a percentile.
     pub times_us: [Option<f64>; PERCENTS.len()],
@@ -57,7 +54,6 @@ pub struct ModelJob {
 }
 
 impl ModelJob {
-    /// True for a closed loop, which has no rate.
     pub fn is_closed(&self) -> bool {
         self.offered_iops.is_none()
     }
@@ -92,7 +88,6 @@ impl ModelJob {
     }
 }
 
-/// A job in progress.
 struct Running<'a> {
     job: &'a ModelJob,
     model: QueueModel,
@@ -204,7 +199,6 @@ impl<'a> Running<'a> {
         )
     }
 
-    /// The next operation of a closed loop.
     fn submit_next(&mut self, token: u32, now_ns: u64) {
         let direction = usize::from(self.random.unit() >= self.job.read_share);
         self.submit(token, direction, now_ns, now_ns);

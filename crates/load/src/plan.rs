@@ -6,14 +6,12 @@ use crate::stream::Stream;
 use engine::calls::MappedTargets;
 use sys::salt::{PlacedSalt, Salt};
 
-/// Start times of a lane's operations.
 #[derive(Debug, Clone)]
 pub enum Arrival {
     /// Open loop: at instants fixed beforehand.
     Scheduled(Schedule),
     /// Closed loop: when one of `depth` operations completes, the next starts `think_ns` later.
     Closed {
-        /// Operations kept in flight.
         depth: u32,
         /// Pause before each operation, the first included.
         think_ns: u64,
@@ -30,9 +28,7 @@ impl Arrival {
 /// A stream with its arrivals and its in-flight limit.
 #[derive(Debug)]
 pub struct Lane {
-    /// Source of the operations.
     pub stream: Box<dyn Stream>,
-    /// Start times of the operations.
     pub arrival: Arrival,
     /// Index into [`Plan::limits`].
     pub limit: u32,
@@ -43,24 +39,18 @@ pub struct Lane {
 /// A bound on the operations in flight of some lanes together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limit {
-    /// Maximum operations in flight.
     pub slots: u32,
-    /// True: the user set this bound, and waits at the bound are charged to the configuration. False: the waits are
-    /// charged to the device.
+    /// True: the user set this bound, and waits are charged to the configuration. False: charged to the device.
     pub configured: bool,
 }
 
 /// Buffers that are salted ahead, in addition to the buffers of the operations in flight.
 pub const SALTED_AHEAD: u32 = 8;
 
-/// Buffers of one size and use.
 #[derive(Debug, Clone, Default)]
 pub struct BufferClass {
-    /// Bytes per buffer.
     pub len_bytes: usize,
-    /// Number of buffers.
     pub count: u32,
-    /// Contents at the time of use.
     pub fill: Fill,
 }
 
@@ -83,7 +73,6 @@ pub enum Fill {
 #[derive(Debug, Default)]
 pub struct Plan {
     pub lanes: Vec<Lane>,
-    /// In-flight limits.
     pub limits: Vec<Limit>,
     pub buffers: Vec<BufferClass>,
     /// CPUs of the shard's thread; empty: the kernel chooses.
@@ -97,7 +86,6 @@ pub struct Plan {
 }
 
 impl BufferClass {
-    /// Buffers for `count` reads in flight.
     pub fn plain(len_bytes: usize, count: u32) -> Self {
         Self {
             len_bytes,
@@ -116,7 +104,6 @@ impl BufferClass {
     }
 }
 
-/// Number of buffers for `slots` salted operations in flight, plus a few buffers that are salted ahead.
 pub fn salted_ahead(slots: u32) -> u32 {
     slots + slots.min(SALTED_AHEAD)
 }
@@ -128,13 +115,11 @@ impl Plan {
         self.limits.len() as u32 - 1
     }
 
-    /// Adds a class of buffers; returns its index.
     pub fn add_buffers(&mut self, class: BufferClass) -> u16 {
         self.buffers.push(class);
         self.buffers.len() as u16 - 1
     }
 
-    /// Adds a lane under an existing limit.
     pub fn add_lane(
         &mut self,
         stream: impl Stream + 'static,
@@ -150,7 +135,6 @@ impl Plan {
         });
     }
 
-    /// Maximum operations in flight at once.
     pub fn in_flight_max(&self) -> usize {
         self.limits.iter().map(|limit| limit.slots as usize).sum()
     }

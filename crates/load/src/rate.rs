@@ -13,11 +13,9 @@ impl Rate {
     /// Upper bound: a higher rate would need several operations in one nanosecond.
     pub const MAX_PER_SEC: f64 = 1e9;
 
-    /// No operations.
     pub const ZERO: Self = Self { ops: 0, seconds: 1 };
 
-    /// `ops` operations in `seconds` seconds. `None` if the reduced fraction does not fit 64 bits or
-    /// `seconds` is zero.
+    /// `None` if the reduced fraction does not fit 64 bits or `seconds` is zero.
     pub fn new(ops: u128, seconds: u128) -> Option<Self> {
         if seconds == 0 {
             return None;
@@ -29,10 +27,8 @@ impl Rate {
         })
     }
 
-    /// `ops` operations in `seconds` seconds (not 0). Exact if both parts of the reduced fraction are below 2^56, as
-    /// for any rate that a drive can do; otherwise the nearest such fraction.
-    ///
-    /// 56 bits leave room to divide the rate over 128 devices.
+    /// `seconds` is not 0. Exact if both parts of the reduced fraction are below 2^56, as for any rate that a drive can
+    /// do; otherwise the nearest such fraction. 56 bits leave room to divide the rate over 128 devices.
     pub fn nearest(ops: u128, seconds: u128) -> Self {
         const BITS: u32 = 56;
         let divisor = greatest_divisor(ops, seconds).max(1);
@@ -43,7 +39,6 @@ impl Rate {
         Self::new(parts.0, parts.1).unwrap_or(Self::ZERO)
     }
 
-    /// `pct` percent of the rate.
     pub fn pct(self, pct: u32) -> Self {
         Self::nearest(
             u128::from(self.ops) * u128::from(pct),
@@ -51,7 +46,6 @@ impl Rate {
         )
     }
 
-    /// A whole number of operations per second.
     pub const fn per_sec(ops: u64) -> Self {
         Self { ops, seconds: 1 }
     }
@@ -70,7 +64,6 @@ impl Rate {
         self.ops == 0
     }
 
-    /// The rate divided over `parts` equal parts (devices, threads, shards).
     pub fn divided(self, parts: u64) -> Option<Self> {
         Self::new(
             u128::from(self.ops),

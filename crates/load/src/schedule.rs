@@ -26,9 +26,7 @@ pub enum Schedule {
     Poisson(Poisson),
     /// Wake-ups of a thread that sleeps until each instant of an even sequence.
     Woken(Woken),
-    /// Recorded instants.
     Listed(Listed),
-    /// Another schedule with pauses.
     Paused(Paused),
 }
 
@@ -88,10 +86,8 @@ impl Schedule {
     }
 }
 
-/// Every `stride`-th operation of an evenly spaced sequence, beginning with operation `first`.
-///
-/// The sequence covers all devices (and shards) together, so that the parts are evenly interleaved, and the number of
-/// operations in any whole period is exact.
+/// Every `stride`-th operation of an even sequence, from operation `first` on. The sequence covers all devices (and
+/// shards) together, so that the parts are evenly interleaved, and the number of operations in a whole period is exact.
 #[derive(Debug, Clone)]
 pub struct Even {
     /// Instant of the next operation as `whole + numerator / denominator` nanoseconds.
@@ -180,7 +176,6 @@ pub struct Poisson {
 }
 
 impl Poisson {
-    /// A process of `rate`; `None` for a rate of zero.
     pub fn new(rate: Rate, random: Random) -> Option<Self> {
         let mean_gap_ns = rate.seconds() as f64 * 1e9 / rate.ops() as f64;
         (!rate.is_zero()).then_some(Self {
@@ -199,11 +194,9 @@ impl Poisson {
     }
 }
 
-/// An even sequence as issued by a thread that sleeps until each instant: the thread wakes a little later, and does not
-/// sleep at all when an instant is already past.
-///
-/// ACT's threads sleep in this way. All of them sleep until the same instants, and the differences between their
-/// wake-ups spread their bursts.
+/// An even sequence as issued by a thread that sleeps until each instant, as ACT's threads do: the thread wakes a
+/// little later, and does not sleep when an instant is already past. All threads sleep until the same instants; the
+/// differences between their wake-ups spread their bursts.
 #[derive(Debug, Clone)]
 pub struct Woken {
     even: Even,
@@ -233,9 +226,7 @@ impl Woken {
     }
 }
 
-/// Every `stride`-th instant of a recorded list. The list is ascending, and is repeated in laps.
-///
-/// The list is shared, so that each shard has its own part of it without a copy.
+/// Every `stride`-th instant of an ascending list, repeated in laps. Shards share the list without a copy.
 #[derive(Debug, Clone)]
 pub struct Listed {
     at_ns: Arc<[u64]>,

@@ -18,7 +18,6 @@ use sys::random::Random;
 /// Step of the size of a stored record, in bytes. Source: ACT 6.6, `RBLOCK_SIZE`.
 pub const RECORD_STEP_BYTES: u32 = 16;
 
-/// Size of a record of `record_bytes` as stored, in bytes.
 pub fn stored_bytes(record_bytes: u32) -> u32 {
     record_bytes
         .checked_next_multiple_of(RECORD_STEP_BYTES)
@@ -44,10 +43,8 @@ struct Column {
 const ALWAYS: u64 = u64::MAX;
 
 impl SizeTable {
-    /// Sizes in bytes with weights. A size with weight 0 is never drawn.
-    ///
-    /// The share of a size is its weight divided by the sum of all weights, to within 2^-63. Without any weight the
-    /// only size is 0.
+    /// `weights` by size in bytes: a size's share is its weight / the sum of all, to within 2^-63. Weight 0: never
+    /// drawn. Without any weight the only size is 0.
     pub fn new(weights: BTreeMap<u32, u64>) -> Self {
         let weights: Vec<_> = weights
             .into_iter()
@@ -63,8 +60,7 @@ impl SizeTable {
             .partition(|(_, height)| *height < total_weight);
         let mut columns = Vec::with_capacity(weights.len());
         while let Some((own_bytes, height)) = small.pop() {
-            // The deficits of small columns add up to the excesses of large columns, so a large column remains for each
-            // small one.
+            // The deficits of small columns add up to the excesses of large ones, so each small one finds a large one.
             let Some((other_bytes, other_height)) = large.pop() else {
                 break;
             };
@@ -102,8 +98,7 @@ impl SizeTable {
     /// Draws a size, bytes.
     #[inline]
     pub fn draw(&self, random: &mut Random) -> u32 {
-        // As in `Random::below`: the high half of the product is uniform over the columns, and its low half uniform
-        // within the column.
+        // As in `Random::below`: the product's high half is uniform over the columns, its low half within the column.
         let product = u128::from(random.next_u64()) * self.columns.len() as u128;
         let column = &self.columns[(product >> 64) as usize];
         if product as u64 <= column.keep_below {
@@ -113,7 +108,6 @@ impl SizeTable {
         }
     }
 
-    /// The largest size, in bytes.
     pub fn bytes_max(&self) -> u32 {
         self.bytes_max
     }
@@ -141,8 +135,7 @@ impl SizeTable {
     }
 }
 
-/// `part / whole` in units of 2^-64; `part` is below `whole`. Weights are below 2^64 and their number below 2^32, so no
-/// significant bits are lost.
+/// `part / whole` in units of 2^-64, `part` below `whole`. Exact for weights below 2^64 and fewer than 2^32 of them.
 fn fraction_of_64_bits(part: u128, whole: u128) -> u64 {
     let excess = (u128::BITS - whole.leading_zeros()).saturating_sub(u64::BITS);
     (((part >> excess) << u64::BITS) / (whole >> excess).max(1)).min(u128::from(ALWAYS)) as u64

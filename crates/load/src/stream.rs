@@ -10,24 +10,18 @@ use sys::random::Random;
 /// An operation requested by a stream, before the operation has a buffer.
 #[derive(Debug, Clone, Copy)]
 pub struct Request {
-    /// The target in the shard's engine.
     pub target: TargetId,
     /// Index into the interval's cells.
     pub cell: u32,
     pub kind: OpKind,
-    /// Offset of the first byte.
     pub offset: u64,
     pub len: u32,
     /// Index of the operation's buffer class.
     pub buffers: u16,
-    /// Durability of a write.
     pub sync: WriteSync,
-    /// Placement hint of a write.
     pub placement: Option<Placement>,
-    /// I/O priority.
     pub priority: Priority,
-    /// Cell of the commit that begins with this operation, and ends with the last of the operations that follow in its
-    /// slot.
+    /// Cell of the commit that begins with this operation, and ends with the last operation that follows in its slot.
     pub commit: Option<u32>,
 }
 
@@ -141,7 +135,6 @@ pub trait Stream: Debug + Send {
     }
 }
 
-/// Takes each arrival and its followers from `stream`.
 fn lose_each<S: Stream + ?Sized>(stream: &mut S, arrivals: u64, on_lost: &mut dyn FnMut(u32, u64)) {
     for arrival in 0..arrivals {
         let mut pending = stream.next();
@@ -172,32 +165,24 @@ fn spread(count: u64, extents: &[Extent], on_cell: &mut dyn FnMut(u32, u64)) {
 /// Outcome reported to a stream for an operation that never came back: no byte moved.
 pub const LOST: Outcome = Outcome::Short(0);
 
-/// Operations on a target, with uniformly distributed offsets that are multiples of a step, and sizes of any
-/// distribution.
+/// Operations on a target, with uniform offsets that are multiples of a step, and sizes of any distribution.
 #[derive(Debug, Clone)]
 pub struct Extent {
     /// Fields that all operations share. The offset in `request` is the lowest offset.
     pub request: Request,
-    /// Distance between offsets.
     pub step_bytes: u64,
-    /// Number of offsets.
     pub offsets: u64,
-    /// Size distribution.
     pub sizes: SizeDistribution,
 }
 
-/// Sizes of operations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SizeDistribution {
     /// A single size, bytes.
     Same(u32),
     /// `min_bytes`, `min_bytes + step_bytes`, ..., all equally likely.
     Uniform {
-        /// Smallest size.
         min_bytes: u32,
-        /// Number of sizes.
         count: u32,
-        /// Difference between neighbouring sizes.
         step_bytes: u32,
     },
     /// Drawn from a table, which all lanes share.
@@ -205,8 +190,7 @@ pub enum SizeDistribution {
 }
 
 impl SizeDistribution {
-    /// Sizes of records from `min_bytes` to `max_bytes`, each rounded up to whole `step_bytes`. Source: ACT 6.6,
-    /// `discover_read_pattern`.
+    /// Record sizes `min_bytes` to `max_bytes`, rounded up to `step_bytes`. Source: ACT 6.6, `discover_read_pattern`.
     pub fn records(min_bytes: u32, max_bytes: u32, step_bytes: u32) -> Self {
         let steps_min = min_bytes.div_ceil(step_bytes);
         let steps_max = max_bytes.div_ceil(step_bytes);
@@ -220,7 +204,6 @@ impl SizeDistribution {
         }
     }
 
-    /// Largest size, bytes.
     pub fn max_bytes(&self) -> u32 {
         match self {
             Self::Same(bytes) => *bytes,
@@ -288,7 +271,6 @@ impl Extent {
         }
     }
 
-    /// An operation of one of `extents`, each with the same chance.
     #[inline]
     fn draw_from(extents: &[Self], random: &mut Random) -> Request {
         let index = random.below(extents.len() as u64) as usize;
@@ -318,7 +300,6 @@ impl Stream for Uniform {
 pub struct Sequential {
     /// Blocks to operate on. Each operation has the largest size.
     pub extent: Extent,
-    /// Index of the next block.
     pub next_block: u64,
 }
 
@@ -344,11 +325,9 @@ impl Stream for Sequential {
     }
 }
 
-/// Page updates as in ACT: a read of a random page, then a write of a random page. If a read fails, the write follows
-/// all the same.
-///
-/// An arrival is one update, or a bundle of updates that run one after the other. Several bundles in flight would each
-/// need a count of the updates left, so a lane has at most one bundle in flight.
+/// Page updates as in ACT: a read of a random page, then, even if it failed, a write of a random page. An arrival is
+/// one update, or a bundle of updates that run one after the other. Several bundles in flight would each need a count
+/// of the updates left, so a lane has at most one bundle in flight.
 #[derive(Debug, Clone)]
 pub struct Updates {
     reads: Vec<Extent>,
@@ -408,7 +387,6 @@ impl Stream for Updates {
 /// Draws target and kind for each operation.
 #[derive(Debug, Clone)]
 pub struct Mixed {
-    /// Reads of each target.
     pub reads: Vec<Extent>,
     /// Writes of each target. Both lists have the same length, or one list is empty.
     pub writes: Vec<Extent>,

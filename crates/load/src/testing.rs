@@ -23,7 +23,6 @@ pub fn choices(shards_max: u32) -> BuildContext {
     }
 }
 
-/// An empty plan on `devices`.
 pub fn plan_on(devices: &[DeviceShape]) -> RunPlan {
     RunPlan::new(
         devices.iter().map(|device| device.name.clone()).collect(),
@@ -31,7 +30,6 @@ pub fn plan_on(devices: &[DeviceShape]) -> RunPlan {
     )
 }
 
-/// The plan of one workload alone.
 pub fn planned(
     workload: &impl Workload,
     devices: &[DeviceShape],
@@ -57,12 +55,10 @@ pub fn instants(lane: &Lane) -> impl Iterator<Item = u64> + use<> {
     std::iter::from_fn(move || schedule.next_ns())
 }
 
-/// Number of different values.
 pub fn distinct<T: Ord>(values: impl IntoIterator<Item = T>) -> usize {
     values.into_iter().collect::<BTreeSet<_>>().len()
 }
 
-/// Operations by cell.
 #[derive(Default)]
 struct Counted(Vec<u64>);
 
@@ -77,8 +73,7 @@ impl Sink for Counted {
     }
 }
 
-/// Runs `plan` for `duration_sec`, each shard on a new drive from `drive`. Returns the plan's layout and the
-/// operations by cell.
+/// Runs `plan`, each shard on a new drive from `drive`. Returns the plan's layout and the operations by cell.
 pub fn count<D>(
     plan: RunPlan,
     duration_sec: u64,

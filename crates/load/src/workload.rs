@@ -10,13 +10,6 @@
 //!
 //! The one idea: running, recording, judging and reporting use a [`Workload`] without knowing its kind. A run has one
 //! or several workloads, which share the run's devices and shards: each adds to the same [`RunPlan`].
-//!
-//! * [`act`]: ACT's storage and index tests
-//! * [`fio`]: fio's jobs
-//! * [`prepare`]: a write of a whole device, and a check of samples of the written data
-//! * [`records`]: reads and writes of keys, for record engines
-//! * [`replay`]: the operations of a recorded trace at their instants
-//! * [`tenants`]: log-structured record stores, each on its space of a drive
 
 use crate::choice::{Engine, Pacing};
 use crate::plan::{Arrival, Lane, Plan};
@@ -50,12 +43,10 @@ pub fn stream_info(name: &str, judged: bool, offered_iops: f64, arrivals: Arriva
     }
 }
 
-/// A setting in force, for the manifest.
 pub fn setting(name: &str, value: &dyn ToString) -> (String, String) {
     (name.to_owned(), value.to_string())
 }
 
-/// The rate that a stream offers, for the manifest.
 pub fn offered(stream: &StreamInfo) -> (String, String) {
     (
         format!("{}-per-sec", stream.name),
@@ -68,13 +59,11 @@ pub trait Workload {
     /// Kind of load, one word: `storage`.
     fn kind(&self) -> &'static str;
 
-    /// Run parameters.
     fn spec(&self) -> RunSpec;
 
     /// True if the load writes. Read-only loads need no erase consent.
     fn writes(&self) -> bool;
 
-    /// True if the load writes to `device`, one of its devices.
     fn writes_to(&self, _device: &DeviceName) -> bool {
         self.writes()
     }
@@ -93,7 +82,6 @@ pub trait Workload {
         self.writes().then_some(None).into_iter().collect()
     }
 
-    /// The file or device `device`, which this load writes.
     fn file_plan(&self, _device: &DeviceName) -> FilePlan {
         FilePlan {
             size_bytes: self.spec().file_size_bytes,
@@ -113,14 +101,11 @@ pub trait Workload {
         None
     }
 
-    /// Adds this workload's streams and lanes on `devices` (the devices of its spec) to `run`. Returns the
-    /// configuration in force.
-    ///
+    /// Adds streams and lanes on `devices` (the devices of its spec) to `run`. Returns the configuration in force.
     /// Errors: a device that cannot take the load.
     fn build(&self, devices: &[DeviceShape], choices: &BuildContext, run: &mut RunPlan) -> Built;
 }
 
-/// A file or device that a load writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FilePlan {
     /// Size of the file, bytes; `None`: the load writes to a device.
@@ -153,17 +138,13 @@ pub struct RunSpec {
     pub device_names: Vec<DeviceName>,
     /// Size of the largest file; `None`: the names are devices.
     pub file_size_bytes: Option<u64>,
-    /// Length of the run, seconds.
     pub duration_sec: u64,
-    /// Time between reports, seconds.
     pub report_interval_sec: u64,
     /// Maximum lag of a stream, seconds; 0: unlimited.
     pub max_lag_sec: u64,
     /// True if devices are opened with `O_DSYNC`.
     pub odsync: bool,
-    /// Submission interface.
     pub engine: Engine,
-    /// How issuing threads wait.
     pub pacing: Pacing,
     /// True if operations must not be batched, because their exact instants are part of the model.
     pub keeps_instants: bool,
@@ -180,8 +161,7 @@ pub struct RunSpec {
 }
 
 impl RunSpec {
-    /// A run on the devices `device_names` (not files), with a report every second, no bound on lag, and defaults for
-    /// everything else.
+    /// A run on devices (not files), with a report every second, no bound on lag, and defaults for everything else.
     pub fn new(device_names: Vec<DeviceName>, duration_sec: u64) -> Self {
         Self {
             device_names,
@@ -196,14 +176,11 @@ impl RunSpec {
         self.device_names.iter().any(|name| name.drive().is_some())
     }
 
-    /// The names of the devices, as the user gave them.
     pub fn names(&self) -> Vec<String> {
         self.device_names.iter().map(ToString::to_string).collect()
     }
 
-    /// The spec of a run of several workloads: all of their devices, in the order given.
-    ///
-    /// Errors: the first disagreement, a sentence.
+    /// All devices of `specs`, in the order given. Errors: the first disagreement, a sentence.
     pub fn joined(specs: &[Self]) -> Result<Self, String> {
         let mut joined = specs
             .first()
@@ -290,7 +267,6 @@ impl DeviceShape {
 /// Parameters from the machine and the user that the configuration does not contain.
 #[derive(Debug, Clone)]
 pub struct BuildContext {
-    /// Seed of all random choices.
     pub seed: u64,
     /// Issuing threads that may be used: CPUs, or 1 on virtual time.
     pub shards_max: u32,
@@ -302,7 +278,6 @@ pub struct BuildContext {
 }
 
 impl BuildContext {
-    /// Number of issuing threads for `iops` operations per second.
     pub fn shards_for(&self, iops: f64) -> u32 {
         ((iops / SHARD_IOPS).ceil() as u32).clamp(1, self.shards_max.max(1))
     }
@@ -316,9 +291,7 @@ pub struct CannotRun(pub String);
 /// Everything that a run runs and records; workloads add to it one after the other.
 #[derive(Debug)]
 pub struct RunPlan {
-    /// Streams and devices of the records.
     pub layout: Layout,
-    /// By shard.
     pub shards: Vec<Plan>,
     /// The workload that adds to the plan now, and the prefix of its streams' names.
     workload: usize,
@@ -326,7 +299,6 @@ pub struct RunPlan {
 }
 
 impl RunPlan {
-    /// An empty plan for `devices`, judged by `thresholds_ns`.
     pub fn new(devices: Vec<String>, thresholds_ns: Arc<[u64]>) -> Self {
         let layout = Layout {
             streams: Vec::new(),
@@ -433,7 +405,6 @@ impl PlanOffsets {
         ((self.first_stream + stream) * self.devices + usize::from(target)) as u32
     }
 
-    /// The cell of the workload's stream `name` on a device; `None` if there is no such stream.
     pub fn cell_of(&self, name: &str, target: u16) -> Option<u32> {
         let stream = self.names.iter().position(|own| own == name)?;
         Some(self.cell(stream, target))

@@ -3,7 +3,6 @@
 
 use maud::{Markup, Render, html};
 
-/// Bars under a title.
 pub struct Bars {
     title: String,
     caption: String,
@@ -68,7 +67,6 @@ impl Bars {
         self.rows.iter().all(|bar| bar.value.is_none())
     }
 
-    /// Length of a bar, percent of the width.
     fn length_pct(&self, bar: &Bar) -> f64 {
         let longest = self
             .rows

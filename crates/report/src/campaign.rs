@@ -20,7 +20,6 @@ pub const CAMPAIGN_FORMAT_VERSION: u32 = 1;
 /// Shares of the population for which a bound is stated.
 const SHARES: [f64; 3] = [0.5, 0.9, 0.95];
 
-/// Confidence of bounds and intervals.
 const CONFIDENCE: f64 = 0.95;
 
 /// Maximum number of groups in a chart; more could not be distinguished.
@@ -103,8 +102,7 @@ pub struct PairComparison {
 }
 
 impl Quantity {
-    /// Values by drive with their bounds, and comparisons of the firmwares and models of `drives`. `None` with fewer
-    /// than two values.
+    /// Values by drive with bounds, and comparisons of firmwares and models. `None` with fewer than two values.
     pub fn of(
         name: &str,
         unit: &str,
@@ -193,7 +191,6 @@ const LABELS: [Label; 5] = [
 ];
 
 impl Campaign {
-    /// The summary at the top, in sentences.
     fn summary(&self) -> Vec<String> {
         let mut sentences = vec![format!(
             "{} in the campaign {}.",
@@ -362,8 +359,7 @@ impl Campaign {
         )
     }
 
-    /// A self-contained HTML page: no network, no other file. `base`: path of the campaign's directory in links to the
-    /// reports of single drives.
+    /// A self-contained HTML page. `base`: path of the campaign's directory in links to the reports of single drives.
     pub fn html(&self, base: &str) -> String {
         let mut page = HtmlPage::new(format!("Campaign {}", self.name));
         let slow: Vec<String> = self
@@ -559,7 +555,6 @@ fn pair_sentence(quantity: &Quantity, pair: &PairComparison) -> String {
     )
 }
 
-/// Sentences under a heading; empty without sentences.
 fn listed(head: &str, bullet: &str, sentences: &[String]) -> String {
     let items: String = sentences
         .iter()

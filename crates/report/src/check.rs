@@ -12,7 +12,6 @@ use results::units::{shell_quoted, span_about, wrapped};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Columns of a terminal for sentences.
 const COLUMNS: usize = 100;
 
 /// A check whose answer needs a longer run than this is repeated apart, seconds.
@@ -212,7 +211,6 @@ impl Checks {
     }
 }
 
-/// Checks with the same answer.
 fn group(answer: CheckAnswer, checks: &[&CheckResult]) -> Table {
     let names: Vec<_> = checks
         .iter()
@@ -275,7 +273,6 @@ fn limit_text(judged: &JudgedCriterion) -> Option<String> {
     ))
 }
 
-/// A check on a terminal.
 fn one(check: &CheckResult) -> String {
     let disk = check
         .disk
@@ -346,7 +343,6 @@ fn statements(check: &CheckResult) -> Vec<String> {
     )
 }
 
-/// Sources, each with its number.
 fn sources(check: &CheckResult) -> Vec<String> {
     statements(check)
         .iter()
@@ -384,7 +380,6 @@ fn bars(check: &CheckResult) -> Bars {
     bars
 }
 
-/// Sentences below the criteria.
 fn notes(check: &CheckResult) -> Vec<String> {
     let mut notes: Vec<String> = check
         .note

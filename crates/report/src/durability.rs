@@ -7,7 +7,6 @@ use conclusions::durability::judge::{Claims, Durability};
 use results::judge::Outcome;
 use results::units::{binary_bytes, number, wrapped};
 
-/// Columns of a terminal for sentences.
 const COLUMNS: usize = 100;
 
 pub fn text(result: &Durability) -> String {
@@ -100,7 +99,6 @@ fn modes(result: &Durability) -> Table {
     table
 }
 
-/// The drive's claims, and the remarks.
 fn notes(result: &Durability) -> Vec<String> {
     let Claims {
         write_cache,

@@ -6,8 +6,7 @@ use results::units;
 /// Maximum width of an explanation, columns.
 const COLUMNS: usize = 110;
 
-/// The findings other than `ok` and `unknown`, the most severe first, and the number of findings left out. With
-/// `with_all`, all findings.
+/// The findings other than `ok` and `unknown` (all, if `with_all`), the most severe first, and the number left out.
 pub fn page(findings: &[Finding], with_all: bool) -> String {
     let problems = units::count(count(findings, Severity::Problem), "problem");
     let warnings = units::count(count(findings, Severity::Warning), "warning");

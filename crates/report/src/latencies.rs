@@ -49,7 +49,6 @@ pub struct Quantiles {
 }
 
 impl StreamLatencies {
-    /// The three durations, with their names.
     pub fn durations(&self) -> [(&'static str, &Quantiles); 3] {
         [
             ("service", &self.service),
@@ -100,8 +99,7 @@ impl Quantiles {
     }
 }
 
-/// Reads the latencies of every stream that has operations, from the run in `dir`. `layout`: cells of the run. Errors:
-/// an interval log is missing or damaged.
+/// Latencies of every stream with operations, from the run in `dir`. `layout`: cells of the run.
 pub fn latencies(dir: &Path, layout: &Layout) -> Result<Vec<StreamLatencies>, RunDirError> {
     let read = |kind| by_stream(dir, layout, kind);
     let service = read(HlogKind::Service)?;
@@ -140,7 +138,6 @@ fn by_stream(dir: &Path, layout: &Layout, kind: HlogKind) -> Result<Vec<Histogra
     Ok(streams)
 }
 
-/// Adds a window to the histogram of its stream.
 pub(crate) fn add_window(streams: &mut [Histogram], layout: &Layout, window: &HistogramWindow) {
     if let Some(stream) = streams.get_mut(window.cell / layout.devices.len().max(1)) {
         // Another program may have written other bounds: `add` grows the histogram, or adds only the values that fit.
@@ -148,8 +145,7 @@ pub(crate) fn add_window(streams: &mut [Histogram], layout: &Layout, window: &Hi
     }
 }
 
-/// A table in milliseconds, one line for each stream and duration. Its columns are those [`QUANTILES`] that are in
-/// `quantile_names`.
+/// A table in milliseconds, one line for each stream and duration, with the [`QUANTILES`] in `quantile_names`.
 pub fn in_milliseconds(
     streams: &[StreamLatencies],
     name_width: usize,
@@ -215,7 +211,6 @@ pub(crate) fn of_transactions(verdict: &Verdict, streams: &[StreamLatencies]) ->
     table.widths([20, 8, 9, 9, 9, 9, 9]).rows(rows)
 }
 
-/// The tables below a verdict.
 pub(crate) fn below_verdict(
     verdict: &Verdict,
     streams: &[StreamLatencies],

@@ -9,7 +9,6 @@ use results::judge::Headline;
 use results::units::{self, printable};
 
 impl Document {
-    /// All reports as Markdown, one below the other.
     pub fn markdown(&self) -> String {
         let of = |report: &Report| match report {
             Report::Run(run) => run_text(run, 1),
@@ -119,7 +118,6 @@ fn series_text(report: &SeriesReport) -> String {
     text
 }
 
-/// Results of a baseline for each drive, and for all drives side by side.
 fn drives(report: &SeriesReport) -> String {
     let mut text = String::new();
     if let Some(beside) = &report.beside {
@@ -167,7 +165,6 @@ fn summary(facts: &[Pair]) -> String {
     )
 }
 
-/// Charts, each reduced to its key number.
 fn key_numbers(level: usize, section: &Section) -> String {
     let keys = section
         .charts
@@ -201,7 +198,6 @@ fn list<T: AsRef<str>>(sentences: impl Iterator<Item = T>) -> String {
     }
 }
 
-/// A table, if it has rows.
 fn table(table: &Table) -> String {
     if table.is_empty() {
         String::new()

@@ -92,7 +92,7 @@ pub struct RunReport {
 }
 
 impl RunReport {
-    /// Reads the run in `dir` and judges it again. Errors: those of [`run_dir::read`].
+    /// Reads the run in `dir` and judges it again.
     pub(crate) fn read(dir: &Path, detail: ChartResolution) -> Result<Self, RunDirError> {
         let run = run_dir::read(dir)?;
         let complete = run.is_complete();
@@ -378,7 +378,7 @@ impl StepReport {
         }
     }
 
-    /// StepEvidence from the step's run, for judging the series again.
+    /// Evidence from the step's run, for judging the series again.
     pub(crate) fn evidence(&self) -> Result<StepEvidence<'_>, &str> {
         match &self.report {
             Some(run) => Ok(StepEvidence {

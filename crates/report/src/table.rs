@@ -35,7 +35,6 @@ pub struct Cell {
     style: CellStyle,
 }
 
-/// Style of a cell.
 #[derive(Debug, Clone)]
 enum CellStyle {
     Plain,
@@ -62,7 +61,6 @@ impl Table {
         }
     }
 
-    /// Appends columns of text.
     pub fn text<T: Into<String>>(mut self, headings: impl IntoIterator<Item = T>) -> Self {
         self.columns.extend(
             headings
@@ -72,7 +70,6 @@ impl Table {
         self
     }
 
-    /// Appends columns of numbers.
     pub fn numbers<T: Into<String>>(mut self, headings: impl IntoIterator<Item = T>) -> Self {
         self.columns.extend(
             headings
@@ -96,7 +93,6 @@ impl Table {
         self.rows.push(cells.into_iter().map(Into::into).collect());
     }
 
-    /// Appends rows.
     pub fn rows<C: Into<Cell>, R: IntoIterator<Item = C>>(
         mut self,
         rows: impl IntoIterator<Item = R>,
@@ -105,7 +101,6 @@ impl Table {
         self
     }
 
-    /// True if the table has no row.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
@@ -148,7 +143,6 @@ impl Table {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Findings before a run.
     pub(crate) fn findings<'a>(title: &str, findings: impl Iterator<Item = &'a Finding>) -> Self {
         let rows = findings.map(|finding| {
             let level = finding.level.to_string();
@@ -260,7 +254,6 @@ impl Render for Table {
 }
 
 impl Cell {
-    /// Text that stands out.
     pub fn strong(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
@@ -268,7 +261,6 @@ impl Cell {
         }
     }
 
-    /// Text of a value that is over a limit, or otherwise bad.
     pub fn bad(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
@@ -276,7 +268,6 @@ impl Cell {
         }
     }
 
-    /// A path or a command.
     pub fn code(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
@@ -293,7 +284,6 @@ impl Cell {
         }
     }
 
-    /// Text with a link to the element `id` of the page.
     pub fn link(text: impl Into<String>, id: String) -> Self {
         Self {
             text: text.into(),
@@ -308,7 +298,6 @@ impl Cell {
         }
     }
 
-    /// The CSS class of the cell's field.
     fn class(&self) -> Option<String> {
         if let CellStyle::Shade(shade) = self.style {
             Some(format!("shade-{shade}"))

@@ -70,7 +70,6 @@ pub(crate) fn latencies(run: &RunReport) -> Table {
         .rows(rows)
 }
 
-/// Offered and achieved rate of each stream.
 pub(crate) fn rates(run: &RunReport) -> Table {
     let rows = run.verdict.streams.iter().map(|stream| {
         let offered = if stream.offered_iops > 0.0 {
@@ -110,7 +109,6 @@ pub(crate) fn rates(run: &RunReport) -> Table {
         .rows(rows)
 }
 
-/// Changes of the drives' counters.
 pub(crate) fn counters(run: &RunReport) -> Table {
     let rows = run.counters.iter().map(|change| {
         let values = [change.first, change.last, change.last - change.first].map(counter);
@@ -137,7 +135,6 @@ pub(crate) fn counters(run: &RunReport) -> Table {
         .rows(rows.map(Vec::from_iter).chain(waf.map(Vec::from)))
 }
 
-/// The parts of one slice's blame.
 pub(crate) fn blame(blame: &Blame) -> Table {
     let device = words::device(blame.device.as_deref());
     let over = units::duration(blame.threshold_ns);
@@ -161,7 +158,6 @@ fn kebab(value: &impl serde::Serialize) -> String {
         .unwrap_or_default()
 }
 
-/// Steadiness of each metric.
 pub(crate) fn steadiness(run: &RunReport) -> Table {
     let windows = run
         .steadiness

@@ -14,7 +14,6 @@ use results::units;
 use serde::Serialize;
 use std::path::Path;
 
-/// Maximum number of slices per step of a series whose blame is shown.
 const BLAME_SLICES_MAX: usize = 2;
 
 impl Document {
@@ -61,7 +60,6 @@ pub(crate) fn note_line(note: Option<&str>) -> String {
     note.map_or_else(String::new, |note| format!("note: {note}\n"))
 }
 
-/// The verdict on a run with the tables below it.
 fn page(
     verdict: &Verdict,
     latencies: &[StreamLatencies],
@@ -113,7 +111,6 @@ fn series_page(report: &SeriesReport) -> String {
     text + &blame(report)
 }
 
-/// Results of a baseline for each drive, and for all drives side by side.
 fn drives(report: &SeriesReport) -> String {
     let mut text = String::new();
     let titled = |table: &Table| format!("\n{}\n{table}", table.title);
@@ -177,19 +174,15 @@ fn blame(report: &SeriesReport) -> String {
     }
 }
 
-/// The result of one run.
 #[derive(Debug, Clone, Serialize)]
 pub struct RunSummary {
-    /// Program and version that ran the test.
     pub tool: String,
     /// True if the run ended and wrote its verdict.
     pub complete: bool,
-    /// Remarks for the reader, each one sentence.
     pub remarks: Vec<String>,
     /// The verdict, computed again from the recorded counts.
     pub verdict: Verdict,
     pub latencies: Vec<StreamLatencies>,
-    /// Write amplification of each drive that counts the bytes written to its media.
     pub device_waf: Vec<DeviceWaf>,
     /// True if the operations are transactions on records.
     #[serde(skip)]
@@ -197,8 +190,8 @@ pub struct RunSummary {
 }
 
 impl RunSummary {
-    /// Reads the run in `dir` and judges it again. Errors: those of [`run_dir::read`]. If an interval log is damaged,
-    /// the quantiles are missing and a remark says so.
+    /// Reads the run in `dir` and judges it again. If an interval log is damaged, the quantiles are missing and a
+    /// remark says so.
     pub fn read(dir: &Path) -> Result<Self, RunDirError> {
         let run = run_dir::read(dir)?;
         let mut remarks = run.remarks.clone();

@@ -33,12 +33,10 @@ pub struct Paragraph {
     pub text: String,
 }
 
-/// Name of the device of a group or share; `None`: all devices together.
 pub(crate) fn device(device: Option<&str>) -> &str {
     device.unwrap_or("all devices together")
 }
 
-/// `text` with a capital first letter.
 pub(crate) fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| {
@@ -87,8 +85,7 @@ impl OutcomeLabel {
     }
 }
 
-/// The outcome of a step, or its state; `running` is the word for a running step. `is_over`: the series has its
-/// conclusion.
+/// The outcome of a step, or its state (`running`: word for a running step). `is_over`: the series is concluded.
 pub fn step_outcome(
     state: SeriesStepState,
     outcome: Option<Outcome>,
@@ -127,7 +124,6 @@ pub(crate) fn class(class: VerdictClass, simulated: bool, ran_sec: f64, partial:
     }
 }
 
-/// The explanations of a run's numbers.
 pub(crate) fn method(manifest: &Manifest) -> Vec<Paragraph> {
     let paragraph = |title: &str, text: String| Paragraph {
         title: title.to_owned(),

@@ -140,7 +140,6 @@ fn beside(browser: &str, page: &Path, width: u32, script: &str) -> String {
     attribute(&String::from_utf8_lossy(&output.stdout), "data-result").to_owned()
 }
 
-/// Result of `script` beside the page of a short run; `None` without a browser.
 fn beside_short_run(script: &str) -> Option<String> {
     let browser = browser()?;
     let _one = ONE.lock();

@@ -22,7 +22,6 @@ pub enum ActScale {
 }
 
 impl ActScale {
-    /// Nanoseconds in one unit.
     pub fn unit_ns(self) -> u64 {
         match self {
             Self::Milliseconds => 1_000_000,
@@ -30,7 +29,6 @@ impl ActScale {
         }
     }
 
-    /// Short name of the unit.
     pub fn unit(self) -> &'static str {
         match self {
             Self::Milliseconds => "ms",
@@ -42,9 +40,8 @@ impl ActScale {
 /// Number of buckets: a bucket for zero, and a bucket for each bit of a 64-bit number of units.
 pub const ACT_BUCKETS: usize = 65;
 
-/// ACT's histogram: bucket = position of the highest set bit in the number of whole units, or 0 for no units.
-///
-/// Source: ACT 6.6, `src/common/histogram.c`, `histogram_insert_data_point`.
+/// ACT's histogram: bucket = position of the highest set bit in the number of whole units, or 0 for no units. Source:
+/// ACT 6.6, `src/common/histogram.c`, `histogram_insert_data_point`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ActBuckets {
     scale: ActScale,
@@ -52,7 +49,6 @@ pub struct ActBuckets {
 }
 
 impl ActBuckets {
-    /// An empty histogram.
     pub fn new(scale: ActScale) -> Self {
         Self {
             scale,
@@ -60,7 +56,6 @@ impl ActBuckets {
         }
     }
 
-    /// Counts one duration.
     #[inline]
     pub fn record(&mut self, duration_ns: u64) {
         // The compiler turns a division by a constant into a multiplication.
@@ -76,7 +71,6 @@ impl ActBuckets {
         self.counts[bucket] += count;
     }
 
-    /// Counts by bucket, lowest first.
     pub fn counts(&self) -> &[u64; ACT_BUCKETS] {
         &self.counts
     }
@@ -85,7 +79,6 @@ impl ActBuckets {
         self.scale
     }
 
-    /// Number of durations counted.
     pub fn total(&self) -> u64 {
         self.counts.iter().sum()
     }
@@ -98,7 +91,6 @@ impl ActBuckets {
         }
     }
 
-    /// Resets all counts.
     pub fn clear(&mut self) {
         self.counts = [0; ACT_BUCKETS];
     }
@@ -107,9 +99,8 @@ impl ActBuckets {
 /// Largest number of thresholds that a run can be judged by.
 pub const THRESHOLDS_MAX: usize = 8;
 
-/// Counts the duration in `over_counts` for each of the ascending `thresholds_ns` that the duration reaches.
-///
-/// "Over 1 ms" means `duration >= 1 ms`, as in ACT, whose bucket 0 ends at 0.999999 ms.
+/// Counts the duration in `over_counts` for each of the ascending `thresholds_ns` that it reaches. "Over 1 ms" means
+/// `duration >= 1 ms`, as in ACT, whose bucket 0 ends at 0.999999 ms.
 #[inline]
 pub fn count_over(
     thresholds_ns: &[u64],

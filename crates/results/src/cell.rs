@@ -26,7 +26,6 @@ pub(crate) fn cells_of(stream: usize, device: Option<usize>, devices: usize) -> 
     first..first + count
 }
 
-/// An empty latency histogram in nanoseconds.
 pub fn latencies() -> Latencies {
     Histogram::new_with_bounds(1, DURATION_MAX_NS, SIGNIFICANT_DIGITS)
         .expect("bounds are constants in range")
@@ -38,22 +37,18 @@ fn empty_pair() -> Box<[Latencies; 2]> {
     Box::new([latencies(), latencies()])
 }
 
-/// The data recorded of one stream on one device in one interval.
 #[derive(Debug, Clone)]
 pub struct Cell {
     /// Service times of the operations that succeeded.
     pub service: Latencies,
-    /// Waits for a free slot.
     pub wait: Latencies,
     /// Service times of the operations that waited (also in `service`), and their `wait + service`; allocated with the
-    /// first such operation. Together with `service`, these two histograms give the distribution of `wait + service` of
-    /// all operations.
+    /// first. With `service`, they give the distribution of `wait + service` of all operations.
     pub waited: Option<Box<[Latencies; 2]>>,
     /// Delays of the issue by this program.
     pub lag: Latencies,
     /// Service times in ACT's buckets, if the stream is in a log of ACT's format.
     pub act: Option<ActBuckets>,
-    /// Exact counts.
     pub counts: CellCounts,
     thresholds_ns: Arc<[u64]>,
     tightest_ns: u64,
@@ -90,9 +85,8 @@ impl Cell {
         }
     }
 
-    /// Records an operation that succeeded. Its completion may have been unseen for up to `unseen_ns`.
-    ///
-    /// Most operations neither wait nor are late: [`Interval::close`] adds zeros for them to the histograms.
+    /// Records an operation that succeeded. Its completion may have been unseen for up to `unseen_ns`. Most operations
+    /// neither wait nor are late: [`Interval::close`] adds zeros for them to the histograms.
     #[inline]
     pub fn record(&mut self, times: &Times, unseen_ns: u64, bytes: u32) {
         let service_ns = times.service_ns();
@@ -154,8 +148,7 @@ impl Cell {
         counts.slow.record(thresholds_ns, times, unseen_ns);
     }
 
-    /// Records failed operations: over every threshold, in no latency histogram. `wrong_data` of them returned wrong
-    /// data.
+    /// Failed operations count over every threshold, in no latency histogram. `wrong_data` of them returned wrong data.
     pub fn record_errors(&mut self, errors: u64, wrong_data: u64) {
         self.counts.errors += errors;
         self.counts.wrong_data += wrong_data;
@@ -177,8 +170,7 @@ impl Cell {
         self.record_over_all(1, 0);
     }
 
-    /// Records `n` operations that did not complete in time; without delays by this program, `own_delayed` of them
-    /// would have completed in time.
+    /// `n` operations did not complete in time; `own_delayed` of them would have without delays by this program.
     pub fn record_missed(&mut self, n: u64, own_delayed: u64) {
         self.counts.missed += n;
         self.counts.missed_lower_bound += n.saturating_sub(own_delayed);
@@ -263,7 +255,6 @@ impl Cell {
         self.counts.counted_ops() > 0 || self.counts.backlog.in_flight > 0
     }
 
-    /// Resets all counts and histograms.
     pub fn clear(&mut self) {
         if std::mem::take(&mut self.counts).counted_ops() == 0 {
             return;
@@ -284,7 +275,6 @@ impl Cell {
 /// The cells of a run: a cell for each stream and device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Layout {
-    /// The streams, in the order of the cells.
     pub streams: Vec<StreamInfo>,
     /// Device names as the user wrote them.
     pub devices: Vec<String>,
@@ -389,17 +379,14 @@ pub(crate) fn cell_name(streams: &[StreamInfo], devices: &[String], cell: usize)
 }
 
 impl Layout {
-    /// Index of the cell of a stream on a device.
     pub fn cell(&self, stream: usize, device: usize) -> usize {
         stream * self.devices.len() + device
     }
 
-    /// Name of a cell: `reads@/dev/nvme0n1`.
     pub fn cell_name(&self, cell: usize) -> String {
         cell_name(&self.streams, &self.devices, cell)
     }
 
-    /// Number of cells.
     pub fn cells(&self) -> usize {
         self.streams.len() * self.devices.len()
     }
@@ -458,7 +445,6 @@ fn silent_ns_of(entries: &[EarlierOps], earlier: &EarlierOps) -> u64 {
         .map_or(0, |known| known.counts.silent_ns)
 }
 
-/// Adds zeros to `histogram` until it has `ops` values.
 fn fill_with_zeros(histogram: &mut Latencies, ops: u64) {
     let mut left = ops.saturating_sub(histogram.len());
     while left > 0 {
@@ -469,7 +455,6 @@ fn fill_with_zeros(histogram: &mut Latencies, ops: u64) {
 }
 
 impl Interval {
-    /// An empty interval for `layout`.
     pub fn new(layout: &Layout) -> Self {
         Self::of_cells(layout, None)
     }
@@ -518,8 +503,7 @@ impl Interval {
     }
 
     /// Sets `last_completion_ns` to 0 (the end of the interval) for cells whose last completion was less than ten mean
-    /// inter-completion times before the end. This keeps the lines of intervals.csv short. The interval began at
-    /// `began_ns`.
+    /// inter-completion times before. Keeps the lines of intervals.csv short. `began_ns`: start of the interval.
     pub fn clear_recent_last_completion(&mut self, began_ns: u64) {
         let length_ns = self.end_ns.saturating_sub(began_ns);
         for cell in self
@@ -534,7 +518,6 @@ impl Interval {
         }
     }
 
-    /// Adds another shard's data of the same interval.
     pub fn merge(&mut self, other: &Self) {
         debug_assert_eq!(self.index, other.index);
         self.merge_carried(other);
@@ -554,8 +537,7 @@ impl Interval {
             .for_each(|(mine, theirs)| *mine += theirs);
     }
 
-    /// Adds another shard's operations that were due in earlier steps. A device is silent only if it is silent for all
-    /// shards, as in [`Cell::merge`].
+    /// Adds another shard's operations due in earlier steps. Silence counts only if all shards see it: [`Cell::merge`].
     fn merge_carried(&mut self, other: &Self) {
         let before = self.carried.clone();
         for more in &other.carried {
@@ -569,7 +551,6 @@ impl Interval {
         }
     }
 
-    /// Resets all counts and histograms.
     pub fn clear(&mut self) {
         self.cells.iter_mut().for_each(Cell::clear);
         self.gap.reset();
@@ -637,8 +618,7 @@ mod tests {
             .streams
             .remove(0);
         interval.cells = vec![Cell::new(&reads, layout.thresholds_ns.clone()); 2];
-        // Four operations due at 0: issued at once; after a wait of 3 us; 5 us late; after both delays, with a
-        // completion seen 7 us late.
+        // Four operations due at 0: issued at once; after a wait of 3 us; 5 us late; after both, and seen 7 us late.
         for (cell, eligible_ns, issued_ns, unseen_ns) in [
             (0, 0, 0, 0),
             (0, 3_000, 3_000, 0),

@@ -10,12 +10,9 @@ use crate::times::Times;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The counts of a stream on a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CellCounts {
-    /// Operations that succeeded.
     pub ops: u64,
-    /// Bytes that the operations moved.
     pub bytes: u64,
     /// Operations that failed, including `wrong_data`.
     pub errors: u64,
@@ -49,8 +46,7 @@ pub struct CellCounts {
     /// completion of any stream on the device. 0 stands for the end of the interval, see
     /// [`Interval::clear_recent_last_completion`](crate::cell::Interval::clear_recent_last_completion).
     pub last_completion_ns: u64,
-    /// Number, from 1, of the cell whose operations held the slots for which operations of this cell waited; 0: no
-    /// other cell.
+    /// Number, from 1, of the cell that held the slots for which operations of this cell waited; 0: no other cell.
     pub held_by: u64,
     /// For each threshold: operations whose `wait + service` was over the threshold. Unused entries are 0. Operations
     /// that failed, were lost or were never issued count as over all thresholds.
@@ -66,7 +62,6 @@ pub struct CellCounts {
     pub response_over: [u64; THRESHOLDS_MAX],
     /// For each threshold: successful operations whose service time alone was over the threshold.
     pub service_over: [u64; THRESHOLDS_MAX],
-    /// Times of the slow operations, by stage.
     pub slow: SlowTimes,
     /// Operations due but not completed at the end of the interval, or of the run if that was earlier; not summed over
     /// intervals.
@@ -82,8 +77,7 @@ impl CellCounts {
             .saturating_add(self.lost)
     }
 
-    /// The part of `over`, a count over a threshold, that was slow: a failed operation counts as over every threshold,
-    /// but has no latency.
+    /// The slow part of `over`, a count over a threshold: failed operations count as over it, but have no latency.
     pub(crate) fn slow_of(&self, over: u64) -> u64 {
         over.saturating_sub(self.errors)
     }
@@ -199,11 +193,8 @@ impl CellCounts {
 /// nanoseconds. Unused entries are 0. Operations that failed or never completed have no times and are not included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SlowTimes {
-    /// Waits for a slot.
     pub wait_ns: [u64; THRESHOLDS_MAX],
-    /// Lateness of issuing.
     pub lag_ns: [u64; THRESHOLDS_MAX],
-    /// Service times.
     pub service_ns: [u64; THRESHOLDS_MAX],
     /// Part of the service times in which the completions may have been unseen. Only parts longer than
     /// [`crate::cell::harmless_gap_ns`] count.
@@ -263,7 +254,6 @@ pub struct Backlog {
 }
 
 impl Backlog {
-    /// Adds the backlog of another cell at the same instant.
     pub fn add(&mut self, other: &Self) {
         // Saturating, because the numbers may come from an edited file.
         self.in_flight = self.in_flight.saturating_add(other.in_flight);

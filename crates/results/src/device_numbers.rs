@@ -6,15 +6,12 @@ use crate::judge::Sla;
 use crate::run_dir::{HlogKind, Intervals, Run, RunDirError, each_window};
 use serde::{Deserialize, Serialize};
 
-/// Numbers of a judged stream on a device in a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DeviceNumbers {
     pub device: String,
     pub stream: String,
-    /// For each threshold: the worst share of the complete slices, a fraction. If no slice is complete: the share of
-    /// the incomplete slice.
+    /// For each threshold: the worst share of the complete slices, or of the incomplete slice if none is complete.
     pub shares: Vec<f64>,
-    /// True if all shares are below their limits.
     pub within_limits: bool,
     /// 99th percentile of service times, nanoseconds; `None` if nothing succeeded.
     pub service_p99_ns: Option<u64>,
@@ -23,10 +20,8 @@ pub struct DeviceNumbers {
 }
 
 /// The numbers of every judged stream on every device of a run, ordered by stream, then by device. `names` are the
-/// current names of the run's devices, in the order of the manifest: a drive can have another name in each run.
-///
-/// Errors: a table or the log of service times is missing or damaged. The part before the damage is not compared,
-/// because it is not the whole run.
+/// current names of the run's devices, in the order of the manifest: a drive can have another name in each run. Errors:
+/// a table or the log of service times is missing or damaged. The part before the damage is not the whole run.
 pub fn device_numbers(run: &Run, names: &[&str]) -> Result<Vec<DeviceNumbers>, RunDirError> {
     let manifest = &run.manifest;
     let layout = manifest.layout();

@@ -117,9 +117,8 @@ impl Sla {
     pub const UNLIMITED: &str = "100%>3600s";
 
     /// Parses limits given by a user: a larger threshold must not allow a larger share. Recorded limits are parsed
-    /// without this check, because every recorded run must stay readable.
-    ///
-    /// Errors: the text is not an SLA, or a limit could never decide.
+    /// without this check, because every recorded run must stay readable. Errors: the text is not an SLA, or a limit
+    /// could never decide.
     pub fn wanted(text: &str) -> Result<Self, String> {
         let sla: Self = text.parse()?;
         let pairs = sla.limits.iter().zip(&sla.limits[1..]);
@@ -138,9 +137,8 @@ impl Sla {
 
     /// Joins all limits; `combine` combines the shares of limits with the same threshold. Without limits:
     /// [`Self::UNLIMITED`]. With `u64::min` for `combine`, the result has the strictest limits. With `u64::max`,
-    /// callers use only the thresholds of the result: the cells count over these thresholds.
-    ///
-    /// Errors: more thresholds than a cell has counters for.
+    /// callers use only the thresholds of the result: the cells count over these thresholds. Errors: more thresholds
+    /// than a cell has counters for.
     pub fn joined<'a>(
         slas: impl Iterator<Item = &'a Self>,
         combine: fn(u64, u64) -> u64,
@@ -176,12 +174,10 @@ impl Sla {
         }
     }
 
-    /// True for [`Self::UNLIMITED`].
     pub fn is_unlimited(&self) -> bool {
         matches!(self.limits[..], [limit] if limit.threshold_ns == THRESHOLD_MAX_NS && limit.share_max_ppb == WHOLE_PPB)
     }
 
-    /// The limits, by ascending threshold.
     pub fn limits(&self) -> &[Limit] {
         &self.limits
     }
@@ -191,7 +187,6 @@ impl Sla {
         self.limits.iter().map(|limit| limit.threshold_ns).collect()
     }
 
-    /// The smallest threshold, nanoseconds.
     pub fn tightest_ns(&self) -> u64 {
         self.limits[0].threshold_ns
     }

@@ -3,12 +3,9 @@
 //! Each column of telemetry.csv is declared once, with source, name and unit. Writers (the samplers of kernel, drives,
 //! host and process) and readers (charts, blame, status, comparison) use a [`Column`]; only this module contains the
 //! names of the columns. docs/telemetry.md explains each column, and a test compares the page with the declarations.
-//!
-//! The lines of trace.csv are samples of the block layer: the time of requests in the kernel and in the device.
 
 use std::fmt;
 
-/// The source of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ColumnSource {
     /// The kernel's statistics of a device, and its hardware monitor.
@@ -25,7 +22,6 @@ pub enum ColumnSource {
     Process,
     /// An issuing thread of this program.
     Thread,
-    /// A simulated drive.
     Simulated,
 }
 
@@ -117,13 +113,11 @@ columns! {
     SimFreeSuperblocks = Simulated "sim.free_superblocks" "superblocks",
 }
 
-/// Prefix of the host's columns.
 const HOST: &str = "host";
 const PROCESS: &str = "process";
 const THREAD: &str = "thread";
 
 impl Column {
-    /// True if each device has this column.
     pub const fn is_of_device(self) -> bool {
         !matches!(
             self.source(),
@@ -177,7 +171,6 @@ impl ColumnOf {
     }
 }
 
-/// The column called `name` among the columns for which `is_wanted` is true.
 fn find_column(name: &str, is_wanted: fn(Column) -> bool) -> Option<Column> {
     Column::ALL
         .iter()
@@ -218,10 +211,8 @@ impl TraceKind {
     }
 }
 
-/// Size class of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TraceSize {
-    /// Less than 64 KiB.
     Small,
     Large,
 }
@@ -229,7 +220,6 @@ pub enum TraceSize {
 impl TraceSize {
     pub const ALL: [Self; 2] = [Self::Small, Self::Large];
 
-    /// The class of a request of `bytes` bytes.
     pub fn of(bytes: u64) -> Self {
         if bytes < LARGE_BYTES {
             Self::Small
@@ -238,7 +228,6 @@ impl TraceSize {
         }
     }
 
-    /// Name in trace.csv.
     pub fn name(self) -> &'static str {
         match self {
             Self::Small => "small",
@@ -266,10 +255,8 @@ pub struct TraceLine {
     pub device: usize,
     pub kind: TraceKind,
     pub size: TraceSize,
-    /// Requests that completed.
     pub requests: u64,
-    /// Number of events that the kernel lost in the whole sample, on all devices. If any were lost, the counts lack
-    /// requests.
+    /// Events that the kernel lost in the whole sample, on all devices. If any were lost, the counts lack requests.
     pub lost: u64,
     /// Time in the kernel: from block_bio_queue to block_rq_issue.
     pub queue: TimeDistribution,

@@ -33,8 +33,7 @@ pub fn layout<D: Into<String>>(
 /// The histograms of [`act_log_text`].
 pub const ACT_LOG_NAMES: [&str; 2] = ["reads", "/dev/x-reads"];
 
-/// A log of `seconds` reports, each of which adds 6 reads below 1 ms, 3 from 1 to 2 ms and 1 from 8 to 16 ms on one
-/// device.
+/// A log of `seconds` reports: each adds 6 reads below 1 ms, 3 from 1 to 2 ms and 1 from 8 to 16 ms on a device.
 pub fn act_log_text(seconds: u64) -> String {
     let mut text = "ACT version 6.6\nStorage device IO test\n\nACT-STORAGE CONFIGURATION\ndevice-names: /dev/x\n\
                     test-duration-sec: 1\nreport-interval-sec: 1\nmicrosecond-histograms: no\n\nDERIVED CONFIGURATION\na: 1\n\n\

@@ -9,8 +9,7 @@
 //! `judged = wait + service` is charged to the device; `response = wait + lag + service` is the time that a user would
 //! see. All instants are nanoseconds on the clock of the operation's engine.
 
-/// Upper bounds of the delays that this program may have caused, accumulated over operations that follow each other on a
-/// slot, nanoseconds.
+/// Upper bounds of delays that this program may have caused, summed over successive operations on a slot, nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OwnDelay {
     /// Time from eligible to issued.
@@ -28,9 +27,8 @@ impl OwnDelay {
     }
 }
 
-/// The four instants of a completed operation, in nanoseconds since the run began, and this program's earlier delays.
-///
-/// Invariant: `intended <= eligible <= issued <= completed`.
+/// The four instants of an operation, nanoseconds since the run began, and this program's earlier delays. Invariant:
+/// `intended <= eligible <= issued <= completed`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Times {
     intended_ns: u64,

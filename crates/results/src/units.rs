@@ -63,7 +63,6 @@ pub fn number(value: f64) -> String {
     trimmed(format!("{value:.decimals$}"))
 }
 
-/// Removes trailing zeros of the decimals.
 fn trimmed(text: String) -> String {
     if text.contains('.') {
         text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -344,8 +343,7 @@ pub fn is_unprintable(c: char) -> bool {
         || c.is_control() && c != '\n' && c != '\t'
 }
 
-/// Replaces unprintable characters by escapes such as `\u001b`. A JSON parser turns the escapes back into the same
-/// text.
+/// Replaces unprintable characters by escapes such as `\u001b`, which a JSON parser turns back into the same text.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.contains(is_unprintable) {
         return Cow::Borrowed(text);

@@ -19,7 +19,6 @@ pub const RANGE_MAX: f64 = 0.05;
 /// Maximum move of the best straight line over these rounds, as a fraction of their average.
 pub const SLOPE_MAX: f64 = 0.02;
 
-/// The steady-state rule, in words.
 pub fn steady_rule() -> String {
     format!(
         "over {ROUNDS_IN_WINDOW} drive fills, the range of write amplification is at most {} of its average, and its best straight line moves \
@@ -106,12 +105,10 @@ impl ArrangementResult {
         self.completed_octiles() / OCTILES_PER_FILL
     }
 
-    /// Completed octiles.
     pub fn completed_octiles(&self) -> usize {
         self.drives.first().map_or(0, |drive| drive.octiles.len())
     }
 
-    /// Sum over all drives in octile `octile`.
     pub fn octile_sum(&self, octile: usize) -> WrittenBytes {
         self.drives
             .iter()
@@ -126,7 +123,6 @@ impl ArrangementResult {
             .sum()
     }
 
-    /// Sum over all drives and octiles.
     pub fn total(&self) -> WrittenBytes {
         self.drives
             .iter()
@@ -179,8 +175,7 @@ impl ArrangementResult {
         is_waf_steady(&sums)
             && self.drives.iter().all(|drive| {
                 let host: u64 = drive.octiles.iter().map(|octile| octile.host).sum();
-                // The drive of a read-only tenant is ignored. A drive with less than one fill has not begun garbage
-                // collection.
+                // A read-only tenant's drive is ignored. With less than one fill, garbage collection has not begun.
                 host == 0
                     || host >= drive.logical_bytes && is_waf_steady(&drive.octiles[octiles.clone()])
             })

@@ -16,13 +16,11 @@ pub struct WrittenBytes {
     pub erased: u64,
 }
 
-/// A counter that can only rise has fallen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error(
     "the drive's count of {counter} went back from {before} to {now} bytes: the drive was reset, replaced or given other firmware meanwhile"
 )]
 pub struct WentBack {
-    /// Name of the counter.
     pub counter: &'static str,
     pub before: u64,
     pub now: u64,

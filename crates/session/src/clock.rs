@@ -2,13 +2,11 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Now, milliseconds since 1970.
 pub fn now_unix_ms() -> u64 {
     since_1970().as_millis() as u64
 }
 
-/// Seed for a run without a configured seed. The seeds of different runs must differ; the manifest records the seed.
-/// Below 2^53, so that every JSON reader preserves it.
+/// Seed for a run without one. Differs from run to run; the manifest records it. Below 2^53 for all JSON readers.
 pub fn fresh_seed() -> u64 {
     since_1970().as_nanos() as u64 & ((1 << 53) - 1)
 }

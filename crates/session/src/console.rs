@@ -54,9 +54,8 @@ pub fn notice(text: &str) {
     STDERR.print_text(format!("{}\n", printable(text)));
 }
 
-/// Draws on standard error, over the previous drawing; names in `text` must be printable. If the terminal is too slow,
-/// only the newest drawing is written. The first drawing (`is_first`) is always written, because later drawings go over
-/// it.
+/// Draws on standard error, over the previous drawing; names in `text` must be printable. On a slow terminal only the
+/// newest drawing is written, but always the first (`is_first`), because later drawings go over it.
 pub fn draw(text: String, is_first: bool) {
     if is_first {
         STDERR.print_text(text)

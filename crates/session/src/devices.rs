@@ -30,7 +30,6 @@ const PRE_READ_BYTES: usize = 1 << 20;
 /// Devices that flashproof may write to, by the user's options.
 #[derive(Debug, Clone, Copy)]
 pub struct Consents<'a> {
-    /// Devices that may be erased, by name.
     pub erase: &'a [String],
     /// Other devices of the same configuration, which other runs may erase.
     pub other_devices: &'a [String],
@@ -45,8 +44,7 @@ pub enum Devices {
 }
 
 impl Devices {
-    /// Opens the devices of `spec`, the combined spec of all `workloads`. Devices that a workload writes to are
-    /// opened for writing, with the guard's consent.
+    /// `spec`: the combined spec of all `workloads`. Devices to write are opened for writing, with the guard's consent.
     pub fn open(
         spec: &RunSpec,
         workloads: &[&dyn Workload],
@@ -74,8 +72,7 @@ impl Devices {
         Ok(Self::Real(targets.into_iter().map(Arc::new).collect()))
     }
 
-    /// Prepares the page cache for the devices that a workload uses through it: reads the workload's cached range, or,
-    /// without such a range, drops the cached pages.
+    /// For devices used through the page cache: reads the workload's cached range, or, without one, drops the pages.
     pub fn use_page_cache(
         &self,
         spec: &RunSpec,
@@ -184,7 +181,6 @@ impl Devices {
     }
 }
 
-/// Reads `range` of `target` into the page cache. Errors: the first failed read.
 fn pre_read(target: &Target, range: Range<u64>) -> Result<(), String> {
     if range.is_empty() {
         return Ok(());
@@ -246,8 +242,7 @@ fn open_targets(
     workloads: &[&dyn Workload],
     consents: &Consents<'_>,
 ) -> Result<Vec<Target>, Failure> {
-    // Read-only devices need no erase consent and are opened first, so that no question is asked if one of them cannot
-    // be opened.
+    // Read-only devices need no consent and are opened first: no question is asked if one of them fails.
     let mut read_only = Vec::new();
     let mut requests = Vec::new();
     for name in &spec.device_names {

@@ -49,8 +49,7 @@ const THREADS_PERIOD_NS: u64 = 500_000;
 /// us of CPU time each, use most of a CPU.
 const THREADS_GATHERED_IOPS: f64 = 50_000.0;
 
-/// Minimum number of operations per period for batching. Below this number, operations are issued individually, at
-/// their scheduled times.
+/// Minimum operations per period for batching. Below, operations are issued individually, at their scheduled times.
 const GATHERED_MIN: f64 = 3.0;
 
 #[derive(Debug, Default)]
@@ -63,7 +62,6 @@ pub struct EngineDemand {
 }
 
 impl EngineDemand {
-    /// Combined requirements of all `workloads` with `spec`.
     pub fn new(spec: &RunSpec, workloads: &[&dyn Workload]) -> Self {
         Self {
             engine: spec.engine,
@@ -94,7 +92,6 @@ pub struct Engine {
 
 enum EngineKind {
     IoUring,
-    /// NVMe commands on character devices.
     Passthrough(Vec<Arc<NvmeGeneric>>),
     /// Linux AIO; the text says why AIO is used, if AIO was not requested.
     Aio(Option<String>),
@@ -107,9 +104,8 @@ enum EngineKind {
 }
 
 impl Engine {
-    /// Chooses the engine that `demand` requests, or the best that kernel and drives allow.
-    ///
-    /// Errors: the reason why no engine can carry the load. In this case, nothing was written.
+    /// Chooses the engine that `demand` requests, or the best that kernel and drives allow. Errors: the reason why no
+    /// engine can carry the load. In this case, nothing was written.
     pub fn choose(demand: &EngineDemand, devices: &Devices) -> Result<Self, Failure> {
         let requested = demand.engine;
         let Devices::Real(targets) = devices else {
@@ -174,8 +170,7 @@ impl Engine {
         }
     }
 
-    /// Keeps simulated drives through all runs of a series: each run continues with their clock and the state of
-    /// their flash.
+    /// Keeps simulated drives through all runs of a series: each run continues with their clock and flash.
     pub fn with_persistent_drives(self) -> Self {
         Self {
             persistent_drives: Some(Arc::default()),
@@ -232,7 +227,6 @@ impl Engine {
             && matches!(self.kind, EngineKind::IoUring | EngineKind::Passthrough(_))
     }
 
-    /// Maximum number of operations in flight per issuing thread, if limited.
     pub fn in_flight_max(&self) -> Option<u32> {
         matches!(self.kind, EngineKind::Aio(_) | EngineKind::Threads(_))
             .then_some(WORKERS_MAX as u32)
@@ -271,8 +265,7 @@ impl Engine {
         value
     }
 
-    /// Counts of records that the finished run read from a store or database; `None` if the run neither verified
-    /// records nor read them in batches.
+    /// Counts of the records that the finished run read; `None` if it neither verified them nor read in batches.
     pub fn take_records_read(&self) -> Option<RecordsRead> {
         let (verification, in_batches) = match (&self.kind, &self.store) {
             (EngineKind::Client(settings), _) => (&settings.verification, settings.batch.is_some()),
@@ -283,8 +276,7 @@ impl Engine {
         (verification.is_on() || in_batches).then_some(records_read)
     }
 
-    /// Runs `plans` on `devices`. `seed`: the seed of the simulated drives. `facts` collects properties of the engine
-    /// before `sink` is notified of the start.
+    /// `seed`: of the simulated drives. `facts` gets the engine's properties before `sink` is notified of the start.
     pub fn run(
         &self,
         config: &RunConfig,
@@ -479,9 +471,7 @@ pub struct EngineFacts {
 
 impl EngineFacts {
     /// Facts of `engine` before its start. The engine has `shards` issuing threads, of which `synchronous_threads`
-    /// perform system calls.
-    ///
-    /// `iops`: operations per second that the load offers, over all threads.
+    /// perform system calls. `iops`: operations per second that the load offers, over all threads.
     pub fn new(
         engine: &Engine,
         spec: &RunSpec,

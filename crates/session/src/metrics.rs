@@ -39,9 +39,7 @@ pub struct Publisher {
 const OWN_METRICS: ReplaceTarget = ReplaceTarget::Own("flashproof_");
 
 impl Publisher {
-    /// The publisher requested by the environment variables, if any.
-    ///
-    /// Errors: an address that cannot be served, or a file that cannot be written.
+    /// `None` without the environment variables. Errors: an address cannot be served, or a file cannot be written.
     pub fn from_environment() -> Result<Option<&'static Self>, Failure> {
         static OPENED: OnceLock<Result<Option<Publisher>, Failure>> = OnceLock::new();
         OPENED
@@ -126,7 +124,6 @@ pub struct Metrics {
     has_warned: bool,
 }
 
-/// Totals of one stream on one device.
 #[derive(Default)]
 struct CellTotals {
     labels: String,

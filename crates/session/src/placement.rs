@@ -19,11 +19,9 @@ use sys::op::Placement;
 /// Largest write hint of the kernel (`RWH_WRITE_LIFE_EXTREME`).
 const HINT_MAX: u16 = 5;
 
-/// For each device, the placement of each kind of write of the load; `None`: no placement. The list may end early: the
-/// remaining devices have no placements.
+/// For each device, the placement of each kind of write; `None`: none. Devices beyond the end have no placements.
 pub(crate) type PlacementKinds = [Vec<Option<Placement>>];
 
-/// Mechanism that carries the placement of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlacementMechanism {
     Streams,
@@ -147,7 +145,6 @@ pub(crate) fn by_hint(
 struct PlacementRequest<'a> {
     target: &'a Arc<Target>,
     placement_handles: BTreeSet<u16>,
-    /// True if some writes have no placement.
     has_others: bool,
 }
 

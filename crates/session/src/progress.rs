@@ -33,7 +33,6 @@ pub struct RunProgress {
     is_simulated: bool,
     is_quiet: bool,
     printed_at: Option<Instant>,
-    /// Data recorded since the last line.
     since_last_line: SinceLastLine,
     errors: u64,
 }
@@ -252,7 +251,6 @@ impl WriteProgress {
         });
     }
 
-    /// Ends the line, so that the next text starts on a new line.
     pub fn end(&self) {
         if self.is_terminal && self.printed_at > self.began {
             console::note("");

@@ -77,7 +77,6 @@ pub struct Recording<'a> {
     judge: Judge,
     progress: RunProgress,
     options: RecordingOptions,
-    /// Writer of the run directory, once the run has begun.
     writer: Option<RunWriter>,
     /// Samples the host and the block devices; simulated drives have neither.
     sampler: Option<Sampler>,
@@ -98,7 +97,6 @@ pub struct Recording<'a> {
 }
 
 impl<'a> Recording<'a> {
-    /// Records the run of `manifest` into `dir`; `observer` can end it.
     pub fn new(
         dir: PathBuf,
         manifest: Manifest,
@@ -138,9 +136,7 @@ impl<'a> Recording<'a> {
         self.writer.is_some()
     }
 
-    /// Writes the end of the run and the verdict, and returns the verdict.
-    ///
-    /// Errors: the run directory could not be completed.
+    /// Writes the end of the run and the verdict. Errors: the run directory could not be completed.
     pub fn finish(mut self, end: End) -> Result<Verdict, Failure> {
         self.progress.end();
         for line in lines_of_act(&end) {
@@ -282,8 +278,7 @@ impl Recording<'_> {
     }
 }
 
-/// Environment variable with the common start time of a run on several hosts, in milliseconds since 1970 by this
-/// host's clock.
+/// Environment variable: common start time of a run on several hosts, milliseconds since 1970 by this host's clock.
 pub const START_VARIABLE: &str = "FLASHPROOF_START_AT";
 
 /// Waits for the instant of [`START_VARIABLE`], if there is one. Errors: not a number, or the instant has passed.
@@ -502,7 +497,6 @@ fn warn_of_workers(columns: &[String], row: &TelemetryRow, interval: &Interval) 
     true
 }
 
-/// Lines that ACT prints when it stops.
 fn lines_of_act(end: &End) -> Vec<String> {
     match end {
         End::LagExceeded { lane, whose, .. } => {

@@ -64,12 +64,9 @@ pub struct RunRequest<'a> {
     pub workloads: Vec<NamedWorkload>,
     /// Run directory. Must not hold a run yet.
     pub dir: PathBuf,
-    /// Devices that flashproof may write to, by the user's options.
     pub consents: Consents<'a>,
-    /// Devices and engine, if they are already open.
     pub opened: Option<&'a OpenDevices>,
     pub sla: Sla,
-    /// Requested length of a slice, seconds.
     pub slice_sec: u64,
     /// Length of a round; `None`: derived from the length of a slice, see [`round_sec`].
     pub round_sec: Option<u64>,
@@ -82,12 +79,9 @@ pub struct RunRequest<'a> {
     pub findings: Option<Vec<Finding>>,
     /// The user's note.
     pub note: Option<String>,
-    /// Prefix of each line of progress.
     pub heading: Option<String>,
     pub quiet: bool,
-    /// Print ACT's log on standard output.
     pub act_log: bool,
-    /// Sample the block layer's tracepoints, if possible.
     pub trace: bool,
 }
 
@@ -125,7 +119,6 @@ pub struct OpenDevices {
 }
 
 impl OpenDevices {
-    /// Opens the devices of all `workloads`, whose combined spec is `spec`, and chooses the engine.
     pub fn open(
         spec: &RunSpec,
         workloads: &[&dyn Workload],
@@ -142,7 +135,6 @@ pub struct NamedWorkload {
     /// Name of the workload within the run; empty if the run has only one workload.
     pub name: String,
     pub workload: Box<dyn Workload>,
-    /// Configuration as written.
     pub text: String,
 }
 
@@ -166,7 +158,6 @@ pub enum RunOutcome {
     /// The run took place, but its record is incomplete.
     Unrecorded {
         verdict: Box<Verdict>,
-        /// Why the record is incomplete.
         failure: Failure,
     },
 }
@@ -181,9 +172,7 @@ impl RunOutcome {
     }
 }
 
-/// Performs a run. `observer` may end it early; a signal ends it through `signal_handler`.
-///
-/// Errors: the run did not begin.
+/// `observer` may end the run early; a signal ends it through `signal_handler`. Errors: the run did not begin.
 pub fn run(
     request: RunRequest<'_>,
     signal_handler: &SignalHandler,
@@ -315,9 +304,7 @@ pub fn run(
 }
 
 /// Length of a run's slices, seconds; `wanted_sec`: the requested length. Prints a note if the report interval makes
-/// the slices longer.
-///
-/// Errors: the slices would be more than a tenth longer than requested. With `is_act_mode`, this is only a note.
+/// the slices longer. Errors: they would be more than a tenth longer. With `is_act_mode`, this is only a note.
 pub fn length_of_slices(
     wanted_sec: u64,
     duration_sec: u64,
@@ -420,7 +407,6 @@ pub fn findings(spec: &RunSpec, dir: &Path) -> Vec<Finding> {
     findings_about(&existing_names, dir)
 }
 
-/// The doctor's findings about the host and these devices.
 pub fn findings_about(devices: &[String], dir: &Path) -> Vec<Finding> {
     let findings = device::doctor::examine(Path::new("/"), devices, Some(dir));
     let mut problems = 0;

@@ -111,7 +111,6 @@ struct ScrapeClient {
 }
 
 enum ScrapeState {
-    /// The bytes of the request so far.
     Request(Vec<u8>),
     Response {
         head: String,
@@ -146,7 +145,6 @@ impl ScrapeClient {
         }
     }
 
-    /// Makes one system call.
     fn step(&mut self, page: &MetricsPage) -> io::Result<()> {
         match &mut self.state {
             ScrapeState::Request(request) => {

@@ -116,8 +116,7 @@ impl Drop for Armed {
     }
 }
 
-/// Signals that end a command which must restore something before it exits. SIGHUP also ends such a command: without a
-/// terminal nobody could end it.
+/// Signals that end a command that must restore something. SIGHUP too: without a terminal nobody could end it.
 pub struct EndSignals {
     signals: Receiver<i32>,
     first_signal: Cell<Option<i32>>,
@@ -166,9 +165,8 @@ impl EndSignals {
     }
 }
 
-/// Calls `on_first_signal` on the first of the signals that were not ignored at program start. A second signal ends the
-/// program as `compat_mode` requires. `abort_note`: the state after that, for the message. `outlives_terminal`: SIGHUP
-/// only causes a note.
+/// Calls `on_first_signal` on the first signal not ignored at program start. A second signal ends the program as
+/// `compat_mode` requires. `abort_note`: the state after that. `outlives_terminal`: SIGHUP only causes a note.
 fn handle_signals(
     abort_note: String,
     compat_mode: CompatMode,
@@ -209,8 +207,7 @@ fn exit_interrupted(signal: i32, compat_mode: CompatMode) -> ! {
     }
 }
 
-/// Makes a write beyond the file size limit (`ulimit -f`) fail with an error. By default SIGXFSZ ends the program,
-/// and the run records no reason.
+/// Makes writes beyond `ulimit -f` fail with an error. By default SIGXFSZ ends the program, and the run has no reason.
 pub fn outlive_file_size_limit() {
     // The flag is unused: a handler is enough. If the handler cannot be installed, nothing changes.
     let _ = signal_hook::flag::register(libc::SIGXFSZ, Arc::default());
@@ -244,16 +241,14 @@ pub fn end_by_signal(signal: i32) -> ! {
     std::process::exit(128 + signal)
 }
 
-/// Exits with code `code`. Stops kernel traces of this process, and flushes pending messages if the screen accepts
-/// them.
+/// Stops kernel traces of this process, flushes pending messages if the screen accepts them, and exits.
 pub fn exit(code: i32) -> ! {
     trace::stop_instances();
     console::flush();
     std::process::exit(code)
 }
 
-/// Makes a panic print one line that calls the panic a bug, and exit with code 70. Prints a backtrace too if
-/// RUST_BACKTRACE is set.
+/// Makes a panic print one line that calls it a bug, and exit with code 70; with RUST_BACKTRACE, also a backtrace.
 pub fn report_panics_as_bugs() {
     // Starts the thread for standard error early, at normal priority, so that it works when memory is short.
     console::open();

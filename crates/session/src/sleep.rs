@@ -35,10 +35,9 @@ impl SleepWatch {
     }
 }
 
-/// logind's lock against sleep. A shutdown is never delayed, because series resume after a reboot.
-///
-/// The lock is held by `systemd-inhibit`, which runs `cat`. `cat` ends at the end of its input, a pipe from this
-/// process. Therefore the lock ends with this process, even after `kill -9`.
+/// logind's lock against sleep. A shutdown is never delayed, because series resume after a reboot. The lock is held by
+/// `systemd-inhibit`, which runs `cat`. `cat` ends at the end of its input, a pipe from this process. Therefore the
+/// lock ends with this process, even after `kill -9`.
 pub struct SleepInhibitor(Child);
 
 impl SleepInhibitor {

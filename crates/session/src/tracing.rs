@@ -37,10 +37,8 @@ const LENGTH: Duration = Duration::from_millis(500);
 /// Measurement that is missing without samples.
 const UNMEASURED: &str = "the split of latencies between kernel queue and device";
 
-/// The devices to trace; `None` if there are none, or if `is_enabled` is false.
-///
-/// Devices that cannot be traced are reported to the user and added to `unmeasured`; simulated drives are not
-/// mentioned.
+/// The devices to trace; `None` if there are none, or if `is_enabled` is false. Devices that cannot be traced are
+/// reported to the user and added to `unmeasured`; simulated drives are not mentioned.
 pub(crate) fn plan(
     devices: &Devices,
     is_enabled: bool,
@@ -94,8 +92,7 @@ fn position(index: usize, facts: &DeviceFacts, root: &Path) -> Result<BlockPosit
     }
 }
 
-/// Maximum time to wait for the sampling thread at the end of a run. On a busy host, a thread of the lowest priority may
-/// get no CPU for minutes.
+/// Maximum wait for the sampling thread at the end. On a busy host, the lowest priority may get no CPU for minutes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Samples of one run, taken by a thread of the lowest priority. This side writes them.
@@ -279,8 +276,7 @@ const TAIL: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(45
 
 /// A sample ends after this many events: about half a second at 60x. Bounds the cost of a sample.
 const EVENTS_MAX: usize = 250_000;
-/// Kernel buffers of all CPUs together, bytes. The buffers are emptied every 10 ms; a hundredth of this size is enough
-/// for most runs.
+/// Kernel buffers of all CPUs together, bytes, emptied every 10 ms; a hundredth of this is enough for most runs.
 const BUFFER_BYTES: u64 = 16 << 20;
 
 const SAMPLED: TraceOptions = TraceOptions {
@@ -291,7 +287,6 @@ const SAMPLED: TraceOptions = TraceOptions {
     bios_done: false,
 };
 
-/// Position of a device of the run in the block layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockPosition {
     /// Index among the devices: in the manifest, or in the order that the user gave.
@@ -385,9 +380,8 @@ struct RequestTimes {
     total_over: Vec<u64>,
 }
 
-/// Lines of one sample that began `at_sec` into the run: a line for each device, kind and size.
-///
-/// A disk may also have requests outside the run's own sectors: these come from other programs and are left out.
+/// Lines of one sample that began `at_sec` into the run: a line for each device, kind and size. A disk may also have
+/// requests outside the run's own sectors: these come from other programs and are left out.
 fn lines(
     trace_sample: &TraceSample,
     at_sec: f64,

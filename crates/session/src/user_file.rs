@@ -197,9 +197,8 @@ fn exists(path: &Path) -> Failure {
 }
 
 /// Opens `name`; "-" is standard input. `content_name` describes the input in messages; `on_stdin` tells the user how
-/// to name standard input.
-///
-/// Opens only regular files and descriptors that are open already: a FIFO in a directory could block forever.
+/// to name standard input. Opens only regular files and descriptors that are open already: a FIFO in a directory could
+/// block forever.
 pub fn open(name: &str, content_name: &str, on_stdin: &str) -> Result<Box<dyn Read>, Failure> {
     match name {
         "-" => Ok(Box::new(io::stdin())),

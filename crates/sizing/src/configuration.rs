@@ -26,51 +26,41 @@ const MIN_IO_BYTES: u32 = 512;
 pub struct TestOptions {
     /// The device to be tested; `None`: a placeholder.
     pub device: Option<DeviceName>,
-    /// Duration, seconds.
     pub duration_sec: u32,
     /// The load as a multiple of the cluster's load.
     pub factor: Factor,
 }
 
-/// A configuration, and the I/O that it requests.
 #[derive(Debug, Clone)]
 pub struct TestConfiguration {
     pub test: Test,
     pub namespace: String,
     /// Number of drives by which the namespace's load was divided.
     pub drives: usize,
-    /// The configuration as a file.
     pub text: String,
     pub requested_io: DriveIo,
     /// I/O of the cluster's drive for this namespace.
     pub cluster_io: DriveIo,
-    /// Oddities of the configuration, each a sentence.
     pub remarks: Vec<String>,
 }
 
-/// Maximum deviation of a configuration's load from the load of the cluster's drive, as a fraction: with offsets in
-/// whole percents, the loads are not exactly equal.
+/// Maximum deviation from the load of the cluster's drive, as a fraction: whole-percent offsets are not exact.
 const NEAR: f64 = 0.02;
 
-/// Why there is no configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigurationError {
-    /// No such node.
     #[error("the profile has no node {wanted} - found: {}", .found.join(", "))]
     NoNode { wanted: String, found: Vec<String> },
-    /// The namespace has no load.
     #[error(
         "namespace {namespace}: has no load to test: no record was read or written in the window - choose another \
          window"
     )]
     NoLoad { namespace: String },
-    /// The log has no histograms of sizes.
     #[error(
         "namespace {namespace}: no configuration: the log has no reads, writes and sizes of records - turn the storage \
          histograms on, and give a later log"
     )]
     RecordsUnknown { namespace: String },
-    /// The result is not a valid configuration.
     #[error("namespace {namespace}: no valid configuration - {problems}")]
     Refused { namespace: String, problems: String },
 }
@@ -91,7 +81,6 @@ fn kib_per_sec_of_node(profile: &Profile, node: &str) -> f64 {
         .sum()
 }
 
-/// A configuration for each namespace of `node`.
 pub fn configurations(
     profile: &Profile,
     node: &str,
@@ -137,7 +126,6 @@ pub fn configurations(
 
 /// The load of a namespace on one of its drives: an average over the drives.
 struct NamespaceLoad<'a> {
-    /// The namespace's load on each device.
     loads: Vec<&'a DeviceLoad>,
     drives: BTreeSet<&'a str>,
     /// A factor: bytes of record reads that iostat counted, divided by the bytes that these reads would have with every
@@ -455,7 +443,6 @@ fn whole_rate(per_sec: f64) -> u32 {
     (per_sec.round() as u32).max(u32::from(per_sec > 0.0))
 }
 
-/// The device under test, or a placeholder.
 fn device_names(test: &TestOptions) -> Result<Vec<DeviceName>, String> {
     let device = test
         .device
@@ -517,13 +504,11 @@ fn remarks(
     implausible.chain(mismatches).collect()
 }
 
-/// The I/O of a storage test.
 fn requested_io(config: &ActConfig) -> Result<DriveIo, String> {
     let load = RequestedLoad::of(config, MIN_IO_BYTES).map_err(sentences)?;
     Ok(load.io())
 }
 
-/// Comment on an offset of `pct` percent for the operations `what`.
 fn offset_note(pct: u32, what: &str) -> String {
     let share_pct = 1e4 / f64::from(pct);
     format!("at 100 % the model issues {share_pct:.1} % of the cluster's {what}")

@@ -11,15 +11,12 @@ pub struct DriveIo {
     /// Writes per second, without flushes.
     #[serde(rename = "w/s")]
     pub writes_per_sec: f64,
-    /// KiB read per second.
     #[serde(rename = "rkB/s")]
     pub read_kib_per_sec: f64,
-    /// KiB written per second.
     #[serde(rename = "wkB/s")]
     pub written_kib_per_sec: f64,
 }
 
-/// iostat's names of the four numbers.
 pub const NAMES: [&str; 4] = ["r/s", "w/s", "rkB/s", "wkB/s"];
 
 impl DriveIo {
@@ -33,7 +30,6 @@ impl DriveIo {
         ]
     }
 
-    /// Applies `change` to each number.
     pub fn map(self, change: impl FnMut(f64) -> f64) -> Self {
         self.numbers().map(change).into()
     }

@@ -18,8 +18,7 @@ const WINDOW_BYTES: usize = 256 << 10;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TextLine<'a> {
     pub bytes: &'a [u8],
-    /// True if the line has its line end. The last line of a file that is truncated or still being written has no line
-    /// end.
+    /// False for the last line of a file that is truncated or still being written.
     pub is_complete: bool,
 }
 
@@ -28,7 +27,6 @@ pub struct TextLine<'a> {
 pub(crate) struct Repeats(Vec<u8>);
 
 impl Repeats {
-    /// True if `line` equals the previous line.
     pub(crate) fn is_repeat(&mut self, line: &[u8]) -> bool {
         let is_repeat = self.0 == line;
         if !is_repeat {
@@ -41,9 +39,7 @@ impl Repeats {
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Skipped {
-    /// Lines longer than [`LINE_BYTES_MAX`].
     pub long_lines: u64,
-    /// Bytes of these long lines.
     pub long_bytes: u64,
     /// NUL bytes before lines.
     pub nul_bytes: u64,
@@ -152,7 +148,6 @@ impl<R: Read> LineReader<R> {
         Ok(())
     }
 
-    /// Skips the rest of a line that is too long.
     fn skip_long_line(&mut self) -> io::Result<()> {
         self.skipped.long_lines += 1;
         self.number += 1;

@@ -24,7 +24,6 @@ const SECONDS_MAX: f64 = 1e9;
 /// Maximum plausible values per second of a table; no node does more.
 const PER_SEC_MAX: f64 = 1e12;
 
-/// Maximum number of tables read.
 const TABLES_MAX: usize = 1000;
 
 /// Maximum bytes kept of lines that belong to no table.
@@ -33,22 +32,18 @@ const REST_BYTES_MAX: usize = 64 << 20;
 /// Lines that are searched for the heading of a table.
 const SNIFFED_LINES: usize = 1000;
 
-/// Why pasted tables cannot be read.
 #[derive(Debug, Error)]
 pub enum PastedError {
-    /// Read error.
     #[error(transparent)]
     Read(#[from] SourceError),
     /// The lines between the tables do not belong to a log.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// The lines come from several nodes.
     #[error(
         "the drv_ssd lines between pasted tables are of {0} nodes, and tables do not name their node - give the lines \
          and tables of one node at a time"
     )]
     SeveralNodes(usize),
-    /// A complete log is among the tables.
     #[error(
         "{0}: has histograms of a log, and also pasted tables - give only the log, which has more data, or only the \
          tables"
@@ -76,9 +71,7 @@ pub struct Pasted {
     pub pct_over: Vec<f64>,
     /// Thresholds of the columns. Empty without a heading: the thresholds are then the powers of two.
     pub thresholds: Vec<u64>,
-    /// Values counted per second.
     pub per_sec: f64,
-    /// Time that the table covers, seconds.
     pub seconds: f64,
 }
 
@@ -244,7 +237,6 @@ fn check_columns(table: &Pasted) -> Result<(), PastedError> {
     })
 }
 
-/// A table that is being read.
 #[derive(Debug, Default)]
 struct OpenTable {
     name: Option<String>,
@@ -280,11 +272,8 @@ fn tables_of(
 }
 
 enum PastedLineKind {
-    /// Part of a table.
     Part,
-    /// Average line of a table.
     Average(Vec<f64>, f64),
-    /// Another line.
     Not,
 }
 
@@ -371,8 +360,7 @@ impl OpenTable {
             .then(|| (pct_over.to_vec(), *rate))
     }
 
-    /// The finished table, computed from its slices if it has any: the line of averages gives a slice without
-    /// operations the same weight as other slices.
+    /// The table, computed from its slices if any: the line of averages weighs slices without operations like others.
     fn closed(&mut self, pct_over: Vec<f64>, per_sec: f64) -> Option<Pasted> {
         let Self {
             name,

@@ -6,7 +6,6 @@ use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 use thiserror::Error;
 
-/// Why a file cannot be read.
 #[derive(Debug, Error)]
 #[error("reading {name} - {source}{}", advice(source))]
 pub struct SourceError {
@@ -28,7 +27,6 @@ fn advice(error: &io::Error) -> &'static str {
     }
 }
 
-/// An input file.
 pub struct InputFile {
     name: String,
     input: Input<'static>,
@@ -48,8 +46,7 @@ impl InputFile {
         }
     }
 
-    /// An input called `name`, decompressed. `piped`: the command that reads the input from standard input, for
-    /// messages.
+    /// `bytes`, decompressed, under the name `name`. `piped`: command that reads standard input, for messages.
     pub fn new(name: &str, bytes: Box<dyn Read>, piped: &'static str) -> Result<Self, SourceError> {
         let name = name.to_owned();
         match Input::piped_to(bytes, piped) {
@@ -58,7 +55,6 @@ impl InputFile {
         }
     }
 
-    /// Name and input.
     pub fn into_parts(self) -> (String, Input<'static>) {
         (self.name, self.input)
     }

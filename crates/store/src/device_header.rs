@@ -51,7 +51,6 @@ const SINGLE_BIN_AT: usize = STARTS_AT - 1;
 pub struct DeviceHeader {
     pub namespace: String,
     pub write_block_bytes: u32,
-    /// True if records have one bin without a name.
     pub single_bin: bool,
     pub devices: u16,
     /// Index of this device in the namespace, from 0.
@@ -297,9 +296,8 @@ impl DeviceHeader {
     }
 
     /// The space of core `core` on a device of `device_bytes`. `target`: the device's number in the engine. The write
-    /// unit is `min_io_bytes`; the caller may set a larger unit.
-    ///
-    /// Errors: the device is too small, or too many cores share it. The message does not name the device.
+    /// unit is `min_io_bytes`; the caller may set a larger unit. Errors: the device is too small, or too many cores
+    /// share it; the message does not name the device.
     pub fn space(
         &self,
         device_bytes: u64,
@@ -335,7 +333,6 @@ impl DeviceHeader {
     }
 }
 
-/// True if `bytes` begin with the header of the first write block of a device of flashproof.
 fn is_write_block(bytes: &[u8]) -> bool {
     bytes.len() >= BORDER_BYTES
         && matches!(

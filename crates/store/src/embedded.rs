@@ -53,14 +53,12 @@ impl<D: StoreDisk> StoreDisk for DiskAt<'_, D> {
     }
 }
 
-/// A store that owns its engine.
 #[derive(Debug)]
 pub struct Embedded<E: BlockEngine> {
     engine: E,
     store: Store,
     issuer: TransactionIssuer,
     replies: Replies,
-    /// Operations that were submitted since the last turn.
     submitted: Vec<Op>,
     /// Transactions about to start. Empty between turns; kept so that its memory is reused.
     starting: Vec<(u32, Transaction)>,
@@ -76,10 +74,7 @@ pub struct Embedded<E: BlockEngine> {
 
 impl<E: BlockEngine> Embedded<E> {
     /// Waits until `store`, which was opened on `engine`, has read the devices. `object`: the records to read and
-    /// write; `overload`: the behaviour when a device is overloaded. `verification` counts and verifies the records
-    /// that are read.
-    ///
-    /// Errors: an engine that fails; damage.
+    /// write; `overload`: the behaviour when a device is overloaded. Errors: an engine that fails; damage.
     pub fn open(
         mut engine: E,
         store: Store,
@@ -139,7 +134,6 @@ impl<E: BlockEngine> Embedded<E> {
         self.turn_until(until_ns, Store::is_idle)
     }
 
-    /// Repeats [`Self::turn`] until `condition` is true for the store, or until `end_ns`.
     fn turn_until(&mut self, end_ns: u64, condition: fn(&Store) -> bool) -> io::Result<()> {
         while !condition(&self.store) && self.engine.now() < end_ns {
             self.poll();
@@ -149,8 +143,7 @@ impl<E: BlockEngine> Embedded<E> {
         Ok(())
     }
 
-    /// Waits for the transactions of an ended run, drops their completions, and writes all buffers: the next run begins
-    /// without pending writes, as if the store had just been opened.
+    /// Ends a run: waits for its transactions, drops completions, writes all buffers, as if the store had just opened.
     fn forget(&mut self) -> io::Result<()> {
         while self.issuer.in_flight() + self.submitted.len() > 0 {
             let until_ns = self.engine.now() + TURN_NS;

@@ -222,8 +222,7 @@ impl Index {
         }
     }
 
-    /// Removes the mark from this digest's entry, unless the entry is in `block` of `volume`. Returns true if a mark
-    /// was removed.
+    /// Removes the mark from this digest's entry, unless it is in `block` of `volume`. True: a mark was removed.
     pub(crate) fn unmark(&mut self, digest: &Digest, volume: u8, block: u32) -> bool {
         let Some(number) = self.find(digest) else {
             return false;
@@ -300,7 +299,6 @@ impl Index {
         Some(entry)
     }
 
-    /// Adds a bucket, and moves a share of an existing bucket's entries into the new bucket.
     fn split(&mut self) {
         let old_bucket = self.buckets - self.base;
         let new_bucket = self.buckets;
@@ -330,7 +328,6 @@ impl Index {
             .map_or(0, |chunk| (self.chunks.len() - 1) * CHUNK + chunk.len()) as u32
     }
 
-    /// The entry of this number, if the number is in use.
     pub(crate) fn nth(&self, number: u32) -> Option<&IndexEntry> {
         let entry = self
             .chunks

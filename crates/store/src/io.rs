@@ -1,7 +1,5 @@
-//! Operations in flight of a store: numbers, purposes, buffers.
-//!
-//! This module also has the stores' I/O counters, which other threads can read: the numbers that iostat shows, but only
-//! for the I/O of stores.
+//! Operations in flight of a store: numbers, purposes, buffers. Also the stores' I/O counters, which other threads can
+//! read: the numbers that iostat shows, but only for the I/O of stores.
 
 use crate::index::RecordLocation;
 use crate::record::UNIT;
@@ -22,10 +20,13 @@ pub(crate) enum OpPurpose {
         seed: u32,
         skip: u32,
     },
-    /// Write of a volume's buffer.
-    Write { volume: u8, buffer: u32 },
-    /// Read of the block that a volume collects.
-    Collect { volume: u8 },
+    Write {
+        volume: u8,
+        buffer: u32,
+    },
+    Collect {
+        volume: u8,
+    },
     /// Read of blocks at a cold start. `tries`: number of earlier attempts.
     Scan {
         volume: u8,
@@ -35,11 +36,18 @@ pub(crate) enum OpPurpose {
     /// Read of a block in the search for unneeded tombstones.
     Raid,
     /// Read of a volume's marks at a cold start.
-    Marks { volume: u8, tries: u32 },
-    /// Write of a volume's mark.
-    Mark { volume: u8 },
+    Marks {
+        volume: u8,
+        tries: u32,
+    },
+    Mark {
+        volume: u8,
+    },
     /// Flush that ends a cold start.
-    Flush { volume: u8, tries: u32 },
+    Flush {
+        volume: u8,
+        tries: u32,
+    },
 }
 
 /// Operation numbers that are reserved for operations other than record reads.
@@ -48,7 +56,6 @@ const RESERVED: usize = 8;
 /// Minimum number of operations in flight that a store needs.
 pub(crate) const TOKENS_MIN: u32 = 16;
 
-/// The operations of a store.
 #[derive(Debug)]
 pub(crate) struct Io {
     first_token: u32,
@@ -83,8 +90,7 @@ impl Io {
         !self.free_slots.is_empty()
     }
 
-    /// A buffer of at least `len` bytes; `None` if the engine has no memory left and no buffer of that length is
-    /// unused.
+    /// A buffer of at least `len` bytes; `None` if none is unused and the engine has no memory left.
     pub(crate) fn buffer(&mut self, len: usize, disk: &mut impl StoreDisk) -> Option<Buf> {
         let class = len.max(ALIGN).next_power_of_two().ilog2() as usize;
         if self.buffers.len() <= class {

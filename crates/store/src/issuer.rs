@@ -1,10 +1,7 @@
 //! Turns the run loop's operations into transactions. Keeps the state of the transactions in flight.
 //!
-//! Behaviour of a benchmark when a device is overloaded (code 18): a measurement counts a failure; an insertion waits
-//! and retries, as Aerospike's clients with retries do.
-//!
-//! The server refuses at once instead of queueing, so that clients notice the overload. With retries, an insertion runs
-//! at the drive's speed.
+//! If a device is overloaded (code 18), the server refuses at once, so that clients notice. A measurement counts a
+//! failure. An insertion waits and retries, as Aerospike's clients do, and so runs at the drive's speed.
 
 use crate::object::RecordSpec;
 use crate::verification::Verifier;
@@ -19,7 +16,6 @@ use sys::op::{Completion, Op, OpKind, Outcome};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TransactionOutcome<'a> {
     pub(crate) outcome: Outcome,
-    /// Bins returned.
     pub(crate) bins: &'a [u8],
     /// True if the result is unknown: the transaction may have been executed, or may still be executed.
     pub(crate) in_doubt: bool,
@@ -57,8 +53,7 @@ pub(crate) struct CompletionTime {
     pub(crate) unseen_ns: u64,
 }
 
-/// The completion of an operation. If another write of the same key waited for the operation: token and transaction of
-/// that write.
+/// The completion of an operation; token and transaction of a write of the same key that waited for it.
 type EndedOperation = (Completion, Option<(u32, Transaction)>);
 
 #[derive(Debug)]
@@ -79,7 +74,6 @@ struct OperationInFlight {
     worst: Outcome,
 }
 
-/// Turns operations into transactions, and answers into completions.
 #[derive(Debug)]
 pub(crate) struct TransactionIssuer {
     object: Arc<RecordSpec>,
@@ -91,7 +85,6 @@ pub(crate) struct TransactionIssuer {
 }
 
 impl TransactionIssuer {
-    /// An issuer for `object`. `overload` sets the behaviour when a device is overloaded.
     pub(crate) fn new(
         object: Arc<RecordSpec>,
         verification: Arc<Verification>,
@@ -176,7 +169,6 @@ impl TransactionIssuer {
         });
     }
 
-    /// Takes the answer about record number `index` of the batch `token`.
     pub(crate) fn answer(&mut self, token: u32, index: u32, answer: TransactionOutcome<'_>) {
         let Some(Some(operation)) = self.operations.get_mut(token as usize) else {
             return;
@@ -309,19 +301,16 @@ pub struct Overload {
 }
 
 impl Overload {
-    /// With `waits`, transactions that are refused because a device is overloaded are retried from now on, and do not
-    /// fail.
+    /// With `waits`, transactions refused by an overloaded device are retried from now on, and do not fail.
     pub fn set_waits(&self, waits: bool) {
         self.waits.store(waits, Ordering::Relaxed);
     }
 
-    /// Number of transactions that waited.
     pub fn waited(&self) -> u64 {
         self.waited.load(Ordering::Relaxed)
     }
 }
 
-/// Transactions of one issuer that wait for a retry.
 #[derive(Debug)]
 struct BackoffQueue {
     overload: Arc<Overload>,
@@ -330,8 +319,7 @@ struct BackoffQueue {
 }
 
 impl BackoffQueue {
-    /// Schedules the next retry of `token`, issued at `issued_ns` and delayed `retries` times. `false`: the transaction
-    /// fails instead.
+    /// Schedules the next retry of `token`, issued at `issued_ns`. `false`: the transaction fails instead.
     fn hold(&mut self, token: u32, retries: u32, issued_ns: u64, now_ns: u64) -> bool {
         if !self.overload.waits.load(Ordering::Relaxed)
             || now_ns.saturating_sub(issued_ns) > PATIENCE_NS

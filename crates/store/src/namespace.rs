@@ -75,28 +75,24 @@ impl NamespaceSettings {
     }
 }
 
-/// The part of a device that belongs to one core: a range of write blocks. The device's header precedes the ranges of
-/// all cores.
+/// One core's part of a device: a range of write blocks. The device's header precedes all ranges.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StoreSpace {
     /// The device's number in the engine.
     pub target: TargetId,
-    /// Range of the device's bytes that belongs to the store.
     pub range: Range<u64>,
     /// Offset of the store's two marks ([`crate::MARKS_BYTES`]), which are outside of `range`.
     pub marks_offset: u64,
     /// The device's smallest direct I/O, bytes: records are read in multiples of this size.
     pub min_io_bytes: u32,
-    /// Unit that the device writes as a whole, bytes: its physical block, or its smallest direct I/O if that is larger.
-    /// On a smaller write the drive reads, modifies and writes back the whole unit. A power failure can then lose the
-    /// old data of the unit.
+    /// Unit that the device writes as a whole, bytes: its physical block, or its smallest direct I/O if larger. A
+    /// smaller write is a read-modify-write, and a power failure can then lose the old data of the unit.
     pub write_unit_bytes: u32,
     /// Random number that the device got when it was formatted. Data with another number is not a record.
     pub id: u64,
 }
 
-/// The [`StoreSpace::write_unit_bytes`] of a device, at most 4 KiB: drives with a larger physical block have power-loss
-/// protection.
+/// The [`StoreSpace::write_unit_bytes`] of a device, at most 4 KiB: larger physical blocks have power-loss protection.
 pub fn write_unit_bytes(target: &Target) -> u32 {
     target
         .min_io_bytes()
@@ -106,7 +102,6 @@ pub fn write_unit_bytes(target: &Target) -> u32 {
 /// Data that cannot be read any more.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Losses {
-    /// Damaged write blocks.
     pub blocks: u64,
     /// Unreadable bytes in the damaged write blocks.
     pub bytes: u64,
@@ -179,7 +174,6 @@ pub struct StoreStatistics {
     pub raided: u64,
     /// Reads of records answered from memory.
     pub cache_reads: u64,
-    /// Reads of records from a device.
     pub device_reads: u64,
     /// True if new records are refused because space or memory is short.
     pub stop_writes: bool,
@@ -203,7 +197,6 @@ pub struct StoreStatistics {
 pub struct DeviceStatistics {
     /// Bytes of live records.
     pub used_bytes: u64,
-    /// Currently free blocks.
     pub free_wblocks: u64,
     /// Free blocks that were never written.
     pub pristine_wblocks: u64,
@@ -221,7 +214,6 @@ pub struct DeviceStatistics {
     pub defrag_io_skips: u64,
     /// Blocks that were freed without being queued.
     pub direct_frees: u64,
-    /// Writes of partly filled buffers.
     pub partial_writes: u64,
     pub read_errors: u64,
     /// Writes and flushes that failed on the device.

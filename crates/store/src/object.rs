@@ -33,7 +33,6 @@ impl ValueType {
         }
     }
 
-    /// Bytes of the stamp in a value.
     fn stamp_bytes(self) -> u32 {
         if matches!(self, Self::String(_)) {
             16
@@ -193,9 +192,8 @@ impl RecordSpec {
         out.truncate(len);
     }
 
-    /// The start of the run that wrote the bins of `key`, and the number of the write.
-    ///
-    /// Errors: the bins cannot be the result of a write of `key` by this client.
+    /// The start of the run that wrote the bins of `key`, and the number of the write. Errors: bins that no write of
+    /// `key` by this client can leave.
     pub(crate) fn written(&self, key: u64, bins: &[u8]) -> Result<(u64, u32), WrongRecord> {
         let stamps =
             (0..self.bins).filter_map(|bin| self.stamp_of_value(key, self.value_in(bins, bin)));

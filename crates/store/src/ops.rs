@@ -103,8 +103,7 @@ pub fn put(out: &mut Vec<u8>, entry: &BinEntry<'_>) {
     out.extend_from_slice(entry.value);
 }
 
-/// Maximum bytes of a reply. An operation of 8 bytes can request a whole record, and a message has up to 65,535
-/// operations.
+/// Maximum bytes of a reply: an 8-byte operation can request a whole record; a message has up to 65,535 operations.
 const REPLY_BYTES_MAX: usize = 16 << 20;
 
 /// Maximum bins of a record, as in the server.
@@ -133,7 +132,6 @@ pub(crate) struct Applied {
     pub(crate) reply: Vec<u8>,
 }
 
-/// The bins of a record while operations are applied.
 struct RecordBins<'a> {
     list: Vec<RecordBin<'a>>,
     /// Index in the list by name, once the record has many bins.
@@ -166,7 +164,6 @@ impl<'a> RecordBins<'a> {
     }
 }
 
-/// Applies `ops` to a record with the bins `old_bins`.
 pub(crate) fn apply(
     old_bins: &[u8],
     ops: &[u8],

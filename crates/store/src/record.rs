@@ -16,7 +16,6 @@
 use crate::Digest;
 use crc32fast::Hasher;
 
-/// Bytes of a unit.
 pub(crate) const UNIT: usize = 16;
 
 /// Bytes before the set.
@@ -25,7 +24,6 @@ pub(crate) const HEADER: usize = 48;
 /// Minimum bytes of a record on the device: no body is empty.
 pub(crate) const RECORD_MIN: usize = HEADER + UNIT;
 
-/// Longest name of a set, bytes.
 pub(crate) const SET_BYTES_MAX: usize = 63;
 
 /// Longest stored key, bytes, including its type.
@@ -55,7 +53,6 @@ impl<'a> Record<'a> {
         HEADER + self.set.len() + self.key.len() + self.body.len()
     }
 
-    /// Length on the device, units.
     pub(crate) fn units(&self) -> u32 {
         self.bytes().div_ceil(UNIT) as u32
     }
@@ -84,7 +81,6 @@ impl<'a> Record<'a> {
         seal(out, seed);
     }
 
-    /// The record at the start of `bytes`; `None` if there is no valid record.
     pub(crate) fn read(bytes: &'a [u8], seed: u32) -> Option<Self> {
         let header = bytes.first_chunk::<HEADER>()?;
         let len = length(header)?;
@@ -137,14 +133,12 @@ pub(crate) fn seed_at(seed: u32, at: usize) -> u32 {
     seed.wrapping_add((at as u32).wrapping_mul(0x9e37_79b1))
 }
 
-/// Checksum of bytes in a write block; `seed` is the start value.
 pub(crate) fn checksum(bytes: &[u8], seed: u32) -> u32 {
     let mut hasher = Hasher::new_with_initial(seed);
     hasher.update(bytes);
     hasher.finalize()
 }
 
-/// Length of the record according to its header, bytes.
 pub(crate) fn length(header: &[u8; HEADER]) -> Option<usize> {
     let field = u32_at(header, 8);
     let len = (field >> 4) as usize * UNIT;

@@ -64,7 +64,6 @@ type NumberedTransaction = (u64, Transaction);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remark {
-    /// Number of the device, if the line is about a device.
     pub device: Option<TargetId>,
     pub text: String,
 }
@@ -103,8 +102,6 @@ impl Store {
     ///
     /// `tokens`: numbers for the store's operations; `wall_ms`: time since 1970 at instant 0 of the disk's clock;
     /// `seed`: seed of random choices, different for each opening.
-    ///
-    /// Errors: a sentence about an invalid space or setting.
     pub fn open(
         namespace: &NamespaceSettings,
         spaces: &[StoreSpace],
@@ -180,8 +177,7 @@ impl Store {
     }
 
     /// Number of operations in flight, and bytes of buffers, that a store of `namespace` on `devices` devices uses.
-    ///
-    /// A store also works with less; then its reads wait for each other.
+    /// With less, its reads wait for each other.
     pub fn needs(namespace: &NamespaceSettings, devices: usize) -> (u32, usize) {
         let block_bytes = namespace.write_block_bytes as usize;
         let reads = READS * devices;
@@ -194,7 +190,6 @@ impl Store {
         )
     }
 
-    /// Makes the store count its I/O in `counts` from now on.
     pub fn count_into(&mut self, counts: Arc<IoCounts>) {
         self.io.counts = counts;
     }
@@ -274,8 +269,7 @@ impl Store {
             .copied()
     }
 
-    /// Executes a transaction, or starts the read that it needs. `holds_key`: the transaction is the write for which
-    /// `busy` has its record.
+    /// Executes a transaction, or starts the read that it needs. `holds_key`: it is the write that `busy` names.
     fn begin(
         &mut self,
         (number, transaction): NumberedTransaction,
@@ -367,7 +361,6 @@ impl Store {
             .submit(purpose, (target, OpKind::Read), bytes, buf, disk);
     }
 
-    /// True if a device has too few free blocks.
     fn stops_writes(&self) -> bool {
         let min_pct = usize::from(self.namespace.min_avail_pct);
         self.volumes
@@ -375,7 +368,6 @@ impl Store {
             .any(|volume| volume.blocks.free() * 100 < min_pct * volume.blocks.len())
     }
 
-    /// Handles the completion of one of the store's operations.
     pub fn on_completion(
         &mut self,
         completion: Completion,
@@ -500,7 +492,6 @@ impl Store {
         }
     }
 
-    /// Does due work. Returns the time of the next work.
     fn do_due_work(&mut self, disk: &mut impl StoreDisk, replies: &mut Replies) -> u64 {
         if self.scan.is_some() {
             return self.drive_scan(disk);
@@ -515,8 +506,7 @@ impl Store {
         next_ns
     }
 
-    /// Begins writes that waited for space or memory, and refuses those that waited too long. Returns the time of the
-    /// next call.
+    /// Begins writes that waited for space or memory; refuses those that waited too long. Returns the next call's time.
     fn begin_deferred(&mut self, disk: &mut impl StoreDisk, replies: &mut Replies) -> u64 {
         if self.deferred.is_empty() {
             return u64::MAX;
@@ -549,7 +539,6 @@ impl Store {
         !self.is_draining && self.deferred.len() < DEFERRED_MAX
     }
 
-    /// Starts transactions that waited for an operation number or a buffer.
     fn resume(&mut self, disk: &mut impl StoreDisk, replies: &mut Replies) {
         while self.io.may_read() {
             let waiting_before = self.waiting.len();
@@ -579,8 +568,7 @@ impl Store {
         }
     }
 
-    /// Starts to write all buffers, and stops defragmentation until the next transaction. [`Self::is_idle`] becomes
-    /// true when the buffers are written.
+    /// Writes all buffers, and stops defragmentation until the next transaction; then [`Self::is_idle`] is true.
     pub fn flush(&mut self, disk: &mut impl StoreDisk) {
         if self.scan.is_some() {
             // During its cold start a store has written nothing, and does not know yet which data is durable.

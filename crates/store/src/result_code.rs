@@ -14,7 +14,6 @@ impl ResultCode {
     pub const EXISTS: Self = Self(5);
     /// No free space: writes have stopped.
     pub const OUT_OF_SPACE: Self = Self(8);
-    /// The client's timeout expired.
     pub const TIMEOUT: Self = Self(9);
     /// The node does not have the partition.
     pub const UNAVAILABLE: Self = Self(11);

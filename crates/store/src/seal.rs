@@ -47,14 +47,12 @@ pub(crate) const NEXT: usize = 5;
 /// Versions of records, sequence numbers of blocks and numbers of marks on a device are below this number.
 pub(crate) const NUMBER_MAX: u64 = 1 << 62;
 
-/// If a cold start finds this number or a greater number, writes are refused. Otherwise a store could write a number
-/// that the next cold start takes for damage.
+/// From this number on, writes are refused: a higher number could look like damage to the next cold start.
 pub(crate) const NUMBER_LAST: u64 = NUMBER_MAX - (1 << 50);
 
 pub(crate) const NO_BLOCK: u32 = u32::MAX;
 
-/// Blocks that may be overwritten from now on, each with the sequence number up to which its uses have ended. Data of
-/// these uses is not needed any more.
+/// Blocks that may be overwritten from now on, each with the sequence number up to which its uses have ended.
 pub(crate) type Next = [(u32, u64); NEXT];
 
 /// Contents of a volume that are durable, at one instant.
@@ -100,7 +98,6 @@ impl DurableBounds {
         }
     }
 
-    /// The bounds in the first [`BOUNDS`] of `bytes`.
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
         let bytes = bytes.get(..BOUNDS)?;
         let open = |number: usize| OPEN_AT + 12 * number;
@@ -121,8 +118,7 @@ impl DurableBounds {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seal {
-    /// First byte of the seal in its block, where the piece begins. Exception: the first piece begins with the block's
-    /// header.
+    /// First byte of the seal, where the piece begins. Exception: the first piece begins with the block's header.
     pub(crate) at: u32,
     /// End of the piece in the block.
     pub(crate) end: u32,
@@ -150,7 +146,6 @@ impl Seal {
         out[..4].copy_from_slice(&sum.to_le_bytes());
     }
 
-    /// The seal at byte `at` of a block, if there is a valid seal.
     pub(crate) fn read(block: &[u8], at: usize, seed: u32) -> Option<Self> {
         let bytes = block.get(at..at + SEAL)?;
         if u32_at(bytes, 4) != MAGIC
@@ -187,8 +182,7 @@ pub(crate) struct DurabilityEvidence {
 }
 
 impl DurabilityEvidence {
-    /// Adds the bounds of a seal in a volume of `blocks` blocks, with sequence numbers below `limit`. Bounds that no
-    /// store writes are ignored.
+    /// Adds the bounds of a seal in a volume of `blocks` blocks, with numbers below `limit`. Ignores impossible bounds.
     pub(crate) fn add(&mut self, bounds: &DurableBounds, blocks: u32, limit: u64) {
         if bounds.sequence >= limit
             || bounds.closed_before > bounds.sequence + 1
@@ -221,7 +215,6 @@ impl DurabilityEvidence {
         }
     }
 
-    /// Number of bytes that were certainly durable in the block with this sequence number.
     pub(crate) fn durable_bytes(&self, sequence: u64, block_bytes: u32) -> u32 {
         let is_complete = sequence < self.closed_before;
         self.open
@@ -277,7 +270,6 @@ impl VolumeMark {
         self.number % SLOTS as u64 * SLOT_BYTES
     }
 
-    /// Writes the mark at the start of `out`. `id`: the device's id.
     pub(crate) fn write(&self, out: &mut [u8], id: u64) {
         out.fill(0);
         out[..4].copy_from_slice(&MARK_MAGIC.to_le_bytes());
@@ -339,8 +331,7 @@ impl VolumeMark {
         }))
     }
 
-    /// The marks in both slots, older first, and the number of missing or damaged marks. If both slots are empty, no
-    /// mark counts as missing: the marks may not be written yet.
+    /// The marks in both slots, older first; number of missing or damaged ones, 0 for two empty slots: not written yet.
     pub(crate) fn read_both(bytes: &[u8], id: u64) -> (Vec<Self>, usize) {
         let slots: Vec<_> = bytes
             .chunks(SLOT_BYTES as usize)

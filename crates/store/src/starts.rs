@@ -14,7 +14,6 @@ pub struct Starts {
 }
 
 impl Starts {
-    /// The same number in both headers.
     pub fn both(number: u64) -> Self {
         Self {
             first: Some(number),
@@ -85,7 +84,6 @@ mod tests {
         states
     }
 
-    /// Each state with each one header damaged.
     fn damaged(devices: &[Starts]) -> impl Iterator<Item = Vec<Starts>> {
         (0..2 * devices.len()).map(|copy| {
             let mut state = devices.to_vec();

@@ -6,7 +6,6 @@ use engine::{IoEngine, Wait};
 use sys::buffer::Buf;
 use sys::op::{Completion, Op, OpKind, Outcome};
 
-/// Records of the set "set" with `bins` bins of `value`.
 pub(crate) fn records(bins: u16, value: ValueType) -> RecordSpec {
     RecordSpec {
         set: (*b"set").into(),

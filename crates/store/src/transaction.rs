@@ -9,7 +9,6 @@ use ripemd::{Digest as _, Ripemd160};
 pub enum Exists {
     #[default]
     Any,
-    /// The record must not exist.
     CreateOnly,
     /// The record must exist.
     UpdateOnly,
@@ -24,7 +23,6 @@ pub enum Exists {
 pub enum Generation {
     #[default]
     Any,
-    /// The record's generation must be equal to this number.
     Equal(u16),
     /// The record's generation must be less than this number.
     Less(u16),
@@ -89,8 +87,7 @@ pub enum RecordOp {
     Image(Vec<u8>),
     /// Returns the version of the record or tombstone; 0 if there is neither.
     Version,
-    /// Compares the record's version with the version at the other node. If the versions differ, the reply has an image
-    /// with a greater version.
+    /// Compares the record's version with the other node's. If they differ, returns an image with a greater version.
     Compare(Version),
 }
 
@@ -108,7 +105,6 @@ pub struct Reply {
     pub generation: u16,
     /// Expiry time of the record, seconds since 2010-01-01 UTC; 0: never.
     pub void_time_sec: u32,
-    /// Number of bins in `ops`.
     pub bins: u16,
     /// The bins, as [`crate::ops`].
     pub ops: Vec<u8>,

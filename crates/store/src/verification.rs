@@ -1,7 +1,6 @@
-//! Verification of the records that are read: each must hold one of the possible writes of its key.
-//!
-//! The main idea: each key has one issuer, which sends one write of the key at a time. So the issuer knows which writes
-//! of the key were sent, acknowledged, and in doubt. A read must return one of the possible writes, completely.
+//! Verification of the records that are read: each must completely hold one of the possible writes of its key. Each key
+//! has one issuer, which sends one write of the key at a time, and so knows which writes of the key were sent,
+//! acknowledged, and in doubt.
 
 use crate::ResultCode;
 use crate::object::{NUMBER_MAX, RecordSpec};
@@ -92,8 +91,7 @@ impl Verifier {
         Some(writes.sent)
     }
 
-    /// Handles the answer to a write. `is_done`: the write succeeded; `in_doubt`: the write may still be executed.
-    /// Returns the token of the next waiting write of the key.
+    /// Handles the answer to a write. `in_doubt`: it may still be executed. Returns the key's next waiting write.
     pub(crate) fn end_write(&mut self, key: u64, is_done: bool, in_doubt: bool) -> Option<u32> {
         let writes = self.keys.get_mut(&key)?;
         writes.is_in_flight = false;
@@ -116,8 +114,7 @@ impl Verifier {
         self.keys.get(&key).map_or(0, |writes| writes.acknowledged)
     }
 
-    /// Outcome of a read of `key` that began when `acknowledged` was the last acknowledged write, and ended as
-    /// `outcome` with `bins`.
+    /// Outcome of a read of `key` that began when `acknowledged` was the last acknowledged write.
     pub(crate) fn check(
         &mut self,
         object: &RecordSpec,

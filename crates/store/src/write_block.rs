@@ -20,12 +20,10 @@ pub(crate) const FIRST_BYTE: usize = 48;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct BlockHeader {
-    /// Device id.
     pub(crate) id: u64,
     /// Increases with each block that is begun in the space.
     pub(crate) sequence: u64,
-    /// Random number of the store that began the block. A sequence number that is lost in a crash is assigned again;
-    /// this number distinguishes the two uses.
+    /// Random number of the store that began the block: a sequence number lost in a crash is assigned again.
     pub(crate) opening: u64,
     pub(crate) block: u32,
 }
@@ -89,7 +87,6 @@ impl BlockHeader {
     }
 }
 
-/// Part of a write block that cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct UnreadablePart {
     /// Offset in the block.
@@ -112,10 +109,8 @@ impl UnreadablePart {
     }
 }
 
-/// Item found in a write block.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum BlockItem<'a> {
-    /// A piece begins.
     Seal(Seal),
     /// A record, its offset in the block, and its length in bytes.
     Record(Record<'a>, usize, usize),
@@ -125,13 +120,11 @@ pub(crate) enum BlockItem<'a> {
     End(Option<UnreadablePart>),
 }
 
-/// A piece with an intact seal.
 #[derive(Debug, Clone, Copy)]
 struct SealedPiece {
     /// End of the piece's records.
     used: usize,
     end: usize,
-    /// Number of records that were not found yet.
     records_left: u32,
 }
 
@@ -142,8 +135,7 @@ pub(crate) struct BlockWalk {
     piece: Option<SealedPiece>,
     /// Offset of the current unreadable part, and number of unreadable bytes in it.
     flaw: Option<(usize, usize)>,
-    /// Bytes that may still be checksummed in vain. Without a limit, crafted bytes could force the computation of a
-    /// long checksum at every unit.
+    /// Bytes that may still be checksummed in vain: crafted bytes could force a long checksum at every unit.
     patience: usize,
 }
 
@@ -209,8 +201,7 @@ impl BlockWalk {
                 }
                 return BlockItem::Record(record, begin, len);
             }
-            // The next intact record begins at the end of the damaged record, or, if the damaged length is wrong too,
-            // at any unit.
+            // The next intact record begins at the damaged record's end, or, if its length is wrong too, at any unit.
             self.flaw.get_or_insert((begin, 0)).1 += UNIT;
             self.at += UNIT;
             let len = rest

@@ -19,7 +19,6 @@ const WALL_MS: u64 = 1_700_000_000_000;
 const HEADER: u64 = 16 << 10;
 const TOKENS: u32 = 48;
 
-/// Contents of a record at one time.
 #[derive(Clone, PartialEq, Eq)]
 struct Value {
     bytes: Vec<u8>,
@@ -58,7 +57,6 @@ impl std::fmt::Display for Writes<'_> {
     }
 }
 
-/// Bytes of a reply, for messages.
 fn bytes_of(reply: &Reply) -> String {
     ops::entries(&reply.ops)
         .next()
@@ -67,7 +65,6 @@ fn bytes_of(reply: &Reply) -> String {
 
 type State = Option<Value>;
 
-/// The expected states of a key.
 #[derive(Debug, Clone)]
 struct Key {
     /// States in this life of the store, with their times.
@@ -104,7 +101,6 @@ impl Key {
     }
 }
 
-/// Counts of events over all stories.
 #[derive(Debug, Default)]
 struct Seen {
     done: u64,
@@ -116,8 +112,7 @@ struct Seen {
     expired: u64,
     raided: u64,
     errors: u64,
-    /// Number of stories that ended on a damaged device, number of those with reported losses, and number of records
-    /// lost in all of them.
+    /// Stories that ended on a damaged device, those with reported losses, and records lost in all of them.
     damaged: u64,
     found: u64,
     lost_to_damage: u64,
@@ -817,7 +812,6 @@ impl<'a> Story<'a> {
         }
     }
 
-    /// Opens the store and accepts all losses. Returns the losses.
     fn reopen(&mut self, contents: Vec<DriveContents>) -> Losses {
         let seed = self.random.next_u64();
         let spec = format!("{}+error-rate=0", self.spec.split_once("+error").unwrap().0);
@@ -907,8 +901,7 @@ impl<'a> Story<'a> {
                         _ => self.check(),
                     }
                 }
-                // On a drive without errors, a record is durable after the longest wait of a buffer plus the time of a
-                // few writes.
+                // On a drive without errors, a record is durable after the longest wait of a buffer plus a few writes.
                 if self.spec.ends_with("=0") && self.namespace.flush_max_ms > 0 {
                     let wait_ns = u64::from(self.namespace.flush_max_ms) * 1_000_000 + 50_000_000;
                     let before_ns = self.now_ns().saturating_sub(wait_ns);

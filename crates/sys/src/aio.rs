@@ -108,9 +108,8 @@ pub struct AioContext {
 
 impl AioContext {
     /// Sets up a context for up to `in_flight_max` operations on `files`, with `memory_bytes` of buffers. Instant 0 of
-    /// its clock is `epoch_ns` of `CLOCK_MONOTONIC`. The context has its own descriptors of the files.
-    ///
-    /// Errors: those of io_setup(2), `EAGAIN` beyond /proc/sys/fs/aio-max-nr; those of dup(2).
+    /// its clock is `epoch_ns` of `CLOCK_MONOTONIC`. The context has its own descriptors of the files. Errors: those of
+    /// io_setup(2), `EAGAIN` beyond /proc/sys/fs/aio-max-nr; those of dup(2).
     pub fn new(
         files: &[BorrowedFd<'_>],
         in_flight_max: usize,
@@ -303,8 +302,7 @@ impl Queue for AioContext {
     fn enter(&mut self, now_ns: u64, sleep: Option<Sleep>) -> io::Result<()> {
         self.submit(now_ns);
         match sleep {
-            // Waits only if no completion is posted: posted completions free room for operations that the kernel did
-            // not take.
+            // Waits only if no completion is posted: posted ones free room for operations that the kernel did not take.
             Some(sleep) if self.posted == 0 => {
                 self.collect(sleep.completions as usize, sleep.until_ns)
             }
@@ -359,8 +357,7 @@ impl Drop for AioContext {
     }
 }
 
-/// Reads the start of `file` by AIO. Errors: those of io_setup(2), or of the read; `EOPNOTSUPP` if the read would
-/// block the caller.
+/// Reads the start of `file` by AIO. Errors: io_setup(2), or the read; `EOPNOTSUPP` if the read would block.
 pub fn probe(file: BorrowedFd<'_>) -> io::Result<()> {
     let mut aio = AioContext::new(&[file], 1, ALIGN, monotonic_ns())?;
     let buf = aio

@@ -1,10 +1,9 @@
-//! Page-aligned I/O buffers, each with exactly one owner at a time.
+//! Page-aligned I/O buffers, each with exactly one owner at a time. Also the machine's available memory, and huge
+//! pages.
 //!
-//! A [`Pool`] is one anonymous mapping, cut once into [`Buf`]s that never overlap. A buffer moves from the pool
-//! into an operation, from there into the engine that passes its address to the kernel, and back with the completion.
-//! The owner of the `Buf` may access the bytes; while the engine owns it, the kernel may.
-//!
-//! This module also reads the available memory of the machine, and advises the kernel on huge pages.
+//! A [`Pool`] is one anonymous mapping, cut once into [`Buf`]s that never overlap. A buffer moves from the pool into an
+//! operation, from there into the engine that passes its address to the kernel, and back with the completion. The owner
+//! of the `Buf` may access the bytes; while the engine owns it, the kernel may.
 
 use crate::succeed;
 use libc::c_int;
@@ -34,8 +33,7 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps `len` bytes of `file` (-1: anonymous memory). `flags` must not name an address (`MAP_FIXED`). Errors: those
-    /// of mmap(2).
+    /// Maps `len` bytes of `file` (-1: anonymous). `flags` must not name an address (`MAP_FIXED`). Errors: mmap(2).
     pub(crate) fn new(
         len: usize,
         protection: c_int,
@@ -68,8 +66,7 @@ impl Drop for Mapping {
     }
 }
 
-/// A page-aligned buffer; empty on simulated drives that store no data. The type is only a pointer, because a buffer
-/// moves with every operation.
+/// A page-aligned buffer; empty on simulated drives that store no data. Only a pointer: it moves with every operation.
 #[derive(Debug)]
 pub struct Buf(Option<Box<Cut>>);
 
@@ -180,8 +177,7 @@ impl Pool {
     }
 }
 
-/// Memory available without swapping (`MemAvailable` in `/proc/meminfo`), bytes; `None` if the kernel does not report
-/// it.
+/// Bytes available without swapping (`MemAvailable` in `/proc/meminfo`); `None` if the kernel does not report it.
 pub fn available_bytes() -> Option<u64> {
     meminfo_bytes(&fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable")
 }

@@ -83,10 +83,8 @@ pub struct Mapped {
 }
 
 impl Mapped {
-    /// Maps the first `len` bytes of `fd`.
-    ///
-    /// Errors: those of mmap(2), such as `EACCES` for a `writable` mapping of a read-only descriptor. Also if the
-    /// kernel or a container forbids process_vm_readv(2).
+    /// Maps the first `len` bytes of `fd`. Errors: those of mmap(2), such as `EACCES` for a `writable` mapping of a
+    /// read-only descriptor; the kernel or a container forbids process_vm_readv(2).
     pub fn new(
         fd: BorrowedFd<'_>,
         len: u64,
@@ -128,8 +126,7 @@ impl Mapped {
             | OpKind::WriteBack(WriteBack {
                 drop_cache: false, ..
             }) => self.sync(0, self.mapping.len).map(|()| 0),
-            // Unmaps the pages first, because mapped pages stay in the page cache. The mapping is shared, so unmapped
-            // pages keep their bytes.
+            // Unmaps the pages first, because mapped pages stay in the page cache. A shared mapping keeps the bytes.
             OpKind::WriteBack(_) => match self.mapping.advise(libc::MADV_DONTNEED) {
                 Ok(()) => return perform_call(fd, 0, op),
                 Err(error) => Err(error),
@@ -169,8 +166,7 @@ impl Mapped {
         succeed(unsafe { call(libc::getpid(), &mapped, 1, &buffer_iovec, 1, 0) } as i64)
     }
 
-    /// Result of a copy that failed at its first page: `Ok(0)` if the file ends before the operation does, EIO if the
-    /// device failed.
+    /// Result of a copy that failed at its first page: `Ok(0)` at the end of the file, EIO if the device failed.
     fn why_faulted(&self, fd: BorrowedFd<'_>, op: &Op) -> io::Result<usize> {
         let stat = fstat(fd)?;
         let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;

@@ -46,8 +46,7 @@ pub fn discard(fd: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<()> {
     succeed(unsafe { libc::ioctl(fd.as_raw_fd(), BLKDISCARD as _, range.as_ptr()) }).map(drop)
 }
 
-/// Deallocates `len` bytes at `offset`: [`discard`] on a block device, a punched hole in a file. The descriptor must
-/// be open for writing.
+/// Deallocates `len` bytes at `offset`: [`discard`] on a device, a punched hole in a file. Needs write access.
 pub fn deallocate(fd: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<()> {
     use rustix::fs::{FallocateFlags, FileType, fallocate, fstat};
     match FileType::from_raw_mode(fstat(fd)?.st_mode) {
@@ -86,8 +85,7 @@ pub struct LoopFile {
 
 const _: () = assert!(size_of::<LoopFile>() == 232);
 
-/// Backing file of a loop device. Errors: `ENXIO` for a loop device without a backing file, `ENOTTY` for any other
-/// device.
+/// Backing file of a loop device. Errors: `ENXIO` if the loop device has none, `ENOTTY` for any other device.
 pub fn loop_file(fd: BorrowedFd<'_>) -> io::Result<LoopFile> {
     // SAFETY: the struct holds integers only, for which all-zero bytes are a value.
     let mut file: LoopFile = unsafe { std::mem::zeroed() };

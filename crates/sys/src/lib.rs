@@ -1,7 +1,5 @@
-//! Safe functions for system calls that no safe library wraps. This crate also has the operation type of the rings, the
-//! random generator, and the data of writes, for all crates.
-//!
-//! Only this crate may hold `unsafe` code; all others forbid it.
+//! Safe functions for system calls that no safe library wraps. Also, for all crates: the operation type of the rings,
+//! the random generator, and the data of writes. Only this crate may hold `unsafe` code; all others forbid it.
 
 #![allow(clippy::disallowed_methods, reason = "this crate wraps system calls")]
 #![warn(missing_docs)]

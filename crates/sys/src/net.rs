@@ -33,8 +33,7 @@ pub fn set_backlog(listener: &TcpListener, backlog: i32) -> io::Result<()> {
     Ok(rustix::net::listen(listener, backlog)?)
 }
 
-/// Sends as many bytes as the kernel has room for, without waiting. Errors: those of send(2); `WouldBlock` if there is no
-/// room.
+/// Sends as many bytes as the kernel has room for, without waiting. Errors: `WouldBlock` for no room; those of send(2).
 pub fn send(socket: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
     Ok(rustix::net::send(
         socket,
@@ -95,8 +94,7 @@ pub enum NetOutcome {
     Block(op::Outcome),
     /// An accepted connection.
     Accepted(TcpStream),
-    /// Received bytes: the buffer, and the number of received bytes at its start. Return the buffer with
-    /// [`Ring::provide`].
+    /// The buffer, and the number of received bytes at its start. Return the buffer with [`Ring::provide`].
     Received(Buf, usize),
     /// The kernel took all bytes.
     Sent,
@@ -120,13 +118,11 @@ pub struct NetworkForm {
     tail: u16,
     /// Buffers that the kernel holds, by buffer number.
     provided: Vec<Option<Buf>>,
-    /// Unused buffer numbers.
     free_ids: Vec<u16>,
 }
 
 impl NetworkForm {
-    /// Form of operations on `files`, and on sockets with `buffers` (a power of two) receive buffers of
-    /// `buffer_bytes`.
+    /// Form of operations on `files`, and on sockets with `buffers` (a power of two) buffers of `buffer_bytes`.
     pub fn new(files: FileForm, buffers: u16, buffer_bytes: usize) -> Self {
         assert!(
             buffers.is_power_of_two() && buffers <= 1 << 15,
@@ -191,10 +187,8 @@ impl NetworkForm {
 
 impl Ring<NetworkForm> {
     /// Returns the receive buffer of an [`NetOutcome::Received`] to the kernel. A buffer of another origin is as good,
-    /// because the ring owns the buffer while the kernel may write to it.
-    ///
-    /// Panics if the length is not that of the ring's receive buffers. An empty buffer would look like the end of a
-    /// connection.
+    /// because the ring owns the buffer while the kernel may write to it. Panics if the length is not that of the
+    /// ring's receive buffers: an empty buffer would look like the end of a connection.
     pub fn provide(&mut self, buf: Buf) {
         let form = self.form_mut();
         assert_eq!(buf.len(), form.buffer_bytes, "length of a receive buffer");

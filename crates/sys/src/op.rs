@@ -14,11 +14,9 @@ pub enum OpKind {
     Read,
     /// Writes the operation's buffer.
     Write,
-    /// Flushes the drive's write cache (fdatasync(2)), so that all writes that completed before it are durable. Has no
-    /// offset, length or data.
+    /// Flushes the drive's write cache (fdatasync(2)): completed writes become durable. No offset, length or data.
     Flush,
-    /// As [`Self::Flush`], and also writes all metadata of the file (fsync(2)). On a device, the same as
-    /// [`Self::Flush`].
+    /// As [`Self::Flush`], and writes all metadata of the file (fsync(2)). On a device, the same as a flush.
     FlushFile,
     /// Starts or waits for the write-back of a range of the page cache (sync_file_range(2)); length 0: to the end. The
     /// drive's write cache is not flushed, so nothing becomes durable.
@@ -108,8 +106,7 @@ impl WriteSync {
     }
 }
 
-/// Placement hint of a write: a write stream of the block layer; on an NVMe drive with FDP, a placement handle.
-/// Counts from 1.
+/// Placement hint of a write, from 1: a write stream of the block layer; with NVMe FDP, a placement handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Placement(pub u16);
 
@@ -118,9 +115,7 @@ pub struct Placement(pub u16);
 pub struct Priority(u16);
 
 impl Priority {
-    /// `class`: 1 real-time, 2 best-effort, 3 idle. `level`: 0 to 7, 0 the highest. `hint`: 0 to 1,023.
-    ///
-    /// Source: include/uapi/linux/ioprio.h.
+    /// `class`: 1 real-time, 2 best-effort, 3 idle. `level`: 0 (highest) to 7. `hint`: 0 to 1,023 (linux/ioprio.h).
     pub fn new(class: u16, level: u16, hint: u16) -> Self {
         Self((class & 7) << 13 | (hint & 0x3ff) << 3 | (level & 7))
     }
@@ -131,8 +126,7 @@ impl Priority {
     }
 }
 
-/// An operation. Owns its buffer until the completion returns the buffer, so nothing else can access the bytes while
-/// the kernel does.
+/// An operation. Owns its buffer until completion: nothing else accesses the bytes while the kernel does.
 #[derive(Debug)]
 pub struct Op {
     /// Target of the operation.
@@ -145,11 +139,9 @@ pub struct Op {
     pub len: u32,
     /// Durability of this write.
     pub sync: WriteSync,
-    /// Placement hint of a write. A target without placement support fails the write with `EOPNOTSUPP`; no hint is
-    /// dropped silently.
+    /// Placement hint of a write; without placement support the write fails with `EOPNOTSUPP`, never silently.
     pub placement: Option<Placement>,
-    /// I/O priority of a read or write. A system call has no priority of its own, so the calling thread gets this
-    /// priority first.
+    /// I/O priority of a read or write. System calls have none of their own, so the calling thread gets it first.
     pub priority: Priority,
     /// Data of the operation; empty for a simulated drive that stores no data.
     pub buf: Buf,
@@ -191,8 +183,7 @@ pub enum Outcome {
     Nvme(NvmeStatus),
     /// Result code of a database server, other than 0.
     Result(u8),
-    /// A read returned a record that cannot result from the writes to it. `key` identifies the record in a batch of
-    /// reads.
+    /// A read returned a record that no write of it can leave. `key`: the record's key in a batch of reads.
     Wrong { key: u64, wrong: WrongRecord },
 }
 
@@ -200,8 +191,7 @@ pub enum Outcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the comment of a variant describes its fields")]
 pub enum WrongRecord {
-    /// The complete value of an outdated write: `found` (0: a write of an earlier run) precedes the last acknowledged
-    /// write.
+    /// The complete value of an outdated write: `found` (0: of an earlier run) precedes the last acknowledged one.
     Old { acknowledged: u32, found: u32 },
     /// No record, although write `acknowledged` was acknowledged; 0: this run has not written the record.
     Missing { acknowledged: u32 },
@@ -252,8 +242,7 @@ impl Outcome {
         )
     }
 
-    /// True if a drive that lost its power or its link gives this error. A drive with power can give some of these
-    /// errors, too.
+    /// True for an error of a drive that lost its power or link. A powered drive can give some of these, too.
     pub fn is_of_vanished_drive(self) -> bool {
         use libc::{EIO, ENODEV, ENOLINK, ENOMEDIUM, ENXIO, EREMOTEIO, ESHUTDOWN, ETIMEDOUT};
         let errnos = [
@@ -402,10 +391,9 @@ pub struct Sleep {
     pub until_ns: u64,
 }
 
-/// A queue of operations in the kernel: io_uring or Linux AIO.
-///
-/// The queue takes ownership of operations and returns their buffers with the completions, so it owns a buffer exactly
-/// as long as the kernel may access the bytes. Tokens are below the maximum number of operations in flight.
+/// A queue of operations in the kernel: io_uring or Linux AIO. The queue owns operations until it returns their buffers
+/// with the completions: exactly as long as the kernel may access the bytes. Tokens are below the maximum number of
+/// operations in flight.
 pub trait Queue {
     /// Operation type.
     type Op;
@@ -423,16 +411,12 @@ pub trait Queue {
     fn pushed(&self) -> usize;
 
     /// Queues an operation for the next [`Self::enter`]. Returns the operation if the queue has no room for all of its
-    /// entries.
-    ///
-    /// Panics if the operation's token is out of range or already in flight.
+    /// entries. Panics if the operation's token is out of range or already in flight.
     fn push(&mut self, op: Self::Op) -> Result<(), Self::Op>;
 
     /// Submits the pushed operations as issued at `now_ns`, makes the kernel post completions, and waits if `sleep` is
-    /// given. A wait for one completion can end early, without a completion.
-    ///
-    /// Entries that the kernel does not take (out of memory, or after a rejected entry) stay pushed and are issued by
-    /// a later call.
+    /// given. A wait for one completion can end early, without one. Entries that the kernel does not take (out of
+    /// memory, or after a rejected entry) stay pushed for a later call.
     fn enter(&mut self, now_ns: u64, sleep: Option<Sleep>) -> io::Result<()>;
 
     /// True if completions are available, or if [`Self::enter`] would make some available.

@@ -23,7 +23,6 @@ pub enum ByteLock {
     Exclusive,
 }
 
-/// A request to lock the byte at `offset`.
 fn request(offset: u64, lock: ByteLock) -> libc::flock {
     // SAFETY: the struct holds integers only, for which all-zero bytes are a value.
     let mut request: libc::flock = unsafe { std::mem::zeroed() };
@@ -45,8 +44,7 @@ pub fn set_write_hint(fd: BorrowedFd<'_>, hint: u64) -> io::Result<()> {
     succeed(unsafe { libc::fcntl(fd.as_raw_fd(), F_SET_RW_HINT, &raw const hint) }).map(drop)
 }
 
-/// Locks the byte at `offset` (below 2^63, may be beyond the end) without waiting; `false` if a lock of another
-/// descriptor conflicts.
+/// Locks the byte at `offset` (below 2^63, also beyond the end) without waiting; `false`: another lock conflicts.
 pub fn try_lock_byte(fd: BorrowedFd<'_>, offset: u64, lock: ByteLock) -> io::Result<bool> {
     let request = request(offset, lock);
     // SAFETY: F_OFD_SETLK only reads the struct, which lives until the call returns.

@@ -1,5 +1,4 @@
-//! Settings and properties of the calling thread and the process, resource usage (CPU time, memory, page faults), and
-//! the clock of the block layer.
+//! Settings and properties of thread and process, resource usage (CPU, memory, page faults), the block layer's clock.
 
 use crate::op::Priority;
 use crate::succeed;
@@ -16,18 +15,15 @@ use std::os::unix::fs::FileExt;
 use std::os::unix::process::{CommandExt, parent_id};
 use std::process::Command;
 
-/// Sets the timer slack of this thread to the minimum, so that the kernel wakes it when its timer expires, and not up
-/// to 50 us later.
-///
-/// Source: prctl(2), `PR_SET_TIMERSLACK`; 1 ns is the minimum, 0 would restore the default.
+/// Sets this thread's timer slack to 1 ns, the minimum (prctl(2), `PR_SET_TIMERSLACK`), so that the kernel wakes it
+/// when its timer expires, and not up to 50 us later. 0 would restore the default.
 pub fn sharpen_timers() {
     let _ = set_current_timer_slack(Some(NonZero::<u64>::MIN));
 }
 
-/// Restricts the calling thread, and threads that it starts later, to `cpus`; no effect if the list is empty.
-///
-/// Source: sched_setaffinity(2), which silently omits disallowed CPUs as long as one remains. Errors: at least one
-/// of `cpus` is not allowed for this thread.
+/// Restricts the calling thread, and threads that it starts later, to `cpus`; no effect if the list is empty. Source:
+/// sched_setaffinity(2), which silently omits disallowed CPUs as long as one remains. Errors: at least one of `cpus` is
+/// not allowed for this thread.
 pub fn run_on(cpus: &[u32]) -> io::Result<()> {
     if cpus.is_empty() {
         return Ok(());
@@ -60,9 +56,8 @@ fn no_cpu(cpu: u32) -> io::Error {
     )
 }
 
-/// CPUs on which the calling thread may run.
-///
-/// Source: sched_getaffinity(2). Errors: `EINVAL` if the kernel supports more than 1,024 CPUs.
+/// CPUs on which the calling thread may run (sched_getaffinity(2)). Errors: `EINVAL` if the kernel supports more than
+/// 1,024 CPUs.
 pub fn allowed_cpus() -> io::Result<Vec<u32>> {
     let cpu_set = sched_getaffinity(None)?;
     Ok((0..CpuSet::MAX_CPU as u32)
@@ -83,9 +78,8 @@ pub fn raise_open_files() -> io::Result<u64> {
     Ok(maximum.unwrap_or(u64::MAX))
 }
 
-/// Makes the kernel kill the program of `command` when the thread that starts the program ends, for any reason.
-///
-/// Source: prctl(2), `PR_SET_PDEATHSIG`; the setting survives execve(2).
+/// Makes the kernel kill the program of `command` when the thread that starts the program ends, for any reason
+/// (prctl(2), `PR_SET_PDEATHSIG`). The setting survives execve(2).
 pub fn kill_with_parent(command: &mut Command) {
     let parent = std::process::id();
     // SAFETY: between fork and exec the closure makes two system calls, which neither allocate nor lock.
@@ -102,16 +96,13 @@ pub fn kill_with_parent(command: &mut Command) {
     };
 }
 
-/// Gives the calling thread the lowest priority (nice 19).
-///
-/// Source: setpriority(2); on Linux the value is per thread. Lowering the priority is always allowed.
+/// Gives the calling thread the lowest priority, nice 19 (setpriority(2); per thread on Linux). Always allowed.
 pub fn lower_priority() {
     let _ = setpriority_process(None, 19);
 }
 
-/// Gives the calling thread's I/O a priority.
-///
-/// Source: ioprio_set(2). Errors: `EPERM` for real-time without `CAP_SYS_NICE`, `EINVAL` for a level without a class.
+/// Gives the calling thread's I/O a priority (ioprio_set(2)). Errors: `EPERM` for real-time without `CAP_SYS_NICE`,
+/// `EINVAL` for a level without a class.
 pub fn set_io_priority(priority: Priority) -> io::Result<()> {
     const WHO_PROCESS: libc::c_int = 1;
     // SAFETY: no pointers; 0 is the calling thread.
@@ -158,10 +149,8 @@ pub fn process_cpu_ns() -> io::Result<u64> {
 }
 
 /// CPU time of one sleep and timer wake-up of this thread, nanoseconds. The minimum of several rounds, because other
-/// load can only increase the value.
-///
-/// A few microseconds on most servers; tens of microseconds if timers trap to a hypervisor. Takes about 10 ms. Errors:
-/// those of clock_gettime(2).
+/// load can only increase the value. A few microseconds on most servers; tens of microseconds if timers trap to a
+/// hypervisor. Takes about 10 ms. Errors: those of clock_gettime(2).
 pub fn wake_cost_ns() -> io::Result<u64> {
     const ROUNDS: u32 = 5;
     const SLEEPS: u32 = 20;
@@ -174,10 +163,8 @@ pub fn wake_cost_ns() -> io::Result<u64> {
     Ok(least_ns)
 }
 
-/// Time for which a thread was runnable without a CPU, nanoseconds.
-///
-/// Source: the second number of `/proc/thread-self/schedstat` (Documentation/scheduler/sched-stats.rst). 0 on kernels
-/// without these statistics.
+/// Time for which a thread was runnable without a CPU, nanoseconds: the second number of `/proc/thread-self/schedstat`
+/// (Documentation/scheduler/sched-stats.rst). 0 on kernels without these statistics.
 #[derive(Debug)]
 pub struct RunDelay {
     file: Option<File>,
@@ -284,8 +271,7 @@ fn clock_ns(clock: libc::clockid_t) -> io::Result<u64> {
         + u64::try_from(now.tv_nsec).unwrap_or(0))
 }
 
-/// `CLOCK_MONOTONIC` in nanoseconds: the clock of block trace events, and of `std::time::Instant`, which gives no
-/// absolute value.
+/// `CLOCK_MONOTONIC`, ns: the clock of block trace events, and of `std::time::Instant`, which has no absolute value.
 pub fn monotonic_ns() -> u64 {
     // Cannot fail: Linux always has this clock.
     clock_ns(libc::CLOCK_MONOTONIC).unwrap_or(0)

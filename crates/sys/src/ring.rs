@@ -58,10 +58,8 @@ pub(crate) use sealed::Form;
 pub(crate) mod sealed {
     use super::{Pool, Submitter, cqueue, io, squeue};
 
-    /// Translates operations into entries of a ring, and completions into results.
-    ///
-    /// Only this crate can implement a form, because an entry must point only into the operation's buffer or into the
-    /// form.
+    /// Translates operations into entries of a ring, and completions into results. Only this crate can implement a
+    /// form: an entry must point only into the operation's buffer or into the form.
     pub trait Form {
         type Entry: squeue::EntryMarker;
         type Completion: cqueue::EntryMarker;
@@ -80,8 +78,7 @@ pub(crate) mod sealed {
             0
         }
 
-        /// Takes the form's memory from `pool`, for `in_flight_max` operations, and registers it with the ring if
-        /// needed.
+        /// Takes the form's memory for `in_flight_max` operations from `pool`; registers it with the ring if needed.
         fn set_up(
             &mut self,
             _pool: &mut Pool,
@@ -104,8 +101,7 @@ pub(crate) mod sealed {
             in_flight_max
         }
 
-        /// Builds entry `entry_index` of an operation, from 0. The entry is valid as long as the operation's memory and
-        /// the form are neither moved nor freed.
+        /// Builds entry `entry_index`, from 0. Valid until the operation's memory or the form is moved or freed.
         fn entry(&mut self, op: &mut Self::Op, entry_index: usize) -> Self::Entry;
 
         /// True if more completions of the operation follow.
@@ -212,10 +208,8 @@ pub struct RingFacts {
 
 impl<F: Form> Ring<F> {
     /// Sets up a ring for up to `in_flight_max` operations of `form` on `files`, with `memory_bytes` of buffers.
-    /// Instant 0 of its clock is `epoch_ns` of `CLOCK_MONOTONIC`.
-    ///
-    /// Must be called on the thread that uses the ring. Errors: the kernel's; `Unsupported` if the kernel is older than
-    /// Linux 5.11 (no timeout on a wait).
+    /// Instant 0 of its clock is `epoch_ns` of `CLOCK_MONOTONIC`. Must be called on the thread that uses the ring.
+    /// Errors: the kernel's; `Unsupported` before Linux 5.11 (no timeout on a wait).
     pub fn new(
         files: &[BorrowedFd<'_>],
         mut form: F,
@@ -310,8 +304,7 @@ impl<F: Form> Ring<F> {
                 .register_sync_cancel(Some(CANCEL_WAIT), CancelBuilder::any());
         }
         let _ = self.enter(0, None);
-        // A pass takes only as many completions as the queue has room for. Each may carry an accepted socket, which
-        // nothing else would close.
+        // A pass takes only as many completions as fit. Each may carry an accepted socket, which nothing else closes.
         while self.has_completions() {
             self.reap(drop);
             let _ = self.enter(0, None);
@@ -542,7 +535,6 @@ fn timespec(ns: u64) -> Timespec {
         .nsec((ns % 1_000_000_000) as u32)
 }
 
-/// Submission queue entry of an operation on a block device or file.
 fn entry(op: &mut Op, is_block_device: bool) -> squeue::Entry {
     let file = Fixed(op.target.into());
     let address = op.buf.address();
@@ -640,8 +632,7 @@ fn build<S: squeue::EntryMarker, C: cqueue::EntryMarker>(
     ))
 }
 
-/// Registers the pool's memory. Returns `false` if the memory cannot be locked or is too large; then the ring uses
-/// unregistered buffers.
+/// Registers the pool's memory. `false` if it cannot be locked or is too large: buffers are then unregistered.
 fn register<S: squeue::EntryMarker, C: cqueue::EntryMarker>(
     ring: &IoUring<S, C>,
     pool: &mut Pool,
@@ -660,8 +651,7 @@ fn register<S: squeue::EntryMarker, C: cqueue::EntryMarker>(
     registered
 }
 
-/// Registers the ring's descriptor in the calling thread's table, which saves the kernel a lookup and reference count
-/// per call. `None` before Linux 5.18.
+/// Registers the ring in the thread's table: saves a lookup and a reference count per call. `None` before Linux 5.18.
 fn register_ring(fd: RawFd) -> Option<u32> {
     update_rings(fd, REGISTER_RING_FDS, u32::MAX, fd as u64).ok()
 }
@@ -700,8 +690,7 @@ struct GetEvents {
 
 const _: () = assert!(size_of::<GetEvents>() == 24);
 
-/// io_uring_enter(2). `timeout_ns` is relative, or absolute with [`ENTER_ABS_TIMER`]. Returns the number of entries
-/// taken.
+/// io_uring_enter(2). `timeout_ns`: relative, or absolute with [`ENTER_ABS_TIMER`]. Returns the entries taken.
 fn enter(
     fd: RawFd,
     pushed: usize,

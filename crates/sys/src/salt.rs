@@ -22,15 +22,13 @@
 
 use crate::random::Random;
 
-/// Bytes of a sector of random fill, for any sector size of the device. Buffers are filled in sectors, as in ACT
-/// (`INTERVAL_SIZE`), and each sector has a stamp.
+/// Bytes of a sector of fill, whatever the device's sector: as in ACT (`INTERVAL_SIZE`). Each sector has a stamp.
 pub const SECTOR_BYTES: usize = 512;
 
 const LANES: usize = 8;
 const WORDS: usize = SECTOR_BYTES / 8;
 
-/// Bytes of placed fill per seeding of the generator, large enough to make seeding cheap. Every fill begins at a
-/// multiple of this size.
+/// Bytes of placed fill per seeding, large enough to make seeding cheap. Fills begin at a multiple of this size.
 pub const UNIT_BYTES: usize = 4096;
 
 /// Random fill that never repeats.
@@ -68,8 +66,7 @@ impl Salt {
     }
 }
 
-/// Random fill that depends on the offset: the same seed, pass and offset always give the same bytes, so that data read
-/// back can be compared.
+/// Fill that depends on the offset: same seed, pass and offset, same bytes, so that data read back can be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlacedSalt {
     seed: u64,
@@ -135,8 +132,7 @@ impl Generator {
             }
         }
         sector[..zero_words * 8].fill(0);
-        // The stamp needs two random words. Without a stamp the guard cannot recognise the data, and asks before it
-        // erases the data.
+        // The stamp needs two random words. Without it the guard cannot recognise the data, and asks before erasing it.
         if zero_words <= WORDS - 2 {
             stamp_end(sector, key);
         }
@@ -189,8 +185,7 @@ pub fn is_stamped(sector: &[u8], key: u64) -> bool {
     }
 }
 
-/// Writes the stamp behind the nonce into the last [`STAMP_BYTES`] of a sector or partial sector. Shorter data stays
-/// unchanged.
+/// Writes the stamp behind the nonce, at the end of a sector or partial sector of at least [`STAMP_BYTES`].
 #[inline]
 pub fn stamp_end(sector: &mut [u8], key: u64) {
     if let [.., nonce, found] = sector.as_rchunks_mut::<8>().1 {

@@ -13,8 +13,7 @@ const F_SETSIG: libc::c_int = 10;
 /// Magic number of overlayfs in linux/magic.h.
 const OVERLAY_MAGIC: i64 = 0x794c_7630;
 
-/// True if two threads have one table of file descriptors. Source: kcmp(2). Errors: a thread has ended, no permission,
-/// or a kernel without `CONFIG_KCMP`.
+/// True if two threads share a descriptor table (kcmp(2)). Errors: an ended thread, no permission, no `CONFIG_KCMP`.
 pub fn share_descriptors(one: u32, two: u32) -> io::Result<bool> {
     // SAFETY: no pointers; the kernel checks both thread IDs.
     let order = unsafe { libc::syscall(libc::SYS_kcmp, one, two, KCMP_FILES, 0_usize, 0_usize) };

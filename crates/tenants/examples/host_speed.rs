@@ -1,8 +1,5 @@
-//! Speed of the model of a record store, in write blocks per second on one core. `scripts/bench` runs this example.
-//!
-//! ```text
-//! cargo run --release -p flashproof-load --example host_speed -- [SECONDS]
-//! ```
+//! Speed of the model of a record store, in write blocks per second on one core. `scripts/bench` runs this example:
+//! `cargo run --release -p flashproof-tenants --example host_speed -- [SECONDS]`
 
 use std::error::Error;
 use std::time::Instant;

@@ -85,7 +85,6 @@ impl YcsbMix {
     }
 }
 
-/// Error of one key, and the remedy.
 struct KeyError {
     key: &'static str,
     why: String,
@@ -180,9 +179,7 @@ impl Tenants {
     }
 
     /// Indices and byte ranges of the tenants on `device`, which has `device_bytes`. Tenants that name no device are on
-    /// this device if `is_default`.
-    ///
-    /// Errors: the tenants do not fit the device, or overlap.
+    /// this device if `is_default`. Errors: the tenants do not fit the device, or overlap.
     pub fn layout(
         &self,
         device: &str,
@@ -266,7 +263,6 @@ impl Tenants {
     }
 }
 
-/// The error `why` at byte `offset` of `text`, the content of the file `path`.
 fn error_at(path: &str, text: &str, offset: usize, why: &str) -> CannotRun {
     let line = text.as_bytes()[..offset.min(text.len())]
         .iter()
@@ -285,7 +281,6 @@ fn offset_of(text: &str, start: usize, key: &str) -> usize {
         .unwrap_or(start)
 }
 
-/// Offset of `key` in the table that begins at `table_start`.
 fn find_key(text: &str, table_start: usize, key: &str) -> Option<usize> {
     let mut offset = table_start;
     for line in text

@@ -31,7 +31,6 @@ use load::workload::CannotRun;
 use results::units::quoted;
 use std::fmt::Display;
 
-/// Tenants, and how they are run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tenants {
     /// At least one tenant; all names differ.
@@ -39,18 +38,15 @@ pub struct Tenants {
     pub duration_sec: u32,
     /// Seed of all random choices; `None`: chosen at the start.
     pub seed: Option<u64>,
-    /// Submission interface.
     pub engine: Engine,
 }
 
-/// One store.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tenant {
     /// Letters, digits, `.`, `-`, `_`.
     pub name: String,
     /// Device of the tenant; `None`: the default device.
     pub device: Option<String>,
-    /// The tenant's part of the device.
     pub space: TenantSpace,
     /// Bytes of a write block, a power of two.
     pub write_block_bytes: u32,
@@ -62,11 +58,8 @@ pub struct Tenant {
     pub defrag_lwm_pct: u32,
     /// Key distribution of updates.
     pub keys: Keys,
-    /// Choice of the next free block.
     pub reuse: Reuse,
-    /// Records read per second.
     pub reads: Rate,
-    /// Records written per second.
     pub writes: Rate,
     /// Placement handle of client writes, from 1.
     pub placement: Option<u16>,
@@ -75,7 +68,6 @@ pub struct Tenant {
 }
 
 impl Tenant {
-    /// Records that a write block holds.
     pub fn records_per_block(&self) -> u32 {
         self.write_block_bytes / self.record_bytes
     }
@@ -102,7 +94,6 @@ pub struct TenantSpace {
     pub at: Option<u64>,
 }
 
-/// Size of a part of a device.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum SpaceSize {
     /// Share of the device in percent, rounded down to whole write blocks.

@@ -42,7 +42,6 @@ const BLOCK_SLOTS: u64 = 64;
 /// Maximum blocks in flight of a fill.
 const FILL_SLOTS: u64 = 16;
 
-/// A tenant, and its device.
 #[derive(Debug, Clone)]
 pub struct TenantLoad {
     tenants: Arc<Tenants>,
@@ -55,9 +54,7 @@ pub struct TenantLoad {
 }
 
 impl TenantLoad {
-    /// All of `tenants`; those that name no device are on `default`.
-    ///
-    /// Errors: a tenant has no device, or an invalid simulated drive.
+    /// Tenants that name no device are on `default`. Errors: a tenant has no device, or an invalid simulated drive.
     pub fn all(tenants: Tenants, default: Option<&DeviceName>) -> Result<Vec<Self>, CannotRun> {
         let tenants = Arc::new(tenants);
         tenants
@@ -128,9 +125,7 @@ impl TenantLoad {
         }
     }
 
-    /// Byte range of the tenant on its device of `size_bytes`.
-    ///
-    /// Errors: the tenant does not fit, or overlaps another.
+    /// Byte range on a device of `size_bytes`. Errors: the tenant does not fit, or overlaps another.
     fn range(&self, size_bytes: u64) -> Result<Range<u64>, CannotRun> {
         let layout = self
             .tenants
@@ -251,7 +246,6 @@ impl Workload for TenantLoad {
 }
 
 impl TenantLoad {
-    /// Settings in force, for the manifest.
     fn record(
         &self,
         device: &DeviceShape,
@@ -290,7 +284,6 @@ impl TenantLoad {
     }
 }
 
-/// Inputs for the lanes of a tenant.
 struct TenantInputs<'a> {
     tenant: &'a Tenant,
     device: &'a DeviceShape,
@@ -301,8 +294,7 @@ struct TenantInputs<'a> {
 }
 
 impl TenantInputs<'_> {
-    /// Fields that the operations of a stream share, at the first byte of the space. A stream without a rate has no
-    /// operations.
+    /// Fields that a stream's operations share, at the space's first byte. Without a rate, it has no operations.
     fn request(&self, kind: OpKind, stream: &str, buffers: u16) -> Request {
         let target = self.device.target;
         let cell = self.plan_offsets.cell_of(stream, target).unwrap_or(0);

@@ -1,11 +1,10 @@
 //! Converts a test's configuration to the plans of its shards: streams, lanes, limits and buffers.
 //!
-//! The main idea: everything about a stream on a device (its cell, buffers, phase and random numbers) follows from the
-//! stream, the device and the shard. The code is pure: it knows only the sizes of devices.
+//! Everything about a stream on a device (its cell, buffers, phase and random numbers) follows from the stream, the
+//! device and the shard. The code is pure: it knows only the sizes of devices.
 //!
-//! This module has the parts that both tests share: arrivals at a rate, in-flight limits and the number of issuing
-//! threads. [`storage`](mod@storage) and [`index`](mod@index) check that the devices are large enough, and add the
-//! streams of their test with limits and buffers, shard by shard.
+//! This module has the parts that both tests share. [`storage`](mod@storage) and [`index`](mod@index) add the streams
+//! of their test, shard by shard.
 
 mod index;
 mod storage;
@@ -26,8 +25,7 @@ use std::sync::Arc;
 use sys::op::OpKind;
 use sys::random::Random;
 
-/// Memory for the buffers of operations that clients wait for, over all devices, if the configuration does not limit
-/// the number in flight.
+/// Memory for client operations' buffers, over all devices, if the configuration does not limit the number in flight.
 const CLIENT_MEMORY_BYTES: u64 = 64 << 20;
 
 /// At least this many operations with waiting clients may be in flight on a device, even if the operations are large.
@@ -46,7 +44,6 @@ const ACT_WAKES_LATE_NS: u64 = 150_000;
 /// Larger than the number of streams of a workload, so that streams of several workloads are not in phase.
 const STREAMS_MAX: usize = 8;
 
-/// Inputs of the lanes of a test with the derived values `D`.
 struct LaneInputs<'a, D> {
     config: &'a ActConfig,
     derived: &'a D,
@@ -60,13 +57,12 @@ struct LaneInputs<'a, D> {
     tables: Vec<[Option<Arc<SizeTable>>; 2]>,
     /// Number of issuing threads.
     shards: u32,
-    /// Place of this workload in the run.
     plan_offsets: PlanOffsets,
 }
 
 impl<D> LaneInputs<'_, D> {
-    /// Divides the load of `iops` operations per second into shards of `run`. The number of shards is as requested or
-    /// needed, at most `parts_max`. Adds the `streams` of the load. `add` adds the work of each shard.
+    /// Divides the load of `iops` operations per second into shards of `run`: as many as requested or needed, at most
+    /// `parts_max`. `add` adds the work of each shard.
     fn build(
         mut self,
         run: &mut RunPlan,
@@ -141,7 +137,7 @@ impl<D> LaneInputs<'_, D> {
         Random::for_part(self.choices.seed, random_part(stream, index, shard))
     }
 
-    /// Fields that the operations of a recorded stream on a device share. `class`: buffer class within this workload.
+    /// `class`: buffer class within this workload.
     fn request(&self, kind: OpKind, stream: &str, index: usize, class: u16) -> Request {
         let target = self.devices[index].target;
         let cell = self
@@ -151,20 +147,18 @@ impl<D> LaneInputs<'_, D> {
         Request::new(kind, target, cell, self.plan_offsets.buffers(class))
     }
 
-    /// Blocks of `bytes` on a device. The caller has checked that each device holds at least one block.
+    /// The caller has checked that each device holds at least one block.
     fn blocks(&self, request: Request, index: usize, bytes: u32) -> Extent {
         let extent = Extent::blocks(request, self.devices[index].size_bytes, bytes);
         extent.expect("a block fits each device, as was checked")
     }
 
-    /// Name of a lane in messages.
     fn lane_name(&self, stream: &str, index: usize) -> String {
         self.plan_offsets
             .lane_name(stream, &self.devices[index].name)
     }
 
-    /// ACT's threads, `threads` over all shards: each performs the operations of its `pattern` one at a time and has
-    /// its part of the arrivals.
+    /// `threads` over all shards: each performs its `pattern` one operation at a time, with its part of the arrivals.
     fn act_threads<S: Stream + 'static>(
         &self,
         (shard, threads, name): (u32, u32, &str),
@@ -183,8 +177,7 @@ impl<D> LaneInputs<'_, D> {
         }
     }
 
-    /// Adds the limits of client operations, and returns the limit of each device. With `service-threads` all devices
-    /// share one limit, otherwise each device has its own.
+    /// Returns the limit of each device. With `service-threads` all devices share one limit.
     fn client_limits(&self, shard: u32, plan: &mut Plan) -> Vec<u32> {
         let devices = 0..self.devices.len();
         let per_shard = |slots| share(slots, self.shards, shard).max(1);
@@ -240,7 +233,7 @@ impl<D> LaneInputs<'_, D> {
     }
 }
 
-/// Checks that a device holds one `unit` of `bytes`. Errors: the device is too small; the message ends with `advice`.
+/// `advice` ends the message.
 fn check_room(device: &DeviceShape, bytes: u32, unit: &str, advice: &str) -> Result<(), CannotRun> {
     let DeviceShape {
         name, size_bytes, ..

@@ -9,12 +9,10 @@ use super::super::parse::located;
 use super::super::problem::{ConfigProblem, Located};
 use super::super::table::{ROW, U32_MAX, from};
 
-/// A file as lines.
 pub(super) struct LegacyLines {
     lines: Vec<KeyLine<String>>,
     added: Vec<(&'static str, String)>,
     problems: Vec<(Option<usize>, ConfigProblem)>,
-    /// Changes, each with the current key that it concerns.
     pub(super) changes: Vec<(&'static str, String)>,
 }
 
@@ -46,12 +44,10 @@ impl LegacyLines {
         self.keys().any(|there| there == key)
     }
 
-    /// True if the file in its current form gives `key`.
     pub(super) fn gives(&self, key: &str) -> bool {
         self.has(key) || self.added.iter().any(|(added, _)| *added == key)
     }
 
-    /// The value of a key that stays.
     pub(super) fn value(&self, key: &str) -> Option<&str> {
         self.lines
             .iter()
@@ -78,7 +74,6 @@ impl LegacyLines {
         Some((first_entry.number, first_entry.value))
     }
 
-    /// Removes and returns all lines whose key is `unwanted`.
     pub(super) fn take_all(&mut self, unwanted: impl Fn(&str) -> bool) -> Vec<KeyLine<String>> {
         let (taken, kept) = std::mem::take(&mut self.lines)
             .into_iter()
@@ -117,7 +112,6 @@ impl LegacyLines {
         }
     }
 
-    /// Inserts a line as line number `number`.
     pub(super) fn put(&mut self, number: usize, key: &str, value: impl ToString) {
         let index = self.lines.partition_point(|entry| entry.number <= number);
         self.lines.insert(
@@ -130,29 +124,25 @@ impl LegacyLines {
         );
     }
 
-    /// Changes the value of a key that stays.
     pub(super) fn change(&mut self, key: &str, value: impl ToString) {
         if let Some(entry) = self.lines.iter_mut().find(|entry| entry.key == key) {
             entry.value = value.to_string();
         }
     }
 
-    /// Appends a line.
     pub(super) fn add(&mut self, key: &'static str, value: impl ToString) {
         self.added.push((key, value.to_string()));
     }
 
-    /// Records a difference from the old file and the reason, under the current key that the difference concerns.
+    /// Records a change and its reason, under the current key that the change concerns.
     pub(super) fn changed(&mut self, key: &'static str, change: impl Into<String>) {
         self.changes.push((key, change.into()));
     }
 
-    /// Records a problem.
     pub(super) fn problem(&mut self, line: Option<usize>, problem: ConfigProblem) {
         self.problems.push((line, problem));
     }
 
-    /// The file in its current form, with each line in its old place.
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
         let mut number = 1;

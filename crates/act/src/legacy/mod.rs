@@ -6,9 +6,8 @@
 //!                                                     changes, each with its reason
 //! ```
 //!
-//! The main idea: an old file becomes a current file line by line, keeps its line numbers, and then goes through the
-//! parser that reads all files. Old defaults that differ from today's are written out. Settings that cannot be kept are
-//! reported.
+//! Translation keeps the line numbers, and the parser that reads all files reads the result. Old defaults that differ
+//! from today's are written out. Settings that cannot be kept are reported.
 
 mod lines;
 mod translate;
@@ -26,7 +25,6 @@ use std::ops::RangeInclusive;
 /// Major numbers of ACT that can be read.
 pub const MAJORS: RangeInclusive<u8> = 1..=6;
 
-/// Test and ACT version of a file, if not given in the file.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ReadOptions {
     /// The test; `None`: recognised by the keys.
@@ -53,12 +51,9 @@ pub struct Translation {
     pub given_keys: Vec<&'static str>,
     /// Changes, each with the current key that it concerns.
     pub changes: Vec<(&'static str, String)>,
-    /// Warnings of the parser.
     pub warnings: Vec<Located<String>>,
 }
 
-/// Reads a configuration of any ACT release, or in the current format.
-///
 /// `file` is only named in messages. Errors: every mistake of the file.
 pub fn read(file: &str, bytes: &[u8], reading: &ReadOptions) -> Result<Translation, ConfigErrors> {
     let mut lines = LegacyLines::new(bytes);
@@ -150,8 +145,7 @@ pub fn read(file: &str, bytes: &[u8], reading: &ReadOptions) -> Result<Translati
 /// First words of the files that `flashproof size config` writes.
 pub const WRITTEN_BY: &str = "Written by flashproof";
 
-/// True for a file of flashproof. Such a file has flashproof's header or one of flashproof's own keys, and no key that
-/// only ACT releases before 6 read.
+/// A file of flashproof has its header or one of its own keys, and no key that only ACT releases before 6 read.
 fn is_own(bytes: &[u8], lines: &LegacyLines, candidates: &RangeInclusive<u8>) -> bool {
     let is_own_key =
         |key: &str| all().any(|spec| spec.name == key && spec.since == Since::Flashproof);
@@ -162,7 +156,7 @@ fn is_own(bytes: &[u8], lines: &LegacyLines, candidates: &RangeInclusive<u8>) ->
                 .any(|line| line.trim_start_matches('#').contains(WRITTEN_BY)))
 }
 
-/// The test of the file, by keys that only one test has; `None` if the file has no such key.
+/// Recognised by keys that only one test has; `None` if the file has no such key.
 fn test_of(lines: &LegacyLines) -> Option<Test> {
     let is_of_index = |key: &str| act_keys::find(key).is_some_and(|key| key.tests == INDEX);
     // If keys of both tests are present, the parser reports the keys of the wrong test.
@@ -183,8 +177,7 @@ fn has_own_key(lines: &LegacyLines, test: Test) -> bool {
         .any(|spec| lines.has(spec.name))
 }
 
-/// The major versions that read every ACT key of the file. Errors: if no version read all of these keys, two keys that
-/// no version read together.
+/// The major versions that read every ACT key of the file. Errors: two keys that no version read together.
 fn candidates(
     lines: &LegacyLines,
 ) -> Result<RangeInclusive<u8>, (&'static ActKey, &'static ActKey)> {
@@ -204,8 +197,7 @@ fn candidates(
     }
 }
 
-/// The likeliest version: the newest candidate. But ACT 4 is likelier than ACT 5 if a file has every key that is
-/// mandatory in ACT 4 and has a default in ACT 5.
+/// The newest candidate. But ACT 4, not 5, for a file with every key that is mandatory in ACT 4 and optional in ACT 5.
 fn likeliest(lines: &LegacyLines, candidates: &RangeInclusive<u8>) -> u8 {
     let newest = *candidates.end();
     let mandatory_keys = [

@@ -21,7 +21,6 @@ const ACT5_THREADS_PER_QUEUE: u32 = 4;
 /// Service threads for each CPU by default. Source: ACT 6, `cfg_storage.c`.
 const ACT6_THREADS_PER_CPU: u32 = 5;
 
-/// Translates the file of ACT `act` to the current format.
 pub(super) fn translate(lines: &mut LegacyLines, test: Test, act: u8, cpus: Option<u32>) {
     if act >= 6 {
         return default_threads(lines, act, ACT6_THREADS_PER_CPU, cpus);
@@ -48,10 +47,9 @@ pub(super) fn translate(lines: &mut LegacyLines, test: Test, act: u8, cpus: Opti
     leftovers(lines);
 }
 
-/// ACT 1 to 5 ignored keys that they did not know.
-///
-/// Keys of flashproof that no ACT had were added for flashproof, and stay. If a mandatory key is missing, unknown keys
-/// stay, too: the file may be of another program, and the parser then reports these keys first.
+/// ACT 1 to 5 ignored keys that they did not know. Keys of flashproof that no ACT had were added for flashproof, and
+/// stay. If a mandatory key is missing, unknown keys stay, too: the file may be of another program, and the parser then
+/// reports these keys first.
 fn drop_unknown(lines: &mut LegacyLines, test: Test, act: u8) {
     let lacks_mandatory_key = !missing(lines, act).is_empty();
     let absent: Vec<_> = options_of(test)
@@ -97,7 +95,6 @@ const MANDATORY_UNTIL_ACT4: [(&str, &str); 7] = [
     ("large-block-ops-per-sec", "24"),
 ];
 
-/// True if a file of ACT `act` must have `key`.
 fn is_mandatory(key: &str, act: u8) -> bool {
     let mandatory =
         |spec: &OptionSpec| spec.name == key && matches!(spec.default, OptionDefault::Mandatory(_));
@@ -109,7 +106,6 @@ fn known(key: &str, act: u8) -> bool {
     act_keys::find(key).is_some_and(|key| key.known_to(act))
 }
 
-/// Keys without a default in ACT 1 to 4 that the file lacks, each with an example.
 fn missing(lines: &LegacyLines, act: u8) -> Vec<(&'static str, &'static str)> {
     let own_queues = lines.value("queue-per-device") == Some("yes");
     let is_missing =
@@ -276,7 +272,6 @@ fn put_service_threads(lines: &mut LegacyLines, line: usize, queues: u32, thread
     }
 }
 
-/// Threads whose default number depended on the number of CPUs.
 fn default_threads(lines: &mut LegacyLines, act: u8, threads_per_cpu: u32, cpus: Option<u32>) {
     // 0 means "not given".
     if lines
@@ -328,7 +323,6 @@ fn stored_sizes(lines: &mut LegacyLines) {
     }
 }
 
-/// Description of the change of a record size of `bytes`.
 fn rounded_to_step(bytes: u32) -> String {
     format!(
         "was {bytes}: ACT 3 and 4 stored records in steps of 128 bytes; the same step keeps the large blocks unchanged"

@@ -8,7 +8,7 @@ use act::reference::AnnotatedConfig;
 use act::{ActConfig, ConfigErrors, Derived, derive, echo, parse};
 
 /// Parses `bytes` as the configuration of each test. Translates them twice: with the ACT version that the keys show,
-/// and with a given version. Asserts properties of all results. Returns true if the first translation succeeds.
+/// and with a given version. Returns true if the first translation succeeds.
 pub(crate) fn assert_parser_property(bytes: &[u8]) -> bool {
     for test in Test::ALL {
         match parse(test, "input.conf", bytes) {
@@ -43,7 +43,7 @@ pub(crate) fn assert_parser_property(bytes: &[u8]) -> bool {
     is_valid
 }
 
-/// Asserts the properties of every translation: it is a valid configuration, and each of its remarks fits a line.
+/// Every translation is a valid configuration, and each of its remarks fits a line.
 fn assert_translation_property(translation: &Translation) {
     translation
         .changes
@@ -73,7 +73,6 @@ fn assert_errors(errors: &ConfigErrors) {
     assert!(lines.is_sorted(), "errors are in the order of the lines");
 }
 
-/// Asserts the properties of every configuration that the parser accepted.
 pub(crate) fn assert_config_property(config: &ActConfig) {
     let derived =
         derive(config).unwrap_or_else(|problems| panic!("parsed, yet refused: {problems:?}"));

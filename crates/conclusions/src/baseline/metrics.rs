@@ -11,17 +11,14 @@ use results::steady::median;
 use results::units::{self, count, milliseconds, number, span};
 use serde_json::{Value, json};
 
-/// A metric of a drive.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DriveMetric {
     pub kind: MetricKind,
-    /// Operation mix.
     pub mix: AccessMix,
     /// Value, in the unit of `kind`.
     pub value: f64,
 }
 
-/// The quantity that a metric measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MetricKind {
     /// Operations per second of a profile without a rate limit.
@@ -53,7 +50,6 @@ impl MetricKind {
         }
     }
 
-    /// A value with its unit.
     fn value_text(self, value: f64) -> String {
         match self {
             Self::P99 | Self::P99AtHalf => milliseconds(value / 1e3),
@@ -76,7 +72,6 @@ results::display!(MetricKind {
 /// Rates, as fractions of the highest rate, that count as half of the highest rate.
 const HALF: std::ops::RangeInclusive<f64> = 0.4..=0.6;
 
-/// Computes the metrics of a drive from its points.
 pub fn metrics(points: &[Point]) -> Vec<DriveMetric> {
     let mut values = Vec::new();
     for (mix, curve) in curves(points, JobPurpose::Depth) {
@@ -146,7 +141,6 @@ pub fn highest_rate(points: &[Point], mix: AccessMix) -> Option<f64> {
         .filter(|iops| *iops > 0.0)
 }
 
-/// The point with the offered rate nearest to half of `highest`, in a curve of rates.
 fn at_half<'a>(curve: &[&'a Point], highest: Option<f64>) -> Option<&'a Point> {
     let highest = highest?;
     let share = |point: &&Point| point.offered_iops().unwrap_or(0.0) / highest;
@@ -169,10 +163,8 @@ pub fn model(drive: &DriveIdentity) -> String {
     })
 }
 
-/// A drive that differs in a metric from the other drives of its model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DriveOutlier {
-    /// Index in the list of values.
     pub index: usize,
     pub value: f64,
     pub median: f64,
@@ -217,7 +209,6 @@ pub fn outliers(kind: MetricKind, values: &[Option<f64>]) -> Vec<DriveOutlier> {
 /// Maximum number of doubts listed. Further doubts are only counted.
 const DOUBTS_SHOWN_MAX: usize = 5;
 
-/// Key of the doubts in the conclusion's details.
 const IN_DOUBT: &str = "in_doubt";
 
 /// Concludes a finished baseline. Only failed operations fail a baseline: rates and latencies are measured, not judged.
@@ -291,7 +282,6 @@ pub fn conclude(series: &Series) -> Conclusion {
     }
 }
 
-/// Highest rate and knee of a sweep of depths, in words.
 fn sweep(mix: AccessMix, curve: &[&Point]) -> Option<String> {
     let highest = highest(curve)?;
     let knee = knee(curve)?;

@@ -1,11 +1,9 @@
 //! The measurements of a baseline (a [`Point`] for each fio job), and predictions from these points.
 //!
 //! A baseline is a [`Series`](crate::series::Series) whose steps are runs of fio jobs. The measurements of a job are in
-//! the details of its step. So reports, comparisons and predictions need only `series.json`, on any machine, years
-//! later.
+//! the details of its step, so reports, comparisons and predictions need only `series.json`.
 //!
-//! This module reads the points of a series, judges jobs, and computes a lower bound of the number of jobs left. Jobs
-//! in doubt are found by their own numbers, or by a comparison with smaller queue depths.
+//! Jobs in doubt are found by their own numbers, or by a comparison with smaller queue depths.
 //!
 //! A [`Prediction`] is a rating computed from the points of a baseline, without a search.
 
@@ -52,7 +50,6 @@ pub struct InDoubt {
 }
 
 impl InDoubt {
-    /// The doubt about step number `step`, if any.
     pub fn of(&self, step: usize) -> Option<&str> {
         let at = self.steps.iter().position(|number| *number == step)?;
         self.doubts.get(at).map(String::as_str)
@@ -71,7 +68,7 @@ impl std::fmt::Display for InDoubt {
     }
 }
 
-/// The jobs in doubt of `series`; `None` if there are none.
+/// `None` if there are none.
 pub fn in_doubt(series: &Series) -> Option<InDoubt> {
     let mut points: Vec<_> = (0..series.devices.len())
         .flat_map(|device| measured(series, device))
@@ -107,15 +104,15 @@ pub fn points_of(series: &Series, device: usize) -> Vec<Point> {
         .collect()
 }
 
-/// The point measured by a step; `None` if the step is not done.
+/// `None` if the step is not done.
 pub fn point_of(step: &Step) -> Option<Point> {
     (step.state == SeriesStepState::Done)
         .then(|| serde_json::from_value(step.details.clone()).ok())
         .flatten()
 }
 
-/// Lower bound of the number of jobs left. The number is not exact, because a drive may need more than five rounds
-/// until it is steady. A failed drive has no jobs left. `None` if the series does not record its number of jobs.
+/// Lower bound: a drive may need more than five rounds until it is steady. A failed drive has no jobs left. `None` if
+/// the series does not record its number of jobs.
 pub fn jobs_left(series: &Series) -> Option<u64> {
     let (_, jobs) = series.terms.iter().find(|(name, _)| name == JOBS)?;
     let healthy_devices: Vec<_> = (0..series.devices.len())
@@ -134,8 +131,7 @@ pub fn jobs_left(series: &Series) -> Option<u64> {
     Some(jobs_total.saturating_sub(done).max(is_open) * is_open)
 }
 
-/// The points of a device with their step numbers. Adds a doubt to each queue depth with a clearly lower rate than a
-/// smaller depth.
+/// Points with step numbers. Adds a doubt to each queue depth with a clearly lower rate than a smaller depth.
 fn measured(series: &Series, device: usize) -> Vec<(usize, Point)> {
     let steps = series
         .steps
@@ -155,7 +151,6 @@ fn measured(series: &Series, device: usize) -> Vec<(usize, Point)> {
     measured
 }
 
-/// The doubt about a queue depth whose rate is clearly lower than that of a smaller depth with the same mix.
 fn doubt_by_smaller_depth(point: &Point, points: &[(usize, Point)]) -> Option<String> {
     let sweep = points
         .iter()
@@ -174,14 +169,14 @@ fn doubt_by_smaller_depth(point: &Point, points: &[(usize, Point)]) -> Option<St
     })
 }
 
-/// Name of the job of device number `device` of the series. The names of the job's streams begin with this name.
+/// The names of the job's streams begin with this name.
 pub fn job_name(device: usize) -> String {
     format!("drive-{}", device + 1)
 }
 
-/// Judges the job on device number `device` of the series, called `name`, from the `verdict` on a run of several jobs.
-/// Only failed operations of the job fail the job; the achieved rate is a result, not a criterion. A run that ended
-/// early is not a measurement, whichever drive ended it.
+/// Judges the job called `name` on device number `device`, from the `verdict` on a run of several jobs. Only failed
+/// operations fail a job; its rate is a result, not a criterion. A run that ended early measures nothing, whichever
+/// drive ended it.
 pub fn judge_job(verdict: &Verdict, device: usize, name: &str) -> StageResult {
     let prefix = format!("{}-", job_name(device));
     let drive_streams = verdict

@@ -123,8 +123,7 @@ impl LatencyStats {
         99.5, 99.9, 99.95, 99.99, 99.999, 100.0,
     ];
 
-    /// The percentile `percent`, microseconds; `None` without operations, or if this percentile is unknown or not
-    /// stored.
+    /// Microseconds; `None` without operations, or if this percentile is unknown or not stored.
     pub fn at(&self, percent: f64) -> Option<f64> {
         let at = Self::PERCENTILES
             .iter()
@@ -133,15 +132,11 @@ impl LatencyStats {
     }
 }
 
-/// A percentile of a job's operations, if the operations determine it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Percentile {
-    /// Value, microseconds.
     Us(f64),
-    /// The percentile lies among operations that never completed. The value is the longest completed operation,
-    /// microseconds.
+    /// The percentile lies among operations that never completed. Value: the longest completed operation, microseconds.
     LongerThan(f64),
-    /// There were too few operations for the percentile.
     TooFew,
 }
 
@@ -155,7 +150,6 @@ impl Percentile {
         }
     }
 
-    /// Value, microseconds, if known.
     pub fn us(self) -> Option<f64> {
         if let Self::Us(us) = self {
             Some(us)
@@ -177,22 +171,20 @@ impl fmt::Display for Percentile {
 }
 
 impl DirectionResult {
-    /// A percentile of the service times.
     pub fn service_at(&self, percent: f64) -> Percentile {
         Percentile::of(&self.service, self.ops, percent)
     }
 
-    /// A percentile of wait plus service. Operations that never completed count as slower than all others.
+    /// Wait plus service. Operations that never completed count as slower than all others.
     pub fn answer_at(&self, percent: f64) -> Percentile {
         Percentile::of(&self.answer, self.wanted(), percent)
     }
 
-    /// Number of operations beyond a percentile.
     pub fn beyond(&self, percent: f64) -> f64 {
         beyond(self.wanted(), percent)
     }
 
-    /// True if enough operations lie beyond a percentile to compare the percentile with that of another drive.
+    /// True if enough operations lie beyond the percentile to compare it with that of another drive.
     pub fn is_compared(&self, percent: f64) -> bool {
         is_compared(self.wanted(), percent)
     }
@@ -201,7 +193,6 @@ impl DirectionResult {
         self.ops.saturating_add(self.undone)
     }
 
-    /// Size of an operation, rounded to bytes.
     fn whole_bytes(&self) -> u64 {
         self.bytes_each.round() as u64
     }
@@ -216,7 +207,6 @@ impl DirectionResult {
 /// Access pattern, share of reads, and sizes of a job's operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AccessMix {
-    /// True if offsets are random.
     pub random: bool,
     /// Percentage of reads, rounded.
     pub read_pct: u32,
@@ -306,8 +296,8 @@ pub fn highest(curve: &[&Point]) -> Option<f64> {
     Some(median(&rates))
 }
 
-/// The knee of a sweep of depths: the smallest depth that reaches 90 % of the highest rate. Beyond the knee operations
-/// take longer, but the rate hardly grows.
+/// The smallest depth of a sweep that reaches 90 % of the highest rate. Beyond it operations take longer, but the rate
+/// hardly grows.
 pub fn knee<'a>(curve: &[&'a Point]) -> Option<&'a Point> {
     let highest = highest(curve)?;
     curve
@@ -318,17 +308,14 @@ pub fn knee<'a>(curve: &[&'a Point]) -> Option<&'a Point> {
 }
 
 impl Point {
-    /// The reads and the writes of the job, if any.
     pub fn directions(&self) -> impl Iterator<Item = &DirectionResult> {
         self.reads.iter().chain(&self.writes)
     }
 
-    /// Number of failed operations.
     pub fn errors(&self) -> u64 {
         self.directions().map(|done| done.errors).sum()
     }
 
-    /// Completed operations per second.
     pub fn iops(&self) -> f64 {
         self.directions().map(|done| done.iops).sum()
     }
@@ -338,7 +325,7 @@ impl Point {
         self.directions().map(|done| done.mbps).sum()
     }
 
-    /// Scheduled operations per second; `None` without a rate limit.
+    /// `None` without a rate limit.
     pub fn offered_iops(&self) -> Option<f64> {
         self.directions().map(|done| done.offered_iops).sum()
     }
@@ -348,7 +335,7 @@ impl Point {
         self.directions().next()
     }
 
-    /// True if at least 99 % of the offered rate was reached, or no rate was set.
+    /// As [`DirectionResult::is_reached`], for all directions.
     pub fn is_reached(&self) -> bool {
         self.directions().all(DirectionResult::is_reached)
     }

@@ -35,17 +35,14 @@ pub enum Pts {
     Saturation,
 }
 
-/// Result of a test: each job averaged over five rounds.
+/// Each job averaged over five rounds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PtsTable {
     pub test: Pts,
-    /// Number of whole rounds.
     pub rounds: usize,
-    /// Number of the round, from 1, at whose end the drive was steady; `None`: the drive was not steady, and the table
-    /// has the last five rounds.
+    /// Round, from 1, at whose end the drive was steady; `None`: not steady, and the table has the last five rounds.
     pub steady_at: Option<usize>,
-    /// An entry for each size of an operation (bytes) and percentage of reads: averages in IOPS, MB/s, or
-    /// microseconds (mean and maximum).
+    /// Key: size of an operation (bytes), percent of reads. Averages: IOPS, MB/s, or microseconds (mean and maximum).
     pub cells: BTreeMap<(u64, u32), [f64; 2]>,
 }
 
@@ -69,7 +66,6 @@ impl Pts {
         }
     }
 
-    /// The part of a baseline for the points of this test.
     pub fn part(self) -> JobPurpose {
         match self {
             Self::Iops => JobPurpose::PtsIops,
@@ -106,7 +102,6 @@ impl Pts {
             .collect()
     }
 
-    /// True if `point` belongs to this test.
     pub fn has(self, point: &Point) -> bool {
         let (bytes, read_pct) = key(point);
         point.part == self.part() && self.jobs().contains(&(read_pct, bytes))

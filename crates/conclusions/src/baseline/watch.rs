@@ -13,8 +13,7 @@ use serde::{Deserialize, Serialize};
 /// Maximum number of pauses stored.
 const PAUSES_MAX: usize = 2_000;
 
-/// A second has a pause if its longest operation exceeds the usual longest operation by this factor and by
-/// [`PAUSE_US`].
+/// A pause exceeds the usual longest operation of a second by this factor and by [`PAUSE_US`].
 const PAUSE_FACTOR: f64 = 4.0;
 const PAUSE_US: f64 = 1_000.0;
 /// Each second has a longest operation. Of these longest operations, the one at this quantile counts as usual.
@@ -38,7 +37,6 @@ const DRIFT_US: f64 = 2.0;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Second {
     pub median_us: f64,
-    /// Longest latency.
     pub max_us: f64,
 }
 
@@ -66,26 +64,20 @@ pub struct Pause {
     pub us: f64,
 }
 
-/// A number with its confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
     pub value: f64,
-    /// Lower bound.
     pub low: f64,
     /// Upper bound; infinite if there is none.
     pub high: f64,
 }
 
-/// Recurring pauses: stalls.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RecurringStalls {
-    /// Number of observed stalls.
     pub count: u64,
-    /// Length, milliseconds.
     pub ms: Estimate,
     /// Period: time from the start of a stall to the start of the next stall, seconds.
     pub every_s: Estimate,
-    /// True if stalls come at regular intervals.
     pub regular: bool,
 }
 
@@ -125,8 +117,8 @@ impl Watch {
         }
     }
 
-    /// Length and period of the stalls, under a load of `iops` with the mean latency `mean_us`; `None` without pauses,
-    /// or if so many seconds have pauses that single pauses cannot be separated.
+    /// Stalls under a load of `iops` with the mean latency `mean_us`. `None` without pauses, or if so many seconds have
+    /// pauses that single pauses cannot be separated.
     pub fn stalls(&self, iops: f64, mean_us: f64) -> Option<RecurringStalls> {
         if self.pauses as f64 > SEPARATE_MAX * self.seconds as f64 || iops <= 0.0 {
             return None;
@@ -262,8 +254,7 @@ fn differ(low: f64, high: f64) -> bool {
     high > DRIFT_FACTOR * low && high - low > DRIFT_US
 }
 
-/// 95 % bounds of the expected number of events, given `count` observed events. Source: Garwood's interval,
-/// approximated.
+/// 95 % bounds of the expected number of events, given `count` observed. Source: Garwood's interval, approximated.
 fn chance(count: f64) -> (f64, f64) {
     let bound =
         |count: f64, z: f64| count * (1.0 - 1.0 / (9.0 * count) + z / (3.0 * count.sqrt())).powi(3);
@@ -275,7 +266,6 @@ fn chance(count: f64) -> (f64, f64) {
     (least.max(0.0), bound(count + 1.0, 1.96))
 }
 
-/// Quantile `quantile` of the values.
 fn at(mut values: Vec<f64>, quantile: f64) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     values
@@ -360,8 +350,7 @@ mod tests {
 
     #[test]
     fn pauses_in_two_seconds_are_one_stall_or_two_by_what_all_wait_for() {
-        // Of three seconds, the first two have a pause. The two pauses can be one stall of 0.2 s that begins at 0.9 s,
-        // or a stall in each of the two seconds.
+        // Two of three seconds have a pause: one stall of 0.2 s that begins at 0.9 s, or a stall in each of the two.
         let watch = watch(|at| (100.0, [2e5, 1e5, 300.0][(at % 3) as usize]));
         let every = |every_s: f64| {
             watch

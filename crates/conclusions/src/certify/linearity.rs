@@ -17,10 +17,8 @@ const ACHIEVED_MIN: f64 = 0.99;
 /// but rarely by 50 %.
 const P99_RATIO_MAX: f64 = 1.5;
 
-/// A device tested together with others, compared with a device tested alone.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
-    /// Numbers of the device, tested together with the others.
     pub together: DeviceNumbers,
     /// Numbers of the same device when it was tested alone; otherwise, of the only device that was tested alone.
     pub alone: DeviceNumbers,
@@ -37,7 +35,6 @@ impl Ratio {
     }
 }
 
-/// Scaling of all devices.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Linearity {
     /// True if every device achieved its rate within the limits.
@@ -139,7 +136,6 @@ fn sentence(ratios: &[Ratio], linear: bool) -> String {
     head + &p99.unwrap_or_default()
 }
 
-/// True if the device is compared with its own numbers, measured alone.
 fn is_itself(ratio: &Ratio) -> bool {
     ratio.alone.device == ratio.together.device
 }

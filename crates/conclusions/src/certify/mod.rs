@@ -8,13 +8,9 @@
 //!    +---- Claim: certification or screening, and all wording that depends on it -------+
 //! ```
 //!
-//! The process is that of ACT's README: a day at N times the load on one device, a day at 2N times the load, and with
-//! several devices both stages again on all devices. Decisions and wording depend only on the record
-//! ([`crate::series::Series`]). So the same command can resume after any interruption, and a reader of the directory
-//! gets the same words years later.
-//!
-//! This module runs no stages and computes no loads: the multiples refer to a load of 1x, which the crate `load`
-//! defines.
+//! Decisions and wording depend only on the record ([`crate::series::Series`]). So the same command can resume after
+//! any interruption, and a reader of the directory gets the same words years later. The multiples refer to a load of
+//! 1x, which the crate `load` defines.
 //!
 //! A stage that did not end (killed, rebooted, interrupted) or has an invalid outcome is repeated from its beginning,
 //! in a new run directory: half a day before and half a day after a reboot are not a day of load.
@@ -27,7 +23,7 @@
 //! nothing is called certified wrongly. According to ACT's README, six hours give a good idea, and 24 hours certify. A
 //! drive fresh out of the box, a simulated drive, a file and a virtual block device (loop, zram) are never certified.
 //!
-//! Source: ACT's README, "Process for certifying": test 1 (N times the load, one device), test 2
+//! Source: ACT's README, "Process for certifying": test 1 (N times the load for a day, one device), test 2
 //! (twice that), tests 3 and 4 (the same on all devices).
 
 mod linearity;
@@ -95,7 +91,6 @@ pub fn conclude(series: &Series, claim: &Claim) -> Conclusion {
     }
 }
 
-/// The first finished stage with this outcome.
 fn done_with(steps: &[Step], outcome: Outcome) -> Option<&Step> {
     steps
         .iter()
@@ -183,10 +178,8 @@ fn steps_remarks(series: &Series, outcome: Outcome) -> Vec<String> {
     remarks
 }
 
-/// The next stage to run; `None` if the series is finished.
-///
-/// A failed stage ends the series, except with `all_stages`: later stages cannot compensate for the failure, and twice
-/// the load would only wear a drive that did not hold the load.
+/// The next stage to run; `None` if the series is finished. A failed stage ends the series, except with `all_stages`:
+/// later stages cannot compensate for it, and twice the load would only wear a drive that did not hold the load.
 pub fn next(series: &Series, all_stages: bool) -> Option<usize> {
     let has =
         |step: &Step, outcome| step.state == SeriesStepState::Done && step.outcome == Some(outcome);
@@ -212,7 +205,6 @@ pub fn begin(step: &mut Step, now_unix_ms: u64) {
     step.details = serde_json::Value::Null;
 }
 
-/// The result of a stage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StageResult {
     /// Pass, fail or invalid; or measured, if the stage has no limits.
@@ -223,8 +215,6 @@ pub struct StageResult {
     pub notes: Vec<String>,
 }
 
-/// Judges a stage by `rule`, given the `verdict` on its run.
-///
 /// [`Rule::Completes`] and [`Rule::Recovers`] ignore slow operations, but not failed, lost or missing operations.
 pub fn judge_stage(rule: Rule, verdict: &Verdict) -> StageResult {
     match rule {
@@ -307,7 +297,6 @@ fn by_completion(verdict: &Verdict) -> StageResult {
     }
 }
 
-/// The reason for the outcome of a completed stage, with numbers.
 fn completed(verdict: &Verdict) -> String {
     let worst = verdict
         .decided_by
@@ -350,11 +339,8 @@ pub struct Claim {
     pub sla: Sla,
     /// Length of a slice, seconds: a multiple of the report interval.
     pub slice_sec: u64,
-    /// Length of a stage, seconds.
     pub stage_sec: u64,
-    /// True if the drives are simulated.
     pub simulated: bool,
-    /// True if files are tested, not devices.
     pub files: bool,
     /// Phrases about devices that are not drives: `/dev/loop3 is a loop device, which is a file`.
     pub virtual_kinds: Vec<String>,
@@ -388,7 +374,6 @@ impl Claim {
         shortfalls
     }
 
-    /// True if the series is a certification, not a screening.
     pub fn is_certification(&self) -> bool {
         self.shortfalls().is_empty()
     }
@@ -428,7 +413,6 @@ impl Claim {
         format!("{}{limits}{slices}", self.load())
     }
 
-    /// The beginning of the sentence after a pass.
     pub fn passed(&self) -> String {
         let passed = if self.is_certification() {
             "certified"
@@ -438,7 +422,6 @@ impl Claim {
         format!("{passed} for {}", self.subject())
     }
 
-    /// The beginning of the sentence after a failure.
     pub fn failed(&self) -> String {
         let failed = if self.is_certification() {
             "not certified"
@@ -448,7 +431,6 @@ impl Claim {
         format!("{failed} for {}", self.subject())
     }
 
-    /// The beginning of the sentence for an invalid outcome.
     pub fn undecided(&self) -> String {
         format!("the {} for {} is undecided", self.noun(), self.subject())
     }
@@ -462,7 +444,6 @@ impl Claim {
             && self.slice_sec == SLICE_SEC
     }
 
-    /// Remarks for the reader, one sentence each.
     pub fn remarks(&self) -> Vec<String> {
         let mut remarks = Vec::new();
         let shortfalls = self.shortfalls();
@@ -495,8 +476,8 @@ impl Claim {
     }
 }
 
-/// The stages, in order, of a certification for `multiple` times the load of 1x. Two stages of `stage_sec` seconds on
-/// device number `single_device`; with several `devices`, both stages again on all devices.
+/// Two stages of `stage_sec` seconds, at `multiple` times the load of 1x and twice that, on device number
+/// `single_device`; with several `devices`, both again on all devices.
 pub fn stages(multiple: f64, devices: usize, single_device: usize, stage_sec: u64) -> Vec<Step> {
     let all_devices = (devices > 1).then(|| (0..devices).collect::<Vec<_>>());
     let loads = [(1.0, Rule::Limits), (2.0, Rule::Completes)];

@@ -7,7 +7,6 @@ use results::judge::{
     Verdict, WorstShare,
 };
 
-/// A stream with `errors` failed operations.
 pub(super) fn total(name: &str, errors: u64) -> StreamTotals {
     StreamTotals {
         name: name.into(),
@@ -75,7 +74,6 @@ pub(crate) fn verdict(outcome: Outcome, end: End, share: f64) -> Verdict {
     }
 }
 
-/// A drive that is not simulated.
 pub(crate) fn drive(name: &str, serial: Option<&str>) -> DriveIdentity {
     DriveIdentity {
         name: name.into(),
@@ -86,7 +84,6 @@ pub(crate) fn drive(name: &str, serial: Option<&str>) -> DriveIdentity {
     }
 }
 
-/// A series of `devices` drives, with all stages planned.
 pub(crate) fn series(devices: usize) -> Series {
     Series {
         devices: (0..devices)
@@ -104,7 +101,6 @@ pub(crate) fn series(devices: usize) -> Series {
     }
 }
 
-/// The claim of a full certification for 30x.
 pub(super) fn claim() -> Claim {
     Claim {
         multiple: "30".into(),

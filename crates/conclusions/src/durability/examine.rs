@@ -65,7 +65,6 @@ impl AddAssign for SlotCounts {
     }
 }
 
-/// Content of a slot.
 pub enum SlotContent<'a> {
     Bytes(&'a [u8]),
     /// The file of the slot does not exist.
@@ -74,8 +73,7 @@ pub enum SlotContent<'a> {
     Unreadable,
 }
 
-/// Examines lane number `lane_number`, whose writes up to `acknowledged` were acknowledged. `read` reads a slot and
-/// passes its content to a callback.
+/// Writes of lane `lane_number` up to `acknowledged` were acknowledged. `read` passes a slot's content to a callback.
 pub fn examine<E>(
     session: SessionId,
     lane_number: u32,
@@ -177,13 +175,11 @@ pub fn examine<E>(
 const MAGIC: [u8; 8] = *b"FLPDURA1";
 const SECTOR: usize = SECTOR_BYTES as usize;
 const CRC_AT: usize = SECTOR - 4;
-/// Length of magic number and session ID, bytes. All sectors of a session begin with the same magic number and ID, so
-/// even a partly written sector has them.
+/// Magic number and session ID, bytes: the same in all sectors of a session, so a partly written sector has them.
 const HEAD: usize = 24;
 /// Bytes of the secret in a sector.
 const SECRET: Range<usize> = 56..72;
 
-/// Content of a sector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sector {
     /// A sector of this write of the lane, at the right place. Sequence 0: the initial layout.
@@ -197,7 +193,7 @@ pub enum Sector {
 }
 
 impl Sector {
-    /// The number of the write; `None` if the sector is not of a write of the lane.
+    /// `None` if the sector is not of a write of the lane.
     fn sequence(&self) -> Option<u64> {
         if let Self::Write(sequence) = self {
             Some(*sequence)
@@ -207,8 +203,7 @@ impl Sector {
     }
 }
 
-/// Stamps the sectors of `buf` as write number `sequence` in `slot` of lane number `lane_number`. Other bytes of `buf`
-/// are kept.
+/// Stamps `buf` as write number `sequence` in `slot` of lane `lane_number`. Other bytes are kept.
 pub fn stamp(
     buf: &mut [u8],
     session: SessionId,
@@ -263,7 +258,6 @@ fn header(
     header
 }
 
-/// Classifies the sectors of a slot.
 pub fn sectors<'a>(
     bytes: &'a [u8],
     session: SessionId,
@@ -298,7 +292,7 @@ fn is_whole(sector: &[u8]) -> bool {
     sector.len() == SECTOR && crc32c::crc32c(&sector[..CRC_AT]).to_le_bytes() == sector[CRC_AT..]
 }
 
-/// The session of the first intact stamped sector in `bytes`, and the session's secret, if the session has one.
+/// The session of the first intact stamped sector, and its secret, if the session has one.
 pub fn find_session(bytes: &[u8]) -> Option<(SessionId, Option<Secret>)> {
     let of_ours = bytes
         .chunks_exact(SECTOR)

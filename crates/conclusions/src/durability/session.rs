@@ -22,8 +22,7 @@ const TEXT_MAX: usize = 512;
 /// Maximum number of writes of a lane between two flushes: only these can be in flight at a power cut.
 pub const BATCH_MAX: u64 = 4;
 
-/// Distance, in slots, between successive writes in a scattered lane. Odd, so that the writes of a generation use every
-/// slot once.
+/// Slots between successive writes in a scattered lane. Odd: the writes of a generation use every slot once.
 const STRIDE: u64 = 389;
 
 /// Random ID of a session: 32 hexadecimal digits.
@@ -70,7 +69,6 @@ impl From<SessionId> for String {
 pub struct Secret(pub u128);
 
 impl Secret {
-    /// ID of the session with this secret.
     pub fn session(self) -> SessionId {
         let hash = Sha256::new()
             .chain_update("flashproof durability")
@@ -142,7 +140,6 @@ impl DurabilityMethod {
         Self::Rename,
     ];
 
-    /// System calls of the mode.
     pub fn calls(self) -> &'static str {
         match self {
             Self::Fdatasync => "O_DIRECT, fdatasync",
@@ -192,7 +189,6 @@ pub struct WriteLane {
 }
 
 impl WriteLane {
-    /// True if sizes and offsets are in the bounds of a lane.
     fn is_in_bounds(&self) -> bool {
         (SECTOR_BYTES..=WRITE_BYTES_MAX).contains(&self.write_bytes)
             && self.write_bytes.is_multiple_of(SECTOR_BYTES)
@@ -225,7 +221,6 @@ impl WriteLane {
         self.at + slot * u64::from(self.write_bytes)
     }
 
-    /// Size of all slots, bytes.
     pub fn bytes(&self) -> u64 {
         u64::from(self.slots) * u64::from(self.write_bytes)
     }
@@ -268,12 +263,11 @@ pub struct Session {
 }
 
 impl Session {
-    /// True if only the session's secret permits judging the session.
     pub fn has_secret(&self) -> bool {
         self.format_version > 1
     }
 
-    /// Checks all bounds, because a session from the network or a file may be hostile. An error is a text of one line.
+    /// Checks all bounds: a session from the network or a file may be hostile. An error is a text of one line.
     pub fn check(&self) -> Result<(), String> {
         if !(1..=FORMAT_VERSION).contains(&self.format_version) {
             return Err(format!(
@@ -302,7 +296,6 @@ impl Session {
     }
 }
 
-/// Checks that a text from a peer can be printed.
 pub(super) fn check_text(text: &str) -> Result<(), String> {
     if text.len() > TEXT_MAX || text.chars().any(is_unprintable) {
         Err(format!(

@@ -20,14 +20,13 @@ pub const LINE_MAX: usize = 16 << 10;
 /// Maximum number of sessions. Each takes at most 20 KiB of [`WitnessSessions::lines`], so all take less than 20 MiB.
 pub const SESSIONS_MAX: usize = 1024;
 
-/// A message to the witness.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub enum WitnessMessage {
     /// A session begins on this connection.
     Begin(Session),
-    /// The writes of each lane up to these numbers are durable. A new `phase` begins when all lanes have drained; then
-    /// other modes write.
+    /// The writes of each lane up to these numbers are durable. A new `phase` begins when all lanes have drained;
+    /// then other modes write.
     Durable {
         session: SessionId,
         phase: u64,
@@ -56,8 +55,7 @@ pub enum WitnessMessage {
     Alive { session: SessionId },
     /// This message is only in the witness's file: the session made room for another.
     Dropped { session: SessionId },
-    /// Asks for the session `found`, whose ID is on the target, or for the last session of `subject` that was not
-    /// examined.
+    /// Asks for the session `found`, whose ID is on the target, or for the last unexamined session of `subject`.
     Ask {
         format_version: u32,
         subject: String,
@@ -65,7 +63,6 @@ pub enum WitnessMessage {
     },
 }
 
-/// Answer of the witness.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub enum WitnessReply {
@@ -75,7 +72,6 @@ pub enum WitnessReply {
     Refused(String),
 }
 
-/// The witness's record of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WitnessRecord {
@@ -88,7 +84,6 @@ pub struct WitnessRecord {
     /// Why the writes ended before any power cut of the machine, and true if the drive had vanished.
     pub end: Option<(String, bool)>,
     pub judged: Option<String>,
-    /// True while the connection of the session is open.
     pub is_open: bool,
 }
 
@@ -98,7 +93,6 @@ impl WitnessRecord {
         self.is_open && self.end.is_none()
     }
 
-    /// Checks bounds, like [`Session::check`].
     pub fn check(&self) -> Result<(), String> {
         self.session.check()?;
         self.end
@@ -122,17 +116,14 @@ impl WitnessRecord {
 /// Maximum number of writes of a lane; sums of such numbers do not overflow.
 const MOST_WRITES: u64 = 1 << 48;
 
-/// Sessions of a witness.
 #[derive(Debug, Default)]
 pub struct WitnessSessions {
     records: Vec<WitnessRecord>,
 }
 
 impl WitnessSessions {
-    /// Reads a witness's file. Returns its sessions and the length of all complete lines, bytes. The witness never
-    /// confirmed an incomplete last line.
-    ///
-    /// Errors: the file is not a witness's file, or is damaged.
+    /// Returns the sessions and the length of all complete lines, bytes. The witness never confirmed an incomplete last
+    /// line. Errors: not a witness's file, or damaged.
     pub fn load(mut file: impl BufRead) -> Result<(Self, u64), String> {
         let mut register = Self::default();
         let mut bytes = 0;
@@ -198,8 +189,7 @@ impl WitnessSessions {
         self.apply(&message, &mut own_session)
     }
 
-    /// Applies a message that changes a session. `own_session` is the session of the connection. Errors: the message is
-    /// refused, and nothing has changed.
+    /// `own_session`: of the connection. Errors: the message is refused, and nothing has changed.
     pub fn change(
         &mut self,
         message: &WitnessMessage,
@@ -330,8 +320,7 @@ impl WitnessSessions {
         Ok(())
     }
 
-    /// Reverts a change that could not be written to the file. A message about writes stays in effect, because the
-    /// reported writes happened.
+    /// For a change that could not be written to the file. A message about writes stays in effect: they happened.
     pub fn undo(&mut self, message: &WitnessMessage) {
         match message {
             WitnessMessage::Begin(session) => self
@@ -408,7 +397,6 @@ impl WitnessSessions {
         Ok(lines)
     }
 
-    /// The reply to a question.
     pub fn answer(&self, version: u32, subject: &str, found_id: Option<SessionId>) -> WitnessReply {
         if let Err(why) = check_version(version) {
             return WitnessReply::Refused(why);
@@ -422,14 +410,12 @@ impl WitnessSessions {
         WitnessReply::Record(unjudged.or(found_record).cloned().map(Box::new))
     }
 
-    /// Records that the connection of `session` is closed.
     pub fn disconnected(&mut self, session: SessionId) {
         self.find_mut(session)
             .into_iter()
             .for_each(|record| record.is_open = false);
     }
 
-    /// Sessions that were not yet examined.
     pub fn waiting(&self) -> impl Iterator<Item = &WitnessRecord> {
         self.records.iter().filter(|record| record.judged.is_none())
     }
@@ -466,7 +452,7 @@ fn check_version(version: u32) -> Result<(), String> {
     }
 }
 
-/// Reads a message, or a reply. An error is a text of one line.
+/// An error is a text of one line.
 pub fn parse<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<T, String> {
     serde_json::from_slice(line).map_err(|error| {
         format!(
@@ -476,7 +462,7 @@ pub fn parse<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<T, String> {
     })
 }
 
-/// The line of a message or a reply, including the newline.
+/// One line, including the newline.
 pub fn line(message: &impl Serialize) -> Result<Vec<u8>, String> {
     let mut line = serde_json::to_vec(message).map_err(|error| error.to_string())?;
     line.push(b'\n');
@@ -495,7 +481,6 @@ pub(super) mod tests {
     use super::super::session::{DurabilityMethod, WriteLane};
     use super::*;
 
-    /// ID of the session with this secret.
     fn id(secret: u128) -> SessionId {
         Secret(secret).session()
     }
@@ -508,7 +493,6 @@ pub(super) mod tests {
         }
     }
 
-    /// The session with this secret.
     pub(crate) fn session(secret: u128) -> Session {
         let lane = WriteLane {
             mode: DurabilityMethod::Fua,

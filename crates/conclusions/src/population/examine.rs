@@ -13,8 +13,7 @@ const FALSE_ALARMS_PER_DRIVE: f64 = 0.0005;
 /// Share of the allowed false-alarm probability that the drives get; firmwares, hosts and slots share the rest equally.
 const FOR_DRIVES: f64 = 0.5;
 
-/// A drive with less than this fraction of the typical number of windows is undecided, because its scores spread more
-/// than those of its peers.
+/// Fraction of the typical number of windows. With fewer, a drive is undecided: its scores spread more than its peers'.
 const WINDOWS_MIN: f64 = 0.4;
 
 /// Share of slow drives in a group above which the slowness is common to the group.
@@ -83,7 +82,6 @@ pub fn examine(drives: &[Labels], windows: &[&[LatencyWindow]]) -> Examination {
     examination
 }
 
-/// Drives of a model under examination.
 struct ModelExamination<'a> {
     name: &'a str,
     centers: Centers,
@@ -91,7 +89,6 @@ struct ModelExamination<'a> {
     examination: &'a mut Examination,
 }
 
-/// A drive of a model.
 struct Member<'a> {
     /// Index in the population.
     drive: usize,
@@ -105,7 +102,6 @@ struct Member<'a> {
 /// Two labels and the members that have them.
 type PeerGroup = ((String, String), Vec<usize>);
 
-/// The most significant score of a drive or group.
 struct Best {
     score: usize,
     outlier: Outlier,
@@ -179,12 +175,10 @@ impl ModelExamination<'_> {
         self.members[member].scores.scores[score] - self.members[member].shift[score]
     }
 
-    /// The median of a score over some members.
     fn median(&self, members: &[usize], score: usize) -> f64 {
         lower_median(members.iter().map(|member| self.value(*member, score)))
     }
 
-    /// True if nearly all members of a group are slow.
     fn is_common(&self, members: &[usize], score: usize, excess: f64) -> bool {
         let middle = self.median(members, score) - excess / 2.0;
         let slow = members
@@ -194,7 +188,6 @@ impl ModelExamination<'_> {
         excess >= FACTOR_MIN.ln() && slow as f64 > COMMON * members.len() as f64
     }
 
-    /// Members grouped by a pair of labels.
     fn by_label(&self, label: impl Fn(&Labels) -> (&str, &str)) -> Vec<PeerGroup> {
         let mut groups: BTreeMap<(&str, &str), Vec<usize>> = BTreeMap::new();
         for (index, member) in self.members.iter().enumerate() {
@@ -344,7 +337,6 @@ impl ModelExamination<'_> {
             .then_some((slowest, reason))
     }
 
-    /// Examines drives by their scores, without the slowness that groups explain.
     fn drives(&mut self) {
         let mut best: Vec<Option<Best>> = self.members.iter().map(|_| None).collect();
         let mut detectable = f64::INFINITY;
@@ -404,8 +396,7 @@ impl ModelExamination<'_> {
             .collect();
         let normal = self.members_except(&blamed_members);
         for (name, members, best) in slow {
-            // If all drives are blamed (for example two firmwares, by different scores), the peers of a group are all
-            // drives outside it.
+            // If all drives are blamed (two firmwares, by different scores), a group's peers are all drives outside it.
             let rest = if normal.is_empty() {
                 self.members_except(&members)
             } else {

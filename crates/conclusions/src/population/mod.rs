@@ -54,8 +54,6 @@
 //! Heavier tails than those of the normal distribution give more false alarms: with Student's distribution of 5 degrees
 //! of freedom, 7 in 12,000 healthy drives instead of 1 in 15,000. In small populations (8 to 20 drives), 1 in 1,300 to
 //! 2,000 healthy drives is reported as slow.
-//!
-//! [`DriveLatencies`] has the latencies of a drive, read from a run directory.
 
 mod examine;
 mod outliers;
@@ -96,8 +94,7 @@ pub struct Labels {
 pub struct LatencyWindow {
     /// Seconds since the load began. Drives are compared at equal times.
     pub start_s: f64,
-    /// Load, in any unit: offered operations per second, or the queue depth of a closed loop. Not the achieved rate,
-    /// because a slow drive lowers it.
+    /// In any unit: offered IOPS, or the depth of a closed loop. Not the achieved rate: a slow drive lowers it.
     pub load: f64,
     pub mean_ns: f64,
     pub p50_ns: f64,
@@ -171,7 +168,6 @@ pub enum PopulationLevel {
 }
 
 impl PopulationLevel {
-    /// The label of a drive at this level.
     pub fn of(self, labels: &Labels) -> &str {
         match self {
             Self::Firmware => &labels.firmware,
@@ -348,7 +344,6 @@ pub struct Examination {
     pub compared: Vec<ComparedDrives>,
 }
 
-/// Latencies of a drive in a run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct DriveLatencies {
     pub windows: Vec<LatencyWindow>,
@@ -358,9 +353,8 @@ pub struct DriveLatencies {
 }
 
 impl DriveLatencies {
-    /// Reads the service times in `dir` of one judged stream: the stream with the highest offered rate or, if any
-    /// stream is a closed loop, the stream with the most operations. In the usual tests this is the stream of reads.
-    /// Errors: the manifest or the log is missing or damaged.
+    /// Reads the service times of one judged stream: the stream with the highest offered rate or, if any stream is a
+    /// closed loop, the stream with the most operations. In the usual tests this is the stream of reads.
     pub fn read(dir: &Path) -> Result<Self, RunDirError> {
         let layout = manifest(dir)?.layout();
         let any_judged = layout.streams.iter().any(|info| info.judged);

@@ -33,13 +33,11 @@ pub(super) const VALUES_MIN: usize = 3;
 /// Minimum standard deviation of scores, which are logarithms. Identical simulated drives would have a deviation of 0.
 const DEVIATION_MIN: f64 = 0.001;
 
-/// Minimum number of values to estimate the skewness.
 const SKEWNESS_FROM: usize = 10;
 
 /// Ratio of the skewness of slightly skewed normal values to the skewness of their middle 90 % (400,000 values, numpy).
 const MIDDLE_SKEWNESS: f64 = 2.165;
 
-/// A value that is too far above the others.
 #[derive(Debug)]
 pub(super) struct Outlier {
     pub(super) index: usize,
@@ -51,7 +49,6 @@ pub(super) struct Outlier {
     pub(super) peers: usize,
 }
 
-/// Moments of some values.
 struct Moments {
     count: f64,
     mean: f64,
@@ -61,7 +58,7 @@ struct Moments {
 }
 
 impl Moments {
-    /// The moments of ascending values.
+    /// `values` are ascending.
     fn of(values: &[(f64, usize)]) -> Self {
         let count = values.len() as f64;
         let (mean, variance) = mean_and_variance(values);
@@ -191,8 +188,8 @@ pub(super) fn threshold(values: &[f64], alpha: f64) -> f64 {
     spread.distance(alpha / (spread.count + 1.0))
 }
 
-/// Probability that the mean of `own` is so far above the mean of `others` by chance: Student's test with a common
-/// deviation. Returns 1 if there are fewer than three values, or if a side is empty.
+/// Student's test with a common deviation: the probability that the mean of `own` is so far above that of `others` by
+/// chance. 1 if there are fewer than three values, or if a side is empty.
 pub(super) fn difference_p(own: &[f64], others: &[f64]) -> f64 {
     let spread = |values: &[f64]| Moments::of(&sorted(values));
     let freedom = (own.len() + others.len()) as f64 - 2.0;
@@ -221,10 +218,8 @@ const DRIVES_MIN: usize = 3;
 /// Number of consecutive parts of a run; the slowest part gives a score.
 const PARTS: usize = 8;
 
-/// Number of scores of a drive: each metric over each extent.
 pub(super) const SCORES: usize = LatencyMetric::ALL.len() * ScoreExtent::ALL.len();
 
-/// Values of a window, by metric.
 type MetricValues = [f64; LatencyMetric::ALL.len()];
 
 /// A cell: number of its period of ten minutes, and number of its load range (a factor of 1.1 from edge to edge).
@@ -268,7 +263,7 @@ fn cell_medians(values: &[CellValues], scratch: &mut Vec<f32>) -> CellValues {
 pub(super) struct Centers(Vec<(TimeLoadCell, MetricValues)>);
 
 impl Centers {
-    /// The centers of all cells with enough drives.
+    /// Only cells with enough drives have a center.
     pub(super) fn of<'a>(drives: impl Iterator<Item = &'a [LatencyWindow]>) -> Self {
         let mut scratch = Vec::new();
         let mut medians: Vec<CellValues> = Vec::new();
@@ -326,7 +321,6 @@ impl Centers {
     }
 }
 
-/// A drive's windows relative to its peers.
 #[derive(Default)]
 pub(super) struct Residuals {
     /// Start of each window, seconds, and for each metric the logarithm of the ratio to the center.
@@ -337,7 +331,6 @@ pub(super) struct Residuals {
     pub(super) without_peers: usize,
 }
 
-/// Scores of a drive.
 pub(super) struct Scores {
     /// For each metric and extent: the mean logarithm over the extent; NaN if the extent has too few windows.
     pub(super) scores: [f64; SCORES],

@@ -42,7 +42,6 @@ pub(super) fn student_quantile(p: f64, freedom: f64) -> f64 {
     high
 }
 
-/// P(B >= `least`) of a binomial variable with `count` draws.
 pub(super) fn binomial_at_least(least: usize, count: usize, probability: f64) -> f64 {
     match least {
         0 => 1.0,
@@ -51,9 +50,8 @@ pub(super) fn binomial_at_least(least: usize, count: usize, probability: f64) ->
     }
 }
 
-/// The regularized incomplete beta function I_x(a, b): a continued fraction by Lentz's method.
-///
-/// Source: NIST Digital Library of Mathematical Functions, 8.17.22; the even and the odd step are taken together.
+/// The regularized incomplete beta function I_x(a, b): a continued fraction by Lentz's method. Source: NIST Digital
+/// Library of Mathematical Functions, 8.17.22; the even and the odd step are taken together.
 fn beta(x: f64, a: f64, b: f64) -> f64 {
     if x <= 0.0 || x >= 1.0 {
         return if x >= 1.0 { 1.0 } else { 0.0 };
@@ -102,8 +100,8 @@ fn ln_gamma(x: f64) -> f64 {
     (x - 0.5) * x.ln() - x + 0.5 * std::f64::consts::TAU.ln() + series - log_sum
 }
 
-/// Up to this number of values, in both populations together, p-values are exact. With more values, the normal
-/// approximation is accurate within a few percent.
+/// Up to this number of values in both populations, p-values are exact. The normal approximation for more is accurate
+/// within a few percent.
 const EXACT_MAX: usize = 50;
 
 /// Comparison of two populations.
@@ -221,8 +219,7 @@ fn double_ranks(first: &[f64], second: &[f64]) -> (Vec<usize>, f64) {
     (ranks, ties)
 }
 
-/// Number of ways to choose `count` ranks, by the sum of the ranks. Numbers up to C(50, 25) = 1e14 are exact in a
-/// double.
+/// Ways to choose `count` ranks, by the sum of the ranks. Numbers up to C(50, 25) = 1e14 are exact in a double.
 fn rank_sums(ranks: &[usize], count: usize) -> Vec<f64> {
     let width = ranks.iter().sum::<usize>() + 1;
     let mut ways = vec![vec![0.0; width]; count + 1];
@@ -246,8 +243,7 @@ fn deviation(first: usize, second: usize, ties: f64) -> f64 {
     (first * second / 12.0 * (count + 1.0 - ties / (count * (count - 1.0)))).sqrt()
 }
 
-/// Number of differences beyond each end of the interval of the shift: the largest k with P(U < k) at most `beyond`;
-/// `None` if there is no such k.
+/// Differences beyond each end of the shift's interval: the largest k with P(U < k) at most `beyond`, if any.
 fn cut(first: usize, second: usize, beyond: f64) -> Option<usize> {
     if first + second > EXACT_MAX {
         let z = student_quantile(beyond, NORMAL);
@@ -320,7 +316,6 @@ pub fn tolerance_bound(values: &[f64], share: f64, confidence_min: f64) -> Optio
 mod tests {
     use super::*;
 
-    /// Asserts a relative difference below `within`.
     #[track_caller]
     fn close(value: f64, expected: f64, within: f64) {
         assert!(
@@ -448,7 +443,6 @@ mod tests {
     fn the_interval_of_the_shift_covers_as_often_as_it_says() {
         // 20 + 20 values: the critical U of the usual tables at 5 %, two-sided, is 127.
         assert_eq!(cut(20, 20, 0.025), Some(127));
-        // The approximation for many values differs by little from the exact cut.
         let exact = cut(25, 25, 0.025).unwrap();
         let z = 1.959964;
         assert!(

@@ -10,17 +10,13 @@
 //! settled or a cliff shows. After a failed step, the last held load runs until its earlier shares return; only then is
 //! another load judged.
 //!
-//! This module runs nothing. The caller runs a step and records its result, so the same search can be replayed from a
-//! record.
+//! The caller runs a step and records its result, so the same search can be replayed from a record.
 //!
 //! While loads are held, the next load is 1.25, then 1.5, then 2 times the last one. Once a load was not held, the next
 //! load is the geometric mean of the highest load held and the lowest load not held, until these two loads are within
 //! the resolution. Then the highest load held is confirmed over a whole slice. If the confirmation fails, short tries
 //! show too little of this drive: the search goes down by increasing steps, and judges each further load over a whole
 //! slice.
-//!
-//! The conclusion has the rating, its margin, and why the next load failed. The conclusion depends only on the record
-//! of the series, so every reader of the record gets the same words.
 
 mod watch;
 
@@ -42,11 +38,9 @@ const SHRINKAGE: [f64; 3] = [1.05, 1.2, 2.0];
 const LOWEST_OF_FIRST: f64 = 0.99 / 64.0;
 /// Maximum number of failed recoveries. With more, the search gives up, because the drive changes from hour to hour.
 const UNRECOVERED_MAX: u32 = 5;
-/// Significant digits of a multiple.
 const DIGITS: i32 = 3;
 
-/// Rounds a multiple to three significant digits, as for all loads of a search. Anything but a finite number above 0
-/// becomes 1.
+/// As for all loads of a search. Anything but a finite number above 0 becomes 1.
 pub fn three_digits(multiple: f64) -> f64 {
     if !(multiple.is_finite() && multiple > 0.0) {
         return 1.0;
@@ -55,7 +49,7 @@ pub fn three_digits(multiple: f64) -> f64 {
     (multiple * place).round() / place
 }
 
-/// The next run of a search, at a multiple of the load of 1x.
+/// Each load is a multiple of the load of 1x.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", tag = "move", content = "multiple")]
 pub enum NextRun {
@@ -75,11 +69,9 @@ impl NextRun {
     }
 }
 
-/// Why a search ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SearchStop {
-    /// The rating was found and confirmed.
     Found,
     /// Every load up to the highest allowed load was held: the rating is at least this load.
     Highest,
@@ -91,21 +83,16 @@ pub enum SearchStop {
     Broken,
     /// Loads that were held were repeatedly not held later.
     Unstable,
-    /// The time limit was reached.
     TimeUp,
 }
 
-/// Result of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct SearchResult {
     pub stop: SearchStop,
-    /// The highest load held.
     pub held: Option<f64>,
-    /// The lowest load that was not held.
     pub not_held: Option<f64>,
 }
 
-/// The state of a search.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RatingSearch {
     first: f64,
@@ -118,8 +105,7 @@ pub struct RatingSearch {
     confirmed: Option<f64>,
     not_held: Option<f64>,
     growth: usize,
-    /// Number of steps down since the confirmation of a tried load failed; `None` before the failure. After the
-    /// failure, every load is judged over a whole slice.
+    /// Steps down since the confirmation of a tried load failed; `None` before. Then every load gets a whole slice.
     shrinkage: Option<usize>,
     unrecovered: u32,
     /// True if the drive was overdriven and has not recovered yet.
@@ -128,8 +114,8 @@ pub struct RatingSearch {
 }
 
 impl RatingSearch {
-    /// A search that begins with `first` times the load of 1x, never exceeds `highest`, and ends when the rating is
-    /// known within `resolution`, a fraction above 0.
+    /// Begins with `first` times the load of 1x, never exceeds `highest`, and ends when the rating is known within
+    /// `resolution`, a fraction above 0.
     pub fn new(first: f64, highest: f64, resolution: f64) -> Self {
         Self {
             first,
@@ -139,7 +125,7 @@ impl RatingSearch {
         }
     }
 
-    /// The next run; `Err` with the finding if the search is over.
+    /// `Err` with the finding if the search is over.
     pub fn next(&self) -> Result<NextRun, SearchResult> {
         if let Some(stop) = self.stop {
             return Err(self.finding(stop));
@@ -214,8 +200,7 @@ impl RatingSearch {
         }
     }
 
-    /// Records that the load of `run` was not held, or that the drive did not recover. `overdrove`: true if the load
-    /// may have left the drive slower than before.
+    /// Also if the drive did not recover. `overdrove`: true if the load may have left the drive slower than before.
     pub fn record_not_held(&mut self, run: NextRun, overdrove: bool) {
         let multiple = run.multiple();
         match run {
@@ -254,7 +239,6 @@ impl RatingSearch {
         }
     }
 
-    /// Result so far.
     pub fn finding(&self, stop: SearchStop) -> SearchResult {
         SearchResult {
             stop,
@@ -264,20 +248,17 @@ impl RatingSearch {
     }
 }
 
-/// Details of a step of a search, stored in [`Step::details`].
+/// Stored in [`Step::details`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StepDetails {
-    /// Purpose of the step.
     #[serde(flatten)]
     pub moved: NextRun,
-    /// Result of the step.
     pub judged: JudgedStep,
-    /// Time run, seconds.
     pub ran_sec: f64,
 }
 
 impl StepDetails {
-    /// Details of a finished step of a search; `None` for other steps.
+    /// `None` for steps that are not finished or not of a search.
     pub fn of(step: &Step) -> Option<Self> {
         let done = step.state == SeriesStepState::Done;
         done.then(|| serde_json::from_value(step.details.clone()).ok())
@@ -285,8 +266,7 @@ impl StepDetails {
     }
 }
 
-/// The conclusion of the search in `series` with the result `finding`. `not_comparable` has phrases: reasons not to
-/// compare the rating with published ratings.
+/// `not_comparable` has phrases: reasons not to compare the rating with published ratings.
 pub fn conclude(
     series: &Series,
     finding: &SearchResult,
@@ -400,7 +380,6 @@ fn sentence(finding: &SearchResult) -> String {
     }
 }
 
-/// A sentence about the slow spells of a step.
 fn spells(details: &StepDetails, sla: &Sla) -> String {
     let slow_limits = sla
         .limits()
@@ -443,7 +422,6 @@ fn spells(details: &StepDetails, sla: &Sla) -> String {
     )
 }
 
-/// A sentence about the events for which a step was too short.
 fn too_rare_events_sentence(details: &StepDetails) -> String {
     let ran = details.ran_sec;
     let rare = details.ran_sec / SPELLS_IN_WINDOW as f64;
@@ -578,8 +556,7 @@ mod tests {
 
     #[test]
     fn a_load_that_is_not_confirmed_is_searched_below_over_whole_slices() {
-        // In a try the drive holds 10x. Pairs: the load held over a whole slice, and the maximum number of whole
-        // slices.
+        // In a try the drive holds 10x. Pairs: load held over a whole slice, and maximum number of whole slices.
         for (lasting, slices_max) in [(9.9, 5), (8.0, 8), (3.0, 12), (0.0, 13)] {
             let mut search = RatingSearch::new(1.0, 1000.0, 0.02);
             let mut slices = 0;

@@ -36,13 +36,11 @@ const NEAR_OF_ITSELF: f64 = 0.20;
 const NEAR_OF_LIMIT: f64 = 0.10;
 /// Maximum share, as a fraction of its limit, that counts as settled without a comparison of halves.
 const CLEAR_OF_LIMIT: f64 = 0.5;
-/// Minimum growth of a share in the second half of a step that counts as getting worse: more than a single slow spell
-/// can cause.
+/// Growth of a share in the second half of a step that counts as getting worse: more than one slow spell can cause.
 const WORSE: f64 = 1.0 + 1.0 / SPELLS_IN_WINDOW as f64;
 /// Student's t for 95 % (two-sided) and four degrees of freedom, for five rounds.
 const T_OF_FIVE: f64 = 2.776;
 
-/// The shares of a group over the judged rounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RoundShares {
     /// Stream and device: `reads on /dev/nvme0n1`.
@@ -57,7 +55,6 @@ pub struct RoundShares {
     pub achieved_iops: f64,
 }
 
-/// Purpose of a step.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StepPurpose {
     /// Check if the load is held; a window may be enough.
@@ -73,7 +70,6 @@ pub enum StepPurpose {
     Return(Vec<RoundShares>),
 }
 
-/// Result of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StepOutcome {
@@ -90,17 +86,14 @@ pub enum StepOutcome {
     Interrupted,
 }
 
-/// A step with its result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JudgedStep {
-    /// Result.
     pub seen: StepOutcome,
     /// Reason, one sentence with the number that decided.
     pub why: String,
     /// Number of judged rounds, which are the last rounds of the step.
     pub rounds_judged: usize,
     pub rounds: usize,
-    /// Shares of each group over the judged rounds.
     pub shares: Vec<RoundShares>,
     /// For each limit: slow spells of the step.
     #[serde(default)]
@@ -126,14 +119,11 @@ impl JudgedStep {
     }
 }
 
-/// The last rounds of a series under one limit.
 #[derive(Clone, Copy)]
 struct AtLimit<'a> {
-    /// Index of the series.
     series_index: usize,
     series: &'a RoundSeries,
     rounds: &'a [Round],
-    /// Index of the limit.
     index: usize,
     limit: &'a Limit,
 }
@@ -148,7 +138,6 @@ impl AtLimit<'_> {
         share(self.sums(|round| &round.judged_over))
     }
 
-    /// Share, threshold and series in words.
     fn text(&self) -> String {
         format!(
             "{0} of {2} over {1}",
@@ -172,7 +161,7 @@ pub struct Watcher {
 }
 
 impl Watcher {
-    /// A watcher of a step of at most `step_sec` seconds. `manifest` is the manifest of the step's run.
+    /// `manifest` is that of the step's run, which lasts at most `step_sec` seconds.
     pub fn new(manifest: &Manifest, target: StepPurpose, step_sec: u64) -> Self {
         let rounds = Rounds::new(manifest);
         let devices = manifest.devices.len().max(1) as f64;
@@ -201,7 +190,7 @@ impl Watcher {
         }
     }
 
-    /// Adds an interval; returns the reason to end the step once there is enough data.
+    /// Returns the reason to end the step once there is enough data.
     pub fn add(&mut self, interval: &Interval) -> Option<String> {
         if self.rounds.add(interval) {
             self.reason_to_end()
@@ -230,7 +219,6 @@ impl Watcher {
         }
     }
 
-    /// Judges the step, given the verdict on its run.
     pub fn judge(&self, verdict: &Verdict) -> JudgedStep {
         let rounds = self.rounds.count();
         let is_completed = verdict.end == End::Completed;
@@ -267,14 +255,12 @@ impl Watcher {
         }
     }
 
-    /// Result that follows from the end of the run alone.
     fn result_of_end(&self, verdict: &Verdict) -> Option<(StepOutcome, String)> {
         let reason = || verdict.reason().unwrap_or_default().to_owned();
         match &verdict.end {
             End::Interrupted { .. } => Some((StepOutcome::Interrupted, verdict.end.to_string())),
             _ if verdict.is_broken() => Some((StepOutcome::Broken, reason())),
-            // If a device or a limit had caused the lag, the run would have failed. So otherwise this program's own lag
-            // stopped the run.
+            // A device or a limit that causes a lag fails the run. So otherwise this program's own lag stopped the run.
             end if !end.is_complete() && verdict.outcome == Outcome::Fail => {
                 Some((StepOutcome::Failed, reason()))
             }
@@ -287,7 +273,6 @@ impl Watcher {
         }
     }
 
-    /// Result that follows from the judged rounds.
     fn result_of_rounds(&self, verdict: &Verdict, rounds_judged: usize) -> (StepOutcome, String) {
         if self.has_returned() {
             return (StepOutcome::Held, "the earlier shares returned".to_owned());
@@ -390,8 +375,8 @@ impl Watcher {
         }) && !(only_clear && self.rounds.undone(window).is_some())
     }
 
-    /// A sentence about the first share that reaches its limit in the second half of the step and has grown by more
-    /// than a slow spell can cause. Each half must be at least a window.
+    /// The first share that reaches its limit in the second half of the step and has grown by more than a slow spell
+    /// can cause. Each half must be at least a window.
     fn worse(&self) -> Option<String> {
         let rounds = self.rounds.count();
         let window = self.window_of(|spells| spells.apart_sec);
@@ -411,8 +396,8 @@ impl Watcher {
         ))
     }
 
-    /// A sentence about the first share that has already reached the limit for the whole step, without the delays that
-    /// this program may have caused. A recovery has no cliff.
+    /// The first share that has already reached the limit for the whole step, without the delays that this program may
+    /// have caused. A recovery has no cliff.
     fn cliff(&self) -> Option<String> {
         if matches!(self.target, StepPurpose::Return(_)) {
             return None;
@@ -462,7 +447,6 @@ impl Watcher {
         })
     }
 
-    /// The share that came nearest to its limit, in words.
     fn nearest(&self, rounds_judged: usize) -> String {
         // Of several equal shares the first is taken, because its threshold is the tightest.
         let nearest = self.at_limits(rounds_judged).reduce(|nearest, next| {
@@ -500,7 +484,6 @@ impl Watcher {
                 })
     }
 
-    /// The last rounds of each series.
     fn judged(&self, rounds_judged: usize) -> impl Iterator<Item = (&RoundSeries, &[Round])> {
         let last = move |series: &'_ RoundSeries| series.rounds.len().saturating_sub(rounds_judged);
         self.rounds
@@ -549,7 +532,6 @@ impl Watcher {
     }
 }
 
-/// Sum of `count_of` over `rounds`, and number of due operations.
 fn sums(rounds: &[Round], count_of: impl Fn(&Round) -> u64) -> (u64, u64) {
     rounds.iter().fold((0, 0), |(sum, wanted), round| {
         (sum + count_of(round), wanted + round.scheduled_ops)

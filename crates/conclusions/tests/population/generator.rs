@@ -15,7 +15,6 @@ pub(crate) enum When {
     FromHour10,
 }
 
-/// Parameters of a random population.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) drives: usize,
@@ -24,14 +23,12 @@ pub(crate) struct Plan {
     pub(crate) drive_spread: f64,
     /// Standard deviation of the logarithm of latency, from host to host.
     pub(crate) host_spread: f64,
-    /// True if the spread between drives has Student's distribution of 5 degrees of freedom, not the normal
-    /// distribution.
+    /// True if the spread between drives has Student's distribution of 5 degrees of freedom; false: normal.
     pub(crate) heavy_tails: bool,
     /// Strength of noise and garbage collection; 0: none.
     pub(crate) noise: f64,
     pub(crate) seconds: u32,
     pub(crate) window_s: u32,
-    /// Share of missing windows.
     pub(crate) missing: f64,
     /// Number of slow drives, each in a different host.
     pub(crate) slow_drives: usize,
@@ -61,7 +58,6 @@ impl Plan {
     }
 }
 
-/// A random population.
 pub(crate) struct Population {
     pub(crate) labels: Vec<Labels>,
     pub(crate) windows: Vec<Vec<LatencyWindow>>,
@@ -102,7 +98,6 @@ impl Random {
     }
 }
 
-/// Draws a population.
 pub(crate) fn draw(plan: &Plan, seed: u64) -> Population {
     let mut random = Random(seed.wrapping_mul(0xD134_2543_DE82_EF95) ^ 0x5DEE_CE66);
     let hosts = plan.drives.div_ceil(plan.drives_of_host);

@@ -1,8 +1,7 @@
 //! Resolves device names to drives. All partitions of a drive, and all paths to a drive, resolve to that one drive.
 //!
-//! Only the kernel is queried; nothing is opened for writing. An absent device is identified by its name, because a
-//! configuration may be written on another machine. Each namespace of an NVMe controller is a separate drive, and so is
-//! each volume on a shared disk.
+//! Only the kernel is queried. An absent device is identified by its name, because a configuration may be written on
+//! another machine. Each namespace of an NVMe controller is a separate drive, and so is each volume on a shared disk.
 //!
 //! Files, memory, test drivers and devices served by a program have no drive. A device is reported as having no drive
 //! only if that is certain. Disks of a hypervisor or a cloud count as drives, because users test and buy them; `doctor`
@@ -21,18 +20,17 @@ pub struct Drive {
     pub members: Vec<String>,
     /// Size of the whole drive in bytes. `None` for a file, or if unknown.
     pub size_bytes: Option<u64>,
-    /// Minimum I/O size in bytes; `None` if unknown.
+    /// `None` if unknown.
     pub min_io_bytes: Option<u32>,
     /// Why the drive was identified by its name; `None` if the kernel knows the drive.
     pub discovery_error: Option<String>,
 }
 
-/// Key of a drive: two names with equal keys name the same drive.
+/// Two names with equal keys name the same drive.
 #[derive(PartialEq)]
 enum DriveKey {
     /// Number of the disk; for a drive with several paths, the lowest number of its paths.
     Number(DeviceNumber),
-    /// Any other device, identified by its name.
     Name(String),
 }
 
@@ -72,7 +70,6 @@ fn drive_of(name: &str, root: &Path) -> (DriveKey, Drive) {
     )
 }
 
-/// The drive called `name`, from the kernel's facts about it.
 fn asked(name: &str, facts: &DeviceFacts, root: &Path) -> (DriveKey, Drive) {
     let mut drive = Drive {
         name: facts.disk_name().unwrap_or(name).to_owned(),
@@ -102,8 +99,8 @@ fn asked(name: &str, facts: &DeviceFacts, root: &Path) -> (DriveKey, Drive) {
     (DriveKey::Number(lowest_number), drive)
 }
 
-/// Name of the disk, if `name` names a partition by the rules of the kernel or udev; otherwise `name` itself.
-/// Partitions: `nvme0n1p2`, `mmcblk0p1`, `loop0p1`, `sdb1`, `vda3`, `.../wwn-0x5-part1`.
+/// `name` without its partition suffix by the rules of the kernel or udev: `nvme0n1p2`, `mmcblk0p1`, `loop0p1`,
+/// `sdb1`, `vda3`, `.../wwn-0x5-part1`.
 fn disk_name_of_partition(name: &str) -> &str {
     let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
     if stem.len() == name.len() {
@@ -128,9 +125,7 @@ fn disk_name_of_partition(name: &str) -> &str {
     }
 }
 
-/// Prefix of kernel names, and a description of the devices with such names. A number follows the prefix.
-///
-/// Source: the drivers in `drivers/block` of the kernel.
+/// Prefix, before a number, and kind of the devices. Source: the drivers in `drivers/block` of the kernel.
 const NAMES: [(&str, &str); 6] = [
     ("loop", "a loop device, which is a file"),
     ("zram", "a zram device, which is memory"),

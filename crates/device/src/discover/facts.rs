@@ -13,17 +13,14 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use sys::ioctl::{self, LoopFile};
 
-/// Position of a partition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Partition {
     pub index: u32,
-    /// First byte on the disk.
     pub start_bytes: u64,
     pub disk: String,
     pub disk_number: DeviceNumber,
 }
 
-/// The file behind a loop device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LoopBacking {
     /// Path, as the kernel reports it.
@@ -37,9 +34,7 @@ pub struct LoopBacking {
 /// Facts about a device or file. `None` means unknown or not applicable.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct DeviceFacts {
-    /// The path as given.
     pub path: String,
-    /// The kernel's name: `nvme0n1`.
     pub kernel_name: Option<String>,
     pub number: Option<DeviceNumber>,
     /// Whole disk, partition or file.
@@ -50,18 +45,15 @@ pub struct DeviceFacts {
     /// Smallest unit that the drive writes without a read first, bytes.
     pub physical_sector_bytes: Option<u32>,
     pub model: Option<String>,
-    /// Serial number of the drive.
     pub serial: Option<String>,
     pub firmware: Option<String>,
     /// World-wide name; for an NVMe drive, the name of the namespace.
     pub wwid: Option<String>,
-    /// NVMe namespace identifier.
     pub nsid: Option<u32>,
     /// Attachment: `nvme-pcie`, `sata`, `sas`, `usb`, `virtio`...
     pub transport: Option<String>,
     /// True if the device reports spinning platters.
     pub rotational: Option<bool>,
-    /// I/O scheduler in use.
     pub scheduler: Option<String>,
     /// Maximum number of requests in each hardware queue, or in the scheduler in front of the queue (`nr_requests`).
     pub queue_requests_max: Option<u32>,
@@ -73,7 +65,6 @@ pub struct DeviceFacts {
     pub fua: Option<bool>,
     /// Largest write that is never torn, bytes; 0: none. `None` before Linux 6.13.
     pub atomic_write_bytes: Option<u64>,
-    /// NUMA node of the device.
     pub numa_node: Option<u32>,
     /// Largest request of the hardware, bytes.
     pub max_hw_io_bytes: Option<u64>,
@@ -85,18 +76,15 @@ pub struct DeviceFacts {
     pub read_only: Option<bool>,
     /// The kernel's sequence number of the disk, unique until the next boot.
     pub disk_sequence: Option<u64>,
-    /// UUID of a device-mapper device.
     pub dm_uuid: Option<String>,
-    /// Position on the disk, for a partition.
     pub partition: Option<Partition>,
-    /// For a loop device: its backing file.
     pub loop_backing: Option<LoopBacking>,
     /// For a regular file: `major:minor:inode`.
     pub file_identity: Option<String>,
 }
 
 impl DeviceFacts {
-    /// Kernel name of the whole disk: `nvme0n1`, also for `nvme0n1p2`; `None` for a file.
+    /// `nvme0n1`, also for `nvme0n1p2`; `None` for a file.
     pub fn disk_name(&self) -> Option<&str> {
         self.partition
             .as_ref()
@@ -112,13 +100,12 @@ impl DeviceFacts {
             .or(self.number)
     }
 
-    /// True for an NVMe namespace, or a partition of such a namespace.
     pub fn is_nvme(&self) -> bool {
         self.disk_name()
             .is_some_and(|name| name.starts_with("nvme"))
     }
 
-    /// Name and model: `nvme0n1, Samsung SSD 990 PRO`; `None` if neither is known.
+    /// `nvme0n1, Samsung SSD 990 PRO`; `None` if neither is known.
     pub fn name_and_model(&self) -> Option<String> {
         let parts = [
             self.kernel_name.clone(),
@@ -196,7 +183,6 @@ pub(crate) fn is_zoned(device: &DeviceFacts, root: &Path) -> bool {
     model.is_some_and(|model| model == "host-managed")
 }
 
-/// Directory of the block device `number` in the sysfs below `root`.
 pub(crate) fn known_block(number: DeviceNumber, root: &Path) -> Result<SysDir, DiscoverError> {
     SysDir::of_block(root, number).ok_or_else(|| DiscoverError::NoSysfs {
         number,
@@ -233,7 +219,6 @@ fn add_disks_beneath(number: DeviceNumber, root: &Path, depth: u32, disks: &mut 
     }
 }
 
-/// Facts with all values unknown.
 pub(crate) fn unknown_facts(path: &str, kind: Kind) -> DeviceFacts {
     DeviceFacts {
         path: path.to_owned(),
@@ -323,7 +308,7 @@ fn path_disk(disk: &SysDir) -> Option<SysDir> {
     })
 }
 
-/// Position of the partition at `dir`; `None` for a whole disk.
+/// `None` for a whole disk.
 fn partition_at(dir: &SysDir) -> Option<Partition> {
     let disk = dir.parent()?;
     Some(Partition {
@@ -363,9 +348,7 @@ fn numa_node(disk: &SysDir, device: &SysDir) -> Option<u32> {
         .and_then(|node| u32::try_from(node).ok())
 }
 
-/// `major:minor:inode+offset` of the file behind an open loop device.
-///
-/// Asks the driver, because the path in sysfs may lead to another file by now.
+/// `major:minor:inode+offset`, asked from the driver: the path in sysfs may lead to another file by now.
 fn loop_identity(device: BorrowedFd<'_>) -> Option<String> {
     let LoopFile {
         device,
@@ -379,11 +362,9 @@ fn loop_identity(device: BorrowedFd<'_>) -> Option<String> {
     ))
 }
 
-/// Describes how the open device differs from the `facts` found when its name was looked up; `None` if it is still the
-/// same device.
-///
-/// Between look-up and open a drive may be replaced, a namespace recreated, or a loop device attached to another file.
-/// The node, and even the device number, then lead to another device.
+/// How the open device differs from the `facts` found at look-up; `None` if it is the same device. In between a drive
+/// may be replaced, a namespace recreated, or a loop device attached to another file. The node, and even the device
+/// number, then lead to another device.
 pub(crate) fn changes_since(facts: &DeviceFacts, device: &File, root: &Path) -> Option<String> {
     let metadata = device
         .metadata()

@@ -1,11 +1,9 @@
 //! Facts about a device, for the run directory and for the guard.
 //!
-//! A path is resolved to a device (`/dev/disk/by-id/...` to the disk, an NVMe character device to its block device);
-//! sysfs has the facts about that device. Unknown facts are `None`, never guessed. This module only reads;
-//! [`crate::guard`] judges the facts.
+//! A path is resolved to a device (`/dev/disk/by-id/...` to the disk); sysfs has the facts about that device. Unknown
+//! facts are `None`, never guessed. This module only reads; [`crate::guard`] judges the facts.
 //!
-//! Symbolic links are followed by `stat`. One special case: an NVMe character device (`/dev/ng0n1`) gives access to a
-//! disk with a block device, so the rules for that disk apply.
+//! An NVMe character device (`/dev/ng0n1`) gives access to a disk with a block device: that disk's rules apply.
 
 mod drives;
 mod facts;
@@ -30,7 +28,6 @@ pub(crate) use sysfs::{
 pub use sysfs::{DiskWithPartitions, list, queue_attribute};
 use thiserror::Error;
 
-/// Number of a device: `major:minor`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DeviceNumber {
     /// Major number: the driver.
@@ -81,13 +78,10 @@ impl Serialize for DeviceNumber {
     }
 }
 
-/// Why a path has no facts.
 #[derive(Debug, Error)]
 pub enum DiscoverError {
-    /// No such file.
     #[error("there is no such device or file; check the name (`lsblk -d` lists the disks)")]
     NotFound,
-    /// The placeholder of examples and derived configurations was not replaced.
     #[error(
         "{PLACEHOLDER} is a placeholder from flashproof's examples, not a device; replace it with your device's name \
          (`flashproof doctor` lists the devices)"
@@ -96,7 +90,6 @@ pub enum DiscoverError {
     /// Neither the file nor its folder exists.
     #[error("its folder {} does not exist; create it, or check the path", folder.display())]
     NoFolder { folder: PathBuf },
-    /// A link to a path that does not exist.
     #[error("it is a link to {}, which does not exist; check where it leads (`ls -l`), or remove it", target.display())]
     DanglingLink { target: PathBuf },
     /// Not a device or file: `a directory`, `a character device`...
@@ -104,7 +97,6 @@ pub enum DiscoverError {
         "it is {what}, not a block device; name a whole disk, a partition, or a file with file-size-mbytes"
     )]
     NotADevice { what: &'static str },
-    /// Permission denied.
     #[error(
         "no permission to {tried} ({source}); run as root, or as a member of the group that owns the device"
     )]
@@ -112,12 +104,10 @@ pub enum DiscoverError {
         tried: &'static str,
         source: io::Error,
     },
-    /// The sysfs at `root` has no entry for the device.
     #[error(
         "block device {number} has no entry under {root}; mount sysfs there (a container may hide it)"
     )]
     NoSysfs { number: DeviceNumber, root: PathBuf },
-    /// Any other error of the kernel.
     #[error(
         "cannot {tried} ({source}); {}",
         sys::remedy(source, "look at the kernel log (dmesg) for the reason")
@@ -132,7 +122,6 @@ pub enum DiscoverError {
 const PLACEHOLDER: &str = "PUT-YOUR-DRIVE-HERE";
 
 impl DiscoverError {
-    /// The error for a failed operation on a path.
     pub(crate) fn io(tried: &'static str, source: io::Error) -> Self {
         match source.kind() {
             io::ErrorKind::NotFound => Self::NotFound,
@@ -142,7 +131,7 @@ impl DiscoverError {
     }
 }
 
-/// Facts of the device or file at `path`, from the kernel's file systems below `root` (`/` except in tests).
+/// `root`: parent of the kernel's file systems, `/` except in tests.
 pub fn discover(path: &str, root: &Path) -> Result<DeviceFacts, DiscoverError> {
     facts_of(path, &resolve(Path::new(path), root)?, root)
 }
@@ -166,7 +155,6 @@ pub fn min_direct_io_bytes(fd: BorrowedFd<'_>) -> io::Result<u32> {
     }
 }
 
-/// Facts of a block device that has no node.
 #[cfg(test)]
 pub(crate) fn discover_block_for_tests(number: DeviceNumber, root: &Path) -> DeviceFacts {
     facts_of(
@@ -180,7 +168,6 @@ pub(crate) fn discover_block_for_tests(number: DeviceNumber, root: &Path) -> Dev
     .unwrap()
 }
 
-/// The object that a path names.
 #[derive(Debug, Clone)]
 pub(crate) enum Resolved {
     Block {
@@ -193,7 +180,7 @@ pub(crate) enum Resolved {
     },
 }
 
-/// Identity of a file: `major:minor:inode`.
+/// `major:minor:inode`.
 pub(crate) fn file_identity(metadata: &Metadata) -> String {
     format!(
         "{}:{}",
@@ -202,7 +189,6 @@ pub(crate) fn file_identity(metadata: &Metadata) -> String {
     )
 }
 
-/// Resolves `path`.
 pub(crate) fn resolve(path: &Path, root: &Path) -> Result<Resolved, DiscoverError> {
     let metadata = fs::metadata(stable_path(path)).map_err(|source| why_not(path, source))?;
     let kind = metadata.file_type();
@@ -230,7 +216,6 @@ pub(crate) fn resolve(path: &Path, root: &Path) -> Result<Resolved, DiscoverErro
     })
 }
 
-/// Why `path` cannot be resolved.
 fn why_not(path: &Path, source: io::Error) -> DiscoverError {
     if source.kind() == io::ErrorKind::NotFound {
         if path.ends_with(PLACEHOLDER) {

@@ -3,9 +3,6 @@
 //! An attribute that is missing, empty or unparsable is `None`: drivers differ in their attributes, and unknown values
 //! are never guessed.
 //!
-//! This module also finds the backing files of loop devices, finds the NVMe controllers behind a block device, and
-//! lists block devices without opening them.
-//!
 //! In sysfs an NVMe drive with one path is below its controller. A drive with several paths is below its subsystem,
 //! which links to all of the drive's controllers.
 
@@ -20,12 +17,11 @@ use sys::ioctl;
 /// Maximum depth of stacked devices (dm, md, bcache); real stacks are far lower.
 pub(super) const STACK_DEPTH_MAX: u32 = 8;
 
-/// A directory in sysfs, or in /proc.
 #[derive(Debug, Clone)]
 pub(crate) struct SysDir(PathBuf);
 
 impl SysDir {
-    /// The directory of the block device `number` in the sysfs below `root`, links resolved.
+    /// Links are resolved.
     pub(crate) fn of_block(root: &Path, number: DeviceNumber) -> Option<Self> {
         fs::canonicalize(root.join("sys/dev/block").join(number.to_string()))
             .ok()
@@ -37,7 +33,6 @@ impl SysDir {
         Self(path)
     }
 
-    /// The directory of the block device or partition called `name`.
     pub(crate) fn of_name(name: &str, root: &Path) -> Self {
         Self(root.join("sys/class/block").join(name))
     }
@@ -57,7 +52,6 @@ impl SysDir {
         Self(self.0.join(name))
     }
 
-    /// Parent directory.
     pub(crate) fn parent(&self) -> Option<Self> {
         self.0.parent().map(|parent| Self(parent.to_path_buf()))
     }
@@ -112,13 +106,11 @@ impl SysDir {
         paths.into_iter().map(Self)
     }
 
-    /// Directories of the partitions of this disk.
     pub(crate) fn partitions(&self) -> impl Iterator<Item = Self> + use<> {
         self.below("")
             .filter(|part| part.text("partition").is_some())
     }
 
-    /// Text of an attribute, trimmed.
     pub(crate) fn text(&self, attribute: &str) -> Option<String> {
         let bytes = fs::read(self.0.join(attribute)).ok()?;
         let text = String::from_utf8_lossy(&bytes);
@@ -130,13 +122,11 @@ impl SysDir {
         self.text(attribute)?.parse().ok()
     }
 
-    /// Value, in bytes, of an attribute that counts sectors. sysfs counts sectors of 512 bytes, for any sector size of
-    /// the device.
+    /// Value in bytes. sysfs counts sectors of 512 bytes, for any sector size of the device.
     pub(crate) fn sectors(&self, attribute: &str) -> Option<u64> {
         Some(self.number::<u64>(attribute)?.saturating_mul(512))
     }
 
-    /// A boolean attribute: 0 or 1.
     pub(crate) fn flag(&self, attribute: &str) -> Option<bool> {
         match self.number::<u8>(attribute)? {
             0 => Some(false),
@@ -145,8 +135,7 @@ impl SysDir {
         }
     }
 
-    /// The selected choice of an attribute such as `none [mq-deadline] kyber`. A single choice may come without
-    /// brackets.
+    /// From text such as `none [mq-deadline] kyber`. A single choice may come without brackets.
     pub(crate) fn chosen(&self, attribute: &str) -> Option<String> {
         let text = self.text(attribute)?;
         match text
@@ -158,48 +147,40 @@ impl SysDir {
         }
     }
 
-    /// Device number in the attribute `dev`.
     pub(crate) fn dev(&self) -> Option<DeviceNumber> {
         DeviceNumber::parse(&self.text("dev")?)
     }
 }
 
-/// A loop device with a backing file or device.
 #[derive(Debug, Clone)]
 pub(crate) struct LoopDevice {
     pub(crate) number: DeviceNumber,
-    /// Directory in sysfs.
     pub(crate) dir: SysDir,
     /// Path of the backing when the loop device was set up.
     pub(crate) path: String,
-    /// Backing file or device.
     pub(crate) backing: Backing,
     /// Part of the backing that the loop device uses.
     pub(crate) bytes: Range<u64>,
 }
 
-/// The backing of a loop device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Backing {
     File {
         /// Device number of the file system that holds the file.
         device: DeviceNumber,
-        /// Inode on that device.
         inode: u64,
     },
     Device(DeviceNumber),
-    /// Not determined.
     Unknown,
 }
 
-/// All loop devices with a backing file or device.
 pub(crate) fn loops(root: &Path) -> Vec<LoopDevice> {
     whole_disks(root)
         .filter_map(|dir| loop_at(&dir, root))
         .collect()
 }
 
-/// Directories of all block devices except partitions, links resolved.
+/// All block devices except partitions, links resolved.
 fn whole_disks(root: &Path) -> impl Iterator<Item = SysDir> + use<> {
     let entries = fs::read_dir(root.join("sys/block"))
         .into_iter()
@@ -232,8 +213,7 @@ fn loop_at(dir: &SysDir, root: &Path) -> Option<LoopDevice> {
     })
 }
 
-/// The backing reported by the driver. The path is not reliable: by now it may lead to another file, or to a file that
-/// is not visible in this mount namespace.
+/// The path is not reliable: by now it may lead to another file, or to a file outside this mount namespace.
 fn by_driver(node: &Path, number: DeviceNumber) -> Option<Backing> {
     let device = open_to_ask(node)?;
     let metadata = device.metadata().ok()?;
@@ -295,8 +275,7 @@ pub fn queue_attribute(number: DeviceNumber, name: &str, root: &Path) -> Option<
 }
 
 /// The NVMe controllers that the subsystem of `block` links to, sorted; empty for a device without a subsystem.
-///
-/// `block` is the directory of a block device in /sys, links resolved.
+/// `block`: the directory of a block device in /sys, links resolved.
 pub(crate) fn controllers(block: &SysDir) -> Vec<SysDir> {
     let links = block
         .below("device")
@@ -341,10 +320,8 @@ pub struct DiskWithPartitions {
     pub partitions: Vec<String>,
 }
 
-/// All block devices with a size above 0, in natural order of their names (`nvme2n1` before `nvme10n1`). The second
-/// value is the number of empty devices: drives without a medium, loop devices without a file.
-///
-/// Without sysfs the list is empty.
+/// All block devices with a size above 0, in natural order of their names (`nvme2n1` before `nvme10n1`), and the number
+/// of empty devices: drives without a medium, loop devices without a file. Without sysfs the list is empty.
 pub fn list(root: &Path) -> (Vec<DiskWithPartitions>, usize) {
     // The single paths of a multipath NVMe drive are hidden, and have no node.
     let shown = SysDir(root.join("sys"))
@@ -370,20 +347,16 @@ fn listed(dir: &SysDir) -> DiskWithPartitions {
     }
 }
 
-/// A whole disk that has a node.
 #[derive(Debug, Clone)]
 pub(crate) struct Disk {
     pub(crate) number: DeviceNumber,
-    /// Directory in sysfs.
     pub(crate) dir: SysDir,
-    /// Serial number of the drive.
     pub(crate) serial: Option<String>,
     pub(crate) wwid: Option<String>,
 }
 
 impl Disk {
-    /// The disk at `dir`; `None` for a disk without a device number. An example is one path (`nvme0c1n1`) of a
-    /// multipath NVMe drive, which is used only through its multipath device.
+    /// `None` without a device number: one path (`nvme0c1n1`) of a drive used only through its multipath device.
     pub(crate) fn at(dir: SysDir) -> Option<Self> {
         Some(Self {
             number: dir.dev()?,
@@ -410,7 +383,6 @@ impl Disk {
     }
 }
 
-/// Serial number of the drive whose directory is `disk`.
 pub(super) fn serial(disk: &SysDir) -> Option<String> {
     let device = disk.child("device");
     device
@@ -419,7 +391,6 @@ pub(super) fn serial(disk: &SysDir) -> Option<String> {
         .or_else(|| vpd_serial(&device))
 }
 
-/// World-wide name of the disk at `disk`.
 pub(super) fn wwid(disk: &SysDir) -> Option<String> {
     disk.text("wwid")
         .or_else(|| disk.child("device").text("wwid"))
@@ -436,7 +407,6 @@ fn vpd_serial(device: &SysDir) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// All whole disks that have a node.
 pub(crate) fn disks(root: &Path) -> Vec<Disk> {
     whole_disks(root).filter_map(Disk::at).collect()
 }

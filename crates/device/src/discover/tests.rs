@@ -68,7 +68,6 @@ fn nvme() -> FakeTree {
     tree
 }
 
-/// Facts of the block device `number` in `tree`.
 fn facts_in(tree: &FakeTree, name: &str, number: &str) -> DeviceFacts {
     let block = Resolved::Block {
         number: DeviceNumber::parse(number).unwrap(),

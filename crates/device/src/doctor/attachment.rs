@@ -1,10 +1,8 @@
 //! Checks the path between the CPUs and the drive: controllers, the PCIe link, the NUMA node, interrupts.
 //!
-//! [`crate::observe::interrupts`] has the interrupt lines of a device and the counts per CPU; /proc/irq has the
-//! affinities. One CPU that takes all completions of a fast device saturates long before the device does: latency then
-//! rises with the load, as if the device were slow. If an NVMe drive has a queue for each CPU, the kernel spreads the
-//! interrupts over the CPUs. For HBAs, virtual disks and drives with few queues, irqbalance has to spread the
-//! interrupts.
+//! One CPU that takes all completions of a fast device saturates long before the device does: latency then rises with
+//! the load, as if the device were slow. If an NVMe drive has a queue for each CPU, the kernel spreads the interrupts
+//! over the CPUs. For HBAs, virtual disks and drives with few queues, irqbalance has to spread the interrupts.
 
 use super::{DeviceState, Findings, HostCheck, own_status};
 use crate::discover::SysDir;
@@ -22,8 +20,7 @@ struct Link {
 }
 
 impl Link {
-    /// Reads the attributes `{prefix}_link_speed` (`16.0 GT/s PCIe`) and `{prefix}_link_width`. `None` if unknown to
-    /// the kernel (`Unknown`, 0 lanes).
+    /// `{prefix}_link_speed` (`16.0 GT/s PCIe`), `{prefix}_link_width`. `None` if the kernel has `Unknown`, or 0 lanes.
     fn read(dir: &SysDir, prefix: &str) -> Option<Self> {
         let speed = dir.text(&format!("{prefix}_link_speed"))?;
         let gtps = speed.split_ascii_whitespace().next()?.parse().ok()?;
@@ -59,7 +56,6 @@ impl fmt::Display for Link {
     }
 }
 
-/// Position and link of a drive in its host.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Attachment {
     /// Label of the PCI slot; the PCI address if the platform has no labels.
@@ -69,7 +65,6 @@ pub struct Attachment {
 }
 
 impl Attachment {
-    /// Attachment of the device `name`, from sysfs below `root`. Unknown values are `None`.
     pub fn of(name: &str, root: &Path) -> Self {
         let Ok(device) = DeviceState::find(name, root) else {
             return Self::default();
@@ -162,7 +157,6 @@ const ADAPTERS: [&str; 9] = [
     "mpt3sas", "mpt2sas", "mpi3mr", "pm80xx", "mvsas", "isci", "esas2r", "qla2xxx", "lpfc",
 ];
 
-/// Finds a RAID controller, adapter or bridge among the drivers above the device.
 pub(super) fn check_controller(device: &DeviceState, findings: &mut Findings) {
     if device.disk.is_none() {
         return;
@@ -211,7 +205,6 @@ fn find_driver<'a>(drivers: &'a [String], known: &[&str]) -> Option<&'a String> 
         .find(|driver| known.contains(&driver.as_str()))
 }
 
-/// Compares the NUMA node of the device with the CPUs on which this process may run.
 pub(super) fn check_node(device: &DeviceState, root: &Path, findings: &mut Findings) {
     let check = findings.check(
         "numa-node",
@@ -294,7 +287,6 @@ fn irqbalance_runs(root: &Path) -> Option<bool> {
     Some(named.any(|entry| fs::read_to_string(entry.path().join("comm")).is_ok_and(is_it)))
 }
 
-/// Checks the CPUs that take the interrupts of one device.
 pub(super) fn check_interrupts(device: &DeviceState, root: &Path, findings: &mut Findings) {
     let check = findings.check(
         "interrupts",
@@ -315,8 +307,7 @@ pub(super) fn check_interrupts(device: &DeviceState, root: &Path, findings: &mut
         return;
     }
     let irqs = SysDir::new(root.join("sys/kernel/irq"));
-    // `actions` is the name of the interrupt: `nvme0q1`, `virtio1-req.0`. Source:
-    // `Documentation/ABI/testing/sysfs-kernel-irq` of the kernel.
+    // `actions`: `nvme0q1`, `virtio1-req.0`. Source: `Documentation/ABI/testing/sysfs-kernel-irq` of the kernel.
     lines.retain(|line| {
         !irqs
             .text(&format!("{line}/actions"))
@@ -346,8 +337,7 @@ pub(super) fn check_interrupts(device: &DeviceState, root: &Path, findings: &mut
     );
 }
 
-/// Judges the interrupt lines `lines`. `cpus`: CPUs to which the lines are routed; `by_cpu`: interrupts per CPU since
-/// boot; `has_irqbalance`: true if irqbalance runs, `None` if unknown.
+/// `cpus`: routes of the lines; `by_cpu`: interrupts since boot; `has_irqbalance`: irqbalance runs, `None` if unknown.
 fn judge_interrupts(
     lines: &[u32],
     cpus: &CpuList,

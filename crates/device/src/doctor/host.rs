@@ -17,8 +17,7 @@ const MEMLOCK_WANTED_BYTES: u64 = 128 << 20;
 /// Capability to lock memory without limit (`CAP_IPC_LOCK` of linux/capability.h).
 const CAP_IPC_LOCK: u32 = 14;
 
-/// Clocks that are read in user space (vDSO). Reading any other clock costs a system call or an access to a slow
-/// register.
+/// Clocks that are read in user space (vDSO). Any other clock costs a system call or an access to a slow register.
 const FAST_CLOCKS: [&str; 7] = [
     "tsc",
     "kvm-clock",
@@ -31,7 +30,7 @@ const FAST_CLOCKS: [&str; 7] = [
 
 const CLOCK_DIR: &str = "sys/devices/system/clocksource/clocksource0";
 
-/// Makes the checks of the host, except those that compare two readings.
+/// All checks of the host, except those that compare two readings.
 pub(super) fn check(root: &Path, findings: &mut Findings) {
     let facts = HostFacts::read(root);
     let probe_result = (root == Path::new("/")).then(ring::probe);
@@ -172,7 +171,6 @@ const STEAL_PCT: f64 = 1.0;
 /// Other programs that use this percentage of CPU time or more may disturb the run.
 const BUSY_PCT: f64 = 50.0;
 
-/// Checks CPU steal and CPU load between two readings.
 pub(super) fn check_time(before: Option<Ticks>, after: Option<Ticks>, findings: &mut Findings) {
     let Some(total_ticks) = after else {
         let why = "CPU time taken by another guest or program would look like lag";

@@ -74,7 +74,7 @@ const ENOUGH_BYTES: u64 = 1 << 30;
 /// Less free space than this is a problem: a run with several devices would fill it within an hour.
 const LEAST_BYTES: u64 = 16 << 20;
 
-/// Checks the free space of the file system of `dir`, which need not exist yet.
+/// `dir` need not exist yet.
 pub(super) fn check_free_space(dir: &Path, findings: &mut Findings) {
     let check = findings.check(
         "run-directory",
@@ -126,7 +126,6 @@ pub(super) fn check_free_space(dir: &Path, findings: &mut Findings) {
     }
 }
 
-/// Checks that the run directory is not on the device under test.
 pub(super) fn check_place(dir: &Path, device: &DeviceState, findings: &mut Findings) {
     let Ok(metadata) = existing(dir).metadata() else {
         return;

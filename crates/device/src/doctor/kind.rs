@@ -5,7 +5,6 @@ use super::{DeviceState, Findings};
 use crate::discover::Kind;
 use results::finding::Severity;
 
-/// Backing of a device that is not a physical drive.
 struct DeviceClass {
     description: &'static str,
     level: Severity,
@@ -86,7 +85,6 @@ const MODELS: [(&str, &DeviceClass); 11] = [
     ("QEMU", &VIRTUAL),
 ];
 
-/// Reports the backing of the device.
 pub(super) fn check(device: &DeviceState, findings: &mut Findings) {
     let check = findings.check("device-kind", "the device may be virtual or networked");
     let facts = &device.facts;

@@ -1,10 +1,8 @@
-//! Checks the state of the flash before a test: firmware, partition alignment, over-provisioning, preparation, health
-//! and temperature.
+//! Checks the state of the flash before a test: firmware, partition alignment, over-provisioning, preparation, health,
+//! temperature, and (for drives with FDP) that writes can name placement handles.
 //!
 //! [`crate::observe::nvme`] reads the SMART log; this module judges the log. A hung drive does not block the
 //! examination: a separate thread queries the drive, and is abandoned after a timeout.
-//!
-//! For drives with FDP, this module checks that writes can name placement handles.
 
 use super::{DeviceState, Findings, HostCheck};
 use crate::discover::{DeviceFacts, Kind, SysDir};
@@ -231,7 +229,6 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Used endurance, percent, from which a drive counts as worn.
 const WORN_PCT: u8 = 80;
 
-/// Judges the drive's health report.
 pub(super) fn check_health(device: &DeviceState, reader: SmartReader, findings: &mut Findings) {
     let check = findings.check(
         "smart",
@@ -260,8 +257,6 @@ pub(super) fn check_health(device: &DeviceState, reader: SmartReader, findings: 
     }
 }
 
-/// Reads the SMART log of the NVMe drive of `facts`, below `root`.
-///
 /// Errors: no NVMe drive, no permission, or no answer within a second.
 pub fn read_smart(root: &Path, facts: &DeviceFacts) -> Result<Smart, String> {
     let number = facts.disk_number().ok_or("it has no device number")?;
@@ -404,7 +399,7 @@ fn judge_temperature(
     }
 }
 
-/// Checks a drive's FDP report. A drive without FDP gets no finding.
+/// A drive without FDP gets no finding.
 pub(super) fn check_placement(fdp: Result<Option<Fdp>, String>, findings: &mut Findings) {
     let check = findings.check("fdp", "writes may be unable to name a placement handle");
     match fdp {

@@ -40,13 +40,12 @@ const MOMENT: Duration = Duration::from_millis(300);
 /// `root` is `/` except in tests. With another root, names are kernel names (`/dev/nvme0n1`), and nothing is opened. A
 /// name that leads nowhere gives a finding, too.
 ///
-/// Order: findings about the host, then about each device in the order of `devices`; for each, in the order of the
-/// checks.
+/// Order: the host, then each device in the order of `devices`; for each, in the order of the checks.
 pub fn examine<S: AsRef<str>>(root: &Path, devices: &[S], run_dir: Option<&Path>) -> Vec<Finding> {
     Doctor::new(root).examine(devices, run_dir)
 }
 
-/// Examines hosts and devices. Tests replace the records, the readers and the waiting time.
+/// Tests replace the records, the readers and the waiting time.
 struct Doctor {
     root: PathBuf,
     records: Records,
@@ -56,7 +55,7 @@ struct Doctor {
 }
 
 impl Doctor {
-    /// A doctor for the machine whose file system is at `root`. Preparation records are used only if `root` is `/`.
+    /// Preparation records are used only if `root` is `/`.
     fn new(root: &Path) -> Self {
         let is_here = root == Path::new("/");
         Self {
@@ -77,7 +76,6 @@ impl Doctor {
         }
     }
 
-    /// As the function [`examine`].
     fn examine<S: AsRef<str>>(&self, devices: &[S], run_dir: Option<&Path>) -> Vec<Finding> {
         let find = |name: &S| DeviceState::find(name.as_ref(), &self.root);
         let lookups: Vec<_> = devices
@@ -187,20 +185,18 @@ impl Doctor {
     }
 }
 
-/// A device or file that was found.
 #[derive(Debug)]
 struct DeviceState {
     facts: DeviceFacts,
-    /// Result of resolving the device's name.
     resolved: Resolved,
-    /// Directory of the whole disk in sysfs; `None` for a file.
+    /// `None` for a file.
     disk: Option<SysDir>,
     /// Directory of the device; for a partition, a subdirectory of the disk's directory.
     dir: Option<SysDir>,
 }
 
 impl DeviceState {
-    /// Finds the device called `name`. Errors: cause and, after a semicolon, remedy.
+    /// Errors: cause and, after a semicolon, remedy.
     fn find(name: &str, root: &Path) -> Result<Self, String> {
         let resolved = if root == Path::new("/") {
             discover::resolve(Path::new(name), root).map_err(|error| error.to_string())?
@@ -219,8 +215,7 @@ impl DeviceState {
         })
     }
 
-    /// Directories of the disk and of everything above it, from the disk upwards. For a drive with several paths, the
-    /// directories of its first controller follow.
+    /// From the disk upwards; for a drive with several paths, the directories of its first controller follow.
     fn above(&self) -> Vec<SysDir> {
         let Some(disk) = &self.disk else {
             return Vec::new();
@@ -231,7 +226,6 @@ impl DeviceState {
             .collect()
     }
 
-    /// The nearest device above the disk that has a PCIe link.
     fn linked(&self) -> Option<SysDir> {
         self.above()
             .into_iter()
@@ -253,8 +247,7 @@ impl DeviceState {
         names
     }
 
-    /// True for hardware, false for a device made by software or a hypervisor. A missing fact is worth a finding only
-    /// for hardware.
+    /// False for a device made by software or a hypervisor: a missing fact is worth a finding only for hardware.
     fn is_hardware(&self) -> bool {
         let transport = self.facts.transport.as_deref().unwrap_or_default();
         ["nvme-pcie", "sata", "sas", "usb", "nvme"].contains(&transport)
@@ -266,7 +259,6 @@ impl DeviceState {
     }
 }
 
-/// Resolves a kernel name in a fake tree, which has no device nodes.
 fn by_kernel_name(name: &str, root: &Path) -> Option<Resolved> {
     let kernel_name = name
         .strip_prefix("/dev/")
@@ -278,7 +270,7 @@ fn by_kernel_name(name: &str, root: &Path) -> Option<Resolved> {
     })
 }
 
-/// The value of `key` in the status of this process. Source: proc_pid_status(5).
+/// Source: proc_pid_status(5).
 fn own_status(key: &str, root: &Path) -> Option<String> {
     let status = fs::read_to_string(root.join("proc/self/status")).ok()?;
     value_of_key(&status, key, ':').map(str::to_owned)
@@ -292,7 +284,7 @@ struct Findings {
 }
 
 impl Findings {
-    /// Begins the check `name`; `reason`: why the check matters.
+    /// `reason`: why the check matters.
     fn check(&mut self, name: &'static str, reason: &'static str) -> HostCheck<'_> {
         HostCheck {
             findings: self,
@@ -302,7 +294,6 @@ impl Findings {
     }
 }
 
-/// A check that has no finding yet.
 struct HostCheck<'a> {
     findings: &'a mut Findings,
     name: &'static str,
@@ -310,7 +301,6 @@ struct HostCheck<'a> {
 }
 
 impl HostCheck<'_> {
-    /// The same check, for another reason.
     fn because(self, reason: &'static str) -> Self {
         Self { reason, ..self }
     }

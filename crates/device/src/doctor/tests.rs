@@ -7,7 +7,7 @@ use crate::observe::nvme::Smart;
 use results::finding::Severity::{self, Note, Ok, Problem, Unknown, Warning};
 use std::fs;
 
-/// Findings of a check on a device called `/dev/x`.
+/// The device is called `/dev/x`.
 pub(super) fn all(check: impl FnOnce(&mut Findings)) -> Vec<Finding> {
     let mut findings = Findings {
         device: Some("/dev/x".to_owned()),
@@ -127,7 +127,6 @@ impl Machine {
         self.doctor().examine(&[device], None)
     }
 
-    /// The finding of `check` about `device`.
     #[track_caller]
     fn finding(&self, device: &str, check: &str) -> Finding {
         let findings = self.examine(device);

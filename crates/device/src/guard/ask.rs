@@ -15,12 +15,10 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::{fmt, fs};
 
-/// A question about one device.
 #[derive(Debug)]
 pub struct Question<'a> {
     /// The name as given, which the user must type.
     pub name: &'a str,
-    /// Facts about the device.
     pub facts: &'a DeviceFacts,
     /// Data found on the device: at least one item.
     pub evidence: &'a [Evidence],
@@ -57,7 +55,7 @@ impl fmt::Display for Question<'_> {
     }
 }
 
-/// Asks a question and returns the typed answer; `None` if nobody answers.
+/// Returns the typed answer; `None` if nobody answers.
 pub type Asker<'a> = dyn FnMut(&Question<'_>) -> Option<String> + 'a;
 
 /// Consent to erasures in one run: names given in advance, and a way to ask.
@@ -76,20 +74,16 @@ impl<'a> EraseAnswers<'a> {
         }
     }
 
-    /// Asks about all other devices by calling `asker`.
     #[must_use]
     pub fn or_ask(mut self, asker: impl FnMut(&Question<'_>) -> Option<String> + 'a) -> Self {
         self.asker = Some(Box::new(asker));
         self
     }
 
-    /// True if somebody can be asked.
     pub(super) fn can_ask(&self) -> bool {
         self.asker.is_some()
     }
 
-    /// Decides if the device of `question` may be erased.
-    ///
     /// A path in a script may lead to another drive after a reboot, so a path is not enough if the drive has a lasting
     /// name. On a terminal a path is enough, because the question shows which drive the path leads to now.
     pub(super) fn decide(
@@ -155,8 +149,7 @@ pub fn erase_names(options: &[String], variable: Option<&str>) -> Vec<String> {
         .collect()
 }
 
-/// Asks on the terminal: prints the question on standard error, reads the answer from standard input. `None` if either
-/// is not a terminal.
+/// Question on standard error, answer from standard input. `None` if either is not a terminal.
 pub fn ask_on_terminal(question: &Question<'_>) -> Option<String> {
     let input = io::stdin();
     let mut output = io::stderr();
@@ -174,7 +167,6 @@ pub fn ask_on_terminal(question: &Question<'_>) -> Option<String> {
 /// Directories below /dev whose links are derived from identifiers of the drive or of its contents.
 const LASTING_LINKS: [&str; 3] = ["disk/by-id", "disk/by-uuid", "disk/by-partuuid"];
 
-/// How a name matches a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum NameMatch {
     /// Not a name of this device.
@@ -187,18 +179,15 @@ pub(super) enum NameMatch {
     Ambiguous(Vec<String>),
 }
 
-/// A name that stays with the device after a reboot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct LastingName {
     /// The name as the user types it, without spaces.
     pub(super) text: String,
     /// Kind of name: `its serial number`.
     pub(super) description: &'static str,
-    /// Other drives with that name.
     other_devices: Vec<String>,
 }
 
-/// The names of one device.
 #[derive(Debug)]
 pub(super) struct DeviceNames<'a> {
     facts: &'a DeviceFacts,
@@ -207,7 +196,6 @@ pub(super) struct DeviceNames<'a> {
 }
 
 impl<'a> DeviceNames<'a> {
-    /// The names of the device or file of `facts`.
     pub(super) fn of(facts: &'a DeviceFacts, root: &'a Path) -> Self {
         Self {
             lasting: lasting_names(facts, root),
@@ -216,15 +204,14 @@ impl<'a> DeviceNames<'a> {
         }
     }
 
-    /// The lasting name that the user must give; `None` if the device has no unique lasting name.
+    /// The user must give this name; `None` if the device has no unique lasting name.
     pub(super) fn unique_lasting_name(&self) -> Option<&LastingName> {
         self.lasting
             .iter()
             .find(|name| name.other_devices.is_empty())
     }
 
-    /// The name that consents to the erasure: the lasting name, or `device_name` (the name on the command line) if there is
-    /// none.
+    /// The lasting name, or `device_name` (the name on the command line) if there is none.
     pub(super) fn lasting_erase_name<'b>(&'b self, device_name: &'b str) -> &'b str {
         self.unique_lasting_name()
             .map_or(device_name, |name| &name.text)
@@ -274,8 +261,7 @@ impl<'a> DeviceNames<'a> {
     }
 }
 
-/// `name` as the user types it: with `_` for spaces, because spaces separate names. udev replaces spaces in the same
-/// way.
+/// With `_` for spaces, because spaces separate names; udev replaces spaces in the same way.
 fn typed(name: &str) -> String {
     name.split_whitespace().collect::<Vec<_>>().join("_")
 }
@@ -331,7 +317,6 @@ fn lasting_names(facts: &DeviceFacts, root: &Path) -> Vec<LastingName> {
     names
 }
 
-/// Nodes of the `disks` with the identifier `name`.
 fn nodes_named(
     name: &str,
     disks: &[Disk],

@@ -41,13 +41,11 @@ pub(crate) struct OpenedTarget {
     pub(crate) _claims: Vec<File>,
 }
 
-/// How a target is opened.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OpenMode {
     pub(super) shared: bool,
     pub(super) odsync: bool,
-    /// Maximum wait for a claim that another process is releasing. The kernel closes the files of an io_uring some time
-    /// after the end of its process.
+    /// Maximum wait for a claim being released: the kernel closes an io_uring's files some time after its process.
     pub(super) settle: Duration,
 }
 
@@ -84,7 +82,6 @@ pub(super) fn open_device(
     Ok(file)
 }
 
-/// Refuses a device other than the device of `facts`.
 pub(super) fn check_same(
     facts: &DeviceFacts,
     file: &File,
@@ -113,8 +110,8 @@ fn claimed(node: &Path, open_mode: OpenMode) -> Result<File, RefusalReason> {
     Ok(file)
 }
 
-/// Opens the block device at `node` for direct reads, without a lasting claim. A momentary claim from the kernel shows
-/// that nobody else holds the device.
+/// Opens for direct reads, without a lasting claim. A momentary claim from the kernel shows that nobody else holds the
+/// device.
 pub(super) fn open_for_examination(node: &Path, settle: Duration) -> Result<File, RefusalReason> {
     let failed = |source| RefusalReason::io("open it for reading", source);
     retry(settle, is_busy, || open(node, false, libc::O_EXCL)).map_err(|source| {
@@ -127,8 +124,7 @@ pub(super) fn open_for_examination(node: &Path, settle: Duration) -> Result<File
     open(node, false, libc::O_DIRECT).map_err(failed)
 }
 
-/// Claims the device at `node`, another path to a drive that will be written to. `None` if `node` is not the device
-/// `number`.
+/// Claims `node`, another path to a drive that will be written to. `None` if it is not the device `number`.
 pub(super) fn other_path(
     node: &Path,
     number: DeviceNumber,
@@ -180,8 +176,7 @@ fn mark_of_other_run(node: &Path) -> Option<ByteLock> {
     conflicting_lock(file.as_fd(), MARK_BYTE, ByteLock::Exclusive).ok()?
 }
 
-/// Opens the file at `path` and marks it. The file must be the file of `metadata`. Returns true if the descriptor
-/// bypasses the page cache.
+/// Opens and marks the file, which must be that of `metadata`. Returns true if the descriptor bypasses the page cache.
 pub(super) fn file(
     path: &Path,
     metadata: &Metadata,
@@ -228,8 +223,7 @@ pub(super) fn check_sole_writer(file: &File, open_mode: OpenMode) -> Result<(), 
 
 /// Creates a file and marks it. Returns true if the descriptor bypasses the page cache. On an error no file remains.
 pub(super) fn new_file(path: &Path, open_mode: OpenMode) -> Result<(File, bool), RefusalReason> {
-    // Creates the file first and opens it again, because a file system without O_DIRECT may create the file and then
-    // fail the open.
+    // A file system without O_DIRECT may create the file and then fail the open: so create first, and open again.
     let made = files::create_new(path, files::PRIVATE);
     let metadata = made
         .and_then(|made| made.metadata())
@@ -293,8 +287,7 @@ pub(crate) fn finish(
 ) -> Result<OpenedTarget, RefusalReason> {
     let probed = discover::min_direct_io_bytes(file.as_fd())
         .map_err(|source| RefusalReason::io("read its start", source))?;
-    // Reads of unwritten blocks of a file do not reach the disk, so the probe may find a smaller size than the disk
-    // accepts.
+    // Reads of unwritten blocks do not reach the disk, so the probe may find a smaller size than the disk accepts.
     let min_io_bytes = if direct {
         probed.max(facts.logical_sector_bytes.unwrap_or(0))
     } else {
@@ -318,8 +311,7 @@ pub(crate) fn finish(
     })
 }
 
-/// Opens the device or file at `path`, which resolved to `resolved`, for reading only, without a claim. Returns the
-/// file, and true if it was opened with `O_DIRECT`.
+/// Opens for reading only, without a claim. Returns the file, and true if it was opened with `O_DIRECT`.
 pub(crate) fn open_to_read(path: &str, resolved: &Resolved) -> Result<(File, bool), RefusalReason> {
     let node = match resolved {
         Resolved::Block { node, .. } => node.as_path(),
@@ -329,8 +321,7 @@ pub(crate) fn open_to_read(path: &str, resolved: &Resolved) -> Result<(File, boo
         .map_err(|source| RefusalReason::io("open it for reading", source))
 }
 
-/// Opens with `O_DIRECT`, or without it if the file system does not support direct I/O (open(2): `EINVAL`). Returns the
-/// file, and true if it was opened with `O_DIRECT`.
+/// As for [`open_to_read`]; without `O_DIRECT` if the file system does not support it (open(2): `EINVAL`).
 fn open_direct(path: &Path, options: &mut OpenOptions, flags: i32) -> io::Result<(File, bool)> {
     match options.custom_flags(flags | libc::O_DIRECT).open(path) {
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {

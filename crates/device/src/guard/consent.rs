@@ -1,7 +1,6 @@
 //! The consent: a claimed descriptor, without which no writable target can be made.
 //!
 //! The questions before a consent may take minutes, so devices that share bytes with the target are examined again.
-//! Only this module creates files and reserves their space.
 
 use super::claim::{self, OpenMode, OpenedTarget, finish};
 use super::evidence::Evidence;
@@ -17,9 +16,8 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use sys::{ioctl, open};
 
-/// The right to erase one device or file, with the exclusive descriptor for the writes.
-///
-/// Only [`Guard::consent`] creates this value. Dropping it releases the device.
+/// The right to erase one device or file, with the exclusive descriptor for the writes: only [`Guard::consent`] creates
+/// it. Dropping it releases the device.
 #[derive(Debug)]
 pub struct WriteConsent {
     opened: OpenedTarget,
@@ -27,12 +25,10 @@ pub struct WriteConsent {
     key_recorded: bool,
     erases: Vec<Evidence>,
     keeps_store: bool,
-    /// True if this consent created the file.
     pub(super) created: bool,
 }
 
 impl WriteConsent {
-    /// The name as given.
     pub fn name(&self) -> &str {
         &self.opened.facts.path
     }
@@ -61,7 +57,7 @@ impl WriteConsent {
         &self.erases
     }
 
-    /// True if the run keeps the record store on the device, see [`WriteRequest::keeps_store`].
+    /// See [`WriteRequest::keeps_store`].
     pub fn keeps_store(&self) -> bool {
         self.keeps_store
     }
@@ -71,7 +67,6 @@ impl WriteConsent {
         &self.opened.notes
     }
 
-    /// Records that the run of `request` writes to the device from now on.
     pub(super) fn note_writing(&mut self, records: &Records, request: &WriteRequest) {
         let Some(identity) = self.opened.facts.identity() else {
             return;
@@ -85,13 +80,11 @@ impl WriteConsent {
         }
     }
 
-    /// Splits the consent into its descriptor and its key, for a target.
     pub(crate) fn into_opened(self) -> (OpenedTarget, u64) {
         (self.opened, self.stamp_key)
     }
 }
 
-/// Turns an examined and confirmed target into a consent.
 pub(super) fn grant(
     guard: &Guard,
     mut examined: Examined,
@@ -236,8 +229,8 @@ fn reserve(
     )))
 }
 
-/// Writes the record by which the next run recognises the data of this run. Returns the key for the stamps, and true if
-/// the key is recorded.
+/// The next run recognises the data of this run by this record. Returns the key for the stamps, and true if the key is
+/// recorded.
 fn keep_record(
     guard: &Guard,
     request: &WriteRequest,
@@ -260,8 +253,7 @@ fn keep_record(
     Ok((key, false))
 }
 
-/// Writes the record of the device of `facts`. A preparation of another file or device with the same name is deleted from
-/// the record.
+/// A preparation of another file or device with the same name is deleted from the record.
 fn keep_own_record(
     guard: &Guard,
     request: &WriteRequest,

@@ -28,7 +28,7 @@ pub(super) struct Contents {
 }
 
 impl Contents {
-    /// `len` bytes at `at`, if they were read.
+    /// `None` if these bytes were not read.
     pub(super) fn bytes(&self, at: u64, len: usize) -> Option<&[u8]> {
         self.pieces.iter().find_map(|(start, bytes)| {
             bytes
@@ -46,7 +46,6 @@ impl Contents {
         })
     }
 
-    /// A device with its whole contents in memory.
     #[cfg(test)]
     pub(super) fn at_bytes(device: &[u8], key: Option<u64>) -> Self {
         Self {

@@ -35,15 +35,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use sys::{ioctl, open};
 
-/// The target that a name resolved to.
 pub(super) struct ResolvedTarget {
     pub(super) facts: DeviceFacts,
     pub(super) target_kind: TargetKind,
 }
 
-/// The kind of target, with the values needed to open it.
 pub(super) enum TargetKind {
-    /// A block device, opened through its node.
     Device {
         node: PathBuf,
         devices: TargetDevices,
@@ -95,7 +92,6 @@ impl Examined {
     }
 }
 
-/// Resolves the name in `request`.
 pub(super) fn resolve_target(
     guard: &Guard,
     request: &WriteRequest,
@@ -145,7 +141,7 @@ fn directory_of(path: &Path) -> &Path {
         .unwrap_or(Path::new("."))
 }
 
-/// Runs all checks on a target. Errors: all objections.
+/// Errors: all objections.
 pub(super) fn examine(
     guard: &Guard,
     request: &WriteRequest,
@@ -194,8 +190,7 @@ pub(super) fn examine(
     })
 }
 
-/// As [`examine`], for a device that will not be claimed: it is opened for reading only. Returns the evidence and
-/// notes.
+/// As [`examine`], but opens the device for reading only. Returns the evidence and notes.
 pub(super) fn look_without_claim(
     guard: &Guard,
     request: &WriteRequest,
@@ -248,8 +243,7 @@ fn check_from_outside(
     }
 }
 
-/// Refuses a target that is too small or read-only, a file that does not fit into its file system, and a file that
-/// would outgrow its preparation.
+/// Refuses a target that is too small or read-only, outgrows its preparation, or does not fit its file system.
 fn check_fit(
     request: &WriteRequest,
     target: &ResolvedTarget,
@@ -328,8 +322,7 @@ fn device_size(file: &File, request: &WriteRequest) -> Result<u64, RefusalReason
     Ok(size_bytes)
 }
 
-/// Claims the other paths to the drive, so that nobody can mount the drive through another path during the writes. A
-/// path without a node cannot be claimed.
+/// So that nobody mounts the drive through another path during the writes. A path without a node cannot be claimed.
 fn claim_other_paths(
     guard: &Guard,
     devices: &TargetDevices,
@@ -382,7 +375,6 @@ fn check_idle(
     }
 }
 
-/// Reads samples of the contents.
 fn sample_contents(
     guard: &Guard,
     file: &File,
@@ -409,8 +401,7 @@ fn sample_contents(
     sampling::gather(file, read_bytes, explained, sampling, notes).map_err(failed)
 }
 
-/// Size of the target in its record. A device with another size is a different device; a file may grow, so its record
-/// has the size 0.
+/// A device with another size is a different device; a file may grow, so its record has the size 0.
 pub(super) fn recorded_size(target: &ResolvedTarget, size_bytes: u64) -> u64 {
     match target.target_kind {
         TargetKind::Device { .. } => size_bytes,
@@ -418,14 +409,11 @@ pub(super) fn recorded_size(target: &ResolvedTarget, size_bytes: u64) -> u64 {
     }
 }
 
-/// The guard's decision on a device.
 #[derive(Debug)]
 pub enum EraseSafety {
-    /// No objection.
     Yes,
-    /// The device contains data that no record explains: the user would be asked.
+    /// No record explains this data, so the user would be asked.
     Asks(Vec<Evidence>),
-    /// Refused for these reasons.
     No(Vec<RefusalReason>),
 }
 
@@ -439,24 +427,19 @@ impl fmt::Display for EraseSafety {
     }
 }
 
-/// The facts about a device, and the guard's decision.
 #[derive(Debug)]
 pub struct GuardReport {
     /// The name as given.
     pub path: String,
     /// `None` if the name leads to no device or file.
     pub facts: Option<DeviceFacts>,
-    /// The name that consents to its erasure.
     pub erase_name: String,
-    /// The guard's decision.
     pub safety: EraseSafety,
-    /// Limits of the examination, and other remarks.
     pub notes: Vec<String>,
 }
 
 impl Guard {
-    /// The decision of [`Guard::consent`] on each of `paths` separately, in their order. Takes about a second for any
-    /// number of paths.
+    /// The decision of [`Guard::consent`] on each path separately. Takes about a second for any number of paths.
     pub fn examine_devices<S: AsRef<str> + Sync>(&self, paths: &[S]) -> Vec<GuardReport> {
         in_parallel(paths, |path| self.outlook_of(path.as_ref()))
     }
@@ -495,8 +478,7 @@ impl Guard {
     }
 }
 
-/// Current users of a device: mounts, swap, kernel devices, processes. Shared runs do not count. Opens nothing and does
-/// not wait.
+/// Mounts, swap, kernel devices, processes; not shared runs. Opens nothing and does not wait.
 pub(crate) fn users_of(resolved: &Resolved, root: &Path) -> Objections {
     let mut findings = Objections::default();
     match TargetDevices::of(resolved, root) {

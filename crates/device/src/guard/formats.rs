@@ -12,7 +12,6 @@ use super::labels;
 use super::signatures::{BTRFS, EXT, MAGICS, MD_MAGIC, Magic, TABLES, XFS};
 use std::ops::Range;
 
-/// All known formats on the device.
 pub(super) fn known_formats(contents: &Contents) -> Vec<Evidence> {
     let stores = aerospike(contents)
         .into_iter()

@@ -21,7 +21,6 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use sys::open::{ByteLock, effective_user};
 
-/// Mounts, swap and loop devices of this machine.
 struct KernelUsers {
     mounts: Vec<(Mount, &'static str)>,
     swaps: Vec<String>,
@@ -29,7 +28,7 @@ struct KernelUsers {
 }
 
 impl KernelUsers {
-    /// Reads the current users. Each unreadable table adds a note.
+    /// Each unreadable table adds a note.
     fn now(root: &Path, findings: &mut Objections) -> Self {
         let proc_dir = root.join("proc");
         let own_mounts = read_table("mounts", &proc_dir.join("self/mountinfo"), findings);
@@ -107,7 +106,7 @@ impl KernelUsers {
     }
 }
 
-/// Text of the table at `path`, or an empty text and a note.
+/// Empty, with a note, if the table cannot be read.
 fn read_table(list_name: &str, path: &Path, findings: &mut Objections) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| {
         findings.note(format!(
@@ -149,8 +148,7 @@ impl TargetDevices {
                 // The mount uses a loop device, which has its own check.
                 None
             } else {
-                // Mounts of btrfs and others have a device number of their own. Then the source of the mount names the
-                // block device.
+                // Mounts of btrfs and others have their own device number; the mount's source names the block device.
                 self.find_path(&mount.source, root)
             };
             if let Some(description) = description {
@@ -170,8 +168,7 @@ impl TargetDevices {
         }
     }
 
-    /// Description of the device with the file system `number`. `None` if the mount of the file system is already
-    /// reported: users of its files then add no information.
+    /// `None` if the mount of the file system is already reported: users of its files then add no information.
     fn file_system_on(&self, number: DeviceNumber, findings: &Objections) -> Option<String> {
         self.node(number)
             .map(|node| node.description.clone())
@@ -332,13 +329,11 @@ struct Export {
     export_name: String,
     stop_hint: String,
     paths: Vec<String>,
-    /// Device number, if the driver reports it.
     number: Option<DeviceNumber>,
     /// Path of an NVMe controller, whose namespaces are all exported.
     controller: Option<String>,
 }
 
-/// Finds exported parts of `devices`.
 pub(super) fn check_exports(devices: &TargetDevices, root: &Path, findings: &mut Objections) {
     let config = SysDir::new(root.join("sys/kernel/config"));
     for (module, config_dir) in [
@@ -363,7 +358,6 @@ pub(super) fn check_exports(devices: &TargetDevices, root: &Path, findings: &mut
 }
 
 impl Export {
-    /// Description of the exported part of `devices`.
     fn find(&self, devices: &TargetDevices, root: &Path) -> Option<String> {
         let by_number = self.number.and_then(|number| devices.node(number));
         by_number
@@ -424,8 +418,7 @@ fn disable_hint(dir: &SysDir) -> String {
     format!("disable the export (`echo 0 > {}`)", path.display())
 }
 
-/// Active LIO backstores. The exported device is in `info`, and in `udev_path` if the tool that created the backstore
-/// set this attribute.
+/// Active LIO backstores. The device is in `info`, and in `udev_path` if the creating tool set this attribute.
 fn backstores(config: &SysDir) -> Vec<Export> {
     let mut exports = Vec::new();
     for plugin in config.below("target/core") {
@@ -447,7 +440,6 @@ fn backstores(config: &SysDir) -> Vec<Export> {
     exports
 }
 
-/// Number of the device of an LIO backstore.
 fn backstore_number(info: &str) -> Option<DeviceNumber> {
     let major = word_after(info, "Major:")?;
     let minor = word_after(info, "Minor:")?;

@@ -9,14 +9,12 @@ use std::fmt::Write;
 /// format, and the byte of its magic number.
 pub(super) type DetailsReader = fn(&Contents, u64, u64) -> Vec<String>;
 
-/// Maximum number of characters of a text from a device.
 const TEXT_MAX: usize = 64;
 
 pub(super) fn none(_: &Contents, _: u64, _: u64) -> Vec<String> {
     Vec::new()
 }
 
-/// `{what} "{text}"`; `None` if the text is empty.
 fn named(what: &str, text: &str) -> Option<String> {
     let text: String = text
         .trim_matches([' ', '\0'])
@@ -38,7 +36,6 @@ fn label(contents: &Contents, at: u64, len: usize) -> Vec<String> {
         .collect()
 }
 
-/// The label at `at`, or else the UUID at `uuid_at`.
 fn label_or_uuid(contents: &Contents, (at, len): (u64, usize), uuid_at: u64) -> Vec<String> {
     let label = named("label", &text(contents, at, len));
     label

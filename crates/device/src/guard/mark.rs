@@ -1,17 +1,16 @@
 //! flashproof's mark: a lock, by which runs of this program on one device see each other.
 //!
 //! A run locks one byte far beyond the end of the device, through its writable descriptor: exclusively, or shared for a
-//! shared run. No file needs cleaning up: the kernel releases the lock with the descriptor, even after `kill -9`. Other
-//! processes see the lock in /proc/PID/fdinfo, where a shared run finds other shared runs. No other program locks this
-//! byte, so the lock does not conflict with `flock` locks of udev and others on whole devices. A lock belongs to the
-//! device's node. Runs that open one device through two device nodes (not links) see each other only in /proc.
+//! shared run. The kernel releases the lock with the descriptor, even after `kill -9`. Other processes see the lock in
+//! /proc/PID/fdinfo, where a shared run finds other shared runs. No other program locks this byte, so the lock does not
+//! conflict with `flock` locks of udev and others on whole devices. A lock belongs to the device's node. Runs that open
+//! one device through two device nodes (not links) see each other only in /proc.
 
 use sys::open::ByteLock;
 
 /// Offset of the locked byte: `flashpro` in ASCII, beyond the end of any device.
 pub(super) const MARK_BYTE: u64 = u64::from_be_bytes(*b"flashpro");
 
-/// Type of lock with which a run marks a device: exclusive, or shared for a shared run.
 pub(super) fn mark_of(shared: bool) -> ByteLock {
     if shared {
         ByteLock::Shared
@@ -20,10 +19,8 @@ pub(super) fn mark_of(shared: bool) -> ByteLock {
     }
 }
 
-/// The mark on a descriptor of another process, from its text in /proc/PID/fdinfo.
-///
-/// A lock is a line such as `lock: 1: OFDLCK ADVISORY READ -1 00:06:351 100 100`; the last two numbers are the first
-/// and the last locked byte (proc_pid_fdinfo(5)).
+/// The mark in /proc/PID/fdinfo: a line such as `lock: 1: OFDLCK ADVISORY READ -1 00:06:351 100 100`; the last two
+/// numbers are the first and the last locked byte (proc_pid_fdinfo(5)).
 pub(super) fn mark_in_fdinfo(text: &str) -> Option<ByteLock> {
     text.lines().find_map(|line| {
         let words: Vec<&str> = line.strip_prefix("lock:")?.split_whitespace().collect();

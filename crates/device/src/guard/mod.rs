@@ -68,19 +68,16 @@ const WATCH: Duration = Duration::from_secs(1);
 /// Maximum wait for a short-lived user (udev after a change, a run that just ended).
 const SETTLE: Duration = Duration::from_secs(3);
 
-/// Number of random samples between the ends of a device. If data covers 1 % of the device, all samples miss this data
-/// in one of 30,000 runs.
+/// Random samples between the ends. All of them miss data on 1 % of the device in one of 30,000 runs.
 const SPOTS: u32 = 1024;
 
 /// Time limit for the random samples; a hard disk reads about 100 per second.
 const SPOTS_LIMIT: Duration = Duration::from_secs(5);
 
-/// A device or file that a run wants to write to.
 #[derive(Debug, Clone, Default)]
 pub struct WriteRequest {
-    /// The name as the user gave it.
     pub path: String,
-    /// Required size of a file; `None` refuses files. Ignored for devices.
+    /// `None` refuses files. Ignored for devices.
     pub file_size_bytes: Option<u64>,
     /// True if the blocks of a file shall not be allocated in advance.
     pub sparse: bool,
@@ -116,7 +113,6 @@ impl WriteRequest {
     }
 }
 
-/// The guard for the devices of this machine.
 #[derive(Debug, Clone)]
 pub struct Guard {
     /// `/` except in tests.
@@ -148,8 +144,7 @@ impl Guard {
         }
     }
 
-    /// Consents to the writes of all `requests`, or of none; the consents are in the order of the requests. Takes about
-    /// a second for any number of devices.
+    /// Consents to all `requests`, in their order, or to none. Takes about a second for any number of devices.
     ///
     /// Errors: each refused device, with all objections. In this case nothing was written and no file was created.
     pub fn consent(
@@ -161,10 +156,8 @@ impl Guard {
         self.grant(examined, requests)
     }
 
-    /// Examines and asks as [`Self::consent`] does, but grants no consent: for work that writes later, or not at all.
-    ///
-    /// Returns a name for each device whose erasure the user allowed, so that a later consent asks nothing. Errors:
-    /// those of [`Self::consent`].
+    /// As [`Self::consent`], but grants no consent: for work that writes later, or not at all. Returns a name for each
+    /// device whose erasure the user allowed, so that a later consent asks nothing.
     pub fn preview_consent(
         &self,
         requests: &[WriteRequest],
@@ -282,7 +275,6 @@ impl Guard {
     }
 }
 
-/// All values, or all refusals.
 fn all<T>(
     results: impl Iterator<Item = Result<T, Vec<RefusalReason>>>,
     requests: &[WriteRequest],
@@ -314,7 +306,6 @@ fn check_named_twice(
     all(checks, requests).map(|_| ())
 }
 
-/// Refuses the target `index` if it has bytes in common with an earlier target.
 fn check_earlier(
     index: usize,
     requests: &[WriteRequest],
@@ -375,8 +366,7 @@ pub fn check_distinct<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<()
     Ok(())
 }
 
-/// Asks about every device with data. Without anybody to ask, collects all refusals. A person who answers "no" is asked
-/// nothing more.
+/// Without anybody to ask, collects all refusals. A person who answers "no" is asked nothing more.
 fn ask(
     examined: &[Examined],
     answers: &mut EraseAnswers<'_>,

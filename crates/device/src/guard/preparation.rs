@@ -25,13 +25,11 @@ use std::{env, fs};
 use sys::open::{ByteLock, effective_user, try_lock_byte};
 use thiserror::Error;
 
-/// Version of the record's format.
 const VERSION: u32 = 1;
 
 /// Purpose of a run that prepares a device ([`super::WriteRequest::purpose`]), and the doctor's check of the preparation.
 pub const PREPARATION: &str = "preparation";
 
-/// Directory of the records, in the state directory.
 const DIR: &str = "devices";
 
 /// Maximum size of a record file: a hundred times the usual size.
@@ -40,7 +38,6 @@ const RECORD_BYTES_MAX: u64 = 64 << 10;
 /// Maximum wait for another process that is writing a record, which takes two syncs.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
 
-/// Record of a device that this program has written to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceRecord {
     pub version: u32,
@@ -56,17 +53,14 @@ pub struct DeviceRecord {
     pub last_unix_s: u64,
     /// Purpose of the last run, in words.
     pub what: String,
-    /// Preparation; `None` if the device was not prepared.
     pub prepared: Option<PreparationRecord>,
     /// Last read-back that found other data than written. Later preparations do not clear it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_read_back: Option<VerifiedSample>,
 }
 
-/// Why a record could not be stored.
 #[derive(Debug, Error)]
 pub enum StateError {
-    /// No state directory is known.
     #[error(
         "cannot keep a record of the preparation - neither FLASHPROOF_STATE, XDG_STATE_HOME nor HOME is set; set FLASHPROOF_STATE to a directory"
     )]
@@ -82,21 +76,19 @@ pub enum StateError {
     },
 }
 
-/// The records on this machine.
 #[derive(Debug, Clone)]
 pub struct Records {
     dir: Option<PathBuf>,
 }
 
 impl Records {
-    /// Records in `dir`, or in the default state directory.
+    /// `None`: the default state directory.
     pub fn open(dir: Option<PathBuf>) -> Self {
         Self {
             dir: dir.or_else(default_dir),
         }
     }
 
-    /// No records, and no directory to store records in.
     pub fn without_dir() -> Self {
         Self { dir: None }
     }
@@ -123,10 +115,8 @@ impl Records {
         }
     }
 
-    /// Writes or updates the record of a device. Returns the key for the stamps.
-    ///
-    /// The key stays the same as long as the device keeps its identity and size, so that the record explains the data
-    /// of earlier runs, too. Concurrent processes get the same key.
+    /// Returns the key for the stamps. The key stays the same as long as the device keeps its identity and size, so
+    /// that the record explains the data of earlier runs, too. Concurrent processes get the same key.
     pub fn keep(&self, identity: &str, size_bytes: u64, purpose: &str) -> Result<u64, StateError> {
         let path = self.path(identity).ok_or(StateError::NoDirectory)?;
         let _lock = lock_beside(&path)?;
@@ -170,7 +160,6 @@ impl Records {
         write(&path, &record).map_err(failed("write", &path))
     }
 
-    /// All records that can be read.
     pub(super) fn all(&self) -> Vec<DeviceRecord> {
         let dir = self.dir.as_ref().map(|dir| dir.join(DIR));
         let entries = dir
@@ -185,7 +174,7 @@ impl Records {
             .collect()
     }
 
-    /// Path of the record of a device; `None` without a state directory.
+    /// `None` without a state directory.
     pub(crate) fn path(&self, identity: &str) -> Option<PathBuf> {
         Some(self.dir.as_ref()?.join(DIR).join(file_name(identity)))
     }
@@ -208,7 +197,6 @@ fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
     files::read_instructions(path, Links::Refused, Instructions::Data, RECORD_BYTES_MAX)
 }
 
-/// The error of an operation `tried` on a record.
 fn failed(tried: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StateError {
     let path = path.to_owned();
     move |source| StateError::Io {
@@ -225,7 +213,7 @@ fn lock_beside(path: &Path) -> Result<fs::File, StateError> {
     lock(dir).map_err(failed("lock", path))
 }
 
-/// Locks other processes out of `dir` until the returned file is dropped. The kernel releases the lock after a kill.
+/// The lock lasts until the returned file is dropped. The kernel releases it after a kill.
 fn lock(dir: &Path) -> io::Result<fs::File> {
     files::require_trusted(dir)?;
     let file = files::open_to_append(&dir.join(".lock"), files::PRIVATE)?;
@@ -284,7 +272,6 @@ fn env_path(name: &str) -> Option<PathBuf> {
     Some(PathBuf::from(value))
 }
 
-/// Current time, seconds since 1970.
 pub fn unix_s() -> u64 {
     // A clock set before 1970 must not prevent a record.
     SystemTime::now()
@@ -293,31 +280,23 @@ pub fn unix_s() -> u64 {
         .as_secs()
 }
 
-/// The preparation of one device.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PreparationRecord {
     /// Version of the program that began the preparation.
     pub tool: String,
-    /// Name of the device as given.
     pub path: String,
-    /// Serial number of the drive, if known.
     pub serial: Option<String>,
-    /// Size of the device or file.
     pub size_bytes: u64,
     /// Size of the prepared part, from byte 0; later runs use no more.
     pub used_bytes: u64,
-    /// True if the whole device is discarded before the first pass.
     pub discard_first: bool,
     /// True if the unused rest was discarded.
     pub rest_discarded: bool,
-    /// True if the first pass writes zeros.
     pub zeros: bool,
-    /// Number of passes of random fill.
     pub fills: u32,
     /// Parameters of a pass of random fill in random order; `None`: sequential.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub random: Option<RandomOrder>,
-    /// Seed of the random fill.
     pub seed: u64,
     /// Start, seconds since 1970.
     pub started_unix_s: u64,
@@ -329,15 +308,13 @@ pub struct PreparationRecord {
     pub mark_bytes: u64,
     /// Last sample that was read back and compared.
     pub sample: Option<VerifiedSample>,
-    /// Purpose of the last run that wrote to the device after the preparation. Such a run makes the exact contents
-    /// unknown.
+    /// Purpose of the last run that wrote after the preparation, which makes the exact contents unknown.
     pub written_since: Option<String>,
 }
 
 /// Parameters of a random order of writes, in addition to seed and size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RandomOrder {
-    /// Size of a write, bytes.
     pub block_bytes: u32,
     /// Total bytes to write: the assumed flash capacity.
     pub pass_bytes: u64,
@@ -345,7 +322,6 @@ pub struct RandomOrder {
     pub cache_bytes: u64,
 }
 
-/// A sample that was read back and compared.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VerifiedSample {
     /// Number of places compared.
@@ -353,15 +329,12 @@ pub struct VerifiedSample {
     pub bytes: u64,
     /// Number of places with other data than written.
     pub mismatches: u64,
-    /// First byte with other data than written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_mismatch: Option<u64>,
-    /// Time, seconds since 1970.
     pub unix_s: u64,
 }
 
 impl VerifiedSample {
-    /// A failed read-back, as a sentence.
     pub fn failure(&self) -> String {
         let Self {
             spots,
@@ -383,7 +356,6 @@ impl PreparationRecord {
         u32::from(self.zeros) + self.fills
     }
 
-    /// Bytes of a pass.
     pub fn pass_bytes(&self) -> u64 {
         self.random
             .map_or(self.used_bytes, |random| random.pass_bytes)
@@ -401,7 +373,6 @@ impl PreparationRecord {
         self.ended_unix_s.is_some()
     }
 
-    /// Progress, in words.
     pub fn progress(&self) -> String {
         if self.is_complete() {
             return "complete".to_owned();
@@ -436,14 +407,13 @@ impl PreparationRecord {
 }
 
 impl Records {
-    /// The preparation of the device `identity` with the size `size_bytes`; `None` if there was none.
     pub fn prepared(&self, identity: &str, size_bytes: u64) -> Option<PreparationRecord> {
         self.find(identity)?
             .prepared
             .filter(|prepared| prepared.size_bytes == size_bytes)
     }
 
-    /// Stores the progress of a preparation. The consent has already created the record of the device.
+    /// The consent has already created the record of the device.
     pub fn keep_prepared(
         &self,
         identity: &str,
@@ -452,8 +422,7 @@ impl Records {
         self.change(identity, |record| record.prepared = Some(prepared.clone()))
     }
 
-    /// Stores a sample of the preparation `prepared`. Returns false, and changes nothing, if the record has another
-    /// preparation by now, or a test has written to the device.
+    /// Returns false, and changes nothing, if the record has another preparation, or a test has written to the device.
     pub fn keep_sample(
         &self,
         identity: &str,
@@ -479,8 +448,7 @@ impl Records {
         Ok(is_same)
     }
 
-    /// Records that a run with the purpose `purpose` writes to a prepared device, so that the preparation no longer
-    /// describes its contents.
+    /// From now on the preparation does not describe the contents of the device.
     pub(super) fn note_writing(&self, identity: &str, purpose: &str) -> Result<(), StateError> {
         let was_prepared = self
             .find(identity)

@@ -27,7 +27,6 @@ use sys::salt::{SECTOR_BYTES, is_stamped, stamp};
 /// little. Of [`SPOTS`] samples at most 10 may be empty: a discard of 3 % is always found, of 2 % in 99 of 100 runs.
 const ERASED_ONE_IN: u64 = 100;
 
-/// Samples of the prepared part of a device.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PreparedSamples {
     /// Places that were read, or could not be read.
@@ -40,9 +39,7 @@ pub struct PreparedSamples {
 }
 
 impl PreparedSamples {
-    /// Reads samples of the first `used_bytes` of the device or file at `path`; `key`: key of the stamps.
-    ///
-    /// Errors: the reason, in words. A hung drive ends the wait after twice [`SPOTS_LIMIT`].
+    /// `key`: of the stamps. Errors: the reason, in words. A hung drive ends the wait after twice [`SPOTS_LIMIT`].
     pub(crate) fn read(path: &str, used_bytes: u64, key: u64) -> Result<Self, String> {
         let (sender, receiver) = mpsc::channel();
         let path = path.to_owned();
@@ -128,16 +125,13 @@ impl fmt::Display for PreparedSamples {
 pub(crate) type SampleReader =
     fn(path: &str, used_bytes: u64, key: u64) -> Result<PreparedSamples, String>;
 
-/// The record of a device's preparation, compared with the device.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PreparationState {
     /// The device has no lasting name, so there is no record of it.
     Nameless,
     /// No preparation of a device with this name and size is recorded.
     Unrecorded,
-    /// The preparation did not end.
     Incomplete(PreparationRecord),
-    /// The preparation wrote no random fill.
     ZerosOnly(PreparationRecord),
     /// The record says that the device is prepared, but the device could not be examined; the reason.
     Unexamined(PreparationRecord, String),
@@ -150,7 +144,7 @@ pub enum PreparationState {
 }
 
 impl PreparationState {
-    /// The state of the device of `facts`. Reads samples only if the record says that all passes are written.
+    /// Reads samples only if the record says that all passes are written.
     pub fn of(facts: &DeviceFacts, records: &Records) -> Self {
         Self::with(facts, records, PreparedSamples::read)
     }
@@ -192,8 +186,7 @@ impl PreparationState {
         }
     }
 
-    /// True if the record with the name of the device is of another device. Reads samples only if the name can pass to
-    /// another device.
+    /// True if the record of this name is another device's. Reads samples only if the name can pass to another device.
     pub(crate) fn is_of_another(facts: &DeviceFacts, records: &Records) -> bool {
         !facts.has_own_name() && matches!(Self::of(facts, records), Self::Unrecognised(_))
     }
@@ -239,13 +232,12 @@ impl PreparationState {
 /// The part of a device that a preparation left for use.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct UsedPart {
-    /// Bytes, from 0.
     pub(crate) used_bytes: u64,
     use_pct: f64,
 }
 
 impl UsedPart {
-    /// The usable part of the device of `facts`; `None` if all of it may be used.
+    /// `None` if all of the device may be used.
     pub(crate) fn of(facts: &DeviceFacts, records: &Records) -> Option<Self> {
         let recorded = records.prepared(&facts.identity()?, facts.size_bytes)?;
         if recorded.used_bytes == facts.size_bytes
@@ -284,7 +276,6 @@ mod tests {
     const SIZE: u64 = 64 << 20;
     const PLACES: u64 = 1024;
 
-    /// Records with a complete preparation of `identity`.
     fn records_of(identity: &str, size_bytes: u64) -> (TempDir, Records, u64) {
         let dir = tempfile::tempdir().unwrap();
         let records = Records::open(Some(dir.path().join("state")));
@@ -308,7 +299,6 @@ mod tests {
         }
     }
 
-    /// The state of `facts` if its samples are `samples`.
     fn state(
         facts: &DeviceFacts,
         records: &Records,

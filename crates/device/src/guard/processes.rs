@@ -28,7 +28,6 @@ use std::{fmt, fs};
 use sys::open::ByteLock;
 use sys::users::share_descriptors;
 
-/// A process that has a device open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Opener {
     pub pid: u32,
@@ -49,8 +48,8 @@ impl fmt::Display for Opener {
     }
 }
 
-/// Examines all processes except this one. `find` returns the part of the target that a path in /proc leads to, if any.
-/// Returns the processes that have the target open, sorted by process ID, and the number of processes that could not be
+/// Examines all processes except this one. `find` returns the part of the target that a path in /proc leads to. Returns
+/// the processes that have the target open, sorted by process ID, and the number of processes that could not be
 /// examined (no permission).
 pub(super) fn scan(
     proc_root: &Path,
@@ -81,7 +80,6 @@ pub(super) fn scan(
     Ok((openers, unseen))
 }
 
-/// The entries of a directory that are numbers.
 fn numbers_in(dir: &Path) -> io::Result<impl Iterator<Item = u32>> {
     Ok(fs::read_dir(dir)?
         .flatten()
@@ -91,7 +89,6 @@ fn numbers_in(dir: &Path) -> io::Result<impl Iterator<Item = u32>> {
 /// The parts of the target that a process uses, with the mark of each.
 type Uses = BTreeMap<String, Option<ByteLock>>;
 
-/// A scan of all processes.
 struct ProcessScan<'a> {
     proc_root: &'a Path,
     find: &'a dyn Fn(&Path) -> Option<TargetPart>,
@@ -100,7 +97,6 @@ struct ProcessScan<'a> {
 }
 
 impl ProcessScan<'_> {
-    /// Adds what the process `pid` uses of the target.
     fn add_process(&mut self, pid: u32, uses: &mut Uses) -> io::Result<()> {
         let process = self.proc_root.join(pid.to_string());
         self.add_descriptors(&process, uses)?;
@@ -122,7 +118,6 @@ impl ProcessScan<'_> {
         Ok(())
     }
 
-    /// Adds the target's devices in the descriptor table of a process or thread.
     fn add_descriptors(&self, thread: &Path, uses: &mut Uses) -> io::Result<()> {
         for entry in fs::read_dir(thread.join("fd"))?.flatten() {
             // Most descriptors are sockets and pipes, which the link shows without a `stat`.
@@ -142,7 +137,7 @@ impl ProcessScan<'_> {
         Ok(())
     }
 
-    /// Adds the target's devices that a process or thread has mapped. Returns true if it has memory.
+    /// Returns true if the process or thread has memory.
     fn add_mappings(&mut self, thread: &Path, uses: &mut Uses) -> io::Result<bool> {
         let mut maps = match fs::File::open(thread.join("maps")) {
             Err(error) if error.kind() != io::ErrorKind::PermissionDenied => return Ok(false),
@@ -169,8 +164,7 @@ impl ProcessScan<'_> {
         Ok(has_memory)
     }
 
-    /// The part of the target that is mapped. Without the right to follow `link` (`CAP_CHECKPOINT_RESTORE`), the part at
-    /// the path of the mapping.
+    /// Without the right to follow `link` (`CAP_CHECKPOINT_RESTORE`), the part at the path of the mapping.
     fn part_of(&self, mapping: &MappedFile<'_>, link: &Path) -> Option<TargetPart> {
         (self.find)(link).or_else(|| {
             let may_follow = fs::metadata(link).map_or_else(

@@ -6,11 +6,10 @@ use crate::discover::DiscoverError;
 use std::io;
 use thiserror::Error;
 
-/// A refused device, with all objections. The text has one line.
+/// All objections to a device, as text of one line.
 #[derive(Debug, Error)]
 #[error("refusing to write to {device} - {}", numbered(.reasons))]
 pub struct Refusal {
-    /// The name as given.
     pub device: String,
     /// At least one.
     pub reasons: Vec<RefusalReason>,
@@ -25,7 +24,6 @@ pub struct GuardRefusals(pub Vec<Refusal>);
 #[derive(Debug, Error)]
 #[error("cannot read {device} - {reason}")]
 pub struct OpenError {
-    /// The name as given.
     pub device: String,
     #[source]
     pub reason: RefusalReason,
@@ -73,7 +71,6 @@ impl Objections {
         }
     }
 
-    /// True if a mount of `description` was found.
     pub(super) fn is_mounted(&self, description: &str) -> bool {
         self.reasons.iter().any(
             |reason| matches!(reason, RefusalReason::Mounted { which: known, .. } if known == description),
@@ -98,16 +95,12 @@ impl Objections {
     }
 }
 
-/// An objection to writing to a device.
-///
 /// `which` names the device that the reason applies to: `it`, `its partition /dev/sda1`, `the disk /dev/sda that it
 /// lies on`.
 #[derive(Debug, Error)]
 pub enum RefusalReason {
-    /// Not found, not a device, or without readable facts.
     #[error(transparent)]
     Unknown(#[from] DiscoverError),
-    /// A regular file without a requested size.
     #[error(
         "it is a regular file; to test a file give its size with file-size-mbytes, or name a block device instead"
     )]
@@ -117,7 +110,6 @@ pub enum RefusalReason {
         "it is read-only ({how}); make it writable (`blockdev --setrw`), or name another device"
     )]
     ReadOnly { how: &'static str },
-    /// A host-managed zoned device.
     #[error(
         "it is a zoned device (queue/zoned in sysfs is host-managed): each of its zones accepts writes only at its write \
          pointer, and flashproof writes at any offset; name another device (fio writes zones with zonemode=zbd)"
@@ -146,7 +138,6 @@ pub enum RefusalReason {
         what: String,
         end: String,
     },
-    /// Open in processes.
     #[error("{}; stop the program that has it open, or name another device", open_elsewhere(.0))]
     OpenElsewhere(Vec<Opener>),
     /// An unknown user reads or writes the device. `did`: requests completed in the watched time, and in flight at its
@@ -155,33 +146,27 @@ pub enum RefusalReason {
         "it is in use by something that could not be found: in {watched_ms} ms {did}; stop the program that uses it (a daemon that probes disks settles in seconds), or name another device"
     )]
     UnknownIo { watched_ms: u128, did: String },
-    /// An unknown user has the file open for writing.
     #[error(
         "it is open for writing in something that could not be found (the kernel gives no write lease: EAGAIN): a program in another container, a descriptor that is being passed between processes, or a driver of the kernel; stop the program that uses the file, or name another file"
     )]
     UnknownWriter,
-    /// Another user holds the kernel's exclusive claim on the device.
     #[error(
         "the kernel has it reserved for another user (open with O_EXCL: EBUSY): a file system in another container, a driver or a program; `lsblk` and `fuser -v` may show the user; release the device, or name another device"
     )]
     Claimed,
-    /// Another user holds the kernel's exclusive claim on another path to the drive.
     #[error(
         "the kernel has {path}, another path to the same drive, reserved for another user (open with O_EXCL: EBUSY); `lsblk` and `fuser -v` may show the user; release the device, or name another device"
     )]
     OtherPathClaimed { path: String },
-    /// The device is named twice, or together with a part of it.
     #[error(
         "it has bytes in common with {other}, which is named too; name each device once, and a partition never together with its disk"
     )]
     NamedTwice { other: String },
-    /// Another path to the same drive is named, too: both report the world-wide name `wwid`.
     #[error(
         "it is another path to the drive of {other}, which is named too (both have wwid {wwid}); name only one path, or the multipath device above both paths"
     )]
     SameDrive { other: String, wwid: String },
-    /// Not among the devices that FLASHPROOF_ONLY allows. `is`: lasting name of the device; `only`: names in the
-    /// variable.
+    /// `is`: lasting name of the device; `only`: names in FLASHPROOF_ONLY.
     #[error(
         "it is {is}, and FLASHPROOF_ONLY allows writes only to {only}; put the allowed drive back, or run without the variable"
     )]
@@ -194,7 +179,6 @@ pub enum RefusalReason {
         how: &'static str,
         advice: &'static str,
     },
-    /// Too small for the load.
     #[error("its {size_bytes} bytes are less than {}", match min_size_bytes {
         0 | 1 => "1 byte: the device is empty, or nothing is attached to it; name another device".to_owned(),
         4096 => "the 4096 bytes of one index page; name a larger device".to_owned(),
@@ -209,8 +193,7 @@ pub enum RefusalReason {
         "the file needs {needed_bytes} more bytes and its file system has {free_bytes} free; make the file smaller, or free space"
     )]
     NoSpace { needed_bytes: u64, free_bytes: u64 },
-    /// The file would grow, but it was prepared only in part. The record of the preparation identifies this part by the
-    /// length of the file.
+    /// The record of the preparation identifies the prepared part of a file by the length of the file.
     #[error(
         "only its first {used_bytes} of {size_bytes} bytes are used, because it was prepared with --use-pct, and this limit would be lost if the file grew to {wanted_bytes} bytes; set file-size-mbytes no larger than the file, or prepare the file again with the new size"
     )]
@@ -225,12 +208,10 @@ pub enum RefusalReason {
         evidence: Vec<Evidence>,
         advice: String,
     },
-    /// The device changed after it was examined.
     #[error(
         "it changed after it was examined: {what}; make sure that nobody reconfigures it, then start again"
     )]
     Changed { what: String },
-    /// A system call failed.
     #[error(
         "cannot {tried} ({source}); {}",
         sys::remedy(source, "look at the kernel log (dmesg) for the reason")
@@ -288,7 +269,6 @@ impl RefusalReason {
         }
     }
 
-    /// The refusal of a device that another run uses.
     pub(super) fn second_run(theirs_is_shared: bool, who: String) -> Self {
         let (how, advice) = if theirs_is_shared {
             ("with --shared", "start this run with --shared, too")

@@ -20,16 +20,13 @@ use sys::salt::{SECTOR_BYTES, STAMP_BYTES, is_stamped, stamp};
 /// Bytes read at each random place, and the alignment of every read: no device has a larger minimum size of direct I/O.
 pub(super) const SPOT_BYTES: u64 = 4096;
 
-/// Number, seed and time limit of the samples.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sampling {
     pub(super) spots: u32,
     pub(super) seed: u64,
-    /// Time limit for reading the random places.
     pub(super) limit: Duration,
 }
 
-/// Counts samples by content.
 #[derive(Default)]
 struct Tally {
     tried: u32,
@@ -40,7 +37,7 @@ struct Tally {
 }
 
 impl Tally {
-    /// Counts the sample read at `at`. Returns its bytes if some are foreign: only these can have a foreign format.
+    /// Returns the bytes of the sample if some are foreign: only these can have a foreign format.
     fn take<'a>(
         &mut self,
         at: u64,
@@ -126,15 +123,14 @@ fn foreign_between_stamps(bytes: &[u8], key: u64) -> Option<usize> {
         .filter(|at| last_stamp_end == 0 || bytes.len() - at >= SECTOR_BYTES)
 }
 
-/// Offset in `bytes` of the first byte of `range` that is not zero.
 fn first_nonzero(bytes: &[u8], range: Range<usize>) -> Option<usize> {
     let start = range.start;
     let at = bytes.get(range)?.iter().position(|byte| *byte != 0)?;
     Some(start + at)
 }
 
-/// Reads samples of the first `size_bytes` of `file`, which is open for direct I/O. Returns the evidence: data without
-/// stamps of `key`. `key` and `why` are those of [`explanation`]. Adds notes if not all samples could be read.
+/// Samples the first `size_bytes` of `file`, which is open for direct I/O. Evidence is data without stamps of `key`;
+/// `key` and `why` are those of [`explanation`]. Adds notes if not all samples could be read.
 pub(super) fn gather(
     file: &File,
     size_bytes: u64,
@@ -229,8 +225,7 @@ pub(super) fn explanation(
     }
 }
 
-/// Reads `len` bytes at `at`, or fewer at the end of the device. `len` is rounded up for direct I/O; `buf` must hold
-/// the rounded length.
+/// Reads fewer than `len` bytes at the end of the device. For direct I/O, `buf` must hold `len` rounded up.
 pub(super) fn read<'a>(file: &File, at: u64, len: u64, buf: &'a mut Buf) -> io::Result<&'a [u8]> {
     let len = len.next_multiple_of(SPOT_BYTES) as usize;
     let mut read_bytes = 0;
@@ -333,8 +328,7 @@ mod tests {
         );
     }
 
-    /// Contents of a file after writes of `block_bytes`: stamped from the beginning of each write, zero after its last
-    /// whole sector.
+    /// After writes of `block_bytes`: stamped from the beginning of each write, zero after its last whole sector.
     fn written_by(block_bytes: usize, size: usize, key: u64) -> Vec<u8> {
         let mut content = vec![0; size.next_multiple_of(block_bytes)];
         for (number, block) in content.chunks_mut(block_bytes).enumerate() {

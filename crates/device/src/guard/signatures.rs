@@ -13,7 +13,6 @@ pub(super) struct Magic {
     /// Possible offsets from the beginning of the device or partition; negative: from its end.
     pub(super) offsets: &'static [i64],
     pub(super) magic: &'static [u8],
-    /// Reads the label, UUID or name by which a user knows the data.
     pub(super) details: DetailsReader,
 }
 

@@ -21,7 +21,6 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use sys::users::is_on_overlay;
 
-/// Relation of a device to the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Relation {
     Itself,
@@ -33,7 +32,6 @@ pub(super) enum Relation {
     Beneath,
 }
 
-/// A block device that shares bytes with the target.
 #[derive(Debug)]
 pub(super) struct OverlappingDevice {
     pub(super) number: DeviceNumber,
@@ -45,7 +43,6 @@ pub(super) struct OverlappingDevice {
     path_to_target: Vec<SysDir>,
 }
 
-/// A part of a file that shares bytes with the target.
 #[derive(Debug)]
 struct FilePart {
     device: DeviceNumber,
@@ -66,22 +63,17 @@ impl FilePart {
     }
 }
 
-/// How two targets overlap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Overlap {
-    /// The two targets have bytes in common.
     Bytes,
-    /// The two targets are paths to one drive.
     Drive,
 }
 
-/// A part of the target to which a descriptor or path refers.
 #[derive(Debug)]
 pub(super) struct TargetPart {
-    /// Description, see [`OverlappingDevice::description`].
+    /// See [`OverlappingDevice::description`].
     pub(super) description: String,
-    /// True if processes that opened the part read-only count as users. False for devices below the target: daemons
-    /// that manage the paths of a drive keep the paths open for reading.
+    /// Read-only users count. False below the target: daemons that manage a drive's paths keep them open for reading.
     pub(super) readers_count: bool,
 }
 
@@ -98,7 +90,6 @@ pub(super) struct TargetDevices {
     own_loops: Vec<DeviceNumber>,
 }
 
-/// All disks and loop devices of the machine.
 struct BlockDevices<'a> {
     root: &'a Path,
     disks: Vec<Disk>,
@@ -106,7 +97,6 @@ struct BlockDevices<'a> {
 }
 
 impl TargetDevices {
-    /// The devices that share bytes with the device, or the file, that a name resolved to.
     pub(super) fn of(resolved: &Resolved, root: &Path) -> Result<Self, DiscoverError> {
         match resolved {
             Resolved::Block { number, .. } => Self::of_device(*number, root),
@@ -114,7 +104,7 @@ impl TargetDevices {
         }
     }
 
-    /// The devices that share bytes with the block device `number`. Errors: sysfs lacks the device.
+    /// Errors: sysfs lacks the device.
     pub(super) fn of_device(number: DeviceNumber, root: &Path) -> Result<Self, DiscoverError> {
         let dir = known_block(number, root)?;
         let machine = BlockDevices {
@@ -127,7 +117,6 @@ impl TargetDevices {
         Ok(devices)
     }
 
-    /// The file that `metadata` describes.
     pub(super) fn of_file(metadata: &Metadata) -> Self {
         let file = FilePart {
             device: DeviceNumber::of_stat(metadata.dev()),
@@ -233,8 +222,7 @@ impl TargetDevices {
             .extend(generic.map(|number| (number, format!("{possessive} NVMe character device"))));
     }
 
-    /// Adds the other paths to the drive of `disk`. For a partition with the range `bytes`, adds the whole disk of each
-    /// path, and its partitions that overlap the range.
+    /// For a partition with the range `bytes`: each path's whole disk, and its partitions that overlap the range.
     fn add_other_paths(
         &mut self,
         machine: &BlockDevices<'_>,
@@ -340,7 +328,6 @@ impl TargetDevices {
             .filter(|node| matches!(node.relation, Relation::Itself | Relation::OtherPath))
     }
 
-    /// The part of the target that `path` leads to, if any.
     pub(super) fn find_at(&self, path: &Path) -> Option<TargetPart> {
         let metadata = fs::metadata(path).ok()?;
         self.find(&metadata).or_else(|| {
@@ -352,8 +339,7 @@ impl TargetDevices {
         })
     }
 
-    /// The file that overlayfs shows at `path` under another device number. Overlayfs keeps the lower 32 bits of the
-    /// inode number, and the time of creation.
+    /// Overlayfs shows another device number, but keeps the inode number's lower 32 bits, and the time of creation.
     fn file_below(&self, metadata: &Metadata, path: &Path) -> Option<&FilePart> {
         let created = metadata.created().ok().filter(|_| metadata.is_file());
         self.files
@@ -366,7 +352,6 @@ impl TargetDevices {
             .filter(|_| is_on_overlay(path).unwrap_or(false))
     }
 
-    /// The part of the target to which `metadata` belongs, if any.
     pub(super) fn find(&self, metadata: &Metadata) -> Option<TargetPart> {
         let number = DeviceNumber::of_stat(metadata.rdev());
         let kind = metadata.file_type();
@@ -397,8 +382,7 @@ impl TargetDevices {
         })
     }
 
-    /// Description of the part of the target that `path` leads to, if any. A device without a node is matched by its
-    /// kernel name.
+    /// A device without a node is matched by its kernel name.
     pub(super) fn find_path(&self, path: &str, root: &Path) -> Option<String> {
         if !path.starts_with('/') {
             return None;
@@ -413,7 +397,7 @@ impl TargetDevices {
         }
     }
 
-    /// Description of the part of the target behind `loop_device`, if any. `None` for the target's own loop devices.
+    /// `None` for the target's own loop devices.
     pub(super) fn find_behind(&self, loop_device: &LoopDevice, root: &Path) -> Option<String> {
         if self.own_loops.contains(&loop_device.number) {
             return None;
@@ -427,7 +411,7 @@ impl TargetDevices {
         }
     }
 
-    /// The block device `number`, if it shares bytes with the target.
+    /// `None` if the device shares no bytes with the target.
     pub(super) fn node(&self, number: DeviceNumber) -> Option<&OverlappingDevice> {
         self.nodes.iter().find(|node| node.number == number)
     }
@@ -441,7 +425,7 @@ impl TargetDevices {
             .map(|file| file.description.as_str())
     }
 
-    /// How two targets overlap; `None` if they have no bytes in common.
+    /// `None` if the targets have no bytes in common.
     pub(super) fn overlaps(&self, other: &Self) -> Option<Overlap> {
         self.overlap_with_target_of(other)
             .or_else(|| other.overlap_with_target_of(self))
@@ -464,7 +448,6 @@ impl TargetDevices {
 }
 
 impl OverlappingDevice {
-    /// Path of the device node below /dev.
     pub(super) fn path(&self, root: &Path) -> PathBuf {
         root.join("dev").join(self.dir.node_name())
     }
@@ -481,8 +464,7 @@ impl OverlappingDevice {
     }
 }
 
-/// True if a common manager gives each device its own bytes: volumes of one LVM group, partitions mapped by kpartx,
-/// arrays of one md container.
+/// Volumes of one LVM group, partitions mapped by kpartx, arrays of one md container: each has its own bytes.
 fn lie_apart(one: &SysDir, two: &SysDir) -> bool {
     let uuid = |dir: &SysDir| dir.child("dm").text("uuid").unwrap_or_default();
     let one_uuid = uuid(one);
@@ -500,7 +482,6 @@ fn volume_group(uuid: &str) -> Option<&str> {
     uuid.get(..4 + 32).filter(|group| group.starts_with("LVM-"))
 }
 
-/// Range of the disk that the device at `dir` covers, bytes.
 fn bytes_of(dir: &SysDir, is_partition: bool) -> Range<u64> {
     let start = if is_partition {
         dir.sectors("start").unwrap_or(0)

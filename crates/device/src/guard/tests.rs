@@ -52,7 +52,6 @@ impl Place {
             .map_err(|refused| refused.to_string())
     }
 
-    /// Identity of the file `name`, for which there is consent.
     fn identity(&self, name: &str) -> String {
         let consent = self.consent(&self.request(name)).unwrap();
         consent.facts().identity().unwrap()
@@ -67,7 +66,6 @@ impl Place {
         assert!(!text.contains('\n'), "{text}");
     }
 
-    /// Gets a consent and writes stamped data, as a run would.
     fn run_once(&self, request: &WriteRequest, bytes: usize) -> u64 {
         let consent = self.consent(request).unwrap();
         let key = consent.stamp_key();

@@ -1,8 +1,7 @@
 //! /proc/diskstats: the kernel's counters for each block device, and the values that `iostat -x` derives from them.
 //!
-//! The counters start when the device appears, so only the difference of two samples is meaningful. Names and units
-//! follow the kernel's `Documentation/admin-guide/iostats.rst`. The rates are computed as in sysstat, so they can be
-//! compared with those of iostat.
+//! Only the difference of two samples is meaningful. Names and units follow the kernel's
+//! `Documentation/admin-guide/iostats.rst`. The rates are computed as in sysstat, to be compared with iostat's.
 
 use super::per_sec;
 use crate::discover::{DeviceNumber, SysDir};
@@ -15,7 +14,6 @@ pub const SECTOR_BYTES: u64 = 512;
 
 const KIB_PER_SECTOR: f64 = SECTOR_BYTES as f64 / 1024.0;
 
-/// Kernel counters of one direction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RequestCounts {
     pub completed: u64,
@@ -58,7 +56,6 @@ pub struct Counters {
     pub flush: Option<RequestCounts>,
 }
 
-/// A line of /proc/diskstats.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiskStatistics {
     pub device: DeviceNumber,
@@ -67,10 +64,8 @@ pub struct DiskStatistics {
     pub counters: Counters,
 }
 
-/// Why the statistics could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum DiskstatsError {
-    /// The file could not be read.
     #[error("cannot read {} - {source} - {}", path.display(), sys::remedy(source, "mount /proc"))]
     Unreadable { path: PathBuf, source: io::Error },
     /// A line, counted from 1, does not look like device statistics.
@@ -85,7 +80,7 @@ pub enum DiskstatsError {
     },
 }
 
-/// Reads the statistics of all block devices below `root` (`/` except in tests).
+/// `root` is `/` except in tests.
 pub fn read(root: &Path) -> Result<Vec<DiskStatistics>, DiskstatsError> {
     let path = root.join("proc/diskstats");
     let text = match std::fs::read_to_string(&path) {
@@ -145,9 +140,7 @@ impl Counters {
         matches!(values.len(), 11 | 15 | 17).then_some(counters)
     }
 
-    /// Difference to `earlier`; `in_flight` keeps its current value.
-    ///
-    /// `None` if a counter fell without a wrap: then another device has the device number now.
+    /// `in_flight` keeps its current value. `None` if a counter fell without a wrap: another device has the number now.
     pub fn since(&self, earlier: &Self) -> Option<Self> {
         let if_both =
             |now: Option<RequestCounts>, before: Option<RequestCounts>| match now.zip(before) {

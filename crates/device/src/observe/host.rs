@@ -15,19 +15,15 @@ use std::time::Duration;
 use std::{fmt, fs};
 use sys::buffer::meminfo_bytes;
 
-/// Facts about a host, for the manifest of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostFacts {
     pub hostname: Option<String>,
-    /// Kernel release, as `uname -r` prints it.
     pub kernel_release: Option<String>,
-    /// Name and version of the distribution.
     pub distribution: Option<String>,
     /// Model of the first CPU.
     pub cpu_model: Option<String>,
     /// CPUs present, counted as hardware threads.
     pub logical_cpus: Option<u64>,
-    /// CPUs online.
     pub online_cpus: Option<u64>,
     pub numa_nodes: Option<u64>,
     /// Memory that the kernel can use.
@@ -35,7 +31,7 @@ pub struct HostFacts {
     /// CPU frequency governor; if CPUs differ, all governors joined by commas. `None` also if the kernel does not
     /// control the frequency, as in most virtual machines.
     pub cpu_governor: Option<String>,
-    /// Name of the detected hypervisor; `None` if none was detected.
+    /// `None` if no hypervisor was detected.
     pub hypervisor: Option<String>,
     /// Seconds since the kernel started.
     pub uptime_secs: Option<u64>,
@@ -55,7 +51,7 @@ pub enum MemlockLimit {
 }
 
 impl HostFacts {
-    /// Reads the facts below `root` (`/` except in tests).
+    /// `root` is `/` except in tests.
     pub fn read(root: &Path) -> Self {
         let dir = SysDir::new(root.to_path_buf());
         let text = |name: &str| dir.text(name);
@@ -81,7 +77,6 @@ impl HostFacts {
     }
 }
 
-/// The value of `key` in lines `key <separator> value`.
 pub(crate) fn value_of_key<'a>(text: &'a str, key: &str, separator: char) -> Option<&'a str> {
     let pairs = text.lines().filter_map(|line| line.split_once(separator));
     pairs
@@ -99,8 +94,7 @@ fn distribution(root: &SysDir) -> Option<String> {
     Some(name.trim_matches(['"', '\'']).to_owned())
 }
 
-/// The key is "model name" on x86, "cpu model" on MIPS and "cpu" on POWER. ARM has only numbers, so there the model is
-/// unknown.
+/// The key: "model name" on x86, "cpu model" on MIPS, "cpu" on POWER. ARM has only numbers: the model is unknown.
 fn cpu_model(cpuinfo: &str) -> Option<String> {
     let model = ["model name", "cpu model", "cpu"]
         .iter()
@@ -171,7 +165,6 @@ impl CpuList {
         Some(Self(cpus))
     }
 
-    /// Reads the list in a file.
     pub(crate) fn read(path: &Path) -> Option<Self> {
         Self::parse(&fs::read_to_string(path).ok()?)
     }
@@ -184,12 +177,11 @@ impl CpuList {
         self.0.is_empty()
     }
 
-    /// The CPU, if the set has exactly one.
+    /// `None` unless the set has exactly one CPU.
     pub(crate) fn only(&self) -> Option<u32> {
         self.0.first().copied().filter(|_| self.0.len() == 1)
     }
 
-    /// CPUs in both sets.
     pub(crate) fn common(&self, other: &Self) -> Self {
         Self(self.0.intersection(&other.0).copied().collect())
     }
@@ -357,7 +349,6 @@ fn pressure_us(text: &str) -> Option<[u64; 2]> {
     Some([stall_us(text, "some ")?, stall_us(text, "full ")?])
 }
 
-/// The total of the line that begins with `kind`.
 fn stall_us(text: &str, kind: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(kind))?;
     line.split_ascii_whitespace()
@@ -381,8 +372,7 @@ impl Ticks {
         HostLoadCounters::parse(&fs::read_to_string(root.join("proc/stat")).ok()?).cpus
     }
 
-    /// Order: user, nice, system, idle, iowait, irq, softirq, steal. Guest time follows, but is already part of user
-    /// time (proc_stat(5)).
+    /// Order: user, nice, system, idle, iowait, irq, softirq, steal; then guest, already part of user (proc_stat(5)).
     fn parse(words: &str) -> Option<Self> {
         let mut words = words.split_ascii_whitespace();
         let mut next = || words.next()?.parse::<u64>().ok();

@@ -67,7 +67,6 @@ fn lines_at(dir: SysDir) -> Vec<u32> {
         .collect()
 }
 
-/// Interrupts per CPU.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct InterruptsByCpu {
     /// Interrupts since boot, or in an interval: one entry for each possible CPU, in the order of CPU numbers.
@@ -122,8 +121,7 @@ impl InterruptsByCpu {
     }
 }
 
-/// Parses numbers separated by commas. The kernel's 32-bit counters wrap; [`InterruptsByCpu::since`] treats a wrap,
-/// once in 2^32 interrupts, as a reset.
+/// Separated by commas. [`InterruptsByCpu::since`] treats a wrap of the 32-bit counters as a reset.
 fn parse_counts(text: &str) -> Option<Vec<u64>> {
     text.trim()
         .split(',')
@@ -131,7 +129,6 @@ fn parse_counts(text: &str) -> Option<Vec<u64>> {
         .collect()
 }
 
-/// Interrupt counters of one device.
 #[derive(Debug)]
 pub(super) struct InterruptSampler {
     root: PathBuf,
@@ -140,7 +137,7 @@ pub(super) struct InterruptSampler {
 }
 
 impl InterruptSampler {
-    /// Counters of the device `number`; `None` if it has no lines, or the kernel has no counts.
+    /// `None` if the device has no lines, or the kernel has no counts.
     pub(super) fn find(root: &Path, number: DeviceNumber) -> Option<Self> {
         let lines = lines_of(root, number);
         InterruptsByCpu::read(root, &lines).map(|_| Self {
@@ -150,8 +147,8 @@ impl InterruptSampler {
         })
     }
 
-    /// The CPU with the most interrupts of the device, its share of them in percent, and interrupts per second on all
-    /// CPUs. Without interrupts the first two values are empty.
+    /// The CPU with the most interrupts, its percentage, and interrupts per second on all CPUs. Without interrupts the
+    /// first two are empty.
     pub(super) fn sample(&mut self, interval: Duration) -> [(Column, Option<f64>); 3] {
         let current = InterruptsByCpu::read(&self.root, &self.lines);
         let delta = current

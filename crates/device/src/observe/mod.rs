@@ -11,15 +11,11 @@
 //! Functions that read /proc or /sys take the root of the file system as a parameter, so that tests can use a fake
 //! tree.
 //!
-//! This module also reads the temperature of a drive, from the kernel's hardware monitor (hwmon).
-//!
-//! A monitor belongs to a drive if the block device is below the monitor's device in /sys: the NVMe controller or its
-//! PCI device (kernels differ), or the SCSI device of `drivetemp`. A drive with several paths is not below its
-//! controllers, so the controllers are found through the links of the drive's subsystem.
-//!
-//! For an NVMe drive each reading is a SMART command, which the kernel sends at most once a second.
-//!
-//! Files of /proc that are read repeatedly are opened once and read into the same memory.
+//! This module also reads the temperature of a drive, from the kernel's hardware monitor (hwmon). A monitor belongs to
+//! a drive if the block device is below the monitor's device in /sys: the NVMe controller or its PCI device (kernels
+//! differ), or the SCSI device of `drivetemp`. A drive with several paths is not below its controllers, so the
+//! controllers are found through the links of the drive's subsystem. For an NVMe drive each reading is a SMART command,
+//! which the kernel sends at most once a second.
 
 pub mod diskstats;
 pub mod host;
@@ -50,8 +46,7 @@ fn celsius(thermometer: &mut ProcFile) -> Option<f64> {
     Some(thermometer.read().ok()?.trim().parse::<i64>().ok()? as f64 / 1_000.0)
 }
 
-/// Directory of the drive's hardware monitor, below `root`; `None` if the kernel has none. With all drivers the first
-/// sensor is for the whole drive (NVMe: the composite temperature).
+/// `None` if the kernel has no monitor. The first sensor is for the whole drive (NVMe: the composite temperature).
 pub(crate) fn drive_monitor(root: &Path, number: DeviceNumber) -> Option<SysDir> {
     let block = SysDir::of_block(root, number)?;
     let device_dirs = [controllers(&block), vec![block]].concat();
@@ -74,7 +69,7 @@ pub(crate) fn drive_monitor(root: &Path, number: DeviceNumber) -> Option<SysDir>
 /// A column with its value in one sample; `None`: not measured.
 type TelemetryValue = (ColumnOf, Option<f64>);
 
-/// An open file and the text of the last read.
+/// A file of /proc that is read repeatedly: opened once, and read into the same memory.
 #[derive(Debug)]
 struct ProcFile {
     file: File,
@@ -82,7 +77,6 @@ struct ProcFile {
 }
 
 impl ProcFile {
-    /// Opens `name` below `root`.
     fn open(root: &Path, name: &str) -> Result<Self, TelemetryError> {
         let path = root.join(name);
         let file = File::open(&path).map_err(|source| TelemetryError { path, source })?;
@@ -101,16 +95,14 @@ impl ProcFile {
     }
 }
 
-/// Telemetry cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot read telemetry from {} - {source} - {}", path.display(), sys::remedy(source, "mount /proc"))]
 pub struct TelemetryError {
-    /// The file that could not be opened.
     pub path: PathBuf,
     pub source: io::Error,
 }
 
-/// `count` per second of `interval`; `None` for a zero interval.
+/// `None` for a zero interval.
 fn per_sec(count: u64, interval: Duration) -> Option<f64> {
     (!interval.is_zero()).then(|| count as f64 / interval.as_secs_f64())
 }

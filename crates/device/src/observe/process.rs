@@ -5,8 +5,8 @@
 //! PIDs differ between containers, so a missing process has certainly ended only if it was in this PID namespace. For
 //! another namespace the caller has to check if the files of the process still grow.
 //!
-//! A measuring tool has to report its own cost. Threads that issue operations are recognised by name
-//! ([`ISSUING_PREFIX`]); each of them has a column. The CPU time of the process includes all threads.
+//! Threads that issue operations are recognised by name ([`ISSUING_PREFIX`]); each has a column. The CPU time of the
+//! process includes all threads.
 
 use super::{ProcFile, TelemetryError, TelemetryValue, share_pct};
 use results::run_dir::{Process, ProcessState};
@@ -24,7 +24,7 @@ const BOOT_ID: &str = "proc/sys/kernel/random/boot_id";
 /// The PID namespace of this process. Source: pid_namespaces(7), namespaces(7).
 const NAMESPACE: &str = "proc/self/ns/pid";
 
-/// The calling process; `None` if `/proc` is not mounted.
+/// `None` if `/proc` is not mounted.
 pub fn this_process() -> Option<Process> {
     let root = Path::new("/");
     let pid = std::process::id();
@@ -37,12 +37,10 @@ pub fn this_process() -> Option<Process> {
     })
 }
 
-/// State of `process`, as seen from this machine.
 pub fn process_state(process: &Process) -> ProcessState {
     state_below(process, Path::new("/"))
 }
 
-/// State of `process`, from `/proc` below `root`.
 fn state_below(process: &Process, root: &Path) -> ProcessState {
     match boot_id(root) {
         None => return ProcessState::Unknown,
@@ -112,8 +110,7 @@ fn stat(root: &Path, pid: u32) -> Result<Option<ProcessStat>, ErrorKind> {
     Ok(parse_stat(&String::from_utf8_lossy(&bytes)))
 }
 
-/// Source: proc_pid_stat(5). The second field is the program name in parentheses. The name can contain blanks and
-/// parentheses, so parsing starts after the last `)`.
+/// Source: proc_pid_stat(5). The program's name can contain blanks and `)`, so parsing starts after the last `)`.
 fn parse_stat(text: &str) -> Option<ProcessStat> {
     let mut fields = text.get(text.rfind(')')? + 1..)?.split_ascii_whitespace();
     let state = fields.next()?.chars().next()?;
@@ -125,8 +122,7 @@ fn parse_stat(text: &str) -> Option<ProcessStat> {
 /// Prefix of the names of issuing threads: `issue-0`.
 pub(super) const ISSUING_PREFIX: &str = "issue-";
 
-/// Prefix of the kernel's worker threads for blocking io_uring operations: `iou-wrk-4711`, with the ID of the issuing
-/// thread.
+/// The kernel's workers for blocking io_uring operations: `iou-wrk-4711`, with the ID of the issuing thread.
 const RING_WORKER_PREFIX: &str = "iou-wrk-";
 
 #[derive(Debug)]
@@ -138,7 +134,6 @@ pub(super) struct OwnProcess {
 }
 
 impl OwnProcess {
-    /// Finds the current issuing threads.
     pub(super) fn open(root: &Path) -> Result<Self, TelemetryError> {
         let statm = ProcFile::open(root, "proc/self/statm")?;
         let workers = RingWorkers {
@@ -231,8 +226,7 @@ fn issuing_thread(dir: &Path) -> Option<(u32, Thread)> {
     Some((number, Thread::open(dir, name, None)?))
 }
 
-/// Worker threads of io_uring. The kernel starts and ends workers at any time, so each sample lists them again; the
-/// name of a thread is read once.
+/// The kernel starts and ends workers at any time, so each sample lists them again; a thread's name is read once.
 #[derive(Debug)]
 struct RingWorkers {
     tasks: PathBuf,
@@ -241,8 +235,7 @@ struct RingWorkers {
 }
 
 impl RingWorkers {
-    /// Number of times that workers ran since the last sample. When a worker ends, its runs since its last sample are
-    /// lost.
+    /// Runs since the last sample. When a worker ends, its runs since its last sample are lost.
     fn runs(&mut self) -> u64 {
         let tasks = fs::read_dir(&self.tasks).into_iter().flatten().flatten();
         let ids: Vec<u32> = tasks
@@ -276,7 +269,6 @@ struct Thread {
     previous: Option<Scheduled>,
 }
 
-/// Scheduler statistics of a thread.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Scheduled {
     /// Time on a CPU.

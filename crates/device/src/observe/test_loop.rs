@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use std::process::Command;
 use sys::buffer::Pool;
 
-/// The device and the file behind it.
 pub(crate) struct LoopDevice {
     path: PathBuf,
     _file: tempfile::NamedTempFile,
@@ -43,7 +42,6 @@ impl LoopDevice {
         DeviceNumber::of_stat(rdev)
     }
 
-    /// Name in /proc/diskstats.
     pub(crate) fn name(&self) -> String {
         self.path
             .file_name()

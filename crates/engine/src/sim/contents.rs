@@ -1,8 +1,7 @@
-//! Contents of a simulated drive, for tests that also check data.
+//! Contents of a simulated drive, for tests that also check data. Unwritten pages take no memory.
 //!
-//! Unwritten pages take no memory. A completed write stays in the drive's volatile cache until a flush, unless the
-//! write had FUA. A power failure loses each cached sector with a probability of 1/2, so writes are torn, lost and
-//! reordered.
+//! A completed write stays in the drive's volatile cache until a flush, unless the write had FUA. A power failure loses
+//! each cached sector with a probability of 1/2, so writes are torn, lost and reordered.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -35,8 +34,7 @@ fn parts(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, Range<usi
 }
 
 impl DriveContents {
-    /// A drive full of zeros with atomic sectors of `sector_bytes`, a power of two from 512 to 4096. `seed` determines
-    /// the lost sectors.
+    /// A drive of zeros; sectors of `sector_bytes`, 512 to 4096, are atomic. `seed` determines the lost sectors.
     pub fn new(sector_bytes: u32, seed: u64) -> Self {
         let sector = (sector_bytes as usize).next_power_of_two().clamp(512, PAGE);
         Self {
@@ -71,11 +69,9 @@ impl DriveContents {
         }
     }
 
-    /// Applies an operation with this outcome to the contents.
     pub(super) fn apply(&mut self, op: &mut Op, outcome: Outcome) {
         let len = op.buf.len().min(op.len as usize);
         match op.kind {
-            // A failed write leaves a random set of its sectors written.
             OpKind::Write if !outcome.is_done() => self.tear(op),
             _ if !outcome.is_done() => {}
             OpKind::Read => self.read(op.offset, &mut op.buf[..len]),

@@ -60,8 +60,7 @@ impl<M: DriveModel> SimEngine<M> {
         }
     }
 
-    /// Ends the run and returns the contents of the drives. Each write in flight has written a random set of its
-    /// sectors. If `power_fails`, random unflushed sectors are lost.
+    /// Ends the run, returns the contents. Writes in flight are torn; if `power_fails`, unflushed sectors get lost.
     pub fn stop(mut self, power_fails: bool) -> Vec<DriveContents> {
         for op in self
             .ops
@@ -95,7 +94,6 @@ impl<M: DriveModel> SimEngine<M> {
         }
     }
 
-    /// Applies a completed operation to the data of its drive. Returns the operation's buffer.
     fn apply(&mut self, drive: usize, completion: SimCompletion) -> Buf {
         let op = self
             .ops
@@ -443,7 +441,6 @@ mod tests {
             let mut engine = engine(&format!(
                 "sim:channels={channels}+read-us=100+jitter-pct=100+read-mbps=0"
             ));
-            // Reference: a list of the times at which each channel is free.
             let mut free_ns = vec![0_u64; channels];
             let mut wanted = Vec::new();
             let mut random = sys::random::Random::new(1);

@@ -69,7 +69,6 @@ impl SimCompletion {
 pub(super) struct HostOpCounters([u64; 8]);
 
 impl HostOpCounters {
-    /// The columns of [`Self::values`].
     pub(super) const COLUMNS: [Column; 8] = [
         Column::SimReads,
         Column::SimReadBytes,
@@ -124,8 +123,7 @@ pub enum SimulatedDrive {
 }
 
 impl SimulatedDrive {
-    /// A drive with the parameters of `spec`. Uses the seed of `spec`, or `seed` if `spec` has none. Errors: an invalid
-    /// FTL; never for a description that was parsed from text, because the parser checks it.
+    /// A drive of `spec`. `seed` applies if `spec` has none. Errors: an invalid FTL; never after parsing from text.
     pub fn new(spec: &DriveSpec, seed: u64) -> Result<Self, ::ftl::SpecError> {
         Ok(match &spec.ftl {
             Some(ftl) => Self::Ftl(FtlModel::new(spec, ftl, seed)?),

@@ -19,23 +19,18 @@ use sys::random::Random;
 #[derive(Debug, Clone)]
 pub struct QueueModel {
     spec: DriveSpec,
-    /// Operations in the drive, sorted by end, then by arrival. Each operation holds a channel until its end, or waits
-    /// for a channel.
+    /// Operations in the drive by end, then arrival. Each holds a channel until its end, or waits for a channel.
     completions: EventQueue<u64, SimCompletion>,
-    /// By direction, reads first: instant from which the data path is free. With limits per window: end of the time
-    /// charged to the limit.
+    /// By direction, reads first: when the data path is free. With windows: end of the time charged to the limit.
     path_free_ns: [u64; 2],
-    /// For each direction: operations that wait for their window to begin, each with the start of its window, sorted by
-    /// that start.
+    /// By direction: operations that wait for a window, each with the window's start, sorted by it.
     limited: [VecDeque<(u64, QueuedOp)>; 2],
     random: Random,
     op_counters: HostOpCounters,
-    /// By direction: bytes and cost of the last operation, as a cache. Most operations have the same size, and the
-    /// division that computes the cost is the slowest step.
+    /// By direction: bytes and cost of the last operation. Most have the same size, and the division is slow.
     last_cost: [(u64, u64); 2],
 }
 
-/// Fields of an operation that the model needs.
 #[derive(Debug, Clone, Copy)]
 struct QueuedOp {
     kind: OpKind,
@@ -202,8 +197,7 @@ impl QueueModel {
         if op.has_placement || matches!(op.kind, OpKind::WriteBack(_)) {
             return (now_ns, libc::EOPNOTSUPP);
         }
-        // With N channels, the N operations that end last hold them. The earliest of their ends frees a channel.
-        // Refused operations end at once and do not count.
+        // The N operations that end last hold the N channels; the earliest end frees one. Refused ones do not count.
         let free_ns = self
             .completions
             .from_last(self.spec.channels as usize - 1)
@@ -347,7 +341,6 @@ mod tests {
     use super::*;
     use sys::buffer::Buf;
 
-    /// Ends of `count` reads that are all submitted at `now_ns`.
     fn ends(drive: &str, count: u32, now_ns: u64) -> Vec<u64> {
         let mut model = QueueModel::new(&drive.parse().unwrap(), 1);
         for token in 0..count {
@@ -382,12 +375,10 @@ mod tests {
             expected,
             "four in a window of 10 ms"
         );
-        // A read of 4 KiB at 1 MB/s costs 4.096 ms of a window of 8.192 ms, so two fit. By the limit of 300 reads/s
-        // alone, a read would cost 3.3 ms.
+        // A 4 KiB read at 1 MB/s costs 4.096 ms of a window of 8.192 ms. By 300 reads/s alone, it would cost 3.3 ms.
         let bytes =
             "sim:channels=4+read-us=10+jitter-pct=0+read-mbps=1+read-iops=300+window-ms=8.192";
         assert_eq!(ends(bytes, 4, 0), [10_000, 10_000, 8_202_000, 8_202_000]);
-        // Without windows, completions are evenly spaced.
         let even = "sim:channels=4+read-us=10+jitter-pct=0+read-mbps=0+read-iops=1000";
         assert_eq!(
             ends(even, 3, 0),

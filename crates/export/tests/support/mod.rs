@@ -11,7 +11,6 @@ use results::times::Times;
 use serde_json::json;
 use std::path::Path;
 
-/// A drive with its service times.
 #[derive(Clone)]
 pub struct Drive {
     pub serial: &'static str,
@@ -34,7 +33,6 @@ pub const SOUND: Drive = Drive {
     amplification: 1,
 };
 
-/// A run to write.
 pub struct Shape<'a> {
     pub host: &'a str,
     pub drives: &'a [Drive],
@@ -205,7 +203,6 @@ impl Shape<'_> {
         interval
     }
 
-    /// Writes the run into `dir`.
     pub fn write(&self, dir: &Path) {
         let layout = self.layout();
         let manifest = self.manifest();

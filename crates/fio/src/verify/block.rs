@@ -11,7 +11,6 @@ use results::units::hex;
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// Address of a block.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BlockAddress {
     pub(super) offset: u64,
@@ -27,7 +26,6 @@ pub(super) struct WriteOrigin {
     pub(super) seed: u64,
 }
 
-/// Writer and reader of blocks of one job.
 #[derive(Debug)]
 pub(super) struct BlockCodec {
     pub(super) job: Arc<Job>,
@@ -38,7 +36,6 @@ pub(super) struct BlockCodec {
     pub(super) len: usize,
     /// Start of the run, seconds since 1970.
     sec: u32,
-    /// Buffer for the expected data.
     scratch: Vec<u8>,
 }
 
@@ -118,12 +115,10 @@ impl BlockCodec {
         is_wanted && self.is_here(&header, address) && self.has_right_data(block, &header, address)
     }
 
-    /// True if a header belongs to a block of this job at `address`.
     fn is_here(&self, header: &BlockHeader, address: BlockAddress) -> bool {
         header.offset == address.offset && self.is_of_job(header)
     }
 
-    /// True if a header has this job's method and block length.
     fn is_of_job(&self, header: &BlockHeader) -> bool {
         header.len as usize == self.len && Method::from_code(header.method) == Some(self.method)
     }
@@ -241,7 +236,6 @@ impl BlockCodec {
         candidates
     }
 
-    /// Describes the damage of a block.
     #[cold]
     fn explain(
         &self,
@@ -333,15 +327,13 @@ impl BlockCodec {
         (text, expected)
     }
 
-    /// The block that `origin` writes.
     fn right(&self, address: BlockAddress, origin: WriteOrigin) -> Vec<u8> {
         let mut image = vec![0; self.len];
         self.put(&mut image, address, origin);
         image
     }
 
-    /// The block that was most likely written, judging by the header of `block`. One flipped bit of the header is
-    /// corrected.
+    /// The block most likely written, judging by the header of `block`, of which one flipped bit is corrected.
     fn nearest(&self, block: &[u8], address: BlockAddress) -> Option<Vec<u8>> {
         let mut mended = block.to_vec();
         let header = BlockHeader::parse(block).ok().or_else(|| {

@@ -9,7 +9,7 @@ use std::sync::{Mutex, OnceLock};
 /// Maximum number of wrong blocks that are kept for `verify_dump`.
 const DUMPS_MAX: usize = 32;
 
-/// Counts of a clone, which only its own thread changes.
+/// Only the clone's own thread changes these counts.
 #[derive(Debug, Default)]
 pub struct VerifyCounts {
     /// Bytes that were read and are right.
@@ -27,7 +27,6 @@ pub struct VerifyCounts {
 }
 
 impl VerifyCounts {
-    /// Wrong blocks to be written to files.
     pub fn take_dumps(&self) -> Vec<Damage> {
         std::mem::take(&mut locked(&self.dumps))
     }
@@ -47,7 +46,6 @@ impl VerifyCounts {
         })
     }
 
-    /// Prepares for writes with a queue of `depth`.
     pub(super) fn expect_writes(&self, depth: u64) {
         let _ = self
             .last_writes

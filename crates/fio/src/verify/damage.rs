@@ -13,7 +13,6 @@ const OTHER_DATA: usize = 8;
 /// Maximum bytes of a digest in a message.
 pub(super) const SHOWN_BYTES: usize = 16;
 
-/// A block that is wrong.
 #[derive(Debug)]
 pub struct Damage {
     /// Index of the block's file among the job's files.
@@ -26,7 +25,6 @@ pub struct Damage {
     pub expected: Option<Vec<u8>>,
 }
 
-/// Description of the first bytes of a foreign block.
 pub(super) fn describe_start(block: &[u8]) -> String {
     if block.iter().all(|byte| *byte == 0) {
         "the block is all zeros, so it was never written, or was trimmed".to_owned()

@@ -51,7 +51,6 @@ pub(super) struct BlockHeader {
     pub(super) is_later: bool,
 }
 
-/// Damage of a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum HeaderError {
     #[error("no header of verify (bad magic {0:x}, expected acca)")]
@@ -63,7 +62,6 @@ pub(super) enum HeaderError {
 }
 
 impl BlockHeader {
-    /// Bytes of this header.
     pub(super) fn bytes(&self) -> usize {
         if self.is_later {
             LATER_HEADER_BYTES
@@ -154,16 +152,13 @@ const NAME_BYTES: usize = 64;
 /// Sanity limit for a state file, bytes: the depth is some thousands at most.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// Progress of a clone's writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VerifyState {
-    /// Writes begun.
     pub writes: u64,
     pub depth: u32,
     pub last_writes: LastWrites,
 }
 
-/// The outcome of the last writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LastWrites {
     /// Completed writes: file and offset. All earlier writes have completed.
@@ -173,7 +168,7 @@ pub enum LastWrites {
 }
 
 impl VerifyState {
-    /// Name of the state file of a clone of the job `name`. `number`: number among all clones, from 1.
+    /// `number`: number of the clone among all clones, from 1.
     pub fn file_name(name: &str, number: usize) -> String {
         format!(
             "local-{}-{}-verify.state",
@@ -220,7 +215,6 @@ impl VerifyState {
             .collect()
     }
 
-    /// Reads the file at `path`.
     pub fn load(path: &Path) -> Result<Self, String> {
         let bytes =
             files::read(path, Links::Refused, FILE_BYTES_MAX).map_err(|error| error.to_string())?;
@@ -280,7 +274,6 @@ impl VerifyState {
     }
 }
 
-/// The little-endian number at byte `at`.
 fn number_at(bytes: &[u8], at: usize) -> Result<u64, &'static str> {
     let word = bytes.get(at..).and_then(|rest| rest.first_chunk());
     word.map(|word| u64::from_le_bytes(*word))

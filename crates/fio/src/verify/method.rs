@@ -85,7 +85,6 @@ impl Method {
         self.entry().1[0]
     }
 
-    /// Bytes of the header and the digest.
     pub(in super::super) fn head_bytes(self) -> u64 {
         if self.has_header() {
             (HEADER_BYTES + self.digest_bytes()) as u64
@@ -105,12 +104,10 @@ impl Method {
             .unwrap_or(&METHODS[0])
     }
 
-    /// True if blocks begin with a header.
     pub(super) fn has_header(self) -> bool {
         !matches!(self, Self::None | Self::Null | Self::Pattern)
     }
 
-    /// True if anything is compared.
     pub(in super::super) fn compares(self) -> bool {
         !matches!(self, Self::None | Self::Null)
     }
@@ -226,8 +223,7 @@ mod tests {
 
     #[test]
     fn digests_are_standard_where_fios_are() {
-        // The check values of CRCs are from the CRC catalogue, without the inversions that fio leaves out. The check
-        // values of other digests are from their standards.
+        // CRC check values are from the CRC catalogue, without the inversions that fio omits; others from standards.
         let check = b"123456789";
         let first = |method: Method, bytes: usize| method.digest(check)[..bytes].to_vec();
         assert_eq!(first(Method::Crc32c, 4), (!0xe306_9283_u32).to_le_bytes());

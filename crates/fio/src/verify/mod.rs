@@ -38,7 +38,6 @@ use written::WriteTable;
 /// Bytes of memory for each block that is read back.
 pub(super) const ENTRY_BYTES: u64 = 8;
 
-/// Address of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct OpAddress {
     pub(super) area: usize,
@@ -48,14 +47,12 @@ pub(super) struct OpAddress {
     pub(super) offset: u64,
 }
 
-/// The verification of one stream.
 #[derive(Debug)]
 pub(super) struct Verify {
     blocks: BlockCodec,
     /// Blocks to read back; `None`: all reads are checked.
     write_table: Option<WriteTable>,
     seed: u64,
-    /// Writes begun.
     writes: u64,
     backlog: ReadBackBacklog,
     /// Loaded state of an earlier run's writes (`verify_state_load`), and the number of the next write to check.
@@ -68,10 +65,8 @@ pub(super) struct Verify {
 struct ReadBackBacklog {
     /// Writes done since the last batch was read back.
     writes_since_batch: u64,
-    /// Operations to read back now.
     reads_left: u64,
-    /// Writes done and not read back: area, first block, number of blocks. Writes dropped for lack of room are read
-    /// back at the end.
+    /// Area, first block, number of blocks. Writes dropped for lack of room are read back at the end.
     unread_writes: VecDeque<(usize, usize, usize)>,
 }
 
@@ -136,7 +131,6 @@ impl Verify {
         }
     }
 
-    /// Makes the data of a write.
     pub(super) fn fill(&mut self, address: OpAddress, data: &mut [u8]) {
         let write = self.writes;
         self.writes += 1;
@@ -169,7 +163,6 @@ impl Verify {
         }
     }
 
-    /// A write completed. `is_done`: true if the write succeeded.
     pub(super) fn on_write_completed(&mut self, address: OpAddress, len: usize, is_done: bool) {
         if is_done {
             self.progress
@@ -250,7 +243,7 @@ impl Verify {
         }
     }
 
-    /// Checks data that was read. Error: a description of the damage.
+    /// Error: a description of the damage.
     pub(super) fn check(&mut self, address: OpAddress, data: &[u8]) -> Result<(), String> {
         let Self {
             blocks,
@@ -338,7 +331,6 @@ impl Verify {
         }
     }
 
-    /// True if a wrong block ends the stream.
     pub(super) fn is_fatal(&self) -> bool {
         self.blocks.job.verify.is_fatal && self.progress.verify.wrong_blocks.get() > 0
     }

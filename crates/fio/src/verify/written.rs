@@ -23,9 +23,7 @@ pub(super) struct WriteTable {
     pub(super) grain: u64,
     /// An entry per block, by area.
     areas: Vec<Vec<u64>>,
-    /// Blocks that are due.
     pub(super) due_blocks: u64,
-    /// Blocks whose contents are unknown.
     pub(super) unknown_blocks: u64,
     /// Area and block before which nothing is due in this round.
     cursor: (usize, usize),
@@ -45,13 +43,11 @@ impl WriteTable {
         }
     }
 
-    /// The blocks of `len` bytes from byte `at` of an area.
     pub(super) fn blocks(&self, at: u64, len: usize) -> Range<usize> {
         let first = (at / self.grain) as usize;
         first..first + len / self.grain as usize
     }
 
-    /// Marks blocks as being written by write number `write`.
     pub(super) fn begin(&mut self, area: usize, blocks: Range<usize>, write: u64) {
         for entry in &mut self.areas[area][blocks] {
             self.due_blocks -= u64::from(*entry & DUE != 0);
@@ -67,7 +63,7 @@ impl WriteTable {
         }
     }
 
-    /// Marks blocks as written, or as unknown after a failed write.
+    /// A failed write leaves the blocks unknown.
     pub(super) fn end(&mut self, area: usize, blocks: Range<usize>, is_done: bool) {
         for entry in &mut self.areas[area][blocks] {
             if !is_done {
@@ -90,7 +86,6 @@ impl WriteTable {
         }
     }
 
-    /// Forgets blocks that are about to be trimmed.
     pub(super) fn forget(&mut self, area: usize, blocks: Range<usize>) {
         for entry in &mut self.areas[area][blocks] {
             self.due_blocks -= u64::from(*entry & DUE != 0);
@@ -101,8 +96,7 @@ impl WriteTable {
         }
     }
 
-    /// Begins to read back `block`, if it is due, and the following blocks of the same write, at most `max_blocks` in
-    /// all. Returns the number of these blocks.
+    /// Begins to read back `block`, if due, and the next blocks of its write: `max_blocks` at most. Returns the count.
     pub(super) fn read(&mut self, area: usize, block: usize, max_blocks: usize) -> usize {
         let entries = &mut self.areas[area][block..];
         let first_entry = entries.first().map_or(0, |entry| *entry);
@@ -120,8 +114,7 @@ impl WriteTable {
         count
     }
 
-    /// Number of the write whose block was read back; `None`: the block was not being read back, or was written
-    /// meanwhile.
+    /// The write whose block was read back; `None`: the block was not being read back, or was written meanwhile.
     pub(super) fn was_read(&mut self, area: usize, block: usize) -> Option<u64> {
         let entry = &mut self.areas[area][block];
         if *entry & OUTDATED != 0 {
@@ -136,7 +129,6 @@ impl WriteTable {
         Some(*entry & WRITE)
     }
 
-    /// Notes that blocks could not be read back.
     pub(super) fn not_read(&mut self, area: usize, blocks: Range<usize>) {
         self.areas[area][blocks]
             .iter_mut()
@@ -163,7 +155,6 @@ impl WriteTable {
         }
     }
 
-    /// Begins a read-back round.
     pub(super) fn rewind(&mut self) {
         self.cursor = (0, 0);
     }

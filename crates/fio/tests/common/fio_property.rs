@@ -5,14 +5,12 @@
 use fio::{FioLoad, ParseContext, command_line, job_file, jobs, runs};
 use load::workload::{BuildContext, DeviceShape, RunPlan, Workload};
 
-/// Size of every device, bytes.
 const SIZE_BYTES: u64 = 16 << 20;
 
 /// Runs with more jobs than this are not built, because they would take the time of all other inputs.
 const BUILT_MAX: usize = 16;
 
-/// Reads `bytes` as a job file and as a command line. Builds the jobs, and takes operations from them. Returns true if
-/// any job was built.
+/// Parses `bytes` as a job file and as a command line, and takes operations from the jobs. True if any job was built.
 pub(crate) fn assert_fio_property(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
     let words: Vec<_> = text.split_whitespace().map(str::to_owned).collect();

@@ -62,7 +62,6 @@ pub enum Completed {
     Fish,
 }
 
-/// All commands, with flashproof's layout of their help.
 pub(super) fn full_command() -> Command {
     let command = Cli::command().mut_subcommand("storage", |storage| {
         crate::commands::storage::options::allow_replay(storage).mut_subcommand(
@@ -74,7 +73,6 @@ pub(super) fn full_command() -> Command {
     in_order(command).help_template(page)
 }
 
-/// The first page: every command below the heading of its group.
 fn first_page(command: &Command) -> String {
     let mut page = "{about-with-newline}\n{usage-heading} {usage}\n".to_owned();
     for (heading, names) in GROUPS {
@@ -161,7 +159,6 @@ fn keys_page(tests: &[String]) -> Result<String, Failure> {
         .join("\n"))
 }
 
-/// Completion script for a shell.
 pub fn completions(args: &CompletionsArgs) -> Result<String, Failure> {
     let shell = match args.shell {
         Completed::Bash => Shell::Bash,
@@ -242,8 +239,8 @@ const REMOVED: [(&str, &str, &str); 2] = [
     ),
 ];
 
-/// Suggestion if the command has a word of earlier versions, or if the first word after the program's name is a device, a file, or another name of a command. `None`:
-/// clap parses the arguments.
+/// Suggestion if the command has a word of earlier versions, or if the first word after the program's name is a device,
+/// a file, or another name of a command. `None`: clap parses the arguments.
 pub(super) fn suggestion(command: &Command, arguments: &[OsString]) -> Option<String> {
     let word = arguments.get(1)?.to_str()?;
     let removed = REMOVED

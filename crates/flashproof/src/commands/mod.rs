@@ -29,7 +29,6 @@ use session::CompatMode;
 use session::failure::Failure;
 use std::process::ExitCode;
 
-/// Runs `command` with the behaviour of `compat_mode`.
 pub fn run(command: &Command, compat_mode: CompatMode) -> Result<ExitCode, Failure> {
     match command {
         Command::Storage(storage) => match &storage.other {

@@ -29,8 +29,7 @@ type OfClone = (usize, LogKind, Vec<(PathBuf, bool)>);
 const IOLOG: &str = "fio version 3 iolog";
 
 impl LogKind {
-    /// Suffixes of the log's files, before the number of the job, each with false if the file stays empty: flashproof
-    /// counts fio's slat as part of clat.
+    /// Suffixes of the files, before the job's number; false: stays empty, as flashproof counts fio's slat as clat.
     fn endings(self) -> &'static [(&'static str, bool)] {
         match self {
             Self::Bandwidth => &[("bw", true)],
@@ -160,8 +159,7 @@ fn logs_of(load: &FioLoad) -> impl Iterator<Item = OfClone> {
         })
 }
 
-/// Logs of operations: index of the clone, and file. fio appends the logs of all clones to one file; here each clone
-/// has its own file.
+/// Logs of operations: index of the clone, and file. Unlike in fio, each clone has its own file.
 fn iologs_of(load: &FioLoad) -> impl Iterator<Item = (usize, PathBuf)> {
     load.threads
         .iter()
@@ -216,7 +214,6 @@ fn is_log_field(field: &str) -> bool {
 #[derive(Debug, Default)]
 pub struct Logs {
     files: HashMap<PathBuf, File>,
-    /// Start of the run, milliseconds since 1970.
     started_unix_ms: u64,
 }
 

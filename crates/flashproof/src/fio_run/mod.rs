@@ -84,7 +84,6 @@ pub fn write_layout<'a>(
 /// Unit of the size of a file that a layout keeps.
 const LAYOUT_BLOCK: u64 = 4_096;
 
-/// Object at a path.
 enum PathState {
     /// A block device, or an object that the guard refuses with a reason.
     Device,
@@ -116,7 +115,6 @@ fn too_short(name: &DeviceName, required_bytes: u64, len: u64) -> String {
 
 /// Settles the file sizes of `load`, and returns the loads that write files first. `known_sizes` has the files of
 /// earlier runs with their sizes; the files of this run are inserted.
-///
 /// Errors: a missing file of unknown size; files and devices in one run.
 pub fn resolve_file_sizes(
     load: &mut FioLoad,
@@ -235,8 +233,7 @@ pub fn load_of(sections: &[Section], readonly: bool) -> Result<Option<FioLoad>, 
     Ok(loads.pop())
 }
 
-/// Writes a file into the working directory and prints its name. `replace_target`: existing files that the new file may
-/// replace.
+/// Writes a file into the working directory and prints its name. `replace_target`: files that it may replace.
 fn write(description: &str, name: &str, bytes: &[u8], replace_target: ReplaceTarget) {
     match files::replace(Path::new(name), bytes, replace_target) {
         Ok(()) => console::notice(&format!("{description}: {}", in_one_line(name))),

@@ -24,7 +24,6 @@ use std::path::Path;
 use std::sync::Arc;
 use sys::process::{Usage, usage};
 
-/// A run and its results so far.
 pub struct FioRun {
     pub load: FioLoad,
     pub totals: RunningTotals,
@@ -33,9 +32,7 @@ pub struct FioRun {
     cpu: Cpu,
     /// Counters of the disks under the load: at the start, and now.
     disks: [Vec<diskstats::DiskStatistics>; 2],
-    /// Start of the run, milliseconds since 1970.
     started_unix_ms: u64,
-    /// Logs requested by the jobs.
     pub logs: Logs,
     /// fio's error number, if the run could not begin.
     pub error: Option<u64>,
@@ -269,8 +266,7 @@ impl FioRun {
             .unwrap_or(0)
     }
 
-    /// Time of an entry for each kind of operation, nanoseconds. In a job that reads its writes back, writes and
-    /// read-backs have separate times, as in fio.
+    /// Nanoseconds of each kind of operation. Writes and their read-backs have separate times, as in fio.
     fn kinds_ns(&self, entry: usize, begin_ns: u64, end_ns: u64) -> [u64; KINDS] {
         let span_ns = end_ns.saturating_sub(begin_ns);
         std::array::from_fn(|kind| {
@@ -305,7 +301,6 @@ impl FioRun {
         kinds
     }
 
-    /// Operations of an entry, of all kinds.
     fn ops(&self, entry: usize) -> u64 {
         let kinds = self.kinds(entry).into_iter().flatten();
         kinds.map(|kind| kind.ops).sum()
@@ -456,7 +451,6 @@ fn steady_state(thread: &JobClone) -> Option<SteadyState> {
     })
 }
 
-/// Latencies of all `threads` by direction and priority.
 fn by_priority<'a>(threads: impl Iterator<Item = &'a JobClone>) -> Vec<(usize, u16, RunHistogram)> {
     let mut merged = BTreeMap::new();
     for latencies in threads.filter_map(|thread| thread.by_priority.as_ref()) {
@@ -485,7 +479,6 @@ fn counts_from_ns(load: &FioLoad, entry: usize) -> u64 {
     from_ns.max().unwrap_or(0)
 }
 
-/// The report on `runs`.
 pub fn page<'a>(runs: &'a [FioRun], global: &[(String, String)]) -> FioReport<'a> {
     FioReport {
         jobs: runs.iter().flat_map(FioRun::jobs).collect(),
@@ -576,7 +569,6 @@ fn kind_ns(thread: &JobClone, kind: usize, span_ns: u64) -> u64 {
     }
 }
 
-/// Counters of the disks under `load`.
 fn disks_under(load: &FioLoad) -> Vec<diskstats::DiskStatistics> {
     let mut numbers = HashSet::new();
     for device in &load.devices {
@@ -601,7 +593,6 @@ fn disks_under(load: &FioLoad) -> Vec<diskstats::DiskStatistics> {
         .collect()
 }
 
-/// I/O of the disks under `runs` during the runs.
 fn disks_of(runs: &[FioRun]) -> Vec<DiskIo> {
     let in_runs = runs.iter().flat_map(|ran| {
         ran.disk_io()

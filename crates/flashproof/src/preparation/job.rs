@@ -29,7 +29,6 @@ const OVERWRITTEN_FILL: u32 = 0;
 /// Report interval of progress, nanoseconds.
 const INTERVAL_NS: u64 = 100_000_000;
 
-/// Result of a job.
 #[derive(Debug)]
 pub(super) struct JobResult {
     pub prepared: PreparationRecord,
@@ -84,7 +83,6 @@ impl Job {
         })
     }
 
-    /// Reads back a sample of a prepared device.
     pub(super) fn verify_only(mut self) -> Result<JobResult, Failure> {
         let verified = self.verify()?;
         Ok(JobResult {
@@ -214,7 +212,6 @@ impl Job {
         ))
     }
 
-    /// Writes the remainder at the end of a file.
     fn write_remainder(&self, content: Content) -> Result<(), Failure> {
         let (Some(target), Some((offset, bytes))) = (self.target(), self.remainder(content)) else {
             return Ok(());
@@ -228,7 +225,6 @@ impl Job {
         })
     }
 
-    /// Order of the writes, if it is random.
     fn order(&self) -> Result<Option<Arc<Order>>, Failure> {
         resume::order(&self.prepared).map_err(Failure::environment)
     }
@@ -321,7 +317,6 @@ impl Job {
 /// probability of at least `1 - (1 - part)^64`. No option turns this off.
 const BEGUN_SPOTS: u64 = 64;
 
-/// Result of a sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum SampleResult {
     /// All places hold the written data.

@@ -8,12 +8,10 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Records the progress of a device's preparation.
 pub(super) struct Ledger {
     pub records: Records,
     /// Identity of the device; without one nothing is recorded.
     pub identity: Option<String>,
-    /// Interval at which data are synced and progress is recorded.
     pub checkpoint_interval: Duration,
     /// The device to sync; none for a simulated drive.
     pub target: Option<Arc<Target>>,
@@ -22,8 +20,7 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// Records `prepared` before the first write, which makes the old record wrong: if recording fails, nothing is
-    /// written.
+    /// Records `prepared` before the first write, which makes the old record wrong. On an error nothing is written.
     pub(super) fn begin(&self, prepared: &PreparationRecord) -> Result<(), Failure> {
         self.record(prepared).map_err(|error| {
             let path = &prepared.path;

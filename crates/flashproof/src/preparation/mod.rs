@@ -41,7 +41,6 @@ pub const CHECKPOINT_SEC: u64 = 5;
 /// Assumed write rate for the time in a plan, bytes per second: that of a slow NVMe drive over a complete fill.
 const PLANNED_RATE: f64 = 1e9;
 
-/// Request for a preparation.
 #[derive(Debug, Clone)]
 pub struct Preparation {
     /// Devices or files to prepare; all their data are erased.
@@ -58,7 +57,6 @@ pub struct Preparation {
     pub samples: u64,
     /// Interval at which data are synced and progress is recorded.
     pub checkpoint: Duration,
-    /// Display of the progress.
     pub style: Style,
 }
 
@@ -214,7 +212,6 @@ impl Preparation {
 /// Result of a device's job, and its duration in seconds.
 type JobEnd = (Result<JobResult, Failure>, u64);
 
-/// Passes to write, as text.
 fn passes(prepared: &PreparationRecord) -> String {
     match prepared {
         PreparationRecord {
@@ -244,7 +241,6 @@ fn passes(prepared: &PreparationRecord) -> String {
     }
 }
 
-/// Bytes to prepare, as text.
 fn part(prepared: &PreparationRecord) -> String {
     let PreparationRecord {
         used_bytes,
@@ -286,7 +282,6 @@ pub(crate) fn to_write(bytes: u64) -> String {
     )
 }
 
-/// Result of a prepared or verified device in one line.
 fn summary(name: &str, result: &JobResult, seconds: u64, verify: bool) -> String {
     let JobResult {
         prepared,

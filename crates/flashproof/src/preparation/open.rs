@@ -20,7 +20,6 @@ use std::cell::Cell;
 use std::path::Path;
 use std::sync::Arc;
 
-/// An open device and its planned preparation.
 pub(super) struct OpenedDrive {
     name: DeviceName,
     pub devices: Devices,
@@ -182,8 +181,7 @@ fn opened(
     })
 }
 
-/// Warns that the preparation cannot be recorded. Refuses if an existing record would become wrong, or if later runs
-/// need the record.
+/// Warns that nothing can be recorded. Refuses if an existing record would become wrong, or later runs need it.
 fn check_unrecorded(resume: &Resume, facts: &DeviceFacts, records: &Records) -> Result<(), String> {
     let path = &facts.path;
     let PreparationRecord {
@@ -210,8 +208,7 @@ fn check_unrecorded(resume: &Resume, facts: &DeviceFacts, records: &Records) -> 
     ))
 }
 
-/// Refuses to resume with a stamp key other than that of the data written so far, because the two halves of the device
-/// would not match.
+/// Refuses to resume with another stamp key than that of the data so far: the device's halves would not match.
 fn check_same_key(resume: &Resume, consent: &WriteConsent) -> Result<(), String> {
     match resume.key {
         Some(key) if key != consent.stamp_key() => Err(format!(
@@ -415,7 +412,6 @@ mod tests {
         }
     }
 
-    /// The job on `drive`, with the records of the place.
     fn job(drive: OpenedDrive, place: &Place) -> Job {
         let engine = Arc::new(Engine::choose(&EngineDemand::default(), &drive.devices).unwrap());
         let mut job = drive.job(

@@ -12,7 +12,6 @@ use std::sync::Arc;
 #[cfg(test)]
 pub(super) use tests::begun;
 
-/// The preparation requested by the user.
 #[derive(Debug, Clone, Copy)]
 pub struct PrepOptions {
     pub discard_first: bool,
@@ -45,7 +44,6 @@ impl PrepOptions {
     }
 }
 
-/// A preparation for random writes.
 #[derive(Debug, Clone, Copy)]
 pub struct RandomWrites {
     /// Over-provisioning (T - U) / U of the whole drive; `None`: assumed from usual flash sizes.
@@ -95,17 +93,14 @@ pub(super) fn order(prepared: &PreparationRecord) -> Result<Option<Arc<Order>>, 
     Ok(Some(Arc::new(order)))
 }
 
-/// True if the device is discarded before the first write.
 fn discards_first(facts: &DeviceFacts, options: &PrepOptions) -> bool {
     options.discard_first || options.random.is_some() && facts.max_discard_bytes.unwrap_or(0) > 0
 }
 
-/// Parameters of a new preparation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StartParams {
     /// Seed of the salt, unless the user gives one.
     pub seed: u64,
-    /// Time, seconds since 1970.
     pub unix_s: u64,
 }
 
@@ -119,7 +114,6 @@ pub(super) struct Resume {
 
 impl Resume {
     /// The preparation of the device of `facts`, from its record; `start_params` apply to a new preparation.
-    ///
     /// Errors: why the preparation is refused, and what to do.
     pub(super) fn of(
         facts: &DeviceFacts,
@@ -179,9 +173,7 @@ impl Resume {
     }
 
     /// Decides again once no other process can write to the device: a test or another preparation may have run in
-    /// between.
-    ///
-    /// Errors: the preparation is refused now, or the record has changed.
+    /// between. Errors: the preparation is refused now, or the record has changed.
     pub(super) fn check(
         &self,
         facts: &DeviceFacts,
@@ -203,7 +195,6 @@ impl Resume {
         }
     }
 
-    /// True for a resumed preparation.
     pub(super) fn is_resumed(&self) -> bool {
         self.key.is_some()
     }

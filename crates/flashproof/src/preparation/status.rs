@@ -18,25 +18,20 @@ use std::time::Instant;
 /// Weight of the newest interval in the rate: the rate covers about the last two seconds.
 const NEWEST: f64 = 0.05;
 
-/// Current step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Not begun.
     #[default]
     Waiting,
     Discard,
-    /// Writing zeros.
     Zeros,
     /// Writing salt; the number of the pass.
     Salt(u32),
-    /// Reading back a sample.
     ReadBack,
     Done,
     /// Ended early by a failure or by the user.
     BrokenOff,
 }
 
-/// Progress of a device.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Status {
     pub step: Step,
@@ -92,7 +87,6 @@ impl Shared {
         inner.begun_steps.push(step);
     }
 
-    /// Adds the bytes of an interval of `ns`.
     pub(super) fn add(&self, bytes: u64, ns: u64) {
         let status = &mut self.lock().current;
         status.done_bytes = status.step_bytes.min(status.done_bytes + bytes);
@@ -110,7 +104,6 @@ impl Shared {
         self.lock().current.done_bytes = done_bytes;
     }
 
-    /// Ends the last step.
     pub(super) fn end(&self, is_done: bool) {
         self.lock().current.step = if is_done { Step::Done } else { Step::BrokenOff };
     }
@@ -119,7 +112,6 @@ impl Shared {
         self.lock().current
     }
 
-    /// Steps begun so far, in order.
     pub(super) fn begun(&self) -> Vec<Step> {
         self.lock().begun_steps.clone()
     }
@@ -135,10 +127,8 @@ const WIDTH: u64 = 24;
 /// Longest name shown without truncation.
 const NAME_MAX: usize = 28;
 
-/// Style of the progress display.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
-    /// No display.
     Quiet,
     /// Bars on standard error; lines if standard error is not a terminal.
     Bars,
@@ -147,13 +137,11 @@ pub enum Style {
 }
 
 impl Style {
-    /// Bars, or no display if `quiet`.
     pub fn of(quiet: bool) -> Self {
         if quiet { Self::Quiet } else { Self::Bars }
     }
 }
 
-/// Progress display of the devices.
 pub(super) struct Bars {
     style: Style,
     is_terminal: bool,
@@ -189,7 +177,6 @@ impl Bars {
         }
     }
 
-    /// Updates the display.
     pub(super) fn draw(&mut self) {
         match self.style {
             Style::Quiet => {}
@@ -313,9 +300,7 @@ pub(super) struct Tracker<'a> {
     pub last_record: Instant,
     /// End of the last interval, by the run's clock.
     pub ended_ns: u64,
-    /// The first operation that failed.
     pub failure: Option<String>,
-    /// Error that stopped the recording.
     pub record_error: Option<Failure>,
 }
 

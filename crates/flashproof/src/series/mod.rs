@@ -91,7 +91,6 @@ pub fn load_1x(
     Ok(base)
 }
 
-/// A series with nothing run yet.
 pub fn new_series(
     purpose: SeriesPurpose,
     devices: Vec<DriveIdentity>,
@@ -150,15 +149,12 @@ pub struct Drives {
     /// Devices that are not physical drives, each a phrase with the name and kind: `/dev/loop3 is a loop device, which
     /// is a file`. Without simulated drives and files.
     pub virtual_kinds: Vec<String>,
-    /// Devices to prepare, whose record and data do not show a preparation; true if the device has a lasting name, so that its
-    /// preparation can be recorded.
+    /// Devices to prepare; true if the device has a lasting name, so that its preparation can be recorded.
     unprepared: Vec<(String, bool)>,
 }
 
 impl Drives {
     /// Examines the devices of `spec`, without opening them. `no_prep`: do not prepare them.
-    ///
-    /// Errors: a name does not exist, or is not the name of a device.
     pub fn inspect(spec: &RunSpec, no_prep: bool) -> Result<Self, Failure> {
         let mut drives = Self::default();
         for name in &spec.device_names {
@@ -206,8 +202,7 @@ impl Drives {
         }
     }
 
-    /// Devices to prepare now. A device without a lasting name is prepared only at the start of a series: if
-    /// `has_begun`, it is prepared already.
+    /// Devices to prepare now: one without a lasting name only at the start; if `has_begun`, it is prepared already.
     pub fn to_prepare(&self, has_begun: bool) -> Vec<String> {
         let now = self
             .unprepared
@@ -257,8 +252,7 @@ fn file(name: &str, size_bytes: u64) -> DriveIdentity {
     }
 }
 
-/// Identity of a device: its serial number, with the partition or namespace; or, without a serial number, another
-/// lasting name.
+/// Identity of a device: serial number, with the partition or namespace; without one, another lasting name.
 fn identity(facts: &DeviceFacts) -> DriveIdentity {
     let part = match (&facts.partition, facts.nsid) {
         (Some(part), _) => format!(" partition {} at {}", part.index, part.start_bytes),

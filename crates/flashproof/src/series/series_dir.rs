@@ -38,7 +38,6 @@ pub struct SeriesDir {
     pub dir: PathBuf,
     /// State of the series, on disk after each [`Self::save`].
     pub series: Series,
-    /// Options of its runs.
     pub options: Options,
     /// Names of devices that may be erased: given by options, or agreed to on the terminal.
     pub erase: Vec<String>,
@@ -121,7 +120,6 @@ impl SeriesDir {
     }
 
     /// Opens the existing series in `dir`, to add to its conclusion.
-    ///
     /// Errors: the directory has no series; another process runs the series; its runs do not support its record.
     pub fn open_existing(dir: &Path) -> Result<Self, Failure> {
         if !dir.is_dir() {
@@ -144,7 +142,6 @@ impl SeriesDir {
         self.series.term(name).unwrap_or_default()
     }
 
-    /// True if a run of the series has begun.
     pub fn has_begun(&self) -> bool {
         has_begun(&self.series)
     }
@@ -180,7 +177,6 @@ impl SeriesDir {
         self.series.findings = device::doctor::examine(Path::new("/"), &names, Some(&self.dir));
     }
 
-    /// Prints the findings that may spoil a result.
     pub fn print_findings(&self) {
         let findings_text = report::findings::listed(&self.series.findings, Severity::Warning);
         if !findings_text.is_empty() {
@@ -199,8 +195,7 @@ impl SeriesDir {
         Ok(())
     }
 
-    /// Writes the report of the series into its directory. A failure is only a warning: `flashproof report` can write
-    /// the report at any time.
+    /// Writes the report into the directory. A failure only warns: `flashproof report` can write it at any time.
     pub fn write_report(&self) {
         if let Err(failure) = self
             .page()
@@ -228,8 +223,7 @@ impl SeriesDir {
         Ok(ExitCode::from(conclusion.outcome.exit_code()))
     }
 
-    /// Prints `message`, which says that the series was interrupted, and `tables` below the message. Returns the exit
-    /// code.
+    /// Prints `message`, which says that the series was interrupted, and `tables` below. Returns the exit code.
     pub fn show_interruption(&self, message: &str, tables: &str) -> Result<ExitCode, Failure> {
         console::page(&format!("\nINTERRUPTED{message}\n{tables}"))?;
         Ok(ExitCode::from(Outcome::Invalid.exit_code()))
@@ -253,7 +247,6 @@ impl SeriesDir {
         format!("series: {}\n{report}", self.dir.display())
     }
 
-    /// Writes the state to disk.
     pub fn save(&self) -> Result<(), Failure> {
         self.series.write(&self.dir).map_err(Failure::environment)
     }
@@ -273,7 +266,6 @@ fn recorded_in(dir: &Path) -> Result<Option<Series>, Failure> {
     Ok(series)
 }
 
-/// The error for a directory without a series.
 fn no_series_in(dir: &Path) -> Failure {
     let reason = match fs::metadata(dir) {
         Err(error) => error.to_string(),
@@ -337,8 +329,7 @@ fn require_agreement(dir: &Path, recorded: &Series) -> Result<(), Failure> {
     }
 }
 
-/// Directory name under which the same command finds its series again, also after a reboot. Consists of the command,
-/// the serial numbers of the drives, and `load`.
+/// Name under which the same command finds its series again after a reboot: command, serial numbers, `load`.
 pub fn default_name(command: &str, drives: &[DriveIdentity], load: &str) -> PathBuf {
     let names = drives
         .iter()
@@ -459,7 +450,7 @@ impl SeriesDir {
         }
     }
 
-    /// Prepares the drives whose record and data do not show a preparation. Returns an exit code if the preparation did not complete.
+    /// Prepares the drives whose record and data show no preparation. Returns an exit code if that did not complete.
     pub fn prepare(
         &self,
         drives: &Drives,

@@ -1,7 +1,6 @@
-//! Commands to the guest, and their results, over a dedicated serial port.
-//!
-//! A request is a line with a shell script in hexadecimal digits. The answer is a line with exit code and sizes, then
-//! the bytes of standard output and standard error.
+//! Commands to the guest, and their results, over a dedicated serial port. A request is a line with a shell script in
+//! hexadecimal digits. The answer is a line with exit code and sizes, then the bytes of standard output and standard
+//! error.
 
 use crate::support::Ended;
 use std::fmt::Write as _;
@@ -56,7 +55,6 @@ impl Agent {
         }
     }
 
-    /// Sets the timeout for answers from here on.
     pub(super) fn wait_at_most(&mut self, patience: Duration) {
         self.stream
             .get_mut()

@@ -1,6 +1,5 @@
-//! The guest's root directory as the kernel unpacks it at boot: an archive of cpio's "newc" format.
-//!
-//! Source: the kernel's Documentation/driver-api/early-userspace/buffer-format.rst.
+//! The guest's root directory as the kernel unpacks it at boot: an archive of cpio's "newc" format. Source: the
+//! kernel's Documentation/driver-api/early-userspace/buffer-format.rst.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -8,7 +7,6 @@ use std::path::Path;
 const DIRECTORY: u32 = 0o040755;
 const PROGRAM: u32 = 0o100755;
 
-/// An archive that grows in memory.
 #[derive(Default)]
 pub(super) struct Archive {
     bytes: Vec<u8>,
@@ -27,7 +25,6 @@ impl Archive {
         }
     }
 
-    /// Adds an executable file.
     pub(super) fn program(&mut self, path: &str, content: &[u8]) {
         if let Some((directory, _)) = path.rsplit_once('/') {
             self.directory(directory);
@@ -35,7 +32,6 @@ impl Archive {
         self.entry(path, PROGRAM, content);
     }
 
-    /// Ends the archive, and returns its bytes.
     pub(super) fn finish(mut self) -> Vec<u8> {
         self.entry("TRAILER!!!", 0, b"");
         self.bytes

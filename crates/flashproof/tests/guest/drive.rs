@@ -33,8 +33,7 @@ impl Counters {
     }
 }
 
-/// The configuration of a storage test on the drive, as a command that writes it to /tmp/c. The load has few operations
-/// per second, because the processor is emulated.
+/// Command that writes a storage test to /tmp/c: few operations per second, because the processor is emulated.
 fn load(seconds: u32) -> String {
     format!(
         "printf '%s\\n' device-names:$FDP0 test-duration-sec:{seconds} report-interval-sec:1 read-reqs-per-sec:200 \
@@ -152,8 +151,7 @@ pub(super) fn is_shown(guest: &mut Guest) {
         column(&table, ".smart.data_units_written")[0],
         full.smart_units.to_string()
     );
-    // On the media, QEMU counts a write twice if the write fills the rest of a reclaim unit. So the media can have more
-    // bytes than the host.
+    // QEMU counts a write twice on the media if it fills the rest of a reclaim unit, so the media can have more bytes.
     assert!(ran.media_bytes >= ran.host_bytes, "{ran:?}");
 }
 
@@ -169,8 +167,8 @@ pub(super) fn is_taken_away(guest: &mut Guest) {
     guest.qmp.command("device_del", json!({ "id": "fdp0" }));
     let ended = guest.end("gone").expect(1);
     for part in [
-        &format!("  {path} is gone\n"),
-        "FAIL (screening, partial",
+        &format!("FAIL: {path} is gone\nDo: "),
+        "  screening, partial",
         "I/O errors",
         "run directory: /data/run",
     ] {

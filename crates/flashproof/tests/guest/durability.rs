@@ -63,7 +63,6 @@ fn relay(port: &Path, address: &str) {
     });
 }
 
-/// A power cut.
 struct Cut<'a> {
     /// Defect of the drive, see `data/durability/drive.py`.
     lie: &'a str,

@@ -1,7 +1,5 @@
-//! Passthrough and placement, block by block, verified by the drive's own data.
-//!
-//! These tests run in the guest: [`super::placement`] runs the test program there. They erase only a drive of QEMU with
-//! the serial number FDP0.
+//! Passthrough and placement, block by block, verified by the drive's own data. These tests run in the guest:
+//! [`super::placement`] runs the test program there. They erase only a drive of QEMU with the serial number FDP0.
 
 use device::discover::{DeviceFacts, DiskWithPartitions, discover, list};
 use device::guard::{EraseAnswers, Guard, WriteRequest};

@@ -1,6 +1,5 @@
-//! A virtual machine: disks that survive a power cut, boot, commands inside, and the power cut itself.
-//!
-//! At most two machines run at once. A machine is killed when its [`Guest`] is dropped.
+//! A virtual machine: disks that survive a power cut, boot, commands inside, and the power cut itself. At most two
+//! machines run at once. A machine is killed when its [`Guest`] is dropped.
 
 use super::agent::{Agent, INIT};
 use super::cpio::{Archive, name};
@@ -23,7 +22,6 @@ const COMMAND_PATIENCE: Duration = Duration::from_secs(600);
 
 const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Maximum number of guests running at once.
 const GUESTS: usize = 2;
 
 /// The drive under test: one namespace of 256 MiB, with reclaim units of 16 MiB and 8 handles.
@@ -183,7 +181,6 @@ impl Machine {
     }
 }
 
-/// A running machine.
 pub(super) struct Guest<'a> {
     agent: Agent,
     pub(super) qmp: Qmp,
@@ -193,7 +190,6 @@ pub(super) struct Guest<'a> {
 }
 
 impl Guest<'_> {
-    /// Runs a shell script in the guest to its end.
     pub(super) fn run(&mut self, script: &str) -> Ended {
         let ended = self.agent.run(script);
         ended.unwrap_or_else(|error| panic!("{script}: {error}\n{}", self.machine.said()))
@@ -212,7 +208,6 @@ impl Guest<'_> {
         ));
     }
 
-    /// Waits for the end of a script that [`Self::start`] started.
     pub(super) fn end(&mut self, name: &str) -> Ended {
         self.wait_until(&format!("[ -e /tmp/{name}.code ]"));
         self.run(&format!(
@@ -220,7 +215,6 @@ impl Guest<'_> {
         ))
     }
 
-    /// Waits until a condition of the shell holds.
     pub(super) fn wait_until(&mut self, condition: &str) {
         self.ask(&format!("until {condition}; do sleep 0.1; done"));
     }

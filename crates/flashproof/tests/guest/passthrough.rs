@@ -4,7 +4,6 @@ use super::drive::parsed;
 use super::machine::Guest;
 use serde_json::Value;
 
-/// The drive's entry in `flashproof doctor`.
 fn drive(guest: &mut Guest<'_>) -> Value {
     let devices = parsed(guest, "flashproof doctor --json");
     let mut devices = devices["devices"].as_array().unwrap().iter();
@@ -14,7 +13,6 @@ fn drive(guest: &mut Guest<'_>) -> Value {
         .clone()
 }
 
-/// Passthrough splits long operations, and leaves no stale page in the page cache.
 pub(super) fn splits_and_leaves_no_stale_page(guest: &mut Guest<'_>) {
     let before = drive(guest);
     let facts = &before["facts"];

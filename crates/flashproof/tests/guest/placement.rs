@@ -1,6 +1,5 @@
-//! Placement handles: the writes of each stream arrive at its handle through every kernel interface, and extra writes
-//! to the media are reported. Checked by the drive's own data: blocks left in each handle's reclaim unit, and FDP
-//! statistics.
+//! Placement handles: each stream's writes arrive at its handle through every kernel interface, and extra writes to the
+//! media are reported. Checked by the blocks left in each handle's reclaim unit, and by FDP statistics.
 
 use super::drive::{Counters, column, parsed};
 use super::machine::{DRIVE_BYTES, FDP, Guest, Machine};
@@ -8,7 +7,6 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
 
-/// A reclaim unit of [`FDP`], in blocks.
 const UNIT_BLOCKS: u64 = (16 << 20) / 512;
 
 /// A drive with blocks of 4,096 bytes, and the range of bytes of its partition.

@@ -7,12 +7,10 @@ use std::fs;
 use std::path::Path;
 use sys::random::Random;
 
-/// Number of power cuts.
 const CUTS: u64 = 5;
 /// Seed of the random moments of the cuts.
 const SEED: u64 = 1;
 
-/// The environment variable `name` as a number, or `default`.
 fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |number| {
         number

@@ -4,7 +4,6 @@ use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 
-/// The connection, after the greeting.
 pub(super) struct Qmp {
     stream: BufReader<UnixStream>,
 }

@@ -21,7 +21,6 @@ fn storage(serial: &str) -> String {
     )
 }
 
-/// Loads that the drive or the kernel cannot carry out are refused, and nothing is written.
 pub(super) fn nothing_is_written(guest: &mut Guest) {
     let new = Counters::of(guest);
 
@@ -146,8 +145,7 @@ pub(super) fn nothing_is_written(guest: &mut Guest) {
         .run(&storage("LOCKED0"))
         .expect_stderr(1, &["NVMe status Write Fault (type 0x2, code 0x80)"]);
 
-    // The drive has handles, so there is nothing to set up. The setup itself cannot be tested here: QEMU's drives with
-    // FDP always have handles, and create no namespaces.
+    // The drive has handles: nothing to set up. The setup is not tested: QEMU's drives with FDP always have handles.
     let how = guest.ask("flashproof waf setup $FDP0");
     assert!(
         how.starts_with("Nothing to do: FDP is on in endurance group 1"),

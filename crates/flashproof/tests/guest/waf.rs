@@ -96,7 +96,6 @@ fn tenants_with_handles_are_measured_by_the_drives_own_counters() {
     );
     let tenants = fdp["timed"]["latencies"].as_array().unwrap();
     assert_eq!(tenants.len(), 4, "reads and writes of two: {fdp:#}");
-    // The run directory is like any other.
     guest
         .run("flashproof report /data/waf/fdp")
         .shows(&["a/writes"]);

@@ -8,7 +8,6 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Timeout for a program of the drive.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A drive that serves a socket until its power is cut.
@@ -68,7 +67,6 @@ impl CachedDrive {
         Some(drive)
     }
 
-    /// Cuts the power.
     pub fn cut(&mut self) {
         let _ = self.nbdkit.kill();
         let _ = self.nbdkit.wait();

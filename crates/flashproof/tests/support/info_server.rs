@@ -22,10 +22,8 @@ pub const OF_4_9: &[u8] = include_bytes!("../../../sizing/tests/data/info/ce-4.9
 pub const CREDENTIAL_OF_ADMIN: &str =
     "$2a$10$7EqJtq98hPqEX7fNZaFWoO1mVO/4MLpGzsqojz6E9Gef6iXDjXdDa";
 
-/// Behaviour of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mode {
-    /// Normal.
     Plain,
     /// Requires a login with this user and credential first.
     Login(String, String),
@@ -64,7 +62,6 @@ struct State {
     tls: Option<Arc<ServerConfig>>,
 }
 
-/// Path of the file `name` among the tests' certificates.
 pub fn tls_file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/data/tls")
@@ -206,7 +203,6 @@ impl InfoServer {
             .count()
     }
 
-    /// Number of logins by password.
     pub fn logins(&self) -> usize {
         self.state.logins.load(Ordering::SeqCst)
     }

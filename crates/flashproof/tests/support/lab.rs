@@ -8,7 +8,6 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::MutexGuard;
 
-/// The campaign's directory.
 pub const LAB: &str = "lab";
 
 /// A step with 10 minutes of simulated load per stage, which takes about a second.
@@ -20,7 +19,6 @@ pub const REAL: &str = "[[step]]\nname = \"certify\"\n\
 
 pub const BY_SLURM: &str = "[slurm]\ngres = \"flash:1\"\noptions = [\"--partition=main\"]\n";
 
-/// A campaign in a directory of the bench.
 pub struct Lab {
     pub bench: Bench,
     pub slurm: Option<&'static Slurm>,
@@ -117,7 +115,6 @@ impl Lab {
         Running::start(self.prepare(arguments))
     }
 
-    /// Name of the campaign's jobs.
     pub fn job_name(&self) -> String {
         let plan: Value = serde_json::from_str(&self.bench.text("lab/plan.json")).unwrap();
         let campaign = self.bench.text("lab/campaign.toml");
@@ -152,7 +149,6 @@ impl Lab {
         (text("now"), text("note"))
     }
 
-    /// Number of `event`s of the step in the journal of a task.
     pub fn events(&self, index: usize, step: &str, event: &str) -> usize {
         let text = fs::read_to_string(self.journal(index)).unwrap_or_default();
         let entries = text

@@ -42,7 +42,6 @@ impl LoopDevice {
         Some(Self { name, image })
     }
 
-    /// All bytes, as the device gives them.
     pub fn content(&self) -> Vec<u8> {
         fs::read(&self.name).unwrap()
     }
@@ -54,13 +53,11 @@ impl LoopDevice {
         device.sync_all().unwrap();
     }
 
-    /// Major and minor number.
     pub fn number(&self) -> DeviceNumber {
         let number = fs::metadata(&self.name).unwrap().rdev();
         DeviceNumber::of_stat(number)
     }
 
-    /// Kernel counters of the device.
     pub fn counters(&self) -> Counters {
         let number = self.number();
         let disks = diskstats::read(Path::new("/")).unwrap();

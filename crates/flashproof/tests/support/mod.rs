@@ -1,5 +1,4 @@
 //! Fixture of the binary's tests: a bench with its own directory, in which the binary is run as a user would run it.
-//!
 //! Everything that a test makes (files, loop devices, mounts, processes) is removed when its value is dropped. A test
 //! prints which resources are missing here, and continues without them.
 
@@ -37,7 +36,6 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Once};
 use tempfile::TempDir;
 
-/// The project's directory.
 pub fn project() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../..")
@@ -45,7 +43,6 @@ pub fn project() -> PathBuf {
         .unwrap()
 }
 
-/// Search path for programs.
 const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 
 pub const FLASHPROOF: &str = env!("CARGO_BIN_EXE_flashproof");
@@ -59,8 +56,7 @@ pub const MIB: u64 = 1 << 20;
 /// No limits: a run of a second is too short for a verdict if a busy machine still has operations in flight at its end.
 pub const LAX: [&str; 2] = ["--sla", "100%>3600s"];
 
-/// A directory for one test. Commands run in it, so that names are short and messages can be
-/// compared whole.
+/// A directory for one test. Commands run in it: names are short, and messages can be compared whole.
 pub struct Bench {
     dir: TempDir,
 }
@@ -147,7 +143,6 @@ impl Bench {
         command
     }
 
-    /// Links the project's examples into this directory.
     pub fn link_examples(&self) {
         symlink(project().join("examples"), self.path("examples")).unwrap();
     }
@@ -195,21 +190,18 @@ impl Bench {
         link
     }
 
-    /// The run in [`OUT`] as the library reads it.
     pub fn run(&self) -> Run {
         run_dir::read(&self.path(OUT)).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// A JSON file in [`OUT`].
     pub fn json(&self, name: &str) -> Value {
         self.json_file(&format!("{OUT}/{name}"))
     }
 }
 
-/// Makes every program started from here on begin with the default signal dispositions.
-///
-/// Under nohup, or in the background of a script, this process ignores some signals, and programs that it starts would
-/// ignore them, too. A signal with a handler here is reset to its default in a new program. Source: execve(2).
+/// Makes every program started from here on begin with the default signal dispositions. Under nohup, or in the
+/// background of a script, this process ignores some signals, and so would its programs. A signal with a handler here
+/// is reset to its default in a new program (execve(2)).
 fn default_signals() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -245,8 +237,7 @@ pub fn long() -> bool {
     std::env::var_os("FLASHPROOF_LONG").is_some()
 }
 
-/// Prints that a test, or a part of it, did not run. The test harness, which hides the output of passed tests, does not
-/// hide this message.
+/// Prints that a test, or a part of it, did not run. The test harness does not hide this message.
 pub fn skip<T>(why: &str) -> Option<T> {
     let test = std::thread::current().name().unwrap_or("test").to_owned();
     let _ = writeln!(io::stderr(), "{test} skipped: {why}");
@@ -349,7 +340,6 @@ impl Nobody {
         .concat()
     }
 
-    /// Runs `flashproof ARGUMENTS` to its end.
     pub fn flashproof(&self, bench: &Bench, arguments: &[&str]) -> Ended {
         let line = self.command();
         let mut command = bench.command(line[0]);
@@ -369,14 +359,12 @@ impl Bench {
         self.flashproof(&words(line))
     }
 
-    /// Runs `program ARGUMENTS` to its end.
     pub fn program(&self, program: impl AsRef<OsStr>, arguments: &[&str]) -> Ended {
         let mut command = self.command(program);
         command.args(arguments);
         Running::start(command).end()
     }
 
-    /// The JSON file `name`.
     pub fn json_file(&self, name: &str) -> Value {
         serde_json::from_slice(&self.read(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
     }

@@ -1,5 +1,4 @@
-//! Two network namespaces, one for each of two nodes. The nodes can be cut off from each other and stay reachable from
-//! here.
+//! Two network namespaces for two nodes, which can be cut off from each other and stay reachable from here.
 
 use super::{Bench, FLASHPROOF, Undo, tool};
 use std::net::{IpAddr, Ipv4Addr};

@@ -77,7 +77,6 @@ impl Running {
         }
     }
 
-    /// Waits until standard error has `words` in it.
     pub fn wait_to_hear(&mut self, words: &str) {
         let stderr = self.stderr.try_clone().unwrap();
         self.wait_until(words, || text(&stderr).contains(words));
@@ -87,7 +86,6 @@ impl Running {
         self.end_within(PATIENCE)
     }
 
-    /// Like [`Self::end`], with a longer timeout.
     pub fn end_within(mut self, patience: Duration) -> Ended {
         let started = Instant::now();
         let status = loop {
@@ -122,12 +120,10 @@ fn text(file: &File) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Result of a process.
 #[derive(Debug)]
 pub struct Ended {
     /// Exit code, unless a signal ended the process.
     pub code: Option<i32>,
-    /// Signal that ended the process.
     pub signal: Option<i32>,
     pub stdout: String,
     pub stderr: String,
@@ -232,7 +228,6 @@ impl Ended {
         );
     }
 
-    /// Asserts the exit code, and that standard output contains all `parts`.
     #[track_caller]
     pub fn expect_stdout(self, code: i32, parts: &[&str]) -> Self {
         let ended = self.expect(code);
@@ -240,7 +235,6 @@ impl Ended {
         ended
     }
 
-    /// Asserts the exit code, and that standard error contains all `parts`.
     #[track_caller]
     pub fn expect_stderr(self, code: i32, parts: &[&str]) -> Self {
         let ended = self.expect(code);
@@ -248,7 +242,6 @@ impl Ended {
         ended
     }
 
-    /// Standard output as JSON.
     #[track_caller]
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.stdout)
@@ -257,13 +250,11 @@ impl Ended {
 }
 
 impl Running {
-    /// Sends a signal by its name, and waits for the end.
     pub fn end_by(self, signal: &str) -> Ended {
         self.signal(signal);
         self.end()
     }
 
-    /// Waits until the run in `dir` has recorded its first interval.
     pub fn wait_for_interval(&mut self, bench: &Bench, dir: &str) {
         let telemetry = format!("{dir}/telemetry.csv");
         self.wait_until("its first interval", || {

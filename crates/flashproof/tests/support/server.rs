@@ -9,7 +9,6 @@ use store::ops::{self, BinEntry, operation, particle};
 use store::wire::message::{self, MessageHeader, field, info1, info2};
 use store::wire::{FrameKind, frame};
 
-/// Timeout for the start of a server, and for an answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Starts a server with the configuration `config`. Returns its port. `None`, with a message, without io_uring.
@@ -50,7 +49,6 @@ pub fn listening(running: Running) -> Option<(Running, SocketAddr)> {
     }
 }
 
-/// A server's answer about a record.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Answer {
     pub result: u8,
@@ -126,7 +124,6 @@ pub fn info(server: impl ToSocketAddrs, request: &str) -> String {
     String::from_utf8(exchange(server, &out)).unwrap()
 }
 
-/// A statistic in the answer to an info request.
 pub fn statistic_of(server: impl ToSocketAddrs, request: &str, name: &str) -> u64 {
     let body = info(server, request);
     let value = body
@@ -138,7 +135,6 @@ pub fn statistic_of(server: impl ToSocketAddrs, request: &str, name: &str) -> u6
         .unwrap_or_else(|| panic!("no {name} in {body}"))
 }
 
-/// Sends a frame. Returns the body of the answer.
 fn exchange(server: impl ToSocketAddrs, frames: &[u8]) -> Vec<u8> {
     let mut socket = TcpStream::connect(server).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();

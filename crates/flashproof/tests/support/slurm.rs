@@ -1,6 +1,5 @@
-//! Eight nodes of Slurm on this machine, with two `flash` resources each, shared by the tests of one process.
-//!
-//! Every daemon is a child of a thread that ends with this process, so that the kernel then ends the daemon.
+//! Eight nodes of Slurm on this machine, with two `flash` resources each, shared by the tests of one process. Every
+//! daemon is a child of a thread that ends with this process, so that the kernel then ends the daemon.
 
 use super::{skip, tool};
 use std::fs;
@@ -12,13 +11,10 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Timeout for a daemon.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Nodes of the cluster.
 const NODES: usize = 8;
 
-/// The cluster of this process.
 pub struct Slurm {
     dir: PathBuf,
     /// Commands for the thread that starts daemons.
@@ -190,12 +186,10 @@ impl Slurm {
         child.wait().unwrap();
     }
 
-    /// Path of the cluster's slurm.conf.
     pub fn conf(&self) -> PathBuf {
         self.dir.join("slurm.conf")
     }
 
-    /// Runs one of Slurm's programs. Returns its output.
     pub fn run(&self, program: &str, arguments: &[&str]) -> String {
         tool_with(program, arguments, &self.conf())
     }
@@ -218,7 +212,6 @@ impl Slurm {
         }
     }
 
-    /// Waits until `is_so`. `what` names the condition in messages.
     pub fn until(&self, what: &str, mut is_so: impl FnMut() -> bool) {
         let began = Instant::now();
         while !is_so() {

@@ -10,7 +10,6 @@ pub struct Throttled {
     group: PathBuf,
     /// Each file with a limit, and the text that removes the limit.
     lifted: Vec<(PathBuf, String)>,
-    /// Mount point, if this test mounted it.
     _mounted: Option<Undo>,
 }
 

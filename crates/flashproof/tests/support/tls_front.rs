@@ -116,7 +116,6 @@ fn read_some(from: &mut impl Read, to: &mut Vec<u8>) -> io::Result<()> {
     }
 }
 
-/// Takes the first whole frame, with its header, from `bytes`.
 fn take_frame(bytes: &mut Vec<u8>) -> Option<Vec<u8>> {
     let header: [u8; 8] = *bytes.first_chunk()?;
     let length = 8 + (u64::from_be_bytes(header) & 0xffff_ffff_ffff) as usize;

@@ -69,8 +69,7 @@ pub(crate) fn hot_cold_fifo(a: f64, f: f64, r: f64) -> f64 {
     wa
 }
 
-/// Hot and cold data in separate pools, each FIFO: the best share of the spare flash for the hot pool, and the write
-/// amplification of both pools together.
+/// Hot and cold data in separate FIFO pools: the hot pool's best share of the spare flash, and the WAF of both pools.
 pub(crate) fn separated(a: f64, f: f64, r: f64) -> (f64, f64) {
     let of_both = |share: f64| {
         let pool = |share: f64, f: f64| fifo(1.0 + (a - 1.0) * share / f);

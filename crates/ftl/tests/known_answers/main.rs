@@ -18,7 +18,6 @@ fn filled(spec: &Spec, handle: impl Fn(u64) -> u16) -> Ftl {
     ftl
 }
 
-/// Write amplification during `write`.
 fn waf(ftl: &mut Ftl, write: impl FnOnce(&mut Ftl)) -> f64 {
     let before = ftl.counters();
     write(ftl);

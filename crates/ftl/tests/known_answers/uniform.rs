@@ -5,8 +5,7 @@ use crate::measured;
 use ftl::{Append, Spec, Victim};
 use sys::random::Random;
 
-/// Relative error of a simulated drive against the closed form, after `passes` passes. The drive has `superblocks`
-/// superblocks of data, with `pages` units each.
+/// Relative error to the closed form after `passes` passes, with `superblocks` superblocks of `pages` units of data.
 fn error(victim: Victim, over_provisioning: f64, pages: u64, superblocks: u64, passes: u64) -> f64 {
     let superblock_bytes = pages * 4096;
     let append = Append::Shared;

@@ -29,8 +29,7 @@ use std::sync::{Arc, Mutex};
 use sweep::Sweep;
 use sys::salt::PlacedSalt;
 
-/// Bytes in flight, and the range of the number of operations in flight: enough to keep a drive of many channels busy
-/// while buffers are filled.
+/// Bytes in flight, and bounds on the operations in flight: enough to keep many channels busy while buffers are filled.
 const IN_FLIGHT_BYTES: u32 = 4 << 20;
 const DEPTHS: RangeInclusive<u32> = 32..=128;
 
@@ -38,7 +37,6 @@ const DEPTHS: RangeInclusive<u32> = 32..=128;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Content {
     Zeros,
-    /// Salt that is a function of the offset.
     Salt(PlacedSalt),
 }
 
@@ -68,7 +66,6 @@ pub struct Pass {
     pub range: Range<u64>,
     /// Progress: everything in the range before this offset is written.
     pub mark: Arc<AtomicU64>,
-    /// Data to write.
     pub content: Content,
     /// Present for a pass in random order; positions in `range` are then bytes written, not offsets.
     pub random: Option<RandomPass>,
@@ -78,7 +75,6 @@ pub struct Pass {
 #[derive(Debug, Clone)]
 pub struct RandomPass {
     pub order: Arc<Order>,
-    /// Bytes of the device.
     pub device_bytes: u64,
     /// Data of the writes that are overwritten.
     pub overwritten_content: Content,
@@ -92,12 +88,9 @@ pub struct ReadBack {
     pub end: u64,
     /// An order and a number n: only blocks whose lasting write is among the first n writes of the order are read.
     pub order: Option<(Arc<Order>, u64)>,
-    /// Number of places to read.
     pub spots: u64,
     pub seed: u64,
-    /// Expected data.
     pub content: Content,
-    /// Receives the result.
     pub compared: Arc<Mutex<Compared>>,
 }
 
@@ -191,12 +184,10 @@ impl Workload for ReadBack {
     }
 }
 
-/// Run parameters; the run ends when its stream ends.
 fn spec(device: &DeviceName) -> RunSpec {
     RunSpec::new(vec![device.clone()], NO_END_SEC)
 }
 
-/// Adds one closed-loop lane on the only device of the run.
 fn add(
     run: &mut RunPlan,
     kind: &str,

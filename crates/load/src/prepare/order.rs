@@ -27,10 +27,8 @@ const CACHE_SHARE: u64 = 8;
 /// Rounds of the permutation.
 const ROUNDS: u64 = 6;
 
-/// Parameters of an order, in addition to the size of the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OrderSpec {
-    /// Bytes of a write.
     pub block_bytes: u32,
     /// Bytes that the pass writes, a multiple of the block: the assumed capacity of the flash.
     pub pass_bytes: u64,
@@ -39,7 +37,6 @@ pub struct OrderSpec {
     pub seed: u64,
 }
 
-/// The order of the writes of one pass.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Order {
     spec: OrderSpec,
@@ -52,7 +49,6 @@ pub struct Order {
     region_counts: Vec<Counts>,
 }
 
-/// Numbers of writes.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Counts {
     writes: u64,
@@ -68,7 +64,6 @@ impl Counts {
     }
 }
 
-/// A write of the pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OrderedWrite {
     pub offset: u64,
@@ -77,9 +72,6 @@ pub struct OrderedWrite {
 }
 
 impl Order {
-    /// The order for a device of `bytes`.
-    ///
-    /// Errors: why there is no such order.
     pub fn new(bytes: u64, spec: OrderSpec) -> Result<Self, String> {
         if spec.block_bytes == 0 || !spec.block_bytes.is_multiple_of(SPOT_BYTES as u32) {
             return Err(format!(
@@ -116,7 +108,6 @@ impl Order {
         }
     }
 
-    /// Number of writes.
     pub fn writes(&self) -> u64 {
         self.end().writes
     }
@@ -131,7 +122,6 @@ impl Order {
         (self.lead - 1) * self.region
     }
 
-    /// Write number `index`.
     #[inline]
     pub fn write(&self, index: u64) -> OrderedWrite {
         let region = index / self.region;
@@ -188,7 +178,6 @@ impl Order {
     }
 }
 
-/// The counts before each region of `total_writes` writes to `blocks`, and after the last.
 fn counts(blocks: u64, total_writes: u64, region: u64, lead: u64) -> Vec<Counts> {
     let regions = total_writes.div_ceil(region);
     // The newest region first.
@@ -248,8 +237,7 @@ fn lasting_writes(region_writes: &[f64], lead: u64, factor: f64) -> impl Iterato
     })
 }
 
-/// A pseudo-random permutation of the numbers below `n`: a Feistel network over the next power of two, repeated until
-/// the result is below `n`.
+/// A pseudo-random permutation below `n`: a Feistel network over the next power of two, repeated until below `n`.
 #[inline]
 pub fn permuted(mut value: u64, n: u64, key: u64) -> u64 {
     let bits = (64 - (n - 1).leading_zeros()).max(2);
@@ -281,11 +269,9 @@ mod tests {
 
     const BLOCK: u32 = 4096;
 
-    /// An order for this many blocks, with this over-provisioning and a cache of this many blocks.
     fn order(blocks: u64, over_provisioning: f64, cache: u64, seed: u64) -> Result<Order, String> {
         let block = u64::from(BLOCK);
         let pass_bytes = (blocks as f64 * (1.0 + over_provisioning)).round() as u64 * block;
-        // The last block of the device is a short one.
         let spec = OrderSpec {
             block_bytes: BLOCK,
             pass_bytes,

@@ -19,14 +19,11 @@ pub const SPOT_BYTES: usize = sys::salt::UNIT_BYTES;
 /// Number of bytes that a mismatch shows, of the expected and of the found data.
 const SHOWN_BYTES: usize = 16;
 
-/// A place whose data differ from the expected data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mismatch {
     /// Offset of the first byte that differs.
     pub offset: u64,
-    /// Expected bytes from there on.
     pub expected: [u8; SHOWN_BYTES],
-    /// Bytes found.
     pub found: [u8; SHOWN_BYTES],
 }
 
@@ -42,19 +39,16 @@ impl fmt::Display for Mismatch {
     }
 }
 
-/// Result of a sample.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Compared {
     pub spots: u64,
     pub bytes: u64,
-    /// Places that were not as expected.
     pub mismatches: u64,
     /// The mismatch with the lowest offset.
     pub first_mismatch: Option<Mismatch>,
 }
 
 impl Compared {
-    /// Compares the data `found` at `offset` with the `expected` data.
     pub fn compare(&mut self, offset: u64, expected: &[u8], found: &[u8]) {
         self.spots += 1;
         self.bytes += found.len() as u64;
@@ -129,7 +123,6 @@ impl Sample {
         }
     }
 
-    /// Offset of place number `place`.
     fn offset(&self, place: u64) -> u64 {
         let spot = SPOT_BYTES as u64;
         let Some((order, blocks)) = &self.order else {
@@ -143,7 +136,6 @@ impl Sample {
             .unwrap_or(block)
     }
 
-    /// First place of stretch `index`.
     fn stretch(&self, index: u64) -> u64 {
         (u128::from(index) * u128::from(self.places) / u128::from(self.spots)) as u64
     }

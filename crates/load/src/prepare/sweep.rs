@@ -30,7 +30,6 @@ const FIRST: u16 = 1;
 pub(super) struct Sweep {
     next_position: u64,
     end: u64,
-    /// Bytes of the device.
     device_bytes: u64,
     order: Option<Arc<Order>>,
     /// Positions not known to be written, and their offsets. The position of a failed write is never removed.
@@ -39,8 +38,7 @@ pub(super) struct Sweep {
 }
 
 impl Sweep {
-    /// Writes the bytes in `range`, which starts at a multiple of [`BLOCK_BYTES`] and ends at a multiple of the
-    /// device's minimum direct I/O. `mark`: everything in the range before this offset is written.
+    /// `range` starts at a multiple of [`BLOCK_BYTES`] and ends at a multiple of the device's minimum direct I/O.
     pub(super) fn new(range: Range<u64>, mark: Arc<AtomicU64>) -> Self {
         mark.store(range.start, Ordering::Release);
         let Range { start, end } = range;
@@ -55,7 +53,6 @@ impl Sweep {
         }
     }
 
-    /// Performs the writes of `order` from position `start` on, on a device of `device_bytes` bytes.
     pub(super) fn ordered(
         start: u64,
         order: Arc<Order>,

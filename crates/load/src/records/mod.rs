@@ -27,24 +27,18 @@ use std::fmt;
 use sys::op::OpKind;
 use sys::random::Random;
 
-/// Transactions and their target.
 #[derive(Debug, Clone)]
 pub struct RecordWorkload {
     /// The device of an engine in this process, or the name of a namespace.
     pub target: DeviceName,
-    /// Size of the target, if it is a file.
     pub file_size_bytes: Option<u64>,
-    /// Minimum size of a device, bytes.
     pub device_bytes_min: u64,
     /// Number of keys. At least 1.
     pub keys: u32,
-    /// First key.
     pub first_key: u64,
-    /// Operation mix.
     pub mix: Mix,
     /// Key distribution of reads and updates.
     pub next_key: Keys,
-    /// Bytes of a record's values.
     pub record_bytes: u32,
     /// Records per read. At least 1; with several, each read is a batch.
     pub batch_records: u32,
@@ -60,12 +54,10 @@ pub struct RecordWorkload {
     pub seed: Option<u64>,
 }
 
-/// Operations on the keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mix {
     /// Each key is written once, in order.
     Insert,
-    /// Reads and updates.
     ReadUpdate {
         /// Share of the reads, percent: 0 to 100.
         read_pct: u32,
@@ -73,7 +65,6 @@ pub enum Mix {
 }
 
 impl Mix {
-    /// Share of the reads, percent.
     pub fn read_pct(self) -> u32 {
         match self {
             Self::Insert => 0,
@@ -109,11 +100,9 @@ impl std::str::FromStr for Mix {
     }
 }
 
-/// Kind of the workload.
 pub const TRANSACTIONS: &str = "transactions";
 /// Name of the setting for the records per batch; only runs whose reads are batches have this setting.
 pub const BATCH_SIZE: &str = "batch-read-size";
-/// The streams of reads and of writes.
 pub const READS: &str = "reads";
 pub const WRITES: &str = "writes";
 
@@ -126,7 +115,6 @@ impl RecordWorkload {
             .max(1)
     }
 
-    /// Recorded streams: reads and writes, if present.
     fn streams(&self) -> Vec<StreamInfo> {
         let per_sec = self.rate.map_or(0.0, Rate::per_sec_f64);
         let read_share = f64::from(self.mix.read_pct()) / 100.0;
@@ -137,7 +125,6 @@ impl RecordWorkload {
             .collect()
     }
 
-    /// Settings in force, for the manifest.
     fn record(&self, shards: u32) -> RecordedConfig {
         let mut settings = vec![
             setting("on", &self.target),
@@ -287,7 +274,6 @@ impl Workload for RecordWorkload {
 pub struct Transactions {
     /// Fields that all requests share.
     request: Request,
-    /// Bytes of a read.
     batch_bytes: u32,
     /// Cells of reads and of writes.
     reads: u32,

@@ -45,7 +45,6 @@ const SLOTS_MAX: u64 = 1_024;
 /// If memory limits the slots to fewer than this, the number is reported.
 const SLOTS_REPORTED_BELOW: u64 = 16;
 
-/// A trace to replay, and its targets.
 #[derive(Debug, Clone)]
 pub struct Replay {
     trace: Arc<Trace>,
@@ -55,10 +54,8 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// `trace` on `devices`, one for each traced device in the order of device numbers, in `laps` consecutive laps.
-    /// `fit`: offsets beyond the end of a device wrap around to its start.
-    ///
-    /// Errors: the run would last too long.
+    /// `devices`: one for each traced device, in the order of device numbers. The trace is played in `laps` laps.
+    /// `fit`: offsets beyond the end of a device wrap around to its start. Errors: the run would last too long.
     pub fn new(
         trace: Trace,
         devices: Vec<DeviceName>,
@@ -124,7 +121,6 @@ impl Replay {
         self.trace.totals(class).0 as f64 * f64::from(self.laps) / self.duration_sec() as f64
     }
 
-    /// Recorded streams. One of them is judged.
     fn streams(&self) -> Vec<StreamInfo> {
         let classes = self.trace.classes();
         let judged = self.trace.judged();
@@ -215,7 +211,6 @@ impl UsableRange {
         (offset, end.next_multiple_of(self.unit_bytes) - offset)
     }
 
-    /// Longest operation, bytes.
     fn largest(self, group: &ClassOps) -> u64 {
         group
             .operations
@@ -353,7 +348,6 @@ impl Workload for Replay {
 }
 
 impl Replay {
-    /// Settings in force, for the manifest.
     fn record(
         &self,
         devices: &[DeviceShape],
@@ -385,8 +379,7 @@ impl Replay {
     }
 }
 
-/// Maximum operations in flight of a stream on a device: a part of the device's queue. Small operations get most of the
-/// queue.
+/// Maximum operations in flight of a stream: a part of the device's queue. Small operations get most of the queue.
 fn slots(
     device: &DeviceShape,
     groups: &[(Class, &ClassOps)],
@@ -433,7 +426,6 @@ struct Playback {
     /// Indices of this shard's operations, over all laps.
     indices: StepBy<Range<u64>>,
     usable_range: UsableRange,
-    /// Fields that all requests share.
     request: Request,
 }
 

@@ -58,7 +58,6 @@ fn replay(speed: &str, laps: u32) -> Replay {
     on_sim(trace(&requests(), speed).unwrap(), laps, false)
 }
 
-/// Replay of `requests` in one lap, on a drive that is large enough.
 fn replay_of(requests: &[Traced]) -> Replay {
     on_sim(trace(requests, "1").unwrap(), 1, false)
 }
@@ -153,7 +152,6 @@ fn wanted(plan: RunPlan) -> Vec<Seen> {
     seen
 }
 
-/// Offset and bytes of a plan's requests, in the order of time.
 fn places(plan: RunPlan) -> Vec<(u64, u32)> {
     wanted(plan)
         .into_iter()

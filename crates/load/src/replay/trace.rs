@@ -13,8 +13,7 @@ use sys::op::{OpKind, WriteSync};
 /// Maximum number of operations: 240 MB of memory, and briefly as much again while the largest stream is sorted.
 pub const OPERATIONS_MAX: u64 = 10_000_000;
 
-/// Operations below this size are small. ACT's large block has this size, and so has the smallest write block of the
-/// servers that ACT models.
+/// Below this size operations are small: that of ACT's large block and of the modelled servers' smallest write block.
 const LARGE_BYTES: u64 = 128 << 10;
 
 /// Memory for the buffers of a stream on a device, including those salted ahead, bytes.
@@ -31,19 +30,14 @@ const DISCARD_BYTES_MAX: u64 = u32::MAX as u64 - 2 * 4_096;
 const SECTORS_MAX: u64 = 1 << 54;
 
 /// Streams of a replay, by kind and size of their operations, in the order in which they qualify for the verdict.
+/// `Reads` and `Writes` are smaller than [`LARGE_BYTES`], large ones are not; flushes and discards have any size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
-    /// Smaller than [`LARGE_BYTES`].
     Reads,
-    /// Smaller than [`LARGE_BYTES`].
     Writes,
-    /// [`LARGE_BYTES`] or larger.
     LargeReads,
-    /// [`LARGE_BYTES`] or larger.
     LargeWrites,
-    /// Any size.
     Flushes,
-    /// Any size.
     Discards,
 }
 
@@ -76,7 +70,6 @@ impl Class {
         self.name_and_kind().0
     }
 
-    /// Kind of the operations in this class.
     pub fn kind(self) -> OpKind {
         self.name_and_kind().1
     }
@@ -87,17 +80,14 @@ impl Class {
     }
 }
 
-/// Offset and size of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Operation {
     sector: u64,
     sectors: u32,
-    /// Durability of a write.
     pub sync: WriteSync,
 }
 
 impl Operation {
-    /// Offset of the first byte.
     pub fn start(&self) -> u64 {
         self.sector * SECTOR_BYTES
     }
@@ -119,7 +109,6 @@ fn wrong<T>(why: impl Into<String>) -> Result<T, CannotRun> {
     Err(CannotRun(why.into()))
 }
 
-/// Collects the requests of a trace.
 #[derive(Debug, Default)]
 pub struct TraceBuilder {
     groups: BTreeMap<(DeviceNumber, Class), Vec<(u64, Operation)>>,
@@ -130,7 +119,6 @@ pub struct TraceBuilder {
 }
 
 impl TraceBuilder {
-    /// Adds a request. Errors: too many requests.
     pub fn add(&mut self, request: &BlockRequest) -> Result<(), CannotRun> {
         let Some(class) = Class::of(request) else {
             self.left_out += 1;
@@ -187,7 +175,6 @@ impl TraceBuilder {
         Ok(())
     }
 
-    /// The trace, `speed` times as fast.
     pub fn build(self, speed: Factor) -> Result<Trace, CannotRun> {
         let Self {
             groups,
@@ -239,13 +226,11 @@ impl TraceBuilder {
     }
 }
 
-/// Length of `recorded_ns` in a replay that is `speed` times as fast.
 fn replayed_ns(recorded_ns: u64, speed: Factor) -> u64 {
     let ns = u128::from(recorded_ns) * u128::from(ONE) / u128::from(speed.billionths);
     u64::try_from(ns).unwrap_or(u64::MAX)
 }
 
-/// A trace that can be replayed.
 #[derive(Debug)]
 pub struct Trace {
     groups: BTreeMap<(DeviceNumber, Class), ClassOps>,
@@ -259,7 +244,6 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// The devices of the trace, by their numbers.
     pub fn devices(&self) -> Vec<DeviceNumber> {
         let mut devices: Vec<_> = self.groups.keys().map(|(device, _)| *device).collect();
         devices.dedup();
@@ -278,7 +262,6 @@ impl Trace {
         self.classes().first().copied()
     }
 
-    /// Streams on a device.
     pub fn streams_on(&self, device: DeviceNumber) -> Vec<(Class, &ClassOps)> {
         let own = self.groups.iter().filter(|((of, _), _)| *of == device);
         own.map(|((_, class), group)| (*class, group)).collect()
@@ -293,7 +276,6 @@ impl Trace {
         })
     }
 
-    /// Bytes of the largest operation.
     pub fn largest_bytes(&self) -> u64 {
         self.groups
             .values()

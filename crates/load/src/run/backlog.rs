@@ -98,7 +98,6 @@ impl<E: BlockEngine> Shard<E> {
         }
     }
 
-    /// Records the silence of devices until `at_ns`.
     pub(super) fn note_silence(&mut self, at_ns: u64) {
         for silent in self.silence.take(at_ns) {
             self.recorder.silent(&silent);
@@ -279,8 +278,7 @@ impl<E: BlockEngine> Shard<E> {
         std::iter::once(slot.request.cell).chain(commit_cell)
     }
 
-    /// Counts the operation of `slot`, which was never issued, its followers, and its commit. The lane's stream learns
-    /// that no byte moved.
+    /// Counts the never issued operation of `slot`, its followers and its commit. The stream learns that no byte moved.
     pub(super) fn count_chain(&mut self, slot: &Slot, is_own: bool) {
         let own_delayed = u64::from(is_own);
         if let Some((cell, intended_ns)) = self.slots.commit_of(slot) {

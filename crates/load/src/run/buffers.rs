@@ -5,8 +5,7 @@ use crate::stream::Request;
 use engine::BlockEngine;
 use sys::buffer::Buf;
 
-/// Maximum bytes salted at once: a few microseconds, so that salting a large block does not noticeably delay
-/// operations.
+/// Maximum bytes salted at once: a few microseconds, so that a large block does not noticeably delay operations.
 const SLICE_BYTES: usize = 32 * 1024;
 
 struct ClassBuffers {
@@ -22,15 +21,13 @@ pub(super) struct Buffers {
     classes: Vec<ClassBuffers>,
     /// Buffers in `used` or `filling` over all classes.
     awaiting_fill: usize,
-    /// The class that is salted first.
     first_class: usize,
     /// True if no buffer has memory, because the drives store no data.
     are_empty: bool,
 }
 
 impl Buffers {
-    /// Cuts all buffers from the engine's memory and salts the buffers that need salt. `None` if the engine has too
-    /// little memory.
+    /// Salts the buffers that need salt. `None` if the engine has too little memory.
     pub(super) fn new<E: BlockEngine>(classes: Vec<BufferClass>, engine: &mut E) -> Option<Self> {
         let mut buffers = Self {
             classes: Vec::new(),

@@ -25,7 +25,6 @@ struct ExchangeState {
     shard: Option<CallShard>,
     /// True while the issuing thread is in a call: then either thread may take the shard, else only the issuing thread.
     in_call: bool,
-    /// Calls begun.
     calls: u64,
     /// Completion of a call whose shard the watching thread took.
     answer: Option<Completion>,
@@ -33,7 +32,6 @@ struct ExchangeState {
     closed: bool,
 }
 
-/// Place where the issuing thread and the watching thread exchange their shard.
 pub(super) struct ShardExchange {
     state: Mutex<ExchangeState>,
     changed: Condvar,
@@ -79,7 +77,6 @@ impl ShardExchange {
         }
     }
 
-    /// Gives the shard to the issuing thread.
     fn hand_over(&self, shard: CallShard) {
         let mut state = self.lock();
         (state.shard, state.in_call) = (Some(shard), false);
@@ -118,8 +115,7 @@ impl ShardExchange {
     }
 }
 
-/// Exchange of one shard, held by the issuing thread and by the watching thread. The issuing thread is not scoped,
-/// because the thread never ends if its call hangs.
+/// Held by the issuing and by the watching thread. The issuing thread is not scoped: it never ends if its call hangs.
 pub(super) struct Issuer {
     exchange: Arc<ShardExchange>,
 }
@@ -132,8 +128,7 @@ impl Drop for Issuer {
 }
 
 impl Issuer {
-    /// Starts the issuing thread, with `name`, on `cpus`. On that thread, `caller` makes the function that performs the
-    /// system calls. Errors: the thread does not start.
+    /// On the issuing thread, `caller` makes the function that performs the system calls.
     pub(super) fn start<P: FnMut(Op) -> Completion>(
         name: String,
         cpus: Vec<u32>,
@@ -187,7 +182,6 @@ impl Issuer {
     }
 }
 
-/// The run loop of the issuing thread.
 fn issue(
     mut shard: CallShard,
     mut perform: impl FnMut(Op) -> Completion,
@@ -210,8 +204,7 @@ fn issue(
     shard.finish();
 }
 
-/// The run loop of the watching thread during a call. Returns the shard when the call has returned; `None` if the run
-/// ended before.
+/// The watching thread's run loop during a call. Returns the shard after the call; `None` if the run ended before.
 fn stand_in(mut shard: CallShard, exchange: &ShardExchange) -> Option<CallShard> {
     while !shard.over() {
         let wait = shard.begin_turn();
@@ -239,7 +232,6 @@ mod tests {
     use std::time::Instant;
     use sys::op::{OpKind, Outcome};
 
-    /// A stream of this many flushes.
     #[derive(Debug)]
     struct Flushes(u32);
 
@@ -252,8 +244,7 @@ mod tests {
 
     const SEC: u64 = 1_000_000_000;
 
-    /// Runs at most `flushes` flushes for at most `duration_ns`; `perform` carries out the calls. Returns the
-    /// intervals, and passes each interval to `seen` as soon as the interval ends.
+    /// Up to `flushes` flushes in up to `duration_ns`; `perform` makes the calls. `seen` gets each interval at its end.
     fn run(
         flushes: u32,
         [duration_ns, hang_ns]: [u64; 2],

@@ -19,7 +19,6 @@ pub(super) struct RunClock {
     /// Operations due from this instant on are not issued.
     pub(super) stop_ns: u64,
     pub(super) now_ns: u64,
-    /// The last issue.
     pub(super) issued_ns: u64,
     /// The run failed: remaining operations are counted instead of issued.
     pub(super) is_abandoned: bool,
@@ -37,7 +36,6 @@ impl RunClock {
         }
     }
 
-    /// Converts an instant of the engine's clock.
     #[inline]
     pub(super) fn since_start_ns(&self, at_ns: u64) -> u64 {
         at_ns.saturating_sub(self.start_ns)
@@ -59,7 +57,6 @@ impl RunClock {
         self.now_ns < self.grace_end_ns() && !self.is_abandoned
     }
 
-    /// Ends the run now, if it is not over.
     pub(super) fn stop(&mut self) {
         self.stop_ns = self.stop_ns.min(self.now_ns);
     }

@@ -9,7 +9,6 @@ use results::times::{OwnDelay, Times};
 use sys::op::{Completion, OpKind, Outcome};
 
 impl<E: BlockEngine> Shard<E> {
-    /// Records completed operations, frees their slots and issues operations waiting for them.
     #[inline]
     pub(super) fn take_completions(&mut self) {
         let now_ns = self.clock.now_ns;
@@ -180,7 +179,6 @@ impl<E: BlockEngine> Shard<E> {
         }
     }
 
-    /// Records a commit whose last operation is in `slot`.
     fn end_commit(&mut self, slot: &Slot, completion: &Completion, times: &Times) {
         let Some(commit) = self.commit_with(slot, completion, times) else {
             return;
@@ -210,7 +208,6 @@ impl<E: BlockEngine> Shard<E> {
         }
     }
 
-    /// Classifies the lateness of an operation that succeeded.
     #[cold]
     fn late(&self, lane: u32, times: &Times, unseen_ns: u64) -> Lateness {
         let completed_ns = times.completed_ns();

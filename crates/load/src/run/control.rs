@@ -14,7 +14,6 @@ pub struct Settings {
     pub max_lag_ns: u64,
     /// More failed operations than this end the run.
     pub errors_max: u64,
-    /// How issuing threads wait.
     pub pacing: Pacing,
     /// After the end of the run, a device with operations in flight is given up once it completes nothing for this
     /// long. Its operations are then lost.
@@ -60,7 +59,6 @@ pub enum Pacing {
 /// Maximum sleep, so that signals are handled in time.
 pub(super) const SLEEP_MAX_NS: u64 = 100_000_000;
 
-/// Why a run ended before its time.
 #[derive(Debug, Clone, PartialEq)]
 pub enum EndCause {
     /// A signal, or the caller of the run.
@@ -76,13 +74,10 @@ pub enum EndCause {
     /// A lane fell further behind its schedule than allowed.
     Lag {
         lane: String,
-        /// Who caused the delay.
         whose: DelayOwner,
-        /// Delay, nanoseconds.
         behind_ns: u64,
         /// Operations in flight under the lane's limit.
         in_flight: u32,
-        /// In-flight limit.
         slots: u32,
     },
     /// A target no longer answers.
@@ -93,8 +88,7 @@ pub enum EndCause {
     },
     /// More operations failed than allowed.
     Errors { count: u64 },
-    /// A stream has more operations but cannot produce the next operation, and no completion in flight will change
-    /// that.
+    /// A stream has more operations but cannot produce the next, and no completion in flight will change that.
     Stuck {
         /// Message for the user.
         reason: String,
@@ -147,12 +141,10 @@ impl Control {
         self.stopped.store(true, Ordering::Release);
     }
 
-    /// True if the run must end now.
     pub fn stopped(&self) -> bool {
         self.stopped.load(Ordering::Acquire)
     }
 
-    /// Why the run ended early, if it did.
     pub fn cause(&self) -> Option<EndCause> {
         self.cause
             .lock()

@@ -20,10 +20,8 @@ use sys::process;
 /// Delay between the instant at which all shards are ready and instant 0 of the run, when every thread must be awake.
 const START_DELAY_NS: u64 = 5_000_000;
 
-/// Period of the sink's idle calls.
 const IDLE: Duration = Duration::from_millis(100);
 
-/// An error of a sink, for the caller of the run.
 pub type SinkError = Box<dyn Error + Send + Sync>;
 
 /// Receives the records of a run. Called on the thread that started the run.
@@ -36,36 +34,30 @@ pub trait Sink {
     /// Receives an interval of the whole run, in order. An error ends the run, and no interval follows.
     fn interval(&mut self, interval: &Interval) -> Result<(), SinkError>;
 
-    /// Called for a failed operation. Only the first failures of an interval are reported here; the interval counts
-    /// all.
+    /// Called for a failed operation: only for the first failures of an interval. The interval counts all.
     fn failure(&mut self, _failure: &FailedOperation) {}
 
     /// Called when no message arrived for a while.
     fn idle(&mut self) {}
 }
 
-/// Configuration that all shards of a run share.
 #[derive(Debug, Clone)]
 pub struct RunConfig {
     pub layout: Layout,
     pub settings: Settings,
-    /// Length of an interval, nanoseconds.
     pub interval_ns: u64,
     /// Length of a slice of the verdict, nanoseconds: whole intervals.
     pub slice_ns: u64,
     /// Length of a step, nanoseconds: a slice, or half of it. Operations count in the step in which they were due.
     pub step_ns: u64,
-    /// The control that ends the run.
     pub control: Arc<Control>,
 }
 
 /// The run could not begin, or could not be recorded to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// A shard's engine did not start.
     #[error("cannot start the engine of issuing thread {shard}: {source}")]
     IoEngine { shard: usize, source: io::Error },
-    /// A shard's buffers do not fit.
     #[error(
         "cannot prepare {bytes} bytes of buffers for {slots} operations in flight - lower service-threads, cache-threads or record-bytes, or free memory"
     )]
@@ -77,10 +69,8 @@ pub enum RunError {
 /// Makes the engine of a synchronous shard from the shard's plan.
 pub type MakeCalls<'a> = dyn Fn(&Plan) -> io::Result<Calls> + Sync + 'a;
 
-/// Runs `plans`, one per shard, to the end. The control holds the cause of the end.
-///
-/// `engine` makes the engine of a shard from the shard's number and plan, on the shard's own thread. Errors: the run
-/// did not begin, or `sink` failed, which ends the run.
+/// Runs `plans`, one per shard, to the end. The control holds the cause of the end. `engine` makes a shard's engine
+/// from its number and plan, on its own thread. Errors: the run did not begin, or `sink` failed, which ends the run.
 pub fn run<E, M>(
     run: &RunConfig,
     plans: Vec<Plan>,
@@ -170,14 +160,11 @@ where
 
 /// The coordinator's side of a shard's thread.
 struct ShardThread {
-    /// The shard once it is ready, or why it cannot start.
     ready_receiver: Receiver<Result<Ready, RunError>>,
-    /// Takes the instant at which the run begins.
     start_sender: Sender<u64>,
 }
 
 struct Ready {
-    /// The shard's clock, nanoseconds.
     now_ns: u64,
     is_virtual: bool,
     receiver: ShardReceiver,
@@ -213,8 +200,7 @@ fn start_calls<'scope>(
     )
 }
 
-/// Starts the thread of a shard. On that thread, `make` makes the engine and the function that runs the shard from a
-/// given instant.
+/// On the new thread, `make` makes the engine and the function that runs the shard from a given instant.
 fn start_thread<'scope, E: BlockEngine, D: FnOnce(Shard<E>, u64)>(
     scope: &'scope Scope<'scope, '_>,
     run: &'scope RunConfig,
@@ -265,7 +251,6 @@ fn start_thread<'scope, E: BlockEngine, D: FnOnce(Shard<E>, u64)>(
     }
 }
 
-/// Merges the shards' intervals, in order, until all shards are done.
 fn merge(
     receivers: &[ShardReceiver],
     control: &Control,
@@ -299,7 +284,6 @@ fn merge(
     }
 }
 
-/// The next interval of a shard; `None` when the shard is done.
 fn next_interval(receiver: &ShardReceiver, sink: &mut dyn Sink) -> Option<Box<Interval>> {
     loop {
         match receiver.messages.recv_timeout(IDLE) {

@@ -24,13 +24,11 @@ impl RunningLane {
     }
 }
 
-/// Operations that became due on a lane.
 pub(super) struct DueCounter {
     /// The lane's schedule from the last evaluated instant on; `None` for a closed loop.
     schedule: Option<Schedule>,
     /// Operations due before the last evaluated instant.
     due_ops: u64,
-    /// Operations taken from the lane's stream.
     pub(super) taken_ops: u64,
 }
 
@@ -57,12 +55,10 @@ impl DueCounter {
     }
 }
 
-/// The lanes by their index in the plan.
 pub(super) struct Lanes {
     lanes: Vec<RunningLane>,
     /// Next operation of each lane that waits only for its start time, ordered by (intended instant, lane).
     due: EventQueue<(u64, u32), ()>,
-    /// True if the operations of any stream can have followers.
     pub(super) has_followers: bool,
 }
 

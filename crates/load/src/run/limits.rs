@@ -5,7 +5,6 @@ use results::times::OwnDelay;
 use std::collections::VecDeque;
 use std::ops::{Index, IndexMut};
 
-/// A free slot under a limit.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct FreeSlot {
     /// Instant at which the slot would have become free without flashproof's lag.
@@ -24,8 +23,7 @@ pub(super) struct RunningLimit {
     pub(super) own_delay: OwnDelay,
     /// Lanes that wait for a slot, each with the intended start of its next operation.
     pub(super) waiting: VecDeque<(u64, u32)>,
-    /// True if slots are free, but the stream of the first waiting lane has no next operation until an operation in
-    /// flight completes.
+    /// True if slots are free, but the first waiting stream has no next operation until one in flight completes.
     starved: bool,
 }
 
@@ -40,7 +38,6 @@ impl RunningLimit {
     }
 }
 
-/// The limits by their index in the plan.
 pub(super) struct Limits {
     limits: Vec<RunningLimit>,
     /// Operations that wait for a slot, over all limits.
@@ -75,7 +72,6 @@ impl Limits {
         self.lanes_waiting > 0
     }
 
-    /// Queues a lane for a slot of `limit`.
     #[inline]
     pub(super) fn queue(&mut self, limit: u32, intended_ns: u64, lane: u32) {
         self[limit].waiting.push_back((intended_ns, lane));
@@ -92,7 +88,6 @@ impl Limits {
         limit.starved
     }
 
-    /// Frees a slot under `limit` after an operation with `own_delay`.
     #[inline]
     pub(super) fn free(&mut self, limit: u32, completed_ns: u64, own_delay: OwnDelay) {
         // Without its lag, the operation would have freed its slot earlier. For that time the next lane on the slot

@@ -55,12 +55,10 @@ pub struct Shard<E> {
     /// Operations that have a slot under their limit, but wait for a buffer with random fill.
     awaiting_fill: VecDeque<Slot>,
     completions: Vec<Completion>,
-    /// Operations of closed lanes in flight.
     closed_in_flight: u32,
     silence: Silence,
     oversleep: Oversleep,
     recorder: Recorder,
-    /// True once the backlog at the end of the run is recorded.
     end_noted: bool,
 }
 
@@ -101,7 +99,6 @@ impl<E: BlockEngine> Shard<E> {
         Ok((shard, receiver))
     }
 
-    /// The engine's clock, nanoseconds.
     pub fn clock_ns(&mut self) -> u64 {
         self.engine.now()
     }
@@ -158,7 +155,6 @@ impl<E: BlockEngine> Shard<E> {
         self.take_completions();
     }
 
-    /// Records the end of the run.
     fn finish(mut self) {
         self.clock.stop();
         self.note_end();
@@ -174,7 +170,6 @@ impl<E: BlockEngine> Shard<E> {
         self.rotate(self.clock.stop_ns);
     }
 
-    /// Sends the current interval, which ends at `end_ns`.
     fn rotate(&mut self, end_ns: u64) {
         self.engine.counters(&mut self.recorder.current.counters);
         self.recorder.rotate(end_ns);
@@ -194,7 +189,6 @@ impl<E: BlockEngine> Shard<E> {
         }
     }
 
-    /// Ends a run whose virtual time advanced by only `advanced_ns`.
     #[cold]
     fn end_stalled(&mut self, advanced_ns: u64) {
         let turns = units::Grouped(VIRTUAL_TURNS);
@@ -269,8 +263,7 @@ impl<E: BlockEngine> Shard<E> {
                 || self.clock.now_ns >= self.silence.hangs_at_ns(self.settings.hang_ns))
     }
 
-    /// True if operations of a run that is over may still be issued: those that are late or wait for a slot, within the
-    /// grace period.
+    /// True if late or waiting operations of a run that is over may still be issued, within the grace period.
     fn is_to_issue(&self) -> bool {
         self.clock.may_issue()
             && (self.lanes.first_due_ns() < self.clock.stop_ns
@@ -284,7 +277,6 @@ impl<E: BlockEngine> Shard<E> {
         self.engine.in_flight() == 0 && self.awaiting_fill.is_empty() && self.lanes.have_ended()
     }
 
-    /// Issues everything that is due.
     #[inline]
     fn issue_due(&mut self) {
         let mut issued = 0;
@@ -424,7 +416,6 @@ impl<E: BlockEngine> Shard<E> {
         });
     }
 
-    /// Starts operations that waited for a buffer, as many as buffers are ready.
     fn start_filled(&mut self) {
         for _ in 0..self.awaiting_fill.len() {
             let Some(slot) = self.awaiting_fill.pop_front() else {

@@ -42,7 +42,6 @@ impl Oversleep {
         }
     }
 
-    /// The thread is awake at `now_ns`.
     #[inline]
     pub(super) fn woke(&mut self, now_ns: u64) {
         if let Some(late_ns) = now_ns.checked_sub(self.sleep_end_ns) {
@@ -128,15 +127,13 @@ impl<E: BlockEngine> Shard<E> {
         }
     }
 
-    /// True if no completion triggers an operation: no lane waits for a slot, none is a closed loop, and no stream has
-    /// followers.
+    /// True if no completion triggers an operation: no lane waits for a slot, none is closed, no stream has followers.
     #[inline]
     fn is_undisturbed(&self) -> bool {
         !self.limits.is_any_waiting() && self.closed_in_flight == 0 && !self.lanes.has_followers
     }
 
-    /// Maximum time that a completion may stay unseen while the thread sleeps; `None`: the first completion wakes the
-    /// thread.
+    /// Maximum time for which a completion may stay unseen in a sleep; `None`: the first completion wakes the thread.
     #[inline]
     fn unseen_max_ns(&self, period_ns: u64) -> Option<u64> {
         let in_flight = self.engine.in_flight() as u32;

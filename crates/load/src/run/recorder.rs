@@ -32,41 +32,33 @@ struct CpuWait {
     late_ops: u64,
 }
 
-/// Lateness of an operation that succeeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Lateness {
     /// True if the operation completed after the end of its stream, or of the run.
     pub(super) overtime: bool,
-    /// True if the operation did not complete within its grace period, which begins at the end of its slice or of its
-    /// stream, whichever is earlier.
+    /// True if not completed within the grace period after the end of its slice or of its stream, whichever is earlier.
     pub(super) missed: bool,
     /// True if `missed` is true only because flashproof delayed the operation.
     pub(super) own_delayed: bool,
 }
 
-/// A message from a shard.
 #[derive(Debug)]
 pub enum Message {
     Interval(Box<Interval>),
     Failure(FailedOperation),
 }
 
-/// A failed operation, for the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FailedOperation {
     pub device: usize,
-    /// Read or write.
     pub kind: OpKind,
-    /// Offset of the first byte.
     pub offset: u64,
     pub len: u32,
-    /// Error of the kernel or the drive.
     pub error: String,
     /// True if the data read differ from the data written: worse than any error.
     pub is_wrong_data: bool,
 }
 
-/// The receiving side of one shard.
 #[derive(Debug)]
 pub struct ShardReceiver {
     /// Messages of the shard, in order. The channel closes when the shard is done.
@@ -83,7 +75,6 @@ impl ShardReceiver {
     }
 }
 
-/// The recording side of one shard.
 #[derive(Debug)]
 pub(super) struct Recorder {
     pub(super) current: Box<Interval>,
@@ -196,18 +187,15 @@ impl Recorder {
             self.ramp_ns + self.current.index * self.interval_ns / self.step_ns * self.step_ns;
     }
 
-    /// Number of the step of an operation due at `intended_ns`. The first step, 0, includes operations due before the
-    /// measurement.
+    /// Number of the step of an operation due at `intended_ns`. Step 0 includes operations due before the measurement.
     fn step(&self, intended_ns: u64) -> u64 {
         intended_ns.saturating_sub(self.ramp_ns) / self.step_ns
     }
 
-    /// End of the step of an operation due at `intended_ns`.
     pub(super) fn step_end_ns(&self, intended_ns: u64) -> u64 {
         self.end_of_period_ns(intended_ns, self.step_ns)
     }
 
-    /// End of the slice of an operation due at `intended_ns`.
     pub(super) fn slice_end_ns(&self, intended_ns: u64) -> u64 {
         self.end_of_period_ns(intended_ns, self.slice_ns)
     }
@@ -254,15 +242,13 @@ impl Recorder {
         );
     }
 
-    /// Begins the first interval. CPU time used before does not count, and in virtual time no operation waits for a
-    /// CPU.
+    /// Begins the first interval. Earlier CPU time does not count; in virtual time no operation waits for a CPU.
     pub(super) fn begin(&mut self, is_virtual: bool) {
         self.cpu_clock = Some(ThreadClock::of_this_thread());
         self.cpu_ns = self.used_cpu_ns();
         self.run_delay = (!is_virtual).then(RunDelay::of_this_thread);
     }
 
-    /// Records a successful operation.
     #[inline]
     pub(super) fn done(
         &mut self,
@@ -340,8 +326,7 @@ impl Recorder {
         });
     }
 
-    /// Records an operation due at `intended_ns` that never completed. Its device last completed an operation at
-    /// `last_completion_ns`.
+    /// An operation due at `intended_ns` never completed. Its device last completed one at `last_completion_ns`.
     pub(super) fn lost(&mut self, cell: u32, intended_ns: u64, last_completion_ns: u64) {
         let last_completion_ns = last_completion_ns.saturating_sub(self.ramp_ns);
         self.record(cell, intended_ns, |cell| {
@@ -401,7 +386,6 @@ impl Recorder {
         )
     }
 
-    /// Adds to the backlog at the end of the interval.
     pub(super) fn outstanding(&mut self, cell: u32, backlog: &Backlog) {
         self.current.cells[cell as usize]
             .counts
@@ -409,7 +393,6 @@ impl Recorder {
             .add(backlog);
     }
 
-    /// Notes how many operations are in flight.
     #[inline]
     pub(super) fn in_flight(&mut self, in_flight: usize) {
         self.current.in_flight_max = self.current.in_flight_max.max(in_flight as u64);
@@ -423,8 +406,7 @@ impl Recorder {
         control.cause()
     }
 
-    /// CPU time of the issuing thread so far. Unknown only in sandboxes without /proc; then it stays 0, which the run
-    /// reports.
+    /// CPU time of the issuing thread so far. Without /proc (in sandboxes) it stays 0, which the run reports.
     fn used_cpu_ns(&self) -> u64 {
         self.cpu_clock
             .as_ref()
@@ -438,7 +420,6 @@ impl Recorder {
         self.current.carried.clear();
     }
 
-    /// Sends the current interval, ending at `end_ns`, and starts the next.
     pub(super) fn rotate(&mut self, end_ns: u64) {
         let next_index = self.current.index + 1;
         let cpu_ns = self.used_cpu_ns();

@@ -27,7 +27,6 @@ struct CellActivity {
     since_ns: u64,
     /// Silence before this instant is already counted.
     counted_ns: u64,
-    /// Silence in the current interval.
     silent_ns: u64,
     /// Start and end of the silence before the current interval that was not yet long enough to count.
     before_ns: (u64, u64),
@@ -52,7 +51,6 @@ pub(super) struct Silence {
     gap_max_ns: u64,
     /// A lag longer than this puts a device behind.
     harmless_lag_ns: u64,
-    /// Start of the current interval.
     began_ns: u64,
     /// End of the run: silence after it does not count.
     end_ns: u64,
@@ -72,7 +70,6 @@ impl CellActivity {
         self.in_flight = self.in_flight.saturating_sub(1);
     }
 
-    /// Counts the silence that began at `from_ns` and lasts until `until_ns`.
     fn count(&mut self, from_ns: u64, until_ns: u64, began_ns: u64) {
         let from_ns = from_ns.max(self.counted_ns);
         if from_ns < began_ns.min(until_ns) {
@@ -84,7 +81,6 @@ impl CellActivity {
 }
 
 impl Silence {
-    /// The state at the start of a run with this many devices and cells.
     pub(super) fn new(devices: usize, cells: usize, gap_max_ns: u64, harmless_lag_ns: u64) -> Self {
         // The first operations may be late, and the usual number in flight is unknown yet.
         let device = DeviceActivity {
@@ -113,8 +109,7 @@ impl Silence {
     }
 
     /// Records an operation issued at `now_ns`, late by `lag_ns`. Returns an upper bound of the delay that late
-    /// operations cause on the device: without them, a device with a queue would have answered earlier by at most this
-    /// time.
+    /// operations cause: without them, a device with a queue would have answered earlier by at most this time.
     #[inline]
     pub(super) fn submitted(&mut self, cell: u32, now_ns: u64, lag_ns: u64) -> u64 {
         let stream = &mut self.cells[cell as usize];
@@ -212,8 +207,7 @@ impl Silence {
         self.devices[self.cells[cell as usize].device].last_completion_ns
     }
 
-    /// Time at which every device with operations in flight will have been silent for `hang_ns`; 0 without such
-    /// devices.
+    /// Time at which all devices with operations in flight will have been silent for `hang_ns`; 0 without such devices.
     pub(super) fn hangs_at_ns(&self, hang_ns: u64) -> u64 {
         let busy = self.devices.iter().filter(|device| device.in_flight > 0);
         busy.map(|device| device.since_ns.saturating_add(hang_ns))

@@ -16,16 +16,13 @@ pub(super) struct Slot {
     pub(super) commit: Option<u32>,
 }
 
-/// The operations of a commit that completed: they follow each other in a slot, and the commit is recorded in its own
-/// cell.
+/// The completed operations of a commit: they follow each other in a slot, and the commit is recorded in its own cell.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Commit {
     pub(super) cell: u32,
-    /// Times of the first operation.
     pub(super) first: Times,
     /// Delays within the commit. The lag is the sum of the gaps between a completion and the next issue.
     pub(super) own_delay: OwnDelay,
-    /// True if an operation failed.
     pub(super) failed: bool,
 }
 
@@ -95,7 +92,6 @@ impl Slots {
             .filter_map(|(slot, is_in_flight)| is_in_flight.then_some(slot))
     }
 
-    /// The commit of the operations before `slot`.
     #[inline]
     pub(super) fn begun_commit(&self, slot: &Slot) -> Option<&Commit> {
         slot.commit.map(|index| &self.commits[index as usize])

@@ -6,12 +6,10 @@
 //!
 //! Source: D. R. Cox and P. A. W. Lewis, "The Statistical Analysis of Series of Events", 1966.
 
-/// Counts of events in windows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Dispersion {
     /// Whole windows, empty ones included.
     pub(crate) windows: u64,
-    /// Mean number of events in a window.
     pub(crate) mean: f64,
     /// Population variance of the number of events in a window.
     pub(crate) variance: f64,
@@ -24,11 +22,9 @@ impl Dispersion {
     }
 }
 
-/// The dispersion of `times_ns` in windows of `window_ns`.
-///
-/// Windows start at the first event and cover the time to the last one; the incomplete window at the end, with the last
-/// event, is left out. Times need not be sorted, but sorted times are faster. `None` if there is no whole window, or
-/// `window_ns` is 0.
+/// The dispersion of `times_ns` in windows of `window_ns`. Windows start at the first event and cover the time to the
+/// last one; the incomplete window at the end, with the last event, is left out. Sorted times are faster. `None` if
+/// there is no whole window, or `window_ns` is 0.
 pub(crate) fn dispersion(times_ns: &[u64], window_ns: u64) -> Option<Dispersion> {
     if times_ns.is_sorted() {
         return of_sorted(times_ns, window_ns);
@@ -38,10 +34,9 @@ pub(crate) fn dispersion(times_ns: &[u64], window_ns: u64) -> Option<Dispersion>
     of_sorted(&sorted, window_ns)
 }
 
-/// Variance / mean of `times_ns` in windows of `window_ns`, averaged over ten offsets of the windows.
-///
-/// If the period of bursts is a multiple of the window, windows at some offsets cut all bursts, and windows at other
-/// offsets cut none. The index at a single offset can then be off by a factor of two. Errors: as [`dispersion`].
+/// Variance / mean of `times_ns` in windows of `window_ns`, averaged over ten offsets of the windows. If the period of
+/// bursts is a multiple of the window, windows at some offsets cut all bursts, at others none: the index at a single
+/// offset can be off by a factor of two. Errors: as [`dispersion`].
 pub(crate) fn index_over_places(times_ns: &[u64], window_ns: u64) -> Option<f64> {
     const PLACES: u32 = 10;
     let mut sorted = times_ns.to_vec();

@@ -22,7 +22,6 @@ const MS: u64 = 1_000_000;
 const THRESHOLDS_NS: [u64; 4] = [MS, 4 * MS, 16 * MS, 64 * MS];
 const DURATION_NS: u64 = 3 * SEC;
 
-/// Commits of `length` operations each.
 #[derive(Debug)]
 struct Chained {
     lane: u32,
@@ -133,8 +132,7 @@ impl Draw {
         }
     }
 
-    /// Counts of each cell, the log, and the backlog of each cell at the end of each interval. `away_ns`: times in which
-    /// the program has no CPU.
+    /// Counts of each cell, the log, each cell's backlog at the end of each interval. `away_ns`: times without a CPU.
     fn run(
         &self,
         seed: u64,

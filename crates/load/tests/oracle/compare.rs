@@ -5,11 +5,9 @@ use super::oracle::{Found, GREW, SILENT_BETWEEN};
 use results::judge::{Reason, Verdict};
 use std::collections::BTreeSet;
 
-/// Reason codes that prevent a pass.
 const AGAINST: &str = "io-error device-gone lost own-lag nothing-judged too-short not-carried-out late silence \
                        below-rate over-limit stopped";
 
-/// The JSON string of a value.
 fn word(value: &impl serde::Serialize) -> String {
     serde_json::to_value(value)
         .unwrap()
@@ -18,7 +16,6 @@ fn word(value: &impl serde::Serialize) -> String {
         .to_owned()
 }
 
-/// The reason codes of a verdict that prevent a pass.
 fn codes(verdict: &Verdict) -> BTreeSet<&'static str> {
     AGAINST
         .split(' ')

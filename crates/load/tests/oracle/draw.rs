@@ -51,16 +51,13 @@ pub(crate) struct StreamDraw {
     pub(crate) own: Option<OwnLimits>,
 }
 
-/// Limits of a stream.
 #[derive(Debug, Clone)]
 pub(crate) struct OwnLimits {
     /// A threshold of the draw with the stream's own share; `None`: no latency limit.
     pub(crate) sla: Option<String>,
-    /// Minimum operations per second.
     pub(crate) least_iops: Option<f64>,
 }
 
-/// A part of a stream.
 #[derive(Debug, Clone)]
 pub(crate) struct LaneDraw {
     pub(crate) stream: usize,
@@ -71,7 +68,6 @@ pub(crate) struct LaneDraw {
     pub(crate) until_ns: u64,
 }
 
-/// When operations are wanted.
 #[derive(Debug, Clone)]
 pub(crate) enum LaneArrivals {
     /// Every `stride`-th instant, from the `first`, of a sequence with `per_sec` instants per second.
@@ -93,13 +89,11 @@ pub(crate) enum LaneArrivals {
 }
 
 impl LaneDraw {
-    /// The device of operation number `index`.
     pub(crate) fn device(&self, index: usize) -> usize {
         self.devices[index % self.devices.len()]
     }
 
-    /// The instants before `end_ns` at which operations are due. Empty for a closed loop, whose operations wait only
-    /// for a slot.
+    /// The instants before `end_ns` at which operations are due; none for a closed loop, which waits only for slots.
     pub(crate) fn instants(&self, end_ns: u64) -> Vec<u64> {
         let all: Box<dyn Iterator<Item = u64>> = match &self.arrivals {
             LaneArrivals::Even {
@@ -137,7 +131,6 @@ pub(crate) fn poisson(per_sec: u64, seed: u64) -> Schedule {
     Schedule::Poisson(Poisson::new(Rate::per_sec(per_sec), Random::new(seed)).unwrap())
 }
 
-/// Source of random numbers for draws.
 pub(crate) struct Dice(Random);
 
 impl Dice {

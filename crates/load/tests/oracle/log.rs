@@ -16,10 +16,8 @@ use sys::op::{Completion, Op, OpKind};
 
 /// Bytes of an operation. The offset, in units of this size, encodes lane and number of the operation.
 pub(crate) const STEP_BYTES: u64 = 512;
-/// Maximum number of lanes of a draw.
 pub(crate) const LANES_MAX: u64 = 16;
 
-/// An operation that a drive received.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Logged {
     pub(crate) lane: usize,
@@ -29,11 +27,9 @@ pub(crate) struct Logged {
     pub(crate) issued_ns: u64,
     /// Time at which the drive completed the operation.
     pub(crate) back_ns: Option<u64>,
-    /// True if the drive failed the operation.
     pub(crate) failed: bool,
 }
 
-/// Log of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     pub(crate) ops: Vec<Logged>,
@@ -83,10 +79,8 @@ impl Stream for Numbered {
     }
 }
 
-/// A drive of a draw in use.
 #[derive(Debug, Clone)]
 pub(crate) enum Model {
-    /// The simulator's model.
     Queue(Box<QueueModel>),
     /// Serves all operations in parallel. `others` has the service times of some operations.
     Listed {

@@ -3,10 +3,6 @@
 //!
 //! FLASHPROOF_ORACLE_DRAWS is the number of draws of each kind, FLASHPROOF_ORACLE_SEED the first seed. A disagreement
 //! prints the seed that repeats it.
-//!
-//! * `commits`: chains of operations that are recorded as one latency
-//! * `draw`: drives, loads and slices; `log`: the fate of each operation; `oracle`: the rules; `compare`: differences
-//!   between the two; `cases`: cases found by draws
 
 #![allow(clippy::disallowed_methods, reason = "tests make files of their own")]
 
@@ -31,7 +27,6 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A draw, run and judged twice.
 struct Judged {
     verdict: Verdict,
     found: Found,
@@ -224,9 +219,8 @@ fn compare(draw: &Draw, seed: u64) -> Vec<String> {
     compare::differences(draw, &verdict, &found)
 }
 
-/// In about three of 10,000 draws, judge and oracle disagree, for two reasons. The judge counts the time of a closed
-/// loop on a device in whole report intervals. An operation due at the instant at which a drive goes away may be in
-/// either of two slices.
+/// In about three of 10,000 draws, judge and oracle disagree: the judge counts the time of a closed loop on a device in
+/// whole report intervals, or an operation due when a drive goes away may be in either of two slices.
 #[test]
 fn the_oracle_agrees_on_drives_of_the_simulator() {
     for_each_draw(Draw::of_queues, compare, 1);
@@ -279,9 +273,8 @@ fn excuses(draw: &Draw, seed: u64) -> Vec<String> {
     compare::excuses(&prompt.found, &late.verdict)
 }
 
-/// In up to two of a thousand draws the verdict blames a drive wrongly. The drive is at its limit, or stalls just
-/// after the end of the run. If the program had not lacked a CPU some seconds before, the drive would have completed
-/// the load.
+/// In up to two of a thousand draws the verdict blames a drive wrongly: it is at its limit, or stalls just after the
+/// end of the run, and would have completed the load had the program not lacked a CPU some seconds before.
 #[test]
 fn absences_of_this_program_fail_no_drive() {
     for_each_draw(|seed| Draw::of_edges(seed).with_absences(seed), excuses, 3);
@@ -290,13 +283,11 @@ fn absences_of_this_program_fail_no_drive() {
 
 #[test]
 fn draws_that_were_judged_wrongly_once_are_not_any_more() {
-    // Faults that these seeds found: a stream was charged with the silence of another stream; a closed loop continued
-    // after its end.
+    // Faults found: a stream charged with the silence of another; a closed loop that continued after its end.
     for seed in [70_001_423, 70_001_612, 70_002_521] {
         assert_eq!(compare(&Draw::of_queues(seed), seed), [""; 0], "{seed}");
     }
-    // Fault that these seeds found: operations were slow or not completed in time, because other operations, issued
-    // late, delayed them in the drive or held their slots.
+    // Fault found: operations issued late delayed others in the drive or held their slots: slow, or not done in time.
     for seed in [8_675_998, 70_000_418, 70_000_706, 70_000_729, 70_000_829] {
         assert_eq!(
             excuses(&Draw::of_queues(seed).with_absences(seed), seed),

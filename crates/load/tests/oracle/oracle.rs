@@ -38,7 +38,6 @@ pub(crate) const GREW: &str = "grew";
 /// The rule on silences, in a window between slices.
 pub(crate) const SILENT_BETWEEN: &str = "silent-between";
 
-/// Fate of a wanted operation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fate {
     lane: usize,
@@ -98,7 +97,6 @@ pub(crate) struct Broken {
     pub(crate) wanted: u64,
 }
 
-/// Result of the rules.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub(crate) outcome: &'static str,
@@ -112,7 +110,6 @@ pub(crate) struct Found {
     pub(crate) lost: BTreeMap<usize, u64>,
     /// The run ended where a slice begins.
     pub(crate) ends_on_border: bool,
-    /// Errors of the run loop.
     pub(crate) complaints: Vec<String>,
     /// The codes that the rules leave open: a slice that was cut short could have passed or failed.
     pub(crate) open: BTreeSet<&'static str>,
@@ -122,12 +119,10 @@ pub(crate) struct Found {
 struct Stretch {
     first: usize,
     last: usize,
-    /// True if the run was stopped in this stretch.
     is_cut: bool,
 }
 
-/// A time in which shares and silences are judged, beside the stretches: from the middle of a slice to the middle of
-/// the next.
+/// A time in which shares and silences are judged, beside the stretches: from one slice's middle to the next's.
 #[derive(Clone, Copy)]
 struct Between {
     from_ns: u64,
@@ -333,7 +328,6 @@ impl Ran<'_> {
         (slice as u64 + 1) * self.draw.slice_sec * SEC
     }
 
-    /// The stretches in which these operations are judged.
     fn stretches(&self, fates: &[Fate]) -> Vec<Stretch> {
         let complete = self.slice(self.stop_ns);
         let rest = fates.iter().filter(|fate| fate.slice == complete).count() as u64;
@@ -618,7 +612,6 @@ impl Ran<'_> {
         }
     }
 
-    /// Applies the limits of latency.
     fn judge_shares(
         &self,
         stream: usize,
@@ -670,8 +663,7 @@ impl Ran<'_> {
             if !is_cut && exceeded(wanted) {
                 found.codes.insert("over-limit");
             }
-            // The rest of a slice that was cut short could have been fast. The number of operations of the whole slice
-            // is known approximately.
+            // The rest of a cut slice could have been fast. The whole slice's operations are known approximately.
             let per_sec = self.draw.streams[stream].per_sec;
             if is_cut && per_sec > 0 {
                 let whole = wanted + per_sec * (self.draw.slice_sec + 1) + 2;

@@ -112,7 +112,6 @@ fn a_run_that_failed_issues_no_followers_but_counts_them() {
     );
 }
 
-/// A stream that ends after this many operations.
 #[derive(Clone, Debug)]
 struct FirstOf(Uniform, u32);
 
@@ -183,7 +182,6 @@ fn a_lane_that_ended_leaves_its_slots_to_the_others() {
     );
 }
 
-/// A stream that is stuck after this many operations.
 #[derive(Clone, Debug)]
 struct StuckAfter(FirstOf);
 
@@ -266,8 +264,7 @@ fn operations_in_flight_at_an_early_end_may_outlast_their_interval() {
 
 #[test]
 fn completions_after_the_end_do_not_count_toward_the_achieved_rate() {
-    // 20 operations per second on a drive that does 10: half of them are incomplete at the end. Ten of these are issued
-    // in the second after the end.
+    // 20/s on a drive that does 10/s: half are incomplete at the end. Ten of them are issued in the second after it.
     let drive = "sim:channels=1+read-us=100000+jitter-pct=0+read-mbps=0";
     let ran = even_reads(drive, 20, (1, false), settings(10));
     let counts = ran.total().cells[0].counts;
@@ -310,7 +307,6 @@ fn after_its_end_a_run_issues_its_backlog_for_a_second_and_counts_the_rest() {
     assert!(counts.missed.abs_diff(2_500) <= 8, "{}", counts.missed);
 }
 
-/// A drive that refuses every operation at once.
 #[derive(Default)]
 struct Refuses(Vec<SimCompletion>, u64);
 

@@ -180,8 +180,7 @@ const ONE_MS: &str = "sim:channels=1+read-us=1000+jitter-pct=0+read-mbps=0";
 
 #[test]
 fn a_backlog_is_known_at_the_end_of_each_interval() {
-    // The load is 1,250 operations per second, and the drive completes 1,000, one at a time: the backlog grows by 250
-    // per second.
+    // 1,250 per second are due, and the drive completes 1,000, one at a time: the backlog grows by 250 per second.
     let ran = even_reads(ONE_MS, 1250, (1, false), settings(4));
     for (interval, second) in ran.intervals.iter().zip(1..) {
         let backlog = interval.cells[0].counts.backlog;

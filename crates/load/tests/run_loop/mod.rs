@@ -97,7 +97,6 @@ fn run(drives: &[&str], plan: Plan, settings: Settings, layout: &Layout) -> Ran 
     run_in(engine(drives), plan, settings, layout)
 }
 
-/// Reads at an even rate on one drive, under a limit of `slots` that was configured or not.
 fn even_reads(drive: &str, rate: u64, (slots, configured): (u32, bool), settings: Settings) -> Ran {
     run(
         &[drive],

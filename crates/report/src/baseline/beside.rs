@@ -45,7 +45,6 @@ pub struct Number {
 }
 
 impl BesideDrive {
-    /// A drive, with the points of its jobs.
     pub(crate) fn new(name: String, identity: &DriveIdentity, points: &[Point]) -> Self {
         let metrics = metrics(points);
         let number = |metric: &DriveMetric| Number {
@@ -76,7 +75,6 @@ impl BesideDrive {
 }
 
 impl Beside {
-    /// Puts `drives` side by side and finds the outliers.
     pub(crate) fn new(drives: Vec<BesideDrive>) -> Self {
         let mut this = Self {
             drives,
@@ -126,7 +124,6 @@ impl Beside {
         this
     }
 
-    /// Metrics that any of the drives has, in a fixed order.
     fn rows(&self) -> Vec<(MetricKind, AccessMix)> {
         let metrics = self.drives.iter().flat_map(|drive| &drive.metrics);
         let mut rows = unique(metrics.map(|metric| (metric.kind, metric.mix)));
@@ -135,7 +132,6 @@ impl Beside {
         rows
     }
 
-    /// Bars for each number, one for each drive.
     pub(crate) fn bars(&self) -> Vec<Bars> {
         let rows = self.rows().into_iter().map(|(kind, mix)| {
             let mut bars = Bars::new(format!("{kind}: {mix}"), "");
@@ -147,7 +143,6 @@ impl Beside {
         rows.collect()
     }
 
-    /// A row for each number, a column for each drive.
     pub(crate) fn table(&self, title: &str) -> Table {
         let rows = self.rows().into_iter().map(|(what, mix)| {
             let cells = self.drives.iter().map(|drive| drive.text(what, mix));
@@ -166,7 +161,6 @@ impl Beside {
     }
 }
 
-/// A value with its unit.
 fn text(kind: MetricKind, value: f64) -> String {
     match kind {
         MetricKind::Iops | MetricKind::Highest | MetricKind::Sustained => rate(value),

@@ -9,7 +9,6 @@ use conclusions::baseline::{
 use results::units::{binary_bytes, milliseconds, number};
 use std::collections::BTreeSet;
 
-/// Selects a direction of a job's results.
 type Direction = fn(&Point) -> Option<&DirectionResult>;
 
 const READS: Direction = |point| point.reads.as_ref();
@@ -145,11 +144,9 @@ fn full_rates_text(cells: &[&Point], points: &[Point]) -> String {
     }
 }
 
-/// Note shown with every SNIA result.
 pub(super) const PROCEDURE: &str = "Measured by the procedure of SNIA's Performance Test Specification 2.0.2. Neither \
                                     SNIA nor anybody else has certified this result.";
 
-/// Result table of a test.
 pub fn pts_table(test: &PtsTable) -> Table {
     let unit = match test.test {
         Pts::Iops | Pts::Saturation => "IOPS",

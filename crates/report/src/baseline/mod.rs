@@ -6,8 +6,7 @@
 //! ```
 //!
 //! The one idea: everything comes from the points in `series.json`, except the timeline of the saturation, which comes
-//! from its run. The report also has the predictions, the part of each drive that was in use, and the possible gain
-//! from another layout.
+//! from its run.
 
 mod beside;
 mod charts;
@@ -156,7 +155,6 @@ impl DriveReport {
         }
     }
 
-    /// The tables of the section with this id.
     pub(crate) fn tables(&self, section: &str) -> Vec<Table> {
         let curves_of = |part| curves(&self.points, part);
         match section {
@@ -234,7 +232,6 @@ fn time(us: Option<f64>) -> String {
     us.map_or_else(|| "-".to_owned(), |us| milliseconds(us / 1e3))
 }
 
-/// Operations per second.
 fn rate(iops: f64) -> String {
     format!("{}/s", number(iops))
 }
@@ -322,7 +319,6 @@ const SHOWN: [(&str, f64); 4] = [
     ("p99.99", 99.99),
 ];
 
-/// Explanation of a missing percentile.
 const TOO_FEW: &str = "A percentile is a dash in a table, and has no point in a chart, if too few operations were \
                        measured for this percentile.";
 
@@ -428,7 +424,6 @@ fn rate_table(mix: AccessMix, curve: &[&Point]) -> Table {
         .rows(rows)
 }
 
-/// A row for each direction of each profile.
 fn profile_table(points: &[Point]) -> Table {
     let mut rows: Vec<Vec<Cell>> = Vec::new();
     for point in points
@@ -492,7 +487,6 @@ fn saturation_table(mix: AccessMix, curve: &[&Point]) -> Table {
         .rows(rows)
 }
 
-/// The predicted rating, or why there is none, in one sentence.
 pub fn prediction_sentence(prediction: &Prediction) -> String {
     let Prediction {
         device,
@@ -529,7 +523,6 @@ pub fn prediction_sentence(prediction: &Prediction) -> String {
     )
 }
 
-/// The parameters of the simulated drive, with their bounds.
 pub fn parameters(prediction: &Prediction) -> Table {
     let bound = |end: Option<f64>| end.map_or("no bound".to_owned(), |value| value.to_string());
     Table::new("Parameters of the simulated drive")
@@ -583,8 +576,7 @@ const CHECKS: [&str; 5] = [
 /// If the write rate falls below this fraction of the first round's rate, more spare space would probably help.
 const FALLEN_RATE: f64 = 0.8;
 
-/// Notes on the used part of a drive and its effect, each one sentence. `run`: any run of the drive, for the drive's
-/// facts.
+/// Notes on the used part of a drive and its effect. `run`: any run of the drive, for the drive's facts.
 fn layout_notes(device: &DriveIdentity, run: Option<&RunReport>, points: &[Point]) -> Vec<String> {
     let size = units::bytes(device.size_bytes as f64);
     let mut notes = Vec::new();
@@ -619,7 +611,6 @@ fn layout_notes(device: &DriveIdentity, run: Option<&RunReport>, points: &[Point
     notes
 }
 
-/// Describes if a whole disk was in use, or a part of it.
 fn in_use(facts: &Value, size: &str) -> String {
     let partition = &facts["partition"];
     match (facts["kind"].as_str(), partition["disk"].as_str()) {

@@ -117,7 +117,6 @@ impl fmt::Display for DeviceWaf {
     }
 }
 
-/// Changes of the drives' own counters between the first and the last reading.
 pub(crate) fn changes(timeline: &Timeline) -> Vec<Change> {
     let mut all_changes = Vec::new();
     for device in devices(timeline) {
@@ -128,8 +127,7 @@ pub(crate) fn changes(timeline: &Timeline) -> Vec<Change> {
             let Some((first, last)) = line.first_and_last else {
                 continue;
             };
-            // The first row describes the end of the first interval, but counters of a simulated drive start at 0 with
-            // the run.
+            // The first row is the end of the first interval; counters of a simulated drive start at 0 with the run.
             let first = if column.source() == ColumnSource::Simulated {
                 0.0
             } else {
@@ -151,7 +149,6 @@ pub(crate) fn changes(timeline: &Timeline) -> Vec<Change> {
     all_changes
 }
 
-/// Counters of a drive from which WAF is computed.
 struct WafCounters {
     source: &'static str,
     media: Column,

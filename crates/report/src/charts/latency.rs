@@ -13,8 +13,7 @@ use results::telemetry::TraceLine;
 use results::units;
 use std::path::Path;
 
-/// Service times: a chart for each stream with operations, the judged streams first; with several devices also the 99th
-/// percentiles of the devices side by side.
+/// A chart for each stream with operations, judged streams first; with several devices also the p99 of each device.
 pub(crate) fn service_charts(
     manifest: &Manifest,
     service: &Windows,
@@ -52,7 +51,6 @@ pub(crate) fn service_charts(
     charts
 }
 
-/// Wait and lag of the judged streams.
 pub(crate) fn delay_charts(manifest: &Manifest, wait: &Windows, lag: &Windows) -> Vec<Chart> {
     let mut charts = Vec::new();
     for (index, stream) in manifest
@@ -127,7 +125,6 @@ fn over_time(
     chart
 }
 
-/// Nanoseconds in words.
 fn ms(ns: u64) -> String {
     units::milliseconds(ns as f64 / 1e6)
 }
@@ -224,7 +221,6 @@ pub(crate) fn thresholds(manifest: &Manifest) -> Vec<Limit> {
         .collect()
 }
 
-/// Reason for an empty chart.
 pub(crate) fn no_data_reason(windows: &Windows) -> String {
     windows
         .damage
@@ -232,7 +228,6 @@ pub(crate) fn no_data_reason(windows: &Windows) -> String {
         .unwrap_or_else(|| "no operation of the stream succeeded in a recorded window".to_owned())
 }
 
-/// A heat map of service times for each judged stream, over all devices.
 pub(crate) fn heat_maps(manifest: &Manifest, service: &Windows) -> Vec<Chart> {
     let streams = manifest
         .streams
@@ -274,8 +269,7 @@ pub(crate) fn is_within(limit: &Limit, edges: &[f64]) -> bool {
 /// Maximum number of marks on one chart. A drive with more change points never settles; the table lists all of them.
 const MARKS_MAX: usize = 12;
 
-/// Adds the change points of `stream` to its chart. If there are several devices, the change points over all of them
-/// come first.
+/// Adds the change points of `stream`; with several devices, those over all devices come first.
 pub(crate) fn mark(chart: &mut Chart, steadiness: &Steadiness, stream: &str) {
     for change in steadiness
         .change_points
@@ -306,7 +300,6 @@ pub(crate) fn change_sentence(change: &ChangePoint) -> String {
     )
 }
 
-/// A value of a metric with its unit.
 pub(crate) fn value(metric: RoundMetric, value: f64) -> String {
     match metric {
         RoundMetric::ShareOver { .. } => units::percent(value),
@@ -318,7 +311,6 @@ pub(crate) fn value(metric: RoundMetric, value: f64) -> String {
 /// Reads one value of a sample, nanoseconds.
 type Value = fn(&TraceLine) -> u64;
 
-/// Values of a sample that are drawn.
 const DRAWN: [(&str, Value); 4] = [
     ("device p99", |line| line.device_time.p99_ns),
     ("kernel's queue p99", |line| line.queue.p99_ns),
@@ -326,8 +318,7 @@ const DRAWN: [(&str, Value); 4] = [
     ("kernel's queue max", |line| line.queue.max_ns),
 ];
 
-/// Charts and remarks for the reader: a chart for each sampled device and kind of request in a run of `ran_sec`
-/// seconds, or one empty chart with the reason.
+/// Charts and remarks: a chart for each sampled device and kind of request, or an empty chart with the reason.
 pub(crate) fn trace_charts(
     dir: &Path,
     manifest: &Manifest,

@@ -6,10 +6,6 @@
 //!
 //! The one idea: a chart does not depend on a plotting library. It consists of lines, limits and marks with names and
 //! units, or of the reason why there is nothing to draw. Each output format draws a chart in its own way.
-//!
-//! * [`timeline`] reads the tables, [`windows`] the interval logs; both reduce them to a few points
-//! * one file for each kind of charts: [`latency`] (also of a trace), [`rates`] (also shares), [`telemetry`]
-//! * [`counters`]: drives' own counters, as numbers
 
 pub(crate) mod counters;
 pub(crate) mod latency;
@@ -21,10 +17,8 @@ pub(crate) mod windows;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
-/// Resolution of a run's charts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChartResolution {
-    /// Maximum number of points of a line.
     pub points_max: usize,
     /// Most columns of a heat map.
     pub columns_max: usize,
@@ -121,13 +115,10 @@ pub enum Points {
 /// Appearance of a line. Colour is never the only difference between two lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Style {
-    /// Index of the colour.
     pub colour: usize,
     /// Index of the dash pattern and of the marker symbol; 0 is a solid line.
     pub dash: usize,
-    /// True if points have symbols.
     pub symbols: bool,
-    /// True if points are joined.
     pub joined: bool,
 }
 
@@ -170,7 +161,6 @@ impl Chart {
         Self::new(id, title, Axis::linear("time since the run began", "s"), y)
     }
 
-    /// A chart with nothing on it.
     pub(crate) fn new(id: impl Into<String>, title: impl Into<String>, x: Axis, y: Axis) -> Self {
         Self {
             id: identifier(&id.into()),
@@ -181,7 +171,6 @@ impl Chart {
         }
     }
 
-    /// The same chart without data, because of `reason`.
     pub(crate) fn without_data(self, reason: impl Into<String>) -> Self {
         let reason = reason.into();
         Self {
@@ -246,7 +235,6 @@ impl Style {
         }
     }
 
-    /// A line with a symbol at every point.
     pub(crate) fn points(colour: usize) -> Self {
         Self {
             symbols: true,

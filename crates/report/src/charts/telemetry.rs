@@ -129,7 +129,6 @@ struct TelemetryQuantity {
     id: &'static str,
     title: &'static str,
     unit: &'static str,
-    /// Meaning of a point.
     stat: BinStatistic,
     /// Lines of the chart, each with its label.
     lines: &'static [(&'static str, Column)],
@@ -145,7 +144,6 @@ fn factor(column: Column) -> f64 {
     }
 }
 
-/// A line of a quantity.
 struct QuantityLine<'a> {
     label: String,
     column: &'a ColumnLine,
@@ -180,8 +178,7 @@ impl TelemetryQuantity {
         Self { hint, ..self }
     }
 
-    /// The chart for `owners`: kernel names of devices, or a single empty name for the host. `no_data_reason`: reason
-    /// for missing data, if known.
+    /// The chart for `owners`: kernel names of devices, or one empty name for the host. `no_data_reason`: if known.
     fn chart(
         &self,
         prefix: &str,
@@ -245,8 +242,7 @@ impl TelemetryQuantity {
                 let Some(column) = timeline.column(*column, owner) else {
                     continue;
                 };
-                // With one device, colours distinguish its lines. With several devices, colours distinguish devices and
-                // dashes distinguish lines.
+                // With one device, colours distinguish lines; with several, colours distinguish devices, dashes lines.
                 let several = owners.len() > 1;
                 let (colour, dash) = if several {
                     (number, line_index)

@@ -12,16 +12,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::Path;
 
-/// A column of telemetry.
 pub(crate) struct ColumnLine {
-    /// Name in the table.
     pub(crate) name: String,
     /// `None` for a column unknown to this version.
     pub(crate) column_of: Option<ColumnOf>,
     pub(crate) bins: TimeBins,
-    /// The first and the last value measured.
     pub(crate) first_and_last: Option<(f64, f64)>,
-    /// The values around the first fall of the column.
     pub(crate) first_fall: Option<Fall>,
 }
 
@@ -34,7 +30,6 @@ pub struct Fall {
     pub after: f64,
 }
 
-/// A stream over time.
 #[derive(Debug, Clone)]
 pub(crate) struct StreamLine {
     /// Operations per second that succeeded within the run.
@@ -43,7 +38,6 @@ pub(crate) struct StreamLine {
     pub(crate) lost: TimeBins,
 }
 
-/// A run over time, from its tables.
 pub(crate) struct Timeline {
     interval_sec: u64,
     /// An entry for each stream of the manifest.
@@ -52,7 +46,6 @@ pub(crate) struct Timeline {
     pub(crate) gap_ms: TimeBins,
     /// CPU of the issuing threads, percent of one CPU.
     pub(crate) cpu_pct: TimeBins,
-    /// Maximum number of operations in flight.
     pub(crate) in_flight: TimeBins,
     pub(crate) columns: Vec<ColumnLine>,
 }
@@ -134,7 +127,6 @@ impl Timeline {
         }
     }
 
-    /// Seconds that one point represents.
     pub(crate) fn point_sec(&self) -> u64 {
         self.gap_ms.width as u64 * self.interval_sec
     }
@@ -177,7 +169,6 @@ pub(crate) enum BinStatistic {
 }
 
 impl BinStatistic {
-    /// `mean`, `highest`, `lowest`.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Mean => "mean",
@@ -210,7 +201,6 @@ impl TimeBin {
         self.min = self.min.min(other.min);
     }
 
-    /// All of `bins` in one.
     fn of(bins: &[Self]) -> Self {
         let mut all = Self::EMPTY;
         bins.iter().for_each(|bin| all.add(*bin));
@@ -274,17 +264,14 @@ impl TimeBins {
         self.width *= 2;
     }
 
-    /// A value for each bin, oldest first.
     pub(crate) fn values(&self, stat: BinStatistic) -> Vec<Option<f64>> {
         self.bins.iter().map(|bin| bin.value(stat)).collect()
     }
 
-    /// The mean, maximum or minimum of all values.
     pub(crate) fn overall(&self, stat: BinStatistic) -> Option<f64> {
         TimeBin::of(&self.bins).value(stat)
     }
 
-    /// True if there is any value.
     pub(crate) fn any(&self) -> bool {
         self.bins.iter().any(|bin| bin.count > 0)
     }

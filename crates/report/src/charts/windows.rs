@@ -18,7 +18,6 @@ const ROWS: usize = 128;
 
 /// Quantiles at one point, milliseconds.
 pub(crate) type PointQuantiles = [f64; 5];
-/// Names of the entries of [`PointQuantiles`].
 pub(crate) const QUANTILE_NAMES: [&str; 5] = ["p50", "p90", "p99", "p99.9", "max"];
 /// Position of the 99th percentile in [`PointQuantiles`].
 pub(crate) const P99: usize = 2;
@@ -30,7 +29,6 @@ pub(crate) const MAX: usize = 4;
 pub(crate) struct StreamDurations {
     /// Quantiles at each point; `None` if no operation succeeded.
     pub(crate) moments: Vec<Option<PointQuantiles>>,
-    /// Histogram of the whole run.
     pub(crate) total: Latencies,
     since_point: Latencies,
     /// Counts by column, then by row.
@@ -42,9 +40,7 @@ pub(crate) struct Windows {
     pub(crate) streams: Vec<StreamDurations>,
     /// An entry for each cell; empty with a single device.
     pub(crate) cells: Vec<StreamDurations>,
-    /// Seconds that a point represents.
     pub(crate) point_sec: f64,
-    /// Seconds that a column of the heat map represents.
     pub(crate) column_sec: f64,
     detail: ChartResolution,
     /// Why the log could not be read to its end.
@@ -138,8 +134,7 @@ impl StreamDurations {
 }
 
 impl Windows {
-    /// Reads the undamaged part of the log of `kind` in `dir`, whose run lasted `ran_sec`. `heat`: true to collect the
-    /// counts of heat maps.
+    /// Reads the undamaged part of the log of `kind` in `dir`. `heat`: true to collect the counts of heat maps.
     pub(crate) fn read(
         dir: &Path,
         layout: &Layout,
@@ -175,7 +170,6 @@ impl Windows {
         this
     }
 
-    /// Adds one window and returns its point.
     fn add(&mut self, window: &HistogramWindow, devices: usize, heat: bool) -> usize {
         let middle_sec = window.from_sec + window.length_sec / 2.0;
         let point = bin_index(middle_sec, self.point_sec, self.detail.points_max);
@@ -192,12 +186,10 @@ impl Windows {
         point
     }
 
-    /// For each stream, the durations of the whole run.
     pub(crate) fn totals(&self) -> impl Iterator<Item = &Latencies> {
         self.streams.iter().map(|durations| &durations.total)
     }
 
-    /// Positions of the points: at the end of the period that they represent.
     pub(crate) fn points(&self) -> Points {
         Points::Even {
             first: self.point_sec,

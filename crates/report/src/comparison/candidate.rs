@@ -16,43 +16,34 @@ use std::path::PathBuf;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Candidate {
-    /// Name in the comparison.
     pub name: String,
     pub dir: PathBuf,
     pub kind: CandidateKind,
     /// The user's note.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// Test of the representative run.
     pub test: ValueOrReason<TestFacts>,
     /// Outcome: for a series, that of its conclusion; for a run, that of its verdict.
     pub outcome: ValueOrReason<Outcome>,
-    /// Reason of the outcome, one sentence.
     pub reason: ValueOrReason<String>,
     /// Parts of the test that the outcome does not cover, each a phrase.
     pub not_judged: Vec<String>,
-    /// Result of the representative run.
     pub result: ValueOrReason<RunResult>,
     /// The highest load that was held, found by a search.
     pub rating: ValueOrReason<f64>,
     /// The load that was held: the rating, or the load of the run.
     pub load: ValueOrReason<HeldLoad>,
-    /// Worst slice for each threshold.
     pub margins: ValueOrReason<Vec<ThresholdMargin>>,
     /// 99th percentile of the judged stream's service times.
     pub p99: ValueOrReason<StreamQuantile>,
-    /// 99.9th percentile of the judged stream's service times.
     pub p99_9: ValueOrReason<StreamQuantile>,
     /// Rates of the judged stream.
     pub rate: ValueOrReason<StreamRate>,
-    /// I/O of the representative run on each device.
     pub io: ValueOrReason<DeviceIo>,
     pub wear: ValueOrReason<Vec<DeviceWear>>,
     /// Price of the drives, divided by the load that they hold as a multiple of 1x.
     pub price_per_1x: ValueOrReason<f64>,
-    /// Rank among published ratings.
     pub place: ValueOrReason<PublishedRank>,
-    /// The jobs of a baseline that are in doubt.
     pub in_doubt: Option<InDoubt>,
     /// True if a part of the directory is damaged or missing.
     pub damaged: bool,
@@ -64,13 +55,10 @@ pub struct TestFacts {
     pub test: String,
     /// Devices, as the user named them.
     pub devices: Vec<String>,
-    /// Models of the devices, where known.
     pub models: Vec<Option<String>>,
-    /// True if the devices were simulated.
     pub simulated: bool,
     /// Configured maximum duration, seconds.
     pub duration_sec: u64,
-    /// Time run, seconds.
     pub ran_sec: f64,
     /// Class by duration: screening, or a certification's load.
     pub class: VerdictClass,
@@ -81,7 +69,6 @@ pub struct TestFacts {
     pub step: Option<String>,
 }
 
-/// A load that was held.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct HeldLoad {
     /// As a multiple of the series' 1x; `None` for a run without a series.
@@ -92,20 +79,15 @@ pub struct HeldLoad {
     pub highest: bool,
 }
 
-/// A quantile of service times.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StreamQuantile {
-    /// The judged stream.
     pub stream: String,
-    /// Service time, nanoseconds.
     pub service_ns: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StreamRate {
-    /// The judged stream.
     pub stream: String,
-    /// Requested operations per second.
     pub offered_iops: f64,
     /// Successful operations per second.
     pub achieved_iops: f64,
@@ -431,7 +413,6 @@ fn incomparable(manifest: &Manifest) -> Option<String> {
 /// The worst slice over one threshold.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ThresholdMargin {
-    /// The threshold, nanoseconds.
     pub threshold_ns: u64,
     /// The threshold as text: `1ms`.
     pub threshold: String,

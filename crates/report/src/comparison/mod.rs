@@ -32,7 +32,6 @@ use source::CandidateSource;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Candidates side by side.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CandidateComparison {
     /// Candidates in the order of the request.
@@ -47,7 +46,6 @@ pub struct CandidateComparison {
     pub warranty_years: f64,
 }
 
-/// A directory to compare, and its name in the comparison.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CandidateDir {
     /// The name; `None`: the name of the directory.
@@ -63,11 +61,10 @@ impl CandidateComparison {
     }
 }
 
-/// Compares the runs or series in `dirs`, with prices and endurance from `operator_data`. Ranks them among `ratings`,
-/// which are sorted, the highest first.
-///
+/// Compares the runs or series in `dirs`. Ranks them among `ratings`, which are sorted, the highest first. Of a damaged
+/// run, the undamaged part is shown, with a warning.
 /// Errors: a directory has neither a run nor a series, a run is named twice, or `operator_data` names an unknown
-/// candidate. If a run is damaged, its undamaged part is shown, with a warning.
+/// candidate.
 pub fn compare(
     dirs: &[CandidateDir],
     operator_data: &OperatorData,
@@ -186,12 +183,10 @@ fn last_part(dir: &Path) -> String {
     )
 }
 
-/// A value, or the reason why there is none.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum ValueOrReason<T> {
     Value(T),
-    /// No value.
     Missing {
         /// The reason, a phrase.
         why_not: String,
@@ -199,19 +194,16 @@ pub enum ValueOrReason<T> {
 }
 
 impl<T> ValueOrReason<T> {
-    /// No value, because of `why_not`.
     pub fn missing(why_not: impl Into<String>) -> Self {
         Self::Missing {
             why_not: why_not.into(),
         }
     }
 
-    /// `value`, or a missing cell because of `why_not`.
     pub fn or_missing(value: Option<T>, why_not: impl Into<String>) -> Self {
         value.map_or_else(|| Self::missing(why_not), Self::Value)
     }
 
-    /// The value, if there is one.
     pub fn value(&self) -> Option<&T> {
         match self {
             Self::Value(value) => Some(value),
@@ -219,12 +211,10 @@ impl<T> ValueOrReason<T> {
         }
     }
 
-    /// Applies `f` to the value; a missing value keeps its reason.
     pub fn map<U>(&self, f: impl FnOnce(&T) -> U) -> ValueOrReason<U> {
         self.and_then(|value| ValueOrReason::Value(f(value)))
     }
 
-    /// Applies `f`, which returns a cell, to the value; a missing value keeps its reason.
     pub fn and_then<U>(&self, f: impl FnOnce(&T) -> ValueOrReason<U>) -> ValueOrReason<U> {
         match self {
             Self::Value(value) => f(value),
@@ -233,7 +223,6 @@ impl<T> ValueOrReason<T> {
     }
 }
 
-/// Maximum size of a list, bytes.
 const LIST_BYTES_MAX: u64 = 16 << 20;
 
 /// The built-in list. Source: ACT's README and Aerospike's pages on certified and historical devices, with the results
@@ -266,7 +255,6 @@ pub struct PublishedRating {
     pub source: Option<String>,
 }
 
-/// The built-in list.
 pub fn built_in() -> Result<Vec<PublishedRating>, String> {
     parse("published-ratings.csv (built in)", LIST.as_bytes())
 }
@@ -356,7 +344,6 @@ fn parse(name: &str, bytes: &[u8]) -> Result<Vec<PublishedRating>, String> {
     Ok(ratings)
 }
 
-/// Rank of a rating among published ones.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PublishedRank {
     /// The rating, as a multiple of 1x on one device.

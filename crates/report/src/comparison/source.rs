@@ -18,22 +18,18 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// A directory of a run or a series, with its contents.
 pub(super) struct CandidateSource {
     pub(super) name: String,
     pub(super) dir: PathBuf,
     pub(super) kind: CandidateKind,
     /// The representative run; missing if no run can be read.
     pub(super) run: ValueOrReason<Run>,
-    /// Latencies of that run.
     pub(super) latencies: ValueOrReason<Vec<StreamLatencies>>,
-    /// The series, if the directory has one.
     pub(super) series: Option<Series>,
     /// The step of the series whose run represents it.
     pub(super) step: Option<Step>,
     /// Warnings that make the numbers doubtful, each one sentence.
     pub(super) warnings: Vec<String>,
-    /// Other remarks, each one sentence.
     pub(super) remarks: Vec<String>,
     /// True if the series and its runs contradict each other.
     pub(super) doubtful: bool,
@@ -69,7 +65,6 @@ impl CandidateSource {
         of_series.or_else(|| self.run.value()?.manifest.note.as_deref())
     }
 
-    /// A directory without a representative run, because of `reason`.
     fn without_run(name: String, dir: &Path, kind: CandidateKind, reason: &str) -> Self {
         Self {
             name,
@@ -225,7 +220,6 @@ fn steps_by_rank(series: &Series) -> Vec<&Step> {
     judged
 }
 
-/// Kind of a candidate's directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CandidateKind {
@@ -239,7 +233,6 @@ pub enum CandidateKind {
 }
 
 impl CandidateKind {
-    /// The kind of a series with this purpose.
     pub(crate) fn of(purpose: SeriesPurpose) -> Self {
         match purpose {
             SeriesPurpose::Certify => Self::Certify,
@@ -260,25 +253,20 @@ impl CandidateKind {
     }
 }
 
-/// Why nothing was compared.
 #[derive(Debug, Error)]
 pub enum CompareError {
-    /// A directory holds neither a run nor a series.
     #[error(transparent)]
     Read(#[from] RunDirError),
-    /// The same run twice.
     #[error("comparing {first} with {second} - both are {}; name each run once", dir.display())]
     Twice {
         first: String,
         second: String,
         dir: PathBuf,
     },
-    /// The same name twice.
     #[error(
         "comparing {name} with {name} - two candidates have that name; rename one of them (NAME=DIR)"
     )]
     SameName { name: String },
-    /// Data was given for an unknown name.
     #[error(
         "using the price or endurance of {name:?} - no candidate or device has that name; the names are {known}"
     )]
@@ -292,16 +280,13 @@ impl CompareError {
     }
 }
 
-/// Settings of a run that are not compared: they do not change the test, other sentences cover them, or they set the
-/// load, which is the compared quantity.
+/// Settings not compared: they do not change the test, other sentences cover them, or they set the compared load.
 const IGNORED_SETTINGS: &str = "device-names num-devices report-interval-sec microsecond-histograms seed shards engine \
                          test-duration-sec read-reqs-per-sec write-reqs-per-sec service-threads";
 
-/// Names of candidates, grouped by value.
 type CandidatesByValue<'a> = BTreeMap<String, Vec<&'a str>>;
 
-/// A sentence on the differences in `aspect` between `objects`; `empty` is the word for an empty value. `None` if all
-/// are equal.
+/// A sentence on the differences in `aspect` between `objects`; `None` if equal. `empty`: word for an empty value.
 fn difference(
     objects: &str,
     aspect: &str,

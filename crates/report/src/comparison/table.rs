@@ -14,7 +14,6 @@ use results::units;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// A comparison as rows of text.
 struct Rows {
     table: Table,
     /// The reasons for empty cells. A cell refers to its reason as `[1]`, `[2]`...
@@ -143,7 +142,6 @@ impl Rows {
         self.table.row(cells);
     }
 
-    /// A row for each threshold of any candidate.
     fn margins(&mut self, candidates: &[Candidate]) {
         let margins = candidates
             .iter()
@@ -237,7 +235,6 @@ fn kind_text(candidate: &Candidate) -> String {
     format!("{}{step}", candidate.kind.words().0)
 }
 
-/// The title and the lines of a candidate among its neighbours in the list of published ratings.
 fn neighbours(candidate: &Candidate) -> Option<(String, Vec<String>)> {
     let placement = candidate.place.value()?;
     let own_line = format!("> {}  {}", units::multiple(placement.x), candidate.name);
@@ -254,12 +251,10 @@ fn neighbours(candidate: &Candidate) -> Option<(String, Vec<String>)> {
     ))
 }
 
-/// A rating as an item of a list in Markdown.
 fn published_item(rating: &PublishedRating) -> String {
     format!("- {}\n", escaped(&published_text(rating)))
 }
 
-/// A published rating in one line.
 fn published_text(rating: &PublishedRating) -> String {
     let percent_text =
         |pct: Option<f64>| pct.map_or_else(|| "?".to_owned(), |pct| format!("{pct} %"));
@@ -314,7 +309,6 @@ impl fmt::Display for CandidateComparison {
 }
 
 impl CandidateComparison {
-    /// Warnings and remarks, the table, notes on empty cells, and each candidate among its neighbours.
     pub fn markdown(&self) -> String {
         let Rows { table, notes } = Rows::of(self, Table::numbers);
         let mut text = String::new();
@@ -375,7 +369,6 @@ impl CandidateComparison {
         text
     }
 
-    /// A self-contained HTML page: no network, no other file.
     pub fn html(&self, made_by: &str) -> String {
         let names: Vec<&str> = self
             .candidates
@@ -412,8 +405,7 @@ impl CandidateComparison {
         page.html(made_by)
     }
 
-    /// Bars of the load held, the worst share over each threshold and the p99 of each candidate, and of the numbers of
-    /// baselines.
+    /// Bars of load held, worst share over each threshold and p99 of each candidate, and of baselines' numbers.
     fn bars(&self) -> Vec<Bars> {
         let mut load = Bars::new("Load held", "As a multiple of 1x.");
         let mut p99 = Bars::new("Service p99", "Of the judged stream over the whole run.");

@@ -303,7 +303,6 @@ fn only_what_was_run_as_published_ones_were_is_placed_among_them() {
     }
 }
 
-/// A finding about the preparation of a device.
 fn preparation(level: Severity) -> Finding {
     let device = str::to_owned("/dev/x");
     let finding = str::to_owned("f");

@@ -12,7 +12,6 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Seconds of a day.
 const DAY_SEC: f64 = 86_400.0;
 /// Bytes of an NVMe data unit. Source: NVM Express base specification, SMART / Health Information log:
 /// "reported in thousands (i.e., a value of 1 corresponds to 1000 units of 512 bytes)".
@@ -29,7 +28,6 @@ pub struct DeviceWear {
     /// Bytes that the drive counted as written by any host, per day.
     pub smart_bytes_per_day: ValueOrReason<f64>,
     pub capacity_bytes: ValueOrReason<u64>,
-    /// Drive writes per day.
     pub drive_writes_per_day: ValueOrReason<f64>,
     /// Rated endurance of the device, bytes; from the operator's data.
     pub rated_bytes: ValueOrReason<f64>,
@@ -38,8 +36,6 @@ pub struct DeviceWear {
 }
 
 /// The wear of each device of the run in `dir`. `endurance` returns the rated endurance of a device.
-///
-/// Errors: the tables cannot be read at all.
 pub(super) fn wear(
     dir: &Path,
     manifest: &Manifest,
@@ -108,7 +104,6 @@ fn capacity_bytes(name: &str, facts: &Value) -> ValueOrReason<u64> {
     )
 }
 
-/// A run's totals from its tables.
 struct RunTotals {
     ran_sec: f64,
     /// For each device: bytes of the streams that write.
@@ -220,7 +215,6 @@ pub(super) fn is_reading(stream: &str) -> bool {
 pub(super) const DAYS_PER_YEAR: f64 = 365.0;
 const TB_BYTES: f64 = 1e12;
 
-/// The endurance that a drive is rated for.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Endurance {
     /// Drive writes per day, for each day of the warranty.

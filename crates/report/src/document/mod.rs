@@ -49,10 +49,8 @@ pub enum Report {
 
 impl Document {
     /// Reads `dirs`, each the directory of a run or of a series, and nothing else: on any machine, years later, the
-    /// document is the same.
-    ///
-    /// Damaged data is left out, and a banner says so. Errors: a directory has neither a run nor a series, or its
-    /// manifest cannot be read.
+    /// document is the same. Damaged data is left out, and a banner says so.
+    /// Errors: a directory has neither a run nor a series, or its manifest cannot be read.
     pub fn read<P: AsRef<Path>>(dirs: &[P]) -> Result<Self, RunDirError> {
         let series = dirs
             .iter()
@@ -84,8 +82,7 @@ impl Document {
         })
     }
 
-    /// The worst outcome of the reports; a failure is worse than an invalid result. An unfinished series counts as
-    /// invalid.
+    /// The worst outcome: a failure is worse than an invalid result. An unfinished series counts as invalid.
     pub fn outcome(&self) -> Outcome {
         let of = |report: &Report| report.outcome().unwrap_or(Outcome::Invalid);
         self.reports
@@ -136,7 +133,6 @@ impl Report {
         }
     }
 
-    /// The same as the headline of a page.
     pub(crate) fn headline(&self) -> OutcomeLabel {
         match self {
             Self::Run(run) => OutcomeLabel::of(Some(run.verdict.outcome)),

@@ -133,7 +133,6 @@ impl SeriesReport {
         this
     }
 
-    /// The outcome, as shown to readers.
     pub(crate) fn outcome_label(&self) -> OutcomeLabel {
         let shown = OutcomeLabel::of(
             self.series
@@ -166,7 +165,6 @@ impl SeriesReport {
     }
 }
 
-/// Banner about jobs in doubt, with the first doubt.
 fn banner(doubts: &InDoubt) -> String {
     let first = doubts
         .doubts
@@ -178,7 +176,6 @@ fn banner(doubts: &InDoubt) -> String {
     )
 }
 
-/// Results of a baseline's steps, drive by drive.
 fn drives(series: &Series, steps: &[StepReport]) -> Vec<DriveReport> {
     if series.purpose != SeriesPurpose::Baseline {
         return Vec::new();
@@ -262,7 +259,6 @@ fn over_multiple(id: &str, title: &str, y: Axis) -> Chart {
     Chart::new(id, title, Axis::linear("load, as a multiple of 1x", "x"), y)
 }
 
-/// Steps that were judged, with their runs.
 type JudgedSteps<'a> = [(&'a Step, &'a RunReport)];
 
 fn with_points(

@@ -55,7 +55,6 @@ pub fn json(page: &FioReport<'_>, plus: bool) -> String {
     serde_json::to_string_pretty(&root).unwrap_or_default() + "\n"
 }
 
-/// A value of a map that keeps its order.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum Json {
@@ -264,7 +263,6 @@ fn steadystate(steady: &SteadyState) -> Object {
     object
 }
 
-/// Latencies of each I/O priority in a direction.
 fn priorities(job: &JobReport<'_>, direction: usize, plus: bool) -> Vec<Object> {
     let percentiles = job.percentiles_of[0].then_some(&job.percentiles);
     let of_direction = job.priorities.iter().filter(|(of, ..)| *of == direction);

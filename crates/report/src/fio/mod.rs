@@ -23,7 +23,6 @@ pub const FIO_VERSION: &str = "fio-3.33";
 /// Reads, writes, trims, flushes.
 pub const KINDS: usize = 4;
 
-/// Names of the kinds of operations in fio's output.
 const NAMES: [&str; KINDS] = ["read", "write", "trim", "sync"];
 
 /// Results of one report entry: a job, or a group with group_reporting.
@@ -33,13 +32,11 @@ pub struct JobReport<'a> {
     pub group: usize,
     /// Number of clones.
     pub jobs: usize,
-    /// Free text of the user.
     pub description: String,
     /// Options as given.
     pub options: Vec<(String, String)>,
     /// Maximum number of operations in flight; with a latency target, the depth found for it.
     pub depth: u64,
-    /// Latency target, if the job has one.
     pub target: Option<LatencyTargetResult>,
     /// Start of the reported part, nanoseconds since its run began.
     pub begin_ns: u64,
@@ -47,7 +44,6 @@ pub struct JobReport<'a> {
     pub end_ns: u64,
     /// Time of each kind of operation, nanoseconds.
     pub kinds_ns: [u64; KINDS],
-    /// Start of the job's run, milliseconds since 1970.
     pub started_unix_ms: u64,
     /// fio's number for the goal that the job missed, if it missed one.
     pub error: Option<u64>,
@@ -55,7 +51,6 @@ pub struct JobReport<'a> {
     pub levels: [u64; 7],
     /// Recorded data, by kind.
     pub kinds: [Option<&'a KindStats>; KINDS],
-    /// Counts of the verification, if the job verifies.
     pub verified: Option<VerifyTotals>,
     /// True to print percentiles: of completion latencies, of total latencies.
     pub percentiles_of: [bool; 2],
@@ -66,13 +61,11 @@ pub struct JobReport<'a> {
     pub elapsed_ns: u64,
     /// The job's share of the run's CPU time.
     pub cpu: Cpu,
-    /// Steady state of the job, with `steadystate`.
     pub steady: Option<SteadyState>,
     /// Latencies by direction and I/O priority, if the operations had several priorities.
     pub priorities: Vec<(usize, u16, RunHistogram)>,
 }
 
-/// A job's search for its steady state.
 #[derive(Debug, Clone, Default)]
 pub struct SteadyState {
     /// `iops_slope:1.000000%`.
@@ -91,7 +84,6 @@ pub struct SteadyState {
 /// The latency target for which a job searched its queue depth.
 #[derive(Debug, Clone, Copy)]
 pub struct LatencyTargetResult {
-    /// Target latency, nanoseconds.
     pub latency_ns: u64,
     /// Time per depth, microseconds.
     pub window_us: u64,
@@ -106,12 +98,9 @@ const NO_TARGET: LatencyTargetResult = LatencyTargetResult {
     percentile: 100.0,
 };
 
-/// CPU usage of a run.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Cpu {
-    /// CPU time in user mode, nanoseconds.
     pub user_ns: u64,
-    /// CPU time in the kernel, nanoseconds.
     pub system_ns: u64,
     pub switches: u64,
     /// Page faults that had to read from a disk.
@@ -133,7 +122,6 @@ impl Cpu {
     }
 }
 
-/// value * part / whole
 fn scaled(value: u64, part: u64, whole: u64) -> u64 {
     (u128::from(value) * u128::from(part) / u128::from(whole.max(1))) as u64
 }
@@ -157,23 +145,19 @@ pub struct DiskIo {
     pub util: f64,
 }
 
-/// Everything that is reported.
 #[derive(Debug, Clone)]
 pub struct FioReport<'a> {
-    /// Jobs of all groups.
     pub jobs: Vec<JobReport<'a>>,
     /// Options that hold for all jobs.
     pub global: Vec<(String, String)>,
     pub disks: Vec<DiskIo>,
     /// Time of the report, milliseconds since 1970.
     pub unix_ms: u64,
-    /// Process id.
     pub pid: u32,
     /// Results of the runs that ended.
     pub results: Vec<RunResult>,
 }
 
-/// Counts of a verification.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct VerifyTotals {
     /// Bytes that were read and are right.
@@ -297,13 +281,11 @@ impl<'a> FioReport<'a> {
     }
 }
 
-/// Names of the depth buckets.
 const LEVELS: [&str; 7] = ["1", "2", "4", "8", "16", "32", ">=64"];
 
 /// Minimum length of a period that gives a bandwidth sample, nanoseconds.
 const SAMPLE_NS_MIN: u64 = 500_000_000;
 
-/// A histogram of a whole run.
 pub type RunHistogram = Histogram<u64>;
 
 /// Mean and standard deviation of values that are sampled once per second.
@@ -338,7 +320,6 @@ impl SampleStats {
         }
     }
 
-    /// Standard deviation.
     pub fn deviation(&self) -> f64 {
         match self.count {
             0 | 1 => 0.0,
@@ -362,14 +343,12 @@ pub struct KindStats {
     pub ops: u64,
     /// Operations that completed after the end of the run.
     pub overtime: u64,
-    /// Bytes of the operations that completed.
     pub bytes: u64,
     pub errors: u64,
     /// Intended operations that were never issued or never completed.
     pub undone: u64,
     /// Bandwidth, KiB/s.
     pub bandwidth: SampleStats,
-    /// Operations per second.
     pub iops: SampleStats,
     /// Time of the last completion, nanoseconds since the run began.
     pub last_completion_ns: u64,
@@ -394,7 +373,6 @@ impl Default for KindStats {
     }
 }
 
-/// An empty histogram of a whole run.
 pub fn durations() -> RunHistogram {
     // The layout of an interval's histogram, with counters that a day cannot overflow.
     let like = results::cell::latencies();
@@ -413,12 +391,10 @@ impl KindStats {
     }
 }
 
-/// Data recorded so far, by stream.
 #[derive(Debug, Clone, Default)]
 pub struct RunningTotals {
     /// Data of each kind, in the order of the streams.
     pub kinds: Vec<KindStats>,
-    /// Time run, nanoseconds.
     pub ran_ns: u64,
     /// Number of streams that each kind sums up.
     streams: Vec<usize>,
@@ -435,7 +411,6 @@ impl RunningTotals {
         }
     }
 
-    /// Adds an interval of a run with `devices` devices.
     pub fn add(&mut self, interval: &Interval, devices: usize) {
         let length_ns = interval.end_ns.saturating_sub(self.ran_ns);
         self.ran_ns = interval.end_ns;

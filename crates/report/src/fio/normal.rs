@@ -11,7 +11,6 @@ use super::{
 use results::units;
 
 /// Text before the jobs begin: a line for each job, the name and version of the program, and the number of jobs.
-///
 /// Programs read fio's version from terse and JSON output, and from `--version`; this line is for people.
 pub fn header_text(lines: &[String], jobs: usize) -> String {
     let lines: String = lines.iter().map(|line| format!("{line}\n")).collect();
@@ -22,7 +21,6 @@ pub fn header_text(lines: &[String], jobs: usize) -> String {
     )
 }
 
-/// The normal output at the end of all jobs.
 pub fn normal(page: &FioReport<'_>) -> String {
     let mut text: String = page.jobs.iter().map(|job| job_text(job, page)).collect();
     let mut groups: Vec<_> = page.jobs.iter().map(|job| job.group).collect();
@@ -349,7 +347,6 @@ fn scale(min_ns: u64, max_ns: u64, deviation_ns: f64) -> (&'static str, u64) {
 /// Number of percentile fields in a line.
 const PERCENTILES: usize = 20;
 
-/// The report as lines of fields.
 pub fn terse(page: &FioReport<'_>) -> String {
     let mut text = String::new();
     for job in &page.jobs {

@@ -7,8 +7,7 @@ use serde_json::Value;
 
 const MS: u64 = 1_000_000;
 
-/// Two seconds with 1,000 reads of 4 KiB each. The reads of the first second take 120 us. Those of the other second
-/// wait 1 ms, then take 3 ms.
+/// 1,000 reads of 4 KiB per second: in the first second 120 us each; in the other, a wait of 1 ms, then 3 ms.
 fn totals() -> RunningTotals {
     let info = StreamInfo {
         name: "a".into(),

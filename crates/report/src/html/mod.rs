@@ -24,13 +24,11 @@ use results::units::is_unprintable;
 const STYLE: &str = include_str!("page.css");
 /// Script that counts errors. It runs before any other part of the page.
 const GUARD: &str = include_str!("guard.js");
-/// Script that draws the charts.
 const DRAW: &str = include_str!("draw.js");
 /// Content-Security-Policy: the page may run its own scripts, and may fetch nothing.
 const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'";
 
 impl Document {
-    /// A self-contained HTML page: no network, no other file.
     pub fn html(&self) -> String {
         let mut plots = Plots::default();
         let has_several = self.reports.len() > 1;
@@ -66,7 +64,6 @@ impl Document {
     }
 }
 
-/// Wraps `body` into a complete page.
 fn complete_page(title: &str, body: Markup, count: usize, charts: &str, made_by: &str) -> String {
     let page = html! {
         (DOCTYPE)
@@ -199,7 +196,6 @@ impl ShortNames {
         short.replacen("</h1>", &format!("</h1>{}", list.into_string()), 1)
     }
 
-    /// The JSON of charts with short names.
     fn shortened_json(&self, json: &str) -> String {
         // The name without quotes, escaped as in `Plots::json`.
         self.replaced(json, |name: &str| {
@@ -233,7 +229,6 @@ impl HtmlPage {
         }
     }
 
-    /// Adds a box with warnings; nothing without sentences.
     pub fn warnings(&mut self, sentences: &[String]) {
         self.content.push(html! {
             @if let [first, others @ ..] = sentences {
@@ -252,7 +247,6 @@ impl HtmlPage {
             .push(parts::verdict(&label, html! {}, headline, html! {}));
     }
 
-    /// Adds a heading.
     pub fn heading(&mut self, title: &str) {
         self.content.push(heading(2, "", title));
     }
@@ -283,7 +277,6 @@ impl HtmlPage {
         });
     }
 
-    /// Adds a file as it is.
     pub fn file(&mut self, text: &str) {
         self.content.push(html! { pre { (text.trim_end()) } });
     }

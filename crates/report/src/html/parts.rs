@@ -31,12 +31,10 @@ pub(super) fn verdict(
     }
 }
 
-/// Sentences as a list; nothing without sentences.
 pub(super) fn list<T: AsRef<str>>(sentences: &[T]) -> Markup {
     html! { @if !sentences.is_empty() { ul { @for sentence in sentences { li { (sentence.as_ref()) } } } } }
 }
 
-/// Renders the most important remarks.
 pub(super) fn banners(banners: &[Banner]) -> Markup {
     html! { @for banner in banners { p.banner role="note" { (banner.text) } } }
 }
@@ -83,7 +81,6 @@ pub(super) fn charts(
     )
 }
 
-/// A chart: heading, key number, picture, caption.
 fn figure(chart: &Chart, anchor_prefix: &str, plots: &mut Plots) -> Markup {
     let id = plots.add(chart, anchor_prefix);
     html! {
@@ -140,7 +137,6 @@ fn plain(value: &Value) -> String {
 /// Minimum duration drawn on logarithmic axes, milliseconds: the resolution of the logs.
 const DRAWN_MS_MIN: f64 = 0.001;
 
-/// The charts of a page.
 #[derive(Default)]
 pub(super) struct Plots(Vec<Value>);
 
@@ -156,8 +152,7 @@ impl Plots {
         self.0.len()
     }
 
-    /// All charts, as the content of a script element. `<`, which JSON has in strings only, is escaped, so no text can
-    /// end the element or begin a comment.
+    /// All charts, as script content. `<` (in strings only) is escaped: no text ends the element or begins a comment.
     pub(super) fn json(&self) -> String {
         // Cannot fail: the JSON has only names, numbers and lists.
         serde_json::to_string(&self.0)
@@ -262,8 +257,7 @@ fn plot_line(line: &Line, y: &Axis, scale: f64) -> Value {
     plot
 }
 
-/// Colours follow the logarithm of the share; `least` is the exponent of the power of ten below all shares, at most
-/// -1.
+/// Colours follow the logarithm of the share; `least`: exponent of the power of ten below all shares, at most -1.
 fn plot_heat(heat: &Heat, scale: f64) -> Value {
     let thousandth = |value: f64| (value * 1_000.0).round() / 1_000.0;
     let log = |share: f64| (share > 0.0).then(|| thousandth(share.log10()));

@@ -118,7 +118,6 @@ fn one_slice(run: &RunReport) -> Option<Bars> {
     (groups.iter().all(|group| group.slices.len() <= 1) && !bars.is_empty()).then_some(bars)
 }
 
-/// The table, or `placeholder` if it has no rows.
 fn unless_empty(table: Table, placeholder: Markup) -> Markup {
     html! { @if table.is_empty() { (placeholder) } @else { (table) } }
 }
@@ -160,7 +159,6 @@ fn blame(run: &RunReport, anchor_prefix: &str, level: usize) -> Markup {
     )
 }
 
-/// Section on the steady state.
 fn steady(run: &RunReport, anchor_prefix: &str, level: usize) -> Markup {
     let content = html! {
         p.intro {
@@ -216,7 +214,6 @@ fn findings(findings: &[Finding], anchor_prefix: &str, level: usize) -> Markup {
     )
 }
 
-/// Missing measurements.
 fn unmeasured(run: &RunReport, anchor_prefix: &str, level: usize) -> Markup {
     let charts = run.sections.iter().flat_map(|section| &section.charts);
     let absent =
@@ -270,7 +267,6 @@ fn settings_table(caption: &str, settings: &[(String, String)]) -> Markup {
     unless_empty(table, html! {})
 }
 
-/// Method of measurement.
 fn method(run: &RunReport, anchor_prefix: &str, level: usize) -> Markup {
     let content = html! { @for part in &run.method { (heading(level + 1, "", &part.title)) p { (part.text) } } };
     section(

@@ -61,8 +61,7 @@ struct SummaryJson {
     share_over: Option<Vec<f64>>,
 }
 
-/// The JSON document of `logs`, with the thresholds of `buckets`. `runs` and `judgements` are empty, or have an entry
-/// for each log.
+/// The JSON of `logs`, with the thresholds of `buckets`. `runs`, `judgements`: empty, or an entry for each log.
 pub fn document<'a>(
     logs: &'a [SlicedLog],
     buckets: &[usize],

@@ -7,9 +7,6 @@
 //!
 //! Counts are whole numbers; each output format rounds on its own. The table is, to the byte, the output of ACT's
 //! `act_latency.py`, except for the script's bugs, which `docs/act-differences.md` lists.
-//!
-//! * [`table`] (also Markdown and CSV), [`json`]: output formats
-//! * [`sla`]: judging; [`run`]: data of a run directory that its log lacks
 
 pub mod json;
 pub mod run;

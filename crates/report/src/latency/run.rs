@@ -12,24 +12,20 @@ use serde::Serialize;
 use std::fmt;
 use std::path::Path;
 
-/// Percentiles and rates of each stream.
 #[derive(Debug, Clone, Serialize)]
 pub struct RunLatencies {
     /// Quantiles of service, wait and lag, over the whole run and all devices.
     pub latencies: Vec<StreamLatencies>,
-    /// Offered and achieved rates, errors.
     pub streams: Vec<StreamTotals>,
     /// Damage of the directory, each one sentence.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub damage: Vec<String>,
-    /// Remarks for the reader, each one sentence.
     #[serde(skip)]
     pub remarks: Vec<String>,
 }
 
 impl RunLatencies {
-    /// Reads the run in `dir`. Errors: those of [`run_dir::read`]. If an interval log is damaged, the quantiles are
-    /// missing and a remark says so.
+    /// Reads the run in `dir`. If an interval log is damaged, the quantiles are missing and a remark says so.
     pub fn read(dir: &Path) -> Result<Self, RunDirError> {
         let Run {
             manifest,
@@ -116,8 +112,7 @@ pub fn slice_sec(log: &Path) -> Option<u64> {
     Some(manifest.slice_sec.min(ran_sec).max(interval_sec))
 }
 
-/// Judges the run in `dir` by its own counts, in slices of about `slice_sec`; `None` if the run has no counts over the
-/// thresholds of `sla`. Errors: those of [`run_dir::read`].
+/// Judges the run by its own counts, in slices of about `slice_sec`; `None` if it lacks the thresholds of `sla`.
 pub fn judge(
     name: &str,
     dir: &Path,
@@ -199,7 +194,6 @@ pub fn judge(
     }))
 }
 
-/// The counts over the thresholds at these positions.
 fn with_columns(counts: &IntervalCounts, columns: &[usize]) -> IntervalCounts {
     let mut counts = counts.clone();
     for cell in counts

@@ -14,7 +14,6 @@ use std::collections::BTreeSet;
 use std::fmt;
 use thiserror::Error;
 
-/// Why a log cannot be judged.
 #[derive(Debug, Error)]
 pub enum UnjudgedError {
     /// A limit lies between two edges of the log's buckets.
@@ -29,12 +28,10 @@ pub enum UnjudgedError {
         unit: &'static str,
         edges: String,
     },
-    /// There is no histogram to judge.
     #[error("judging {log} - it has neither reads nor writes; name one of its histograms with -h: {}", .has.join(", "))]
     NothingToJudge { log: String, has: Vec<String> },
 }
 
-/// Judgement of one log.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Judgement {
     pub log: String,
@@ -47,7 +44,6 @@ pub struct Judgement {
     pub decided_by: Option<WorstShare>,
     /// The number that decided, or why nothing could be judged.
     pub reason: String,
-    /// Kind of the reason, as in the verdict of a run.
     pub code: ReasonCode,
 }
 
@@ -67,8 +63,6 @@ impl fmt::Display for Judgement {
 
 /// The histograms of a log that are judged by default: reads and commit writes of a storage test (large-block writes
 /// if it has neither), or reads of an index test. Each is judged for all devices together and for each device.
-///
-/// Errors: the log has none of these.
 pub fn judged_names(
     log: &str,
     header: &LogHeader,
@@ -99,8 +93,7 @@ fn names_of_streams(header: &LogHeader, names: &[String], streams: &[&str]) -> V
         .collect()
 }
 
-/// `/dev/x-reads` is the stream `reads` of the device /dev/x. A name that does not begin with a device of the log is a
-/// stream of all devices.
+/// `/dev/x-reads`: stream `reads` of /dev/x. A name that begins with no device of the log: a stream of all devices.
 fn device_and_stream<'a>(header: &LogHeader, name: &'a str) -> (Option<&'a str>, &'a str) {
     let mut devices = header
         .configured("device-names")
@@ -112,9 +105,7 @@ fn device_and_stream<'a>(header: &LogHeader, name: &'a str) -> (Option<&'a str>,
     }
 }
 
-/// The buckets of a log that are needed to show the buckets `shown`, and to judge by the SLA if there is one;
-/// ascending.
-///
+/// The buckets of a log needed to show the buckets `shown`, and to judge by the SLA if there is one; ascending.
 /// Errors: a threshold lies between two edges of the log's buckets.
 pub fn edges(
     log: &str,
@@ -149,9 +140,8 @@ fn edge(log: &str, scale: ActScale, limit: &Limit) -> Result<usize, UnjudgedErro
     })
 }
 
-/// Judges histograms of a log that was read with the [`edges`] of the SLA.
-///
-/// An exceeded limit fails the log, even if other data is missing. A pass requires complete data.
+/// Judges histograms of a log that was read with the [`edges`] of the SLA. An exceeded limit fails the log, even if
+/// other data is missing. A pass requires complete data.
 pub fn judge(log: &SlicedLog, histograms: &[SlicedHistogram], sla: &Sla) -> Judgement {
     // Of several equally bad shares, the last is reported.
     let rank = |(exceeded, worst): &(bool, WorstShare)| (*exceeded, worst.share / worst.share_max);
@@ -269,8 +259,7 @@ fn nothing_to_judge(log: &SlicedLog) -> String {
     )
 }
 
-/// A slice in which nothing completed. Either the device hung, because an ACT log counts only completed operations, or
-/// no load was requested.
+/// A slice without completions: the device hung (an ACT log counts only completions), or no load was requested.
 fn empty(log: &SlicedLog, histogram: &SlicedHistogram) -> Option<String> {
     let (number, _) = log
         .slices_of(histogram)

@@ -18,7 +18,6 @@ const SLICE: &str = "slice";
 /// Number of buckets that ACT's script knows, of the 65 that a log can have: up to "longer than 65,536 units".
 pub const BUCKETS: usize = 17;
 
-/// Selection of the histograms, buckets and slices to show.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableOptions {
     /// Requested length of a slice, seconds, at least 1.
@@ -68,8 +67,7 @@ fn version_line(name: &str, version: &str) -> String {
     format!("{name} is ACT version {version}\n\n")
 }
 
-/// Text that ACT's script prints for a log with this error before it gives up, for programs that parse that text.
-/// Empty if the script would not give up, or would crash.
+/// Text that ACT's script prints on this error before it gives up, for parsers; empty if it goes on, or crashes.
 pub fn error_in_acts_words(error: &SlicedLogError) -> String {
     let (log, version, message) = match error {
         SlicedLogError::Read {
@@ -106,7 +104,6 @@ pub fn error_in_acts_words(error: &SlicedLogError) -> String {
 }
 
 /// Text between the line with the arguments and the table: the log, its configuration, derived rates and names.
-///
 /// Several logs are numbered, and their configurations left out. `asked_sec` is the requested length of a slice.
 pub fn preamble(logs: &[SlicedLog], asked_sec: u64) -> String {
     let line = |log: &SlicedLog| version_line(&log.name, &log.header.act_version);
@@ -159,7 +156,6 @@ fn header_block(title: &str, lines: &[(String, String)]) -> String {
     format!("{title}\n{lines}\n")
 }
 
-/// Message in place of slices if there are none.
 pub fn no_slices(slice_sec: u64) -> String {
     format!("could not find {slice_sec} seconds of data\n")
 }
@@ -175,10 +171,8 @@ struct ColumnGroup<'a> {
     edges: Vec<usize>,
 }
 
-/// The table: titles, a line for each slice, averages and maxima.
-///
-/// The logs have slices of equal length; a log that lacks a slice shows dashes. Without any slice, the table
-/// has only its titles.
+/// The table: titles, a line for each slice, averages and maxima. The logs have slices of equal length; a log that
+/// lacks a slice shows dashes. Without any slice, the table has only its titles.
 pub fn table(logs: &[SlicedLog], choice: &TableOptions) -> String {
     let buckets = choice.buckets();
     let mut labels: String = buckets
@@ -347,7 +341,6 @@ fn line(
 /// A statistic over the values of all slices; slices without operations are left out.
 pub(super) type Statistic = fn(&mut dyn Iterator<Item = f64>) -> Option<f64>;
 
-/// Applies the statistic `statistic` to each column of a group, over the slices that have a number.
 fn summary(cells: &[Cells], statistic: Statistic) -> Cells {
     let edges = cells.first().map_or(0, |cells| cells.percents.len());
     let percents = (0..edges)
@@ -372,9 +365,8 @@ fn rounded(value: f64, decimals: usize) -> f64 {
     format!("{value:.decimals$}").parse().unwrap_or(value)
 }
 
-/// A table for each histogram of each log: a line for each slice, then average and maximum.
-///
-/// Averages are computed from unrounded percentages, without slices that have no operations.
+/// A table for each histogram of each log: a line for each slice, then average and maximum. Averages are computed
+/// from unrounded percentages, without slices that have no operations.
 pub fn markdown(logs: &[SlicedLog], choice: &TableOptions) -> String {
     let mut text = String::new();
     for log in logs {
@@ -439,12 +431,11 @@ fn cell(value: Option<f64>, decimals: usize) -> Cell {
 const COLUMNS: &str =
     "log,histogram,slice,begin_sec,end_sec,ops,iops,threshold,unit,ops_over,share_over,damage";
 
-/// All slices of `logs` as CSV over the thresholds of `buckets`. Without operations the share is empty. `runs` has an
-/// entry for each log, or none at all.
+/// All slices of `logs` as CSV over the thresholds of `buckets`: a line per log, histogram, slice and threshold, with
+/// unrounded values. Without operations the share is empty. `runs` has an entry for each log, or none at all.
 ///
-/// There is a line per log, histogram, slice and threshold, with unrounded values. Thresholds are lines, not columns,
-/// because logs can differ in their unit. Each line repeats the damage of its log: a separate warning is lost when
-/// lines are extracted or combined.
+/// Thresholds are lines, not columns, because logs can differ in their unit. Each line repeats the damage of its log: a
+/// separate warning is lost when lines are extracted or combined.
 pub fn csv(
     logs: &[SlicedLog],
     runs: &[Option<RunLatencies>],

@@ -19,7 +19,6 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Status of a directory.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum DirStatus {
@@ -30,8 +29,6 @@ pub enum DirStatus {
 
 impl DirStatus {
     /// Reads the status of the run, series or checks in `dir` at `now`. `state_of` returns the state of a process.
-    ///
-    /// Errors: `dir` has no result, or its record is damaged.
     pub fn read(
         dir: &Path,
         now: SystemTime,
@@ -79,16 +76,12 @@ pub(crate) fn unix_ms(time: SystemTime) -> u64 {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SeriesStepStatus {
     pub name: String,
-    /// The load, as a multiple of 1x.
     pub multiple: f64,
     pub state: SeriesStepState,
-    /// Outcome, if finished.
     pub outcome: Option<Outcome>,
-    /// Reason, one sentence.
     pub reason: String,
 }
 
-/// Status of a series of runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SeriesStatus {
     pub dir: PathBuf,
@@ -101,21 +94,17 @@ pub struct SeriesStatus {
     pub jobs_left: Option<u64>,
     /// Seconds until the end of all planned steps; a search adds steps as it proceeds.
     pub left_sec: f64,
-    /// Expected end of all planned steps, milliseconds since 1970; `None` for simulated drives, baselines, and a series
-    /// that is over.
+    /// Expected end of all planned steps, milliseconds since 1970; `None`: simulated, a baseline, or over.
     pub ends_unix_ms: Option<u64>,
-    /// Outcome of a finished series.
     pub outcome: Option<Outcome>,
     /// Conclusion, one sentence; empty before the end.
     pub conclusion: String,
     /// State of the series' process; `None` if the series names no process.
     pub seen: Option<ProcessState>,
-    /// Remarks for the reader, each one sentence.
     pub remarks: Vec<String>,
 }
 
 impl SeriesStatus {
-    /// Reads the status of the series in `dir` at `now`. `state_of` returns the state of a process.
     fn read(
         dir: &Path,
         now: SystemTime,

@@ -21,7 +21,6 @@ const HUNG_INTERVALS: u64 = 3;
 /// Maximum time for a sync of the run directory's disk, or for the drain of a run's last operations.
 const HUNG_SEC: u64 = 15;
 
-/// Phase of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RunPhase {
@@ -45,7 +44,6 @@ pub enum RunPhase {
 }
 
 impl RunPhase {
-    /// True if no more data will come.
     pub fn is_over(self) -> bool {
         matches!(self, Self::Ended | Self::Killed | Self::Unknown)
     }
@@ -68,32 +66,25 @@ pub struct CurrentShares {
     pub shares: Vec<f64>,
 }
 
-/// A temperature of the last interval.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Temperature {
-    /// Kernel name of the device.
     pub device: String,
-    /// Degrees Celsius.
     pub celsius: f64,
 }
 
-/// Status of one run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RunStatus {
     pub dir: PathBuf,
     /// `storage` or `index`.
     pub test: String,
-    /// Devices, as the user named them.
     pub devices: Vec<String>,
     /// True if the devices are simulated: then seconds are of simulated time.
     pub simulated: bool,
     /// Purpose within its series.
     pub purpose: Option<String>,
     pub phase: RunPhase,
-    /// State of the run's process; `None` if the manifest names no process.
     pub seen: Option<ProcessState>,
     pub pid: Option<u32>,
-    /// Seconds recorded so far.
     pub elapsed_sec: f64,
     /// Configured duration, seconds; an upper bound where `operations` end the run.
     pub duration_sec: u64,
@@ -105,34 +96,27 @@ pub struct RunStatus {
     pub ends_unix_ms: Option<u64>,
     /// Seconds since the last record.
     pub recorded_ago_sec: Option<f64>,
-    /// Operations per second completed in the last interval, by stream; empty before the first interval and after the
-    /// run.
+    /// By stream; empty before the first interval and after the run.
     pub last_interval_iops: Vec<f64>,
     pub sla: String,
     /// The thresholds as text, in the order of all shares.
     pub thresholds: Vec<String>,
-    /// Shares in the current slice.
     pub current: Option<CurrentShares>,
     /// The worst share so far relative to its limit; `None` without limits.
     pub worst: Option<WorstShare>,
-    /// Time for which the issuing threads waited for a CPU, as a fraction of the time in which they could run; `None` if
-    /// the fraction is small.
+    /// Fraction of their runnable time for which the issuing threads waited for a CPU; `None` if small.
     pub cpu_wait_share: Option<f64>,
     /// 99th percentile of service times in the newest window, by judged stream, nanoseconds.
     pub p99_ns: Vec<(String, u64)>,
-    /// Errors so far, all streams.
     pub errors: u64,
-    /// Known temperatures of the devices.
     pub temperatures: Vec<Temperature>,
     /// The verdict's result; a preliminary one until the end.
     #[serde(flatten)]
     pub result: RunResult,
-    /// Remarks for the reader, each one sentence.
     pub remarks: Vec<String>,
 }
 
 impl RunStatus {
-    /// Reads the status of the run in `dir` at `now`. `state_of` returns the state of a process.
     pub fn read(
         dir: &Path,
         now: SystemTime,
@@ -315,8 +299,7 @@ impl RunStatus {
     }
 }
 
-/// Seconds since telemetry.csv was last written; `None` without that file. The time stamp of a network file system is
-/// by another machine's clock.
+/// Seconds since telemetry.csv was written; `None` without it. A network file system stamps by another clock.
 fn recorded_ago_sec(dir: &Path, now: SystemTime) -> Option<f64> {
     let written = fs::metadata(dir.join(TELEMETRY))
         .and_then(|of| of.modified())
@@ -324,7 +307,6 @@ fn recorded_ago_sec(dir: &Path, now: SystemTime) -> Option<f64> {
     Some(unix_ms(now).saturating_sub(unix_ms(written)) as f64 / 1000.0)
 }
 
-/// Values of the last interval.
 #[derive(Default)]
 struct LastInterval {
     length_sec: f64,
@@ -334,7 +316,6 @@ struct LastInterval {
 }
 
 impl LastInterval {
-    /// Reads all intervals into `judge`.
     fn of(intervals: &mut Intervals, judge: &mut Judge) -> Result<Self, RunDirError> {
         let columns = intervals.columns().to_vec();
         let mut this = Self::default();

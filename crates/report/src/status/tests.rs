@@ -54,7 +54,6 @@ fn write_of(manifest: &Manifest, dir: &Path, intervals: u64) -> RunWriter {
     writer
 }
 
-/// Status `later` seconds from now.
 fn status(dir: &Path, later: u64, seen: ProcessState) -> RunStatus {
     match DirStatus::read(dir, SystemTime::now() + Duration::from_secs(later), &|_| {
         seen
@@ -271,7 +270,7 @@ fn a_run_that_ended_has_its_verdict_and_its_exit_code() {
     );
     assert!(
         run.to_string()
-            .contains("FAIL: 10.0 % of reads on /dev/nvme1n1 took over 1 ms in slice 1"),
+            .contains("FAIL: too slow: 10.0 % of reads on /dev/nvme1n1 took over 1 ms in slice 1"),
         "{run}"
     );
 }

@@ -10,8 +10,7 @@ use results::units;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Maximum fraction of the scheduled operations that may be late or fail; with more, p99.9 of the completed ones is
-/// meaningless.
+/// Maximum fraction of the scheduled operations that may be late or fail; with more, p99.9 is meaningless.
 const MISSING: f64 = 0.001;
 
 /// A stretch of time in which latencies were measured, open loop.
@@ -53,8 +52,7 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// Latencies of one kind of operation of a tenant's clients. `cell` was recorded over `seconds` seconds; `end` is
-    /// the final backlog.
+    /// One kind of operation of a tenant's clients. `cell` was recorded over `seconds`; `end`: the final backlog.
     pub fn new(
         (tenant, operation): (&str, &str),
         cell: &results::cell::Cell,

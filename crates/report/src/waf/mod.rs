@@ -1,8 +1,6 @@
 //! Write amplification of tenants, arrangement by arrangement: tables, JSON, a page.
 //!
 //! The caller fills the report: from a simulation without a clock, or from the counters of a real drive.
-//!
-//! * `latency`: latencies of clients; `prepared`: preparations compared
 
 mod latency;
 mod prepared;
@@ -123,7 +121,6 @@ impl SweepPoint {
 }
 
 impl Arranged {
-    /// Derives the results from the counters.
     pub fn of(arrangement: &str, counted: ArrangementResult, timed: Option<Timed>) -> Self {
         let waf = counted.steady_waf();
         let engine_wa = counted.engine_wa();
@@ -349,7 +346,6 @@ impl WafReport {
             .join("\n")
     }
 
-    /// Write amplification of each arrangement.
     pub(crate) fn bars(&self) -> [Bars; 2] {
         let mut device = Bars::new(
             "Device WAF in steady state",
@@ -424,7 +420,6 @@ impl WafReport {
         sections
     }
 
-    /// A self-contained HTML page: no network, no other file.
     pub fn html(&self) -> String {
         let mut page = HtmlPage::new(format!("Write amplification of {}", self.tenants));
         page.add(&self.bars());
@@ -493,12 +488,10 @@ fn spread(histogram: &[Worn]) -> String {
     }
 }
 
-/// An amplification factor with two decimals.
 fn factor(factor: Option<f64>) -> String {
     factor.map_or("-".to_owned(), |factor| format!("{factor:.2}"))
 }
 
-/// Write amplification in steady state, or `never steady`.
 fn steady(waf: Option<f64>) -> String {
     waf.map_or("never steady".to_owned(), |waf| factor(Some(waf)))
 }

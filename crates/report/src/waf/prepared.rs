@@ -48,7 +48,6 @@ impl Preparations {
         )
     }
 
-    /// A self-contained HTML page: no network, no other file.
     pub fn html(&self) -> String {
         let mut page = HtmlPage::new("Preparations for random writes");
         page.list(&[self.heading()]);

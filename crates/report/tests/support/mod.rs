@@ -20,7 +20,6 @@ const COLUMNS: &str = "loop0.r/s loop0.w/s loop0.rkB/s loop0.r_await loop0.aqu-s
     loop0.temperature_celsius loop0.smart.percentage_used host.cpu_busy_pct host.cpu_steal_pct process.cpu_pct \
     thread.issue-0.cpu_pct";
 
-/// Shape of a run to write.
 #[derive(Clone, Copy)]
 pub struct Shape<'a> {
     pub intervals: u64,
@@ -61,7 +60,6 @@ pub fn finding(level: Severity, device: Option<&str>, texts: [&str; 4]) -> Findi
     }
 }
 
-/// Writes a run into `dir`, which does not exist.
 pub fn write_run(dir: &Path, shape: Shape<'_>) {
     write_step_run(dir, shape, None, None);
 }

@@ -51,10 +51,8 @@ impl Compression {
     }
 }
 
-/// Reader of a log's decompressed bytes.
-///
-/// Neither this type nor the readers of a log are generic, so that they are compiled with the optimisation of this crate.
-/// A generic reader would be compiled in the crates that use it, some of which are not optimised.
+/// Reader of a log's decompressed bytes. Like the readers of a log, not generic: a generic reader would be compiled in
+/// the crates that use it, some of which are not optimised.
 pub struct Input<'a> {
     decoder: LogDecoder<'a>,
     cut: bool,
@@ -67,8 +65,7 @@ enum LogDecoder<'a> {
 }
 
 impl<'a> Input<'a> {
-    /// Reads the first bytes to detect the compression. Errors: the source cannot be read, or its compression is not
-    /// supported.
+    /// Reads the first bytes. Errors: the source cannot be read, or its compression is not supported.
     pub fn new(source: impl Read + 'a) -> io::Result<Self> {
         Self::piped_to(Box::new(source), "flashproof latency -l -")
     }
@@ -173,11 +170,9 @@ impl Read for Raw<'_> {
     }
 }
 
-/// Largest accepted window: that of `zstd --ultra -20`. Only `--long` and higher levels make larger windows, up to
-/// 128 MiB by default.
+/// Largest accepted window: that of `zstd --ultra -20`. `--long` and higher levels make up to 128 MiB by default.
 const WINDOW_BYTES_MAX: u64 = 32 << 20;
 
-/// Decompressed bytes of `source`.
 struct ZstdFrames<'a> {
     source: BufReader<Raw<'a>>,
     decoder: FrameDecoder,

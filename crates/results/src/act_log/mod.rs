@@ -65,7 +65,6 @@ pub enum Test {
 impl Test {
     pub const ALL: [Self; 2] = [Self::Storage, Self::Index];
 
-    /// The test with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|test| test.name() == name)
     }
@@ -93,7 +92,6 @@ impl Test {
     }
 }
 
-/// Title of the derived rates.
 pub const DERIVED_TITLE: &str = "DERIVED CONFIGURATION";
 const SETTINGS_TITLE: &str = "FLASHPROOF SETTINGS";
 pub const NAMES_TITLE: &str = "HISTOGRAM NAMES";
@@ -136,17 +134,14 @@ impl Default for LogHeader {
 }
 
 impl LogHeader {
-    /// Value of `name` in the configuration block.
     pub fn configured(&self, name: &str) -> Option<&str> {
         value(&self.configuration, name)
     }
 
-    /// Value of `name` among the derived rates.
     pub fn derived(&self, name: &str) -> Option<&str> {
         value(&self.derived_rates, name)
     }
 
-    /// Value of `name` among the settings that ACT does not have.
     pub fn setting(&self, name: &str) -> Option<&str> {
         value(&self.settings, name)
     }
@@ -209,8 +204,6 @@ fn write_block<W: Write>(
     writeln!(writer)
 }
 
-/// Writes the chunk of one report.
-///
 /// `histograms` are in the order of the header's names, with the counts since the run began. `after_sec` is the nominal
 /// time of the report.
 pub fn write_chunk<W: Write>(
@@ -257,7 +250,6 @@ pub fn histogram_names(layout: &Layout, workload: usize) -> Vec<String> {
         .collect()
 }
 
-/// The histograms of a workload, empty.
 fn histograms(layout: &Layout, workload: usize) -> impl Iterator<Item = Total> {
     let streams = layout
         .streams
@@ -316,7 +308,6 @@ impl ServiceTotals {
         }
     }
 
-    /// Adds one interval of the same layout.
     pub fn add(&mut self, interval: &Interval) {
         for total in &mut self.histograms {
             for act in interval.cells[total.cells.clone()]
@@ -328,7 +319,6 @@ impl ServiceTotals {
         }
     }
 
-    /// Writes a chunk of the sums so far.
     pub fn write_chunk<W: Write>(&self, writer: &mut W, after_sec: u64) -> io::Result<()> {
         let histograms: Vec<_> = self
             .histograms

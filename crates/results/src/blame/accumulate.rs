@@ -58,16 +58,12 @@ pub(super) struct Requests {
     pub(super) time_ms: f64,
 }
 
-/// Telemetry of a device in some steps.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct DeviceTelemetry {
-    /// Reads and writes.
     pub(super) requests: [Requests; TraceKind::ALL.len()],
     /// Number of times that the device throttled itself.
     pub(super) throttled: f64,
-    /// Time throttled, seconds.
     pub(super) throttled_sec: f64,
-    /// Sums over the intervals in which the device was full.
     pub(super) full: FullDeviceSums,
 }
 
@@ -109,7 +105,6 @@ pub struct Blamer {
     kernel_names: Vec<Option<String>>,
     steps: Vec<StepFacts>,
     samples: SampleMatcher,
-    /// An entry for each step.
     pub(super) step_samples: Vec<StepSamples>,
     /// For each judged cell and threshold: the drive's mean temperature over the fast operations.
     pub(super) fast_celsius: Vec<[Mean; THRESHOLDS_MAX]>,
@@ -117,7 +112,6 @@ pub struct Blamer {
     pub(super) calm: Vec<SampledOps>,
     /// For each device: last values of the throttling counters, and whether they have risen.
     throttle: Vec<Throttle>,
-    /// For each device: tracks whether the device is full.
     fill: Vec<FullnessTracker>,
     before_ns: u64,
 }
@@ -233,8 +227,7 @@ impl Blamer {
     fn row(&self, fields: &[String], device: usize) -> IntervalTelemetry {
         IntervalTelemetry(EXPLAINING_COLUMNS.map(|column| {
             match column {
-                // The drive's SMART value takes precedence over the kernel's monitor, because the drive throttles by the
-                // SMART value.
+                // The drive's SMART value takes precedence over the kernel's monitor: the drive throttles by it.
                 Column::Celsius => self
                     .value(fields, device, Column::SmartCelsius)
                     .or_else(|| self.value(fields, device, Column::Celsius)),
@@ -380,7 +373,6 @@ impl Blamer {
             .position(|cell| *cell == stream * self.devices + device)
     }
 
-    /// Host and drive state while operations of a judged cell were slow.
     pub(super) fn meanwhile(
         &self,
         steps: &Range<usize>,
@@ -411,7 +403,6 @@ impl Blamer {
 /// two requests, so 100 % is never observed.
 const FULL_MIN: f64 = 0.9;
 
-/// Sums over the time in which a device was full.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct FullDeviceSums {
     /// Sum of the lifetimes of the device's requests, seconds.
@@ -423,7 +414,6 @@ pub(super) struct FullDeviceSums {
 }
 
 impl FullDeviceSums {
-    /// Adds the sums of another period, or of another device.
     pub(super) fn merge(&mut self, other: &Self) {
         self.requests_sec += other.requests_sec;
         self.waited_sec_max += other.waited_sec_max;
@@ -431,7 +421,6 @@ impl FullDeviceSums {
     }
 }
 
-/// Tracks whether a device is full, interval by interval.
 #[derive(Debug, Clone, Copy, Default)]
 struct FullnessTracker {
     /// Maximum number of requests that the device holds; `None`: unknown, so the device never counts as full.
@@ -507,7 +496,6 @@ impl IntervalTelemetry {
     }
 }
 
-/// A weighted mean.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Mean {
     sum: f64,
@@ -515,7 +503,6 @@ pub(super) struct Mean {
 }
 
 impl Mean {
-    /// Adds a value; ignores `None`.
     pub(super) fn add(&mut self, value: Option<f64>, weight: u64) {
         if let Some(value) = value {
             self.sum += value * weight as f64;
@@ -523,13 +510,11 @@ impl Mean {
         }
     }
 
-    /// Adds all values of another mean.
     pub(super) fn merge(&mut self, other: &Self) {
         self.sum += other.sum;
         self.weight += other.weight;
     }
 
-    /// The mean; `None` without values.
     pub(super) fn value(&self) -> Option<f64> {
         (self.weight > 0.0).then(|| self.sum / self.weight)
     }

@@ -40,16 +40,13 @@ struct BlamedWindow<'a> {
     slice: usize,
     /// Start of the window, seconds since the run began, if the window begins in the middle of the slice.
     from_sec: Option<u64>,
-    /// The steps of the window.
     steps: Range<usize>,
     counts: CellCounts,
-    /// Index of the threshold.
     threshold: usize,
     limit: Limit,
 }
 
 impl BlamedWindow<'_> {
-    /// Index range of the devices that the group covers.
     fn devices(&self) -> Range<usize> {
         cells_of(0, self.group.device, self.plan.devices.len())
     }
@@ -70,7 +67,6 @@ impl BlamedWindow<'_> {
         }
     }
 
-    /// The value at the threshold.
     fn at(&self, values: &[u64; THRESHOLDS_MAX]) -> u64 {
         values[self.threshold]
     }
@@ -108,10 +104,9 @@ impl BlamedWindow<'_> {
         self.over() as f64 / self.counts.counted_ops() as f64 / self.limit.share_max()
     }
 
-    /// Lower bound of the mean service time of the operations whose service alone was over the threshold.
-    ///
-    /// The sum of the service times of all operations over the threshold is known. The service time of every other
-    /// operation is below the smallest threshold that it did not reach. These upper bounds are subtracted from the sum.
+    /// Lower bound of the mean service time of the operations whose service alone was over the threshold: the sum for
+    /// all operations over the threshold is known. Every other operation's service time is below the smallest threshold
+    /// that it did not reach. These upper bounds are subtracted from the sum.
     fn served_slowly_ns(&self) -> u64 {
         let service_over = &self.counts.service_over;
         let limits = self.plan.sla.limits();
@@ -366,12 +361,10 @@ const STEAL_PCT_MIN: f64 = 5.0;
 /// runnable without a CPU. Chosen for the same reason as [`STEAL_PCT_MIN`].
 const RUNQUEUE_WAIT_PCT_MIN: f64 = 5.0;
 
-/// Minimum utilisation at which all CPUs together count as full: a thread that becomes runnable rarely finds an idle
-/// CPU.
+/// From this utilisation on, all CPUs together count as full: a thread that becomes runnable rarely finds an idle one.
 const BUSY_PCT_MIN: f64 = 90.0;
 
-/// Minimum utilisation at which a single CPU counts as full: work queued for this CPU waits about twenty times as long
-/// as it runs.
+/// From this utilisation on, a CPU counts as full: work queued for it waits about twenty times as long as it runs.
 const BUSIEST_PCT_MIN: f64 = 95.0;
 
 /// Minimum share of a device's interrupts on one CPU that counts as nearly all, percent.
@@ -563,7 +556,6 @@ fn cause_text(part: &BlamePart) -> String {
     }
 }
 
-/// Describes the delay that this program caused.
 fn own_delay_evidence(subject: &BlamedWindow<'_>) -> String {
     let slow = &subject.counts.slow;
     let delays = [
@@ -583,7 +575,6 @@ fn own_delay_evidence(subject: &BlamedWindow<'_>) -> String {
     )
 }
 
-/// Describes waits for slots, and the service time of the same operations.
 fn slot_wait_evidence(subject: &BlamedWindow<'_>) -> String {
     let slow = &subject.counts.slow;
     let mut text = format!(

@@ -39,7 +39,6 @@ impl SampledRequests {
         self.merge(&sample);
     }
 
-    /// Adds the sums of another device, or of another sample.
     pub(super) fn merge(&mut self, other: &Self) {
         self.samples = self.samples.saturating_add(other.samples);
         self.length_ms += other.length_ms;
@@ -61,7 +60,6 @@ pub(super) struct SampledOps {
 }
 
 impl SampledOps {
-    /// Adds the counts of another device, or of other intervals.
     pub(super) fn merge(&mut self, other: &Self) {
         self.length_ms += other.length_ms;
         self.ops = self.ops.saturating_add(other.ops);
@@ -83,13 +81,11 @@ fn add_all(sums: &mut [u64], addends: &[u64]) {
         .for_each(|(mine, theirs)| *mine = mine.saturating_add(*theirs));
 }
 
-/// A recent interval, kept for samples that arrive late.
 #[derive(Debug)]
 struct RecentInterval {
     from_ns: u64,
     end_ns: u64,
     step: usize,
-    /// Counts of each judged cell.
     cells: Vec<SampledOps>,
     is_sampled: bool,
 }
@@ -102,7 +98,6 @@ pub(super) struct StepSamples {
 }
 
 impl StepSamples {
-    /// Sampled requests of a kind and size on a device.
     pub(super) fn traced(
         &self,
         device: usize,
@@ -121,7 +116,6 @@ impl StepSamples {
     }
 }
 
-/// Matches samples with intervals.
 #[derive(Debug, Default)]
 pub(super) struct SampleMatcher {
     recent_intervals: VecDeque<RecentInterval>,

@@ -24,8 +24,7 @@ use crate::units::{Grouped, count, duration, percent_whole};
 /// merging: the kernel merges neighbouring operations, so that requests carry two operations each.
 const OUTSIDE_MIN: f64 = 0.5;
 
-/// Minimum share of this program's operations that the kernel's statistics must show. Below this share, the statistics
-/// are assumed to be switched off.
+/// Minimum share of this program's operations in the kernel's statistics; below it they are assumed to be switched off.
 const COUNTED_MIN: f64 = 0.5;
 
 /// Minimum number of slow operations in the samples for a conclusion about all slow operations.
@@ -37,7 +36,6 @@ const SAMPLED_SLOW_MIN: u64 = 10;
 const SAMPLES_MIN: u64 = 8;
 const MISSED_MAX: f64 = 0.1;
 
-/// The causes of service time, with their fractions and the evidence.
 pub(super) fn service_causes(
     subject: &BlamedWindow<'_>,
     shares: &CauseShares,
@@ -126,7 +124,6 @@ pub(super) fn service_causes(
     }
 }
 
-/// Describes the service time of operations slow in service.
 fn service_time_text(subject: &BlamedWindow<'_>) -> String {
     let slowly = subject.at(&subject.counts.service_over);
     match slowly {
@@ -198,8 +195,7 @@ impl OutsideRequests {
         {
             return None;
         }
-        // Operations that completed after the end of the run are in no whole interval. Their requests are assumed to be
-        // like the other requests.
+        // Operations that completed after the run's end are in no whole interval: their requests are taken to be alike.
         requests_ms *= (*ops as f64 / completed).max(1.0);
         let fraction = (1.0 - requests_ms * 1e6 / service_ns as f64).max(0.0);
         let column = if kind == TraceKind::Read {
@@ -218,7 +214,6 @@ impl OutsideRequests {
     }
 }
 
-/// Result of the trace samples.
 struct SampleEstimate {
     traced: SampledRequests,
     /// Fraction of the operations slow in service that were slow because of the device alone.
@@ -346,8 +341,7 @@ impl SampleEstimate {
     }
 }
 
-/// Fraction of the slow operations' service time that passed before the operations became requests, behind a full
-/// device; with the evidence. `None` if there was no such time.
+/// Fraction of the slow operations' service time spent behind a full device, before they were requests; with evidence.
 fn behind_full(subject: &BlamedWindow<'_>) -> Option<(f64, String)> {
     let slow = &subject.counts.slow;
     let service_ns = subject

@@ -12,7 +12,6 @@ const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
 const SEC: u64 = 1_000_000_000;
 
-/// A run of reads in intervals of one second.
 struct Run {
     layout: Layout,
     judge: Judge,
@@ -20,7 +19,6 @@ struct Run {
     next: u64,
 }
 
-/// Instants of an operation with these durations.
 fn times(wait_ns: u64, lag_ns: u64, service_ns: u64) -> Times {
     Times::new(0, wait_ns, wait_ns + lag_ns, wait_ns + lag_ns + service_ns)
 }
@@ -115,7 +113,6 @@ impl Run {
         self.blamer.blame(&self.judge)
     }
 
-    /// The blame for the only slice over a limit.
     fn only(&self) -> Blame {
         let mut blame = self.blame();
         assert_eq!(blame.len(), 1, "{blame:#?}");
@@ -123,7 +120,6 @@ impl Run {
     }
 }
 
-/// Causes with their shares in percent.
 fn causes(blame: &Blame) -> Vec<(Cause, Option<u64>)> {
     blame
         .parts
@@ -234,8 +230,7 @@ fn a_stall_that_fills_the_slots_is_the_device_although_nearly_all_operations_onl
 
 #[test]
 fn slots_are_held_by_those_that_had_their_time_however_few_they_were() {
-    // Ten slots and a limit of 3,000 operations per second, let through ten times per second: one operation in thirty
-    // waits in its slot for 100 ms, and all others wait for a slot.
+    // Ten slots; 3,000/s let through ten times per second: one in thirty waits 100 ms in its slot, all others for one.
     let throttled = |held_ms| {
         let mut run = Run::new(1, 1, true, "");
         run.second(

@@ -18,13 +18,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
-/// A directory, by descriptor.
 #[derive(Debug, Clone)]
 pub struct Dir {
     fd: Arc<OwnedFd>,
     /// The path by which the directory was opened, for messages.
     path: PathBuf,
-    /// The reason why the directory is held.
     changeable: Option<Changeable>,
 }
 
@@ -91,7 +89,6 @@ impl Dir {
         Ok((Self::open(dir_of(path))?, name))
     }
 
-    /// The path by which the directory was opened.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -142,13 +139,11 @@ impl Dir {
         })
     }
 
-    /// Metadata of the directory.
     pub fn own_stat(&self) -> io::Result<Stat> {
         Ok(rustix::fs::fstat(&self.fd)?)
     }
 
-    /// Creates the file `name`, for appending and reading. Errors: the name exists; the directory is in /dev, where a
-    /// missing name is a mistyped device.
+    /// Creates a file to append and read. Errors: `name` exists; the directory is /dev, where it is a mistyped device.
     pub fn create_new(&self, name: &OsStr, mode: u32) -> io::Result<File> {
         self.refuse_dev()?;
         self.open_regular(
@@ -158,8 +153,7 @@ impl Dir {
         )
     }
 
-    /// Opens the file `name` to append, and creates it with `mode` if it is missing. Errors: it is not a regular file,
-    /// or it would be created in /dev.
+    /// Opens `name` to append, or creates it with `mode`. Errors: it is no regular file, or would be created in /dev.
     pub fn open_to_append(&self, name: &OsStr, mode: u32) -> io::Result<File> {
         match self.stat(name)? {
             // Checked before opening: opening a device can have side effects.
@@ -235,7 +229,6 @@ impl Dir {
         Ok(rustix::fs::unlinkat(&self.fd, name, AtFlags::empty())?)
     }
 
-    /// Removes the empty directory `name`.
     pub fn remove_dir(&self, name: &OsStr) -> io::Result<()> {
         rustix::fs::unlinkat(&self.fd, plain(name)?, AtFlags::REMOVEDIR)?;
         held().remove(&absolute(&self.path.join(name)));
@@ -359,25 +352,21 @@ pub fn create_dir(path: &Path) -> io::Result<Dir> {
     parent.create_dir(name, 0o777)
 }
 
-/// Creates the file `path` with `mode`, as [`Dir::create_new`].
 pub fn create_new(path: &Path, mode: u32) -> io::Result<File> {
     let (dir, name) = Dir::containing(path)?;
     dir.create_new(name, mode)
 }
 
-/// Opens the file `path` to append, as [`Dir::open_to_append`].
 pub fn open_to_append(path: &Path, mode: u32) -> io::Result<File> {
     let (dir, name) = Dir::containing(path)?;
     dir.open_to_append(name, mode)
 }
 
-/// Removes the regular file `path`. Errors: it is missing or not a regular file.
 pub fn remove_file(path: &Path) -> io::Result<()> {
     let (dir, name) = Dir::containing(path)?;
     dir.remove_file(name)
 }
 
-/// Removes the empty directory `path`.
 pub fn remove_dir(path: &Path) -> io::Result<()> {
     let (dir, name) = Dir::containing(path)?;
     dir.remove_dir(name)
@@ -389,7 +378,6 @@ pub fn rename_new(path: &Path, name: &OsStr) -> io::Result<()> {
     dir.rename_new(old_name, name)
 }
 
-/// Waits until the entries of `dir` are on the disk, as [`Dir::sync`].
 pub fn sync_dir(dir: &Path) -> io::Result<()> {
     Dir::open(dir)?.sync()
 }

@@ -37,7 +37,6 @@ use std::path::Path;
 /// Marker within the first kilobyte of an HTML report: flashproof recognises its own files by it.
 pub const HTML_MARK: &str = "<meta name=\"generator\" content=\"flashproof\">";
 
-/// Handling of symbolic links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Links {
     /// For paths given by a user, which may be links.
@@ -46,8 +45,7 @@ pub enum Links {
     Refused,
 }
 
-/// Opens a regular file to read. Errors: a failed system call, or the path is not a regular file; the error names the
-/// type.
+/// Errors: a failed system call, or the path is not a regular file; the error names the type.
 pub fn open(path: &Path, links: Links) -> io::Result<File> {
     let path = &*stable_path(path);
     let (metadata, flags) = match links {
@@ -65,8 +63,7 @@ pub fn open(path: &Path, links: Links) -> io::Result<File> {
     Ok(file)
 }
 
-/// Reads the next line into `line`, without the newline. Of a line longer than `bytes_max` bytes, the rest is skipped
-/// unbuffered. Returns false at the end of `input`.
+/// Reads the next line into `line`, without newline. Bytes after `bytes_max` are skipped unbuffered. False at the end.
 pub fn next_line(input: &mut impl BufRead, bytes_max: u64, line: &mut Vec<u8>) -> io::Result<bool> {
     line.clear();
     if input.by_ref().take(bytes_max).read_until(b'\n', line)? == 0 {
@@ -145,7 +142,6 @@ fn only_regular(mode: u32, used: &str) -> io::Result<()> {
     ))
 }
 
-/// The type of a file, from its `st_mode`, in words.
 pub fn file_type_name(mode: u32) -> &'static str {
     match FileType::from_raw_mode(mode) {
         FileType::RegularFile => "a regular file",
@@ -170,8 +166,7 @@ pub fn write_to_open(path: &Path, bytes: &[u8]) -> io::Result<()> {
     (&file).write_all(bytes)
 }
 
-/// True for a writable path that is no regular file: an open descriptor (`/dev/fd/63` is a pipe of the shell), the
-/// terminal, or /dev/null.
+/// True for a writable path of no regular file: an open descriptor (`/dev/fd/63`, a shell's pipe), terminal, /dev/null.
 pub fn is_open_path(path: &Path) -> bool {
     [
         "/dev/stdout",
@@ -192,16 +187,14 @@ pub fn open_output_to_append(path: &Path) -> io::Result<File> {
     open_to_append(path, SHARED)
 }
 
-/// The directory that contains `path`.
 pub fn dir_of(path: &Path) -> &Path {
     path.parent()
         .filter(|dir| !dir.as_os_str().is_empty())
         .unwrap_or(Path::new("."))
 }
 
-/// A temporary directory with a random name in `parent`, removed with its content when dropped.
-///
-/// Errors: another user could replace the directory: `parent` needs the sticky bit, as /tmp has it.
+/// A temporary directory with a random name in `parent`, removed with its content when dropped. Errors: another user
+/// could replace the directory: `parent` needs the sticky bit, as /tmp has it.
 pub fn temporary_dir(prefix: &str, parent: &Path) -> io::Result<TempDir> {
     if let Some(changeable) = trust::changeable(parent)? {
         return Err(io::Error::new(
@@ -212,7 +205,6 @@ pub fn temporary_dir(prefix: &str, parent: &Path) -> io::Result<TempDir> {
     tempfile::Builder::new().prefix(prefix).tempdir_in(parent)
 }
 
-/// Sets the length of a regular file.
 pub fn set_len(file: &File, bytes: u64) -> io::Result<()> {
     only_regular(file.metadata()?.mode(), "written")?;
     file.set_len(bytes)

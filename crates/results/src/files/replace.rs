@@ -30,9 +30,8 @@ pub enum ReplaceTarget {
 /// A file's mark of ownership is within this many bytes from its start.
 pub const MARK_WITHIN_BYTES: u64 = 4096;
 
-/// Writes `bytes` to `path` atomically, also across a power cut.
-///
-/// Errors: a failed system call, or a file that `target` does not include. The old file is then unchanged.
+/// Writes `bytes` to `path` atomically, also across a power cut. Errors: a failed system call, or a file that `target`
+/// does not include. The old file is then unchanged.
 pub fn replace(path: &Path, bytes: &[u8], target: ReplaceTarget) -> io::Result<()> {
     let (dir, name) = Dir::containing(path)?;
     let (temporary, mut file) = Temporary::create(&dir, name, target)?;
@@ -56,7 +55,6 @@ pub fn check_dir_writable(dir: &Path) -> io::Result<()> {
 #[derive(Debug)]
 pub struct Temporary {
     dir: Dir,
-    /// Final name.
     name: OsString,
     temporary_name: OsString,
     target: ReplaceTarget,
@@ -86,7 +84,6 @@ impl Temporary {
         Ok((temporary, file))
     }
 
-    /// Opens the file to read.
     pub fn open(&self) -> io::Result<File> {
         self.dir.open_to_read(&self.temporary_name)
     }

@@ -48,7 +48,6 @@ impl Changeable {
         format!("{command} {}", self.path.display())
     }
 
-    /// An error of a file that must not be changeable by others, with the remedy.
     fn refused(&self) -> io::Error {
         let why = format!("{self}; if its content is yours: {}", self.remedy());
         io::Error::new(ErrorKind::PermissionDenied, why)
@@ -82,7 +81,6 @@ fn effective_user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// User IDs whose changes are trusted.
 static TRUSTED: LazyLock<Vec<u32>> = LazyLock::new(|| {
     let effective = effective_user();
     let caller = |variable| std::env::var(variable).ok()?.parse().ok();
@@ -127,7 +125,6 @@ struct Accounts {
     groups: Vec<(String, u32, Vec<String>)>,
 }
 
-/// Maximum size of /etc/passwd and /etc/group, bytes.
 const ACCOUNTS_BYTES_MAX: u64 = 16 << 20;
 
 /// Text of /etc/passwd or /etc/group; empty if the file cannot be read.
@@ -247,10 +244,9 @@ pub enum Instructions {
     Data,
 }
 
-/// Checks that only trusted users can change `file`, which was opened as `path`, or its name.
-///
-/// On a network file system that maps root to nobody, root's own files seem to belong to nobody. Such files are
-/// accepted unless they name commands. Errors: the object that others can change, with the remedy.
+/// Checks that only trusted users can change `file`, which was opened as `path`, or its name. On a network file system
+/// that maps root to nobody, root's own files seem to belong to nobody. Such files are accepted unless they name
+/// commands. Errors: the object that others can change, with the remedy.
 pub(super) fn check_instructions(path: &Path, file: &File, kind: Instructions) -> io::Result<()> {
     let Some(found) = changeable_file(path, file)?.or(changeable(super::dir_of(path))?) else {
         return Ok(());
@@ -304,7 +300,6 @@ pub(super) fn changeable(dir: &Path) -> io::Result<Option<Changeable>> {
     Ok(walk(CWD, Path::new(""), dir)?.changeable)
 }
 
-/// A directory reached by [`walk`].
 #[derive(Debug)]
 pub(super) struct Reached {
     pub(super) fd: OwnedFd,
@@ -316,9 +311,8 @@ pub(super) struct Reached {
 const LINKS_MAX: u32 = 40;
 
 /// Follows `path` from the directory `from`, component by component, so that the examined directories are the used
-/// ones. Links are followed. `shown`: the path of `from` in messages.
-///
-/// Errors: a component is missing or no directory; there are too many links.
+/// ones. Links are followed. `shown`: the path of `from` in messages. Errors: a component is missing or no directory;
+/// too many links.
 pub(super) fn walk(from: BorrowedFd<'_>, shown: &Path, path: &Path) -> io::Result<Reached> {
     let mut at = open_dir(from, OsStr::new("."))?;
     let mut shown = shown.to_owned();
@@ -389,8 +383,7 @@ fn names_backwards(path: &Path) -> Vec<OsString> {
         .collect()
 }
 
-/// The directory `dir`, if an untrusted user can change the name of its `entry`; `None`: a name that is created
-/// exclusively.
+/// `dir`, if an untrusted user can change the name of its `entry`; `None`: a name that is created exclusively.
 fn changeable_names(
     dir: &OwnedFd,
     entry: Option<&Stat>,

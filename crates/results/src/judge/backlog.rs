@@ -20,9 +20,8 @@ const SLICE_SEC_MAX: u64 = 1_000;
 /// Minimum number of report intervals in a slice that is judged by its backlog.
 const INTERVALS_MIN: u64 = 4;
 
-/// The largest growth of a backlog, operations, that `scheduled_ops` operations of a slice allow: 0.1 %, but at least
-/// one operation. The number of random arrivals in a slice varies by its square root; three times as much is allowed
-/// in addition.
+/// The largest growth of a backlog, operations, that `scheduled_ops` of a slice allow: 0.1 %, at least one. The number
+/// of random arrivals varies by its square root; three times as much is allowed in addition.
 fn allowed_growth(scheduled_ops: u64, arrivals: Arrivals) -> f64 {
     let scheduled_ops = scheduled_ops as f64;
     let by_chance = if arrivals == Arrivals::Even {
@@ -64,9 +63,8 @@ impl Judge {
         too_much.collect()
     }
 
-    /// A sentence if the run was too short to show whether its load was carried out: it has fewer than
-    /// [`INTERVALS_MIN`] report intervals in a slice, and more operations of a stream were outstanding at its end than
-    /// may be missing.
+    /// A sentence if the run was too short to show whether its load was carried out: under [`INTERVALS_MIN`] report
+    /// intervals in a slice, and more operations of a stream outstanding at its end than may be missing.
     pub(super) fn too_short(&self) -> Option<String> {
         let intervals = self.plan.intervals_per_slice();
         if intervals >= INTERVALS_MIN {

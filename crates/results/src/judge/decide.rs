@@ -68,8 +68,7 @@ impl Judge {
         verdict(self, end, None)
     }
 
-    /// Time for which the issuing threads waited for a CPU, as a fraction of the time in which they could run; `None` if
-    /// the fraction is small.
+    /// Time in which the issuing threads waited for a CPU, as a fraction of their runnable time; `None` if small.
     pub fn cpu_wait_share(&self) -> Option<f64> {
         let share =
             self.run_delay_ns as f64 / self.run_delay_ns.saturating_add(self.cpu_ns).max(1) as f64;
@@ -255,8 +254,7 @@ impl ReasonLists {
         self.doubts.push(Reason::new(ReasonCode::OwnLag, text));
     }
 
-    /// Collects failures that no lower load would avoid. After a sleep of the machine, failures do not count, because
-    /// the drive may have lost power.
+    /// Failures that no lower load would avoid; none after a sleep of the machine, when the drive may have lost power.
     fn add_failures(&mut self, judge: &Judge, end: &End) {
         if end.excuses_errors() {
             return;
@@ -610,7 +608,6 @@ fn shares(judge: &Judge, end: &End, group: &GroupCounts) -> GroupShares {
     }
 }
 
-/// Each count as a fraction of `total`; `None` if `total` is 0.
 fn fractions(counts: &[u64], total: u64) -> Option<Vec<f64>> {
     (total > 0).then(|| {
         counts

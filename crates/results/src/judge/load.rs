@@ -29,7 +29,6 @@ fn is_too_many(count: u64, total: u64) -> bool {
     u128::from(count) * u128::from(ALLOWED_ONE_IN) > u128::from(total)
 }
 
-/// True if `missed` of `total` operations are too many for the load to count as carried out.
 fn is_not_carried_out(missed: u64, total: u64) -> bool {
     missed > 1 && is_too_many(missed, total)
 }
@@ -75,7 +74,6 @@ pub fn shortfall(scheduled_ops: u64, backlog: &Backlog, per_sec: f64) -> Option<
 
 /// A slice in which a stream did not carry out its load on a device.
 pub(super) struct UnmetSlice {
-    /// Index of the slice, from 0.
     pub(super) slice: usize,
     pub(super) counts: CellCounts,
     /// As in [`UnmetLoad::missed`].
@@ -223,8 +221,7 @@ impl Judge {
         }).collect()
     }
 
-    /// Number of operations of streams without limits that were later than the grace period, and the longest delay, in
-    /// words.
+    /// Operations of streams without limits that were later than the grace period, and the longest delay, in words.
     pub(super) fn late_unlimited(&self) -> Option<String> {
         let unlimited = self.plan.sla.is_unlimited();
         let groups = self.device_groups().filter(|group| {

@@ -16,10 +16,6 @@
 //! The judge takes one interval at a time and stores only counts, so its memory grows with the slices only. A live run
 //! and its run directory give the same counts, and therefore the same verdict.
 //!
-//! * [`Sla`]: the limits; [`IntervalCounts`]: the counts of an interval that the judge uses
-//! * [`Judge`]: the accumulator; [`End`]: how the run ended; [`Verdict`]: the result, and its text
-//! * [`RunResult`]: the summary of a verdict that every output format shows
-//!
 //! The steady state of a device is not judged here.
 
 mod backlog;

@@ -31,7 +31,6 @@ pub struct JudgePlan {
     pub slice_sec: u64,
     /// Distance between the starts of judged windows, seconds: a slice, or half of it. The cells count by such steps.
     pub window_step_sec: u64,
-    /// Configured duration of the run, seconds.
     pub duration_sec: u64,
     /// Kind of target; selects the noun of the verdict's sentences.
     pub tested: TestedObject,
@@ -54,7 +53,6 @@ pub enum TestedObject {
 }
 
 impl TestedObject {
-    /// Noun for the target in messages.
     pub(super) fn noun(self) -> &'static str {
         match self {
             Self::Device | Self::Store => "device",
@@ -62,7 +60,6 @@ impl TestedObject {
         }
     }
 
-    /// Noun for a failed operation in messages.
     pub(super) fn error(self) -> &'static str {
         match self {
             Self::Device => "I/O error",
@@ -144,7 +141,6 @@ pub(crate) struct GroupCounts {
     pub(crate) stream: usize,
     /// Index of the device; `None` for all devices together.
     pub(crate) device: Option<usize>,
-    /// Counts of each slice, oldest first.
     pub(crate) slices: Vec<CellCounts>,
     /// Counts of each half of a slice, oldest first; empty if windows begin only with slices.
     halves: Vec<CellCounts>,
@@ -153,7 +149,6 @@ pub(crate) struct GroupCounts {
 }
 
 impl GroupCounts {
-    /// Sum over all slices.
     pub(super) fn total(&self) -> CellCounts {
         self.slices
             .iter()
@@ -163,7 +158,6 @@ impl GroupCounts {
             })
     }
 
-    /// The slices `first` to `last` as one window.
     fn window(&self, first: usize, last: usize, cut: bool) -> JudgedWindow {
         let mut counts = self.slices[first];
         for slice in &self.slices[first + 1..=last] {
@@ -179,8 +173,7 @@ impl GroupCounts {
     }
 }
 
-/// A period that is judged as a whole: a slice, a remainder, the last slice and the remainder after it, or two halves of
-/// neighbouring slices.
+/// A period judged as a whole: a slice, a remainder, the last slice and remainder, two halves of neighbouring slices.
 #[derive(Debug, Clone)]
 pub(crate) struct JudgedWindow {
     /// Index of the first slice, from 0.
@@ -237,10 +230,7 @@ pub struct Judge {
 }
 
 impl Judge {
-    /// An empty judge.
-    ///
-    /// Each stream has a group for each device. With several devices, a judged stream first has a group for all
-    /// devices.
+    /// A stream has a group for each device. With several devices, a judged stream first has a group for all of them.
     pub fn new(plan: JudgePlan) -> Self {
         let mut groups = Vec::new();
         for (stream, info) in plan.streams.iter().enumerate() {
@@ -270,7 +260,6 @@ impl Judge {
         &self.plan
     }
 
-    /// Failed operations so far.
     pub fn errors(&self) -> u64 {
         let of_operations = self
             .plan
@@ -281,7 +270,6 @@ impl Judge {
         of_operations.map(|(_, total)| total.errors).sum()
     }
 
-    /// Adds the next interval of a live run.
     pub fn add(&mut self, interval: &Interval) {
         let mut counts = std::mem::take(&mut self.scratch);
         counts.set(interval, self.plan.sla.tightest_ns());
@@ -361,7 +349,6 @@ impl Judge {
         }
     }
 
-    /// True if at least two slices are complete.
     pub(crate) fn has_several_slices(&self) -> bool {
         self.complete_slices > 1
     }
@@ -373,8 +360,7 @@ impl Judge {
         self.windows_of(group, end, false)
     }
 
-    /// Like [`Self::windows`]; if `with_empty`, also with a remainder in which no operation was due: a device that
-    /// completes nothing at the end misses a minimum rate.
+    /// Like [`Self::windows`]; `with_empty`: also a remainder without due operations, which misses a minimum rate.
     pub(super) fn windows_of(
         &self,
         group: &GroupCounts,
@@ -412,7 +398,6 @@ impl Judge {
             .collect()
     }
 
-    /// The windows between slices in which the shares of a group are judged.
     pub(crate) fn share_windows_between(
         &self,
         group: &GroupCounts,
@@ -490,16 +475,14 @@ impl Judge {
         })
     }
 
-    /// The groups of judged streams.
     pub(crate) fn judged_groups(&self) -> impl Iterator<Item = &GroupCounts> {
         self.groups
             .iter()
             .filter(|group| self.plan.streams[group.stream].judged)
     }
 
-    /// Corrects the recorded cause of the end, according to the counts. The check that stops a run for lag sees only
-    /// the slots at that moment. If this program delayed most of the outstanding operations, this program filled the
-    /// slots.
+    /// Corrects the recorded cause of the end by the counts. The check that stops a run for lag sees only the slots at
+    /// that moment. If this program delayed most of the outstanding operations, it filled the slots.
     pub(super) fn corrected_end(&self, end: &End) -> End {
         let mut settled = end.clone();
         if let End::LagExceeded { lane, whose, .. } = &mut settled {
@@ -596,7 +579,6 @@ impl JudgePlan {
             .clamp(1, self.intervals_per_slice())
     }
 
-    /// Index of the step with interval `index`.
     pub(crate) fn step_of(&self, index: u64) -> usize {
         usize::try_from(index / self.intervals_per_step()).unwrap_or(usize::MAX)
     }
@@ -641,7 +623,6 @@ impl JudgePlan {
         )
     }
 
-    /// The plan of a run with the cells of `layout`.
     pub fn new(
         layout: &Layout,
         sla: Sla,
@@ -663,7 +644,6 @@ impl JudgePlan {
     }
 }
 
-/// The judge of one of several workloads.
 #[derive(Debug, Clone)]
 pub(super) struct WorkloadJudge {
     pub(super) name: String,
@@ -672,7 +652,6 @@ pub(super) struct WorkloadJudge {
     cells: Range<usize>,
 }
 
-/// A judge for each workload of `plan`; empty for a single workload.
 fn parts(plan: &JudgePlan) -> Vec<WorkloadJudge> {
     if plan.workloads.len() < 2 {
         return Vec::new();
@@ -702,7 +681,6 @@ fn parts(plan: &JudgePlan) -> Vec<WorkloadJudge> {
 }
 
 impl WorkloadJudge {
-    /// Adds the cells of this workload in the next interval.
     pub(super) fn add(&mut self, counts: &IntervalCounts) {
         let mut cells = counts
             .cells
@@ -742,8 +720,7 @@ pub struct IntervalCounts {
     pub index: u64,
     /// Nominal seconds since the run began, as in ACT's log.
     pub after_sec: u64,
-    /// End of the interval, nanoseconds since the run began. Earlier than the nominal end only if the run stopped
-    /// within the interval.
+    /// End, nanoseconds since the run began: before the nominal end only if the run stopped within the interval.
     pub end_ns: u64,
     /// Counts for each stream and device, see [`crate::cell::Layout::cell`].
     pub cells: Vec<CellCounts>,
@@ -753,7 +730,6 @@ pub struct IntervalCounts {
     pub gaps: u64,
     /// Gaps longer than 5 % of the tightest threshold.
     pub gaps_over: u64,
-    /// The longest gap, nanoseconds.
     pub gap_max_ns: u64,
     /// Maximum number of operations in flight at once, on all devices.
     pub in_flight_max: u64,
@@ -765,9 +741,8 @@ pub struct IntervalCounts {
 
 impl IntervalCounts {
     /// Longest silence of a device in the interval that the lack of CPUs may explain, nanoseconds. The kernel threads
-    /// that serve loop devices and dm-crypt need a CPU, as this program does, and their waits are not recorded. They are
-    /// assumed to wait as long as this program's threads waited. 0 if these threads waited less than they ran: then the
-    /// CPUs were not saturated.
+    /// of loop devices and dm-crypt need a CPU too, and their waits are not recorded: they are assumed to wait as long
+    /// as this program's threads. 0 if these threads waited less than they ran: then the CPUs were not saturated.
     pub fn host_silence_ns(&self) -> u64 {
         if self.run_delay_ns > self.cpu_ns {
             self.run_delay_ns
@@ -776,8 +751,7 @@ impl IntervalCounts {
         }
     }
 
-    /// Takes over the counts of `interval`, reusing the memory. `tightest_ns` is the smallest threshold. The caller
-    /// sets `after_sec`.
+    /// Takes over the counts, reusing the memory. `tightest_ns`: the smallest threshold. The caller sets `after_sec`.
     pub fn set(&mut self, interval: &Interval, tightest_ns: u64) {
         self.index = interval.index;
         self.end_ns = interval.end_ns;

@@ -51,7 +51,6 @@ impl Run {
         interval
     }
 
-    /// Appends one second, which `fill` fills.
     fn add(&mut self, fill: impl FnOnce(&mut Interval)) -> &mut Self {
         let mut interval = self.interval();
         fill(&mut interval);
@@ -89,12 +88,10 @@ impl Run {
     }
 }
 
-/// The verdict on a run of one second, which `fill` fills.
 fn judged(fill: impl FnOnce(&mut Interval)) -> Verdict {
     Run::new(1, 1, 1).add(fill).verdict()
 }
 
-/// The sentences of a verdict.
 fn texts(verdict: &Verdict) -> Vec<&str> {
     verdict
         .reasons
@@ -103,7 +100,6 @@ fn texts(verdict: &Verdict) -> Vec<&str> {
         .collect()
 }
 
-/// The code of the reason that decided.
 fn code(verdict: &Verdict) -> ReasonCode {
     verdict.reasons[0].code
 }
@@ -780,8 +776,8 @@ fn the_text_gives_the_verdict_first_then_the_number_then_the_table() {
     run.second(5_000, 10).second(50_000, 1);
     let text = run.verdict().to_string();
     let expected = "\
-PASS (screening, SLA 5%>1ms,1%>8ms,0.1%>64ms)
-  0.200 % of reads on /dev/d0 took over 1 ms in slice 1 (10 of 5,010; it must be below 5 %)
+PASS: the load was held: 0.200 % of reads on /dev/d0 took over 1 ms in slice 1 (10 of 5,010; it must be below 5 %)
+  screening, SLA 5%>1ms,1%>8ms,0.1%>64ms
   not judged: latencies of large-block-writes: no limits apply to these streams
 
         reads on all devices together

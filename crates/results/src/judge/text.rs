@@ -31,8 +31,7 @@ pub(super) fn slices_text(first: Option<u64>, worst: u64) -> String {
     }
 }
 
-/// Text such as `in the hour from 0:30` for a window that begins in the middle of a slice, `from_sec` seconds after the
-/// run began.
+/// `in the hour from 0:30` for a window from the middle of a slice, `from_sec` seconds after the run began.
 pub(crate) fn between_text(from_sec: u64, slice_sec: u64) -> String {
     let hours = from_sec / 3_600;
     let minutes = from_sec / 60 % 60;
@@ -283,7 +282,6 @@ impl Verdict {
             })
     }
 
-    /// Writes the blame of the worst slices.
     fn fmt_blame(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for blame in self.blame.iter().take(BLAME_SHOWN_MAX) {
             writeln!(f, "  where the time went: {}", blame.sentence)?;
@@ -414,7 +412,6 @@ impl Verdict {
         Ok(())
     }
 
-    /// The fields that every output shows.
     pub fn result(&self) -> RunResult {
         let mut reasons = self.reasons.clone();
         for (code, failures) in [
@@ -540,7 +537,7 @@ impl RunResult {
     /// Sentences below the headline: records read, and the reasons that the headline does not repeat.
     pub fn details(&self) -> impl Iterator<Item = String> + '_ {
         let reasons = self.reasons.iter().map(ToString::to_string);
-        let reasons = reasons.filter(|text| *text != self.headline.sentence);
+        let reasons = reasons.filter(|text| !self.headline.sentence.contains(text));
         let workloads = self.workloads.iter().map(|workload| {
             let why = workload
                 .reasons

@@ -491,7 +491,6 @@ pub enum ReasonCode {
 }
 
 impl Verdict {
-    /// Text of the reason that decided.
     pub fn reason(&self) -> Option<&str> {
         self.reasons.first().map(|reason| reason.text.as_str())
     }
@@ -679,7 +678,6 @@ mod tests {
     use serde_json::Value;
     use std::collections::BTreeSet;
 
-    /// Every string value that a schema allows.
     fn values(schema: &Value) -> BTreeSet<String> {
         match schema {
             Value::Object(fields) => {

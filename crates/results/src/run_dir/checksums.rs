@@ -22,7 +22,6 @@ use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 impl Sum {
-    /// Sum of a whole file.
     fn of_file(path: &Path) -> io::Result<Self> {
         let mut whole = RunningSum::default();
         io::copy(
@@ -33,7 +32,6 @@ impl Sum {
     }
 }
 
-/// Length and checksum of a file at the end of the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct FileSum {
     name: String,
@@ -63,7 +61,6 @@ impl FileSum {
     }
 }
 
-/// Writes checksums.csv.
 pub(super) struct ChecksumWriter {
     pub(super) file: AppendFile,
     last: Vec<Sum>,
@@ -130,8 +127,7 @@ impl ChecksumColumn {
         }))
     }
 
-    /// Time of the next report, seconds, and the sum of the file at that time; `None` at the end, or at the first
-    /// damaged line.
+    /// Time of the next report, seconds, and the file's sum then; `None` at the end or at the first damaged line.
     fn next(&mut self) -> Option<(u64, Sum)> {
         let line = self.lines.next().ok()??;
         let (row, row_crc32) = line.rsplit_once(',')?;
@@ -154,7 +150,6 @@ impl ChecksumColumn {
     }
 }
 
-/// Recorded lengths and checksums of the files of a run.
 pub(super) struct RecordedSums {
     dir: PathBuf,
     /// Sums at the end of the run; `None` for a run without an end.
@@ -163,7 +158,6 @@ pub(super) struct RecordedSums {
     pub(super) foreign_verdict: bool,
 }
 
-/// Result of checking a file.
 #[derive(Debug, Default)]
 pub(super) struct FileCheck {
     /// Length of the readable part, bytes: up to the damage or a torn end, or the whole file.
@@ -174,8 +168,7 @@ pub(super) struct FileCheck {
     pub(super) torn: bool,
 }
 
-/// True for the plain name of a file in the directory. Any other name counts as damage, and must not lead to a file in
-/// another directory.
+/// True for the plain name of a file in the directory. Other names count as damage, and must not lead elsewhere.
 fn is_plain(name: &str) -> bool {
     !matches!(name, "." | "..")
         && name.len() <= 255
@@ -245,7 +238,6 @@ impl RecordedSums {
         names
     }
 
-    /// Compares a file with its recorded sums. Errors: a failed system call.
     pub(super) fn check(&self, name: &str) -> Result<FileCheck, RunDirError> {
         if !is_plain(name) {
             return Ok(FileCheck {
@@ -344,8 +336,7 @@ impl RecordedSums {
         })
     }
 
-    /// Checks that checksums.csv covers all `intervals` of the tables. Returns the damage as a phrase. A run with a
-    /// verdict is not checked.
+    /// Checks that checksums.csv covers all `intervals`. Returns the damage as a phrase. Skips runs with a verdict.
     pub(super) fn check_length(&self, intervals: u64) -> Result<Option<String>, RunDirError> {
         if self.sealed.is_some() {
             return Ok(None);

@@ -22,7 +22,6 @@ use std::path::{Path, PathBuf};
 pub enum HlogKind {
     /// From submission to completion.
     Service,
-    /// Waits for a free slot.
     Wait,
     /// Delay of the submission by this program itself.
     Lag,
@@ -31,7 +30,6 @@ pub enum HlogKind {
 impl HlogKind {
     pub const ALL: [Self; 3] = [Self::Service, Self::Wait, Self::Lag];
 
-    /// The file in the run directory.
     pub fn file_name(self) -> &'static str {
         match self {
             Self::Service => "service.hlog",
@@ -57,7 +55,6 @@ impl Sum {
     }
 }
 
-/// Length and checksum of the bytes written to it.
 #[derive(Debug, Default)]
 pub(super) struct RunningSum {
     pub(super) bytes: u64,
@@ -129,7 +126,6 @@ impl AppendFile {
             .into_owned()
     }
 
-    /// Length and checksum of the appended bytes.
     pub(super) fn sum(&self) -> Sum {
         self.appended.sum()
     }
@@ -162,7 +158,6 @@ const BEFORE: &str = "{\n  \"crc32\": \"";
 const AFTER: &str = "\",\n";
 const DIGITS: usize = 8;
 
-/// Writes `value` to `dir/name` atomically.
 pub fn write<T: Serialize>(dir: &Path, name: &str, value: &T) -> Result<(), RunDirError> {
     write_whole(dir, name, &to_bytes(value))
 }
@@ -180,9 +175,7 @@ pub(super) fn to_bytes<T: Serialize>(value: &T) -> Vec<u8> {
     .into_bytes()
 }
 
-/// Reads a file of format version `newest_version` or older; `None` if the file does not exist.
-///
-/// Errors: the file is damaged or of a later version, or a system call failed.
+/// `None` if the file does not exist. Errors: the file is damaged, or of a later version than `newest_version`.
 pub fn read<T: DeserializeOwned>(
     path: &Path,
     newest_version: u32,
@@ -263,7 +256,6 @@ impl WholeLines {
         }
     }
 
-    /// The lines of `file`, which is at `path`.
     pub(super) fn of(path: PathBuf, file: Option<File>) -> Self {
         let input = file.map(|file| buffered(file.take(u64::MAX)));
         Self {

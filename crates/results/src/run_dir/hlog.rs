@@ -32,7 +32,6 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
-/// Minimum length of a window, seconds.
 const WINDOW_SEC_MIN: u64 = 10;
 /// Finest resolution, nanoseconds: the power of two nearest to 1 us, because bucket widths are powers of two.
 const UNIT_NS: u64 = 1024;
@@ -71,8 +70,7 @@ impl HlogKind {
     }
 }
 
-/// The histogram at the resolution of the log. The log's buckets are unions of a cell's buckets, so no value is rounded
-/// twice.
+/// The histogram at the log's resolution. Its buckets are unions of a cell's, so no value is rounded twice.
 fn coarser(histogram: &Latencies, digits: u8) -> Latencies {
     let coarse = Latencies::new_with_bounds(UNIT_NS, DURATION_MAX_NS, digits);
     let mut coarse = coarse.expect("bounds are constants in range");
@@ -176,7 +174,6 @@ pub(super) struct Hlogs {
 struct HlogFile {
     kind: HlogKind,
     file: AppendFile,
-    /// For each cell: durations since the last window.
     durations: Vec<Latencies>,
 }
 
@@ -280,7 +277,6 @@ pub struct HistogramWindow {
     pub cell: usize,
     /// Start, seconds since the run began.
     pub from_sec: f64,
-    /// Length, seconds.
     pub length_sec: f64,
     /// Durations in nanoseconds.
     pub histogram: Latencies,
@@ -300,9 +296,7 @@ pub struct WindowBuckets<'a> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HlogBucket {
-    /// Smallest duration in the bucket.
     pub least_ns: u64,
-    /// Largest duration in the bucket.
     pub most_ns: u64,
     pub count: u32,
 }
@@ -331,10 +325,8 @@ impl WindowBuckets<'_> {
 }
 
 /// Reads a log of the run in `dir` and calls `on_window` for every line, oldest first. Memory does not grow with the
-/// log.
-///
-/// A torn last line is dropped. Errors: the file cannot be read, is not a log of `layout`, or is damaged; `on_window`
-/// then got the lines before the damage.
+/// log. A torn last line is dropped. Errors: the file cannot be read, is not a log of `layout`, or is damaged;
+/// `on_window` then got the lines before the damage.
 pub fn each_window(
     dir: &Path,
     layout: &Layout,
@@ -346,8 +338,7 @@ pub fn each_window(
     })
 }
 
-/// Like [`each_window`], with buckets instead of histograms. With a `stream`, only the lines of this stream are
-/// decoded.
+/// Like [`each_window`], with buckets instead of histograms. Only the lines of `stream`, if given, are decoded.
 pub fn each_buckets(
     dir: &Path,
     layout: &Layout,
@@ -544,8 +535,7 @@ impl HistogramDecoder {
         if (self.empty.low(), self.empty.high(), self.empty.sigfig()) != (low, high, digits) {
             self.empty = Latencies::new_with_bounds(low, high, digits).ok()?;
         }
-        // HdrHistogram's layout: first buckets of equal width; then, for each doubling of the range, half as many
-        // buckets of twice the width.
+        // HdrHistogram's layout: equal buckets; then, for each doubling of the range, half as many of twice the width.
         let unit = low.ilog2();
         let half = (2 * 10_u64.pow(u32::from(digits)))
             .next_power_of_two()

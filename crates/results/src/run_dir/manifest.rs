@@ -72,7 +72,6 @@ pub struct ActLogHead {
     pub device_lines: Vec<String>,
 }
 
-/// The setup of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     /// [`FORMAT_VERSION`] of the program that wrote the directory.
@@ -82,7 +81,6 @@ pub struct Manifest {
     pub command: Vec<String>,
     /// Beginning of the run, milliseconds since 1970 (UTC).
     pub started_unix_ms: u64,
-    /// Seed of all random numbers.
     pub seed: u64,
     /// Workloads that ran together; at least one.
     pub workloads: Vec<WorkloadRecord>,
@@ -91,14 +89,12 @@ pub struct Manifest {
     /// Number of operations after which the run ends; `None`: the run ends by time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operations: Option<u64>,
-    /// Seconds between two reports.
     pub report_interval_sec: u64,
     /// Length of a slice of the verdict, seconds: see [`crate::judge::whole_slice_sec`].
     pub slice_sec: u64,
     /// Length of a step, seconds: judged windows begin at every step. A slice, or half of it; 0 stands for a slice.
     #[serde(default)]
     pub window_step_sec: u64,
-    /// True if the devices were simulated.
     pub simulated: bool,
     pub sla: Sla,
     /// The streams, in the order of the cells.
@@ -117,7 +113,6 @@ pub struct Manifest {
     pub purpose: Option<String>,
     /// The load as a multiple of 1x, if the run is part of a series.
     pub multiple: Option<f64>,
-    /// Findings about host and devices before the run.
     pub findings: Vec<Finding>,
     /// Reasons for missing measurements, one sentence each.
     pub unmeasured: Vec<String>,
@@ -147,7 +142,6 @@ pub struct Process {
     pub pid_namespace: Option<String>,
 }
 
-/// State of a recorded process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProcessState {
@@ -187,8 +181,7 @@ impl Manifest {
         }
     }
 
-    /// Returns a sentence if a stream has a limit at a threshold over which the run did not count operations; such a
-    /// limit could never be reached.
+    /// A sentence if a stream has a limit at a threshold that the run did not count: it could never be reached.
     pub(super) fn unknown_threshold(&self) -> Option<String> {
         let run_thresholds = self.sla.thresholds_ns();
         self.streams.iter().find_map(|stream| {
@@ -208,8 +201,7 @@ impl Manifest {
         })
     }
 
-    /// True if the load comes from a configuration. The load of a replay comes from a trace, the load of transactions
-    /// from options.
+    /// True if the load comes from a configuration: not from a trace, as in a replay, or from options (transactions).
     pub fn has_keys(&self) -> bool {
         self.workloads
             .iter()
@@ -259,7 +251,6 @@ impl Manifest {
         })
     }
 
-    /// Length of a step of judged windows, seconds.
     pub fn step_sec(&self) -> u64 {
         if self.window_step_sec == 0 {
             self.slice_sec
@@ -268,8 +259,7 @@ impl Manifest {
         }
     }
 
-    /// A blamer for this run, before its first interval. `judge` judges the same run; `columns` has the names of the
-    /// telemetry values.
+    /// A blamer without intervals. `judge` judges the same run; `columns` has the names of the telemetry values.
     pub fn blamer(&self, judge: &Judge, columns: &[String]) -> Blamer {
         let devices = 0..self.devices.len();
         let kernel_names: Vec<_> = devices
@@ -315,7 +305,6 @@ impl Manifest {
         kinds.join(" and ")
     }
 
-    /// File name of a workload's log in ACT's format.
     pub fn act_log_name(&self, workload: usize) -> String {
         match &self.workloads[..] {
             [_] => super::ACT_LOG.to_owned(),
@@ -323,7 +312,6 @@ impl Manifest {
         }
     }
 
-    /// Header of a workload's log in ACT's format; `None` if there is no such log.
     pub fn act_header(&self, workload: usize) -> Option<LogHeader> {
         let WorkloadRecord {
             config, act_log, ..

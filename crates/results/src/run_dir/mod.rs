@@ -19,11 +19,6 @@
 //!
 //! A [`RunWriter`] writes the directory, outside the issuing threads. `docs/run-directory.md` explains the columns;
 //! [`crate::judge`] explains the verdict.
-//!
-//! An error of a run directory is one line: the operation and its object, the cause, the remedy.
-//!
-//! [`dir_kind`] classifies a directory given by the user: a run, a series of runs, or neither. For neither, the error
-//! describes the contents.
 
 mod checksums;
 mod file;
@@ -59,28 +54,20 @@ use thiserror::Error;
 /// and the number of reads with wrong data.
 pub const FORMAT_VERSION: u32 = 3;
 
-/// Setup of the run.
 pub const MANIFEST: &str = "manifest.json";
-/// Exact counts by interval, stream and device.
 pub const INTERVALS: &str = "intervals.csv";
-/// Telemetry, a line per interval.
 pub const TELEMETRY: &str = "telemetry.csv";
-/// Samples of the block layer.
 pub const TRACE: &str = "trace.csv";
 pub const ACT_LOG: &str = "act.log";
-/// Length and checksum of each file at each report.
 pub const CHECKSUMS: &str = "checksums.csv";
 pub const VERDICT: &str = "verdict.json";
 /// The file in the directory of a series of runs.
 pub const SERIES: &str = "series.json";
 
-/// Why a run directory could not be written or read.
 #[derive(Debug, Error)]
 pub enum RunDirError {
-    /// The directory already holds a run.
     #[error("starting a run in {} - it already holds {found} of another run; give another --out or move that run away", .dir.display())]
     Occupied { dir: PathBuf, found: String },
-    /// Too little space for the whole run.
     #[error(
         "starting a run in {} - the run needs about {}, but only {} are free; free some space or give an --out with more room",
         .dir.display(), bytes(*.needed_bytes as f64), bytes(*.free_bytes as f64)
@@ -90,7 +77,6 @@ pub enum RunDirError {
         needed_bytes: u64,
         free_bytes: u64,
     },
-    /// A system call failed.
     #[error("{tried} {} - {source}{}; {}", .path.display(), free_text(.free_bytes), advice(.tried, .source))]
     Io {
         /// Operation, up to the path: `appending 312 bytes to`.
@@ -100,20 +86,17 @@ pub enum RunDirError {
         /// Free bytes on the file system, if the disk is full and the number is known.
         free_bytes: Option<u64>,
     },
-    /// Nothing was written, because an earlier write had failed.
     #[error(
         "recording in {} - stopped after an earlier error ({earlier}); earlier records can be read",
         .dir.display()
     )]
     Stopped { dir: PathBuf, earlier: String },
-    /// The path does not hold a run.
     #[error("reading {} - {why}; {what_to_do}", .path.display())]
     NoRun {
         path: PathBuf,
         why: String,
         what_to_do: String,
     },
-    /// A file is of a later version.
     #[error(
         "reading {} - it has format version {found} and this program knows versions up to {known}; use a newer flashproof",
         .path.display()
@@ -125,10 +108,8 @@ pub enum RunDirError {
     },
     #[error("reading {} - it is missing; copy the whole directory of the run from where it was recorded", .path.display())]
     Missing { path: PathBuf },
-    /// A file has invalid contents.
     #[error("reading {} - {why}; it was damaged or edited after the run: use an untouched copy", .path.display())]
     Damaged { path: PathBuf, why: String },
-    /// A line of a table or log is invalid.
     #[error(
         "reading {} line {line} - expected {expected}, found {found}; it was damaged or edited after the run: use an \
          untouched copy", .path.display()
@@ -220,7 +201,6 @@ fn is_out_of_descriptors(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::MFILE.raw_os_error())
 }
 
-/// Contents of a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DirKind {
     Run,

@@ -21,18 +21,14 @@ use crate::judge::{
 use crate::units::{count, in_one_line};
 use std::path::{Path, PathBuf};
 
-/// A run read from its directory.
 #[derive(Debug, Clone)]
 pub struct Run {
     pub dir: PathBuf,
-    /// Setup of the run.
     pub manifest: Manifest,
-    /// The verdict written at the end of the run; `None` for an incomplete run, which was killed, had a full disk, or
-    /// is still running.
+    /// The verdict written at the end; `None` for a run that was killed, had a full disk, or is still running.
     pub written: Option<Verdict>,
     /// The verdict computed again from the tables. Its end is [`End::Unrecorded`] if no verdict was written.
     pub verdict: Verdict,
-    /// Number of completely recorded intervals.
     pub intervals: u64,
     /// Caveats, one sentence each: the run is incomplete, lines were dropped, verdicts differ.
     pub remarks: Vec<String>,
@@ -54,10 +50,9 @@ impl Run {
     }
 }
 
-/// Reads the run in `dir` and judges it again.
-///
-/// Memory does not grow with the run's intervals. A torn end, and everything from the first damaged line on, is dropped
-/// with a remark. Errors: the manifest is missing or damaged, a file has a later format, or a system call failed.
+/// Reads the run in `dir` and judges it again. Memory does not grow with the run's intervals. A torn end, and
+/// everything from the first damaged line on, is dropped with a remark. Errors: the manifest is missing or damaged, a
+/// file has a later format, or a system call failed.
 pub fn read(dir: &Path) -> Result<Run, RunDirError> {
     read_each(dir, manifest(dir)?, &mut |_, _| {})
 }
@@ -221,8 +216,7 @@ pub fn read_each(
     })
 }
 
-/// Reads the manifest in `dir`. Errors: `dir` is not a run directory (the error describes the contents), or the
-/// manifest is damaged or of a later version.
+/// Errors: `dir` is no run directory (the error describes the contents); the manifest is damaged or of a later version.
 pub fn manifest(dir: &Path) -> Result<Manifest, RunDirError> {
     match file::read::<Manifest>(&dir.join(MANIFEST), FORMAT_VERSION) {
         Ok(Some(manifest)) => match manifest.unknown_threshold() {
@@ -238,10 +232,8 @@ pub fn manifest(dir: &Path) -> Result<Manifest, RunDirError> {
     }
 }
 
-/// An interval from the tables.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct IntervalRecord {
-    /// Counts for the judge.
     pub counts: IntervalCounts,
     /// The values of [`Intervals::columns`]; empty texts for values that could not be measured.
     pub telemetry: Vec<String>,
@@ -268,8 +260,7 @@ pub struct Intervals {
 }
 
 impl Intervals {
-    /// Opens both tables of the run in `dir`. An invalid first line counts as damage, see [`Self::damage`]. Errors: a
-    /// failed system call.
+    /// Opens both tables. An invalid first line counts as damage, see [`Self::damage`]. Errors: a failed system call.
     pub fn open(dir: &Path, manifest: &Manifest) -> Result<Self, RunDirError> {
         let recorded_sums = RecordedSums::of(dir);
         let (cells, cells_damage) = open_table(dir, INTERVALS, &recorded_sums)?;
@@ -314,7 +305,6 @@ impl Intervals {
         Ok(())
     }
 
-    /// Names of the telemetry values.
     pub fn columns(&self) -> &[String] {
         &self.columns
     }
@@ -331,10 +321,8 @@ impl Intervals {
             .or(self.file_damage.as_deref().filter(|_| self.has_ended))
     }
 
-    /// The next interval, or `None` at the end of the complete data: the end of the tables, or the first damaged line.
-    /// Errors: a failed system call.
-    ///
-    /// Not an iterator, because the record is borrowed and reused: memory does not grow with the run.
+    /// `None` at the end of the complete data: the end of the tables, or the first damaged line. Errors: a failed
+    /// system call. Not an iterator, because the record is borrowed and reused: memory does not grow with the run.
     #[expect(
         clippy::should_implement_trait,
         reason = "it lends, which iterators cannot"
@@ -477,7 +465,6 @@ fn open_table(
     Ok((table, damage.map(|what| format!("{name} {what}"))))
 }
 
-/// Result of reading an interval.
 enum IntervalRead {
     /// An interval with all its lines.
     Whole,
@@ -491,14 +478,12 @@ pub(super) struct ReplayedRun {
     pub(super) blamer: Blamer,
     /// The tables, read to their end or to the damage.
     pub(super) records: Intervals,
-    /// Number of completely recorded intervals.
     pub(super) intervals: u64,
     /// Remarks about damaged trace samples. A run is readable without samples, which only explain slow operations.
     pub(super) remarks: Vec<String>,
 }
 
-/// Feeds the run in `dir` to a judge and a blamer. Memory does not grow with the run's intervals. Errors: a failed
-/// system call.
+/// Feeds the run in `dir` to a judge and a blamer. Memory does not grow with the run's intervals.
 pub(super) fn replay(
     dir: &Path,
     manifest: &Manifest,
@@ -535,9 +520,7 @@ pub(super) fn replay(
     })
 }
 
-/// Blame for the slices over a limit in the run in `dir`, which may be unfinished.
-///
-/// Errors: the manifest is missing or damaged, a file has a later format, or a system call failed.
+/// Blame for the slices over a limit in the run in `dir`, which may be unfinished. Errors: as [`read`].
 pub fn blame(dir: &Path) -> Result<Vec<Blame>, RunDirError> {
     let ReplayedRun { judge, blamer, .. } = replay(dir, &manifest(dir)?, &mut |_, _| {})?;
     Ok(blamer.blame(&judge))

@@ -78,8 +78,7 @@ fn first_format(position: usize, written: usize) -> u32 {
 /// earlier step; the cell's line without a step includes these operations. In format 2, a step is a slice.
 const STEP: usize = 1;
 
-/// The columns of intervals.csv in writing order. Columns of large thresholds come last, because they are 0 in most
-/// lines.
+/// The columns of intervals.csv in writing order: those of large thresholds, mostly 0, come last.
 fn names(sla: &Sla) -> Vec<String> {
     let by_threshold = sla.limits().iter().flat_map(|limit| {
         let threshold = limit.threshold_text();
@@ -92,7 +91,6 @@ fn names(sla: &Sla) -> Vec<String> {
         .collect()
 }
 
-/// First line of intervals.csv.
 pub(super) fn header(sla: &Sla) -> String {
     names(sla).join(",")
 }
@@ -361,7 +359,6 @@ const TELEMETRY_COLUMNS: [&str; 10] = [
     "in_flight_max",
 ];
 
-/// First line of telemetry.csv.
 pub(super) fn telemetry_header(columns: &[String]) -> String {
     let mut line = TELEMETRY_COLUMNS.join(",");
     columns
@@ -401,8 +398,7 @@ pub(super) struct TelemetryLine {
 }
 
 impl TelemetryLine {
-    /// Reads a line. `telemetry` gets the values of the caller's columns; `columns` is their number. `Err` describes
-    /// the expected text.
+    /// `telemetry` gets the values of the caller's columns; `columns` is their number. `Err`: the expected text.
     pub(super) fn read(
         line: &str,
         columns: usize,
@@ -500,7 +496,6 @@ fn number(field: Option<&str>) -> Option<u64> {
 const COLUMNS: &str = "at_sec,length_ms,device,kind,size,requests,lost,queue_p50_ns,queue_p99_ns,queue_max_ns,\
                        device_p50_ns,device_p99_ns,device_max_ns";
 
-/// Appends samples to trace.csv.
 #[derive(Debug)]
 pub struct TraceWriter {
     file: AppendFile,
@@ -527,7 +522,6 @@ impl TraceWriter {
     }
 }
 
-/// The trace samples of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TraceSamples {
     /// Lines in the order in which the samples were taken.
@@ -536,9 +530,7 @@ pub struct TraceSamples {
     pub remarks: Vec<String>,
 }
 
-/// Reads the trace samples of the run in `dir`. A run without trace.csv has no samples. A torn last line is dropped.
-///
-/// Errors: a failed system call, or an invalid line.
+/// The samples of the run in `dir`, none without trace.csv. A torn last line is dropped; an invalid line is an error.
 pub fn read_trace(dir: &Path, manifest: &Manifest) -> Result<TraceSamples, RunDirError> {
     let FileCheck {
         good_bytes, damage, ..

@@ -16,17 +16,15 @@ use std::path::{Path, PathBuf};
 
 const NS_PER_SEC: u64 = 1_000_000_000;
 
-/// Writes the directory of a run. Used by the thread that merges intervals, never by an issuing thread.
-///
-/// After a failed write nothing more is written, so that the tables have no gaps. The directory then has no verdict,
-/// which marks the run as incomplete.
+/// Writes the directory of a run. Used by the thread that merges intervals, never by an issuing thread. After a failed
+/// write nothing more is written, so that the tables have no gaps. The directory then has no verdict, which marks the
+/// run as incomplete.
 pub struct RunWriter {
     dir: PathBuf,
     files: OpenFiles,
     failed: Option<String>,
 }
 
-/// Files that are open during the run.
 struct OpenFiles {
     layout: Layout,
     interval_sec: u64,
@@ -42,7 +40,6 @@ struct OpenFiles {
     text: String,
 }
 
-/// The log of a workload in ACT's format.
 struct ActLog {
     file: AppendFile,
     totals: ServiceTotals,
@@ -51,7 +48,6 @@ struct ActLog {
 }
 
 impl ActLog {
-    /// Creates a log in ACT's format, with its header, for each workload that has such a log.
     fn create_all(dir: &Path, manifest: &Manifest) -> Result<Vec<Self>, RunDirError> {
         let asking = (0..manifest.workloads.len())
             .filter_map(|index| Some((index, manifest.act_header(index)?)));
@@ -87,10 +83,8 @@ impl ActLog {
 }
 
 impl RunWriter {
-    /// Starts a run in `dir`, and creates the directory if it is missing.
-    ///
-    /// `telemetry_columns` has the names of the values of each interval. Errors: the directory already holds a run,
-    /// there is too little space for this run, or a system call failed.
+    /// Starts a run in `dir`, created if missing. `telemetry_columns` has the names of the values of each interval.
+    /// Errors: `dir` already holds a run, there is too little space for this run, or a system call failed.
     pub fn create(
         dir: &Path,
         manifest: &Manifest,
@@ -104,8 +98,7 @@ impl RunWriter {
         let columns = telemetry_columns.len();
         check_space(dir, space_needed_bytes(manifest, columns))
             .inspect_err(|_| new_dirs.remove())?;
-        // This file is created first and exclusively: of two runs that start at the same moment, only one gets the
-        // directory.
+        // This file is created first and exclusively: of two runs that start at once, only one gets the directory.
         let mut intervals = AppendFile::create(dir.join(INTERVALS)).or_else(|error| {
             refuse_occupied(dir)?;
             Err(error)
@@ -172,8 +165,7 @@ impl RunWriter {
         self.attempt(|files| files.write_interval(interval, telemetry))
     }
 
-    /// Last text appended to the only log in ACT's format: first the header, then chunks and error lines. Empty if
-    /// there are several such logs, or none.
+    /// Last text appended to the only log in ACT's format: header, chunks, error lines. Empty for several logs or none.
     pub fn act_text(&self) -> &[u8] {
         match &self.files.act_logs[..] {
             [log] => &log.text,
@@ -181,7 +173,6 @@ impl RunWriter {
         }
     }
 
-    /// Appends an error line to the logs in ACT's format.
     pub fn write_error(&mut self, message: &str) -> Result<(), RunDirError> {
         self.attempt(|files| {
             files
@@ -191,8 +182,7 @@ impl RunWriter {
         })
     }
 
-    /// Waits until all written data is on the disk. In real time, called for each report; in virtual time, only
-    /// [`Self::finish`] syncs.
+    /// Syncs all written data. In real time, called for each report; in virtual time, only [`Self::finish`] syncs.
     pub fn sync(&mut self) -> Result<(), RunDirError> {
         self.attempt(OpenFiles::sync)
     }
@@ -279,7 +269,6 @@ impl OpenFiles {
         self.checksums.append(after_sec, sums)
     }
 
-    /// Lengths and checksums of all files at the end of the run.
     fn sums(&self) -> Vec<FileSum> {
         let appended = self.appended().chain([&self.checksums.file]);
         let appended = appended.map(|file| FileSum::new(&file.name(), file.sum()));
@@ -289,8 +278,7 @@ impl OpenFiles {
             .collect()
     }
 
-    /// Nominal time of the report, as in ACT's log. For an interval that was cut short: the second in which the
-    /// interval ended, so that the interval does not look complete.
+    /// Nominal time of the report. For an interval that was cut short: its last second, so it does not look complete.
     fn after_sec(&self, interval: &Interval) -> u64 {
         let nominal_sec = (interval.index + 1).saturating_mul(self.interval_sec);
         let before_sec = self.counts.after_sec;
@@ -319,9 +307,8 @@ struct VerdictWithSums<'a> {
     files: Vec<FileSum>,
 }
 
-/// Checks, without leaving anything behind, that a run can start in `dir`. For use before a device is erased.
-///
-/// Errors: `dir` already holds a run, or a system call failed. [`RunWriter::create`] checks the free space.
+/// Checks, without leaving anything behind, that a run can start in `dir`. For use before a device is erased. Errors:
+/// `dir` already holds a run, or a system call failed. [`RunWriter::create`] checks the free space.
 pub fn check_usable(dir: &Path) -> Result<(), RunDirError> {
     refuse_occupied(dir)?;
     let new_dirs = files::create_dirs(dir)
@@ -332,7 +319,6 @@ pub fn check_usable(dir: &Path) -> Result<(), RunDirError> {
     written
 }
 
-/// Errors: `dir` contains a file of a run.
 fn refuse_occupied(dir: &Path) -> Result<(), RunDirError> {
     match files_of_a_run(dir).next() {
         Some(found) => Err(RunDirError::Occupied {
@@ -392,10 +378,8 @@ fn recorded_sec(manifest: &Manifest) -> u64 {
         .min(manifest.duration_sec)
 }
 
-/// Estimates the size of a run directory, bytes.
-///
-/// An upper bound for usual devices; with a very broad spread of latencies the directory may take a third more.
-/// `telemetry_columns` is the number of the caller's columns.
+/// Estimates the size of a run directory, bytes: an upper bound for usual devices; with a very broad spread of
+/// latencies the directory may take a third more. `telemetry_columns` is the number of the caller's columns.
 pub fn space_needed_bytes(manifest: &Manifest, telemetry_columns: usize) -> u64 {
     let layout = &manifest.layout();
     let interval_sec = manifest.report_interval_sec.max(1);
@@ -424,7 +408,6 @@ pub fn space_needed_bytes(manifest: &Manifest, telemetry_columns: usize) -> u64 
     series.saturating_add(trace).saturating_add(FIXED_BYTES)
 }
 
-/// Errors: the file system of `dir` has too little space for the whole run.
 pub(super) fn check_space(dir: &Path, needed_bytes: u64) -> Result<(), RunDirError> {
     let free_bytes = free_bytes(dir)?;
     if free_bytes < needed_bytes {

@@ -77,7 +77,6 @@ pub struct LoadCheck {
     pub implausible: Option<String>,
 }
 
-/// A load with a rate.
 #[derive(Debug, Default)]
 struct RatedLoad {
     /// Indexes of its histograms, with their names.
@@ -94,7 +93,6 @@ struct RatedLoad {
 }
 
 impl LoadCheck {
-    /// The loads of a log with the histograms `names`.
     pub(super) fn for_log(header: &LogHeader, names: &[String]) -> Self {
         let check = |loads, implausible| Self {
             loads,

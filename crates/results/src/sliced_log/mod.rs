@@ -29,9 +29,7 @@ pub struct LogReader<'a> {
 }
 
 impl<'a> LogReader<'a> {
-    /// Reads the header. `name`: the log's name in tables and messages.
-    ///
-    /// Errors: the header is unreadable, or has no report interval.
+    /// `name`: the log's name in tables and messages. Errors: the header is unreadable, or has no report interval.
     pub fn open(name: &str, input: impl Into<Input<'a>>) -> Result<Self, SlicedLogError> {
         let name = name.to_owned();
         let reader = ActLogReader::new(input).map_err(|source| SlicedLogError::Read {
@@ -59,10 +57,9 @@ impl<'a> LogReader<'a> {
     }
 
     /// Reads the log to its end, in slices of `slice_sec`, a multiple of its interval. `histograms`: names of the
-    /// requested histograms; `edges`: buckets after which operations are counted, ascending.
-    ///
-    /// Damage is no error here: everything before the damage is read, and [`SlicedLog::damage`] describes it. Errors: a name
-    /// that matches several histograms.
+    /// requested histograms; `edges`: buckets after which operations are counted, ascending. Damage is no error here:
+    /// everything before the damage is read, and [`SlicedLog::damage`] describes it. Errors: a name that matches
+    /// several histograms.
     pub fn read(
         &mut self,
         slice_sec: u64,
@@ -152,8 +149,7 @@ impl<'a> LogReader<'a> {
     }
 }
 
-/// The slice length for several logs: `wanted_sec` rounded up to a common multiple of their intervals, so that slices
-/// end together.
+/// `wanted_sec` rounded up to a common multiple of the logs' intervals, so that slices end together.
 pub fn common_slice_sec(wanted_sec: u64, intervals_sec: &[u64]) -> Result<u64, SlicedLogError> {
     let common = intervals_sec
         .iter()
@@ -175,17 +171,11 @@ pub fn common_slice_sec(wanted_sec: u64, intervals_sec: &[u64]) -> Result<u64, S
 /// A log in the form that tables need.
 #[derive(Debug)]
 pub struct SlicedLog {
-    /// Name given by the user.
     pub name: String,
-    /// Header: everything before the reports.
     pub header: LogHeader,
-    /// All histograms of the log.
     pub names: Vec<String>,
-    /// Unit of the buckets.
     pub scale: ActScale,
-    /// Seconds between two reports.
     pub interval_sec: u64,
-    /// Length of a slice, seconds.
     pub slice_sec: u64,
     /// Buckets, ascending; for each of them, the operations in later buckets were counted.
     pub edges: Vec<usize>,
@@ -195,7 +185,6 @@ pub struct SlicedLog {
     pub histograms: Vec<SlicedHistogram>,
     /// Ranges of slices that do not exist, because the log lacks a report at one of their ends.
     pub missing: Vec<RangeInclusive<u64>>,
-    /// Time of the last complete report.
     pub complete_sec: u64,
     /// Operations compared with the rates of the header.
     pub load: LoadCheck,
@@ -244,7 +233,6 @@ impl SlicedLog {
         }
     }
 
-    /// True if there is a slice to show.
     pub fn has_slices(&self) -> bool {
         !self.slices.is_empty()
             && self
@@ -269,7 +257,6 @@ impl SlicedLog {
         })
     }
 
-    /// All slices of a histogram, oldest first.
     pub fn slices_of<'a>(
         &'a self,
         histogram: &'a SlicedHistogram,
@@ -323,10 +310,8 @@ impl SlicedLog {
     }
 }
 
-/// A histogram by slice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlicedHistogram {
-    /// Name given by the user.
     pub name: String,
     /// Index among the log's histograms; `None` if the log has no histogram of that name.
     pub index: Option<usize>,
@@ -334,7 +319,6 @@ pub struct SlicedHistogram {
     ops_over: Vec<u64>,
 }
 
-/// The counts of one histogram in one slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogSlice<'a> {
     pub total: u64,
@@ -349,19 +333,15 @@ impl LogSlice<'_> {
         (self.total > 0).then(|| self.ops_over[edge] as f64 * 100.0 / self.total as f64)
     }
 
-    /// Operations per second.
     pub fn iops(&self) -> f64 {
         self.total as f64 / self.slice_sec as f64
     }
 }
 
-/// Why a log gives no table.
 #[derive(Debug, Error)]
 pub enum SlicedLogError {
-    /// The log cannot be read.
     #[error("reading {log}, {source}; give a complete log of act_storage, act_index or flashproof")]
     Read { log: String, source: LogReadError },
-    /// The configuration does not say how long a report interval is.
     #[error(
         "reading {log} - its configuration has report-interval-sec {found}, but slices need a whole number of seconds \
          above 0; give a log with its complete header"
@@ -371,14 +351,12 @@ pub enum SlicedLogError {
         version: String,
         found: String,
     },
-    /// A name fits several histograms.
     #[error("reading {log} - {wanted:?} is the beginning of {} histograms: {}; name one of them", .fits.len(), .fits.join(", "))]
     Ambiguous {
         log: String,
         wanted: String,
         fits: Vec<String>,
     },
-    /// Logs whose intervals have no usable common multiple.
     #[error(
         "slices of {slice_sec} s do not fit report intervals of {intervals}: their common multiple is too long; \
          analyse the logs one by one"

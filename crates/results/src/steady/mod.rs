@@ -59,15 +59,13 @@ pub struct Steadiness {
     pub change_points: Vec<ChangePoint>,
 }
 
-/// True if all metrics were steady over the five rounds that end with round `end`, counted from 1; false if there are
-/// fewer rounds.
+/// True if all metrics were steady over the five rounds that end with round `end`, from 1; false with fewer rounds.
 pub fn is_steady_at(rounds: &Rounds, end: usize) -> bool {
     end >= ROUNDS_IN_WINDOW
         && windows(&rounds.series, end, &rounds.sla).all(|window| window.is_steady())
 }
 
 impl Steadiness {
-    /// Steady state of the given rounds.
     pub fn of(rounds: &Rounds) -> Self {
         let sla = &rounds.sla;
         let count = rounds.count();
@@ -90,7 +88,6 @@ impl Steadiness {
         }
     }
 
-    /// The state in one sentence.
     pub fn sentence(&self) -> String {
         let minutes = |rounds: usize| rounds as f64 * self.round_sec as f64 / 60.0;
         let rounds = self.rounds;
@@ -145,7 +142,6 @@ pub enum SteadyRule {
     NearLimit,
 }
 
-/// Spread of the values of some rounds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RoundSpread {
     pub average: f64,
@@ -198,7 +194,6 @@ pub struct MetricWindow {
 }
 
 impl MetricWindow {
-    /// True if the metric is steady.
     pub fn is_steady(&self) -> bool {
         self.settled.is_some()
     }

@@ -69,7 +69,6 @@ impl fmt::Display for Group {
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Round {
     pub scheduled_ops: u64,
-    /// Successful operations per second.
     pub achieved_iops: f64,
     /// For each threshold: operations whose `wait + service` was over the threshold.
     pub judged_over: [u64; THRESHOLDS_MAX],
@@ -104,7 +103,6 @@ impl RoundSeries {
 }
 
 impl RoundMetric {
-    /// The value of the metric in a round, in its unit; `None` if it could not be measured.
     pub fn of(self, round: &Round, sla: &Sla) -> Option<f64> {
         match self {
             Self::ShareOver { threshold_ns } => {
@@ -121,12 +119,10 @@ impl RoundMetric {
     }
 }
 
-/// Slow spells of a series at a limit. A spell is a sequence of consecutive report intervals whose share reaches the
-/// limit; stalls and noticeable garbage collection cause spells. The share in a window represents a drive only if the
-/// window contains several spells.
+/// Slow spells of a series at a limit: consecutive report intervals whose share reaches the limit, by stalls or
+/// noticeable garbage collection. The share in a window represents a drive only if the window has several spells.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Spells {
-    /// Number of spells.
     pub count: u64,
     /// Time from the start of the run to the start of the first spell, seconds; 0 without spells.
     pub first_sec: f64,
@@ -180,7 +176,6 @@ impl Spells {
     }
 }
 
-/// The load of a stream on a device, round by round.
 #[derive(Debug, Clone)]
 struct StreamRounds {
     group: Group,
@@ -192,15 +187,12 @@ struct StreamRounds {
     backlog: Backlog,
 }
 
-/// Gathers intervals into rounds.
 #[derive(Debug, Clone)]
 pub struct Rounds {
     pub sla: Sla,
-    /// Length of a round, seconds.
     pub round_sec: u64,
     devices: usize,
-    /// A series for each judged stream on each device. With several devices, a series for all devices comes before
-    /// these.
+    /// For each judged stream: with several devices, a series for all of them; then a series for each device.
     pub series: Vec<RoundSeries>,
     /// For each series: the data of the current round so far.
     current: Vec<(CellCounts, Latencies)>,
@@ -210,7 +202,6 @@ pub struct Rounds {
 }
 
 impl Rounds {
-    /// Empty rounds for the run of `manifest`.
     pub fn new(manifest: &Manifest) -> Self {
         let devices = &manifest.devices;
         let judged = manifest
@@ -265,9 +256,7 @@ impl Rounds {
     }
 
     /// The complete rounds of the run in `dir`, which may still be running. Damaged tables are read up to the damage;
-    /// without readable interval logs there are no percentiles.
-    ///
-    /// Errors: the tables cannot be read at all.
+    /// without readable interval logs there are no percentiles. Errors: the tables cannot be read at all.
     pub fn read(dir: &Path, manifest: &Manifest) -> Result<Self, RunDirError> {
         let mut rounds = Self::new(manifest);
         let mut intervals = Intervals::open(dir, manifest)?;
@@ -392,7 +381,6 @@ impl Rounds {
         undone.min_by_key(|(_, found)| found.is_own_delay)
     }
 
-    /// Number of whole rounds.
     pub fn count(&self) -> usize {
         self.series.first().map_or(0, |series| series.rounds.len())
     }

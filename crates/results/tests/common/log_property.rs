@@ -69,7 +69,6 @@ fn assert_passing_over(bytes: &[u8], chunks: &[Chunk], damaged: bool) {
     );
 }
 
-/// Asserts that reports are equal after they are written and read back.
 fn assert_round_trip(reader: &ActLogReader<'_>, chunks: &[Chunk]) {
     let names = reader.names();
     // Written names have blanks in place of control characters, and an empty name ends the list.

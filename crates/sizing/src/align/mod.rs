@@ -16,10 +16,6 @@
 //! it would scale only the rates of large-block reads and writes, and these rates have their own offsets. With
 //! `commit-to-device`, `write-size-offset` scales the size of a write, and is solved for together with
 //! `lbw-req-offset`.
-//!
-//! * [`RequestedLoad`]: the I/O that a configuration requests, and the required length of a burst
-//! * [`solve`]: the offsets for a target, from the result of a burst
-//! * [`rewrite`]: a configuration file with other offsets; all other lines and all comments stay
 
 use crate::drive_io::DriveIo;
 use act::dialect::line_of;
@@ -31,11 +27,9 @@ use act::{ActConfig, Arrival, ConfigProblem, SizeWithinBucket, derive_storage};
 use load::rate::Rate;
 use std::ops::RangeInclusive;
 
-/// Range of plausible offsets, percent: sizes within their buckets can explain such an offset. An offset outside this
-/// range has another cause.
+/// Plausible offsets, percent: sizes within their buckets explain these. Others have another cause.
 pub const PLAUSIBLE_PCT: RangeInclusive<u32> = 80..=125;
 
-/// The offsets of a configuration, in percent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Offsets {
     /// `lbr-req-offset`
@@ -58,7 +52,6 @@ impl Offsets {
         }
     }
 
-    /// `config` with these offsets.
     pub fn applied(self, config: &ActConfig) -> ActConfig {
         ActConfig {
             lbr_req_offset: self.large_block_reads,
@@ -80,8 +73,7 @@ impl Offsets {
     }
 }
 
-/// Deviation of each of the four numbers from its target, as a fraction of the target; 100 % if the target is 0 and
-/// the number is not.
+/// Deviation of each number from its target, as a fraction of the target; 100 % if only the target is 0.
 pub fn errors(target: &DriveIo, measured: &DriveIo) -> [f64; 4] {
     let target = target.numbers();
     let found = measured.numbers();
@@ -106,14 +98,11 @@ fn relative(target: f64, measured: f64) -> f64 {
 
 const KIB: f64 = 1024.0;
 
-/// All operations of the same kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Ops {
-    /// Operations per second.
     pub per_sec: f64,
     /// Mean size, bytes, as issued: rounded up to the drive's unit.
     pub mean_bytes: f64,
-    /// Largest size, bytes.
     pub max_bytes: f64,
 }
 
@@ -163,7 +152,7 @@ pub struct RequestedLoad {
 }
 
 impl RequestedLoad {
-    /// Load of `config` on devices whose smallest I/O is `min_io_bytes`. Errors: those of the configuration.
+    /// Load of `config` on devices whose smallest I/O is `min_io_bytes`.
     pub fn of(config: &ActConfig, min_io_bytes: u32) -> Result<Self, Vec<ConfigProblem>> {
         let derived = derive_storage(config)?;
         let write_step_bytes = min_io_bytes.max(config.commit_min_bytes);
@@ -192,7 +181,6 @@ impl RequestedLoad {
         })
     }
 
-    /// The load in iostat's numbers.
     pub fn io(&self) -> DriveIo {
         DriveIo {
             reads_per_sec: self.reads.per_sec + self.large_block_reads.per_sec,
@@ -283,8 +271,7 @@ pub fn rewrite(text: &str, before: Offsets, after: Offsets, note: &str) -> Strin
     lines.join("\n")
 }
 
-/// Effect of a device and its kernel on a load: I/O that reached the device divided by requested I/O, for each of the
-/// four numbers.
+/// Effect of a device and its kernel: I/O that reached the device / requested I/O, for each of the four numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Distortion([f64; 4]);
 
@@ -318,10 +305,8 @@ impl Distortion {
     }
 }
 
-/// The offsets with which `config`, on devices of `min_io_bytes`, comes nearest to `target`, given the measured
-/// distortion. Offsets without effect stay.
-///
-/// `config` must be valid.
+/// The offsets with which `config`, which must be valid, comes nearest to `target` on devices of `min_io_bytes`, given
+/// the measured distortion. Offsets without effect stay.
 pub fn solve(
     config: &ActConfig,
     min_io_bytes: u32,
@@ -386,15 +371,13 @@ fn blocks_for(
 }
 
 /// Solves for both offsets of writes with commit-to-device: tries every `write-size-offset`, each with the
-/// `lbw-req-offset` that w/s and wkB/s then require. Among equally close results, the smallest change of the offsets
-/// wins.
+/// `lbw-req-offset` that w/s and wkB/s then require. Of equally close results, the smallest change wins.
 fn commits_for(
     solved: &mut Offsets,
     requested: &DriveIo,
     load: &dyn Fn(Offsets) -> Option<RequestedLoad>,
 ) {
-    /// Cost of doubling or halving an offset, as a fraction of the target: a change must improve the result by more
-    /// than its cost.
+    /// Cost of doubling or halving an offset, as a fraction of the target: a change must improve more than it costs.
     const WORTH: f64 = 0.002;
     let mut best_cost = f64::INFINITY;
     for write_size in range("write-size-offset") {
@@ -433,8 +416,7 @@ fn commits_for(
     }
 }
 
-/// The whole percent of `key` at which the non-decreasing `value_at` is nearest to `target`. A percentage for which
-/// `value_at` returns `None` is too large.
+/// The whole percent of `key` at which the non-decreasing `value_at` is nearest to `target`; `None`: too large.
 fn bisect_pct(target: f64, key: &str, value_at: &dyn Fn(u32) -> Option<f64>) -> u32 {
     let percents = range(key);
     let mut low = *percents.start();

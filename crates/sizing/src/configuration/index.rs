@@ -15,7 +15,6 @@ use load::factor::Factor;
 /// Database's default of `defrag-lwm-pct`.
 const DEFRAG_LWM_PCT: u32 = 50;
 
-/// The configuration for one of the drives of `index`; `None` if the log lacks the rates.
 pub(super) fn configuration(
     index: &IndexLoad,
     profile: &Profile,
@@ -31,8 +30,7 @@ pub(super) fn configuration(
     )
 }
 
-/// The configuration for `rates`: reads and writes per second of all drives of `index`. Errors: the problems of the
-/// configuration.
+/// The configuration for `rates`: reads and writes per second of all drives of `index`.
 fn build(
     index: &IndexLoad,
     rates: [f64; 2],
@@ -108,7 +106,6 @@ fn build(
     })
 }
 
-/// The I/O of an index test: pages.
 fn requested_io(config: &ActConfig) -> Result<DriveIo, String> {
     let derived = derive_index(config).map_err(sentences)?;
     let updates = derived.update_rate.per_sec_f64();

@@ -24,27 +24,22 @@ use std::path::Path;
 use std::time::SystemTime;
 use std::{fmt, fs};
 
-/// The ending of a node's file.
 pub const FILE_ENDING: &str = ".info";
 
-/// Maximum bytes of a reply in a file. The longest known replies have less than 1 MiB: partition maps of many
-/// namespaces, and lists of sets.
+/// Maximum bytes of a reply in a file. The longest known (partition maps, lists of sets) have less than 1 MiB.
 const REPLY_BYTES_MAX: u64 = 16 << 20;
 
 /// Maximum number of namespaces of a server. Source: the server's `datamodel.h`, `AS_NAMESPACE_SZ`.
 const NAMESPACES_MAX: usize = 32;
 
-/// Replies of one node.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct InfoReplies {
-    /// Files from which the replies were read.
     pub sources: Vec<String>,
     /// The node's id, upper case.
     pub node_id: Option<String>,
     /// Address that was queried.
     pub host: Option<String>,
     pub build: Option<Build>,
-    /// Namespaces by name.
     pub namespaces: BTreeMap<String, Namespace>,
 }
 
@@ -119,8 +114,7 @@ impl InfoReplies {
         if let Some(comment) = line.strip_prefix('#') {
             return self.comment(comment.trim());
         }
-        // Some queried names are unknown to the server's version. Older servers reply to these with an empty value. A
-        // truncated line has no tab.
+        // Older servers reply to unknown names with an empty value. A truncated line has no tab.
         let Some((name, value)) = line
             .split_once('\t')
             .filter(|(_, value)| !is_refusal(value))
@@ -152,7 +146,6 @@ impl InfoReplies {
         }
     }
 
-    /// Stores the node's id, unless an id was found before.
     fn node(&mut self, id: &str) {
         self.node_id.get_or_insert_with(|| id.trim().to_uppercase());
     }
@@ -244,8 +237,7 @@ impl Build {
         self >= Self([5, 1, 0, 0])
     }
 
-    /// Write block size that the version fixes, bytes: from version 7.1 on, there is no `write-block-size`, and drv_ssd
-    /// counts blocks of 8 MiB.
+    /// Bytes; from version 7.1 on, there is no `write-block-size`, and drv_ssd counts blocks of 8 MiB.
     pub fn fixed_write_block_bytes(self) -> Option<u64> {
         (self >= Self([7, 1, 0, 0])).then_some(FIXED_BLOCK_BYTES)
     }
@@ -261,21 +253,17 @@ impl fmt::Display for Build {
 /// Maximum number of devices of a namespace. Source: the server's `datamodel.h`, `AS_STORAGE_MAX_DEVICES`.
 const DEVICES_MAX: usize = 128;
 
-/// A namespace on one node.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Namespace {
-    /// Devices or files, in the server's order.
     pub devices: Vec<StorageDevice>,
     /// Every name and value of the namespace's newest configuration and statistics.
     newest: BTreeMap<String, String>,
 }
 
-/// A device or file of a namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StorageDevice {
     /// Name in the server's notation: `/dev/nvme0n1p1`, or the path of a file.
     pub name: String,
-    /// The shadow device, which receives a copy of all writes.
     pub shadow: Option<String>,
 }
 
@@ -302,12 +290,10 @@ impl Namespace {
         value.map(String::as_str).filter(|value| *value != "null")
     }
 
-    /// The value of `name` as a whole number.
     pub fn number(&self, name: &str) -> Option<u64> {
         self.value(name)?.parse().ok()
     }
 
-    /// The value of `name` as `true` or `false`.
     pub fn flag(&self, name: &str) -> Option<bool> {
         self.value(name)?.parse().ok()
     }

@@ -11,7 +11,6 @@ use std::fmt;
 /// The level of `drv_ssd` that prints direct frees and skipped reads.
 pub const DETAIL: &str = "detail";
 
-/// A setting that can be changed while the server runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "setting", rename_all = "kebab-case")]
 pub enum ServerSetting {
@@ -19,7 +18,6 @@ pub enum ServerSetting {
     Benchmarks { namespace: String },
     /// The same histograms before version 3.9, for the whole server: `storage-benchmarks`.
     OldBenchmarks,
-    /// The level of `drv_ssd` in one sink of the log.
     LogLevel {
         /// Number of the sink.
         sink: u32,
@@ -27,7 +25,6 @@ pub enum ServerSetting {
     },
 }
 
-/// A setting to change for the time of a collection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SettingChange {
     #[serde(flatten)]
@@ -82,7 +79,6 @@ impl ServerSetting {
         }
     }
 
-    /// asadm command that changes the setting to `value`.
     pub fn asadm_command(&self, value: &str) -> String {
         match self {
             Self::Benchmarks { namespace } => {
@@ -126,10 +122,8 @@ fn find<'a>(reply: &'a str, names: &[&str]) -> Option<&'a str> {
     })
 }
 
-/// The relevant settings of a node, with the replies that show their current values: namespaces on devices and their
-/// configuration, the service's configuration, log sinks and their levels.
+/// The relevant settings of a node, with the replies that show their current values.
 pub struct NodeSettings<'a> {
-    /// Name and reply of [`get_config`].
     pub namespaces: Vec<(&'a str, &'a str)>,
     /// Reply of `get-config:context=service`.
     pub service: &'a str,

@@ -36,27 +36,21 @@ pub fn of_node(path: &Path) -> (Option<String>, &Path) {
     }
 }
 
-/// Number of bytes examined to distinguish JSON from text.
 const FIRST_BYTES: u64 = 256;
 
-/// Why an output of iostat cannot be read.
 #[derive(Debug, Error)]
 pub enum IostatError {
-    /// A system call failed, or compressed data is damaged.
     #[error(transparent)]
     Read(#[from] SourceError),
-    /// Not an output of `iostat -x`.
     #[error(
         "reading {name} - it has no table of iostat -x: expected a line like \"Device r/s rkB/s ... w/s wkB/s\", or \
          JSON, found {found} - record the output with \"iostat -xty 10 > FILE\", or \"iostat -xty 10 -o JSON\""
     )]
     NotIostat { name: String, found: String },
-    /// iostat's output, but without the numbers that are needed.
     #[error("reading {name} - {why} - record the output during the load: iostat -xty 10 60 > FILE")]
     Unusable { name: String, why: Unusable },
 }
 
-/// Why an output of iostat cannot serve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unusable {
     /// iostat without -x.
@@ -77,9 +71,7 @@ results::display!(Unusable {
 });
 
 /// Reads the output of one machine's iostat, from one run or several.
-///
-/// `near_date`: a day near the reports, if known. It decides whether `04/03/26` is 3 April or 4 March. Errors: the
-/// output is unreadable, or has no report with reads and writes.
+/// `near_date`: a day near the reports, if known. It decides whether `04/03/26` is 3 April or 4 March.
 pub fn read(source: InputFile, near_date: Option<Date>) -> Result<Iostat, IostatError> {
     let (name, mut input) = source.into_parts();
     let read_error = |source| SourceError {
@@ -117,10 +109,8 @@ pub fn read(source: InputFile, near_date: Option<Date>) -> Result<Iostat, Iostat
 /// iostat's output of one machine.
 #[derive(Debug, Clone, Default)]
 pub struct Iostat {
-    /// Reports in order. The first report of a run of iostat is dropped unless its numbers show that it covers an
-    /// interval.
+    /// In order. The first report of a run of iostat is dropped unless its numbers show that it covers an interval.
     pub reports: Vec<IostatReport>,
-    /// Oddities, each a sentence.
     pub remarks: Vec<String>,
 }
 
@@ -130,11 +120,9 @@ pub struct IostatReport {
     pub timestamp: Option<DateTime>,
     /// Zone of the machine's clock, if the printed time includes the zone (S_TIME_FORMAT=ISO).
     pub offset: Option<Offset>,
-    /// A line for each device.
     pub devices: Vec<DeviceRates>,
 }
 
-/// Rates of one device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeviceRates {
     /// Name without `/dev/`.
@@ -147,12 +135,9 @@ pub struct DeviceRates {
     pub discards_per_sec: Option<f64>,
 }
 
-/// Number of writes per second that carry data. `writes` counts all writes per second, possibly including the
-/// `flushes`.
-///
-/// On a drive with a volatile cache, a synchronous write with its flush counts as two writes and two flushes, or with
-/// FUA as two writes and one flush. If all writes are large blocks of `block_kib`, the mean size of a write decides
-/// which case applies.
+/// Writes per second that carry data; `writes` may include the `flushes`. On a drive with a volatile cache, a
+/// synchronous write with its flush counts as two writes and two flushes, or with FUA as two writes and one flush. If
+/// all writes are large blocks of `block_kib`, the mean size of a write decides which case applies.
 pub fn writes_with_data(
     writes: f64,
     flushes: f64,
@@ -173,13 +158,11 @@ pub fn writes_with_data(
 
 /// Longest interval that is tried, seconds.
 const INTERVALS_MAX: u32 = 50;
-/// Maximum probability that all numbers match an interval by chance. For a single number, the probability is 0.1 at an
-/// interval of 10 s.
+/// Maximum probability that all numbers match an interval by chance. For one number it is 0.1 at 10 s.
 const CHANCE_MAX: f64 = 0.02;
 /// Of ten numbers in the later reports, at least this many must be multiples of 1/interval.
 const MOST_OF_TEN: usize = 8;
 
-/// Classification of a first report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FirstReport {
     SinceBoot,
@@ -187,8 +170,7 @@ enum FirstReport {
     Unknown,
 }
 
-/// Removes the first reports (at the ascending indices `firsts`) that cover or may cover the time since boot. Returns
-/// the decisions, each a sentence.
+/// Removes first reports (ascending indices `firsts`) that may cover the time since boot. Returns a sentence each.
 fn drop_firsts(reports: &mut Vec<IostatReport>, firsts: &[usize]) -> Vec<String> {
     let ends = firsts.iter().skip(1).copied().chain([reports.len()]);
     let mut is_used = vec![true; reports.len()];

@@ -32,7 +32,6 @@ const ROWS_MAX: usize = 1_200_000;
 /// Maximum number of devices of a report; others are left out.
 const DEVICES_MAX: usize = 4096;
 
-/// Time of a report, as written.
 #[derive(Debug, Clone, Copy)]
 struct ReportTime {
     date: Option<WrittenDate>,
@@ -41,14 +40,12 @@ struct ReportTime {
     offset: Option<Offset>,
 }
 
-/// Reads reports in their order.
 #[derive(Debug, Default)]
 pub(super) struct ReportCollector {
     name: String,
     /// Reports with their times; the flag is true for the first report after a banner.
     reports: Vec<(Vec<DeviceRates>, Option<ReportTime>, bool)>,
     open_rows: Vec<(String, [Option<f64>; FIELDS])>,
-    /// Index of each device in the open report.
     row_indexes: HashMap<String, usize>,
     /// True for each field that the open report has so far.
     has_field: [bool; FIELDS],
@@ -77,12 +74,10 @@ impl ReportCollector {
         }
     }
 
-    /// Adds a remark.
     pub(super) fn add_remark(&mut self, sentence: String) {
         self.remarks.push(format!("{}: {sentence}", self.name));
     }
 
-    /// Begins a new run of iostat.
     pub(super) fn banner(&mut self, date: Option<WrittenDate>) {
         self.close();
         self.moment = None;
@@ -91,7 +86,6 @@ impl ReportCollector {
         self.dates.extend(date);
     }
 
-    /// Begins a report with its time.
     pub(super) fn moment(&mut self, date: Option<WrittenDate>, time: Time, offset: Option<Offset>) {
         self.close();
         let of_banner = date.is_none();
@@ -117,7 +111,6 @@ impl ReportCollector {
         }
     }
 
-    /// Adds a line of a table.
     pub(super) fn row(&mut self, row: RateRow<'_>) {
         let mut index = self.row_indexes.get(row.device).copied();
         // The device is repeated: tables were pasted without the lines between them.
@@ -150,19 +143,16 @@ impl ReportCollector {
             .for_each(|(has, value)| *has |= value.is_some());
     }
 
-    /// Counts an unreadable line.
     pub(super) fn unread(&mut self) {
         self.unread += 1;
     }
 
-    /// Notes a table that cannot serve.
     pub(super) fn unusable(&mut self, why: Unusable) {
         self.close();
         self.unusable_tables += 1;
         self.unusable.get_or_insert(why);
     }
 
-    /// Ends the report.
     pub(super) fn close(&mut self) {
         if self.open_rows.is_empty() {
             return;

@@ -218,7 +218,6 @@ const HOST_DEPTH: usize = 4;
 /// Longest report: 10,000 devices.
 const REPORT_BYTES_MAX: usize = 8 << 20;
 
-/// State of the scan of a JSON document.
 #[derive(Debug, Default)]
 struct JsonScanner {
     depth: usize,
@@ -284,7 +283,6 @@ impl JsonScanner {
         }
     }
 
-    /// Reads a complete report.
     fn report(&mut self, collector: &mut ReportCollector) {
         if !std::mem::replace(&mut self.is_begun, true) {
             let host = String::from_utf8_lossy(&self.host);
@@ -346,7 +344,6 @@ impl JsonScanner {
         collector.close();
     }
 
-    /// Ends the document.
     fn finish(self, collector: &mut ReportCollector) {
         let how = match self.depth {
             _ if !self.report.is_empty() => "within a report, which is left out",

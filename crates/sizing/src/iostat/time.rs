@@ -13,7 +13,6 @@ use jiff::ToSpan;
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::Offset;
 
-/// A date as written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct WrittenDate {
     parts: [u16; 3],
@@ -23,7 +22,6 @@ pub(super) struct WrittenDate {
     day_first: bool,
 }
 
-/// Order of day and month in dates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DateOrder {
     MonthDay,
@@ -118,7 +116,6 @@ pub(super) fn written(text: &str) -> Option<WrittenDate> {
     })
 }
 
-/// Groups of digits with their positions.
 fn groups(text: &str) -> Vec<(usize, &str)> {
     let runs = text
         .as_bytes()

@@ -21,29 +21,23 @@ use crate::server_log::HistogramUnit;
 use jiff::civil::DateTime;
 use std::fmt;
 
-/// Options of a table.
 #[derive(Debug, Clone)]
 pub struct HistogramQuery {
     /// Name of the histogram: `{test}-read`, or `read` for the sum of all namespaces.
     pub histogram: String,
     /// The namespace, if it is not part of the name.
     pub namespace: Option<String>,
-    /// Length of a slice, s.
     pub slice_sec: i64,
-    /// Start of the table.
     pub start: TableStart,
-    /// Length of the table, s.
     pub duration_sec: Option<i64>,
     /// Number of thresholds.
     pub buckets: usize,
     /// Step between two thresholds shown.
     pub threshold_step: usize,
-    /// True to reproduce asloglatency's errors, too: slices across restarts of the server, and batch sizes shown as
-    /// milliseconds.
+    /// True to reproduce asloglatency's errors: slices across restarts, and batch sizes shown as milliseconds.
     pub as_asloglatency: bool,
 }
 
-/// Start of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TableStart {
     /// The start of the log.
@@ -79,7 +73,6 @@ impl HistogramQuery {
         }
     }
 
-    /// Number of buckets that are read.
     fn buckets_read(&self) -> usize {
         if self.scale() == Scale::Latency {
             17
@@ -108,7 +101,6 @@ impl HistogramQuery {
                 .any(|(at, found)| at > 0 && rest[at + found.len()..].starts_with(is_name_char))
     }
 
-    /// Name of a unit.
     fn unit_name(&self, unit: HistogramUnit) -> &'static str {
         match (self.scale(), unit) {
             (Scale::Bytes, _) => "bytes",

@@ -19,7 +19,6 @@ const NAMES_MAX: usize = 512;
 /// Maximum time between the lines of one histogram.
 const TOGETHER_SEC: i64 = 5;
 
-/// A dump of the wanted histogram.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ScannedDump {
     /// Time by the log's own clock, in whole seconds.
@@ -42,12 +41,10 @@ pub struct ScanResult {
     pub(super) followed: bool,
     /// Names of other histograms, collected until the wanted histogram is found.
     pub names: BTreeSet<String>,
-    /// Oddities, each a sentence.
     pub remarks: Vec<String>,
 }
 
 impl ScanResult {
-    /// Number of times the histogram occurs.
     pub fn number(&self) -> usize {
         self.dumps.len()
     }
@@ -199,7 +196,6 @@ impl<'a> Scanner<'a> {
         None
     }
 
-    /// Handles the line that names a histogram.
     fn begin(&mut self, text: &[u8], local_time: DateTime) {
         if !self.is_wanted(text) {
             if self.result.dumps.is_empty()
@@ -259,7 +255,6 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// True if `text` begins with the name of the histogram.
     fn is_histogram(&self, text: &[u8]) -> bool {
         text.strip_prefix(self.query.histogram.as_bytes())
             .is_some_and(|rest| rest.starts_with(b" "))

@@ -12,22 +12,17 @@ const TOGETHER: SignedDuration = SignedDuration::from_secs(5);
 /// Distance from the log's end at which a table for `TableStart::Tail` begins.
 const TAIL: SignedDuration = SignedDuration::from_mins(5);
 
-/// Counts between two dumps.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LatencySlice {
     /// Time of the second dump.
     pub to: DateTime,
-    /// Seconds between the two dumps.
     pub seconds: i64,
-    /// Percentages over each threshold.
     pub pct_over: Vec<f64>,
-    /// Operations per second.
     pub ops_per_sec: f64,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct LatencyTable {
-    /// Name of the histogram, as requested.
     pub histogram: String,
     /// Namespace, if requested separately from the name.
     pub namespace: Option<String>,
@@ -45,7 +40,6 @@ pub struct LatencyTable {
     pub largest: Option<(Vec<f64>, f64)>,
     /// A change of unit: old unit, new unit, time.
     pub unit_change: Option<(&'static str, &'static str, DateTime)>,
-    /// Requested length of a slice, s.
     pub slice_sec: i64,
     /// Restarts within the table: times of the last dump before and of the first dump after each restart.
     pub restarts: Vec<(DateTime, DateTime)>,
@@ -261,7 +255,6 @@ fn whole_seconds(local_time: DateTime) -> DateTime {
 #[derive(Clone)]
 struct Groups<'a> {
     dumps: &'a [ScannedDump],
-    /// Number of dumps before `dumps`.
     dumps_before: usize,
     /// True if a line follows the last dump.
     followed: bool,

@@ -50,7 +50,6 @@ fn growth(
         .sum()
 }
 
-/// Counts of a histogram within a window.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HistogramCounts {
     pub count: u64,
@@ -60,8 +59,7 @@ pub struct HistogramCounts {
 }
 
 impl HistogramCounts {
-    /// Difference of two dumps; `None` if the window has fewer than two dumps, or if the counts went back. Counts and
-    /// time across a clock step are left out.
+    /// Difference of two dumps; `None` with fewer, or if counts went back. Counts across clock steps are left out.
     pub fn of(dumps: &[Dump], window: LoadWindow, steps: &[Timestamp]) -> Option<Self> {
         let (pairs, seconds) = ends(dumps, |dump| dump.timestamp, window, steps)?;
         let longest = pairs
@@ -85,7 +83,6 @@ impl HistogramCounts {
         })
     }
 
-    /// Operations per second.
     pub fn per_sec(&self) -> f64 {
         self.count as f64 / self.seconds
     }
@@ -116,13 +113,11 @@ impl HistogramCounts {
 /// Growth of a drv_ssd line's counters, in write blocks per second.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct BlockRates {
-    /// Time in which the blocks were counted, seconds.
     pub seconds: f64,
     /// Blocks written, including defragmentation's writes.
     pub writes: f64,
     /// Blocks queued for defragmentation.
     pub defrag_reads: f64,
-    /// Blocks written by defragmentation.
     pub defrag_writes: Option<f64>,
     /// Growth of the queue for defragmentation.
     pub defrag_q: f64,
@@ -222,11 +217,8 @@ fn tomb_raider_reads(lines: &[DriveLine], window: LoadWindow, steps: &[Timestamp
     if seconds > 0.0 { reads / seconds } else { 0.0 }
 }
 
-/// Two mean sizes from shares over powers of two: with every size at the lower edge of its bucket, and with every size
-/// at the upper edge.
-///
-/// `pct_over[i]` is the percentage of values of at least 2^i bytes. A size in bucket i is at least 2^i and less than
-/// 2^(i+1) bytes.
+/// Two mean sizes from shares over powers of two: with every size at the lower and at the upper edge of its bucket.
+/// `pct_over[i]`: percentage of values of at least 2^i bytes. Bucket i: from 2^i to less than 2^(i+1) bytes.
 pub fn mean_bytes(pct_over: &[f64]) -> (f64, f64) {
     let next = |i: usize| pct_over.get(i + 1).copied().unwrap_or(0.0);
     let lower: f64 = pct_over
@@ -243,7 +235,6 @@ const BLOCK_BYTES: u64 = 128 << 10;
 /// Maximum relative distance of a quotient from the power of two to which it is rounded.
 const NEAR: f64 = 0.1;
 
-/// Sizes of a device's large blocks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockSizes {
     pub block_bytes: u64,
@@ -251,7 +242,6 @@ pub struct BlockSizes {
     pub io_bytes: u64,
     /// Source of the size of an I/O.
     pub origin: String,
-    /// Assumption made, a sentence.
     pub assumed: Option<String>,
 }
 

@@ -285,8 +285,7 @@ impl NodeSources<'_> {
         Ok(())
     }
 
-    /// True if the options select the namespace `name`, or the namespace of which `name` is the shadow. `stored`: all
-    /// namespaces with devices.
+    /// True if the options select the namespace `name`, or that of which it is the shadow. `stored`: all with devices.
     fn is_selected(&self, stored: &BTreeSet<String>, name: &str) -> bool {
         let namespace = name
             .strip_suffix(SHADOW)
@@ -514,8 +513,7 @@ impl NodeSources<'_> {
     }
 }
 
-/// The predicted numbers of a drive that no source of the device's own side confirms: neither iostat, nor for writes the
-/// drive lines.
+/// Predicted numbers that no source of the device's side confirms: neither iostat, nor for writes the drive lines.
 fn unconfirmed(
     target: &DriveTarget,
     loads: &[&DeviceLoad],

@@ -174,8 +174,7 @@ impl NodeSources<'_> {
         devices.filter(|device| !device.ends_with(SHADOW))
     }
 
-    /// The load on the shadow device of `load`'s device, as a separate namespace: each block is written, and nothing is
-    /// read.
+    /// The load on the shadow of `load`'s device, as a separate namespace: each block is written, nothing is read.
     pub(super) fn shadow(
         &self,
         load: &DeviceLoad,

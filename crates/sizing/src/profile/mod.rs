@@ -8,13 +8,6 @@
 //! If a number has two sources, the two values are compared. A mismatch becomes a doubt, which is stored with the
 //! numbers. The user has to accept all doubts before using the numbers.
 //!
-//! * [`sources`]: inputs and options, and iostat's numbers within a window
-//! * [`window`]: the period of steady load
-//! * [`counters`]: differences within a window; size of a write block, and of the I/O that moves it
-//! * [`devices`]: the devices of a node, their namespaces and their drives
-//! * [`mod@derive`]: the load of each device from all sources
-//! * [`remarks`]: events and indexes on flash, which no number contains
-//!
 //! This file has the consistency checks: each compares two sources of one number, or tests a law of the server's
 //! counters.
 
@@ -37,27 +30,20 @@ pub const FORMAT: u32 = 1;
 /// A load profile: `profile.json`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Profile {
-    /// Version of this format; the present one is [`FORMAT`].
     pub format: u32,
     /// Program and version that wrote the profile.
     pub tool: String,
     /// Files and servers from which the profile was derived.
     pub sources: Vec<String>,
-    /// Nodes, each with its window.
     pub nodes: Vec<ProfiledNode>,
-    /// The load of each namespace on each of its devices.
     pub loads: Vec<DeviceLoad>,
-    /// I/O that reached each drive.
     pub drives: Vec<DriveTarget>,
-    /// Consistency checks with their deviations.
     pub checks: Vec<ProfileCheck>,
-    /// Numbers of drives that have no second source.
     #[serde(default)]
     pub unconfirmed: Vec<Unconfirmed>,
     /// Indexes on flash, whose devices are not among the drives.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub indexes: Vec<IndexLoad>,
-    /// Assumptions, each a sentence.
     pub assumptions: Vec<String>,
     /// Oddities of the sources, each a sentence; none puts the numbers in doubt.
     pub remarks: Vec<String>,
@@ -68,7 +54,6 @@ pub struct ProfiledNode {
     /// Node id; without an id, the name of the node's log.
     pub id: String,
     pub build: Option<String>,
-    /// Period that the node's numbers cover.
     pub window: LoadWindow,
 }
 
@@ -97,7 +82,6 @@ pub struct DeviceLoad {
     pub write_block_bytes: u64,
     /// Bytes of a large-block I/O: a whole write block, or `flush-size` from server version 7.1 on.
     pub large_block_bytes: u64,
-    /// Large-block reads per second.
     pub large_block_reads_per_sec: f64,
     /// Large-block writes per second, including defragmentation's.
     pub large_block_writes_per_sec: f64,
@@ -120,7 +104,6 @@ pub struct DeviceLoad {
     pub is_records_unknown: bool,
     /// Bytes of live records on the device.
     pub used_bytes: Option<u64>,
-    /// Copies of a record in the cluster; `None`: unknown.
     pub replication_factor: Option<u64>,
     pub origin: LoadOrigin,
 }
@@ -129,11 +112,8 @@ pub struct DeviceLoad {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoadOrigin {
     pub reads: String,
-    /// Records written.
     pub writes: String,
-    /// Sizes of reads and writes.
     pub sizes: String,
-    /// Size of large-block I/Os.
     pub large_block: String,
     pub large_block_reads: String,
     pub large_block_writes: String,
@@ -146,7 +126,6 @@ impl DeviceLoad {
         format!("{{{}}} {}", self.namespace, self.device)
     }
 
-    /// The tomb raider's part of [`Self::io`].
     pub fn tomb_raider_io(&self) -> DriveIo {
         let reads = self.tomb_raider_reads_per_sec;
         DriveIo::from([
@@ -188,7 +167,6 @@ pub struct DriveTarget {
     pub drive: String,
     /// Derived from the server's own counts.
     pub predicted: DriveIo,
-    /// Measured by iostat.
     pub iostat: Option<DriveIo>,
     /// Loads of namespaces that were not requested, on this drive.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -217,7 +195,6 @@ pub struct Unconfirmed {
 pub struct IndexLoad {
     pub node: String,
     pub namespace: String,
-    /// True for secondary indexes.
     pub is_secondary: bool,
     /// Mount points of the index's devices; empty: not logged.
     pub mounts: Vec<String>,
@@ -275,8 +252,7 @@ impl ProfileCheck {
         }
     }
 
-    /// Distance of `found` from the expected range, percent of the range's nearer end. 0 within the range, negative
-    /// below the range.
+    /// Distance of `found` from the expected range, percent of the nearer end; 0 within, negative below.
     pub fn residue_pct(&self) -> f64 {
         let nearest = self.found.min(self.most).max(self.least);
         match self.found - nearest {
@@ -288,7 +264,6 @@ impl ProfileCheck {
         }
     }
 
-    /// True if the check balances.
     pub fn holds(&self) -> bool {
         self.residue_pct().abs() <= self.allowed_pct
     }
@@ -301,8 +276,7 @@ impl Profile {
         self.loads.iter().filter(on).chain(&drive.others)
     }
 
-    /// The reasons not to use the numbers as they are, each a sentence. Empty if all checks balance and nothing was
-    /// assumed.
+    /// Reasons not to use the numbers as they are; empty if all checks balance and nothing was assumed.
     pub fn doubts(&self) -> Vec<String> {
         let failed = self.checks.iter().filter(|check| !check.holds()).map(|check| {
             let ProfileCheck { node, place, what, against, found, least, most, allowed_pct, advice } = check;
@@ -389,9 +363,7 @@ fn of_device(
     checks
 }
 
-/// Compares the four predicted numbers of a drive with iostat's.
-///
-/// `partly`: iostat covers only part of the window.
+/// Compares the four predicted numbers of a drive with iostat's. `partly`: iostat covers only part of the window.
 fn of_drive(target: &DriveTarget, loads: &[&DeviceLoad], partly: bool) -> Vec<ProfileCheck> {
     let Some(iostat_io) = target.iostat else {
         return Vec::new();

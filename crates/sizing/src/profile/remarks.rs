@@ -14,7 +14,6 @@ const SUBJECTS_SHOWN: usize = 8;
 /// Named lines of one meaning.
 #[derive(Default)]
 struct NamedEvents {
-    /// Namespaces and devices.
     subjects: BTreeSet<String>,
     /// First and last time of each series of lines.
     periods: Vec<(Timestamp, Timestamp)>,
@@ -105,7 +104,6 @@ impl NodeSources<'_> {
     }
 }
 
-/// A sentence about an index on flash.
 pub(super) fn of_index(index: &IndexLoad) -> String {
     let IndexLoad {
         node,

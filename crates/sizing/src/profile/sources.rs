@@ -10,14 +10,10 @@ use jiff::{SignedDuration, Timestamp};
 use results::units::in_one_line;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Inputs of a profile.
 #[derive(Debug, Clone, Default)]
 pub struct ProfileSources {
-    /// Program and version.
     pub tool: String,
-    /// Files and servers.
     pub names: Vec<String>,
-    /// The log of each node.
     pub logs: Vec<ServerLog>,
     /// iostat's output, by the node's id.
     pub iostats: BTreeMap<String, Iostat>,
@@ -31,9 +27,7 @@ pub struct NamespaceFacts {
     /// Source, a phrase.
     pub origin: String,
     pub build: Option<Build>,
-    /// `write-block-size`, bytes.
     pub write_block_bytes: Option<u64>,
-    /// `flush-size`, bytes.
     pub flush_bytes: Option<u64>,
     pub commit_to_device: Option<bool>,
     /// The replication factor in force.
@@ -42,7 +36,6 @@ pub struct NamespaceFacts {
     pub devices: Vec<String>,
     /// Shadow devices, by device.
     pub shadows: BTreeMap<String, String>,
-    /// `defrag-lwm-pct`, percent.
     pub defrag_lwm_pct: Option<u32>,
     /// Index types that are on flash (`index-type`, `sindex-type`), each with its mount points.
     pub flash_indexes: BTreeMap<String, Vec<String>>,
@@ -52,7 +45,6 @@ pub struct NamespaceFacts {
 pub const INDEX_TYPES: [&str; 2] = ["index-type", "sindex-type"];
 
 impl NamespaceFacts {
-    /// Facts about `namespace` from a node's replies.
     pub fn of(node: &InfoReplies, namespace: &Namespace) -> Self {
         Self {
             origin: format!("the configuration of node {}", node.name()),
@@ -170,11 +162,9 @@ pub struct ProfileOptions {
     pub at_least_sec: u32,
     /// The drive of each device whose name does not show the drive, by device.
     pub drives: BTreeMap<String, String>,
-    /// The time zone of iostat's clock.
     pub iostat_zone: Offset,
 }
 
-/// Sources of one node.
 pub(super) struct NodeSources<'a> {
     pub(super) sources: &'a ProfileSources,
     pub(super) options: &'a ProfileOptions,
@@ -203,7 +193,6 @@ impl NodeSources<'_> {
     }
 }
 
-/// Why there is no profile.
 #[derive(Debug, thiserror::Error)]
 pub enum SizingError {
     #[error("there is no server log: only a log has the sizes of records - give --log FILE")]
@@ -215,23 +204,19 @@ pub enum SizingError {
          (or \"flashproof size collect --enable\")"
     )]
     StorageHistogramsOff { log: String, namespace: String },
-    /// As above, in a log whose drive lines name no namespace.
     #[error(
         "{log}: has no histograms of the sizes of reads and writes, and its drive lines name no namespace (server 3.8 and \
          older): only blocks are counted - give a log of server 3.9 or later, with storage histograms on, for a \
          configuration"
     )]
     OldHistograms { log: String },
-    /// No such namespace.
     #[error("there is no namespace {wanted} - found: {}", .found.join(", "))]
     NoNamespace { wanted: String, found: Vec<String> },
-    /// Nothing is stored on devices.
     #[error(
         "{log}: has no drive line (drv_ssd, drv_mem) of a namespace on devices{why} - give the log of a node that stores \
          records on devices"
     )]
     NoDevices { log: String, why: String },
-    /// A rate needs two lines.
     #[error(
         "{log}: {what} was logged fewer than twice from {from} to {to} - the window is too short: take a longer one"
     )]
@@ -241,7 +226,6 @@ pub enum SizingError {
         from: Timestamp,
         to: Timestamp,
     },
-    /// No window.
     #[error(transparent)]
     Window(#[from] WindowError),
     /// No window while iostat was running.
@@ -254,10 +238,8 @@ pub enum SizingError {
         from: Timestamp,
         to: Timestamp,
     },
-    /// iostat's output does not match the load.
     #[error("node {node}: {error}")]
     Iostat { node: String, error: IostatMismatch },
-    /// The node of an iostat output is unknown.
     #[error("--iostat {wanted}=...: there is no such node - found: {}", .found.join(", "))]
     NoNode { wanted: String, found: Vec<String> },
 }
@@ -265,10 +247,8 @@ pub enum SizingError {
 /// Maximum error of a report's time, which is printed in whole seconds.
 const CLOCK_SEC: i64 = 1;
 
-/// Why iostat gives no numbers for a drive.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IostatMismatch {
-    /// The reports are from another time.
     #[error(
         "iostat's reports are of {first} to {last}, but the load is of {from} to {to} - give iostat's output of the \
          load's time, or --iostat-zone if the clock of iostat's machine is not in UTC"
@@ -279,13 +259,11 @@ pub enum IostatMismatch {
         from: Timestamp,
         to: Timestamp,
     },
-    /// No such drive in the reports.
     #[error("iostat shows {}, but not {drive} - give iostat's output of the node, or --drive NAME=DEVICE with \
              iostat's name of the drive", in_one_line(&.found.join(", ")))]
     OtherDevices { drive: String, found: Vec<String> },
 }
 
-/// Mean of iostat's rates.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct IostatMeans {
     /// iostat's counts, which include flushes.
@@ -322,9 +300,8 @@ impl IostatMeans {
 
 type Result<T> = std::result::Result<T, IostatMismatch>;
 
-/// The mean of the reports within `window` for `drive`, or for the `devices` on it.
-///
-/// Reports without a time are all included.
+/// The mean of the reports within `window` for `drive`, or for the `devices` on it. Reports without a time are all
+/// included.
 pub fn mean(
     iostat: &Iostat,
     drive: &str,
@@ -358,8 +335,7 @@ pub fn mean(
     })
 }
 
-/// The mean of `reports` (at least one) for all `devices` together. A device without a line in a report counts as
-/// zeros: iostat -z leaves out idle devices.
+/// Mean of `reports` (at least one) for all `devices` together. A missing line is 0: iostat -z omits idle devices.
 pub fn mean_of(reports: &[&IostatReport], devices: &[&str]) -> IostatMeans {
     let lines: Vec<&DeviceRates> = reports
         .iter()
@@ -384,7 +360,6 @@ pub fn mean_of(reports: &[&IostatReport], devices: &[&str]) -> IostatMeans {
 }
 
 /// Period that iostat covers; `None`: its reports have no time.
-///
 /// Errors: the period does not overlap `of_log`, the period of the log.
 pub fn span(
     iostat: &Iostat,
@@ -439,8 +414,7 @@ fn within(iostat: &Iostat, window: LoadWindow, zone: Offset) -> Result<(Vec<&Ios
         .windows(2)
         .map(|pair| pair[1].duration_since(pair[0]))
         .collect();
-    // A report covers the time since the previous report. The first report probably covers as long a time as the
-    // second.
+    // A report covers the time since the previous one; the first probably as long a time as the second.
     lengths.insert(0, lengths.first().copied().unwrap_or_default());
     let clock = SignedDuration::from_secs(CLOCK_SEC);
     let indices: Vec<usize> = (0..times.len())

@@ -17,7 +17,6 @@ use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// A period of time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoadWindow {
     pub from: Timestamp,
@@ -25,7 +24,6 @@ pub struct LoadWindow {
 }
 
 impl LoadWindow {
-    /// Length, seconds.
     pub fn seconds(&self) -> f64 {
         self.to.duration_since(self.from).as_secs_f64()
     }
@@ -55,30 +53,25 @@ const BAND: f64 = 0.2;
 /// A window chosen by the user is unsteady if a rate falls by more than this fraction of its maximum.
 const UNSTEADY: f64 = 0.4;
 
-/// Minimum time between two lines of a series that counts as a hole in the log, seconds. If [`LINES_MISSING`] gives a
-/// longer time, the longer time applies.
+/// A longer gap between lines of a series is a hole in the log, seconds; or [`LINES_MISSING`] if that is longer.
 const HOLE_SEC: i64 = 60;
 
 /// The same minimum as a multiple of the usual distance between the lines of the series.
 const LINES_MISSING: i32 = 3;
 
-/// Maximum difference of two counts whose rates are taken as equal, in standard deviations: from 2 below the mean to 2
-/// above.
+/// Counts that differ by at most this many standard deviations have equal rates: 2 below the mean to 2 above.
 const SCATTER: f64 = 4.0;
 
 /// Windows with at least this fraction of the busiest window's load count as equally busy.
 const AS_BUSY: f64 = 0.95;
 
-/// Why there is no window.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WindowError {
-    /// No counter has two lines.
     #[error(
         "{log}: no load counter was logged twice without a restart in between - a rate needs two lines, \
          and the server logs them every 10 s: give a longer log"
     )]
     NoCounters { log: String },
-    /// The load did not stay the same for long enough.
     #[error(
         "{log}: no steady window of at least {wanted} - the longest was {longest} - choose a window with --from and \
          --to, or \
@@ -90,7 +83,6 @@ pub enum WindowError {
         longest: String,
         at_least: String,
     },
-    /// The requested window contains a restart.
     #[error(
         "{log}: the server was restarted at {restart}, between {from} and {to} - \
          a restart resets the counters: choose a window before or after the restart"
@@ -101,12 +93,10 @@ pub enum WindowError {
         from: Timestamp,
         to: Timestamp,
     },
-    /// The end is before the start.
     #[error(
         "the window ends at {to}, but begins only at {from} - give --to a later time than --from"
     )]
     Backwards { from: Timestamp, to: Timestamp },
-    /// The requested window is outside the log.
     #[error(
         "{log}: covers {first} to {last}, but {from} to {to} was requested - choose a window within the log"
     )]
@@ -119,15 +109,13 @@ pub enum WindowError {
     },
 }
 
-/// A counter of the log: its name and its values.
 struct CounterSeries {
     name: String,
     points: Vec<(Timestamp, u64)>,
 }
 
-/// The busiest steady window of `log` of at least `at_least_sec`, among the lines between `from` and `to`.
-///
-/// Only counters of these `namespaces` are considered. `name` is the log's name in messages.
+/// The busiest steady window of `log` of at least `at_least_sec`, among the lines between `from` and `to`, by the
+/// counters of `namespaces`. `name`: the log's name in messages.
 pub fn find(
     log: &ServerLog,
     name: &str,
@@ -204,9 +192,7 @@ pub fn find(
         })
 }
 
-/// The part of `window` that `log` covers.
-///
-/// Errors: the log covers no part of the window, or the window contains a restart.
+/// The part of `window` that `log` covers. Errors: the log covers none of it, or the window contains a restart.
 pub fn check(log: &ServerLog, name: &str, window: LoadWindow) -> Result<LoadWindow, WindowError> {
     let (LoadWindow { from, to }, log_name) = (window, name.to_owned());
     let restart = log
@@ -259,8 +245,7 @@ pub fn unsteady(
     })
 }
 
-/// The counters that must be steady: record reads and writes of each namespace, blocks written and read on each
-/// device.
+/// Counters that must be steady: record reads and writes by namespace, blocks written and read by device.
 fn series(log: &ServerLog, namespaces: &[String]) -> Vec<CounterSeries> {
     let mut all_series = Vec::new();
     for namespace in namespaces {
@@ -297,8 +282,7 @@ fn series(log: &ServerLog, namespaces: &[String]) -> Vec<CounterSeries> {
     all_series
 }
 
-/// Points of a counter, corrected as if the counter had grown across each clock step at the rate before the step: no
-/// rate can be computed across a step.
+/// Points as if the counter had grown across each clock step at the rate before the step: no rate spans a step.
 fn without_steps(mut points: Vec<(Timestamp, u64)>, steps: &[Timestamp]) -> Vec<(Timestamp, u64)> {
     let mut rate = None;
     let mut previous = points.first().copied();
@@ -406,8 +390,7 @@ fn unsettled_of_all(rates: &[Vec<f64>], count_max: usize) -> usize {
     counts.max().unwrap_or(0)
 }
 
-/// Number of leading values, at most `count_max`, to leave out of the mean: the number that minimises the mean's
-/// squared standard error.
+/// Number of leading values (at most `count_max`) to leave out: minimises the squared standard error of the mean.
 fn unsettled(values: &[f64], count_max: usize) -> usize {
     let last = count_max.min(values.len().saturating_sub(2));
     let mut sum = 0.0;

@@ -31,13 +31,11 @@ const ALIGNED: f64 = 0.02;
 /// Two loads count as the same mix if the largest of their four ratios is at most this many times the smallest.
 const SAME_MIX: f64 = 1.05;
 
-/// Demand of a cluster.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ClusterDemand {
     pub nodes: Vec<NodeDemand>,
 }
 
-/// Demand of a node.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct NodeDemand {
     pub node: String,
@@ -69,7 +67,6 @@ impl ClusterDemand {
         }
     }
 
-    /// Current number of drives.
     pub fn drives(&self) -> usize {
         self.nodes.iter().map(|node| node.drives.len()).sum()
     }
@@ -93,7 +90,6 @@ fn used_bytes(profile: &Profile, node: &str) -> Option<u64> {
     used.filter(|bytes| *bytes > 0)
 }
 
-/// Performance, capacity and endurance of one drive.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Supply {
     /// I/O that the drive sustained within the limits, all four rates at once.
@@ -103,7 +99,6 @@ pub struct Supply {
     pub rated_bytes: Option<f64>,
 }
 
-/// Options that scale the demand or limit a drive.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct SizingTerms {
     /// The load as a multiple of the current load.
@@ -116,7 +111,6 @@ pub struct SizingTerms {
     pub years: f64,
 }
 
-/// The limit that decides the number of drives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BindingLimit {
@@ -124,7 +118,6 @@ pub enum BindingLimit {
     Writes,
     ReadBandwidth,
     WriteBandwidth,
-    /// Space for the data.
     Capacity,
     /// Bytes written until the drive is worn out.
     Wear,
@@ -161,7 +154,6 @@ impl BindingLimit {
     }
 }
 
-/// Number of drives needed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Need {
     /// Drives on each node: the number that the most demanding node needs.
@@ -170,7 +162,6 @@ pub struct Need {
     pub in_all: u64,
     /// Number of drives that the most demanding node needs, before rounding up.
     pub exact: f64,
-    /// The deciding limit.
     pub limit: BindingLimit,
 }
 

@@ -8,8 +8,7 @@ pub(super) const CLOCK_SET: Timestamp = Timestamp::constant(1_262_304_000, 0);
 /// Maximum deviation of the ticker from the usual distance, seconds: stamps may be whole seconds.
 pub(crate) const TOLERANCE_SEC: f64 = 1.5;
 
-/// Number of distances on either side from which the usual distance is computed: only near distances, because the
-/// ticker's interval may be changed.
+/// Distances on either side that give the usual distance: near ones, because the ticker's interval may be changed.
 const AROUND: usize = 4;
 
 /// The usual distance around index `at`; `None`: too few distances.
@@ -24,8 +23,7 @@ pub(crate) fn usual(distances: &[f64], at: usize) -> Option<f64> {
     (around.len() > 2).then(|| around[around.len() / 2])
 }
 
-/// Adds a clock step to the ascending `steps` wherever two neighbours in `instants` have an unusual distance, or
-/// `went_back` is true for the first of them.
+/// Adds a clock step where neighbours in `instants` have an unusual distance, or `went_back` is true for the first.
 pub(super) fn add_steps(
     steps: &mut Vec<Timestamp>,
     instants: &[Timestamp],

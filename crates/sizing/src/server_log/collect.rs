@@ -24,11 +24,9 @@ const SERIES_MAX: usize = 8192;
 const KEPT_MAX: usize = 1_000_000;
 /// First distance to which entries are thinned.
 const THINNED: SignedDuration = SignedDuration::from_secs(15);
-/// Maximum number of stored restarts. The log of one node has a few restarts. A file with lines of two nodes has a
-/// restart at nearly every histogram.
+/// Maximum number of stored restarts. A node has few; a file with lines of two nodes, one at nearly every histogram.
 const RESTARTS_MAX: usize = 10_000;
 
-/// A log while it is read.
 #[derive(Debug, Default)]
 pub(super) struct LogCollector {
     log: ServerLog,
@@ -102,8 +100,7 @@ impl LogCollector {
         self.oddities.add_remark(sentence);
     }
 
-    /// Begins a file. `head` is text before the file's first line with a time. This text may be the rest of the previous
-    /// file's last line.
+    /// Begins a file. `head`: text before its first line with a time, maybe the rest of the previous file's last line.
     pub(super) fn open(&mut self, file: &str, head: &[u8]) {
         self.log.files.push(file.to_owned());
         if !head.is_empty() {
@@ -116,7 +113,8 @@ impl LogCollector {
         }
     }
 
-    /// Reads the line `number` of a file. `stamped`: its stamp and the text after the stamp. Errors: the line is of another node than earlier lines.
+    /// Reads the line `number` of a file. `stamped`: its stamp and the text after the stamp.
+    /// Errors: the line is of another node than earlier lines.
     pub(super) fn read(
         &mut self,
         line: &[u8],
@@ -342,8 +340,7 @@ impl LogCollector {
         ));
     }
 
-    /// Drops all entries whose time `keeps` rejects. Returns the number of dropped histograms and drive lines, in
-    /// words.
+    /// Drops all entries whose time `keeps` rejects. Returns the numbers of histograms and drive lines, in words.
     fn keep_only(&mut self, keeps: impl Fn(Timestamp) -> bool) -> String {
         let kept_before = self.kept_count;
         self.log
@@ -418,7 +415,6 @@ impl LogCollector {
         }
     }
 
-    /// Ends the histogram that is open.
     fn close(&mut self, position: LinePosition<'_>) {
         let Some(OpenDump {
             name,

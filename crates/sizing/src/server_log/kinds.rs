@@ -25,13 +25,11 @@ pub enum Treatment {
 
 use Treatment::{Ignored, Named, Used};
 
-/// A kind of line.
 #[derive(Debug, Clone, Copy)]
 pub struct LineKind {
     /// Source files of the server.
     pub files: &'static str,
-    /// Text that only lines of this kind contain, among the lines that no earlier row describes. `*` separates two
-    /// texts of one line.
+    /// Text of this kind only, among lines that no earlier row describes. `*` separates two texts of one line.
     pub text: &'static str,
     /// Versions of the server that log the line.
     pub versions: &'static str,
@@ -212,10 +210,9 @@ pub const KINDS: &[LineKind] = &[
     kind("ticker.c", "} special-errors: ", "3.16 to 8.1", NO_IO),
 ];
 
-/// The rows of each file: index, and the texts that a line contains.
+/// The rows of each file, in the order of the table: index, and searchers for the texts of a line.
 type RowsByFile = HashMap<&'static [u8], Vec<(usize, Vec<Finder<'static>>)>>;
 
-/// The rows of each file, in the order of the table, with searchers for their texts.
 static ROWS: LazyLock<RowsByFile> = LazyLock::new(|| {
     let mut rows: HashMap<_, Vec<_>> = HashMap::new();
     for (row, kind) in KINDS.iter().enumerate() {
@@ -254,12 +251,11 @@ const EVENT_GAP: SignedDuration = SignedDuration::from_secs(60);
 const SUBJECTS_MAX: usize = 512;
 const PERIODS_MAX: usize = 512;
 
-/// Lines that are named or that show an index on flash: the periods in which they were logged, by row of [`KINDS`] and subject.
+/// Lines that are named or that show an index on flash: their periods, by row of [`KINDS`] and subject.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Events(BTreeMap<(usize, String), Vec<(Timestamp, Timestamp)>>);
 
 impl Events {
-    /// Adds a line of the row `kind`.
     pub(super) fn add(&mut self, kind: usize, text: &[u8], timestamp: Timestamp) {
         let subject = subject(text);
         if self.0.len() >= SUBJECTS_MAX && !self.0.contains_key(&(kind, subject.clone())) {
@@ -277,7 +273,6 @@ impl Events {
         }
     }
 
-    /// Each kind and subject with its periods.
     pub fn iter(
         &self,
     ) -> impl Iterator<Item = (&'static LineKind, &str, &[(Timestamp, Timestamp)])> {

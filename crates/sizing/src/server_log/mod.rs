@@ -34,26 +34,21 @@ pub const BUCKETS: usize = 65;
 /// Log of one server, in order of time.
 #[derive(Debug, Clone, Default)]
 pub struct ServerLog {
-    /// The files from which the log was read, in the order of time.
     pub files: Vec<String>,
     /// The node's id as the ticker prints it, upper case; `None`: no ticker line.
     pub node_id: Option<String>,
-    /// Starts of the server, in the order of time.
     pub starts: Vec<Start>,
     /// Instants of the first and the last line.
     pub span: Option<(Timestamp, Timestamp)>,
-    /// Counter resets: the server was restarted, or its histograms were cleared. A difference of counters must not span
-    /// a reset.
+    /// Counter resets: restarts, or cleared histograms. A difference of counters must not span one.
     pub restarts: Vec<Timestamp>,
-    /// Steps of the clock, ascending: the clock was set, or lines are missing. A difference of counters must not span a
-    /// step, either.
+    /// Clock steps, ascending: the clock was set, or lines are missing. A difference of counters must not span one.
     pub clock_steps: Vec<Timestamp>,
     /// Dumps of histograms by name: `{test}-device-read-size`.
     pub histograms: BTreeMap<String, Vec<Dump>>,
     /// drv_ssd lines by namespace and device. Old versions do not print the namespace: it is empty.
     pub drives: BTreeMap<(String, String), Vec<DriveLine>>,
-    /// True if the log was made from averages over its span (see [`pasted`](crate::pasted)): then the log has no
-    /// counters within that span.
+    /// True if made from averages over its span (see [`pasted`](crate::pasted)), within which there are no counters.
     pub is_averages: bool,
     /// Lines about devices and namespaces that no number of a profile contains.
     pub events: Events,
@@ -72,11 +67,9 @@ impl ServerLog {
 /// Lines that a server logs at its start. The first of these lines may be missing from the files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Start {
-    /// Time.
     pub timestamp: Timestamp,
     /// Version: `8.0.0.15`.
     pub build: Option<String>,
-    /// Bytes of a write block by device.
     pub write_block_bytes: BTreeMap<String, u64>,
     /// Configuration of each namespace, including nested keys: the values of each key, in order.
     pub configuration: BTreeMap<String, BTreeMap<String, Vec<String>>>,
@@ -93,7 +86,6 @@ impl Start {
     }
 }
 
-/// Unit of a histogram's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum HistogramUnit {
     /// Milliseconds; also the default if a version prints no unit.
@@ -114,11 +106,8 @@ results::display!(HistogramUnit {
 /// A histogram as it was dumped: counts since the server started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dump {
-    /// Time.
     pub timestamp: Timestamp,
-    /// Unit of the histogram's values.
     pub unit: HistogramUnit,
-    /// Total count.
     pub total: u64,
     /// Counts by bucket, up to the last count that is not 0. Bucket 0 has the value 0, bucket b has `2^(b-1)..2^b`.
     pub buckets: Vec<u64>,
@@ -127,11 +116,9 @@ pub struct Dump {
 /// A drv_ssd line, with the line of details after it: counts of write blocks since the server started.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DriveLine {
-    /// Time.
     pub timestamp: Timestamp,
     /// Bytes of live records.
     pub used_bytes: u64,
-    /// Write blocks that are free.
     pub free_wblocks: u64,
     /// Write blocks queued for the shadow device, if there is one.
     pub shadow_write_q: Option<u64>,
@@ -145,7 +132,6 @@ pub struct DriveLine {
     pub is_memory: bool,
     /// Write blocks written, by clients and by defragmentation.
     pub writes: u64,
-    /// Write blocks in the queue for defragmentation.
     pub defrag_q: u64,
     /// Write blocks queued for defragmentation; not all of them are read.
     pub defrag_reads: u64,
@@ -156,26 +142,18 @@ pub struct DriveLine {
     pub printed: PrintedRates,
 }
 
-/// True if the lines are of the engine that keeps records in memory.
 pub fn are_in_memory(lines: &[DriveLine]) -> bool {
     lines.iter().any(|line| line.is_memory)
 }
 
-/// Rates per second over the last 20 s, as printed in a drv_ssd line and its detail line (the paper shows them without
-/// decimals).
+/// Rates per second over the last 20 s, as printed in a drv_ssd line and its detail line (whole in the paper).
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct PrintedRates {
-    /// Rate of `writes`.
     pub writes: f64,
-    /// Rate of `defrag_reads`.
     pub defrag_reads: f64,
-    /// Rate of `defrag_writes`.
     pub defrag_writes: Option<f64>,
-    /// Rate of `defrag_io_skips`.
     pub defrag_io_skips: Option<f64>,
-    /// Rate of `direct_frees`.
     pub direct_frees: Option<f64>,
-    /// Rate of `tomb_raider_reads`.
     pub tomb_raider_reads: f64,
 }
 
@@ -192,13 +170,10 @@ pub struct DriveDetail {
     pub defrag_partial_writes: Option<u64>,
 }
 
-/// Why a log cannot be read.
 #[derive(Debug, Error)]
 pub enum LogError {
-    /// A system call failed, or compressed data is damaged.
     #[error(transparent)]
     Read(#[from] SourceError),
-    /// Not a log of the database.
     #[error(
         "reading {name} - this is not a log of the database: expected lines like \"Nov 20 2026 23:12:17 GMT: INFO \
          (info): (hist.c:319) histogram dump: ...\", with or without a prefix, found {found} - give the server's own \
@@ -230,7 +205,6 @@ pub enum LogError {
 }
 
 /// Stores the id of the node that logged a line. `name`, `line`: file and number of the line, for the error.
-///
 /// Errors: earlier lines are of another node.
 pub(crate) fn same_node(
     node_id: &mut Option<String>,
@@ -260,7 +234,6 @@ const QUOTED_CHARS: usize = 80;
 enum Oddity {
     /// A line without a time stamp that continues no other line.
     Unstamped,
-    /// A histogram without all of its buckets.
     IncompleteDump,
     /// A histogram whose buckets add up to a little less or more than its total.
     UnevenDump,
@@ -268,9 +241,7 @@ enum Oddity {
     LostBuckets,
     /// An unreadable line of a histogram or a drive.
     Unread,
-    /// A histogram in an unknown unit.
     UnknownUnit,
-    /// A histogram in another unit than before.
     UnitChanged,
     /// Counts whose time is not later than the time of the previous counts.
     NotLater,
@@ -326,7 +297,6 @@ impl Oddity {
     }
 }
 
-/// Position of a line.
 #[derive(Debug, Clone, Copy)]
 struct LinePosition<'a> {
     file: &'a str,
@@ -363,12 +333,10 @@ impl Oddities {
         *number += 1;
     }
 
-    /// Number of oddities of `kind`.
     fn number(&self, kind: Oddity) -> u64 {
         self.kinds.get(&kind).map_or(0, |(number, _)| *number)
     }
 
-    /// Adds a remark.
     fn add_remark(&mut self, sentence: String) {
         if self.sentences.len() < SAID_MAX {
             self.sentences.push(sentence)

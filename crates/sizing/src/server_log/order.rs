@@ -53,9 +53,7 @@ impl LogFile {
     }
 }
 
-/// Files sorted by their start times, and the names of empty files.
-///
-/// Errors: a file cannot be read, or is not a log of the database; all files are empty.
+/// Files sorted by their start times, and the names of empty files. Errors: also if all files are empty.
 pub(crate) fn in_order(sources: Vec<InputFile>) -> Result<(Vec<LogFile>, Vec<String>), LogError> {
     let mut files = Vec::new();
     let mut empty = Vec::new();
@@ -76,7 +74,6 @@ pub(crate) fn in_order(sources: Vec<InputFile>) -> Result<(Vec<LogFile>, Vec<Str
     Ok((files, empty))
 }
 
-/// A log that is being read, and the source of its lines.
 struct NodeLog {
     source: String,
     /// True if a file begins with this source.
@@ -84,9 +81,8 @@ struct NodeLog {
     collector: LogCollector,
 }
 
-/// Reads logs of one or several nodes, in any order, into one log per node.
-///
-/// Empty files, which rotation leaves, are named in a remark. Errors: a file cannot be read, or is not a log.
+/// Reads logs of one or several nodes, in any order, into one log per node. Empty files, which rotation leaves, are
+/// named in a remark.
 pub fn read(sources: Vec<InputFile>) -> Result<Vec<ServerLog>, LogError> {
     let (files, empty) = in_order(sources)?;
     let ids: BTreeSet<_> = files.iter().filter_map(|file| file.node.clone()).collect();
@@ -112,9 +108,7 @@ pub fn read(sources: Vec<InputFile>) -> Result<Vec<ServerLog>, LogError> {
 }
 
 /// The log of each node. Sources without counters are left out with a remark. Only the first source of a file is a node
-/// by its id alone: any other line with an id may be torn or quoted.
-///
-/// Errors: two sources are of one node.
+/// by its id alone: any other line with an id may be torn or quoted. Errors: two sources are of one node.
 fn of_nodes(nodes: Vec<NodeLog>) -> Result<Vec<ServerLog>, LogError> {
     let mut logs: Vec<(String, ServerLog)> = Vec::new();
     let mut others: Vec<_> = Vec::new();
@@ -159,8 +153,7 @@ fn of_nodes(nodes: Vec<NodeLog>) -> Result<Vec<ServerLog>, LogError> {
     Ok(logs.into_iter().map(|(_, log)| log).collect())
 }
 
-/// Reads at least up to the first line with a time, and further until the node is known. `Err` with the file's name:
-/// the file is empty.
+/// Reads up to the first line with a time, and until the node is known. Inner `Err`: the name of an empty file.
 fn begin(source: InputFile) -> Result<Result<LogFile, String>, LogError> {
     let (name, input) = source.into_parts();
     let mut lines = LineReader::new(input);
@@ -239,7 +232,6 @@ fn begin(source: InputFile) -> Result<Result<LogFile, String>, LogError> {
     }))
 }
 
-/// Describes a line that is not a log line.
 fn described(line: &[u8]) -> String {
     let text: String = String::from_utf8_lossy(line).chars().take(60).collect();
     if text.contains(['\0', '\u{fffd}']) {

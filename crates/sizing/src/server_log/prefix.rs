@@ -19,8 +19,7 @@ use std::net::Ipv4Addr;
 /// Longest prefix that is searched for a stamp, bytes. The longest are the fields of journald's JSON.
 const PREFIX_BYTES_MAX: usize = 4096;
 
-/// Splits lines into source and server's line. Caches the last prefix: most lines have the same source as the previous
-/// line.
+/// Splits lines into source and server's line. Caches the last prefix, which most lines share.
 #[derive(Debug, Default)]
 pub(crate) struct Prefixes {
     stamps: Stamps,
@@ -39,7 +38,6 @@ pub(crate) struct SourcedLine<'s, 'a> {
     pub(crate) source: &'s str,
     pub(crate) line: Cow<'a, [u8]>,
     pub(crate) stamp: Stamp,
-    /// Length of the stamp in the line.
     pub(crate) stamp_bytes: usize,
 }
 
@@ -141,8 +139,7 @@ fn ends_with_escape(text: &[u8]) -> bool {
     backslashes.count() % 2 == 1
 }
 
-/// Position of the first stamp that does not begin the line. The zone of a stamp is found first, and its four words
-/// before it are checked.
+/// Position of the first stamp that does not begin the line: found by its zone, then by the four words before.
 fn stamp_at(line: &[u8]) -> Option<usize> {
     let head = &line[..line.len().min(PREFIX_BYTES_MAX)];
     let zones = memmem::find_iter(head, b" GMT").chain(memmem::find_iter(head, b" UTC"));
@@ -194,8 +191,7 @@ fn names(begin: usize, part: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     words.filter(|(_, word)| is_name(word))
 }
 
-/// `asd.log` of `asd.log-1235-`: grep prints `FILE-NUMBER-` before a line of the context, and `FILE:NUMBER:` before a
-/// line that matches.
+/// `asd.log` of `asd.log-1235-`: grep prints `FILE-NUMBER-` before context, and `FILE:NUMBER:` before a match.
 fn without_line_number(part: &[u8]) -> &[u8] {
     let Some(text) = part.strip_suffix(b"-") else {
         return part;
@@ -224,8 +220,7 @@ fn without_pid(word: &[u8]) -> &[u8] {
         .unwrap_or(word)
 }
 
-/// True for a word that is no number, time or mark, and does not differ between lines of one source: streams, flags of
-/// CRI, months and weekdays do.
+/// True for a word that is no number, time or mark, nor varies within a source (stream, CRI flag, month, weekday).
 fn is_name(word: &[u8]) -> bool {
     let has_letter = word
         .iter()

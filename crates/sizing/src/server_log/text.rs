@@ -29,7 +29,6 @@ pub(crate) struct LogMessage<'a> {
     pub(crate) context: &'a [u8],
     /// `hist.c`, without folder and line.
     pub(crate) file: &'a [u8],
-    /// Message.
     pub(crate) text: &'a [u8],
 }
 
@@ -57,11 +56,9 @@ pub(crate) fn parts(line: &[u8]) -> Option<LogMessage<'_>> {
 /// First words of the line that begins a histogram.
 pub(crate) const DUMP: &[u8] = b"histogram dump: ";
 
-/// The line that begins a histogram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DumpHeader<'a> {
     pub(crate) name: &'a str,
-    /// Total count.
     pub(crate) total: u64,
     /// Unit of the histogram's values; `Err` for an unknown word.
     pub(crate) unit: Result<HistogramUnit, &'a str>,
@@ -118,7 +115,6 @@ pub(crate) fn buckets(text: &[u8]) -> Option<([(usize, u64); BUCKETS_OF_LINE_MAX
     (count > 0).then_some((pairs, count))
 }
 
-/// A line with the counters of a drive.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct DriveCounts<'a> {
     /// Empty in old versions.
@@ -168,7 +164,6 @@ pub(crate) fn is_drive_line(text: &[u8]) -> bool {
         .any(|counters| counters.find(text).is_some())
 }
 
-/// Reads a line with the counters of a drive.
 pub(crate) fn drive_line(text: &[u8]) -> Option<DriveCounts<'_>> {
     let text = printable(text)?;
     let (head, rest) = text.split_once(": ")?;
@@ -255,7 +250,6 @@ impl DriveCounts<'_> {
             .next_back()
     }
 
-    /// The detail counters, if the line has them.
     pub(crate) fn detail(&self) -> Option<DriveDetail> {
         Some(DriveDetail {
             defrag_io_skips: self.count(&["defrag-io-skips"])?,
@@ -266,7 +260,6 @@ impl DriveCounts<'_> {
     }
 
     /// The counters of a line logged at `at`; `None` if a counter that every version prints is missing.
-    ///
     /// `is_memory`: the line is of the storage engine that keeps records in memory.
     pub(crate) fn at(&self, at: Timestamp, is_memory: bool) -> Option<DriveLine> {
         let writes = ["write", "w-tot"];
@@ -298,7 +291,6 @@ impl DriveCounts<'_> {
     }
 }
 
-/// Parses a rate. `None`: not a number.
 fn rate(text: &str) -> Option<f64> {
     text.parse()
         .ok()
@@ -324,8 +316,7 @@ pub(crate) fn is_block_size(bytes: u64) -> bool {
     bytes.is_power_of_two() && (512..=8 << 20).contains(&bytes)
 }
 
-/// Reads the device and the bytes of `/dev/sdb has 16384 wblocks of size 131072`. `None` also for an impossible size,
-/// which shows that the line was cut.
+/// Device and bytes of `/dev/sdb has 16384 wblocks of size 131072`. `None` also for an impossible size: a cut line.
 pub(crate) fn wblocks(text: &[u8]) -> Option<(&str, u64)> {
     let text = printable(text)?;
     let (head, size) = text.split_once(WBLOCKS)?;
@@ -389,7 +380,6 @@ const MONTHS: &str =
 pub struct Stamp {
     /// Time as written.
     pub local: DateTime,
-    /// Offset from UTC.
     pub offset: Offset,
 }
 
@@ -409,7 +399,6 @@ pub struct Stamps {
 }
 
 impl Stamps {
-    /// The stamp of a line, and the text after it.
     pub fn split<'a>(&mut self, line: &'a [u8]) -> Option<(Stamp, &'a [u8])> {
         if let Some(stamp) = self.stamp
             && line.starts_with(&self.text)

@@ -4,8 +4,7 @@ use sizing::info::settings::{NodeSettings, ServerSetting};
 use sizing::info::{InfoReplies, header_text, logs, sample_text};
 use std::time::{Duration, SystemTime};
 
-/// Reads `bytes` as a file, and each of its values in all possible forms. Returns true for a file with a
-/// device.
+/// Reads `bytes` as a file, and each of its values in all possible forms. Returns true for a file with a device.
 pub(crate) fn assert_info_property(bytes: &[u8]) -> bool {
     let replies = read(bytes);
     for namespace in replies.namespaces.values() {

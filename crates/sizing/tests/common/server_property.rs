@@ -28,8 +28,7 @@ fn source(name: &str, bytes: &[u8], piece: usize) -> Option<InputFile> {
     .ok()
 }
 
-/// Reads `bytes` as a server log, as iostat's output and as a table, and asserts the properties. Returns true if any
-/// reader accepts the bytes.
+/// Reads `bytes` as a server log, as iostat's output and as a table. Returns true if any reader accepts them.
 pub(crate) fn assert_server_property(bytes: &[u8]) -> bool {
     let log = assert_log(bytes);
     let table = assert_table(bytes);

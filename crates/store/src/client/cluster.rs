@@ -30,10 +30,8 @@ const TEND: Duration = Duration::from_secs(1);
 /// Delay of another query after a node lacked a partition that it had reported.
 const ASK_AGAIN: Duration = Duration::from_millis(50);
 
-/// Maximum number of namespaces that a message names.
 const NAMESPACES_TOLD_MAX: usize = 32;
 
-/// Last known state of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownNode {
     /// Number among the nodes of a run; never changes.
@@ -52,7 +50,6 @@ pub struct KnownNode {
     pub supports_pipelining: bool,
 }
 
-/// Owners of partitions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionMap {
     /// Indexed by the number of the node.
@@ -70,7 +67,6 @@ impl PartitionMap {
             .filter_map(move |nodes| nodes[partition].map(usize::from))
     }
 
-    /// The number of the node that is the record's master, if known.
     pub fn master(&self, digest: &Digest) -> Option<usize> {
         self.masters()[usize::from(partition(digest))].map(usize::from)
     }
@@ -109,10 +105,8 @@ pub struct ClientCluster {
 pub(super) type ConnectResult = Result<NodeConnection, (i32, String)>;
 
 impl ClientCluster {
-    /// Finds the cluster that at least one of `seeds` belongs to, for `namespace`. `uses_alternate`: use the nodes'
-    /// alternate addresses.
-    ///
-    /// Errors: a sentence, if no seed answers or the cluster has no such namespace.
+    /// Finds the cluster of at least one of `seeds`, for `namespace`. `uses_alternate`: use the nodes' alternate
+    /// addresses. Errors: a sentence, if no seed answers or the cluster has no such namespace.
     pub fn find(
         seeds: &[HostPort],
         namespace: &str,
@@ -213,7 +207,6 @@ impl ClientCluster {
     }
 }
 
-/// A new connection to `node`, logged in.
 pub(super) fn connect_node(node: &KnownNode, access: &Access) -> ConnectResult {
     let socket = connect(&node.host, access.timeout);
     let socket = socket.map_err(|error| {
@@ -227,9 +220,6 @@ pub(super) fn connect_node(node: &KnownNode, access: &Access) -> ConnectResult {
     connection.map_err(|error| (libc::ECONNREFUSED, error))
 }
 
-/// Starts a thread.
-///
-/// Errors: a sentence, if the system allows no further thread.
 fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<(), String> {
     let spawned = thread::Builder::new().name(name.to_owned()).spawn(body);
     spawned
@@ -247,8 +237,7 @@ fn keep_map_current(
         match refresh_receiver.recv_timeout(TEND) {
             Err(RecvTimeoutError::Disconnected) => return,
             Ok(()) => {
-                // Requests during this delay are combined into one query, so that queries do not disturb the
-                // measurement.
+                // Requests during this delay become one query, so that queries do not disturb the measurement.
                 thread::sleep(ASK_AGAIN);
                 while refresh_receiver.try_recv().is_ok() {}
             }
@@ -277,7 +266,6 @@ struct ClusterPoller {
 
 struct PolledNode {
     node: nodes::DiscoveredNode,
-    /// Why the last query failed, if it did.
     failed: Option<String>,
     /// Generations of peers and partitions at the last query, and the number of that query's connection.
     generations: Option<(Vec<String>, u64)>,
@@ -302,7 +290,6 @@ impl PolledNode {
         self.failed.is_none()
     }
 
-    /// The node for a map in which it has this number.
     fn numbered(&self, number: usize) -> KnownNode {
         let node = &self.node;
         KnownNode {
@@ -320,9 +307,8 @@ impl PolledNode {
         }
     }
 
-    /// Queries the node for its generations, and for peers and partitions if they changed or are unknown.
-    ///
-    /// Errors: a sentence, if the node does not answer or sends an invalid reply. Its last valid replies stay in use.
+    /// Queries the node's generations, and peers and partitions if these changed or are unknown. After an error, the
+    /// node's last valid replies stay in use.
     fn refresh(
         &mut self,
         namespace: &str,
@@ -356,9 +342,6 @@ impl PolledNode {
 }
 
 impl ClusterPoller {
-    /// A poller that queries `nodes`, and nodes that join them, for `namespace`.
-    ///
-    /// Errors: a sentence, if a thread cannot be started.
     fn new(
         nodes: Vec<nodes::DiscoveredNode>,
         namespace: &str,
@@ -401,8 +384,7 @@ impl ClusterPoller {
         })
     }
 
-    /// Queries the nodes that answered last time for their partitions. Another thread looks for all other nodes,
-    /// because they may cost timeouts.
+    /// Queries the nodes that answered last time. Another thread looks for the others, which may cost timeouts.
     fn ask(&mut self) -> PartitionMap {
         while let Ok(found_nodes) = self.node_receiver.try_recv() {
             self.is_searching = false;

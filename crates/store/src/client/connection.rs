@@ -35,16 +35,12 @@ pub(super) fn put_request(
 pub(super) struct PendingReply {
     /// The transaction's token; `None` if the transaction has ended.
     pub(super) token: Option<u32>,
-    /// Number of nodes that were tried before.
     pub(super) tries: usize,
-    /// For a batch: the keys for this node.
     pub(super) part: Option<BatchPart>,
 }
 
-/// A connection, or a free slot for one.
 #[derive(Debug, Default)]
 pub(super) struct ConnectionSlot {
-    /// Number of the connection's node.
     pub(super) node: usize,
     pub(super) socket: Option<Arc<TcpStream>>,
     pub(super) tls: Option<Box<ClientConnection>>,
@@ -62,7 +58,6 @@ pub(super) struct ConnectionSlot {
 }
 
 impl ConnectionSlot {
-    /// True if the connection can take a request. `pipeline_max`: maximum number of requests in flight.
     pub(super) fn takes(&self, pipeline_max: usize) -> bool {
         // Requests behind a request that has timed out would time out, too.
         let is_stuck = self
@@ -150,8 +145,7 @@ pub struct BatchReads {
 /// Index of a record in its batch, and its digest.
 pub(super) type IndexedDigest = (u32, Digest);
 
-/// Allows the server to read in the thread that received the request, and asks for an entry for every key. Source: the
-/// Go client.
+/// Allows the server to read in the receiving thread, and asks for an entry for every key. Source: the Go client.
 const FLAGS: u8 = 0b101;
 
 /// Flags of a key: info bytes and a time to live follow.
@@ -209,10 +203,8 @@ impl BatchPart {
         }
     }
 
-    /// The keys that `entry` answers: one key, or all keys left if `entry` is the last entry.
-    ///
-    /// Errors: `entry` answers a key that is unknown or already answered; or `entry` is the last, and keys are left
-    /// without an answer.
+    /// The keys that `entry` answers: one key, or all keys left if `entry` is the last entry. Errors: a key that is
+    /// unknown or already answered; a last entry while keys are left without an answer.
     pub(super) fn answered(
         &mut self,
         entry: &ReplyEntry<'_>,

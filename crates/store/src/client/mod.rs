@@ -53,7 +53,6 @@ pub struct ClientSettings {
     pub cluster: Arc<ClientCluster>,
     pub namespace: String,
     pub object: Arc<RecordSpec>,
-    /// Counts and verifies the records that are read.
     pub verification: Arc<Verification>,
     /// Settings of batch reads; `None`: each read is for one record.
     pub batch: Option<BatchReads>,
@@ -70,13 +69,11 @@ pub struct ClientSettings {
 struct TransactionInFlight {
     /// Distinguishes the transaction from earlier transactions with the same token; 0: unused.
     number: u64,
-    /// Number of records without an answer.
     records_left: u32,
     /// Connections on which the transaction's requests were sent.
     slots: Vec<usize>,
 }
 
-/// A client on one thread.
 pub struct Client {
     net: NetEngine,
     settings: ClientSettings,
@@ -104,7 +101,6 @@ pub struct Client {
 
 impl Client {
     /// Client number `shard.0` of `shard.1` clients. Makes enough connections for `setup.in_flight_max` transactions.
-    ///
     /// Errors: a node refuses the connection, or the kernel has no io_uring.
     pub fn new(
         settings: ClientSettings,
@@ -323,7 +319,6 @@ impl Client {
                     return self.end(slot, errno);
                 }
                 if connection.unsent.is_empty() {
-                    // Reuses the memory.
                     bytes.clear();
                     connection.unsent = bytes;
                 }

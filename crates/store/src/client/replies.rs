@@ -13,7 +13,6 @@ const REPLY_BYTES_MAX: usize = 16 << 20;
 /// Maximum number of copies of a record. Further copies are ignored.
 pub(super) const COPIES_MAX: usize = 8;
 
-/// Bytes of a bitmap with a bit for each partition.
 const MAP_BYTES: usize = PARTITIONS as usize / 8;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +34,6 @@ pub fn take_reply<'a>(bytes: &mut &'a [u8]) -> Result<Option<&'a [u8]>, Malforme
     }
 }
 
-/// Takes the first entry off the body of a reply.
 pub fn take_entry<'a>(body: &mut &'a [u8]) -> Result<ReplyEntry<'a>, Malformed> {
     let header = MessageHeader::take(body)?;
     MessageFields::take(body, header.fields)?;
@@ -51,8 +49,7 @@ pub fn take_entry<'a>(body: &mut &'a [u8]) -> Result<ReplyEntry<'a>, Malformed> 
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodePartitions {
-    /// Increases with each change of masters. If two nodes claim a partition, the node with the higher regime has the
-    /// partition.
+    /// Increases with each change of masters: of two nodes that claim a partition, the higher regime has it.
     pub regime: u32,
     /// A bitmap for each copy: the partitions of which the node is master, then those of which it is a replica.
     pub copies: Vec<Vec<u8>>,
@@ -84,8 +81,6 @@ impl NodePartitions {
 
 /// Parses the partitions of a node in `namespace`: `ns:regime,columns,map,map..;ns:..`, each map in Base64. `None`: the
 /// node does not have the namespace.
-///
-/// Errors: a sentence, if the maps are malformed.
 pub fn parse_partitions(replicas: &str, namespace: &str) -> Result<Option<NodePartitions>, String> {
     let Some(value) = of_namespace(replicas, namespace) else {
         return Ok(None);

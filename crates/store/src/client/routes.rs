@@ -1,7 +1,5 @@
-//! Routes to the nodes: connections, and requests that wait for a connection.
-//!
-//! This module also handles replies, and requests whose reply is lost or late. After a lost or late reply, either the
-//! transaction ends, or the request is sent to another node.
+//! Routes to the nodes: connections, requests that wait for a connection, and replies. After a lost or late reply,
+//! either the transaction ends, or the request is sent to another node.
 
 use super::Client;
 use super::cluster::connect_node;
@@ -54,14 +52,12 @@ impl FromStr for Replica {
     }
 }
 
-/// A message to one node.
 #[derive(Debug)]
 pub(super) enum NodeRequest {
     One(Transaction),
     Batch(Vec<IndexedDigest>),
 }
 
-/// A request that has no connection.
 #[derive(Debug)]
 pub(super) struct WaitingRequest {
     pub(super) token: u32,
@@ -78,7 +74,6 @@ pub(super) struct NodeRoute {
     /// Connections that may accept requests; some entries are stale.
     pub(super) free: Vec<usize>,
     pub(super) waiting: VecDeque<WaitingRequest>,
-    /// Number of connections that are being made.
     pub(super) connecting: usize,
     pub(super) retry_ns: u64,
     /// Error of the last attempt to connect, if it failed.
@@ -107,7 +102,6 @@ impl Client {
         Ok(())
     }
 
-    /// A free slot for a connection to `node`.
     fn slot(&mut self, node: usize) -> Option<usize> {
         for &slot in &self.nodes[node].slots {
             if self.connections[slot].is_vacant() {
@@ -255,8 +249,7 @@ impl Client {
         }
     }
 
-    /// The node for a request about a record, after attempts with `tries` other nodes. `number` spreads requests over
-    /// the copies.
+    /// The node for a record's request, after `tries` other nodes. `number` spreads requests over the copies.
     fn node_of(
         &self,
         digest: &Digest,
@@ -434,8 +427,6 @@ impl Client {
     }
 
     /// Takes a reply to the oldest request of a connection.
-    ///
-    /// Errors: `body` is not a valid reply.
     fn reply(
         &mut self,
         slot: usize,

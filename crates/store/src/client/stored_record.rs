@@ -9,7 +9,6 @@ use crate::ops::{self, particle};
 use crate::wire::frame::FrameKind;
 use sys::op::OpKind;
 
-/// Number of bins, and type of the values, of an existing record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoredRecord {
     pub bins: u16,
@@ -20,8 +19,6 @@ pub struct StoredRecord {
 impl ClientSettings {
     /// Reads the record of `key` and describes it. `None` if there is no record, or if no benchmark writes such a
     /// record.
-    ///
-    /// Errors: a sentence, if the record's node cannot be queried or sends an unexpected reply.
     pub fn probe_record(&self, key: u64) -> Result<Option<StoredRecord>, String> {
         let transaction = self.object.transaction(OpKind::Read, key, 0);
         let map = self.cluster.map();

@@ -17,7 +17,6 @@ pub(super) const FILE_BYTES_MAX: usize = 1 << 20;
 /// Maximum nesting of blocks, such as storage-engine in namespace.
 const DEPTH_MAX: usize = 4;
 
-/// A directive, with the contents of its block if it has one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Directive<'a> {
     pub(super) line: usize,
@@ -26,8 +25,7 @@ pub(super) struct Directive<'a> {
     pub(super) block: Option<Vec<Directive<'a>>>,
 }
 
-/// Reads the directives of `text`, as the block of a directive without a name. An unreadable directive adds a problem,
-/// and the rest is still read.
+/// Reads the directives of `text`, as the block of a directive without a name. Continues after an unreadable directive.
 pub(super) fn read<'a>(text: &'a str, problems: &mut ConfProblems) -> Directive<'a> {
     let mut block = Directive {
         line: 0,
@@ -92,8 +90,7 @@ pub(super) fn read<'a>(text: &'a str, problems: &mut ConfProblems) -> Directive<
     block
 }
 
-/// Ends `block`, and continues with the last of `outer_blocks`. Returns the line and the name of the ended block;
-/// `None` for the file itself.
+/// Ends `block`, and continues with the last of `outer_blocks`. Returns the block's line and name; `None`: the file.
 fn close<'a>(
     block: &mut Directive<'a>,
     outer_blocks: &mut Vec<Directive<'a>>,
@@ -148,7 +145,6 @@ fn suffixed(text: &str, suffixes: &[(char, u64)]) -> Option<u64> {
         .then(|| digits.parse::<u64>().ok()?.checked_mul(factor))?
 }
 
-/// A whole number of any size.
 pub(super) trait WholeNumber: TryFrom<u64> + PartialOrd + Display {}
 
 impl<T: TryFrom<u64> + PartialOrd + Display> WholeNumber for T {}

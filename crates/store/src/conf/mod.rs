@@ -1,7 +1,6 @@
-//! The configuration: the supported part of the real server's `aerospike.conf`.
-//!
-//! Every error is reported with its line. A directive of the real server that has no effect in this server gets a note.
-//! An unknown directive, or a directive of a missing feature, is an error.
+//! The configuration: the supported part of the real server's `aerospike.conf`. Every error is reported with its line.
+//! A directive without effect in this server gets a note; an unknown directive, or one of a missing feature, is an
+//! error.
 
 mod blocks;
 mod read;
@@ -75,7 +74,6 @@ impl Default for AerospikeConf {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listen {
-    /// Addresses of this machine.
     pub addresses: Vec<IpAddr>,
     /// The port; 0: any free port.
     pub port: u16,
@@ -91,7 +89,6 @@ pub enum LogLevel {
     Detail,
 }
 
-/// A destination of log lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogSink {
     /// Path; `None`: the console, which is stderr.

@@ -1,5 +1,4 @@
-//! Interprets the directives. Lists the real server's directives that have no effect in this server, and the directives
-//! that need a missing feature.
+//! Interprets the directives; lists those of the real server that have no effect here or need a missing feature.
 
 use super::blocks::{self, Directive, FILE_BYTES_MAX, bytes, flag, number, seconds, text};
 use super::{
@@ -565,7 +564,6 @@ fn expected_address(text: &str) -> String {
     format!("expected an IP address, found {}", quoted(text))
 }
 
-/// An address of this machine.
 fn own_address(directive: &Directive<'_>) -> Result<IpAddr, String> {
     match text(directive)? {
         "any" => Ok(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),

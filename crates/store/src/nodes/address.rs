@@ -4,10 +4,8 @@ use crate::wire::query::begin_of;
 use std::fmt;
 use std::net::Ipv6Addr;
 
-/// Default port for clients of the database.
 pub const DEFAULT_PORT: u16 = 3000;
 
-/// Maximum number of addresses of one node.
 const HOSTS_MAX: usize = 64;
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -80,7 +78,6 @@ pub struct Peer {
     pub node: String,
     /// The name in the node's certificate.
     pub tls_name: Option<String>,
-    /// Addresses on which the node listens.
     pub hosts: Vec<HostPort>,
 }
 
@@ -158,8 +155,7 @@ fn parse_peers(value: &str) -> Option<Vec<Peer>> {
     rest.is_empty().then_some(parsed)
 }
 
-/// Parses hosts up to the closing bracket. Returns the hosts, and the text behind the bracket. IPv6 addresses have
-/// their own brackets.
+/// Parses hosts up to the closing bracket, and returns the text behind it. IPv6 addresses have their own brackets.
 fn parse_hosts(list: &str, default_port: u16) -> Option<(Vec<HostPort>, &str)> {
     let mut hosts = Vec::new();
     let mut rest = list;

@@ -1,9 +1,7 @@
 //! A blocking connection to a node: plain or TLS, with login, and with a time limit for each exchange.
 //!
-//! The limit holds for the whole exchange, so a server that sends one byte per second cannot block the caller.
-//!
-//! Reads and writes of a socket have one common deadline. With TLS, the certificate of the node is checked against
-//! given authorities and a name.
+//! The limit holds for the whole exchange, so a server that sends one byte per second cannot block the caller. With
+//! TLS, the certificate of the node is checked against given authorities and a name.
 
 use super::HostPort;
 use crate::wire::frame::{FrameKind, HEADER_BYTES};
@@ -21,7 +19,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How to connect to nodes.
 pub struct Access {
     pub login: Option<Login>,
     pub tls: Option<Tls>,
@@ -119,7 +116,6 @@ impl NodeConnection {
         security_reply(&self.exchange(FrameKind::Security, request)?)
     }
 
-    /// Sends a request and receives the body of its reply.
     pub(crate) fn exchange(&mut self, kind: FrameKind, request: &[u8]) -> Result<Vec<u8>, String> {
         let timeout = self.timeout;
         self.socket.deadline = Instant::now() + timeout;
@@ -263,8 +259,6 @@ pub struct Tls {
 impl Tls {
     /// Trusts the `authorities` of a PEM file. `client`: files with this client's certificate and key, if it has a
     /// certificate. `name`: the name in the certificates of all nodes.
-    ///
-    /// Errors: a sentence about a file that cannot be used.
     pub fn new(
         authorities: &Path,
         client: Option<(&Path, &Path)>,

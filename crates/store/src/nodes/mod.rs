@@ -33,7 +33,6 @@ const REACH_TIMEOUTS: u32 = 4;
 /// Maximum number of rounds of queries for peers. Each node knows all other nodes, so two rounds usually suffice.
 const ROUNDS_MAX: u32 = 8;
 
-/// Maximum length of a server's version, bytes.
 const BUILD_BYTES_MAX: usize = 64;
 
 /// Maximum number of nodes of a cluster. Source: the server's `AS_CLUSTER_SZ` is 256 in its largest edition.
@@ -44,7 +43,6 @@ pub struct DiscoveredNode {
     pub id: String,
     /// Address at which the node was reached.
     pub host: HostPort,
-    /// The name in the node's certificate.
     pub tls_name: String,
     /// Server version: `8.0.0.15`.
     pub build: String,
@@ -74,8 +72,7 @@ impl DiscoveredNode {
         }
     }
 
-    /// Connects to the first of `hosts` that answers. Each host without an answer costs a timeout, so the total time is
-    /// limited, too.
+    /// Connects to the first of `hosts` that answers. Each silent host costs a timeout, so the total time is limited.
     pub(crate) fn reach(
         hosts: &[HostPort],
         tls_name: Option<&str>,

@@ -57,7 +57,6 @@ pub struct Takeover {
 }
 
 impl NodeView {
-    /// A single node.
     pub fn alone(id: u64, address: (IpAddr, u16)) -> Self {
         Self {
             id,
@@ -161,7 +160,6 @@ impl Facts {
     }
 }
 
-/// Source of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TransactionSource {
     /// A client's message for one record.
@@ -299,7 +297,6 @@ impl NamespaceCounts {
         }
     }
 
-    /// Counts a transaction that another node carried out.
     pub fn record_proxied(&mut self, origin: TransactionSource, result: ResultCode) {
         let transactions = self.transactions_from(origin);
         match result {
@@ -329,7 +326,6 @@ pub struct ServerCounts {
     pub malformed: u64,
     pub batches: Outcomes,
     pub info_requests: u64,
-    /// Transactions that are not answered yet.
     pub in_progress: u64,
 }
 

@@ -34,8 +34,7 @@ fn buckets(values: &[(u64, u64)]) -> Buckets {
     buckets
 }
 
-/// Counts of one of two cores after `seconds`. Clients and defragmentation write 100 blocks per second, and 100
-/// blocks per second are freed.
+/// Counts of one of two cores. Each second, clients and defragmentation write 100 blocks, and 100 blocks are freed.
 fn core_after(seconds: u64) -> ServerCounts {
     let device = DeviceStatistics {
         used_bytes: 1_000_000,
@@ -116,8 +115,7 @@ fn core_after(seconds: u64) -> ServerCounts {
     }
 }
 
-/// Runs a ticker for a minute with the counts of two cores ([`core_after`]). Returns the log's text, and the facts at
-/// the end.
+/// Runs a ticker for a minute with two cores' counts ([`core_after`]). Returns the log, and the facts at the end.
 fn minute() -> (String, Facts) {
     let begin: Timestamp = "2026-11-20T23:00:00Z".parse().unwrap();
     let mut facts = facts();
@@ -197,8 +195,7 @@ fn sizing_reads_the_same_counts_from_the_log() {
         (2_000_000, 600, 6_000, Some(2_400))
     );
     let detail = last.detail.unwrap();
-    // As in the captured servers' logs: while the number of free blocks is constant, blocks written = blocks queued for
-    // defragmentation + blocks freed directly.
+    // As in captured logs: while free blocks are constant, written = queued for defragmentation + freed directly.
     let first_detail = first.detail.unwrap();
     let difference = |of: fn(&server_log::DriveLine) -> u64| of(last) - of(first);
     assert_eq!(

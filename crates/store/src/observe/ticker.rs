@@ -12,11 +12,9 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::path::Path;
 
-/// Number of ticker intervals between two lines of a device: 20 s at the default interval of 10 s, as in the real
-/// server.
+/// Ticker intervals between two lines of a device: 20 s by default, as in the real server.
 const DEVICES_EVERY: u64 = 2;
 
-/// Writes the periodic lines when they are due.
 #[derive(Debug, Default)]
 pub struct Ticker {
     begin_ms: u64,
@@ -45,8 +43,7 @@ impl Ticker {
         self.begin_ms + (self.device_ticks + 1) * DEVICES_EVERY * ticker_ms(facts)
     }
 
-    /// The lines due at `now_ms`. When the ticker is due, also sets the latencies of `facts` to the latencies of the
-    /// interval that ends.
+    /// The lines due at `now_ms`. When the ticker is due, also sets the latencies of `facts` for the ended interval.
     pub fn tick(&mut self, now_ms: u64, facts: &mut Facts) -> Vec<LogLine> {
         let mut lines = Vec::new();
         if now_ms >= self.devices_due(facts) {
@@ -298,8 +295,7 @@ impl Ticker {
 /// Number of thresholds of a latency: 1, 2, 4 and so on, in the unit of the latency.
 const COLUMNS: usize = 17;
 
-/// Latencies between two counts: unit, transactions per second, and for each threshold the percentage of transactions
-/// that took at least as long.
+/// Latencies between two counts: unit, transactions/s, percentage of transactions at or above each threshold.
 fn latency(unit: &str, seconds: f64, now: &Buckets, before: &Buckets) -> String {
     let differences = now
         .counts
@@ -321,7 +317,6 @@ fn latency(unit: &str, seconds: f64, now: &Buckets, before: &Buckets) -> String 
     text
 }
 
-/// Time between two sets of the ticker's lines.
 fn ticker_ms(facts: &Facts) -> u64 {
     u64::from(facts.config.ticker_interval_sec) * 1_000
 }
@@ -473,7 +468,6 @@ pub fn start_lines(facts: &Facts, configuration: &str) -> Vec<LogLine> {
     lines
 }
 
-/// A log line, without its time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogLine {
     pub level: LogLevel,
@@ -503,7 +497,6 @@ impl LogLine {
         }
     }
 
-    /// True if `log` has the line's level.
     fn is_enabled(&self, log: &LogSink) -> bool {
         match log.drv_ssd {
             Some(level) if self.context == "drv_ssd" => self.level <= level,

@@ -83,8 +83,7 @@ impl Store {
         if now_ns < self.collectors[number].next_ns {
             return self.collectors[number].next_ns;
         }
-        // Long records leave gaps at the ends of blocks. Their copies leave the same gaps, so collecting would gain
-        // nothing.
+        // Gaps behind long records at the ends of blocks: the copies would leave the same gaps.
         if volume.blocks.queue.is_empty()
             && !volume.blocks.queue_emptiest(volume.packed_units / 8 * 7)
         {

@@ -111,8 +111,7 @@ impl Store {
         }
         for block in 0..progress.used {
             let Block { sequence, live, .. } = *self.volumes[number].blocks.get(block);
-            // Seals say that the use of this block has ended, but the newer copies of its records are lost. Renewing
-            // the block first copies these records to another block.
+            // Seals say that this use has ended, but the newer copies are lost. Renewing copies its records first.
             if live > 0 && progress.evidence.has_ended(block, sequence) {
                 verdict.blocks_to_renew.insert(block);
             }
@@ -146,7 +145,6 @@ impl Store {
         self.scan = Some(scan);
     }
 
-    /// Adds the damage of a block, and logs it.
     fn add(&mut self, number: usize, block: u32, losses: &mut Losses, flaws: &[UnreadablePart]) {
         let Some(first) = flaws.first() else { return };
         let bytes = flaws.iter().map(|flaw| u64::from(flaw.bytes)).sum();
@@ -204,8 +202,7 @@ impl Store {
         }
     }
 
-    /// Losses that keep the store from opening. `None` while the devices are read, if there are no losses, or after the
-    /// losses were accepted.
+    /// Losses that keep the store from opening; `None` while devices are read, without losses, or once accepted.
     pub fn damage(&self) -> Option<Losses> {
         let scan = self.scan.as_ref().filter(|scan| !scan.is_accepted)?;
         let mut losses = Losses::default();
@@ -223,7 +220,6 @@ impl Store {
         self.drive_scan(disk);
     }
 
-    /// Starts the volumes with the findings of the cold start.
     pub(super) fn start(&mut self, disk: &mut impl StoreDisk) {
         let Some(mut scan) = self.scan.take() else {
             return;

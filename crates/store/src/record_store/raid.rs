@@ -31,7 +31,6 @@ const PAUSE_NS: u64 = 1_000_000;
 /// Minimum time between two urgent searches, if the first search gained little.
 const REST_NS: u64 = 5_000_000_000;
 
-/// A search for tombstones that hide nothing.
 #[derive(Debug, Default)]
 pub(super) struct TombRaider {
     stage: RaidStage,
@@ -324,7 +323,6 @@ impl Store {
     }
 }
 
-/// The search for expired records.
 #[derive(Debug, Default)]
 pub(super) struct Expiry {
     next_number: u32,
@@ -358,8 +356,7 @@ impl Store {
             if self.busy.contains_key(&digest) {
                 continue;
             }
-            // The tombstone's version is only one more than the record's: the other node, with its own clock, may have
-            // a later write.
+            // Only one more than the record's version: the other node, with its own clock, may have a later write.
             let body = self.tombstone_body(&digest);
             let tombstone = tombstone(digest, entry.version + 1, entry.generation, &body);
             self.version = self.version.max(tombstone.version);

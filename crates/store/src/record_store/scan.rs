@@ -28,18 +28,15 @@ const TRIES: u32 = 5;
 /// Records whose index entries are prefetched together.
 const BATCH: usize = 64;
 
-/// Bytes of one read.
 pub(super) fn chunk_bytes(block_bytes: usize) -> usize {
     block_bytes.max(1 << 20)
 }
 
-/// A cold start in progress.
 #[derive(Debug)]
 pub(super) struct ColdStart {
     pub(super) volumes: Vec<VolumeScan>,
     /// Records of a block that are not indexed yet.
     entries: Vec<IndexEntry>,
-    /// True if the losses were accepted.
     pub(super) is_accepted: bool,
 }
 
@@ -50,7 +47,6 @@ pub(super) struct VolumeScan {
     pub(super) used: u32,
     /// Blocks whose read failed, each with the number of the next retry.
     retries: Vec<(Range<u32>, u32)>,
-    /// True once the read of the marks has begun.
     has_requested_marks: bool,
     in_flight: usize,
     pub(super) mark: Option<VolumeMark>,
@@ -323,7 +319,6 @@ impl Store {
         }
     }
 
-    /// Indexes the records of a block.
     pub(super) fn take_records(&mut self, entries: &mut Vec<IndexEntry>) {
         for (number, entry) in entries.iter().enumerate() {
             if number % BATCH == 0 {

@@ -25,7 +25,6 @@ fn namespace() -> NamespaceSettings {
     }
 }
 
-/// A simulated drive that was never written.
 fn drive(name: &str) -> SimEngine {
     SimEngine::holding(
         vec![QueueModel::new(&name.parse().unwrap(), 1)],
@@ -732,7 +731,6 @@ fn a_device_of_another_size_is_not_overwritten() {
         !bench.store.is_ready() && losses.is_some_and(|losses| losses.blocks > 2),
         "{losses:?}"
     );
-    // The owner closes the store.
     bench.store.flush(&mut bench.engine);
     assert_eq!(bench.engine.in_flight(), 0, "nothing is written");
 }
@@ -961,7 +959,6 @@ fn a_device_that_fails_writes_is_reported_and_writes_are_refused() {
         ),
         (b"y".to_vec(), Some(0))
     );
-    // Later writes have no effect.
     assert_eq!(
         bench
             .ask(2, RecordOp::Write(write(b"z", Exists::Any)))
@@ -985,7 +982,6 @@ fn note(number: u64) -> Note {
     }
 }
 
-/// The spaces of two devices.
 fn two_spaces() -> [StoreSpace; 2] {
     [0, 1].map(|target| StoreSpace {
         target,
@@ -1010,7 +1006,6 @@ fn noted() -> Bench {
     for number in [1, 2] {
         bench.store.set_note(note(number), &mut bench.engine);
         assert_eq!(bench.store.is_noted(), Ok(false));
-        // Writes go on meanwhile.
         (0..20).for_each(|key| {
             bench.submit(key, key, RecordOp::Write(write(&[1; 3_000], Exists::Any)))
         });

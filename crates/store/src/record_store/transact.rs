@@ -26,14 +26,12 @@ pub(super) enum FirstStep {
     Reply(Reply),
     /// Memory is full and is being reclaimed.
     Defer,
-    /// The record's bytes are needed.
     ReadRecord(RecordLocation),
     /// The record's bytes are not needed.
     Execute,
 }
 
 impl Store {
-    /// The first step of a transaction, which uses only the index entry.
     pub(super) fn step(&self, transaction: &Transaction, entry: Option<&IndexEntry>) -> FirstStep {
         let refuse = |code| FirstStep::Reply(Reply::with_result(code));
         // As in the real server, a deletion finds an expired record that is still in the index.
@@ -127,7 +125,6 @@ impl Store {
             .then_some(ResultCode::DEVICE_OVERLOAD)
     }
 
-    /// True if too much waits to be written to the record's device.
     fn is_overloaded(&self, digest: &Digest) -> bool {
         self.volumes[self.volume_of(digest)].is_overloaded()
     }
@@ -299,10 +296,9 @@ impl Store {
         )
     }
 
-    /// Replies to a comparison. If the other node has a different version, the reply has the image of this node's
-    /// record. A greater version of the other node may be a write that nobody acknowledged; then this node's record
-    /// gets an even greater version. The reply has the version of the image; 0: no image. Errors: the other version is
-    /// more than a day ahead of this node's clock.
+    /// Replies to a comparison. If the other node's version differs, the reply has the image of this node's record, and
+    /// its version; 0: no image. A greater version of the other node may be a write that nobody acknowledged: then this
+    /// node's record gets an even greater one. Errors: a version more than a day ahead of this node's clock.
     fn reply_to_compare(
         &mut self,
         number: u64,

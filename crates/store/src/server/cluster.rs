@@ -1,14 +1,11 @@
-//! The nodes, and their partitions.
-//!
-//! The list of nodes never changes, and is the same on each node. Partitions go to nodes by rendezvous hashing: the
-//! node with the highest hash of node and partition is the master, the next node is the replica.
+//! The nodes, and their partitions. The list of nodes never changes, and is the same on each node. Rendezvous hashing:
+//! the node with the highest hash of node and partition is the master, the next node is the replica.
 
 use crate::{PARTITIONS, digest};
 use sys::random::Random;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterNode {
-    /// Host for clients.
     pub host: String,
     pub port: u16,
     /// Number of the node. Determines the node's partitions.
@@ -65,7 +62,6 @@ impl Cluster {
         &self.nodes[self.own_index]
     }
 
-    /// The other nodes, with their indices.
     pub fn others(&self) -> impl Iterator<Item = (usize, &ClusterNode)> {
         self.nodes
             .iter()

@@ -1,6 +1,4 @@
-//! A connection: received bytes of an incomplete frame, and replies in the order of their requests.
-//!
-//! This module also has a slab: values addressed by reusable integer keys.
+//! A connection: received bytes of an incomplete frame, and replies in the order of their requests. Also a slab.
 
 use std::collections::VecDeque;
 use std::net::{Shutdown, TcpStream};
@@ -19,7 +17,6 @@ pub(super) const UNSENT_BYTES_MAX: usize = 1 << 20;
 /// Larger buffers are released instead of being reused, bytes.
 const KEPT_BYTES: usize = 64 << 10;
 
-/// The peer of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     /// A client, or a node that has sent nothing yet.
@@ -37,8 +34,7 @@ pub(super) struct PeerConnection {
     /// Distinguishes the connection from an earlier connection with the same number.
     pub(super) serial: u32,
     pub(super) role: Role,
-    /// For a connection of another node: number of that node's process, and this node's number of mode changes when the
-    /// greeting arrived.
+    /// For another node's connection: number of its process, and this node's mode changes at the greeting.
     pub(super) process: u64,
     pub(super) greeting_changes: u16,
     /// Bytes received and not parsed yet.
@@ -214,7 +210,6 @@ impl PeerConnection {
         input
     }
 
-    /// Stores the rest of `input` after `consumed` bytes.
     pub(super) fn keep_input(&mut self, mut input: Vec<u8>, consumed: usize) {
         if consumed == input.len() && input.capacity() > KEPT_BYTES {
             input = Vec::new();

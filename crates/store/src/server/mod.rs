@@ -71,8 +71,6 @@ pub struct Server {
 
 impl Server {
     /// Starts the threads of a server. The server accepts transactions once [`ServerState::is_ready`].
-    ///
-    /// Errors: a sentence, if a ring or a store cannot be set up.
     pub fn start(mut setup: ServerSetup) -> Result<Self, String> {
         for listener in &setup.listeners {
             sys::net::set_backlog(listener, BACKLOG)

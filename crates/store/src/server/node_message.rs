@@ -60,8 +60,7 @@ pub enum NodeMessage<'a> {
         digest: Digest,
         version: Version,
     },
-    /// Answer to a `Compare`: the version of the record at the answering node. The answering node may just have
-    /// received a newer version.
+    /// Answer to a `Compare`: the answering node's version. It may just have received a newer version.
     Compared { number: u64, version: u64 },
     /// Core `core` of the sender's `cores` has compared all its records, in the comparison of this number.
     ComparedAll {
@@ -160,15 +159,13 @@ impl NodeMessage<'_> {
     }
 }
 
-/// Takes a field of `N` bytes off `body`.
 fn take_field<const N: usize>(body: &mut &[u8]) -> Result<[u8; N], Malformed> {
     let (field, rest) = body.split_first_chunk().ok_or(INVALID_NODE_MESSAGE)?;
     *body = rest;
     Ok(*field)
 }
 
-/// Takes the first message off `bytes`. `None` if the message is incomplete. Errors: wrong magic number, mode, or
-/// length.
+/// Takes the first message off `bytes`. `None` if the message is incomplete.
 pub fn take<'a>(bytes: &mut &'a [u8]) -> Result<Option<NodeMessage<'a>>, Malformed> {
     let Some((header, rest)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
         return Ok(None);

@@ -1,7 +1,5 @@
-//! The difference between the clocks of two nodes, measured with their heartbeats. The time to live of a record ends by
-//! the clock of the node that reads the record.
-//!
-//! A node reads the time of day once, at its start, and then counts with its monotonic clock.
+//! The difference between the clocks of two nodes, measured with their heartbeats: a record expires by the clock of the
+//! node that reads it. A node reads the time of day once, at its start, and then counts with its monotonic clock.
 
 use crate::NamespaceSettings;
 use std::sync::atomic::{AtomicI64, Ordering};

@@ -1,6 +1,5 @@
-//! State that all threads of a server share, and the messages between these threads.
-//!
-//! A mailbox is a lock-free queue of messages for the thread of a core, with a wake-up if the thread sleeps.
+//! State that all threads of a server share, and the messages between these threads. A mailbox is a lock-free queue of
+//! messages for the thread of a core, with a wake-up if the thread sleeps.
 
 use super::cluster::Cluster;
 use super::pair::{DeviceContents, NodePair, PairMode};
@@ -22,7 +21,6 @@ use sys::op;
 /// Maximum age of the facts that answer an info request.
 const FACTS_AGE: Duration = Duration::from_millis(5);
 
-/// A message between threads.
 #[derive(Debug)]
 pub(super) enum CoreMessage {
     /// A new client connection.
@@ -33,7 +31,6 @@ pub(super) enum CoreMessage {
         socket: TcpStream,
         link: Arc<AtomicBool>,
     },
-    /// A transaction to execute on this core.
     Transaction {
         from_core: usize,
         number: u32,
@@ -41,8 +38,10 @@ pub(super) enum CoreMessage {
         transaction: Transaction,
         at_master: bool,
     },
-    /// Result of a transaction forwarded to this core.
-    Reply { number: u32, reply: Reply },
+    Reply {
+        number: u32,
+        reply: Reply,
+    },
     /// Write the record of this node's mode.
     Record,
     /// The record of this node's mode is on the device.
@@ -66,8 +65,7 @@ pub struct ClientLimits {
     pub flush_ms: u64,
     /// Longest body of a frame, bytes.
     pub frame_bytes: usize,
-    /// Limit of the bytes in memory: received and not handled yet, or waiting to be sent. Above the limit, the
-    /// connections with the most bytes are closed.
+    /// Limit of received and unsent bytes in memory. Above it, the connections with the most bytes are closed.
     pub memory_bytes: usize,
     pub batch: crate::wire::BatchLimits,
 }
@@ -91,7 +89,6 @@ pub type FormattedDevice = (Arc<Target>, DeviceHeader);
 
 pub struct ServerSetup {
     pub config: AerospikeConf,
-    /// Devices of each namespace.
     pub devices: Vec<Vec<FormattedDevice>>,
     pub listeners: Vec<TcpListener>,
     /// Address advertised to clients.
@@ -103,8 +100,7 @@ pub struct ServerSetup {
     pub log: Box<dyn Fn(LogLine) + Send + Sync>,
 }
 
-/// Stores of a core whose thread sleeps. The threads of other cores then execute transactions in its place, which saves
-/// two wake-ups for each transaction.
+/// Stores of a sleeping core, in which other cores execute transactions: saves two wake-ups for each transaction.
 #[derive(Default)]
 pub(super) struct LentStores {
     /// Empty while the thread of the core is awake. The second value: see [`super::cores`].
@@ -117,7 +113,6 @@ pub(super) struct LentStores {
     pub(super) until_ns: u64,
 }
 
-/// State shared by all threads.
 pub struct ServerState {
     pub(super) setup: ServerSetup,
     pub(super) began: Instant,
@@ -263,8 +258,7 @@ impl ServerState {
             .collect()
     }
 
-    /// True if each core has a link to every other node, and no node lacks records. Before that, writes with two copies
-    /// are refused or wait.
+    /// True if all links are up and no node lacks records. Before that, writes with two copies are refused or wait.
     pub fn is_linked(&self) -> bool {
         let link_count = self.mailboxes.len() * self.setup.cluster.others().count();
         self.links.load(Ordering::Acquire) == link_count && self.pair.mode() == PairMode::Paired
@@ -283,8 +277,7 @@ impl ServerState {
         })
     }
 
-    /// Settings that all nodes must share, one per line: the nodes in order, then the namespaces with replication
-    /// factor and write-block size.
+    /// Settings that all nodes must share, one per line: nodes, then namespaces with replication factor and block size.
     pub(super) fn common(&self) -> Vec<u8> {
         let nodes = self
             .setup
@@ -324,8 +317,7 @@ impl ServerState {
         }
     }
 
-    /// Number of clients' requests so far, and number of failures: timeouts, and requests whose partition no node could
-    /// serve.
+    /// Clients' requests so far, and failures: timeouts, and requests whose partition no node could serve.
     pub(super) fn requests(&self) -> [u64; 2] {
         let mut sums = [0; 2];
         for counts in &self.counts {
@@ -427,7 +419,6 @@ fn wall_ms() -> u64 {
         .as_millis() as u64
 }
 
-/// Messages for one thread.
 #[derive(Debug)]
 pub(super) struct Mailbox<T> {
     queue: SegQueue<T>,
@@ -456,8 +447,7 @@ impl<T> Mailbox<T> {
 
     /// Wakes the thread if it sleeps or is about to sleep.
     pub(super) fn wake(&self) {
-        // Paired with the fence in `may_sleep`: either this thread sees that the other thread sleeps, or the other
-        // thread sees the message.
+        // Pairs with the fence in `may_sleep`: this thread sees the other's sleep, or the other sees the message.
         fence(Ordering::SeqCst);
         if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::AcqRel) {
             self.waker.get().inspect(|waker| waker.wake());
@@ -472,8 +462,7 @@ impl<T> Mailbox<T> {
         self.queue.pop()
     }
 
-    /// Announces that the mailbox's thread will sleep; `false` if the thread must not sleep, because there are
-    /// messages.
+    /// Announces that the mailbox's thread will sleep; `false` if it must not, because there are messages.
     pub(super) fn may_sleep(&self) -> bool {
         self.asleep.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);

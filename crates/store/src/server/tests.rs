@@ -21,7 +21,6 @@ fn listener() -> TcpListener {
     TcpListener::bind("127.0.0.1:0").unwrap()
 }
 
-/// A server with namespace "test" in a file.
 struct Bench {
     server: Option<Server>,
     address: SocketAddr,
@@ -149,7 +148,6 @@ impl Bench {
             .facts(|facts| of(&facts.counts))
     }
 
-    /// Waits until the condition holds.
     fn until(&self, what: &str, mut is: impl FnMut(&Self) -> bool) {
         let begin = Instant::now();
         while !is(self) {
@@ -194,7 +192,6 @@ impl Client {
         )
     }
 
-    /// True if the server has closed the connection.
     fn is_closed(&mut self) -> bool {
         match self.0.read(&mut [0; 64]) {
             Ok(0) => true,
@@ -429,7 +426,6 @@ fn connections_with_half_a_frame_or_without_requests_are_closed() {
     bench.until("both are counted", |bench| {
         bench.counted(|of| of.connections_reaped) == 2
     });
-    // With a longer limit, the client is served.
     let limits = ClientLimits {
         idle_ms: 60_000,
         ..ClientLimits::default()
@@ -449,8 +445,7 @@ fn the_server_stops_reading_from_a_client_that_reads_no_replies() {
     assert_eq!(good.ask(&put(1, &[5; 20_000])).0, 0);
     let mut greedy = bench.client();
     greedy.0.set_nonblocking(true).unwrap();
-    // Each request of about 70 bytes asks for 20,000 bytes. The server handles a limited number, then receives no
-    // more.
+    // Each request of about 70 bytes asks for 20,000 bytes. The server handles a limited number, then stops receiving.
     let requests = get(1).repeat(200);
     let mut asked = 0;
     let mut full = Instant::now();
@@ -560,7 +555,6 @@ fn thousands_of_connections_are_served_and_one_too_many_is_closed() {
     assert_eq!(bench.client().ask(&get(7)), (0, 1, b"x".to_vec()));
 }
 
-/// A batch of reads of `keys`.
 fn batch(keys: std::ops::Range<u32>) -> Vec<u8> {
     let mut body = (keys.len() as u32).to_be_bytes().to_vec();
     body.push(0);
@@ -666,7 +660,6 @@ fn a_failed_ring_ends_the_server_after_the_other_cores_wrote_their_buffers() {
     ) else {
         return;
     };
-    // A client on each core.
     let mut clients = [bench.client(), bench.client()];
     let value = |key: u32| format!("value {key:04}");
     for key in 0..40 {

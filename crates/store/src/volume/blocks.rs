@@ -47,7 +47,6 @@ pub(crate) enum BlockState {
     Renewing,
 }
 
-/// In-memory state of a write block.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Block {
     /// Sequence number of the header on the device. Changes when the write of a new header is complete.
@@ -83,8 +82,7 @@ pub(crate) struct BlockTable {
     to_empty: usize,
     /// Blocks that have no header on the device, except the pristine blocks.
     headerless: BTreeSet<u32>,
-    /// Reused blocks whose first write is not complete, each with its new sequence number, in the order of these
-    /// numbers.
+    /// Reused blocks whose first write is not complete, each with its new sequence number, in that order.
     unwritten: VecDeque<(u32, u64)>,
     /// For each block: sequence number up to which its uses have ended, according to a durable seal or mark.
     announced: BTreeMap<u32, u64>,
@@ -162,8 +160,7 @@ impl BlockTable {
         !self.queue.is_empty() || self.collecting.is_some()
     }
 
-    /// Takes a free block: the block that has been free longest, else the first pristine block. Its new header gets
-    /// this sequence number.
+    /// Takes the block that has been free longest, else the first pristine block. Its header gets this sequence number.
     pub(crate) fn allocate(&mut self, sequence: u64) -> Option<u32> {
         let block = match self.free.pop_front() {
             Some(block) => {
@@ -204,7 +201,6 @@ impl BlockTable {
         next
     }
 
-    /// Notes that these bounds are durable.
     pub(crate) fn announce(&mut self, bounds: &DurableBounds) {
         for (block, ended) in bounds
             .next
@@ -216,8 +212,7 @@ impl BlockTable {
         }
     }
 
-    /// True if a torn write to the block can be distinguished from damage: the block has no former use, or the former
-    /// use has certainly ended.
+    /// True if a torn write to the block can be told from damage: it has no former use, or that has certainly ended.
     pub(crate) fn may_be_torn(&self, block: u32) -> bool {
         let is_used = self
             .unwritten
@@ -238,8 +233,7 @@ impl BlockTable {
         self.announced.remove(&block);
     }
 
-    /// Examines a few more blocks. Sequence numbers only grow, so the minimum of one pass is a lower bound for all
-    /// blocks.
+    /// Examines a few more blocks. Sequence numbers only grow, so a pass's minimum is a lower bound for all blocks.
     fn look_for_oldest(&mut self, sequence: u64) {
         let count = self.blocks.len();
         for _ in 0..SWEPT.min(count) {
@@ -323,7 +317,6 @@ impl BlockTable {
         self.free.push_back(block);
     }
 
-    /// Begins to empty the blocks that are free now.
     pub(crate) fn begin_to_empty(&mut self) {
         self.to_empty = self.free.len();
     }
@@ -367,8 +360,7 @@ impl BlockTable {
         is_used
     }
 
-    /// Queues the used block with the fewest live units among the next [`LOOKED_AT`] blocks, if that block has fewer
-    /// live units than `units`. Returns true if a block was queued.
+    /// Queues the used block with the fewest live units of the next [`LOOKED_AT`], if below `units`. True: queued.
     pub(crate) fn queue_emptiest(&mut self, units: u32) -> bool {
         let count = self.used as usize;
         let candidates = LOOKED_AT.min(count);
@@ -440,8 +432,7 @@ impl BlockTable {
         (entry.sequence, entry.state, entry.is_empty) = (0, BlockState::Bad, false);
     }
 
-    /// Sorts the blocks after the cold start, which has read the blocks before `end`. Blocks in `blocks_to_renew` have
-    /// to get an empty header.
+    /// Sorts the blocks after the cold start of those before `end`. `blocks_to_renew` get an empty header.
     pub(crate) fn start(&mut self, end: u32, blocks_to_renew: &BTreeSet<u32>) {
         self.used = end;
         let mut free = Vec::new();

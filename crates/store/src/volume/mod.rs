@@ -27,26 +27,22 @@ use writes::Marks;
 /// Maximum number of spare buffers kept for the next blocks.
 const SPARE_MAX: usize = 8;
 
-/// Number of free blocks at which clients' records get no new block, and number at which tombstones get no new block.
-/// Collection may use all blocks.
+/// Free blocks at which clients' records, and at which tombstones, get no new block. Collection may use all blocks.
 const RESERVED: [usize; 2] = [4, 2];
 
 /// Maximum number of empty headers that are being written.
 const RENEWALS_MAX: usize = 4;
 
-/// Distance from the limits for writes, in free blocks and in percent of all blocks, at which collection becomes
-/// urgent.
+/// Distance from the limits for writes, in free blocks and in percent, at which collection becomes urgent.
 const SHORT: usize = 2;
 
-/// Maximum number of blocks of this size that are begun and not written yet. So a cold start has seen all used blocks
-/// after more than this number of unused blocks in a row.
+/// Maximum number of begun and unwritten blocks of this size: more unused blocks in a row end a cold start.
 pub(crate) fn unwritten_max(block_bytes: usize) -> u32 {
     ((512 << 20) / block_bytes).max(64) as u32
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum AppendPurpose {
-    /// A client's record.
     #[default]
     Record,
     /// A tombstone, in the buffer of clients.
@@ -66,7 +62,6 @@ struct BufferedPiece {
     records: u32,
 }
 
-/// A write block in memory.
 #[derive(Debug, Default)]
 struct Buffer {
     block: u32,
@@ -74,7 +69,6 @@ struct Buffer {
     purpose: AppendPurpose,
     bytes: Box<[u8]>,
     used_bytes: usize,
-    /// Bytes that are on the device.
     durable_bytes: usize,
     /// Bytes that will be on the device after the write in flight.
     in_flight_end: Option<usize>,
@@ -112,7 +106,6 @@ impl Buffer {
     }
 }
 
-/// The log of one space.
 #[derive(Debug, Default)]
 pub(crate) struct Volume {
     number: u8,
@@ -134,11 +127,9 @@ pub(crate) struct Volume {
     current: [Option<u32>; 2],
     /// Buffers with unwritten bytes.
     active: Vec<u32>,
-    /// Buffers to be written now.
     pub(crate) queue: VecDeque<u32>,
     /// Written buffers that are kept in memory for reads, oldest first.
     post_write_queue: VecDeque<u32>,
-    /// Number of closed buffers that are not completely written.
     closed_buffers: usize,
     /// Empty headers that are being written.
     renewals: usize,
@@ -228,7 +219,6 @@ impl Volume {
         self.closed_buffers >= self.write_cache_blocks
     }
 
-    /// The contents that are durable now.
     fn bounds(&self) -> DurableBounds {
         let open = self.current.map(|number| {
             let buffer = number.and_then(|number| self.buffers[number as usize].as_ref());
@@ -253,8 +243,6 @@ impl Volume {
 
     /// Appends a record of this many units, and returns its position. `write` fills the given bytes, and gets the start
     /// value of the checksum.
-    ///
-    /// Errors: the result code for the client.
     pub(crate) fn append(
         &mut self,
         purpose: AppendPurpose,
@@ -420,7 +408,6 @@ impl Volume {
         )
     }
 
-    /// The bytes of a record, if its block is in memory.
     pub(crate) fn in_memory(&self, location: RecordLocation) -> Option<&[u8]> {
         let buffer = self
             .buffers

@@ -1,7 +1,6 @@
-//! Writes of a volume's buffers: their schedule, durability, and the buffers that are kept afterwards.
-//!
-//! A mark is written when the volume is at rest, so that a cold start knows where the log ended. A mark is also written
-//! to announce a block that will be overwritten, if no seal announces it.
+//! Writes of a volume's buffers: their schedule, durability, and the buffers that are kept afterwards. A mark is
+//! written when the volume is at rest, so that a cold start knows where the log ended. A mark also announces a block
+//! that will be overwritten, if no seal announces it.
 
 use super::blocks::BlockState;
 use super::{AppendPurpose, Buffer, BufferedPiece, Volume};
@@ -13,7 +12,6 @@ use crate::{Losses, Replies, Reply, ResultCode, StoreDisk};
 use std::collections::BTreeSet;
 use sys::op::{Completion, OpKind};
 
-/// Maximum number of writes in flight.
 const WRITES_MAX: usize = 4;
 
 /// Number of failures of a write after which clients get an error, and maximum number of attempts to write a mark.
@@ -70,8 +68,7 @@ impl Volume {
         self.enqueue(index);
     }
 
-    /// Does due work: queues buffers whose time limit has passed, and writes queued buffers. Returns the time of the
-    /// next work.
+    /// Does due work: queues buffers whose time limit has passed, writes queued buffers. Returns the next work's time.
     pub(crate) fn drive(&mut self, io: &mut Io, disk: &mut impl StoreDisk) -> u64 {
         let now_ns = disk.now_ns();
         let mut next_ns = u64::MAX;
@@ -212,8 +209,7 @@ impl Volume {
                 ));
             }
             buffer.first_unwritten = buffer.first_in_flight.take();
-            // The retry writes one piece, including the records appended meanwhile: a torn write must not end between
-            // two pieces.
+            // The retry writes one piece, with records appended meanwhile: a torn write must not end between pieces.
             if let Some((piece, _)) = buffer.in_flight_piece.take() {
                 let (used, records) = buffer
                     .piece
@@ -353,8 +349,7 @@ pub(super) struct Marks {
 }
 
 impl Volume {
-    /// Starts the volume after a cold start, with the findings: the newest mark, the joined evidence, the end of the
-    /// used blocks, and the blocks that have to get an empty header.
+    /// Starts the volume with the cold start's findings: newest mark, evidence, end of used blocks, blocks to renew.
     pub(crate) fn start(
         &mut self,
         (mark, damaged_marks): (Option<VolumeMark>, usize),
@@ -451,8 +446,7 @@ impl Volume {
         {
             return u64::MAX;
         }
-        // A mark is urgent if buffers wait for the announcement of their blocks. The second mark directly follows the
-        // first.
+        // Urgent if buffers wait for the announcement of their blocks. The second mark directly follows the first.
         let are_unannounced = self.queue.iter().any(|number| {
             let buffer = self.buffers[*number as usize].as_ref();
             buffer.is_some_and(|buffer| buffer.retry_ns <= now_ns && !self.may_be_written(buffer))

@@ -35,7 +35,6 @@ pub enum Malformed {
     Version(u8),
     #[error("expected a frame of kind 1 to 4, found kind {0}")]
     Kind(u8),
-    /// The body is longer than allowed.
     #[error("expected a frame of at most {limit} bytes, found a frame of {bytes} bytes")]
     Length {
         /// Length according to the frame's header.

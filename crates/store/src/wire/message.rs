@@ -147,8 +147,7 @@ pub(super) fn take_field<'a>(bytes: &mut &'a [u8]) -> Option<(u8, &'a [u8])> {
     field.split_first().map(|(kind, value)| (*kind, value))
 }
 
-/// Takes all of `bytes` as a batch. Aerospike's Go client 8.5 adds the bytes of a filter to the size of the batch
-/// behind the filter. The batch itself says where its keys end.
+/// Takes all of `bytes` as a batch, which says where its keys end: Go client 8.5 adds a filter's bytes to its size.
 fn take_long_batch<'a>(bytes: &mut &'a [u8]) -> Option<(u8, &'a [u8])> {
     let ([.., kind], batch) = std::mem::take(bytes).split_first_chunk::<5>()?;
     (*kind == field::BATCH).then_some((*kind, batch))
@@ -167,7 +166,6 @@ pub(crate) struct MessageFields<'a> {
 }
 
 impl<'a> MessageFields<'a> {
-    /// Takes `count` fields off `bytes`.
     pub(crate) fn take(bytes: &mut &'a [u8], count: u16) -> Result<Self, Malformed> {
         let mut fields = Self::default();
         for _ in 0..count {
@@ -204,9 +202,8 @@ pub fn put_reply(out: &mut Vec<u8>, reply: &Reply) {
     frame::end(out, begin);
 }
 
-/// Appends one key's part of the reply to a batch, to a frame that [`frame::begin`] began.
-///
-/// The parts may come in any order and in several frames, so the server need not wait for all parts.
+/// Appends one key's part of the reply to a batch, to a frame that [`frame::begin`] began. The parts may come in any
+/// order and in several frames, so the server need not wait for all parts.
 pub fn put_entry(out: &mut Vec<u8>, index: u32, reply: &Reply) {
     let Reply {
         result,
@@ -271,8 +268,7 @@ pub fn put_refusal(out: &mut Vec<u8>, body: &[u8], result: ResultCode) {
     frame::end(out, begin);
 }
 
-/// True for a batch, a scan or a query: the client reads replies to the message `body` until a reply has the "last"
-/// flag.
+/// True for a batch, scan or query: the client reads replies to the message `body` until one has the "last" flag.
 fn expects_last(body: &[u8]) -> bool {
     let mut rest = body;
     let Ok(header) = MessageHeader::take(&mut rest) else {

@@ -13,8 +13,7 @@ use super::message;
 use crate::ResultCode;
 use results::units::{Grouped, quoted};
 
-/// Maximum bytes of a reply. The longest known replies are below 1 MiB: partition maps of many namespaces, and lists of
-/// sets.
+/// Maximum bytes of a reply. The longest known, partition maps and lists of sets, are below 1 MiB.
 const REPLY_BYTES_MAX: usize = 16 << 20;
 
 /// Maximum characters of an unexpected reply that are shown.
@@ -62,7 +61,6 @@ pub fn body_bytes(header: [u8; HEADER_BYTES], kind: FrameKind) -> Result<usize, 
     }
 }
 
-/// A request for the values of `names`.
 pub fn info_request(names: &[String]) -> Vec<u8> {
     let mut request = Vec::new();
     let begin = frame::begin(&mut request, FrameKind::Info);
@@ -74,7 +72,6 @@ pub fn info_request(names: &[String]) -> Vec<u8> {
 }
 
 /// The values of the requested `names`. `None` for a name that the server skipped: older servers skip unknown names.
-/// Errors: a sentence.
 pub fn info_replies(names: &[String], body: &[u8]) -> Result<Vec<Option<String>>, String> {
     let mut values = vec![None; names.len()];
     let mut next = 0;
@@ -128,8 +125,6 @@ pub struct Login {
 
 impl Login {
     /// A login by `password`. With `is_external`, the password is also sent in clear, for an external directory.
-    ///
-    /// Errors: the password cannot be hashed.
     pub fn new(
         user: &str,
         password: String,
@@ -211,8 +206,7 @@ pub const NO_SECURITY: [u8; 2] = [51, 52];
 /// Result code of an unknown command, from a server without sessions.
 pub const UNKNOWN_COMMAND: u8 = 54;
 
-/// Reads the reply to a login: its result code (0: success), and the token of the session for further connections.
-/// Errors: a sentence.
+/// Reads the reply to a login: result code (0: success), and the session's token for further connections.
 pub fn security_reply(body: &[u8]) -> Result<(u8, Option<Vec<u8>>), String> {
     parse_security_reply(body).ok_or_else(|| {
         format!(

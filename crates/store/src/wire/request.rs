@@ -10,7 +10,6 @@ use crate::{
 };
 use thiserror::Error;
 
-/// Longest name of a set, bytes.
 const SET_BYTES_MAX: usize = 63;
 
 /// Set of the records with which clients begin a transaction over several records. Source: the clients.
@@ -33,7 +32,6 @@ impl Default for BatchLimits {
     }
 }
 
-/// A transaction and its namespace.
 #[derive(Debug, Clone)]
 pub struct RecordRequest {
     /// Index of the namespace.
@@ -47,7 +45,6 @@ pub struct RecordRequest {
 pub struct BatchKey {
     /// Index of the key, which the reply repeats.
     pub index: u32,
-    /// The request, or the reason for its refusal.
     pub request: Result<RecordRequest, ResultCode>,
 }
 
@@ -65,7 +62,6 @@ pub enum ParsedMessage {
     },
 }
 
-/// Why a message is not a [`ParsedMessage`].
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum MessageError {
     /// Not a message: close the connection.
@@ -141,9 +137,8 @@ fn request(
     })
 }
 
-/// Appends the message of a transaction, as [`parse`] reads it. `at_master`: see [`RecordRequest::at_master`].
-///
-/// Another node's write has no message: only its header is appended.
+/// Appends the message of a transaction, as [`parse`] reads it. `at_master`: see [`RecordRequest::at_master`]. Another
+/// node's write has no message: only its header is appended.
 pub fn put(
     out: &mut Vec<u8>,
     namespace: &[u8],
@@ -335,7 +330,6 @@ fn check_ops(ops: &[u8], exists: Option<Exists>) -> Result<(), ResultCode> {
     Ok(())
 }
 
-/// Flag bits of a key of a batch.
 mod batch_bits {
     /// Except for the digest, the key is like the previous key: nothing more follows.
     pub(super) const REPEAT: u8 = 1;

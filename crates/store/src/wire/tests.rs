@@ -45,7 +45,6 @@ fn single(body: &[u8]) -> Result<Transaction, ResultCode> {
     }
 }
 
-/// A message with these info bytes, fields and operations.
 fn message(info: [u8; 4], fields: &[(u8, &[u8])], ops: &[BinEntry<'_>]) -> Vec<u8> {
     let header = MessageHeader {
         info,

@@ -20,7 +20,6 @@ const MARK: usize = 152;
 /// Distance of the two marks.
 const SLOT: u64 = 4096;
 
-/// A store and its drive.
 pub(crate) struct Open {
     engine: SimEngine,
     store: Store,
@@ -62,7 +61,6 @@ impl Open {
         open
     }
 
-    /// Runs the store until `is_done` is true.
     fn run(&mut self, is_done: impl Fn(&Self) -> bool) {
         let mut done = Vec::new();
         for _ in 0..10_000 {

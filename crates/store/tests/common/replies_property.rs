@@ -77,8 +77,7 @@ fn assert_value(value: &str) {
     }
 }
 
-/// Reads `bytes` as a frame, and as replies to queries of `names` and of other names. Returns true for the reply to a
-/// login.
+/// Reads `bytes` as a frame, and as replies to queries of `names` and others. True: the reply to a login.
 fn assert_query(bytes: &[u8], names: Vec<String>) -> bool {
     let mut is_login = false;
     if let Some((header, body)) = bytes.split_first_chunk::<HEADER_BYTES>() {

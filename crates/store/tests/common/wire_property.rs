@@ -7,7 +7,6 @@ use store::wire::message::{self, MessageHeader, info3};
 use store::wire::{BatchLimits, MessageError, ParsedMessage, info, parse, query};
 use store::{RecordOp, Reply, ResultCode, ops};
 
-/// Longest body, bytes.
 const BODY_BYTES_MAX: usize = 1 << 16;
 const LIMITS: BatchLimits = BatchLimits {
     batch_requests: 100,

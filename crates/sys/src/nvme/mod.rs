@@ -44,13 +44,11 @@ pub enum Query {
     Namespace(u32),
     /// Identify: an allocated namespace, attached or not. Only drives with namespace management.
     AllocatedNamespace(u32),
-    /// Identify: list of namespace identifiers. True: including namespaces that are not attached; only for drives with
-    /// namespace management.
+    /// Identify: namespace identifiers. True: also unattached ones, only for drives with namespace management.
     NamespaceNumbers(bool),
     /// Identify: unique identifiers of a namespace.
     NamespaceNames(u32),
-    /// I/O Management Receive: reclaim unit handles that a namespace may use. Send this query to the device of the
-    /// namespace.
+    /// I/O Management Receive: a namespace's reclaim unit handles. Send this query to the namespace's device.
     ReclaimUnitHandles(u32),
 }
 
@@ -93,8 +91,7 @@ const _: () = assert!(size_of::<NvmeCommand>() == 72 && offset_of!(NvmeCommand, 
 const _: () =
     assert!(offset_of!(NvmeCommand, data_len) == 36 && offset_of!(NvmeCommand, cdw10) == 40);
 
-/// `_IO('N', 0x40)`, and `_IOWR('N', ..., struct nvme_passthru_cmd)`: as in [`crate::ioctl`] for x86, Arm, RISC-V,
-/// s390.
+/// `_IO('N', 0x40)`, `_IOWR('N', ..., struct nvme_passthru_cmd)`: as [`crate::ioctl`] for x86, Arm, RISC-V, s390.
 const NVME_IOCTL_ID: u32 = 0x4e40;
 const NVME_IOCTL_ADMIN_CMD: u32 = 0xc048_4e41;
 const NVME_IOCTL_IO_CMD: u32 = 0xc048_4e43;
@@ -172,8 +169,7 @@ fn identify(cns: u32, nsid: u32) -> NvmeCommand {
 ///
 /// The call has no timeout, because the kernel resets a controller that does not answer in time.
 pub fn send_query(fd: BorrowedFd<'_>, query: Query, answer: &mut [u8]) -> Result<u32, QueryError> {
-    // A drive sends the whole Identify structure, even if the command requests fewer bytes, and at least one dword of a
-    // log page.
+    // A drive sends the whole Identify structure whatever was requested, and at least one dword of a log page.
     let fits = match query.command(0).opcode {
         IDENTIFY => answer.len() == IDENTIFY_BYTES,
         GET_FEATURES => true,
@@ -227,8 +223,7 @@ pub struct NvmeStatus {
 }
 
 impl NvmeStatus {
-    /// Parses the status field of a completion without the phase bit, as Linux reports it: code, three bits of code
-    /// type, retry bits.
+    /// Parses the status field without the phase bit, as Linux reports it: code, three bits of type, retry bits.
     pub fn of_field(field: u16) -> Self {
         Self {
             sct: (field >> 8 & 0x7) as u8,

@@ -41,8 +41,7 @@ pub struct OpenNamespace {
     /// Logical block, bytes; a power of two. Must be the block of the drive's format, without metadata: the drive
     /// transfers whole blocks of its own size, also beyond the end of a buffer.
     pub block_bytes: u32,
-    /// Byte of the namespace at which offset 0 of operations lies: the start of a partition. A multiple of the block
-    /// size.
+    /// Byte of the namespace at offset 0 of operations: the partition's start. A multiple of the block size.
     pub first_byte: u64,
     /// Maximum bytes per command, whole blocks; larger operations are split.
     pub transfer_bytes_max: u32,
@@ -63,8 +62,7 @@ pub struct NvmeForm {
 }
 
 impl NvmeForm {
-    /// Form for `namespaces`. Panics if a block size is no power of two, or if a partition start or transfer limit is
-    /// not block-aligned.
+    /// Panics if a block size is no power of two, or a partition start or transfer limit is not block-aligned.
     pub fn new(namespaces: Vec<OpenNamespace>) -> Self {
         for namespace in &namespaces {
             assert!(namespace.block_bytes.is_power_of_two(), "{namespace:?}");
@@ -136,8 +134,7 @@ impl Form for NvmeForm {
         in_flight_max + memory_bytes / smallest_bytes_max as usize
     }
 
-    /// Panics if offset or length is not block-aligned, or if the buffer is shorter than the transfer: the drive
-    /// would access memory beyond it.
+    /// Panics for an unaligned offset or length, or a short buffer: the drive would access memory beyond it.
     fn entry(&mut self, op: &mut Op, entry_index: usize) -> squeue::Entry128 {
         let namespace = &self.namespaces[usize::from(op.target)];
         let block_bytes = namespace.block_bytes;
@@ -278,7 +275,6 @@ mod tests {
         unsafe { std::mem::transmute(entry.clone()) }
     }
 
-    /// Address of the data of an entry's command.
     fn address(entry: &squeue::Entry128) -> u64 {
         u64::from_le_bytes(
             bytes(entry)[48 + std::mem::offset_of!(NvmeCommand, addr)..][..8]

@@ -38,10 +38,8 @@ use sys::random::Random;
 use uniform::UniformStore;
 use wheel::Wheel;
 
-/// Cause of a block write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WriteCause {
-    /// Clients filled the block with updates.
     Client,
     /// Defragmentation filled the block with live records of other blocks.
     Defrag,
@@ -54,7 +52,6 @@ pub struct BlockWrite {
     pub cause: WriteCause,
 }
 
-/// Next step of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoreStep {
     Write(BlockWrite),
@@ -65,13 +62,10 @@ pub enum StoreStep {
 /// Counters since the store was made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HostCounters {
-    /// Blocks that clients filled.
     pub client_blocks: u64,
-    /// Blocks that defragmentation filled.
     pub defrag_blocks: u64,
     /// Blocks that were collected; not all of them are free yet.
     pub collected_blocks: u64,
-    /// Live records in the collected blocks.
     pub collected_live: u64,
 }
 
@@ -168,10 +162,8 @@ fn check_memory(tenant: &Tenant, steady: &StoreGeometry, bytes: u64) -> Result<(
 }
 
 impl StoreModel {
-    /// `tenant` on a space of `blocks` write blocks after long use: blocks of every age, spread over the space. Every
-    /// block was written at least once.
-    ///
-    /// Errors: an invalid store, or a fill that defragmentation cannot sustain.
+    /// `tenant` on a space of `blocks` write blocks after long use: blocks of every age, spread over the space, each
+    /// written at least once. Errors: an invalid store, or a fill that defragmentation cannot sustain.
     pub fn new(tenant: &Tenant, blocks: u64, seed: u64) -> Result<Self, CannotRun> {
         let steady = StoreGeometry::of(tenant, blocks)?;
         steady.check_fill(tenant)?;
@@ -250,9 +242,7 @@ impl StoreModel {
         Ok(model)
     }
 
-    /// The next step: a pending step of defragmentation, else a client block.
-    ///
-    /// Errors: the store's space is full, which is final.
+    /// A pending step of defragmentation, else a client block. Errors: the store's space is full, which is final.
     #[inline]
     pub fn step(&mut self) -> Result<StoreStep, CannotRun> {
         match self.defrag_step()? {
@@ -362,12 +352,10 @@ impl StoreModel {
         })
     }
 
-    /// Counters since the store was made.
     pub fn counters(&self) -> HostCounters {
         self.counters
     }
 
-    /// Values derived from fill and low-water mark.
     pub fn steady(&self) -> &StoreGeometry {
         &self.steady
     }

@@ -30,7 +30,6 @@ pub(super) struct ExactStore {
 }
 
 impl ExactStore {
-    /// Bytes of memory that such a store needs.
     pub(super) fn memory_bytes(steady: &StoreGeometry) -> u64 {
         4 * (steady.records + steady.blocks + steady.blocks * u64::from(steady.records_per_block))
     }
@@ -94,7 +93,6 @@ impl ExactStore {
         store
     }
 
-    /// Fills `block` with client writes.
     pub(super) fn clients(&mut self, block: u32) {
         self.live[block as usize] = 0;
         let first_place = block * self.records_per_block;
@@ -160,7 +158,6 @@ impl ExactStore {
     }
 }
 
-/// Fisher-Yates shuffle.
 pub(super) fn shuffle(items: &mut [u32], random: &mut Random) {
     for last in (1..items.len()).rev() {
         items.swap(last, random.below(last as u64 + 1) as usize);

@@ -26,7 +26,6 @@ pub(super) struct SkewedStore {
     records_per_block: usize,
     /// Maximum live records in a block when it is collected.
     survivors: usize,
-    /// Lifetimes of records that clients write.
     lives: Lives,
     deaths: Gamma,
     mark: Gamma,
@@ -44,12 +43,10 @@ pub(super) struct SkewedStore {
 }
 
 impl SkewedStore {
-    /// Bytes of memory that such a store needs.
     pub(super) fn memory_bytes(steady: &StoreGeometry) -> u64 {
         Wheel::memory_bytes(steady.blocks) + steady.blocks * (8 + 4 * u64::from(steady.mark - 1))
     }
 
-    /// A store in blocks taken from `blocks`: with `spread`, blocks of every age, else full blocks.
     pub(super) fn new(
         steady: &StoreGeometry,
         keys: Keys,
@@ -169,9 +166,8 @@ impl SkewedStore {
     }
 }
 
-/// Lifetimes of records, in blocks of client writes.
-///
-/// A table by the share of records that live longer: 128 steps for each halving of the share, linear in between.
+/// Lifetimes of records, in blocks of client writes: a table by the share of records that live longer, with 128 steps
+/// for each halving of the share, linear in between.
 #[derive(Debug, Clone)]
 struct Lives {
     lives: Box<[f32]>,

@@ -30,7 +30,6 @@ const BLOCKS_MIN: u64 = 32;
 /// A tenant's store in whole records and blocks.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StoreGeometry {
-    /// Write blocks of the space.
     pub blocks: u64,
     /// Records of the store (N), all live.
     pub records: u64,
@@ -103,8 +102,7 @@ impl StoreGeometry {
         f64::from(self.records_per_block) / f64::from(self.records_per_block - self.mark + 1)
     }
 
-    /// Refuses a fill with which uniform updates run out of blocks. For other keys, only running the model shows the
-    /// limit.
+    /// Refuses a fill with which uniform updates run out of blocks. For other keys, only a model run shows the limit.
     pub fn check_fill(&self, tenant: &Tenant) -> Result<(), CannotRun> {
         let average = self.records as f64 / (self.blocks_used * f64::from(self.records_per_block));
         if tenant.fill <= self.fill_max || tenant.keys != Keys::Uniform {

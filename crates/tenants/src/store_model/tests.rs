@@ -193,7 +193,6 @@ fn a_death_for_each_record_gives_what_their_places_give() {
         let tenant = tenant(keys, records_per_block, 0.5, lwm_pct);
         let mut drawn = StoreModel::new(&tenant, 2_000, 1).unwrap();
         let mut exact = by_record(&tenant, 2_000, 2);
-        // Both stores run until they have left their initial state.
         let _ = (seen(&mut drawn, 6_000), seen(&mut exact, 6_000));
         let counts = seen(&mut drawn, 60_000);
         let exact_counts = seen(&mut exact, 20_000);

@@ -4,7 +4,6 @@
 //! only when the span begins. So memory is written and read in order, without random access per block, and a
 //! store of millions of blocks touches only the present span.
 
-/// No block.
 const NONE: u32 = u32::MAX;
 
 /// Maximum number of spans of the wheel; at least half as many are used. Blocks are only appended to spans.

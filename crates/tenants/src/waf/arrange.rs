@@ -41,7 +41,6 @@ impl FromStr for Arrangement {
     }
 }
 
-/// A drive of an arrangement.
 #[derive(Debug, Clone)]
 pub struct ArrangedDrive {
     /// A tenant's name, or `all`.
@@ -54,13 +53,11 @@ pub struct ArrangedDrive {
 pub struct Placed<'a> {
     pub tenant: &'a Tenant,
     pub drive: usize,
-    /// Byte range on the drive.
     pub range: Range<u64>,
     /// Handles of client writes and of defragmentation's writes, from 0.
     pub handles: [u16; 2],
 }
 
-/// Tenants with their drives.
 #[derive(Debug, Clone)]
 pub struct TenantLayout<'a> {
     /// At least one.
@@ -70,8 +67,6 @@ pub struct TenantLayout<'a> {
 }
 
 impl<'a> TenantLayout<'a> {
-    /// `tenants` arranged on the flash of `drive`.
-    ///
     /// Errors: the tenants do not fit, or there are too few handles.
     pub fn new(
         arrangement: Arrangement,
@@ -207,7 +202,6 @@ pub fn check_writes(tenants: &Tenants) -> Result<(), CannotRun> {
 }
 
 /// `tenants` with the placement handles that the file names. If it names none, each writing tenant gets a handle.
-///
 /// Errors: the drive has fewer handles than needed.
 pub fn with_handles(tenants: &Tenants, drive_handles: u16) -> Result<Tenants, CannotRun> {
     let mut tenants = tenants.clone();
@@ -224,8 +218,7 @@ fn handles(tenants: &Tenants, drive_handles: u16) -> Result<Vec<[u16; 2]>, Canno
         .tenants
         .iter()
         .any(|one| one.placement.or(one.defrag_placement).is_some());
-    // The file counts handles from 1. A tenant without a handle gets the drive's first handle, like a write without a
-    // handle.
+    // The file counts from 1. A tenant without a handle gets the drive's first, like a write without one.
     let from_1 = |placement: Option<u16>| placement.unwrap_or(1).max(1) - 1;
     let writers = tenants
         .tenants

@@ -7,7 +7,6 @@
 use results::waf::{ArrangementResult, DriveWrites, OCTILES_PER_FILL};
 use results::written::WrittenBytes;
 
-/// A drive under measurement.
 #[derive(Debug)]
 pub struct Meter {
     found: ArrangementResult,
@@ -17,7 +16,6 @@ pub struct Meter {
     last_counters: WrittenBytes,
 }
 
-/// Why the measurement can end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MeasurementEnd {
     Steady,
@@ -26,8 +24,7 @@ pub enum MeasurementEnd {
 }
 
 impl Meter {
-    /// A meter for the drive `name` of `logical_bytes`, for at most `fills_max` drive fills. `counters` are the drive's
-    /// counters at the start.
+    /// For at most `fills_max` fills of the drive `name`. `counters`: the drive's counters at the start.
     pub fn new(name: &str, logical_bytes: u64, fills_max: usize, counters: WrittenBytes) -> Self {
         let drive = DriveWrites {
             name: name.to_owned(),
@@ -48,9 +45,8 @@ impl Meter {
         }
     }
 
-    /// Records that `bytes` were written to the drive; `count` reads the drive's counters after each octile.
-    ///
-    /// Errors: those of `count`, and counters that went backwards.
+    /// Records that `bytes` were written to the drive; `count` reads the drive's counters after each octile. Errors:
+    /// those of `count`, and counters that went backwards.
     pub fn written(
         &mut self,
         bytes: u64,
@@ -91,7 +87,6 @@ impl Meter {
         Ok((fills_after >= self.fills_max).then_some(MeasurementEnd::Fills))
     }
 
-    /// Result so far.
     pub fn found(&self) -> &ArrangementResult {
         &self.found
     }

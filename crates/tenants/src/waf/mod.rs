@@ -50,7 +50,6 @@ impl Default for Interleaving {
     }
 }
 
-/// A tenant's store while it writes.
 struct StoreWriter {
     name: String,
     store: StoreModel,
@@ -76,9 +75,7 @@ struct BlockInFlight {
     units_left: u32,
 }
 
-/// Tenants writing to simulated drives.
 pub struct Experiment {
-    /// Names of the drives.
     names: Vec<String>,
     drives: Vec<Ftl>,
     writers: Vec<StoreWriter>,
@@ -90,9 +87,7 @@ pub struct Experiment {
 }
 
 impl Experiment {
-    /// Tenants of `layout`, on drives where every unit in a tenant's space was written once.
-    ///
-    /// Errors: an invalid drive or store.
+    /// On the drives of `layout`, every unit in a tenant's space was written once. Errors: an invalid drive or store.
     pub fn new(
         layout: &TenantLayout<'_>,
         interleaving: Interleaving,
@@ -180,9 +175,7 @@ impl Experiment {
     }
 
     /// Runs until amplification is steady, or for `fills_max` drive fills. Calls `progress` after each drive fill;
-    /// `false` ends the run.
-    ///
-    /// Errors: a store has no free block.
+    /// `false` ends the run. Errors: a store has no free block.
     pub fn run(
         &mut self,
         fills_max: usize,
@@ -207,8 +200,7 @@ impl Experiment {
             self.drives.iter().map(Ftl::counters).collect();
         let mut written_units = 0;
         for octile in 1..=fills_max * OCTILES_PER_FILL {
-            // The multiplication comes before the division, so that eight octiles are a drive fill even on a drive of
-            // few units.
+            // Multiply before dividing, so that eight octiles are a drive fill even on a drive of few units.
             let end_units = (u128::from(units) * octile as u128 / OCTILES_PER_FILL as u128) as u64;
             while written_units < end_units {
                 written_units += u64::from(self.command()?);
@@ -306,7 +298,6 @@ impl Experiment {
             .collect()
     }
 
-    /// The drives in their current state.
     pub fn drives(&self) -> &[Ftl] {
         &self.drives
     }

@@ -133,10 +133,9 @@ impl fmt::Display for PreparationMethod {
     }
 }
 
-/// Fraction of each SPRandom region's writes that are not overwritten later, in the order of the regions.
-///
-/// The amount of flash with a given fraction of valid units is inversely proportional to that fraction, which falls
-/// from 1 to 1 - 1/WAF, with WAF = 0.5/OP + 0.7. Regions are equal parts of the flash.
+/// Fraction of each SPRandom region's writes that are not overwritten later, in the order of the regions. The amount of
+/// flash with a given fraction of valid units is inversely proportional to that fraction, which falls from 1 to
+/// 1 - 1/WAF, with WAF = 0.5/OP + 0.7. Regions are equal parts of the flash.
 fn sprandom_shares(over_provisioning: f64) -> Vec<f64> {
     let last_region = SPRANDOM_REGIONS as usize - 1;
     let min_share = 1.0 - 1.0 / (0.5 / over_provisioning + 0.7);
@@ -166,16 +165,13 @@ fn sprandom_shares(over_provisioning: f64) -> Vec<f64> {
 pub struct SteadyDrive {
     spec: Spec,
     seed: u64,
-    /// Write amplification.
     pub waf: f64,
     /// Quantiles, ascending, of the shares of valid units in the superblocks.
     pub valid: Vec<f64>,
 }
 
 impl SteadyDrive {
-    /// Overwrites a drive of `spec` until it is steady.
-    ///
-    /// Errors: an invalid drive.
+    /// Overwrites a drive of `spec` until it is steady. Errors: an invalid drive.
     pub fn of(spec: &Spec, seed: u64) -> Result<Self, SpecError> {
         let mut drive = Overwritten::new(spec, seed)?;
         let units = drive.ftl.units();
@@ -197,9 +193,7 @@ impl SteadyDrive {
             - 1.0
     }
 
-    /// Prepares another drive of the same spec by `method`, then overwrites the drive.
-    ///
-    /// Errors: an impossible order.
+    /// Prepares another drive of the same spec by `method`, then overwrites the drive. Errors: an impossible order.
     pub fn after(&self, method: PreparationMethod) -> Result<PreparedDrive, String> {
         // A different random sequence than that of the steady state.
         let seed = self.seed ^ 1 << 32;

@@ -38,7 +38,6 @@ fn spec(over_provisioning: f64) -> Spec {
     }
 }
 
-/// The drive of `spec` with service times of its dies.
 fn drive(spec: &Spec) -> FtlDrive {
     FtlDrive {
         spec: spec.clone(),

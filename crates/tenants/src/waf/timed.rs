@@ -29,25 +29,20 @@ const SECONDS: f64 = 30.0 * 86_400.0;
 
 const NS_PER_SEC: f64 = 1e9;
 
-/// Result of a run on virtual time.
 #[derive(Debug)]
 pub struct TimedResult {
     /// Each stream of each tenant, named like `TENANT/reads`, with its results.
     pub streams: Vec<(StreamInfo, Cell)>,
-    /// Counters of the drives.
     pub bytes: WrittenBytes,
     /// Bytes written by hosts, in fills of all drives.
     pub fills: f64,
     /// Virtual time, seconds.
     pub seconds: f64,
-    /// Why the run ended early, if it did.
     pub end_cause: Option<EndCause>,
 }
 
 /// Continues `experiment`, made from `layout`, on a virtual clock. `base` gives the drives' properties other than their
-/// FTLs.
-///
-/// Errors: a load that the run loop rejects.
+/// FTLs. Errors: a load that the run loop rejects.
 pub fn timed(
     experiment: Experiment,
     layout: &TenantLayout<'_>,
@@ -138,7 +133,6 @@ pub fn timed(
     };
     let mut whole = WholeRun(Interval::new(&config.layout));
     let models = Mutex::new(models);
-    // There is one issuing thread.
     run(
         &config,
         plan.shards,
@@ -204,7 +198,6 @@ fn cannot_measure(why: impl std::fmt::Display) -> CannotRun {
 /// Random sequence of the drives, distinct from the sequences of all tenants.
 const DRIVES_PART: u64 = 1 << 32;
 
-/// The only interval of the run.
 struct WholeRun(Interval);
 
 impl Sink for WholeRun {

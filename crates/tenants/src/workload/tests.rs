@@ -26,7 +26,6 @@ keys = { hot-cold = { keys-pct = 20, traffic-pct = 80 } }
 
 type Seen = (u64, OpKind, u64, u32, Option<u16>);
 
-/// A drive with enough handles.
 const DRIVE: &str = "sim:ftl+handles=3";
 
 fn loads(text: &str) -> Vec<TenantLoad> {

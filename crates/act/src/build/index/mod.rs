@@ -18,7 +18,6 @@ use results::cell::{self, StreamInfo};
 use sys::op::OpKind;
 use sys::random::Random;
 
-/// The streams that are recorded.
 const READS: &str = "reads";
 const WRITES: &str = "writes";
 const STREAMS: usize = 2;
@@ -27,8 +26,7 @@ const STREAMS: usize = 2;
 const SERVICE: usize = 0;
 const UPDATES: usize = 1;
 
-/// Updates that an ACT thread does one after the other before it checks the clock. Source: ACT 6.6, `act_index.c`,
-/// `BUNDLE_SIZE`.
+/// Updates that an ACT thread does in a row before it checks the clock. Source: ACT 6.6, `act_index.c`, `BUNDLE_SIZE`.
 const ACT_BUNDLE: u32 = 100;
 
 /// ACT's number of cache threads; any other number is the user's choice.
@@ -46,10 +44,8 @@ fn page_writes(index: usize) -> u16 {
     1 + index as u16
 }
 
-/// Adds the load of `config` to `run`. `devices` are those of `config.device_names`. Returns the service-threads in
-/// force, as for a storage test.
-///
-/// `derived` belongs to `config`. Errors: a device smaller than a page.
+/// Adds the load of `config` to `run`; `devices` are those of `config.device_names`, and `derived` belongs to
+/// `config`. Returns the service-threads in force, as for a storage test. Errors: a device smaller than a page.
 pub(in super::super) fn index(
     config: &ActConfig,
     derived: &IndexDerived,
@@ -107,7 +103,6 @@ fn streams(config: &ActConfig, derived: &IndexDerived) -> Vec<StreamInfo> {
 }
 
 impl LaneInputs<'_, IndexDerived> {
-    /// Adds the work of shard `shard` to its `plan`.
     fn add_to(&self, shard: u32, plan: &mut Plan) {
         let is_act = self.config.arrival == Arrivals::Act;
         let before = plan.in_flight_max() as u32;
@@ -130,7 +125,6 @@ impl LaneInputs<'_, IndexDerived> {
         ));
     }
 
-    /// Reads of all pages of a device.
     fn page_reads(&self, index: usize) -> Extent {
         self.blocks(
             self.request(OpKind::Read, READS, index, PAGE_READS),
@@ -139,8 +133,7 @@ impl LaneInputs<'_, IndexDerived> {
         )
     }
 
-    /// Adds a lane of reads that clients wait for, for each device. The lane has this shard's part of the device's
-    /// schedule.
+    /// For each device, a lane of reads that clients wait for, with this shard's part of the device's schedule.
     fn service_reads(&self, shard: u32, plan: &mut Plan) {
         for (index, limit) in self.client_limits(shard, plan).into_iter().enumerate() {
             let arrival = match self.config.arrival {
@@ -228,8 +221,7 @@ impl LaneInputs<'_, IndexDerived> {
         );
     }
 
-    /// ACT's cache threads: each does a bundle of updates, one after the other, and sleeps until the next bundle is
-    /// due.
+    /// ACT's cache threads: each does the updates of a bundle one by one, and sleeps until the next bundle is due.
     fn cache_threads(&self, shard: u32, plan: &mut Plan) {
         let bundles = self
             .derived
@@ -245,7 +237,6 @@ impl LaneInputs<'_, IndexDerived> {
         );
     }
 
-    /// The buffers of a shard with `slots` operations in flight, of which `update_slots` are updates.
     fn buffers(&self, shard: u32, slots: u32, update_slots: u32) -> Vec<BufferClass> {
         let len_bytes = PAGE_BYTES as usize;
         let mut classes = vec![BufferClass::plain(len_bytes, slots)];

@@ -38,20 +38,17 @@ const TOMB_RAIDER: usize = 4;
 const RECORD_READS: u16 = 0;
 const BLOCK_READS: u16 = 1;
 
-/// Buffer class of the commit writes to a device.
 fn record_writes(index: usize) -> u16 {
     2 + 2 * index as u16
 }
 
-/// Buffer class of the large-block writes to a device.
 fn block_writes(index: usize) -> u16 {
     record_writes(index) + 1
 }
 
-/// Adds the load of `config` to `run`. `devices` are those of `config.device_names`. Returns the service-threads in
-/// force: the limit of client operations in flight over all devices and shards.
-///
-/// `derived` belongs to `config`. Errors: a device too small for the configuration.
+/// Adds the load of `config` to `run`; `devices` are those of `config.device_names`, and `derived` belongs to
+/// `config`. Returns the service-threads in force: the limit of client operations in flight over all devices and
+/// shards. Errors: a device too small for the configuration.
 pub(in super::super) fn storage(
     config: &ActConfig,
     derived: &StorageDerived,
@@ -90,7 +87,6 @@ pub(in super::super) fn storage(
     Ok(service_threads.unwrap_or(0))
 }
 
-/// Recorded streams: the streams of the configuration, on every device.
 fn streams(config: &ActConfig, derived: &StorageDerived) -> Vec<StreamInfo> {
     let reads = derived.read_rate;
     let writes = derived.commit_write_rate;
@@ -134,7 +130,6 @@ fn record_stream(config: &ActConfig, stream: usize, rate: Rate) -> StreamInfo {
     }
 }
 
-/// A stream of large blocks or of the tomb raider.
 fn block_stream(config: &ActConfig, stream: usize, judged: bool, rate: Rate) -> StreamInfo {
     StreamInfo {
         act: (stream != TOMB_RAIDER).then(|| config.histograms(false)),
@@ -182,7 +177,6 @@ impl LaneInputs<'_, StorageDerived> {
         !self.derived.commit_write_rate.is_zero()
     }
 
-    /// The streams of record operations, and their rates.
     fn record_rates(&self) -> [(usize, Rate); 2] {
         [
             (READS, self.derived.read_rate),
@@ -190,7 +184,6 @@ impl LaneInputs<'_, StorageDerived> {
         ]
     }
 
-    /// True if there are record operations at all.
     fn has_records(&self) -> bool {
         self.record_rates().iter().any(|(_, rate)| !rate.is_zero())
     }
@@ -228,7 +221,6 @@ impl LaneInputs<'_, StorageDerived> {
             .sum()
     }
 
-    /// Adds the work of shard `shard` to its `plan`.
     fn add_to(&self, shard: u32, plan: &mut Plan) {
         let first_lane = plan.lanes.len();
         let first_limit = plan.limits.len();
@@ -253,7 +245,6 @@ impl LaneInputs<'_, StorageDerived> {
         self.lane_name(STREAMS[stream], index)
     }
 
-    /// Sizes of record operations on a device.
     fn record_sizes(&self, stream: usize, index: usize) -> SizeDistribution {
         let StorageDerived {
             record_stored_bytes_min: min,
@@ -268,7 +259,7 @@ impl LaneInputs<'_, StorageDerived> {
         }
     }
 
-    /// Operations of a stream on a device. Only whole large blocks are used, not a partial block at the end.
+    /// Only whole large blocks are used, not a partial block at the end.
     fn extent(&self, stream: usize, index: usize) -> Extent {
         let (kind, class) = match stream {
             READS => (OpKind::Read, RECORD_READS),
@@ -296,8 +287,7 @@ impl LaneInputs<'_, StorageDerived> {
         }
     }
 
-    /// Adds a lane of record operations for each device. The lane has this shard's part of the device's schedule, or of
-    /// the depth of the device's closed loop.
+    /// One lane per device, with this shard's part of the device's schedule or of its closed loop's depth.
     fn records(&self, shard: u32, plan: &mut Plan) {
         for (index, limit) in self.client_limits(shard, plan).into_iter().enumerate() {
             if self.config.arrival == Arrivals::Closed {
@@ -346,7 +336,6 @@ impl LaneInputs<'_, StorageDerived> {
         }
     }
 
-    /// Large blocks and the tomb raider of one device.
     fn large_blocks(&self, index: usize, plan: &mut Plan) {
         let derived = self.derived;
         let devices = self.devices.len() as u64;
@@ -385,8 +374,7 @@ impl LaneInputs<'_, StorageDerived> {
 
     /// Bytes of the largest record operation on any device, at least 1.
     fn largest_record_bytes(&self) -> u32 {
-        // With histograms, either stream can have the larger operations. Otherwise writes have the larger operations,
-        // because of their larger alignment.
+        // With histograms, either stream can have the larger operations; otherwise writes, with the larger alignment.
         let streams = self
             .record_rates()
             .into_iter()
@@ -397,8 +385,7 @@ impl LaneInputs<'_, StorageDerived> {
         sizes.max().unwrap_or(0).max(1)
     }
 
-    /// The buffers for the lanes of a plan, beginning with lane `first_lane`. `record_slots`: maximum record operations
-    /// in flight.
+    /// `first_lane`: first lane of the plan that gets buffers. `record_slots`: maximum record operations in flight.
     fn buffers(
         &self,
         shard: u32,
@@ -452,7 +439,6 @@ impl LaneInputs<'_, StorageDerived> {
         classes
     }
 
-    /// Buffers for the commit writes of a shard to a device.
     fn commit_buffers(&self, shard: u32, index: usize, record_slots: u32) -> u32 {
         // If all devices share one limit, all operations can be on the same device.
         let alone = self.config.service_threads.is_none() && self.config.arrival != Arrivals::Act;
@@ -464,7 +450,6 @@ impl LaneInputs<'_, StorageDerived> {
     }
 }
 
-/// Sum of the in-flight limits of the lanes called `name`, among the lanes from `first_lane` on.
 fn slots_of(plan: &Plan, first_lane: usize, name: &str) -> u32 {
     plan.lanes[first_lane..]
         .iter()
@@ -481,8 +466,7 @@ fn sum(a: Rate, b: Rate) -> Rate {
         .expect("rates of checked options fit 64 bits")
 }
 
-/// The share of reads as a fraction: `.0` of `.1` operations are reads. Rates whose fractions exceed 64 bits are
-/// rounded to within 2^-63.
+/// `.0` of `.1` operations are reads. Rates whose fractions exceed 64 bits are rounded to within 2^-63.
 fn proportion(reads: Rate, writes: Rate) -> (u64, u64) {
     let reads_part = u128::from(reads.ops()) * u128::from(writes.seconds());
     let whole = reads_part + u128::from(writes.ops()) * u128::from(reads.seconds());

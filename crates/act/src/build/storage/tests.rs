@@ -68,7 +68,6 @@ fn name<'a>((_, lane): (&'a Plan, &'a Lane)) -> &'a str {
     &lane.name
 }
 
-/// Operations of a lane in the first `seconds`.
 fn count(lane: &Lane, seconds: u64) -> usize {
     instants(lane)
         .take_while(|ns| *ns < seconds * 1_000_000_000)

@@ -69,7 +69,6 @@ impl Machine {
         TargetDevices::of_device(number, self.tree.root()).unwrap()
     }
 
-    /// Refusals of the device `number`, as text.
     fn refused(&self, number: &str) -> String {
         refusals(&self.subject_of(DeviceNumber::parse(number).unwrap()), self).join(" | ")
     }

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 /// Size of the loop devices: large enough for ext4, and for random samples between the ends.
 pub(super) const SIZE: u64 = 32 << 20;
 
-/// Runs a command to its end; `None` if it is not installed.
+/// `None` if the command is not installed.
 pub(super) fn run(command: &str, arguments: &[&str]) -> Option<Output> {
     Command::new(command)
         .args(arguments)
@@ -41,8 +41,7 @@ pub(super) fn succeed(command: &str, arguments: &[&str]) -> Option<String> {
     }
 }
 
-/// Reports that a test did not run. Writes to stderr directly, because the test harness captures the output of passing
-/// tests.
+/// Writes to stderr directly, because the test harness captures the output of passing tests.
 pub(super) fn skip<T>(why: &str) -> Option<T> {
     let test = std::thread::current().name().unwrap_or("test").to_owned();
     let _ = writeln!(io::stderr(), "{test} skipped: {why}");
@@ -69,7 +68,7 @@ impl Bench {
         Some(Self { device, dir })
     }
 
-    /// Sets up another loop device on `path`. Returns its name and its cleanup.
+    /// Returns the name of the loop device and its cleanup.
     pub(super) fn attach(&self, path: &str, options: &[&str]) -> Option<(String, Undo<'static>)> {
         let device = attach(&[options, &[path]].concat())?;
         Some((
@@ -78,7 +77,6 @@ impl Bench {
         ))
     }
 
-    /// Makes a file system on `device` and mounts it in the directory of the bench.
     pub(super) fn mount(&self, device: &str) -> Option<(String, Undo<'static>)> {
         succeed("mkfs.ext4", &["-q", "-F", device])?;
         let at = self.path("mount");
@@ -117,7 +115,6 @@ impl Bench {
             .map_err(|refused| refused.to_string())
     }
 
-    /// The refusal of the device.
     pub(super) fn refusal(&self) -> String {
         let text = self.consent(&self.request()).expect_err("must be refused");
         assert!(
@@ -159,7 +156,7 @@ impl Bench {
         fs::read(&self.device).unwrap()
     }
 
-    /// Creates a partition. Returns its kernel name, a node for it, and the cleanup.
+    /// Returns the partition's kernel name, a node for it, and the cleanup.
     pub(super) fn with_partition(&self) -> Option<(String, String, Undo<'static>)> {
         succeed("addpart", &[&self.device, "1", "2048", "32768"])?;
         let undo = Undo("delpart", vec![self.device.clone(), "1".into()]);
@@ -199,7 +196,6 @@ impl Bench {
         }
     }
 
-    /// A guard that sees only the posing devices.
     pub(super) fn guard_of_posed(&self) -> Guard {
         let root = self.dir.path().to_owned();
         symlink("/proc", root.join("proc")).unwrap();
@@ -221,7 +217,6 @@ pub(super) fn no_attachment() -> MutexGuard<'static, ()> {
     ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Sets up a loop device and returns its name.
 fn attach(arguments: &[&str]) -> Option<String> {
     let _turn = no_attachment();
     succeed("losetup", &[&["--find", "--show"], arguments].concat())
@@ -245,7 +240,6 @@ impl Drop for Undo<'_> {
     }
 }
 
-/// Writes `bytes` through a consent, as a run would.
 pub(super) fn write_through(consent: WriteConsent, at: u64, bytes: &[u8]) {
     let target = crate::target::Target::writable(consent);
     let file = File::from(target.fd().try_clone_to_owned().unwrap());

@@ -10,8 +10,7 @@ fn kernel_name(device: &str) -> &str {
     device.trim_start_matches("/dev/")
 }
 
-/// Asserts that `request` is refused with these reasons despite consent to the erasure, and that nothing is written to
-/// the file of the bench.
+/// Asserts the refusal despite consent to the erasure, and that nothing is written to the file of the bench.
 #[track_caller]
 fn assert_refused_whatever_is_said(bench: &Bench, request: &WriteRequest, why: &[&str]) {
     let before = fs::read(bench.path("image")).unwrap();

@@ -27,7 +27,6 @@ impl Drive {
         })
     }
 
-    /// Creates a link to the device in the fake /dev, and returns the link's path.
     fn link(&self, name: &str) -> String {
         let link = self.bench.dir.path().join("dev").join(name);
         fs::create_dir_all(link.parent().unwrap()).unwrap();
@@ -236,7 +235,6 @@ fn a_device_without_a_name_of_its_own_is_given_up_by_its_path() {
     assert_eq!(drive.consent(device, &[device]), Ok(()));
 }
 
-/// Calls `change` during the question about the drive, and returns the resulting refusal.
 fn refused_after(drive: &Drive, change: impl Fn()) -> String {
     let mut answers = EraseAnswers::default().or_ask(|question| {
         change();

@@ -118,7 +118,6 @@ fn a_device_mapped_through_a_node_elsewhere_is_found() {
     ));
 }
 
-/// A guard, and a request for the file at `path`.
 fn of_file(path: &str, state: &str) -> (Guard, WriteRequest) {
     let guard = Guard {
         settle: Duration::from_millis(100),

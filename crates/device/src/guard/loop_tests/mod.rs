@@ -219,7 +219,6 @@ fn a_device_with_io_of_others_is_refused_with_the_counts() {
     assert!(bench.consent(&bench.request()).is_ok());
 }
 
-/// Reads one sector repeatedly, with direct I/O.
 struct OpenDirect(File);
 
 impl OpenDirect {

@@ -43,7 +43,6 @@ pub(super) fn hold_open(path: &str) -> Other {
     )
 }
 
-/// Another program that has `path` open for reading.
 pub(super) fn hold_open_to_read(path: &str) -> Other {
     stranger(File::open(path).unwrap())
 }

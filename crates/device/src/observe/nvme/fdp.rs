@@ -28,7 +28,6 @@ const LOG_BYTES_MAX: usize = 1 << 16;
 pub struct Fdp {
     /// Endurance group of the namespace, to which all other fields belong.
     pub endurance_group: u16,
-    /// State of FDP.
     pub state: FdpState,
     /// Available configurations of the endurance group.
     pub configurations: Vec<FdpConfiguration>,
@@ -42,7 +41,6 @@ pub struct Fdp {
     pub unknown: Vec<String>,
 }
 
-/// State of FDP in an endurance group.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FdpState {
@@ -55,7 +53,6 @@ pub enum FdpState {
 }
 
 impl FdpState {
-    /// Parses the result of Get Features for the FDP feature.
     fn parse(result: u32) -> Self {
         if result & 1 != 0 {
             Self::On((result >> 8) as u8)
@@ -65,7 +62,6 @@ impl FdpState {
     }
 }
 
-/// An FDP configuration of an endurance group.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FdpConfiguration {
     pub index: u8,
@@ -75,9 +71,8 @@ pub struct FdpConfiguration {
     pub reclaim_groups: u32,
     /// Isolation type of each reclaim unit handle.
     pub handles: Vec<Isolation>,
-    /// Maximum number of entries in a namespace's placement list.
+    /// Maximum length of a namespace's placement list.
     pub placement_handles_max: u32,
-    /// Maximum number of namespaces.
     pub namespaces_max: u32,
 }
 
@@ -93,7 +88,6 @@ pub enum Isolation {
     Unknown,
 }
 
-/// User of a reclaim unit handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HandleUser {
@@ -106,21 +100,17 @@ pub enum HandleUser {
     Unknown,
 }
 
-/// An entry of a namespace's placement list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct PlacementHandle {
     /// Placement identifier that a write command carries.
     pub placement_id: u16,
-    /// Reclaim unit handle of this entry.
     pub reclaim_unit_handle: u16,
     /// Blocks that still fit into the current reclaim unit of the handle.
     pub reclaim_unit_blocks_left: u64,
 }
 
 impl Fdp {
-    /// FDP facts of the drive of `facts`; `None` for a drive without NVMe or without FDP.
-    ///
-    /// Errors: why the query failed.
+    /// `None` for a drive without NVMe or without FDP. Errors: why the query failed.
     pub fn of(root: &Path, facts: &DeviceFacts) -> Result<Option<Self>, String> {
         let Some((number, disk)) = facts
             .disk_number()
@@ -241,9 +231,7 @@ impl fmt::Display for Fdp {
 }
 
 impl Controller {
-    /// FDP facts of the drive that concern the namespace at `node`; `Ok(None)` without FDP.
-    ///
-    /// Errors: the drive or the kernel refused a mandatory query.
+    /// For the namespace at `node`; `Ok(None)` without FDP. Errors: the drive or the kernel refused a mandatory query.
     pub fn fdp(&self, node: &File) -> Result<Option<Fdp>, QueryError> {
         let Some(endurance_group) = self.endurance_group()? else {
             return Ok(None);
@@ -277,7 +265,7 @@ impl Controller {
         Ok(Some(fdp))
     }
 
-    /// Endurance group of the namespace; `None` without FDP. The drive is queried only once.
+    /// `None` without FDP. The drive is queried only once.
     fn endurance_group(&self) -> Result<Option<u16>, QueryError> {
         if let Some(group) = self.group.get() {
             return Ok(*group);
@@ -295,9 +283,8 @@ impl Controller {
         Ok(*self.group.get_or_init(|| group))
     }
 
-    /// Bytes written in the endurance group of the namespace; `Ok(None)` without FDP.
-    ///
-    /// Errors: those of any query; also [`QueryError::Status`] if FDP is off.
+    /// Bytes written in the endurance group of the namespace; `Ok(None)` without FDP. Errors: those of any query; also
+    /// [`QueryError::Status`] if FDP is off.
     pub fn fdp_statistics(&self) -> Result<Option<WrittenBytes>, QueryError> {
         let Some(group) = self.endurance_group()? else {
             return Ok(None);
@@ -329,7 +316,6 @@ fn log(
     query_bytes(fd, query, log_bytes.next_multiple_of(4))
 }
 
-/// The placement list of the namespace `nsid` at `node`.
 pub(crate) fn placement_list(node: &File, nsid: u32) -> Result<Vec<PlacementHandle>, QueryError> {
     // A drive may refuse a request for more bytes than its list has; QEMU does ("Data SGL Length Invalid").
     let answer = log(node.as_fd(), Query::ReclaimUnitHandles(nsid), 16, |head| {

@@ -30,16 +30,13 @@ use sys::nvme::{IDENTIFY_BYTES, LOG_PAGE_BYTES, Query, query_bytes, send_query};
 pub struct Controller {
     name: String,
     file: File,
-    /// Identifier of the device's namespace.
     nsid: Option<u32>,
-    /// Endurance group, once queried.
     group: OnceCell<Option<u16>>,
 }
 
 impl Controller {
-    /// Controller of the block device `device`, below `root` (`/` except in tests); for a drive with several paths, the
-    /// first controller that can be opened. `None` if the device is not an NVMe drive, or if no controller can be
-    /// opened.
+    /// For a drive with several paths, the first controller that can be opened; `root` is `/` except in tests. `None`:
+    /// not an NVMe drive, or no controller can be opened.
     pub fn find(root: &Path, device: DeviceNumber) -> Option<Self> {
         let dir = SysDir::of_block(root, device)?;
         let names = controller_names(&dir);
@@ -60,7 +57,7 @@ impl Controller {
         })
     }
 
-    /// Identifier of the device's namespace; `None` if sysfs does not have it.
+    /// `None` if sysfs does not have it.
     pub fn nsid(&self) -> Option<u32> {
         self.nsid
     }
@@ -70,14 +67,13 @@ impl Controller {
         &self.name
     }
 
-    /// Reads the SMART / Health Information log. Errors: the kernel or the drive refused.
+    /// Errors: the kernel or the drive refused.
     pub fn smart(&self) -> Result<Smart, QueryError> {
         self.page(Query::Smart).map(|bytes| Smart::parse(&bytes))
     }
 
-    /// Reads OCP's extended SMART log; `Ok(None)` if the page has another meaning on this drive.
-    ///
-    /// Errors: the kernel or the drive refused; most drives do not have the page.
+    /// `Ok(None)` if the page has another meaning on this drive. Errors: the kernel or the drive refused; most drives
+    /// do not have the page.
     pub fn ocp_smart(&self) -> Result<Option<OcpSmart>, QueryError> {
         self.page(Query::OcpSmart)
             .map(|bytes| OcpSmart::parse(&bytes))
@@ -89,9 +85,7 @@ impl Controller {
     }
 }
 
-/// The unsigned little-endian number of N bytes at `at`.
-///
-/// Callers pass only offsets of fields within the page.
+/// Unsigned; N bytes at `at`, the offset of a field within the page.
 fn little_endian<const N: usize>(page: &[u8], at: usize) -> u128 {
     let field = page.get(at..at + N).unwrap_or_default();
     field
@@ -100,7 +94,6 @@ fn little_endian<const N: usize>(page: &[u8], at: usize) -> u128 {
         .fold(0, |number, byte| number << 8 | u128::from(*byte))
 }
 
-/// Namespaces of a controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Namespaces {
     /// Controller identifier, needed to attach a namespace.
@@ -111,7 +104,6 @@ pub struct Namespaces {
     pub list: Vec<NvmeNamespace>,
 }
 
-/// A namespace, with the parameters of its creation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NvmeNamespace {
     pub nsid: u32,
@@ -121,7 +113,6 @@ pub struct NvmeNamespace {
     pub capacity_blocks: u64,
     /// Number of its LBA format (FLBAS).
     pub format: u8,
-    /// Logical block, bytes.
     pub block_bytes: u64,
     /// Metadata with each block, bytes.
     pub metadata_bytes: u16,
@@ -134,7 +125,6 @@ impl NvmeNamespace {
         self.size_blocks.saturating_mul(self.block_bytes)
     }
 
-    /// Parses the identify structure of a namespace.
     pub fn parse(nsid: u32, identify: &[u8]) -> Self {
         let flbas = identify[26];
         let format = 128 + 4 * usize::from(flbas & 0xf | (flbas >> 5 & 0x3) << 4);
@@ -151,8 +141,6 @@ impl NvmeNamespace {
 }
 
 impl Controller {
-    /// The namespaces of the drive.
-    ///
     /// Errors: the drive or the kernel refused a mandatory query.
     pub fn namespaces(&self) -> Result<Namespaces, QueryError> {
         /// Bit of `OACS` in the Identify Controller structure.

@@ -14,14 +14,13 @@ use std::time::Duration;
 /// query delays reads and writes. So the logs are not read in every report interval.
 pub(in crate::observe) const POLL_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Logs read from a drive.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(in crate::observe) struct Reading {
     /// `None` if the query failed.
     pub(in crate::observe) smart: Option<Smart>,
-    /// OCP's log, if the drive has it and the query succeeded.
+    /// `None` without the log, or if the query failed.
     pub(in crate::observe) ocp: Option<OcpSmart>,
-    /// FDP statistics, if FDP is on and the query succeeded.
+    /// `None` if FDP is off, or if the query failed.
     pub(in crate::observe) fdp: Option<WrittenBytes>,
 }
 
@@ -36,13 +35,10 @@ impl Reading {
     }
 }
 
-/// The polling of one drive.
 #[derive(Debug)]
 pub(in crate::observe) struct Poller {
     latest: Arc<Mutex<Option<Reading>>>,
-    /// True if the drive has OCP's log.
     pub(in crate::observe) has_ocp: bool,
-    /// True if FDP is on.
     pub(in crate::observe) has_fdp: bool,
     /// Triggers a query at once; the thread replies when the query is done. Dropping the sender ends the thread.
     request_sender: Option<Sender<SyncSender<()>>>,
@@ -98,7 +94,7 @@ impl Poller {
         answer_receiver
     }
 
-    /// The reading since the last call; empty if there was none.
+    /// Empty if there was no reading since the last call.
     pub(in crate::observe) fn take(&mut self) -> Reading {
         self.latest
             .lock()

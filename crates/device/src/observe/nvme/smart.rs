@@ -22,14 +22,12 @@ const DATA_UNIT_BYTES: u128 = 512_000;
 /// 0 degrees Celsius in whole kelvin, the drives' unit.
 const KELVIN: i32 = 273;
 
-/// The SMART log of a drive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Smart {
     /// Bits of the current warnings; see [`Smart::warnings`].
     pub critical_warning: u8,
     /// Composite temperature; `None` if not reported.
     pub temperature_celsius: Option<i32>,
-    /// Remaining spare capacity, percent.
     pub available_spare_pct: u8,
     /// The drive warns below this spare capacity, percent.
     pub available_spare_threshold_pct: u8,
@@ -100,7 +98,6 @@ impl Smart {
     }
 }
 
-/// Log from which the written bytes are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CounterSource {
@@ -117,9 +114,7 @@ results::display!(CounterSource {
 
 impl Controller {
     /// Bytes written over the drive's life, by all namespaces that share the counters; `Ok(None)` if no log counts
-    /// media bytes. [`WrittenBytes::since`] gives the difference of two readings.
-    ///
-    /// Errors: the kernel or the drive refused a mandatory query.
+    /// media bytes. Errors: the kernel or the drive refused a mandatory query.
     pub fn lifetime_bytes(&self) -> Result<Option<(WrittenBytes, CounterSource)>, QueryError> {
         if let Some(bytes) = unless_refused(self.fdp_statistics())? {
             return Ok(Some((bytes, CounterSource::FdpStatistics)));
@@ -157,7 +152,6 @@ const GUID: [u8; 16] = [
 ];
 const GUID_AT: usize = 496;
 
-/// The OCP SMART log of a drive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OcpSmart {
     /// Bytes written to the flash, for hosts and by garbage collection. Divided by the bytes that hosts wrote in the
@@ -168,7 +162,7 @@ pub struct OcpSmart {
 }
 
 impl OcpSmart {
-    /// Parses a page; `None` if it lacks the GUID of this log.
+    /// `None` if the page lacks the GUID of this log.
     pub fn parse(page: &[u8; LOG_PAGE_BYTES]) -> Option<Self> {
         (page[GUID_AT..] == GUID).then(|| Self {
             physical_media_units_written_bytes: little_endian::<16>(page, 0),

@@ -104,8 +104,7 @@ fn iostat_shows_the_same_values_for_a_load_within_one_interval() {
         .map_while(Result::ok)
         .filter(|line| line.contains("disk_device"));
     let mut sampler = Sampler::new(&[device.number()]).unwrap();
-    // The first report covers the time since boot, and shows that iostat has taken its first sample. If a load falls on
-    // the border between two reports, the load is repeated.
+    // The first report covers the time since boot: iostat has its first sample. A load across two reports is repeated.
     reports.next().expect("a first report");
     let mut last = reports.next().expect("a second one");
     for _ in 0..20 {

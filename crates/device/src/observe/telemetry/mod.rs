@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
 pub struct TelemetryRow(Vec<Option<f64>>);
 
 impl TelemetryRow {
-    /// The values; `None`: not measured.
+    /// `None`: not measured.
     pub fn values(&self) -> &[Option<f64>] {
         &self.0
     }
@@ -54,7 +54,7 @@ fn cell(value: f64) -> String {
     }
 }
 
-/// Samples all values. Rates are means over the time since the previous row.
+/// Rates are means over the time since the previous row.
 #[derive(Debug)]
 pub struct Sampler {
     columns: Vec<String>,
@@ -69,8 +69,7 @@ pub struct Sampler {
 const LAST_ANSWER_MAX: Duration = Duration::from_secs(2);
 
 impl Sampler {
-    /// Takes the first sample of `devices`, which may be empty: simulated drives have no statistics. The issuing
-    /// threads must already exist.
+    /// `devices` may be empty: simulated drives have no statistics. The issuing threads must already exist.
     pub fn new(devices: &[DeviceNumber]) -> Result<Self, TelemetryError> {
         Self::with_root(Path::new("/"), devices)
     }
@@ -120,8 +119,7 @@ impl Sampler {
         self.sample_over(interval)
     }
 
-    /// As [`Sampler::sample`], for the last row: first queries the health of the drives again, so that the counters
-    /// cover the whole run.
+    /// For the last row: queries the health of the drives again, so that the counters cover the whole run.
     pub fn sample_last(&mut self) -> TelemetryRow {
         let healths = self
             .devices
@@ -146,8 +144,7 @@ impl Sampler {
         TelemetryRow(cells.into_iter().map(|(_, value)| value).collect())
     }
 
-    /// All values except the drives' health. The first health reading is not taken here, because it belongs to the
-    /// first row.
+    /// All values except the drives' health: the first health reading belongs to the first row.
     fn sample_rates(&mut self, interval: Duration) -> Vec<TelemetryValue> {
         // /proc/diskstats is read first, because the rates use the time between two readings of this file.
         let statistics = self.diskstats.read().unwrap_or_default();
@@ -202,7 +199,6 @@ const IOSTAT: [(Column, OfInterval); 12] = [
     }),
 ];
 
-/// Samples the values of a device.
 #[derive(Debug)]
 struct DeviceSampler {
     number: DeviceNumber,
@@ -217,7 +213,7 @@ struct DeviceSampler {
 }
 
 impl DeviceSampler {
-    /// Finds the sources for the device `number`; `statistics`: text of /proc/diskstats.
+    /// `statistics`: text of /proc/diskstats.
     fn find(root: &Path, number: DeviceNumber, statistics: &str) -> Self {
         let mut lines = statistics.lines().filter_map(parse_line);
         let name = lines.find_map(|(line, name, _)| (line == number).then(|| name.to_owned()));

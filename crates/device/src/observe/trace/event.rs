@@ -3,7 +3,6 @@
 use super::tracefs::{FormatError, RecordField, parse_fields, parse_id};
 use crate::discover::DeviceNumber;
 
-/// The moment in a request's life that an event marks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EventKind {
     /// A bio entered the block layer (`block_bio_queue`). A bio may become several requests, or a part of a request.
@@ -21,16 +20,13 @@ pub enum EventKind {
     Requeue,
 }
 
-/// Operation of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum EventOp {
-    /// Read.
     Read,
     /// Write, including zone append.
     Write,
     /// Flush of the device's volatile cache.
     Flush,
-    /// Discard or secure erase.
     Discard,
     /// Anything else: passthrough commands, write zeroes, zone management.
     #[default]
@@ -77,7 +73,6 @@ impl TracedTask {
     }
 }
 
-/// Flags of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Flags {
     /// `REQ_SYNC`: a task waits for the request.
@@ -94,7 +89,6 @@ pub struct Flags {
 pub struct TraceEvent {
     /// `CLOCK_MONOTONIC`, nanoseconds.
     pub time_ns: u64,
-    /// CPU of the event.
     pub cpu: u32,
     pub kind: EventKind,
     /// Number of the whole disk. For [`EventKind::Queue`]: of the device or partition to which the bio was sent.
@@ -103,20 +97,16 @@ pub struct TraceEvent {
     pub sector: u64,
     /// Number of 512-byte sectors; 0 for flushes and passthrough.
     pub sectors: u32,
-    /// Operation of the request.
     pub op: EventOp,
     pub flags: Flags,
     /// The kernel's error number, 0 or negative; always 0 except for [`EventKind::Complete`] and [`EventKind::Return`].
     pub error: i32,
-    /// Task that ran at the event: for [`EventKind::Queue`], and mostly for [`EventKind::Issue`], the task that
-    /// requested the I/O.
+    /// Task that ran: for [`EventKind::Queue`], and mostly for [`EventKind::Issue`], the task that requested the I/O.
     pub task: TracedTask,
 }
 
-/// Sorts events by time. Events of equal time are sorted by [`EventKind`], so issue comes before completion. The
-/// sort is stable.
-///
-/// The kernel has a buffer for each CPU, so events of several CPUs arrive one CPU after the other.
+/// A stable sort; issue comes before completion at equal times ([`EventKind`]). The kernel has a buffer for each CPU,
+/// so events of several CPUs arrive one CPU after the other.
 pub fn sort_by_time(events: &mut [TraceEvent]) {
     events.sort_by_key(|event| (event.time_ns, event.kind));
 }

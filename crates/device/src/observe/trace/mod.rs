@@ -28,20 +28,16 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use tracefs::{FormatError, Instance, Tracefs};
 
-/// Events to trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceOptions {
     /// Total memory of the buffers of all CPUs, bytes. An issue and a completion take about 140 bytes.
     pub buffer_bytes: u64,
     /// Maximum buffer of one CPU, bytes. With few CPUs the total then stays below `buffer_bytes`.
     pub cpu_buffer_bytes: u64,
-    /// True to record completions in addition to issues.
     pub complete: bool,
-    /// True to record bios, too: when they enter the block layer (for the queue time before the issue), and when they
-    /// end with an error.
+    /// True to record bios, too: entering the block layer (queue time before the issue), and ending with an error.
     pub queue: bool,
-    /// True to record successful completions of bios, too (needs `queue`): the only completions on a device without
-    /// requests.
+    /// True to record successful bios, too (needs `queue`): the only completions on a device without requests.
     pub bios_done: bool,
 }
 
@@ -70,12 +66,10 @@ pub struct Lost {
 }
 
 impl Lost {
-    /// Number of events that are missing.
     pub fn events(&self) -> u64 {
         self.overwritten + self.dropped
     }
 
-    /// True if the trace is complete.
     pub fn is_none(&self) -> bool {
         *self == Self::default()
     }
@@ -84,8 +78,7 @@ impl Lost {
 /// A running trace. Dropping this value removes the trace from the kernel.
 #[derive(Debug)]
 pub struct BlockTrace {
-    // Dropped before `instance` (fields drop in this order), because the kernel removes only instances without open
-    // files.
+    // Dropped before `instance` (in field order), because the kernel removes only instances without open files.
     cpus: Vec<CpuBuffer>,
     instance: Instance,
     layout: PageLayout,
@@ -111,10 +104,8 @@ struct CpuBuffer {
 }
 
 impl BlockTrace {
-    /// Starts recording the requests of whole disks. A partition's requests carry its disk's number.
-    ///
-    /// Errors: [`TraceError::NotPermitted`] without root; [`TraceError::NoTracefs`] and [`TraceError::NoEvent`] without
-    /// support in the kernel.
+    /// Whole disks only: a partition's requests carry its disk's number. Errors: [`TraceError::NotPermitted`] without
+    /// root; [`TraceError::NoTracefs`] and [`TraceError::NoEvent`] without support in the kernel.
     pub fn start(devices: &[DeviceNumber], options: TraceOptions) -> Result<Self, TraceError> {
         if devices.is_empty() {
             return Err(TraceError::NoDevice);
@@ -198,8 +189,7 @@ impl BlockTrace {
         Ok(events)
     }
 
-    /// Stops the recording. Read the remaining events before the last call of [`BlockTrace::lost`], because only reads find
-    /// the gaps.
+    /// Read the remaining events before the last call of [`BlockTrace::lost`], because only reads find the gaps.
     pub fn stop(&mut self) -> Result<Lost, TraceError> {
         self.instance.set("stopping the trace", "tracing_on", "0")?;
         self.lost()
@@ -221,9 +211,7 @@ impl BlockTrace {
     }
 }
 
-/// Decodes the events in a page of `trace_pipe_raw`, with the kernel's texts `events/header_page` and `format` of each
-/// kind of event.
-///
+/// Decodes a page of `trace_pipe_raw`, with the kernel's texts `events/header_page` and `format` of each kind of event.
 /// Errors, as a sentence: a text lacks a field, or the page is inconsistent.
 pub fn page_events(
     header_page: &str,
@@ -250,7 +238,6 @@ fn stat(stats: &str, name: &str) -> u64 {
         .unwrap_or(0)
 }
 
-/// Opens the trace buffers of all CPUs.
 fn cpu_buffers(instance: &Instance) -> Result<Vec<CpuBuffer>, TraceError> {
     let per_cpu = instance.path("per_cpu");
     let entries = std::fs::read_dir(&per_cpu);
@@ -328,7 +315,6 @@ fn format_error(instance: &Instance, name: &str, error: &FormatError) -> TraceEr
     }
 }
 
-/// Reads one page; `None` if there is none.
 fn read_page(pipe: &mut File, page: &mut [u8]) -> io::Result<Option<usize>> {
     loop {
         match pipe.read(page) {

@@ -27,7 +27,6 @@ const COMMIT_BYTES_MASK: u64 = (1 << DELTA_BITS) - 1;
 /// Bits of an absolute time stamp; the page's time stamp has 64.
 const ABSOLUTE_BITS: u32 = 59;
 
-/// Offsets of the fields in a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PageLayout {
     timestamp: RecordField,
@@ -36,7 +35,6 @@ pub(super) struct PageLayout {
 }
 
 impl PageLayout {
-    /// Reads the text of `events/header_page`.
     pub(super) fn parse(text: &str) -> Result<Self, FormatError> {
         let fields = parse_fields(text)?;
         Ok(Self {
@@ -51,10 +49,8 @@ impl PageLayout {
         self.data.offset + self.data.bytes
     }
 
-    /// Calls `sink` with the time and the bytes of each record, oldest first. Returns true if events were lost before
-    /// the page.
-    ///
-    /// Errors: offset of the first inconsistency in the page.
+    /// Calls `sink` with the time and bytes of each record, oldest first. Returns true if events were lost before the
+    /// page. Errors: offset of the first inconsistency in the page.
     pub(super) fn records(
         &self,
         page: &[u8],
@@ -107,8 +103,7 @@ impl PageLayout {
     }
 }
 
-/// Splits a header into `type_len` and `time_delta`. On little-endian machines C puts the first bit field into the low
-/// bits.
+/// `type_len` and `time_delta`. On little-endian machines C puts the first bit field into the low bits.
 fn split_header(header: u32) -> (u32, u64) {
     if cfg!(target_endian = "little") {
         (header & 0x1f, u64::from(header >> 5))

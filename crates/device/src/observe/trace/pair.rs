@@ -27,7 +27,6 @@ use crate::discover::DeviceNumber;
 use crate::observe::diskstats::SECTOR_BYTES;
 use std::collections::{HashMap, HashSet, VecDeque};
 
-/// A request, from the block layer to the device and back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BlockRequest {
     pub device: DeviceNumber,
@@ -35,15 +34,12 @@ pub struct BlockRequest {
     pub sector: u64,
     /// Number of 512-byte sectors; 0 for flushes and passthrough.
     pub sectors: u32,
-    /// Operation.
     pub op: EventOp,
     pub flags: Flags,
     /// True if the request begins at the end of one of the last requests with the same operation.
     pub sequential: bool,
-    /// Task that requested the I/O.
     pub task: TracedTask,
-    /// Time at which the oldest bio of the request entered the block layer, `CLOCK_MONOTONIC`, nanoseconds; `None` if
-    /// that event is missing.
+    /// When the oldest bio of the request entered the block layer, `CLOCK_MONOTONIC`, nanoseconds; `None` if unknown.
     pub queued_ns: Option<u64>,
     /// Time of the issue to the driver, on the same clock.
     pub issued_ns: u64,
@@ -57,12 +53,10 @@ impl BlockRequest {
         u64::from(self.sectors) * SECTOR_BYTES
     }
 
-    /// Time in the kernel before the issue to the driver.
     pub fn queue_ns(&self) -> Option<u64> {
         Some(self.issued_ns.saturating_sub(self.queued_ns?))
     }
 
-    /// Time between issue and completion.
     pub fn device_ns(&self) -> Option<u64> {
         Some(self.completed_ns?.saturating_sub(self.issued_ns))
     }
@@ -72,7 +66,6 @@ impl BlockRequest {
         self.queued_ns.unwrap_or(self.issued_ns)
     }
 
-    /// A request with the fields of `event`, issued at the time of the event.
     fn of(event: &TraceEvent) -> Self {
         let TraceEvent {
             device,
@@ -101,12 +94,10 @@ impl BlockRequest {
 /// this number, all requests in flight count as not completed, as at the end of a trace.
 const UNDER_WAY_MAX: usize = 1 << 20;
 
-/// Number of recent request ends kept per operation and device, so that several parallel sequential streams are
-/// recognised.
+/// Recent request ends kept per operation and device, to recognise several parallel sequential streams.
 const ENDS: usize = 16;
 
-/// Maximum number of requests or bios in flight at one sector, more than the queue of any device. A longer list means
-/// missing events, so the oldest entry is dropped.
+/// Maximum in flight at one sector, above any device's queue. A longer list means missing events: drop the oldest.
 const OF_SECTOR_MAX: usize = 1024;
 
 /// Key for requests without a sector: flushes and passthrough commands are paired in FIFO order, by operation.
@@ -136,7 +127,6 @@ pub struct Pairing {
     requeued: RequestsBySector,
     /// Number of bios and requests in the maps.
     under_way: usize,
-    /// Devices that have requests.
     with_requests: HashSet<DeviceNumber>,
     recent_ends: RecentEnds,
     requests: Vec<BlockRequest>,
@@ -175,7 +165,7 @@ impl Pairing {
         self.lost
     }
 
-    /// Ends the trace: requests in flight become requests without completion.
+    /// Requests in flight become requests without completion.
     pub fn finish(&mut self) {
         let requeued = drained(&mut self.requeued);
         let issued = drained(&mut self.issued)
@@ -319,8 +309,7 @@ impl Pairing {
         );
     }
 
-    /// Takes the oldest bio with the event's operation at `sector`. The bio's part beyond `end_sector` stays for the
-    /// next request.
+    /// The oldest bio with the event's operation. Its part beyond `end_sector` stays for the next request.
     fn take_bio(&mut self, event: &TraceEvent, sector: u64, end_sector: u64) -> Option<Pending> {
         let key = (event.device, sector);
         // If several bios begin at this sector, the bio that ends with the request belongs to the request.
@@ -374,8 +363,7 @@ impl Pairing {
         }
     }
 
-    /// Stores a waiting bio. An evicted bio counts as lost; on a device without requests, as a request without
-    /// completion.
+    /// An evicted bio counts as lost; on a device without requests, as a request without completion.
     fn keep_bio(&mut self, key: (DeviceNumber, u64), bio: Pending) {
         let Some(Pending { request, .. }) = put(&mut self.bios, key, bio) else {
             return;
@@ -387,7 +375,7 @@ impl Pairing {
         self.lost += 1;
     }
 
-    /// Stores an issued request. An evicted request counts as not completed.
+    /// An evicted request counts as not completed.
     fn keep_issued(&mut self, key: (DeviceNumber, u64), issued: Pending) {
         let evicted = put(&mut self.issued, key, issued);
         self.unfinished(evicted.map(|issued| issued.request));
@@ -399,7 +387,7 @@ impl Pairing {
     }
 }
 
-/// Appends an entry under `key`. If the list is full, removes and returns the oldest entry.
+/// If the list of `key` is full, removes and returns the oldest entry.
 fn put(
     waiting: &mut RequestsBySector,
     key: (DeviceNumber, u64),
@@ -422,7 +410,6 @@ fn is_empty_flush(event: &TraceEvent) -> bool {
         && matches!(event.op, EventOp::Write | EventOp::Flush)
 }
 
-/// The sector in the key of a request.
 fn sector_key(event: &TraceEvent) -> u64 {
     match event.op {
         EventOp::Flush | EventOp::Other if event.sectors == 0 => NO_SECTOR,
@@ -479,8 +466,7 @@ fn drained(waiting: &mut RequestsBySector) -> impl Iterator<Item = Pending> + us
 mod tests {
     use super::*;
 
-    /// Events from the kernel's `trace` file, in a short form: time in seconds, kind, letters, first sector, number of
-    /// sectors.
+    /// Short form of the kernel's `trace` file: time in seconds, kind, letters, first sector, number of sectors.
     fn parse(text: &str) -> Vec<TraceEvent> {
         text.lines()
             .filter(|line| !line.starts_with('#'))
@@ -514,8 +500,7 @@ mod tests {
             .collect()
     }
 
-    /// For each request with both times: operation, first sector, number of sectors, queue time and device time, in
-    /// microseconds.
+    /// Requests with both times: operation, first sector, sectors, queue time and device time, microseconds.
     fn paired(text: &str) -> Vec<(EventOp, u64, u32, u64, u64)> {
         let whole =
             |(op, sector, sectors, queue, device)| Some((op, sector, sectors, queue?, device?));

@@ -30,12 +30,10 @@ const LINE_BYTES_MAX: u64 = 16 << 10;
 /// Maximum number of devices, more than any machine has. Events of further devices are skipped.
 const DEVICES_MAX: usize = 256;
 
-/// Bytes stored of an unreadable line.
 const SHOWN_BYTES: usize = 120;
 
 const NS_PER_SEC: u64 = 1_000_000_000;
 
-/// Counts of a parsed text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TraceText {
     pub lines: u64,
@@ -53,10 +51,8 @@ pub struct TraceText {
     pub without_time: u64,
 }
 
-/// The text contains no trace.
 #[derive(Debug, thiserror::Error)]
 pub enum TextError {
-    /// Read error.
     #[error("{0}")]
     Io(#[from] io::Error),
     /// No line is part of a trace. `first`: number and beginning of the first unreadable line.
@@ -69,8 +65,7 @@ pub enum TextError {
 }
 
 impl TraceText {
-    /// Reads a text to its end and passes each request to `sink`, in the order of completion; requests without
-    /// completion come last.
+    /// `sink` gets the requests in the order of completion; requests without completion come last.
     pub fn read(input: impl Read, sink: &mut dyn FnMut(BlockRequest)) -> Result<Self, TextError> {
         let mut reader = TraceTextReader::default();
         let mut input = BufReader::with_capacity(256 << 10, input);
@@ -137,12 +132,10 @@ impl TraceText {
     }
 }
 
-/// Parsed content of a line.
 #[derive(Debug, PartialEq)]
 enum ParsedLine {
     Event(TraceEvent),
     Request(BlockRequest),
-    /// Number of lost events.
     Lost(u64),
     /// A heading, a comment, or an event of another kind.
     Nothing,
@@ -154,7 +147,7 @@ enum ParsedLine {
 struct TraceTextReader {
     facts: TraceText,
     pairing: Pairing,
-    /// Columns of the table; `None` before its heading.
+    /// `None` before the heading of the table.
     columns: Option<RequestColumns>,
     recent_ends: RecentEnds,
     devices: HashSet<DeviceNumber>,
@@ -201,7 +194,6 @@ impl TraceTextReader {
     }
 }
 
-/// Number of lost events that a line reports.
 fn lost(text: &str) -> Option<u64> {
     if let Some(counts) = text.strip_prefix("# entries-in-buffer/entries-written:") {
         let (kept, written) = counts.split_whitespace().next()?.split_once('/')?;
@@ -228,7 +220,6 @@ fn lost(text: &str) -> Option<u64> {
 /// Text before the number of lost events in the output of `flashproof trace --ops`.
 pub const LOST_COMMENT: &str = "# lost events:";
 
-/// Parses a line of ftrace; `None` for other lines.
 fn ftrace(line: &str) -> Option<ParsedLine> {
     for (at, _) in line.match_indices("block_") {
         // perf script prints the subsystem before the event name.
@@ -264,8 +255,7 @@ fn ftrace(line: &str) -> Option<ParsedLine> {
     None
 }
 
-/// Parses `asd-17665   [001] .....  3272.334513`, or perf's `asd 17665 [001]  3272.334513`. `( 1234)` before the CPU is
-/// the PID of the thread's process.
+/// `asd-17665   [001] .....  3272.334513`; perf: `asd 17665 [001]  3272.334513`. `( 1234)`: the PID of the process.
 fn ftrace_head(head: &str) -> Option<(u64, u32, TracedTask)> {
     let (rest, time) = last_word(head)?;
     let time_ns = nanoseconds(time)?;
@@ -371,8 +361,7 @@ fn blkparse(line: &str) -> Option<ParsedLine> {
     event(kind, time_ns, cpu, TracedTask::new(pid, ""), &body).map(ParsedLine::Event)
 }
 
-/// Columns of a table of requests, by position. COMM can contain blanks, so the columns behind COMM are counted from
-/// the end of the line.
+/// By position. COMM can contain blanks, so the columns behind COMM are counted from the end of the line.
 #[derive(Debug, Clone, PartialEq)]
 struct RequestColumns {
     names: Vec<String>,
@@ -380,7 +369,7 @@ struct RequestColumns {
 }
 
 impl RequestColumns {
-    /// Columns of a heading; `None` if the line is not a heading.
+    /// `None` if the line is not a heading.
     fn of(line: &str) -> Option<Self> {
         let names: Vec<String> = line.split_ascii_whitespace().map(str::to_owned).collect();
         let has = |name: &str| names.iter().any(|found| found == name);
@@ -391,7 +380,6 @@ impl RequestColumns {
             .then_some(Self { names, comm })
     }
 
-    /// Parses the request in a row.
     fn request(&self, line: &str) -> Option<BlockRequest> {
         let mut words = vec![""; self.names.len()];
         let mut rest = line;
@@ -434,7 +422,7 @@ impl RequestColumns {
     }
 }
 
-/// Parses the letters of a request; `None` for other letters.
+/// `None` for other letters.
 fn letters_of(text: &str) -> Option<(EventOp, Flags)> {
     let known = text.len() <= 10 && text.chars().all(|c| "RWFDNSAMUEZPCOI".contains(c));
     (known && !text.is_empty()).then(|| parse_letters(text.as_bytes()))
@@ -479,7 +467,6 @@ fn first_words<const N: usize>(text: &str) -> Option<([&str; N], &str)> {
     (!words.contains(&"")).then_some((words, rest))
 }
 
-/// Splits off the last word.
 fn last_word(text: &str) -> Option<(&str, &str)> {
     let text = text.trim_ascii_end();
     let start = text

@@ -1,6 +1,5 @@
 use super::*;
 
-/// The requests in `text`, and the counts of its lines.
 fn read(text: impl AsRef<[u8]>) -> (Vec<BlockRequest>, TraceText) {
     let mut requests = Vec::new();
     let facts = TraceText::read(text.as_ref(), &mut |request| requests.push(request)).unwrap();
@@ -41,8 +40,7 @@ fn shorts(text: impl AsRef<[u8]>) -> Vec<String> {
 
 #[test]
 fn every_kernels_lines_of_a_request_are_read() {
-    // Linux 6.10 and later print the priority, earlier kernels do not. The last variant has no bytes. Linux 4.x has
-    // four flags instead of five.
+    // Linux 6.10 and later print the priority. The last variant has no bytes. Linux 4.x has four flags, later five.
     for (issue, complete) in [
         (
             "7,2 RS 8704 () 1293793 + 17 be,0,4 [asd]",

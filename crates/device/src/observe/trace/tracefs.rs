@@ -28,13 +28,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 use std::time::Duration;
 
-/// Why a trace could not be started or read.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// No device was given. A trace of all devices would bury the relevant events.
     #[error("cannot trace block requests - no device was given - name at least one block device")]
     NoDevice,
-    /// The kernel denied access to `path`.
     #[error(
         "cannot trace block requests - {}: {source} - run as root (CAP_SYS_ADMIN) on a kernel that is not locked down, or run without the trace",
         path.display()
@@ -44,12 +42,10 @@ pub enum TraceError {
         "cannot trace block requests - tracefs is not mounted and mounting it failed: {source} - the kernel needs CONFIG_TRACING; before Linux 5.2: mount -t tracefs tracefs /sys/kernel/tracing"
     )]
     NoTracefs { source: io::Error },
-    /// The kernel lacks this tracepoint.
     #[error(
         "cannot trace block requests - the kernel has no event block:{event} - it needs CONFIG_BLOCK and CONFIG_EVENT_TRACING"
     )]
     NoEvent { event: &'static str },
-    /// The description of the records at `path` has an unknown format.
     #[error("cannot read the trace - {}: {reason} - this version of flashproof does not know the format of this kernel; run without the trace", path.display())]
     Format { path: PathBuf, reason: String },
     #[error(
@@ -79,11 +75,10 @@ impl TraceError {
     }
 }
 
-/// Access to tracefs.
 #[derive(Debug)]
 pub(super) struct Tracefs {
     root: PathBuf,
-    /// Descriptor of the private mount; `None` for the system's mount.
+    /// `None` for the system's mount.
     _mount: Option<OwnedFd>,
 }
 
@@ -107,16 +102,14 @@ impl Tracefs {
         })
     }
 
-    /// The directory of all instances.
     pub(super) fn instances(&self) -> PathBuf {
         self.root.join("instances")
     }
 }
 
-/// Mounts `fs_type` without attaching it to a directory, so that nothing needs cleaning up, even after a kill.
-///
-/// Returns the root directory of the mount; `/proc/self/fd/N/` reaches the files in it. Errors: EPERM without
-/// CAP_SYS_ADMIN, ENODEV for an unknown file system, ENOSYS before Linux 5.2.
+/// Mounts `fs_type` without a directory, so that nothing needs cleaning up, even after a kill. `/proc/self/fd/N/`
+/// reaches the files of the returned root. Errors: EPERM without CAP_SYS_ADMIN, ENODEV for an unknown file system,
+/// ENOSYS before Linux 5.2.
 fn mount_detached(fs_type: &str) -> io::Result<OwnedFd> {
     let context = fsopen(fs_type, FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_create(&context)?;
@@ -147,14 +140,12 @@ fn writable_mount(mountinfo: &str, fs_type: &str) -> Option<PathBuf> {
 }
 
 const NAME: &str = "flashproof-";
-/// Number of the next instance of this process.
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
 /// Number of attempts to remove a busy instance, and the pause between two attempts: half a second in all.
 const REMOVALS: u32 = 50;
 const REMOVAL_PAUSE: Duration = Duration::from_millis(10);
 
-/// Live instances of this process.
 static LIVE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 fn live() -> MutexGuard<'static, Vec<PathBuf>> {
@@ -189,7 +180,7 @@ fn remove(path: &Path) -> io::Result<()> {
     fs::remove_dir(path)
 }
 
-/// A tracefs instance. Dropping this value removes the instance; its buffers must be closed first.
+/// Dropping this value removes the instance; its buffers must be closed first.
 #[derive(Debug)]
 pub(super) struct Instance {
     path: PathBuf,
@@ -197,7 +188,6 @@ pub(super) struct Instance {
 }
 
 impl Instance {
-    /// Creates an instance, named after this process.
     pub(super) fn create(tracefs: Tracefs) -> Result<Self, TraceError> {
         let instances = tracefs.instances();
         remove_stale(&instances);
@@ -218,7 +208,7 @@ impl Instance {
         self.path.join(name)
     }
 
-    /// Sets `name` to `value`. `doing` is part of the error message.
+    /// `doing` is part of the error message.
     pub(super) fn set(
         &self,
         doing: &'static str,
@@ -240,8 +230,8 @@ impl Instance {
     }
 }
 
-/// Reads a file of tracefs. Some files (`header_page`) return data only to the first read. Therefore the first read
-/// must be large enough for the whole file. The standard library begins with a small read.
+/// Some files (`header_page`) return data only to the first read, which must be large enough for the whole file. The
+/// standard library begins with a small read.
 fn read_whole(path: &Path) -> io::Result<String> {
     let mut file = fs::File::open(path)?;
     let mut chunk = vec![0; 64 << 10];
@@ -292,16 +282,14 @@ fn remove_stale(instances: &Path) {
 /// Maximum offset and size of a field, larger than any page of a trace.
 const PAGE_BYTES_MAX: usize = 1 << 20;
 
-/// Position of one field in a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RecordField {
-    /// First byte.
     pub(super) offset: usize,
     pub(super) bytes: usize,
 }
 
 impl RecordField {
-    /// Bytes of the field; `None` if the record is too short.
+    /// `None` if the record is too short.
     pub(super) fn slice(self, record: &[u8]) -> Option<&[u8]> {
         record.get(self.offset..self.offset.checked_add(self.bytes)?)
     }
@@ -324,21 +312,16 @@ impl RecordField {
     }
 }
 
-/// The description of a record is not usable.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum FormatError {
-    /// A required field is missing.
     #[error("it has no field \"{0}\"")]
     NoField(&'static str),
-    /// A line of the description has an unknown format.
     #[error("line {0:?} is not \"field:TYPE NAME; offset:N; size:N;\"")]
     Line(String),
-    /// The event has no ID.
     #[error("it has no line \"ID: N\"")]
     NoId,
 }
 
-/// Fields of a description, by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RecordFields(HashMap<String, RecordField>);
 
@@ -359,7 +342,7 @@ pub(super) fn parse_fields(text: &str) -> Result<RecordFields, FormatError> {
         .map(RecordFields)
 }
 
-/// Parses the event's ID, which its records have in `common_type`.
+/// Records have this ID in `common_type`.
 pub(super) fn parse_id(text: &str) -> Result<u64, FormatError> {
     let number = text.lines().find_map(|line| line.strip_prefix("ID:"));
     number

@@ -13,7 +13,6 @@ pub(super) const NO_STEP: u16 = u16::MAX;
 /// Maximum number of parallel steps per die: while one step programs, others read or wait for programs of other dies.
 const STEPS: u64 = 4;
 
-/// Garbage collection in progress.
 #[derive(Debug, Clone, Default)]
 pub(super) struct GarbageCollection {
     steps: Vec<CollectionStep>,
@@ -21,7 +20,6 @@ pub(super) struct GarbageCollection {
     /// By slot: number of dies that still have to erase their part of a superblock.
     erasing: Vec<u32>,
     erasing_superblocks: u32,
-    /// Units read by garbage collection.
     pub(super) read_units: u64,
 }
 
@@ -77,8 +75,7 @@ impl GarbageCollection {
         vacant(&mut self.steps, |step| step.reads + step.programs == 0)
     }
 
-    /// Begins `step` (unless [`NO_STEP`]), which reads `reads` stripes and programs the stripes of `programs`. Takes
-    /// `programs` if they must wait for the reads.
+    /// Begins `step` (unless [`NO_STEP`]): `reads` reads, then `programs`, which are taken if they must wait for reads.
     pub(super) fn begin(&mut self, step: u16, reads: usize, programs: &mut Vec<(u32, u32)>) {
         let Some(step) = self.steps.get_mut(usize::from(step)) else {
             return;
@@ -90,8 +87,7 @@ impl GarbageCollection {
         }
     }
 
-    /// Records a finished read of `step`. After the last read, returns the list of stripes to program now. The caller
-    /// returns the list with [`Self::give_back`].
+    /// Records a finished read of `step`. After the last read, returns the stripes to program, for [`Self::give_back`].
     pub(super) fn collected(&mut self, step: u16) -> Option<Vec<(u32, u32)>> {
         let step_counts = self.steps.get_mut(usize::from(step))?;
         step_counts.reads -= 1;
@@ -102,13 +98,11 @@ impl GarbageCollection {
         Some(std::mem::take(&mut step_counts.filled))
     }
 
-    /// Takes back the list of stripes of a step, so that its memory is reused.
     pub(super) fn give_back(&mut self, step: u16, mut filled: Vec<(u32, u32)>) {
         filled.clear();
         self.steps[usize::from(step)].filled = filled;
     }
 
-    /// Records that a stripe filled by `step` is programmed.
     pub(super) fn programmed(&mut self, step: u16) {
         let Some(step_counts) = self.steps.get_mut(usize::from(step)) else {
             return;
@@ -117,7 +111,6 @@ impl GarbageCollection {
         self.running -= u32::from(step_counts.reads + step_counts.programs == 0);
     }
 
-    /// Begins the erase of a superblock on `dies` dies. Returns its slot.
     pub(super) fn erase(&mut self, dies: u32) -> u16 {
         let slot = vacant(&mut self.erasing, |left| *left == 0);
         self.erasing[usize::from(slot)] = dies;
@@ -125,7 +118,6 @@ impl GarbageCollection {
         slot
     }
 
-    /// Records that a die has erased its part of a superblock.
     pub(super) fn erased(&mut self, slot: u16) {
         let dies_left = &mut self.erasing[usize::from(slot)];
         *dies_left -= 1;

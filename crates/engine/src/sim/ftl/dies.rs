@@ -10,26 +10,28 @@ use std::collections::VecDeque;
 /// Maximum number of host reads in a row while other work waits.
 const READS_IN_ROW: u32 = 16;
 
-/// Work of a die.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum DieWork {
-    /// Host read for the operation `token`. Starts at `from_ns` at the earliest, when the controller has processed the
-    /// operation.
+    /// Host read for the operation `token`. Starts at `from_ns` at the earliest, after the controller's time.
     Read {
         token: u32,
         bytes: u32,
         from_ns: u64,
     },
     /// Reads valid units for a step of garbage collection.
-    Collect { step: u16, bytes: u32 },
+    Collect {
+        step: u16,
+        bytes: u32,
+    },
     /// Programs a stripe with `host_units` units of the host; `step` of garbage collection waits for the program.
     Program {
         stripe: u32,
         host_units: u32,
         step: u16,
     },
-    /// Erases the die's part of a superblock.
-    Erase { slot: u16 },
+    Erase {
+        slot: u16,
+    },
 }
 
 /// The end of a die's current work, as an event. Void if the work is suspended first.
@@ -152,7 +154,6 @@ impl Dies {
         )
     }
 
-    /// Begins new work.
     #[inline]
     fn begin(&mut self, at: u32, work: DieWork, start_ns: u64) -> (u64, WorkEnd) {
         let die = &mut self.dies[at as usize];

@@ -48,24 +48,20 @@ pub struct FtlModel {
     writes: VecDeque<Writing>,
     /// Capacity of the write buffer, host units.
     buffer_units: u32,
-    /// Host units in the write buffer.
     buffered_units: u32,
     random: Random,
     op_counters: HostOpCounters,
     /// Bytes of host writes that are completely buffered.
     host_bytes: u64,
-    /// Counters before the run.
     initial_bytes: WrittenBytes,
 }
 
-/// A future event inside the drive.
 #[derive(Debug, Clone, Copy)]
 enum DriveEvent {
     Turn(WorkEnd),
     Done(SimCompletion),
 }
 
-/// An operation in the drive.
 #[derive(Debug, Clone, Copy)]
 struct DriveOp {
     kind: OpKind,
@@ -205,14 +201,12 @@ impl FtlModel {
         Column::SimFreeSuperblocks,
     ];
 
-    /// All columns of the counters.
     pub(super) fn columns() -> Vec<Column> {
         [&HostOpCounters::COLUMNS[..], &Self::COLUMNS].concat()
     }
 
-    /// A preconditioned drive with the parameters of `drive` and of its FTL `ftl_drive`. Uses the seed of `drive`, or
-    /// `seed` if `drive` has none. Errors: an invalid FTL; never for a description that was parsed from text, because
-    /// the parser checks it.
+    /// A preconditioned drive. `seed` applies if `drive` has none. Errors: an invalid `ftl_drive`, never one parsed
+    /// from text.
     pub fn new(drive: &DriveSpec, ftl_drive: &FtlDrive, seed: u64) -> Result<Self, SpecError> {
         let seed = drive.seed.unwrap_or(seed);
         let mut ftl = Ftl::new(&ftl_drive.spec, seed)?;
@@ -300,7 +294,6 @@ impl FtlModel {
         done
     }
 
-    /// Adds work on a stripe to its die.
     #[inline]
     fn work(&mut self, stripe: u32, work: DieWork, now_ns: u64) {
         let die = stripe % self.dies.count();
@@ -397,7 +390,6 @@ impl FtlModel {
         self.fill_buffer(now_ns);
     }
 
-    /// Moves writes into the buffer, as far as it has room.
     fn fill_buffer(&mut self, now_ns: u64) {
         while let Some(&Writing { units, handle, .. }) = self.writes.front() {
             let units = units
@@ -427,7 +419,6 @@ impl FtlModel {
         }
     }
 
-    /// Begins all garbage collection steps that are due.
     #[inline]
     fn collect(&mut self, now_ns: u64) {
         while self

@@ -35,7 +35,6 @@ fn op(kind: OpKind, offset: u64, len: u32, token: u32) -> Op {
     }
 }
 
-/// Results of a run: latencies of reads and of writes, and the time at which the run ended.
 #[derive(Debug, Default, PartialEq)]
 struct Run {
     reads_ns: Vec<u64>,
@@ -58,7 +57,6 @@ fn open_loop(
     open_loop_with(engine, arrivals, |_| None)
 }
 
-/// As [`open_loop`], with a placement that depends on the offset.
 fn open_loop_with(
     engine: &mut SimEngine<FtlModel>,
     arrivals: impl Iterator<Item = (u64, OpKind, u64, u32)>,
@@ -114,7 +112,6 @@ fn open_loop_with(
     run
 }
 
-/// `count` instants of a Poisson process.
 fn poisson(count: usize, per_s: f64, seed: u64) -> impl Iterator<Item = u64> {
     let mut random = Random::new(seed);
     let mut at_ns = 0.0;
@@ -218,7 +215,6 @@ fn a_channel_passes_the_data_of_its_dies_in_turn() {
     let mut engine = engine(text);
     let reads = (0..2).map(|n| (0, OpKind::Read, n * (64 << 10), 64 << 10));
     assert_eq!(open_loop(&mut engine, reads).reads_ns, [125_536, 191_072]);
-    // An operation over both stripes ends with the second stripe.
     let both = std::iter::once((0, OpKind::Read, 0, 128 << 10));
     assert_eq!(open_loop(&mut engine, both).reads_ns, [191_072]);
 }
@@ -241,8 +237,7 @@ fn a_channel_is_not_kept_for_a_read_whose_array_is_not_done() {
             &mut Vec::new(),
         )
         .unwrap();
-    // The other die's program occupies the channel from 5 to 70.536 us. The read is ready at 60 us and transfers
-    // 4.096 us.
+    // The other die's program holds the channel from 5 to 70.536 us. The read, ready at 60 us, transfers 4.096 us.
     let both = [
         (0, OpKind::Read, 0, 4096),
         (5_000, OpKind::Write, 64 << 10, 64 << 10),

@@ -34,8 +34,7 @@ pub struct Flash {
     pub erase_ns: u64,
     /// Speed of a channel, MB/s.
     pub bus_mbps: u64,
-    /// Time to suspend a program or an erase for a host read, nanoseconds. To resume takes the same time. `None`: no
-    /// suspension.
+    /// Time to suspend a program or an erase for a host read, ns; to resume takes the same. `None`: no suspension.
     pub suspend_ns: Option<u64>,
     /// Controller time per host operation.
     pub controller_ns: u64,
@@ -173,8 +172,7 @@ impl FtlDrive {
         Ok(())
     }
 
-    /// Fills in defaults that depend on `capacity_bytes`. Errors: the inconsistent parameter, its value, and what
-    /// would be valid.
+    /// Fills in defaults that depend on `capacity_bytes`. Errors: an inconsistent value, and what would be valid.
     pub(super) fn complete(
         &mut self,
         capacity_bytes: u64,

@@ -142,7 +142,6 @@ fn unfit(name: &str, value: &str, expected: &str) -> String {
 }
 
 impl DriveSpec {
-    /// Errors: why the description is invalid.
     fn parse(text: &str) -> Result<Self, String> {
         let parameters = text
             .strip_prefix(SIM_PREFIX)
@@ -197,7 +196,6 @@ impl DriveSpec {
         Ok(spec)
     }
 
-    /// True if the drive is gone at `at_ns`.
     pub(super) fn is_gone(&self, at_ns: u64) -> bool {
         self.gone_at_ns.is_some_and(|gone_ns| at_ns >= gone_ns)
     }
@@ -366,8 +364,7 @@ fn range(value: &str) -> Option<Range<u64>> {
     (!range.is_empty()).then_some(range)
 }
 
-/// Parses a size in bytes: a number with an optional unit KiB MiB GiB TiB KB MB GB TB. `None` for anything else, and
-/// for more than 1e18 bytes.
+/// Parses bytes: a number with an optional unit KiB MiB GiB TiB KB MB GB TB, at most 1e18 bytes.
 pub fn size_bytes(value: &str) -> Option<u64> {
     const UNITS: [(&str, u64); 8] = [
         ("KiB", 1 << 10),
@@ -396,7 +393,6 @@ fn share(value: &str) -> Option<f64> {
     (share > 0.0 && share.is_finite()).then_some(share)
 }
 
-/// Parses a whole number in `range`.
 fn number<T: FromStr + PartialOrd>(value: &str, range: RangeInclusive<T>) -> Option<T> {
     value.parse().ok().filter(|n| range.contains(n))
 }

@@ -26,14 +26,12 @@ const DEPTH_KEPT: f64 = 0.8;
 /// Largest busy fraction of closed-loop threads that raises no doubt. Above it, the threads limit the rate.
 const BUSY_MAX: f64 = 0.9;
 
-/// Observes a run of jobs.
 pub(super) struct JobObserver<'a> {
     load: &'a FioLoad,
     totals: RunningTotals,
     cpu_ns: u64,
     /// Time for which the issuing threads were runnable without a CPU.
     run_delay_ns: u64,
-    /// State of the run, once it has begun.
     run_state: Option<RunState>,
 }
 
@@ -107,8 +105,7 @@ impl<'a> JobObserver<'a> {
         self.totals.ran_ns as f64 / 1e9
     }
 
-    /// Results of the reads (direction 0) or writes (1) of `bytes` of the job with the index `job_index`; `None` if the
-    /// job has none.
+    /// Results of reads (direction 0) or writes (1) of `bytes` of job number `job_index`; `None` if it has none.
     fn direction_done(
         &self,
         job_index: usize,
@@ -152,8 +149,7 @@ impl<'a> JobObserver<'a> {
         })
     }
 
-    /// Doubt: the queue depth was not kept, for any reason. By Little's law, the mean number in flight is the rate
-    /// times the mean service time.
+    /// Doubt: the queue depth was not kept. Little's law: mean number in flight = rate x mean service time.
     fn lost_depth(&self, job: &Job, directions: [&Option<DirectionResult>; 2]) -> Option<String> {
         let in_flight: f64 = directions
             .into_iter()
@@ -180,8 +176,7 @@ impl<'a> JobObserver<'a> {
             .is_none_or(|begun| begun.is_simulated)
     }
 
-    /// `ns`, a time summed over all issuing threads, as a fraction of their time in the run. With more clones than
-    /// CPUs, clones share threads.
+    /// `ns`, summed over the issuing threads, as a fraction of their time. More clones than CPUs share threads.
     fn of_threads(&self, ns: u64) -> f64 {
         let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get());
         let all_ns = self
@@ -304,7 +299,6 @@ impl Queues {
     }
 }
 
-/// Kernel counters of the device of each job of `load`.
 fn counters(load: &FioLoad) -> Vec<Option<Counters>> {
     if load.devices.iter().all(|device| device.drive().is_some()) {
         return vec![None; load.devices.len()];
@@ -355,8 +349,7 @@ fn done(kind: &KindStats, bytes: u64, offered_iops: Option<f64>, seconds: f64) -
     }
 }
 
-/// Latency summary of `durations`. In addition, `unknown` operations took longer than all `durations`; percentiles that
-/// fall among the unknown operations are left out.
+/// Summary of `durations`; `unknown` further operations took longer, and percentiles among these are left out.
 fn latency(durations: &RunHistogram, unknown: u64) -> LatencyStats {
     if durations.is_empty() {
         return LatencyStats::default();

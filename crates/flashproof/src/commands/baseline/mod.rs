@@ -41,7 +41,6 @@ use std::fmt::Write as _;
 use std::ops::ControlFlow;
 use std::process::ExitCode;
 
-/// Measures devices, resuming from the state on disk.
 pub fn run(args: &BaselineOptions) -> Result<ExitCode, Failure> {
     let mut request = Request::of(args)?;
     let no_prep = args.no_prep || args.read_only;
@@ -98,8 +97,7 @@ pub fn run(args: &BaselineOptions) -> Result<ExitCode, Failure> {
             break;
         }
         if is_pts && jobs[0].1.position.1 == 0 {
-            // The preparation opens the devices itself and needs them exclusively. A simulated drive is prepared by
-            // opening it again.
+            // The preparation needs the devices exclusively. A simulated drive is prepared by opening it again.
             drop(opened);
             let devices = jobs
                 .iter()
@@ -158,8 +156,7 @@ fn precondition(
 /// A run of jobs ends after this many I/O errors. A drive with any error gets no further jobs.
 const PATIENCE: FailureLimits = FailureLimits::with_errors(100);
 
-/// The next jobs, each with the number of its drive: the jobs of the drives furthest behind, which run at the same
-/// time. A failed drive has no next job; the other drives continue.
+/// Next jobs, with drive numbers: those of the drives furthest behind, run together. A failed drive has none.
 fn next_jobs(form: &BaselineRequest, series: &Series) -> Vec<(usize, Job)> {
     let mut next: Vec<_> = series
         .devices
@@ -242,8 +239,7 @@ fn run_jobs(
         let point = observer.point(offset, job, doubt.clone());
         let so_far = points_of(&series_dir.series, *device);
         let step = &mut series_dir.series.steps[index + offset];
-        // A drive whose run was ended by another drive's errors is not at fault. Its job is repeated without that
-        // drive.
+        // A drive whose run was ended by another drive's errors is not at fault: its job is repeated without that one.
         if judged.outcome == Outcome::Invalid {
             step.interrupt(&judged.reason);
             continue;
@@ -309,7 +305,6 @@ fn slug(name: &str) -> String {
         .join("-")
 }
 
-/// Prints the plan of a dry run. Returns the exit code.
 fn show_plan(
     series_dir: &SeriesDir,
     request: &Request,
@@ -389,7 +384,6 @@ fn achieved(done: &DirectionResult) -> String {
     }
 }
 
-/// Prints the result of a finished baseline. Returns the exit code.
 fn show_conclusion(series_dir: &SeriesDir) -> Result<ExitCode, Failure> {
     let mut page = String::new();
     for (number, device) in series_dir.series.devices.iter().enumerate() {
@@ -435,7 +429,6 @@ fn show_conclusion(series_dir: &SeriesDir) -> Result<ExitCode, Failure> {
     series_dir.show_conclusion("", &page)
 }
 
-/// Prints the state of an interrupted baseline. Returns the exit code.
 fn show_interruption(series_dir: &SeriesDir) -> Result<ExitCode, Failure> {
     series_dir.show_interruption(
         ": run the same command to repeat the interrupted job",
@@ -443,7 +436,6 @@ fn show_interruption(series_dir: &SeriesDir) -> Result<ExitCode, Failure> {
     )
 }
 
-/// Table of the jobs, and their directories.
 fn table(series_dir: &SeriesDir) -> String {
     let table = Table::new("").text(["job", "operations"]).numbers([
         "IOPS",
@@ -472,7 +464,6 @@ fn table(series_dir: &SeriesDir) -> String {
     format!("\n{}\n{}", table.rows(rows), series_dir.format_paths())
 }
 
-/// A row for reads and a row for writes.
 fn rows(name: &str, point: &Point) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     for (kind, done) in [("reads", &point.reads), ("writes", &point.writes)] {

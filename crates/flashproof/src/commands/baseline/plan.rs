@@ -28,8 +28,7 @@ const MIXES: [u32; 4] = [0, 50, 95, 100];
 const RATES: [u32; 10] = [10, 20, 30, 40, 50, 60, 70, 80, 90, 95];
 const FEW_RATES: [u32; 4] = [25, 50, 75, 95];
 
-/// Steps of the grid for reads and for writes, percent of the highest rates. `SMALL_GRID`: the steps of a short
-/// baseline.
+/// Steps of the grid for reads and writes, percent of the highest rates. `SMALL_GRID`: for a short baseline.
 const GRID: [u32; 5] = [0, 20, 40, 60, 80];
 const SMALL_GRID: [u32; 3] = [0, 40, 80];
 
@@ -43,7 +42,6 @@ const SATURATION_PART: u64 = 5;
 /// Maximum rounds of the saturation: SNIA's maximum for a test.
 const SATURATION_ROUNDS: u64 = PTS_ROUNDS_MAX as u64;
 
-/// Queue depth of the saturation.
 const SATURATION_DEPTH: u32 = 32;
 
 /// Number of clones of a job in SNIA's tests, and queue depth of each clone. SNIA lets the tester choose both.
@@ -60,12 +58,10 @@ const ROUNDS: u64 = 10;
 
 /// Maximum ramp before a job counts, seconds. The ramp is a tenth of the job's time.
 const RAMP_SEC_MAX: u64 = 30;
-/// Jobs of at least this many seconds have a ramp of at least one second. Shorter jobs have a shorter ramp: the
-/// fractional part of their time in seconds.
+/// Jobs of at least this many seconds have a ramp of at least 1 s; shorter ones, the fractional part of their time.
 const RAMPED_SEC_MIN: u64 = 4;
 
-/// Maximum length of a job, and of the saturation, on virtual time, seconds: longer ones take long to compute and
-/// change nothing.
+/// Maximum length of a job or the saturation on virtual time, seconds: longer ones cost time and change nothing.
 const SIMULATED_SEC_MAX: u64 = 5;
 const SIMULATED_SATURATION_SEC_MAX: u64 = 50;
 
@@ -74,8 +70,7 @@ const SIMULATED_SATURATION_SEC_MAX: u64 = 50;
 const WATCH_PART: u64 = 10;
 const SIMULATED_WATCH: u64 = 60;
 const SIMULATED_WATCH_SEC_MAX: u64 = 6 * 3_600;
-/// The second watch gets the time of the first divided by this. On virtual time it gets
-/// [`SIMULATED_LATER_WATCH_SEC`] seconds.
+/// The second watch gets the first one's time divided by this; on virtual time, [`SIMULATED_LATER_WATCH_SEC`].
 const LATER_WATCH_PART: u64 = 4;
 const SIMULATED_LATER_WATCH_SEC: u64 = 60;
 /// Small reads and large writes per second in a watch: light for most drives, and frequent enough to hit a stall of 10
@@ -85,14 +80,11 @@ const WATCHED_IOPS: f64 = 2_000.0;
 /// Queue depth of a watch: high enough that a stall of a second does not reduce the load.
 const WATCH_DEPTH: u32 = 256;
 
-/// The baseline requested by the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BaselineRequest {
     /// Total time under load, seconds.
     pub seconds: u64,
-    /// True if the drives run on virtual time.
     pub simulated: bool,
-    /// True to issue no writes.
     pub read_only: bool,
     /// Sizes of the database's operations, bytes; depths, rates and grid use the first.
     pub block_sizes: Vec<u64>,
@@ -102,8 +94,7 @@ pub struct BaselineRequest {
     pub pts: Vec<Pts>,
     /// Length of a job of SNIA's tests, seconds: 60 in the specification.
     pub pts_sec: u64,
-    /// Maximum number of threads that share a job's operations in flight, a power of two: the rate of a single thread
-    /// is limited by its core.
+    /// Maximum threads that share a job's operations in flight, a power of two: one thread is limited by its core.
     pub threads: u32,
     /// Smallest operation that the drives support, bytes; SNIA's smaller operations are left out.
     pub min_io_bytes: u64,
@@ -275,8 +266,7 @@ impl BaselineRequest {
         .among(self.threads)
     }
 
-    /// The jobs after the saturation, in the order of their parts, without durations. Depths and rates follow from
-    /// `points`, as far as measured.
+    /// Jobs after the saturation, in order, without durations. Depths and rates follow from `points`, where measured.
     fn planned(&self, points: &[Point]) -> Vec<Job> {
         let (read_sweep, write_sweep): (Vec<&Point>, Vec<&Point>) = points
             .iter()
@@ -460,7 +450,6 @@ impl BaselineRequest {
         !self.read_only && (self.simulated || self.seconds >= FULL_SEC)
     }
 
-    /// Length of the first watch, seconds.
     fn watch_sec(&self) -> u64 {
         if self.simulated {
             (self.seconds * SIMULATED_WATCH).clamp(1, SIMULATED_WATCH_SEC_MAX)

@@ -40,7 +40,6 @@ use session::{CompatMode, console};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Certifies devices, resuming from the state on disk.
 pub fn run(args: &CertifyOptions) -> Result<ExitCode, Failure> {
     let request = Request::of(args)?;
     let drives = Drives::inspect(&request.base.spec(), args.no_prep)?;
@@ -114,11 +113,9 @@ const SIMULATED_SEC: u32 = 3_600;
 /// Term with the kind of the series: certification or screening; fixed when the series starts.
 const KIND_TERM: &str = "named";
 
-/// The requested certification.
 struct Request {
     /// The load of 1x, on all devices.
     base: Base1x,
-    /// Multiple of the load.
     factor: Factor,
     stages: Vec<Step>,
     /// The claim, as far as the options determine it.
@@ -128,7 +125,6 @@ struct Request {
 }
 
 impl Request {
-    /// The request in `args`. Errors: invalid options or files.
     fn of(args: &CertifyOptions) -> Result<Self, Failure> {
         let as_act = args.as_act;
         let mut base = series::load_1x(
@@ -219,7 +215,6 @@ impl Request {
         Ok(request)
     }
 
-    /// Load of a stage.
     fn load(&self, step: &Step) -> Result<Load<ActWorkload>, Failure> {
         let factor = match step.rule {
             Rule::Completes => self.factor.doubled().map_err(Failure::usage)?,
@@ -236,7 +231,6 @@ impl Request {
             })
     }
 
-    /// A new series of this request on `devices`.
     fn series(&self, devices: Vec<DriveIdentity>) -> Series {
         let claim = &self.claim;
         let fixed_terms = [
@@ -258,13 +252,10 @@ struct Certification<'a> {
     args: &'a CertifyOptions,
     /// The request, with the claim that the series may make.
     request: Request,
-    /// Directory and state.
     series_dir: SeriesDir,
 }
 
 impl<'a> Certification<'a> {
-    /// Opens the directory of the series of `request`.
-    ///
     /// Errors: another process runs the series; the directory holds another series, or a run.
     fn open(
         args: &'a CertifyOptions,
@@ -394,7 +385,6 @@ impl<'a> Certification<'a> {
         }
     }
 
-    /// Records the verdict on the run of a stage.
     fn record_verdict(
         &mut self,
         index: usize,
@@ -461,7 +451,6 @@ impl<'a> Certification<'a> {
         device_numbers(&run, &self.device_names(step))
     }
 
-    /// Prints the plan of a dry run. Returns the exit code.
     fn show_plan(&self, drives: &Drives) -> Result<ExitCode, Failure> {
         let devices = drives.plan(&drives.to_prepare(self.series_dir.has_begun()));
         let slices = span(
@@ -521,7 +510,6 @@ impl<'a> Certification<'a> {
         ));
     }
 
-    /// Heading of each line of progress.
     fn heading(&self, index: usize) -> String {
         let name = self.stage_name(index);
         if self.request.claim.simulated {
@@ -534,7 +522,6 @@ impl<'a> Certification<'a> {
         }
     }
 
-    /// Prints the result of a finished series. Returns the exit code.
     fn show_conclusion(&self) -> Result<ExitCode, Failure> {
         let outcome = self
             .series_dir
@@ -547,14 +534,12 @@ impl<'a> Certification<'a> {
             .show_conclusion(&head.unwrap_or_default(), &self.stages())
     }
 
-    /// Prints the state of an interrupted series. Returns the exit code.
     fn interrupted(&self, event: &str, advice: &str) -> Result<ExitCode, Failure> {
         let noun = self.request.claim.noun();
         let message = format!(" ({noun}): {event}; the same command {advice}");
         self.series_dir.show_interruption(&message, &self.stages())
     }
 
-    /// Table of the stages, and their directories.
     fn stages(&self) -> String {
         let headings = [
             "stage",

@@ -16,7 +16,6 @@ use serde::Deserialize;
 use session::failure::Failure;
 use std::path::Path;
 
-/// Largest file of a check, bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Length of a slice of the verdict, seconds: at least, and if a latency has a limit.
@@ -25,8 +24,7 @@ const SLICE_SEC: [u64; 2] = [10, 60];
 /// Longest run, seconds: a week.
 const RUN_SEC_MAX: u64 = 7 * 86_400;
 
-/// Kinds of databases, in the order in which the checks are listed, each with its heading. A user's own check needs no
-/// kind.
+/// Kinds of databases in the order of the list, each with its heading. A user's own check needs no kind.
 const KINDS: [(&str, &str); 7] = [
     ("consensus-store", "Consensus stores"),
     ("sql", "SQL databases"),
@@ -37,7 +35,6 @@ const KINDS: [(&str, &str); 7] = [
     ("", "Others"),
 ];
 
-/// A check, parsed from its file.
 #[derive(Debug, Clone)]
 pub struct Definition {
     /// Name on the command line.
@@ -53,11 +50,9 @@ pub struct Definition {
     pub runs: Vec<RunDefinition>,
     /// Files written with measured values: name and text with placeholders.
     pub files: Vec<(String, String)>,
-    /// Text of the file.
     pub text: String,
 }
 
-/// A run of a check.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunDefinition {
@@ -67,7 +62,6 @@ pub struct RunDefinition {
     pub jobs: String,
     #[serde(default)]
     criterion: Vec<WrittenCriterion>,
-    /// Parsed criteria.
     #[serde(skip)]
     pub criteria: Vec<Criterion>,
     /// True if the run is longer than its check says, so that jobs have the database's own rate.
@@ -75,7 +69,6 @@ pub struct RunDefinition {
     pub is_long: bool,
 }
 
-/// A check in TOML.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CheckFile {
@@ -160,7 +153,6 @@ impl Definition {
         Self::parse(&stem, &text)
     }
 
-    /// Parses the text of a check. Errors: the first mistake, with its place.
     pub fn parse(name: &str, text: &str) -> Result<Self, Failure> {
         let fail =
             |why: String| Failure::usage(format!("cannot read the check {} - {why}", quoted(name)));
@@ -252,8 +244,7 @@ impl Definition {
         self.runs.iter().map(|run| run.seconds).sum()
     }
 
-    /// The same check over `seconds` of load; each run gets its part, rounded up. In a longer check these are whole
-    /// minutes, the slices of the verdict.
+    /// The same check over `seconds` of load; each run gets its part, rounded up (longer checks: to whole minutes).
     pub fn lasting(mut self, seconds: u64) -> Self {
         let total_sec = self.seconds().max(1);
         for run in &mut self.runs {
@@ -288,7 +279,6 @@ impl RunDefinition {
             .unwrap_or(self.seconds)
     }
 
-    /// Parses the criteria. Errors: a mistake in the criteria or in the other fields.
     fn parse_criteria(&mut self, tiers: &[String]) -> Result<(), String> {
         if !is_plain(&self.name) {
             return Err("a name has only letters, digits, -, _ and .".into());
@@ -425,7 +415,6 @@ pub fn builtin_by_kind() -> Result<Vec<(&'static str, Vec<Definition>)>, Failure
     ))
 }
 
-/// The check of a database with the other name `alias`.
 fn builtin_of_alias(alias: &str) -> Option<&'static str> {
     for name in builtin_names() {
         let check_file = toml::from_str::<CheckFile>(builtin_text(name).unwrap_or_default());
@@ -437,7 +426,6 @@ fn builtin_of_alias(alias: &str) -> Option<&'static str> {
     None
 }
 
-/// The file of a check; `None` if there is none of that name.
 fn builtin_text(name: &str) -> Option<&'static str> {
     CHECKS
         .get_file(Path::new(name).with_extension("toml"))

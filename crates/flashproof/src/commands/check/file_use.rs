@@ -17,13 +17,11 @@ pub enum FileState {
     Appended,
 }
 
-/// A file of a check.
 #[derive(Debug, Clone, Default)]
 pub struct FileUse {
     /// Name in the jobs.
     pub file: String,
     pub bytes: u64,
-    /// True if a job reads the file.
     pub is_read: bool,
     pub state: FileState,
     /// Name of the run to which the file belongs, unless the file is shared.

@@ -27,7 +27,6 @@ pub(super) const LAYOUT_BLOCK: u64 = 1 << 20;
 /// Maximum size of a file: 1 PiB.
 const FILE_BYTES_MAX: u64 = 1 << 50;
 
-/// A job of a run.
 pub(super) struct CheckJob {
     pub(super) job: Job,
     pub(super) state: FileState,

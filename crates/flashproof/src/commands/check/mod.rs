@@ -37,7 +37,6 @@ const ALL: &str = "all";
 /// Columns at which sentences are wrapped.
 const COLUMNS: usize = 100;
 
-/// Lists the checks, shows one, or performs one or all.
 pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let Some(name) = &args.name else {
         return done(&list()?);
@@ -217,7 +216,6 @@ pub fn write(checks: &Checks, form: &FormArgs, footer: &str) -> Result<ExitCode,
     Ok(ExitCode::from(checks.exit_code))
 }
 
-/// The checks with their questions.
 fn list() -> Result<String, Failure> {
     let mut table = Table::new("")
         .text(["check"])
@@ -301,7 +299,6 @@ fn check_durability(args: &CheckArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(result.exit_code))
 }
 
-/// Serves as the witness until a signal comes.
 fn serve_witness(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let has_others = args.show
         || args.out.is_some()

@@ -31,17 +31,14 @@ const CREDITS_SEC: u64 = 2_400;
 /// If the disk moved less than this fraction of the jobs' bytes, a cache or another layer above the disk answered.
 const DISK_BYTES_MIN: f64 = 0.5;
 
-/// Maximum fraction of the time for which a thread of flashproof may wait for a CPU. With more, the host can be the cause of
-/// slow operations and low rates.
+/// A thread may wait for a CPU for at most this fraction of the time; above, the host may cause slow operations.
 const WAIT_SHARE_MAX: f64 = 0.1;
 
-/// A check to perform.
 #[derive(Debug)]
 pub struct Request<'a> {
     pub definition: Definition,
     /// Directory, device or simulated drive.
     pub path: &'a str,
-    /// Devices that may be erased.
     pub erase: &'a [String],
     /// Directory for the record and its runs.
     pub dir: PathBuf,
@@ -52,7 +49,6 @@ pub struct Request<'a> {
     pub note: Option<&'a str>,
 }
 
-/// Performs a check and records it. Errors: a run did not begin, or the record cannot be written.
 pub fn perform(
     request: &Request<'_>,
     signal_handler: &SignalHandler,
@@ -193,7 +189,6 @@ fn warn_of_credits(definition: &Definition, site: &Site) {
     }
 }
 
-/// A run with its results.
 struct CompletedRun {
     run: CheckedRun,
     criteria: Vec<JudgedCriterion>,
@@ -447,8 +442,7 @@ fn overwritten(
     })
 }
 
-/// For each interval of the run in `dir` on a real disk: its start in seconds, and the time for which flashproof's threads
-/// waited for a CPU.
+/// For each interval of the run in `dir` on a real disk: start in seconds, and the threads' waits for a CPU.
 fn cpu_waits(dir: &Path, manifest: &Manifest) -> Result<Vec<(u64, u64)>, Failure> {
     let mut waits = Vec::new();
     let mut intervals = Intervals::open(dir, manifest).map_err(Failure::environment)?;
@@ -572,8 +566,7 @@ fn write_files(
     .map_err(|error| Failure::environment(format!("cannot write {} - {error}", path.display())))
 }
 
-/// Fills the placeholders of a template with figures. Comments (lines with #) without a figure are left out. Errors: a
-/// placeholder without a figure in another line.
+/// Fills placeholders with figures. Comments (#) without a figure are left out; other such lines are errors.
 fn fill_template(template: &str, path: &str, runs: &[CompletedRun]) -> Result<String, String> {
     let mut text = String::new();
     for line in template.trim_start().split_inclusive('\n') {

@@ -37,7 +37,6 @@ const LOCK_BYTES_MAX: u64 = 1 << 20;
 const KEPT_FREE: u64 = 20;
 const KEPT_FREE_MAX: u64 = 10 << 30;
 
-/// Alignment of ranges on a device, bytes.
 const RANGE_ALIGN: u64 = 1 << 20;
 
 /// Words in the models of virtual disks, which can have burst credits: EC2, Google, Azure, VMware, QEMU, and others.
@@ -55,7 +54,6 @@ const VIRTUAL: [&str; 8] = [
 /// Prefixes of the kernel's names of virtual disks, and of devices whose disks may be unknown.
 const NAMES_OF_VIRTUAL: [&str; 7] = ["vd", "xvd", "loop", "dm-", "md", "nbd", "rbd"];
 
-/// The place of a check.
 pub struct Site {
     pub path: String,
     /// The disks that hold the data, including those below LVM and md. Empty: not known, or simulated.
@@ -69,7 +67,6 @@ pub struct Site {
 }
 
 impl Site {
-    /// Prepares the place `path` for `files`.
     pub fn open(path: &str, files: &BTreeMap<String, FileUse>) -> Result<Self, Failure> {
         let cannot = |why| cannot_check(path, why);
         if path.starts_with(SIM_PREFIX) {
@@ -112,8 +109,7 @@ impl Site {
         })
     }
 
-    /// A range on a device of `size_bytes` for each file of the jobs. The files that a job has in several runs share one
-    /// range. Errors: a phrase, if the device is too small.
+    /// A range on a device of `size_bytes` for each file; runs share a file's range. Errors: the device is too small.
     fn ranges(
         path: &str,
         files: &BTreeMap<String, FileUse>,
@@ -236,7 +232,6 @@ pub(crate) struct OwnDir {
     pub(crate) stays: bool,
     parent: Dir,
     name: OsString,
-    /// Names of the files.
     files: Vec<String>,
     _lock: File,
 }
@@ -346,8 +341,7 @@ impl Drop for OwnDir {
     }
 }
 
-/// Names of the files of an earlier check in its lock file; empty if that check was killed before it had files. `None`:
-/// the lock file is not flashproof's.
+/// Files of an earlier check in its lock file; empty if killed before it had any. `None`: no lock file of flashproof.
 fn listed(lock: &File) -> Option<Vec<String>> {
     let mut text = String::new();
     lock.take(LOCK_BYTES_MAX).read_to_string(&mut text).ok()?;
@@ -379,7 +373,6 @@ fn remove_all(dir: &Dir, names: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// The error for a directory that no check created.
 fn foreign_dir(path: &Path) -> String {
     format!(
         "{} exists, but no check created it; rename it",

@@ -122,7 +122,6 @@ const TITLES: [&str; 9] = [
     "WHY",
 ];
 
-/// Examines every device and prints the table.
 pub fn list(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     let (disks, empty) = discover::list(Path::new("/"));
     let paths: Vec<String> = disks
@@ -219,7 +218,6 @@ fn notes(guard_reports: &[GuardReport]) -> Vec<String> {
     notes
 }
 
-/// A row of the table.
 fn row(guard_report: &GuardReport) -> [String; 9] {
     let facts = guard_report.facts.as_ref();
     let is_partition = is_partition(guard_report);
@@ -302,7 +300,6 @@ fn phrase(reason: &RefusalReason) -> String {
         .to_owned()
 }
 
-/// A device as JSON.
 fn value(guard_report: &GuardReport, fdp: &Result<Option<Fdp>, String>) -> Value {
     let (mut evidence, mut reasons): (Vec<String>, Vec<String>) = Default::default();
     match &guard_report.safety {

@@ -57,7 +57,6 @@ pub fn write_headers(devices: &[(Arc<Target>, DeviceHeader)]) -> Result<(), Stri
     Ok(())
 }
 
-/// Reads `bytes` at `offset` of a device.
 pub fn read_at(target: &Arc<Target>, offset: u64, bytes: usize) -> io::Result<Vec<u8>> {
     Transfers::new(target)?.read(offset, bytes)
 }

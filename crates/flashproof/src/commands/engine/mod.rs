@@ -25,7 +25,6 @@ pub enum RecordEngine {
     Bench(Box<TransactionsArgs>),
 }
 
-/// Runs the server, its client or the benchmark.
 pub fn run(command: &RecordEngine) -> Result<ExitCode, Failure> {
     match command {
         RecordEngine::Serve(args) => serve::run(args),

@@ -64,7 +64,6 @@ fn other_engines(loads: &[FioLoad]) -> BTreeSet<String> {
     replaced.collect()
 }
 
-/// Runs `args` with the behaviour of `compat_mode`.
 pub fn run(args: &FioArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure> {
     let line = command_line(&args.words).map_err(usage_of_problems)?;
     print_warnings(&line.warnings);
@@ -228,7 +227,6 @@ fn unstarted(load: FioLoad) -> FioRun {
     run
 }
 
-/// Options of the global sections.
 fn global_options(sections: &[Section]) -> Vec<(String, String)> {
     let given = sections
         .iter()
@@ -239,7 +237,6 @@ fn global_options(sections: &[Section]) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The report on `runs` in all formats of the command line.
 fn report_text(program: &ProgramOptions, runs: &[FioRun], global: &[(String, String)]) -> String {
     let page = page(runs, global);
     let mut text = String::new();
@@ -423,7 +420,6 @@ fn begin_lines(loads: &[FioLoad]) -> Vec<String> {
     lines
 }
 
-/// Description of the runs and their limits.
 fn describe(loads: &[FioLoad]) -> String {
     let mut text = String::new();
     for (number, load) in loads.iter().enumerate() {
@@ -515,17 +511,14 @@ impl WrittenFile {
     }
 }
 
-/// Data common to all runs of a command.
 struct FioCommand<'a> {
     compat_mode: CompatMode,
     program: &'a ProgramOptions,
-    /// Devices and files of all runs.
     devices: Vec<String>,
     /// Devices and files that earlier runs of this command have written.
     written: Vec<WrittenFile>,
     /// Devices that the next run may erase.
     erase: Vec<String>,
-    /// Options of the global sections.
     global: Vec<(String, String)>,
     run_dir: &'a RunDirectory,
     signal_handler: &'a SignalHandler,
@@ -534,8 +527,7 @@ struct FioCommand<'a> {
 }
 
 impl FioCommand<'_> {
-    /// Allows the run of `load` to overwrite what earlier runs of this command have written: the blocks of `verify`, for
-    /// example, do not show the guard that they are flashproof's.
+    /// Allows overwriting what earlier runs of this command wrote: the guard does not recognise, say, `verify` blocks.
     fn allow_own_data(&mut self, load: &FioLoad) {
         let own_names = load
             .devices
@@ -574,7 +566,6 @@ impl FioCommand<'_> {
         self.run(&self.dir(number), runs)
     }
 
-    /// Directory of run `number`.
     fn dir(&self, number: usize) -> PathBuf {
         if self.has_several_runs {
             self.run_dir.dir().join(format!("run-{}", number + 1))
@@ -583,7 +574,6 @@ impl FioCommand<'_> {
         }
     }
 
-    /// Shows the report on `runs`.
     fn show(&self, runs: &[FioRun]) -> Result<(), Failure> {
         write_report(self.program, &report_text(self.program, runs, &self.global))
     }

@@ -10,7 +10,6 @@ use session::runner::FailureLimits;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// Output format of the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     Normal,
@@ -48,7 +47,6 @@ pub struct ProgramOptions {
 }
 
 impl ProgramOptions {
-    /// Parses the options. Errors: an invalid value.
     pub fn of(options: &[(String, Option<String>)]) -> Result<Self, Failure> {
         let mut program = Self {
             formats: vec![Format::Normal],

@@ -16,7 +16,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Runs a command of the group.
 pub fn run(fleet: &Fleet) -> Result<ExitCode, Failure> {
     match fleet {
         Fleet::Inventory(args) => inventory(args)?,

@@ -23,7 +23,6 @@ use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Reason for a missing or incomplete table.
 pub(super) struct TableError {
     /// Text that the imitated program prints to standard output on this error.
     pub(super) imitated_output: String,
@@ -60,7 +59,6 @@ impl From<UnjudgedError> for TableError {
     }
 }
 
-/// Prints the requested table of each log.
 pub fn run(args: &LatencyArgs) -> Result<ExitCode, Failure> {
     let mut page = if args.format == Format::Table {
         table::command_line(&args.typed)
@@ -77,7 +75,6 @@ pub fn run(args: &LatencyArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(outcome.map_or(0, Outcome::exit_code)))
 }
 
-/// An open log, and its judgement.
 struct Opened<'a> {
     path: &'a Path,
     source: LogReader<'static>,
@@ -91,8 +88,7 @@ impl Opened<'_> {
     }
 }
 
-/// Appends to `page`, and returns the worst outcome if an SLA was given. On an error the page holds the part produced
-/// so far.
+/// Appends to `page`; on an error, the part produced so far. Returns the worst outcome if an SLA was given.
 fn page_of(args: &LatencyArgs, page: &mut String) -> Result<Option<Outcome>, TableError> {
     let table_options = choice(args)?;
     let mut opened = args

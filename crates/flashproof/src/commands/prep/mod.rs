@@ -10,7 +10,6 @@ use session::failure::Failure;
 use session::signals::{SignalHandler, end_by_signal};
 use std::process::ExitCode;
 
-/// Prepares or verifies the devices, or prints the plan.
 pub fn run(args: &PrepArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure> {
     if args.dry_run {
         return done(&args.preparation().plan()?);

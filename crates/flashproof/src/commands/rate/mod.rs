@@ -34,7 +34,6 @@ use session::signals::SignalHandler;
 use session::{CompatMode, console};
 use std::process::ExitCode;
 
-/// Rates devices, resuming from the state on disk.
 pub fn run(args: &RateOptions) -> Result<ExitCode, Failure> {
     let request = Request::of(args)?;
     let drives = Drives::inspect(&request.base.spec(), args.no_prep)?;
@@ -119,17 +118,13 @@ fn climb(
 const SLICE_SEC: u32 = 3_600;
 /// Maximum operations of a step on simulated drives without --slice: about a minute of CPU.
 const SIMULATED_OPS_MAX: f64 = 250e6;
-/// Minimum length of a slice shortened by [`SIMULATED_OPS_MAX`], seconds: a minute of load shows the drive's behaviour
-/// at that rate.
+/// Minimum of a slice shortened by [`SIMULATED_OPS_MAX`], seconds: a minute shows the drive's behaviour at a rate.
 const SIMULATED_SLICE_SEC_MIN: u64 = 60;
 
-/// The requested search.
 pub struct Request {
     /// The load of 1x, on all devices.
     pub base: Base1x,
-    /// First load to try.
     pub first_load: f64,
-    /// Highest load to try.
     pub highest_load: f64,
     /// Maximum distance of the result from the true rating, as a fraction.
     pub resolution: f64,
@@ -152,7 +147,6 @@ pub struct Request {
 pub struct Slice {
     /// Seconds, in whole rounds.
     pub sec: u64,
-    /// Length of a round, seconds.
     pub round_sec: u64,
 }
 
@@ -168,7 +162,6 @@ impl Slice {
 }
 
 impl Request {
-    /// The request in `args`. Errors: invalid options or files.
     pub fn of(args: &RateOptions) -> Result<Self, Failure> {
         let base = series::load_1x(args.config.as_deref(), &args.devices, args.as_act, "rate")?;
         let spec = base.spec();
@@ -217,7 +210,6 @@ impl Request {
         Ok(request)
     }
 
-    /// Slice in which `multiple` times 1x is judged.
     pub fn slice(&self, multiple: f64) -> Slice {
         match self.bounding_iops {
             Some(iops) if iops * multiple * self.slice.sec as f64 > SIMULATED_OPS_MAX => {
@@ -284,7 +276,6 @@ impl Request {
         })
     }
 
-    /// A new series of this request on `devices`.
     pub fn series(&self, devices: Vec<DriveIdentity>, unprepared: &[String]) -> Series {
         let terms = [
             ("limits", self.sla.to_string()),
@@ -345,7 +336,6 @@ impl Request {
     }
 }
 
-/// Prints the plan of a dry run. Returns the exit code.
 fn show_plan(
     series_dir: &SeriesDir,
     request: &Request,
@@ -383,7 +373,6 @@ fn summary(series_dir: &SeriesDir, request: &Request) -> String {
     )
 }
 
-/// Table of the steps, and their directories.
 fn steps(series_dir: &SeriesDir) -> String {
     let headings = ["step", "result", "rounds", "worst share", "run directory"];
     format!(
@@ -418,7 +407,6 @@ fn row(step: &Step) -> Vec<String> {
     ]
 }
 
-/// Result of a step, in a word or two.
 fn result_word(step: &Step) -> &'static str {
     match (
         step.state,

@@ -28,13 +28,11 @@ const OUR_LIMIT_MAX: u32 = 3;
 /// Maximum number of slices to which a confirmation is lengthened.
 const LENGTHENED_MAX: u64 = 4;
 
-/// Number of ratings tried in a dry run, and their range: the first load divided by [`RANGE_BELOW`] to the highest load
-/// times [`RANGE_ABOVE`].
+/// Ratings tried in a dry run: from the first load / [`RANGE_BELOW`] to the highest load x [`RANGE_ABOVE`].
 const RATINGS_TRIED: u32 = 200;
 const RANGE_BELOW: f64 = 100.0;
 const RANGE_ABOVE: f64 = 1.1;
 
-/// A search in progress.
 pub(super) struct SearchRun<'a> {
     request: &'a Request,
     search: RatingSearch,
@@ -42,7 +40,6 @@ pub(super) struct SearchRun<'a> {
     shares: Vec<(NextRun, Vec<RoundShares>)>,
     /// Longest time so far before a slow spell of the drive, seconds.
     wait_sec: f64,
-    /// Seconds under load so far.
     ran_sec: f64,
     /// Consecutive steps limited by flashproof or its host.
     our_limit: u32,
@@ -93,8 +90,7 @@ impl<'a> SearchRun<'a> {
         }
     }
 
-    /// Shortest and longest remaining time under load, seconds, over all possible ratings, for a drive without slow
-    /// spells.
+    /// Shortest and longest remaining time under load, seconds, over all possible ratings, without slow spells.
     pub(super) fn range_sec(&self) -> (u64, u64) {
         let request = self.request;
         let lowest = request.first_load / RANGE_BELOW;
@@ -219,7 +215,6 @@ impl<'a> SearchRun<'a> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Maximum duration of `next_run`, seconds.
     fn longest_sec(&self, next_run: NextRun) -> u64 {
         self.request
             .longest_sec(next_run, self.wait_sec)
@@ -296,8 +291,7 @@ impl<'a> SearchRun<'a> {
         }
     }
 
-    /// True if `next_run` must be repeated as a longer run: a confirmation that was held, but ended just after the drive
-    /// became slow.
+    /// True if `next_run` must be repeated longer: a confirmation was held, but ended just after the drive became slow.
     fn is_undecided(&self, next_run: NextRun, judged: &JudgedStep) -> bool {
         let is_confirmation =
             matches!(next_run, NextRun::Confirm(_)) && judged.seen == StepOutcome::Held;
@@ -330,7 +324,6 @@ impl<'a> SearchRun<'a> {
     }
 }
 
-/// Ends a step with its result.
 fn end(step: &mut Step, next_run: NextRun, judged: &JudgedStep, ran_sec: f64) {
     step.state = SeriesStepState::Done;
     step.outcome = Some(match judged.seen {
@@ -348,7 +341,6 @@ fn end(step: &mut Step, next_run: NextRun, judged: &JudgedStep, ran_sec: f64) {
     });
 }
 
-/// Observer of a step's run.
 struct StepObserver {
     target: StepPurpose,
     /// Duration of the step in seconds, unless the step ends early.

@@ -9,7 +9,6 @@ use session::runner::tool;
 use session::user_file::write_page;
 use std::process::ExitCode;
 
-/// Reads the candidates, prints warnings, and prints the comparison.
 pub fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
     let ratings = ratings(args.published.as_deref())?;
     let comparison = compared(&args.dirs, &args.given.given(args.warranty), &ratings)?;

@@ -11,7 +11,6 @@ use session::failure::Failure;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Exports `dirs` to `out`. Prints warnings about unreadable files, and a summary of the export.
 pub fn run(dirs: &[PathBuf], out: &Path, force: bool) -> Result<ExitCode, Failure> {
     let mut campaigns = Vec::new();
     for dir in dirs.iter().filter(|dir| dir.join(CAMPAIGN).is_file()) {
@@ -49,8 +48,7 @@ pub fn run(dirs: &[PathBuf], out: &Path, force: bool) -> Result<ExitCode, Failur
     }))
 }
 
-/// For each step of each drive: the path of the step's results, beginning with the name of the directory, and the state
-/// of the step.
+/// For each step of each drive: path of its results, beginning with the directory's name, and its state.
 fn step_states(status: &CampaignStatus, plan: &CampaignPlan, dir: &Path) -> Vec<(String, String)> {
     let name = dir.file_name().unwrap_or(dir.as_os_str()).to_string_lossy();
     let words = status.steps().map(|(task, step)| {

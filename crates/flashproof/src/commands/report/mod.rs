@@ -26,7 +26,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::SystemTime;
 
-/// Reads and judges the directories, prints warnings, and writes the report in the requested form.
 pub fn run(args: &ReportArgs) -> Result<ExitCode, Failure> {
     let results = [PathBuf::from(RESULTS_DIR)];
     let dirs = if args.dirs.is_empty() {

@@ -37,7 +37,6 @@ pub enum Sizing {
     Config(Box<ConfigArgs>),
 }
 
-/// Runs a step of sizing.
 pub fn run(step: &Sizing) -> Result<ExitCode, Failure> {
     match step {
         Sizing::Collect(args) => collect::collect(args),

@@ -11,7 +11,6 @@ use session::runner::NamedWorkload;
 use session::{CompatMode, console, devices};
 use std::process::ExitCode;
 
-/// Reads and replays the trace.
 pub fn run(args: &StorageArgs) -> Result<ExitCode, Failure> {
     let options = &args.replay;
     let name = options.replay.as_deref().unwrap_or_default();

@@ -16,7 +16,6 @@ use tenants::{StoreGeometry, Tenant, TenantLoad, Tenants};
 /// Assumed number of write blocks of a space of unknown size. The results hardly depend on it.
 const BLOCKS_ASSUMED: u64 = 1_000_000;
 
-/// Reads the file, and runs it.
 pub fn run(args: &TestArgs) -> Result<ExitCode, Failure> {
     let (mut tenants, text) = read_tenants(&args.configs[0])?;
     tenants.duration_sec = args.duration.unwrap_or(tenants.duration_sec);
@@ -40,9 +39,7 @@ pub fn run(args: &TestArgs) -> Result<ExitCode, Failure> {
     )
 }
 
-/// Table of the tenants' loads, and the effect of their fill.
-///
-/// Errors: a store that would be invalid on every device.
+/// Table of the tenants' loads, and the effect of their fill. Errors: a store that would be invalid on every device.
 fn describe(tenants: &Tenants, default_device: Option<&DeviceName>) -> Result<String, Failure> {
     let mut table = Table::new("").text(["tenant", "on"]).numbers([
         "write block",
@@ -94,9 +91,7 @@ fn describe(tenants: &Tenants, default_device: Option<&DeviceName>) -> Result<St
 }
 
 /// Number of write blocks in a tenant's space. The number is assumed if only an opened device would show the space's
-/// size.
-///
-/// Errors: the space does not exist, or overlaps another tenant's space.
+/// size. Errors: the space does not exist, or overlaps another tenant's space.
 fn blocks(
     tenants: &Tenants,
     tenant_index: usize,

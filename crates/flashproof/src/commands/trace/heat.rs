@@ -18,7 +18,6 @@ const SHADES: [char; 5] = [' ', '░', '▒', '▓', '█'];
 /// Shades of a cell among the 256 terminal colours, from few requests (dark) to the most (bright).
 const COLOURS: [u8; 8] = [17, 19, 55, 91, 127, 163, 203, 220];
 
-/// Numbers of requests, by start time and device time.
 #[derive(Debug, Clone)]
 pub struct Heat {
     columns: Vec<[u64; ROWS]>,
@@ -38,7 +37,6 @@ impl Default for Heat {
 }
 
 impl Heat {
-    /// Counts a request that began at `at_ns`.
     pub fn add(&mut self, at_ns: u64, device_ns: u64) {
         let start_ns = *self.start_ns.get_or_insert(at_ns);
         // Requests are added at completion, so the first request added may not be the first that began.

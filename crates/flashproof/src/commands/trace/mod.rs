@@ -33,7 +33,6 @@ use std::time::Duration;
 use summary::Summary;
 use sys::process::monotonic_ns;
 
-/// Traces devices, or reads a trace, and shows the result.
 pub fn run(args: &TraceArgs) -> Result<ExitCode, Failure> {
     if let Some(path) = &args.csv {
         // Check the file before the trace, which may take long.
@@ -141,7 +140,6 @@ fn print_ops(args: &TraceArgs, requests: &[BlockRequest]) -> Result<bool, Failur
     console::result_if_read(&requests.iter().map(show::op).collect::<String>())
 }
 
-/// Shows the result in the requested forms.
 fn finish(args: &TraceArgs, trace_report: &TraceReport<'_>) -> Result<(), Failure> {
     if trace_report.summary.left_out > 0 {
         console::warning(&format!(
@@ -193,7 +191,6 @@ const LOOK_EVERY_NS: u64 = 1_000_000_000;
 /// Age at which events are processed: before that, an older event of another CPU may still arrive.
 const SETTLED_AFTER_NS: u64 = 10_000_000;
 
-/// Devices to trace.
 #[derive(Debug)]
 pub struct TracedDevices {
     positions: Vec<BlockPosition>,
@@ -205,20 +202,16 @@ pub struct TracedDevices {
 /// Takes completed requests, and returns false when no more are wanted.
 type Sink<'a> = dyn FnMut(&[BlockRequest]) -> Result<bool, Failure> + 'a;
 
-/// Result of a trace.
 #[derive(Debug)]
 pub struct TraceResult {
     pub seconds: f64,
     /// Events that the kernel dropped.
     pub lost: u64,
-    /// Name of a device that disappeared.
     pub removed_device: Option<String>,
 }
 
 impl TracedDevices {
-    /// The devices with the names `devices`. Warns about limitations.
-    ///
-    /// Errors: a name is not the name of a block device.
+    /// The devices with the names `devices`. Warns about limitations. Errors: a name is not that of a block device.
     pub fn of(devices: &[String]) -> Result<Self, Failure> {
         let mut positions = Vec::new();
         let mut has_bios = false;
@@ -325,7 +318,6 @@ impl TracedDevices {
         })
     }
 
-    /// Passes completed requests to `sink`.
     fn pass_requests(&self, pairing: &mut Pairing, sink: &mut Sink<'_>) -> Result<bool, Failure> {
         // On a disk with partitions, only requests to traced partitions count. A flush concerns the whole disk.
         let requests: Vec<_> = pairing

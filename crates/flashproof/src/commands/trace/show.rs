@@ -32,7 +32,6 @@ pub struct TraceReport<'a> {
     pub names: BTreeMap<DeviceNumber, String>,
     /// Duration, seconds; `None` if no times are known.
     pub seconds: Option<f64>,
-    /// Lost events.
     pub lost: u64,
 }
 
@@ -45,7 +44,6 @@ impl TraceReport<'_> {
         )
     }
 
-    /// A count as a rate.
     fn per_sec(&self, count: f64) -> Option<f64> {
         self.seconds
             .filter(|seconds| *seconds > 0.0)
@@ -92,7 +90,6 @@ impl TraceReport<'_> {
         page
     }
 
-    /// Table of the kinds of requests.
     fn kinds(&self) -> Table {
         let rate = |count: f64| self.per_sec(count).map_or("-".to_owned(), units::number);
         Table::new("")
@@ -127,7 +124,6 @@ impl TraceReport<'_> {
             ))
     }
 
-    /// Table of times by size.
     fn sizes(&self) -> Table {
         let rows = self.by_size().map(|(device, op, kind, bytes, size)| {
             let mut row = vec![
@@ -364,7 +360,6 @@ pub fn ops_heading() -> String {
     )
 }
 
-/// Output line of a request.
 pub fn op(request: &BlockRequest) -> String {
     let ms = |ns: Option<u64>| ns.map_or("-".to_owned(), |ns| format!("{:.3}", ns as f64 / 1e6));
     ops_line([

@@ -12,19 +12,15 @@ use std::collections::{BTreeMap, HashMap};
 /// Maximum number of exact sizes per kind and device.
 const SIZES_MAX: usize = 32;
 
-/// Maximum number of sizes of all kinds and devices: the counts of a size take 36 KB of memory. Requests of further
-/// sizes are left out.
+/// Maximum sizes of all kinds and devices (36 KB of counts each). Requests of further sizes are left out.
 const SIZES_ALL_MAX: usize = 8_192;
 
 /// Maximum number of separate processes; further ones are counted together.
 const TASKS_MAX: usize = 4_096;
 
-/// Summary of all requests.
 #[derive(Debug, Default)]
 pub struct Summary {
-    /// Requests of each device and operation.
     pub kinds: BTreeMap<(DeviceNumber, EventOp), Kind>,
-    /// Requests and bytes by issuing process.
     tasks: HashMap<TracedTask, RequestTotals>,
     sizes: usize,
     /// Requests of kinds or sizes that exceeded the limits; not counted elsewhere.
@@ -35,7 +31,6 @@ pub struct Summary {
     span_ns: Option<(u64, u64)>,
 }
 
-/// Requests and bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RequestTotals {
     pub count: u64,
@@ -55,7 +50,6 @@ impl RequestTotals {
 pub struct Kind {
     /// Requests of each size in bytes. If sizes are grouped: from each power of two up to the next.
     pub sizes: BTreeMap<u64, Size>,
-    /// True if sizes are grouped by powers of two.
     pub is_grouped: bool,
     pub totals: RequestTotals,
     /// Requests for which a process waits.
@@ -70,7 +64,6 @@ pub struct Kind {
     pub sequential: u64,
 }
 
-/// Requests of a size.
 #[derive(Debug, Default)]
 pub struct Size {
     pub totals: RequestTotals,
@@ -167,7 +160,6 @@ impl Summary {
             .map(|(first, last)| last.saturating_sub(first) as f64 / 1e9)
     }
 
-    /// Total number of requests.
     pub fn count(&self) -> u64 {
         self.kinds.values().map(|kind| kind.totals.count).sum()
     }

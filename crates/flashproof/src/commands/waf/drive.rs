@@ -14,11 +14,9 @@ use std::path::Path;
 use tenants::waf::{Arrangement, check_writes, with_handles};
 use tenants::{StoreModel, Tenants};
 
-/// Minimum time of a drive fill, seconds: the counters are polled once per second, and each eighth of a fill must be
-/// distinguishable.
+/// Minimum seconds of a drive fill: counters are polled once a second, and each eighth must be distinguishable.
 const FILL_SEC_MIN: f64 = OCTILES_PER_FILL as f64;
 
-/// The drive to measure.
 pub(super) struct MeasuredDrive {
     pub(super) facts: DeviceFacts,
     controller: Controller,
@@ -120,7 +118,6 @@ impl MeasuredDrive {
         ))
     }
 
-    /// Remarks for readers of a result on this drive.
     pub(super) fn remarks(&self) -> Vec<String> {
         let mut remarks = vec![
             format!(
@@ -218,7 +215,6 @@ impl MeasuredDrive {
         })
     }
 
-    /// Description of the drive for the report.
     pub(super) fn about(&self) -> Vec<Pair> {
         let start = "stores in long use; before each arrangement the whole device is deallocated, and the tenants' \
                      spaces are written once from end to end; no block is deallocated later";
@@ -230,7 +226,6 @@ impl MeasuredDrive {
     }
 }
 
-/// Write speed of the tenants.
 pub(super) struct Pace {
     fill_sec: f64,
     fills_max: usize,
@@ -239,7 +234,6 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// The duration as text.
     pub(super) fn describe(
         &self,
         drive: &MeasuredDrive,
@@ -273,7 +267,6 @@ fn cannot_measure(path: &str, why: &str) -> Failure {
     ))
 }
 
-/// Description of a drive.
 fn describe_drive(
     DeviceFacts {
         path,

@@ -24,10 +24,8 @@ use tenants::waf::prepared::{PreparationMethod, SteadyDrive};
 use tenants::waf::{self, Arrangement, Experiment, Interleaving, TenantLayout};
 use tenants::{self, Reuse, Tenants};
 
-/// Interval between progress messages.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Inputs of an experiment.
 #[derive(Debug, Clone)]
 pub(super) struct Setup {
     pub tenants: Tenants,
@@ -137,7 +135,6 @@ fn with_time(result: waf::TimedResult) -> Timed {
     }
 }
 
-/// Latencies of client streams.
 pub(super) fn latencies<'a>(
     streams: impl Iterator<Item = (&'a StreamInfo, &'a Cell, Backlog)>,
     seconds: f64,
@@ -155,7 +152,6 @@ pub(super) fn latencies<'a>(
         .collect()
 }
 
-/// Default values of each parameter.
 const DEFAULT_VALUES: [(&str, &str); 11] = [
     ("op", "7%:10%:12%:14.5%:18%:22%:28%"),
     ("fill", "30:40:50:55:60:65"),
@@ -177,8 +173,6 @@ pub(super) struct SweepPlan {
 }
 
 /// Parses the arguments of `--sweep`: NAME or NAME=VALUE:VALUE:...
-///
-/// Errors: an unknown name or an invalid value.
 pub(super) fn parsed(arguments: &[String], setup: &Setup) -> Result<Vec<SweepPlan>, Failure> {
     arguments.iter().map(|text| one(text, setup)).collect()
 }
@@ -211,7 +205,6 @@ fn one(text: &str, setup: &Setup) -> Result<SweepPlan, Failure> {
     })
 }
 
-/// `setup` with `parameter` set to `value`.
 fn varied(setup: &Setup, parameter: &str, value: &str) -> Result<Setup, Failure> {
     let mut setup = setup.clone();
     let is_known = set_parameter(&mut setup, parameter, value).map_err(|expected| {
@@ -237,8 +230,7 @@ fn varied(setup: &Setup, parameter: &str, value: &str) -> Result<Setup, Failure>
     Ok(setup)
 }
 
-/// Sets `parameter` of the tenants or of their interleaving; false if it is a parameter of the drive. Errors: the
-/// values that can be given.
+/// Sets a parameter of tenants or interleaving; false for one of the drive. Errors: the values that can be given.
 fn set_parameter(setup: &mut Setup, parameter: &str, value: &str) -> Result<bool, &'static str> {
     let tenants = &mut setup.tenants.tenants;
     let percent = value.trim_end_matches('%');
@@ -308,7 +300,6 @@ fn set_parameter(setup: &mut Setup, parameter: &str, value: &str) -> Result<bool
     Ok(true)
 }
 
-/// The description of a drive with a parameter changed.
 fn with_parameter(drive_text: &str, parameter: &str, value: &str) -> String {
     let others: Vec<_> = drive_text
         .split('+')
@@ -323,7 +314,6 @@ fn with_parameter(drive_text: &str, parameter: &str, value: &str) -> String {
     format!("{}+{parameter}={value}", others.join("+"))
 }
 
-/// Runs each point in each arrangement.
 pub(super) fn swept(plan: &SweepPlan, arrangements: &[Arrangement]) -> Sweep {
     let is_handles = plan.parameter == "handles";
     let mut arrangements = arrangements.to_vec();
@@ -404,8 +394,7 @@ fn axis_values(parameter: &str, values: &[String]) -> (Option<Vec<f64>>, &'stati
     )
 }
 
-/// Prepares the simulated drive `drive_text` by random fills, by SPRandom, and by one pass with the settings
-/// `random_writes`.
+/// Prepares `drive_text` by random fills, by SPRandom, and by one pass with the settings `random_writes`.
 pub fn preparations(
     drive_text: &str,
     random_writes: &RandomWrites,

@@ -168,7 +168,6 @@ fn arrangements(
     Ok(plans)
 }
 
-/// An arrangement on the drive.
 struct ArrangementRun<'a> {
     waf_request: &'a WafRequest,
     measurement: &'a Measurement,
@@ -190,7 +189,6 @@ impl ArrangementRun<'_> {
         }
     }
 
-    /// Runs the arrangement. Returns the result and the exit code.
     fn run(&self, report: &mut WafReport) -> Result<(Arranged, u8), Failure> {
         let device = DeviceName::Path(self.drive.facts.path.clone());
         let loads = TenantLoad::all(self.tenants.clone(), Some(&device)).map_err(Failure::usage)?;
@@ -342,7 +340,6 @@ impl ArrangementRun<'_> {
         ))
     }
 
-    /// Deallocates all of the device.
     fn deallocate(&self, devices: &Devices) -> Result<(), Failure> {
         let Devices::Real(targets) = devices else {
             return Ok(());
@@ -372,7 +369,6 @@ impl ArrangementRun<'_> {
     }
 }
 
-/// Progress and failures of the first writes.
 struct Filling {
     progress: WriteProgress,
     failure: Option<String>,
@@ -395,13 +391,11 @@ impl Sink for Filling {
     }
 }
 
-/// Polls the drive during the run.
 struct WafObserver<'a> {
     run: &'a ArrangementRun<'a>,
     /// Counters of the drive; none before the first poll.
     meter: Option<Meter>,
     layout: Option<Layout>,
-    /// Bytes written by each tenant.
     tenants: Vec<TenantBytes>,
     /// Records of the last drive fills, so that latencies cover the same period as the amplification.
     window: VecDeque<Fill>,
@@ -409,7 +403,6 @@ struct WafObserver<'a> {
     failure: Option<String>,
 }
 
-/// Records of one drive fill.
 #[derive(Default)]
 struct Fill {
     cells: Vec<Cell>,
@@ -437,7 +430,6 @@ impl Fill {
 }
 
 impl<'a> WafObserver<'a> {
-    /// Polls the counters of the drive while the tenants of `run` write to the drive.
     fn new(run: &'a ArrangementRun<'a>) -> Self {
         let tenants = run.tenants.tenants.iter().map(|tenant| TenantBytes {
             name: tenant.name.clone(),

@@ -26,7 +26,6 @@ use session::user_file::{check_page, write_page};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Runs a command about write amplification.
 pub fn run(command: &Waf) -> Result<ExitCode, Failure> {
     match command {
         Waf::Model(args) => model(args),

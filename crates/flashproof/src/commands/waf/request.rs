@@ -1,7 +1,4 @@
 //! Write amplification of tenants on dedicated drives, on a shared drive, and with placement handles.
-//!
-//! * `experiment`: tenants on a simulated drive, also with one assumption varied; and preparations of such a drive
-//! * `measure`: tenants on a real drive (`drive`), observed during their run
 
 use super::experiment::{self, Setup, arrange};
 use super::measure::{self, Measurement};
@@ -87,7 +84,6 @@ fn command(text: &str) -> Result<u32, String> {
 }
 
 impl WafRequest {
-    /// Answers by simulation.
     pub fn predict(&self, model: &Model) -> Result<WafReport, Failure> {
         let drive_text = model
             .device
@@ -105,10 +101,7 @@ impl WafRequest {
         Ok(report)
     }
 
-    /// Answers the question by a measurement on a real drive. Returns the results, and how the measurement ended: the
-    /// exit code.
-    ///
-    /// Errors: nothing was measured.
+    /// Measures on a real drive. Returns the results and the exit code. Errors: nothing was measured.
     pub fn measure(
         &self,
         measurement: &Measurement,
@@ -141,7 +134,6 @@ impl WafRequest {
         Ok((report, result))
     }
 
-    /// An empty report.
     fn report(&self) -> WafReport {
         WafReport {
             format_version: FORMAT_VERSION,
@@ -172,7 +164,6 @@ impl WafRequest {
         Ok(report)
     }
 
-    /// Adds to `report` the results of the tenants on the simulated drive `drive_text`.
     fn simulate(
         &self,
         model: &Model,
@@ -250,8 +241,7 @@ fn chosen(requested: &[Arrangement], setup: &Setup) -> Vec<Arrangement> {
     if !requested.is_empty() {
         return requested.to_vec();
     }
-    // An error that also occurs without handles concerns every arrangement. It is reported when the first arrangement
-    // is built.
+    // An error that also occurs without handles concerns every arrangement: reported with the first arrangement.
     let is_possible = TenantLayout::new(Arrangement::Shared, &setup.tenants, &setup.drive).is_ok();
     match with_handles(&setup.tenants, setup.drive.spec.handles) {
         Err(error) if is_possible => {
@@ -269,7 +259,6 @@ pub(super) fn pair(name: &str, value: String) -> Pair {
     }
 }
 
-/// Description of the tenants.
 pub(super) fn assumed_of_tenants(tenants: &Tenants) -> Vec<Pair> {
     tenants.tenants.iter().map(|tenant: &Tenant| {
         let value = format!(
@@ -287,7 +276,6 @@ pub(super) fn assumed_of_tenants(tenants: &Tenants) -> Vec<Pair> {
     }).collect()
 }
 
-/// Description of the assumptions.
 fn assumptions(setup: &Setup) -> Vec<Pair> {
     let Interleaving {
         command_bytes,

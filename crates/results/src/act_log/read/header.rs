@@ -22,7 +22,6 @@ const OLD_CONFIGURATION_TITLE: &str = "ACT CONFIGURATION";
 /// Yields the lines of a header without messages. The end of the file and a header over [`HEADER_BYTES_MAX`] are errors.
 struct HeaderLines<'a, 'b> {
     lines: &'a mut LogLines<'b>,
-    /// The first message of the test.
     first_message: Option<String>,
     part: HeaderPart,
     version: String,
@@ -158,8 +157,7 @@ fn read_blocks(
     }
 }
 
-/// Reads the blocks after the version line, ACT 3 and 4: two blocks, the second without a title, then the device lines.
-/// There are no histogram names.
+/// ACT 3 and 4, after the version line: two blocks, the second without a title, then device lines; no histogram names.
 fn read_old(lines: &mut HeaderLines<'_, '_>, header: &mut LogHeader) -> Result<(), LogReadError> {
     written_by(lines)?;
     lines.title(OLD_CONFIGURATION_TITLE)?;

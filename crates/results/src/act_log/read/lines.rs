@@ -31,7 +31,6 @@ const STOP_MESSAGES: [&str; 3] = [
 /// Message of a test whose devices fell behind by more than `max-lag-sec`; flashproof writes `ERROR: ` before the text.
 const DEVICES_FELL_BEHIND: &str = "drive(s) can't keep up - test stopped";
 
-/// A line without its newline.
 #[derive(Debug)]
 pub(super) struct LogLine {
     /// Line number, from 1.
@@ -43,9 +42,8 @@ pub(super) struct LogLine {
 
 impl LogLine {
     /// True if the line can belong to a report: a time, a histogram's name and total, buckets, or the empty line at the
-    /// end. Other lines among reports, from the test or from standard error redirected to the same file, are skipped,
-    /// as by ACT's script. Damage is still detected: counts must add up, and the lines after a damaged line are out of
-    /// place.
+    /// end. Other lines, from the test or from standard error redirected to the same file, are skipped, as by ACT's
+    /// script. Damage is still detected: counts must add up, and the lines after a damaged line are out of place.
     pub(super) fn can_be_of_report(&self) -> bool {
         let text = self.text.as_str();
         text.is_empty()
@@ -84,7 +82,6 @@ impl<'a> LogLines<'a> {
         }
     }
 
-    /// True if a line read so far says that the devices fell behind.
     pub(super) fn devices_fell_behind(&self) -> bool {
         self.devices_fell_behind
     }
@@ -93,12 +90,10 @@ impl<'a> LogLines<'a> {
         &self.input
     }
 
-    /// Number of the line read last.
     pub(super) fn number(&self) -> u64 {
         self.number
     }
 
-    /// The next line, or `None` at the end of the file.
     pub(super) fn next(&mut self) -> Result<Option<LogLine>, LogReadError> {
         let mut searched = 0;
         let end = loop {
@@ -131,10 +126,9 @@ impl<'a> LogLines<'a> {
         }))
     }
 
-    /// Skips a report: everything before the next line that `report` finds, see [`Dialect::report`].
-    ///
-    /// Returns false and skips nothing if no such line follows (this is the last report of the file), or if the line
-    /// before the found line is not empty (it is a message, or lines are missing).
+    /// Skips a report: everything before the next line that `report` finds, see [`Dialect::report`]. Returns false and
+    /// skips nothing if no such line follows (this is the last report of the file), or if the line before the found
+    /// line is not empty (it is a message, or lines are missing).
     pub(super) fn skip_to(&mut self, report: &Finder<'_>) -> Result<bool, LogReadError> {
         let mut searched = 0;
         loop {
@@ -220,7 +214,6 @@ pub(super) fn number(text: &str) -> Option<u64> {
 /// Histograms that the header of ACT 6.1 names, but its reports do not have.
 const NAMED_IN_VAIN: [&str; 2] = ["device-reads", "device-writes"];
 
-/// A generation of the format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dialect {
     /// ACT 3 and 4: `Aerospike act version`.
@@ -236,7 +229,6 @@ impl Dialect {
     pub(super) const VERSION: &str = "ACT version ";
     pub(super) const OLD_VERSION: &str = "Aerospike act version ";
 
-    /// The dialect of a version; `None` for an unknown version.
     pub(super) fn of(version: &str, old_banner: bool) -> Option<Self> {
         let (major, minor) = version.split_once('.')?;
         number(minor)?;
@@ -263,7 +255,6 @@ impl Dialect {
         Finder::new(&format!("\n{}", self.after())).into_owned()
     }
 
-    /// True if histogram names appear only in the reports.
     pub(super) fn names_stand_in_reports(self) -> bool {
         self == Self::Act3
     }
@@ -275,7 +266,6 @@ impl Dialect {
         header_names.iter().filter(reported).cloned().collect()
     }
 
-    /// True if `line` reports a queue length.
     pub(super) fn is_queue_length(self, line: &str) -> bool {
         matches!(self, Self::Act3 | Self::Act5)
             && [

@@ -60,8 +60,7 @@ pub struct ActLogReader<'a> {
 }
 
 impl<'a> ActLogReader<'a> {
-    /// Reads the header. A log that ends within the header is an error; the error quotes the test's own error message,
-    /// if any.
+    /// Reads the header. A log that ends within the header is an error, which has the test's own message, if any.
     pub fn new(input: impl Into<Input<'a>>) -> Result<Self, LogReadError> {
         Self::of_lines(LogLines::new(input.into()))
     }
@@ -103,7 +102,6 @@ impl<'a> ActLogReader<'a> {
         self.lines.input()
     }
 
-    /// Everything before the first chunk.
     pub fn header(&self) -> &LogHeader {
         &self.header
     }
@@ -125,13 +123,11 @@ impl<'a> ActLogReader<'a> {
         &self.last_chunk
     }
 
-    /// True if the test stopped because the devices fell behind by more than `max-lag-sec`. Valid once the iterator has
-    /// ended.
+    /// True if the test stopped because devices fell behind by over `max-lag-sec`. Valid once the iterator has ended.
     pub fn devices_fell_behind(&self) -> bool {
         self.lines.devices_fell_behind()
     }
 
-    /// Unit of the buckets.
     pub fn scale(&self) -> ActScale {
         self.scale
     }
@@ -221,7 +217,6 @@ impl<'a> ActLogReader<'a> {
         Ok(())
     }
 
-    /// Parses the time of a report from its first line.
     fn after_sec(&self, line: &LogLine) -> Result<u64, ParseStop> {
         let prefix = self.dialect.after();
         let after_sec = line
@@ -438,16 +433,13 @@ impl Iterator for ActLogReader<'_> {
 /// Why a log could not be read, with the line number.
 #[derive(Debug, Error)]
 pub enum LogReadError {
-    /// The file itself could not be read.
     #[error("line {line}: {source}")]
     Io { line: u64, source: std::io::Error },
-    /// The version of ACT is unknown to this program.
     #[error(
         "line {line}: expected a log of ACT 3, 4, 5 or 6, found ACT version {version:?}; nothing was read"
     )]
     Version { line: u64, version: String },
-    /// A line before the first report violates the format. `version` is empty if the line with the version was not
-    /// found.
+    /// `version` is empty if the line with the version was not found.
     #[error(
         "line {line}: expected {expected}, found {found}; this line is before the first report, so no report was read"
     )]
@@ -458,8 +450,7 @@ pub enum LogReadError {
         expected: String,
         found: String,
     },
-    /// A line of the reports violates the format. `complete_sec` is the time of the last whole chunk; 0 without a
-    /// chunk.
+    /// `complete_sec`: time of the last whole chunk; 0 without a chunk.
     #[error(
         "line {line}: expected {expected}, found {found}; the {complete_sec} s before this line are complete"
     )]
@@ -471,10 +462,8 @@ pub enum LogReadError {
     },
 }
 
-/// The parts of a header, in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeaderPart {
-    /// The line with the version.
     Version,
     /// The banner and the configuration.
     Configuration,
@@ -483,11 +472,8 @@ pub enum HeaderPart {
     Names,
 }
 
-/// Why the parsing of a chunk or header stopped.
 enum ParseStop {
-    /// A line violates the format.
     Error(LogReadError),
-    /// The file ends in the middle of a chunk or header.
     Truncated,
 }
 

@@ -188,7 +188,6 @@ fn a_report_longer_than_any_is_given_up_before_it_fills_the_memory() {
 #[test]
 fn messages_without_end_are_passed_over() {
     let messages = "ERROR: reading /dev/loop0: 5 'Input/output error'\n".repeat(200_000);
-    // Before the banner, within the header, within a report, between reports.
     for place in [
         "ACT version",
         "DERIVED",

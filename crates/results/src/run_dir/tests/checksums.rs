@@ -116,8 +116,7 @@ fn dirs(seconds: u64) -> (tempfile::TempDir, PathBuf, PathBuf) {
     (parent, dir, other)
 }
 
-/// Reads the run in `dir` with each damage to each of its files, and calls `then` with file, damage, run and the name of
-/// the case.
+/// Reads the run with each damage to each of its files. `then` gets file, damage, run and the name of the case.
 fn each_damage(dir: &Path, other: &Path, then: impl Fn(&str, Damage, &Run, &str)) {
     for (name, damage) in files(dir)
         .iter()

@@ -305,7 +305,6 @@ fn an_edited_line_ends_what_is_whole_and_is_named() {
     }
 }
 
-/// A run of three intervals that passes.
 fn passed(dir: &Path) -> Manifest {
     let mut manifest = Manifest {
         sla: "100%>10s".parse().unwrap(),

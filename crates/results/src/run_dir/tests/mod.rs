@@ -64,7 +64,6 @@ fn manifest(devices: usize, duration_sec: u64, interval_sec: u64) -> Manifest {
     }
 }
 
-/// Reproducible pseudo-random numbers.
 #[derive(Clone)]
 struct Numbers(u64);
 
@@ -117,7 +116,6 @@ fn interval(manifest: &Manifest, index: u64) -> Interval {
     interval
 }
 
-/// A telemetry line of two values.
 fn telemetry(index: u64) -> Vec<String> {
     vec![format!("{index}.5"), String::new()]
 }

@@ -9,8 +9,7 @@ const DAY_SEC: u64 = 86_400;
 /// Maximum size of a run directory per device and day, bytes.
 const DAY_BYTES_MAX: u64 = 100_000_000;
 
-/// An interval of ACT's reference load with commits, with latencies like those of a flash drive: around a centre, with
-/// a long tail.
+/// An interval of ACT's reference load with commits, and latencies as of a flash drive: a centre and a long tail.
 fn busy_interval(manifest: &Manifest, index: u64, numbers: &mut Numbers) -> Interval {
     let layout = manifest.layout();
     let mut interval = Interval {

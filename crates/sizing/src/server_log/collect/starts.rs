@@ -7,7 +7,6 @@ use jiff::Timestamp;
 
 /// Maximum number of configuration keys stored for a start.
 const KEYS_MAX: usize = 16 << 10;
-/// Maximum number of stored starts.
 const STARTS_MAX: usize = 64;
 
 impl LogCollector {
@@ -41,7 +40,6 @@ impl LogCollector {
         }
     }
 
-    /// The last start.
     fn started(&mut self) -> &mut Start {
         if self.log.starts.is_empty() {
             self.log.starts.push(Start::of(Timestamp::MIN, None));
@@ -93,7 +91,6 @@ impl LogCollector {
         }
     }
 
-    /// Reads the size of a device's write blocks.
     pub(super) fn write_blocks(&mut self, text: &[u8], position: LinePosition<'_>) {
         let Some((device, bytes)) = text::wblocks(text) else {
             return self.oddities.count(Oddity::Unread, position, text);

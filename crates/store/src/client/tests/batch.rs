@@ -36,7 +36,6 @@ fn pair() -> [Server; 2] {
     [one, other]
 }
 
-/// Gives each server the records of the other server.
 fn replicate([one, other]: &[Server; 2]) {
     let all: Vec<_> = [one, other]
         .iter()
@@ -108,8 +107,7 @@ fn a_batch_is_read_from_all_its_nodes_and_each_record_is_verified() {
     );
 }
 
-/// Answers each message with one entry for each (position, code) in `entries`, and with a last entry if `last` has a
-/// code.
+/// Answers each message with an entry for each (position, code), and a last entry if `last` has a code.
 fn entries(entries: &'static [(u32, u8)], last: Option<u8>) -> ReplyHook {
     Arc::new(move |kind, _, out: &mut dyn Write| {
         let mut bytes = Vec::new();

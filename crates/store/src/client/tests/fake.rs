@@ -20,14 +20,11 @@ pub(super) enum FaultMode {
     Forgets,
     /// Changes a byte of the data read.
     Flips,
-    /// Never answers a transaction.
     Hangs,
     /// Closes the connection at every fifth answer, and does not send this answer.
     Closes,
     Lies,
-    /// Answers twice.
     Repeats,
-    /// Answers with this result code.
     Refuses(u8),
     /// Reports overload for this many requests.
     Overloaded(u32),
@@ -55,7 +52,6 @@ pub(super) struct State {
     /// The server reports this as the generation of the peers and of the partitions.
     pub(super) generation: AtomicU32,
     pub(super) racks: Mutex<String>,
-    /// If set, this hook may answer instead of the server.
     pub(super) liar: Mutex<Option<ReplyHook>>,
     /// True if the server has stopped: it closes all connections.
     pub(super) is_over: AtomicBool,
@@ -173,7 +169,6 @@ impl Server {
         Client::new(settings, (0, 1), EngineSetup::new(8, 0)).unwrap()
     }
 
-    /// A client whose settings were changed by `change`.
     pub(super) fn client_as(
         &self,
         timeout_ms: u32,

@@ -10,7 +10,6 @@ fn half(first: u8, second: u8) -> String {
     BASE64.encode([[first; 256], [second; 256]].concat())
 }
 
-/// Writes again and again until all writes succeed.
 fn until_all_are_written(client: &mut Client) {
     let begin = Instant::now();
     loop {

@@ -6,13 +6,11 @@ use super::transactions::{ReplyAddress, Requester};
 use crate::wire::{self, BatchKey, frame, message};
 use crate::{RecordOp, Reply, ResultCode};
 
-/// Maximum number of keys of a batch that are in flight.
 const BATCH_IN_FLIGHT_MAX: usize = 64;
 
 /// A part of a batch's reply is sent when it has this many bytes.
 const BATCH_PART_BYTES: usize = 64 << 10;
 
-/// A batch that is not completely answered.
 #[derive(Debug)]
 pub(super) struct Batch {
     reply_address: ReplyAddress,
@@ -21,12 +19,10 @@ pub(super) struct Batch {
     deadline_ns: u64,
     /// The part of the reply that is not sent yet: one frame.
     output: Vec<u8>,
-    /// Bytes of memory that the batch's requests take.
     bytes: usize,
 }
 
 impl Batch {
-    /// Bytes of memory that the batch takes.
     pub(super) fn held(&self) -> usize {
         self.output.capacity() + self.bytes
     }

@@ -32,8 +32,7 @@ fn hello(state: &ServerState, out: &mut Vec<u8>) {
 impl ServerCore {
     /// Adds a connection, starts to receive on it, and returns its number.
     pub(super) fn connect(&mut self, socket: TcpStream, role: Role) -> u32 {
-        // Without TCP_NODELAY, a reply waits for the TCP acknowledgement of the previous reply. The call fails if the
-        // other side is already gone.
+        // Without TCP_NODELAY, a reply waits for the previous reply's ACK. The call fails if the other side is gone.
         let _ = socket.set_nodelay(true);
         self.serial = self.serial.wrapping_add(1);
         self.counts.connections_opened += u64::from(role == Role::Client);
@@ -87,7 +86,6 @@ impl ServerCore {
         self.finish(at);
     }
 
-    /// Handles all complete frames received so far.
     fn arrived(&mut self, at: u32, bytes: &[u8]) {
         let cancel_token = self.token(at, CANCEL);
         let receive_token = self.token(at, RECEIVE);
@@ -238,7 +236,6 @@ impl ServerCore {
         Ok(true)
     }
 
-    /// Takes a node's message and executes it. `false` if the message is incomplete.
     fn take_node_message(&mut self, at: u32, rest: &mut &[u8]) -> Result<bool, Malformed> {
         let Some(node_message) = node_message::take(rest)? else {
             return Ok(false);

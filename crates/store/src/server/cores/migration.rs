@@ -53,7 +53,6 @@ fn is_passing(result: ResultCode) -> bool {
     )
 }
 
-/// A core's part of a comparison.
 #[derive(Debug, Default)]
 pub(super) struct CoreComparison {
     comparison: RecordComparison,
@@ -122,8 +121,7 @@ impl ServerCore {
             if migration.due_ns > self.now_ns {
                 return migration.due_ns;
             }
-            // Wait for pending writes that are not sent to the other node. Such a write could reach the store after its
-            // record was compared.
+            // Waits for pending writes that are not sent to the other node: they could change a compared record.
             if !migration.is_begun
                 && self
                     .pending
@@ -240,8 +238,7 @@ impl ServerCore {
         });
     }
 
-    /// Ends the comparison, because the other node is gone. Writes continue without it, so all records must be compared
-    /// again.
+    /// Ends the comparison: the other node is gone. Writes continue without it, so all records must be compared again.
     pub(super) fn end_migration(&mut self) {
         if self
             .migration
@@ -298,8 +295,7 @@ impl ServerCore {
             .is_some_and(|migration| migration.is_begun)
     }
 
-    /// Handles the answer to a comparison. `version`: the other node's version of the record, which the other node may
-    /// just have received.
+    /// Handles the answer to a comparison. `version`: the other node's, which it may just have received.
     pub(super) fn on_compared(&mut self, number: u64, version: u64) {
         let Ok(number) = u32::try_from(number) else {
             return;
@@ -379,7 +375,6 @@ impl ServerCore {
             && comparison.changes == mode_version.changes
     }
 
-    /// Schedules another copy of a record that the other node could not take now.
     pub(super) fn copy_later(&mut self, key: RecordKey) {
         if let Some(migration) = &mut self.migration {
             migration.retries.push(key);
@@ -497,8 +492,7 @@ impl CopiesInFlight {
 }
 
 impl ServerCore {
-    /// Handles the store's reply to a linearizable read, or to a write that changed nothing. Returns the reply if it
-    /// can be sent now.
+    /// Handles the store's reply to a linearizable read or a write without effect. Returns it if it can be sent now.
     pub(super) fn settle(&mut self, number: u32, key: RecordKey, reply: Reply) -> Option<Reply> {
         self.copies.end(key, number);
         if self.copies.suspect_copies.contains_key(&key) {
@@ -516,7 +510,6 @@ impl ServerCore {
         None
     }
 
-    /// Handles the answer of the replica to a write.
     pub(super) fn on_done(&mut self, number: u64, result: ResultCode) {
         let Ok(number) = u32::try_from(number) else {
             return;
@@ -555,8 +548,7 @@ impl ServerCore {
         self.complete(number, reply);
     }
 
-    /// The reply to a write that this node has and the other node may lack. A node that is ahead acknowledges the write
-    /// nevertheless.
+    /// Reply to a write that the other node may lack. A node that is ahead acknowledges the write nevertheless.
     pub(super) fn not_copied(
         &mut self,
         number: u32,
@@ -591,7 +583,6 @@ impl ServerCore {
         Reply::with_result(ResultCode::TIMEOUT)
     }
 
-    /// Answers the transactions that waited for a write.
     pub(super) fn answer_readers(&mut self, readers: Vec<(u32, Reply)>, has_failed: bool) {
         for (number, reply) in readers {
             if let Some(pending) = self.pending.get(number) {
@@ -660,7 +651,6 @@ impl ServerCore {
         self.copies.retry_ns
     }
 
-    /// Handles the result of sending a record again.
     pub(super) fn on_copied_again(&mut self, key: RecordKey, result: ResultCode) {
         if result == ResultCode::OK {
             self.copies.suspect_copies.remove(&key);

@@ -116,7 +116,6 @@ pub(super) struct ServerCore {
     copies: migration::CopiesInFlight,
     batches: Slab<Batch>,
     replies: Replies,
-    /// Transactions that were answered in this pass.
     answered: Vec<AnsweredTransaction>,
     unsent_connections: Vec<u32>,
     /// True for cores that got messages in this pass.
@@ -127,7 +126,6 @@ pub(super) struct ServerCore {
     sent_mode_version: ModeVersion,
     /// True once the log says that this core refused another node.
     has_refused: bool,
-    /// This core's part of the comparison with the other node's records.
     migration: Option<migration::CoreComparison>,
     /// Earliest time of the next log line about a failed comparison.
     next_warning_ns: u64,
@@ -136,7 +134,6 @@ pub(super) struct ServerCore {
     recording: Option<PairMode>,
     /// The record of the mode that was found at the start, while it is written to all devices again.
     found_record: Option<ModeRecord>,
-    /// Number of the last record of a mode.
     record_number: u64,
     /// Bytes of requests and replies since the last check of memory.
     moved_bytes: usize,
@@ -465,8 +462,7 @@ impl ServerCore {
         self.cores_to_wake[target_core] = true;
     }
 
-    /// Lets other threads execute transactions in the stores of this core. Called once this thread has announced its
-    /// sleep: an operation of these transactions then wakes this thread.
+    /// Lets other threads execute in this core's stores, once this thread has announced its sleep: operations wake it.
     fn lend(&mut self, until_ns: u64) {
         let mut lent = lock(&self.state.lent[self.core]);
         (lent.stores, lent.until_ns) = (std::mem::take(&mut self.stores), until_ns);
@@ -538,8 +534,7 @@ impl ServerCore {
             .fold(due_ns, |due_ns, (_, until_ns)| due_ns.min(*until_ns));
         let is_busy = self.connections.len() + self.pending.len() > 0 || self.stops_ns.is_some();
         let is_busy = is_busy || self.core == 0 && self.state.pair.takes_over();
-        // Report a new mode at once: until the other node knows the mode, it passes requests on to this node, which
-        // refuses them.
+        // Report a new mode at once: until then, the other node passes requests on to this node, which refuses them.
         let mode_version = self.state.pair.reported_mode();
         if std::mem::replace(&mut self.sent_mode_version, mode_version) != mode_version {
             self.links
@@ -592,8 +587,7 @@ impl ServerCore {
         self.state.send_to_all(|| CoreMessage::Stop);
     }
 
-    /// Counts bytes that may stay in memory. From time to time, checks how many bytes all connections hold; above the
-    /// limit, closes the connections that hold the most bytes.
+    /// Counts bytes that may stay in memory. Now and then checks all connections; above the limit, closes the largest.
     fn limit_memory(&mut self, bytes: usize) {
         self.moved_bytes += bytes;
         let limit = self.state.setup.limits.memory_bytes / self.state.mailboxes.len();

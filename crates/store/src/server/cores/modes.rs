@@ -1,5 +1,4 @@
-//! The mode of this node in a pair: changes of the mode, the record of the mode, log lines, and transactions that wait
-//! for the record. [`super::super::pair`] has the rules.
+//! The mode of this node in a pair: changes, record, log lines, parked transactions. Rules: [`super::super::pair`].
 
 use super::super::pair::{Greeting, ModeRecord, ModeVersion, PairMode};
 use super::super::state::{CoreMessage, Mailbox, ServerState, lock};
@@ -96,8 +95,7 @@ impl ServerState {
         }
     }
 
-    /// Line for the log if the devices of one node hold an older state. `own_mode`: this node's mode before the
-    /// greeting.
+    /// Log line if one node's devices hold an older state. `own_mode`: this node's mode before the greeting.
     fn older_state(&self, own_mode: PairMode, peer_mode: PairMode) -> Option<String> {
         let [own_pairings, peer_pairings] = self.pair.pairings();
         let peer = format!("node {}", self.other_node());
@@ -314,7 +312,6 @@ impl ServerCore {
         }
     }
 
-    /// Parks a transaction until this node's mode is recorded.
     pub(super) fn park(&mut self, number: u32, transaction: Transaction, at_master: bool) {
         self.parked.push((number, transaction, at_master));
         self.state.pair.begin_use();

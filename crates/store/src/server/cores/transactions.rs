@@ -1,5 +1,4 @@
-//! Transactions in progress: origin, core or node of execution, and replica. Also publishes the counts of this core's
-//! transactions and stores for observers.
+//! Transactions in progress: origin, core or node of execution, replica; and their counts for observers.
 
 use super::super::node_message::{BODY_BYTES_MAX, NodeMessage};
 use super::super::pair::{LEASE_NS, PairMode};
@@ -25,7 +24,6 @@ pub(super) struct ReplyAddress {
     pub(super) number: u64,
 }
 
-/// Origin of a transaction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Requester {
     /// A client.
@@ -49,7 +47,6 @@ pub(super) enum Requester {
     NoClient,
 }
 
-/// A transaction without a reply so far.
 #[derive(Debug, Default)]
 pub(super) struct PendingTransaction {
     pub(super) origin: Requester,
@@ -209,8 +206,7 @@ impl ServerCore {
         }
     }
 
-    /// Executes a transaction in the store of another core whose thread sleeps. Returns the transaction if that thread
-    /// must execute it.
+    /// Executes a transaction in a sleeping core's store. Returns it if that core's thread must execute it.
     fn execute_there(
         &mut self,
         core: usize,
@@ -255,8 +251,7 @@ impl ServerCore {
         None
     }
 
-    /// Number of a transaction in a store: the core that waits for the reply, and its number on this core. 0 in place
-    /// of the core is the core of the store.
+    /// Number of a transaction in a store: the waiting core (0: the store's own), and its number on this core.
     fn store_number(&self, number: u32) -> u64 {
         (self.core as u64 + 1) << 32 | u64::from(number)
     }
@@ -349,8 +344,7 @@ impl ServerCore {
                 RecordOp::Write(_) | RecordOp::Delete(_)
             );
             let mode_version = self.state.pair.word();
-            // A linearizable read could return a write that is undone if this node dies before it has recorded its
-            // mode.
+            // A linearizable read could return a write that is undone if this node dies before its mode is recorded.
             if (is_write || at_master && mode_version.mode == PairMode::Ahead)
                 && self.state.pair.must_wait(mode_version)
             {
@@ -614,7 +608,6 @@ impl ServerCore {
     }
 }
 
-/// An answered transaction, for the counters.
 #[derive(Debug)]
 pub(super) struct AnsweredTransaction {
     namespace: u16,

@@ -122,8 +122,7 @@ struct PairState {
 }
 
 impl PairState {
-    /// First: true if the other node also lacks records in every namespace in which this node has no records. Second:
-    /// the same with the nodes exchanged.
+    /// First: the other node also lacks records in each namespace where this node has none. Second: exchanged.
     fn covers(&self) -> [bool; 2] {
         let [own_empty, peer_empty] = self.empty_namespaces;
         [own_empty & !peer_empty == 0, peer_empty & !own_empty == 0]
@@ -147,7 +146,6 @@ pub struct Greeting {
     pub mode_version: ModeVersion,
     /// Bits of the node's namespaces without records.
     pub empty_namespaces: u32,
-    /// Number of times that the nodes were paired.
     pub pairings: u64,
 }
 
@@ -160,7 +158,6 @@ pub(super) struct NodePair {
     cores: usize,
     /// Encoded mode of this node, with the number of changes. Changed only with `state` locked.
     mode_number: AtomicU16,
-    /// Number of mode changes at the last takeover by this node.
     takeover_changes: AtomicU16,
     /// Send time of the last message that the other node answered in mode `Paired`.
     answered_ns: AtomicU64,
@@ -208,9 +205,8 @@ impl NodePair {
         self.word().mode
     }
 
-    /// The mode to report to the other node. `Ahead` is reported only after it is recorded; otherwise a crash could
-    /// leave no node that is ahead. `Behind` is reported only after it is recorded, because until then the node takes
-    /// no records.
+    /// The mode to report to the other node. `Ahead` only once recorded: otherwise a crash could leave no node ahead.
+    /// `Behind` only once recorded: until then the node takes no records.
     pub(super) fn reported_mode(&self) -> ModeVersion {
         let mode_version = self.word();
         let is_sure =
@@ -225,7 +221,6 @@ impl NodePair {
         }
     }
 
-    /// True if the previous mode was [`PairMode::Fresh`].
     pub(super) fn was_fresh(&self) -> bool {
         self.lock_state().was_fresh
     }
@@ -257,8 +252,7 @@ impl NodePair {
         is_earlier(changes, self.takeover_changes.load(Ordering::SeqCst))
     }
 
-    /// Role of this node for a partition: 0 master, 1 replica, `None` neither. `has_copies`: the namespace has two
-    /// copies of each record.
+    /// Role for a partition: 0 master, 1 replica. `has_copies`: the namespace has two copies of each record.
     pub(super) fn role(
         &self,
         cluster: &Cluster,
@@ -316,7 +310,6 @@ impl NodePair {
         }
     }
 
-    /// Numbers of the last pairing, according to this node and to the other node.
     pub(super) fn pairings(&self) -> [u64; 2] {
         self.lock_state().pairings
     }
@@ -415,8 +408,7 @@ impl NodePair {
             state.covers(),
             state.age(),
         )?;
-        // The other node made exactly two mode changes after the comparison: to `Handing` and to `Paired`. So no other
-        // comparison was in between.
+        // Two mode changes after the comparison, to `Handing` and to `Paired`: no other comparison was in between.
         let has_all = state.compared_cores[0].len() == self.cores
             && mode_version.changes == (state.comparison + 2) & 4095;
         if self.mode() == PairMode::Behind && !has_all {
@@ -467,7 +459,6 @@ impl NodePair {
             }
     }
 
-    /// The mode that the other node reported last.
     fn peer_mode(&self) -> Option<PairMode> {
         self.lock_state()
             .peer_mode_version
@@ -495,8 +486,7 @@ impl NodePair {
             )
     }
 
-    /// True if a write must wait in this mode: in `Ahead` until the mode is recorded, in `Handing` until the other node
-    /// has its partitions back.
+    /// True if a write must wait: in `Ahead` until that is recorded, in `Handing` until the other node is paired.
     pub(super) fn must_wait(&self, mode_version: ModeVersion) -> bool {
         match mode_version.mode {
             PairMode::Handing => true,
@@ -505,7 +495,6 @@ impl NodePair {
         }
     }
 
-    /// True if the current mode is on the device.
     pub(super) fn is_recorded(&self) -> bool {
         let recorded = self.recorded_mode.load(Ordering::SeqCst);
         let mode = self.mode();
@@ -524,7 +513,6 @@ impl NodePair {
         }
     }
 
-    /// True if a mode has to be recorded.
     pub(super) fn must_record(&self) -> bool {
         self.unrecorded().is_some()
     }
@@ -537,8 +525,7 @@ impl NodePair {
         })
     }
 
-    /// Returns the mode that the calling core has to record now. Until [`Self::end_record`], the mode on the device is
-    /// unknown.
+    /// The mode to record now by the calling core. The device's mode is unknown until [`Self::end_record`].
     pub(super) fn begin_record(&self) -> Option<PairMode> {
         let mode = self.unrecorded()?;
         self.recorded_mode.store(UNRECORDED, Ordering::SeqCst);
@@ -561,8 +548,7 @@ impl NodePair {
         }
     }
 
-    /// Ends the recording. `mode`: the mode that is on the device; `None`: unknown. Returns this node's new mode, if
-    /// the mode changes.
+    /// Ends the recording. `mode`: the mode on the device; `None`: unknown. Returns this node's new mode, if changed.
     pub(super) fn end_record(&self, mode: Option<PairMode>) -> Option<PairMode> {
         let mut state = self.lock_state();
         self.recorded_mode
@@ -584,19 +570,16 @@ impl NodePair {
     }
 }
 
-/// A comparison of the records of both nodes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(in crate::server) struct RecordComparison {
     /// Number of mode changes of the node that is ahead.
     pub(in crate::server) changes: u16,
-    /// Number of the other node's process.
     process: u64,
     /// True at the node that is ahead.
     pub(in crate::server) is_sender: bool,
 }
 
 impl NodePair {
-    /// The comparison that this node takes part in.
     pub(in crate::server) fn comparison(&self) -> Option<RecordComparison> {
         let own_version = self.word();
         if !matches!(own_version.mode, PairMode::Ahead | PairMode::Behind) {
@@ -689,8 +672,7 @@ impl NodePair {
         (is_over && state.other_cores > 0).then(|| self.set(&mut state, PairMode::Handing))
     }
 
-    /// Notes that a core of this node has no pending write left that the other node must get. `changes`: this node's
-    /// mode changes.
+    /// Notes that a core has no pending write left that the other node must get. `changes`: this node's mode changes.
     pub(in crate::server) fn drained(&self, changes: u16, core: usize) {
         let mut state = self.lock_state();
         if self.word()

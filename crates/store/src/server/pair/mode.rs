@@ -134,8 +134,7 @@ impl PairMode {
         })
     }
 
-    /// True if two nodes in these modes would wait for each other for ever, because each lacks records. `age` as in
-    /// [`Self::next`].
+    /// True if two nodes in these modes wait for each other for ever: each lacks records. `age`: see [`Self::next`].
     pub(in crate::server) fn is_stuck(
         self,
         peer_mode: Self,
@@ -269,7 +268,6 @@ pub(in crate::server) struct DeviceContents {
 }
 
 impl DeviceContents {
-    /// Bits of the namespaces that have no records.
     pub(super) fn empty(&self) -> u32 {
         self.replicated & !self.nonempty
     }

@@ -1,5 +1,4 @@
-//! Two simulated nodes around real [`NodePair`]s: devices, cores, links with queued messages, copies and comparisons.
-//! The module [`stories`] draws random events.
+//! Two simulated nodes around real [`NodePair`]s: devices, cores, links, copies, comparisons. Events: [`stories`].
 
 use super::*;
 use crate::server::ClusterNode;
@@ -34,7 +33,6 @@ enum Message {
     },
 }
 
-/// A record, or a tombstone.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Record {
     version: u64,
@@ -42,8 +40,7 @@ struct Record {
     write: u64,
 }
 
-/// Contents of a node's devices. After a crash while the mode is being recorded, the devices have either the old or the
-/// new record.
+/// Contents of a node's devices. After a crash during the recording of the mode, either the old or the new record.
 #[derive(Debug, Default, Clone)]
 struct Device {
     recorded: Option<ModeRecord>,
@@ -106,7 +103,6 @@ struct Running {
     comparisons: [Option<(RecordComparison, usize, bool)>; CORES],
     /// Cores whose link the other node has answered.
     linked: [bool; CORES],
-    /// The mode that each core last reported.
     told: [ModeVersion; CORES],
     /// Keys of which the other node may lack a write.
     unsure: Vec<usize>,
@@ -126,12 +122,10 @@ struct Story {
     running: [Option<Running>; 2],
     /// Messages of each core of each node to the other node; `None` while the link is down.
     links: [[Option<VecDeque<Message>>; CORES]; 2],
-    /// Late messages on broken connections: receiver, the receiver's process, and its mode changes when the connection
-    /// was greeted.
+    /// Late messages on broken connections: receiver, its process, and its mode changes at the greeting.
     ghosts: Vec<(usize, u64, u16, Message)>,
     /// Number of mode changes of each node when the node was greeted on a link of the other node.
     greeted: [[u16; CORES]; 2],
-    /// Answers to the messages on the links.
     answers: [[VecDeque<Message>; CORES]; 2],
     is_cut: bool,
     healed_ns: u64,
@@ -340,8 +334,7 @@ impl Story {
         }
     }
 
-    /// Copies a record or tombstone. If the other node has a greater version, which nobody acknowledged, the copy gets
-    /// a new version.
+    /// Copies a record or tombstone. A greater version of the other node, never acknowledged, leads to a new version.
     fn copy_record(&mut self, at: usize, key: usize) {
         let own = self.devices[at].get(key);
         let other = self.devices[1 - at].get(key);

@@ -78,7 +78,6 @@ fn greet_without(
     )
 }
 
-/// Records this node's mode, if it has to be recorded.
 fn record(pair: &NodePair) -> Option<PairMode> {
     let mode = pair.begin_record();
     mode.and_then(|mode| pair.end_record(Some(mode)))

@@ -15,8 +15,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use std::fmt::Write;
 
-/// Maximum number of names answered per request; the rest is refused in one line. The clients request up to three names
-/// at once, asadm requests one.
+/// Maximum number of names answered per request; the rest is refused in one line. Clients ask for up to 3, asadm for 1.
 const NAMES_MAX: usize = 256;
 
 /// Names that a request without names asks for.
@@ -268,8 +267,7 @@ fn peers(facts: &Facts) -> String {
     )
 }
 
-/// Each namespace's bitmaps, in Base64: the partitions of which this node is the master, then those of which it is the
-/// replica.
+/// Each namespace's bitmaps, in Base64: the partitions of which this node is the master, then those as replica.
 fn bitmaps(facts: &Facts, text: impl Fn(&[String]) -> String) -> String {
     joined(
         facts

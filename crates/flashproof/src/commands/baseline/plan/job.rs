@@ -15,13 +15,10 @@ with_defaults! {
         /// Such as `reads at depth 32`.
         pub name: String = String::new(),
         pub part: JobPurpose = JobPurpose::Saturation,
-        /// True: random offsets; false: sequential.
         pub random: bool = true,
-        /// Percent of reads among the operations.
         pub read_pct: u32 = 0,
         /// Sizes of reads and of writes, bytes.
         pub bytes: [u64; 2] = [4096; 2],
-        /// Operations in flight.
         pub depth: u32 = 1,
         /// Clones of the job, each with this depth and rate.
         pub numjobs: u32 = 1,
@@ -29,16 +26,13 @@ with_defaults! {
         pub rates: Option<[u64; 2]> = None,
         /// True if operations of a rate arrive by a Poisson process instead of evenly.
         pub poisson: bool = false,
-        /// Round number, in a part with rounds.
         pub round: u32 = 0,
         /// Maximum measured time, seconds.
         pub seconds: u64 = 1,
-        /// Ramp time before the measurement, milliseconds.
         pub ramp_ms: u64 = 0,
         /// Length of a round, seconds. The test of steadiness compares rounds.
         pub round_sec: u64 = 1,
-        /// Position in the plan: part, and index within the part. Jobs of drives that work at the same time have the
-        /// same position.
+        /// Position in the plan: part, and index in it. Drives that work at the same time have the same position.
         pub position: (usize, usize) = (0, 0),
     }
 }
@@ -74,7 +68,6 @@ impl Job {
         }
     }
 
-    /// Options, name and value.
     fn options(&self) -> Vec<(&'static str, String)> {
         let random = if self.random { "rand" } else { "" };
         let rw = match (self.does(), self.random) {
@@ -141,7 +134,6 @@ impl Job {
         options
     }
 
-    /// Options as on fio's command line.
     pub fn line(&self) -> String {
         let words: Vec<_> = self
             .options()
@@ -151,7 +143,6 @@ impl Job {
         words.join(" ")
     }
 
-    /// The job as a section `name` of a job file, for `device`.
     pub fn section(&self, name: &str, device: &str) -> Section {
         // A colon would separate file names, so colons are escaped, except in the prefix of a simulated drive.
         let (prefix, rest) = match device.strip_prefix(engine::sim::SIM_PREFIX) {

@@ -16,7 +16,6 @@ use sys::buffer::Buf;
 use sys::op::{OpKind, Outcome, WriteSync};
 use sys::random::Random;
 
-/// An operation of a lane that failed.
 #[derive(Debug, Clone)]
 pub(super) struct LaneError {
     lane: usize,
@@ -48,7 +47,6 @@ pub(super) fn in_words(errors: &[LaneError]) -> String {
         .join("; ")
 }
 
-/// A thread of a lane.
 pub(super) struct Worker {
     shared: Arc<Shared>,
     lane: WriteLane,
@@ -61,7 +59,6 @@ pub(super) struct Worker {
     sequence: u64,
 }
 
-/// Destination of a lane's writes.
 enum Writer {
     /// The target itself.
     Direct,

@@ -91,23 +91,19 @@ impl Options {
     }
 }
 
-/// The request for a check.
 pub struct Request<'a> {
     /// Device or directory.
     pub path: &'a str,
     /// `HOST:PORT` of the witness.
     pub witness: &'a str,
     pub options: &'a Options,
-    /// Devices that may be erased, by name.
     pub erase: &'a [String],
     /// Time after which the writes end, seconds.
     pub seconds: Option<u32>,
 }
 
 /// Writes until the power is cut. If a session waits for its examination, reads the session's writes instead, and
-/// concludes.
-///
-/// Errors: among others, the writes ended before a power cut.
+/// concludes. Errors: among others, the writes ended before a power cut.
 pub fn check(request: &Request<'_>, end_signals: &EndSignals) -> Result<Durability, Failure> {
     let durability_target = DurabilityTarget::of(request.path)?;
     let on_target = durability_target.session()?;
@@ -194,14 +190,12 @@ pub fn check(request: &Request<'_>, end_signals: &EndSignals) -> Result<Durabili
     }
 }
 
-/// The secret of the session of `record`.
 fn secret_of(record: &WitnessRecord, secrets: [Option<Secret>; 2]) -> Option<Secret> {
     let mut secrets = secrets.into_iter().flatten();
     secrets.find(|secret| secret.session() == record.session.id)
 }
 
-/// Removes the files of a directory. The witness, if given, gives up the session of these files. Returns false if there
-/// are no files.
+/// Removes the files of a directory; false if there are none. The witness, if given, gives up their session.
 pub fn remove(path: &str, options: &Options) -> Result<bool, Failure> {
     let durability_target = DurabilityTarget::of(path)?;
     let given = options
@@ -254,7 +248,6 @@ fn cannot_ask(witness: &str, why: &str) -> Failure {
     Failure::environment(format!("cannot ask the witness {witness} - {why}"))
 }
 
-/// Acknowledged writes of all lanes.
 fn acknowledged(record: &WitnessRecord) -> u64 {
     record.upto.iter().sum()
 }
@@ -420,7 +413,6 @@ fn new_file_name(lane: u32) -> String {
     format!("rename-{lane}-new")
 }
 
-/// A page-aligned buffer.
 fn one_buffer(len: usize) -> Result<Buf, Failure> {
     let buf = Pool::new(len).ok().and_then(|mut pool| pool.cut(len));
     buf.ok_or_else(|| {
@@ -428,7 +420,6 @@ fn one_buffer(len: usize) -> Result<Buf, Failure> {
     })
 }
 
-/// Performs an operation at `offset`, on the whole `buf`.
 fn perform(
     fd: BorrowedFd<'_>,
     kind: OpKind,

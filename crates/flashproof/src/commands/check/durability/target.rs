@@ -23,7 +23,6 @@ use sys::op::{OpKind, WriteSync};
 /// Bytes at the beginning of the target that are searched for a session.
 const SESSION_BYTES: u64 = 1 << 20;
 
-/// Target of the writes.
 pub(super) struct DurabilityTarget {
     pub path: String,
     /// Directory of the files; `None` for a device.
@@ -83,8 +82,7 @@ impl DurabilityTarget {
         })
     }
 
-    /// Identity of the disk, and the mount point of a directory's file system. The disk is left out if it is a loop
-    /// device, which may change with the next mount.
+    /// Identity of the disk, and the mount point. Without a loop device, which may change with the next mount.
     pub(super) fn disk_identity(&self) -> Option<String> {
         let disk = self
             .disk
@@ -201,7 +199,6 @@ impl DurabilityTarget {
     }
 }
 
-/// Directory at which the file system of `path` is mounted.
 fn mount_point(path: &Path) -> Option<PathBuf> {
     let mut mount_dir = fs::canonicalize(path).ok()?;
     let device = fs::metadata(&mount_dir).ok()?.dev();

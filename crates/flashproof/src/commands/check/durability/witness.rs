@@ -35,10 +35,8 @@ const CONNECTIONS_MAX: usize = 64;
 /// and the shorter file is below a third of this.
 const FILE_MAX: u64 = 64 << 20;
 
-/// Poll interval for connections and signals.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// A witness that listens.
 pub struct Witness {
     listener: TcpListener,
     session_file: Arc<Mutex<SessionFile>>,
@@ -58,7 +56,6 @@ struct SessionFile {
     path: PathBuf,
     file: File,
     bytes: u64,
-    /// Length at which the file is replaced by a shorter one, bytes.
     shorten_at: u64,
 }
 
@@ -97,7 +94,6 @@ impl Witness {
             .collect()
     }
 
-    /// Serves until a signal comes.
     pub fn serve(&self, end_signals: &EndSignals) -> Result<(), Failure> {
         while end_signals.wait(POLL_INTERVAL).is_none() {
             loop {
@@ -404,12 +400,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Maximum time for an answer, or for a whole line.
 pub(super) const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// An end of a connection.
 pub(super) struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
-    /// The peer sent nothing more, but its kernel neither closed nor reset the connection, as when a machine loses its
-    /// power.
+    /// The peer fell silent, but its kernel neither closed nor reset the connection: as when a machine loses power.
     pub fell_silent: bool,
 }
 
@@ -456,8 +450,7 @@ impl Connection {
             .map_err(|error| error.to_string())
     }
 
-    /// The next line, without its line feed; `None` at the end of the connection. Errors: among others,
-    /// no line came within `timeout`.
+    /// The next line, without its line feed; `None` at the end. Errors: among others, no line came within `timeout`.
     pub(super) fn receive(&mut self, timeout: Duration) -> Result<Option<Vec<u8>>, String> {
         let deadline = Instant::now() + timeout;
         loop {

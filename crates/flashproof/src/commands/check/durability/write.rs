@@ -48,7 +48,6 @@ const WRITE_BYTES: [u32; 2] = [4096, 16384];
 const SLOTS: u32 = 1024;
 const SLOTS_OF_FILES: u32 = 64;
 
-/// Alignment of lanes, bytes.
 const LANE_ALIGN: u64 = 1 << 20;
 
 /// Maximum time between two messages to the witness.
@@ -60,7 +59,6 @@ const HANG: Duration = Duration::from_secs(10);
 /// Maximum wait for the device node to disappear after an error that a drive with power gives, too.
 const VANISH_MAX: Duration = Duration::from_secs(60);
 
-/// Poll interval for signals and for the device node.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Why the writes ended before any cut.
@@ -103,7 +101,6 @@ impl State {
 pub(super) struct Shared {
     pub session: Session,
     pub secret: Secret,
-    /// Directory of the disk in sysfs, which disappears with the disk; `None`: not known.
     sysfs_dir: Option<PathBuf>,
     state: Mutex<State>,
     pub changed: Condvar,
@@ -326,8 +323,7 @@ fn begin(
     })
 }
 
-/// Writes every slot once, as sequence 0. Overwriting allocated blocks needs no metadata, so FUA suffices to make a
-/// write durable.
+/// Writes every slot once, as sequence 0: overwriting allocated blocks needs no metadata, so FUA makes it durable.
 fn lay_out(session: &Session, secret: Secret, target: &Target) -> Result<(), Failure> {
     let failed = |why: String| Failure::device(format!("cannot write {} - {why}", target.name()));
     let mut random = Random::new(session.id.0 as u64);
@@ -396,7 +392,6 @@ impl Shared {
         !self.has_phases() || (mode == DurabilityMethod::Fua) == (phase % 2 == 1)
     }
 
-    /// Changes the phases, until the writes end.
     fn run_phases(&self, request: &Request<'_>, end_signals: &EndSignals) {
         let began = Instant::now();
         let mut phase_began = Instant::now();
@@ -432,8 +427,7 @@ impl Shared {
                     continue;
                 }
                 state.phase += 1;
-                // No writes until the witness knows the phase: a flush would make the writes of the previous phase
-                // durable.
+                // No writes until the witness knows the phase: a flush would make the previous phase's writes durable.
                 state.is_changing = true;
                 drop(state);
                 self.changed.notify_all();
@@ -551,7 +545,6 @@ impl Shared {
         }
     }
 
-    /// How the device failed, in words.
     fn device_failure(&self) -> String {
         let errors = in_words(&self.lock().errors);
         match (self.is_node_gone(), errors.is_empty()) {
@@ -561,7 +554,6 @@ impl Shared {
         }
     }
 
-    /// Message about the end of the writes.
     fn failure(&self, request: &Request<'_>, hung: u64) -> Failure {
         let device_failure = self.device_failure();
         let has_vanished = self.has_drive_vanished();

@@ -52,8 +52,7 @@ pub(super) struct RunUsage {
     cpu_ns: u64,
 }
 
-/// Observes a run from within. The observation ends with the last interval, so the writes of a closing store are
-/// excluded.
+/// Observes a run from within, until the last interval: the writes of a closing store are excluded.
 pub(super) struct UsageObserver<'a> {
     io: &'a dyn Fn() -> IoSnapshot,
     before: RunUsage,
@@ -97,7 +96,6 @@ impl RunObserver for UsageObserver<'_> {
 }
 
 impl RowsRequest<'_> {
-    /// The row of the run in `dir`.
     pub(super) fn measured(
         &self,
         row_in_progress: &RowInProgress,
@@ -224,16 +222,13 @@ fn latency_summary(
     })
 }
 
-/// CPU usage of the host during a run.
 struct HostCpu {
-    /// CPU time of the issuing threads, seconds.
     issuing_cpu_sec: f64,
     /// Busy fraction of all CPUs of the machine, percent.
     cpu_busy_pct: Option<f64>,
 }
 
 impl HostCpu {
-    /// Reads the values from the tables of the run in `dir`.
     fn read(dir: &Path) -> Result<Self, Failure> {
         let manifest = read(dir).map_err(Failure::environment)?.manifest;
         let mut intervals = Intervals::open(dir, &manifest).map_err(Failure::environment)?;
@@ -254,7 +249,6 @@ impl HostCpu {
     }
 }
 
-/// Timeout for servers to get ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Timeout of a transaction, ms: longer than any delay of a device that is merely slow.
@@ -360,7 +354,6 @@ impl Loopback {
         })
     }
 
-    /// Name and clients for a run.
     pub(super) fn opened(
         &self,
         object: Arc<RecordSpec>,
@@ -389,8 +382,7 @@ impl Loopback {
         )
     }
 
-    /// Waits until no write block is queued for a device; opening a store also waits for this. Gives up if a device
-    /// hangs.
+    /// Waits until no write block is queued, as the opening of a store does. Gives up if a device hangs.
     pub(super) fn settle(&self, signal_handler: &SignalHandler) {
         let begin = Instant::now();
         while self.servers.iter().any(|server| queued_blocks(server) > 0)
@@ -401,7 +393,6 @@ impl Loopback {
         }
     }
 
-    /// Function that returns the I/O of all servers so far.
     pub(super) fn io(&self) -> impl Fn() -> IoSnapshot + use<> {
         let states: Vec<Arc<ServerState>> = self
             .servers
@@ -425,7 +416,6 @@ impl Loopback {
     }
 }
 
-/// Write blocks queued for all devices of `server`.
 fn queued_blocks(server: &Server) -> u64 {
     server.state().facts(|facts| {
         let namespaces = facts.counts.namespaces.iter();

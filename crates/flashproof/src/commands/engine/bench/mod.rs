@@ -61,7 +61,6 @@ const BLOCKS_MIN: u64 = 16;
 /// Maximum duration of the insertion, seconds.
 const INSERT_SEC: u64 = 30 * 86_400;
 
-/// Requested rows, and the devices for all of them.
 fn requested_rows(
     args: &TransactionsArgs,
     dir: &Path,
@@ -147,7 +146,6 @@ fn requested_rows(
     }
 }
 
-/// Runs the rows, and shows the table.
 pub fn run(args: &TransactionsArgs) -> Result<ExitCode, Failure> {
     if args.workload == Mix::Insert {
         return Err(Failure::usage(
@@ -228,7 +226,6 @@ struct RowsRequest<'a> {
     signal_handler: SignalHandler,
 }
 
-/// Parameters of a run.
 struct Phase<'a> {
     name: &'a str,
     mix: Mix,
@@ -244,24 +241,19 @@ const INSERT: Phase<'static> = Phase {
     duration_sec: INSERT_SEC,
 };
 
-/// The store or the servers that perform the transactions of a row.
+/// The store or the servers, in this process, that perform the transactions of a row.
 enum Backend {
-    /// A store in this process.
     Store(Box<OpenDevices>),
-    /// Servers in this process.
     Loopback(Loopback),
 }
 
-/// A row in progress.
 struct RowInProgress {
     kind: RowKind,
     keys: u32,
     backend: Backend,
     object: RecordSpec,
-    /// If enabled, as during insertions: makes transactions wait while a device is overloaded. Counts the transactions
-    /// that waited.
+    /// If enabled, as during insertions: transactions wait while a device is overloaded. Counts those that waited.
     overload: Arc<Overload>,
-    /// I/O of the devices.
     io: Box<dyn Fn() -> IoSnapshot>,
 }
 
@@ -405,8 +397,7 @@ impl RowsRequest<'_> {
         ))
     }
 
-    /// Formats the devices of a row, and opens the store or starts servers on them. Also returns the devices, unless
-    /// the store owns them.
+    /// Formats a row's devices, opens the store or starts servers. Returns the devices unless the store owns them.
     fn format(
         &self,
         kind: RowKind,

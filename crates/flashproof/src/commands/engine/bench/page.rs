@@ -95,7 +95,6 @@ const PUBLISHED: [(&str, [&str; 7], [&str; 6]); 4] = [
     ),
 ];
 
-/// The tables for a terminal.
 pub(super) fn text(rows: &[Row]) -> String {
     let threshold = units::duration(rows.first().map_or(0, |row| row.threshold_ns));
     let mut first = Table::new("").text(["record", ""]).numbers([

@@ -39,7 +39,6 @@ const INSERT_SEC: u64 = 30 * 86_400;
 /// Transactions in flight per issuing thread.
 const THREAD_TRANSACTIONS: u32 = 64;
 
-/// Finds the cluster, and runs the transactions.
 pub fn run(args: &ClientArgs) -> Result<ExitCode, Failure> {
     let mut seeds = Vec::new();
     for host in &args.host {
@@ -218,7 +217,6 @@ pub fn check_open_files(connections: u32) -> Result<(), Failure> {
     }
 }
 
-/// Issuing threads for `at_once` transactions in flight.
 pub fn threads(at_once: u32) -> u32 {
     at_once.div_ceil(THREAD_TRANSACTIONS).min(cpus() / 2).max(1)
 }

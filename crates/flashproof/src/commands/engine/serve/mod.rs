@@ -42,7 +42,6 @@ const OWN_FILES: u64 = 64;
 /// Maximum number of queued log lines; more are dropped.
 const LINES_MAX: usize = 10_000;
 
-/// Poll interval for due log lines.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The last way out if the devices of a namespace cannot be used.
@@ -52,7 +51,6 @@ const CLEAR_HINT: &str = "clear all devices of the namespace (blkdiscard -z; rem
 /// Maximum time for which a killed server may still hold the port.
 const PORT_RELEASE_MAX: Duration = Duration::from_secs(2);
 
-/// Serves until SIGTERM or SIGINT.
 pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     let (config, text) = read(args)?;
     if args.dry_run {
@@ -128,7 +126,6 @@ fn cannot_log((path, error): (String, std::io::Error)) -> Failure {
     ))
 }
 
-/// Waits for the end, and writes the log meanwhile.
 fn serve(
     server: &Server,
     begin: Instant,
@@ -179,7 +176,6 @@ fn serve(
     }
 }
 
-/// Refuses to serve damaged devices.
 fn refuse(damage: &[(String, Losses)]) -> Result<(), Failure> {
     if damage.is_empty() {
         return Ok(());
@@ -194,8 +190,7 @@ fn refuse(damage: &[(String, Losses)]) -> Result<(), Failure> {
     )))
 }
 
-/// Warnings at the start of a node with replication: if both nodes were killed at once, acknowledged data that was
-/// only in memory is lost.
+/// Warnings with replication: if both nodes were killed at once, acknowledged data only in memory is lost.
 fn maybe_older(facts: &Facts) -> Vec<LogLine> {
     let namespaces = facts.config.namespaces.iter().zip(&facts.counts.namespaces);
     let doubtful = namespaces.filter(|(namespace, counts)| {
@@ -239,7 +234,6 @@ fn read(args: &ServeArgs) -> Result<(AerospikeConf, String), Failure> {
     Ok((config, String::from_utf8_lossy(&bytes).into_owned()))
 }
 
-/// Describes the effect of a configuration.
 fn described(config: &AerospikeConf) -> String {
     let listen_address = |address: &_| SocketAddr::from((*address, config.listen.port)).to_string();
     let addresses: Vec<_> = config.listen.addresses.iter().map(listen_address).collect();
@@ -280,8 +274,7 @@ fn check_files(config: &AerospikeConf) {
     }
 }
 
-/// Listens at `socket_address`. Retries while a server that was just killed still holds the port: the kernel closes the
-/// ring of that server with a delay.
+/// Listens. Retries while a server that was just killed holds the port: the kernel closes that ring with a delay.
 fn bind_with_retries(socket_address: SocketAddr) -> std::io::Result<TcpListener> {
     let begin = Instant::now();
     loop {
@@ -372,7 +365,6 @@ fn cluster(config: &AerospikeConf, address: SocketAddr) -> Result<Cluster, Failu
     Ok(Cluster::new(nodes, own_index))
 }
 
-/// A device of a namespace, and its expected header.
 struct ExpectedDevice<'a> {
     name: &'a str,
     file_bytes: Option<u64>,
@@ -382,7 +374,6 @@ struct ExpectedDevice<'a> {
 }
 
 /// Opens the devices of all namespaces of `config`, and writes the number of this start to their headers.
-///
 /// Errors: the guard refuses; the device was written with other settings, has a damaged header or an older state, or is
 /// too small.
 fn open(config: &AerospikeConf, args: &ServeArgs) -> Result<Vec<Vec<FormattedDevice>>, Failure> {

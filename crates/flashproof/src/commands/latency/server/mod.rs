@@ -23,7 +23,6 @@ use std::process::ExitCode;
 const PIPED: &str = "flashproof latency server -l -";
 /// Number of first lines in which a log is recognised: a rotated file may start in the middle of a line.
 const FIRST_LINES: usize = 10;
-/// Maximum number of histogram names printed.
 const NAMES_SHOWN_MAX: usize = 60;
 
 /// True if all `logs` are files that start like a server's log: one of the first lines has a server's time stamp.
@@ -182,7 +181,6 @@ fn parse_request(
     })
 }
 
-/// Message for a histogram that was not found, with the available names.
 fn missing_histogram(
     scan_result: &ScanResult,
     query: &HistogramQuery,
@@ -271,7 +269,6 @@ fn csv(table: &LatencyTable, page: &mut String) {
     }
 }
 
-/// A table for tickets and wikis.
 fn markdown(table: &LatencyTable, page: &mut String) {
     let thresholds = table
         .thresholds

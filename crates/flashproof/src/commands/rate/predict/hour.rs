@@ -50,7 +50,6 @@ const WINDOW_SEC: std::ops::RangeInclusive<f64> = 2.0..=30.0;
 /// Number of windows in a run with stalls.
 const WINDOWS: std::ops::RangeInclusive<f64> = 3.0..=12.0;
 
-/// A search for the highest load that a drive holds.
 pub(super) struct HourSearch<'a> {
     steady: Base1x,
     /// The drive with a stall in each window, the length of a window in seconds, and the number of stalls in the hour.
@@ -63,8 +62,7 @@ pub(super) struct HourSearch<'a> {
 }
 
 impl<'a> HourSearch<'a> {
-    /// A search on `drive`. `stalls_from_mean`: the number of stalls in the hour, from the mean number: the fewest that
-    /// an hour can have, the most, or the mean.
+    /// `stalls_from_mean`: number of stalls in the hour, from the mean number: the fewest, the most, or the mean.
     pub(super) fn new(
         drive: &FittedDrive,
         stalls_from_mean: fn(f64) -> f64,
@@ -235,7 +233,6 @@ impl RunObserver for Offered {
     }
 }
 
-/// The 1x load on the simulated drive `name`.
 fn base_1x(name: &str, load: &PredictedLoad) -> Result<Base1x, Failure> {
     // A fixed seed, so that the same baseline predicts the same rating.
     let devices = [format!("{name}+seed=1")];

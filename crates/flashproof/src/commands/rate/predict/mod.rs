@@ -62,7 +62,6 @@ const WIDEST: f64 = 2.0;
 
 /// Predicts each drive of the baseline in `dir`; `None`: interrupted. Writes the simulated drives and the predictions
 /// into the directory; with `force`, also over files that flashproof did not write.
-///
 /// Errors: there is no baseline, or too few points of a drive.
 pub fn predict(
     dir: &Path,
@@ -112,7 +111,6 @@ pub fn predict(
     Ok(Some(predictions))
 }
 
-/// Files for the simulated drives of the baseline in `series_dir`.
 fn simulated_paths(series_dir: &SeriesDir) -> Vec<PathBuf> {
     let dir = &series_dir.dir;
     match series_dir.series.devices.len() {
@@ -263,17 +261,14 @@ const TIMES_SEEN: u64 = PAUSES_MIN;
 /// Period of the rarest events that matter, seconds: once an hour.
 const HOUR_SEC: u64 = 3_600;
 
-/// Garbage collection is assumed if the last [`LAST_ROUNDS`] rounds of write saturation are slower than the fastest
-/// round by this fraction.
+/// Garbage collection is assumed if the last [`LAST_ROUNDS`] rounds are slower than the fastest by this fraction.
 const FELL: f64 = 0.1;
 const LAST_ROUNDS: usize = 3;
 
-/// Minimum factor and minimum difference of two watches' medians that count as drift: large, because the second watch
-/// is short.
+/// Minimum factor and difference of two watches' medians that are drift: large, as the second watch is short.
 const DRIFT_FACTOR: f64 = 1.2;
 const DRIFT_US: f64 = 5.0;
 
-/// Observations of a baseline.
 pub(super) struct Observations<'a> {
     watch: Option<&'a Watch>,
     second_watch: Option<&'a Watch>,
@@ -433,7 +428,6 @@ impl<'a> Observations<'a> {
         )
     }
 
-    /// Further remarks on the prediction, a sentence each.
     pub(super) fn remarks(&self, points: &[Point]) -> Vec<String> {
         let mut remarks: Vec<_> = self
             .stalls
@@ -497,7 +491,6 @@ fn drift_between(watch: &Watch, later: &Watch) -> Option<String> {
     })
 }
 
-/// Describes stalls.
 fn describe_stalls(
     RecurringStalls {
         count: stall_count,

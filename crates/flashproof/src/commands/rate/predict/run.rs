@@ -14,7 +14,6 @@ use std::process::ExitCode;
 /// Maximum number of sentences about differences between the simulated drive and the measured one.
 const MISSES_SHOWN_MAX: usize = 3;
 
-/// Predicts from the directory of a baseline.
 pub fn run(args: &PredictArgs) -> Result<ExitCode, Failure> {
     let signal_handler = SignalHandler::install(
         "no result was saved; run the same command again",
@@ -34,7 +33,6 @@ pub fn run(args: &PredictArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(outcome.exit_code()))
 }
 
-/// The predictions, for people.
 fn text(predictions: &[Prediction]) -> String {
     let mut page = String::new();
     // Writing to a string cannot fail.

@@ -54,14 +54,12 @@ pub(super) fn place(
     Ok(BlockPosition::for_device(index, &facts))
 }
 
-/// Largest request of the queue of the device at `position`, KiB.
 fn max_request_kib(position: &BlockPosition) -> Option<u64> {
     queue_attribute(position.disk, "max_sectors_kb", Path::new("/"))?
         .parse()
         .ok()
 }
 
-/// Rates of a stream: offered and achieved.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct StreamRates {
     pub stream: String,
@@ -95,11 +93,9 @@ pub(super) struct TracedRequests {
 pub(super) struct BurstMeasurement {
     /// Measured time, seconds.
     pub seconds: f64,
-    /// Difference between the period of the kernel's counters and the measured time, seconds. Not 0 if flashproof had
-    /// no CPU when the counters were due to be read.
+    /// Period of the kernel's counters minus measured time, seconds. Not 0 if flashproof had no CPU when due to read.
     pub late_sec: f64,
     pub issued: Vec<StreamRates>,
-    /// I/O that reached the devices.
     pub reached: DriveIo,
     /// True if `reached` comes from the kernel's counters; otherwise it equals the issued I/O.
     pub is_counted: bool,
@@ -127,8 +123,7 @@ impl BurstMeasurement {
         DriveIo::from(numbers)
     }
 
-    /// True if the period of the issued I/O may differ from that of the counted I/O: counters were read late, or
-    /// operations of an earlier period were issued late.
+    /// True if issued and counted I/O may be of different periods: late reads of counters, or late operations.
     pub(super) fn is_disturbed(&self) -> bool {
         let mut late_sec = self.late_sec;
         for issued in &self.issued {
@@ -180,17 +175,14 @@ impl BurstMeasurement {
     }
 }
 
-/// Counters at one instant.
 struct CounterReading {
     instant: Instant,
     run_ns: u64,
     counters: Vec<Counters>,
 }
 
-/// Observer of a burst.
 pub(super) struct BurstObserver {
     positions: Vec<BlockPosition>,
-    /// Indices of the measured intervals.
     measured_intervals: Range<u64>,
     block_sectors: u32,
     streams: Vec<StreamRates>,
@@ -231,8 +223,7 @@ impl BurstObserver {
         }
     }
 
-    /// The measurement; `None`: the run ended before the measured time was over. Errors: the kernel's counters could
-    /// not be read.
+    /// `None`: the run ended before the measured time was over. Errors: the kernel's counters could not be read.
     pub(super) fn measure(self) -> Result<Option<BurstMeasurement>, Failure> {
         if let Some(why) = self.failure {
             return Err(Failure::environment(why));
@@ -484,8 +475,7 @@ fn with_data(writes: f64, flushes: f64, expected: f64) -> f64 {
     expected.clamp((writes - flushes).max(0.0), writes.max(0.0))
 }
 
-/// Largest relative difference between `issued` and `reached` among the numbers at `indices`, with the index of that
-/// number. Numbers that are 0 in both are ignored.
+/// Largest relative difference of `issued` and `reached` at `indices`, with its index. Zeros in both are ignored.
 pub(super) fn furthest(issued: &DriveIo, reached: &DriveIo, indices: Range<usize>) -> (usize, f64) {
     let issued = issued.numbers();
     let reached = reached.numbers();
@@ -570,8 +560,7 @@ mod tests {
     #[test]
     fn where_flushes_hide_writes_it_is_known_that_they_are_as_issued() {
         for (writes, flushes, reached, as_issued) in [
-            // Half of the writes were merged or split, or another program wrote as many: the counters do not
-            // distinguish these cases.
+            // Half were merged or split, or another program wrote as many: the counters do not distinguish these.
             (150, 100, 100.0, true),
             (100, 50, 100.0, true),
             // Without flushes, or with more writes than flushes explain, the counted number is used.

@@ -42,8 +42,7 @@ pub use target::{balanced, read_profile};
 
 /// Bounds of the default length of a burst, seconds.
 const BURST_SEC: [f64; 2] = [5.0, 300.0];
-/// Allowed random error of a number: its standard deviation as a fraction of the tolerance. Four standard deviations
-/// fit into the tolerance.
+/// Allowed standard deviation of a number, as a fraction of the tolerance: four of them fit into it.
 const NOISE_PART: f64 = 0.25;
 /// Allowed difference between issued and counted I/O: a fraction, plus the I/O of [`UNSEEN_SEC`], because the kernel's
 /// counters are read some milliseconds after the end of an interval.
@@ -54,7 +53,6 @@ const DISTURBED_MAX: usize = 4;
 /// Assumed smallest I/O of a device, bytes, until the real size is known.
 const SECTOR_BYTES: u32 = 512;
 
-/// A burst and its measurements.
 #[derive(Debug)]
 pub struct Round {
     config: ActConfig,
@@ -80,7 +78,6 @@ fn unseen(measurement: &BurstMeasurement) -> f64 {
 }
 
 /// Runs bursts until the offsets reproduce the target, shows the remaining differences, and writes the configuration.
-///
 /// Errors: the target is not met, or only by offsets that hide a problem.
 pub fn run(args: &Alignment) -> Result<(), Failure> {
     let (text, original_config) = read_test(Test::Storage, &args.config)?;
@@ -197,7 +194,6 @@ fn can_be_aligned(config: &ActConfig) -> Result<(), Failure> {
     )))
 }
 
-/// Runs the bursts.
 struct Bursts<'a> {
     args: &'a Alignment,
     signal_handler: &'a SignalHandler,
@@ -265,8 +261,7 @@ impl<'a> Bursts<'a> {
         })
     }
 
-    /// Runs bursts until the target is met, no offset in whole percent comes nearer, or the number of rounds is
-    /// reached.
+    /// Runs bursts until the target is met, no whole-percent offset comes nearer, or the rounds are used up.
     fn rounds(&mut self, config: ActConfig, target: &Target) -> Result<Vec<Round>, Failure> {
         let tolerance = self.args.within;
         let mut rounds = vec![self.run(config)?];
@@ -420,8 +415,7 @@ impl<'a> Bursts<'a> {
     }
 }
 
-/// Parent directory of the bursts' directories. Without `--out-dir` the parent directory is temporary, and a guard
-/// deletes it at the end.
+/// Parent of the bursts' directories. Without `--out-dir` temporary: a guard deletes it at the end.
 fn parent_dir(args: &Alignment) -> Result<(PathBuf, Option<TempDir>), Failure> {
     let Some(dir) = &args.out_dir else {
         let temp_dir = files::temporary_dir("flashproof-align-", &std::env::temp_dir()).map_err(|error| {

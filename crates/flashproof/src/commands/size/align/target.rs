@@ -21,7 +21,6 @@ const PROFILE_BYTES_MAX: u64 = 64 << 20;
 /// Target of one device of the configuration.
 #[derive(Debug)]
 pub(super) struct Target {
-    /// Target in iostat's numbers.
     pub io: DriveIo,
     /// Large-block reads per second among the reads, as the server counted them.
     pub large_block_reads: Option<f64>,
@@ -32,7 +31,6 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// Target given on the command line.
     pub(super) fn of(args: &Alignment, config: &ActConfig) -> Result<Self, Failure> {
         let text = &args.target;
         let block_kib = (!config.commit_to_device).then(|| f64::from(config.large_block_op_kbytes));

@@ -32,7 +32,6 @@ use store::nodes::{Access, DEFAULT_PORT, DiscoveredNode, HostPort};
 
 pub const RESTORE_FILE: &str = "put-back.json";
 
-/// Maximum size of the file, bytes.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// Interval between attempts to reach a node.
@@ -68,7 +67,6 @@ impl NodeChanges {
         Build::parse(self.build.as_deref()?)
     }
 
-    /// asinfo commands that restore the settings.
     fn commands(&self) -> impl Iterator<Item = String> {
         self.changes.iter().map(|change| {
             asinfo(
@@ -79,7 +77,6 @@ impl NodeChanges {
     }
 }
 
-/// A command line of asinfo.
 pub fn asinfo(host: &str, command: &str) -> String {
     let host = HostPort::parse(host, DEFAULT_PORT).unwrap_or_else(|_| HostPort {
         name: host.to_owned(),
@@ -149,7 +146,6 @@ impl SettingsToRestore {
     }
 
     /// Restores all settings, on all nodes in parallel, and retries unreachable nodes for `retry_time`.
-    ///
     /// Errors: the settings not restored, and the commands to restore them.
     pub fn restore(self, access: &Access, retry_time: Duration) -> Result<(), Failure> {
         let nodes = self.nodes.clone();
@@ -197,7 +193,6 @@ impl SettingsToRestore {
         Failure::environment(lines.join("\n"))
     }
 
-    /// Writes the remaining settings to disk.
     fn save(&self) -> Result<(), String> {
         let text = || serde_json::to_vec_pretty(&self.nodes).map_err(io::Error::other);
         let result = if self.nodes.is_empty() {
@@ -237,8 +232,7 @@ fn restore_with_retries(
                 span(retry_time.as_secs())
             ));
         }
-        // A first signal does not interrupt the sleep: this signal may have caused the restoration. A second signal
-        // ends the program.
+        // A first signal does not end the sleep: it may have caused the restoration. A second one ends the program.
         thread::sleep(RETRY_INTERVAL);
     }
 }
@@ -279,7 +273,6 @@ fn restore_node(node_changes: &NodeChanges, access: &Access) -> Result<(), Strin
     Ok(())
 }
 
-/// Current value of a setting.
 pub fn value(
     node: &mut DiscoveredNode,
     setting: &ServerSetting,
@@ -437,7 +430,6 @@ impl Folder {
     }
 }
 
-/// Kind of a copied file.
 #[derive(Clone, Copy)]
 enum Content {
     Log,
@@ -513,7 +505,6 @@ fn copy(node: &str, path: &Path, content: Content, dir: &Path) -> Result<(), Fai
     })
 }
 
-/// Replies of one node.
 pub struct NodeFile {
     path: PathBuf,
     file: File,

@@ -22,20 +22,16 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
 use store::nodes::{self, Access, DiscoveredNode, DiscoveredNodes, PeersQuery};
 
-/// A node that is sampled.
 pub struct SampledNode {
     pub node: DiscoveredNode,
     /// The requested namespaces that the node has.
     pub namespaces: Vec<String>,
     /// Log sinks of the node, with their files.
     pub logs: Vec<(u32, String)>,
-    /// Replies to the queries that are made only once, by the name of the query.
     once_replies: Vec<(String, String)>,
     /// Relevant settings: current value, and required value.
     settings: Vec<(ServerSetting, Option<String>, &'static str)>,
-    /// Changes of settings that a sizing needs.
     pub changes: Vec<SettingChange>,
-    /// Number of missing samples.
     missed_samples: u64,
     /// True if the last sample is missing.
     is_away: bool,
@@ -279,7 +275,6 @@ fn show(sampled_nodes: &[SampledNode], args: &CollectArgs) {
     }
 }
 
-/// A collection in progress.
 struct Collection<'a> {
     args: &'a CollectArgs,
     access: Access,
@@ -348,7 +343,6 @@ impl Collection<'_> {
         result
     }
 
-    /// Samples until the time is over or a signal comes.
     fn sample(&mut self) -> Result<(), Failure> {
         let window = Duration::from_secs(self.args.window.into());
         let every = Duration::from_secs(self.args.every.into());
@@ -379,7 +373,6 @@ impl Collection<'_> {
         Ok(())
     }
 
-    /// Summary of the collected files, and the next step.
     fn summary(&self, dir: &Path) -> String {
         let mut text = format!(
             "{}: {}\n",

@@ -384,8 +384,7 @@ fn set_rates(config: &mut ActConfig, args: &ConfigArgs, drives: u64) -> Result<N
 }
 
 impl ConfigArgs {
-    /// Keys of the configuration that are given by other options than `--load`, `--duration` and `--device`, in the order
-    /// in which they are set: key, option, value.
+    /// Keys given by options other than `--load`, `--duration`, `--device`, in their order: key, option, value.
     fn keys(&self) -> impl Iterator<Item = (&str, &'static str, &str)> {
         let options = [
             ("read-reqs-per-sec", "--reads", &self.reads),
@@ -421,7 +420,6 @@ impl ConfigArgs {
             && self.keys().next().is_none()
     }
 
-    /// File name that describes the contents.
     fn file_name(&self) -> String {
         let test = self.model.unwrap_or_default().name();
         let load = match (self.load, self.per_drive) {
@@ -433,7 +431,6 @@ impl ConfigArgs {
     }
 }
 
-/// A message for each key that is set twice.
 fn keys_set_twice(args: &ConfigArgs) -> Vec<String> {
     let load = args
         .load

@@ -31,10 +31,8 @@ use std::process::ExitCode;
 /// Exit code of a profile whose numbers contradict each other: such a profile says nothing about the drives.
 const IN_DOUBT: u8 = 4;
 
-/// Name of the profile in the folder.
 const PROFILE: &str = "profile.json";
 
-/// Derives the profile, shows it, and writes the files.
 pub fn run(args: &SizeArgs) -> Result<ExitCode, Failure> {
     args.html.as_deref().map(check_page).transpose()?;
     let sources = read(args)?;
@@ -190,7 +188,6 @@ fn print_next_steps(
 const PIPED: &str = "flashproof size profile --log -";
 const PIPED_IOSTAT: &str = "flashproof size profile --log FILE --iostat -";
 
-/// Files by kind.
 #[derive(Debug, Default)]
 struct Files {
     logs: Vec<PathBuf>,
@@ -198,7 +195,6 @@ struct Files {
     replies: Vec<PathBuf>,
 }
 
-/// Reads all given inputs.
 fn read(args: &SizeArgs) -> Result<ProfileSources, Failure> {
     let mut files = Files {
         logs: args.log.clone(),
@@ -403,7 +399,6 @@ fn is_id(node: &str) -> bool {
     node.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Block sizes given by the user.
 fn given_block_sizes(args: &SizeArgs) -> Option<NamespaceFacts> {
     let write_block_bytes = args.write_block_size;
     let flush_bytes = args.flush_size;
@@ -445,7 +440,6 @@ fn profile_request(args: &SizeArgs, logs: &[ServerLog]) -> ProfileOptions {
     }
 }
 
-/// The timestamp of `instant` in logs that end at `last`.
 fn timestamp_of(
     instant: Instant,
     last: Option<Timestamp>,

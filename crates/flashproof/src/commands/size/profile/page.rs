@@ -123,7 +123,6 @@ fn balance(profile: &Profile) -> Bars {
     bars
 }
 
-/// Histograms of the sizes of reads and writes.
 fn sizes(load: &DeviceLoad) -> Vec<Bars> {
     vec![
         size_bars("Reads", load, &load.read_sizes_pct_over),
@@ -179,7 +178,6 @@ fn reached(profile: &Profile, configurations: &[TestConfiguration]) -> Vec<Bars>
     bars.collect()
 }
 
-/// Each node with its window.
 fn nodes(profile: &Profile) -> Vec<String> {
     profile
         .nodes

@@ -62,14 +62,11 @@ struct Choice {
     now: ValueOrReason<Need>,
     scaled: ValueOrReason<Need>,
     margins: Vec<Margin>,
-    /// Price of one drive.
     price: Option<f64>,
-    /// Remarks, each a sentence.
     remarks: Vec<String>,
     simulated: bool,
 }
 
-/// Number of drives of each candidate that a cluster needs.
 #[derive(Debug, Serialize)]
 pub struct Selection {
     demand: ClusterDemand,
@@ -81,7 +78,6 @@ pub struct Selection {
     pub damaged: bool,
 }
 
-/// Candidates of a selection.
 #[derive(Debug, Clone)]
 pub struct SelectionInput<'a> {
     /// Runs and series.
@@ -95,9 +91,7 @@ pub struct SelectionInput<'a> {
 }
 
 /// Selects for the load of the profile in the file `path` under `terms`. Prints warnings and remarks of the candidates.
-///
-/// Errors: the profile is unreadable, has no load, or does not balance (without `accept_unbalanced`); a candidate or
-/// list is unreadable; a name matches no published drive.
+/// Errors: among others, the profile does not balance (without `accept_unbalanced`); a name matches no published drive.
 pub fn select(
     path: &Path,
     accept_unbalanced: bool,
@@ -362,7 +356,6 @@ fn io_text(io: &DriveIo) -> String {
 }
 
 impl Selection {
-    /// A row for each candidate.
     pub fn table(&self) -> Table {
         let scaled = multiple(self.terms.scale);
         let mut thresholds: Vec<&str> = Vec::new();

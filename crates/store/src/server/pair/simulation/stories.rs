@@ -149,8 +149,7 @@ impl Story {
         *self.counts.entry("left").or_default() += u64::from(left.is_some());
     }
 
-    /// Adds the second namespace to a node, and restarts the node. Does nothing while a node is behind: its comparison
-    /// would never end, see `docs/serve.md`.
+    /// Adds the second namespace to a node, and restarts it; not while a node is behind, see `docs/serve.md`.
     fn add_namespace(&mut self, at: usize) {
         let is_behind = self
             .devices
@@ -170,8 +169,7 @@ impl Story {
         *self.counts.entry("namespaces").or_default() += 1;
     }
 
-    /// Kills a node that is about to lose records, if losses are allowed. Returns true if the other node has all
-    /// acknowledged records.
+    /// Kills a node that is about to lose records, if allowed. True: the other node has all acknowledged records.
     fn begin_loss(&mut self, at: usize) -> Option<bool> {
         let is_known = self.devices[1 - at]
             .recorded
@@ -208,8 +206,7 @@ impl Story {
         self.end_loss(is_safe, "replaced");
     }
 
-    /// Damages a store of a node: the store loses the newest versions of records, perhaps also the marks with the
-    /// record of the mode.
+    /// Damages a node's store: it loses the newest versions of records, perhaps also the marks with the mode.
     fn damage(&mut self, at: usize) {
         let Some(is_safe) = self.begin_loss(at) else {
             return;
@@ -271,8 +268,7 @@ impl Story {
         }
     }
 
-    /// Handles two nodes that wait for each other: clears the devices of one node. Returns false if no node has all
-    /// records.
+    /// Clears the devices of one of two nodes that wait for each other. False: no node has all records.
     fn resolve(&mut self, modes: [PairMode; 2]) -> bool {
         assert!(
             std::mem::take(&mut self.may_wait),

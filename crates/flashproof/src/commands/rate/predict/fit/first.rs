@@ -60,8 +60,7 @@ struct Way {
     large_iops: f64,
     /// Uniform variation above and below the mean, percent.
     jitter_pct: f64,
-    /// Depth, median and wait (both in microseconds) at the greatest depth at which most operations are fast and the
-    /// rest wait long.
+    /// Depth, median and wait (us) at the greatest depth at which most operations are fast and the rest wait long.
     window: Option<(f64, f64, f64)>,
 }
 
@@ -134,8 +133,7 @@ impl Way {
     }
 }
 
-/// Length (milliseconds) and period (seconds) of stalls, from latencies at queue depth 1: each stall delays one
-/// operation, by its length.
+/// Length (ms) and period (s) of stalls, from queue depth 1: each stall delays one operation, by its length.
 fn stalls(data: &[ComparedPoint<'_>]) -> Option<(f64, f64)> {
     let mut lengths_us = Vec::new();
     let mut stall_squares = Vec::new();

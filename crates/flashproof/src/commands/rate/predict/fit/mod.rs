@@ -27,7 +27,6 @@ use std::ops::RangeInclusive;
 struct ParameterKind {
     /// Name in a `sim:` description.
     name: &'static str,
-    /// True for whole numbers.
     is_integer: bool,
     /// The ends of the range. At the fast end, the parameter does not limit the drive.
     slowest: f64,
@@ -162,7 +161,6 @@ impl std::fmt::Display for FittedDrive {
     }
 }
 
-/// Result of a fit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fit {
     /// The best fit.
@@ -171,7 +169,6 @@ pub struct Fit {
     pub slow: FittedDrive,
     /// The drive with all parameters at the fast ends.
     pub fast: FittedDrive,
-    /// Fitted parameters with their intervals.
     pub parameters: Vec<Parameter>,
     /// Number of points that were fitted.
     pub points: usize,
@@ -184,8 +181,6 @@ pub struct Fit {
 }
 
 /// Fits a drive of `capacity_bytes`, with smallest operations of `min_io_bytes` and with `stalls`, to `points`.
-///
-/// Errors: why the points are insufficient.
 pub fn fit(
     points: &[Point],
     capacity_bytes: u64,
@@ -249,7 +244,6 @@ pub fn fit(
     Ok(search.conclude(cost, values))
 }
 
-/// A point that can be compared.
 struct ComparedPoint<'a> {
     point: &'a Point,
     job: ModelJob,
@@ -279,8 +273,7 @@ impl<'a> ComparedPoint<'a> {
         let job = job_of(point).filter(|_| is_usable)?;
         let measured = ways.map(|done| done.and_then(measured));
         let met_stall = stalls.is_some_and(|stalls| met_stall(point, stalls));
-        // In an open loop everything behind a stall is late, so such a point says nothing about the drive without
-        // stalls.
+        // In an open loop everything behind a stall is late: the point says nothing about the drive without stalls.
         (!met_stall || job.is_closed()).then_some(Self {
             point,
             job,
@@ -322,7 +315,6 @@ impl<'a> ComparedPoint<'a> {
     }
 }
 
-/// True if the job of `point` met one of `stalls`.
 fn met_stall(point: &Point, stalls: &RecurringStalls) -> bool {
     let ways = [&point.reads, &point.writes];
     let longest_us = ways
@@ -389,8 +381,7 @@ impl Search<'_> {
             .sum()
     }
 
-    /// Varies parameters one by one, by `step` and then by smaller steps down to `last`, until nothing reduces the
-    /// cost.
+    /// Varies parameters one by one, by `step`, then by smaller steps down to `last`, until nothing reduces the cost.
     fn nearest(
         &self,
         (mut cost, mut values): (f64, Values),
@@ -402,7 +393,6 @@ impl Search<'_> {
             let before = cost;
             for index in 0..COUNT {
                 for factor in [1.0 + step, 1.0 / (1.0 + step)] {
-                    // A change is repeated while it improves the fit.
                     while let Some(varied) =
                         varied(&values, index, factor).filter(|_| looks < LOOKS_MAX)
                     {

@@ -6,10 +6,8 @@ use std::ops::RangeInclusive;
 
 const NS_PER_SEC: f64 = 1e9;
 
-/// Maximum queue depth of a job.
 const DEPTH_MAX: u32 = 4_096;
 
-/// Minimum length of a job, seconds.
 const SECONDS_MIN: f64 = 0.1;
 const SECONDS_MAX: f64 = 1e6;
 
