@@ -31,8 +31,10 @@ fn a_directory_of_results_is_listed_newest_first_with_notes_damage_and_open_runs
     assert_eq!(run(&bench, "open", "sim:", &[]), Some(0));
     let results = bench.path("flashproof-results");
     fs::remove_file(results.join("open/verdict.json")).unwrap();
-    bench.write("flashproof-results/other/holiday.jpg", "");
-    bench.write("flashproof-results/bad/manifest.json", "{}");
+    for (dir, file, text) in [("other", "holiday.jpg", ""), ("bad", "manifest.json", "{}")] {
+        fs::create_dir(results.join(dir)).unwrap();
+        fs::write(results.join(dir).join(file), text).unwrap();
+    }
     symlink("first", results.join("link")).unwrap();
     fs::create_dir(results.join("pipe")).unwrap();
     let pipe = results.join("pipe/manifest.json");
@@ -157,11 +159,10 @@ fn the_directory_of_several_checks_is_reported_and_its_status_says_what_is_missi
         "NOT RUNNING",
         "no result",
     ]);
-    bench.line("report .").expect(0).shows(&[
-        "UNFINISHED",
-        "check etcd,kafka",
-        "1 of 2 checks done",
-    ]);
+    bench
+        .line("report .")
+        .expect(0)
+        .shows(&["UNFINISHED", "2 checks", "1 of 2 checks done"]);
 }
 
 #[test]
@@ -176,7 +177,7 @@ fn a_test_writes_its_own_report_in_the_requested_form() {
         .expect(0)
         .json();
     assert_eq!(json["reports"][0]["result"]["outcome"], "pass");
-    assert!(bench.text("a.html").contains("<h1>"));
+    assert!(bench.text("a.html").contains("Storage test of sim:"));
     let series = bench
         .line("rate sim: --slice 12 --up-to 2 --markdown --out rating")
         .expect(0);

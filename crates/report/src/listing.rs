@@ -90,17 +90,9 @@ impl Listing {
     }
 
     fn table(&self) -> Table {
-        let columns = [
-            "began",
-            "outcome",
-            "test",
-            "drive",
-            "directory",
-            "result",
-            "note",
-        ];
         Table::new("Results")
-            .text(columns)
+            .text(["began", "outcome", "test", "drive", "directory"])
+            .text(["result", "note"])
             .rows(self.results.iter().map(ListedResult::cells))
     }
 
@@ -116,11 +108,15 @@ impl Listing {
 
 impl ListedResult {
     fn cells(&self) -> [String; 7] {
+        let drives = match &self.drives[..] {
+            [one] => one.clone(),
+            several => count(several.len() as u64, "drive"),
+        };
         [
             date_to_minute(self.began_unix_ms),
             self.outcome.to_uppercase(),
             self.test.clone(),
-            self.drives.join(", "),
+            drives,
             self.dir.clone(),
             self.headline.clone(),
             self.note.clone().unwrap_or_default(),
@@ -236,13 +232,10 @@ fn listed_checks(dir: &Path, state_of: StateOf<'_>) -> Result<Option<ListedResul
 
 /// State of a result without an outcome.
 fn progress(process: Option<&Process>, state_of: StateOf<'_>) -> String {
-    let is_alive = process.is_some_and(|process| {
-        matches!(
-            state_of(process),
-            ProcessState::Running | ProcessState::Stopped
-        )
-    });
-    if is_alive { "running" } else { "unfinished" }.to_owned()
+    match process.map(state_of) {
+        Some(ProcessState::Running | ProcessState::Stopped) => "running".to_owned(),
+        _ => "unfinished".to_owned(),
+    }
 }
 
 fn drives_of_run(manifest: &Manifest) -> Vec<String> {

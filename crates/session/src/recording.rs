@@ -182,6 +182,14 @@ impl<'a> Recording<'a> {
             verdict.fail_for(self.observer.missed(end));
         }
         verdict.note(self.observer.notes());
+        if let (End::Enough { .. }, true) = (end, self.options.stop_when_decided) {
+            let ran_sec = verdict.ran_sec;
+            let planned_sec = self.manifest.duration_sec;
+            verdict.note(vec![format!(
+                "ended after {ran_sec:.0} of {planned_sec} s, because the rest of the run could not change the outcome \
+                 (--stop-when-decided)"
+            )]);
+        }
         if let Some(metrics) = &mut self.options.metrics {
             metrics.publish(&self.judge, Some(verdict.outcome));
         }

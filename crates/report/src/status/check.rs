@@ -1,12 +1,12 @@
 //! Status of the checks of one command.
 
-use super::{RunStatus, unix_ms};
+use super::RunStatus;
 use conclusions::check::CheckResult;
 use conclusions::check_plan::{CheckPlan, PlannedCheck};
 use conclusions::grouped;
 use results::judge::Outcome;
 use results::run_dir::{Process, ProcessState, RunDirError};
-use results::units::{clock, count, date_to_minute};
+use results::units::{clock, count};
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::fmt;
@@ -97,25 +97,18 @@ impl ChecksStatus {
         self.checks.iter().filter_map(|check| check.result.as_ref())
     }
 
-    /// The command with the names of its checks.
+    /// The command in words.
     pub(crate) fn command(&self) -> String {
-        let names: Vec<_> = self
-            .checks
-            .iter()
-            .map(|check| check.name.as_str())
-            .collect();
-        format!("check {}", names.join(","))
+        match &self.checks[..] {
+            [one] => format!("check {}", one.name),
+            several => format!("{} checks", several.len()),
+        }
     }
 
     /// The names of the checks by their answers, the worst first; of a single check the sentence.
     pub fn summary(&self) -> String {
-        if let [
-            CheckStatus {
-                result: Some(check),
-                ..
-            },
-        ] = &self.checks[..]
-        {
+        let mut results = self.results();
+        if let (1, Some(check)) = (self.checks.len(), results.next()) {
             return format!("{}: {}", check.answer, check.sentence);
         }
         let mut checks: Vec<_> = self
@@ -175,27 +168,19 @@ impl ChecksStatus {
             None => 0,
         }
     }
-
-    /// The time left, and the earliest end if the drive is real.
-    fn left(&self) -> String {
-        let left = clock(self.left_sec as u64);
-        let end_unix_ms = unix_ms(SystemTime::now()).saturating_add((self.left_sec * 1e3) as u64);
-        let end = if self.path.starts_with("sim:") {
-            String::new()
-        } else {
-            format!(", ends {} or later", date_to_minute(end_unix_ms))
-        };
-        format!("{left} of load left{end}; the time to write test files is extra")
-    }
 }
 
 impl fmt::Display for ChecksStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (dir, path) = (self.dir.display(), &self.path);
-        writeln!(f, "{dir}  check of {path}: {}", self.progress())?;
+        writeln!(f, "{dir}  check of {path}, {}", self.progress())?;
         let is_running = !self.is_over();
         if is_running {
-            writeln!(f, "  {}", self.left())?;
+            let left = clock(self.left_sec as u64);
+            writeln!(
+                f,
+                "  {left} of load left in all; the time to write test files is extra"
+            )?;
         } else if self.current.is_some() {
             writeln!(f, "  NOT RUNNING: the command ended before its last check")?;
         }
