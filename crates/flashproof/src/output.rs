@@ -2,7 +2,7 @@
 
 use clap::Args;
 use report::document::Document;
-use results::units::{self, printable};
+use results::format::{self, printable};
 use serde::Serialize;
 use session::console::{self, columns, laid_out};
 use session::failure::Failure;
@@ -51,7 +51,7 @@ pub fn show(
         console::note(&format!(
             "wrote {} ({})",
             file.display(),
-            units::bytes(page.len() as f64)
+            format::bytes(page.len() as f64)
         ));
     }
     if form.json {

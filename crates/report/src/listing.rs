@@ -7,11 +7,11 @@ use crate::html::HtmlPage;
 use crate::status::{ChecksStatus, unix_ms};
 use crate::table::Table;
 use conclusions::series::{Series, SeriesStepState};
+use results::format::{count, date_to_minute, shell_quoted};
 use results::judge::{VERDICT_FORMAT_VERSION, Verdict, brief};
 use results::run_dir::{
     self, DirKind, Manifest, Process, ProcessState, RunDirError, VERDICT, read_json,
 };
-use results::units::{count, date_to_minute, shell_quoted};
 use serde::Serialize;
 use std::fs::{self, DirEntry};
 use std::io;

@@ -18,9 +18,9 @@ use durability::witness::Witness;
 use report::check::{Checks, NotRun};
 use report::table::Table;
 use results::files::{self, NewDirs};
+use results::format::{count, quoted, span, wrapped};
 use results::run_dir::check_usable;
-use results::units::{count, quoted, span, wrapped};
-use run::{Request, perform};
+use run::{CheckRequest, perform};
 use session::clock::now_unix_ms;
 use session::failure::Failure;
 use session::run_directory::RunDirectory;
@@ -143,7 +143,7 @@ fn perform_all(
         } else {
             run_dir.dir().join(&name)
         };
-        let request = Request {
+        let request = CheckRequest {
             definition,
             path,
             erase: &args.consent.erase,
@@ -280,7 +280,7 @@ fn check_durability(args: &CheckArgs) -> Result<ExitCode, Failure> {
         ));
     };
     begin_form(args)?;
-    let request = durability::Request {
+    let request = durability::DurabilityRequest {
         path,
         witness,
         options: &args.durability,

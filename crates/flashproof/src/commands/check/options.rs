@@ -1,10 +1,10 @@
 //! Options of `flashproof check`.
 
-use crate::commands::check::durability::Options;
+use crate::commands::check::durability::DurabilityOptions;
 use crate::output::FormArgs;
 use crate::record::{EraseArgs, NoteArgs};
 use clap::Args;
-use results::units::seconds;
+use results::format::seconds;
 use std::path::PathBuf;
 
 /// Options of a check.
@@ -38,5 +38,5 @@ pub struct CheckArgs {
     #[arg(long, short)]
     pub quiet: bool,
     #[command(flatten)]
-    pub durability: Options,
+    pub durability: DurabilityOptions,
 }

@@ -3,7 +3,9 @@
 use crate::configuration::percent;
 use crate::examples::lay_out_examples;
 use crate::imitated::{exit_as_act, parse_as, program};
-use crate::preparation::{CHECKPOINT_SEC, PrepOptions, Preparation, RandomWrites, SAMPLES, Style};
+use crate::preparation::{
+    CHECKPOINT_SEC, PrepOptions, Preparation, ProgressStyle, RandomWrites, SAMPLES,
+};
 use crate::record::EraseArgs;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
@@ -126,7 +128,7 @@ impl PrepArgs {
             ..Preparation::with_defaults(
                 self.devices.clone(),
                 &self.consent.erase,
-                Style::of(self.quiet),
+                ProgressStyle::from_quiet(self.quiet),
             )
         }
     }

@@ -4,7 +4,7 @@ use crate::configuration::percent;
 use crate::record::EraseArgs;
 use clap::Args;
 use engine::DeviceName;
-use results::units::seconds;
+use results::format::seconds;
 use std::path::PathBuf;
 
 /// Request for an alignment.
