@@ -378,7 +378,6 @@ mod tests {
             serde_json::from_value::<Series>(value).unwrap(),
             Series {
                 process: None,
-                note: None,
                 ..series(1)
             }
         );

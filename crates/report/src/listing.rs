@@ -28,7 +28,7 @@ pub struct ListedResult {
     pub dir: String,
     /// Beginning, milliseconds since 1970; if unknown, the last change of the directory.
     pub began_unix_ms: u64,
-    /// Test or command: `storage`, `certify`, `check etcd`.
+    /// Test or command: `storage`, `certify`, `check NAME`.
     pub test: String,
     /// Tested drives, with their serial numbers.
     pub drives: Vec<String>,

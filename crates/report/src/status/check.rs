@@ -5,7 +5,7 @@ use conclusions::check::CheckResult;
 use conclusions::check_plan::{CheckPlan, PlannedCheck};
 use conclusions::grouped;
 use results::format::{clock, count};
-use results::judge::Outcome;
+use results::judge::{Outcome, brief};
 use results::run_dir::{Process, ProcessState, RunDirError};
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -186,7 +186,7 @@ impl fmt::Display for ChecksStatus {
         }
         for (at, check) in self.checks.iter().enumerate() {
             let text = match &check.result {
-                Some(check) => format!("{}: {}", check.answer, check.sentence),
+                Some(check) => format!("{}: {}", check.answer, brief(&check.sentence)),
                 None if is_running && self.current == Some(at) => "runs now".to_owned(),
                 None => "no result".to_owned(),
             };
