@@ -26,7 +26,7 @@ pub struct FailureLimitArgs {
     #[arg(long = "hang", hide_short_help = true, value_name = "TIME", default_value_t = FailureLimits::default().hang_sec, allow_hyphen_values = true, value_parser = seconds)]
     hang_sec: u32,
     /// End the run as soon as it can only fail, whatever the rest of the run brings
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     stop_when_decided: bool,
 }
 
@@ -55,7 +55,7 @@ const NOTE_CHARS_MAX: usize = 200;
 #[derive(Args, Debug, Clone, Default)]
 pub struct NoteArgs {
     /// Your own words, kept with the result and shown in lists, reports and comparisons: "rack 7, after fw 2.1"
-    #[arg(long = "note", value_name = "TEXT", value_parser = note)]
+    #[arg(long = "note", hide_short_help = true, value_name = "TEXT", value_parser = note)]
     pub text: Option<String>,
 }
 
