@@ -363,18 +363,37 @@ fn heading(request: &BaselineSetup, job: &Job, series: &Series) -> String {
     format!("{}{number}, about {left} of load left in all", job.name)
 }
 
-/// Warns of failed jobs from step `index` on. The results of all jobs are in the table at the end.
+/// Prints the results of the jobs from step `index` on.
 fn jobs_ended(series_dir: &SeriesDir, index: usize) {
-    let steps = &series_dir.series.steps[index..];
-    for step in steps
-        .iter()
-        .filter(|step| step.outcome == Some(Outcome::Fail))
-    {
-        console::warning(&format!(
-            "{} failed: {}; this drive gets no further jobs",
-            step.name, step.reason
+    for step in &series_dir.series.steps[index..] {
+        if let Some(point) = point_of(step) {
+            console::note(&format!("{}: {}", step.name, result_line(&point)));
+        }
+        if step.outcome == Some(Outcome::Fail) {
+            console::warning(&format!(
+                "{} failed: {}; this drive gets no further jobs",
+                step.name, step.reason
+            ));
+        }
+    }
+}
+
+fn result_line(point: &Point) -> String {
+    let mut texts = Vec::new();
+    for (kind, done) in [("reads", &point.reads), ("writes", &point.writes)] {
+        let Some(done) = done else { continue };
+        let undone = if done.undone > 0 {
+            format!(", {} not done", number(done.undone as f64))
+        } else {
+            String::new()
+        };
+        texts.push(format!(
+            "{} {kind} per second, p99 {}{undone}",
+            achieved(done),
+            done.answer_at(99.0)
         ));
     }
+    texts.join("; ")
 }
 
 /// Achieved operations per second, and the offered rate if it was higher.
