@@ -212,6 +212,7 @@ pub fn series(
         steps,
         conclusion: None,
         process: None,
+        note: None,
     }
 }
 

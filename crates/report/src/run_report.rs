@@ -61,6 +61,9 @@ pub struct RunReport {
     pub command: Vec<String>,
     /// Beginning of the run, milliseconds since 1970 (UTC).
     pub started_unix_ms: u64,
+    /// The user's note; absent without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
     /// True if the devices were simulated.
     pub simulated: bool,
     /// The limits.
@@ -175,6 +178,7 @@ impl RunReport {
             tool: manifest.tool,
             command: manifest.command,
             started_unix_ms: manifest.started_unix_ms,
+            note: manifest.note,
             simulated,
             sla: manifest.sla,
             devices: manifest.devices,
@@ -258,6 +262,7 @@ fn summary(manifest: &Manifest, verdict: &Verdict) -> Vec<Pair> {
     ));
     pairs.push(Pair::new("Began", format::date(manifest.started_unix_ms)));
     pairs.push(Pair::new("Limits", manifest.sla.to_string()));
+    pairs.extend(manifest.note.clone().map(|note| Pair::new("Note", note)));
     pairs
 }
 

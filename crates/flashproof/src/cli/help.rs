@@ -69,8 +69,21 @@ pub(super) fn full_command() -> Command {
             crate::commands::storage::options::restrict_to_tenants,
         )
     });
+    let command = ["storage", "index", "certify", "rate", "baseline"]
+        .into_iter()
+        .fold(command, |command, name| {
+            command.mut_subcommand(name, without_forms)
+        });
     let page = first_page(&command);
     in_order(command).help_template(page)
+}
+
+/// The command with a short help that leaves out the forms of its report, so that the help fits a screen.
+fn without_forms(command: Command) -> Command {
+    command.mut_args(|arg| match arg.get_id().as_str() {
+        "html" | "json" | "markdown" => arg.hide_short_help(true),
+        _ => arg,
+    })
 }
 
 fn first_page(command: &Command) -> String {

@@ -429,6 +429,12 @@ fn terms(report: &SeriesReport, anchor_prefix: &str) -> Markup {
         "began".to_owned(),
         format::date(series.began_unix_ms).into(),
     ));
+    pairs.extend(
+        series
+            .note
+            .clone()
+            .map(|note| ("note".to_owned(), note.into())),
+    );
     pairs.push(("command".to_owned(), Cell::code(series.command.join(" "))));
     pairs.push(("recorded by".to_owned(), series.tool.as_str().into()));
     let content = html! {

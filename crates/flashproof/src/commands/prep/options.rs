@@ -6,6 +6,7 @@ use crate::imitated::{exit_as_act, parse_as, program};
 use crate::preparation::{
     CHECKPOINT_SEC, PrepOptions, Preparation, ProgressStyle, RandomWrites, SAMPLES,
 };
+use crate::record::EraseArgs;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 use fio::{BYTES, parse_number};
@@ -25,9 +26,8 @@ pub struct PrepArgs {
     /// Devices or files to prepare: ALL their data is erased
     #[arg(required = true, value_name = "DEVICE", value_parser = NonEmptyStringValueParser::new())]
     pub devices: Vec<String>,
-    /// Allow the erasure of this device, by its serial number, wwid, by-id link or path; may be repeated
-    #[arg(long, value_name = "DEVICE")]
-    pub erase: Vec<String>,
+    #[command(flatten)]
+    pub consent: EraseArgs,
     /// Number of passes of salt (random data that does not compress): 2 for SNIA's workload-independent preconditioning
     #[arg(long, value_name = "N", default_value_t = PrepOptions::DEFAULT.fills, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub fills: u32,
@@ -127,7 +127,7 @@ impl PrepArgs {
             checkpoint: Duration::from_secs(self.checkpoint),
             ..Preparation::with_defaults(
                 self.devices.clone(),
-                &self.erase,
+                &self.consent.erase,
                 ProgressStyle::from_quiet(self.quiet),
             )
         }

@@ -2,7 +2,8 @@
 
 use crate::examples::lay_out_examples;
 use crate::imitated::{exit_as_act, parse_as, program};
-use crate::record::RecordArgs;
+use crate::output::FormArgs;
+use crate::record::{EraseArgs, RecordArgs};
 use act::options::Test;
 use act::reference::help_text;
 use clap::builder::NonEmptyStringValueParser;
@@ -23,9 +24,10 @@ pub struct TestArgs {
     pub configs: Vec<PathBuf>,
     #[command(flatten)]
     pub record: RecordArgs,
-    /// Allow the erasure of this device, by its serial number, wwid, by-id link or path; may be repeated
-    #[arg(long, value_name = "DEVICE")]
-    pub erase: Vec<String>,
+    #[command(flatten)]
+    pub form: FormArgs,
+    #[command(flatten)]
+    pub consent: EraseArgs,
     /// Share the devices with other runs that are started with this option
     #[arg(long, hide_short_help = true)]
     pub shared: bool,
@@ -51,7 +53,7 @@ impl TestArgs {
     pub fn request(&self, workloads: Vec<NamedWorkload>) -> RunRequest<'_> {
         RunRequest {
             consents: Consents {
-                erase: &self.erase,
+                erase: &self.consent.erase,
                 other_devices: &[],
                 shared: self.shared,
             },

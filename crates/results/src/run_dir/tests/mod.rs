@@ -229,9 +229,7 @@ fn what_is_no_run_is_named_with_what_it_is_and_what_to_do() {
         fs::write(dir.join(run).join(MANIFEST), "").unwrap();
     }
     assert!(
-        message(&dir).ends_with(
-            "but there are runs below it; give the directory of a run: /d/a, /d/b, /d/c"
-        )
+        message(&dir).ends_with("but there are runs below it; \"flashproof report /d\" lists them")
     );
     fs::write(dir.join(INTERVALS), "").unwrap();
     let missing = "the manifest is missing, although intervals.csv is there: without the manifest, nobody can";
