@@ -89,7 +89,7 @@ impl<E: BlockEngine> Shard<E> {
         let bound_ns = if now_ns < stop_ns {
             stop_ns.min(self.recorder.end_ns)
         } else if self.is_to_issue() {
-            self.clock.grace_end_ns()
+            self.clock.issue_end_ns
         } else {
             self.silence.hangs_at_ns(self.settings.hang_ns)
         };
