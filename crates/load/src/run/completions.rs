@@ -26,18 +26,21 @@ impl<E: BlockEngine> Shard<E> {
 
     fn complete(&mut self, completion: &mut Completion) {
         let slot = self.slots.remove(completion.token);
-        self.closed_in_flight -= u32::from(self.lanes[slot.lane].is_closed());
         let completed_ns = self.clock.since_start_ns(completion.completed_ns);
         self.silence
             .returned(slot.request.cell, completed_ns, completion.unseen_ns);
-        let times = self.times(&slot, completion, completed_ns);
+        let lane = &mut self.lanes[slot.lane];
+        let is_closed = lane.is_closed();
+        self.closed_in_flight -= u32::from(is_closed);
+        let issued_ns = self
+            .clock
+            .since_start_ns(completion.issued_ns)
+            .min(completed_ns);
+        let times = slot.times(is_closed, issued_ns, completed_ns);
         let mut wrong_data = None;
         if slot.request.kind == OpKind::Read && completion.outcome.is_done() {
             let data = &completion.buf[..completion.buf.len().min(slot.request.len as usize)];
-            wrong_data = self.lanes[slot.lane]
-                .stream
-                .on_data(&slot.request, data)
-                .err();
+            wrong_data = lane.stream.on_data(&slot.request, data).err();
         }
         if wrong_data.is_some() {
             completion.outcome = Outcome::WRONG_DATA;
@@ -49,6 +52,7 @@ impl<E: BlockEngine> Shard<E> {
             behind_ns: 0,
         };
         let lane = &mut self.lanes[slot.lane];
+        let limit = lane.limit;
         if completion.outcome.is_done() {
             lane.stream.on_times(&slot.request, &times);
         }
@@ -75,34 +79,17 @@ impl<E: BlockEngine> Shard<E> {
         } else if slot.commit.is_some() || slot.request.commit.is_some() {
             self.end_commit(&slot, completion, &times);
         }
-        self.lanes.rest(slot.lane, completed_ns);
-        let limit = self.lanes[slot.lane].limit;
+        if is_closed {
+            self.lanes.rest(slot.lane, completed_ns);
+        }
         self.limits.free(limit, completed_ns, own_delay);
         // If a lane's stream has ended, the next lane gets the slot.
-        while self.clock.may_issue()
+        while self.limits.is_any_waiting()
+            && self.clock.may_issue()
             && let Some((intended_ns, lane)) = self.limits.next_waiting(limit)
         {
             self.issue(lane, intended_ns, true);
         }
-    }
-
-    fn times(&self, slot: &Slot, completion: &Completion, completed_ns: u64) -> Times {
-        let issued_ns = self
-            .clock
-            .since_start_ns(completion.issued_ns)
-            .min(completed_ns);
-        if self.lanes[slot.lane].is_closed() {
-            // Operations of a closed lane are due when they are issued: only service counts.
-            return Times::new(issued_ns, issued_ns, issued_ns, completed_ns)
-                .with_own_delay(slot.own_delay);
-        }
-        Times::new(
-            slot.intended_ns.min(issued_ns),
-            slot.eligible_ns.min(issued_ns),
-            issued_ns,
-            completed_ns,
-        )
-        .with_own_delay(slot.own_delay)
     }
 
     fn record(

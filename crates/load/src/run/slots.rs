@@ -16,6 +16,26 @@ pub(super) struct Slot {
     pub(super) commit: Option<u32>,
 }
 
+impl Slot {
+    /// The times of the completed operation.
+    #[inline]
+    pub(super) fn times(&self, is_closed: bool, issued_ns: u64, completed_ns: u64) -> Times {
+        // Operations of a closed lane are due when they are issued: only service counts.
+        let (intended_ns, eligible_ns) = if is_closed {
+            (issued_ns, issued_ns)
+        } else {
+            (self.intended_ns, self.eligible_ns)
+        };
+        Times::new(
+            intended_ns.min(issued_ns),
+            eligible_ns.min(issued_ns),
+            issued_ns,
+            completed_ns,
+        )
+        .with_own_delay(self.own_delay)
+    }
+}
+
 /// The completed operations of a commit: they follow each other in a slot, and the commit is recorded in its own cell.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Commit {
