@@ -1,7 +1,7 @@
 //! The shard's buffers: given out, taken back, and salted in slices between operations.
 
 use crate::plan::{BufferClass, Fill};
-use crate::stream::{Request, Stream};
+use crate::stream::{IoRequest, Stream};
 use engine::BlockEngine;
 use sys::buffer::Buf;
 
@@ -61,7 +61,7 @@ impl Buffers {
 
     /// A buffer for an operation of `stream`, filled as its class requires; `None` if no salted buffer is ready.
     #[inline]
-    pub(super) fn take(&mut self, request: &Request, stream: &mut dyn Stream) -> Option<Buf> {
+    pub(super) fn take(&mut self, request: &IoRequest, stream: &mut dyn Stream) -> Option<Buf> {
         if self.are_empty {
             Some(Buf::empty())
         } else {
@@ -69,7 +69,7 @@ impl Buffers {
         }
     }
 
-    fn take_filled(&mut self, request: &Request, stream: &mut dyn Stream) -> Option<Buf> {
+    fn take_filled(&mut self, request: &IoRequest, stream: &mut dyn Stream) -> Option<Buf> {
         let ClassBuffers { ready, fill, .. } = &mut self.classes[usize::from(request.buffers)];
         let mut buf = ready.pop()?;
         let len = buf.len().min(request.len as usize);
