@@ -17,22 +17,17 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    /// The times of the completed operation.
+    /// Times of the operation, once completed.
     #[inline]
     pub(super) fn times(&self, is_closed: bool, issued_ns: u64, completed_ns: u64) -> Times {
-        // Operations of a closed lane are due when they are issued: only service counts.
-        let (intended_ns, eligible_ns) = if is_closed {
-            (issued_ns, issued_ns)
-        } else {
-            (self.intended_ns, self.eligible_ns)
-        };
-        Times::new(
-            intended_ns.min(issued_ns),
-            eligible_ns.min(issued_ns),
-            issued_ns,
-            completed_ns,
-        )
-        .with_own_delay(self.own_delay)
+        if is_closed {
+            // Operations of a closed lane are due when they are issued: only service counts.
+            return Times::new(issued_ns, issued_ns, issued_ns, completed_ns)
+                .with_own_delay(self.own_delay);
+        }
+        let intended_ns = self.intended_ns.min(issued_ns);
+        let eligible_ns = self.eligible_ns.min(issued_ns);
+        Times::new(intended_ns, eligible_ns, issued_ns, completed_ns).with_own_delay(self.own_delay)
     }
 }
 
