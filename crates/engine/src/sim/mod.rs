@@ -148,7 +148,7 @@ impl<M: DriveModel> IoEngine for SimEngine<M> {
     #[inline]
     fn reap(&mut self, wait: Wait, completions: &mut Vec<Completion>) -> io::Result<()> {
         let enough = completions.len() + wait.completions.max(1) as usize;
-        let mut until_ns = wait.until_ns.clamp(self.now_ns, u64::MAX - 1);
+        let mut until_ns = wait.until_ns.max(self.now_ns).min(u64::MAX - 1);
         while let Some((index, at_ns)) = self.next_by(until_ns) {
             self.now_ns = self.now_ns.max(at_ns);
             let drive = &mut self.drives[index];
