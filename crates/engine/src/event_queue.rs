@@ -26,6 +26,17 @@ impl<K: Ord + Copy, T: Copy> EventQueue<K, T> {
     /// Inserts an item, after items with the same key.
     #[inline]
     pub fn push(&mut self, key: K, item: T) {
+        // Inserting at either end moves no other item.
+        if self.popped > 0
+            && self
+                .items
+                .get(self.popped)
+                .is_some_and(|(first, _)| key < *first)
+        {
+            self.popped -= 1;
+            self.items[self.popped] = (key, item);
+            return;
+        }
         if self.items.len() == self.items.capacity() && self.popped >= self.items.len() / 2 {
             self.items.drain(..self.popped);
             self.popped = 0;
@@ -36,12 +47,8 @@ impl<K: Ord + Copy, T: Copy> EventQueue<K, T> {
             Some(before) => far.len() + before + 1,
             None => far.partition_point(|(other, _)| *other <= key),
         };
-        // Inserting at either end moves no other item.
         if at == items.len() {
             self.items.push((key, item));
-        } else if at == 0 && self.popped > 0 {
-            self.popped -= 1;
-            self.items[self.popped] = (key, item);
         } else {
             self.items.insert(self.popped + at, (key, item));
         }
