@@ -1,5 +1,6 @@
 //! Command lines of other programs, called by their names: ACT's, asloglatency.
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{Args, FromArgMatches};
 use results::units;
 use session::console;
@@ -21,11 +22,12 @@ pub fn parse_as<A: FromArgMatches>(
 
 /// Prints help or a usage error, and exits with ACT's exit code.
 pub fn exit_as_act<A>(error: clap::Error) -> A {
-    exit(&error, session::failure::ACT_FAILURE.into())
+    exit(error, session::failure::ACT_FAILURE.into())
 }
 
 /// Prints help or a usage error, and exits: with code 0 after help, with code `mistake` after an error.
-pub fn exit(error: &clap::Error, mistake: i32) -> ! {
+pub fn exit(mut error: clap::Error, mistake: i32) -> ! {
+    keep_best_tips(&mut error);
     let text = error.render().to_string();
     if text.contains(units::is_unprintable) {
         // Printed without colours, because an argument contains characters that would move the cursor.
@@ -36,4 +38,19 @@ pub fn exit(error: &clap::Error, mistake: i32) -> ! {
         drop(error.print())
     }
     std::process::exit(if error.use_stderr() { mistake } else { 0 })
+}
+
+/// Keeps the most similar command, clap's last, and drops the tip to pass an unknown option as a value.
+fn keep_best_tips(error: &mut clap::Error) {
+    if let Some(ContextValue::Strings(similar)) = error.get(ContextKind::SuggestedSubcommand) {
+        let best = similar.last().cloned().into_iter().collect();
+        error.insert(
+            ContextKind::SuggestedSubcommand,
+            ContextValue::Strings(best),
+        );
+    }
+    if let Some(ContextValue::StyledStrs(mut tips)) = error.remove(ContextKind::Suggested) {
+        tips.retain(|tip| !tip.to_string().starts_with("to pass "));
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+    }
 }

@@ -81,20 +81,20 @@ const LIMITS: [(&str, &str, &str, &str); 11] = [
     ),
     (
         "aerospike",
-        "act-1x reads-reads p95",
+        "act-1x records-reads p95",
         "sim:read-us=990+jitter-pct=0",
         "sim:read-us=1010+jitter-pct=0",
     ),
     // Operations that start more than 8 ms (or 64 ms) before the end of the freeze are slow.
     (
         "aerospike",
-        "act-1x reads-reads p99",
+        "act-1x records-reads p99",
         "sim:stall-every-s=1+stall-ms=17",
         "sim:stall-every-s=1+stall-ms=20",
     ),
     (
         "aerospike",
-        "act-1x reads-reads p99.9",
+        "act-1x records-reads p99.9",
         "sim:stall-every-s=10+stall-ms=72",
         "sim:stall-every-s=10+stall-ms=80",
     ),

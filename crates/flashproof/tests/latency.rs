@@ -866,7 +866,10 @@ fn a_run_directory_has_percentiles_rates_and_exact_counts() {
         .expect(1);
     let ended = latency(&bench, &["-l", OUT, "-t", "10"]).expect(0);
     let lines: Vec<&str> = ended.stdout.lines().collect();
-    assert_eq!(lines[1], "run is ACT version 6.6");
+    assert_eq!(
+        lines[1],
+        "run is a run of flashproof, in the format of ACT version 6.6"
+    );
     let words = |begins: &str| {
         lines
             .iter()

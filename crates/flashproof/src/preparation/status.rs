@@ -272,7 +272,7 @@ fn line(name: &str, width: usize, status: &Status, is_simulated: bool) -> String
         Step::BrokenOff => return format!("{name:width$}  ended early"),
         Step::Discard => "discard".to_owned(),
         Step::Zeros => "zeros".to_owned(),
-        Step::Salt(number) => format!("salt {number}"),
+        Step::Salt(number) => format!("fill {number}"),
         Step::ReadBack => "read back".to_owned(),
     };
     let pct = status.pct();
@@ -377,7 +377,7 @@ mod tests {
         let line = |status| line("/dev/x", 8, &status, false);
         assert_eq!(
             line(status),
-            "/dev/x    salt 2     [######..................]  25 %       0 MB/s  00:02:55 left"
+            "/dev/x    fill 2     [######..................]  25 %       0 MB/s  00:02:55 left"
         );
         let begun = Status {
             rate: None,

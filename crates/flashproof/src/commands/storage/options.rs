@@ -4,9 +4,9 @@ use crate::examples::lay_out_examples;
 use crate::imitated::{exit_as_act, parse_as, program};
 use crate::record::RecordArgs;
 use act::options::Test;
-use act::reference::help_text;
+use act::reference::brief_help;
 use clap::builder::NonEmptyStringValueParser;
-use clap::{Args, Subcommand};
+use clap::{Arg, ArgAction, Args, Subcommand};
 use load::factor::Factor;
 use results::units::seconds;
 use session::devices::Consents;
@@ -61,8 +61,8 @@ impl TestArgs {
     }
 }
 
-/// Parses the command line of ACT's program for `test`, or exits with ACT's exit code. The long help has the keys of
-/// the configuration, where ACT's users look for them.
+/// Parses the command line of ACT's program for `test`, or exits with ACT's exit code. The help has ACT's keys of the
+/// configuration, where ACT's users look for them.
 pub fn parse_test_as_act(test: Test, arguments: Vec<OsString>) -> TestArgs {
     let (name, examples) = match test {
         Test::Storage => (
@@ -75,13 +75,20 @@ pub fn parse_test_as_act(test: Test, arguments: Vec<OsString>) -> TestArgs {
         ),
     };
     let about = "Run an ACT test as ACT's program does: the log on standard output, exit code 0 on completion";
-    let long = format!(
-        "{examples}\n\nKeys of the configuration file:\n\n{}",
-        help_text(test)
+    let keys = brief_help(test);
+    let own = test.name();
+    let after = format!(
+        "ACT's keys of the configuration file:\n{keys}\n{examples}\n\nAll keys, with allowed values and advice: \
+         flashproof help keys {own}\nAll options: flashproof {own} --help"
     );
+    let help = Arg::new("help")
+        .short('h')
+        .long("help")
+        .action(ArgAction::HelpShort);
     let act = program::<TestArgs>(name, about)
-        .after_help(examples)
-        .after_long_help(long);
+        .disable_help_flag(true)
+        .arg(help.help("Print help"))
+        .after_help(after);
     parse_as(act, arguments).unwrap_or_else(exit_as_act)
 }
 
