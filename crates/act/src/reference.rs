@@ -47,23 +47,22 @@ pub fn help_text(test: Test) -> String {
     text
 }
 
-/// ACT's own options of `test`, a line of at most 100 columns each: name, effect, default.
+/// ACT's own options of `test`, at most 79 columns wide: name, effect, default.
 pub fn brief_help(test: Test) -> String {
     let of_act = options_of(test).filter(|spec| spec.since == Since::Act66);
-    of_act.map(brief_line).collect()
+    of_act.map(brief_entry).collect()
 }
 
-fn brief_line(spec: &OptionSpec) -> String {
+fn brief_entry(spec: &OptionSpec) -> String {
     let default = match spec.default {
         OptionDefault::Mandatory(_) => "must be given".to_owned(),
         OptionDefault::Value(text) => format!("default {text}"),
         OptionDefault::Unset { word, .. } => format!("default {}", word.unwrap_or("none")),
     };
-    format!(
-        "  {:<28}{} ({default})\n",
-        spec.name,
-        spec.help.trim_end_matches('.')
-    )
+    let effect = format!("{} ({default})", spec.help.trim_end_matches('.'));
+    let indent = " ".repeat(28);
+    let text = wrapped(&effect, &indent, HELP_COLUMNS);
+    format!("  {:<26}{}", spec.name, text.trim_start())
 }
 
 /// Full text of `docs/options.md`.
