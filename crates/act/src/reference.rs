@@ -258,6 +258,20 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_brief_help_names_every_option_of_act_and_no_other_within_80_columns() {
+        for test in Test::ALL {
+            let text = brief_help(test);
+            assert!(text.lines().all(|line| line.len() <= HELP_COLUMNS));
+            for spec in options_of(test) {
+                let is_named = text.contains(&format!("\n  {} ", spec.name));
+                let is_first = text.starts_with(&format!("  {} ", spec.name));
+                let is_of_act = spec.since == Since::Act66;
+                assert_eq!(is_named || is_first, is_of_act, "{}", spec.name);
+            }
+        }
+    }
+
     fn config() -> ActConfig {
         ActConfig {
             device_names: vec!["/dev/a".parse().unwrap(), "/dev/b".parse().unwrap()],

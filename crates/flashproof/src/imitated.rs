@@ -56,3 +56,48 @@ fn keep_best_tips(error: &mut clap::Error) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::cli::help::full_command;
+
+    /// The error for the words of a command line, with the best tips.
+    fn refusal(line: &str) -> String {
+        let words = line.split(' ');
+        let mut error = full_command().try_get_matches_from(words).unwrap_err();
+        super::keep_best_tips(&mut error);
+        error.to_string()
+    }
+
+    #[test]
+    fn a_mistyped_word_gets_the_best_tip_or_none() {
+        for (line, tip) in [
+            ("flashproof storge a.conf", Some("'storage'")),
+            ("flashproof doctor --jsn", Some("'--json'")),
+            ("flashproof check durability d --witness host", None),
+            ("flashproof storage a.conf --zzzz", None),
+        ] {
+            let text = refusal(line);
+            let tips: Vec<&str> = text.lines().filter(|text| text.contains("tip:")).collect();
+            let has_tip = tip.is_some_and(|tip| tips.len() == 1 && tips[0].ends_with(tip));
+            assert!(
+                has_tip || tip.is_none() && tips.is_empty(),
+                "{line}: {text}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_address_without_a_port_is_refused_with_an_address_that_has_one() {
+        for (address, why) in [
+            ("host", "the port is missing: give host:7070"),
+            ("host:", "the port is not a number"),
+            ("host:70000", "the port is not a number"),
+        ] {
+            let text = refusal(&format!(
+                "flashproof check durability d --witness {address}"
+            ));
+            assert!(text.contains(why), "{address}: {text}");
+        }
+    }
+}

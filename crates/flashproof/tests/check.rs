@@ -210,7 +210,7 @@ fn a_check_prints_its_answer_with_the_figure_the_limit_and_its_source() {
     bench
         .flashproof(&["report", "run/wal"])
         .expect(0)
-        .shows(&["  screening, SLA 1%>10ms,1%>500ms\n"]);
+        .shows(&["  screening, limits: below 1 % over 10 ms, below 1 % over 500 ms\n"]);
     bench
         .flashproof(&["report", "run"])
         .expect(0)

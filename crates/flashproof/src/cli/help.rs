@@ -62,7 +62,7 @@ pub enum Completed {
     Fish,
 }
 
-pub(super) fn full_command() -> Command {
+pub(crate) fn full_command() -> Command {
     let command = Cli::command().mut_subcommand("storage", |storage| {
         crate::commands::storage::options::allow_replay(storage).mut_subcommand(
             "tenants",
@@ -207,7 +207,7 @@ const SYNONYMS: [(&str, &str); 21] = [
     ("predict", "rate predict"),
     ("tenants", "storage tenants"),
     ("replay", "storage --replay"),
-    ("test", "certify DEVICE, or flashproof check all DIRECTORY"),
+    ("test", "certify DEVICE, or flashproof check NAME DIRECTORY"),
     ("run", "storage CONFIG"),
     ("act_storage", "storage"),
     ("act_index", "index"),
@@ -344,12 +344,15 @@ mod tests {
                 whole.find_subcommand(typed).is_none(),
                 "{typed} is a command"
             );
-            let words = name.split(' ').filter(|word| !word.starts_with("--"));
-            words.fold(&whole, |command, word| {
-                command
-                    .find_subcommand(word)
-                    .unwrap_or_else(|| panic!("{word} of {name}"))
-            });
+            for name in name.split(", or flashproof ") {
+                let is_command = |word: &&str| word.bytes().all(|byte| byte.is_ascii_lowercase());
+                name.split(' ')
+                    .filter(is_command)
+                    .fold(&whole, |command, word| {
+                        let found = command.find_subcommand(word);
+                        found.unwrap_or_else(|| panic!("{word} of {name}"))
+                    });
+            }
         }
     }
 }
