@@ -2,7 +2,7 @@
 
 use clap::error::{ContextKind, ContextValue};
 use clap::{Args, FromArgMatches};
-use results::units;
+use results::format;
 use session::console;
 use std::ffi::OsString;
 
@@ -29,7 +29,7 @@ pub fn exit_as_act<A>(error: clap::Error) -> A {
 pub fn exit(mut error: clap::Error, mistake: i32) -> ! {
     keep_best_tips(&mut error);
     let text = error.render().to_string();
-    if text.contains(units::is_unprintable) {
+    if text.contains(format::is_unprintable) {
         // Printed without colours, because an argument contains characters that would move the cursor.
         console::notice(text.trim_end());
         console::flush();

@@ -9,10 +9,10 @@ use crate::words::{self, Banner, Pair, Paragraph};
 use conclusions::rejudge::{StepEvidence, doubt_of, run_dir_of};
 use conclusions::series::{SeriesStepState, Step};
 use results::finding::Finding;
+use results::format;
 use results::judge::{RunResult, Sla, Verdict};
 use results::run_dir::{self, HlogKind, Manifest, Run, RunDirError, WorkloadRecord};
 use results::steady::{Rounds, Steadiness};
-use results::units;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -125,7 +125,7 @@ impl RunReport {
         };
         remarks.extend(damage_of_logs);
         let rounds = Rounds::read(dir, &manifest);
-        let steadiness = rounds.as_ref().map(Steadiness::of).ok();
+        let steadiness = rounds.as_ref().map(Steadiness::from_rounds).ok();
         let steadiness_in_words = match (&steadiness, &rounds) {
             (Some(steadiness), _) => in_words(steadiness),
             (None, Err(error)) => vec![format!("steadiness is unknown: {error}")],
@@ -194,7 +194,7 @@ fn title(manifest: &Manifest) -> String {
         .unwrap_or_default();
     let devices = match &manifest.devices[..] {
         [one] => one.clone(),
-        several => units::count(several.len() as u64, "device"),
+        several => format::count(several.len() as u64, "device"),
     };
     format!(
         "{purpose}{} test of {devices}",
@@ -215,7 +215,7 @@ fn summary(manifest: &Manifest, verdict: &Verdict) -> Vec<Pair> {
         let size = facts
             .get("size_bytes")
             .and_then(Value::as_f64)
-            .map(units::bytes);
+            .map(format::bytes);
         let known: Vec<String> = model.into_iter().flatten().chain(size).collect();
         let known = if known.is_empty() {
             fact(facts, "kind").unwrap_or_default()
@@ -225,19 +225,22 @@ fn summary(manifest: &Manifest, verdict: &Verdict) -> Vec<Pair> {
         pairs.push(pair(name, known));
     }
     if let Some(multiple) = manifest.multiple {
-        pairs.push(pair("Load", units::multiple(multiple)));
+        pairs.push(pair("Load", format::multiple(multiple)));
     }
     for stream in verdict.streams.iter().filter(|stream| stream.judged) {
         let is_open = stream.offered_iops > 0.0;
         let offered = if is_open {
-            format!("{}/s offered", units::number(stream.offered_iops))
+            format!("{}/s offered", format::number(stream.offered_iops))
         } else {
             "closed loop".into()
         };
-        let achieved = units::number(stream.achieved_iops);
+        let achieved = format::number(stream.achieved_iops);
         let lost = stream.errors.saturating_add(stream.not_done());
         let lost = if lost > 0 {
-            format!(", {} failed or never completed", units::number(lost as f64))
+            format!(
+                ", {} failed or never completed",
+                format::number(lost as f64)
+            )
         } else {
             "".into()
         };
@@ -246,8 +249,8 @@ fn summary(manifest: &Manifest, verdict: &Verdict) -> Vec<Pair> {
             format!("{offered}, {achieved}/s achieved{lost}"),
         ));
     }
-    let ran = units::span_of(verdict.ran_sec);
-    let planned = units::span(manifest.duration_sec);
+    let ran = format::span_of(verdict.ran_sec);
+    let planned = format::span(manifest.duration_sec);
     let is_whole = ran == planned || manifest.operations.is_some();
     pairs.push(pair(
         "Ran for",
@@ -257,7 +260,7 @@ fn summary(manifest: &Manifest, verdict: &Verdict) -> Vec<Pair> {
             format!("{ran} of {planned}")
         },
     ));
-    pairs.push(pair("Began", units::date(manifest.started_unix_ms)));
+    pairs.push(pair("Began", format::date(manifest.started_unix_ms)));
     pairs.push(pair("Limits", manifest.sla.to_string()));
     pairs
 }

@@ -12,8 +12,8 @@ use crate::words::{self, OutcomeLabel};
 use conclusions::series::{DriveIdentity, SeriesPurpose};
 use maud::{Markup, html};
 use results::finding::{Finding, Severity};
+use results::format;
 use results::judge::Headline;
-use results::units;
 
 /// The run under a heading of `level`; anchors in the page begin with `anchor_prefix`.
 pub(super) fn article(
@@ -33,7 +33,7 @@ pub(super) fn article(
         article {
             (heading(level, &format!("{anchor_prefix}top"), &run.title))
             (banners(&run.banners))
-            (verdict(&OutcomeLabel::of(Some(run.verdict.outcome)), class, &run.result.headline, list(&details)))
+            (verdict(&OutcomeLabel::from_outcome(Some(run.verdict.outcome)), class, &run.result.headline, list(&details)))
             @for of in shares {
                 @match one_slice(run) {
                     Some(bars) => { (section(format!("{anchor_prefix}{}", of.id), sublevel, &of.title, html! { p.intro { (of.intro) } (bars) })) }
@@ -98,20 +98,20 @@ fn one_slice(run: &RunReport) -> Option<Bars> {
                 continue;
             };
             let over = slice.judged_over.get(column).copied().unwrap_or(0);
-            let threshold = units::duration(limit.threshold_ns);
+            let threshold = format::duration(limit.threshold_ns);
             let device = words::device(group.device.as_deref());
             let name = format!("over {threshold}: {} on {device}", group.stream);
             let text = format!(
                 "{} of {}",
-                units::percent(share),
-                units::percent_exact(limit.share_max())
+                format::percent(share),
+                format::percent_exact(limit.share_max())
             );
             bars.against(
                 name,
                 share,
                 limit.share_max(),
                 text,
-                limit.is_exceeded(over, slice.wanted),
+                limit.is_exceeded(over, slice.scheduled),
             );
         }
     }
@@ -231,7 +231,7 @@ fn unmeasured(run: &RunReport, anchor_prefix: &str, level: usize) -> Markup {
 /// Command, configuration, devices and host.
 fn what_was_run(run: &RunReport, anchor_prefix: &str, level: usize) -> Markup {
     let content = html! {
-        p { "Recorded by " (run.tool) " in " code { (run.dir) } ", " (units::date(run.started_unix_ms)) ". Command:" }
+        p { "Recorded by " (run.tool) " in " code { (run.dir) } ", " (format::date(run.started_unix_ms)) ". Command:" }
         pre { (run.command.join(" ")) }
         @for workload in &run.workloads {
             @let (name, config) = (&workload.name, &workload.config);
@@ -417,7 +417,7 @@ fn terms(report: &SeriesReport, anchor_prefix: &str) -> Markup {
                 .into_iter()
                 .filter_map(Option::as_deref)
                 .collect();
-            let size = units::bytes(*size_bytes as f64);
+            let size = format::bytes(*size_bytes as f64);
             let simulated = if *simulated { ", simulated" } else { "" };
             (
                 format!("device {name}"),
@@ -425,7 +425,10 @@ fn terms(report: &SeriesReport, anchor_prefix: &str) -> Markup {
             )
         },
     ));
-    pairs.push(("began".to_owned(), units::date(series.began_unix_ms).into()));
+    pairs.push((
+        "began".to_owned(),
+        format::date(series.began_unix_ms).into(),
+    ));
     pairs.push(("command".to_owned(), Cell::code(series.command.join(" "))));
     pairs.push(("recorded by".to_owned(), series.tool.as_str().into()));
     let content = html! {

@@ -7,7 +7,7 @@ use act::reference::brief_help;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Arg, ArgAction, Args, Subcommand};
 use load::factor::Factor;
-use results::units::seconds;
+use results::format::seconds;
 use session::devices::Consents;
 use session::runner::{NamedWorkload, RunRequest};
 use std::ffi::OsString;
