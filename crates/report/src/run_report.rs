@@ -203,10 +203,6 @@ fn title(manifest: &Manifest) -> String {
 }
 
 fn summary(manifest: &Manifest, verdict: &Verdict) -> Vec<Pair> {
-    let pair = |name: &str, value: String| Pair {
-        name: name.to_owned(),
-        value,
-    };
     let fact =
         |facts: &Value, name: &str| facts.get(name).and_then(Value::as_str).map(str::to_owned);
     let mut pairs = Vec::new();
@@ -222,10 +218,10 @@ fn summary(manifest: &Manifest, verdict: &Verdict) -> Vec<Pair> {
         } else {
             known.join(", ")
         };
-        pairs.push(pair(name, known));
+        pairs.push(Pair::new(name, known));
     }
     if let Some(multiple) = manifest.multiple {
-        pairs.push(pair("Load", format::multiple(multiple)));
+        pairs.push(Pair::new("Load", format::multiple(multiple)));
     }
     for stream in verdict.streams.iter().filter(|stream| stream.judged) {
         let is_open = stream.offered_iops > 0.0;
@@ -244,7 +240,7 @@ fn summary(manifest: &Manifest, verdict: &Verdict) -> Vec<Pair> {
         } else {
             "".into()
         };
-        pairs.push(pair(
+        pairs.push(Pair::new(
             &format!("Rate of {}", stream.name),
             format!("{offered}, {achieved}/s achieved{lost}"),
         ));
@@ -252,7 +248,7 @@ fn summary(manifest: &Manifest, verdict: &Verdict) -> Vec<Pair> {
     let ran = format::span_of(verdict.ran_sec);
     let planned = format::span(manifest.duration_sec);
     let is_whole = ran == planned || manifest.operations.is_some();
-    pairs.push(pair(
+    pairs.push(Pair::new(
         "Ran for",
         if is_whole {
             ran
@@ -260,8 +256,8 @@ fn summary(manifest: &Manifest, verdict: &Verdict) -> Vec<Pair> {
             format!("{ran} of {planned}")
         },
     ));
-    pairs.push(pair("Began", format::date(manifest.started_unix_ms)));
-    pairs.push(pair("Limits", manifest.sla.to_string()));
+    pairs.push(Pair::new("Began", format::date(manifest.started_unix_ms)));
+    pairs.push(Pair::new("Limits", manifest.sla.to_string()));
     pairs
 }
 

@@ -24,6 +24,15 @@ pub struct Pair {
     pub value: String,
 }
 
+impl Pair {
+    pub fn new(name: &str, value: String) -> Self {
+        Self {
+            name: name.to_owned(),
+            value,
+        }
+    }
+}
+
 /// A paragraph under a heading.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Paragraph {
