@@ -17,8 +17,8 @@ pub struct Parsed {
 
 /// Reads the configuration of `test` from `bytes`. `file` is only used in messages.
 ///
-/// More than [`FILE_BYTES_MAX`](super::dialect::FILE_BYTES_MAX) bytes are refused without parsing, so a caller can stop reading there, even if the
-/// file is a whole drive. Errors: all errors, in the order of the file's lines; errors without a line come last.
+/// More than `FILE_BYTES_MAX` bytes are refused without parsing, so a caller can stop reading there, even if the file is
+/// a whole drive. Errors: all errors, in the order of the file's lines; errors without a line come last.
 pub fn parse(test: Test, file: &str, bytes: &[u8]) -> Result<Parsed, ConfigErrors> {
     let config = ActConfig::new(test);
     let mut reader = ConfigReader {

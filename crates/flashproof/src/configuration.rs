@@ -126,7 +126,7 @@ fn read_configuration(path: &Path) -> Result<Vec<u8>, Failure> {
 fn device_advice(drive: &Path) -> String {
     let drive = console::shell_quoted(&drive.display().to_string());
     format!(
-        "to test this drive: flashproof certify {drive}; to write its configuration: flashproof size config --device {drive}"
+        "to test this drive: flashproof certify {drive} (ERASES it); to write its configuration: flashproof size config --device {drive}"
     )
 }
 
@@ -152,16 +152,16 @@ pub fn read_tenants(path: &Path) -> Result<(Tenants, String), Failure> {
             "cannot read {name} - it is not UTF-8 text: {error}"
         ))
     })?;
-    let printable = path.display().to_string();
-    let as_test = legacy::read(&printable, text.as_bytes(), &ReadOptions::default());
+    let file = path.display().to_string();
+    let as_test = legacy::read(&file, text.as_bytes(), &ReadOptions::default());
     if as_test.is_ok() {
         return Err(Failure::usage(format!(
             "cannot read {name} - it is a configuration of an ACT test, but tenants are described in TOML - see \
              docs/tenants.md, or run the test: flashproof storage {}",
-            console::shell_quoted(&printable)
+            console::shell_quoted(&file)
         )));
     }
-    let tenants = Tenants::parse(&printable, &text).map_err(Failure::usage)?;
+    let tenants = Tenants::parse(&file, &text).map_err(Failure::usage)?;
     Ok((tenants, text))
 }
 
