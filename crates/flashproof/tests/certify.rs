@@ -429,7 +429,7 @@ fn a_device_is_prepared_first_and_only_once() {
     );
     ended.says(&[&preparing]);
     ended.shows(&[format!("{}: prepared", device.name)]);
-    ended.shows(&["screening for 0.02x within its own limits (99%>10s)"]);
+    ended.shows(&["screening for 0.02x within its own limits (below 99 % over 10 s)"]);
     let because = format!(
         "because {} is a loop device, which is a file, and a stage lasts 3 s, not 24 h",
         device.name

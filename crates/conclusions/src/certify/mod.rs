@@ -400,7 +400,7 @@ impl Claim {
         let limits = if self.sla == Sla::default() {
             String::new()
         } else {
-            format!(" within its own limits ({})", self.sla)
+            format!(" within its own limits ({})", self.sla.words())
         };
         // A short stage cannot have slices longer than itself.
         let is_usual =
@@ -864,7 +864,7 @@ mod tests {
         };
         assert_eq!(
             lax.passed(),
-            "certified for 30x within its own limits (10%>1ms)"
+            "certified for 30x within its own limits (below 10 % over 1 ms)"
         );
         let long = Claim {
             slice_sec: 86_400,

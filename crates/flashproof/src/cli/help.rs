@@ -62,7 +62,7 @@ pub enum Completed {
     Fish,
 }
 
-pub(super) fn full_command() -> Command {
+pub(crate) fn full_command() -> Command {
     let command = Cli::command().mut_subcommand("storage", |storage| {
         crate::commands::storage::options::allow_replay(storage).mut_subcommand(
             "tenants",
@@ -220,8 +220,8 @@ const SYNONYMS: [(&str, &str); 21] = [
     ("predict", "rate predict"),
     ("tenants", "storage tenants"),
     ("replay", "storage --replay"),
-    ("test", "storage"),
-    ("run", "storage"),
+    ("test", "certify DEVICE, or flashproof check NAME DIRECTORY"),
+    ("run", "storage CONFIG"),
     ("act_storage", "storage"),
     ("act_index", "index"),
     ("status", "report status"),
@@ -357,12 +357,15 @@ mod tests {
                 whole.find_subcommand(typed).is_none(),
                 "{typed} is a command"
             );
-            let words = name.split(' ').filter(|word| !word.starts_with("--"));
-            words.fold(&whole, |command, word| {
-                command
-                    .find_subcommand(word)
-                    .unwrap_or_else(|| panic!("{word} of {name}"))
-            });
+            for name in name.split(", or flashproof ") {
+                let is_command = |word: &&str| word.bytes().all(|byte| byte.is_ascii_lowercase());
+                name.split(' ')
+                    .filter(is_command)
+                    .fold(&whole, |command, word| {
+                        let found = command.find_subcommand(word);
+                        found.unwrap_or_else(|| panic!("{word} of {name}"))
+                    });
+            }
         }
     }
 }
