@@ -162,6 +162,7 @@ pub fn rejudge(series: &mut Series, evidence: &[Result<StepEvidence, &str>]) -> 
         }
         conclusion = Conclusion {
             outcome: rejudged_outcome,
+            action: None,
             rating: None,
             comparable: false,
             ..conclusion

@@ -1,7 +1,9 @@
 //! Bars: one number for each of a few objects. Each bar is drawn against its own limit, or all against the longest bar.
 //! HTML needs no script for them.
 
+use crate::charts::identifier;
 use maud::{Markup, Render, html};
+use results::units::percent;
 
 pub struct Bars {
     title: String,
@@ -98,6 +100,68 @@ impl Render for Bars {
                     }
                 }
                 p.caption { (self.caption) }
+            }
+        }
+    }
+}
+
+/// One bar that is divided into parts, with a legend.
+pub struct Stack {
+    title: String,
+    parts: Vec<StackPart>,
+}
+
+struct StackPart {
+    name: String,
+    /// Fraction of the bar; `None`: only in the legend.
+    share: Option<f64>,
+    text: String,
+}
+
+impl Stack {
+    pub fn new(title: impl Into<String>) -> Self {
+        Self {
+            title: title.into(),
+            parts: Vec::new(),
+        }
+    }
+
+    /// Adds a part. `share`: fraction of the bar, `None` for a part in words alone.
+    pub fn part(&mut self, name: &str, share: Option<f64>, text: &str) {
+        self.parts.push(StackPart {
+            name: name.to_owned(),
+            share,
+            text: text.to_owned(),
+        });
+    }
+}
+
+impl Render for Stack {
+    fn render(&self) -> Markup {
+        let style = |share: f64| format!("width:{:.2}%", 100.0 * share.clamp(0.0, 1.0));
+        // The style sheet has a colour for each name.
+        let colour = |part: &StackPart| identifier(&part.name);
+        html! {
+            figure.chart {
+                figcaption.title { (self.title) }
+                div.stack aria-hidden="true" {
+                    @for part in &self.parts {
+                        @if let Some(share) = part.share { span.cause.(colour(part)) style=(style(share)) {} }
+                    }
+                }
+                ul.causes {
+                    @for part in &self.parts {
+                        li {
+                            @if let Some(share) = part.share {
+                                span.cause.(colour(part)) {}
+                                b { (percent(share)) " " (part.name) }
+                            } @else {
+                                b { (part.name) }
+                            }
+                            ": " (part.text)
+                        }
+                    }
+                }
             }
         }
     }

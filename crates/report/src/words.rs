@@ -24,6 +24,13 @@ pub struct Pair {
     pub value: String,
 }
 
+impl Pair {
+    pub(crate) fn new(name: &str, value: String) -> Self {
+        let name = name.to_owned();
+        Self { name, value }
+    }
+}
+
 /// A paragraph under a heading.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Paragraph {

@@ -211,14 +211,14 @@ impl SeriesDir {
         let Some(conclusion) = &self.series.conclusion else {
             return Ok(ExitCode::from(Outcome::Invalid.exit_code()));
         };
-        let remarks: String = conclusion
-            .remarks
-            .iter()
+        let details = conclusion.details().into_iter();
+        let remarks: String = details
+            .chain(conclusion.remarks.iter().map(String::as_str))
             .map(|remark| format!("  {remark}\n"))
             .collect();
         console::page(&format!(
             "\n{head}{}\n{remarks}{tables}",
-            conclusion.sentence
+            conclusion.headline()
         ))?;
         if let Some(file) = &self.options.html {
             write_page(file, &self.page()?)?;

@@ -5,7 +5,7 @@
 
 use crate::charts::{Axis, Chart, Heat, Limit, Line, Points, Section, Style, latency, rounded};
 use crate::table::{Table, look, signed};
-use crate::words::{Banner, OutcomeLabel};
+use crate::words::{Banner, OutcomeLabel, Pair};
 use conclusions::grouped;
 use maud::{Markup, html};
 use results::judge::Headline;
@@ -33,6 +33,11 @@ pub(super) fn verdict(
 
 pub(super) fn list<T: AsRef<str>>(sentences: &[T]) -> Markup {
     html! { @if !sentences.is_empty() { ul { @for sentence in sentences { li { (sentence.as_ref()) } } } } }
+}
+
+/// Facts side by side.
+pub(super) fn fact_list(facts: &[Pair]) -> Markup {
+    html! { dl.facts { @for fact in facts { div { dt { (fact.name) } dd { (fact.value) } } } } }
 }
 
 pub(super) fn banners(banners: &[Banner]) -> Markup {
@@ -66,9 +71,17 @@ pub(super) fn charts(
         .charts
         .iter()
         .filter_map(|chart| Some((chart.absent.as_deref()?, chart.title.as_str())));
+    let present = charts_section
+        .charts
+        .iter()
+        .filter(|chart| chart.absent.is_none());
+    let (zero, drawn): (Vec<&Chart>, Vec<&Chart>) =
+        present.partition(|chart| chart.is_always_zero());
+    let zero: Vec<&str> = zero.iter().map(|chart| chart.title.as_str()).collect();
     let content = html! {
         p.intro { (charts_section.intro) }
-        div.charts { @for chart in charts_section.charts.iter().filter(|chart| chart.absent.is_none()) { (figure(chart, anchor_prefix, plots)) } }
+        div.charts { @for chart in drawn { (figure(chart, anchor_prefix, plots)) } }
+        @if !zero.is_empty() { p.absent { b { "Always 0: " } (zero.join("; ")) "." } }
         @for (why, titles) in grouped(absent) {
             p.absent { b { "Not drawn: " (titles.join("; ")) "." } " Why: " (why) "." }
         }
