@@ -198,4 +198,22 @@ mod tests {
             "{html}"
         );
     }
+
+    #[test]
+    fn a_cause_without_a_share_is_in_the_legend_only() {
+        let mut stack = Stack::new("Slice 1");
+        stack.part("this program", Some(0.25), "issued late");
+        stack.part("host", None, "all CPUs were busy");
+        let html = stack.render().into_string();
+        assert!(
+            html.contains("cause this-program\" style=\"width:25.00%\"")
+                && html.contains("<b>25.0 % this program</b>: issued late"),
+            "{html}"
+        );
+        assert!(
+            html.contains("<li><b>host</b>: all CPUs were busy</li>")
+                && html.matches("width:").count() == 1,
+            "{html}"
+        );
+    }
 }

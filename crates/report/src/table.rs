@@ -419,11 +419,11 @@ mod tests {
         assert_eq!(table().csv().unwrap(), "a,load\nstage 1,130x\n<a>|b,2x\n");
         let html = table().render().into_string();
         assert!(
-            html.contains("<td><span class=\"over\">130x</span></td>"),
+            html.contains("<td class=\"number\"><span class=\"over\">130x</span></td>"),
             "{html}"
         );
         assert!(
-            html.contains("<th scope=\"row\">&lt;a&gt;|b</th><td>2x</td>"),
+            html.contains("<th scope=\"row\">&lt;a&gt;|b</th><td class=\"number\">2x</td>"),
             "{html}"
         );
         let quoted = Table::new("").text(["a"]).rows([["a,b \"c\""]]);

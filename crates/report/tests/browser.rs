@@ -255,6 +255,21 @@ fn no_title_of_an_axis_is_longer_than_its_chart() {
 }
 
 #[test]
+fn names_of_limits_stand_beside_the_data() {
+    let script = "
+        const plot = inside.document.querySelector('[id*=percentiles-service-reads] > svg');
+        const right = (of) => Math.round(of.getBoundingClientRect().right);
+        const axis = right(plot.querySelector('path.axis'));
+        const names = [...plot.querySelectorAll('text.limit')];
+        const over = names.filter((name) => name.getBoundingClientRect().left < axis || right(name) > right(plot));
+        return `${names.length} names; over: ${over.map((name) => name.textContent).join()}`;";
+    let Some(seen) = beside_short_run(script) else {
+        return;
+    };
+    assert_eq!(seen, "3 names; over: ");
+}
+
+#[test]
 fn a_day_stays_small() {
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("run");

@@ -597,6 +597,13 @@ mod tests {
             "{:?}",
             conclusion.remarks
         );
+        let headline =
+            json!({"sentence": "too slow: 7 % of reads", "action": "test another drive"});
+        series.steps[0].details = json!({ HEADLINE: headline });
+        assert_eq!(
+            conclude(&series, &claim()).headline().to_string(),
+            "not certified for 30x: stage 1: too slow: 7 % of reads\nDo: test another drive"
+        );
     }
 
     #[test]

@@ -490,6 +490,34 @@ mod tests {
     use results::steady::Spells;
     use serde_json::Value;
 
+    #[test]
+    fn every_end_of_a_search_has_a_short_answer_and_a_next_step() {
+        for (stop, step) in [
+            (
+                SearchStop::Found,
+                "certify this load (flashproof certify --load 123.5)",
+            ),
+            (SearchStop::Highest, "search higher (--up-to)"),
+            (SearchStop::NoneHeld, "test another drive"),
+            (SearchStop::Broken, LOOK_AT_DRIVE),
+            (SearchStop::OurLimit, LESS_BUSY),
+            (SearchStop::Unstable, "look for heat"),
+            (
+                SearchStop::TimeUp,
+                "give the search more time (--max-duration)",
+            ),
+        ] {
+            let finding = SearchResult {
+                stop,
+                held: Some(123.5),
+                not_held: Some(125.9),
+            };
+            let answer = sentence(&finding);
+            assert_eq!(results::judge::brief(&answer), answer, "{stop:?} is short");
+            assert!(action(&finding).unwrap().starts_with(step), "{stop:?}");
+        }
+    }
+
     /// Runs a search on a drive that holds every load up to `truth`; returns the moves and the finding.
     fn searched(truth: f64, first: f64) -> (Vec<NextRun>, SearchResult) {
         let mut search = RatingSearch::new(three_digits(first), 1000.0, 0.02);

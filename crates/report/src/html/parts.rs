@@ -313,6 +313,29 @@ mod tests {
     }
 
     #[test]
+    fn a_chart_that_is_always_0_is_a_line_of_text() {
+        let with = |title: &str, y: Vec<Option<f64>>| {
+            let mut chart = Chart::over_time(title, title, Axis::log("latency", "ms"));
+            let x = Points::Even {
+                first: 1.0,
+                step: 1.0,
+            };
+            chart.lines.push(Line::new("p50", x, y, Style::line(0)));
+            chart
+        };
+        let charts_of_section = vec![
+            with("Wait", vec![Some(0.0), None, Some(0.0)]),
+            with("Lag", vec![Some(0.0), Some(0.1)]),
+            with("Nothing", vec![None]),
+        ];
+        let section = Section::new("delays", "Delays", "", charts_of_section);
+        let mut plots = Plots::default();
+        let html = charts(&section, "", 2, &mut plots).into_string();
+        assert!(html.contains("<b>Always 0: </b>Wait."), "{html}");
+        assert_eq!(plots.count(), 2, "{html}");
+    }
+
+    #[test]
     fn names_from_files_stay_text() {
         let mut chart = Chart::over_time("a", "b", Axis::log("latency", "ms"));
         let x = Points::Even {

@@ -8,7 +8,7 @@ use crate::charts::{Section, identifier};
 use crate::document::{RunReport, SeriesReport};
 use crate::table::{Table, look};
 use crate::tables;
-use crate::words::{self, OutcomeLabel, Pair, capital};
+use crate::words::{self, OutcomeLabel, capital};
 use conclusions::series::{Rule, SeriesPurpose};
 use maud::{Markup, html};
 use results::blame::Blame;
