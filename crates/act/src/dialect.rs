@@ -10,7 +10,7 @@
 //! and `\r` are white space; `#` starts a comment anywhere. Text after the value counts as part of the value, so the
 //! parser of the value rejects it. ACT drops such text silently.
 
-use results::units::{in_one_line, quoted};
+use results::format::{in_one_line, quoted};
 
 /// Maximum size of a configuration, bytes. 128 devices with the longest names fit twice.
 pub const FILE_BYTES_MAX: usize = 1 << 20;

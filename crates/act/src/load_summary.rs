@@ -10,7 +10,7 @@ use super::rates::{Derived, IndexDerived, PAGE_BYTES, StorageDerived, derive};
 use device::discover::Drive;
 use load::choice::Arrival;
 use load::rate::Rate;
-use results::units::{self, Grouped};
+use results::format::{self, Grouped};
 
 /// Assumed smallest operation of a drive that cannot be queried, in bytes.
 const SECTOR_BYTES: u32 = 512;
@@ -39,7 +39,7 @@ pub struct LoadSummary {
 
 impl LoadSummary {
     /// Errors: all errors of the configuration.
-    pub fn of(config: &ActConfig, drives: &[Drive]) -> Result<Self, Vec<ConfigProblem>> {
+    pub fn from_config(config: &ActConfig, drives: &[Drive]) -> Result<Self, Vec<ConfigProblem>> {
         Ok(match derive(config)? {
             Derived::Storage(derived) => Self::of_storage(config, &derived, drives),
             Derived::Index(derived) => Self::of_index(config, &derived, drives),
@@ -157,8 +157,8 @@ impl LoadSummary {
         let devices: usize = self.drives.iter().map(|drive| drive.members.len()).sum();
         let mut lines = vec![format!(
             "The load in total, over {} on {}:",
-            units::count(devices as u64, "device"),
-            units::count(self.drives.len() as u64, "drive")
+            format::count(devices as u64, "device"),
+            format::count(self.drives.len() as u64, "drive")
         )];
         for flow in &self.flows {
             let bytes = Grouped(flow.bytes_mean.round() as u64).to_string();
@@ -178,13 +178,13 @@ impl LoadSummary {
             let mut line = format!(
                 "  {verb:<18} {:>12}, {} a day",
                 speed(bytes_per_sec),
-                units::bytes(bytes_per_sec * SEC_PER_DAY)
+                format::bytes(bytes_per_sec * SEC_PER_DAY)
             );
             if f64::from(self.duration_sec) != SEC_PER_DAY {
-                let in_test = units::bytes(bytes_per_sec * f64::from(self.duration_sec));
+                let in_test = format::bytes(bytes_per_sec * f64::from(self.duration_sec));
                 line.push_str(&format!(
                     ", {in_test} in this test of {}",
-                    units::span(self.duration_sec.into())
+                    format::span(self.duration_sec.into())
                 ));
             }
             lines.push(line);
@@ -210,15 +210,15 @@ impl LoadSummary {
         };
         let text = format!(
             "drive writes a day: {} on {name} of {}",
-            units::number(writes),
-            units::bytes(size_bytes as f64)
+            format::number(writes),
+            format::bytes(size_bytes as f64)
         );
         match rated {
             Some(rated) => {
                 format!(
                     "{text}, {} times its rating of {}",
-                    units::number(writes / rated),
-                    units::number(rated)
+                    format::number(writes / rated),
+                    format::number(rated)
                 )
             }
             None => text,
@@ -257,7 +257,7 @@ fn assumed_sectors(drives: &[Drive]) -> Option<String> {
     (unknown > 0).then(|| {
         format!(
             "Sectors of {SECTOR_BYTES} bytes are assumed on {}; larger sectors make record I/O larger.",
-            units::count(unknown as u64, "drive")
+            format::count(unknown as u64, "drive")
         )
     })
 }
@@ -272,7 +272,7 @@ fn per_sec(rate: Rate) -> String {
 }
 
 fn speed(bytes_per_sec: f64) -> String {
-    format!("{} MB/s", units::number(bytes_per_sec / 1e6))
+    format!("{} MB/s", format::number(bytes_per_sec / 1e6))
 }
 
 #[cfg(test)]
@@ -299,7 +299,7 @@ mod tests {
     }
 
     fn load_summary(config: &ActConfig, drives: &[Drive]) -> LoadSummary {
-        LoadSummary::of(config, drives).unwrap()
+        LoadSummary::from_config(config, drives).unwrap()
     }
 
     /// 1x: 2000 reads/s of 1536 bytes; 400/17 large-block reads/s and as many large-block writes/s, of 128 KiB.

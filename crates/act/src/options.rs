@@ -276,7 +276,7 @@ impl OptionField for bool {
         *self = match text {
             "yes" => true,
             "no" => false,
-            _ => return Err(ValueProblem::of(text, "is neither yes nor no")),
+            _ => return Err(ValueProblem::new(text, "is neither yes nor no")),
         };
         Ok(())
     }
@@ -291,7 +291,7 @@ macro_rules! words {
         impl OptionField for $words {
             fn set(&mut self, _: &OptionSpec, text: &str) -> Result<(), ValueProblem> {
                 *self = Choice::from_word(text)
-                    .ok_or_else(|| ValueProblem::of(text, "is not an allowed word"))?;
+                    .ok_or_else(|| ValueProblem::new(text, "is not an allowed word"))?;
                 Ok(())
             }
 
@@ -353,11 +353,11 @@ fn check_device_names(names: &[&str]) -> Result<(), ValueProblem> {
         let is_unwritable = |c: char| is_device_separator(c) || c == '#' || c.is_control();
         if name.is_empty() || name.contains(is_unwritable) {
             let is = "cannot be a device name, because it has a separator, a # or a control character in it";
-            return Err(ValueProblem::of(name, is));
+            return Err(ValueProblem::new(name, is));
         }
         if names[..i].contains(name) {
             let is = "is named twice, but each device is tested once; give simulated drives different names (name=...)";
-            return Err(ValueProblem::of(name, is));
+            return Err(ValueProblem::new(name, is));
         }
     }
     Ok(())
@@ -367,7 +367,7 @@ fn check_device_names(names: &[&str]) -> Result<(), ValueProblem> {
 impl OptionField for String {
     fn set(&mut self, _: &OptionSpec, text: &str) -> Result<(), ValueProblem> {
         if text.contains(WHITE_SPACE) {
-            return Err(ValueProblem::of(text, "is more than one word"));
+            return Err(ValueProblem::new(text, "is more than one word"));
         }
         text.clone_into(self);
         Ok(())
@@ -412,10 +412,10 @@ pub(super) fn whole_number(value: &str) -> Result<u64, ValueProblem> {
                 .strip_prefix('-')
                 .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit())) =>
         {
-            Err(ValueProblem::of(value, "is negative"))
+            Err(ValueProblem::new(value, "is negative"))
         }
-        (true, _) => Err(ValueProblem::of(value, "is not a number")),
-        (false, false) => Err(ValueProblem::of(
+        (true, _) => Err(ValueProblem::new(value, "is not a number")),
+        (false, false) => Err(ValueProblem::new(
             value,
             &format!("has {} after the number", quoted_start(junk)),
         )),

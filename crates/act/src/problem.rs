@@ -93,7 +93,7 @@ pub enum ValueProblem {
 
 impl ValueProblem {
     /// An error about the value `text`. `is`: the predicate of the sentence, such as "is negative".
-    pub(super) fn of(text: &str, is: &str) -> Self {
+    pub(super) fn new(text: &str, is: &str) -> Self {
         Self::Other(format!("{} {is}", quoted_start(text)))
     }
 }

@@ -15,7 +15,7 @@
 use super::config::ActConfig;
 use super::options::{OptionDefault, OptionSpec, Since, Test, tests_word};
 use super::table::{all, find, options_of};
-use results::units::wrapped;
+use results::format::wrapped;
 use std::fmt::{self, Write};
 
 /// Width of the narrowest common terminal, which therefore does not wrap the lines again.

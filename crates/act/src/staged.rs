@@ -121,7 +121,7 @@ impl BaseLoad {
         let sentences = |problems: Vec<ConfigProblem>| {
             problems.iter().map(ToString::to_string).collect::<Vec<_>>()
         };
-        let workload = ActWorkload::of(config).map_err(sentences)?;
+        let workload = ActWorkload::from_config(config).map_err(sentences)?;
         Ok(Load {
             workload,
             text,
@@ -316,7 +316,7 @@ mod tests {
         let load = BaseLoad::of_act(&names(2), Arrival::Paced)
             .multiplied(factor("2"), &[0, 1])
             .unwrap();
-        let again = ActWorkload::of(parsed(&load.text)).unwrap();
+        let again = ActWorkload::from_config(parsed(&load.text)).unwrap();
         assert_eq!(again, load.workload);
     }
 }

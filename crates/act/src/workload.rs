@@ -31,7 +31,7 @@ pub struct ActWorkload {
 }
 
 impl ActWorkload {
-    pub fn of(config: ActConfig) -> Result<Self, Vec<ConfigProblem>> {
+    pub fn from_config(config: ActConfig) -> Result<Self, Vec<ConfigProblem>> {
         Ok(Self {
             derived: derive(&config)?,
             config,
@@ -181,7 +181,7 @@ mod tests {
 
     fn parsed(test: Test, more: &str) -> ActWorkload {
         let text = format!("device-names: /dev/a\ntest-duration-sec: 60\n{more}");
-        ActWorkload::of(parse(test, "my.conf", text.as_bytes()).unwrap().config).unwrap()
+        ActWorkload::from_config(parse(test, "my.conf", text.as_bytes()).unwrap().config).unwrap()
     }
 
     #[test]

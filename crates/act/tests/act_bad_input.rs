@@ -25,13 +25,13 @@ fn cases(text: &str) -> impl Iterator<Item = (&str, &str)> {
 }
 
 /// Adds `lines` to `file`; with `replaces`, lines with the same keys are removed first. Asserts a single mistake with
-/// the message `wanted` (only its beginning, if `wanted` ends in dots), at the line of its key.
-fn assert_mistake(file: &str, replaces: bool, lines: &str, wanted: &str) {
+/// the message `expected` (only its beginning, if `expected` ends in dots), at the line of its key.
+fn assert_mistake(file: &str, replaces: bool, lines: &str, expected: &str) {
     let key = |line: &str| line.split(':').next().unwrap_or_default().to_owned();
     let is_kept = |line: &&str| !(replaces && lines.lines().any(|new| key(new) == key(line)));
     let kept: Vec<_> = file.lines().filter(is_kept).collect();
     let all: Vec<_> = kept.iter().copied().chain(lines.lines()).collect();
-    let has_key = |line: &&str| wanted.starts_with(&format!("{}: ", key(line)));
+    let has_key = |line: &&str| expected.starts_with(&format!("{}: ", key(line)));
     let place = all[kept.len()..]
         .iter()
         .position(has_key)
@@ -45,9 +45,9 @@ fn assert_mistake(file: &str, replaces: bool, lines: &str, wanted: &str) {
     let said = error
         .strip_prefix(&format!("a.conf:{}: ", place + 1))
         .unwrap_or_else(|| panic!("{lines}: {error}"));
-    match wanted.strip_suffix("...") {
+    match expected.strip_suffix("...") {
         Some(beginning) => assert!(said.starts_with(beginning), "{lines}: {said}"),
-        None => assert_eq!(said, wanted, "{lines}"),
+        None => assert_eq!(said, expected, "{lines}"),
     }
 }
 
@@ -68,11 +68,11 @@ fn the_good_file_is_good() {
 
 #[test]
 fn each_mistake_is_reported_with_its_line_and_a_remedy() {
-    for (lines, wanted) in cases(include_str!("data/act/mistakes.txt")) {
-        assert_mistake(GOOD, false, lines, wanted);
+    for (lines, expected) in cases(include_str!("data/act/mistakes.txt")) {
+        assert_mistake(GOOD, false, lines, expected);
     }
-    for (lines, wanted) in cases(include_str!("data/act/mistakes_of_histograms.txt")) {
-        assert_mistake(HISTOGRAMS, true, lines, wanted);
+    for (lines, expected) in cases(include_str!("data/act/mistakes_of_histograms.txt")) {
+        assert_mistake(HISTOGRAMS, true, lines, expected);
     }
     assert_mistake(
         HISTOGRAMS,

@@ -47,7 +47,7 @@ fn echo_and_derived_values_equal_acts_to_the_character() {
                 assert_eq!(parsed.config.service_threads_or_default(), 1024);
                 parsed.config.service_threads = Some(10);
             }
-            let blocks = ActWorkload::of(parsed.config).unwrap().blocks();
+            let blocks = ActWorkload::from_config(parsed.config).unwrap().blocks();
             let (acts, ours) = blocks.split_at(blocks.find("FLASHPROOF SETTINGS").unwrap());
             assert_eq!(acts, read(test, &name, "echo"), "{name}");
             assert!(ours.contains("\narrival: paced\n"), "{name}");

@@ -12,9 +12,9 @@ use crate::certify::STAGE_SEC;
 use crate::series::{
     Conclusion, DriveIdentity, Rule, SERIES, Series, SeriesPurpose, SeriesStepState, Step, keys,
 };
+use results::format::{self, Grouped, count, date, span};
 use results::judge::{Outcome, StreamTotals, Verdict, whole_slice_sec};
 use results::run_dir::{DeviceKind, Manifest};
-use results::units::{self, Grouped, count, date, span};
 use serde_json::Value;
 use std::fmt;
 
@@ -94,8 +94,8 @@ fn of_load(series: &Series, step: &Step, run: &Manifest) -> Option<Difference> {
     if let Some(ran) = run.multiple.filter(|ran| !is_equal(*ran, step.multiple)) {
         return Difference::new(
             "the load was",
-            units::multiple(step.multiple),
-            units::multiple(ran),
+            format::multiple(step.multiple),
+            format::multiple(ran),
         );
     }
     let config = &run.workloads.first()?.config;
@@ -192,7 +192,7 @@ fn of_job(step: &Step, run: &Manifest, streams: &[StreamTotals]) -> Option<Diffe
     }
     let recorded: f64 = done.iter().map(|done| done.iops).sum();
     let ran: f64 = of_drive.iter().map(|stream| stream.achieved_iops).sum();
-    let per_sec = |iops: f64| format!("{}/s", units::number(iops));
+    let per_sec = |iops: f64| format!("{}/s", format::number(iops));
     let is_same = (recorded - ran).abs() <= RATE_ROUNDING * ran;
     if is_same {
         None
@@ -242,11 +242,11 @@ fn name_of(facts: &Value) -> String {
 }
 
 fn is_same_drive(device: &DriveIdentity, facts: &Value) -> bool {
-    let is_simulated = DeviceKind::of(facts) == Some(DeviceKind::Simulated);
+    let is_simulated = DeviceKind::from_facts(facts) == Some(DeviceKind::Simulated);
     if device.simulated || is_simulated {
         return device.simulated == is_simulated && text(facts, "path") == Some(&device.name);
     }
-    if DeviceKind::of(facts) == Some(DeviceKind::RegularFile) {
+    if DeviceKind::from_facts(facts) == Some(DeviceKind::RegularFile) {
         return text(facts, "path") == Some(&device.name);
     }
     if facts
@@ -306,8 +306,8 @@ fn of_limits(series: &Series, step: &Step, run: &Manifest) -> Option<Difference>
         return Difference::new("the limits were", recorded, limits);
     }
     let recorded = series.term("length of a slice")?;
-    let wanted_sec = units::seconds(recorded).ok()?.into();
-    let slice_sec = whole_slice_sec(wanted_sec, step.duration_sec, run.report_interval_sec);
+    let requested_sec = format::seconds(recorded).ok()?.into();
+    let slice_sec = whole_slice_sec(requested_sec, step.duration_sec, run.report_interval_sec);
     let is_other = slice_sec != run.slice_sec;
     is_other
         .then(|| Difference::new("a slice lasted", span(slice_sec), span(run.slice_sec)))
@@ -366,8 +366,8 @@ pub fn contradiction(series: &Series, conclusion: &Conclusion) -> Option<String>
                 ));
             }
             if let Some(said) = load_in_sentence.filter(|said| !is_equal(*said, first.multiple)) {
-                let said = units::multiple(said);
-                let ran = units::multiple(first.multiple);
+                let said = format::multiple(said);
+                let ran = format::multiple(first.multiple);
                 return Some(format!(
                     "{SERIES} says that {said} passed, but {} had {ran}",
                     first.name
@@ -387,14 +387,14 @@ pub fn contradiction(series: &Series, conclusion: &Conclusion) -> Option<String>
                 .filter(passed)
                 .filter(|step| step.rule == Rule::Limits);
             if !held.any(|step| is_equal(step.multiple, rating)) {
-                let rating = units::multiple(rating);
+                let rating = format::multiple(rating);
                 return Some(format!(
                     "{SERIES} says that {rating} was held, but no step held {rating}"
                 ));
             }
             let said = load_in_sentence.filter(|said| !is_equal(*said, rating))?;
-            let said = units::multiple(said);
-            let rating = units::multiple(rating);
+            let said = format::multiple(said);
+            let rating = format::multiple(rating);
             Some(format!(
                 "{SERIES} says that the rating is {said}, but its steps say {rating}"
             ))

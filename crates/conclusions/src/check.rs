@@ -9,10 +9,10 @@
 //! "tested too briefly".
 
 use crate::percentile;
+use results::format::{self, duration, quoted, span};
 use results::judge::{Limit, Outcome, ReasonCode, Sla, StreamLimits, Verdict};
 use results::run_dir::RunDirError;
 use results::steady::{self, ChangePoint};
-use results::units::{self, duration, quoted, span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -56,8 +56,8 @@ impl CheckMetric {
     pub fn text(self, value: f64) -> String {
         match self {
             Self::Percentile(_) | Self::Mean => duration(value.max(0.0) as u64),
-            Self::Iops => format!("{}/s", units::number(value)),
-            Self::Bandwidth => format!("{}/s", units::bytes(value)),
+            Self::Iops => format!("{}/s", format::number(value)),
+            Self::Bandwidth => format!("{}/s", format::bytes(value)),
         }
     }
 }
@@ -391,7 +391,7 @@ pub fn judge(
     let slices = group.map_or(&[][..], |group| &group.slices);
     let whole_slices: Vec<_> = slices
         .iter()
-        .filter(|slice| slice.complete && slice.wanted > 0)
+        .filter(|slice| slice.complete && slice.scheduled > 0)
         .collect();
     let counted_slices = if whole_slices.is_empty() {
         slices.iter().collect()
@@ -423,7 +423,7 @@ pub fn judge(
                         slice
                             .judged_over
                             .get(at)
-                            .is_none_or(|over| limit.is_exceeded(*over, slice.wanted))
+                            .is_none_or(|over| limit.is_exceeded(*over, slice.scheduled))
                     }))
                 }),
             )
@@ -445,7 +445,7 @@ pub fn judge(
                 .filter(|slice| slice.complete)
                 .map(|slice| {
                     let ahead = if slice.slice == 1 { burst_ops } else { 0 };
-                    slice.wanted.saturating_sub(ahead) as f64 * units_per_op
+                    slice.scheduled.saturating_sub(ahead) as f64 * units_per_op
                         / verdict.slice_sec.max(1) as f64
                 })
                 .reduce(f64::min);
@@ -521,7 +521,8 @@ pub struct CheckedRun {
     pub reason: String,
     pub seconds: f64,
     /// Bytes written.
-    pub written_bytes: u64,
+    #[serde(rename = "written_bytes")]
+    pub bytes_written: u64,
     /// Ends of bursts, one sentence each: the rate of a stream fell permanently.
     pub burst_ends: Vec<String>,
     /// True if the program waited for a CPU too long for a limit that was not held to count against the disk.
@@ -535,7 +536,8 @@ pub struct Sustained {
     /// Minimum duration of the load, seconds.
     pub seconds: u64,
     /// Minimum number of written bytes.
-    pub written_bytes: u64,
+    #[serde(rename = "written_bytes")]
+    pub bytes_written: u64,
     /// Reason for these minimums, a sentence.
     pub why: String,
 }
@@ -613,10 +615,10 @@ impl CheckResult {
     /// Reasons, each with the seconds that suffice: for bytes at the measured rate, for operations roughly.
     fn too_brief(&self) -> Vec<(String, f64)> {
         let seconds = self.runs.iter().map(|run| run.seconds).sum::<f64>();
-        let written = self.runs.iter().map(|run| run.written_bytes).sum::<u64>();
+        let bytes_written = self.runs.iter().map(|run| run.bytes_written).sum::<u64>();
         let Sustained {
             seconds: least_sec,
-            written_bytes: least_bytes,
+            bytes_written: least_bytes,
             ..
         } = self.sustained;
         let mut reasons = Vec::new();
@@ -626,10 +628,10 @@ impl CheckResult {
             let least = span(least_sec);
             reasons.push((format!("{tested} of {least}"), least_sec as f64));
         }
-        if !is_burst_over && written < least_bytes {
-            let tested = units::bytes(written as f64);
-            let least = units::bytes(least_bytes as f64);
-            let needed_sec = seconds * least_bytes as f64 / written.max(1) as f64;
+        if !is_burst_over && bytes_written < least_bytes {
+            let tested = format::bytes(bytes_written as f64);
+            let least = format::bytes(least_bytes as f64);
+            let needed_sec = seconds * least_bytes as f64 / bytes_written.max(1) as f64;
             reasons.push((format!("{tested} of {least} written"), needed_sec));
         }
         for judged in self
@@ -658,8 +660,8 @@ impl CheckResult {
     }
 
     /// The highest tier whose limits were held, and the worst criterion of the next tier, if there is one.
-    pub fn held_tier(&self) -> Option<(&str, Option<&JudgedCriterion>)> {
-        let (mut held, higher) = self
+    pub fn met_tier(&self) -> Option<(&str, Option<&JudgedCriterion>)> {
+        let (mut met, higher) = self
             .tiers
             .split_first()
             .filter(|_| self.answer <= CheckAnswer::TooBrief)?;
@@ -671,11 +673,11 @@ impl CheckResult {
             match worst(
                 of_tier.filter(|judged| judged.figure.is_none() || judged.is_beyond_shown_limit()),
             ) {
-                Some(missed) => return Some((held, Some(missed))),
-                None => held = tier,
+                Some(missed) => return Some((met, Some(missed))),
+                None => met = tier,
             }
         }
-        Some((held, None))
+        Some((met, None))
     }
 
     /// The worst criterion with a limit, otherwise the first criterion. `None` if a rule of a run decided.
@@ -698,10 +700,10 @@ impl CheckResult {
     /// The criterion that came nearest to its limit, among those with the worst outcome and those of the held tier.
     fn nearest(&self) -> Option<&JudgedCriterion> {
         let outcome = self.limited().map(|judged| judged.outcome).max()?;
-        let held = self.held_tier().map(|(held, _)| held);
+        let met = self.met_tier().map(|(met, _)| met);
         worst(self.criteria.iter().filter(|judged| {
             let is_worst = judged.outcome == outcome && judged.criterion.deciding_limit().is_some();
-            is_worst || held.is_some() && judged.criterion.only_shown_as().as_deref() == held
+            is_worst || met.is_some() && judged.criterion.only_shown_as().as_deref() == met
         }))
     }
 
@@ -727,23 +729,23 @@ impl CheckResult {
             // A run can fail although no criterion failed: operations failed or were lost, or a device was silent.
             CheckAnswer::NotGoodEnough => nearest.or_else(|| run.next()),
             CheckAnswer::CannotTell => run.next().or(nearest),
-            CheckAnswer::GoodEnough => self.held_limits("good enough for", "not for"),
+            CheckAnswer::GoodEnough => self.met_limits("good enough for", "not for"),
             CheckAnswer::TooBrief => self.repeat(),
             CheckAnswer::NoLimit => self.values(),
         }
         .unwrap_or_else(|| "nothing was measured".to_owned())
     }
 
-    fn held_limits(&self, is: &str, is_not: &str) -> Option<String> {
+    fn met_limits(&self, is: &str, is_not: &str) -> Option<String> {
         let nearest = self.nearest().map(JudgedCriterion::sentence);
-        let Some((held, missed)) = self.held_tier() else {
+        let Some((met, missed)) = self.met_tier() else {
             return nearest;
         };
         let Some(missed) = missed else {
-            return Some(format!("{is} {held}: {}", nearest?));
+            return Some(format!("{is} {met}: {}", nearest?));
         };
         Some(format!(
-            "{is} {held}, {is_not} {}: {}",
+            "{is} {met}, {is_not} {}: {}",
             missed.criterion.tier.as_ref()?,
             missed.sentence()
         ))
@@ -751,9 +753,9 @@ impl CheckResult {
 
     fn repeat(&self) -> Option<String> {
         let (reasons, _): (Vec<_>, Vec<_>) = self.too_brief().into_iter().unzip();
-        let held = self.held_limits("within the limits of", "not of")?;
+        let met = self.met_limits("within the limits of", "not of")?;
         Some(format!(
-            "repeat with --for {}: every deciding limit was held, but the test was short ({}). {} Measured: {held}",
+            "repeat with --for {}: every deciding limit was held, but the test was short ({}). {} Measured: {met}",
             for_option(self.needed_time()?),
             reasons.join(", "),
             self.sustained.why
@@ -1069,13 +1071,13 @@ mod tests {
                 outcome: Outcome::Pass,
                 reason: String::new(),
                 seconds: 60.0,
-                written_bytes: 0,
+                bytes_written: 0,
                 burst_ends: Vec::new(),
                 is_host_busy: false,
             }],
             sustained: Sustained {
                 seconds: 60,
-                written_bytes: 0,
+                bytes_written: 0,
                 why: "It is so.".into(),
             },
             cannot_see: Vec::new(),

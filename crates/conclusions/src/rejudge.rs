@@ -11,9 +11,9 @@ use crate::rate::{NextRun, StepDetails, StepOutcome};
 use crate::series::{
     Conclusion, DriveIdentity, SERIES, Series, SeriesPurpose, SeriesStepState, Step,
 };
+use results::format;
 use results::judge::{Outcome, Verdict};
 use results::run_dir::{self, Manifest, Run, RunDirError, VERDICT};
-use results::units;
 use std::path::{Component, Path, PathBuf};
 
 pub struct StepEvidence<'a> {
@@ -25,7 +25,7 @@ pub struct StepEvidence<'a> {
 }
 
 impl<'a> StepEvidence<'a> {
-    pub fn of(run: &'a Run) -> Self {
+    pub fn from_run(run: &'a Run) -> Self {
         Self {
             verdict: &run.verdict,
             manifest: &run.manifest,
@@ -94,9 +94,11 @@ pub fn rejudge_steps_in(dir: &Path, series: &mut Series) -> Vec<String> {
                 .and_then(|at| run_dir::read(&at).map_err(|error| error.to_string()))
         })
         .collect();
-    let evidence = runs
-        .iter()
-        .map(|run| run.as_ref().map(StepEvidence::of).map_err(String::as_str));
+    let evidence = runs.iter().map(|run| {
+        run.as_ref()
+            .map(StepEvidence::from_run)
+            .map_err(String::as_str)
+    });
     rejudge(series, &evidence.collect::<Vec<_>>())
 }
 
@@ -220,7 +222,7 @@ fn rejudge_search_step(
     recorded_outcome: Outcome,
     verdict: &Verdict,
 ) -> (Outcome, String) {
-    let details = StepDetails::of(step);
+    let details = StepDetails::from_step(step);
     let was_held = details
         .as_ref()
         .map(|details| details.judged.seen == StepOutcome::Held);
@@ -236,7 +238,7 @@ fn rejudge_search_step(
         .filter(|_| verdict.outcome == Outcome::Fail)
         .map(ToString::to_string);
     match recorded_outcome {
-        Outcome::Pass if errors > 0 => (Outcome::Fail, units::count(errors, "I/O error")),
+        Outcome::Pass if errors > 0 => (Outcome::Fail, format::count(errors, "I/O error")),
         Outcome::Pass if is_confirmation && over_limit.is_some() => {
             (Outcome::Fail, over_limit.unwrap_or_default())
         }

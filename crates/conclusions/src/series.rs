@@ -5,10 +5,10 @@
 //! run has a run directory below the directory of the series.
 
 use results::finding::Finding;
+use results::format::{Grouped, count};
 use results::judge::{Headline, Outcome};
 pub use results::run_dir::SERIES;
 use results::run_dir::{Process, RunDirError};
-use results::units::{Grouped, count};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -26,7 +26,7 @@ pub struct HostRun {
 
 impl HostRun {
     /// Milliseconds from the agreed start to the start of `run`, by the file server's clock.
-    fn late_ms(&self, run: &Run, agreed_unix_ms: u64) -> Option<i64> {
+    fn start_delay_ms(&self, run: &Run, agreed_unix_ms: u64) -> Option<i64> {
         let started_ms = i64::try_from(run.manifest.started_unix_ms).ok()?;
         let agreed_ms = i64::try_from(agreed_unix_ms).ok()?;
         Some(
@@ -57,7 +57,8 @@ pub struct HostResult {
     pub outcome: Option<Outcome>,
     pub reason: String,
     /// Milliseconds from the agreed start to the host's start, by the file server's clock.
-    pub late_ms: Option<i64>,
+    #[serde(rename = "late_ms")]
+    pub start_delay_ms: Option<i64>,
     pub clock_ahead_ms: i64,
     /// Operations per second, by stream.
     pub iops: Vec<f64>,
@@ -109,7 +110,7 @@ pub fn judge(
         .iter()
         .filter_map(|(part, run)| Some((*part, run.as_ref().ok()?)))
         .collect();
-    let merged = Merged::of(&runs)?;
+    let merged = Merged::from_runs(&runs)?;
     let end = if runs.iter().all(|(_, run)| run.verdict.end.is_complete()) {
         End::Completed
     } else {
@@ -132,11 +133,11 @@ pub fn judge(
                 ));
             }
             Ok(run) => {
-                let late = host_run
-                    .late_ms(run, agreed_unix_ms)
-                    .filter(|late| late.unsigned_abs() > SKEW_MS_MAX);
-                doubts.extend(late.map(|late| {
-                    format!("{host} began {late} ms away from the agreed start; at most {SKEW_MS_MAX} ms are allowed")
+                let delay = host_run
+                    .start_delay_ms(run, agreed_unix_ms)
+                    .filter(|delay| delay.unsigned_abs() > SKEW_MS_MAX);
+                doubts.extend(delay.map(|delay| {
+                    format!("{host} began {delay} ms away from the agreed start; at most {SKEW_MS_MAX} ms are allowed")
                 }));
             }
         }
@@ -148,7 +149,7 @@ pub fn judge(
                 .and_then(|run| run.verdict.reason())
                 .unwrap_or_default()
                 .to_owned(),
-            late_ms: run.and_then(|run| host_run.late_ms(run, agreed_unix_ms)),
+            start_delay_ms: run.and_then(|run| host_run.start_delay_ms(run, agreed_unix_ms)),
             clock_ahead_ms: host_run.clock_ahead_ms,
             iops: run.map_or_else(Vec::new, |run| {
                 run.verdict
@@ -159,7 +160,7 @@ pub fn judge(
             }),
         });
     }
-    let starts = hosts.iter().filter_map(|host| host.late_ms);
+    let starts = hosts.iter().filter_map(|host| host.start_delay_ms);
     let start_skew_ms = starts
         .clone()
         .max()
@@ -191,7 +192,7 @@ struct Merged {
 }
 
 impl Merged {
-    fn of(runs: &[(&HostRun, &Run)]) -> Result<Self, MultiHostError> {
+    fn from_runs(runs: &[(&HostRun, &Run)]) -> Result<Self, MultiHostError> {
         let Some((_, first)) = runs.first() else {
             return Err(MultiHostError::Nothing);
         };
@@ -288,9 +289,9 @@ impl Merged {
     fn add(&self, sum: &mut IntervalCounts, run: usize, counts: &IntervalCounts) {
         for (cell, own) in counts.cells.iter().enumerate() {
             let mut own = *own;
-            // `held_by` counts cells from 1.
-            own.held_by = own
-                .held_by
+            // `slots_used_by` counts cells from 1.
+            own.slots_used_by = own
+                .slots_used_by
                 .checked_sub(1)
                 .map_or(0, |by| self.cell(run, by as usize) as u64 + 1);
             sum.cells[self.cell(run, cell)] = own;
@@ -361,7 +362,7 @@ impl MultiHostResult {
 
     /// The result as text: the whole test, then each host.
     pub fn text(&self) -> String {
-        let ms = |ns: u64| results::units::milliseconds(ns as f64 / 1e6);
+        let ms = |ns: u64| results::format::milliseconds(ns as f64 / 1e6);
         let first = self.reasons.first().map_or("", String::as_str);
         let mut text = format!(
             "{} over {} hosts: {first}\nstarts {} ms apart\n",
@@ -388,8 +389,8 @@ impl MultiHostResult {
             let outcome = host
                 .outcome
                 .map_or("no result".to_owned(), |outcome| outcome.to_string());
-            let late = host.late_ms.map_or_else(String::new, |late| {
-                format!(", began {late:+} ms from the agreed start")
+            let delay = host.start_delay_ms.map_or_else(String::new, |delay| {
+                format!(", began {delay:+} ms from the agreed start")
             });
             let iops: Vec<_> = host
                 .iops
@@ -397,7 +398,7 @@ impl MultiHostResult {
                 .map(|iops| format!("{iops:.0}/s"))
                 .collect();
             text += &format!(
-                "  {}: {outcome}{late}, clock {:+} ms, {}\n",
+                "  {}: {outcome}{delay}, clock {:+} ms, {}\n",
                 host.host,
                 host.clock_ahead_ms,
                 iops.join(" ")

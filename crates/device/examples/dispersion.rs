@@ -24,11 +24,11 @@ const ENVIRONMENT_ERROR: u8 = 3;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let Some((device, watched_for, wanted)) = parse(&arguments) else {
+    let Some((device, watched_for, requested_op)) = parse(&arguments) else {
         eprintln!("{USAGE}");
         return ExitCode::from(USAGE_ERROR);
     };
-    match disk_number(device).and_then(|number| issues(number, watched_for, wanted)) {
+    match disk_number(device).and_then(|number| issues(number, watched_for, requested_op)) {
         Ok((times_ns, lost)) => {
             print(&times_ns, lost);
             ExitCode::SUCCESS
@@ -42,7 +42,7 @@ fn main() -> ExitCode {
 
 /// Device, duration and operation; `None`: all operations.
 fn parse(arguments: &[String]) -> Option<(&Path, Duration, Option<EventOp>)> {
-    let (device, seconds, wanted) = match arguments {
+    let (device, seconds, requested_op) = match arguments {
         [device, seconds] => (device, seconds, None),
         [device, seconds, op] if op == "read" => (device, seconds, Some(EventOp::Read)),
         [device, seconds, op] if op == "write" => (device, seconds, Some(EventOp::Write)),
@@ -51,7 +51,7 @@ fn parse(arguments: &[String]) -> Option<(&Path, Duration, Option<EventOp>)> {
     let watched_for = Duration::try_from_secs_f64(seconds.parse().ok()?)
         .ok()
         .filter(|time| !time.is_zero())?;
-    Some((Path::new(device), watched_for, wanted))
+    Some((Path::new(device), watched_for, requested_op))
 }
 
 /// Partitions are refused, because their requests carry the number of the whole disk.
@@ -77,7 +77,7 @@ fn disk_number(device: &Path) -> Result<DeviceNumber, String> {
 fn issues(
     device: DeviceNumber,
     watched_for: Duration,
-    wanted: Option<EventOp>,
+    requested_op: Option<EventOp>,
 ) -> Result<(Vec<u64>, Lost), String> {
     let text = |error: device::observe::trace::TraceError| error.to_string();
     let mut times_ns = Vec::new();
@@ -96,7 +96,7 @@ fn issues(
             trace.stop().map_err(text)?;
         }
         let taken = trace.read(&mut |event| {
-            if wanted.is_none_or(|wanted| event.op == wanted) {
+            if requested_op.is_none_or(|requested_op| event.op == requested_op) {
                 times_ns.push(event.time_ns);
             }
         });

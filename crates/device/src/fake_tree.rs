@@ -8,7 +8,7 @@ use tempfile::TempDir;
 pub(crate) struct FakeTree(TempDir);
 
 impl FakeTree {
-    pub(crate) fn of(files: &[(&str, &str)]) -> Self {
+    pub(crate) fn with_files(files: &[(&str, &str)]) -> Self {
         let tree = Self(tempfile::tempdir().unwrap());
         tree.write_all("", files);
         tree

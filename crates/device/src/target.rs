@@ -274,7 +274,7 @@ fn open_to_read(path: &str, min_size_bytes: u64) -> Result<OpenedTarget, Refusal
         }
     };
     // Excludes the part that a preparation left unused, because reads of unwritten data do not reach the medium.
-    let used_part = UsedPart::of(&facts, &Records::open(None));
+    let used_part = UsedPart::from_records(&facts, &Records::open(None));
     notes.extend(used_part.as_ref().map(ToString::to_string));
     let size_bytes = used_part.map_or(size_bytes, |part| part.used_bytes.min(size_bytes));
     check_size(size_bytes, min_size_bytes)?;

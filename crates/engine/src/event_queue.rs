@@ -93,32 +93,32 @@ mod tests {
         let mut state = 1_u64;
         for spread in [1, 5, 1_000] {
             let mut queue = EventQueue::with_capacity(0);
-            let mut wanted = Vec::new();
+            let mut expected = Vec::new();
             for item in 0..300_u64 {
                 state = state
                     .wrapping_mul(6_364_136_223_846_793_005)
                     .wrapping_add(1_442_695_040_888_963_407);
                 let key = item / 50 + (state >> 33) % spread;
                 queue.push(key, item);
-                wanted.push((key, item));
+                expected.push((key, item));
             }
-            wanted.sort_unstable();
+            expected.sort_unstable();
             assert_eq!(
                 queue.iter().collect::<Vec<_>>(),
-                wanted,
+                expected,
                 "keys spread over {spread}"
             );
             assert_eq!(
                 (queue.first(), queue.from_last(0)),
-                (wanted.first().copied(), wanted.last().copied())
+                (expected.first().copied(), expected.last().copied())
             );
             assert_eq!(
                 (queue.from_last(299), queue.from_last(300)),
-                (wanted.first().copied(), None)
+                (expected.first().copied(), None)
             );
             assert_eq!(
                 std::iter::from_fn(|| queue.pop()).collect::<Vec<_>>(),
-                wanted
+                expected
             );
         }
     }

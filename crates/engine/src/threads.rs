@@ -220,16 +220,16 @@ impl IoEngine for Threads {
     fn reap(&mut self, wait: Wait, completions: &mut Vec<Completion>) -> io::Result<()> {
         let now_ns = self.shared.setup.clock_ns();
         self.announce(now_ns);
-        let completions_wanted = (wait.completions as usize).max(1);
+        let requested_completions = (wait.completions as usize).max(1);
         self.shared
             .wake_threshold
-            .store(completions_wanted, Ordering::SeqCst);
+            .store(requested_completions, Ordering::SeqCst);
         loop {
             let now_ns = self.shared.setup.clock_ns();
             // Large operations are issued one at a time, and the next waits for this completion, so return at once.
             let large_done = self.shared.large_done.load(Ordering::SeqCst);
             if now_ns >= wait.until_ns
-                || self.shared.completions.len() >= completions_wanted
+                || self.shared.completions.len() >= requested_completions
                 || large_done
             {
                 break;

@@ -288,7 +288,7 @@ fn flushes(device: &str) -> u64 {
 }
 
 /// Bytes written to a device. Flushes count as writes of 0 bytes.
-fn written_bytes(device: &str) -> u64 {
+fn bytes_written(device: &str) -> u64 {
     counter(device, 7) * 512
 }
 
@@ -414,9 +414,9 @@ fn with_the_metadata_of_a_file_its_times_are_written_too() {
                     .unwrap()
                     .set_modified(touched)
                     .unwrap();
-                let before = written_bytes(device);
+                let before = bytes_written(device);
                 act();
-                written_bytes(device) - before
+                bytes_written(device) - before
             };
             let mut flush = |kind| assert_eq!(engine.perform(kind, 0, 0, None), Outcome::Done);
             assert_eq!(

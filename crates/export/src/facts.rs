@@ -235,7 +235,7 @@ impl PartFiles {
                     slice: slice.slice,
                     complete: slice.complete,
                     threshold_ns,
-                    wanted: slice.wanted,
+                    wanted: slice.scheduled,
                     judged_over: slice.judged_over.get(index).copied().unwrap_or(0),
                     response_over: slice.response_over.get(index).copied().unwrap_or(0),
                     judged_share: slice

@@ -342,7 +342,7 @@ pub(crate) fn prepare(dir: &Path, force: bool) -> Result<NewDirs> {
         } else {
             return Err(ExportError::Foreign {
                 dir: dir.to_owned(),
-                found: results::units::in_one_line(&name),
+                found: results::format::in_one_line(&name),
             });
         }
     }

@@ -3,8 +3,8 @@
 use conclusions::rejudge::{StepEvidence, rejudge, run_dir_of};
 use conclusions::series::Series;
 use results::files::{self, Links};
+use results::format::hex;
 use results::run_dir::{self, DirKind, MANIFEST, Run, RunDirError};
-use results::units::hex;
 use sha2::{Digest, Sha256};
 use std::collections::HashSet;
 use std::fs;
@@ -199,7 +199,7 @@ impl SourceSeries {
             .map(|step| run_dir_of(&self.dir, step).ok().and_then(run_at))
             .collect();
         let evidence = run_of_step.iter().map(|at| {
-            Ok(StepEvidence::of(
+            Ok(StepEvidence::from_run(
                 &runs[at.ok_or("no run of the step can be read")?].1,
             ))
         });

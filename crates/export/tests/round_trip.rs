@@ -171,7 +171,7 @@ fn counts_of_every_table_are_those_of_the_run() {
     let [row] = &rows(&out, "runs")[..] else {
         panic!("one run")
     };
-    for (column, wanted) in [
+    for (column, expected) in [
         ("path", "run"),
         ("outcome", "fail"),
         ("reason_code", "over-limit"),
@@ -184,7 +184,7 @@ fn counts_of_every_table_are_those_of_the_run() {
         ("decided_device", "1"),
         ("decided_share", "0.06"),
     ] {
-        assert_eq!(value(row, column), wanted, "{column}");
+        assert_eq!(value(row, column), expected, "{column}");
     }
     let reasons = rows(&out, "reasons");
     assert_eq!(value(&reasons[0], "reason"), run.verdict.result().reason);

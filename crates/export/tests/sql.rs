@@ -247,8 +247,8 @@ fn percentiles_are_those_of_reports_to_the_bucket() {
         }).collect::<Vec<_>>(),
         );
         // The minimum (q = 0) is shown as the lower end of its bucket.
-        let wanted = quantiles.map(|q| json!([[recorded.value_at_quantile(f64::max(q, 1e-9))]]));
-        assert_eq!(answers, wanted, "{name}");
+        let expected = quantiles.map(|q| json!([[recorded.value_at_quantile(f64::max(q, 1e-9))]]));
+        assert_eq!(answers, expected, "{name}");
     }
 }
 

@@ -6,14 +6,14 @@ use super::job::Job;
 use super::options::{Support, find};
 use super::priority::PriorityOptions;
 use super::rates::RateTarget;
-use super::text::{GivenOption, Problem, Section};
+use super::text::{GivenOption, JobSection, Problem};
 use super::value::{NumberUnit, Size, number};
 use super::verify::method::Method;
 use load::rate::Rate;
-use results::units;
+use results::format;
 
 pub(super) fn check_section(
-    section: &Section,
+    section: &JobSection,
     problems: &mut Vec<Problem>,
     warnings: &mut Vec<Problem>,
 ) {
@@ -40,7 +40,7 @@ pub(super) fn check_section(
 
 /// Values of two options and the second option; `None` if the section has only one of them.
 fn both_given<'s>(
-    section: &'s Section,
+    section: &'s JobSection,
     first_name: &str,
     second_name: &str,
 ) -> Option<(u64, u64, &'s GivenOption)> {
@@ -50,7 +50,7 @@ fn both_given<'s>(
 }
 
 /// The last option `name` of the section, and its value; `u64::MAX`: the value is not a number.
-fn last_number<'s>(section: &'s Section, name: &str) -> Option<(u64, &'s GivenOption)> {
+fn last_number<'s>(section: &'s JobSection, name: &str) -> Option<(u64, &'s GivenOption)> {
     let given = section.options.iter().rfind(
         |given| matches!(find(&given.name), Some(Support::Known(known)) if known.name == name),
     )?;
@@ -111,7 +111,7 @@ impl Job {
             .filter_map(|direction| self.rate(direction))
             .map(Rate::per_sec_f64);
         wrong.extend(rates.filter(|rate| *rate > Rate::MAX_PER_SEC).map(|rate| {
-            format!("{} operations per second are more than one per nanosecond, the resolution of flashproof's clock - give a lower rate", units::number(rate))
+            format!("{} operations per second are more than one per nanosecond, the resolution of flashproof's clock - give a lower rate", format::number(rate))
         }));
         if self.fills_device && (self.random || !writes_alone) {
             wrong.push(

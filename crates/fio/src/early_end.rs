@@ -12,8 +12,8 @@ use super::directions::DIRECTIONS;
 use super::rates::{RateOptions, RateTarget};
 use super::value::{MICROSECONDS, NumberUnit, number};
 use super::{NS_PER_SEC, locked};
+use results::format::{self, Grouped, duration, quoted};
 use results::times::Times;
-use results::units::{self, Grouped, duration, quoted};
 use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -332,7 +332,7 @@ impl MinRateCheck {
         is_short.then(|| {
             format!(
                 "{} {unit}{} per second in the {} that ended at {}, below the minimum rate of {}",
-                units::number(did as f64 * 1e9 / passed_ns as f64),
+                format::number(did as f64 * 1e9 / passed_ns as f64),
                 ["reads", "writes", "trims"][direction],
                 duration(passed_ns),
                 duration(now_ns),

@@ -10,11 +10,11 @@ use super::directions::{FLUSHES, KINDS, TRIMS, WRITES, kind_number};
 use super::locked;
 use super::parse::{BLOCK_MAX, parse_word};
 use load::choice::with_defaults;
-use load::stream::Request;
+use load::stream::IoRequest;
 use load::workload::DeviceShape;
 use results::files::{self, Links};
+use results::format::quoted;
 use results::times::Times;
-use results::units::quoted;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -292,9 +292,9 @@ impl Iolog {
 #[derive(Debug, Default)]
 pub struct IssuedOps {
     /// Operations with the time of their issue, nanoseconds of the run.
-    unwritten: Mutex<Vec<(u64, Request)>>,
+    unwritten: Mutex<Vec<(u64, IoRequest)>>,
     /// Operations that the log writer took and holds back for sorting. No issuing thread waits for this lock.
-    held_back: Mutex<Vec<(u64, Request)>>,
+    queued_requests: Mutex<Vec<(u64, IoRequest)>>,
     /// Operations dropped because they were not written in time.
     pub dropped: Counter,
 }
@@ -303,7 +303,7 @@ pub struct IssuedOps {
 const HOLD_NS: u64 = 2_000_000_000;
 
 impl IssuedOps {
-    pub(super) fn add(&self, request: &Request, times: &Times) {
+    pub(super) fn add(&self, request: &IoRequest, times: &Times) {
         let mut unwritten = locked(&self.unwritten);
         if unwritten.len() < KEPT_MAX {
             unwritten.push((times.completed_ns() - times.service_ns(), *request))
@@ -315,18 +315,20 @@ impl IssuedOps {
     /// Log lines that are ready; with `is_over`, all remaining lines. `name` returns the name of a target.
     pub fn take(&self, is_over: bool, name: impl Fn(u16) -> String) -> String {
         let new = std::mem::take(&mut *locked(&self.unwritten));
-        let mut held_back = locked(&self.held_back);
-        held_back.extend(new);
-        held_back.sort_by_key(|(issued_ns, ..)| *issued_ns);
-        let last_ns = held_back.last().map_or(0, |(issued_ns, ..)| *issued_ns);
+        let mut queued_requests = locked(&self.queued_requests);
+        queued_requests.extend(new);
+        queued_requests.sort_by_key(|(issued_ns, ..)| *issued_ns);
+        let last_ns = queued_requests
+            .last()
+            .map_or(0, |(issued_ns, ..)| *issued_ns);
         let until_ns = if is_over {
             u64::MAX
         } else {
             last_ns.saturating_sub(HOLD_NS)
         };
-        let ready_count = held_back.partition_point(|(issued_ns, ..)| *issued_ns < until_ns);
+        let ready_count = queued_requests.partition_point(|(issued_ns, ..)| *issued_ns < until_ns);
         let mut text = String::new();
-        for (issued_ns, request) in held_back.drain(..ready_count) {
+        for (issued_ns, request) in queued_requests.drain(..ready_count) {
             let action = if request.kind == OpKind::Flush {
                 "datasync"
             } else {

@@ -22,7 +22,7 @@ use load::choice::with_defaults;
 use load::rate::Rate;
 use load::schedule::Pauses;
 use results::cell::Arrivals;
-use results::units::greatest_divisor;
+use results::format::greatest_divisor;
 use std::sync::Arc;
 use sys::op::WriteSync;
 use sys::random::Random;

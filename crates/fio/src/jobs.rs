@@ -6,15 +6,15 @@ use super::engine_kind::EngineKind;
 use super::iolog::Iolog;
 use super::job::{JOBS_MAX, Job};
 use super::options::{Support, find, has_no_effect, nearest};
-use super::text::{COMMAND_LINE, ParseContext, Problem, Section};
+use super::text::{COMMAND_LINE, JobSection, ParseContext, Problem};
 use super::verify::method::Method;
-use results::units::quoted;
+use results::format::quoted;
 
 impl Job {
     /// Adds errors to `problems`, and options without effect to `warnings`.
     pub fn apply_section(
         &mut self,
-        section: &Section,
+        section: &JobSection,
         problems: &mut Vec<Problem>,
         warnings: &mut Vec<Problem>,
     ) {
@@ -94,7 +94,7 @@ impl Job {
 
 /// The jobs of all `sections`, in their order. Errors: every mistake in them.
 pub fn jobs(
-    sections: &[Section],
+    sections: &[JobSection],
     context: &ParseContext<'_>,
     warnings: &mut Vec<Problem>,
 ) -> Result<Vec<Job>, Vec<Problem>> {

@@ -13,7 +13,7 @@ use super::verify::Verify;
 use load::plan::{Arrival, BufferClass, Fill, Plan};
 use load::schedule::{Listed, Paused, Poisson, Schedule, phase};
 use load::workload::{CannotRun, DeviceShape, PlanOffsets};
-use results::units::quoted;
+use results::format::quoted;
 use std::collections::HashMap;
 use sys::random::Random;
 use sys::salt::Salt;

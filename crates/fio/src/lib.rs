@@ -66,10 +66,10 @@ pub use jobs::jobs;
 pub use pattern::Sizes;
 pub use priority::LatenciesByPriority;
 pub use progress::Progress;
-pub use samples::{BINS, LogOptions, Sample, Samples};
+pub use samples::{BINS, LogOptions, LogSample, Samples};
 pub use stream::FioStream;
 pub use text::{
-    BYTES_MAX, CommandLine, GivenOption, ParseContext, Problem, Section, command_line, job_file,
+    BYTES_MAX, CommandLine, GivenOption, JobSection, ParseContext, Problem, command_line, job_file,
 };
 pub use thread::JobClone;
 pub use value::{BYTES, SECONDS, Size, number as parse_number};

@@ -5,7 +5,7 @@
 
 use super::table::{KNOWN, KnownOption};
 use load::choice::similar;
-use results::units;
+use results::format;
 use std::fmt::Write;
 
 #[derive(Debug, Clone, Copy)]
@@ -258,7 +258,7 @@ pub fn help() -> String {
     for option in KNOWN {
         let meaning = option.meaning.replace('`', "");
         let line = format!("{:width$}  {meaning} [{}]", option.name, option.default);
-        text += &units::wrapped(&line, &indent, 118);
+        text += &format::wrapped(&line, &indent, 118);
         text.push('\n');
     }
     text

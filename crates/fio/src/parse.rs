@@ -5,7 +5,7 @@ use super::directions::DIRECTIONS;
 use super::files::FileOrder;
 use super::pattern::{Distribution, Sizes};
 use super::value::{NumberUnit, SECONDS, Size, number, size};
-use results::units::quoted;
+use results::format::quoted;
 use std::collections::BTreeSet;
 use sys::op::WriteBack;
 

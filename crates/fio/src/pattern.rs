@@ -4,7 +4,7 @@ use super::directions::DIRECTIONS;
 use super::value::Size;
 use load::choice::with_defaults;
 use load::keys::Zipfian;
-use results::units::greatest_divisor;
+use results::format::greatest_divisor;
 use sys::random::Random;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -401,10 +401,10 @@ mod tests {
         let weights: Vec<_> = (1..=100).map(|rank| f64::from(rank).powf(-1.2)).collect();
         let sum: f64 = weights.iter().sum();
         for (seen, weight) in zipf.iter().zip(weights).take(20) {
-            let wanted = 400_000.0 * weight / sum;
+            let expected = 400_000.0 * weight / sum;
             assert!(
-                (seen - wanted).abs() < 5.0 * wanted.sqrt(),
-                "{seen} of {wanted}"
+                (seen - expected).abs() < 5.0 * expected.sqrt(),
+                "{seen} of {expected}"
             );
         }
         let mut pareto = counts(&Distribution::Pareto(0.2), 1_000, 400_000);
@@ -412,10 +412,10 @@ mod tests {
         for part in [0.2_f64, 0.04] {
             let seen: f64 = pareto[..(1_000.0 * part) as usize].iter().sum::<f64>() / 400_000.0;
             // 20 % of the blocks get 80 % of the operations, and 20 % of those blocks get 80 % of those operations.
-            let wanted = part.powf(0.8_f64.ln() / 0.2_f64.ln());
+            let expected = part.powf(0.8_f64.ln() / 0.2_f64.ln());
             assert!(
-                (seen - wanted).abs() < 0.005,
-                "{part}: {seen}, not {wanted}"
+                (seen - expected).abs() < 0.005,
+                "{part}: {seen}, not {expected}"
             );
         }
         let mut normal = counts(&Distribution::Normal(0.0), 1_000, 400_000);

@@ -5,7 +5,7 @@
 
 use super::locked;
 use load::choice::with_defaults;
-use load::stream::Request;
+use load::stream::IoRequest;
 use results::times::Times;
 use std::sync::Mutex;
 
@@ -41,7 +41,7 @@ with_defaults! {
 
 /// An operation, or all operations of a direction in a period.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Sample {
+pub struct LogSample {
     /// End of the operation or period, nanoseconds since the measurement began.
     pub end_ns: u64,
     /// Index of the direction: reads, writes, trims.
@@ -92,9 +92,9 @@ pub struct Samples {
 
 #[derive(Debug, Default)]
 struct SampleBuffer {
-    samples: Vec<Sample>,
+    samples: Vec<LogSample>,
     /// Sums of the current period by direction, and the number of the period.
-    current: [Sample; 3],
+    current: [LogSample; 3],
     number: u64,
     left_out: u64,
 }
@@ -110,7 +110,7 @@ impl Samples {
         }
     }
 
-    pub(super) fn add(&self, direction: usize, request: &Request, times: &Times) {
+    pub(super) fn add(&self, direction: usize, request: &IoRequest, times: &Times) {
         // Operations that complete after the end count in the last period.
         let Some(end_ns) = times
             .completed_ns()
@@ -123,7 +123,7 @@ impl Samples {
         let latency_ns = times.service_ns();
         let mut buffer = locked(&self.buffer);
         let Some(number) = end_ns.checked_div(self.every_ns) else {
-            return buffer.push(Sample {
+            return buffer.push(LogSample {
                 end_ns,
                 direction,
                 ops: 1,
@@ -133,7 +133,7 @@ impl Samples {
                 priority: request.priority.value(),
                 max_bytes: bytes,
                 max_ns: latency_ns,
-                ..Sample::default()
+                ..LogSample::default()
             });
         };
         if number > buffer.number {
@@ -154,7 +154,7 @@ impl Samples {
     }
 
     /// `ran_ns`: duration of the run if it has ended; the current period is then closed.
-    pub fn take(&self, ran_ns: Option<u64>) -> Vec<Sample> {
+    pub fn take(&self, ran_ns: Option<u64>) -> Vec<LogSample> {
         let mut buffer = locked(&self.buffer);
         if let Some(ran_ns) = ran_ns.filter(|_| self.every_ns > 0) {
             let begin_ns = buffer.number * self.every_ns;
@@ -173,7 +173,7 @@ impl Samples {
 }
 
 impl SampleBuffer {
-    fn push(&mut self, sample: Sample) {
+    fn push(&mut self, sample: LogSample) {
         if self.samples.len() < KEPT_MAX {
             self.samples.push(sample)
         } else {
@@ -185,7 +185,7 @@ impl SampleBuffer {
         for direction in 0..self.current.len() {
             let sum = std::mem::take(&mut self.current[direction]);
             if sum.ops > 0 {
-                self.push(Sample {
+                self.push(LogSample {
                     end_ns,
                     direction,
                     length_ns,
@@ -202,10 +202,10 @@ mod tests {
     use sys::op::OpKind;
 
     fn add(samples: &Samples, direction: usize, completed_ns: u64) {
-        let request = Request {
+        let request = IoRequest {
             offset: 8_192,
             len: 4_096,
-            ..Request::new(OpKind::Read, 0, 0, 0)
+            ..IoRequest::new(OpKind::Read, 0, 0, 0)
         };
         samples.add(
             direction,
@@ -221,7 +221,7 @@ mod tests {
             .into_iter()
             .for_each(|at| add(&each, 1, at));
         let taken = each.take(None);
-        let sample = Sample {
+        let sample = LogSample {
             direction: 1,
             ops: 1,
             bytes: 4_096,
@@ -229,16 +229,16 @@ mod tests {
             offset: 8_192,
             max_bytes: 4_096,
             max_ns: 10,
-            ..Sample::default()
+            ..LogSample::default()
         };
         assert_eq!(
             taken,
             [
-                Sample {
+                LogSample {
                     end_ns: 500,
                     ..sample.clone()
                 },
-                Sample {
+                LogSample {
                     end_ns: 7_999,
                     ..sample
                 }
@@ -298,8 +298,8 @@ mod tests {
     fn samples_that_are_not_taken_in_time_are_dropped_and_counted() {
         let samples = Samples::new(0, 0, 1 << 40, false);
         let mut kept = locked(&samples.buffer);
-        kept.samples = vec![Sample::default(); KEPT_MAX];
-        kept.push(Sample::default());
+        kept.samples = vec![LogSample::default(); KEPT_MAX];
+        kept.push(LogSample::default());
         drop(kept);
         assert_eq!(
             (samples.take(None).len(), samples.left_out()),

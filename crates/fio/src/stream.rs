@@ -11,9 +11,9 @@ use super::offsets::Area;
 use super::progress::{LATENCY_MISSED, RATE_MISSED};
 use super::thread::JobClone;
 use super::verify::{OpAddress, Verify};
-use load::stream::{LOST, Request, Stream};
+use load::stream::{IoRequest, LOST, Stream};
+use results::format;
 use results::times::Times;
-use results::units;
 use std::sync::atomic::Ordering;
 use sys::op::{OpKind, Outcome, WriteBack, WriteSync};
 use sys::random::Random;
@@ -194,14 +194,14 @@ impl FioStream {
     }
 
     #[inline]
-    fn area_of(&self, request: &Request) -> Option<usize> {
+    fn area_of(&self, request: &IoRequest) -> Option<usize> {
         self.areas
             .iter()
             .position(|area| area.target == request.target)
     }
 
     #[inline]
-    fn request(&self, kind: usize, area: usize, offset: u64, len: u32) -> Request {
+    fn request(&self, kind: usize, area: usize, offset: u64, len: u32) -> IoRequest {
         let Area {
             target, buffers, ..
         } = self.areas[area];
@@ -213,17 +213,17 @@ impl FioStream {
         };
         let cell = self.cells[kind] + u32::from(target);
         let priority = job.priority.of_job();
-        Request {
+        IoRequest {
             offset,
             len,
             sync,
             priority,
-            ..Request::new(KIND_OF[kind], target, cell, buffers)
+            ..IoRequest::new(KIND_OF[kind], target, cell, buffers)
         }
     }
 
     /// The next flush or read-back of a job that verifies its writes; `None` if none is due now.
-    fn next_verified(&mut self) -> Option<Request> {
+    fn next_verified(&mut self) -> Option<IoRequest> {
         loop {
             match self.state.phase {
                 JobPhase::Main if !self.is_main_done() => {
@@ -290,16 +290,16 @@ impl FioStream {
             .for_each(|phase: usize| self.thread.progress.phases_ns[phase].add(passed_ns));
     }
 
-    fn read_back(&mut self, area: usize, at: u64, len: u32) -> Request {
+    fn read_back(&mut self, area: usize, at: u64, len: u32) -> IoRequest {
         self.thread.progress.read_back.add(1);
         let request = self.request(READS, area, self.areas[area].start + at, len);
-        Request {
+        IoRequest {
             buffers: self.checked_buffers.unwrap_or(request.buffers),
             ..request
         }
     }
 
-    fn address(&self, request: &Request) -> Option<OpAddress> {
+    fn address(&self, request: &IoRequest) -> Option<OpAddress> {
         if !request.kind.moves_data() && request.kind != OpKind::Deallocate {
             return None;
         }
@@ -313,14 +313,14 @@ impl FioStream {
 
     /// The next operation of the main phase, from the log or generated, with its area.
     #[inline]
-    fn next_main_op(&mut self) -> (usize, Request) {
+    fn next_main_op(&mut self) -> (usize, IoRequest) {
         self.ops_left -= 1;
         if let Some(log) = &self.thread.job.iolog {
             let operation = log.operations[log.operations.len() - 1 - self.ops_left as usize];
             let file = usize::from(operation.file);
             let kind = operation.kind;
             let request = self.request(kind_number(kind), file, operation.offset, operation.len);
-            return (file, Request { kind, ..request });
+            return (file, IoRequest { kind, ..request });
         }
         let direction = self.choose_direction();
         let area = self.choose_area();
@@ -338,7 +338,7 @@ impl FioStream {
     }
 
     #[inline]
-    fn prioritized(&mut self, direction: usize, area: usize, offset: u64, len: u64) -> Request {
+    fn prioritized(&mut self, direction: usize, area: usize, offset: u64, len: u64) -> IoRequest {
         let mut request = self.request(direction, area, offset, len as u32);
         let commit_cell = self.commit_cell.filter(|_| direction == WRITES);
         request.commit = commit_cell.map(|cell| cell + u32::from(request.target));
@@ -364,7 +364,7 @@ impl FioStream {
     /// The operation that follows in the same slot: the write after a trim, the flush after a number of writes, the next
     /// operation of a commit. As in fio, no flush follows the last write, unless commits are counted.
     #[inline]
-    fn follow_up(&mut self, request: &Request) -> Option<Request> {
+    fn follow_up(&mut self, request: &IoRequest) -> Option<IoRequest> {
         if self.thread.job.trim_write && request.kind == OpKind::Deallocate {
             let area = self.area_of(request)?;
             return Some(self.request(WRITES, area, request.offset, request.len));
@@ -400,7 +400,7 @@ impl FioStream {
                 drop_cache: true,
                 ..WriteBack::default()
             });
-            return Some(Request {
+            return Some(IoRequest {
                 kind,
                 ..self.request(FLUSHES, area, 0, 0)
             });
@@ -409,7 +409,7 @@ impl FioStream {
     }
 
     /// The operation that continues the commit in the slot. A commit in progress when the stream ends is synced at once.
-    fn next_of_commit(&mut self, parts: CommitParts, request: &Request) -> Option<Request> {
+    fn next_of_commit(&mut self, parts: CommitParts, request: &IoRequest) -> Option<IoRequest> {
         let area = self.area_of(request)?;
         self.state.commit_ops += 1;
         if self.is_main_done() || self.state.now_ns >= Stream::until_ns(self) {
@@ -418,7 +418,7 @@ impl FioStream {
         match self.state.commit_ops.checked_sub(parts.writes) {
             None => {
                 let (_, write) = self.next_main_op();
-                Some(Request {
+                Some(IoRequest {
                     commit: None,
                     ..write
                 })
@@ -440,7 +440,7 @@ impl FioStream {
         }
     }
 
-    fn flush(&mut self, area: usize, kind: OpKind) -> Request {
+    fn flush(&mut self, area: usize, kind: OpKind) -> IoRequest {
         let (start, end) = self.areas[area].written_range.take().unwrap_or_default();
         // A range of 4 GiB or more gets length 0, which means up to the end of the file.
         let len = u32::try_from(end - start).unwrap_or(0);
@@ -449,7 +449,7 @@ impl FioStream {
         } else {
             (0, 0)
         };
-        Request {
+        IoRequest {
             kind,
             ..self.request(FLUSHES, area, offset, len)
         }
@@ -457,7 +457,7 @@ impl FioStream {
 
     /// The flush of the next file, once the last operation completes.
     #[inline]
-    fn end_flush(&mut self) -> Option<Request> {
+    fn end_flush(&mut self) -> Option<IoRequest> {
         if self.end_flush
             && self.state.in_flight == 1
             && (self.has_ended() || self.state.now_ns >= Stream::until_ns(self))
@@ -503,7 +503,7 @@ impl FioStream {
     }
 
     /// Counts an operation that completed or was lost. Returns the operation that follows in the same slot.
-    fn end_op(&mut self, request: &Request, outcome: Outcome) -> Option<Request> {
+    fn end_op(&mut self, request: &IoRequest, outcome: Outcome) -> Option<IoRequest> {
         if self.verify.is_some()
             && let Some(address) = self.address(request)
             && let Some(verify) = &mut self.verify
@@ -530,7 +530,7 @@ impl FioStream {
 }
 
 impl Stream for FioStream {
-    fn next(&mut self) -> Option<Request> {
+    fn next(&mut self) -> Option<IoRequest> {
         if self.verify.is_some()
             && !self.state.is_ended
             && let Some(request) = self.next_verified()
@@ -574,7 +574,7 @@ impl Stream for FioStream {
             .then(|| "writes did not complete, so they cannot be read back".into())
     }
 
-    fn fill(&mut self, request: &Request, data: &mut [u8]) {
+    fn fill(&mut self, request: &IoRequest, data: &mut [u8]) {
         let Some(address) = self.address(request) else {
             return;
         };
@@ -585,7 +585,7 @@ impl Stream for FioStream {
         }
     }
 
-    fn on_data(&mut self, request: &Request, data: &[u8]) -> Result<(), String> {
+    fn on_data(&mut self, request: &IoRequest, data: &[u8]) -> Result<(), String> {
         if self.verify.is_none() {
             return Ok(());
         }
@@ -607,18 +607,18 @@ impl Stream for FioStream {
         checked
     }
 
-    fn on_completion(&mut self, request: &Request, outcome: Outcome) -> Option<Request> {
+    fn on_completion(&mut self, request: &IoRequest, outcome: Outcome) -> Option<IoRequest> {
         if !outcome.is_done() && self.thread.job.exit.all_on_error {
             self.fail();
         }
         self.end_op(request, outcome)
     }
 
-    fn on_loss(&mut self, request: &Request) -> Option<Request> {
+    fn on_loss(&mut self, request: &IoRequest) -> Option<IoRequest> {
         self.end_op(request, LOST)
     }
 
-    fn on_times(&mut self, request: &Request, times: &Times) {
+    fn on_times(&mut self, request: &IoRequest, times: &Times) {
         self.state.now_ns = times.completed_ns();
         if self.state.is_done {
             self.thread.progress.done_ns.raise(self.state.now_ns);
@@ -651,8 +651,8 @@ impl Stream for FioStream {
         let latency_ns = times.service_ns();
         let max_ns = self.thread.job.latency_max_ns[direction];
         let failure = if latency_ns > max_ns {
-            let took = units::duration(latency_ns);
-            let most = units::duration(max_ns);
+            let took = format::duration(latency_ns);
+            let most = format::duration(max_ns);
             Some((
                 LATENCY_MISSED,
                 format!("an operation took {took}, longer than max_latency ({most})"),

@@ -10,7 +10,7 @@ use super::options::{
 };
 use super::table::ValueKind;
 use super::value::{NumberUnit, expression};
-use results::units::quoted;
+use results::format::quoted;
 
 const NESTING_MAX: usize = 8;
 
@@ -49,12 +49,12 @@ impl Default for ParseContext<'_> {
 
 /// A section: a job, or options for later jobs if its name begins with `global`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Section {
+pub struct JobSection {
     pub name: String,
     pub options: Vec<GivenOption>,
 }
 
-impl Section {
+impl JobSection {
     /// True for a section that is not a job, but has options for the jobs after it.
     pub fn is_global(&self) -> bool {
         self.name.starts_with("global")
@@ -118,7 +118,7 @@ impl Problem {
 #[derive(Debug, Default)]
 pub struct CommandLine {
     /// Jobs; options before the first `--name` are global.
-    pub sections: Vec<Section>,
+    pub sections: Vec<JobSection>,
     pub files: Vec<String>,
     pub program: Vec<(String, Option<String>)>,
     /// Corrections made while reading.
@@ -251,13 +251,13 @@ pub fn command_line(arguments: &[String]) -> Result<CommandLine, Vec<Problem>> {
             let name = value.unwrap_or_default();
             // As in fio, the name is reported among the options of the job.
             let given = GivenOption::new("name", name.as_str(), COMMAND_LINE);
-            line.sections.push(Section {
+            line.sections.push(JobSection {
                 name,
                 options: vec![given],
             });
         } else {
             if line.sections.is_empty() {
-                line.sections.push(Section {
+                line.sections.push(JobSection {
                     name: "global".into(),
                     options: Vec::new(),
                 });
@@ -287,7 +287,7 @@ pub fn job_file(
     text: &str,
     context: &ParseContext<'_>,
     warnings: &mut Vec<Problem>,
-) -> Result<Vec<Section>, Vec<Problem>> {
+) -> Result<Vec<JobSection>, Vec<Problem>> {
     let mut reader = JobFileReader {
         too_deep: false,
         context,
@@ -310,7 +310,7 @@ struct JobFileReader<'a> {
     too_deep: bool,
     context: &'a ParseContext<'a>,
     warnings: &'a mut Vec<Problem>,
-    sections: Vec<Section>,
+    sections: Vec<JobSection>,
     problems: Vec<Problem>,
     bytes: usize,
     options: usize,
@@ -336,7 +336,7 @@ impl JobFileReader<'_> {
             }
             if let Some(section) = line.strip_prefix('[') {
                 match section.strip_suffix(']') {
-                    Some(section) => self.sections.push(Section {
+                    Some(section) => self.sections.push(JobSection {
                         name: section.to_owned(),
                         options: Vec::new(),
                     }),
@@ -458,7 +458,7 @@ mod tests {
     use super::super::testing::around;
     use super::*;
 
-    fn read(text: &str) -> Result<Vec<Section>, String> {
+    fn read(text: &str) -> Result<Vec<JobSection>, String> {
         let read = |name: &str| match name {
             "dir/inc.fio" => Ok("bs=8k\n[more]\nrw=write".to_owned()),
             "dir/self.fio" => Ok("include self.fio".to_owned()),
@@ -474,7 +474,7 @@ mod tests {
         })
     }
 
-    fn options(section: &Section) -> Vec<(&str, Option<&str>)> {
+    fn options(section: &JobSection) -> Vec<(&str, Option<&str>)> {
         section
             .options
             .iter()
@@ -576,8 +576,8 @@ mod tests {
     fn options_may_have_one_hyphen_and_a_separate_number() {
         let text = "-direct=1 -iodepth 8 -thread -lockmem 1g -rw=randread -group_reporting -name=x y.fio -output=z";
         let line = command_line(&words(text)).unwrap();
-        let wanted = "direct=1 iodepth=8 thread lockmem=1g rw=randread group_reporting";
-        assert_eq!(options(&line.sections[0]), given(wanted));
+        let expected = "direct=1 iodepth=8 thread lockmem=1g rw=randread group_reporting";
+        assert_eq!(options(&line.sections[0]), given(expected));
         assert_eq!(
             (
                 line.sections[1].name.as_str(),

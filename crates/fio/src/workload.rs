@@ -20,9 +20,9 @@ use load::workload::{
     BuildContext, CannotRun, DeviceShape, FilePlan, RunPlan, RunSpec, Workload, stream_info,
 };
 use results::cell::StreamInfo;
+use results::format::{self, quoted};
 use results::judge::{Sla, StreamLimits};
 use results::run_dir::{RecordedConfig, WorkloadRecord};
-use results::units::{self, quoted};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
@@ -563,7 +563,7 @@ impl FioLoad {
             })
             .fold(cells, u64::saturating_add);
         load::memory::check(bytes).map_err(|why| {
-            let jobs = units::count(self.threads.len() as u64, "job");
+            let jobs = format::count(self.threads.len() as u64, "job");
             CannotRun(format!("cannot run {jobs} at once - {why} - lower numjobs, iodepth or bs, or give norandommap"))
         })
     }
@@ -604,7 +604,7 @@ fn settings_of_run(job: &Job) -> [(&'static str, String); 4] {
         .seed()
         .map_or("random in each run".into(), |seed| seed.to_string());
     [
-        ("the end of ramp_time", units::duration(job.ramp_end_ns())),
+        ("the end of ramp_time", format::duration(job.ramp_end_ns())),
         ("create_only", u8::from(job.files.creates_only).to_string()),
         ("ioengine", engine.into()),
         ("the seed", seed),

@@ -8,7 +8,7 @@ use act::{ActConfig, Arrival, ConfigErrors, ConfigProblem, parse};
 use device::observe::trace::{BlockRequest, TraceText};
 use results::act_log::Input;
 use results::files::{self, Links};
-use results::units::{self, quoted};
+use results::format::{self, quoted};
 use session::failure::Failure;
 use session::{console, user_file};
 use std::fs;
@@ -161,8 +161,8 @@ pub fn read_trace(name: &str, sink: &mut dyn FnMut(BlockRequest)) -> Result<Trac
     if let Some((line, text)) = &trace_text.first_unread {
         console::note(&format!(
             "{name}: {} of {} are not part of a block trace and were skipped; the first is line {line}: {}",
-            units::Grouped(trace_text.unread_lines),
-            units::count(trace_text.lines, "line"),
+            format::Grouped(trace_text.unread_lines),
+            format::count(trace_text.lines, "line"),
             quoted(text)
         ));
     }
@@ -170,26 +170,26 @@ pub fn read_trace(name: &str, sink: &mut dyn FnMut(BlockRequest)) -> Result<Trac
         console::warning(&format!(
             "{name}: {} lost during the recording: counts are too low - record with larger buffers (trace-cmd -b, \
              buffer_size_kb)",
-            units::count(trace_text.lost, "event")
+            format::count(trace_text.lost, "event")
         ));
     }
     if trace_text.of_further_devices > 0 {
         console::warning(&format!(
             "{name}: {} skipped, because only the first 256 devices of a trace are read - extract the devices that you need (grep)",
-            units::count(trace_text.of_further_devices, "event")
+            format::count(trace_text.of_further_devices, "event")
         ));
     }
     if trace_text.without_size > 0 {
         console::warning(&format!(
             "{name}: offsets and sizes of {} are unknown: on recent kernels, iosnoop prints BLOCK + and BYTES 0, and \
              confuses requests in flight - record with flashproof trace --ops",
-            units::count(trace_text.without_size, "request")
+            format::count(trace_text.without_size, "request")
         ));
     }
     if trace_text.without_time > 0 {
         console::warning(&format!(
             "{name}: the start times of {} are missing - record with iosnoop -s, or with flashproof trace --ops",
-            units::count(trace_text.without_time, "request")
+            format::count(trace_text.without_time, "request")
         ));
     }
     Ok(trace_text)
@@ -199,7 +199,7 @@ pub fn read_trace(name: &str, sink: &mut dyn FnMut(BlockRequest)) -> Result<Trac
 pub fn positive(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(number) if number.is_finite() && number > 0.0 => Ok(number),
-        _ => Err(format!("{} is not a number above 0", units::quoted(text))),
+        _ => Err(format!("{} is not a number above 0", format::quoted(text))),
     }
 }
 

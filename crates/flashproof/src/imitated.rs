@@ -1,7 +1,7 @@
 //! Command lines of other programs, called by their names: ACT's, asloglatency.
 
 use clap::{Args, FromArgMatches};
-use results::units;
+use results::format;
 use session::console;
 use std::ffi::OsString;
 
@@ -27,7 +27,7 @@ pub fn exit_as_act<A>(error: clap::Error) -> A {
 /// Prints help or a usage error, and exits: with code 0 after help, with code `mistake` after an error.
 pub fn exit(error: &clap::Error, mistake: i32) -> ! {
     let text = error.render().to_string();
-    if text.contains(units::is_unprintable) {
+    if text.contains(format::is_unprintable) {
         // Printed without colours, because an argument contains characters that would move the cursor.
         console::notice(text.trim_end());
         console::flush();

@@ -1,7 +1,7 @@
 //! Output formats of a result, other than text; and output that is printed again and again.
 
 use clap::Args;
-use results::units::{self, printable};
+use results::format::{self, printable};
 use serde::Serialize;
 use session::console::{self, columns};
 use session::failure::Failure;
@@ -50,7 +50,7 @@ pub fn show(
         console::note(&format!(
             "wrote {} ({})",
             file.display(),
-            units::bytes(page.len() as f64)
+            format::bytes(page.len() as f64)
         ));
     }
     if form.json {

@@ -2,8 +2,8 @@
 
 use ::report::text::RunSummary;
 use clap::Args;
+use results::format::seconds;
 use results::judge::Sla;
-use results::units::seconds;
 use session::failure::Failure;
 use session::recording::NoObserver;
 use session::run_directory::RunDirectory;
@@ -111,7 +111,7 @@ pub struct RecordArgs {
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Limits of the verdict: shares of operations that may be slower than a threshold
-    #[arg(long, value_name = "LIMITS", default_value_t = Sla::default(), allow_hyphen_values = true, value_parser = Sla::wanted)]
+    #[arg(long, value_name = "LIMITS", default_value_t = Sla::default(), allow_hyphen_values = true, value_parser = Sla::requested)]
     pub sla: Sla,
     /// Length of a slice of the verdict: 1h, 30m, or a number of seconds; the worst slice decides
     #[arg(long, value_name = "TIME", default_value_t = 3600, allow_hyphen_values = true, value_parser = seconds)]

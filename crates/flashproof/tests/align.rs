@@ -377,12 +377,12 @@ fn a_profile_says_what_a_configuration_stands_for_and_is_believed_only_when_it_b
     let plain = bench.text("out.conf");
     let mut raided = profile();
     raided.loads[0].tomb_raider_reads_per_sec = 100.0;
-    let [r, w, read_kib, written_kib] = raided.drives[0].io().numbers();
+    let [r, w, read_kib, kib_written] = raided.drives[0].io().numbers();
     raided.drives[0].iostat = Some(DriveIo::from([
         r + 100.0,
         w,
         read_kib + 12_800.0,
-        written_kib,
+        kib_written,
     ]));
     bench.write("profile.json", json(&raided));
     let raider = format!("{config}tomb-raider: yes\ntomb-raider-sleep-usec: 9000\n");

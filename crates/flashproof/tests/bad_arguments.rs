@@ -296,19 +296,19 @@ fn a_disk_without_room_for_the_whole_run_is_told_before_it_begins() {
 fn a_report_on_what_is_no_run_says_so() {
     let bench = Bench::new();
     bench.write(CONFIG, GOOD);
-    let wanted = [
+    let expected = [
         "reading missing - No such file or directory",
         "a directory with manifest.json (a run)",
         "check the path",
     ];
     bench
         .flashproof(&["report", "missing"])
-        .expect_error(3, &wanted);
-    let wanted =
+        .expect_error(3, &expected);
+    let expected =
         "reading test.conf - it is a file, and a run is a directory; give the directory of a run";
     bench
         .flashproof(&["report", CONFIG])
-        .expect_error(3, &[wanted]);
+        .expect_error(3, &[expected]);
     bench.storage(GOOD, &[]).expect(0);
     bench.write("run/manifest.json", "{\"format_version\": 99}");
     bench

@@ -45,7 +45,7 @@ struct Engine<'a> {
 
 struct Attempt {
     /// Share of transactions that took longer than 64 ms, as measured by the client.
-    late: f64,
+    late_share: f64,
     /// The first difference between engine and test, or why there is no test.
     miss: Option<String>,
 }
@@ -111,13 +111,13 @@ impl Engine<'_> {
         let iostat = iostat.end().expect(0).stdout;
         running.signal("INT");
         running.end();
-        let late = run_dir::read(&self.bench.path(load))
+        let late_share = run_dir::read(&self.bench.path(load))
             .unwrap()
             .verdict
             .groups
             .into_iter()
             .flat_map(|group| group.slices);
-        let late = late
+        let late_share = late_share
             .filter_map(|slice| Some(slice.response_share?[2]))
             .fold(0.0, f64::max);
 
@@ -142,7 +142,10 @@ impl Engine<'_> {
             "--duration",
             &TEST_SEC.to_string(),
         ];
-        (self.bench.flashproof(&[&size[..], &test].concat()), late)
+        (
+            self.bench.flashproof(&[&size[..], &test].concat()),
+            late_share,
+        )
     }
 }
 
@@ -158,20 +161,20 @@ fn a_test_sized_by_an_engine_asks_of_a_device_what_the_engine_asked() {
     // The log and iostat do not see exactly the same seconds of a random load, so the numbers of quiet runs differ with
     // a standard deviation of 0.5 %, and more on a busy machine. A test that is wrong misses in all attempts. Three
     // misses are no failure only if the load was late in each attempt.
-    let mut late = f64::INFINITY;
+    let mut late_share = f64::INFINITY;
     let mut misses = Vec::new();
     for _ in 0..3 {
         let Some(attempt) = attempt(look_sec) else {
             return;
         };
         let Some(miss) = attempt.miss else { return };
-        late = late.min(attempt.late);
+        late_share = late_share.min(attempt.late_share);
         misses.push(miss);
     }
-    assert!(late > BUSY, "{late} {}", misses.join("\n"));
+    assert!(late_share > BUSY, "{late_share} {}", misses.join("\n"));
     skip::<()>(&format!(
         "the machine was too busy: {:.1} % of the load was over 64 ms late",
-        late * 100.0
+        late_share * 100.0
     ));
 }
 
@@ -196,12 +199,12 @@ fn attempt(look_sec: u64) -> Option<Attempt> {
     engine
         .client("warm", &["-w", "RU,0", "-g", RATE, "--duration", "2"])
         .end();
-    let (ended, late) = engine.size("sized", look_sec);
+    let (ended, late_share) = engine.size("sized", look_sec);
     server.signal("TERM");
     server.end().expect(0);
     if ended.code != Some(0) {
         return Some(Attempt {
-            late,
+            late_share,
             miss: Some(ended.stdout + &ended.stderr),
         });
     }
@@ -250,7 +253,7 @@ fn attempt(look_sec: u64) -> Option<Attempt> {
         streams.fold((0, 0), |(ops, bytes), of| (ops + of.ops, bytes + of.bytes))
     };
     let (reads, read_bytes) = done("reads");
-    let (writes, written_bytes) = done("writes");
+    let (writes, bytes_written) = done("writes");
     let per_sec = |count: u64| count as f64 / TEST_SEC as f64;
     // The kernel counts these operations, and also the reads and the few marks of the guard.
     assert!(
@@ -272,7 +275,7 @@ fn attempt(look_sec: u64) -> Option<Attempt> {
         (
             "wkB/s",
             there.written_kib_per_sec,
-            per_sec(written_bytes) / 1024.0,
+            per_sec(bytes_written) / 1024.0,
         ),
     ];
     let differences = pairs.map(|(name, engine, test)| {
@@ -322,5 +325,5 @@ fn attempt(look_sec: u64) -> Option<Attempt> {
         "large-block-writes",
     ];
     println!("{}", bench.flashproof(&test).expect(0).stdout);
-    Some(Attempt { late, miss })
+    Some(Attempt { late_share, miss })
 }

@@ -1,9 +1,9 @@
 //! `flashproof engine client`: transactions on a database.
 
 use crate::support;
+use results::format::Grouped;
 use results::judge::{RecordsRead, Refused};
 use results::run_dir;
-use results::units::Grouped;
 use std::net::{TcpListener, TcpStream};
 use support::info_server::{
     CREDENTIAL_OF_ADMIN, InfoServer, Mode, OF_8_0, tls as server_tls, tls_file,
@@ -107,8 +107,8 @@ fn a_login_is_that_of_a_collection_and_a_server_without_security_takes_any_user(
     let client = [
         "engine", "client", "-h", &host, "-k", "50", "-o", "B:100", "-w", "I",
     ];
-    let wanted = "the server wants a login: \"ERROR:80:not authenticated\" - give --user";
-    bench.flashproof(&client).expect_error(3, &[wanted]);
+    let expected = "the server wants a login: \"ERROR:80:not authenticated\" - give --user";
+    bench.flashproof(&client).expect_error(3, &[expected]);
     let user = [
         &client[..],
         &["--user", "admin", "--password-file", "password"],
@@ -435,7 +435,7 @@ fn a_load_runs_over_tls_with_a_certificate_of_its_own_and_a_login_on_each_connec
     let Some((running, port)) = serve(&bench, CONFIG) else {
         return;
     };
-    let front = TlsFront::of(([127, 0, 0, 1], port).into());
+    let front = TlsFront::before(([127, 0, 0, 1], port).into());
     bench.write("password", "admin\n");
     let file = |name| tls_file(name).into_os_string().into_string().unwrap();
     let host = front.address.to_string();

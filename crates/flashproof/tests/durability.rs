@@ -167,7 +167,7 @@ fn cuts(lie: &str, in_directory: bool, modes: &[&str], check: impl Fn(&Value)) {
     }
 }
 
-fn is_held(json: &Value) {
+fn is_durable(json: &Value) {
     assert_eq!(json["outcome"], "pass", "{json:#}");
     assert!(
         json["sentence"]
@@ -201,7 +201,7 @@ fn is_lost(json: &Value) {
 
 #[test]
 fn a_drive_that_keeps_what_it_flushed_is_never_reported() {
-    cuts("writeback", false, &["fdatasync", "fsync"], is_held);
+    cuts("writeback", false, &["fdatasync", "fsync"], is_durable);
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn a_drive_that_ignores_flushes_is_found_in_every_mode() {
 
 #[test]
 fn a_directory_on_a_drive_that_keeps_what_it_flushed_is_never_reported() {
-    cuts("none", true, &["fsync", "rename"], is_held);
+    cuts("none", true, &["fsync", "rename"], is_durable);
 }
 
 #[test]

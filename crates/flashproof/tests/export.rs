@@ -141,7 +141,7 @@ fn percentiles_by_sql_are_those_of_the_report() {
         .flashproof(&["report", "run", "--parquet", "data"])
         .expect(0);
     let report = bench.line("report run --json").expect(0).json();
-    let mut wanted = Vec::new();
+    let mut expected = Vec::new();
     for stream in report["reports"][0]["latencies"].as_array().unwrap() {
         for kind in ["lag", "service", "wait"] {
             let Some(of) = stream[kind].as_object() else {
@@ -150,14 +150,14 @@ fn percentiles_by_sql_are_those_of_the_report() {
             let quantiles = [
                 "p50_ns", "p90_ns", "p99_ns", "p999_ns", "p9999_ns", "max_ns", "count",
             ];
-            wanted.push((
+            expected.push((
                 stream["stream"].as_str().unwrap(),
                 kind,
                 quantiles.map(|name| of[name].as_u64().unwrap()),
             ));
         }
     }
-    wanted.sort();
+    expected.sort();
     let quantile = |q: &str| format!("percentile_ns(upper_ns, count, {q})");
     let quantiles = ["0.5", "0.9", "0.99", "0.999", "0.9999", "1"]
         .map(quantile)
@@ -180,6 +180,6 @@ fn percentiles_by_sql_are_those_of_the_report() {
             numbers.try_into().unwrap(),
         )
     });
-    assert_eq!(told.collect::<Vec<_>>(), wanted);
-    assert!(wanted.len() >= 6);
+    assert_eq!(told.collect::<Vec<_>>(), expected);
+    assert!(expected.len() >= 6);
 }

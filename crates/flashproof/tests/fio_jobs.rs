@@ -548,15 +548,15 @@ fn a_job_that_ends_within_its_ramp_time_is_reported_whole() {
     );
     assert!(!ended.stderr.contains("smaller"), "{}", ended.stderr);
     // A start delay is no time of the job.
-    let (late, _) = as_fio(&bench, &format!("{line} --startdelay=2"), 0);
+    let (report, _) = as_fio(&bench, &format!("{line} --startdelay=2"), 0);
     assert!(
-        late[0]["write"]["runtime"]
+        report[0]["write"]["runtime"]
             .as_u64()
             .unwrap()
             .abs_diff(runtime_ms)
             < 10,
         "{}",
-        late[0]["write"]["runtime"]
+        report[0]["write"]["runtime"]
     );
     let (_, ended) = as_fio(&bench, &line.replace("ramp_time=5", "ramp_time=20ms"), 0);
     assert!(

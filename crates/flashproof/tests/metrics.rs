@@ -180,7 +180,7 @@ fn the_file_has_the_counts_of_the_run_and_is_valid_for_promtool() {
                 of("operations_total", &reads) - within
             };
             let exact = slice.judged_over[index] as f64;
-            let ops = slice.wanted as f64;
+            let ops = slice.scheduled as f64;
             // A histogram resolves 1 % of a time; no service takes longer than 844 us.
             assert!(
                 exact > 0.005 * ops && (over("judged") - exact).abs() < 0.01 * ops,

@@ -230,10 +230,10 @@ fn a_preparation_goes_on_exactly_at_its_mark() {
         &salt(&case.bench, 5, ODD_BYTES)[..(ODD_BYTES - mark) as usize],
     );
     interrupt(&case.bench, 1, mark);
-    let written_bytes = || case.device.counters().write.sectors * 512;
-    let before = written_bytes();
+    let bytes_written = || case.device.counters().write.sectors * 512;
+    let before = bytes_written();
     let ended = case.prep(&[]).expect(0);
-    assert_eq!(written_bytes() - before, ODD_BYTES - mark);
+    assert_eq!(bytes_written() - before, ODD_BYTES - mark);
     let going_on = format!(
         "{}: resuming at byte {mark} of {ODD_BYTES} of pass 2 of 2 (seed 7)",
         case.device.name
@@ -573,15 +573,15 @@ fn a_pass_in_random_order_writes_the_flash_once_and_leaves_known_data() {
     let Some(case) = Case::new(ODD_BYTES) else {
         return;
     };
-    let written = || case.device.counters().write.sectors * 512;
-    let before = written();
+    let bytes_written = || case.device.counters().write.sectors * 512;
+    let before = bytes_written();
     let ended = case
         .prep(&[&RANDOM[..], &["--seed", "7"]].concat())
         .expect(0);
     assert_same(&case.device.content(), &salt(&case.bench, 1, ODD_BYTES));
     // A pass writes 769 blocks. The last block has 2,560 bytes, and is written once or twice.
     let pass_bytes = 922 * 4096;
-    let short = pass_bytes - (written() - before);
+    let short = pass_bytes - (bytes_written() - before);
     assert!([1536, 3072].contains(&short), "{short}");
     assert_eq!(
         record(&case.bench)["prepared"]["random"]["pass_bytes"],

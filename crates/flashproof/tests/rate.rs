@@ -329,7 +329,7 @@ fn no_step_goes_further_than_twice_what_was_held() {
     for details in series
         .steps
         .iter()
-        .map(|step| StepDetails::of(step).unwrap())
+        .map(|step| StepDetails::from_step(step).unwrap())
     {
         let multiple = details.moved.multiple();
         // Each run has a new simulated drive, so there is no overload to recover from.
@@ -346,7 +346,7 @@ fn no_step_goes_further_than_twice_what_was_held() {
             held = held.max(multiple);
         }
     }
-    assert!(held > 0.0 && StepDetails::of(series.steps.last().unwrap()).is_some());
+    assert!(held > 0.0 && StepDetails::from_step(series.steps.last().unwrap()).is_some());
     for file in ["report.html", "01-0.1x/verdict.json"] {
         assert!(bench.exists(&format!("{SERIES}/{file}")), "{file}");
     }
@@ -423,7 +423,8 @@ fn a_drive_that_becomes_slow_just_before_the_end_of_its_confirmation_is_confirme
     let drive = "sim:channels=1+read-us=400+slow-after-s=119+slow-factor=20";
     rate(&bench, &[drive, "--from", "0.1", "--slice", "2m"]);
     let confirmations = series(&bench).steps.into_iter().filter(|step| {
-        StepDetails::of(step).is_some_and(|details| matches!(details.moved, NextRun::Confirm(_)))
+        StepDetails::from_step(step)
+            .is_some_and(|details| matches!(details.moved, NextRun::Confirm(_)))
     });
     let ended: Vec<_> = confirmations
         .map(|step| (step.multiple, step.duration_sec, step.outcome))

@@ -76,8 +76,8 @@ fn records_outlive_a_signal_and_a_kill_and_no_other_command_takes_their_file() {
         3,
         &["records of namespace \"test\", written by `flashproof engine serve`"],
     );
-    let wanted = "records written with other settings: write-block-size is \"32768\" on the device and \"65536\" in the settings";
-    refused(&bench, &config("write-block-size 64K"), &[wanted]);
+    let expected = "records written with other settings: write-block-size is \"32768\" on the device and \"65536\" in the settings";
+    refused(&bench, &config("write-block-size 64K"), &[expected]);
     refused(
         &bench,
         &config(SMALL).replace("16M", "20M"),
@@ -151,12 +151,12 @@ fn a_store_with_flipped_bytes_stays_closed_until_its_losses_are_accepted_and_nev
         bytes[blocks.start + random.below(blocks.len() as u64) as usize] ^= 1 << random.below(8);
     }
     bench.write("records", &bytes);
-    let wanted = [
+    let expected = [
         "cannot open namespace test - ",
         "may be missing or outdated",
         "start with --accept-losses",
     ];
-    let refused = refused(&bench, &config(SMALL), &wanted);
+    let refused = refused(&bench, &config(SMALL), &expected);
     assert!(
         refused.stderr.contains("records: write block "),
         "the blocks are named: {}",

@@ -117,8 +117,12 @@ fn rates_are_exact_over_hours_and_devices() {
         .iter()
         .filter(|group| group.device.is_some())
     {
-        let wanted: Vec<u64> = group.slices.iter().map(|slice| slice.wanted).collect();
-        assert_eq!(wanted, [8400; 3], "a third each hour on {:?}", group.device);
+        let expected: Vec<u64> = group.slices.iter().map(|slice| slice.scheduled).collect();
+        assert_eq!(
+            expected, [8400; 3],
+            "a third each hour on {:?}",
+            group.device
+        );
     }
 }
 
@@ -137,7 +141,7 @@ fn eight_drives_share_a_load_evenly_and_the_bad_one_decides() {
     assert_eq!(totals(&run, "reads"), (480_000, 0, 0));
     let decided = run.verdict.decided_by.unwrap();
     assert_eq!(
-        (decided.device.as_deref(), decided.wanted),
+        (decided.device.as_deref(), decided.scheduled),
         (Some("sim:name=d5+read-us=1500"), 60_000)
     );
     for group in run
@@ -146,7 +150,7 @@ fn eight_drives_share_a_load_evenly_and_the_bad_one_decides() {
         .iter()
         .filter(|group| group.device.is_some() && group.stream == "reads")
     {
-        assert_eq!(group.slices[0].wanted, 60_000);
+        assert_eq!(group.slices[0].scheduled, 60_000);
     }
 }
 

@@ -31,10 +31,10 @@ fn storage_and_report_show_what_the_drive_counts() {
     };
     let hbmw = value("sim.hbmw_bytes");
     let mbmw = value("sim.mbmw_bytes");
-    let written = totals(&bench.run(), "large-block-writes").0 * (128 << 10);
+    let bytes_written = totals(&bench.run(), "large-block-writes").0 * (128 << 10);
     assert!(
-        hbmw.abs_diff(written) <= 256 << 10 && hbmw >= value("sim.host_write_bytes"),
-        "{hbmw}, not {written}"
+        hbmw.abs_diff(bytes_written) <= 256 << 10 && hbmw >= value("sim.host_write_bytes"),
+        "{hbmw}, not {bytes_written}"
     );
     assert!(
         mbmw > hbmw * 3 / 2,

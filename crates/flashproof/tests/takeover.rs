@@ -225,13 +225,13 @@ fn a_node_that_returns_gets_what_it_lacks_and_loses_what_was_deleted_at_the_rate
     let of_a = pair.records(0, KEYS);
     let of_b = pair.records(1, KEYS);
     for (key, record) in of_a.iter().enumerate() {
-        let wanted: (u8, &[u8]) = match key {
+        let expected: (u8, &[u8]) = match key {
             0..50 => (2, b""),
             50..300 => (OK, b"new"),
             598.. => (OK, b"meanwhile"),
             _ => (OK, b"old"),
         };
-        assert_eq!((record.result, &record.value[..]), wanted, "key {key}");
+        assert_eq!((record.result, &record.value[..]), expected, "key {key}");
     }
     assert_eq!(of_a, of_b);
 }

@@ -51,12 +51,15 @@ fn the_example_runs_on_a_simulated_drive_and_each_tenant_has_its_rates_and_its_v
         ("c-128k", 169),
         ("d-256k", 84),
     ] {
-        let written = totals(&run, &format!("{name}/writes")).0;
-        assert!(written.abs_diff(blocks) <= 1, "{name}: {written}");
+        let bytes_written = totals(&run, &format!("{name}/writes")).0;
+        assert!(
+            bytes_written.abs_diff(blocks) <= 1,
+            "{name}: {bytes_written}"
+        );
         let moved = totals(&run, &format!("{name}/defrag-writes")).0;
         assert!(
-            (0.8..1.2).contains(&(moved as f64 / written as f64)),
-            "{name}: {moved} of {written}"
+            (0.8..1.2).contains(&(moved as f64 / bytes_written as f64)),
+            "{name}: {moved} of {bytes_written}"
         );
     }
     assert_eq!(

@@ -107,9 +107,9 @@ fn a_host_that_is_lost_late_or_slow_by_its_own_fault_makes_the_whole_invalid_and
             "n2 has no result: its process is gone".to_owned()
         )
     );
-    let late = with(&|part| part.clock_ahead_ms -= 700);
+    let delayed = with(&|part| part.clock_ahead_ms -= 700);
     let why = "n2 began 700 ms away from the agreed start; at most 500 ms are allowed";
-    assert_eq!(late, (Outcome::Invalid, why.to_owned()));
+    assert_eq!(delayed, (Outcome::Invalid, why.to_owned()));
     // Without its verdict, the run of a host counts as killed.
     let killed = bench.path("killed");
     support::tool(

@@ -241,11 +241,11 @@ fn of_several_configurations_the_others_keep_their_verdict() {
             .workloads
             .into_iter()
             .map(|workload| (workload.name, workload.outcome));
-        let wanted = [
+        let expected = [
             ("well".to_owned(), outcome),
             ("ill".to_owned(), Outcome::Fail),
         ];
-        assert_eq!(of.collect::<Vec<_>>(), wanted, "{drive}");
+        assert_eq!(of.collect::<Vec<_>>(), expected, "{drive}");
         std::fs::remove_dir_all(bench.path(OUT)).unwrap();
     }
 }

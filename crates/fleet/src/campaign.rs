@@ -2,7 +2,7 @@
 
 use crate::inventory::{DriveHost, DriveState, Inventory, InventoryDrive};
 use results::files::{self, Instructions, Links};
-use results::units::{self, quoted, seconds};
+use results::format::{self, quoted, seconds};
 use serde::{Deserialize, Serialize};
 use session::failure::Failure;
 use session::runner::cpus;
@@ -21,12 +21,12 @@ const CAMPAIGN_BYTES_MAX: u64 = 4 << 20;
 const LIMIT_SEC_MAX: u32 = 31 * 86_400;
 
 #[derive(Debug, Clone)]
-pub struct Campaign {
+pub struct CampaignConfig {
     pub name: String,
     /// Steps in the order in which they run.
     pub steps: Vec<CampaignStep>,
     pub drives: Select,
-    pub limits: Limits,
+    pub limits: CampaignLimits,
     pub domains: Vec<Domain>,
     /// Identifiers of drives that may be erased.
     pub erase: Vec<String>,
@@ -70,12 +70,12 @@ pub struct PlannedDrive {
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Limits {
+pub struct CampaignLimits {
     pub per_host: u32,
     pub total: Option<u32>,
 }
 
-impl Default for Limits {
+impl Default for CampaignLimits {
     fn default() -> Self {
         Self {
             per_host: 1,
@@ -115,7 +115,7 @@ struct CampaignFile {
     drives: Select,
     #[serde(default)]
     step: Vec<Spanned<StepEntry>>,
-    limits: Option<Spanned<Limits>>,
+    limits: Option<Spanned<CampaignLimits>>,
     #[serde(default)]
     domain: Vec<Spanned<Domain>>,
     #[serde(default)]
@@ -156,7 +156,7 @@ impl CampaignText<'_> {
     }
 }
 
-impl Campaign {
+impl CampaignConfig {
     /// Reads `DIR/campaign.toml`. `check` parses the command line of a step as the step's process will.
     pub fn read(
         dir: &Path,
@@ -197,7 +197,7 @@ impl Campaign {
         let campaign_file: CampaignFile = toml::from_str(text).map_err(|error| {
             source.mistake(
                 error.span().unwrap_or(0..0),
-                units::in_one_line(error.message()),
+                format::in_one_line(error.message()),
             )
         })?;
         if !is_name(campaign_file.name.get_ref()) {
@@ -209,7 +209,7 @@ impl Campaign {
                 "count = 0 under [drives] chooses no drive - give 1 or more",
             ));
         }
-        let is_none = |limits: &Limits| limits.per_host == 0 || limits.total == Some(0);
+        let is_none = |limits: &CampaignLimits| limits.per_host == 0 || limits.total == Some(0);
         if let Some(none) = campaign_file
             .limits
             .as_ref()
@@ -344,13 +344,13 @@ fn cannot_read(path: &Path, why: impl std::fmt::Display) -> Failure {
     ))
 }
 
-/// True if `wanted` is empty, or lists one of `values`.
-fn matches_any(wanted: &[String], values: &[Option<&str>]) -> bool {
-    wanted.is_empty()
+/// True if `requested` is empty, or lists one of `values`.
+fn matches_any(requested: &[String], values: &[Option<&str>]) -> bool {
+    requested.is_empty()
         || values
             .iter()
             .flatten()
-            .any(|value| wanted.iter().any(|wanted| wanted == value))
+            .any(|value| requested.iter().any(|requested| requested == value))
 }
 
 const NAME_RULE: &str = "a name has letters, digits, - and _, at most 40 of them";
@@ -422,7 +422,7 @@ fn steps(
         check(&example).map_err(|why| {
             bad(format!(
                 "\"run\" is no command of flashproof - {}",
-                units::in_one_line(&why)
+                format::in_one_line(&why)
             ))
         })?;
         let limit_sec =
@@ -603,8 +603,8 @@ pub fn template(dir: &Path, inventories: &[(PathBuf, Inventory)], slurm: bool) -
 mod tests {
     use super::*;
 
-    fn parse(text: &str) -> Result<Campaign, String> {
-        Campaign::parse(Path::new("c.toml"), text, &|words: &[String]| {
+    fn parse(text: &str) -> Result<CampaignConfig, String> {
+        CampaignConfig::parse(Path::new("c.toml"), text, &|words: &[String]| {
             if words[0] == "certify" {
                 Ok(())
             } else {

@@ -7,7 +7,7 @@ use device::guard::{EraseSafety, Guard, GuardReport};
 use engine::DeviceName;
 use report::table::Table;
 use results::files::{self, Instructions, Links, ReplaceTarget};
-use results::units::{self, quoted};
+use results::format::{self, quoted};
 use serde::{Deserialize, Serialize};
 use session::clock::now_unix_ms;
 use session::failure::Failure;
@@ -91,7 +91,7 @@ impl InventoryDrive {
 
     fn from_report(guard_report: GuardReport) -> Option<Self> {
         let facts = guard_report.facts?;
-        let Attachment { slot, link } = Attachment::of(&guard_report.path, Path::new("/"));
+        let Attachment { slot, link } = Attachment::read(&guard_report.path, Path::new("/"));
         let wear_percent = read_smart(Path::new("/"), &facts)
             .ok()
             .map(|smart| smart.percentage_used);
@@ -199,7 +199,7 @@ impl Inventory {
                 quoted(&drive.path)
             )));
         }
-        let is_plain = |text: &str| !text.is_empty() && !text.contains(units::is_unprintable);
+        let is_plain = |text: &str| !text.is_empty() && !text.contains(format::is_unprintable);
         let names = inventory
             .drives
             .iter()
@@ -286,7 +286,7 @@ impl Inventory {
                 [
                     host_text(&inventory.host).to_owned(),
                     drive.path.clone(),
-                    units::bytes(drive.size_bytes as f64),
+                    format::bytes(drive.size_bytes as f64),
                     text(&drive.model),
                     drive.serial.clone().unwrap_or_else(|| drive.id.clone()),
                     text(&drive.firmware),

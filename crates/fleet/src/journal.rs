@@ -328,12 +328,12 @@ mod tests {
     #[test]
     fn a_task_has_one_lock_holder_and_no_link_is_followed() {
         let dir = tempfile::tempdir().unwrap();
-        let held = TaskLock::take(dir.path()).unwrap();
+        let lock = TaskLock::take(dir.path()).unwrap();
         assert!(matches!(
             TaskLock::take(dir.path()),
             Err(LockError::Held(_))
         ));
-        drop(held);
+        drop(lock);
         assert!(TaskLock::take(dir.path()).is_ok());
         let link = dir.path().join("link");
         std::os::unix::fs::symlink(dir.path(), &link).unwrap();

@@ -1,12 +1,12 @@
 //! The plan: the drive of each task, fixed by the first start, and the number of concurrent tasks.
 
-use crate::campaign::{Campaign, CampaignStep, PlannedDrive};
+use crate::campaign::{CampaignConfig, CampaignStep, PlannedDrive};
 use crate::inventory::{DriveHost, DriveState, Inventory, InventoryDrive, host_text};
 use crate::journal::LOCK;
 use crate::{FILE_BYTES_MAX, failed};
 use report::table::Table;
 use results::files::{self, Instructions, Links, ReplaceTarget};
-use results::units::{count, quoted, span};
+use results::format::{count, quoted, span};
 use serde::{Deserialize, Serialize};
 use session::clock::now_unix_ms;
 use session::failure::Failure;
@@ -41,7 +41,7 @@ pub struct CampaignPlan {
     pub dir: PathBuf,
     /// Empty until the first start.
     pub id: String,
-    pub campaign: Campaign,
+    pub campaign: CampaignConfig,
     pub drives: Vec<PlannedDrive>,
     /// Matching drives that are left out because they are in use; empty after the start.
     pub in_use: Vec<InventoryDrive>,
@@ -54,7 +54,7 @@ impl CampaignPlan {
         dir: &Path,
         check: &dyn Fn(&[String]) -> Result<(), String>,
     ) -> Result<Self, Failure> {
-        let campaign = Campaign::read(dir, check)?;
+        let campaign = CampaignConfig::read(dir, check)?;
         let plan = match read_plan_file(dir)? {
             Some(plan_file) => Self::resumed(dir, campaign, plan_file)?,
             None => {
@@ -133,7 +133,7 @@ impl CampaignPlan {
         )
     }
 
-    fn resumed(dir: &Path, campaign: Campaign, plan_file: PlanFile) -> Result<Self, Failure> {
+    fn resumed(dir: &Path, campaign: CampaignConfig, plan_file: PlanFile) -> Result<Self, Failure> {
         let commands = step_commands(&campaign);
         let changed_step = plan_file
             .steps
@@ -187,7 +187,7 @@ impl CampaignPlan {
 
     /// Divides the limits among the hosts.
     pub fn shares(&self) -> BTreeMap<DriveHost, Share> {
-        let Campaign {
+        let CampaignConfig {
             limits, domains, ..
         } = &self.campaign;
         let mut shares = BTreeMap::new();
@@ -378,7 +378,7 @@ fn divide(
     }
 }
 
-fn step_commands(campaign: &Campaign) -> Vec<(String, Vec<String>)> {
+fn step_commands(campaign: &CampaignConfig) -> Vec<(String, Vec<String>)> {
     campaign
         .steps
         .iter()

@@ -69,9 +69,9 @@ pub fn read(plan: &CampaignPlan, anonymous: bool) -> Result<(Campaign, CampaignS
         .map(|drive| drive.p99_ns.map(|ns| ns / 1e3))
         .collect();
     let quantities = [
-        Quantity::of("rating", "x", true, ratings, &drives),
-        Quantity::of("median latency", "us", false, p50_us, &drives),
-        Quantity::of("99th percentile", "us", false, p99_us, &drives),
+        Quantity::new("rating", "x", true, ratings, &drives),
+        Quantity::new("median latency", "us", false, p50_us, &drives),
+        Quantity::new("99th percentile", "us", false, p99_us, &drives),
     ];
     let campaign = Campaign {
         format_version: CAMPAIGN_FORMAT_VERSION,

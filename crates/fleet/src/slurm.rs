@@ -8,7 +8,7 @@
 use crate::campaign::Slurm;
 use crate::inventory::{DriveHost, INVENTORY_DIR, host_text};
 use crate::plan::CampaignPlan;
-use results::units::quoted;
+use results::format::quoted;
 use session::console;
 use session::failure::Failure;
 use std::collections::{BTreeMap, BTreeSet};
@@ -85,12 +85,12 @@ fn queued(line: &str) -> Option<QueuedTask> {
     })
 }
 
-/// Submits the tasks for which `is_wanted` is true, none of which is in the queue, as one or more arrays per host.
+/// Submits the tasks for which `is_requested` is true, none of which is in the queue, as one or more arrays per host.
 /// Returns the number of tasks.
 pub fn submit(
     plan: &CampaignPlan,
     slurm: &Slurm,
-    is_wanted: &dyn Fn(usize) -> bool,
+    is_requested: &dyn Fn(usize) -> bool,
 ) -> Result<usize, Failure> {
     let folder = plan.dir.join("slurm");
     results::files::create_dirs(&folder).map_err(|error| {
@@ -114,7 +114,7 @@ pub fn submit(
             let indices: Vec<usize> = chunk
                 .iter()
                 .copied()
-                .filter(|index| is_wanted(*index))
+                .filter(|index| is_requested(*index))
                 .collect();
             if indices.is_empty() {
                 continue;

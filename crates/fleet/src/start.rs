@@ -7,8 +7,8 @@ use crate::task::{cannot, last_line, read_journal};
 use crate::task_status::{StepState, TaskStepStatus};
 use crate::{ask_to_end, failed, host_name, own_command, slurm};
 use results::files::{self, ReplaceTarget};
+use results::format::count;
 use results::judge::Outcome;
-use results::units::count;
 use session::console;
 use session::failure::Failure;
 use session::signals::EndSignals;
@@ -38,7 +38,7 @@ pub fn run(plan: &CampaignPlan, again: bool) -> Result<Option<usize>, Failure> {
         reset(plan, &status)?;
         status = CampaignStatus::read(plan)?;
     }
-    let has_work = |index: usize| is_wanted(plan, &status, index);
+    let has_work = |index: usize| is_requested(plan, &status, index);
     match &plan.campaign.slurm {
         Some(settings) => slurm::submit(plan, settings, &has_work).map(Some),
         None => {
@@ -52,7 +52,7 @@ pub fn run(plan: &CampaignPlan, again: bool) -> Result<Option<usize>, Failure> {
 }
 
 /// True if a step of the task can run: nothing runs the task, and the steps before this step succeeded or can run, too.
-fn is_wanted(plan: &CampaignPlan, status: &CampaignStatus, index: usize) -> bool {
+fn is_requested(plan: &CampaignPlan, status: &CampaignStatus, index: usize) -> bool {
     let steps = &status.tasks[index].steps;
     if steps
         .iter()

@@ -7,8 +7,8 @@ use crate::task::read_journal;
 use crate::task_status::{StepState, TaskStatus, TaskStepStatus, step_status};
 use conclusions::together::MultiHostResult;
 use report::table::Table;
+use results::format::{count, span_about};
 use results::judge::Outcome;
-use results::units::{count, span_about};
 use serde::Serialize;
 use session::failure::Failure;
 use std::collections::{BTreeMap, BTreeSet};
@@ -121,7 +121,7 @@ impl CampaignStatus {
     /// Exit code: 1 if a drive failed, else 4 if a result is invalid, else 3 if something could not be run, else 0.
     pub fn exit_code(&self) -> u8 {
         let any_in =
-            |wanted: &[StepState]| self.steps().any(|(_, step)| wanted.contains(&step.now));
+            |requested: &[StepState]| self.steps().any(|(_, step)| requested.contains(&step.now));
         let outcomes: Vec<Outcome> = self
             .together
             .iter()

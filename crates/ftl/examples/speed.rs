@@ -27,7 +27,7 @@ fn main() {
         unit_bytes,
         superblock_bytes,
         over_provisioning: 0.125,
-        ..Spec::of(whole(bytes / divisor))
+        ..Spec::with_logical_bytes(whole(bytes / divisor))
     };
 
     let mut ftl = Ftl::new(&spec, 1).expect("a valid drive");

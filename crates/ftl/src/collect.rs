@@ -36,11 +36,11 @@ impl Ftl {
         };
         let mut moved = 0;
         while (moved < units || self.host_could_fill_last_point())
-            && self.valid.of(victim.superblock) > 0
+            && self.valid.units_in(victim.superblock) > 0
         {
             moved += self.relocate(&mut victim, units.saturating_sub(moved).max(1), media);
         }
-        if self.valid.of(victim.superblock) > 0 {
+        if self.valid.units_in(victim.superblock) > 0 {
             self.victims.collecting = Some(victim);
         } else {
             self.free_list.push_back(victim.superblock);
@@ -233,7 +233,7 @@ impl Ftl {
             let drawn = (0..choices).map(|_| self.random.below(superblocks) as u32 + 1);
             let closed = drawn.filter(|&superblock| self.valid.is_closed(superblock));
             let best = closed
-                .map(|superblock| (self.valid.of(superblock), superblock))
+                .map(|superblock| (self.valid.units_in(superblock), superblock))
                 .min();
             if let Some((valid, superblock)) = best
                 && valid < self.map.per_superblock()
@@ -256,7 +256,7 @@ impl Ftl {
             .valid
             .closed()
             .map(|(superblock, _)| superblock)
-            .min_by_key(|&superblock| self.wear.of(superblock))?;
-        (most_erases - self.wear.of(candidate) > gap).then_some(candidate)
+            .min_by_key(|&superblock| self.wear.erases_of(superblock))?;
+        (most_erases - self.wear.erases_of(candidate) > gap).then_some(candidate)
     }
 }

@@ -3,7 +3,7 @@
 use crate::collect::Victims;
 use crate::map::{UnitMap, Valid, Wear};
 use crate::spec::{Spec, SpecError};
-use results::written::WrittenBytes;
+use results::bytes_written::WrittenBytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use sys::random::Random;
 
@@ -292,7 +292,7 @@ impl Ftl {
             let written = if is_free { 0 } else { self.written(superblock) };
             programmed += u64::from(written);
             let counted = self.map.count_valid(superblock, written);
-            let valid = self.valid.of(superblock);
+            let valid = self.valid.units_in(superblock);
             if counted != valid || counted != by_superblock[superblock as usize] {
                 let mapped = by_superblock[superblock as usize];
                 return Err(format!(
@@ -312,7 +312,7 @@ impl Ftl {
                     "superblock {superblock} must be in one state; free, open, collected: {states:?}"
                 ));
             }
-            erases += u64::from(self.wear.of(superblock));
+            erases += u64::from(self.wear.erases_of(superblock));
         }
         if mapped != self.mapped_units() {
             return Err(format!(

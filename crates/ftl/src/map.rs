@@ -163,7 +163,7 @@ impl Valid {
     }
 
     #[inline]
-    pub(crate) fn of(&self, superblock: u32) -> u32 {
+    pub(crate) fn units_in(&self, superblock: u32) -> u32 {
         self.counts[superblock as usize] & !NOT_CLOSED
     }
 
@@ -244,7 +244,7 @@ impl Valid {
 
     pub(crate) fn total(&self) -> u64 {
         (1..self.counts.len() as u32)
-            .map(|superblock| u64::from(self.of(superblock)))
+            .map(|superblock| u64::from(self.units_in(superblock)))
             .sum()
     }
 }
@@ -265,7 +265,7 @@ impl Wear {
         }
     }
 
-    pub(crate) fn of(&self, superblock: u32) -> u32 {
+    pub(crate) fn erases_of(&self, superblock: u32) -> u32 {
         self.erases[superblock as usize]
     }
 

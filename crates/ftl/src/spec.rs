@@ -25,7 +25,7 @@ pub struct Spec {
 impl Spec {
     /// A drive of `logical_bytes` with 7 % over-provisioning, 4 KiB units, one handle, greedy garbage collection with
     /// its own append point, and superblocks of about a thousandth of the drive.
-    pub fn of(logical_bytes: u64) -> Self {
+    pub fn with_logical_bytes(logical_bytes: u64) -> Self {
         let unit_bytes = 4096;
         Self {
             logical_bytes,
@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     fn refused(change: impl FnOnce(&mut Spec)) -> String {
-        let mut spec = Spec::of(1 << 30);
+        let mut spec = Spec::with_logical_bytes(1 << 30);
         change(&mut spec);
         spec.check().unwrap_err().to_string()
     }
@@ -221,7 +221,11 @@ mod tests {
             1_920_383_410_176,
             7_681_501_126_656,
         ] {
-            assert_eq!(Spec::of(logical_bytes).check(), Ok(()), "{logical_bytes}");
+            assert_eq!(
+                Spec::with_logical_bytes(logical_bytes).check(),
+                Ok(()),
+                "{logical_bytes}"
+            );
         }
     }
 
@@ -264,7 +268,7 @@ mod tests {
         let superblock_bytes = 4096 << 12;
         let of = |superblocks: u64| Spec {
             superblock_bytes,
-            ..Spec::of(superblocks * superblock_bytes / 107 * 100 / 4096 * 4096)
+            ..Spec::with_logical_bytes(superblocks * superblock_bytes / 107 * 100 / 4096 * 4096)
         };
         assert_eq!(
             ((1 << 20) - 1, (1 << 20) - 2),

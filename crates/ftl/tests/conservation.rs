@@ -102,7 +102,7 @@ fn spec() -> impl Strategy<Value = Spec> {
             },
             reserve_superblocks,
             wear_gap,
-            ..Spec::of(UNITS * 4096)
+            ..Spec::with_logical_bytes(UNITS * 4096)
         };
         // Uses the minimum over-provisioning, so that garbage collection has the least space.
         while spec.check().is_err() {

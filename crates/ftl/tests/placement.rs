@@ -9,7 +9,7 @@ fn drive() -> Ftl {
         append: Append::PerHandle,
         isolation: Isolation::Persistently,
         over_provisioning: 0.10,
-        ..Spec::of(256 << 20)
+        ..Spec::with_logical_bytes(256 << 20)
     };
     let mut ftl = Ftl::new(&spec, 1).unwrap();
     let third = ftl.units() / 3;

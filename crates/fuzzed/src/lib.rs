@@ -37,9 +37,9 @@ mod witness_property;
 mod words_property;
 
 /// Name and property of a parser. The property panics if an input violates it, and returns true for a valid input.
-pub type Target = (&'static str, fn(&[u8]) -> bool);
+pub type FuzzTarget = (&'static str, fn(&[u8]) -> bool);
 
-pub const TARGETS: [Target; 15] = [
+pub const TARGETS: [FuzzTarget; 15] = [
     ("act_config", config_property::assert_parser_property),
     ("act_log", log_property::assert_log_property),
     ("device", device_property::assert_device_property),

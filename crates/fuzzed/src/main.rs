@@ -3,11 +3,11 @@
 
 #![no_main]
 
-use fuzzed::{TARGETS, Target};
+use fuzzed::{FuzzTarget, TARGETS};
 use libfuzzer_sys::fuzz_target;
 use std::sync::LazyLock;
 
-static TARGET: LazyLock<Target> = LazyLock::new(|| {
+static TARGET: LazyLock<FuzzTarget> = LazyLock::new(|| {
     let name = std::env::var("FUZZ_TARGET").unwrap_or_default();
     let target = TARGETS.into_iter().find(|(of, _)| *of == name);
     target.unwrap_or_else(|| {

@@ -20,7 +20,7 @@ pub(crate) fn assert_words_property(bytes: &[u8]) -> bool {
     let word = text.lines().next().unwrap_or_default();
     let mut valid = [
         assert_written(word, Sla::from_str),
-        assert_written(word, Sla::wanted),
+        assert_written(word, Sla::requested),
         assert_written(word, Factor::from_str),
         assert_written(word, Mix::from_str),
         assert_written(word, SizeHistogram::parse),

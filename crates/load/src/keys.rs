@@ -313,10 +313,10 @@ mod tests {
                 .into_iter()
                 .zip(weights)
             {
-                let wanted = 400_000.0 * weight / sum;
+                let expected = 400_000.0 * weight / sum;
                 assert!(
-                    (seen - wanted).abs() < 5.0 * wanted.sqrt(),
-                    "theta {theta}: {seen} of {wanted}"
+                    (seen - expected).abs() < 5.0 * expected.sqrt(),
+                    "theta {theta}: {seen} of {expected}"
                 );
             }
         }
@@ -338,10 +338,10 @@ mod tests {
             for class in KeyClass::for_keys(keys, 5_000) {
                 let end = at + class.keys as usize;
                 let drawn = seen[at..end].iter().sum::<f64>();
-                let wanted = class.updates * 1e6;
+                let expected = class.updates * 1e6;
                 assert!(
-                    (drawn - wanted).abs() < 5.0 * wanted.sqrt(),
-                    "{keys}: {drawn} updates from {at} to {end}, not {wanted}"
+                    (drawn - expected).abs() < 5.0 * expected.sqrt(),
+                    "{keys}: {drawn} updates from {at} to {end}, not {expected}"
                 );
                 (at, updates) = (end, updates + class.updates);
             }

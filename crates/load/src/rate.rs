@@ -1,6 +1,6 @@
 //! Rates as exact fractions: no rate is ever truncated.
 
-use results::units::greatest_divisor;
+use results::format::greatest_divisor;
 
 /// Operations per second, as a reduced fraction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

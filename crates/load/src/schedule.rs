@@ -200,17 +200,17 @@ impl Poisson {
 #[derive(Debug, Clone)]
 pub struct Woken {
     even: Even,
-    late_ns_max: u64,
+    wake_delay_ns_max: u64,
     random: Random,
     at_ns: u64,
 }
 
 impl Woken {
-    /// A thread whose lateness after each instant of `even` is uniform between 0 and `late_ns_max`.
-    pub fn new(even: Even, late_ns_max: u64, random: Random) -> Self {
+    /// A thread whose lateness after each instant of `even` is uniform between 0 and `wake_delay_ns_max`.
+    pub fn new(even: Even, wake_delay_ns_max: u64, random: Random) -> Self {
         Self {
             even,
-            late_ns_max,
+            wake_delay_ns_max,
             random,
             at_ns: 0,
         }
@@ -220,7 +220,7 @@ impl Woken {
     fn next_ns(&mut self) -> Option<u64> {
         let intended_ns = self.even.next_ns()?;
         if intended_ns >= self.at_ns {
-            self.at_ns = intended_ns.checked_add(self.random.below(self.late_ns_max + 1))?;
+            self.at_ns = intended_ns.checked_add(self.random.below(self.wake_delay_ns_max + 1))?;
         }
         Some(self.at_ns)
     }
@@ -537,9 +537,9 @@ mod tests {
 
     #[test]
     fn a_thread_wakes_late_but_keeps_to_its_schedule() {
-        let woken = |rate, late_ns| {
+        let woken = |rate, wake_delay_ns| {
             let even = Even::new(Rate::per_sec(rate), 0, 1, 0).unwrap();
-            let mut woken = Woken::new(even, late_ns, Random::new(4));
+            let mut woken = Woken::new(even, wake_delay_ns, Random::new(4));
             (0..10_000)
                 .map(|_| woken.next_ns().unwrap())
                 .collect::<Vec<_>>()

@@ -157,11 +157,11 @@ mod tests {
     fn sizes_come_in_proportion_to_their_weights() {
         let weights = [(512, 1), (1024, 2), (4096, 3), (65_536, 94)];
         for ((bytes, count), (_, weight)) in counts(&weights, 1_000_000).into_iter().zip(weights) {
-            let wanted = 10_000.0 * weight as f64;
+            let expected = 10_000.0 * weight as f64;
             // Four standard deviations of a binomial count.
             assert!(
-                (f64::from(count) - wanted).abs() < 4.0 * wanted.sqrt(),
-                "{bytes}: {count} of {wanted}"
+                (f64::from(count) - expected).abs() < 4.0 * expected.sqrt(),
+                "{bytes}: {count} of {expected}"
             );
         }
     }

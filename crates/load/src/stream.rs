@@ -9,7 +9,7 @@ use sys::random::Random;
 
 /// An operation requested by a stream, before the operation has a buffer.
 #[derive(Debug, Clone, Copy)]
-pub struct Request {
+pub struct IoRequest {
     pub target: TargetId,
     /// Index into the interval's cells.
     pub cell: u32,
@@ -25,7 +25,7 @@ pub struct Request {
     pub commit: Option<u32>,
 }
 
-impl Request {
+impl IoRequest {
     /// The cells of the operation, and of the commit that begins with it.
     pub fn cells(&self) -> impl Iterator<Item = u32> + use<> {
         std::iter::once(self.cell).chain(self.commit)
@@ -51,7 +51,7 @@ impl Request {
 /// A source of operations. Runs on the hot path: no allocation, no lock, no system call.
 pub trait Stream: Debug + Send {
     /// The next operation. The run loop decides its time. `None` once the stream has ended.
-    fn next(&mut self) -> Option<Request>;
+    fn next(&mut self) -> Option<IoRequest>;
 
     /// Reason why there is no next operation although the stream has not ended. The run loop asks the stream again
     /// after each completion; if no operation of the stream is in flight, the run ends.
@@ -61,18 +61,18 @@ pub trait Stream: Debug + Send {
 
     /// Produces the data of a write whose buffer is in a class with [`crate::plan::Fill::ByStream`].
     #[inline]
-    fn fill(&mut self, _request: &Request, _data: &mut [u8]) {}
+    fn fill(&mut self, _request: &IoRequest, _data: &mut [u8]) {}
 
     /// Gets the data of a read, before [`Self::on_completion`]. For simulated drives that store no data, the slice is
     /// empty. Error: the data differs from the data written, and the read counts as failed.
     #[inline]
-    fn on_data(&mut self, _request: &Request, _data: &[u8]) -> Result<(), String> {
+    fn on_data(&mut self, _request: &IoRequest, _data: &[u8]) -> Result<(), String> {
         Ok(())
     }
 
     /// Gets the times of a successful operation, before [`Self::on_completion`].
     #[inline]
-    fn on_times(&mut self, _request: &Request, _times: &Times) {}
+    fn on_times(&mut self, _request: &IoRequest, _times: &Times) {}
 
     /// End of the stream's time, nanoseconds since the run began: operations due from then on are dropped.
     #[inline]
@@ -98,12 +98,12 @@ pub trait Stream: Debug + Send {
 
     /// Gets every operation that completed. A returned operation follows at once in the same slot, such as a cache
     /// write after its read.
-    fn on_completion(&mut self, _request: &Request, _outcome: Outcome) -> Option<Request> {
+    fn on_completion(&mut self, _request: &IoRequest, _outcome: Outcome) -> Option<IoRequest> {
         None
     }
 
     /// Gets every operation that was lost: never issued, or never completed. A returned operation is lost, too.
-    fn on_loss(&mut self, request: &Request) -> Option<Request> {
+    fn on_loss(&mut self, request: &IoRequest) -> Option<IoRequest> {
         self.on_completion(request, LOST)
     }
 
@@ -169,7 +169,7 @@ pub const LOST: Outcome = Outcome::Short(0);
 #[derive(Debug, Clone)]
 pub struct Extent {
     /// Fields that all operations share. The offset in `request` is the lowest offset.
-    pub request: Request,
+    pub request: IoRequest,
     pub step_bytes: u64,
     pub offsets: u64,
     pub sizes: SizeDistribution,
@@ -235,7 +235,7 @@ impl Extent {
     /// of `step_bytes`, the device's minimum direct I/O size. The largest operation fits even at the last offset.
     /// `None` if no operation fits.
     pub fn new(
-        request: Request,
+        request: IoRequest,
         usable_bytes: u64,
         step_bytes: u32,
         sizes: SizeDistribution,
@@ -252,7 +252,7 @@ impl Extent {
     }
 
     /// Whole aligned blocks of `block_bytes`. A partial block at the end stays unused.
-    pub fn blocks(request: Request, size_bytes: u64, block_bytes: u32) -> Option<Self> {
+    pub fn blocks(request: IoRequest, size_bytes: u64, block_bytes: u32) -> Option<Self> {
         Self::new(
             request,
             size_bytes,
@@ -262,9 +262,9 @@ impl Extent {
     }
 
     #[inline]
-    fn draw(&self, random: &mut Random) -> Request {
+    fn draw(&self, random: &mut Random) -> IoRequest {
         let offset = self.request.offset + random.below(self.offsets) * self.step_bytes;
-        Request {
+        IoRequest {
             offset,
             len: self.sizes.draw(random),
             ..self.request
@@ -272,7 +272,7 @@ impl Extent {
     }
 
     #[inline]
-    fn draw_from(extents: &[Self], random: &mut Random) -> Request {
+    fn draw_from(extents: &[Self], random: &mut Random) -> IoRequest {
         let index = random.below(extents.len() as u64) as usize;
         extents[index].draw(random)
     }
@@ -286,7 +286,7 @@ pub struct Uniform {
 }
 
 impl Stream for Uniform {
-    fn next(&mut self) -> Option<Request> {
+    fn next(&mut self) -> Option<IoRequest> {
         Some(self.extent.draw(&mut self.random))
     }
 
@@ -304,7 +304,7 @@ pub struct Sequential {
 }
 
 impl Stream for Sequential {
-    fn next(&mut self) -> Option<Request> {
+    fn next(&mut self) -> Option<IoRequest> {
         let Extent {
             request,
             step_bytes,
@@ -313,7 +313,7 @@ impl Stream for Sequential {
         } = &self.extent;
         let offset = request.offset + self.next_block * step_bytes;
         self.next_block = (self.next_block + 1) % offsets;
-        Some(Request {
+        Some(IoRequest {
             offset,
             len: sizes.max_bytes(),
             ..*request
@@ -352,12 +352,12 @@ impl Updates {
 }
 
 impl Stream for Updates {
-    fn next(&mut self) -> Option<Request> {
+    fn next(&mut self) -> Option<IoRequest> {
         self.updates_left = self.bundle - 1;
         Some(Extent::draw_from(&self.reads, &mut self.random))
     }
 
-    fn on_completion(&mut self, request: &Request, _outcome: Outcome) -> Option<Request> {
+    fn on_completion(&mut self, request: &IoRequest, _outcome: Outcome) -> Option<IoRequest> {
         if request.kind == OpKind::Read {
             return Some(Extent::draw_from(&self.writes, &mut self.random));
         }
@@ -396,7 +396,7 @@ pub struct Mixed {
 }
 
 impl Stream for Mixed {
-    fn next(&mut self) -> Option<Request> {
+    fn next(&mut self) -> Option<IoRequest> {
         let is_read = self.random.below(self.split.1) < self.split.0;
         Some(Extent::draw_from(
             if is_read { &self.reads } else { &self.writes },
@@ -421,8 +421,8 @@ impl Stream for Mixed {
 mod tests {
     use super::*;
 
-    fn request(kind: OpKind, target: TargetId, cell: u32) -> Request {
-        Request::new(kind, target, cell, 0)
+    fn request(kind: OpKind, target: TargetId, cell: u32) -> IoRequest {
+        IoRequest::new(kind, target, cell, 0)
     }
 
     #[test]

@@ -111,13 +111,13 @@ where
 }
 
 /// A drive that answers after a fixed time, and calls `see` with its requests.
-struct Ledger<F> {
+struct WatchedDrive<F> {
     see: F,
     after_ns: u64,
     done: Vec<(u64, u32)>,
 }
 
-impl<F: FnMut(u64, &Op)> DriveModel for Ledger<F> {
+impl<F: FnMut(u64, &Op)> DriveModel for WatchedDrive<F> {
     fn submit(&mut self, op: &Op, now_ns: u64) {
         (self.see)(now_ns, op);
         self.done.push((now_ns, op.token));
@@ -153,7 +153,7 @@ pub fn seen_by_a_drive<T: Send>(
     let seen = Mutex::new(Vec::new());
     let see = &see;
     let push = |now_ns: u64, op: &Op| seen.lock().unwrap().push(see(now_ns, op));
-    let (layout, counted) = count(plan, duration_sec, || Ledger {
+    let (layout, counted) = count(plan, duration_sec, || WatchedDrive {
         see: push,
         after_ns,
         done: Vec::new(),

@@ -5,7 +5,7 @@ use load::plan::{Arrival, BufferClass, Plan};
 use load::rate::Rate;
 use load::run::{Control, EndCause, Pacing, RunConfig, RunError, Settings, Sink, SinkError, run};
 use load::schedule::{Even, Schedule};
-use load::stream::{Extent, Request, SizeDistribution, Uniform};
+use load::stream::{Extent, IoRequest, SizeDistribution, Uniform};
 use results::cell::{Interval, Layout};
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,7 @@ const SEC: u64 = 1_000_000_000;
 
 /// Plan of shard `shard` of `shards`. All shards together issue 7 reads per second to one drive.
 fn plan(shard: u64, shards: u64) -> Plan {
-    let request = Request::new(OpKind::Read, 0, 0, 0);
+    let request = IoRequest::new(OpKind::Read, 0, 0, 0);
     let extent = Extent::new(request, 1 << 30, 512, SizeDistribution::Same(1536)).unwrap();
     let stream = Uniform {
         extent,

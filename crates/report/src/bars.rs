@@ -3,7 +3,7 @@
 
 use crate::charts::identifier;
 use maud::{Markup, Render, html};
-use results::units::percent;
+use results::format::percent;
 
 pub struct Bars {
     title: String,

@@ -8,8 +8,8 @@ use conclusions::population::{
     ComparedDrives, Examination, PopulationComparison, PopulationLevel, ToleranceBound, compare,
     tolerance_bound,
 };
+use results::format::{count, number, percent_whole};
 use results::judge::Outcome;
-use results::units::{count, number, percent_whole};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -103,7 +103,7 @@ pub struct PairComparison {
 
 impl Quantity {
     /// Values by drive with bounds, and comparisons of firmwares and models. `None` with fewer than two values.
-    pub fn of(
+    pub fn new(
         name: &str,
         unit: &str,
         larger_is_better: bool,
@@ -599,7 +599,7 @@ mod tests {
             drive(2, Outcome::Fail),
             drive(3, Outcome::Invalid),
         ];
-        let rating = |values| Quantity::of("rating", "x", true, values, &drives);
+        let rating = |values| Quantity::new("rating", "x", true, values, &drives);
         assert!(
             rating(vec![Some(48.0), None, None]).is_none(),
             "a single drive has no distribution"

@@ -7,8 +7,8 @@ use crate::table::{Cell, Table};
 use crate::words::{OutcomeLabel, unique};
 use conclusions::check::{CheckAnswer, CheckResult, Criterion, JudgedCriterion, for_option};
 use conclusions::grouped;
+use results::format::{shell_quoted, span_about, wrapped};
 use results::judge::Outcome;
-use results::units::{shell_quoted, span_about, wrapped};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -214,7 +214,7 @@ impl Checks {
 fn group(answer: CheckAnswer, checks: &[&CheckResult]) -> Table {
     let names: Vec<_> = checks
         .iter()
-        .map(|check| match check.held_tier() {
+        .map(|check| match check.met_tier() {
             Some((tier, _)) => format!("{} (for {tier})", check.name),
             None => check.name.clone(),
         })
@@ -261,7 +261,7 @@ fn group(answer: CheckAnswer, checks: &[&CheckResult]) -> Table {
 /// The limit in words. If the limit does not decide, with the reason: `below 1 s (warning)`.
 fn limit_text(judged: &JudgedCriterion) -> Option<String> {
     let limit = judged.criterion.limit_text()?;
-    let not_held = if judged.is_beyond_shown_limit() {
+    let not_met = if judged.is_beyond_shown_limit() {
         ", not held"
     } else {
         ""
@@ -269,7 +269,7 @@ fn limit_text(judged: &JudgedCriterion) -> Option<String> {
     let shown = judged.criterion.only_shown_as();
     Some(shown.map_or_else(
         || limit.clone(),
-        |reason| format!("{limit} ({reason}{not_held})"),
+        |reason| format!("{limit} ({reason}{not_met})"),
     ))
 }
 

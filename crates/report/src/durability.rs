@@ -4,8 +4,8 @@ use crate::html::HtmlPage;
 use crate::table::{Cell, Table};
 use crate::words::OutcomeLabel;
 use conclusions::durability::judge::{Claims, Durability};
+use results::format::{binary_bytes, number, wrapped};
 use results::judge::Outcome;
-use results::units::{binary_bytes, number, wrapped};
 
 const COLUMNS: usize = 100;
 
@@ -75,7 +75,7 @@ fn modes(result: &Durability) -> Table {
         let cell = |count: u64| number(count as f64);
         let verdict = match mode.outcome {
             Outcome::Invalid => "not tested".into(),
-            outcome => Cell::outcome(OutcomeLabel::of(Some(outcome))),
+            outcome => Cell::outcome(OutcomeLabel::from_outcome(Some(outcome))),
         };
         let told = [mode.acknowledged, mode.exposed, counts.checked]
             .map(cell)

@@ -1,16 +1,16 @@
 //! Findings of the doctor about host and devices, as text.
 
 use results::finding::{Finding, Severity};
-use results::units;
+use results::format;
 
 /// Maximum width of an explanation, columns.
 const COLUMNS: usize = 110;
 
 /// The findings other than `ok` and `unknown` (all, if `with_all`), the most severe first, and the number left out.
 pub fn page(findings: &[Finding], with_all: bool) -> String {
-    let problems = units::count(count(findings, Severity::Problem), "problem");
-    let warnings = units::count(count(findings, Severity::Warning), "warning");
-    let notes = units::count(count(findings, Severity::Note), "note");
+    let problems = format::count(count(findings, Severity::Problem), "problem");
+    let warnings = format::count(count(findings, Severity::Warning), "warning");
+    let notes = format::count(count(findings, Severity::Note), "note");
     let unknown = count(findings, Severity::Unknown);
     let good = count(findings, Severity::Ok);
     let hint = if with_all || good == 0 {
@@ -62,7 +62,7 @@ fn text(finding: &Finding) -> String {
     } = finding;
     let mut text = format!("{level:<8} {check:<19} {subject}: {finding}\n");
     if !reason.is_empty() {
-        text += &units::wrapped(reason, "         ", COLUMNS);
+        text += &format::wrapped(reason, "         ", COLUMNS);
     }
     // Commands are not wrapped, so that they can be pasted.
     if !remedy.is_empty() {

@@ -5,9 +5,9 @@
 
 use crate::table::Table;
 use results::cell::{self, Latencies as Histogram, Layout};
+use results::format;
 use results::judge::Verdict;
 use results::run_dir::{HistogramWindow, HlogKind, RunDirError, each_window};
-use results::units;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::Path;
@@ -183,7 +183,7 @@ pub(crate) fn of_transactions(verdict: &Verdict, streams: &[StreamLatencies]) ->
         let scheduled_ops = group
             .slices
             .iter()
-            .map(|slice| slice.wanted)
+            .map(|slice| slice.scheduled)
             .sum::<u64>()
             .max(1);
         let share_texts = (0..verdict.thresholds_ns.len()).map(move |limit| {
@@ -192,7 +192,7 @@ pub(crate) fn of_transactions(verdict: &Verdict, streams: &[StreamLatencies]) ->
                 .iter()
                 .filter_map(|slice| slice.judged_over.get(limit))
                 .sum();
-            units::percent(1.0 - over as f64 / scheduled_ops as f64)
+            format::percent(1.0 - over as f64 / scheduled_ops as f64)
         });
         let times = times.map(|ns| format!("{:.3}", ns as f64 / 1e6));
         [group.stream.clone(), String::new()]
@@ -203,7 +203,7 @@ pub(crate) fn of_transactions(verdict: &Verdict, streams: &[StreamLatencies]) ->
     let under = verdict
         .thresholds_ns
         .iter()
-        .map(|ns| format!("< {}", units::duration(*ns)));
+        .map(|ns| format!("< {}", format::duration(*ns)));
     let table = Table::new("")
         .text(["transactions", ""])
         .numbers(["mean, ms".to_owned(), "std dev".to_owned()])

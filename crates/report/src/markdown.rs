@@ -5,8 +5,8 @@ use crate::table::{Table, escaped};
 use crate::tables;
 use conclusions::series::SeriesPurpose;
 use results::finding::Severity;
+use results::format::{self, printable};
 use results::judge::Headline;
-use results::units::{self, printable};
 
 impl Document {
     pub fn markdown(&self) -> String {
@@ -74,7 +74,7 @@ fn run_text(run: &RunReport, level: usize) -> String {
     }
     let tool = escaped(&run.tool);
     let dir = run.dir.replace('`', "'");
-    let date = units::date(run.started_unix_ms);
+    let date = format::date(run.started_unix_ms);
     text += &format!("Recorded by {tool} in `{dir}`, {date}.\n\n");
     text += &heading(sublevel, "Method and limits");
     text += &list(

@@ -9,10 +9,10 @@ use crate::words::{self, Banner, Pair, Paragraph};
 use conclusions::rejudge::{StepEvidence, doubt_of, run_dir_of};
 use conclusions::series::{SeriesStepState, Step};
 use results::finding::Finding;
+use results::format;
 use results::judge::{RunResult, Sla, Verdict};
 use results::run_dir::{self, HlogKind, Manifest, Run, RunDirError, WorkloadRecord};
 use results::steady::{Rounds, Steadiness};
-use results::units;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -125,7 +125,7 @@ impl RunReport {
         };
         remarks.extend(damage_of_logs);
         let rounds = Rounds::read(dir, &manifest);
-        let steadiness = rounds.as_ref().map(Steadiness::of).ok();
+        let steadiness = rounds.as_ref().map(Steadiness::from_rounds).ok();
         let steadiness_in_words = match (&steadiness, &rounds) {
             (Some(steadiness), _) => in_words(steadiness),
             (None, Err(error)) => vec![format!("steadiness is unknown: {error}")],
@@ -194,7 +194,7 @@ fn title(manifest: &Manifest) -> String {
         .unwrap_or_default();
     let devices = match &manifest.devices[..] {
         [one] => one.clone(),
-        several => units::count(several.len() as u64, "device"),
+        several => format::count(several.len() as u64, "device"),
     };
     format!(
         "{purpose}{} test of {devices}",
@@ -209,19 +209,22 @@ fn summary(manifest: &Manifest, verdict: &Verdict) -> Vec<Pair> {
         .collect();
     pairs.extend(host_text(&manifest.host_facts).map(|host| Pair::new("Host", host)));
     if let Some(multiple) = manifest.multiple {
-        pairs.push(Pair::new("Load", units::multiple(multiple)));
+        pairs.push(Pair::new("Load", format::multiple(multiple)));
     }
     for stream in verdict.streams.iter().filter(|stream| stream.judged) {
         let is_open = stream.offered_iops > 0.0;
         let offered = if is_open {
-            format!("{}/s offered", units::number(stream.offered_iops))
+            format!("{}/s offered", format::number(stream.offered_iops))
         } else {
             "closed loop".into()
         };
-        let achieved = units::number(stream.achieved_iops);
+        let achieved = format::number(stream.achieved_iops);
         let lost = stream.errors.saturating_add(stream.not_done());
         let lost = if lost > 0 {
-            format!(", {} failed or never completed", units::number(lost as f64))
+            format!(
+                ", {} failed or never completed",
+                format::number(lost as f64)
+            )
         } else {
             "".into()
         };
@@ -230,8 +233,8 @@ fn summary(manifest: &Manifest, verdict: &Verdict) -> Vec<Pair> {
             format!("{offered}, {achieved}/s achieved{lost}"),
         ));
     }
-    let ran = units::span_of(verdict.ran_sec);
-    let planned = units::span(manifest.duration_sec);
+    let ran = format::span_of(verdict.ran_sec);
+    let planned = format::span(manifest.duration_sec);
     let is_whole = ran == planned || manifest.operations.is_some();
     pairs.push(Pair::new(
         "Ran for",
@@ -241,7 +244,7 @@ fn summary(manifest: &Manifest, verdict: &Verdict) -> Vec<Pair> {
             format!("{ran} of {planned}")
         },
     ));
-    pairs.push(Pair::new("Began", units::date(manifest.started_unix_ms)));
+    pairs.push(Pair::new("Began", format::date(manifest.started_unix_ms)));
     pairs.push(Pair::new("Limits", manifest.sla.to_string()));
     pairs
 }
@@ -262,7 +265,7 @@ pub(crate) fn drive_text(facts: &Value) -> String {
     let known: Vec<String> = named
         .into_iter()
         .flatten()
-        .chain(size.map(units::bytes))
+        .chain(size.map(format::bytes))
         .collect();
     if known.is_empty() {
         text_of(facts, "kind").unwrap_or_default().to_owned()

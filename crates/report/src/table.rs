@@ -6,8 +6,8 @@
 use crate::words::OutcomeLabel;
 use maud::{Markup, Render, html};
 use results::finding::{Finding, Severity};
+use results::format::is_unprintable;
 use results::judge::Outcome;
-use results::units::is_unprintable;
 use std::fmt;
 
 /// Columns and rows of text under a title.

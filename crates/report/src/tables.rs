@@ -7,8 +7,8 @@ use crate::latencies::QUANTILES;
 use crate::table::{Cell, Table};
 use crate::words::{self, OutcomeLabel};
 use conclusions::series::{SeriesPurpose, SeriesStepState};
+use results::format;
 use results::judge::{Cause, GroupShares, Limit, SliceShares};
-use results::units;
 
 /// The shares of each judged group, slice by slice.
 pub(crate) fn shares(run: &RunReport) -> impl Iterator<Item = Table> + use<'_> {
@@ -18,7 +18,7 @@ pub(crate) fn shares(run: &RunReport) -> impl Iterator<Item = Table> + use<'_> {
             .verdict
             .thresholds_ns
             .iter()
-            .map(|ns| format!("over {}", units::duration(*ns)));
+            .map(|ns| format!("over {}", format::duration(*ns)));
         Table::new(format!(
             "{} on {}",
             group.stream,
@@ -35,7 +35,7 @@ fn shares_row(slice: &SliceShares, limits: &[Limit]) -> Vec<Cell> {
     let note = if slice.complete { "" } else { " (incomplete)" };
     let mut row = vec![
         Cell::from(format!("{}{note}", slice.slice)),
-        Cell::from(units::number(slice.wanted as f64)),
+        Cell::from(format::number(slice.scheduled as f64)),
     ];
     for (column, limit) in limits.iter().enumerate() {
         let share = slice
@@ -44,8 +44,8 @@ fn shares_row(slice: &SliceShares, limits: &[Limit]) -> Vec<Cell> {
             .and_then(|shares| shares.get(column))
             .copied();
         let over = slice.judged_over.get(column).copied().unwrap_or(0);
-        let share = share.map_or_else(|| "-".to_owned(), units::percent);
-        row.push(if limit.is_exceeded(over, slice.wanted) {
+        let share = share.map_or_else(|| "-".to_owned(), format::percent);
+        row.push(if limit.is_exceeded(over, slice.scheduled) {
             Cell::bad(format!("✘ {share}"))
         } else {
             share.into()
@@ -60,7 +60,7 @@ pub(crate) fn latencies(run: &RunReport) -> Table {
             let name = format!("{} {what}", stream.stream);
             [name]
                 .into_iter()
-                .chain(quantiles.all_ns().map(units::duration))
+                .chain(quantiles.all_ns().map(format::duration))
         })
     });
     Table::new("Whole run")
@@ -72,7 +72,7 @@ pub(crate) fn latencies(run: &RunReport) -> Table {
 pub(crate) fn rates(run: &RunReport) -> Table {
     let rows = run.verdict.streams.iter().map(|stream| {
         let offered = if stream.offered_iops > 0.0 {
-            units::number(stream.offered_iops)
+            format::number(stream.offered_iops)
         } else {
             "closed".to_owned()
         };
@@ -85,13 +85,13 @@ pub(crate) fn rates(run: &RunReport) -> Table {
         let first = [
             stream.name.clone(),
             offered,
-            units::number(stream.achieved_iops),
+            format::number(stream.achieved_iops),
         ];
-        let counts = counts.map(|count| units::Grouped(count).to_string());
+        let counts = counts.map(|count| format::Grouped(count).to_string());
         first
             .into_iter()
             .chain(counts)
-            .chain([units::bytes(stream.bytes as f64)])
+            .chain([format::bytes(stream.bytes as f64)])
     });
     let numbers = [
         "offered/s",
@@ -181,22 +181,22 @@ pub(crate) fn steps(report: &SeriesReport, link: impl Fn(usize) -> Option<String
     let has_loads = report.series.purpose != SeriesPurpose::Baseline;
     let rows = report.steps.iter().enumerate().map(|(number, step)| {
         let name = step.step.name.clone();
-        let ran = step
-            .report
-            .as_ref()
-            .map_or_else(|| "-".to_owned(), |run| units::span_of(run.verdict.ran_sec));
+        let ran = step.report.as_ref().map_or_else(
+            || "-".to_owned(),
+            |run| format::span_of(run.verdict.ran_sec),
+        );
         let devices = step
             .step
             .devices
             .iter()
             .filter_map(|at| report.series.devices.get(*at));
         let name = link(number).map_or_else(|| Cell::from(&name), |id| Cell::link(&name, id));
-        let load = has_loads.then(|| units::multiple(step.step.multiple).into());
+        let load = has_loads.then(|| format::multiple(step.step.multiple).into());
         let is_over = report.series.conclusion.is_some();
         let doubt = report
             .in_doubt
             .as_ref()
-            .and_then(|doubts| doubts.of(number))
+            .and_then(|doubts| doubts.reason(number))
             .map(str::to_owned);
         let more = [
             devices
@@ -206,7 +206,7 @@ pub(crate) fn steps(report: &SeriesReport, link: impl Fn(usize) -> Option<String
                 .into(),
             match (step.step.state, step.step.outcome) {
                 (SeriesStepState::Done, Some(outcome)) => {
-                    let shown = OutcomeLabel::of(Some(outcome));
+                    let shown = OutcomeLabel::from_outcome(Some(outcome));
                     Cell::outcome(if doubt.is_some() {
                         shown.in_doubt()
                     } else {
@@ -216,7 +216,7 @@ pub(crate) fn steps(report: &SeriesReport, link: impl Fn(usize) -> Option<String
                 (state, outcome) => words::step_outcome(state, outcome, is_over, "running").into(),
             },
             doubt.unwrap_or_else(|| step.step.reason.clone()).into(),
-            format!("{ran} of {}", units::span(step.step.duration_sec)).into(),
+            format!("{ran} of {}", format::span(step.step.duration_sec)).into(),
             Cell::code(&step.step.dir),
         ];
         std::iter::once(name).chain(load).chain(more)

@@ -8,9 +8,9 @@ use crate::latencies::{StreamLatencies, TRANSACTIONS, below_verdict, latencies};
 use crate::table::Table;
 use crate::words;
 use conclusions::series::SeriesPurpose;
+use results::format;
 use results::judge::{Outcome, Verdict};
 use results::run_dir::{self, RunDirError};
-use results::units;
 use serde::Serialize;
 use std::path::Path;
 
@@ -80,8 +80,8 @@ fn series_page(report: &SeriesReport) -> String {
     let rows = report.steps.iter().map(|step| {
         let is_over = report.series.conclusion.is_some();
         let outcome = words::step_outcome(step.step.state, step.step.outcome, is_over, "running");
-        let load = units::multiple(step.step.multiple);
-        let length = units::span(step.step.duration_sec);
+        let load = format::multiple(step.step.multiple);
+        let length = format::span(step.step.duration_sec);
         [
             step.step.name.clone(),
             load,

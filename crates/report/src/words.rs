@@ -2,9 +2,9 @@
 
 use conclusions::grouped;
 use conclusions::series::SeriesStepState;
+use results::format::{self, span_of};
 use results::judge::{Outcome, VerdictClass};
 use results::run_dir::Manifest;
-use results::units::{self, span_of};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -70,7 +70,7 @@ pub(crate) struct OutcomeLabel {
 
 impl OutcomeLabel {
     /// An outcome; `None` for an unfinished run or series.
-    pub(crate) fn of(outcome: Option<Outcome>) -> Self {
+    pub(crate) fn from_outcome(outcome: Option<Outcome>) -> Self {
         let text = outcome.map_or_else(|| "UNFINISHED".to_owned(), |outcome| outcome.to_string());
         Self {
             text,
@@ -136,8 +136,8 @@ pub(crate) fn method(manifest: &Manifest) -> Vec<Paragraph> {
         title: title.to_owned(),
         text,
     };
-    let slice = units::span(manifest.slice_sec);
-    let interval = units::span(manifest.report_interval_sec);
+    let slice = format::span(manifest.slice_sec);
+    let interval = format::span(manifest.report_interval_sec);
     let mut paragraphs = vec![
         paragraph(
             "The times of an operation",

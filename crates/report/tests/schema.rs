@@ -11,10 +11,10 @@ use report::campaign::Campaign;
 use report::check::Checks;
 use report::document::Document;
 use report::waf::{Arranged, FORMAT_VERSION, Preparations, WafReport, Worn};
+use results::bytes_written::WrittenBytes;
 use results::finding::Severity;
 use results::judge::Outcome;
 use results::waf::{ArrangementResult, DriveWrites, TenantBytes};
-use results::written::WrittenBytes;
 use serde_json::Value;
 use std::fs;
 
@@ -190,7 +190,7 @@ fn write_amplification_is_what_its_schema_says() {
         .to_vec();
     let arrangements = vec![Arranged {
         erase_histogram,
-        ..Arranged::of("shared", counted, None)
+        ..Arranged::new("shared", counted, None)
     }];
     let report = WafReport {
         format_version: FORMAT_VERSION,

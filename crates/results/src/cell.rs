@@ -596,12 +596,12 @@ mod tests {
         let mut all = Interval::new(&layout);
         (0..2).for_each(|cell| all.cells[cell].record(&Times::new(0, 0, 0, 5_000_000), 0, 512));
         all.close();
-        let wanted: Vec<_> = all
+        let expected: Vec<_> = all
             .cells
             .iter()
             .map(|cell| (cell.counts.ops, cell.service.max(), cell.wait.len()))
             .collect();
-        assert_eq!(seen, wanted);
+        assert_eq!(seen, expected);
         whole.merge(&Interval::of_cells(&layout, Some(&[])));
         assert_eq!(whole.cells[1].counts.ops, 1);
     }

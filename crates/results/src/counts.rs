@@ -47,7 +47,7 @@ pub struct CellCounts {
     /// [`Interval::clear_recent_last_completion`](crate::cell::Interval::clear_recent_last_completion).
     pub last_completion_ns: u64,
     /// Number, from 1, of the cell that held the slots for which operations of this cell waited; 0: no other cell.
-    pub held_by: u64,
+    pub slots_used_by: u64,
     /// For each threshold: operations whose `wait + service` was over the threshold. Unused entries are 0. Operations
     /// that failed, were lost or were never issued count as over all thresholds.
     pub judged_over: [u64; THRESHOLDS_MAX],
@@ -102,10 +102,10 @@ impl CellCounts {
         self.combine(other, u64::saturating_add);
         self.late_max_ns = self.late_max_ns.max(other.late_max_ns);
         self.last_completion_ns = self.last_completion_ns.max(other.last_completion_ns);
-        self.held_by = if other.held_by > 0 {
-            other.held_by
+        self.slots_used_by = if other.slots_used_by > 0 {
+            other.slots_used_by
         } else {
-            self.held_by
+            self.slots_used_by
         };
     }
 

@@ -84,11 +84,11 @@ fn shares(run: &Run, stream: &str, device: &str) -> (Vec<f64>, bool) {
     let none_complete = slices.iter().all(|slice| !slice.complete);
     for slice in slices
         .iter()
-        .filter(|slice| (slice.complete || none_complete) && slice.wanted > 0)
+        .filter(|slice| (slice.complete || none_complete) && slice.scheduled > 0)
     {
         for ((worst, over), limit) in worst.iter_mut().zip(&slice.judged_over).zip(sla.limits()) {
-            *worst = worst.max(*over as f64 / slice.wanted as f64);
-            is_within_limits &= !limit.is_exceeded(*over, slice.wanted);
+            *worst = worst.max(*over as f64 / slice.scheduled as f64);
+            is_within_limits &= !limit.is_exceeded(*over, slice.scheduled);
         }
     }
     (worst, is_within_limits)

@@ -12,11 +12,13 @@
 pub mod act_log;
 pub mod blame;
 pub mod buckets;
+pub mod bytes_written;
 pub mod cell;
 pub mod counts;
 pub mod device_numbers;
 pub mod files;
 pub mod finding;
+pub mod format;
 pub mod judge;
 pub mod parallel;
 pub mod run_dir;
@@ -27,6 +29,4 @@ pub mod telemetry;
 #[doc(hidden)]
 pub mod testing;
 pub mod times;
-pub mod units;
 pub mod waf;
-pub mod written;

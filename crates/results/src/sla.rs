@@ -4,7 +4,7 @@
 //! Shares are stored in parts per billion, so that comparisons with counts are exact: 5 of 100 is not below 5 %.
 
 use crate::buckets::{DURATION_MAX_NS, THRESHOLDS_MAX};
-use crate::units::{ThresholdText, UNITS_NS};
+use crate::format::{ThresholdText, UNITS_NS};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -119,7 +119,7 @@ impl Sla {
     /// Parses limits given by a user: a larger threshold must not allow a larger share. Recorded limits are parsed
     /// without this check, because every recorded run must stay readable. Errors: the text is not an SLA, or a limit
     /// could never decide.
-    pub fn wanted(text: &str) -> Result<Self, String> {
+    pub fn requested(text: &str) -> Result<Self, String> {
         let sla: Self = text.parse()?;
         let pairs = sla.limits.iter().zip(&sla.limits[1..]);
         match pairs
@@ -332,19 +332,22 @@ mod tests {
 
     #[test]
     fn a_larger_threshold_with_a_larger_share_is_refused_to_users_and_read_from_records() {
-        let error = Sla::wanted("1%>8ms,0.5%>1ms").unwrap_err();
+        let error = Sla::requested("1%>8ms,0.5%>1ms").unwrap_err();
         assert_eq!(
             error.to_string(),
             "reading SLA \"1%>8ms,0.5%>1ms\" - 1%>8ms allows a larger share than 0.5%>1ms, but every operation over 8ms is \
              also over the smaller threshold, so 1%>8ms could never decide; give the larger threshold the smaller share"
         );
         assert!("1%>8ms,0.5%>1ms".parse::<Sla>().is_ok());
-        assert_eq!(Sla::wanted("5%>1ms,1%>8ms,0.1%>64ms"), Ok(Sla::default()));
+        assert_eq!(
+            Sla::requested("5%>1ms,1%>8ms,0.1%>64ms"),
+            Ok(Sla::default())
+        );
         assert!(
-            Sla::wanted("5%>1ms,5%>8ms").is_ok(),
+            Sla::requested("5%>1ms,5%>8ms").is_ok(),
             "an equal share says nothing new, and nothing wrong"
         );
-        assert!(Sla::wanted("5>1ms").is_err());
+        assert!(Sla::requested("5>1ms").is_err());
     }
 
     #[test]

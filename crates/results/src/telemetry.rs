@@ -126,7 +126,7 @@ impl Column {
     }
 
     /// The column of the object `of`: the kernel name of a device, or the name of a thread; empty for host and process.
-    pub fn of(self, of: &str) -> ColumnOf {
+    pub fn for_object(self, of: &str) -> ColumnOf {
         ColumnOf {
             column: self,
             owner: of.to_owned(),
@@ -152,30 +152,32 @@ impl ColumnOf {
                 .iter()
                 .filter(|column| column.source() == ColumnSource::Simulated)
                 .find_map(|column: &Column| {
-                    Some(column.of(name.strip_suffix(column.name())?.strip_suffix('.')?))
+                    Some(column.for_object(name.strip_suffix(column.name())?.strip_suffix('.')?))
                 });
         }
         let (first, rest) = name.split_once('.')?;
         match first {
             HOST => find_column(rest, |column| column.source() == ColumnSource::Host)
-                .map(|column| column.of("")),
+                .map(|column| column.for_object("")),
             PROCESS => find_column(rest, |column| column.source() == ColumnSource::Process)
-                .map(|column| column.of("")),
+                .map(|column| column.for_object("")),
             THREAD => {
                 let (thread, rest) = rest.rsplit_once('.')?;
                 find_column(rest, |column| column.source() == ColumnSource::Thread)
-                    .map(|column| column.of(thread))
+                    .map(|column| column.for_object(thread))
             }
-            device => find_column(rest, Column::is_of_device).map(|column| column.of(device)),
+            device => {
+                find_column(rest, Column::is_of_device).map(|column| column.for_object(device))
+            }
         }
     }
 }
 
-fn find_column(name: &str, is_wanted: fn(Column) -> bool) -> Option<Column> {
+fn find_column(name: &str, is_requested: fn(Column) -> bool) -> Option<Column> {
     Column::ALL
         .iter()
         .copied()
-        .find(|column| is_wanted(*column) && column.name() == name)
+        .find(|column| is_requested(*column) && column.name() == name)
 }
 
 impl fmt::Display for ColumnOf {
@@ -220,7 +222,7 @@ pub enum TraceSize {
 impl TraceSize {
     pub const ALL: [Self; 2] = [Self::Small, Self::Large];
 
-    pub fn of(bytes: u64) -> Self {
+    pub fn from_bytes(bytes: u64) -> Self {
         if bytes < LARGE_BYTES {
             Self::Small
         } else {
@@ -283,15 +285,15 @@ mod tests {
                 ColumnSource::Simulated => "sim:jitter-pct=0.5+read-us=80",
                 _ => "nvme0n1",
             };
-            let named = column.of(of);
+            let named = column.for_object(of);
             assert_eq!(ColumnOf::parse(&named.to_string()), Some(named));
         }
         assert_eq!(
-            Column::SmartCelsius.of("nvme0n1").to_string(),
+            Column::SmartCelsius.for_object("nvme0n1").to_string(),
             "nvme0n1.smart.temperature_celsius"
         );
         assert_eq!(
-            Column::ThreadCpuPct.of("issue-3").to_string(),
+            Column::ThreadCpuPct.for_object("issue-3").to_string(),
             "thread.issue-3.cpu_pct"
         );
         for other in [

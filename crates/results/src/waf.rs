@@ -6,9 +6,9 @@
 //! at most [`RANGE_MAX`] of the average, and the move of the best straight line at most [`SLOPE_MAX`] of the average,
 //! for all drives together and for each drive.
 
+use crate::bytes_written::WrittenBytes;
+use crate::format::percent_exact;
 use crate::steady::{ROUNDS_IN_WINDOW, RoundSpread};
-use crate::units::percent_exact;
-use crate::written::WrittenBytes;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -188,7 +188,7 @@ fn is_waf_steady(octiles: &[WrittenBytes]) -> bool {
         .chunks(OCTILES_PER_FILL)
         .filter_map(|fill| fill.iter().copied().sum::<WrittenBytes>().waf())
         .collect();
-    let spread = RoundSpread::of(&rounds);
+    let spread = RoundSpread::from_values(&rounds);
     rounds.len() == ROUNDS_IN_WINDOW
         && spread.range <= RANGE_MAX * spread.average
         && spread.slope_excursion <= SLOPE_MAX * spread.average

@@ -3,9 +3,9 @@
 
 use crate::failure::Failure;
 use crate::stderr::StderrWriter;
+pub use results::format::shell_quoted;
+use results::format::{printable, wrapped};
 use results::judge::Outcome;
-pub use results::units::shell_quoted;
-use results::units::{printable, wrapped};
 use rustix::fs::{FileType, fstat};
 use std::collections::BTreeSet;
 use std::io::{self, IsTerminal, Write};

@@ -155,7 +155,7 @@ impl Devices {
             .flat_map(|(name, spec): &(String, _)| {
                 let columns = SimulatedDrive::columns(spec).into_iter();
                 columns
-                    .map(|column| column.of(name).to_string())
+                    .map(|column| column.for_object(name).to_string())
                     .collect::<Vec<_>>()
             })
             .collect()

@@ -82,7 +82,7 @@ impl EngineDemand {
 }
 
 pub struct Engine {
-    kind: EngineKind,
+    kind: ShardEngine,
     placement: Option<PlacementMechanism>,
     /// Store that carries out operations as transactions; `None`: operations go to the devices directly.
     store: Option<InProcess>,
@@ -90,7 +90,7 @@ pub struct Engine {
     persistent_drives: Option<Arc<EnginePool<SimEngine<SimulatedDrive>>>>,
 }
 
-enum EngineKind {
+enum ShardEngine {
     IoUring,
     Passthrough(Vec<Arc<NvmeGeneric>>),
     /// Linux AIO; the text says why AIO is used, if AIO was not requested.
@@ -115,7 +115,7 @@ impl Engine {
                 ));
             }
             return Ok(Self {
-                kind: EngineKind::Simulated,
+                kind: ShardEngine::Simulated,
                 placement: None,
                 store: None,
                 persistent_drives: None,
@@ -128,19 +128,19 @@ impl Engine {
             return Self::passthrough(demand, targets);
         }
         let kind = match requested {
-            EngineChoice::Threads => EngineKind::Threads(None),
+            EngineChoice::Threads => ShardEngine::Threads(None),
             EngineChoice::Aio => aio(targets)
-                .map(|()| EngineKind::Aio(None))
+                .map(|()| ShardEngine::Aio(None))
                 .map_err(|why| {
                     Failure::environment(format!(
                         "cannot use AIO (engine: aio) - {why} - set engine: auto"
                     ))
                 })?,
-            _ if demand.synchronous => EngineKind::Calls,
+            _ if demand.synchronous => ShardEngine::Calls,
             _ => ring_or_other(requested, targets)?,
         };
         let placement = match kind {
-            EngineKind::Aio(_) | EngineKind::Threads(_) | EngineKind::Calls => {
+            ShardEngine::Aio(_) | ShardEngine::Threads(_) | ShardEngine::Calls => {
                 placement::by_hint(&demand.placements, targets)?
             }
             _ => placement::by_streams(&demand.placements, targets)?,
@@ -156,7 +156,7 @@ impl Engine {
     /// An engine that sends each operation to a database as a transaction.
     pub fn client(settings: ClientSettings) -> Self {
         Self {
-            kind: EngineKind::Client(Box::new(settings)),
+            kind: ShardEngine::Client(Box::new(settings)),
             placement: None,
             store: None,
             persistent_drives: None,
@@ -188,7 +188,7 @@ impl Engine {
         let placement = placement::by_directives(&demand.placements, targets, &generics)?;
         match Passthrough::probe(targets, &generics) {
             Ok(()) => Ok(Self {
-                kind: EngineKind::Passthrough(generics),
+                kind: ShardEngine::Passthrough(generics),
                 placement,
                 store: None,
                 persistent_drives: None,
@@ -214,7 +214,7 @@ impl Engine {
     }
 
     pub fn shards_max(&self, cpus: u32) -> u32 {
-        if matches!(self.kind, EngineKind::Simulated) {
+        if matches!(self.kind, ShardEngine::Simulated) {
             1
         } else {
             cpus
@@ -224,29 +224,32 @@ impl Engine {
     /// True if an issuing thread has only its ring: no helper threads, and no store.
     pub fn is_bare_ring(&self) -> bool {
         self.store.is_none()
-            && matches!(self.kind, EngineKind::IoUring | EngineKind::Passthrough(_))
+            && matches!(
+                self.kind,
+                ShardEngine::IoUring | ShardEngine::Passthrough(_)
+            )
     }
 
     pub fn in_flight_max(&self) -> Option<u32> {
-        matches!(self.kind, EngineKind::Aio(_) | EngineKind::Threads(_))
+        matches!(self.kind, ShardEngine::Aio(_) | ShardEngine::Threads(_))
             .then_some(WORKERS_MAX as u32)
     }
 
     pub fn value(&self) -> Value {
         let mut value = match &self.kind {
-            EngineKind::IoUring => json!({"engine": "io_uring"}),
-            EngineKind::Passthrough(generics) => {
+            ShardEngine::IoUring => json!({"engine": "io_uring"}),
+            ShardEngine::Passthrough(generics) => {
                 let names: Vec<_> = generics
                     .iter()
                     .map(|generic| format!("/dev/{}", generic.name()))
                     .collect();
                 json!({"engine": "passthrough", "character_devices": names})
             }
-            EngineKind::Aio(why) => json!({"engine": "aio", "why": why}),
-            EngineKind::Threads(why) => json!({"engine": "threads", "why": why}),
-            EngineKind::Calls => json!({"engine": "sync"}),
-            EngineKind::Simulated => json!({"engine": "simulated"}),
-            EngineKind::Client(settings) => {
+            ShardEngine::Aio(why) => json!({"engine": "aio", "why": why}),
+            ShardEngine::Threads(why) => json!({"engine": "threads", "why": why}),
+            ShardEngine::Calls => json!({"engine": "sync"}),
+            ShardEngine::Simulated => json!({"engine": "simulated"}),
+            ShardEngine::Client(settings) => {
                 let ClientSettings {
                     timeout_ms,
                     pipeline,
@@ -268,7 +271,9 @@ impl Engine {
     /// Counts of the records that the finished run read; `None` if it neither verified them nor read in batches.
     pub fn take_records_read(&self) -> Option<RecordsRead> {
         let (verification, in_batches) = match (&self.kind, &self.store) {
-            (EngineKind::Client(settings), _) => (&settings.verification, settings.batch.is_some()),
+            (ShardEngine::Client(settings), _) => {
+                (&settings.verification, settings.batch.is_some())
+            }
             (_, Some(store)) => (&store.verification, false),
             _ => return None,
         };
@@ -305,7 +310,7 @@ impl Engine {
         let open_ring = |setup| facts.keep(Uring::new(targets.to_vec(), setup)?);
         let _stuck = StuckCalls(&targets);
         match (&self.kind, &self.store) {
-            (EngineKind::Simulated, None) => {
+            (ShardEngine::Simulated, None) => {
                 let engine_pool = self.persistent_drives.clone().unwrap_or_default();
                 return run(
                     config,
@@ -319,7 +324,7 @@ impl Engine {
                     sink,
                 );
             }
-            (EngineKind::IoUring, None) => {
+            (ShardEngine::IoUring, None) => {
                 let open_engine = |_, plan: &Plan| open_ring(setup_of(plan));
                 return run_beside(config, plans, open_engine, &calls, sink);
             }
@@ -330,7 +335,7 @@ impl Engine {
             config,
             plans,
             |shard, plan: &Plan| -> io::Result<Box<dyn BlockEngine>> {
-                if let (EngineKind::Simulated, Some(store)) = (&self.kind, &self.store) {
+                if let (ShardEngine::Simulated, Some(store)) = (&self.kind, &self.store) {
                     return Ok(Box::new(store.keep(shard, || {
                         Ok(SimEngine::holding(
                             devices.drives(seed)?,
@@ -346,19 +351,19 @@ impl Engine {
                     None => setup_of(plan),
                 };
                 let engine: Box<dyn BlockEngine> = match &self.kind {
-                    EngineKind::IoUring => Box::new(open_ring(setup)?),
-                    EngineKind::Passthrough(generics) => Box::new(facts.keep(Passthrough::new(
-                        targets.to_vec(),
-                        generics.clone(),
-                        setup,
-                    )?)?),
-                    EngineKind::Aio(_) => Box::new(Aio::new(targets.to_vec(), setup)?),
-                    EngineKind::Threads(_) => Box::new(Threads::new(WORKERS_MAX, &targets, setup)?),
-                    EngineKind::Calls => Box::new(Calls::new(targets.clone(), setup)?),
-                    EngineKind::Client(settings) => {
+                    ShardEngine::IoUring => Box::new(open_ring(setup)?),
+                    ShardEngine::Passthrough(generics) => Box::new(
+                        facts.keep(Passthrough::new(targets.to_vec(), generics.clone(), setup)?)?,
+                    ),
+                    ShardEngine::Aio(_) => Box::new(Aio::new(targets.to_vec(), setup)?),
+                    ShardEngine::Threads(_) => {
+                        Box::new(Threads::new(WORKERS_MAX, &targets, setup)?)
+                    }
+                    ShardEngine::Calls => Box::new(Calls::new(targets.clone(), setup)?),
+                    ShardEngine::Client(settings) => {
                         Box::new(Client::new((**settings).clone(), (shard, shards), setup)?)
                     }
-                    EngineKind::Simulated => Box::new(SimEngine::new(devices.drives(seed)?)),
+                    ShardEngine::Simulated => Box::new(SimEngine::new(devices.drives(seed)?)),
                 };
                 Ok(match &self.store {
                     Some(store) => Box::new(store.open(shard, engine)?),
@@ -392,25 +397,25 @@ impl Drop for StuckCalls<'_> {
     }
 }
 
-fn ring_or_other(requested: EngineChoice, targets: &[Arc<Target>]) -> Result<EngineKind, Failure> {
+fn ring_or_other(requested: EngineChoice, targets: &[Arc<Target>]) -> Result<ShardEngine, Failure> {
     // The smallest ring tests whether the kernel allows io_uring.
     match (
         Uring::new(targets.to_vec(), EngineSetup::new(1, 4096)),
         requested,
     ) {
-        (Ok(_), _) => Ok(EngineKind::IoUring),
+        (Ok(_), _) => Ok(ShardEngine::IoUring),
         (Err(error), EngineChoice::Uring) => Err(Failure::environment(format!(
             "cannot use io_uring (engine: uring) - {} - allow io_uring, or set engine: auto",
             why_no_ring(&error)
         ))),
         (Err(error), _) => {
             let no_ring = why_no_ring(&error);
-            let (name, why, kind): (_, _, fn(Option<String>) -> EngineKind) = match aio(targets) {
-                Ok(()) => ("Linux AIO", no_ring, EngineKind::Aio),
+            let (name, why, kind): (_, _, fn(Option<String>) -> ShardEngine) = match aio(targets) {
+                Ok(()) => ("Linux AIO", no_ring, ShardEngine::Aio),
                 Err(no_aio) => (
                     "threads",
                     format!("{no_ring}; {no_aio}"),
-                    EngineKind::Threads,
+                    ShardEngine::Threads,
                 ),
             };
             console::warning(&format!(
@@ -480,7 +485,7 @@ impl EngineFacts {
         iops: f64,
     ) -> Self {
         let sleeps =
-            spec.pacing == PacingChoice::Sleep && !matches!(engine.kind, EngineKind::Simulated);
+            spec.pacing == PacingChoice::Sleep && !matches!(engine.kind, ShardEngine::Simulated);
         let wake_cost_ns = if sleeps {
             measured_wake_cost_ns()
         } else {
@@ -493,7 +498,7 @@ impl EngineFacts {
                     period_ns: *PERIOD_NS.start(),
                     gathers: false,
                 },
-                EngineKind::Threads(_) if iops / shards as f64 > THREADS_GATHERED_IOPS => {
+                ShardEngine::Threads(_) if iops / shards as f64 > THREADS_GATHERED_IOPS => {
                     Pacing::Sleep {
                         period_ns: THREADS_PERIOD_NS,
                         gathers: true,

@@ -3,8 +3,8 @@
 use crate::console::{self, columns, fitted};
 
 use results::cell::{Interval, Latencies, Layout, latencies};
+use results::format::{self, clock};
 use results::run_dir::{Manifest, time_left};
-use results::units::{self, clock};
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -135,7 +135,7 @@ impl RunProgress {
         };
         let p99 = |of: &Latencies| format!("{:.3} ms", of.value_at_quantile(0.99) as f64 / 1e6);
         let errors = if self.errors > 0 {
-            units::count(self.errors, "error")
+            format::count(self.errors, "error")
         } else {
             String::new()
         };
@@ -144,8 +144,8 @@ impl RunProgress {
             Some(total_ops) => (
                 format!(
                     "{} of {}",
-                    units::Grouped(self.done_ops),
-                    units::Grouped(total_ops)
+                    format::Grouped(self.done_ops),
+                    format::Grouped(total_ops)
                 ),
                 time_left(total_ops, self.done_ops, end_ns as f64)
                     .map(|ns| (ns as u64).min(self.duration_ns.saturating_sub(end_ns))),
@@ -242,9 +242,9 @@ impl WriteProgress {
             "{}: {} % of {} written, {}/s, about {} left",
             self.label,
             (u128::from(self.done_bytes) * 100 / u128::from(self.total_bytes.max(1))).min(100),
-            units::bytes(self.total_bytes as f64),
-            units::bytes(rate),
-            units::span_about(left_sec)
+            format::bytes(self.total_bytes as f64),
+            format::bytes(rate),
+            format::span_about(left_sec)
         );
         show(self.is_terminal, |columns| {
             line.chars().take(columns).collect()

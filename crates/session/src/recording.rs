@@ -16,10 +16,10 @@ use load::run::{
     SinkError,
 };
 use results::cell::Interval;
+use results::format::quoted;
 use results::judge::{End, Judge, RecordsRead, Verdict};
 use results::run_dir::{self, Manifest, RunWriter};
 use results::telemetry::Column;
-use results::units::quoted;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -460,7 +460,7 @@ impl Sink for Recording<'_> {
 
 /// Warns if io_uring's workers issue operations on our behalf; true if it warned.
 fn warn_of_workers(columns: &[String], row: &TelemetryRow, interval: &Interval) -> bool {
-    let column = Column::RingWorkerRunsPerSec.of("").to_string();
+    let column = Column::RingWorkerRunsPerSec.for_object("").to_string();
     let column_index = columns.iter().position(|name| *name == column);
     let Some(runs_per_sec) = column_index.and_then(|at| row.values()[at]) else {
         return false;

@@ -4,7 +4,7 @@ use crate::CompatMode;
 use crate::failure::Failure;
 use device::guard::unix_s;
 use results::files::{self, TempDir};
-use results::units::rfc3339;
+use results::format::rfc3339;
 use std::fmt;
 use std::path::{Path, PathBuf};
 

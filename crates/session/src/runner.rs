@@ -20,9 +20,9 @@ use load::rate::Rate;
 use load::run::{RunConfig, Settings};
 use load::workload::{BuildContext, RunPlan, RunSpec, Workload};
 use results::finding::{Finding, Severity};
+use results::format;
 use results::judge::{Sla, Verdict, round_sec, stretched_slice, whole_slice_sec, window_step_sec};
 use results::run_dir::{Manifest, RecordedConfig, WorkloadRecord, check_usable};
-use results::units;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use sys::process;
@@ -218,7 +218,7 @@ pub fn run(
     {
         return Err(Failure::usage(format!(
             "cannot run {} {} per second - the maximum is one per nanosecond, the resolution of the clock - lower the rate",
-            units::number(stream.offered_iops),
+            format::number(stream.offered_iops),
             stream.name
         )));
     }
@@ -295,22 +295,22 @@ pub fn run(
     }
 }
 
-/// Length of a run's slices, seconds; `wanted_sec`: the requested length. Prints a note if the report interval makes
+/// Length of a run's slices, seconds; `requested_sec`: the requested length. Prints a note if the report interval makes
 /// the slices longer. Errors: they would be more than a tenth longer. With `is_act_mode`, this is only a note.
 pub fn length_of_slices(
-    wanted_sec: u64,
+    requested_sec: u64,
     duration_sec: u64,
     report_sec: u64,
     is_act_mode: bool,
 ) -> Result<u64, Failure> {
-    match stretched_slice(wanted_sec, duration_sec, report_sec) {
+    match stretched_slice(requested_sec, duration_sec, report_sec) {
         Some(Err(why)) if !is_act_mode => {
             return Err(Failure::usage(format!("cannot judge this run - {why}")));
         }
         Some(Ok(what) | Err(what)) => console::note(&what),
         None => {}
     }
-    Ok(whole_slice_sec(wanted_sec, duration_sec, report_sec))
+    Ok(whole_slice_sec(requested_sec, duration_sec, report_sec))
 }
 
 /// Plans the run of all `workloads` with `specs` on `devices`, and returns the records for the manifest.
@@ -425,8 +425,8 @@ pub fn findings_about(devices: &[String], dir: &Path) -> Vec<Finding> {
     if problems + warnings > 0 {
         console::note(&format!(
             "doctor: {}, {} that may spoil the result - \"{}\" and the report show them",
-            units::count(problems, "problem"),
-            units::count(warnings, "warning"),
+            format::count(problems, "problem"),
+            format::count(warnings, "warning"),
             format!("flashproof doctor {}", devices.join(" ")).trim_end()
         ));
     }

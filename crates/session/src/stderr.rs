@@ -5,7 +5,7 @@
 //! queue, in order. A caller waits briefly for its text to be written, and not at all while the terminal is known to be
 //! stuck. Drawings (progress) never wait, and the queue holds only the newest one.
 
-use results::units;
+use results::format;
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -152,7 +152,7 @@ impl QueueState {
                 queued.text
             }
             None if self.left_out > 0 => {
-                let left_out = units::count(std::mem::take(&mut self.left_out), "message");
+                let left_out = format::count(std::mem::take(&mut self.left_out), "message");
                 format!("({left_out} dropped: the terminal accepted no output)\n")
             }
             None => return None,

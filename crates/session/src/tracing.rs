@@ -401,7 +401,7 @@ fn lines(
         } else {
             TraceKind::Write
         };
-        let size = TraceSize::of(u64::from(request.sectors) * SECTOR_BYTES);
+        let size = TraceSize::from_bytes(u64::from(request.sectors) * SECTOR_BYTES);
         groups
             .entry((position.index, kind, size))
             .or_default()

@@ -49,8 +49,11 @@ const NEAR: f64 = 0.02;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigurationError {
-    #[error("the profile has no node {wanted} - found: {}", .found.join(", "))]
-    NoNode { wanted: String, found: Vec<String> },
+    #[error("the profile has no node {requested} - found: {}", .found.join(", "))]
+    NoNode {
+        requested: String,
+        found: Vec<String>,
+    },
     #[error(
         "namespace {namespace}: has no load to test: no record was read or written in the window - choose another \
          window"
@@ -94,7 +97,7 @@ pub fn configurations(
     if of_node.is_empty() {
         let found = profile.nodes.iter().map(|node| node.id.clone()).collect();
         return Err(ConfigurationError::NoNode {
-            wanted: node.to_owned(),
+            requested: node.to_owned(),
             found,
         });
     }
@@ -103,7 +106,7 @@ pub fn configurations(
     for namespace in namespaces {
         let mut loads = of_node.clone();
         loads.retain(|load| load.namespace == namespace);
-        configurations.push(NamespaceLoad::of(profile, loads).configuration(profile, test));
+        configurations.push(NamespaceLoad::new(profile, loads).configuration(profile, test));
     }
     for index in profile.indexes.iter().filter(|index| index.node == node) {
         configurations.extend(index::configuration(index, profile, test));
@@ -134,7 +137,7 @@ struct NamespaceLoad<'a> {
 }
 
 impl<'a> NamespaceLoad<'a> {
-    fn of(profile: &'a Profile, loads: Vec<&'a DeviceLoad>) -> Self {
+    fn new(profile: &'a Profile, loads: Vec<&'a DeviceLoad>) -> Self {
         let drives: BTreeSet<&str> = loads.iter().map(|load| load.drive.as_str()).collect();
         // `read_bytes` assumes the same factor for all namespaces of a drive.
         let targets = drives
@@ -281,7 +284,7 @@ impl<'a> NamespaceLoad<'a> {
                 first.namespace
             ));
         }
-        let unscaled_load = RequestedLoad::of(
+        let unscaled_load = RequestedLoad::from_config(
             &Offsets {
                 read_size: 100,
                 ..offsets
@@ -329,7 +332,7 @@ impl<'a> NamespaceLoad<'a> {
         sizes: &str,
     ) -> AnnotatedConfig {
         let first = self.loads[0];
-        let offsets = Offsets::of(&config);
+        let offsets = Offsets::from_config(&config);
         let mut document = AnnotatedConfig::new(config);
         let node = profile.nodes.iter().find(|node| node.id == first.node);
         let window_text = node
@@ -505,7 +508,7 @@ fn remarks(
 }
 
 fn requested_io(config: &ActConfig) -> Result<DriveIo, String> {
-    let load = RequestedLoad::of(config, MIN_IO_BYTES).map_err(sentences)?;
+    let load = RequestedLoad::from_config(config, MIN_IO_BYTES).map_err(sentences)?;
     Ok(load.io())
 }
 
@@ -516,7 +519,7 @@ fn offset_note(pct: u32, what: &str) -> String {
 
 /// A rate per second, as a whole number.
 fn rate(per_sec: f64) -> String {
-    results::units::number(per_sec.round())
+    results::format::number(per_sec.round())
 }
 
 /// Percentages over 2^i, in the format of a histogram key.

@@ -137,7 +137,7 @@ impl<R: Read> LineReader<R> {
         if self.nul_bytes > self.nul_bytes_max {
             return Err(io::Error::other(format!(
                 "more than {} NUL bytes before a line, as in a sparse file - give only the part with lines (tail -c)",
-                results::units::Grouped(self.nul_bytes_max)
+                results::format::Grouped(self.nul_bytes_max)
             )));
         }
         if count < rest.len() {

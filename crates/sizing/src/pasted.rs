@@ -10,7 +10,7 @@ use crate::lines::LineReader;
 use crate::server_log::{self, Dump, HistogramUnit, LogError, ServerLog};
 use crate::source::{InputFile, SourceError};
 use jiff::{SignedDuration, Timestamp};
-use results::units::is_unprintable;
+use results::format::is_unprintable;
 use std::io::{Cursor, Read};
 use std::path::Path;
 use thiserror::Error;

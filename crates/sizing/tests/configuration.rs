@@ -211,7 +211,7 @@ fn what_a_configuration_asks_of_a_drive_is_what_the_clusters_drive_did() {
                     .all(|remark| remark.contains("far from 100 %")),
                 "{remarks:?}"
             );
-            let by_hand = RequestedLoad::of(config, 512).unwrap().io();
+            let by_hand = RequestedLoad::from_config(config, 512).unwrap().io();
             assert_eq!(by_hand, *requested_io, "the file is what was computed");
             if factor == "2" {
                 let twice = requested_io.written_kib_per_sec / cluster_io.written_kib_per_sec;

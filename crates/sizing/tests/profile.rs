@@ -38,7 +38,7 @@ fn golden(capture: &str) -> Value {
     serde_json::from_slice(&std::fs::read(data(capture, "golden.json")).unwrap()).unwrap()
 }
 
-fn wanted() -> ProfileOptions {
+fn options() -> ProfileOptions {
     ProfileOptions {
         namespaces: Vec::new(),
         from: None,
@@ -63,17 +63,17 @@ fn golden_window(golden: &Value) -> ProfileOptions {
     ProfileOptions {
         from: at(0),
         to: at(1).map(|to| to + jiff::SignedDuration::from_millis(999)),
-        ..wanted()
+        ..options()
     }
 }
 
-fn profile_of(log: ServerLog, wanted: &ProfileOptions) -> Result<Profile, SizingError> {
+fn profile_of(log: ServerLog, options: &ProfileOptions) -> Result<Profile, SizingError> {
     profile(
         &ProfileSources {
             logs: vec![log],
             ..ProfileSources::default()
         },
-        wanted,
+        options,
     )
 }
 
@@ -88,8 +88,8 @@ fn near(found: f64, expected: f64, what: &str) {
 fn rates_are_those_recomputed_independently_in_the_golden_window_and_in_the_one_that_is_found() {
     for capture in CAPTURES {
         let golden = golden(capture);
-        for wanted in [golden_window(&golden), wanted()] {
-            let profile = profile_of(log(capture), &wanted).unwrap();
+        for options in [golden_window(&golden), options()] {
+            let profile = profile_of(log(capture), &options).unwrap();
             assert_eq!(profile.doubts(), [""; 0], "{capture}");
             let load = &profile.loads[0];
             assert_eq!(
@@ -127,7 +127,7 @@ fn rates_are_those_recomputed_independently_in_the_golden_window_and_in_the_one_
                 read_kib,
                 "rkB/s",
             );
-            if wanted.from.is_some() {
+            if options.from.is_some() {
                 let over = golden["{test}-device-read-size"]["pct_over_2^i"]
                     .as_array()
                     .unwrap();
@@ -151,7 +151,7 @@ fn rates_are_those_recomputed_independently_in_the_golden_window_and_in_the_one_
 #[test]
 fn blocks_are_8_mib_and_flushes_smaller_from_7_1_on_and_both_are_the_same_before() {
     let blocks = |capture| {
-        let profile = profile_of(log(capture), &wanted()).unwrap();
+        let profile = profile_of(log(capture), &options()).unwrap();
         (
             profile.loads[0].write_block_bytes >> 10,
             profile.loads[0].large_block_bytes >> 10,
@@ -171,7 +171,7 @@ fn without_a_devices_own_histograms_drv_ssd_gives_the_same_rates_once_the_flush_
             ..ProfileSources::default()
         };
         if capture == "ce-8.0.0.15" {
-            let by_start = profile(&sources, &wanted()).unwrap();
+            let by_start = profile(&sources, &options()).unwrap();
             assert!(
                 by_start.loads[0]
                     .origin
@@ -185,7 +185,7 @@ fn without_a_devices_own_histograms_drv_ssd_gives_the_same_rates_once_the_flush_
                 (0, 128 << 10)
             );
             sources.logs[0].starts[0].configuration.clear();
-            let assumed = profile(&sources, &wanted()).unwrap();
+            let assumed = profile(&sources, &options()).unwrap();
             assert!(
                 assumed.doubts()[0].contains("--flush-size"),
                 "{:?}",
@@ -241,10 +241,10 @@ fn shared() -> ServerLog {
 fn a_drive_has_the_load_of_all_namespaces_on_it_whichever_is_asked_for() {
     let only = ProfileOptions {
         namespaces: vec!["test".to_owned()],
-        ..wanted()
+        ..options()
     };
     let profile = profile_of(shared(), &only).unwrap();
-    let all = profile_of(shared(), &wanted()).unwrap();
+    let all = profile_of(shared(), &options()).unwrap();
     assert_eq!(
         (profile.drives.len(), profile.loads.len(), all.loads.len()),
         (1, 1, 2)
@@ -310,7 +310,7 @@ fn what_is_written_to_a_shadow_device_is_a_load_of_its_own() {
         .values_mut()
         .flatten()
         .for_each(|line| line.shadow_write_q = Some(0));
-    let unnamed = profile_of(log.clone(), &wanted()).unwrap();
+    let unnamed = profile_of(log.clone(), &options()).unwrap();
     assert_eq!(
         (unnamed.loads[1].device.as_str(), unnamed.drives.len()),
         ("shadow of /dev/loop2", 2)
@@ -327,10 +327,10 @@ fn what_is_written_to_a_shadow_device_is_a_load_of_its_own() {
     keys.insert("device".to_owned(), vec!["/dev/loop2 /dev/sdb1".to_owned()]);
     let only = ProfileOptions {
         namespaces: vec!["test".to_owned()],
-        ..wanted()
+        ..options()
     };
-    for wanted in [wanted(), only] {
-        let profile = profile_of(log.clone(), &wanted).unwrap();
+    for options in [options(), only] {
+        let profile = profile_of(log.clone(), &options).unwrap();
         let [first, shadow] = &profile.loads[..] else {
             panic!("{:?}", profile.loads)
         };
@@ -385,7 +385,7 @@ fn block_sizes_that_contradict_each_other_are_a_doubt() {
         sources
             .facts
             .insert((String::new(), "test".to_owned()), facts);
-        profile(&sources, &wanted()).unwrap()
+        profile(&sources, &options()).unwrap()
     };
     let told = |bytes| NamespaceFacts {
         write_block_bytes: Some(bytes),
@@ -410,7 +410,7 @@ fn block_sizes_that_contradict_each_other_are_a_doubt() {
     // The rotated log has neither version nor configuration, but it has partial writes, and 64 writes per block.
     let mut rotated = log("ce-8.0.0.15");
     rotated.starts.clear();
-    let profile = profile_of(rotated, &wanted()).unwrap();
+    let profile = profile_of(rotated, &options()).unwrap();
     assert_eq!(
         (profile.doubts().len(), profile.loads[0].large_block_bytes),
         (0, 128 << 10)
@@ -424,7 +424,7 @@ fn without_details_the_balance_is_not_checked_and_that_is_said() {
         .values_mut()
         .flatten()
         .for_each(|line| line.detail = None);
-    let profile = profile_of(log, &wanted()).unwrap();
+    let profile = profile_of(log, &options()).unwrap();
     assert!(
         profile
             .remarks
@@ -453,12 +453,12 @@ fn without_details_the_balance_is_not_checked_and_that_is_said() {
 #[test]
 fn a_window_that_somebody_chose_is_looked_at_too() {
     let of = |from: &str, to: &str| {
-        let wanted = ProfileOptions {
+        let options = ProfileOptions {
             from: from.parse().ok(),
             to: to.parse().ok(),
-            ..wanted()
+            ..options()
         };
-        profile_of(log("ce-8.0.0.15"), &wanted).unwrap().doubts()
+        profile_of(log("ce-8.0.0.15"), &options).unwrap().doubts()
     };
     let doubts = of("2026-11-20T23:09:00Z", "2026-11-20T23:11:10Z");
     assert!(
@@ -467,18 +467,19 @@ fn a_window_that_somebody_chose_is_looked_at_too() {
             .any(|doubt| doubt.contains("the window is not steady")),
         "the load ends in it: {doubts:?}"
     );
-    let mut late = log("ce-8.0.0.15");
+    let mut changed = log("ce-8.0.0.15");
     let on: Timestamp = "2026-11-20T23:07:00Z".parse().unwrap();
-    late.histograms
+    changed
+        .histograms
         .iter_mut()
         .filter(|(name, _)| name.contains("-size"))
         .for_each(|(_, dumps)| dumps.retain(|d| d.timestamp > on));
-    let wanted = ProfileOptions {
+    let options = ProfileOptions {
         from: "2026-11-20T23:04:05Z".parse().ok(),
         to: "2026-11-20T23:09:00Z".parse().ok(),
-        ..wanted()
+        ..options()
     };
-    let doubts = profile_of(late, &wanted).unwrap().doubts();
+    let doubts = profile_of(changed, &options).unwrap().doubts();
     assert!(
         doubts
             .iter()
@@ -495,7 +496,7 @@ fn of_two_servers_in_one_log_each_window_has_its_own() {
         ..log("ce-8.0.0.15").starts.remove(0)
     };
     upgraded.starts.push(of_new);
-    let profile = profile_of(upgraded.clone(), &wanted()).unwrap();
+    let profile = profile_of(upgraded.clone(), &options()).unwrap();
     assert_eq!(
         (
             profile.loads[0].write_block_bytes,
@@ -506,7 +507,7 @@ fn of_two_servers_in_one_log_each_window_has_its_own() {
     assert_eq!(profile.doubts(), [""; 0]);
     // If only the later start is in the log, that start gives no information on the time before.
     upgraded.starts.remove(0);
-    let profile = profile_of(upgraded, &wanted()).unwrap();
+    let profile = profile_of(upgraded, &options()).unwrap();
     assert_eq!(
         (
             profile.loads[0].write_block_bytes,
@@ -549,8 +550,8 @@ fn what_was_counted_while_the_clock_was_set_is_left_out() {
     let golden = golden("ce-4.9.0.37");
     for seconds in [-20, -12, -10, -5, -3, 3, 5, 10, 12, 20] {
         let log = stepped("2026-11-20T23:16:00", seconds);
-        for wanted in [golden_window(&golden), wanted()] {
-            let profile = profile_of(log.clone(), &wanted).unwrap();
+        for options in [golden_window(&golden), options()] {
+            let profile = profile_of(log.clone(), &options).unwrap();
             assert_eq!(profile.doubts(), [""; 0], "{seconds}");
             let load = &profile.loads[0];
             let rate = |name: &str| golden[name]["ops/s"].as_f64().unwrap();
@@ -560,7 +561,7 @@ fn what_was_counted_while_the_clock_was_set_is_left_out() {
                 rate("{test}-/dev/loop2-write"),
                 "large-block writes",
             );
-            let within = wanted.from.is_some()
+            let within = options.from.is_some()
                 || log
                     .clock_steps
                     .iter()
@@ -596,20 +597,20 @@ fn iostat_of(capture: &str, stamp: &str, later: SignedDuration) -> Iostat {
     .unwrap()
 }
 
-fn with_iostat(iostat: Iostat, wanted: &ProfileOptions) -> Profile {
+fn with_iostat(iostat: Iostat, options: &ProfileOptions) -> Profile {
     let mut sources = ProfileSources {
         logs: vec![log("ce-8.0.0.15")],
         ..ProfileSources::default()
     };
     sources.iostats.insert(derive::id(&sources.logs[0]), iostat);
-    profile(&sources, wanted).unwrap()
+    profile(&sources, options).unwrap()
 }
 
 #[test]
 fn a_time_with_its_offset_needs_no_zone() {
     let plain = with_iostat(
         iostat_of("ce-8.0.0.15", "%m/%d/%y %H:%M:%S", SignedDuration::ZERO),
-        &wanted(),
+        &options(),
     );
     assert!(plain.drives[0].iostat.is_some() && plain.doubts().is_empty());
     for (stamp, minutes) in [
@@ -620,7 +621,7 @@ fn a_time_with_its_offset_needs_no_zone() {
     ] {
         let iso = with_iostat(
             iostat_of("ce-8.0.0.15", stamp, SignedDuration::from_mins(minutes)),
-            &wanted(),
+            &options(),
         );
         assert_eq!(
             (&iso.drives, &iso.nodes),
@@ -692,9 +693,9 @@ fn what_is_off_is_so_many_percent_of_what_it_should_be() {
 
 #[test]
 fn histograms_that_were_turned_on_late_are_looked_at_where_they_are() {
-    let mut late = log("ce-8.0.0.15");
+    let mut changed = log("ce-8.0.0.15");
     let from: Timestamp = "2026-11-20T23:06:30Z".parse().unwrap();
-    for (name, dumps) in late
+    for (name, dumps) in changed
         .histograms
         .iter_mut()
         .filter(|(name, _)| name.contains("device-") || name.contains("/dev/"))
@@ -702,7 +703,7 @@ fn histograms_that_were_turned_on_late_are_looked_at_where_they_are() {
         dumps.retain(|dump| dump.timestamp >= from);
         assert!(!dumps.is_empty(), "{name}");
     }
-    let profile = profile_of(late, &wanted()).unwrap();
+    let profile = profile_of(changed, &options()).unwrap();
     assert!(profile.nodes[0].window.from >= from, "{:?}", profile.nodes);
 }
 
@@ -712,7 +713,7 @@ fn counters_that_contradict_each_other_are_a_doubt() {
     for line in log.drives.values_mut().flatten() {
         line.writes = line.writes * 11 / 10;
     }
-    let doubts = profile_of(log, &wanted()).unwrap().doubts();
+    let doubts = profile_of(log, &options()).unwrap().doubts();
     assert!(
         doubts
             .iter()
@@ -727,11 +728,12 @@ fn counters_that_contradict_each_other_are_a_doubt() {
 
 #[test]
 fn what_cannot_be_sized_is_said() {
-    let error =
-        |log: ServerLog, wanted: ProfileOptions| profile_of(log, &wanted).unwrap_err().to_string();
+    let error = |log: ServerLog, options: ProfileOptions| {
+        profile_of(log, &options).unwrap_err().to_string()
+    };
     let mut off = log("ce-8.0.0.15");
     off.histograms.retain(|name, _| !name.contains("device-"));
-    let blocks_only = profile_of(off, &wanted()).unwrap();
+    let blocks_only = profile_of(off, &options()).unwrap();
     assert!(
         blocks_only.loads[0].is_records_unknown
             && blocks_only.loads[0].large_block_writes_per_sec > 0.0
@@ -743,7 +745,7 @@ fn what_cannot_be_sized_is_said() {
         log("ce-8.0.0.15"),
         ProfileOptions {
             namespaces: vec!["tset".to_owned()],
-            ..wanted()
+            ..options()
         },
     );
     assert!(
@@ -753,7 +755,7 @@ fn what_cannot_be_sized_is_said() {
     let short = |from: &str, to: &str| ProfileOptions {
         from: from.parse().ok(),
         to: to.parse().ok(),
-        ..wanted()
+        ..options()
     };
     let told = error(
         log("ce-8.0.0.15"),
@@ -777,7 +779,7 @@ fn what_cannot_be_sized_is_said() {
         log("ce-8.0.0.15"),
         ProfileOptions {
             at_least_sec: 3600,
-            ..wanted()
+            ..options()
         },
     );
     assert!(
@@ -787,9 +789,9 @@ fn what_cannot_be_sized_is_said() {
     let mut memory = log("ce-8.0.0.15");
     memory.drives.clear();
     memory.histograms.clear();
-    assert!(error(memory, wanted()).contains("drv_ssd"));
+    assert!(error(memory, options()).contains("drv_ssd"));
     assert!(matches!(
-        profile(&ProfileSources::default(), &wanted()),
+        profile(&ProfileSources::default(), &options()),
         Err(SizingError::NoLog)
     ));
 }
@@ -816,7 +818,7 @@ fn the_papers_example_balances_and_its_configuration_asks_for_what_its_iostat_sh
         node.clone(),
         iostat::read(open("iostat.txt"), None).unwrap(),
     );
-    let profile = profile(&sources, &wanted()).unwrap();
+    let profile = profile(&sources, &options()).unwrap();
     assert_eq!(profile.doubts(), [""; 0]);
     let load = &profile.loads[0];
     for (found, papers) in [

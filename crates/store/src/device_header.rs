@@ -14,7 +14,7 @@
 
 use crate::record::{u16_at, u32_at, u64_at};
 use crate::seal::VolumeMark;
-use crate::write_block::{BlockHeader, HeaderState};
+use crate::write_block::{HeaderState, WriteBlockHeader};
 use crate::{MARKS_BYTES, NamespaceSettings, Starts, StoreSpace};
 use crc32fast::Hasher;
 use std::io;
@@ -284,7 +284,7 @@ impl DeviceHeader {
                 let offset = space.range.start + u64::from(block) * block_bytes;
                 let border = read(offset, BORDER_BYTES).unwrap_or_default();
                 let is_foreign = border.iter().any(|byte| *byte != 0)
-                    && BlockHeader::read(&border, space.id, block) == HeaderState::None;
+                    && WriteBlockHeader::read(&border, space.id, block) == HeaderState::None;
                 is_foreign.then_some(offset)
             })
         })
@@ -336,7 +336,7 @@ impl DeviceHeader {
 fn is_write_block(bytes: &[u8]) -> bool {
     bytes.len() >= BORDER_BYTES
         && matches!(
-            BlockHeader::read(bytes, u64_at(bytes, 8), 0),
+            WriteBlockHeader::read(bytes, u64_at(bytes, 8), 0),
             HeaderState::Whole(_)
         )
 }
@@ -400,9 +400,9 @@ mod tests {
                 (open(None, Some(6)), open(Some(6), None))
             );
             let mut block = [0; BORDER_BYTES];
-            BlockHeader {
+            WriteBlockHeader {
                 id: 5,
-                ..BlockHeader::default()
+                ..WriteBlockHeader::default()
             }
             .write(&mut block[..48]);
             assert_eq!(
@@ -419,7 +419,7 @@ mod tests {
 
     #[test]
     fn other_settings_are_named_with_both_values() {
-        let wanted = DeviceHeader {
+        let expected = DeviceHeader {
             namespace: "other".to_owned(),
             single_bin: true,
             cores: 2,
@@ -435,9 +435,9 @@ mod tests {
         let differs = HeaderCheck::Differs(differences.map(str::to_owned).to_vec());
         for copies in [
             [header().to_bytes(), Vec::new()],
-            [wanted.to_bytes(), header().to_bytes()],
+            [expected.to_bytes(), header().to_bytes()],
         ] {
-            assert_eq!(wanted.plan(&copies, &[]), differs, "one copy suffices");
+            assert_eq!(expected.plan(&copies, &[]), differs, "one copy suffices");
         }
         let of_other_set = DeviceHeader {
             device_set: 78,
@@ -503,10 +503,10 @@ mod tests {
         };
         mark.write(&mut device[space.marks_offset as usize..][..4096], space.id);
         for block in 0..3 {
-            let of_store = BlockHeader {
+            let of_store = WriteBlockHeader {
                 id: space.id,
                 block,
-                ..BlockHeader::default()
+                ..WriteBlockHeader::default()
             };
             of_store.write(&mut device[at(block.into())..][..48]);
         }

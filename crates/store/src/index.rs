@@ -397,10 +397,10 @@ mod tests {
             .filter_map(|n| index.nth(n))
             .map(|entry| entry.version)
             .collect();
-        let mut wanted: Vec<_> = map.values().copied().collect();
+        let mut expected: Vec<_> = map.values().copied().collect();
         all.sort_unstable();
-        wanted.sort_unstable();
-        assert_eq!(all, wanted);
+        expected.sort_unstable();
+        assert_eq!(all, expected);
     }
 
     #[test]

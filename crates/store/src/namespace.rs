@@ -1,7 +1,7 @@
 //! Settings of a store's namespace and space, and its statistics.
 
 use device::target::Target;
-use results::units::count;
+use results::format::count;
 use std::fmt;
 use std::ops::{AddAssign, Range};
 use sys::buffer::Buf;

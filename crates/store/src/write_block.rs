@@ -19,7 +19,7 @@ const BLOCK_HEADER_BYTES: usize = 36;
 pub(crate) const FIRST_BYTE: usize = 48;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct BlockHeader {
+pub(crate) struct WriteBlockHeader {
     pub(crate) id: u64,
     /// Increases with each block that is begun in the space.
     pub(crate) sequence: u64,
@@ -34,10 +34,10 @@ pub(crate) enum HeaderState {
     None,
     /// A damaged header of this device, or the header of another block of this device.
     Damaged,
-    Whole(BlockHeader),
+    Whole(WriteBlockHeader),
 }
 
-impl BlockHeader {
+impl WriteBlockHeader {
     /// Start value of the checksums of the block's records.
     pub(crate) fn seed(&self) -> u32 {
         let mut hasher = Hasher::new();
@@ -225,7 +225,7 @@ mod block_header_tests {
 
     #[test]
     fn a_header_is_valid_only_in_its_block_and_every_flipped_bit_is_found() {
-        let header = BlockHeader {
+        let header = WriteBlockHeader {
             id: 1,
             sequence: 1 << 40,
             opening: 3,
@@ -233,21 +233,24 @@ mod block_header_tests {
         };
         let mut bytes = vec![0xff; 512];
         header.write(&mut bytes);
-        assert_eq!(BlockHeader::read(&bytes, 1, 7), HeaderState::Whole(header));
         assert_eq!(
-            BlockHeader::read(&bytes, 2, 7),
+            WriteBlockHeader::read(&bytes, 1, 7),
+            HeaderState::Whole(header)
+        );
+        assert_eq!(
+            WriteBlockHeader::read(&bytes, 2, 7),
             HeaderState::None,
             "another device's"
         );
         assert_eq!(
-            BlockHeader::read(&bytes, 1, 8),
+            WriteBlockHeader::read(&bytes, 1, 8),
             HeaderState::Damaged,
             "another block's"
         );
         for bit in 0..BLOCK_HEADER_BYTES * 8 {
             bytes[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(
-                BlockHeader::read(&bytes, 1, 7),
+                WriteBlockHeader::read(&bytes, 1, 7),
                 HeaderState::Damaged,
                 "bit {bit}"
             );
@@ -255,7 +258,7 @@ mod block_header_tests {
         }
         assert_ne!(
             header.seed(),
-            BlockHeader {
+            WriteBlockHeader {
                 opening: 4,
                 ..header
             }
@@ -359,13 +362,13 @@ mod walk_tests {
             bytes: 80,
             records: 1,
         };
-        let wanted = (0..20)
+        let expected = (0..20)
             .filter(|version| ![7, 13].contains(version))
             .collect();
         assert_eq!(
             walk(&block),
             (
-                wanted,
+                expected,
                 vec![flaw(48 + SEAL + 560), flaw(2048 + SEAL + 240)],
                 None
             )

@@ -328,7 +328,7 @@ impl Queue for AioContext {
                 continue;
             };
             self.in_flight -= 1;
-            let outcome = Outcome::of(*result, &op);
+            let outcome = Outcome::from_result(*result, &op);
             on_reaped(Reaped {
                 token,
                 op: Some(op),

@@ -22,7 +22,7 @@ pub fn perform_call(fd: BorrowedFd<'_>, hint: u16, op: &mut Op) -> Outcome {
         match call(fd, hint, op) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Outcome::Errno(error.raw_os_error().unwrap_or(libc::EIO)),
-            Ok(bytes) => return Outcome::of(bytes as i64, op),
+            Ok(bytes) => return Outcome::from_result(bytes as i64, op),
         }
     }
 }
@@ -134,7 +134,7 @@ impl Mapped {
             OpKind::Deallocate => return perform_call(fd, 0, op),
         };
         match result {
-            Ok(bytes) => Outcome::of(bytes as i64, op),
+            Ok(bytes) => Outcome::from_result(bytes as i64, op),
             Err(error) => Outcome::Errno(error.raw_os_error().unwrap_or(libc::EIO)),
         }
     }

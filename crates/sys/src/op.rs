@@ -212,7 +212,7 @@ impl Outcome {
     pub const WRONG_DATA: Self = Self::Errno(libc::EILSEQ);
 
     /// Result of `op` for which the kernel returned `result`: the bytes moved, or a negative error number.
-    pub(crate) fn of(result: i64, op: &Op) -> Self {
+    pub(crate) fn from_result(result: i64, op: &Op) -> Self {
         let expected_bytes = if op.kind.moves_data() { op.len } else { 0 };
         match result {
             errno if errno < 0 => Self::Errno(-errno as i32),

@@ -161,7 +161,7 @@ impl Form for FileForm {
     }
 
     fn outcome(&mut self, completion: cqueue::Entry, op: &Op) -> Outcome {
-        Outcome::of(completion.result().into(), op)
+        Outcome::from_result(completion.result().into(), op)
     }
 
     fn is_failure(outcome: &Outcome) -> bool {

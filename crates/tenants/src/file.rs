@@ -7,7 +7,7 @@ use load::keys::Keys;
 use load::rate::Rate;
 use load::sizes::stored_bytes;
 use load::workload::CannotRun;
-use results::units::{self, Grouped, quoted};
+use results::format::{self, Grouped, quoted};
 use serde::Deserialize;
 use std::ops::{Range, RangeInclusive};
 use toml::Spanned;
@@ -114,9 +114,9 @@ fn fitting<T: std::fmt::Display>(
 impl Tenants {
     /// Parses `text`, the content of the file `path`. Errors: the first mistake, with its line.
     pub fn parse(path: &str, text: &str) -> Result<Self, CannotRun> {
-        let path = units::printable(path);
+        let path = format::printable(path);
         let file: File = toml::from_str(text).map_err(|error| {
-            let why = units::in_one_line(&error.message().chars().take(400).collect::<String>());
+            let why = format::in_one_line(&error.message().chars().take(400).collect::<String>());
             let offset = error.span().map_or(0, |span| span.start);
             error_at(&path, text, offset, &why)
         })?;
@@ -124,7 +124,7 @@ impl Tenants {
         if count == 0 || count > TENANTS_MAX {
             let why = format!(
                 "the file has {} - give 1 to {TENANTS_MAX}, each as [[tenant]]",
-                units::count(count as u64, "tenant")
+                format::count(count as u64, "tenant")
             );
             return Err(CannotRun(format!("{path}: {why}")));
         }
@@ -195,7 +195,7 @@ impl Tenants {
                 None => is_default,
             })
             .collect();
-        let device = units::printable(device);
+        let device = format::printable(device);
         let mut placed: Vec<(usize, Range<u64>)> = Vec::new();
         // The largest block, so that each range begins at a multiple of its own block size.
         let align_bytes = tenants_here
@@ -229,7 +229,7 @@ impl Tenants {
                 return Err(tenant.cannot(format_args!(
                     "its share of {device} is smaller than {}, the largest write block of the tenants there - give the \
                      tenant more space, or another device",
-                    units::bytes(align_bytes as f64)
+                    format::bytes(align_bytes as f64)
                 )));
             }
             let end = start.saturating_add(size);

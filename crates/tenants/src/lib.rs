@@ -28,7 +28,7 @@ use load::choice::{Engine, choice};
 use load::keys::Keys;
 use load::rate::Rate;
 use load::workload::CannotRun;
-use results::units::quoted;
+use results::format::quoted;
 use std::fmt::Display;
 
 #[derive(Debug, Clone, PartialEq)]

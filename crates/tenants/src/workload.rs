@@ -18,7 +18,7 @@ use engine::DeviceName;
 use load::plan::{Arrival, BufferClass, Plan};
 use load::rate::Rate;
 use load::schedule::phase;
-use load::stream::{Extent, Request, SizeDistribution, Stream, Uniform};
+use load::stream::{Extent, IoRequest, SizeDistribution, Stream, Uniform};
 use load::workload::{
     BuildContext, Built, CannotRun, DeviceShape, MAX_LAG_SEC, NO_END_SEC, PlanOffsets, RunPlan,
     RunSpec, Workload, offered, setting, stream_info,
@@ -295,12 +295,12 @@ struct TenantInputs<'a> {
 
 impl TenantInputs<'_> {
     /// Fields that a stream's operations share, at the space's first byte. Without a rate, it has no operations.
-    fn request(&self, kind: OpKind, stream: &str, buffers: u16) -> Request {
+    fn request(&self, kind: OpKind, stream: &str, buffers: u16) -> IoRequest {
         let target = self.device.target;
         let cell = self.plan_offsets.cell_of(stream, target).unwrap_or(0);
-        Request {
+        IoRequest {
             offset: self.range.start,
-            ..Request::new(kind, target, cell, buffers)
+            ..IoRequest::new(kind, target, cell, buffers)
         }
     }
 
@@ -363,7 +363,7 @@ impl TenantInputs<'_> {
         let len_bytes = tenant.write_block_bytes as usize;
         let reads = plan.add_buffers(BufferClass::plain(len_bytes, slots));
         let writes = plan.add_buffers(BufferClass::fresh(len_bytes, slots, salt));
-        let request = |stream, kind, buffers, placement: Option<u16>| Request {
+        let request = |stream, kind, buffers, placement: Option<u16>| IoRequest {
             len: tenant.write_block_bytes,
             placement: placement.map(Placement),
             ..self.request(kind, stream, buffers)
@@ -407,9 +407,9 @@ struct BlockOps {
     store: StoreModel,
     /// Set while the store has no free block.
     full_error: Option<CannotRun>,
-    client: Request,
-    collect: Request,
-    defrag: Request,
+    client: IoRequest,
+    collect: IoRequest,
+    defrag: IoRequest,
 }
 
 impl BlockOps {
@@ -424,7 +424,7 @@ impl BlockOps {
         result.map_err(|full| self.full_error = Some(full)).ok()
     }
 
-    fn request(&self, step: StoreStep) -> Request {
+    fn request(&self, step: StoreStep) -> IoRequest {
         let (template, block) = match step {
             StoreStep::Write(BlockWrite {
                 block,
@@ -436,7 +436,7 @@ impl BlockOps {
             }) => (self.defrag, block),
             StoreStep::Read(block) => (self.collect, block),
         };
-        Request {
+        IoRequest {
             offset: template.offset + u64::from(block) * u64::from(template.len),
             ..template
         }
@@ -444,7 +444,7 @@ impl BlockOps {
 }
 
 impl Stream for BlockOps {
-    fn next(&mut self) -> Option<Request> {
+    fn next(&mut self) -> Option<IoRequest> {
         let write = self.step(StoreModel::client_block)?;
         Some(self.request(StoreStep::Write(write)))
     }
@@ -453,7 +453,7 @@ impl Stream for BlockOps {
         self.full_error.as_ref().map(CannotRun::to_string)
     }
 
-    fn on_completion(&mut self, _request: &Request, _outcome: Outcome) -> Option<Request> {
+    fn on_completion(&mut self, _request: &IoRequest, _outcome: Outcome) -> Option<IoRequest> {
         let step = self.step(StoreModel::defrag_step).flatten()?;
         Some(self.request(step))
     }
@@ -518,8 +518,8 @@ impl Workload for TenantFill {
         let buffers = plan.add_buffers(BufferClass::fresh(block as usize, depth, salt));
         let target = device.target;
         let placement = tenant.placement.map(Placement);
-        let request = Request::new(OpKind::Write, target, plan_offsets.cell(0, target), buffers);
-        let next = Request {
+        let request = IoRequest::new(OpKind::Write, target, plan_offsets.cell(0, target), buffers);
+        let next = IoRequest {
             offset: range.start,
             len: block,
             placement,
@@ -546,12 +546,12 @@ impl Workload for TenantFill {
 /// Sequential blocks up to the end of the space.
 #[derive(Debug, Clone)]
 struct SpaceFill {
-    next_request: Request,
+    next_request: IoRequest,
     end: u64,
 }
 
 impl Stream for SpaceFill {
-    fn next(&mut self) -> Option<Request> {
+    fn next(&mut self) -> Option<IoRequest> {
         let block = self.next_request;
         self.next_request.offset += u64::from(block.len);
         (block.offset < self.end).then_some(block)

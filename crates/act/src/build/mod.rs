@@ -18,7 +18,7 @@ use load::plan::{Arrival, Plan};
 use load::rate::Rate;
 use load::schedule::{Even, Poisson, Schedule, Woken, phase};
 use load::sizes::SizeTable;
-use load::stream::{Extent, Request, Stream};
+use load::stream::{Extent, IoRequest, Stream};
 use load::workload::{BuildContext, CannotRun, DeviceShape, PlanOffsets, RunPlan, SHARD_IOPS};
 use results::cell::StreamInfo;
 use std::sync::Arc;
@@ -138,17 +138,17 @@ impl<D> LaneInputs<'_, D> {
     }
 
     /// `class`: buffer class within this workload.
-    fn request(&self, kind: OpKind, stream: &str, index: usize, class: u16) -> Request {
+    fn request(&self, kind: OpKind, stream: &str, index: usize, class: u16) -> IoRequest {
         let target = self.devices[index].target;
         let cell = self
             .plan_offsets
             .cell_of(stream, target)
             .expect("only lanes of streams that are recorded are built");
-        Request::new(kind, target, cell, self.plan_offsets.buffers(class))
+        IoRequest::new(kind, target, cell, self.plan_offsets.buffers(class))
     }
 
     /// The caller has checked that each device holds at least one block.
-    fn blocks(&self, request: Request, index: usize, bytes: u32) -> Extent {
+    fn blocks(&self, request: IoRequest, index: usize, bytes: u32) -> Extent {
         let extent = Extent::blocks(request, self.devices[index].size_bytes, bytes);
         extent.expect("a block fits each device, as was checked")
     }

@@ -6,9 +6,9 @@ use super::{
     saturated_at,
 };
 use crate::series::{Conclusion, DriveIdentity, Series, SeriesStepState};
+use results::format::{self, count, milliseconds, number, span};
 use results::judge::{LOOK_AT_DRIVE, Outcome};
 use results::steady::median;
-use results::units::{self, count, milliseconds, number, span};
 use serde_json::{Value, json};
 
 #[derive(Debug, Clone, PartialEq)]
@@ -53,7 +53,7 @@ impl MetricKind {
     fn value_text(self, value: f64) -> String {
         match self {
             Self::P99 | Self::P99AtHalf => milliseconds(value / 1e3),
-            _ => units::number(value),
+            _ => format::number(value),
         }
     }
 }
@@ -119,7 +119,7 @@ pub fn metrics(points: &[Point]) -> Vec<DriveMetric> {
 pub fn highest_rate(points: &[Point], mix: AccessMix) -> Option<f64> {
     let of_mix: Vec<&Point> = points
         .iter()
-        .filter(|point| AccessMix::of(point) == mix)
+        .filter(|point| AccessMix::from_point(point) == mix)
         .collect();
     let sweep: Vec<&Point> = of_mix
         .iter()
@@ -159,7 +159,7 @@ pub fn model(drive: &DriveIdentity) -> String {
         } else {
             "device without a model"
         };
-        format!("{kind} of {}", units::bytes(drive.size_bytes as f64))
+        format!("{kind} of {}", format::bytes(drive.size_bytes as f64))
     })
 }
 

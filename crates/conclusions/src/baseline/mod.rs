@@ -23,9 +23,9 @@ pub use watch::{Estimate, PAUSES_MIN, Pause, RecurringStalls, Second, Watch};
 
 use crate::certify::StageResult;
 use crate::series::{Series, SeriesStepState, Step};
+use results::format::{count, number};
 use results::judge::{End, Outcome, Verdict};
 use results::steady::ROUNDS_IN_WINDOW;
-use results::units::{count, number};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -50,7 +50,7 @@ pub struct InDoubt {
 }
 
 impl InDoubt {
-    pub fn of(&self, step: usize) -> Option<&str> {
+    pub fn reason(&self, step: usize) -> Option<&str> {
         let at = self.steps.iter().position(|number| *number == step)?;
         self.doubts.get(at).map(String::as_str)
     }
@@ -158,7 +158,8 @@ fn doubt_by_smaller_depth(point: &Point, points: &[(usize, Point)]) -> Option<St
         .filter(|_| point.part == JobPurpose::Depth);
     let smaller_depths =
         sweep.filter(|other| other.part == JobPurpose::Depth && other.depth < point.depth);
-    let of_mix = smaller_depths.filter(|other| AccessMix::of(other) == AccessMix::of(point));
+    let of_mix =
+        smaller_depths.filter(|other| AccessMix::from_point(other) == AccessMix::from_point(point));
     let best_iops = of_mix.map(Point::iops).reduce(f64::max)?;
     (point.iops() < FALLEN * best_iops).then(|| {
         format!(
@@ -412,7 +413,10 @@ mod tests {
                 &["job 3: busy".to_owned(), "job 8: late".into()][..]
             )
         );
-        assert_eq!((told.of(7), told.of(3)), (Some("job 8: late"), None));
+        assert_eq!(
+            (told.reason(7), told.reason(3)),
+            (Some("job 8: late"), None)
+        );
         assert_eq!(told.to_string(), format!("2 of {all} jobs in doubt"));
     }
 

@@ -5,8 +5,8 @@
 use super::Watch;
 use crate::grouped;
 use crate::percentile::{beyond, is_compared, is_resolved};
+use results::format;
 use results::steady::median;
-use results::units;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
@@ -141,7 +141,7 @@ pub enum Percentile {
 }
 
 impl Percentile {
-    fn of(times: &LatencyStats, count: u64, percent: f64) -> Self {
+    fn from_stats(times: &LatencyStats, count: u64, percent: f64) -> Self {
         match times.at(percent) {
             _ if !is_resolved(count, percent) => Self::TooFew,
             Some(us) => Self::Us(us),
@@ -163,8 +163,8 @@ impl Percentile {
 impl fmt::Display for Percentile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Us(us) => f.write_str(&units::milliseconds(us / 1e3)),
-            Self::LongerThan(us) => write!(f, "> {}", units::milliseconds(us / 1e3)),
+            Self::Us(us) => f.write_str(&format::milliseconds(us / 1e3)),
+            Self::LongerThan(us) => write!(f, "> {}", format::milliseconds(us / 1e3)),
             Self::TooFew => f.write_str("-"),
         }
     }
@@ -172,24 +172,24 @@ impl fmt::Display for Percentile {
 
 impl DirectionResult {
     pub fn service_at(&self, percent: f64) -> Percentile {
-        Percentile::of(&self.service, self.ops, percent)
+        Percentile::from_stats(&self.service, self.ops, percent)
     }
 
     /// Wait plus service. Operations that never completed count as slower than all others.
     pub fn answer_at(&self, percent: f64) -> Percentile {
-        Percentile::of(&self.answer, self.wanted(), percent)
+        Percentile::from_stats(&self.answer, self.scheduled(), percent)
     }
 
     pub fn beyond(&self, percent: f64) -> f64 {
-        beyond(self.wanted(), percent)
+        beyond(self.scheduled(), percent)
     }
 
     /// True if enough operations lie beyond the percentile to compare it with that of another drive.
     pub fn is_compared(&self, percent: f64) -> bool {
-        is_compared(self.wanted(), percent)
+        is_compared(self.scheduled(), percent)
     }
 
-    fn wanted(&self) -> u64 {
+    fn scheduled(&self) -> u64 {
         self.ops.saturating_add(self.undone)
     }
 
@@ -217,7 +217,7 @@ pub struct AccessMix {
 }
 
 impl AccessMix {
-    pub fn of(point: &Point) -> Self {
+    pub fn from_point(point: &Point) -> Self {
         Self {
             random: point.random,
             read_pct: point.read_pct.round() as u32,
@@ -238,7 +238,7 @@ impl fmt::Display for AccessMix {
         } else {
             "sequential "
         })?;
-        let size = |bytes: u64| units::binary_bytes(bytes as f64);
+        let size = |bytes: u64| format::binary_bytes(bytes as f64);
         match (self.read_bytes, self.write_bytes) {
             (0, 0) => write!(f, "operations"),
             (reads, 0) => write!(f, "reads, {}", size(reads)),
@@ -263,7 +263,7 @@ impl fmt::Display for AccessMix {
 /// by round, depth and offered rate. Of several points with the same round, depth and rate, the last counts.
 pub fn curves(points: &[Point], part: JobPurpose) -> Vec<(AccessMix, Vec<&Point>)> {
     let of_part = points.iter().filter(|point| point.part == part);
-    let mut curves = grouped(of_part.map(|point| (AccessMix::of(point), point)));
+    let mut curves = grouped(of_part.map(|point| (AccessMix::from_point(point), point)));
     for (_, curve) in &mut curves {
         // Reversed, so that the last of several equal points is kept.
         curve.reverse();

@@ -212,7 +212,7 @@ fn steady_at(series: &[Vec<f64>]) -> Option<usize> {
     let rounds = series.iter().map(Vec::len).min().unwrap_or(0);
     (ROUNDS_IN_WINDOW..=rounds).find(|end| {
         series.iter().all(|values| {
-            let spread = RoundSpread::of(&values[end - ROUNDS_IN_WINDOW..*end]);
+            let spread = RoundSpread::from_values(&values[end - ROUNDS_IN_WINDOW..*end]);
             spread.average > 0.0 && spread.is_steady()
         })
     })

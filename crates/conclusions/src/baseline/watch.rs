@@ -6,7 +6,7 @@
 //!                                             -> drift    different medians of the tenths of the watch
 //! ```
 
-use results::units;
+use results::format;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -83,7 +83,7 @@ pub struct RecurringStalls {
 
 impl Watch {
     /// The observations of consecutive `seconds`; a second without a completion is `None`.
-    pub fn of(seconds: &[Option<Second>]) -> Self {
+    pub fn from_seconds(seconds: &[Option<Second>]) -> Self {
         let measured = || seconds.iter().flatten();
         let usual_us = at(measured().map(|second| second.max_us).collect(), USUAL);
         let limit_us = (PAUSE_FACTOR * usual_us).max(usual_us + PAUSE_US);
@@ -232,13 +232,13 @@ impl Watch {
                 (us.min(low), us.max(high))
             });
         differ(low, high).then(|| {
-            let part_text = |at: usize| units::span_about(self.seconds as f64 * at as f64 / PARTS as f64);
+            let part_text = |at: usize| format::span_about(self.seconds as f64 * at as f64 / PARTS as f64);
             let first_change = 1 + later_medians.windows(2).position(|pair| differ(pair[0].min(pair[1]), pair[0].max(pair[1]))).unwrap_or(0);
             format!(
                 "the median latency under a light load went from {} to {} within {}; the first change was between {} and {} after the start",
                 microseconds(later_medians[0]),
                 microseconds(if later_medians[0] == high { low } else { high }),
-                units::span_about(self.seconds as f64),
+                format::span_about(self.seconds as f64),
                 part_text(first_change),
                 part_text(first_change + 2)
             )
@@ -247,7 +247,7 @@ impl Watch {
 }
 
 fn microseconds(us: f64) -> String {
-    units::duration((us * 1e3) as u64)
+    format::duration((us * 1e3) as u64)
 }
 
 fn differ(low: f64, high: f64) -> bool {
@@ -280,7 +280,7 @@ mod tests {
 
     /// A watch of two hours; `second` gives median and maximum of each second.
     fn watch(second: impl Fn(u64) -> (f64, f64)) -> Watch {
-        Watch::of(
+        Watch::from_seconds(
             &(0..7_200)
                 .map(|at| {
                     let (median_us, max_us) = second(at);
@@ -377,6 +377,6 @@ mod tests {
             None,
             "settled at once"
         );
-        assert_eq!(Watch::of(&[]).drift(), None);
+        assert_eq!(Watch::from_seconds(&[]).drift(), None);
     }
 }

@@ -31,8 +31,8 @@ mod linearity;
 pub use linearity::{Linearity, Ratio, linearity};
 
 use crate::series::{Conclusion, Rule, Series, SeriesStepState, Step};
+use results::format::{Grouped, count, span};
 use results::judge::{DelayOwner, End, Headline, Outcome, ReasonCode, Sla, Verdict, WorstShare};
-use results::units::{Grouped, count, span};
 use serde_json::{Value, json};
 
 #[cfg(test)]
@@ -748,10 +748,10 @@ mod tests {
             first_slice: None,
             slice: 1,
             slices: 1,
-            wanted: 2_000,
+            scheduled: 2_000,
             missed: 1_000,
             ours,
-            held_by: None,
+            slots_used_by: None,
             growth_allowed: None,
         };
         let completed = |share| verdict(Outcome::Fail, End::Completed, share);

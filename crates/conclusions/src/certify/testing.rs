@@ -48,7 +48,7 @@ pub(crate) fn verdict(outcome: Outcome, end: End, share: f64) -> Verdict {
             first_slice: None,
             threshold_ns: 1_000_000,
             over: (share * 10_000.0) as u64,
-            wanted: 10_000,
+            scheduled: 10_000,
             cut: false,
             share,
             share_max: 0.05,

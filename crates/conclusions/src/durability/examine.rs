@@ -140,7 +140,7 @@ pub fn examine<E>(
             continue;
         }
         lost_writes.push(last);
-        let has_sector = |wanted: fn(&Sector) -> bool| content.iter().any(wanted);
+        let has_sector = |is_match: fn(&Sector) -> bool| content.iter().any(is_match);
         if found_newer > 0 || is_corrupt {
             counts.torn += 1
         } else if has_sector(|sector| matches!(sector, Sector::Write(sequence) if *sequence > 0)) {

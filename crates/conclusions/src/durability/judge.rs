@@ -4,8 +4,8 @@ use super::examine::SlotCounts;
 use super::session::{DurabilityMethod, PowerCounts, SessionId};
 use super::witness::WitnessRecord;
 use crate::grouped;
+use results::format::{binary_bytes, count, number};
 use results::judge::Outcome;
-use results::units::{binary_bytes, count, number};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,6 @@
 //! A session: a series of writes up to a power cut, as the witness stores it.
 
-use results::units::{is_unprintable, quoted};
+use results::format::{is_unprintable, quoted};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};

@@ -7,7 +7,7 @@
 //! message that closes the session.
 
 use super::session::{FORMAT_VERSION, Secret, Session, SessionId, check_text};
-use results::units::quoted;
+use results::format::quoted;
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, Read};
 

@@ -44,11 +44,11 @@ pub fn examine(drives: &[Labels], windows: &[&[LatencyWindow]]) -> Examination {
             });
             continue;
         }
-        let centers = Centers::of(members.iter().map(|at| windows[*at]));
+        let centers = Centers::from_drives(members.iter().map(|at| windows[*at]));
         let members = members
             .into_iter()
             .map(|drive: usize| {
-                let scores = Scores::of(&centers.residuals(windows[drive]));
+                let scores = Scores::from_residuals(&centers.residuals(windows[drive]));
                 Member {
                     drive,
                     labels: &drives[drive],
@@ -286,7 +286,7 @@ impl ModelExamination<'_> {
 
     /// Examines hosts or slots: compares their medians with each other.
     fn groups(&mut self, level: PopulationLevel) {
-        let mut groups = self.by_label(|labels| (level.of(labels), ""));
+        let mut groups = self.by_label(|labels| (level.label_in(labels), ""));
         // A host with a single drive is examined as a drive, because the two cannot be distinguished.
         groups.retain(|((name, _), members)| !name.is_empty() && members.len() > 1);
         let mut best: Vec<Option<Best>> = groups.iter().map(|_| None).collect();
@@ -439,7 +439,8 @@ impl ModelExamination<'_> {
         level: PopulationLevel,
         members: &[usize],
     ) -> Vec<(PopulationLevel, String)> {
-        let label = |level: PopulationLevel, member: usize| level.of(self.members[member].labels);
+        let label =
+            |level: PopulationLevel, member: usize| level.label_in(self.members[member].labels);
         let causes = [
             PopulationLevel::Firmware,
             PopulationLevel::Host,

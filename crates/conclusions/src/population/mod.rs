@@ -63,8 +63,8 @@ pub use examine::examine;
 pub use statistics::{PopulationComparison, ToleranceBound, compare, tolerance_bound};
 
 use results::cell::{Latencies, latencies};
+use results::format;
 use results::run_dir::{HlogBucket, HlogKind, RunDirError, each_buckets, manifest};
-use results::units;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -115,7 +115,7 @@ impl LatencyMetric {
     pub const ALL: [Self; 3] = [Self::Mean, Self::P50, Self::P99];
 
     /// Value in a window, nanoseconds.
-    pub fn of(self, window: &LatencyWindow) -> f64 {
+    pub fn value_in(self, window: &LatencyWindow) -> f64 {
         match self {
             Self::Mean => window.mean_ns,
             Self::P50 => window.p50_ns,
@@ -168,7 +168,7 @@ pub enum PopulationLevel {
 }
 
 impl PopulationLevel {
-    pub fn of(self, labels: &Labels) -> &str {
+    pub fn label_in(self, labels: &Labels) -> &str {
         match self {
             Self::Firmware => &labels.firmware,
             Self::Host => &labels.host,
@@ -246,11 +246,11 @@ impl fmt::Display for SlowGroup {
             1 => String::new(),
             drives => format!("its {drives} drives have "),
         };
-        let name = units::quoted(name);
-        let model = units::in_one_line(model);
-        let factor = units::number(*factor);
-        let since = units::span_of(*since_s);
-        let outside = units::percent(*outside);
+        let name = format::quoted(name);
+        let model = format::in_one_line(model);
+        let factor = format::number(*factor);
+        let since = format::span_of(*since_s);
+        let outside = format::percent(*outside);
         let when = if *lasting {
             "beginning after"
         } else {
@@ -267,7 +267,7 @@ impl fmt::Display for SlowGroup {
                 write!(
                     f,
                     "; or the cause is its {level} {}, which no other drive has",
-                    units::quoted(name)
+                    format::quoted(name)
                 )
             })
     }
@@ -288,7 +288,7 @@ pub struct Undecided {
 #[schemars(rename = "Reason")]
 pub enum UndecidedReason {
     /// Too few drives with enough windows.
-    #[error("too few drives: {} with enough windows, but at least 3 are needed; add drives", units::count(*drives as u64, "drive"))]
+    #[error("too few drives: {} with enough windows, but at least 3 are needed; add drives", format::count(*drives as u64, "drive"))]
     FewDrives { drives: usize },
     /// The drive has less than 40 % of the typical number of comparable windows.
     #[error(
@@ -304,21 +304,21 @@ pub enum UndecidedReason {
     /// The group is slow, but there are too few groups to know how much healthy groups differ.
     #[error(
         "{} times as slow as the others, but {groups} groups are too few to know how much healthy groups differ. Exchange \
-         drives between the groups and repeat, or add groups", units::number(*factor)
+         drives between the groups and repeat, or add groups", format::number(*factor)
     )]
     FewGroups { factor: f64, groups: usize },
     /// The drives differ so much, or are so few, that only a slowdown above this factor can be found.
     #[error(
-        "among {drives} drives with this spread, only a drive at least {} times as slow as the others can be found; add drives", units::number(*factor)
+        "among {drives} drives with this spread, only a drive at least {} times as slow as the others can be found; add drives", format::number(*factor)
     )]
     Insensitive { factor: f64, drives: usize },
 }
 
 impl fmt::Display for Undecided {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot tell for {}", units::in_one_line(&self.model))?;
+        write!(f, "cannot tell for {}", format::in_one_line(&self.model))?;
         if let Some((level, name)) = &self.of {
-            write!(f, ", {level} {}", units::quoted(name))?;
+            write!(f, ", {level} {}", format::quoted(name))?;
         }
         write!(f, ": {}", self.reason)
     }

@@ -59,7 +59,7 @@ struct Moments {
 
 impl Moments {
     /// `values` are ascending.
-    fn of(values: &[(f64, usize)]) -> Self {
+    fn from_values(values: &[(f64, usize)]) -> Self {
         let count = values.len() as f64;
         let (mean, variance) = mean_and_variance(values);
         let deviation = variance.sqrt().max(DEVIATION_MIN);
@@ -141,7 +141,7 @@ pub(super) fn above(values: &[f64], alpha: f64) -> Vec<Outlier> {
     if clean.len() == sorted.len() {
         return Vec::new();
     }
-    let spread = Moments::of(clean);
+    let spread = Moments::from_values(clean);
     let highest = clean[clean.len() - 1].0;
     let high = sorted.iter().filter(|(value, _)| *value > highest);
     let outlier = |(value, at): &(f64, usize)| Outlier {
@@ -161,18 +161,18 @@ fn without_outliers(sorted: &[(f64, usize)], alpha: f64) -> &[(f64, usize)] {
         if rest.len() < VALUES_MIN {
             break;
         }
-        let mean = Moments::of(rest).mean;
+        let mean = Moments::from_values(rest).mean;
         let lowest = rest[0].0;
         let highest = rest[rest.len() - 1].0;
         let count = rest.len() as f64;
         // Low outliers are removed, too, at the same threshold, so that they do not widen the spread.
         let p = if highest - mean >= mean - lowest {
             rest = &rest[..rest.len() - 1];
-            let spread = Moments::of(rest);
+            let spread = Moments::from_values(rest);
             spread.p(highest - spread.mean, count)
         } else {
             rest = &rest[1..];
-            let spread = Moments::of(rest);
+            let spread = Moments::from_values(rest);
             spread.p(spread.mean - lowest, count)
         };
         if p <= alpha {
@@ -184,14 +184,14 @@ fn without_outliers(sorted: &[(f64, usize)], alpha: f64) -> &[(f64, usize)] {
 
 /// The distance from the mean of `values` at which an additional value would be an outlier.
 pub(super) fn threshold(values: &[f64], alpha: f64) -> f64 {
-    let spread = Moments::of(&sorted(values));
+    let spread = Moments::from_values(&sorted(values));
     spread.distance(alpha / (spread.count + 1.0))
 }
 
 /// Student's test with a common deviation: the probability that the mean of `own` is so far above that of `others` by
 /// chance. 1 if there are fewer than three values, or if a side is empty.
 pub(super) fn difference_p(own: &[f64], others: &[f64]) -> f64 {
-    let spread = |values: &[f64]| Moments::of(&sorted(values));
+    let spread = |values: &[f64]| Moments::from_values(&sorted(values));
     let freedom = (own.len() + others.len()) as f64 - 2.0;
     if own.is_empty() || others.is_empty() || freedom < 1.0 {
         return 1.0;
@@ -230,7 +230,7 @@ type CellValues = (TimeLoadCell, [f32; LatencyMetric::ALL.len()]);
 
 /// The cell of a window, and the logarithms of its latencies; `None` if a number cannot be a measurement.
 fn logarithms(window: &LatencyWindow) -> Option<(TimeLoadCell, MetricValues)> {
-    let latencies = LatencyMetric::ALL.map(|metric| metric.of(window));
+    let latencies = LatencyMetric::ALL.map(|metric| metric.value_in(window));
     let measured = |value: &f64| *value >= 1.0 && *value <= DURATION_MAX_NS as f64;
     let placed = window.start_s >= 0.0 && window.load > 0.0 && window.load.is_finite();
     let cell = (
@@ -264,7 +264,7 @@ pub(super) struct Centers(Vec<(TimeLoadCell, MetricValues)>);
 
 impl Centers {
     /// Only cells with enough drives have a center.
-    pub(super) fn of<'a>(drives: impl Iterator<Item = &'a [LatencyWindow]>) -> Self {
+    pub(super) fn from_drives<'a>(drives: impl Iterator<Item = &'a [LatencyWindow]>) -> Self {
         let mut scratch = Vec::new();
         let mut medians: Vec<CellValues> = Vec::new();
         let mut windows: Vec<CellValues> = Vec::new();
@@ -344,7 +344,7 @@ pub(super) struct Scores {
 impl Scores {
     /// Scores are means over the slowest windows, not percentiles: a percentile jumps if garbage collection takes
     /// exactly that share of the time.
-    pub(super) fn of(residuals: &Residuals) -> Self {
+    pub(super) fn from_residuals(residuals: &Residuals) -> Self {
         let count = residuals.windows.len();
         let mut member_scores = Self {
             scores: [f64::NAN; SCORES],

@@ -26,8 +26,8 @@ pub use watch::{
 };
 
 use crate::series::{Conclusion, Rule, Series, SeriesStepState, Step};
+use results::format;
 use results::judge::{LESS_BUSY, LOOK_AT_DRIVE, Limit, Outcome, Sla};
-use results::units;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 /// Factors of successive steps up, while all loads are held.
@@ -259,7 +259,7 @@ pub struct StepDetails {
 
 impl StepDetails {
     /// `None` for steps that are not finished or not of a search.
-    pub fn of(step: &Step) -> Option<Self> {
+    pub fn from_step(step: &Step) -> Option<Self> {
         let done = step.state == SeriesStepState::Done;
         done.then(|| serde_json::from_value(step.details.clone()).ok())
             .flatten()
@@ -276,7 +276,7 @@ pub fn conclude(
     let steps: Vec<_> = series
         .steps
         .iter()
-        .filter_map(|step| Some((step, StepDetails::of(step)?)))
+        .filter_map(|step| Some((step, StepDetails::from_step(step)?)))
         .collect();
     let held = steps.iter().rev().find(|(step, details)| {
         Some(details.moved.multiple()) == finding.held
@@ -411,12 +411,12 @@ fn spells(details: &StepDetails, sla: &Sla) -> String {
         match spells.count {
             1 => format!(
                 "one over {threshold}, after {}",
-                units::span(spells.first_sec.round() as u64)
+                format::span(spells.first_sec.round() as u64)
             ),
             count => {
                 format!(
                     "{count} over {threshold}, at most {} apart",
-                    units::span(spells.apart_sec.round() as u64)
+                    format::span(spells.apart_sec.round() as u64)
                 )
             }
         }
@@ -445,8 +445,8 @@ fn spells(details: &StepDetails, sla: &Sla) -> String {
 fn too_rare_events_sentence(details: &StepDetails) -> String {
     let ran = details.ran_sec;
     let rare = details.ran_sec / SPELLS_IN_WINDOW as f64;
-    let ran = units::span(ran.round() as u64);
-    let rare = units::span(rare.round() as u64);
+    let ran = format::span(ran.round() as u64);
+    let rare = format::span(rare.round() as u64);
     format!(
         "not seen: stalls and garbage collection rarer than every {rare}, and effects that begin later than {ran} into a \
          load; certify the rating"
@@ -476,8 +476,8 @@ fn margin(details: &StepDetails, sla: &Sla) -> String {
         format!(
             "; the mean of {} rounds is {} ± {} over {} (95 % confidence)",
             details.judged.rounds_judged,
-            units::percent(share),
-            units::percent(margin),
+            format::percent(share),
+            format::percent(margin),
             limit.threshold_text()
         )
     })
@@ -791,7 +791,7 @@ mod tests {
         let of = |each: [Spells; 3]| {
             let mut step = step(NextRun::Confirm(2.0), StepOutcome::Failed, "", 0.0);
             step.details["judged"]["spells"] = serde_json::to_value(each).unwrap();
-            super::spells(&StepDetails::of(&step).unwrap(), &Sla::default())
+            super::spells(&StepDetails::from_step(&step).unwrap(), &Sla::default())
         };
         assert_eq!(
             of([Spells::default(), spells(899, 4.0), spells(11, 300.0)]),
@@ -858,11 +858,11 @@ mod tests {
     #[test]
     fn details_of_other_steps_are_none() {
         let mut other = step(NextRun::Try(1.0), StepOutcome::Held, "", 0.0);
-        assert!(StepDetails::of(&other).is_some());
+        assert!(StepDetails::from_step(&other).is_some());
         other.state = SeriesStepState::Interrupted;
-        assert!(StepDetails::of(&other).is_none());
+        assert!(StepDetails::from_step(&other).is_none());
         other.state = SeriesStepState::Done;
         other.details = Value::Null;
-        assert!(StepDetails::of(&other).is_none());
+        assert!(StepDetails::from_step(&other).is_none());
     }
 }

@@ -16,10 +16,10 @@
 
 use results::buckets::THRESHOLDS_MAX;
 use results::cell::Interval;
+use results::format;
 use results::judge::{End, Limit, Outcome, Verdict};
 use results::run_dir::Manifest;
 use results::steady::{Round, RoundSeries, Rounds, Spells};
-use results::units;
 use serde::{Deserialize, Serialize};
 
 /// Minimum length of a window, rounds.
@@ -141,7 +141,7 @@ impl AtLimit<'_> {
     fn text(&self) -> String {
         format!(
             "{0} of {2} over {1}",
-            units::percent(self.share()),
+            format::percent(self.share()),
             self.limit.threshold_text(),
             self.series.group
         )
@@ -387,7 +387,7 @@ impl Watcher {
                 !is_lone && *second >= at.limit.share_max() && *second > WORSE * first
             })?;
         let ([first, second], threshold) =
-            ([first, second].map(units::percent), limit.threshold_text());
+            ([first, second].map(format::percent), limit.threshold_text());
         Some(format!(
             "getting worse, a longer run may fail: {first} of {} over {threshold} in the first half of {rounds} rounds, \
              {second} in the second half (limit {})",
@@ -404,11 +404,11 @@ impl Watcher {
         }
         let count = self.rounds.count();
         let at = self.at_limits(count).find(|at: &AtLimit<'_>| {
-            let (over, wanted) = at.sums(|round| &round.judged_over_lower_bound);
+            let (over, scheduled) = at.sums(|round| &round.judged_over_lower_bound);
             self.step_ops[at.series_index]
-                .is_some_and(|ops| at.limit.is_exceeded(over, ops.max(wanted)))
+                .is_some_and(|ops| at.limit.is_exceeded(over, ops.max(scheduled)))
         })?;
-        let after = units::span(count as u64 * self.rounds.round_sec);
+        let after = format::span(count as u64 * self.rounds.round_sec);
         let most = at.limit.share_text();
         Some(format!(
             "{} in {after} (limit {most}), so the whole step cannot pass",
@@ -419,7 +419,7 @@ impl Watcher {
     /// The first share that reaches its limit over all judged rounds, or would reach it with this program's own lag.
     fn over_limit(&self, rounds_judged: usize) -> Option<(StepOutcome, String)> {
         self.at_limits(rounds_judged).find_map(|at_limit| {
-            let is_exceeded = |(over, wanted)| at_limit.limit.is_exceeded(over, wanted);
+            let is_exceeded = |(over, scheduled)| at_limit.limit.is_exceeded(over, scheduled);
             let response = at_limit.sums(|round| &round.response_over);
             let text = at_limit.text();
             let limit_text = at_limit.limit.share_text();
@@ -433,7 +433,7 @@ impl Watcher {
                 );
                 Some((StepOutcome::OurLimit, why))
             } else if is_exceeded(response) {
-                let share = units::percent(share(response));
+                let share = format::percent(share(response));
                 let threshold = at_limit.limit.threshold_text();
                 let group = &at_limit.series.group;
                 let why = format!(
@@ -533,8 +533,8 @@ impl Watcher {
 }
 
 fn sums(rounds: &[Round], count_of: impl Fn(&Round) -> u64) -> (u64, u64) {
-    rounds.iter().fold((0, 0), |(sum, wanted), round| {
-        (sum + count_of(round), wanted + round.scheduled_ops)
+    rounds.iter().fold((0, 0), |(sum, scheduled), round| {
+        (sum + count_of(round), scheduled + round.scheduled_ops)
     })
 }
 

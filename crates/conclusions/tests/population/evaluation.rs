@@ -7,7 +7,7 @@
 
 use super::generator::{Plan, When, draw};
 use conclusions::population::{Labels, PopulationLevel, examine};
-use results::units;
+use results::format;
 use std::time::Instant;
 
 /// Findings compared with the truth, summed over populations.
@@ -25,7 +25,7 @@ struct Tally {
 }
 
 impl Tally {
-    fn of(plan: &Plan, seeds: std::ops::Range<u64>) -> Self {
+    fn from_plan(plan: &Plan, seeds: std::ops::Range<u64>) -> Self {
         let mut tally = Self::default();
         for seed in seeds {
             let population = draw(plan, seed);
@@ -85,7 +85,7 @@ impl Tally {
             share(self.found, self.slow),
             self.accused,
             self.healthy,
-            units::number(interval(self.accused, self.healthy)[1]),
+            format::number(interval(self.accused, self.healthy)[1]),
         );
     }
 }
@@ -158,11 +158,11 @@ fn slow_drives_are_found_and_healthy_ones_are_not() {
         ..plan
     };
     heading();
-    let healthy = Tally::of(&short(Plan::healthy()), first..first + 15);
+    let healthy = Tally::from_plan(&short(Plan::healthy()), first..first + 15);
     healthy.row("healthy");
     assert!(healthy.accused <= 3, "at most one in 1,000: {healthy:?}");
     for (factor, least) in [(5.0, 0.99), (2.0, 0.99), (1.3, 0.8)] {
-        let tally = Tally::of(
+        let tally = Tally::from_plan(
             &short(slow(factor, 5, When::Always)),
             first + 100..first + 104,
         );
@@ -173,7 +173,7 @@ fn slow_drives_are_found_and_healthy_ones_are_not() {
         );
     }
     for when in [When::AtTimes, When::FromHour10] {
-        let tally = Tally::of(&short(slow(2.0, 5, when)), first + 200..first + 203);
+        let tally = Tally::from_plan(&short(slow(2.0, 5, when)), first + 200..first + 203);
         tally.row(&format!("5 drives, 2 times, {when:?}"));
         assert!(
             tally.recall() >= 0.9 && tally.accused <= 1,
@@ -184,7 +184,7 @@ fn slow_drives_are_found_and_healthy_ones_are_not() {
         slow_hosts: 1,
         ..short(slow(2.0, 2, When::Always))
     };
-    let tally = Tally::of(&plan, first + 300..first + 303);
+    let tally = Tally::from_plan(&plan, first + 300..first + 303);
     tally.row("1 host and 2 drives elsewhere, 2 times");
     assert_eq!((tally.found, tally.false_alarms), (tally.slow, 0));
 }
@@ -199,7 +199,7 @@ fn the_whole_evaluation() {
     let mut of = |plan: &Plan, populations: u64| {
         let count = (populations * scale / 100).max(1);
         seed += count;
-        Tally::of(plan, seed - count..seed)
+        Tally::from_plan(plan, seed - count..seed)
     };
     heading();
     let healthy = of(&Plan::healthy(), 15);

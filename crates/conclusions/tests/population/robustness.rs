@@ -306,14 +306,14 @@ fn the_time_of_the_slowness_is_told() {
         factor: 2.0,
         ..plan()
     };
-    let late = examined(&draw(
+    let examination = examined(&draw(
         &Plan {
             when: When::FromHour10,
             ..day.clone()
         },
         14,
     ));
-    let evidence = &late.slow[0].evidence;
+    let evidence = &examination.slow[0].evidence;
     assert!(
         evidence.lasting && (evidence.since_s - 36_000.0).abs() <= 600.0,
         "{evidence:?}"

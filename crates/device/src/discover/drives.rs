@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn a_partition_has_the_name_and_the_size_of_its_disk() {
-        let tree = FakeTree::of(&[]);
+        let tree = FakeTree::with_files(&[]);
         fake_nvme(&tree);
         let root = tree.root();
         let fact = |minor| {
@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn two_paths_to_a_drive_are_one_drive() {
-        let tree = FakeTree::of(&[]);
+        let tree = FakeTree::with_files(&[]);
         let root = tree.root();
         for (name, number, wwid) in [
             ("sda", "8:0", "naa.5000c500a1b2c3d4"),
@@ -325,7 +325,7 @@ mod tests {
 
     #[test]
     fn a_device_built_on_loop_devices_is_no_drive() {
-        let tree = FakeTree::of(&[]);
+        let tree = FakeTree::with_files(&[]);
         for (disk, number, below) in [("dm-9", "252:9", "dm-8"), ("dm-8", "252:8", "loop7p1")] {
             let dir = |name: &str| format!("sys/devices/virtual/block/{name}");
             tree.write(format!("{}/dev", dir(disk)), number);
@@ -346,7 +346,7 @@ mod tests {
 
     #[test]
     fn disks_at_the_bottom_of_lvm_on_raid_are_found_once() {
-        let tree = FakeTree::of(&[]);
+        let tree = FakeTree::with_files(&[]);
         let slaves: [(&str, &str, &[&str]); 4] = [
             ("dm-0", "252:0", &["md0", "sdb"]),
             ("md0", "9:0", &["sda", "sdb"]),

@@ -436,7 +436,7 @@ mod list_tests {
 
     #[test]
     fn disks_come_in_the_order_of_their_numbers_with_their_partitions() {
-        let tree = FakeTree::of(&[]);
+        let tree = FakeTree::with_files(&[]);
         let files = [
             ("nvme10n1/size", "8"),
             ("nvme2n1/size", "8"),

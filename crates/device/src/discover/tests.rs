@@ -63,7 +63,7 @@ pub(crate) fn fake_nvme(tree: &FakeTree) {
 }
 
 fn nvme() -> FakeTree {
-    let tree = FakeTree::of(&[]);
+    let tree = FakeTree::with_files(&[]);
     fake_nvme(&tree);
     tree
 }
@@ -163,7 +163,7 @@ fn a_numa_node_of_minus_one_is_unknown() {
 
 #[test]
 fn facts_missing_in_sysfs_are_unknown_and_give_no_identity() {
-    let tree = FakeTree::of(&[("sys/devices/virtual/block/zram7/size", "16\n")]);
+    let tree = FakeTree::with_files(&[("sys/devices/virtual/block/zram7/size", "16\n")]);
     tree.block("253:7", "sys/devices/virtual/block/zram7");
     let facts = facts_in(&tree, "/dev/zram7", "253:7");
     assert_eq!(facts.size_bytes, 8192);
@@ -216,7 +216,7 @@ fn a_loop_device_is_identified_by_its_file_and_not_by_its_number() {
 
 #[test]
 fn a_namespace_with_several_paths_has_the_requests_and_the_bus_of_one() {
-    let tree = FakeTree::of(&[]);
+    let tree = FakeTree::with_files(&[]);
     // Layout of the kernel: the multipath device is below the subsystem, its paths are below the controllers.
     let subsystem = "sys/devices/virtual/nvme-subsystem/nvme-subsys0";
     let head = format!("{subsystem}/nvme0n1");
@@ -322,7 +322,7 @@ fn the_smallest_read_of_a_buffered_file_is_512_bytes() {
 
 #[test]
 fn a_file_has_the_sectors_of_the_disk_beneath_its_file_system() {
-    let tree = FakeTree::of(&[]);
+    let tree = FakeTree::with_files(&[]);
     let file = tempfile::NamedTempFile::new().unwrap();
     let root = tree.root();
     let sector = || {

@@ -65,7 +65,7 @@ pub struct Attachment {
 }
 
 impl Attachment {
-    pub fn of(name: &str, root: &Path) -> Self {
+    pub fn read(name: &str, root: &Path) -> Self {
         let Ok(device) = DeviceState::find(name, root) else {
             return Self::default();
         };

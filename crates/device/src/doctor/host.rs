@@ -306,7 +306,7 @@ mod tests {
 
     #[test]
     fn fields_of_proc_stat_follow_the_documentation_of_the_kernel() {
-        let machine = crate::fake_tree::FakeTree::of(&[]);
+        let machine = crate::fake_tree::FakeTree::with_files(&[]);
         let read = |stat: &str| {
             machine.write("proc/stat", stat);
             Ticks::read(machine.root())

@@ -6,7 +6,7 @@ use crate::discover::DeviceNumber;
 use crate::guard::{activity, users_of};
 use crate::observe::diskstats::Counters;
 use results::files::Dir;
-use results::units;
+use results::format;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -110,7 +110,7 @@ pub(super) fn check_free_space(dir: &Path, findings: &mut Findings) {
             ),
         _ => check.ok(format!(
             "{} are free for {name}",
-            units::bytes(available_bytes as f64)
+            format::bytes(available_bytes as f64)
         )),
     }
     if memory_file_system(file.as_fd()).is_ok_and(|memory| memory.is_some()) {

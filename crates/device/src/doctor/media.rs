@@ -10,7 +10,7 @@ use crate::guard::{PREPARATION, PreparationRecord, PreparationState, Records};
 use crate::observe::drive_monitor;
 use crate::observe::nvme::fdp::Fdp;
 use crate::observe::nvme::{Controller, Smart};
-use results::units;
+use results::format;
 use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
@@ -141,7 +141,7 @@ fn check_over_provisioning(
         _ => check.note(
             format!(
                 "all of its {} are used",
-                units::bytes(facts.size_bytes as f64)
+                format::bytes(facts.size_bytes as f64)
             ),
             advice,
         ),

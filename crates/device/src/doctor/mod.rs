@@ -172,7 +172,7 @@ impl Doctor {
             media::check_health(device, self.smart_reader, &mut findings);
             // Only drives of this machine can be queried.
             if self.root == Path::new("/") {
-                media::check_placement(Fdp::of(&self.root, &device.facts), &mut findings);
+                media::check_placement(Fdp::read(&self.root, &device.facts), &mut findings);
             }
         }
         if let Some(state) = state {
@@ -255,7 +255,7 @@ impl DeviceState {
 
     /// I/O counters since boot; `None` if they are disabled.
     fn counters(&self) -> Option<Counters> {
-        Counters::of(self.disk.as_ref()?)
+        Counters::read(self.disk.as_ref()?)
     }
 }
 

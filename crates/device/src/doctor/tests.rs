@@ -34,7 +34,7 @@ const PCI: &str = "devices/pci0000:00/0000:00:04.0";
 
 impl Machine {
     fn new() -> Self {
-        let machine = Self(FakeTree::of(&[]));
+        let machine = Self(FakeTree::with_files(&[]));
         let sys = machine.0.path("sys");
         fake_nvme(&machine.0);
         machine.0.link("sys/block/nvme0n1", sys.join(DISK));

@@ -10,7 +10,7 @@
 use super::evidence::Evidence;
 use super::refusal::{RefusalReason, list};
 use crate::discover::{DeviceFacts, Disk, Resolved, SysDir, disks, file_identity, resolve};
-use results::units;
+use results::format;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::{fmt, fs};
@@ -44,7 +44,7 @@ impl fmt::Display for Question<'_> {
             f,
             "{} ({identifiers_text}{}) holds: {}",
             self.name,
-            units::bytes(facts.size_bytes as f64),
+            format::bytes(facts.size_bytes as f64),
             list(self.evidence)
         )?;
         write!(
@@ -91,7 +91,7 @@ impl<'a> EraseAnswers<'a> {
         question: &Question<'_>,
         root: &Path,
     ) -> Result<(), RefusalReason> {
-        let names = DeviceNames::of(question.facts, root);
+        let names = DeviceNames::from_facts(question.facts, root);
         let needs_lasting = names.unique_lasting_name().is_some();
         let device_name = question.name;
         let erase_name = names.lasting_erase_name(device_name);
@@ -196,7 +196,7 @@ pub(super) struct DeviceNames<'a> {
 }
 
 impl<'a> DeviceNames<'a> {
-    pub(super) fn of(facts: &'a DeviceFacts, root: &'a Path) -> Self {
+    pub(super) fn from_facts(facts: &'a DeviceFacts, root: &'a Path) -> Self {
         Self {
             lasting: lasting_names(facts, root),
             facts,
@@ -418,7 +418,7 @@ mod tests {
 
     #[test]
     fn a_partition_is_named_as_the_part_of_its_drive() {
-        let tree = FakeTree::of(&[]);
+        let tree = FakeTree::with_files(&[]);
         fake_nvme(&tree);
         let root = tree.root();
         for (minor, names, others) in [
@@ -430,7 +430,7 @@ mod tests {
             ),
         ] {
             let facts = discover_block_for_tests(DeviceNumber { major: 259, minor }, root);
-            let of = DeviceNames::of(&facts, root);
+            let of = DeviceNames::from_facts(&facts, root);
             assert_eq!(of.unique_lasting_name().unwrap().text, names[0]);
             names
                 .iter()
@@ -443,7 +443,7 @@ mod tests {
 
     #[test]
     fn a_volume_is_named_by_its_link_in_dev_mapper() {
-        let tree = FakeTree::of(&[("dev/mapper/vg-data", "")]);
+        let tree = FakeTree::with_files(&[("dev/mapper/vg-data", "")]);
         let root = tree.root();
         tree.write_all(
             "sys/devices/dm-3",
@@ -461,7 +461,7 @@ mod tests {
             },
             root,
         );
-        let of = DeviceNames::of(&facts, root);
+        let of = DeviceNames::from_facts(&facts, root);
         let name = root.join("dev/mapper/vg-data").display().to_string();
         assert_eq!(
             of.unique_lasting_name().map(|lasting| &lasting.text),

@@ -50,7 +50,7 @@ pub(super) struct OpenMode {
 }
 
 impl OpenMode {
-    pub(super) fn of(request: &WriteRequest, guard: &Guard) -> Self {
+    pub(super) fn from_request(request: &WriteRequest, guard: &Guard) -> Self {
         Self {
             shared: request.shared,
             odsync: request.odsync,

@@ -104,7 +104,7 @@ pub(super) fn grant(
     if let Some((file, direct)) = examined.opened.take() {
         return Ok(complete_grant(guard, examined, file, direct)?);
     }
-    let open_mode = OpenMode::of(&request, guard);
+    let open_mode = OpenMode::from_request(&request, guard);
     let (file, direct) = claim::new_file(Path::new(&request.path), open_mode)?;
     match complete_grant(guard, examined, file, direct) {
         Ok(consent) => Ok(WriteConsent {
@@ -142,7 +142,7 @@ fn complete_grant(
             check_same_size(&file, size_bytes)?;
         }
         TargetKind::File { .. } | TargetKind::NewFile { .. } => {
-            claim::check_sole_writer(&file, OpenMode::of(&request, guard))?;
+            claim::check_sole_writer(&file, OpenMode::from_request(&request, guard))?;
             // A run that writes the whole file does not need the warning about unwritten blocks.
             notes.extend(
                 reserve(&file, size_bytes, &request)?.filter(|_| !request.uses_whole_device),

@@ -1,6 +1,6 @@
 //! Evidence against erasing a device: data that this program did not write.
 
-use results::units;
+use results::format;
 use std::fmt;
 
 /// Data that the test would erase.
@@ -102,7 +102,7 @@ impl fmt::Display for Evidence {
                 write!(
                     f,
                     "an Aerospike device header of namespace {}",
-                    units::quoted(name)
+                    format::quoted(name)
                 )
             }
             Self::RecordStore { namespace: None } => {
@@ -114,7 +114,7 @@ impl fmt::Display for Evidence {
                 write!(
                     f,
                     "records of namespace {}, written by `flashproof engine serve`",
-                    units::quoted(name)
+                    format::quoted(name)
                 )
             }
             Self::Data {

@@ -25,8 +25,8 @@ use super::target_devices::{Relation, TargetDevices};
 use super::{Guard, WriteRequest};
 use crate::discover::{self, DeviceFacts, DiscoverError, Kind, Resolved, SysDir};
 use crate::observe::diskstats::{Counters, RequestCounts};
+use results::format;
 use results::parallel::in_parallel;
-use results::units;
 use std::fmt;
 use std::fs::{self, File, Metadata};
 use std::os::fd::AsFd;
@@ -111,7 +111,7 @@ pub(super) fn resolve_target(
         (resolved, _) => resolved?,
     };
     let facts = discover::facts_of(&request.path, &resolved, &guard.root)?;
-    let devices = TargetDevices::of(&resolved, &guard.root)?;
+    let devices = TargetDevices::from_resolved(&resolved, &guard.root)?;
     let target_kind = match resolved {
         Resolved::Block { node, .. } => TargetKind::Device { node, devices },
         Resolved::File { metadata } => {
@@ -148,7 +148,7 @@ pub(super) fn examine(
     target: ResolvedTarget,
 ) -> Result<Examined, Vec<RefusalReason>> {
     let (prepared, mut findings) = check_from_outside(guard, request, &target)?;
-    let open_mode = OpenMode::of(request, guard);
+    let open_mode = OpenMode::from_request(request, guard);
     let mut claims = Vec::new();
     let (opened, size_bytes) = match &target.target_kind {
         TargetKind::Device { node, devices } => {
@@ -225,7 +225,7 @@ fn check_from_outside(
     let prepared = if request.uses_whole_device {
         None
     } else {
-        UsedPart::of(&target.facts, &guard.records)
+        UsedPart::from_records(&target.facts, &guard.records)
     };
     if matches!(target.target_kind, TargetKind::Device { .. })
         && discover::is_zoned(&target.facts, &guard.root)
@@ -263,17 +263,17 @@ fn check_fit(
     }
     if let Some(used_part) = prepared
         && let TargetKind::File {
-            size_bytes: wanted_bytes,
+            size_bytes: requested_bytes,
             ..
         } = target.target_kind
-        && wanted_bytes > target.facts.size_bytes
+        && requested_bytes > target.facts.size_bytes
     {
         let used_bytes = used_part.used_bytes;
         let size_bytes = target.facts.size_bytes;
         findings.refuse(RefusalReason::PartWouldGrow {
             used_bytes,
             size_bytes,
-            wanted_bytes,
+            requested_bytes,
         });
     }
     let space = match &target.target_kind {
@@ -465,7 +465,7 @@ impl Guard {
             Ok((evidence, notes)) => (EraseSafety::Asks(evidence), notes),
             Err(reasons) => (EraseSafety::No(reasons), Vec::new()),
         };
-        let erase_name = DeviceNames::of(&target.facts, &self.root)
+        let erase_name = DeviceNames::from_facts(&target.facts, &self.root)
             .lasting_erase_name(path)
             .to_owned();
         GuardReport {
@@ -481,7 +481,7 @@ impl Guard {
 /// Mounts, swap, kernel devices, processes; not shared runs. Opens nothing and does not wait.
 pub(crate) fn users_of(resolved: &Resolved, root: &Path) -> Objections {
     let mut findings = Objections::default();
-    match TargetDevices::of(resolved, root) {
+    match TargetDevices::from_resolved(resolved, root) {
         Ok(devices) => devices.check_users(root, true, Duration::ZERO, &mut findings),
         Err(_) => findings.note("it is no longer in sysfs".to_owned()),
     }
@@ -500,8 +500,8 @@ pub(crate) fn activity(before: &Counters, after: &Counters) -> Option<String> {
     let in_flight = delta.in_flight;
     let other_ops = completed(delta.discard) + completed(delta.flush);
     (is_anew || reads | writes | other_ops | in_flight != 0).then(|| {
-        let reads = units::count(reads, "read");
-        let writes = units::count(writes, "write");
+        let reads = format::count(reads, "read");
+        let writes = format::count(writes, "write");
         format!("it did {reads}, {writes} and {other_ops} discards and flushes, with {in_flight} in flight")
     })
 }
@@ -529,7 +529,7 @@ fn moves(dirs: &[&SysDir], watch_time: Duration) -> Result<bool, RefusalReason> 
 }
 
 fn read_counters(dirs: &[&SysDir]) -> Option<Vec<Counters>> {
-    dirs.iter().map(|dir| Counters::of(dir)).collect()
+    dirs.iter().map(|dir| Counters::read(dir)).collect()
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! and quoted. Sources: see [`super::signatures`].
 
 use super::contents::{Contents, little_endian};
-use results::units;
+use results::format;
 use std::fmt::Write;
 
 /// Label, UUID or name by which a user knows the data: `label "backup"`. Arguments: the device, the first byte of the
@@ -21,7 +21,7 @@ fn named(what: &str, text: &str) -> Option<String> {
         .chars()
         .take(TEXT_MAX)
         .collect();
-    (!text.is_empty()).then(|| format!("{what} {}", units::quoted(&text)))
+    (!text.is_empty()).then(|| format!("{what} {}", format::quoted(&text)))
 }
 
 /// The text of up to `len` bytes at `at`, which ends at the first zero.
@@ -79,7 +79,7 @@ fn serial(contents: &Contents, at: u64, len: usize) -> Vec<String> {
 /// `on 2026-11-02`; `None` for time 0.
 fn on_day(unix_s: u64) -> Option<String> {
     (unix_s > 0)
-        .then(|| units::rfc3339(unix_s))
+        .then(|| format::rfc3339(unix_s))
         .and_then(|time| Some(format!("on {}", time.get(..10)?)))
 }
 

@@ -168,7 +168,7 @@ impl Guard {
             .iter()
             .filter(|of| !of.evidence.is_empty())
             .map(|of: &Examined| {
-                DeviceNames::of(&of.target.facts, &self.root)
+                DeviceNames::from_facts(&of.target.facts, &self.root)
                     .lasting_erase_name(&of.request.path)
                     .to_owned()
             })
@@ -212,7 +212,7 @@ impl Guard {
         let Some(only_devices) = &self.only_devices else {
             return Ok(());
         };
-        let names = DeviceNames::of(&target.facts, &self.root);
+        let names = DeviceNames::from_facts(&target.facts, &self.root);
         if only_devices
             .iter()
             .any(|name| matches!(names.matches(name), NameMatch::Lasting | NameMatch::Path))
@@ -230,7 +230,7 @@ impl Guard {
         let facts = discover::discover(path, &self.root);
         name == path
             || facts.is_ok_and(|facts| {
-                DeviceNames::of(&facts, &self.root).matches(name) != NameMatch::Other
+                DeviceNames::from_facts(&facts, &self.root).matches(name) != NameMatch::Other
             })
     }
 
@@ -238,7 +238,7 @@ impl Guard {
     pub fn erase_name(&self, path: &str) -> String {
         let facts = discover::discover(path, &self.root);
         facts.map_or(path.to_owned(), |facts| {
-            DeviceNames::of(&facts, &self.root)
+            DeviceNames::from_facts(&facts, &self.root)
                 .lasting_erase_name(path)
                 .to_owned()
         })
@@ -352,7 +352,8 @@ pub fn check_distinct<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<()
             device: name.to_owned(),
             reason,
         };
-        let devices = TargetDevices::of(&resolved, root).map_err(|why| error(why.into()))?;
+        let devices =
+            TargetDevices::from_resolved(&resolved, root).map_err(|why| error(why.into()))?;
         for (earlier, earlier_devices) in &known {
             if let Some(overlap) = earlier_devices.overlaps(&devices) {
                 let wwid = discover::facts_of(name, &resolved, root)

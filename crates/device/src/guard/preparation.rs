@@ -15,7 +15,7 @@
 //! every byte below the mark can be computed again ([`sys::salt`]).
 
 use results::files::{self, Instructions, Links, ReplaceTarget};
-use results::units::date_to_minute;
+use results::format::date_to_minute;
 use serde::{Deserialize, Serialize};
 use std::io::{self, Read};
 use std::os::fd::AsFd;

@@ -145,7 +145,7 @@ pub enum PreparationState {
 
 impl PreparationState {
     /// Reads samples only if the record says that all passes are written.
-    pub fn of(facts: &DeviceFacts, records: &Records) -> Self {
+    pub fn from_records(facts: &DeviceFacts, records: &Records) -> Self {
         Self::with(facts, records, PreparedSamples::read)
     }
 
@@ -188,7 +188,7 @@ impl PreparationState {
 
     /// True if the record of this name is another device's. Reads samples only if the name can pass to another device.
     pub(crate) fn is_of_another(facts: &DeviceFacts, records: &Records) -> bool {
-        !facts.has_own_name() && matches!(Self::of(facts, records), Self::Unrecognised(_))
+        !facts.has_own_name() && matches!(Self::from_records(facts, records), Self::Unrecognised(_))
     }
 
     /// True if record and device show a complete preparation with random fill.
@@ -238,7 +238,7 @@ pub(crate) struct UsedPart {
 
 impl UsedPart {
     /// `None` if all of the device may be used.
-    pub(crate) fn of(facts: &DeviceFacts, records: &Records) -> Option<Self> {
+    pub(crate) fn from_records(facts: &DeviceFacts, records: &Records) -> Option<Self> {
         let recorded = records.prepared(&facts.identity()?, facts.size_bytes)?;
         if recorded.used_bytes == facts.size_bytes
             || PreparationState::is_of_another(facts, records)

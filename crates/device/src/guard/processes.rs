@@ -147,8 +147,8 @@ impl ProcessScan<'_> {
         let mut line = Vec::new();
         while maps.read_until(b'\n', &mut line)? > 0 {
             has_memory = true;
-            if let Some(mapping) =
-                MappedFile::of(&line).filter(|mapping| !self.other_mappings.contains(mapping.file))
+            if let Some(mapping) = MappedFile::parse(&line)
+                .filter(|mapping| !self.other_mappings.contains(mapping.file))
             {
                 let link = thread.join("map_files").join(&mapping.range);
                 match self.part_of(&mapping, &link) {
@@ -191,7 +191,7 @@ struct MappedFile<'a> {
 
 impl<'a> MappedFile<'a> {
     /// `None` for memory without a file, which has inode 0.
-    fn of(line: &'a [u8]) -> Option<Self> {
+    fn parse(line: &'a [u8]) -> Option<Self> {
         let mut fields = line.trim_ascii_end().splitn(4, |byte| *byte == b' ');
         let range = std::str::from_utf8(fields.next()?).ok()?;
         let file = fields.nth(2)?;

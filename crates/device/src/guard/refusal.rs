@@ -195,12 +195,12 @@ pub enum RefusalReason {
     NoSpace { needed_bytes: u64, free_bytes: u64 },
     /// The record of the preparation identifies the prepared part of a file by the length of the file.
     #[error(
-        "only its first {used_bytes} of {size_bytes} bytes are used, because it was prepared with --use-pct, and this limit would be lost if the file grew to {wanted_bytes} bytes; set file-size-mbytes no larger than the file, or prepare the file again with the new size"
+        "only its first {used_bytes} of {size_bytes} bytes are used, because it was prepared with --use-pct, and this limit would be lost if the file grew to {requested_bytes} bytes; set file-size-mbytes no larger than the file, or prepare the file again with the new size"
     )]
     PartWouldGrow {
         used_bytes: u64,
         size_bytes: u64,
-        wanted_bytes: u64,
+        requested_bytes: u64,
     },
     /// The device contains data, and the user did not consent to the erasure. `advice`: how to consent.
     #[error("{}; it would be erased: to allow this, {advice}", list(.evidence))]

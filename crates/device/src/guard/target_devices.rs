@@ -97,7 +97,7 @@ struct BlockDevices<'a> {
 }
 
 impl TargetDevices {
-    pub(super) fn of(resolved: &Resolved, root: &Path) -> Result<Self, DiscoverError> {
+    pub(super) fn from_resolved(resolved: &Resolved, root: &Path) -> Result<Self, DiscoverError> {
         match resolved {
             Resolved::Block { number, .. } => Self::of_device(*number, root),
             Resolved::File { metadata } => Ok(Self::of_file(metadata)),

@@ -112,7 +112,7 @@ pub(super) fn parse_line(line: &str) -> Option<(DeviceNumber, &str, Counters)> {
 
 impl Counters {
     /// Counters of the whole disk or partition at `dir` in sysfs, since it appeared; `None` if they are disabled.
-    pub(crate) fn of(dir: &SysDir) -> Option<Self> {
+    pub(crate) fn read(dir: &SysDir) -> Option<Self> {
         Self::parse(dir.text("stat")?.split_ascii_whitespace())
     }
 

@@ -466,21 +466,21 @@ mod tests {
             io_uring_disabled: Some(2),
             memlock_limit: Some(MemlockLimit::Bytes(8_388_608)),
         };
-        let root = FakeTree::of(&FILES);
+        let root = FakeTree::with_files(&FILES);
         assert_eq!(HostFacts::read(root.root()), expected);
     }
 
     #[test]
     fn an_empty_host_has_no_facts_and_no_error() {
         assert_eq!(
-            HostFacts::read(FakeTree::of(&[]).root()),
+            HostFacts::read(FakeTree::with_files(&[]).root()),
             HostFacts::default()
         );
     }
 
     #[test]
     fn a_bare_machine_with_a_clouds_name_has_no_hypervisor() {
-        let root = FakeTree::of(&[
+        let root = FakeTree::with_files(&[
             ("proc/cpuinfo", "model name\t: Xeon\nflags\t\t: fpu sse\n"),
             ("sys/class/dmi/id/sys_vendor", "Amazon EC2\n"),
         ]);
@@ -489,12 +489,12 @@ mod tests {
 
     #[test]
     fn a_hypervisor_without_a_name_is_still_one() {
-        let root = FakeTree::of(&[("proc/cpuinfo", "flags\t\t: hypervisor\n")]);
+        let root = FakeTree::with_files(&[("proc/cpuinfo", "flags\t\t: hypervisor\n")]);
         assert_eq!(
             HostFacts::read(root.root()).hypervisor.as_deref(),
             Some("unnamed")
         );
-        let xen = FakeTree::of(&[("sys/hypervisor/type", "xen\n")]);
+        let xen = FakeTree::with_files(&[("sys/hypervisor/type", "xen\n")]);
         assert_eq!(
             HostFacts::read(xen.root()).hypervisor.as_deref(),
             Some("xen")
@@ -529,7 +529,7 @@ mod tests {
 
     #[test]
     fn facts_survive_json_and_the_unknown_is_null() {
-        let facts = HostFacts::read(FakeTree::of(&FILES[..8]).root());
+        let facts = HostFacts::read(FakeTree::with_files(&FILES[..8]).root());
         let json = serde_json::to_string(&facts).unwrap();
         assert!(
             json.contains("\"cpu_governor\":null") && json.contains("\"numa_nodes\":2"),

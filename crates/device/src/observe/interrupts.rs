@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_partition_has_the_lines_of_its_controller() {
-        let root = FakeTree::of(&[]);
+        let root = FakeTree::with_files(&[]);
         root.block("259:1", &format!("{PCI}/nvme/nvme0/nvme0n1/nvme0n1p1"));
         for line in ["42", "9", "41"] {
             root.write(format!("{PCI}/msi_irqs/{line}"), "msix\n");
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_wired_controller_has_one_line_and_a_virtual_device_none() {
-        let root = FakeTree::of(&[]);
+        let root = FakeTree::with_files(&[]);
         root.block(
             "8:0",
             &format!("{PCI}/ata1/host0/target0:0:0/0:0:0:0/block/sda"),
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn a_drive_with_several_paths_has_the_lines_of_each() {
-        let root = FakeTree::of(&[]);
+        let root = FakeTree::with_files(&[]);
         let subsystem = "sys/devices/virtual/nvme-subsystem/nvme-subsys0";
         root.block("259:0", &format!("{subsystem}/nvme0n1"));
         root.link(format!("{subsystem}/nvme0n1/device"), subsystem);
@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn counts_of_several_lines_are_added_by_cpu() {
         let counts = |line| format!("sys/kernel/irq/{line}/per_cpu_count");
-        let root = FakeTree::of(&[(&counts(41), "10,0,5\n"), (&counts(42), "1,2,3\n")]);
+        let root = FakeTree::with_files(&[(&counts(41), "10,0,5\n"), (&counts(42), "1,2,3\n")]);
         let counts = InterruptsByCpu::read(root.root(), &[41, 42, 43]).unwrap();
         assert_eq!(counts.counts, [11, 2, 8]);
         assert_eq!(counts.total(), 21);

@@ -125,7 +125,7 @@ mod hwmon_tests {
 
     impl FakeSys {
         fn new() -> Self {
-            let sys = FakeTree::of(&[]);
+            let sys = FakeTree::with_files(&[]);
             sys.dir("sys/class/hwmon");
             Self(sys)
         }

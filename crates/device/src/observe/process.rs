@@ -187,13 +187,13 @@ impl OwnProcess {
         ];
         let threads = self.threads.iter().zip(thread_times).map(|(thread, used)| {
             (
-                Column::ThreadCpuPct.of(&thread.name),
+                Column::ThreadCpuPct.for_object(&thread.name),
                 used.and_then(|used| share_pct(used.ran_ns, interval)),
             )
         });
         own_cells
             .into_iter()
-            .map(|(column, value)| (column.of(""), value))
+            .map(|(column, value)| (column.for_object(""), value))
             .chain(threads)
             .collect()
     }
@@ -342,7 +342,7 @@ mod tests {
     const LINE: &str = "77 (a) b (c) R 1 77 77 0 -1 4194304 107 0 0 0 5 6 7 8 20 0 1 0 4242 8192 210 18446744073709551615";
 
     fn machine(line: &str) -> FakeTree {
-        let root = FakeTree::of(&[
+        let root = FakeTree::with_files(&[
             (BOOT_ID, "b00t\n"),
             ("proc/1/stat", "1 (init) S 0"),
             ("proc/77/stat", line),
@@ -464,7 +464,7 @@ mod process_tests {
 
     #[test]
     fn each_issuing_thread_has_a_column_and_their_waits_add_up() {
-        let root = FakeTree::of(&[STATM]);
+        let root = FakeTree::with_files(&[STATM]);
         task(&root, 10, "flashproof", "1 1 1\n");
         task(&root, 12, "issue-10", "1000000000 5000000 7\n");
         task(&root, 11, "issue-2", "2000000000 0 7\n");
@@ -499,7 +499,7 @@ mod process_tests {
 
     #[test]
     fn cpu_time_of_ring_workers_counts_from_their_first_run() {
-        let root = FakeTree::of(&[STATM]);
+        let root = FakeTree::with_files(&[STATM]);
         task(&root, 11, "issue-0", "2000000000 0 700\n");
         let mut process = OwnProcess::open(root.root()).unwrap();
         let mut runs = |seconds| process.sample(Duration::from_secs(seconds))[3].1.unwrap();
@@ -521,7 +521,7 @@ mod process_tests {
             .spawn(busy)
             .unwrap();
         let named = |process: &mut OwnProcess| {
-            let column = Column::ThreadCpuPct.of("issue-4711");
+            let column = Column::ThreadCpuPct.for_object("issue-4711");
             process
                 .sample(Duration::ZERO)
                 .iter()

@@ -442,21 +442,21 @@ mod tests {
                 "sim:channels={channels}+read-us=100+jitter-pct=100+read-mbps=0"
             ));
             let mut free_ns = vec![0_u64; channels];
-            let mut wanted = Vec::new();
+            let mut expected = Vec::new();
             let mut random = sys::random::Random::new(1);
             for token in 0..500 {
                 engine.submit(read(0, token));
                 free_ns.sort_unstable();
                 free_ns[0] = (free_ns[0] + random.below(200_001)).max(1);
-                wanted.push((free_ns[0], token));
+                expected.push((free_ns[0], token));
             }
-            wanted.sort_unstable();
+            expected.sort_unstable();
             let done = reap_all(&mut engine);
             let ends: Vec<_> = done
                 .iter()
                 .map(|done| (done.completed_ns, done.token))
                 .collect();
-            assert_eq!(ends, wanted, "{channels} channels");
+            assert_eq!(ends, expected, "{channels} channels");
         }
     }
 

@@ -7,7 +7,7 @@ use super::damage::{
 };
 use super::formats::{BlockHeader, HEADER_BYTES, HeaderError};
 use super::method::Method;
-use results::units::hex;
+use results::format::hex;
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -111,8 +111,10 @@ impl BlockCodec {
         let Ok(header) = BlockHeader::parse(block) else {
             return false;
         };
-        let is_wanted = origin.is_none_or(|origin| origin.seed == header.seed);
-        is_wanted && self.is_here(&header, address) && self.has_right_data(block, &header, address)
+        let is_same_origin = origin.is_none_or(|origin| origin.seed == header.seed);
+        is_same_origin
+            && self.is_here(&header, address)
+            && self.has_right_data(block, &header, address)
     }
 
     fn is_here(&self, header: &BlockHeader, address: BlockAddress) -> bool {
@@ -365,7 +367,7 @@ impl BlockCodec {
             write,
             ..
         } = *header;
-        let expected_write = origin.map_or(0, |wanted| wanted.write & u64::from(u16::MAX));
+        let expected_write = origin.map_or(0, |origin| origin.write & u64::from(u16::MAX));
         if !self.is_of_job(header) {
             format!(
                 "foreign: a block of {len} bytes with verify={} (write {write} of job {job}), but this job has blocks of {} bytes with verify={} - check bs, verify_interval and verify",

@@ -1,6 +1,6 @@
 //! Wrong blocks, and the difference between a wrong block and the right one.
 
-use results::units::{count, hex};
+use results::format::{count, hex};
 use std::fmt::Write;
 
 /// Damage is reported in sectors of this size, the smallest write of a drive.

@@ -27,7 +27,7 @@ use super::thread::JobClone;
 use block::{BlockAddress, BlockCodec, WriteOrigin};
 use damage::Damage;
 use formats::VerifyState;
-use results::units::{self, count};
+use results::format::{self, count};
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
@@ -85,7 +85,7 @@ impl Verify {
             let loaded = VerifyState::load(Path::new(&name)).map_err(|why| {
                 format!(
                     "cannot load the verify state from {} - {why} - leave out verify_state_load",
-                    units::quoted(&name)
+                    format::quoted(&name)
                 )
             })?;
             state = Some((loaded, 0));

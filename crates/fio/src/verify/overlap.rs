@@ -2,7 +2,7 @@
 
 use super::super::text::Problem;
 use super::super::thread::JobClone;
-use results::units::quoted;
+use results::format::quoted;
 use std::collections::HashMap;
 use std::ops::Range;
 

@@ -7,7 +7,7 @@ use act::reference::help_text;
 use clap::{Args, Command, CommandFactory, ValueEnum};
 use clap_complete::Shell;
 use results::files::{self, ReplaceTarget};
-use results::units::quoted;
+use results::format::quoted;
 use session::failure::Failure;
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -119,7 +119,7 @@ pub fn page(words: &[String]) -> Result<String, Failure> {
         current = current.find_subcommand_mut(word).ok_or_else(|| {
             Failure::usage(format!(
                 "no command {} - see flashproof --help",
-                results::units::quoted(word)
+                results::format::quoted(word)
             ))
         })?;
     }

@@ -41,7 +41,7 @@ pub fn run(command: &Command, compat_mode: CompatMode) -> Result<ExitCode, Failu
         Command::Fio(args) => fio::run(args, compat_mode),
         Command::Certify(args) => certify::run(args),
         Command::Rate(rate) => match &rate.other {
-            Some(OtherRating::Predict(args)) => rate::predict::run::run(args),
+            Some(OtherRating::Predict(args)) => rate::predict::run::predict(args),
             None => rate::run(&rate.search),
         },
         Command::Baseline(args) => baseline::run(args),
@@ -64,7 +64,7 @@ pub fn run(command: &Command, compat_mode: CompatMode) -> Result<ExitCode, Failu
                     && latency::server::are_of_server(&args.logs) =>
             {
                 latency::server::run(
-                    &LogLatencyArgs::of(args).map_err(Failure::usage)?,
+                    &LogLatencyArgs::from_args(args).map_err(Failure::usage)?,
                     compat_mode,
                 )
             }

@@ -1,6 +1,6 @@
 //! The logs that jobs request, separate for each clone; new lines are written every second during the run.
 
-use fio::{FioLoad, Job, JobClone, Sample, Samples};
+use fio::{FioLoad, Job, JobClone, LogSample, Samples};
 use results::files;
 use session::failure::Failure;
 use session::user_file::{is_ours, not_written, write_file};
@@ -40,8 +40,8 @@ impl LogKind {
     }
 
     /// Mean and maximum of a log line. Source: fio's `add_bw_sample()` and `add_iops_sample()` for single operations.
-    fn values(self, sample: &Sample) -> [u64; 2] {
-        let Sample {
+    fn values(self, sample: &LogSample) -> [u64; 2] {
+        let LogSample {
             ops,
             bytes,
             latency_ns,
@@ -64,7 +64,7 @@ impl LogKind {
     }
 
     /// A line of the log. `begin_ms`: milliseconds added to the time of the line.
-    fn line(self, sample: &Sample, job: &Job, begin_ms: u64) -> String {
+    fn line(self, sample: &LogSample, job: &Job, begin_ms: u64) -> String {
         let ms = begin_ms + sample.end_ns / 1_000_000;
         if self == Self::Histogram {
             let sums = sample
@@ -320,7 +320,7 @@ mod tests {
 
     #[test]
     fn lines_are_fios() {
-        let operation = Sample {
+        let operation = LogSample {
             end_ns: 1_999_999,
             direction: 1,
             ops: 1,
@@ -329,7 +329,7 @@ mod tests {
             length_ns: 0,
             offset: 40_960,
             max_ns: 152_970,
-            ..Sample::default()
+            ..LogSample::default()
         };
         let plain = Job::default();
         let with_offset = Job {
@@ -352,7 +352,7 @@ mod tests {
             LogKind::Iops.line(&operation, &plain, 0),
             "1, 1, 1, 8192, 0\n"
         );
-        let mean = Sample {
+        let mean = LogSample {
             end_ns: 500_000_000,
             ops: 100,
             latency_ns: 5_000_000,
@@ -365,7 +365,7 @@ mod tests {
         );
         assert_eq!(
             LogKind::Latency.line(
-                &Sample {
+                &LogSample {
                     offset: 0,
                     ..mean.clone()
                 },
@@ -389,7 +389,7 @@ mod tests {
         );
         assert_eq!(
             LogKind::Latency.line(
-                &Sample {
+                &LogSample {
                     max_ns: 90_000,
                     ..mean.clone()
                 },

@@ -4,12 +4,12 @@ mod logs;
 mod run;
 
 use engine::DeviceName;
-use fio::{FioLoad, GivenOption, JobClone, ParseContext, Section, VerifyState, jobs, runs};
+use fio::{FioLoad, GivenOption, JobClone, JobSection, ParseContext, VerifyState, jobs, runs};
 use load::workload::Workload;
 pub use logs::{check as check_logs, left_out};
 use results::files::{self, ReplaceTarget};
+use results::format::{binary_bytes, in_one_line, quoted};
 use results::judge::Outcome;
-use results::units::{binary_bytes, in_one_line, quoted};
 pub use run::{FioRun, FioRunObserver, page};
 use session::failure::Failure;
 use session::recording::NoObserver;
@@ -160,7 +160,7 @@ pub fn resolve_file_sizes(
             }
             (PathState::File(len), required_bytes) => (
                 required_bytes.unwrap_or(len).max(len),
-                required_bytes.is_some_and(|wanted| len < wanted),
+                required_bytes.is_some_and(|requested| len < requested),
             ),
             (PathState::Nothing, Some(required_bytes)) => (required_bytes, true),
             (PathState::Nothing, None) => {
@@ -205,7 +205,7 @@ pub fn layout(name: &DeviceName, offset: u64, bytes: u64) -> Result<FioLoad, Fai
     let options = options
         .map(|(name, value)| GivenOption::new(name, value, "layout"))
         .into();
-    let section = Section {
+    let section = JobSection {
         name: "layout".into(),
         options,
     };
@@ -222,7 +222,7 @@ pub fn layout(name: &DeviceName, offset: u64, bytes: u64) -> Result<FioLoad, Fai
 }
 
 /// The load of jobs that depend on no file, variable or machine; `None` without a job.
-pub fn load_of(sections: &[Section], readonly: bool) -> Result<Option<FioLoad>, Failure> {
+pub fn load_of(sections: &[JobSection], readonly: bool) -> Result<Option<FioLoad>, Failure> {
     let context = ParseContext {
         readonly,
         ..ParseContext::default()
@@ -284,8 +284,8 @@ pub fn write_dumps(load: &FioLoad, force: bool) {
 pub fn save_states(load: &FioLoad, is_all: bool) {
     for thread in &load.threads {
         let JobClone { job, number, .. } = thread;
-        let is_wanted = is_all || job.verify.saves_state.unwrap_or_else(|| !thread.is_done());
-        let Some(state) = thread.progress.verify.state().filter(|_| is_wanted) else {
+        let is_requested = is_all || job.verify.saves_state.unwrap_or_else(|| !thread.is_done());
+        let Some(state) = thread.progress.verify.state().filter(|_| is_requested) else {
             continue;
         };
         let name = VerifyState::file_name(&job.name, *number);

@@ -12,9 +12,9 @@ use report::fio::{
     RunningTotals, SteadyState, VerifyTotals,
 };
 use results::cell::Interval;
+use results::format::{self, Grouped, count, quoted};
 use results::judge::{End, RunResult};
 use results::run_dir::Manifest;
-use results::units::{self, Grouped, count, quoted};
 use session::clock::now_unix_ms;
 use session::recording::RunObserver;
 use std::collections::{BTreeMap, HashSet};
@@ -186,8 +186,8 @@ impl FioRun {
                         format!(
                             "job {} did {} of size={}: its devices are smaller",
                             quoted(&job.name),
-                            units::bytes(done_bytes as f64),
-                            units::bytes(planned_bytes as f64)
+                            format::bytes(done_bytes as f64),
+                            format::bytes(planned_bytes as f64)
                         )
                     })
             })
@@ -212,7 +212,7 @@ impl FioRun {
         });
         ended.map(|(number, entry): (usize, &ReportEntry)| {
             let name = quoted(&entry.job.name);
-            let ramp = units::duration(entry.job.ramp_ns);
+            let ramp = format::duration(entry.job.ramp_ns);
             if !self.is_done_in_ramp(number) {
                 return format!(
                     "some clones of job {name} ended within its ramp_time of {ramp}, others later: its numbers mix whole \

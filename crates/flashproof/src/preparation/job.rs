@@ -7,7 +7,7 @@
 
 use super::ledger::Ledger;
 use super::resume;
-use super::status::{Shared, Step, Tracker};
+use super::status::{PrepStep, SharedStatus, Tracker};
 use device::guard::{PreparationRecord, VerifiedSample, unix_s};
 use device::target::Target;
 use engine::DeviceName;
@@ -55,7 +55,7 @@ pub(super) struct Job {
     /// Number of places to read back.
     pub samples: u64,
     pub control: Arc<Control>,
-    pub status: Shared,
+    pub status: SharedStatus,
     pub written: WriteTotals,
 }
 
@@ -120,7 +120,8 @@ impl Job {
         let Some(target) = self.target().cloned() else {
             return Ok(());
         };
-        self.status.begin(Step::Discard, size_bytes - start, 0, 0);
+        self.status
+            .begin(PrepStep::Discard, size_bytes - start, 0, 0);
         for piece in target.discard(start..size_bytes) {
             match piece {
                 Ok(end) => self.status.set_done(end - start),
@@ -162,7 +163,10 @@ impl Job {
             device_bytes: direct_bytes,
             overwritten_content,
         });
-        let step = self.prepared.fill_of(pass).map_or(Step::Zeros, Step::Salt);
+        let step = self
+            .prepared
+            .fill_of(pass)
+            .map_or(PrepStep::Zeros, PrepStep::Salt);
         let later_bytes = u64::from(self.prepared.passes() - pass - 1) * used_bytes;
         self.status.begin(step, pass_bytes, start, later_bytes);
         let mark = Arc::new(AtomicU64::new(start));
@@ -440,8 +444,12 @@ impl Job {
             content,
             compared: compared.clone(),
         };
-        self.status
-            .begin(Step::ReadBack, read_back.spots() * SPOT_BYTES as u64, 0, 0);
+        self.status.begin(
+            PrepStep::ReadBack,
+            read_back.spots() * SPOT_BYTES as u64,
+            0,
+            0,
+        );
         if end > 0 {
             self.run(&read_back, None)?;
         }

@@ -10,14 +10,14 @@ mod resume;
 mod status;
 
 pub use resume::{PrepOptions, RandomWrites};
-pub use status::Style;
+pub use status::ProgressStyle;
 
 use device::guard::{PreparationRecord, unix_s};
 use engine::DeviceName;
 use ftl::over_provisioning::BothConventions;
 use job::{INTERRUPTED, Job, JobResult, SampleResult};
 use load::prepare::{BLOCK_BYTES, SPOT_BYTES};
-use results::units::{self, clock};
+use results::format::{self, clock};
 use session::console;
 use session::devices::parsed;
 use session::engine::{Engine, EngineDemand};
@@ -26,7 +26,7 @@ use session::progress::REFRESH_INTERVAL;
 use session::runner::command;
 use session::signals::SignalHandler;
 use session::sleep::SleepInhibitor;
-use status::Bars;
+use status::ProgressBars;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
@@ -57,12 +57,12 @@ pub struct Preparation {
     pub samples: u64,
     /// Interval at which data are synced and progress is recorded.
     pub checkpoint: Duration,
-    pub style: Style,
+    pub style: ProgressStyle,
 }
 
 impl Preparation {
     /// The default preparation of `devices`: zeros and one pass of salt. `erase` names devices that may be erased.
-    pub fn with_defaults(devices: Vec<String>, erase: &[String], style: Style) -> Self {
+    pub fn with_defaults(devices: Vec<String>, erase: &[String], style: ProgressStyle) -> Self {
         Self {
             devices,
             erase: erase.to_vec(),
@@ -103,7 +103,7 @@ impl Preparation {
             .map(|drive| drive.job(self, engine.clone()))
             .collect();
         let _armed = signal_handler.arm(jobs.iter().map(|job| job.control.clone()).collect());
-        if self.style == Style::Plain {
+        if self.style == ProgressStyle::Plain {
             for PreparationRecord {
                 path, size_bytes, ..
             } in jobs.iter().map(|job| &job.prepared)
@@ -150,7 +150,7 @@ impl Preparation {
     /// Runs all jobs in parallel, and draws their progress.
     fn work(&self, jobs: Vec<Job>, is_simulated: bool) -> Result<Vec<JobEnd>, Failure> {
         let status = jobs.iter().map(|job| job.status.clone()).collect();
-        let mut bars = Bars::new(self.style, &self.devices, status, is_simulated);
+        let mut bars = ProgressBars::new(self.style, &self.devices, status, is_simulated);
         let start = Instant::now();
         let spawned: Result<Vec<_>, _> = jobs
             .into_iter()
@@ -268,7 +268,7 @@ fn planned(prepared: &PreparationRecord, samples: u64) -> String {
         part(prepared),
         passes(prepared),
         to_write(left_bytes),
-        units::count(samples, "place"),
+        format::count(samples, "place"),
     )
 }
 
@@ -276,9 +276,9 @@ fn planned(prepared: &PreparationRecord, samples: u64) -> String {
 pub(crate) fn to_write(bytes: u64) -> String {
     format!(
         "{} to write, {} at {}/s",
-        units::bytes(bytes as f64),
-        units::span_about((bytes as f64 / PLANNED_RATE).max(1.0)),
-        units::bytes(PLANNED_RATE)
+        format::bytes(bytes as f64),
+        format::span_about((bytes as f64 / PLANNED_RATE).max(1.0)),
+        format::bytes(PLANNED_RATE)
     )
 }
 

@@ -4,7 +4,7 @@ use super::Preparation;
 use super::job::{Job, WriteTotals};
 use super::ledger::Ledger;
 use super::resume::{PrepOptions, Resume, StartParams};
-use super::status::Shared;
+use super::status::SharedStatus;
 use device::discover::{self, DeviceFacts, Kind};
 use device::guard::{
     PREPARATION, PreparationRecord, PreparationState, Records, WriteConsent, WriteRequest, unix_s,
@@ -49,7 +49,7 @@ impl OpenedDrive {
             },
             samples: preparation.samples,
             control: Arc::new(Control::default()),
-            status: Shared::default(),
+            status: SharedStatus::default(),
             written: WriteTotals::default(),
         }
     }
@@ -69,7 +69,9 @@ fn decided(
     let seed = session::clock::fresh_seed();
     let unix_s = unix_s();
     // A conflict of passes is a usage error; a missing discard support is an environment error.
-    let course = |(facts, seed)| Resume::of(facts, &options, records, StartParams { seed, unix_s });
+    let course = |(facts, seed)| {
+        Resume::from_records(facts, &options, records, StartParams { seed, unix_s })
+    };
     let courses = collect_all(facts.iter().zip(seed..).map(course), Failure::usage)?;
     let discardable =
         facts.iter().map(|facts| if options.discard_first && facts.max_discard_bytes.unwrap_or(0) == 0 { Err(format!(
@@ -304,7 +306,7 @@ fn completed_preparation(
             prepared.progress()
         ));
     }
-    match PreparationState::of(facts, records).contradiction() {
+    match PreparationState::from_records(facts, records).contradiction() {
         Some(contradiction) => Err(contradiction),
         None => Ok((identity, key, prepared)),
     }
@@ -330,7 +332,8 @@ pub(super) fn simulate(
                 size_bytes: spec.capacity_bytes,
                 ..DeviceFacts::default()
             };
-            let Resume { prepared, .. } = Resume::of(&facts, options, &no_records, start_params)?;
+            let Resume { prepared, .. } =
+                Resume::from_records(&facts, options, &no_records, start_params)?;
             let devices = Devices::Simulated(vec![(path, spec)]);
             Ok::<_, String>(OpenedDrive {
                 name,
@@ -345,7 +348,7 @@ pub(super) fn simulate(
 
 #[cfg(test)]
 mod tests {
-    use super::super::Style;
+    use super::super::ProgressStyle;
     use super::*;
     use device::guard::{EraseAnswers, Guard};
     use session::engine::EngineDemand;
@@ -380,7 +383,7 @@ mod tests {
         }
 
         fn resume(&self) -> Resume {
-            Resume::of(
+            Resume::from_records(
                 &self.facts(),
                 &WANTED,
                 &self.records,
@@ -415,7 +418,7 @@ mod tests {
     fn job(drive: OpenedDrive, place: &Place) -> Job {
         let engine = Arc::new(Engine::choose(&EngineDemand::default(), &drive.devices).unwrap());
         let mut job = drive.job(
-            &Preparation::with_defaults(Vec::new(), &[], Style::Quiet),
+            &Preparation::with_defaults(Vec::new(), &[], ProgressStyle::Quiet),
             engine,
         );
         job.ledger.records = place.records.clone();

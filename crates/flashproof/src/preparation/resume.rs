@@ -115,7 +115,7 @@ pub(super) struct Resume {
 impl Resume {
     /// The preparation of the device of `facts`, from its record; `start_params` apply to a new preparation.
     /// Errors: why the preparation is refused, and what to do.
-    pub(super) fn of(
+    pub(super) fn from_records(
         facts: &DeviceFacts,
         options: &PrepOptions,
         records: &Records,
@@ -185,7 +185,7 @@ impl Resume {
             started_unix_s: unix_s,
             ..
         } = self.prepared;
-        if Self::of(facts, options, records, StartParams { seed, unix_s })? == *self {
+        if Self::from_records(facts, options, records, StartParams { seed, unix_s })? == *self {
             Ok(())
         } else {
             Err(format!(
@@ -361,7 +361,7 @@ mod tests {
 
     /// A preparation of the device `identity` at its start.
     pub(in crate::preparation) fn begun(identity: &str) -> PreparationRecord {
-        Resume::of(
+        Resume::from_records(
             &subject(identity),
             &WANTED,
             &Records::without_dir(),
@@ -379,7 +379,8 @@ mod tests {
             seed: 5,
             ..BEGINNING
         };
-        let begun = Resume::of(&subject("serial a"), &WANTED, &records, beginning).unwrap();
+        let begun =
+            Resume::from_records(&subject("serial a"), &WANTED, &records, beginning).unwrap();
         assert!(!begun.is_resumed());
         let prepared = PreparationRecord {
             passes_done: 1,
@@ -392,15 +393,15 @@ mod tests {
     }
 
     #[track_caller]
-    fn refused(subject: &DeviceFacts, wanted: &PrepOptions, records: &Records, why: &str) {
-        let text = Resume::of(subject, wanted, records, BEGINNING).unwrap_err();
+    fn refused(subject: &DeviceFacts, options: &PrepOptions, records: &Records, why: &str) {
+        let text = Resume::from_records(subject, options, records, BEGINNING).unwrap_err();
         assert!(text.contains(why), "`{why}` is not in `{text}`");
         assert!(text.contains("--restart") && !text.contains('\n'), "{text}");
-        let anew = Resume::of(
+        let anew = Resume::from_records(
             subject,
             &PrepOptions {
                 restart: true,
-                ..*wanted
+                ..*options
             },
             records,
             BEGINNING,
@@ -420,10 +421,11 @@ mod tests {
     #[test]
     fn an_interrupted_preparation_goes_on_with_its_own_seed() {
         let (_dir, records, prepared) = interrupted();
-        let resume = Resume::of(&subject("serial a"), &WANTED, &records, BEGINNING).unwrap();
+        let resume =
+            Resume::from_records(&subject("serial a"), &WANTED, &records, BEGINNING).unwrap();
         let key = Some(records.find("serial a").unwrap().key);
         assert_eq!(resume, Resume { prepared, key });
-        let named = Resume::of(
+        let named = Resume::from_records(
             &subject("serial a"),
             &PrepOptions {
                 seed: Some(5),
@@ -440,7 +442,7 @@ mod tests {
     fn another_seed_or_other_options_are_refused_with_the_numbers() {
         let (_dir, records, _) = interrupted();
         let a = subject("serial a");
-        for (wanted, why) in [
+        for (options, why) in [
             (
                 PrepOptions {
                     seed: Some(7),
@@ -475,7 +477,7 @@ mod tests {
                 "interrupted at byte 1048576 of 10485760 of pass 2 of 2 (or",
             ),
         ] {
-            refused(&a, &wanted, &records, why);
+            refused(&a, &options, &records, why);
         }
     }
 
@@ -496,7 +498,7 @@ mod tests {
             ..b
         };
         assert!(
-            !Resume::of(&elsewhere, &WANTED, &records, BEGINNING)
+            !Resume::from_records(&elsewhere, &WANTED, &records, BEGINNING)
                 .unwrap()
                 .is_resumed()
         );
@@ -549,7 +551,8 @@ mod tests {
                 },
             )
             .unwrap();
-        let resume = Resume::of(&subject("serial a"), &WANTED, &records, BEGINNING).unwrap();
+        let resume =
+            Resume::from_records(&subject("serial a"), &WANTED, &records, BEGINNING).unwrap();
         assert_eq!((resume.key, resume.prepared.seed), (None, 9));
     }
 

@@ -6,7 +6,7 @@ use super::ledger::Ledger;
 use device::guard::PreparationRecord;
 use load::run::{FailedOperation, Sink, SinkError};
 use results::cell::Interval;
-use results::units::{clock, printable};
+use results::format::{clock, printable};
 use session::console::{self, columns};
 use session::failure::Failure;
 use session::progress::PROGRESS_INTERVAL;
@@ -19,7 +19,7 @@ use std::time::Instant;
 const NEWEST: f64 = 0.05;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum PrepStep {
     #[default]
     Waiting,
     Discard,
@@ -34,7 +34,7 @@ pub(super) enum Step {
 
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Status {
-    pub step: Step,
+    pub step: PrepStep,
     /// Bytes of this step: done, and in total.
     pub done_bytes: u64,
     pub step_bytes: u64,
@@ -64,18 +64,18 @@ impl Status {
 
 /// Status written by the job's thread and read by others.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Shared(Arc<Mutex<Inner>>);
+pub(super) struct SharedStatus(Arc<Mutex<Inner>>);
 
 #[derive(Debug, Default)]
 struct Inner {
     current: Status,
     /// Steps begun, in order.
-    begun_steps: Vec<Step>,
+    begun_steps: Vec<PrepStep>,
 }
 
-impl Shared {
+impl SharedStatus {
     /// Begins a step of `step_bytes`, of which `done_bytes` are done. `later_bytes`: bytes of later steps.
-    pub(super) fn begin(&self, step: Step, step_bytes: u64, done_bytes: u64, later_bytes: u64) {
+    pub(super) fn begin(&self, step: PrepStep, step_bytes: u64, done_bytes: u64, later_bytes: u64) {
         let mut inner = self.lock();
         inner.current = Status {
             step,
@@ -105,14 +105,18 @@ impl Shared {
     }
 
     pub(super) fn end(&self, is_done: bool) {
-        self.lock().current.step = if is_done { Step::Done } else { Step::BrokenOff };
+        self.lock().current.step = if is_done {
+            PrepStep::Done
+        } else {
+            PrepStep::BrokenOff
+        };
     }
 
     pub(super) fn now(&self) -> Status {
         self.lock().current
     }
 
-    pub(super) fn begun(&self) -> Vec<Step> {
+    pub(super) fn begun(&self) -> Vec<PrepStep> {
         self.lock().begun_steps.clone()
     }
 
@@ -128,7 +132,7 @@ const WIDTH: u64 = 24;
 const NAME_MAX: usize = 28;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Style {
+pub enum ProgressStyle {
     Quiet,
     /// Bars on standard error; lines if standard error is not a terminal.
     Bars,
@@ -136,18 +140,18 @@ pub enum Style {
     Plain,
 }
 
-impl Style {
-    pub fn of(quiet: bool) -> Self {
+impl ProgressStyle {
+    pub fn from_quiet(quiet: bool) -> Self {
         if quiet { Self::Quiet } else { Self::Bars }
     }
 }
 
-pub(super) struct Bars {
-    style: Style,
+pub(super) struct ProgressBars {
+    style: ProgressStyle,
     is_terminal: bool,
     is_simulated: bool,
     names: Vec<String>,
-    status: Vec<Shared>,
+    status: Vec<SharedStatus>,
     /// Number of lines that the next drawing overwrites.
     drawn_lines: usize,
     last_print: Option<Instant>,
@@ -155,12 +159,12 @@ pub(super) struct Bars {
     printed: Vec<(usize, u64)>,
 }
 
-impl Bars {
+impl ProgressBars {
     /// Bars for devices by name. If `is_simulated`, times are marked as simulated time.
     pub(super) fn new(
-        style: Style,
+        style: ProgressStyle,
         names: &[String],
-        status: Vec<Shared>,
+        status: Vec<SharedStatus>,
         is_simulated: bool,
     ) -> Self {
         let terminal = console::stderr_is_terminal();
@@ -179,10 +183,10 @@ impl Bars {
 
     pub(super) fn draw(&mut self) {
         match self.style {
-            Style::Quiet => {}
-            Style::Plain => self.print_plain(),
-            Style::Bars if self.is_terminal => self.redraw(),
-            Style::Bars => {
+            ProgressStyle::Quiet => {}
+            ProgressStyle::Plain => self.print_plain(),
+            ProgressStyle::Bars if self.is_terminal => self.redraw(),
+            ProgressStyle::Bars => {
                 if self
                     .last_print
                     .is_none_or(|added| added.elapsed() >= PROGRESS_INTERVAL)
@@ -253,13 +257,13 @@ impl Bars {
 }
 
 /// Name of a step in ACT's output.
-fn doing(step: Step) -> Option<&'static str> {
+fn doing(step: PrepStep) -> Option<&'static str> {
     Some(match step {
-        Step::Waiting | Step::Done | Step::BrokenOff => return None,
-        Step::Discard => "discarding",
-        Step::Zeros => "cleaning",
-        Step::Salt(_) => "salting",
-        Step::ReadBack => "checking",
+        PrepStep::Waiting | PrepStep::Done | PrepStep::BrokenOff => return None,
+        PrepStep::Discard => "discarding",
+        PrepStep::Zeros => "cleaning",
+        PrepStep::Salt(_) => "salting",
+        PrepStep::ReadBack => "checking",
     })
 }
 
@@ -267,13 +271,13 @@ fn line(name: &str, width: usize, status: &Status, is_simulated: bool) -> String
     let tail = name.len().saturating_sub(NAME_MAX);
     let name = name.get(tail..).unwrap_or(name);
     let step = match status.step {
-        Step::Waiting => "waiting".to_owned(),
-        Step::Done => return format!("{name:width$}  done"),
-        Step::BrokenOff => return format!("{name:width$}  ended early"),
-        Step::Discard => "discard".to_owned(),
-        Step::Zeros => "zeros".to_owned(),
-        Step::Salt(number) => format!("salt {number}"),
-        Step::ReadBack => "read back".to_owned(),
+        PrepStep::Waiting => "waiting".to_owned(),
+        PrepStep::Done => return format!("{name:width$}  done"),
+        PrepStep::BrokenOff => return format!("{name:width$}  ended early"),
+        PrepStep::Discard => "discard".to_owned(),
+        PrepStep::Zeros => "zeros".to_owned(),
+        PrepStep::Salt(number) => format!("salt {number}"),
+        PrepStep::ReadBack => "read back".to_owned(),
     };
     let pct = status.pct();
     let full = (pct * WIDTH / 100) as usize;
@@ -294,7 +298,7 @@ fn line(name: &str, width: usize, status: &Status, is_simulated: bool) -> String
 pub(super) struct Tracker<'a> {
     pub prepared: &'a mut PreparationRecord,
     pub ledger: &'a Ledger,
-    pub status: &'a Shared,
+    pub status: &'a SharedStatus,
     /// Mark of the pass, to record; `None`: nothing is recorded.
     pub mark: Option<&'a AtomicU64>,
     pub last_record: Instant,
@@ -352,8 +356,8 @@ mod tests {
 
     #[test]
     fn time_left_counts_the_passes_to_come() {
-        let shared = Shared::default();
-        shared.begin(Step::Zeros, 1_000, 200, 1_000);
+        let shared = SharedStatus::default();
+        shared.begin(PrepStep::Zeros, 1_000, 200, 1_000);
         assert_eq!(shared.now().left_s(), None, "no rate yet");
         shared.add(300, 3_000_000_000);
         let now = shared.now();
@@ -368,7 +372,7 @@ mod tests {
     #[test]
     fn a_bar_has_step_share_rate_and_time_left() {
         let status = Status {
-            step: Step::Salt(2),
+            step: PrepStep::Salt(2),
             done_bytes: 25,
             step_bytes: 100,
             later_bytes: 100,
@@ -382,7 +386,7 @@ mod tests {
         let begun = Status {
             rate: None,
             done_bytes: 0,
-            step: Step::Zeros,
+            step: PrepStep::Zeros,
             ..status
         };
         assert_eq!(
@@ -391,14 +395,14 @@ mod tests {
         );
         assert_eq!(
             line(Status {
-                step: Step::Done,
+                step: PrepStep::Done,
                 ..status
             }),
             "/dev/x    done"
         );
         assert_eq!(
             line(Status {
-                step: Step::BrokenOff,
+                step: PrepStep::BrokenOff,
                 ..status
             }),
             "/dev/x    ended early"

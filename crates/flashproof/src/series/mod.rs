@@ -17,7 +17,7 @@ use device::guard::{PreparationState, Records};
 use engine::DeviceName;
 use engine::sim::DriveSpec;
 use load::workload::{RunSpec, Workload};
-use results::units::{bytes, date_to_minute};
+use results::format::{bytes, date_to_minute};
 pub use series_dir::{SeriesDir, default_name, single_load};
 pub use session::clock::now_unix_ms;
 use session::devices::{erasable, parsed};
@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 
 /// Options of the runs of a series.
 #[derive(Args, Debug, Clone, Default)]
-pub struct Options {
+pub struct SeriesOptions {
     /// Do not sample the block tracepoints (0.5 s in every 30, as root) that separate kernel and device latency
     #[arg(long, hide_short_help = true)]
     pub no_trace: bool,
@@ -115,9 +115,13 @@ pub fn new_series(
 }
 
 /// Names of devices that a series of loads like `base` may erase: see [`erasable`].
-pub fn may_erase(base: &Base1x, no_prep: bool, options: &Options) -> Result<Vec<String>, Failure> {
+pub fn may_erase(
+    base: &Base1x,
+    no_prep: bool,
+    options: &SeriesOptions,
+) -> Result<Vec<String>, Failure> {
     let writes = |workload: ActWorkload| workload.writes();
-    let writes = !no_prep || ActWorkload::of(base.config().clone()).map_or(true, writes);
+    let writes = !no_prep || ActWorkload::from_config(base.config().clone()).map_or(true, writes);
     erasable(&base.spec(), writes, &options.erase, !options.dry_run)
 }
 
@@ -183,7 +187,7 @@ impl Drives {
         self.identities.push(identity(facts));
         self.virtual_kinds
             .extend(why_not_a_drive(facts, Path::new("/")));
-        if PreparationState::of(facts, &Records::open(None)).is_prepared() {
+        if PreparationState::from_records(facts, &Records::open(None)).is_prepared() {
             return;
         }
         if no_prep {

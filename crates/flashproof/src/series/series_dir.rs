@@ -4,8 +4,8 @@
 //! command resumes the newest series.
 
 use super::lock::SeriesLock;
-use super::{Drives, Options};
-use crate::preparation::{Preparation, Style};
+use super::{Drives, SeriesOptions};
+use crate::preparation::{Preparation, ProgressStyle};
 use conclusions::rejudge::rejudge_steps_in;
 use conclusions::series::{
     Conclusion, DriveIdentity, REPORT, Series, SeriesPurpose, SeriesStepState, check_same,
@@ -14,9 +14,9 @@ use load::workload::{Load, Workload};
 use report::document::Document;
 use results::files;
 use results::finding::Severity;
+use results::format::count;
 use results::judge::{Outcome, Verdict};
 use results::run_dir::{MANIFEST, SERIES, is_run_dir};
-use results::units::count;
 use session::console;
 use session::devices::Consents;
 use session::failure::Failure;
@@ -37,7 +37,7 @@ pub struct SeriesDir {
     pub dir: PathBuf,
     /// State of the series, on disk after each [`Self::save`].
     pub series: Series,
-    pub options: Options,
+    pub options: SeriesOptions,
     /// Names of devices that may be erased: given by options, or agreed to on the terminal.
     pub erase: Vec<String>,
     /// None for a dry run, which changes nothing.
@@ -45,7 +45,7 @@ pub struct SeriesDir {
 }
 
 impl SeriesDir {
-    /// Opens the directory of `new_series`: `first`, or with [`Options::fresh`] an unused directory next to it. An
+    /// Opens the directory of `new_series`: `first`, or with [`SeriesOptions::fresh`] an unused directory next to it. An
     /// existing series is resumed, with the values that the terms `fixed_terms` had at its start. A dry run only reads.
     ///
     /// `ask_consent` asks for consent to the erasures of the series, and returns the names with consent. The call comes
@@ -56,10 +56,10 @@ impl SeriesDir {
     /// not support its record; there is no consent.
     pub fn open(
         first: &Path,
-        options: Options,
+        options: SeriesOptions,
         new_series: Series,
         fixed_terms: &[&str],
-        ask_consent: impl FnOnce(&Options) -> Result<Vec<String>, Failure>,
+        ask_consent: impl FnOnce(&SeriesOptions) -> Result<Vec<String>, Failure>,
     ) -> Result<Self, Failure> {
         options
             .html
@@ -129,7 +129,7 @@ impl SeriesDir {
         Ok(Self {
             dir: dir.to_owned(),
             series,
-            options: Options::default(),
+            options: SeriesOptions::default(),
             erase: Vec::new(),
             _lock: Some(lock),
         })
@@ -479,7 +479,11 @@ impl SeriesDir {
             .collect();
         let preparation = Preparation {
             others,
-            ..Preparation::with_defaults(names, &erase, Style::of(self.options.quiet))
+            ..Preparation::with_defaults(
+                names,
+                &erase,
+                ProgressStyle::from_quiet(self.options.quiet),
+            )
         };
         preparation.run(signal_handler)
     }

@@ -14,7 +14,7 @@ pub(super) struct Counters {
 
 impl Counters {
     /// Reads the counters by nvme-cli, independently of flashproof.
-    pub(super) fn of(guest: &mut Guest) -> Self {
+    pub(super) fn read(guest: &mut Guest) -> Self {
         let mut at = |page: u8, specific: u8, offset: usize| {
             let script = format!(
                 "nvme get-log $FDP0 --log-id={page} --lsi={specific} --log-len=512 --raw-binary | xxd -p | tr -d '\\n'"
@@ -114,11 +114,11 @@ pub(super) fn is_shown(guest: &mut Guest) {
         level("preparation")
     };
     assert_eq!(unprepared(guest), Some(json!("warning")));
-    let new = Counters::of(guest);
+    let new = Counters::read(guest);
     assert_eq!((new.host_bytes, new.media_bytes, new.ocp_bytes), (0, 0, 0));
     guest.ask("flashproof prep $FDP0 --erase FDP0 --skip-zero --samples 100 --quiet");
     assert_eq!(unprepared(guest), Some(json!("ok")));
-    let full = Counters::of(guest);
+    let full = Counters::read(guest);
     assert_eq!(
         (full.host_bytes, full.ocp_bytes),
         (DRIVE_BYTES.into(), DRIVE_BYTES.into()),
@@ -137,11 +137,11 @@ pub(super) fn is_shown(guest: &mut Guest) {
         .iter()
         .find(|stream| stream["name"] == "large-block-writes")
         .unwrap();
-    let written = u128::from(writes["ops"].as_u64().unwrap()) * (64 << 10);
-    assert!(written > 0);
-    let ran = Counters::of(guest);
-    assert_eq!(ran.host_bytes - full.host_bytes, written);
-    assert_eq!(ran.ocp_bytes - full.ocp_bytes, written);
+    let bytes_written = u128::from(writes["ops"].as_u64().unwrap()) * (64 << 10);
+    assert!(bytes_written > 0);
+    let ran = Counters::read(guest);
+    assert_eq!(ran.host_bytes - full.host_bytes, bytes_written);
+    assert_eq!(ran.ocp_bytes - full.ocp_bytes, bytes_written);
     let table = guest.ask("cat /data/run/telemetry.csv");
     assert_eq!(
         column(&table, ".ocp.physical_media_units_written_bytes")[0],

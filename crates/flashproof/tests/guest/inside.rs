@@ -279,9 +279,12 @@ fn arrives_at_its_handle<E: BlockEngine>(device: &str, engine: &mut E, handles: 
         let mut expected = before.0.clone();
         expected[place - 1] -= place as u64 * u64::from(BLOCK / 512);
         assert_eq!(blocks_left(device), expected, "placement {place}");
-        let written = place as u64 * u64::from(BLOCK);
+        let bytes_written = place as u64 * u64::from(BLOCK);
         let counted = fdp(device).statistics.unwrap().since(before.1).unwrap();
-        assert_eq!((counted.host, counted.media), (written, written));
+        assert_eq!(
+            (counted.host, counted.media),
+            (bytes_written, bytes_written)
+        );
     }
 }
 

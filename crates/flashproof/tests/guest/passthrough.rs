@@ -49,10 +49,10 @@ pub(super) fn splits_and_leaves_no_stale_page(guest: &mut Guest<'_>) {
     let writes = streams
         .find(|stream| stream["name"] == "large-block-writes")
         .unwrap();
-    let written = writes["ops"].as_u64().unwrap() * (2 << 20);
+    let bytes_written = writes["ops"].as_u64().unwrap() * (2 << 20);
     let host = |drive: &Value| drive["fdp"]["statistics"]["host"].as_u64().unwrap();
-    assert!(written > 0);
-    assert_eq!(host(&drive(guest)) - host(&before), written);
+    assert!(bytes_written > 0);
+    assert_eq!(host(&drive(guest)) - host(&before), bytes_written);
     guest.ask("killall sleep");
 
     // The same engine for fio's jobs, by the name of the character device.

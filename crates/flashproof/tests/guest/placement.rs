@@ -70,10 +70,10 @@ fn written(guest: &mut Guest, name: &str) -> BTreeMap<String, u64> {
 /// Runs tenants with `placements`, and compares the writes of each stream with the data that arrived at each handle.
 fn arrives(guest: &mut Guest, name: &str, carrier: &str, placements: &[(&str, u16, u16)]) {
     guest.ask(&tenants(800, 2, placements));
-    let before = (Counters::of(guest), blocks_left(guest));
+    let before = (Counters::read(guest), blocks_left(guest));
     // The verdict of an emulated drive depends on the host: exit code 4 is good enough here.
     guest.ask(&format!("{} || [ $? = 4 ]", run(name)));
-    let after = (Counters::of(guest), blocks_left(guest));
+    let after = (Counters::read(guest), blocks_left(guest));
 
     let manifest = parsed(guest, &format!("cat /data/{name}/manifest.json"));
     assert_eq!(manifest["engine_facts"]["placement"], json!(carrier));

@@ -22,7 +22,7 @@ fn storage(serial: &str) -> String {
 }
 
 pub(super) fn nothing_is_written(guest: &mut Guest) {
-    let new = Counters::of(guest);
+    let new = Counters::read(guest);
 
     let hidden = format!(": >/tmp/empty; mount --bind /tmp/empty {STREAMS}");
     let shown = format!("umount {STREAMS}");
@@ -137,7 +137,7 @@ pub(super) fn nothing_is_written(guest: &mut Guest) {
         );
         guest.ask(after);
     }
-    assert_eq!(Counters::of(guest), new, "something was written");
+    assert_eq!(Counters::read(guest), new, "something was written");
 
     // If the drive fails a command that it supports, the run is not refused, but fails with the drive's own status.
     guest.ask(&passthrough("$LOCKED0"));

@@ -67,9 +67,9 @@ impl Running {
         let started = Instant::now();
         while !is_so() {
             let ended = self.child.try_wait().unwrap();
-            let late = started.elapsed() > PATIENCE;
+            let timed_out = started.elapsed() > PATIENCE;
             assert!(
-                ended.is_none() && !late,
+                ended.is_none() && !timed_out,
                 "not until {what}; it ended: {ended:?}\n{}",
                 text(&self.stderr)
             );

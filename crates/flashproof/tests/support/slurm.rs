@@ -82,10 +82,10 @@ impl Slurm {
             .trim()
             .to_owned();
         // All sockets are open at the same time, so that no two have the same port.
-        let held: Vec<TcpListener> = (0..=NODES)
+        let listeners: Vec<TcpListener> = (0..=NODES)
             .map(|_| TcpListener::bind("127.0.0.1:0").unwrap())
             .collect();
-        let ports: Vec<u16> = held
+        let ports: Vec<u16> = listeners
             .iter()
             .map(|socket| socket.local_addr().unwrap().port())
             .collect();

@@ -27,7 +27,7 @@ struct State {
 }
 
 impl TlsFront {
-    pub fn of(server: SocketAddr) -> Self {
+    pub fn before(server: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let state = Arc::new(State::default());

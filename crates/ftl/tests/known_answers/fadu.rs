@@ -22,7 +22,7 @@ fn octiles(over_provisioning: f64) -> [f64; 8] {
     let spec = Spec {
         unit_bytes,
         over_provisioning,
-        ..Spec::of(UNITS * u64::from(unit_bytes))
+        ..Spec::with_logical_bytes(UNITS * u64::from(unit_bytes))
     };
     let mut ftl = Ftl::new(&spec, 1).unwrap();
     let mut random = Random::new(1);
@@ -50,21 +50,21 @@ fn mean(octiles: &[f64; 8]) -> f64 {
 
 #[test]
 fn a_real_drive_is_amplified_as_it_measured() {
-    let wanted = mean(&OCTILES);
-    let error = |over_provisioning: f64| mean(&octiles(over_provisioning)) / wanted - 1.0;
+    let expected = mean(&OCTILES);
+    let error = |over_provisioning: f64| mean(&octiles(over_provisioning)) / expected - 1.0;
     let fitted = [0.075, 0.08, 0.085, 0.09, 0.095]
         .into_iter()
         .min_by(|a, b| error(*a).abs().total_cmp(&error(*b).abs()));
     assert_eq!(fitted, Some(0.085));
     let measured = octiles(0.085);
     assert!(
-        (mean(&measured) / wanted - 1.0).abs() < 0.02,
+        (mean(&measured) / expected - 1.0).abs() < 0.02,
         "{measured:?}"
     );
-    for (octile, (measured, wanted)) in measured.iter().zip(OCTILES).enumerate().skip(1) {
+    for (octile, (measured, expected)) in measured.iter().zip(OCTILES).enumerate().skip(1) {
         assert!(
-            (measured / wanted - 1.0).abs() < 0.06,
-            "octile {}: {measured}, {wanted} wanted",
+            (measured / expected - 1.0).abs() < 0.06,
+            "octile {}: {measured}, {expected} wanted",
             octile + 1
         );
     }

@@ -17,7 +17,7 @@ fn spec(superblocks: u64, over_provisioning: f64) -> Spec {
         over_provisioning,
         victim,
         append,
-        ..Spec::of(superblocks * superblock_bytes)
+        ..Spec::with_logical_bytes(superblocks * superblock_bytes)
     }
 }
 
@@ -31,15 +31,15 @@ fn hot_cold(random: &mut Random, units: u64) -> u64 {
     }
 }
 
-fn assert_near(what: &str, over_provisioning: f64, measured: f64, wanted: f64) {
-    let error = measured / wanted - 1.0;
+fn assert_near(what: &str, over_provisioning: f64, measured: f64, expected: f64) {
+    let error = measured / expected - 1.0;
     println!(
-        "{what}, {over_provisioning}: {measured:.4}, {wanted:.4} wanted, {:+.3} %",
+        "{what}, {over_provisioning}: {measured:.4}, {expected:.4} wanted, {:+.3} %",
         error * 100.0
     );
     assert!(
         error.abs() < 0.005,
-        "{what}, {over_provisioning}: {measured}, {wanted} wanted"
+        "{what}, {over_provisioning}: {measured}, {expected} wanted"
     );
 }
 
@@ -59,7 +59,7 @@ fn mixed_hot_and_cold_data_is_amplified_as_the_closed_form_says() {
 #[test]
 fn separated_data_with_the_best_share_of_the_spare_flash_reaches_the_optimum() {
     for over_provisioning in OVER_PROVISIONING {
-        let (share, wanted) = separated(1.0 + over_provisioning, 0.2, 0.8);
+        let (share, expected) = separated(1.0 + over_provisioning, 0.2, 0.8);
         let pool = |superblocks: u64, spare: f64| {
             let spec = spec(
                 superblocks,
@@ -68,7 +68,7 @@ fn separated_data_with_the_best_share_of_the_spare_flash_reaches_the_optimum() {
             measured(&spec, 3, 2, Random::below)
         };
         let measured = 0.8 * pool(2000, share) + 0.2 * pool(8000, 1.0 - share);
-        assert_near("pools", over_provisioning, measured, wanted);
+        assert_near("pools", over_provisioning, measured, expected);
     }
 }
 
@@ -96,7 +96,7 @@ fn with_a_handle_each_greedy_collects_victims_of_equal_valid_share() {
         };
         write(&mut ftl, 6);
         let measured = waf(&mut ftl, |ftl| write(ftl, 3));
-        let wanted = greedy_apart(1.0 + over_provisioning, 64, &[(0.2, 0.8), (0.8, 0.2)]);
-        assert_near("handles", over_provisioning, measured, wanted);
+        let expected = greedy_apart(1.0 + over_provisioning, 64, &[(0.2, 0.8), (0.8, 0.2)]);
+        assert_near("handles", over_provisioning, measured, expected);
     }
 }

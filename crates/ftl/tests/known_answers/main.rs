@@ -57,7 +57,7 @@ fn sequential_writes_are_not_amplified() {
         let mut ftl = Ftl::new(
             &Spec {
                 victim,
-                ..Spec::of(64 << 20)
+                ..Spec::with_logical_bytes(64 << 20)
             },
             1,
         )
@@ -78,7 +78,7 @@ fn handles_whose_data_lives_equally_long_are_not_amplified() {
         handles: 4,
         append: Append::PerHandle,
         isolation: Isolation::Persistently,
-        ..Spec::of(64 << 20)
+        ..Spec::with_logical_bytes(64 << 20)
     };
     let mut ftl = Ftl::new(&spec, 1).unwrap();
     let chunk = 16;

@@ -12,7 +12,7 @@ fn spec(superblocks: u64, victim: Victim, append: Append) -> Spec {
         append,
         superblock_bytes,
         over_provisioning: 0.15,
-        ..Spec::of(superblocks * superblock_bytes)
+        ..Spec::with_logical_bytes(superblocks * superblock_bytes)
     }
 }
 
@@ -78,10 +78,10 @@ fn deallocated_space_acts_as_spare_flash() {
         |ftl: &mut Ftl| (0..2 * units).for_each(|_| ftl.write(random.below(units / 2), 1, 0));
     write(&mut ftl);
     let measured = waf(&mut ftl, write);
-    let wanted = greedy(2.0 * 1.15, 64);
+    let expected = greedy(2.0 * 1.15, 64);
     assert!(
-        (measured / wanted - 1.0).abs() < 0.005,
-        "{measured}, {wanted} wanted"
+        (measured / expected - 1.0).abs() < 0.005,
+        "{measured}, {expected} wanted"
     );
 }
 

@@ -15,12 +15,12 @@ fn error(victim: Victim, over_provisioning: f64, pages: u64, superblocks: u64, p
         over_provisioning,
         superblock_bytes,
         append,
-        ..Spec::of(logical_bytes)
+        ..Spec::with_logical_bytes(logical_bytes)
     };
     // The closed forms assume no reserve, so the drive gets its reserve in addition to the flash that they assume.
     let a = spec.superblocks() as f64 / superblocks as f64;
     let reserve = f64::from(spec.reserve_superblocks) / superblocks as f64;
-    let wanted = match victim {
+    let expected = match victim {
         Victim::Fifo => fifo(a),
         _ => greedy(a, pages as usize),
     };
@@ -34,10 +34,10 @@ fn error(victim: Victim, over_provisioning: f64, pages: u64, superblocks: u64, p
         Random::below,
     );
     println!(
-        "{victim:?} {over_provisioning} {pages}: {measured:.4}, {wanted:.4} wanted, {:+.3} %",
-        (measured / wanted - 1.0) * 100.0
+        "{victim:?} {over_provisioning} {pages}: {measured:.4}, {expected:.4} wanted, {:+.3} %",
+        (measured / expected - 1.0) * 100.0
     );
-    (measured / wanted - 1.0).abs()
+    (measured / expected - 1.0).abs()
 }
 
 /// The largest error of FIFO and greedy, with superblocks of 64, 128 and 256 units.

@@ -1,7 +1,7 @@
 //! Preparation: the run loop writes a device from end to end and reads back samples of it, with the streams of this
 //! module.
 //!
-//! [`Sweep`] writes, [`Sample`] reads; a run ends when its only stream ends. The written data are a function of seed,
+//! [`SweepStream`] writes, [`Sample`] reads; a run ends when its only stream ends. The written data are a function of seed,
 //! pass and offset ([`Content`]), so that a later process can resume the writes or compare the data. The caller chooses
 //! the order of passes and records their progress. With an [`Order`], a sweep writes in random order.
 
@@ -26,7 +26,7 @@ use sample::Sample;
 use std::ops::{Range, RangeInclusive};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
-use sweep::Sweep;
+use sweep::SweepStream;
 use sys::salt::PlacedSalt;
 
 /// Bytes in flight, and bounds on the operations in flight: enough to keep many channels busy while buffers are filled.
@@ -121,7 +121,7 @@ impl Workload for Pass {
             overwritten_content,
         }) = &self.random
         else {
-            let sweep = Sweep::new(self.range.clone(), self.mark.clone());
+            let sweep = SweepStream::new(self.range.clone(), self.mark.clone());
             return Ok(add(
                 run,
                 self.kind(),
@@ -131,7 +131,7 @@ impl Workload for Pass {
                 &[self.content.fill()],
             ));
         };
-        let sweep = Sweep::ordered(
+        let sweep = SweepStream::ordered(
             self.range.start,
             order.clone(),
             *device_bytes,

@@ -5,8 +5,8 @@
 
 use super::order::Order;
 use super::{Content, ReadBack};
-use crate::stream::{Request, Stream};
-use results::units::hex;
+use crate::stream::{IoRequest, Stream};
+use results::format::hex;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use sys::op::OpKind;
@@ -142,7 +142,7 @@ impl Sample {
 }
 
 impl Stream for Sample {
-    fn next(&mut self) -> Option<Request> {
+    fn next(&mut self) -> Option<IoRequest> {
         if self.spots_requested == self.spots {
             return None;
         }
@@ -159,14 +159,14 @@ impl Stream for Sample {
         };
         let offset = self.offset(place);
         let len = (self.end - offset).min(SPOT_BYTES as u64) as u32;
-        Some(Request {
+        Some(IoRequest {
             offset,
             len,
-            ..Request::new(OpKind::Read, 0, 0, 0)
+            ..IoRequest::new(OpKind::Read, 0, 0, 0)
         })
     }
 
-    fn on_data(&mut self, request: &Request, data: &[u8]) -> Result<(), String> {
+    fn on_data(&mut self, request: &IoRequest, data: &[u8]) -> Result<(), String> {
         // A simulated drive stores no data.
         if !data.is_empty() {
             let expected = &mut self.expected[..data.len().min(SPOT_BYTES)];

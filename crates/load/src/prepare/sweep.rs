@@ -12,7 +12,7 @@
 
 use super::DEPTHS;
 use super::order::Order;
-use crate::stream::{Request, Stream};
+use crate::stream::{IoRequest, Stream};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,7 +27,7 @@ const FIRST: u16 = 1;
 
 /// Writes target 0 from end to end.
 #[derive(Debug)]
-pub(super) struct Sweep {
+pub(super) struct SweepStream {
     next_position: u64,
     end: u64,
     device_bytes: u64,
@@ -37,7 +37,7 @@ pub(super) struct Sweep {
     mark: Arc<AtomicU64>,
 }
 
-impl Sweep {
+impl SweepStream {
     /// `range` starts at a multiple of [`BLOCK_BYTES`] and ends at a multiple of the device's minimum direct I/O.
     pub(super) fn new(range: Range<u64>, mark: Arc<AtomicU64>) -> Self {
         mark.store(range.start, Ordering::Release);
@@ -77,9 +77,9 @@ impl Sweep {
     }
 }
 
-impl Stream for Sweep {
+impl Stream for SweepStream {
     #[inline]
-    fn next(&mut self) -> Option<Request> {
+    fn next(&mut self) -> Option<IoRequest> {
         loop {
             let position = self.next_position;
             let bytes_left = self.end.checked_sub(position).filter(|left| *left > 0)?;
@@ -100,10 +100,10 @@ impl Stream for Sweep {
             let len = self.device_bytes.saturating_sub(offset).min(step_bytes);
             if len > 0 {
                 self.pending.push((position, offset));
-                return Some(Request {
+                return Some(IoRequest {
                     offset,
                     len: len as u32,
-                    ..Request::new(OpKind::Write, 0, 0, buffers)
+                    ..IoRequest::new(OpKind::Write, 0, 0, buffers)
                 });
             }
         }
@@ -123,7 +123,7 @@ impl Stream for Sweep {
     }
 
     #[inline]
-    fn on_completion(&mut self, request: &Request, outcome: Outcome) -> Option<Request> {
+    fn on_completion(&mut self, request: &IoRequest, outcome: Outcome) -> Option<IoRequest> {
         if outcome.is_done() {
             self.pending.retain(|(_, offset)| *offset != request.offset);
             self.mark.store(self.oldest(), Ordering::Release);
@@ -139,9 +139,9 @@ mod tests {
 
     const BLOCK: u64 = BLOCK_BYTES as u64;
 
-    fn sweep(from: u64, end: u64) -> (Sweep, Arc<AtomicU64>) {
+    fn sweep(from: u64, end: u64) -> (SweepStream, Arc<AtomicU64>) {
         let mark = Arc::new(AtomicU64::new(77));
-        (Sweep::new(from..end, mark.clone()), mark)
+        (SweepStream::new(from..end, mark.clone()), mark)
     }
 
     #[test]
@@ -201,7 +201,7 @@ mod tests {
         };
         let order = Arc::new(Order::new(blocks * block - 512, spec).unwrap());
         let mark = Arc::new(AtomicU64::new(0));
-        let mut sweep = Sweep::ordered(0, order.clone(), blocks * block - 512, mark.clone());
+        let mut sweep = SweepStream::ordered(0, order.clone(), blocks * block - 512, mark.clone());
         // The first write stays in flight for as long as the sweep allows.
         let slow = sweep.next().unwrap();
         let mut bytes = u64::from(slow.len);

@@ -15,7 +15,7 @@ use crate::keys::{KeyGenerator, Keys};
 use crate::plan::{Arrival, BufferClass};
 use crate::rate::Rate;
 use crate::schedule::phase;
-use crate::stream::{Request, Stream};
+use crate::stream::{IoRequest, Stream};
 use crate::workload::{
     BuildContext, Built, CannotRun, DeviceShape, MAX_LAG_SEC, RunPlan, RunSpec, Workload, offered,
     setting, stream_info,
@@ -230,9 +230,9 @@ impl Workload for RecordWorkload {
             // The engine produces the record: no data is passed.
             plan.add_buffers(BufferClass::plain(0, depth));
             let keys = self.keys_of(shard, shards);
-            let request = Request::new(OpKind::Write, 0, 0, plan_offsets.buffers(0));
+            let request = IoRequest::new(OpKind::Write, 0, 0, plan_offsets.buffers(0));
             let stream = Transactions {
-                request: Request {
+                request: IoRequest {
                     len: self.record_bytes,
                     ..request
                 },
@@ -273,7 +273,7 @@ impl Workload for RecordWorkload {
 #[derive(Debug, Clone)]
 pub struct Transactions {
     /// Fields that all requests share.
-    request: Request,
+    request: IoRequest,
     batch_bytes: u32,
     /// Cells of reads and of writes.
     reads: u32,
@@ -290,7 +290,7 @@ pub struct Transactions {
 
 impl Stream for Transactions {
     #[inline]
-    fn next(&mut self) -> Option<Request> {
+    fn next(&mut self) -> Option<IoRequest> {
         if let Some(inserts_left) = &mut self.inserts_left {
             *inserts_left = inserts_left.checked_sub(1)?;
         }
@@ -301,7 +301,7 @@ impl Stream for Transactions {
             (OpKind::Write, self.writes, self.request.len)
         };
         let offset = self.first_key + u64::from(self.draw.next(&mut self.random)) * self.stride;
-        Some(Request {
+        Some(IoRequest {
             kind,
             cell,
             offset,

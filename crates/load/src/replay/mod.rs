@@ -21,15 +21,15 @@ pub use trace::{OPERATIONS_MAX, Trace, TraceBuilder};
 
 use crate::plan::{Arrival, BufferClass, SALTED_AHEAD};
 use crate::schedule::{Listed, Schedule};
-use crate::stream::{Request, Stream};
+use crate::stream::{IoRequest, Stream};
 use crate::workload::{
     BuildContext, Built, CannotRun, DeviceShape, MAX_LAG_SEC, RunPlan, RunSpec, Workload, offered,
     setting, stream_info,
 };
 use engine::DeviceName;
 use results::cell::{Arrivals, StreamInfo};
+use results::format::{self, Grouped};
 use results::run_dir::{RecordedConfig, WorkloadRecord};
-use results::units::{self, Grouped};
 use std::iter::StepBy;
 use std::ops::Range;
 use std::sync::Arc;
@@ -88,8 +88,8 @@ impl Replay {
         };
         let mut text = format!(
             "replay of {} in {} s{laps}\n",
-            units::count(trace.operations, "operation"),
-            units::number(trace.span_ns as f64 / 1e9)
+            format::count(trace.operations, "operation"),
+            format::number(trace.span_ns as f64 / 1e9)
         );
         for (device, name) in trace.devices().into_iter().zip(&self.devices) {
             text += &format!("  {} on {name}\n", device.traced());
@@ -105,7 +105,7 @@ impl Replay {
                 "  {}: {}, {}{judged}\n",
                 class.name(),
                 Grouped(count),
-                units::bytes(bytes as f64)
+                format::bytes(bytes as f64)
             );
         }
         text
@@ -146,7 +146,7 @@ impl Replay {
         let mut changes = ReplayChanges::default();
         let mut end = 0;
         for (class, group) in groups.iter().filter(|(class, _)| *class != Class::Flushes) {
-            let usable_range = UsableRange::of(device, *class);
+            let usable_range = UsableRange::new(device, *class);
             for operation in group.operations.iter() {
                 let (offset, len) = usable_range.covering(operation);
                 if len > usable_range.usable_bytes {
@@ -165,7 +165,7 @@ impl Replay {
                 "cannot replay on {} - {} of the trace lie beyond the device's {} bytes, up to byte {end} - use a \
                  larger device, or give --fit to wrap their offsets around to the start of the device",
                 device.name,
-                units::count(changes.moved, "operation"),
+                format::count(changes.moved, "operation"),
                 device.size_bytes
             )));
         }
@@ -190,7 +190,7 @@ struct UsableRange {
 }
 
 impl UsableRange {
-    fn of(device: &DeviceShape, class: Class) -> Self {
+    fn new(device: &DeviceShape, class: Class) -> Self {
         // A flush has no offset.
         let unit_bytes = if class == Class::Flushes {
             1
@@ -282,7 +282,7 @@ impl Workload for Replay {
                     let cell = plan_offsets
                         .cell_of(class.name(), device.target)
                         .unwrap_or(0);
-                    let usable_range = UsableRange::of(device, *class);
+                    let usable_range = UsableRange::new(device, *class);
                     let largest = usable_range.largest(group);
                     let carried = slots_in_memory(*class, largest);
                     if shard == 0 && carried < SLOTS_REPORTED_BELOW {
@@ -325,7 +325,7 @@ impl Workload for Replay {
                             ..group.operations.len() as u64 * u64::from(self.laps))
                             .step_by(shards as usize),
                         usable_range,
-                        request: Request::new(class.kind(), device.target, cell, buffers),
+                        request: IoRequest::new(class.kind(), device.target, cell, buffers),
                     };
                     let limit = plan.add_limit(slots, false);
                     let name = plan_offsets.lane_name(class.name(), &device.name);
@@ -426,12 +426,12 @@ struct Playback {
     /// Indices of this shard's operations, over all laps.
     indices: StepBy<Range<u64>>,
     usable_range: UsableRange,
-    request: Request,
+    request: IoRequest,
 }
 
 impl Stream for Playback {
     #[inline]
-    fn next(&mut self) -> Option<Request> {
+    fn next(&mut self) -> Option<IoRequest> {
         let index = self.indices.next()?;
         let operation = &self.operations[(index % self.operations.len() as u64) as usize];
         let (offset, len) = if self.request.kind == OpKind::Flush {
@@ -439,7 +439,7 @@ impl Stream for Playback {
         } else {
             self.usable_range.place(operation)
         };
-        Some(Request {
+        Some(IoRequest {
             offset,
             len,
             sync: operation.sync,

@@ -102,7 +102,7 @@ fn expected(speed: u64) -> Vec<Seen> {
     let first = requests
         .iter()
         .filter(|request| request.op != EventOp::Other)
-        .map(Traced::wanted_ns)
+        .map(Traced::requested_ns)
         .min()
         .unwrap();
     let mut seen: Vec<Seen> = requests
@@ -115,7 +115,7 @@ fn expected(speed: u64) -> Vec<Seen> {
                 EventOp::Discard => "discard",
                 EventOp::Other => return None,
             };
-            let at_ns = (request.wanted_ns() - first) / speed;
+            let at_ns = (request.requested_ns() - first) / speed;
             Some((
                 at_ns,
                 kind,
@@ -130,7 +130,7 @@ fn expected(speed: u64) -> Vec<Seen> {
 }
 
 /// Requests of a plan's lanes, in the order of time.
-fn wanted(plan: RunPlan) -> Vec<Seen> {
+fn scheduled_ops(plan: RunPlan) -> Vec<Seen> {
     let mut seen = Vec::new();
     for mut lane in plan.shards.into_iter().flat_map(|plan: Plan| plan.lanes) {
         for at_ns in instants(&lane) {
@@ -153,7 +153,7 @@ fn wanted(plan: RunPlan) -> Vec<Seen> {
 }
 
 fn places(plan: RunPlan) -> Vec<(u64, u32)> {
-    wanted(plan)
+    scheduled_ops(plan)
         .into_iter()
         .map(|(_, _, offset, len, _)| (offset, len))
         .collect()
@@ -162,7 +162,7 @@ fn places(plan: RunPlan) -> Vec<(u64, u32)> {
 #[test]
 fn any_number_of_shards_together_replays_exactly_the_trace() {
     let (one, record) = plan(&replay("1", 1), shape(1 << 30, 512), 1).unwrap();
-    assert_eq!(wanted(one), expected(1));
+    assert_eq!(scheduled_ops(one), expected(1));
     let settings = &record.config.settings;
     let of = |name: &str| {
         settings
@@ -176,15 +176,15 @@ fn any_number_of_shards_together_replays_exactly_the_trace() {
     );
     let half = replay("2", 1);
     assert_eq!(
-        wanted(plan(&half, shape(1 << 30, 512), 1).unwrap().0),
+        scheduled_ops(plan(&half, shape(1 << 30, 512), 1).unwrap().0),
         expected(2)
     );
     // Too dense for one thread.
     let dense = replay("100000", 1);
     let (plan, _) = plan(&dense, shape(1 << 30, 512), 3).unwrap();
     assert_eq!(plan.shards.len(), 3);
-    assert_eq!(wanted(plan), expected(100_000));
-    let laps = wanted(
+    assert_eq!(scheduled_ops(plan), expected(100_000));
+    let laps = scheduled_ops(
         self::plan(&replay("1", 3), shape(1 << 30, 512), 1)
             .unwrap()
             .0,
@@ -320,7 +320,7 @@ fn a_trace_that_cannot_be_replayed_is_refused_with_the_reason() {
 fn a_flush_at_the_largest_sector_has_no_place() {
     let replay = replay_of(&[traced(0, EventOp::Flush, u64::MAX, 8)]);
     let (plan, _) = plan(&replay, shape(1 << 20, 4096), 1).unwrap();
-    assert_eq!(wanted(plan), [(0, "flush", 0, 0, false)]);
+    assert_eq!(scheduled_ops(plan), [(0, "flush", 0, 0, false)]);
 }
 
 #[test]
@@ -414,7 +414,7 @@ fn every_damaged_text_is_refused_or_can_be_planned() {
                 ..shape(1 << 33, 4096)
             })
             .collect();
-        for (at_ns, _, offset, len, _) in wanted(planned(&replay, &shapes, 1).unwrap().0) {
+        for (at_ns, _, offset, len, _) in scheduled_ops(planned(&replay, &shapes, 1).unwrap().0) {
             assert!(
                 at_ns < replay.spec().duration_sec * NS_PER_SEC
                     && offset + u64::from(len) <= 1 << 33

@@ -5,7 +5,7 @@ use crate::workload::CannotRun;
 use device::discover::DeviceNumber;
 use device::observe::diskstats::SECTOR_BYTES;
 use device::observe::trace::{BlockRequest, EventOp};
-use results::units::Grouped;
+use results::format::Grouped;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use sys::op::{OpKind, WriteSync};
@@ -42,7 +42,7 @@ pub enum Class {
 }
 
 impl Class {
-    fn of(request: &BlockRequest) -> Option<Self> {
+    fn from_request(request: &BlockRequest) -> Option<Self> {
         let is_small = request.bytes() < LARGE_BYTES;
         match request.op {
             EventOp::Read if is_small => Some(Self::Reads),
@@ -120,7 +120,7 @@ pub struct TraceBuilder {
 
 impl TraceBuilder {
     pub fn add(&mut self, request: &BlockRequest) -> Result<(), CannotRun> {
-        let Some(class) = Class::of(request) else {
+        let Some(class) = Class::from_request(request) else {
             self.left_out += 1;
             return Ok(());
         };
@@ -171,7 +171,7 @@ impl TraceBuilder {
         self.groups
             .entry((request.device, class))
             .or_default()
-            .push((request.wanted_ns(), operation));
+            .push((request.requested_ns(), operation));
         Ok(())
     }
 

@@ -81,8 +81,8 @@ impl<E: BlockEngine> Shard<E> {
             .iter()
             .filter(|slot| self.lanes[slot.lane].limit == limit);
         let oldest = in_flight.min_by_key(|slot| slot.eligible_ns)?;
-        let held_ns = self.clock.now_ns.saturating_sub(oldest.eligible_ns);
-        (held_ns > self.settings.max_lag_ns / 2).then_some(oldest.request.cell)
+        let queued_ns = self.clock.now_ns.saturating_sub(oldest.eligible_ns);
+        (queued_ns > self.settings.max_lag_ns / 2).then_some(oldest.request.cell)
     }
 
     fn lag_cause(&self, limit: u32, lane: String, whose: DelayOwner, behind_ns: u64) -> EndCause {
@@ -170,7 +170,7 @@ impl<E: BlockEngine> Shard<E> {
                 if let Some(holder) = holder.filter(|holder| {
                     is_waiting && *holder as usize % devices != cell as usize % devices
                 }) {
-                    recorder.held_by(cell, holder);
+                    recorder.slots_used_by(cell, holder);
                 }
             });
         }

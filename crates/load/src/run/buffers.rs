@@ -1,7 +1,7 @@
 //! The shard's buffers: given out, taken back, and salted in slices between operations.
 
 use crate::plan::{BufferClass, Fill};
-use crate::stream::Request;
+use crate::stream::IoRequest;
 use engine::BlockEngine;
 use sys::buffer::Buf;
 
@@ -61,7 +61,7 @@ impl Buffers {
 
     /// A buffer for an operation, filled as its class requires; `None` if no salted buffer is ready.
     #[inline]
-    pub(super) fn take(&mut self, request: &Request) -> Option<Buf> {
+    pub(super) fn take(&mut self, request: &IoRequest) -> Option<Buf> {
         if self.are_empty {
             return Some(Buf::empty());
         }
@@ -76,7 +76,7 @@ impl Buffers {
 
     /// True if the stream makes the data of an operation.
     #[inline]
-    pub(super) fn are_made(&self, request: &Request) -> bool {
+    pub(super) fn are_made(&self, request: &IoRequest) -> bool {
         !self.are_empty
             && matches!(
                 self.classes[usize::from(request.buffers)].fill,

@@ -226,7 +226,7 @@ mod tests {
     use super::super::{Control, HANG_NS, Message, RunConfig, Settings, ShardReceiver};
     use super::*;
     use crate::plan::{Arrival, BufferClass, Plan};
-    use crate::stream::{Request, Stream};
+    use crate::stream::{IoRequest, Stream};
     use results::cell::{Interval, Layout, StreamInfo};
     use std::sync::mpsc::channel;
     use std::time::Instant;
@@ -236,9 +236,9 @@ mod tests {
     struct Flushes(u32);
 
     impl Stream for Flushes {
-        fn next(&mut self) -> Option<Request> {
+        fn next(&mut self) -> Option<IoRequest> {
             self.0 = self.0.checked_sub(1)?;
-            Some(Request::new(OpKind::Flush, 0, 0, 0))
+            Some(IoRequest::new(OpKind::Flush, 0, 0, 0))
         }
     }
 
@@ -357,7 +357,7 @@ mod tests {
 
     #[test]
     fn a_call_that_never_returns_is_lost_and_the_run_ends() {
-        let (release, held) = channel::<()>();
+        let (release, blocked) = channel::<()>();
         let mut calls = 0;
         let ran = run(
             1_000,
@@ -365,7 +365,7 @@ mod tests {
             move |op| {
                 calls += 1;
                 if calls == 100 {
-                    let _ = held.recv();
+                    let _ = blocked.recv();
                 }
                 done(op, 0, 1)
             },

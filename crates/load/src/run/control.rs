@@ -1,7 +1,7 @@
 //! Settings, pacing and end of a run. The end is requested from outside, or caused by an event in a shard.
 
+use results::format;
 pub use results::judge::DelayOwner;
-use results::units;
 use std::fmt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -112,11 +112,11 @@ impl fmt::Display for EndCause {
                 write!(
                     f,
                     "{lane} was {} behind its schedule",
-                    units::duration(*behind_ns)
+                    format::duration(*behind_ns)
                 )
             }
             Self::Gone { error, .. } => write!(f, "the drive is gone: {error}"),
-            Self::Errors { count } => write!(f, "{} failed", units::count(*count, "operation")),
+            Self::Errors { count } => write!(f, "{} failed", format::count(*count, "operation")),
             Self::Failed { message } => f.write_str(message),
         }
     }

@@ -25,7 +25,7 @@ pub use coordinator::{MakeCalls, RunConfig, RunError, Sink, SinkError, run, run_
 pub use recorder::{FailedOperation, Message, ShardReceiver};
 
 use crate::plan::Plan;
-use crate::stream::Request;
+use crate::stream::IoRequest;
 use buffers::Buffers;
 use clock::{RunClock, VIRTUAL_TURNS};
 use engine::{BATCH, BlockEngine, Wait};
@@ -34,8 +34,8 @@ use limits::{FreeSlot, Limits};
 use pacing::Oversleep;
 use recorder::Recorder;
 use results::cell::GRACE_NS;
+use results::format;
 use results::times::OwnDelay;
-use results::units;
 use silence::Silence;
 use slots::{Slot, Slots};
 use std::collections::VecDeque;
@@ -191,13 +191,13 @@ impl<E: BlockEngine> Shard<E> {
 
     #[cold]
     fn end_stalled(&mut self, advanced_ns: u64) {
-        let turns = units::Grouped(VIRTUAL_TURNS);
-        let virtual_time = units::duration(self.clock.now_ns);
+        let turns = format::Grouped(VIRTUAL_TURNS);
+        let virtual_time = format::duration(self.clock.now_ns);
         let message = format!(
             "virtual time advanced by only {} in the last {turns} turns of the run loop, to {virtual_time}: the \
             simulated drive takes no time for its operations, or refuses them - give the drive service times \
             (read-us, write-us)",
-            units::duration(advanced_ns)
+            format::duration(advanced_ns)
         );
         self.stop(EndCause::Failed { message });
     }
@@ -393,7 +393,7 @@ impl<E: BlockEngine> Shard<E> {
         }
         let token = self.slots.insert(slot);
         self.closed_in_flight += u32::from(is_closed);
-        let Request {
+        let IoRequest {
             target,
             kind,
             offset,

@@ -44,8 +44,8 @@ impl Oversleep {
 
     #[inline]
     pub(super) fn woke(&mut self, now_ns: u64) {
-        if let Some(late_ns) = now_ns.checked_sub(self.sleep_end_ns) {
-            self.usual_ns = if late_ns > self.usual_ns {
+        if let Some(wake_delay_ns) = now_ns.checked_sub(self.sleep_end_ns) {
+            self.usual_ns = if wake_delay_ns > self.usual_ns {
                 (self.usual_ns + OVERSLEEP_STEP_NS).min(EARLY_MAX_NS)
             } else {
                 self.usual_ns.saturating_sub(3 * OVERSLEEP_STEP_NS)
@@ -155,14 +155,14 @@ mod tests {
 
     #[test]
     fn sleeps_are_shortened_by_the_usual_lateness_up_to_a_bound() {
-        let after = |lates_ns: [u64; 4]| {
+        let after = |wake_delays_ns: [u64; 4]| {
             let mut oversleep = Oversleep::default();
             let mut now_ns = 0;
-            for late_ns in lates_ns.into_iter().cycle().take(4_000) {
+            for wake_delay_ns in wake_delays_ns.into_iter().cycle().take(4_000) {
                 let next_ns = now_ns + 1_000_000;
                 let wait = oversleep.aim(now_ns, next_ns, 500, 1);
                 assert!((next_ns - EARLY_MAX_NS..=next_ns).contains(&(wait.until_ns - 500)));
-                now_ns = wait.until_ns - 500 + late_ns;
+                now_ns = wait.until_ns - 500 + wake_delay_ns;
                 oversleep.woke(now_ns);
             }
             oversleep.usual_ns

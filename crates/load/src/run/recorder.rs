@@ -3,7 +3,7 @@
 
 use super::silence::{Silence, Silent};
 use super::{Control, EndCause, RunConfig};
-use crate::stream::Request;
+use crate::stream::IoRequest;
 use results::cell::{Cell, EarlierOps, GRACE_NS, Interval, Layout, add_carried, harmless_gap_ns};
 use results::counts::{Backlog, CellCounts};
 use results::times::Times;
@@ -230,7 +230,7 @@ impl Recorder {
             counts.backlog,
             counts.silent_ns,
             counts.last_completion_ns,
-            counts.held_by,
+            counts.slots_used_by,
         ) = (Backlog::default(), 0, 0, 0);
         add_carried(
             &mut self.current.carried,
@@ -275,12 +275,12 @@ impl Recorder {
     /// Records a failed operation due at `intended_ns`. `data_error`: what is wrong with the data, if anything.
     pub(super) fn failed(
         &mut self,
-        request: &Request,
+        request: &IoRequest,
         intended_ns: u64,
         outcome: Outcome,
         data_error: Option<String>,
     ) {
-        let &Request {
+        let &IoRequest {
             cell,
             kind,
             offset,
@@ -335,8 +335,8 @@ impl Recorder {
     }
 
     /// Records that the waiting operations of `cell` wait for slots that operations of the cell `holder` hold.
-    pub(super) fn held_by(&mut self, cell: u32, holder: u32) {
-        self.current.cells[cell as usize].counts.held_by = u64::from(holder) + 1;
+    pub(super) fn slots_used_by(&mut self, cell: u32, holder: u32) {
+        self.current.cells[cell as usize].counts.slots_used_by = u64::from(holder) + 1;
     }
 
     /// Records the silence of a device towards a judged closed loop, in every step that the silence overlaps.

@@ -1,12 +1,12 @@
 //! Issued operations by token, and the commits that they are part of.
 
-use crate::stream::Request;
+use crate::stream::IoRequest;
 use results::times::{OwnDelay, Times};
 
 /// An operation that has a slot under its limit.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Slot {
-    pub(super) request: Request,
+    pub(super) request: IoRequest,
     pub(super) lane: u32,
     pub(super) intended_ns: u64,
     pub(super) eligible_ns: u64,

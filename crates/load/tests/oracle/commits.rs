@@ -8,7 +8,7 @@ use load::plan::{Arrival, BufferClass, Lane, Limit, Plan};
 use load::rate::Rate;
 use load::run::{Control, Message, Pacing, RunConfig, Settings, Shard};
 use load::schedule::{Even, Schedule};
-use load::stream::{Request, Stream};
+use load::stream::{IoRequest, Stream};
 use results::cell::{Layout, StreamInfo};
 use results::counts::{Backlog, CellCounts};
 use std::cell::RefCell;
@@ -30,20 +30,20 @@ struct Chained {
 }
 
 impl Chained {
-    fn request(&self, index: u64) -> Request {
+    fn request(&self, index: u64) -> IoRequest {
         let offset = (index * LANES_MAX + u64::from(self.lane)) * STEP_BYTES;
-        Request {
+        IoRequest {
             offset,
             len: STEP_BYTES as u32,
-            ..Request::new(OpKind::Write, 0, 2 * self.lane, 0)
+            ..IoRequest::new(OpKind::Write, 0, 2 * self.lane, 0)
         }
     }
 }
 
 impl Stream for Chained {
-    fn next(&mut self) -> Option<Request> {
+    fn next(&mut self) -> Option<IoRequest> {
         self.next += 1;
-        Some(Request {
+        Some(IoRequest {
             commit: Some(2 * self.lane + 1),
             ..self.request((self.next - 1) * self.length)
         })
@@ -55,7 +55,7 @@ impl Stream for Chained {
             .for_each(|cell| cells(*cell, arrivals));
     }
 
-    fn on_completion(&mut self, request: &Request, _: Outcome) -> Option<Request> {
+    fn on_completion(&mut self, request: &IoRequest, _: Outcome) -> Option<IoRequest> {
         let index = request.offset / STEP_BYTES / LANES_MAX + 1;
         (!index.is_multiple_of(self.length)).then(|| self.request(index))
     }
@@ -200,7 +200,7 @@ impl Draw {
     }
 
     /// Commits of a lane by the log: done, failed, not done, and over each threshold.
-    fn wanted(&self, lane: usize, log: &Log) -> ([u64; 3], [u64; 4]) {
+    fn scheduled(&self, lane: usize, log: &Log) -> ([u64; 3], [u64; 4]) {
         let (length, ..) = self.lanes[lane];
         let mut commits = BTreeMap::<u64, Vec<Logged>>::new();
         for op in log.ops.iter().filter(|op| op.lane == lane) {
@@ -250,14 +250,14 @@ fn each_commit_is_recorded_as_one_latency_and_none_is_left_out() {
         for lane in 0..draw.lanes.len() {
             let found = &counts[2 * lane + 1];
             let over: Vec<_> = found.judged_over[..THRESHOLDS_NS.len()].to_vec();
-            let (fates, wanted_over) = draw.wanted(lane, &log);
+            let (fates, scheduled_over) = draw.scheduled(lane, &log);
             let context = format!("seed {seed}, lane {lane}: {draw:?}");
             assert_eq!(
                 [found.ops, found.errors, found.unissued + found.lost],
                 fates,
                 "done, failed, not done: {context}"
             );
-            assert_eq!(over, wanted_over, "over the thresholds: {context}");
+            assert_eq!(over, scheduled_over, "over the thresholds: {context}");
             (commits, not_done) = (commits + found.ops, not_done + found.unissued + found.lost);
         }
     }

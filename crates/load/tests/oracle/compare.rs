@@ -77,13 +77,13 @@ pub(crate) fn differences(draw: &Draw, verdict: &Verdict, found: &Found) -> Vec<
         let mut told: Vec<_> = told
             .iter()
             .flat_map(|told| &told.slices)
-            .map(|slice| (slice.wanted, slice.judged_over.clone()))
+            .map(|slice| (slice.scheduled, slice.judged_over.clone()))
             .collect();
         // An operation issued at the instant of the end, on the border of two slices, may be in either slice.
         if found.ends_on_border && told.len() == group.slices.len() + 1 && told.len() > 1 {
-            let (wanted, over) = told.pop().unwrap_or_default();
+            let (scheduled, over) = told.pop().unwrap_or_default();
             let last = told.last_mut().unwrap();
-            last.0 += wanted;
+            last.0 += scheduled;
             last.1
                 .iter_mut()
                 .zip(over)
@@ -98,7 +98,8 @@ pub(crate) fn differences(draw: &Draw, verdict: &Verdict, found: &Found) -> Vec<
                     .count(),
         );
         // The verdict has no slices for a device that the stream never used.
-        let is_unused = told.is_empty() && group.slices.iter().all(|(wanted, _)| *wanted == 0);
+        let is_unused =
+            told.is_empty() && group.slices.iter().all(|(scheduled, _)| *scheduled == 0);
         expect(
             is_unused || told == group.slices,
             format!(
@@ -134,8 +135,8 @@ pub(crate) fn differences(draw: &Draw, verdict: &Verdict, found: &Found) -> Vec<
                 Some(told) => {
                     let worst = undone.iter().map(|broken| broken.count).max();
                     let is = |broken: &&&super::oracle::Broken| {
-                        (broken.slice as u64 + 1, broken.wanted, broken.count)
-                            == (told.slice, told.wanted, told.missed)
+                        (broken.slice as u64 + 1, broken.scheduled, broken.count)
+                            == (told.slice, told.scheduled, told.missed)
                     };
                     told.slices == undone.len() as u64
                         && worst == Some(told.missed)

@@ -152,7 +152,7 @@ impl Dice {
         ((low as f64 * power.exp()) as u64).clamp(low, high)
     }
 
-    fn of<T: Clone>(&mut self, items: &[T]) -> T {
+    fn pick<T: Clone>(&mut self, items: &[T]) -> T {
         items[self.0.below(items.len() as u64) as usize].clone()
     }
 }
@@ -186,11 +186,11 @@ impl Draw {
     pub(crate) fn of_queues(seed: u64) -> Self {
         let mut dice = Dice::new(seed);
         let mut draw = Self::bare(&mut dice);
-        let devices = dice.of(&[1, 1, 2, 2, 3]);
+        let devices = dice.pick(&[1, 1, 2, 2, 3]);
         let shared = dice.one_in(2);
-        let slots = |dice: &mut Dice| dice.of(&[1, 2, 4, 16, 64, 256, 1024]);
+        let slots = |dice: &mut Dice| dice.pick(&[1, 2, 4, 16, 64, 256, 1024]);
         let common = slots(&mut dice);
-        for stream in 0..dice.of(&[1, 1, 2, 3]) {
+        for stream in 0..dice.pick(&[1, 1, 2, 3]) {
             let stream_draw = draw.stream(&mut dice, stream > 0);
             let in_turn = devices > 1 && dice.one_in(4);
             let of_lanes: Vec<Vec<usize>> = if in_turn {
@@ -241,12 +241,12 @@ impl Draw {
     pub(crate) fn of_edges(seed: u64) -> Self {
         let mut dice = Dice::new(seed);
         let mut draw = Self::bare(&mut dice);
-        let devices = dice.of(&[1, 1, 2]);
+        let devices = dice.pick(&[1, 1, 2]);
         let mut others = vec![BTreeMap::new(); devices];
-        for stream in 0..dice.of(&[1, 1, 2]) {
+        for stream in 0..dice.pick(&[1, 1, 2]) {
             let mut stream_draw = draw.stream(&mut dice, stream > 0);
             if stream_draw.per_sec > 0 {
-                stream_draw.per_sec = dice.of(&[10, 500, 1_000, 2_000]);
+                stream_draw.per_sec = dice.pick(&[10, 500, 1_000, 2_000]);
             }
             for (device, others) in others.iter_mut().enumerate() {
                 let per_sec = stream_draw.per_sec;
@@ -290,9 +290,9 @@ impl Draw {
         let mut dice = Dice::new(seed ^ 0x00ff_00ff);
         let mut draw = Self::bare(&mut dice);
         let slices = dice.within(2, 3);
-        draw.slice_sec = draw.interval_sec * dice.of(&[2, 2, 4, 3]);
+        draw.slice_sec = draw.interval_sec * dice.pick(&[2, 2, 4, 3]);
         draw.duration_sec = draw.slice_sec * slices + dice.within(0, 2);
-        let per_sec = dice.of(&[700, 1_000, 2_000]);
+        let per_sec = dice.pick(&[700, 1_000, 2_000]);
         let arrivals = LaneArrivals::Even {
             per_sec,
             first: 0,
@@ -306,11 +306,11 @@ impl Draw {
             arrivals,
             until_ns: u64::MAX,
         };
-        let (share_ppb, threshold_ns) = dice.of(&limits(draw.sla));
-        let wanted = per_sec * draw.slice_sec;
-        let count = (wanted * share_ppb).div_ceil(1_000_000_000) + dice.within(0, 1);
-        let border = dice.within(1, slices - 1) * wanted;
-        let before = dice.within(0, count - 1).min(wanted / 2);
+        let (share_ppb, threshold_ns) = dice.pick(&limits(draw.sla));
+        let scheduled = per_sec * draw.slice_sec;
+        let count = (scheduled * share_ppb).div_ceil(1_000_000_000) + dice.within(0, 1);
+        let border = dice.within(1, slices - 1) * scheduled;
+        let before = dice.within(0, count - 1).min(scheduled / 2);
         let slow = border - before..border - before + count - 1;
         let others = slow
             .map(|index| ((0, index as usize), Some(threshold_ns.min(50 * SEC))))
@@ -337,9 +337,9 @@ impl Draw {
         draw.interval_sec = 1;
         draw.slice_sec = dice.within(3, 10);
         draw.duration_sec = draw.slice_sec * dice.within(1, 2);
-        let per_sec = dice.of(&[300, 1_000, 3_000]);
+        let per_sec = dice.pick(&[300, 1_000, 3_000]);
         let service_us = 1_000_000 * dice.within(970, 1_100) / (1_000 * per_sec);
-        let jitter_pct = dice.of(&[0, 20]);
+        let jitter_pct = dice.pick(&[0, 20]);
         draw.drives = vec![Drive::Queue(format!(
             "sim:channels=1+read-us={service_us}+jitter-pct={jitter_pct}"
         ))];
@@ -389,8 +389,8 @@ impl Draw {
             if dice.one_in(3) {
                 continue;
             }
-            let (share_ppb, threshold_ns) = dice.of(&limits(self.sla));
-            let share_pct = dice.of(&[1, 10, 50, 100, (share_ppb / 10_000_000).max(1)]);
+            let (share_ppb, threshold_ns) = dice.pick(&limits(self.sla));
+            let share_pct = dice.pick(&[1, 10, 50, 100, (share_ppb / 10_000_000).max(1)]);
             let sla = (!dice.one_in(3)).then(|| format!("{share_pct}%>{}ms", threshold_ns / MS));
             // The offered rate, or about the rate that a closed loop reaches.
             let usual = if stream.per_sec == 0 {
@@ -407,7 +407,7 @@ impl Draw {
     }
 
     fn bare(dice: &mut Dice) -> Self {
-        let interval_sec = dice.of(&[1, 1, 1, 2, 3]);
+        let interval_sec = dice.pick(&[1, 1, 1, 2, 3]);
         let duration_sec = dice.within(1, 14);
         let slice_sec = dice.within(1, 5) * interval_sec;
         // A run that is shorter than a slice has one slice, of whole intervals.
@@ -424,11 +424,11 @@ impl Draw {
             streams: Vec::new(),
             lanes: Vec::new(),
             limits: Vec::new(),
-            sla: dice.of(&SLAS.split(' ').collect::<Vec<_>>()),
+            sla: dice.pick(&SLAS.split(' ').collect::<Vec<_>>()),
             interval_sec,
             slice_sec,
             duration_sec,
-            hang_sec: dice.of(&[2, 5, 30, 60]),
+            hang_sec: dice.pick(&[2, 5, 30, 60]),
             signal_ns,
             away_ns: Vec::new(),
         }
@@ -456,7 +456,7 @@ impl Draw {
         let duration_ns = self.duration_sec * SEC;
         match dice.within(0, 5) {
             _ if per_sec == 0 => LaneArrivals::Closed {
-                depth: dice.of(&[1, 2, 8]),
+                depth: dice.pick(&[1, 2, 8]),
                 think_ns: dice.scaled(2 * MS, 50 * MS),
             },
             0 => LaneArrivals::Poisson {
@@ -472,7 +472,7 @@ impl Draw {
             ),
             // All operations of a second are due at once, at the start of the second or sometimes near its end.
             2 => {
-                let within_ns = dice.of(&[0, 0, 999 * MS, SEC - 1]);
+                let within_ns = dice.pick(&[0, 0, 999 * MS, SEC - 1]);
                 let bursts = (0..self.duration_sec)
                     .flat_map(|sec| (0..own).map(move |_| sec * SEC + within_ns));
                 LaneArrivals::Listed(bursts.collect())
@@ -531,12 +531,12 @@ impl Draw {
         let saturated_us = 1_000_000 * dice.within(80, 130) / (100 * per_sec);
         let (channels, read_us) = match dice.within(0, 3) {
             0 => (1, saturated_us.max(1)),
-            1 => (dice.of(&[1, 2, 8, 1_000]), dice.scaled(100, 1_500_000)),
+            1 => (dice.pick(&[1, 2, 8, 1_000]), dice.scaled(100, 1_500_000)),
             _ => (32, dice.within(20, 900)),
         };
         format!(
             "sim:channels={channels}+read-us={read_us}+jitter-pct={}{fault}",
-            dice.of(&[0, 20])
+            dice.pick(&[0, 20])
         )
     }
 
@@ -562,23 +562,23 @@ impl Draw {
         let mut own: Vec<_> = (0..instants.len())
             .filter(|index| instants[*index] / slice_ns == slice)
             .collect();
-        let wanted = own.len() as u64;
+        let scheduled = own.len() as u64;
         let (count, service_ns): (u64, Box<dyn Fn(u64) -> u64>) =
             match (dice.within(0, 3), stream.late_ns) {
                 (0, _) if stream.per_sec > 0 => {
                     // Operations complete just in time, or just too late.
                     let beyond_ns = dice.within(0, 1);
                     (
-                        (wanted / 1_000).max(1),
+                        (scheduled / 1_000).max(1),
                         Box::new(move |at_ns| slice_end_ns + SEC + beyond_ns - at_ns),
                     )
                 }
                 (1 | 2, Some(late_ns)) => {
                     let beyond_ns = dice.within(0, 1);
-                    (wanted / 1_000, Box::new(move |_| late_ns + beyond_ns))
+                    (scheduled / 1_000, Box::new(move |_| late_ns + beyond_ns))
                 }
                 _ => {
-                    let (share_ppb, threshold_ns) = dice.of(&limits(self.sla));
+                    let (share_ppb, threshold_ns) = dice.pick(&limits(self.sla));
                     let threshold_ns = threshold_ns.min(50 * SEC);
                     // A closed loop gets the longest silence that passes, or 1 ns more. Other loads get as many slow
                     // operations as pass, or one more.
@@ -589,7 +589,7 @@ impl Draw {
                             (silent_ns as u64).max(threshold_ns + 1) + dice.within(0, 1);
                         (0, Box::new(move |_| silent_ns - 1))
                     } else {
-                        let count = (u128::from(wanted) * u128::from(share_ppb))
+                        let count = (u128::from(scheduled) * u128::from(share_ppb))
                             .div_ceil(1_000_000_000) as u64;
                         let below_ns = dice.within(0, 1);
                         (
@@ -607,7 +607,7 @@ impl Draw {
             others.insert((lane, index), Some(service_ns(instants[index])));
         }
         if dice.one_in(12) && !own.is_empty() {
-            others.insert((lane, dice.of(&own)), None);
+            others.insert((lane, dice.pick(&own)), None);
         }
     }
 }

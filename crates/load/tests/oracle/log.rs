@@ -4,7 +4,7 @@ use super::draw::{Drive, LaneDraw};
 use engine::sim::{DriveModel, QueueModel, SimCompletion, SimEngine};
 use engine::{IoEngine, Wait};
 use load::run::{Control, EndCause};
-use load::stream::{Request, Stream};
+use load::stream::{IoRequest, Stream};
 use results::telemetry::Column;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -50,16 +50,16 @@ pub(crate) struct Numbered {
 }
 
 impl Stream for Numbered {
-    fn next(&mut self) -> Option<Request> {
+    fn next(&mut self) -> Option<IoRequest> {
         let index = self.next;
         let device = self.of.device(self.next);
         self.next += 1;
         let cell = (self.of.stream * self.devices + device) as u32;
         let offset = (index as u64 * LANES_MAX + self.lane as u64) * STEP_BYTES;
-        Some(Request {
+        Some(IoRequest {
             offset,
             len: STEP_BYTES as u32,
-            ..Request::new(OpKind::Read, device as u16, cell, 0)
+            ..IoRequest::new(OpKind::Read, device as u16, cell, 0)
         })
     }
 

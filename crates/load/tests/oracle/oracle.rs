@@ -44,7 +44,7 @@ pub(crate) struct Fate {
     stream: usize,
     device: usize,
     slice: usize,
-    wanted_ns: u64,
+    scheduled_ns: u64,
     issued_ns: Option<u64>,
     back_ns: Option<u64>,
     failed: bool,
@@ -55,7 +55,7 @@ pub(crate) struct Fate {
 impl Fate {
     fn took_ns(&self) -> u64 {
         self.back_ns
-            .map_or(u64::MAX, |back_ns| back_ns - self.wanted_ns)
+            .map_or(u64::MAX, |back_ns| back_ns - self.scheduled_ns)
     }
 
     fn is_over(&self, threshold_ns: u64) -> bool {
@@ -94,7 +94,7 @@ pub(crate) struct Broken {
     pub(crate) slice: usize,
     /// Operations, or nanoseconds of silence.
     pub(crate) count: u64,
-    pub(crate) wanted: u64,
+    pub(crate) scheduled: u64,
 }
 
 #[derive(Debug, Default)]
@@ -130,8 +130,8 @@ struct Between {
 }
 
 impl Between {
-    fn includes(&self, wanted_ns: u64) -> bool {
-        (self.from_ns..self.to_ns).contains(&wanted_ns)
+    fn includes(&self, scheduled_ns: u64) -> bool {
+        (self.from_ns..self.to_ns).contains(&scheduled_ns)
     }
 }
 
@@ -231,7 +231,7 @@ impl Ran<'_> {
             .groups
             .iter()
             .flat_map(|group| &group.slices)
-            .map(|(wanted, _)| wanted)
+            .map(|(scheduled, _)| scheduled)
             .sum::<u64>();
         if judged == 0 {
             found.codes.insert("nothing-judged");
@@ -279,11 +279,11 @@ impl Ran<'_> {
             .collect();
         let mut fates = Vec::new();
         for (number, lane) in self.draw.lanes.iter().enumerate() {
-            for (index, wanted_ns) in lane.instants(self.stop_ns + 1).into_iter().enumerate() {
+            for (index, scheduled_ns) in lane.instants(self.stop_ns + 1).into_iter().enumerate() {
                 let op = by_name.remove(&(number, index));
                 // An operation issued at the instant of the end was due before the end.
-                if wanted_ns < self.stop_ns || op.is_some() {
-                    fates.push(self.fate(number, lane.device(index), wanted_ns, op));
+                if scheduled_ns < self.stop_ns || op.is_some() {
+                    fates.push(self.fate(number, lane.device(index), scheduled_ns, op));
                 }
             }
         }
@@ -294,11 +294,11 @@ impl Ran<'_> {
         fates
     }
 
-    fn fate(&self, lane: usize, device: usize, wanted_ns: u64, op: Option<&Logged>) -> Fate {
+    fn fate(&self, lane: usize, device: usize, scheduled_ns: u64, op: Option<&Logged>) -> Fate {
         let LaneDraw {
             stream, until_ns, ..
         } = self.draw.lanes[lane];
-        let slice = self.slice(wanted_ns.min(self.stop_ns.saturating_sub(1)));
+        let slice = self.slice(scheduled_ns.min(self.stop_ns.saturating_sub(1)));
         let issued_ns = op.map(|op| op.issued_ns);
         let back_ns = op.and_then(|op| op.back_ns);
         let failed = op.is_some_and(|op| op.failed);
@@ -308,7 +308,7 @@ impl Ran<'_> {
             stream,
             device,
             slice,
-            wanted_ns,
+            scheduled_ns,
             issued_ns,
             back_ns,
             failed,
@@ -385,15 +385,15 @@ impl Ran<'_> {
                 .iter()
                 .filter(|fate| (first..=last).contains(&fate.slice))
                 .collect();
-            let wanted = of.len() as u64;
-            let mut breaks = |rule, count, wanted| {
+            let scheduled = of.len() as u64;
+            let mut breaks = |rule, count, scheduled| {
                 found.broken.insert(Broken {
                     rule,
                     stream,
                     device,
                     slice: first,
                     count,
-                    wanted,
+                    scheduled,
                 });
             };
             if is_cut {
@@ -407,8 +407,8 @@ impl Ran<'_> {
                     !fate.failed && fate.back_ns.is_none_or(|back_ns| back_ns > deadline_ns)
                 })
                 .count() as u64;
-            if drawn.per_sec > 0 && missing > 1 && missing * 1_000 > wanted {
-                breaks("not-carried-out", missing, wanted);
+            if drawn.per_sec > 0 && missing > 1 && missing * 1_000 > scheduled {
+                breaks("not-carried-out", missing, scheduled);
             }
             if let Some(late_ns) = drawn.late_ns {
                 let late = of
@@ -417,8 +417,8 @@ impl Ran<'_> {
                         fate.back_ns.is_some() && !fate.failed && fate.took_ns() > late_ns
                     })
                     .count() as u64;
-                if late * 1_000 > wanted {
-                    breaks("late", late, wanted);
+                if late * 1_000 > scheduled {
+                    breaks("late", late, scheduled);
                 }
             }
         }
@@ -468,14 +468,14 @@ impl Ran<'_> {
                 found.open.insert("silence");
             } else if is_share(silent_ns, to_ns - from_ns, share_ppb) {
                 let slice = (from_ns / slice_ns) as usize;
-                let wanted = to_ns - from_ns;
+                let scheduled = to_ns - from_ns;
                 found.broken.insert(Broken {
                     rule,
                     stream,
                     device,
                     slice,
                     count: silent_ns,
-                    wanted,
+                    scheduled,
                 });
             }
         }
@@ -483,7 +483,7 @@ impl Ran<'_> {
 
     /// Operations due before `at_ns` and not completed then.
     fn backlog(fates: &[Fate], at_ns: u64) -> u64 {
-        let is_due = |fate: &&Fate| fate.wanted_ns < at_ns && fate.wanted_ns < fate.end_ns;
+        let is_due = |fate: &&Fate| fate.scheduled_ns < at_ns && fate.scheduled_ns < fate.end_ns;
         let is_open = |fate: &&Fate| fate.back_ns.is_none_or(|back_ns| back_ns > at_ns);
         fates.iter().filter(is_due).filter(is_open).count() as u64
     }
@@ -526,20 +526,20 @@ impl Ran<'_> {
             };
             let early = of(&|k| 2 * k <= count).into_iter().max().unwrap();
             let late = of(&|k| 4 * k > 3 * count).into_iter().min().unwrap();
-            let wanted = fates.iter().filter(|fate| fate.slice == slice).count() as u64;
+            let scheduled = fates.iter().filter(|fate| fate.slice == slice).count() as u64;
             let by_chance = if arrivals == Arrivals::Even {
                 0.0
             } else {
-                3.0 * (wanted as f64).sqrt()
+                3.0 * (scheduled as f64).sqrt()
             };
-            if late as f64 - early as f64 > f64::max(1.0, wanted as f64 / 1_000.0) + by_chance {
+            if late as f64 - early as f64 > f64::max(1.0, scheduled as f64 / 1_000.0) + by_chance {
                 found.broken.insert(Broken {
                     rule: GREW,
                     stream,
                     device,
                     slice,
                     count: late - early,
-                    wanted,
+                    scheduled,
                 });
             }
         }
@@ -605,7 +605,7 @@ impl Ran<'_> {
                     device: 0,
                     slice: first,
                     count: done as u64,
-                    wanted: 0,
+                    scheduled: 0,
                 };
                 found.broken.insert(broken);
             }
@@ -642,13 +642,13 @@ impl Ran<'_> {
             is_cut,
         } in self.stretches(fates)
         {
-            let (wanted, over) = count(first, last);
+            let (scheduled, over) = count(first, last);
             // A failed operation has no latency.
             let failed = fates
                 .iter()
                 .filter(|fate| (first..=last).contains(&fate.slice) && fate.failed)
                 .count() as u64;
-            let exceeded = |wanted: u64| {
+            let exceeded = |scheduled: u64| {
                 let over = |threshold_ns: u64| {
                     limits
                         .iter()
@@ -657,17 +657,17 @@ impl Ran<'_> {
                         .map_or(0, |(_, over)| *over - failed)
                 };
                 own.iter().any(|(share_ppb, threshold_ns)| {
-                    is_share(over(*threshold_ns), wanted, *share_ppb)
+                    is_share(over(*threshold_ns), scheduled, *share_ppb)
                 })
             };
-            if !is_cut && exceeded(wanted) {
+            if !is_cut && exceeded(scheduled) {
                 found.codes.insert("over-limit");
             }
             // The rest of a cut slice could have been fast. The whole slice's operations are known approximately.
             let per_sec = self.draw.streams[stream].per_sec;
             if is_cut && per_sec > 0 {
-                let whole = wanted + per_sec * (self.draw.slice_sec + 1) + 2;
-                match (exceeded(whole), exceeded(wanted)) {
+                let whole = scheduled + per_sec * (self.draw.slice_sec + 1) + 2;
+                match (exceeded(whole), exceeded(scheduled)) {
                     (true, _) => drop(found.codes.insert("over-limit")),
                     (false, true) => drop(found.open.insert("over-limit")),
                     (false, false) => {}
@@ -680,17 +680,17 @@ impl Ran<'_> {
         for window in self.betweens() {
             let of: Vec<_> = fates
                 .iter()
-                .filter(|fate| window.includes(fate.wanted_ns))
+                .filter(|fate| window.includes(fate.scheduled_ns))
                 .collect();
-            let wanted = of.len() as u64;
-            let is_enough = wanted >= ALONE_MIN
-                && wanted * 10 * complete.len() as u64 >= 9 * complete.iter().sum::<u64>();
+            let scheduled = of.len() as u64;
+            let is_enough = scheduled >= ALONE_MIN
+                && scheduled * 10 * complete.len() as u64 >= 9 * complete.iter().sum::<u64>();
             let over = |threshold_ns: u64| {
                 of.iter().filter(|fate| fate.is_over(threshold_ns)).count() as u64
             };
             if is_enough
                 && own.iter().any(|(share_ppb, threshold_ns)| {
-                    is_share(over(*threshold_ns), wanted, *share_ppb)
+                    is_share(over(*threshold_ns), scheduled, *share_ppb)
                 })
             {
                 found.codes.insert("over-limit");
@@ -771,7 +771,7 @@ impl Ran<'_> {
             let last_ns = fate.end_ns + SEC;
             if fate
                 .issued_ns
-                .is_some_and(|issued_ns| issued_ns < fate.wanted_ns || issued_ns > last_ns)
+                .is_some_and(|issued_ns| issued_ns < fate.scheduled_ns || issued_ns > last_ns)
             {
                 complaints.push(format!("{fate:?} was issued at the wrong time"));
             }

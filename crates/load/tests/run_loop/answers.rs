@@ -158,7 +158,7 @@ fn an_operation_can_be_followed_by_another_in_its_slot() {
 #[test]
 fn an_update_is_written_as_soon_as_its_read_completes() {
     let extent =
-        |kind, cell| Extent::blocks(Request::new(kind, 0, cell, 0), 1 << 30, 4096).unwrap();
+        |kind, cell| Extent::blocks(IoRequest::new(kind, 0, cell, 0), 1 << 30, 4096).unwrap();
     let reads = vec![extent(OpKind::Read, 0)];
     let writes = vec![extent(OpKind::Write, 1)];
     let updates = Updates::new(reads, writes, 1, Random::new(1));

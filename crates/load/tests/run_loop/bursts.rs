@@ -34,7 +34,7 @@ fn reads_ns(arrival: Arrivals) -> Vec<u64> {
         in_flight_max: None,
     };
     let mut workload = RunPlan::new(vec!["sim:".into()], [1_000_000].into());
-    ActWorkload::of(config)
+    ActWorkload::from_config(config)
         .unwrap()
         .build(&[device], &choices, &mut workload)
         .unwrap();

@@ -116,7 +116,7 @@ fn a_run_that_failed_issues_no_followers_but_counts_them() {
 struct FirstOf(Uniform, u32);
 
 impl Stream for FirstOf {
-    fn next(&mut self) -> Option<Request> {
+    fn next(&mut self) -> Option<IoRequest> {
         self.1 = self.1.checked_sub(1)?;
         self.0.next()
     }
@@ -186,7 +186,7 @@ fn a_lane_that_ended_leaves_its_slots_to_the_others() {
 struct StuckAfter(FirstOf);
 
 impl Stream for StuckAfter {
-    fn next(&mut self) -> Option<Request> {
+    fn next(&mut self) -> Option<IoRequest> {
         self.0.next()
     }
     fn stuck(&self) -> Option<String> {

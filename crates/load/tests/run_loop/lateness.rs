@@ -46,7 +46,7 @@ fn a_device_too_slow_for_its_load_ends_the_run_by_lag_and_is_named() {
 struct OneByOne(Uniform, bool);
 
 impl Stream for OneByOne {
-    fn next(&mut self) -> Option<Request> {
+    fn next(&mut self) -> Option<IoRequest> {
         if std::mem::replace(&mut self.1, true) {
             None
         } else {
@@ -56,7 +56,7 @@ impl Stream for OneByOne {
     fn stuck(&self) -> Option<String> {
         self.1.then(|| "an operation is in flight".to_owned())
     }
-    fn on_completion(&mut self, _: &Request, _: Outcome) -> Option<Request> {
+    fn on_completion(&mut self, _: &IoRequest, _: Outcome) -> Option<IoRequest> {
         self.1 = false;
         None
     }
@@ -89,15 +89,17 @@ fn a_stream_that_waits_for_its_own_operations_is_charged_to_the_device() {
     );
 }
 
-/// A program that has no CPU during `held`: a wait that begins within `held` lasts at least until the end of `held`.
-fn held_off(drive: &str, held: Range<u64>) -> impl BlockEngine {
+/// A program that has no CPU during `pause`: a wait that begins within `pause` lasts at least until the end of `pause`.
+fn paused(drive: &str, pause: Range<u64>) -> impl BlockEngine {
     let reap = move |engine: &mut SimEngine, wait, out: &mut _| {
-        let is_held = held.contains(&engine.now());
-        let held = Wait {
-            until_ns: held.end,
+        let is_paused = pause.contains(&engine.now());
+        let pause = Wait {
+            until_ns: pause.end,
             completions: u32::MAX,
         };
-        engine.reap(if is_held { held } else { wait }, out).unwrap();
+        engine
+            .reap(if is_paused { pause } else { wait }, out)
+            .unwrap();
     };
     Watched {
         engine: engine(&[drive]),
@@ -135,7 +137,7 @@ fn unseen(drive: &str, look_ns: u64) -> impl BlockEngine {
 #[test]
 fn a_program_without_a_cpu_blames_itself_and_not_the_device() {
     // 1,000 operations per second, held off for 1.5 s: 1,500 are issued late, all at once, and fill all 64 slots.
-    let engine = held_off("sim:jitter-pct=0", 3 * SEC..4 * SEC + SEC / 2);
+    let engine = paused("sim:jitter-pct=0", 3 * SEC..4 * SEC + SEC / 2);
     let plan = plan(vec![(reads(0, 1), even(1_000, 0, 1))], 64, false);
     let ran = run_in(engine, plan, settings(10), &layout(1, 1));
     let total = ran.total();
@@ -233,17 +235,17 @@ fn a_poisson_backlog_is_counted_as_exactly() {
     let mut due = Poisson::new(Rate::per_sec(1250), Random::new(7))
         .map(Schedule::Poisson)
         .unwrap();
-    let mut wanted = 0;
+    let mut expected = 0;
     let mut ops = 0;
     for (second, done) in (1..).zip(&done[..3]) {
-        wanted += due.count_before(second * SEC);
+        expected += due.count_before(second * SEC);
         ops += done;
         assert_eq!(
             ran.intervals[second as usize - 1].cells[0]
                 .counts
                 .backlog
                 .total(),
-            wanted - ops
+            expected - ops
         );
     }
 }

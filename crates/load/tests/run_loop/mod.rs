@@ -11,7 +11,7 @@ use load::plan::{Arrival, BufferClass, Plan};
 use load::rate::Rate;
 use load::run::{EndCause, Message, Pacing, RunConfig, Settings, Shard};
 use load::schedule::{Even, Schedule};
-use load::stream::{Extent, Request, SizeDistribution, Stream, Uniform};
+use load::stream::{Extent, IoRequest, SizeDistribution, Stream, Uniform};
 use results::cell::{Interval, Layout};
 use std::io;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ fn layout(streams: usize, devices: usize) -> Layout {
 }
 
 fn reads(target: u16, seed: u64) -> Uniform {
-    let request = Request::new(OpKind::Read, target, target.into(), 0);
+    let request = IoRequest::new(OpKind::Read, target, target.into(), 0);
     let extent = Extent::new(request, 1 << 30, 512, SizeDistribution::Same(1536)).unwrap();
     Uniform {
         extent,
@@ -147,11 +147,11 @@ const FREEZE: &str = "sim:read-us=100+jitter-pct=0+read-mbps=0+stall-ms=1000+sta
 struct ReadThenWrite(Uniform);
 
 impl Stream for ReadThenWrite {
-    fn next(&mut self) -> Option<Request> {
+    fn next(&mut self) -> Option<IoRequest> {
         self.0.next()
     }
-    fn on_completion(&mut self, request: &Request, _outcome: Outcome) -> Option<Request> {
-        (request.kind == OpKind::Read).then_some(Request {
+    fn on_completion(&mut self, request: &IoRequest, _outcome: Outcome) -> Option<IoRequest> {
+        (request.kind == OpKind::Read).then_some(IoRequest {
             kind: OpKind::Write,
             cell: 1,
             ..*request

@@ -7,7 +7,7 @@ use crate::table::Table;
 use crate::words::unique;
 use conclusions::baseline::{AccessMix, DriveMetric, MetricKind, Point, metrics, model, outliers};
 use conclusions::series::DriveIdentity;
-use results::units::number;
+use results::format::number;
 use schemars::JsonSchema;
 use serde::Serialize;
 

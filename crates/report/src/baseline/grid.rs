@@ -6,7 +6,7 @@ use crate::table::{Cell, Table};
 use conclusions::baseline::{
     AccessMix, DirectionResult, JobPurpose, Percentile, Point, Pts, PtsTable, highest_rate,
 };
-use results::units::{binary_bytes, milliseconds, number};
+use results::format::{binary_bytes, milliseconds, number};
 use std::collections::BTreeSet;
 
 type Direction = fn(&Point) -> Option<&DirectionResult>;
@@ -107,10 +107,10 @@ fn rate_label(
     direction: Direction,
 ) -> impl Fn(f64) -> String + use<> {
     let highest = single_direction(cells, points, direction).map(|(_, highest)| highest);
-    move |wanted| match highest {
-        _ if wanted == 0.0 => "none".to_owned(),
-        Some(highest) => format!("{:.0} %", 100.0 * wanted / highest),
-        None => rate(wanted),
+    move |scheduled| match highest {
+        _ if scheduled == 0.0 => "none".to_owned(),
+        Some(highest) => format!("{:.0} %", 100.0 * scheduled / highest),
+        None => rate(scheduled),
     }
 }
 
@@ -120,7 +120,7 @@ fn single_direction(
     points: &[Point],
     direction: Direction,
 ) -> Option<(AccessMix, f64)> {
-    let mix = AccessMix::of(
+    let mix = AccessMix::from_point(
         cells
             .iter()
             .filter(|point| point.directions().count() == 1)

@@ -25,7 +25,7 @@ use conclusions::baseline::{
 };
 use conclusions::series::{DriveIdentity, Series};
 use results::finding::Finding;
-use results::units::{self, milliseconds, number};
+use results::format::{self, milliseconds, number};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -99,7 +99,7 @@ const LAYOUT: SectionHead = (
 
 impl DriveReport {
     /// The results of device number `device` of `series`. `steps`: all steps of the series, with their runs.
-    pub(crate) fn of(series: &Series, device: usize, steps: &[StepReport]) -> Self {
+    pub(crate) fn from_series(series: &Series, device: usize, steps: &[StepReport]) -> Self {
         let identity = &series.devices[device];
         let drive_steps: Vec<&StepReport> = steps
             .iter()
@@ -272,10 +272,10 @@ fn summary(points: &[Point]) -> Vec<Pair> {
         }
     }
     let seconds = points.iter().map(|point| point.seconds).sum();
-    let jobs = units::count(points.len() as u64, "job");
+    let jobs = format::count(points.len() as u64, "job");
     pairs.push(pair(
         "measured".to_owned(),
-        format!("{} in {jobs}", units::span_of(seconds)),
+        format!("{} in {jobs}", format::span_of(seconds)),
     ));
     pairs
 }
@@ -431,7 +431,7 @@ fn profile_table(points: &[Point]) -> Table {
         .iter()
         .filter(|point| point.part == JobPurpose::Profile)
     {
-        let mix = format!("{}{}", AccessMix::of(point), in_doubt(point));
+        let mix = format!("{}{}", AccessMix::from_point(point), in_doubt(point));
         let is_mixed = point.reads.is_some() && point.writes.is_some();
         for (index, done) in point.directions().enumerate() {
             let DirectionResult { iops, mbps, .. } = done;
@@ -472,7 +472,7 @@ fn saturation_table(mix: AccessMix, curve: &[&Point]) -> Table {
         };
         let first = [
             format!("{}{}", point.round + 1, in_doubt(point)),
-            units::span_of(point.seconds),
+            format::span_of(point.seconds),
         ]
         .map(Cell::from);
         let numbers = numbers(
@@ -504,7 +504,7 @@ pub fn prediction_sentence(prediction: &Prediction) -> String {
     if let Some(Declined { cause, reason }) = &prediction.declined {
         return format!("no rating is predicted {basis}), because of {cause}: {reason}");
     }
-    let jobs = units::count(*in_doubt, "job");
+    let jobs = format::count(*in_doubt, "job");
     let without_doubtful = if *in_doubt > 0 {
         format!(" without {jobs} in doubt")
     } else {
@@ -579,7 +579,7 @@ const FALLEN_RATE: f64 = 0.8;
 
 /// Notes on the used part of a drive and its effect. `run`: any run of the drive, for the drive's facts.
 fn layout_notes(device: &DriveIdentity, run: Option<&RunReport>, points: &[Point]) -> Vec<String> {
-    let size = units::bytes(device.size_bytes as f64);
+    let size = format::bytes(device.size_bytes as f64);
     let mut notes = Vec::new();
     let facts = run.and_then(|run| {
         let at = run.devices.iter().position(|name| *name == device.name)?;

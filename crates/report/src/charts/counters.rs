@@ -2,9 +2,9 @@
 
 use super::telemetry::devices;
 use super::timeline::{Fall, Timeline};
+use results::bytes_written::{WentBack, WrittenBytes};
+use results::format;
 use results::telemetry::{Column, ColumnSource};
-use results::units;
-use results::written::{WentBack, WrittenBytes};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt;
@@ -99,8 +99,8 @@ impl fmt::Display for DeviceWaf {
             source,
             why_not,
         } = self;
-        let host = units::bytes(*host_bytes as f64);
-        let media = units::bytes(*media_bytes as f64);
+        let host = format::bytes(*host_bytes as f64);
+        let media = format::bytes(*media_bytes as f64);
         match waf {
             Some(waf) => {
                 write!(
@@ -237,9 +237,9 @@ impl WafCounters {
             return None;
         }
         let too_few = (host < self.least_bytes).then(|| {
-            let written = units::bytes(host as f64);
-            let step = units::bytes(self.unit_bytes);
-            let least = units::bytes(self.least_bytes as f64);
+            let written = format::bytes(host as f64);
+            let step = format::bytes(self.unit_bytes);
+            let least = format::bytes(self.least_bytes as f64);
             format!("only {written} were written, but {} count in steps of {step}: write at least {least}", self.source)
         });
         let why_not = fell.map(|fell| fell.to_string()).or(too_few);
@@ -275,9 +275,9 @@ pub(crate) fn waf_lines(wafs: &[DeviceWaf]) -> String {
 /// A value of a counter in words, rounded to a whole number unless below 1.
 pub(crate) fn counter(value: f64) -> String {
     if value.abs() >= 1.0 {
-        units::number(value.round())
+        format::number(value.round())
     } else {
-        units::number(value)
+        format::number(value)
     }
 }
 

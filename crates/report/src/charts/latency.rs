@@ -7,10 +7,10 @@ use super::windows::{MAX, P99, PointQuantiles, QUANTILE_NAMES, StreamDurations, 
 use super::{Axis, Chart, ChartResolution, Limit, Line, Mark, Points, Style};
 use crate::words::capital;
 use conclusions::grouped;
+use results::format;
 use results::run_dir::{Manifest, TRACE, read_trace};
 use results::steady::{ChangePoint, RoundMetric, Steadiness};
 use results::telemetry::TraceLine;
-use results::units;
 use std::path::Path;
 
 /// A chart for each stream with operations, judged streams first; with several devices also the p99 of each device.
@@ -112,7 +112,7 @@ fn over_time(
     chart.caption = format!(
         "Each point has the percentiles of all operations in {} on all devices; max is the longest. Times below 1 us \
          are drawn at 1 us, except times of 0, which are left out.",
-        units::span_of(windows.point_sec)
+        format::span_of(windows.point_sec)
     );
     let total = &durations.total;
     let p50 = ms(total.value_at_quantile(0.5));
@@ -126,7 +126,7 @@ fn over_time(
 }
 
 fn ms(ns: u64) -> String {
-    units::milliseconds(ns as f64 / 1e6)
+    format::milliseconds(ns as f64 / 1e6)
 }
 
 fn line(
@@ -202,7 +202,7 @@ fn by_device(manifest: &Manifest, service: &Windows, stream: usize) -> Vec<Chart
         chart.limits = thresholds(manifest);
         chart.caption = format!(
             "Each point is {} of one device.",
-            units::span_of(service.point_sec)
+            format::span_of(service.point_sec)
         );
         chart.key = format!("Slowest over the whole run: {device} with {}.", ms(ns));
         charts.push(chart);
@@ -216,7 +216,7 @@ pub(crate) fn thresholds(manifest: &Manifest) -> Vec<Limit> {
     thresholds
         .map(|ns| Limit {
             y: ns as f64 / 1e6,
-            name: units::duration(ns),
+            name: format::duration(ns),
         })
         .collect()
 }
@@ -241,7 +241,7 @@ pub(crate) fn heat_maps(manifest: &Manifest, service: &Windows) -> Vec<Chart> {
         chart.wide = true;
         chart.limits = thresholds(manifest);
         let Some(heat) = durations.heat(service.column_sec) else { return chart.without_data(no_data_reason(service)) };
-        let span = units::span_of(service.column_sec);
+        let span = format::span_of(service.column_sec);
         let name = &stream.name;
         let total = &durations.total;
         chart.caption = format!(
@@ -249,7 +249,7 @@ pub(crate) fn heat_maps(manifest: &Manifest, service: &Windows) -> Vec<Chart> {
              the column's operations (logarithmic, down to a single operation). Dashed lines are the thresholds. \
              Look for bands that move, for a second band above the first, and for single fields far above: stalls."
         );
-        let count = units::count(total.len(), "operation");
+        let count = format::count(total.len(), "operation");
         let half = ms(total.value_at_quantile(0.5));
         chart.key = format!("Half of {count} took at most {half}, the slowest {}.", ms(total.max()));
         chart.heat = Some(heat);
@@ -291,7 +291,7 @@ pub(crate) fn mark(chart: &mut Chart, steadiness: &Steadiness, stream: &str) {
 }
 
 pub(crate) fn change_sentence(change: &ChangePoint) -> String {
-    let at = units::span(change.at_sec);
+    let at = format::span(change.at_sec);
     let before = value(change.metric, change.before);
     let after = value(change.metric, change.after);
     format!(
@@ -302,9 +302,9 @@ pub(crate) fn change_sentence(change: &ChangePoint) -> String {
 
 pub(crate) fn value(metric: RoundMetric, value: f64) -> String {
     match metric {
-        RoundMetric::ShareOver { .. } => units::percent(value),
-        RoundMetric::P99 => units::milliseconds(value / 1e6),
-        RoundMetric::AchievedIops => format!("{}/s", units::number(value)),
+        RoundMetric::ShareOver { .. } => format::percent(value),
+        RoundMetric::P99 => format::milliseconds(value / 1e6),
+        RoundMetric::AchievedIops => format!("{}/s", format::number(value)),
     }
 }
 

@@ -5,9 +5,9 @@ use super::timeline::{BinStatistic, StreamLine, Timeline};
 use super::{Axis, Chart, Limit, Line, Points, Style};
 use crate::words;
 use results::cell::StreamInfo;
+use results::format;
 use results::judge::{GroupShares, Sla, Verdict};
 use results::run_dir::Manifest;
-use results::units;
 
 pub(crate) fn rate_charts(manifest: &Manifest, timeline: &Timeline) -> Vec<Chart> {
     let streams = manifest.streams.iter().zip(&timeline.streams);
@@ -50,7 +50,7 @@ fn rate_chart(info: &StreamInfo, stream: &StreamLine, timeline: &Timeline) -> Ch
             Style::line(6),
         ));
     }
-    let point = units::span(timeline.point_sec());
+    let point = format::span(timeline.point_sec());
     let lowest_note = if timeline.is_reduced() {
         "; lowest achieved is the minimum of a report interval"
     } else {
@@ -60,7 +60,7 @@ fn rate_chart(info: &StreamInfo, stream: &StreamLine, timeline: &Timeline) -> Ch
         "Each point is the mean of {point} over all devices{lowest_note}. Achieved below offered means that operations \
          queued up or were lost."
     );
-    let mean = units::number(
+    let mean = format::number(
         stream
             .achieved
             .overall(BinStatistic::Mean)
@@ -69,7 +69,7 @@ fn rate_chart(info: &StreamInfo, stream: &StreamLine, timeline: &Timeline) -> Ch
     chart.key = match info.offered_iops {
         offered if offered > 0.0 => format!(
             "Offered {}/s, achieved {mean}/s on average.",
-            units::number(offered)
+            format::number(offered)
         ),
         _ => format!("Achieved {mean}/s on average; a closed loop has no offered rate."),
     };
@@ -85,9 +85,9 @@ pub(crate) fn share_charts(verdict: &Verdict, sla: &Sla) -> Vec<Chart> {
 }
 
 fn chart(verdict: &Verdict, column: usize, threshold_ns: u64, share_max: f64) -> Chart {
-    let threshold = units::duration(threshold_ns);
+    let threshold = format::duration(threshold_ns);
     let x = Axis::linear(
-        &format!("slice of {} each", units::span(verdict.slice_sec)),
+        &format!("slice of {} each", format::span(verdict.slice_sec)),
         "",
     );
     let title = format!("Share over {threshold}");
@@ -99,7 +99,7 @@ fn chart(verdict: &Verdict, column: usize, threshold_ns: u64, share_max: f64) ->
     );
     chart.limits.push(Limit {
         y: share_max * 100.0,
-        name: format!("limit {}", units::percent_exact(share_max)),
+        name: format!("limit {}", format::percent_exact(share_max)),
     });
     let mut worst: Option<(f64, u64, &GroupShares)> = None;
     for (index, group) in verdict.groups.iter().enumerate() {
@@ -143,9 +143,9 @@ fn chart(verdict: &Verdict, column: usize, threshold_ns: u64, share_max: f64) ->
     let Some((share, slice, GroupShares { stream, device, .. })) = worst else {
         return chart.without_data("no operation of a judged stream was recorded in any slice");
     };
-    let share = units::percent(share);
+    let share = format::percent(share);
     let device = words::device(device.as_deref());
-    let limit = units::percent_exact(share_max);
+    let limit = format::percent_exact(share_max);
     chart.key =
         format!("Worst: {share} of {stream} on {device} in slice {slice}; the limit is {limit}.");
     chart

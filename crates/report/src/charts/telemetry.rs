@@ -6,48 +6,48 @@
 use super::timeline::{BinStatistic, ColumnLine, TimeBins, Timeline};
 use super::{Axis, Chart, Line, Style};
 use crate::words::unique;
+use results::format;
 use results::telemetry::{Column, ColumnOf};
-use results::units;
 
 const DEVICE: [TelemetryQuantity; 9] = [
     mean("requests", "Requests at the device", "/s")
-        .of(&[("reads", Column::ReadsPerSec), ("writes", Column::WritesPerSec), ("flushes", Column::FlushesPerSec)])
+        .with_lines(&[("reads", Column::ReadsPerSec), ("writes", Column::WritesPerSec), ("flushes", Column::FlushesPerSec)])
         .with_hint(
             "The kernel's count for all processes. If it exceeds this test's load, another program uses the drive.",
         ),
     mean("throughput", "Throughput at the device", "MB/s")
-        .of(&[("read", Column::ReadKibPerSec), ("written", Column::WriteKibPerSec)])
+        .with_lines(&[("read", Column::ReadKibPerSec), ("written", Column::WriteKibPerSec)])
         .with_hint(
             "The kernel's count. If it is near the rated throughput of the link or drive, the link or drive is the limit.",
         ),
     max("await", "Mean time of requests", "ms")
-        .of(&[("reads", Column::ReadAwaitMs), ("writes", Column::WriteAwaitMs), ("flushes", Column::FlushAwaitMs)])
+        .with_lines(&[("reads", Column::ReadAwaitMs), ("writes", Column::WriteAwaitMs), ("flushes", Column::FlushAwaitMs)])
         .with_hint(
             "Time in the kernel's queue and in the device, as in iostat: a mean, which hides rare slow requests.",
         ),
     max("queue", "Requests in the device's queue", "")
-        .of(&[("mean of interval (aqu-sz)", Column::AverageQueue), ("end of interval (in flight)", Column::InFlight)])
+        .with_lines(&[("mean of interval (aqu-sz)", Column::AverageQueue), ("end of interval (in flight)", Column::InFlight)])
         .with_hint("If the queue grows while the rate stays the same, the device falls behind."),
     max("util", "Time with a request in flight", "%")
-        .of(&[("%util", Column::UtilPct)])
+        .with_lines(&[("%util", Column::UtilPct)])
         .with_hint("An SSD works on many requests at once: at 100 % it may still be able to do more."),
     mean("request-size", "Mean size of requests", "kB")
-        .of(&[("reads", Column::ReadRequestKib), ("writes", Column::WriteRequestKib)])
+        .with_lines(&[("reads", Column::ReadRequestKib), ("writes", Column::WriteRequestKib)])
         .with_hint("If requests are smaller than those of this test, the kernel split them."),
     max("temperature", "Temperature", "°C")
-        .of(&[("sensor", Column::Celsius), ("SMART", Column::SmartCelsius)])
+        .with_lines(&[("sensor", Column::Celsius), ("SMART", Column::SmartCelsius)])
         .with_hint("Many drives slow down from about 70 °C on: compare the temperature with the latencies."),
     max("throttle", "Throttling, counted by the drive", "")
-        .of(&[("times", Column::SmartThrottleCount), ("seconds", Column::SmartThrottleSec)])
+        .with_lines(&[("times", Column::SmartThrottleCount), ("seconds", Column::SmartThrottleSec)])
         .with_hint("Lifetime counters of the drive: a step during the run means that the drive throttled."),
     max("interrupts", "Interrupts of the device on its busiest CPU", "%")
-        .of(&[("share on one CPU", Column::IrqCpuSharePct)])
+        .with_lines(&[("share on one CPU", Column::IrqCpuSharePct)])
         .with_hint("Near 100 % at a high rate, one CPU takes all interrupts of the device and may be the limit."),
 ];
 
 const HOST: [TelemetryQuantity; 5] = [
     max("cpu", "CPU of the host", "%")
-        .of(&[
+        .with_lines(&[
             ("busy, of all CPUs", Column::CpuBusyPct),
             ("busiest single CPU", Column::CpuBusiestPct),
             ("waiting for I/O", Column::CpuIowaitPct),
@@ -55,15 +55,15 @@ const HOST: [TelemetryQuantity; 5] = [
         ])
         .with_hint("Stolen time and a full CPU make any drive look slow."),
     max("psi", "Pressure: tasks that waited for I/O", "%")
-        .of(&[("some task", Column::PsiIoSomePct), ("all tasks", Column::PsiIoFullPct)])
+        .with_lines(&[("some task", Column::PsiIoSomePct), ("all tasks", Column::PsiIoFullPct)])
         .with_hint("The kernel's PSI: share of the time in which tasks of the host were stalled on I/O."),
     mean("switches", "Context switches and interrupts of the host", "/s")
-        .of(&[("context switches", Column::ContextSwitchesPerSec), ("interrupts", Column::HostInterruptsPerSec)])
+        .with_lines(&[("context switches", Column::ContextSwitchesPerSec), ("interrupts", Column::HostInterruptsPerSec)])
         .with_hint("If the level changes while the load stays the same, something else runs on the host."),
     max("process", "CPU of this program", "% of one CPU")
-        .of(&[("CPU", Column::ProcessCpuPct), ("waiting for a CPU", Column::RunqueueWaitPct)])
+        .with_lines(&[("CPU", Column::ProcessCpuPct), ("waiting for a CPU", Column::RunqueueWaitPct)])
         .with_hint("If flashproof waits for a CPU, it issues operations late, which shows in the lag."),
-    max("io-workers", "Runs of io_uring's workers", "/s").of(&[("runs", Column::RingWorkerRunsPerSec)]).with_hint(
+    max("io-workers", "Runs of io_uring's workers", "/s").with_lines(&[("runs", Column::RingWorkerRunsPerSec)]).with_hint(
         "About one run for each operation that the issuing thread could not submit without blocking: the queue was \
          full, or the driver works in the caller's thread.",
     ),
@@ -170,7 +170,7 @@ const fn max(id: &'static str, title: &'static str, unit: &'static str) -> Telem
 }
 
 impl TelemetryQuantity {
-    const fn of(self, lines: &'static [(&'static str, Column)]) -> Self {
+    const fn with_lines(self, lines: &'static [(&'static str, Column)]) -> Self {
         Self { lines, ..self }
     }
 
@@ -223,7 +223,7 @@ impl TelemetryQuantity {
         {
             chart.y.max = None;
         }
-        let point = units::span(timeline.point_sec());
+        let point = format::span(timeline.point_sec());
         let what = if timeline.is_reduced() {
             format!("the {} value of {point}", self.stat.word())
         } else {
@@ -295,7 +295,7 @@ impl TelemetryQuantity {
             .filter_map(|found: &&QuantityLine<'_>| {
                 let value = found.column.bins.overall(self.stat)? * found.factor;
                 Some(
-                    format!("{} {} {}", found.label, units::number(value), self.unit)
+                    format!("{} {} {}", found.label, format::number(value), self.unit)
                         .trim_end()
                         .to_owned(),
                 )
@@ -347,10 +347,10 @@ fn threads(timeline: &Timeline) -> Chart {
         .flatten()
         .copied()
         .fold(0.0, f64::max);
-    let span = units::span(timeline.point_sec());
+    let span = format::span(timeline.point_sec());
     chart.key = format!(
         "Highest of one thread: {} % of a CPU.",
-        units::number(highest)
+        format::number(highest)
     );
     chart.caption =
         format!("Each point is the highest value of {span}. A thread at 100 % cannot issue more.");
@@ -377,13 +377,13 @@ fn of_bins(
         y,
         style: Style::line(0),
     });
-    chart.key = format!("Highest: {} {unit}", units::number(highest))
+    chart.key = format!("Highest: {} {unit}", format::number(highest))
         .trim_end()
         .to_owned()
         + ".";
     chart.caption = format!(
         "Each point is the highest value of {}. {hint}",
-        units::span(timeline.point_sec())
+        format::span(timeline.point_sec())
     );
     chart
 }

@@ -205,7 +205,7 @@ impl TimeBin {
         self.min = self.min.min(other.min);
     }
 
-    fn of(bins: &[Self]) -> Self {
+    fn merged(bins: &[Self]) -> Self {
         let mut all = Self::EMPTY;
         bins.iter().for_each(|bin| all.add(*bin));
         all
@@ -264,7 +264,7 @@ impl TimeBins {
     }
 
     fn halve(&mut self) {
-        self.bins = self.bins.chunks(2).map(TimeBin::of).collect();
+        self.bins = self.bins.chunks(2).map(TimeBin::merged).collect();
         self.width *= 2;
     }
 
@@ -273,7 +273,7 @@ impl TimeBins {
     }
 
     pub(crate) fn overall(&self, stat: BinStatistic) -> Option<f64> {
-        TimeBin::of(&self.bins).value(stat)
+        TimeBin::merged(&self.bins).value(stat)
     }
 
     pub(crate) fn any(&self) -> bool {

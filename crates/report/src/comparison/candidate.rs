@@ -393,7 +393,7 @@ fn incomparable(manifest: &Manifest) -> Option<String> {
     if manifest
         .device_facts
         .iter()
-        .any(|facts| DeviceKind::of(facts) == Some(DeviceKind::RegularFile))
+        .any(|facts| DeviceKind::from_facts(facts) == Some(DeviceKind::RegularFile))
     {
         return Some("a file is not ranked among drives: its drive is unknown".to_owned());
     }

@@ -10,9 +10,9 @@ use crate::words::unique;
 use conclusions::rejudge::{disappeared_error, doubt_of, rejudge_in, run_dir_of};
 use conclusions::series::{Rule, Series, SeriesPurpose, SeriesStepState, Step};
 use results::finding::{Finding, Severity};
+use results::format::{greatest_divisor, in_one_line};
 use results::judge::Outcome;
 use results::run_dir::{self, DirKind, Manifest, Run, RunDirError};
-use results::units::{greatest_divisor, in_one_line};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -102,7 +102,7 @@ impl CandidateSource {
     }
 
     fn of_series(name: String, dir: &Path, mut series: Series) -> Self {
-        let kind = CandidateKind::of(series.purpose);
+        let kind = CandidateKind::from_purpose(series.purpose);
         let mut warnings = rejudge_in(dir, &mut series);
         let doubtful = !warnings.is_empty();
         let remarks = series
@@ -224,7 +224,7 @@ pub enum CandidateKind {
 }
 
 impl CandidateKind {
-    pub(crate) fn of(purpose: SeriesPurpose) -> Self {
+    pub(crate) fn from_purpose(purpose: SeriesPurpose) -> Self {
         match purpose {
             SeriesPurpose::Certify => Self::Certify,
             SeriesPurpose::Rate => Self::Rate,

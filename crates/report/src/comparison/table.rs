@@ -9,8 +9,8 @@ use super::{
 use crate::bars::Bars;
 use crate::html::HtmlPage;
 use crate::table::{Table, escaped};
+use results::format;
 use results::judge::{Outcome, VerdictClass};
-use results::units;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -22,7 +22,10 @@ struct Rows {
 
 impl Rows {
     /// The rows of `comparison`; `columns` adds the columns of the candidates, as text or as numbers.
-    fn of(comparison: &CandidateComparison, columns: fn(Table, Vec<String>) -> Table) -> Self {
+    fn from_comparison(
+        comparison: &CandidateComparison,
+        columns: fn(Table, Vec<String>) -> Table,
+    ) -> Self {
         let candidates = &comparison.candidates;
         let names = candidates.iter().map(|candidate| candidate.name.clone());
         let mut this = Self {
@@ -65,11 +68,11 @@ impl Rows {
             })
         });
         this.row("rating", candidates, |of| {
-            of.rating.map(|rating| units::multiple(*rating))
+            of.rating.map(|rating| format::multiple(*rating))
         });
         this.row("load held", candidates, |of| {
             of.load.and_then(|load| {
-                let shown = load.multiple.or(load.x_per_device).map(units::multiple);
+                let shown = load.multiple.or(load.x_per_device).map(format::multiple);
                 ValueOrReason::or_missing(shown, "its load is not a multiple of 1x")
             })
         });
@@ -84,7 +87,7 @@ impl Rows {
         this.row("offered", candidates, |of| {
             of.rate.map(|rate| {
                 if rate.offered_iops > 0.0 {
-                    format!("{}/s {}", units::number(rate.offered_iops), rate.stream)
+                    format!("{}/s {}", format::number(rate.offered_iops), rate.stream)
                 } else {
                     format!("closed {}", rate.stream)
                 }
@@ -92,13 +95,13 @@ impl Rows {
         });
         this.row("achieved", candidates, |of| {
             of.rate
-                .map(|of| format!("{}/s", units::number(of.achieved_iops)))
+                .map(|of| format!("{}/s", format::number(of.achieved_iops)))
         });
         this.wear("written a day", candidates, |wear| {
-            wear.host_bytes_per_day.map(|bytes| units::bytes(*bytes))
+            wear.host_bytes_per_day.map(|bytes| format::bytes(*bytes))
         });
         this.wear("by SMART a day", candidates, |wear| {
-            wear.smart_bytes_per_day.map(|bytes| units::bytes(*bytes))
+            wear.smart_bytes_per_day.map(|bytes| format::bytes(*bytes))
         });
         this.wear("drive writes a day", candidates, |wear| {
             wear.drive_writes_per_day.map(|n| format!("{n:.2}"))
@@ -107,7 +110,7 @@ impl Rows {
             wear.years.map(|years| format!("{years:.1}"))
         });
         this.row("price for each 1x", candidates, |of| {
-            of.price_per_1x.map(|price| units::number(*price))
+            of.price_per_1x.map(|price| format::number(*price))
         });
         this.row("among published", candidates, |of| {
             of.place
@@ -157,8 +160,8 @@ impl Rows {
                             };
                             format!(
                                 "{} of {}{slices}",
-                                units::percent(worst.share),
-                                units::percent_exact(margin.share_max)
+                                format::percent(worst.share),
+                                format::percent_exact(margin.share_max)
                             )
                         }),
                         None => ValueOrReason::missing(format!("{name} is not among its limits")),
@@ -232,7 +235,7 @@ fn kind_text(candidate: &Candidate) -> String {
 
 fn neighbours(candidate: &Candidate) -> Option<(String, Vec<String>)> {
     let placement = candidate.place.value()?;
-    let own_line = format!("> {}  {}", units::multiple(placement.x), candidate.name);
+    let own_line = format!("> {}  {}", format::multiple(placement.x), candidate.name);
     let above = placement.above.iter().map(published_text).chain([own_line]);
     let lines = above
         .chain(placement.below.iter().map(published_text))
@@ -266,13 +269,13 @@ fn published_text(rating: &PublishedRating) -> String {
         .flatten()
         .map(|more| format!("; {more}"))
         .collect();
-    let x = units::multiple(rating.x);
+    let x = format::multiple(rating.x);
     format!("{x}  {device} ({class}; over 1/8/64 ms: {over_1}, {over_8}, {over_64}{more})")
 }
 
 impl fmt::Display for CandidateComparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Rows { table, notes } = Rows::of(self, Table::text);
+        let Rows { table, notes } = Rows::from_comparison(self, Table::text);
         write!(f, "{table}")?;
         if !notes.is_empty() {
             writeln!(f)?;
@@ -305,7 +308,7 @@ impl fmt::Display for CandidateComparison {
 
 impl CandidateComparison {
     pub fn markdown(&self) -> String {
-        let Rows { table, notes } = Rows::of(self, Table::numbers);
+        let Rows { table, notes } = Rows::from_comparison(self, Table::numbers);
         let mut text = String::new();
         text.extend(
             self.warnings
@@ -350,7 +353,7 @@ impl CandidateComparison {
             text.extend(placement.above.iter().map(published_item));
             text += &format!(
                 "- **{} {}**\n",
-                units::multiple(placement.x),
+                format::multiple(placement.x),
                 escaped(&candidate.name)
             );
             text.extend(placement.below.iter().map(published_item));
@@ -374,7 +377,7 @@ impl CandidateComparison {
         page.warnings(&self.warnings);
         page.add(&self.bars());
         page.heading("In numbers");
-        let Rows { table, notes } = Rows::of(self, Table::text);
+        let Rows { table, notes } = Rows::from_comparison(self, Table::text);
         page.add(&[table]);
         let notes = notes
             .iter()
@@ -413,13 +416,13 @@ impl CandidateComparison {
             load.bar(
                 &candidate.name,
                 held_load,
-                held_load.map_or_else(|| "-".to_owned(), units::multiple),
+                held_load.map_or_else(|| "-".to_owned(), format::multiple),
             );
             let ns = candidate.p99.value().map(|p99| p99.service_ns);
             p99.bar(
                 &candidate.name,
                 ns.map(|ns| ns as f64),
-                ns.map_or_else(|| "-".to_owned(), units::duration),
+                ns.map_or_else(|| "-".to_owned(), format::duration),
             );
             for margin in candidate.margins.value().into_iter().flatten() {
                 let ValueOrReason::Value(share) = &margin.worst else {
@@ -434,8 +437,8 @@ impl CandidateComparison {
                 });
                 let text = format!(
                     "{} of {}",
-                    units::percent(share.share),
-                    units::percent_exact(margin.share_max)
+                    format::percent(share.share),
+                    format::percent_exact(margin.share_max)
                 );
                 bars.against(
                     &candidate.name,

@@ -200,7 +200,7 @@ fn a_run_is_compared_by_what_it_recorded() {
         (0.02, 1, 0.0)
     );
     assert_eq!(
-        (worst.over, worst.wanted, worst.is_over()),
+        (worst.over, worst.scheduled, worst.is_over()),
         (20, 1_000, false)
     );
     assert_eq!(a.p99.value().unwrap().service_ns / 100_000, 20);

@@ -82,7 +82,7 @@ pub(super) fn wear(
 
 /// Capacity of a whole drive; missing for a part of a drive.
 fn capacity_bytes(name: &str, facts: &Value) -> ValueOrReason<u64> {
-    let capacity = match DeviceKind::of(facts) {
+    let capacity = match DeviceKind::from_facts(facts) {
         Some(DeviceKind::Simulated) => facts["queueing_model"]["capacity_bytes"]
             .as_u64()
             .or(facts["capacity_bytes"].as_u64()),

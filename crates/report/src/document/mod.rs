@@ -135,7 +135,7 @@ impl Report {
 
     pub(crate) fn headline(&self) -> OutcomeLabel {
         match self {
-            Self::Run(run) => OutcomeLabel::of(Some(run.verdict.outcome)),
+            Self::Run(run) => OutcomeLabel::from_outcome(Some(run.verdict.outcome)),
             Self::Series(series) => series.headline(),
         }
     }

@@ -10,8 +10,8 @@ use conclusions::rejudge::rejudge;
 use conclusions::series::{
     DriveIdentity, Rule, SERIES, Series, SeriesPurpose, SeriesStepState, Step,
 };
+use results::format;
 use results::judge::Outcome;
-use results::units;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::Path;
@@ -151,14 +151,14 @@ impl SeriesReport {
             .collect();
         let host = runs().find_map(|run| host_text(&run.host_facts));
         pairs.extend(host.map(|host| Pair::new("Host", host)));
-        pairs.push(Pair::new("Began", units::date(self.series.began_unix_ms)));
+        pairs.push(Pair::new("Began", format::date(self.series.began_unix_ms)));
         let seconds = runs().map(|run| run.verdict.ran_sec).sum();
-        pairs.push(Pair::new("Under load for", units::span_of(seconds)));
+        pairs.push(Pair::new("Under load for", format::span_of(seconds)));
         pairs
     }
 
     pub(crate) fn outcome_label(&self) -> OutcomeLabel {
-        let shown = OutcomeLabel::of(
+        let shown = OutcomeLabel::from_outcome(
             self.series
                 .conclusion
                 .as_ref()
@@ -181,7 +181,7 @@ impl SeriesReport {
             .and_then(|conclusion| conclusion.rating);
         match (self.series.purpose, label.look, rating) {
             (SeriesPurpose::Rate, Some(Outcome::Pass), Some(rating)) => OutcomeLabel {
-                text: format!("RATED {}", units::multiple(rating)),
+                text: format!("RATED {}", format::multiple(rating)),
                 ..label
             },
             _ => label,
@@ -205,12 +205,12 @@ fn drives(series: &Series, steps: &[StepReport]) -> Vec<DriveReport> {
         return Vec::new();
     }
     (0..series.devices.len())
-        .map(|device| DriveReport::of(series, device, steps))
+        .map(|device| DriveReport::from_series(series, device, steps))
         .collect()
 }
 
 fn title(series: &Series) -> String {
-    let test_name = capital(CandidateKind::of(series.purpose).words().0);
+    let test_name = capital(CandidateKind::from_purpose(series.purpose).words().0);
     let names: Vec<&str> = series
         .devices
         .iter()
@@ -244,7 +244,7 @@ pub(super) fn charts<'a>(steps: impl Iterator<Item = (&'a Step, &'a RunReport)>)
     };
     let limits = first.sla.limits().to_vec();
     let mut charts: Vec<Chart> = limits.iter().enumerate().map(|(column, limit): (usize, &results::judge::Limit)| {
-        let threshold = units::duration(limit.threshold_ns);
+        let threshold = format::duration(limit.threshold_ns);
         let title = format!("Worst share over {threshold} at each load");
         // The limit may be a thousandth of a share that failed, and both must be visible.
         let floor = limit.share_max() * 100.0 / DRAWN_OF_LIMIT;
@@ -263,7 +263,7 @@ pub(super) fn charts<'a>(steps: impl Iterator<Item = (&'a Step, &'a RunReport)>)
         chart.caption = format!(
             "Each point is a step of the search: the worst slice of any device. A load with a point at or above the \
              dashed line is too high. The axis is logarithmic: shares below {0} % are drawn at {0} %.",
-            units::number(floor)
+            format::number(floor)
         );
         with_points(chart, &judged, value, "%")
     }).collect();
@@ -320,7 +320,7 @@ fn with_points(
     let passed = points
         .iter()
         .rfind(|(_, _, outcome)| *outcome == Some(Outcome::Pass));
-    let passed = passed.and_then(|(x, y, _)| Some((units::multiple(*x), units::number((*y)?))));
+    let passed = passed.and_then(|(x, y, _)| Some((format::multiple(*x), format::number((*y)?))));
     let passed = passed
         .map(|(load, value)| format!("{value} {unit} at {load}, the highest load that passed."));
     chart.key = passed.unwrap_or_else(|| "No load passed.".to_owned());

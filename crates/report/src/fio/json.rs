@@ -114,7 +114,7 @@ fn ctime(unix_ms: u64) -> String {
     // 1970-01-01 was a Thursday.
     let day =
         ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"][(unix_ms / 86_400_000 % 7) as usize];
-    let date = results::units::date(unix_ms);
+    let date = results::format::date(unix_ms);
     let (date, clock) = date.split_once(' ').unwrap_or_default();
     let parts: Vec<usize> = date
         .split('-')

@@ -8,7 +8,7 @@ use super::{
     Cpu, DiskIo, FIO_VERSION, FioReport, JobReport, KindStats, LEVELS, LatencyTargetResult, NAMES,
     NO_TARGET, RunHistogram, SampleStats, SteadyState, VerifyTotals,
 };
-use results::units;
+use results::format;
 
 /// Text before the jobs begin: a line for each job, the name and version of the program, and the number of jobs.
 /// Programs read fio's version from terse and JSON output, and from `--version`; this line is for people.
@@ -54,16 +54,16 @@ fn job_text(job: &JobReport<'_>, page: &FioReport<'_>) -> String {
         percentiles,
         ..
     } = job;
-    let name = units::in_one_line(&job.name);
+    let name = format::in_one_line(&job.name);
     let error = job.error_number();
     let pid = page.pid;
-    let date = units::date(page.unix_ms);
+    let date = format::date(page.unix_ms);
     let mut text =
         format!("\n{name}: (groupid={group}, jobs={jobs}): err={error:>2}: pid={pid}: {date}\n");
     if !job.description.is_empty() {
         text += &format!(
             "  Description  : [{}]\n",
-            units::in_one_line(&job.description)
+            format::in_one_line(&job.description)
         );
     }
     for (at, kind) in job.kinds[..3].iter().enumerate() {
@@ -350,7 +350,7 @@ const PERCENTILES: usize = 20;
 pub fn terse(page: &FioReport<'_>) -> String {
     let mut text = String::new();
     for job in &page.jobs {
-        let name = units::in_one_line(&job.name).replace(';', "_");
+        let name = format::in_one_line(&job.name).replace(';', "_");
         text += &format!(
             "3;{FIO_VERSION};{name};{};{}",
             job.group,
@@ -394,7 +394,7 @@ pub fn terse(page: &FioReport<'_>) -> String {
             text += &format!(";{name};{r};{w};{rm};{wm};{rt};{wt};{in_queue};{util:.2}%");
         }
         if !job.description.is_empty() {
-            text += &format!(";{}", units::in_one_line(&job.description));
+            text += &format!(";{}", format::in_one_line(&job.description));
         }
         text.push('\n');
     }

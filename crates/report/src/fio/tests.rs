@@ -99,11 +99,11 @@ fn json_has_fios_names_and_what_was_recorded() {
         (&read["iops"], &read["bw_bytes"]),
         (&1_000.0.into(), &4_096_000.into())
     );
-    let near = |value: &Value, wanted: f64| {
+    let near = |value: &Value, expected: f64| {
         let value = value.as_f64().unwrap();
         assert!(
-            (value - wanted).abs() <= wanted * 0.01,
-            "{value}, not {wanted}"
+            (value - expected).abs() <= expected * 0.01,
+            "{value}, not {expected}"
         );
     };
     near(&read["clat_ns"]["percentile"]["50.000000"], 1.2e5);

@@ -18,8 +18,8 @@ use crate::words::OutcomeLabel;
 use maud::{DOCTYPE, Markup, PreEscaped, Render, html};
 use parts::{Plots, heading, list};
 use results::files::HTML_MARK;
+use results::format::is_unprintable;
 use results::judge::{Headline, Outcome};
-use results::units::is_unprintable;
 
 const STYLE: &str = include_str!("page.css");
 /// Script that counts errors. It runs before any other part of the page.
@@ -52,7 +52,7 @@ impl Document {
             @if has_several { (overview(self)) }
             @for article in articles { (article) }
         };
-        let names = ShortNames::of(self);
+        let names = ShortNames::from_document(self);
         let charts = names.shortened_json(&plots.json());
         complete_page(
             &title,
@@ -138,7 +138,7 @@ const VERBATIM_ELEMENTS: [&str; 3] = ["h1", "pre", "code"];
 struct ShortNames(Vec<(String, String)>);
 
 impl ShortNames {
-    fn of(document: &Document) -> Self {
+    fn from_document(document: &Document) -> Self {
         let mut names: Vec<(String, String)> = Vec::new();
         let devices = document.reports.iter().flat_map(|report| match report {
             Report::Run(run) => run.devices.iter().map(String::as_str).collect::<Vec<_>>(),

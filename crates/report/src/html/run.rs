@@ -13,8 +13,8 @@ use conclusions::series::{Rule, SeriesPurpose};
 use maud::{Markup, html};
 use results::blame::Blame;
 use results::finding::{Finding, Severity};
+use results::format;
 use results::judge::{Headline, Limit, SliceShares};
-use results::units;
 
 /// The run under a heading of `level`; anchors in the page begin with `anchor_prefix`.
 pub(super) fn article(
@@ -34,7 +34,7 @@ pub(super) fn article(
         article.(look(Some(run.verdict.outcome)).0) {
             (heading(level, &format!("{anchor_prefix}top"), &run.title))
             (banners(&run.banners))
-            (verdict(&OutcomeLabel::of(Some(run.verdict.outcome)), class, &run.result.headline, list(&details)))
+            (verdict(&OutcomeLabel::from_outcome(Some(run.verdict.outcome)), class, &run.result.headline, list(&details)))
             (fact_list(&run.summary))
             @if level == 1 { (command_line(&run.command)) }
             @for of in shares {
@@ -100,20 +100,20 @@ fn one_slice(run: &RunReport) -> Option<Bars> {
                 continue;
             };
             let over = slice.judged_over.get(column).copied().unwrap_or(0);
-            let threshold = units::duration(limit.threshold_ns);
+            let threshold = format::duration(limit.threshold_ns);
             let device = words::device(group.device.as_deref());
             let name = format!("over {threshold}: {} on {device}", group.stream);
             let text = format!(
                 "{} of {}",
-                units::percent(share),
-                units::percent_exact(limit.share_max())
+                format::percent(share),
+                format::percent_exact(limit.share_max())
             );
             bars.against(
                 name,
                 share,
                 limit.share_max(),
                 text,
-                limit.is_exceeded(over, slice.wanted),
+                limit.is_exceeded(over, slice.scheduled),
             );
         }
     }
@@ -123,7 +123,7 @@ fn one_slice(run: &RunReport) -> Option<Bars> {
 fn command_line(command: &[String]) -> Markup {
     let words: Vec<String> = command
         .iter()
-        .map(|word| units::shell_quoted(word))
+        .map(|word| format::shell_quoted(word))
         .collect();
     html! { p { "Command: " code { (words.join(" ")) } } }
 }
@@ -156,15 +156,16 @@ fn add_worst_share(bars: &mut Bars, stage: &str, run: &RunReport, column: usize,
     let Some(worst) = slices.clone().filter_map(share_of).reduce(f64::max) else {
         return;
     };
-    let is_over = |slice: &SliceShares| limit.is_exceeded(slice.judged_over[column], slice.wanted);
+    let is_over =
+        |slice: &SliceShares| limit.is_exceeded(slice.judged_over[column], slice.scheduled);
     let is_exceeded = slices
         .filter(|slice| share_of(slice).is_some())
         .any(is_over);
-    let threshold = units::duration(limit.threshold_ns);
+    let threshold = format::duration(limit.threshold_ns);
     let text = format!(
         "{} of {}",
-        units::percent(worst),
-        units::percent_exact(limit.share_max())
+        format::percent(worst),
+        format::percent_exact(limit.share_max())
     );
     bars.against(
         format!("{stage}: over {threshold}"),
@@ -303,7 +304,7 @@ fn unmeasured(run: &RunReport, anchor_prefix: &str, level: usize) -> Markup {
 /// Command, configuration, devices and host.
 fn what_was_run(run: &RunReport, anchor_prefix: &str, level: usize) -> Markup {
     let content = html! {
-        p { "Recorded by " (run.tool) " in " code { (run.dir) } ", " (units::date(run.started_unix_ms)) "." }
+        p { "Recorded by " (run.tool) " in " code { (run.dir) } ", " (format::date(run.started_unix_ms)) "." }
         @for workload in &run.workloads {
             @let (name, config) = (&workload.name, &workload.config);
             @let of = if name.is_empty() { String::new() } else { format!(" of {name}") };

@@ -131,7 +131,7 @@ pub fn judge(
     let columns = sla
         .thresholds_ns()
         .iter()
-        .map(|wanted| run_thresholds.iter().position(|ns| ns == wanted))
+        .map(|requested| run_thresholds.iter().position(|ns| ns == requested))
         .collect();
     let Some(columns): Option<Vec<usize>> = columns else {
         return Ok(None);

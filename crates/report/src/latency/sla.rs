@@ -6,9 +6,9 @@
 
 use results::act_log::{LogHeader, Test};
 use results::buckets::ActScale;
+use results::format::{self, quoted};
 use results::judge::{Limit, Outcome, Reason, ReasonCode, Sla, WorstShare};
 use results::sliced_log::{SlicedHistogram, SlicedLog};
-use results::units::{self, quoted};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -226,7 +226,7 @@ fn unknown(log: &SlicedLog, histograms: &[SlicedHistogram]) -> Option<Reason> {
 
 /// Why a log does not show the whole test.
 fn cut(log: &SlicedLog) -> Option<Reason> {
-    let complete = units::span(log.complete_sec);
+    let complete = format::span(log.complete_sec);
     let Some(text) = log.header.configured("test-duration-sec") else {
         let text = format!(
             "the log is complete up to {complete}, but its header has no test-duration-sec"
@@ -241,7 +241,7 @@ fn cut(log: &SlicedLog) -> Option<Reason> {
         return Some(Reason::new(ReasonCode::Damaged, text));
     };
     (log.complete_sec < duration_sec).then(|| {
-        let duration = units::span(duration_sec);
+        let duration = format::span(duration_sec);
         Reason::new(
             ReasonCode::Stopped,
             format!(
@@ -302,7 +302,7 @@ fn shares<'a>(
                     .ok()
                     .and_then(|bucket| log.edge(bucket))?;
                 let over = slice.ops_over[edge];
-                let wanted = slice.total;
+                let scheduled = slice.total;
                 let deciding = WorstShare {
                     stream: stream.to_owned(),
                     device: device.map(str::to_owned),
@@ -313,12 +313,12 @@ fn shares<'a>(
                     first_slice: None,
                     threshold_ns: limit.threshold_ns,
                     over,
-                    wanted,
+                    scheduled,
                     cut: false,
-                    share: over as f64 / wanted as f64,
+                    share: over as f64 / scheduled as f64,
                     share_max: limit.share_max(),
                 };
-                Some((limit.is_exceeded(over, wanted), deciding))
+                Some((limit.is_exceeded(over, scheduled), deciding))
             })
         })
     })
@@ -356,7 +356,7 @@ mod tests {
         let fail = judged(&act_log_text(4), "50%>1ms,10%>8ms");
         let decided = fail.decided_by.unwrap();
         assert_eq!(
-            (decided.threshold_ns, decided.over, decided.wanted),
+            (decided.threshold_ns, decided.over, decided.scheduled),
             (8_000_000, 2, 20)
         );
         assert!(

@@ -138,7 +138,7 @@ impl RunStatus {
         }
         let mut judge = manifest.judge();
         let mut intervals = Intervals::open(dir, &manifest)?;
-        let last = LastInterval::of(&mut intervals, &mut judge)?;
+        let last = LastInterval::read(&mut intervals, &mut judge)?;
         let verdict = judge.verdict(&End::Unrecorded);
         let mut this = Self::new(dir, &manifest, &verdict, last, now);
         this.cpu_wait_share = judge.cpu_wait_share();
@@ -172,7 +172,7 @@ impl RunStatus {
         let run = run_dir::read(dir)?;
         let mut judge = manifest.judge();
         let mut intervals = Intervals::open(dir, manifest)?;
-        let last = LastInterval::of(&mut intervals, &mut judge)?;
+        let last = LastInterval::read(&mut intervals, &mut judge)?;
         let mut this = Self::new(dir, manifest, &run.verdict, last, now);
         this.cpu_wait_share = judge.cpu_wait_share();
         this.phase = RunPhase::Ended;
@@ -316,7 +316,7 @@ struct LastInterval {
 }
 
 impl LastInterval {
-    fn of(intervals: &mut Intervals, judge: &mut Judge) -> Result<Self, RunDirError> {
+    fn read(intervals: &mut Intervals, judge: &mut Judge) -> Result<Self, RunDirError> {
         let columns = intervals.columns().to_vec();
         let mut this = Self::default();
         let mut from_ns = 0;

@@ -4,9 +4,9 @@ use super::{CurrentShares, DirStatus, RunPhase, RunStatus, SeriesStatus, SeriesS
 use crate::comparison::CandidateKind;
 use crate::words;
 use conclusions::series::{SeriesPurpose, SeriesStepState};
+use results::format;
 use results::judge::{Outcome, ReasonCode};
 use results::run_dir::ProcessState;
-use results::units;
 use std::fmt;
 
 /// Maximum number of steps shown. Of the earlier steps, only their count is shown.
@@ -50,40 +50,40 @@ impl fmt::Display for RunStatus {
         };
         let left = self
             .left_sec()
-            .map_or_else(|| "--:--:--".to_owned(), |sec| units::clock(sec as u64));
+            .map_or_else(|| "--:--:--".to_owned(), |sec| format::clock(sec as u64));
         let end = match (self.phase.is_running(), self.ends_unix_ms) {
             (false, _) => String::new(),
-            (true, Some(ends)) => format!("  {left} left, ends {}", units::date_to_minute(ends)),
+            (true, Some(ends)) => format!("  {left} left, ends {}", format::date_to_minute(ends)),
             (true, None) => format!("  {left} left"),
         };
-        let elapsed = units::clock(self.elapsed_sec as u64);
+        let elapsed = format::clock(self.elapsed_sec as u64);
         match self.operations {
             None => writeln!(
                 f,
                 "  {elapsed} of {}{time_note}{end}",
-                units::clock(self.duration_sec)
+                format::clock(self.duration_sec)
             )?,
             Some(all) => {
-                let done = units::Grouped(self.operations_done);
-                let all = units::count(all, "operation");
+                let done = format::Grouped(self.operations_done);
+                let all = format::count(all, "operation");
                 writeln!(f, "  {elapsed}{time_note}, {done} of {all}{end}")?;
             }
         }
         for (number, stream) in self.result.streams.iter().enumerate() {
             let is_open = stream.offered_iops > 0.0;
             let offered = if is_open {
-                format!("{}/s offered", units::number(stream.offered_iops))
+                format!("{}/s offered", format::number(stream.offered_iops))
             } else {
                 "closed".into()
             };
             let last = self
                 .last_interval_iops
                 .get(number)
-                .map(|iops| units::number(*iops));
+                .map(|iops| format::number(*iops));
             let last = last
                 .map(|iops| format!(", {iops}/s in the last interval"))
                 .unwrap_or_default();
-            let achieved = units::number(stream.achieved_iops);
+            let achieved = format::number(stream.achieved_iops);
             writeln!(
                 f,
                 "  {:<18} {offered}, {achieved}/s achieved{last}",
@@ -138,7 +138,7 @@ impl RunStatus {
         }
         let waited = self
             .cpu_wait_share
-            .map(|share| format!("waited for a CPU {} of the time", units::percent(share)));
+            .map(|share| format!("waited for a CPU {} of the time", format::percent(share)));
         match (own_lag, waited) {
             (Some(_), Some(waited)) => writeln!(f, "  {:<18} INVALID: {waited}", "so far"),
             (Some(reason), None) => writeln!(f, "  {:<18} INVALID: {reason}", "so far"),
@@ -152,7 +152,7 @@ impl RunStatus {
             .pid
             .map(|pid| format!(" (process {pid})"))
             .unwrap_or_default();
-        let ago = self.recorded_ago_sec.map(units::span_about);
+        let ago = self.recorded_ago_sec.map(format::span_about);
         let span_text = ago.clone().unwrap_or_else(|| "long".to_owned());
         let ago = ago.map_or_else(
             || "no interval yet".to_owned(),
@@ -192,7 +192,7 @@ impl RunStatus {
     fn shares_text(&self, shares: &CurrentShares) -> String {
         let columns = self.thresholds.iter().zip(&shares.shares);
         let columns = columns
-            .map(|(threshold, share)| format!("{} over {threshold}", units::percent(*share)));
+            .map(|(threshold, share)| format!("{} over {threshold}", format::percent(*share)));
         let on = words::device(shares.device.as_deref());
         let over = columns.collect::<Vec<_>>().join(", ");
         let slice = shares.slice;
@@ -202,7 +202,7 @@ impl RunStatus {
 
 impl fmt::Display for SeriesStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let purpose = CandidateKind::of(self.purpose).words().1;
+        let purpose = CandidateKind::from_purpose(self.purpose).words().1;
         writeln!(f, "{}  {purpose}: {}", self.dir.display(), self.progress())?;
         match self.outcome {
             Some(outcome) => writeln!(f, "  {outcome}: {}", self.conclusion)?,
@@ -215,7 +215,7 @@ impl fmt::Display for SeriesStatus {
                 "  the process is not visible: gone, or in another container"
             )?,
             None => {
-                let end = self.ends_unix_ms.map(units::date_to_minute);
+                let end = self.ends_unix_ms.map(format::date_to_minute);
                 let end = end.map(|end| format!(", ends {end}")).unwrap_or_default();
                 let more = match self.purpose {
                     SeriesPurpose::Rate => "; a search can add steps",
@@ -225,7 +225,7 @@ impl fmt::Display for SeriesStatus {
                 writeln!(
                     f,
                     "  {} left in the planned steps{end}{more}",
-                    units::clock(self.left_sec as u64)
+                    format::clock(self.left_sec as u64)
                 )?;
             }
         }
@@ -254,13 +254,13 @@ impl SeriesStatus {
         if let (None, Some(left)) = (self.outcome, self.jobs_left) {
             return format!(
                 "{} done, at least {left} to come",
-                units::count(done_steps as u64, "job")
+                format::count(done_steps as u64, "job")
             );
         }
         if self.outcome.is_none() {
             return format!(
                 "{done_steps} of {} done",
-                units::count(self.steps.len() as u64, "step")
+                format::count(self.steps.len() as u64, "step")
             );
         }
         let others = [
@@ -274,7 +274,7 @@ impl SeriesStatus {
             .map(|(count, word)| format!(", {count} {word}"));
         format!(
             "{} done{}",
-            units::count(done_steps as u64, "step"),
+            format::count(done_steps as u64, "step"),
             others.collect::<String>()
         )
     }

@@ -6,7 +6,7 @@ use crate::table::{Cell, Table};
 use crate::words::unique;
 use conclusions::percentile;
 use results::counts::Backlog;
-use results::units;
+use results::format;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -36,11 +36,13 @@ pub struct Latency {
     /// Operation: reads (of records) or writes (of write blocks).
     pub operation: String,
     /// Operations per second scheduled in the interval.
-    pub wanted_per_sec: f64,
+    #[serde(rename = "wanted_per_sec")]
+    pub scheduled_per_sec: f64,
     /// Operations per second completed in the interval.
     pub done_per_sec: f64,
     /// Operations scheduled in the interval.
-    pub wanted: u64,
+    #[serde(rename = "wanted")]
+    pub scheduled: u64,
     /// Part of `wanted` that was not issued by the end of the interval, because too many operations were in flight.
     pub late: u64,
     /// Failed operations.
@@ -72,9 +74,9 @@ impl Latency {
         Self {
             tenant: tenant.to_owned(),
             operation: operation.to_owned(),
-            wanted_per_sec: scheduled_ops as f64 / seconds,
+            scheduled_per_sec: scheduled_ops as f64 / seconds,
             done_per_sec: done_ops as f64 / seconds,
-            wanted: scheduled_ops,
+            scheduled: scheduled_ops,
             late,
             failed: cell.counts.errors,
             service: (&cell.service).into(),
@@ -84,12 +86,12 @@ impl Latency {
 
     /// True if the drive completed the wanted operations in time.
     pub fn keeps_up(&self) -> bool {
-        self.late as f64 <= MISSING * self.wanted as f64
+        self.late as f64 <= MISSING * self.scheduled as f64
     }
 
     /// True if hardly any operation failed.
     fn succeeds(&self) -> bool {
-        self.failed as f64 <= MISSING * self.wanted as f64
+        self.failed as f64 <= MISSING * self.scheduled as f64
     }
 
     fn p999_text(&self) -> String {
@@ -146,7 +148,7 @@ impl WafReport {
                         ms.map(|(quantile, ns)| Cell::from(quantile_text(quantiles, quantile, ns)));
                     let first =
                         |text: String| Cell::from(if line == 0 { text } else { String::new() });
-                    let done_rate = units::number(latency.done_per_sec);
+                    let done_rate = format::number(latency.done_per_sec);
                     table.row([
                         first(if number == 0 {
                             arranged.arrangement.clone()
@@ -160,7 +162,7 @@ impl WafReport {
                         }),
                         first(latency.operation.clone()),
                         time_name.into(),
-                        first(units::number(latency.wanted_per_sec)),
+                        first(format::number(latency.scheduled_per_sec)),
                         if line == 0 && !latency.keeps_up() {
                             Cell::bad(done_rate)
                         } else {
@@ -189,18 +191,18 @@ impl WafReport {
                 let Latency {
                     tenant, operation, ..
                 } = latency;
-                let late = units::Grouped(latency.late);
-                let failed = units::Grouped(latency.failed);
-                let wanted = units::Grouped(latency.wanted);
+                let late = format::Grouped(latency.late);
+                let failed = format::Grouped(latency.failed);
+                let scheduled = format::Grouped(latency.scheduled);
                 if !latency.keeps_up() {
                     sentences.push(format!(
                         "{name}: the drive cannot keep up with the {operation} of {tenant}: at the end {late} of \
-                         {wanted} scheduled operations were not \
+                         {scheduled} scheduled operations were not \
                          issued, so the latencies are those of a growing queue - lower the rates"
                     ));
                 }
                 if latency.failed > 0 {
-                    let what = format!("{failed} of {wanted} {operation} of {tenant}");
+                    let what = format!("{failed} of {scheduled} {operation} of {tenant}");
                     sentences.push(format!(
                         "{name}: {what} failed, and the latencies do not include them"
                     ));
@@ -209,7 +211,7 @@ impl WafReport {
             if let Some((waf, with_time)) = arranged.waf.zip(timed.device_waf)
                 && (with_time / waf - 1.0).abs() > AGREEMENT
             {
-                let fills = units::number(timed.drive_fills);
+                let fills = format::number(timed.drive_fills);
                 sentences.push(format!(
                     "{name}: device WAF is {waf:.2} in steady state, but {with_time:.2} while latencies were measured: \
                      {fills} drive fills are too few \
@@ -219,7 +221,7 @@ impl WafReport {
             if let Some(why) = &timed.ended_early {
                 sentences.push(format!(
                     "{name}: latencies cover only {}: {why}",
-                    units::span_of(timed.seconds)
+                    format::span_of(timed.seconds)
                 ));
             }
         }
@@ -296,7 +298,7 @@ mod tests {
             ended_early,
             latencies: vec![latency],
         };
-        Arranged::of("shared", counted, Some(timed))
+        Arranged::new("shared", counted, Some(timed))
     }
 
     fn cell(latency: Latency) -> (String, String) {
@@ -319,6 +321,6 @@ mod tests {
         assert_eq!(told(latency(999, 0, 0, 2_000_000, 0)), "-");
         // Operations in flight at the end are neither late nor lost.
         let few = latency(40, 0, 0, 2_000_000, 0);
-        assert!(few.keeps_up() && few.wanted == 60);
+        assert!(few.keeps_up() && few.scheduled == 60);
     }
 }

@@ -13,9 +13,9 @@ use crate::charts::{Axis, Chart, Line, Mark, Points, Section, Style};
 use crate::html::HtmlPage;
 use crate::table::{Cell, Table};
 use crate::words::{Pair, unique};
-use results::units::{self, bytes};
+use results::bytes_written::WrittenBytes;
+use results::format::{self, bytes};
 use results::waf::{ArrangementResult, OCTILES_PER_FILL, TenantBytes, steady_rule};
-use results::written::WrittenBytes;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -121,7 +121,7 @@ impl SweepPoint {
 }
 
 impl Arranged {
-    pub fn of(arrangement: &str, counted: ArrangementResult, timed: Option<Timed>) -> Self {
+    pub fn new(arrangement: &str, counted: ArrangementResult, timed: Option<Timed>) -> Self {
         let waf = counted.steady_waf();
         let engine_wa = counted.engine_wa();
         let sum = |of: fn(&TenantBytes) -> u64| counted.tenants.iter().map(of).sum();
@@ -186,7 +186,7 @@ impl WafReport {
         }
         table.row(self.row("erases", |one| {
             one.erases.map_or("-".into(), |erases| {
-                units::Grouped(erases).to_string().into()
+                format::Grouped(erases).to_string().into()
             })
         }));
         if self
@@ -200,7 +200,7 @@ impl WafReport {
         }
         if self.arrangements.iter().any(|one| one.years.is_some()) {
             table.row(self.row("years to the rated endurance", |one| {
-                one.years.map_or("-".to_owned(), units::number).into()
+                one.years.map_or("-".to_owned(), format::number).into()
             }));
         }
         table
@@ -464,7 +464,7 @@ fn rows_text(table: &Table) -> String {
 fn wrapped(sentences: &[String]) -> String {
     sentences
         .iter()
-        .map(|sentence| units::wrapped(sentence, "  ", 110))
+        .map(|sentence| format::wrapped(sentence, "  ", 110))
         .collect()
 }
 

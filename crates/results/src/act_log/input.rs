@@ -40,7 +40,7 @@ pub enum Compression {
 
 impl Compression {
     /// Detects the compression from the first bytes of a file; four are enough.
-    pub fn of(first: &[u8]) -> Self {
+    pub fn detect(first: &[u8]) -> Self {
         let skippable =
             first.len() >= 4 && first[0] & 0xf0 == 0x50 && first[1..4] == ZSTD_SKIPPABLE;
         match first {
@@ -83,7 +83,7 @@ impl<'a> Input<'a> {
             );
             return Err(io::Error::new(io::ErrorKind::Unsupported, why));
         }
-        let compression = Compression::of(&first);
+        let compression = Compression::detect(&first);
         let raw = Raw {
             first: Cursor::new(first),
             source,
@@ -287,7 +287,7 @@ mod tests {
         let mut input = Input::new(bytes).unwrap();
         let mut text = Vec::new();
         let read = input.read_to_end(&mut text).map(|_| text);
-        (read, Compression::of(bytes), input.is_cut())
+        (read, Compression::detect(bytes), input.is_cut())
     }
 
     #[test]

@@ -161,7 +161,7 @@ impl Blamer {
             calm: vec![SampledOps::default(); judged.len()],
             throttle: vec![Throttle::default(); devices],
             fill: (0..devices)
-                .map(|device| FullnessTracker::of(requests_max.get(device).copied().flatten()))
+                .map(|device| FullnessTracker::new(requests_max.get(device).copied().flatten()))
                 .collect(),
             judged,
             ..Self::default()
@@ -431,7 +431,7 @@ struct FullnessTracker {
 }
 
 impl FullnessTracker {
-    fn of(requests_max: Option<u64>) -> Self {
+    fn new(requests_max: Option<u64>) -> Self {
         Self {
             requests_max: requests_max.filter(|most| *most > 0),
             ..Self::default()
@@ -446,7 +446,8 @@ impl FullnessTracker {
     ) -> Option<FullDeviceSums> {
         let requests_max = self.requests_max?;
         let queue_size = requests_max as f64;
-        let is_full = |held: Option<f64>| held.is_some_and(|held| held >= queue_size * FULL_MIN);
+        let is_full =
+            |in_use: Option<f64>| in_use.is_some_and(|in_use| in_use >= queue_size * FULL_MIN);
         let began_full =
             std::mem::replace(&mut self.ended_full, is_full(row.get(Column::InFlight)));
         let queue_mean = row.get(Column::AverageQueue);

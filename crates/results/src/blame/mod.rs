@@ -25,9 +25,9 @@ pub use accumulate::Blamer;
 use crate::buckets::THRESHOLDS_MAX;
 use crate::cell::cells_of;
 use crate::counts::CellCounts;
+use crate::format::{Grouped, ThresholdText, duration, percent, percent_exact, percent_whole};
 use crate::judge::{GroupCounts, Judge, JudgePlan, Limit, between_text};
 use crate::telemetry::Column;
-use crate::units::{Grouped, ThresholdText, duration, percent, percent_exact, percent_whole};
 use accumulate::SlowConditions;
 use std::ops::Range;
 
@@ -61,7 +61,7 @@ impl BlamedWindow<'_> {
             from_sec: self.from_sec,
             threshold_ns: self.limit.threshold_ns,
             over: self.over(),
-            wanted: self.counts.counted_ops(),
+            scheduled: self.counts.counted_ops(),
             sentence: blame_sentence(self, &blame_parts),
             parts: blame_parts,
         }
@@ -147,7 +147,7 @@ struct CauseShares {
 }
 
 impl CauseShares {
-    fn of(subject: &BlamedWindow<'_>) -> Self {
+    fn from_window(subject: &BlamedWindow<'_>) -> Self {
         let CellCounts {
             unissued,
             lost,
@@ -261,16 +261,16 @@ fn waited_behind_slow_ones(subject: &BlamedWindow<'_>) -> bool {
     let slowly = subject.at(&subject.counts.service_over);
     let mean_ns = subject.served_slowly_ns();
     let wait_ns = subject.mean_ns(&subject.counts.slow.wait_ns);
-    let held_ns = slowly.saturating_mul(mean_ns);
+    let in_use_ns = slowly.saturating_mul(mean_ns);
     slowly > 0
-        && (held_ns.saturating_mul(2) >= subject.at(&subject.counts.slow.service_ns)
+        && (in_use_ns.saturating_mul(2) >= subject.at(&subject.counts.slow.service_ns)
             || mean_ns >= wait_ns)
 }
 
 /// The causes: the largest share first, causes without a share last.
 fn parts(subject: &BlamedWindow<'_>) -> Vec<BlamePart> {
     let mut parts = Vec::new();
-    let shares = CauseShares::of(subject);
+    let shares = CauseShares::from_window(subject);
     add_part(
         &mut parts,
         Cause::OurLag,

@@ -16,9 +16,9 @@ use super::accumulate::FullDeviceSums;
 use super::samples::{SampledOps, SampledRequests};
 use super::{BlamedWindow, CauseShares};
 use crate::counts::CellCounts;
+use crate::format::{Grouped, count, duration, percent_whole};
 use crate::judge::TestedObject;
 use crate::telemetry::{TraceKind, TraceSize};
-use crate::units::{Grouped, count, duration, percent_whole};
 
 /// Minimum share of service time outside all requests at which the kernel is blamed. A smaller share can result from
 /// merging: the kernel merges neighbouring operations, so that requests carry two operations each.
@@ -61,9 +61,9 @@ pub(super) fn service_causes(
         )];
     }
     let outside_requests =
-        OutsideRequests::of(subject).filter(|outside| outside.fraction >= OUTSIDE_MIN);
+        OutsideRequests::from_window(subject).filter(|outside| outside.fraction >= OUTSIDE_MIN);
     let (full, behind_full) = behind_full(subject).unwrap_or_default();
-    match SampleEstimate::of(subject) {
+    match SampleEstimate::from_window(subject) {
         Ok(sampled) => {
             let outside_fraction = outside_requests
                 .as_ref()
@@ -175,7 +175,7 @@ struct OutsideRequests {
 
 impl OutsideRequests {
     /// `None` if the kernel's statistics are unknown, or do not include this program's operations.
-    fn of(subject: &BlamedWindow<'_>) -> Option<Self> {
+    fn from_window(subject: &BlamedWindow<'_>) -> Option<Self> {
         let kind = kind(subject)?;
         let mut requests_ms = 0.0;
         let mut completed = 0.0;
@@ -226,14 +226,14 @@ struct SampleEstimate {
 
 impl SampleEstimate {
     /// `Err` gives the reason why the samples allow no conclusion.
-    fn of(subject: &BlamedWindow<'_>) -> Result<Self, String> {
+    fn from_window(subject: &BlamedWindow<'_>) -> Result<Self, String> {
         let kind = kind(subject).ok_or("the stream consists of neither reads nor writes")?;
         let mean_bytes = subject
             .counts
             .bytes
             .checked_div(subject.counts.ops)
             .unwrap_or(0);
-        let size = TraceSize::of(mean_bytes);
+        let size = TraceSize::from_bytes(mean_bytes);
         let mut traced = SampledRequests::default();
         let mut sampled_ops = SampledOps::default();
         let steps = subject

@@ -167,7 +167,7 @@ fn each_stretch_of_time_gets_its_share() {
         ]
     );
     assert_eq!(
-        (blame.over, blame.wanted, blame.slice, blame.threshold_ns),
+        (blame.over, blame.scheduled, blame.slice, blame.threshold_ns),
         (100, 1010, 1, MS)
     );
 }
@@ -231,11 +231,11 @@ fn a_stall_that_fills_the_slots_is_the_device_although_nearly_all_operations_onl
 #[test]
 fn slots_are_held_by_those_that_had_their_time_however_few_they_were() {
     // Ten slots; 3,000/s let through ten times per second: one in thirty waits 100 ms in its slot, all others for one.
-    let throttled = |held_ms| {
+    let throttled = |in_use_ms| {
         let mut run = Run::new(1, 1, true, "");
         run.second(
             &[
-                (100, times(2_500 * MS, 0, held_ms * MS)),
+                (100, times(2_500 * MS, 0, in_use_ms * MS)),
                 (2_900, times(2_500 * MS, 0, MS / 2)),
             ],
             &[],
@@ -285,7 +285,7 @@ fn what_failed_has_no_time_and_what_never_went_out_is_what_kept_back_the_others(
 #[test]
 fn the_stream_that_holds_the_slots_is_named_where_another_waits_for_them() {
     // Reads wait 20 ms for slots that writes hold, and then complete quickly.
-    let held_by_writes = |in_flight| {
+    let slots_used_by_writes = |in_flight| {
         let mut run = Run::new(1, 1, true, "");
         let writes = StreamInfo {
             name: "writes".into(),
@@ -310,12 +310,15 @@ fn the_stream_that_holds_the_slots_is_named_where_another_waits_for_them() {
         });
         run.blame()[0].sentence.clone()
     };
-    let sentence = held_by_writes(396);
+    let sentence = slots_used_by_writes(396);
     assert!(
         sentence.contains("and writes held the slots: 99"),
         "{sentence}"
     );
-    assert!(!held_by_writes(3).contains("held the slots"), "their own");
+    assert!(
+        !slots_used_by_writes(3).contains("held the slots"),
+        "their own"
+    );
 }
 
 #[test]

@@ -29,7 +29,7 @@ pub struct Dir {
 /// The directories that untrusted users can change, by absolute path.
 static HELD: Mutex<BTreeMap<PathBuf, Dir>> = Mutex::new(BTreeMap::new());
 
-fn held() -> MutexGuard<'static, BTreeMap<PathBuf, Dir>> {
+fn open_dirs() -> MutexGuard<'static, BTreeMap<PathBuf, Dir>> {
     HELD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -41,17 +41,17 @@ fn absolute(path: &Path) -> PathBuf {
 }
 
 /// The nearest held directory at or above `path`, and the rest of the path.
-fn held_above(path: &Path) -> Option<(Dir, PathBuf)> {
-    let held = held();
+fn open_above(path: &Path) -> Option<(Dir, PathBuf)> {
+    let open_dirs = open_dirs();
     let found = path
         .ancestors()
-        .find_map(|above| Some((held.get(above)?.clone(), above)))?;
+        .find_map(|above| Some((open_dirs.get(above)?.clone(), above)))?;
     Some((found.0, path.strip_prefix(found.1).ok()?.to_owned()))
 }
 
 /// `path`, for programs and functions that need a path: below a held directory the path begins at its descriptor.
 pub fn stable_path(path: &Path) -> Cow<'_, Path> {
-    match held_above(&absolute(path)) {
+    match open_above(&absolute(path)) {
         Some((dir, rest)) => Cow::Owned(
             Path::new("/proc/self/fd")
                 .join(dir.fd.as_raw_fd().to_string())
@@ -65,7 +65,7 @@ impl Dir {
     /// Opens the existing directory at `path`. Links on the way are followed once.
     pub fn open(path: &Path) -> io::Result<Self> {
         let key = absolute(path);
-        let (reached, above) = match held_above(&key) {
+        let (reached, above) = match open_above(&key) {
             Some((dir, rest)) if rest.as_os_str().is_empty() => return Ok(dir),
             Some((dir, rest)) => (walk(dir.fd.as_fd(), &dir.path, &rest)?, dir.changeable),
             None => (walk(CWD, Path::new(""), path)?, None),
@@ -76,7 +76,7 @@ impl Dir {
             changeable: above.or(reached.changeable),
         };
         if dir.changeable.is_some() {
-            held().insert(key, dir.clone());
+            open_dirs().insert(key, dir.clone());
         }
         Ok(dir)
     }
@@ -195,7 +195,7 @@ impl Dir {
     pub fn create_dir(&self, name: &OsStr, mode: u32) -> io::Result<Self> {
         rustix::fs::mkdirat(&self.fd, plain(name)?, Mode::from_raw_mode(mode))?;
         // A directory of this name may have been held until somebody removed it.
-        held().remove(&absolute(&self.path.join(name)));
+        open_dirs().remove(&absolute(&self.path.join(name)));
         let dir = self.open_dir(name)?;
         if self.changeable.is_some()
             && dir.own_stat()?.st_uid != rustix::process::geteuid().as_raw()
@@ -231,7 +231,7 @@ impl Dir {
 
     pub fn remove_dir(&self, name: &OsStr) -> io::Result<()> {
         rustix::fs::unlinkat(&self.fd, plain(name)?, AtFlags::REMOVEDIR)?;
-        held().remove(&absolute(&self.path.join(name)));
+        open_dirs().remove(&absolute(&self.path.join(name)));
         Ok(())
     }
 
@@ -257,7 +257,7 @@ impl Dir {
             Err(Errno::INVAL | Errno::NOSYS) => self.claim_and_rename(from, to)?,
             renamed => renamed?,
         }
-        held().remove(&absolute(&self.path.join(from)));
+        open_dirs().remove(&absolute(&self.path.join(from)));
         Ok(())
     }
 

@@ -174,14 +174,14 @@ impl Accounts {
 
     fn user(&self, number: u32) -> String {
         match self.users.iter().find(|user| user.1 == number) {
-            Some((name, ..)) => format!("{} (uid {number})", crate::units::in_one_line(name)),
+            Some((name, ..)) => format!("{} (uid {number})", crate::format::in_one_line(name)),
             None => format!("uid {number}"),
         }
     }
 
     fn group(&self, number: u32) -> String {
         match self.groups.iter().find(|group| group.1 == number) {
-            Some((name, ..)) => format!("{} (gid {number})", crate::units::in_one_line(name)),
+            Some((name, ..)) => format!("{} (gid {number})", crate::format::in_one_line(name)),
             None => format!("gid {number}"),
         }
     }

@@ -12,7 +12,7 @@ use super::Judge;
 use super::load::UnmetSlice;
 use super::slices::GroupCounts;
 use crate::cell::Arrivals;
-use crate::units::{self, Grouped};
+use crate::format::{self, Grouped};
 
 /// From this length on, seconds, a slice is judged without its backlog: the grace period hides less than 0.1 % of it.
 const SLICE_SEC_MAX: u64 = 1_000;
@@ -93,7 +93,7 @@ impl Judge {
             Grouped(scheduled_ops),
             self.plan.streams[group.stream].name,
             self.device_name(group),
-            units::count(intervals, "report interval"),
+            format::count(intervals, "report interval"),
             Grouped(INTERVALS_MIN * interval_sec)
         ))
     }

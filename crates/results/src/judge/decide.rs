@@ -20,7 +20,7 @@ use super::{DelayOwner, End};
 use crate::buckets::THRESHOLDS_MAX;
 use crate::cell::{GRACE_NS, StreamInfo};
 use crate::counts::CellCounts;
-use crate::units::{self, Grouped, ThresholdText, percent};
+use crate::format::{self, Grouped, ThresholdText, percent};
 
 /// Messages report the time without a CPU if it is at least this fraction of the runnable time.
 const RUN_DELAY_REPORTED_MIN: f64 = 0.05;
@@ -397,8 +397,8 @@ impl ReasonLists {
                 self.note(format!(
                         "{} achieved {}/s of the offered {}/s during the run, because {} operations completed after its end",
                         total.name,
-                        units::number(total.achieved_iops),
-                        units::number(total.offered_iops),
+                        format::number(total.achieved_iops),
+                        format::number(total.offered_iops),
                         Grouped(total.overtime)
                     ));
             }
@@ -451,7 +451,7 @@ fn failed_operations(judge: &Judge) -> Option<String> {
     })?;
     Some(format!(
         "{} ({by_stream}): any error fails the run",
-        units::count(errors, judge.plan.tested.error())
+        format::count(errors, judge.plan.tested.error())
     ))
 }
 
@@ -459,7 +459,7 @@ fn wrong_data(judge: &Judge) -> Option<String> {
     let (reads, by_stream) = by_stream(judge, |total| total.wrong_data)?;
     Some(format!(
         "{} with wrong data ({by_stream}): wrong data fails the run",
-        units::count(reads, "operation")
+        format::count(reads, "operation")
     ))
 }
 
@@ -575,7 +575,7 @@ fn shares_of(
                 first_slice: exceeded.then_some(window.last as u64 + 1),
                 threshold_ns: limit.threshold_ns,
                 over,
-                wanted: scheduled_ops,
+                scheduled: scheduled_ops,
                 cut: full_slice_ops != Some(ops_so_far),
                 share: over as f64 / scheduled_ops as f64,
                 share_max: limit.share_max(),
@@ -592,7 +592,7 @@ fn shares(judge: &Judge, end: &End, group: &GroupCounts) -> GroupShares {
         SliceShares {
             slice: slice as u64 + 1,
             complete: (slice as u64) < judge.complete_slices,
-            wanted: scheduled_ops,
+            scheduled: scheduled_ops,
             whole: judge.whole_slice_ops(group, slice, end),
             judged_over: judged.to_vec(),
             response_over: response.to_vec(),
@@ -662,7 +662,7 @@ fn insufficient(judge: &Judge) -> Vec<Insufficient> {
                 stream,
                 device,
                 slice: slice as u64 + 1,
-                wanted: counts.counted_ops(),
+                scheduled: counts.counted_ops(),
             });
         }
     }

@@ -2,7 +2,7 @@
 
 use super::text::{device_text, slices_text};
 use super::verdict::{Cause, End, Reason, ReasonCode, UnmetLoad, Verdict, WorstShare};
-use crate::units::{ThresholdText, percent, percent_exact};
+use crate::format::{ThresholdText, percent, percent_exact};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -194,7 +194,7 @@ fn short_share(worst: &WorstShare) -> String {
 fn short_undone(undone: &UnmetLoad) -> String {
     format!(
         "the load was not carried out: {} of {} on {} were not done in time {}",
-        percent(undone.missed as f64 / undone.wanted.max(1) as f64),
+        percent(undone.missed as f64 / undone.scheduled.max(1) as f64),
         undone.stream,
         device_text(Some(&undone.device)),
         slices_text(None, undone.slice)

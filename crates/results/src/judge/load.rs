@@ -18,7 +18,7 @@ use super::text::{between_text, slices_text};
 use super::{End, Judge, UnmetLoad};
 use crate::cell::{GRACE_NS, cell_name};
 use crate::counts::{Backlog, CellCounts};
-use crate::units::{self, Grouped, count, duration, percent, percent_exact};
+use crate::format::{self, Grouped, count, duration, percent, percent_exact};
 use std::fmt;
 
 /// At most one in this many due operations may be missing or late.
@@ -93,10 +93,10 @@ impl Judge {
             .device_groups()
             .filter_map(|group| self.undone_of(group, end))
             .collect();
-        let missing = |of: &UnmetLoad| of.missed as f64 / of.wanted.max(1) as f64;
+        let missing = |of: &UnmetLoad| of.missed as f64 / of.scheduled.max(1) as f64;
         undone.sort_by(|a, b| {
-            (a.ours, a.held_by.is_some())
-                .cmp(&(b.ours, b.held_by.is_some()))
+            (a.ours, a.slots_used_by.is_some())
+                .cmp(&(b.ours, b.slots_used_by.is_some()))
                 .then(missing(b).total_cmp(&missing(a)))
         });
         undone
@@ -137,17 +137,17 @@ impl Judge {
             slice: worst.slice as u64 + 1,
             first_slice: undone_slices.first().map(|first| first.slice as u64 + 1),
             slices: undone_slices.len() as u64,
-            wanted: worst.counts.counted_ops(),
+            scheduled: worst.counts.counted_ops(),
             missed: worst.missed,
             ours: worst.is_ours,
-            held_by: self.holder_name(&worst.counts),
+            slots_used_by: self.holder_name(&worst.counts),
             growth_allowed: worst.growth_allowed,
         })
     }
 
     /// Stream and device whose operations held the slots for which operations of `counts` waited.
     fn holder_name(&self, counts: &CellCounts) -> Option<String> {
-        let holder = usize::try_from(counts.held_by.checked_sub(1)?).ok()?;
+        let holder = usize::try_from(counts.slots_used_by.checked_sub(1)?).ok()?;
         let cells = self.plan.streams.len() * self.plan.devices.len();
         (holder < cells).then(|| cell_name(&self.plan.streams, &self.plan.devices, holder))
     }
@@ -342,9 +342,9 @@ impl Judge {
         let sentence = format!(
             "{} did {} {unit}/s {} (the minimum is {}/s)",
             self.plan.streams[group.stream].name,
-            units::number(rate),
+            format::number(rate),
             slices_text(first, worst as u64 + 1),
-            units::number(rate_min)
+            format::number(rate_min)
         );
         Some((sentence, rate / rate_min))
     }

@@ -68,11 +68,11 @@ impl TestedObject {
     }
 }
 
-/// Length of a slice, seconds: `wanted_sec` rounded up to whole report intervals, as in ACT's analysis. If the run is
+/// Length of a slice, seconds: `requested_sec` rounded up to whole report intervals, as in ACT's analysis. If the run is
 /// shorter, as many whole report intervals as fit into the run.
-pub fn whole_slice_sec(wanted_sec: u64, duration_sec: u64, report_interval_sec: u64) -> u64 {
+pub fn whole_slice_sec(requested_sec: u64, duration_sec: u64, report_interval_sec: u64) -> u64 {
     let interval_sec = report_interval_sec.max(1);
-    let slice_sec = wanted_sec
+    let slice_sec = requested_sec
         .max(1)
         .div_ceil(interval_sec)
         .saturating_mul(interval_sec);
@@ -96,21 +96,21 @@ pub fn window_step_sec(slice_sec: u64, report_interval_sec: u64) -> u64 {
 /// A sentence if slices become longer than requested, because they must be whole report intervals; `Err` if they would
 /// become more than 10 % longer. `None` if the interval divides the slice, or the run is shorter than a slice.
 pub fn stretched_slice(
-    wanted_sec: u64,
+    requested_sec: u64,
     duration_sec: u64,
     report_interval_sec: u64,
 ) -> Option<Result<String, String>> {
-    let slice_sec = wanted_sec
+    let slice_sec = requested_sec
         .max(1)
         .div_ceil(report_interval_sec.max(1))
         .saturating_mul(report_interval_sec.max(1));
-    if slice_sec == wanted_sec.max(1) || slice_sec > duration_sec {
+    if slice_sec == requested_sec.max(1) || slice_sec > duration_sec {
         return None;
     }
     let slices = format!(
-        "a slice of {wanted_sec} s is not a whole number of report intervals of {report_interval_sec} s, so slices last {slice_sec} s"
+        "a slice of {requested_sec} s is not a whole number of report intervals of {report_interval_sec} s, so slices last {slice_sec} s"
     );
-    Some(if slice_sec * 10 <= wanted_sec.saturating_mul(11) {
+    Some(if slice_sec * 10 <= requested_sec.saturating_mul(11) {
         Ok(slices)
     } else {
         Err(format!(
@@ -124,11 +124,11 @@ const ROUND_SEC_MAX: u64 = 60;
 /// Minimum number of rounds in a slice.
 const ROUNDS_IN_SLICE: u64 = 12;
 
-/// Length of a round, the interval of the steady-state test, seconds: `wanted_sec`. The default is a twelfth of the
+/// Length of a round, the interval of the steady-state test, seconds: `requested_sec`. The default is a twelfth of the
 /// slice, but at most a minute. Rounded up to whole report intervals.
-pub fn round_sec(wanted_sec: Option<u64>, slice_sec: u64, report_interval_sec: u64) -> u64 {
+pub fn round_sec(requested_sec: Option<u64>, slice_sec: u64, report_interval_sec: u64) -> u64 {
     let interval_sec = report_interval_sec.max(1);
-    let round_sec = wanted_sec.unwrap_or((slice_sec / ROUNDS_IN_SLICE).min(ROUND_SEC_MAX));
+    let round_sec = requested_sec.unwrap_or((slice_sec / ROUNDS_IN_SLICE).min(ROUND_SEC_MAX));
     round_sec
         .max(1)
         .div_ceil(interval_sec)
@@ -687,10 +687,10 @@ impl WorkloadJudge {
             .get(self.cells.clone())
             .unwrap_or_default()
             .to_vec();
-        // `held_by` counts cells from 1. Slots are never shared between workloads.
-        cells
-            .iter_mut()
-            .for_each(|cell| cell.held_by = cell.held_by.saturating_sub(self.cells.start as u64));
+        // `slots_used_by` counts cells from 1. Slots are never shared between workloads.
+        cells.iter_mut().for_each(|cell| {
+            cell.slots_used_by = cell.slots_used_by.saturating_sub(self.cells.start as u64)
+        });
         let own = counts
             .carried
             .iter()

@@ -164,7 +164,7 @@ fn the_worst_slice_decides_and_not_the_average() {
     let verdict = run.verdict();
     let by = verdict.decided_by.unwrap();
     assert_eq!(
-        (verdict.outcome, by.slice, by.over, by.wanted),
+        (verdict.outcome, by.slice, by.over, by.scheduled),
         (Outcome::Fail, 2, 600, 10_600)
     );
     assert_eq!(
@@ -199,7 +199,7 @@ fn one_bad_device_fails_although_all_together_pass() {
     assert_eq!(
         (
             verdict.groups[0].device.as_ref(),
-            verdict.groups[0].slices[0].wanted
+            verdict.groups[0].slices[0].scheduled
         ),
         (None, 40_300)
     );
@@ -390,7 +390,7 @@ fn failed_and_never_issued_operations_are_over_every_threshold() {
     });
     let slice = &verdict.groups[0].slices[0];
     assert_eq!(
-        (slice.wanted, &slice.judged_over[..]),
+        (slice.scheduled, &slice.judged_over[..]),
         (9_009, &[9, 9, 9][..])
     );
     assert_eq!(
@@ -745,7 +745,7 @@ fn small_slices_are_named_and_nothing_to_judge_is_invalid() {
         verdict
             .insufficient
             .iter()
-            .map(|few| (few.slice, few.wanted))
+            .map(|few| (few.slice, few.scheduled))
             .collect::<Vec<_>>(),
         [(1, 2_999)]
     );
@@ -951,7 +951,7 @@ fn operations_that_were_scheduled_in_an_earlier_slice_count_there() {
         let slices = run.verdict().groups.remove(0).slices;
         slices
             .iter()
-            .map(|slice| (slice.wanted, slice.judged_over[0]))
+            .map(|slice| (slice.scheduled, slice.judged_over[0]))
             .collect::<Vec<_>>()
     };
     assert_eq!(slices(0), [(10_600, 600), (10_000, 0)]);
@@ -972,7 +972,7 @@ fn of_a_stopped_run_only_the_slice_that_was_cut_short_is_extrapolated() {
         .slices;
     let counts: Vec<_> = slices
         .iter()
-        .map(|slice| (slice.wanted, slice.whole))
+        .map(|slice| (slice.scheduled, slice.whole))
         .collect();
     assert_eq!(counts, [(1_000, Some(1_000)), (1_000, Some(2_000))]);
 }

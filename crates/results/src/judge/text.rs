@@ -10,8 +10,8 @@ use super::verdict::{
     UnmetLoad, Verdict, VerdictClass, WorkloadVerdict, WorstShare,
 };
 use crate::cell::GRACE_NS;
+use crate::format::{self, Grouped, ThresholdText, percent, percent_exact};
 use crate::sla::Sla;
-use crate::units::{self, Grouped, ThresholdText, percent, percent_exact};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt;
@@ -44,7 +44,7 @@ pub(crate) fn between_text(from_sec: u64, slice_sec: u64) -> String {
     let length = if slice_sec == 3_600 {
         "hour".to_owned()
     } else {
-        units::span(slice_sec)
+        format::span(slice_sec)
     };
     format!("in the {length} from {hours}:{minutes:02}{seconds}")
 }
@@ -83,7 +83,7 @@ impl fmt::Display for WorstShare {
             ThresholdText(self.threshold_ns),
             self.slices(),
             Grouped(self.over),
-            Grouped(self.wanted),
+            Grouped(self.scheduled),
             percent_exact(self.share_max)
         )
     }
@@ -95,16 +95,16 @@ impl fmt::Display for UnmetLoad {
             stream,
             device,
             slices,
-            wanted,
+            scheduled,
             missed,
-            held_by,
+            slots_used_by,
             growth_allowed,
             ..
         } = self;
         let in_slice = slices_text(self.first_slice, self.slice);
-        let share = percent(*missed as f64 / (*wanted).max(1) as f64);
+        let share = percent(*missed as f64 / (*scheduled).max(1) as f64);
         let missed = Grouped(*missed);
-        let wanted = units::count(*wanted, "operation");
+        let scheduled = format::count(*scheduled, "operation");
         write!(
             f,
             "the load of {stream} on {device} was not carried out {in_slice}: "
@@ -112,12 +112,12 @@ impl fmt::Display for UnmetLoad {
         match growth_allowed {
             Some(allowed) => write!(
                 f,
-                "its backlog grew by {missed} of {wanted} ({share}) through the slice; at most {} are allowed",
+                "its backlog grew by {missed} of {scheduled} ({share}) through the slice; at most {} are allowed",
                 Grouped(*allowed)
             )?,
             None => write!(
                 f,
-                "{missed} of {wanted} ({share}) had not completed {} s after the end of the slice; at most 0.1 % may be \
+                "{missed} of {scheduled} ({share}) had not completed {} s after the end of the slice; at most 0.1 % may be \
                  missing",
                 GRACE_NS / 1_000_000_000
             )?,
@@ -129,7 +129,7 @@ impl fmt::Display for UnmetLoad {
                 Grouped(*slices)
             )?;
         }
-        held_by.iter().try_for_each(|holder| {
+        slots_used_by.iter().try_for_each(|holder| {
             write!(f, "; these operations waited for slots that {holder} held")
         })
     }
@@ -168,7 +168,7 @@ impl fmt::Display for End {
                 write!(
                     f,
                     "stopped after {} ({errors_max} are allowed)",
-                    units::count(*errors, "error")
+                    format::count(*errors, "error")
                 )
             }
             Self::LagExceeded {
@@ -185,7 +185,7 @@ impl fmt::Display for End {
                     f,
                     "stopped because {lane} was {lag_sec:.1} s late (max-lag-sec {lag_max_sec}), with {in_flight} of \
                      at most {} in flight; the bottleneck was {whose}",
-                    units::count(*in_flight_max, "operation")
+                    format::count(*in_flight_max, "operation")
                 )?;
                 if lane.starts_with("large-block-") && *in_flight_max == 1 {
                     f.write_str(", with large blocks issued one at a time, as in ACT (large-block-concurrency)")?;
@@ -196,7 +196,7 @@ impl fmt::Display for End {
                 f,
                 "stopped because the machine slept for {}: drives rest and may lose power during a sleep; run the test \
                  again on a machine that stays awake",
-                units::duration(asleep_ms.saturating_mul(1_000_000))
+                format::duration(asleep_ms.saturating_mul(1_000_000))
             ),
             Self::RecordingFailed { why } => write!(f, "stopped because recording failed: {why}"),
             Self::EngineFailed { why } => write!(f, "stopped because the I/O engine failed: {why}"),
@@ -212,7 +212,7 @@ impl fmt::Display for End {
 
 impl fmt::Display for RecordsRead {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} read", units::count(self.records, "record"))?;
+        write!(f, "{} read", format::count(self.records, "record"))?;
         let Some(Refused {
             old,
             missing,
@@ -300,7 +300,7 @@ impl Verdict {
                 entry.slice,
                 entry.stream,
                 device_text(entry.device.as_deref()),
-                units::count(entry.wanted, "operation"),
+                format::count(entry.scheduled, "operation"),
                 Grouped(super::SLICE_OPS_MIN)
             )?;
         }

@@ -84,7 +84,8 @@ pub struct WorstShare {
     /// Operations over the threshold, without failed operations, which have no latency.
     pub over: u64,
     /// Operations due; for a slice that was cut short, the operations due in the whole slice.
-    pub wanted: u64,
+    #[serde(rename = "wanted")]
+    pub scheduled: u64,
     /// True if the slice was cut short. `share` is then a lower bound for the whole slice.
     pub cut: bool,
     /// `over / wanted`, a fraction.
@@ -109,7 +110,8 @@ pub struct SliceShares {
     /// with that slice, and also alone if it has [`SLICE_OPS_MIN`] operations or more.
     pub complete: bool,
     /// Operations due: succeeded, failed, lost and never issued.
-    pub wanted: u64,
+    #[serde(rename = "wanted")]
+    pub scheduled: u64,
     /// Operations due in the whole slice, by the rate of the stream: more than `wanted` if the slice was cut short. The
     /// limits apply to shares of this number. `None`: the stream has no rate.
     pub whole: Option<u64>,
@@ -145,7 +147,8 @@ pub struct Insufficient {
     /// The slice, from 1.
     pub slice: u64,
     /// Operations due in the slice, below [`SLICE_OPS_MIN`].
-    pub wanted: u64,
+    #[serde(rename = "wanted")]
+    pub scheduled: u64,
 }
 
 /// Totals of a stream over the whole run and all devices.
@@ -210,7 +213,8 @@ pub struct UnmetLoad {
     /// Number of slices whose load was not carried out.
     pub slices: u64,
     /// Operations due in `slice`.
-    pub wanted: u64,
+    #[serde(rename = "wanted")]
+    pub scheduled: u64,
     /// Part of `wanted` that did not complete in time. 0 in verdicts of format 1.
     #[serde(default)]
     pub missed: u64,
@@ -218,7 +222,8 @@ pub struct UnmetLoad {
     pub ours: bool,
     /// Stream and device whose operations held the slots for which the missed operations waited: `reads@/dev/nvme0n1`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub held_by: Option<String>,
+    #[serde(rename = "held_by")]
+    pub slots_used_by: Option<String>,
     /// Set if the load was not carried out because its backlog grew through the slice: the largest growth allowed,
     /// operations. `missed` is then the growth, from the largest backlog in the first half of the slice to the smallest
     /// in its last quarter.
@@ -280,7 +285,8 @@ pub struct Blame {
     /// limit.
     pub over: u64,
     /// Operations due in the window.
-    pub wanted: u64,
+    #[serde(rename = "wanted")]
+    pub scheduled: u64,
     /// Causes, the largest share first, causes without a share last; never empty.
     pub parts: Vec<BlamePart>,
     /// The causes in one sentence.

@@ -183,7 +183,7 @@ fn required_files() -> impl Iterator<Item = &'static str> {
 
 impl RecordedSums {
     /// Reads the recorded sums in `dir`. An unreadable verdict is ignored here.
-    pub(super) fn of(dir: &Path) -> Self {
+    pub(super) fn read(dir: &Path) -> Self {
         #[derive(Deserialize)]
         struct Seal {
             files: Vec<FileSum>,

@@ -47,7 +47,7 @@ pub(super) struct Sum {
 }
 
 impl Sum {
-    pub(super) fn of(bytes: &[u8]) -> Self {
+    pub(super) fn from_bytes(bytes: &[u8]) -> Self {
         Self {
             bytes: bytes.len() as u64,
             crc32: crc32fast::hash(bytes),
@@ -250,13 +250,13 @@ impl WholeLines {
     /// Opens the file; a missing file has no lines.
     pub(super) fn open(path: PathBuf) -> Result<Self, RunDirError> {
         match files::open(&path, Links::Refused) {
-            Ok(file) => Ok(Self::of(path, Some(file))),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Self::of(path, None)),
+            Ok(file) => Ok(Self::new(path, Some(file))),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Self::new(path, None)),
             Err(error) => Err(RunDirError::io("reading", &path, error)),
         }
     }
 
-    pub(super) fn of(path: PathBuf, file: Option<File>) -> Self {
+    pub(super) fn new(path: PathBuf, file: Option<File>) -> Self {
         let input = file.map(|file| buffered(file.take(u64::MAX)));
         Self {
             path,

@@ -61,7 +61,7 @@ impl HlogKind {
         }
     }
 
-    fn of(self, cell: &Cell) -> &Latencies {
+    fn latencies_in(self, cell: &Cell) -> &Latencies {
         match self {
             Self::Service => &cell.service,
             Self::Wait => &cell.wait,
@@ -216,7 +216,7 @@ impl Hlogs {
                 .filter(|(_, cell)| cell.counts.ops > 0)
             {
                 since
-                    .add(log.kind.of(cell))
+                    .add(log.kind.latencies_in(cell))
                     .expect("histograms of one run have equal bounds");
             }
         }
@@ -349,7 +349,7 @@ pub fn each_buckets(
     let path = dir.join(kind.file_name());
     let FileCheck {
         good_bytes, damage, ..
-    } = RecordedSums::of(dir).check(kind.file_name())?;
+    } = RecordedSums::read(dir).check(kind.file_name())?;
     windows(
         WholeLines::open(path.clone())?.limited(good_bytes),
         layout,
@@ -377,7 +377,7 @@ pub fn last_windows(
     let file = end_of(&path).map_err(|error| RunDirError::io("reading", &path, error))?;
     let mut newest: Vec<HistogramWindow> = Vec::new();
     windows(
-        WholeLines::of(path, Some(file)),
+        WholeLines::new(path, Some(file)),
         layout,
         None,
         &mut |buckets| {
@@ -608,11 +608,11 @@ mod tests {
         for (values, step_ns) in [(0, 1), (1, 90_000), (100, 1_013), (60_000, 50_021), (3, 1)] {
             let mut histogram = latencies();
             (0..values).for_each(|n: u64| histogram.saturating_record(n * n % 977 * step_ns));
-            let mut wanted = Vec::new();
+            let mut expected = Vec::new();
             V2DeflateSerializer::new()
-                .serialize(&histogram, &mut wanted)
+                .serialize(&histogram, &mut expected)
                 .unwrap();
-            assert_eq!(compressor.bytes(&histogram), wanted, "{values} values");
+            assert_eq!(compressor.bytes(&histogram), expected, "{values} values");
         }
     }
 
@@ -654,10 +654,10 @@ mod tests {
                     histogram.highest_equivalent(value),
                 )
             };
-            for (bucket, wanted) in buckets.iter().zip(histogram.iter_recorded()) {
+            for (bucket, expected) in buckets.iter().zip(histogram.iter_recorded()) {
                 assert_eq!(
                     (bucket.least_ns, bucket.most_ns),
-                    edges(wanted.value_iterated_to())
+                    edges(expected.value_iterated_to())
                 );
             }
             for end in 0..bytes.len() {

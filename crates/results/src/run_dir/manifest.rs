@@ -27,7 +27,7 @@ pub const NAMESPACE: &str = "namespace";
 
 impl DeviceKind {
     /// Reads the kind from a device's recorded facts; `None` if the facts lack the kind.
-    pub fn of(facts: &Value) -> Option<Self> {
+    pub fn from_facts(facts: &Value) -> Option<Self> {
         Self::deserialize(facts.get("kind")?).ok()
     }
 }
@@ -341,12 +341,12 @@ mod tests {
             (DeviceKind::Simulated, "simulated"),
         ] {
             assert_eq!(serde_json::to_value(kind).unwrap(), word);
-            assert_eq!(DeviceKind::of(&json!({"kind": word})), Some(kind));
+            assert_eq!(DeviceKind::from_facts(&json!({"kind": word})), Some(kind));
         }
         assert_eq!(
             [json!({}), json!({"kind": "tape"}), json!(null)]
                 .each_ref()
-                .map(DeviceKind::of),
+                .map(DeviceKind::from_facts),
             [None; 3]
         );
     }

@@ -42,7 +42,7 @@ pub use tables::{TraceSamples, TraceWriter, read_trace};
 pub use write::{RunWriter, check_usable, space_needed_bytes};
 
 use crate::files::dir_of;
-use crate::units::{bytes, quoted_start};
+use crate::format::{bytes, quoted_start};
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};

@@ -15,10 +15,10 @@ use super::{
 use crate::blame::{Blame, Blamer};
 use crate::cell::Layout;
 use crate::counts::CellCounts;
+use crate::format::{count, in_one_line};
 use crate::judge::{
     End, IntervalCounts, Judge, Outcome, Reason, ReasonCode, Sla, VERDICT_FORMAT_VERSION, Verdict,
 };
-use crate::units::{count, in_one_line};
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Clone)]
@@ -74,7 +74,7 @@ pub fn read_each(
             }
             other => other?,
         };
-    let recorded_sums = RecordedSums::of(dir);
+    let recorded_sums = RecordedSums::read(dir);
     let recorded_verdict = if recorded_sums.foreign_verdict {
         damage.push(format!(
             "{VERDICT} belongs to another run: how this run ended is unknown"
@@ -262,7 +262,7 @@ pub struct Intervals {
 impl Intervals {
     /// Opens both tables. An invalid first line counts as damage, see [`Self::damage`]. Errors: a failed system call.
     pub fn open(dir: &Path, manifest: &Manifest) -> Result<Self, RunDirError> {
-        let recorded_sums = RecordedSums::of(dir);
+        let recorded_sums = RecordedSums::read(dir);
         let (cells, cells_damage) = open_table(dir, INTERVALS, &recorded_sums)?;
         let (telemetry, telemetry_damage) = open_table(dir, TELEMETRY, &recorded_sums)?;
         let mut intervals = Self {

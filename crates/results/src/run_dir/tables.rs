@@ -65,9 +65,9 @@ const LAST: [&str; 10] = [
     "wrong_data",
 ];
 
-/// The format that introduced the column at a position in writing order, of `written` columns.
-fn first_format(position: usize, written: usize) -> u32 {
-    match written - position {
+/// The format that introduced the column at a position in writing order, of `names_written` columns.
+fn first_format(position: usize, names_written: usize) -> u32 {
+    match names_written - position {
         1 => 3,
         from_end if from_end <= LAST.len() => 2,
         _ => 1,
@@ -125,7 +125,7 @@ fn values<'a>(
     let CellCounts {
         silent_ns,
         last_completion_ns,
-        held_by,
+        slots_used_by,
         wrong_data,
         backlog:
             Backlog {
@@ -176,7 +176,7 @@ fn values<'a>(
             late,
             late_max_ns,
             silent_ns,
-            held_by,
+            slots_used_by,
             wrong_data,
         ])
 }
@@ -187,7 +187,7 @@ pub(super) struct ColumnMap {
     /// For each column of the file: position in writing order; `None` for a column of a later version.
     positions: Vec<Option<usize>>,
     /// Number of columns in writing order.
-    written: usize,
+    names_written: usize,
     /// Values of the current line, in writing order.
     read: Vec<Option<u64>>,
 }
@@ -196,19 +196,19 @@ impl ColumnMap {
     /// The columns in the line `header` of a table of `format`. `None` if a column is missing or duplicated.
     pub(super) fn read(header: &str, sla: &Sla, format: u32) -> Option<Self> {
         let names = names(sla);
-        let written = names.len();
+        let names_written = names.len();
         let position = |name: &str| names.iter().position(|known| known == name);
         let positions: Vec<_> = header.split(',').map(position).collect();
-        let is_complete = (0..written).all(|wanted| {
+        let is_complete = (0..names_written).all(|expected| {
             let count = positions
                 .iter()
-                .filter(|position| **position == Some(wanted))
+                .filter(|position| **position == Some(expected))
                 .count();
-            count == usize::from(format >= first_format(wanted, written))
+            count == usize::from(format >= first_format(expected, names_written))
         });
         is_complete.then_some(Self {
             positions,
-            written,
+            names_written,
             read: Vec::new(),
         })
     }
@@ -224,13 +224,13 @@ impl ColumnMap {
             Self {
                 positions,
                 read,
-                written,
+                names_written,
             },
             mut stream,
             mut end,
         ) = (self, None, BEFORE_VALUES);
         read.clear();
-        read.resize(*written, Some(0));
+        read.resize(*names_written, Some(0));
         let mut fields = fields(line);
         for position in positions {
             let field = fields.next();
@@ -261,7 +261,7 @@ impl ColumnMap {
             .filter(|device| *device < layout.devices.len())
             .ok_or("the number of a device, counted from 0")?;
         let cell_index = layout.cell(stream, device);
-        let step = read[*written - LAST.len() + STEP]
+        let step = read[*names_written - LAST.len() + STEP]
             .ok_or("the number of a step, counted from 1, or an empty value")?;
         let step = step.checked_sub(1);
         let is_carried =
@@ -534,7 +534,7 @@ pub struct TraceSamples {
 pub fn read_trace(dir: &Path, manifest: &Manifest) -> Result<TraceSamples, RunDirError> {
     let FileCheck {
         good_bytes, damage, ..
-    } = RecordedSums::of(dir).check(TRACE)?;
+    } = RecordedSums::read(dir).check(TRACE)?;
     if let Some(why) = damage {
         return Err(RunDirError::Damaged {
             path: dir.join(TRACE),
@@ -689,9 +689,11 @@ mod tests {
             "{header}"
         );
         let ColumnMap {
-            positions, written, ..
+            positions,
+            names_written,
+            ..
         } = ColumnMap::read(&header, &sla, 3).unwrap();
-        assert!(positions.into_iter().eq((0..written).map(Some)));
+        assert!(positions.into_iter().eq((0..names_written).map(Some)));
         assert_eq!(
             ColumnMap::read(&header.replace(",errors", ""), &sla, 3),
             None

@@ -136,7 +136,7 @@ impl RunWriter {
             telemetry,
             act_logs,
             hlogs,
-            manifest: Sum::of(&manifest_bytes),
+            manifest: Sum::from_bytes(&manifest_bytes),
             checksums,
             counts,
             text,

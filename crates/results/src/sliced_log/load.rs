@@ -16,7 +16,7 @@
 //! * `arrival: closed` has no rate: the header shows the proportions of the load.
 
 use crate::act_log::{Chunk, LogHeader, Test};
-use crate::units::{Grouped, number, quoted, span};
+use crate::format::{Grouped, number, quoted, span};
 use std::fmt;
 
 const CACHE_RATE: &str = "cache-thread-reads-and-writes-per-sec";

@@ -13,7 +13,7 @@ pub use load::LoadCheck;
 
 use crate::act_log::{ActLogReader, Chunk, Input, LogHeader, LogReadError, Truncation};
 use crate::buckets::{ActBuckets, ActScale};
-use crate::units;
+use crate::format;
 use std::ops::RangeInclusive;
 use thiserror::Error;
 
@@ -135,7 +135,7 @@ impl<'a> LogReader<'a> {
             let fits = starting.iter().map(|index| names[*index].clone()).collect();
             return Err(SlicedLogError::Ambiguous {
                 log,
-                wanted: name,
+                requested: name,
                 fits,
             });
         }
@@ -149,20 +149,20 @@ impl<'a> LogReader<'a> {
     }
 }
 
-/// `wanted_sec` rounded up to a common multiple of the logs' intervals, so that slices end together.
-pub fn common_slice_sec(wanted_sec: u64, intervals_sec: &[u64]) -> Result<u64, SlicedLogError> {
+/// `requested_sec` rounded up to a common multiple of the logs' intervals, so that slices end together.
+pub fn common_slice_sec(requested_sec: u64, intervals_sec: &[u64]) -> Result<u64, SlicedLogError> {
     let common = intervals_sec
         .iter()
         .try_fold(1_u64, |common, interval_sec| {
             let interval_sec = (*interval_sec).max(1);
-            common.checked_mul(interval_sec / units::greatest_divisor(common, interval_sec))
+            common.checked_mul(interval_sec / format::greatest_divisor(common, interval_sec))
         });
     let slice_sec =
-        common.and_then(|common| wanted_sec.max(1).div_ceil(common).checked_mul(common));
+        common.and_then(|common| requested_sec.max(1).div_ceil(common).checked_mul(common));
     slice_sec.ok_or_else(|| {
         let intervals: Vec<_> = intervals_sec.iter().map(|sec| format!("{sec} s")).collect();
         SlicedLogError::Slices {
-            slice_sec: wanted_sec,
+            slice_sec: requested_sec,
             intervals: intervals.join(", "),
         }
     })
@@ -281,20 +281,20 @@ impl SlicedLog {
             ));
         }
         for SlicedHistogram {
-            name: wanted,
+            name: requested,
             index,
             ..
         } in &self.histograms
         {
             match index.and_then(|index| self.names.get(index)) {
-                Some(found) if found == wanted => {}
+                Some(found) if found == requested => {}
                 Some(found) => {
                     remarks.push(format!(
-                        "{name} has no histogram {wanted:?}: {found:?}, the only histogram with this prefix, is shown"
+                        "{name} has no histogram {requested:?}: {found:?}, the only histogram with this prefix, is shown"
                     ));
                 }
                 None => remarks.push(format!(
-                    "{name} has no histogram {wanted:?}: it has {}",
+                    "{name} has no histogram {requested:?}: it has {}",
                     self.names.join(", ")
                 )),
             }
@@ -351,10 +351,10 @@ pub enum SlicedLogError {
         version: String,
         found: String,
     },
-    #[error("reading {log} - {wanted:?} is the beginning of {} histograms: {}; name one of them", .fits.len(), .fits.join(", "))]
+    #[error("reading {log} - {requested:?} is the beginning of {} histograms: {}; name one of them", .fits.len(), .fits.join(", "))]
     Ambiguous {
         log: String,
-        wanted: String,
+        requested: String,
         fits: Vec<String>,
     },
     #[error(

@@ -34,8 +34,8 @@ mod rounds;
 
 pub use rounds::{Group, Round, RoundMetric, RoundSeries, Rounds, Spells};
 
+use crate::format;
 use crate::judge::{Limit, Sla};
-use crate::units;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -66,7 +66,7 @@ pub fn is_steady_at(rounds: &Rounds, end: usize) -> bool {
 }
 
 impl Steadiness {
-    pub fn of(rounds: &Rounds) -> Self {
+    pub fn from_rounds(rounds: &Rounds) -> Self {
         let sla = &rounds.sla;
         let count = rounds.count();
         let ends = || ROUNDS_IN_WINDOW..=count;
@@ -153,7 +153,7 @@ pub struct RoundSpread {
 
 impl RoundSpread {
     /// Spread of `values`, which must not be empty.
-    pub fn of(values: &[f64]) -> Self {
+    pub fn from_values(values: &[f64]) -> Self {
         let count = values.len() as f64;
         let average = values.iter().sum::<f64>() / count;
         let (least, most) = values.iter().fold((f64::MAX, f64::MIN), |(l, m), value| {
@@ -198,12 +198,12 @@ impl MetricWindow {
         self.settled.is_some()
     }
 
-    fn of(group: &Group, metric: RoundMetric, values: &[f64], limit: Option<f64>) -> Self {
+    fn new(group: &Group, metric: RoundMetric, values: &[f64], limit: Option<f64>) -> Self {
         let spread @ RoundSpread {
             average,
             range,
             slope_excursion,
-        } = RoundSpread::of(values);
+        } = RoundSpread::from_values(values);
         let settled = match limit {
             _ if spread.is_steady() => Some(SteadyRule::Snia),
             Some(limit) if range <= RANGE_OF_LIMIT_MAX * limit => Some(SteadyRule::NearLimit),
@@ -302,9 +302,11 @@ fn windows(series: &[RoundSeries], end: usize, sla: &Sla) -> impl Iterator<Item 
         .flat_map(move |series| {
             metrics(sla).filter_map(move |(metric, limit)| {
                 let values = series.rounds.get(end - ROUNDS_IN_WINDOW..end)?;
-                let values: Option<Vec<f64>> =
-                    values.iter().map(|round| metric.of(round, sla)).collect();
-                Some(MetricWindow::of(&series.group, metric, &values?, limit))
+                let values: Option<Vec<f64>> = values
+                    .iter()
+                    .map(|round| metric.value_in(round, sla))
+                    .collect();
+                Some(MetricWindow::new(&series.group, metric, &values?, limit))
             })
         })
 }
@@ -349,7 +351,7 @@ impl fmt::Display for ChangePoint {
             ..
         } = self;
         let value_text = |value: f64| match metric {
-            RoundMetric::ShareOver { .. } => units::percent(value),
+            RoundMetric::ShareOver { .. } => format::percent(value),
             RoundMetric::P99 => format!("{:.3} ms", value / 1e6),
             RoundMetric::AchievedIops => format!("{value:.0} operations/s"),
         };

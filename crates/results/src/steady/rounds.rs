@@ -6,9 +6,9 @@
 use crate::buckets::THRESHOLDS_MAX;
 use crate::cell::{Interval, Latencies, cells_of, latencies};
 use crate::counts::{Backlog, CellCounts};
+use crate::format::ThresholdText;
 use crate::judge::{IntervalCounts, Shortfall, Sla, shortfall};
 use crate::run_dir::{HlogKind, Intervals, Manifest, RunDirError, each_window};
-use crate::units::ThresholdText;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -97,13 +97,13 @@ impl RoundSeries {
     pub fn values(&self, metric: RoundMetric, sla: &Sla) -> Vec<Option<f64>> {
         self.rounds
             .iter()
-            .map(|round| metric.of(round, sla))
+            .map(|round| metric.value_in(round, sla))
             .collect()
     }
 }
 
 impl RoundMetric {
-    pub fn of(self, round: &Round, sla: &Sla) -> Option<f64> {
+    pub fn value_in(self, round: &Round, sla: &Sla) -> Option<f64> {
         match self {
             Self::ShareOver { threshold_ns } => {
                 let index = sla
@@ -333,10 +333,10 @@ impl Rounds {
         }
         for load in &mut self.loads {
             let before = load.rounds.last().map_or(0, |(_, backlog)| backlog.total());
-            let wanted = std::mem::take(&mut load.done_ops)
+            let scheduled = std::mem::take(&mut load.done_ops)
                 .saturating_add(load.backlog.total())
                 .saturating_sub(before);
-            load.rounds.push((wanted, load.backlog));
+            load.rounds.push((scheduled, load.backlog));
         }
         true
     }
@@ -369,13 +369,13 @@ impl Rounds {
     pub fn undone(&self, count: usize) -> Option<(&Group, Shortfall)> {
         let undone = self.loads.iter().filter_map(|load| {
             let last = &load.rounds[load.rounds.len().saturating_sub(count)..];
-            let wanted = last
+            let scheduled = last
                 .iter()
-                .map(|(wanted, _)| wanted)
-                .fold(0, |sum: u64, wanted| sum.saturating_add(*wanted));
+                .map(|(scheduled, _)| scheduled)
+                .fold(0, |sum: u64, scheduled| sum.saturating_add(*scheduled));
             Some((
                 &load.group,
-                shortfall(wanted, &last.last()?.1, load.per_sec)?,
+                shortfall(scheduled, &last.last()?.1, load.per_sec)?,
             ))
         });
         undone.min_by_key(|(_, found)| found.is_own_delay)

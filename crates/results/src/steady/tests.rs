@@ -84,8 +84,8 @@ fn a_run_and_its_directory_have_the_same_rounds() {
             }
         }
         assert_eq!(
-            Steadiness::of(&live).reached_round,
-            Steadiness::of(&read).reached_round
+            Steadiness::from_rounds(&live).reached_round,
+            Steadiness::from_rounds(&read).reached_round
         );
     }
 }
@@ -94,7 +94,7 @@ fn a_run_and_its_directory_have_the_same_rounds() {
 fn steadiness_and_the_cliff_are_found() {
     let dir = tempfile::tempdir().unwrap();
     let manifest = manifest(1);
-    let steadiness = Steadiness::of(&recorded(dir.path(), &manifest, 600));
+    let steadiness = Steadiness::from_rounds(&recorded(dir.path(), &manifest, 600));
     assert_eq!(
         (
             steadiness.rounds,
@@ -138,7 +138,7 @@ fn steadiness_and_the_cliff_are_found() {
 fn just_after_the_cliff_a_run_is_not_steady_and_says_what_moves() {
     let dir = tempfile::tempdir().unwrap();
     let manifest = manifest(1);
-    let steadiness = Steadiness::of(&recorded(dir.path(), &manifest, 260));
+    let steadiness = Steadiness::from_rounds(&recorded(dir.path(), &manifest, 260));
     assert_eq!(
         (
             steadiness.rounds,
@@ -158,7 +158,7 @@ fn just_after_the_cliff_a_run_is_not_steady_and_says_what_moves() {
 fn four_rounds_are_too_few() {
     let dir = tempfile::tempdir().unwrap();
     let manifest = manifest(1);
-    let steadiness = Steadiness::of(&recorded(dir.path(), &manifest, 99));
+    let steadiness = Steadiness::from_rounds(&recorded(dir.path(), &manifest, 99));
     assert_eq!(
         (steadiness.reached_round, steadiness.steady_at_end),
         (None, false)
@@ -183,7 +183,7 @@ fn without_its_interval_log_a_run_still_has_shares() {
             .iter()
             .all(|round| round.p99_ns.is_none() && round.scheduled_ops == 2000)
     );
-    let steadiness = Steadiness::of(&read);
+    let steadiness = Steadiness::from_rounds(&read);
     assert_eq!(
         (steadiness.reached_round, steadiness.windows.len()),
         (Some(5), 4),
@@ -212,7 +212,7 @@ fn a_spell_is_a_run_of_slow_intervals_and_its_distance_is_from_beginning_to_begi
 }
 
 fn window(metric: RoundMetric, values: [f64; 5], limit: Option<f64>) -> MetricWindow {
-    MetricWindow::of(
+    MetricWindow::new(
         &Group {
             stream: "reads".into(),
             device: None,

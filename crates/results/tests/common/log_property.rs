@@ -39,19 +39,19 @@ pub(crate) fn assert_log_property(bytes: &[u8]) -> bool {
 
 /// Asserts that a reader of every third second gets the same reports as a reader of all reports.
 fn assert_passing_over(bytes: &[u8], chunks: &[Chunk], damaged: bool) {
-    let wanted = |after_sec: u64| after_sec.is_multiple_of(3);
+    let is_selected = |after_sec: u64| after_sec.is_multiple_of(3);
     let Ok(mut reader) = Input::new(bytes)
         .map_err(drop)
         .and_then(|input| ActLogReader::new(input).map_err(drop))
     else {
         unreachable!("the same bytes were read before")
     };
-    let found: Vec<Chunk> = std::iter::from_fn(|| reader.next_chunk_at(wanted))
+    let found: Vec<Chunk> = std::iter::from_fn(|| reader.next_chunk_at(is_selected))
         .filter_map(Result::ok)
         .collect();
     let expected: Vec<&Chunk> = chunks
         .iter()
-        .filter(|chunk| wanted(chunk.after_sec))
+        .filter(|chunk| is_selected(chunk.after_sec))
         .collect();
     // Skipped reports are not checked, so reading can get beyond the damage.
     let common = if damaged {

@@ -1,7 +1,7 @@
 //! Computes the offsets with which a histogram load reproduces a cluster's I/O; pure arithmetic, without a drive.
 //!
 //! ```text
-//! ActConfig --RequestedLoad::of--> requested I/O ----.
+//! ActConfig --RequestedLoad::from_config--> requested I/O ----.
 //!                                                     >-- distortion = reached / requested
 //! a burst   ------------> I/O that reached the drive '         |
 //! cluster   ------------> target I/O ---------------------> solve --> Offsets of the next burst
@@ -43,7 +43,7 @@ pub struct Offsets {
 }
 
 impl Offsets {
-    pub fn of(config: &ActConfig) -> Self {
+    pub fn from_config(config: &ActConfig) -> Self {
         Self {
             large_block_reads: config.lbr_req_offset,
             large_block_writes: config.lbw_req_offset,
@@ -153,7 +153,7 @@ pub struct RequestedLoad {
 
 impl RequestedLoad {
     /// Load of `config` on devices whose smallest I/O is `min_io_bytes`.
-    pub fn of(config: &ActConfig, min_io_bytes: u32) -> Result<Self, Vec<ConfigProblem>> {
+    pub fn from_config(config: &ActConfig, min_io_bytes: u32) -> Result<Self, Vec<ConfigProblem>> {
         let derived = derive_storage(config)?;
         let write_step_bytes = min_io_bytes.max(config.commit_min_bytes);
         Ok(Self {
@@ -280,7 +280,7 @@ impl Distortion {
     pub const NONE: Self = Self([1.0; 4]);
 
     /// Distortion of a burst. A number that was not requested, or did not reach the device at all, has factor 1.
-    pub fn of(requested: &DriveIo, reached: &DriveIo) -> Self {
+    pub fn between(requested: &DriveIo, reached: &DriveIo) -> Self {
         let requested = requested.numbers();
         let reached = reached.numbers();
         Self(std::array::from_fn(|n| {
@@ -314,8 +314,9 @@ pub fn solve(
     distortion: &Distortion,
 ) -> Offsets {
     let requested = distortion.undone(target);
-    let mut solved = Offsets::of(config);
-    let load = |offsets: Offsets| RequestedLoad::of(&offsets.applied(config), min_io_bytes).ok();
+    let mut solved = Offsets::from_config(config);
+    let load =
+        |offsets: Offsets| RequestedLoad::from_config(&offsets.applied(config), min_io_bytes).ok();
     if config.commit_to_device {
         commits_for(&mut solved, &requested, &load);
     } else {
@@ -398,7 +399,7 @@ fn commits_for(
             let writes_per_sec = full.commits.per_sec + blocks * share;
             let written = full.io().written_kib_per_sec
                 - (1.0 - share) * blocks * full.large_block_writes.mean_bytes / 1024.0;
-            let deviation = |found: f64, wanted: f64| relative(wanted, found).abs();
+            let deviation = |found: f64, requested: f64| relative(requested, found).abs();
             let change =
                 [write_size, large_block_writes].map(|pct| (f64::from(pct) / 100.0).log2().abs());
             let cost = deviation(writes_per_sec, requested.writes_per_sec)

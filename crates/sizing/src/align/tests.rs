@@ -37,7 +37,9 @@ fn offsets(
 }
 
 fn asked(config: &ActConfig, min_io_bytes: u32) -> DriveIo {
-    RequestedLoad::of(config, min_io_bytes).unwrap().io()
+    RequestedLoad::from_config(config, min_io_bytes)
+        .unwrap()
+        .io()
 }
 
 /// Number of rounds until all four numbers are within 2 %, on a device that turns requested I/O into `reached`.
@@ -55,11 +57,17 @@ fn rounds(
         if worst(target, &reached) <= within {
             return round;
         }
-        at = solve(&at, min_io_bytes, target, &Distortion::of(&asked, &reached)).applied(&at);
+        at = solve(
+            &at,
+            min_io_bytes,
+            target,
+            &Distortion::between(&asked, &reached),
+        )
+        .applied(&at);
     }
     panic!(
         "not within 2 % after 6 rounds: {:?}, {:?}",
-        Offsets::of(&at),
+        Offsets::from_config(&at),
         errors(target, &reached(&asked(&at, min_io_bytes)))
     )
 }
@@ -203,7 +211,7 @@ fn what_no_offset_reaches_stays_at_the_end_of_its_range() {
         &reads_only,
         512,
         &nothing,
-        &Distortion::of(&nothing, &nothing),
+        &Distortion::between(&nothing, &nothing),
     );
 }
 
@@ -232,7 +240,7 @@ fn another_rule_explains_an_offset_that_is_off() {
 #[test]
 fn few_large_blocks_and_many_sizes_take_longer() {
     let seconds = |more: &str| {
-        RequestedLoad::of(&config(more), 512)
+        RequestedLoad::from_config(&config(more), 512)
             .unwrap()
             .seconds_for(0.005)
     };
@@ -256,7 +264,10 @@ fn few_large_blocks_and_many_sizes_take_longer() {
         write_reqs_per_sec: 596,
         ..tenth
     };
-    let ratio = RequestedLoad::of(&tenth, 512).unwrap().seconds_for(0.005) / usual;
+    let ratio = RequestedLoad::from_config(&tenth, 512)
+        .unwrap()
+        .seconds_for(0.005)
+        / usual;
     assert!((9.9..10.1).contains(&ratio), "{ratio}");
 }
 
@@ -282,8 +293,8 @@ fn only_the_lines_of_offsets_change_and_their_comments_stay() {
     let read = parse(Test::Storage, "written", written.as_bytes())
         .unwrap()
         .config;
-    assert_eq!(Offsets::of(&read), offsets(98, 92, 99, 100));
-    assert_eq!(read, Offsets::of(&read).applied(&config("")));
+    assert_eq!(Offsets::from_config(&read), offsets(98, 92, 99, 100));
+    assert_eq!(read, Offsets::from_config(&read).applied(&config("")));
 }
 
 #[test]
@@ -292,7 +303,7 @@ fn records_of_a_range_of_sizes_have_the_mean_size_that_the_run_draws() {
     let config = parse(Test::Storage, "test", text)
         .unwrap_or_else(|why| panic!("{why}"))
         .config;
-    let reads = RequestedLoad::of(&config, 512).unwrap().reads;
+    let reads = RequestedLoad::from_config(&config, 512).unwrap().reads;
     // Drawn uniformly from 512, 1,024, 1,536 and 2,048 bytes.
     assert_eq!((reads.mean_bytes, reads.max_bytes), (1280.0, 2048.0));
 }

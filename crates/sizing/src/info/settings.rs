@@ -115,9 +115,9 @@ impl fmt::Display for SettingChange {
 }
 
 fn find<'a>(reply: &'a str, names: &[&str]) -> Option<&'a str> {
-    names.iter().find_map(|wanted| {
+    names.iter().find_map(|requested| {
         pairs(reply)
-            .find(|(name, _)| name == wanted)
+            .find(|(name, _)| name == requested)
             .map(|(_, value)| value)
     })
 }

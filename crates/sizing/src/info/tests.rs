@@ -195,7 +195,7 @@ fn what_changed_with_a_version_changes_at_it() {
     );
 }
 
-fn of(reply: &str) -> Namespace {
+fn namespace_from(reply: &str) -> Namespace {
     let mut namespace = Namespace::default();
     namespace.take(reply);
     namespace
@@ -205,7 +205,7 @@ fn of(reply: &str) -> Namespace {
 fn devices_keep_the_servers_order_with_their_shadows() {
     let text = "storage-engine=device;storage-engine.device[1]=/dev/b;storage-engine.device[0]=/dev/a;\
                 storage-engine.device[1].shadow=/dev/s;storage-engine.device[1].writes=7;storage-engine.device[0].age=-1";
-    let namespace = of(text);
+    let namespace = namespace_from(text);
     let names: Vec<_> = namespace
         .devices
         .iter()
@@ -219,7 +219,7 @@ fn devices_keep_the_servers_order_with_their_shadows() {
 #[test]
 fn old_names_are_found_under_the_new_ones() {
     // Replies of servers 4.0 and 3.x: the key is repeated for each device, and there are no statistics of devices.
-    let namespace = of(
+    let namespace = namespace_from(
         "storage-engine=device;storage-engine.device=/dev/a;storage-engine.device=/dev/b;\
                         storage-engine.write-block-size=131072;device_used_bytes=5;objects=3",
     );
@@ -228,7 +228,8 @@ fn old_names_are_found_under_the_new_ones() {
         namespace.flush_bytes(Build::parse("4.0.0.1")),
         Some(131_072)
     );
-    let namespace = of("used-bytes-disk=5;cache-read-pct=12;repl-factor=2;dev=/dev/sdb");
+    let namespace =
+        namespace_from("used-bytes-disk=5;cache-read-pct=12;repl-factor=2;dev=/dev/sdb");
     assert_eq!(
         (
             namespace.devices[0].name.as_str(),
@@ -240,7 +241,7 @@ fn old_names_are_found_under_the_new_ones() {
 
 #[test]
 fn blocks_are_8_mib_from_7_1_whatever_is_flushed() {
-    let namespace = of("storage-engine=device;storage-engine.flush-size=131072");
+    let namespace = namespace_from("storage-engine=device;storage-engine.flush-size=131072");
     let build = Build::parse("8.0.0.15");
     assert_eq!(
         (
@@ -254,7 +255,7 @@ fn blocks_are_8_mib_from_7_1_whatever_is_flushed() {
 #[test]
 fn a_block_size_that_no_server_has_is_not_known() {
     for size in ["0", "1310", "131073", "16777216", "256", "x"] {
-        let namespace = of(&format!("write-block-size={size};flush-size={size}"));
+        let namespace = namespace_from(&format!("write-block-size={size};flush-size={size}"));
         let build = Build::parse("6.4.0.1");
         let known = (
             namespace.write_block_bytes(build),
@@ -266,13 +267,16 @@ fn a_block_size_that_no_server_has_is_not_known() {
 
 #[test]
 fn a_memory_namespace_stores_on_devices_only_where_it_is_backed() {
-    assert!(!of("storage-engine=memory;storage-engine.stripe[0].used_bytes=1").is_on_devices());
-    assert!(of("storage-engine=memory;storage-engine.file[0]=/a").is_on_devices());
+    assert!(
+        !namespace_from("storage-engine=memory;storage-engine.stripe[0].used_bytes=1")
+            .is_on_devices()
+    );
+    assert!(namespace_from("storage-engine=memory;storage-engine.file[0]=/a").is_on_devices());
 }
 
 #[test]
 fn nonsense_costs_no_memory_and_no_panic() {
-    let namespace = of(
+    let namespace = namespace_from(
         "device[99999999999]=x;device[4294967295].writes=1;device[;=;;device[]=;device[1=2;device].x=1;a;b=",
     );
     assert!(namespace.devices.is_empty());

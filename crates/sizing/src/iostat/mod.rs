@@ -141,7 +141,7 @@ pub struct DeviceRates {
 pub fn writes_with_data(
     writes: f64,
     flushes: f64,
-    written_kib: f64,
+    kib_written: f64,
     block_kib: Option<f64>,
 ) -> f64 {
     let mut possible = [writes - flushes / 2.0, writes - flushes, writes]
@@ -150,7 +150,7 @@ pub fn writes_with_data(
     let Some(block_kib) = block_kib else {
         return possible.next().unwrap_or(writes);
     };
-    let off = |writes: f64| (written_kib / writes / block_kib).ln().abs();
+    let off = |writes: f64| (kib_written / writes / block_kib).ln().abs();
     possible
         .min_by(|a, b| off(*a).total_cmp(&off(*b)))
         .unwrap_or(writes)

@@ -4,7 +4,7 @@ use super::time::{self, WrittenDate};
 use super::{DeviceRates, Iostat, IostatReport, Unusable};
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::Offset;
-use results::units::count;
+use results::format::count;
 use std::collections::HashMap;
 
 /// Meaning of a column: the index of its value in the fields of a row.
@@ -276,11 +276,11 @@ fn rates(device: String, fields: [Option<f64>; FIELDS]) -> Option<DeviceRates> {
         reads,
         writes,
         read_kib,
-        written_kib,
+        kib_written,
         flushes_per_sec,
         discards_per_sec,
     ] = fields;
-    let io = [reads?, writes?, read_kib?, written_kib?].into();
+    let io = [reads?, writes?, read_kib?, kib_written?].into();
     Some(DeviceRates {
         device,
         io,

@@ -11,7 +11,7 @@
 use super::reports::{FIELDS, RateField, RateRow, ReportCollector};
 use super::{Unusable, time};
 use crate::lines::LineReader;
-use results::units::quoted;
+use results::format::quoted;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::io::{self, BufReader, Read};

@@ -9,7 +9,7 @@ use crate::server_log::{HistogramUnit, LogError, same_node};
 use crate::source::{InputFile, SourceError};
 use jiff::civil::DateTime;
 use memchr::memmem::Finder;
-use results::units::count;
+use results::format::count;
 use std::collections::BTreeSet;
 
 /// Maximum number of dumps kept, some 250 bytes each: half a year at one dump every 10 s.
@@ -197,7 +197,7 @@ impl<'a> Scanner<'a> {
     }
 
     fn begin(&mut self, text: &[u8], local_time: DateTime) {
-        if !self.is_wanted(text) {
+        if !self.is_requested(text) {
             if self.result.dumps.is_empty()
                 && self.result.names.len() < NAMES_MAX
                 && let Some(header) = text::dump_header(text)
@@ -240,11 +240,11 @@ impl<'a> Scanner<'a> {
     }
 
     /// True if a line with this `text` belongs to the histogram.
-    fn is_wanted(&self, text: &[u8]) -> bool {
+    fn is_requested(&self, text: &[u8]) -> bool {
         match &self.query.namespace {
-            Some(wanted) => self
-                .split_namespace(text)
-                .is_some_and(|(found, rest)| found == wanted.as_bytes() && self.is_histogram(rest)),
+            Some(requested) => self.split_namespace(text).is_some_and(|(found, rest)| {
+                found == requested.as_bytes() && self.is_histogram(rest)
+            }),
             None => {
                 self.is_histogram(text)
                     || !self.names_a_namespace

@@ -32,8 +32,8 @@ fn from(text: &str) -> TableStart {
     }
 }
 
-fn wanted(command: &str) -> (HistogramQuery, String) {
-    let mut wanted = HistogramQuery {
+fn query(command: &str) -> (HistogramQuery, String) {
+    let mut query = HistogramQuery {
         histogram: String::new(),
         namespace: None,
         slice_sec: 10,
@@ -47,32 +47,32 @@ fn wanted(command: &str) -> (HistogramQuery, String) {
     for pair in words(command).chunks(2) {
         let value = pair[1].clone();
         match pair[0].as_str() {
-            "-h" => wanted.histogram = value,
-            "-N" => wanted.namespace = Some(value),
-            "-t" => wanted.slice_sec = seconds(&value).unwrap(),
-            "-f" => wanted.start = from(&value),
-            "-d" => wanted.duration_sec = seconds(&value),
-            "-n" => wanted.buckets = value.parse().unwrap(),
-            "-e" => wanted.threshold_step = value.parse().unwrap(),
+            "-h" => query.histogram = value,
+            "-N" => query.namespace = Some(value),
+            "-t" => query.slice_sec = seconds(&value).unwrap(),
+            "-f" => query.start = from(&value),
+            "-d" => query.duration_sec = seconds(&value),
+            "-n" => query.buckets = value.parse().unwrap(),
+            "-e" => query.threshold_step = value.parse().unwrap(),
             "-l" => log = value,
             other => panic!("{other}"),
         }
     }
-    (wanted, log)
+    (query, log)
 }
 
-fn page(sources: Vec<InputFile>, wanted: &HistogramQuery, log: &str) -> String {
-    let found = scan(sources, wanted).unwrap();
-    let table = table(&found, wanted);
+fn page(sources: Vec<InputFile>, query: &HistogramQuery, log: &str) -> String {
+    let found = scan(sources, query).unwrap();
+    let table = table(&found, query);
     if table.from.is_none() {
         return format!(
             "{}{}none of {:?}",
-            wanted.title(log),
+            query.title(log),
             table.asked_from_line(),
             found.names
         );
     }
-    format!("{}{}{table}", wanted.title(log), table.asked_from_line())
+    format!("{}{}{table}", query.title(log), table.asked_from_line())
 }
 
 fn source(text: impl AsRef<[u8]>) -> InputFile {
@@ -87,9 +87,9 @@ fn tables_are_those_of_asloglatency_to_the_byte() {
             let path = file.unwrap().path();
             let text = std::fs::read_to_string(&path).unwrap();
             let (command, expected) = text.split_once('\n').unwrap();
-            let (wanted, log) = wanted(command.strip_prefix("$ asloglatency ").unwrap());
+            let (query, log) = query(command.strip_prefix("$ asloglatency ").unwrap());
             let source = InputFile::open(&data(version).join("aerospike.log.zst"), "").unwrap();
-            let page = page(vec![source], &wanted, &log);
+            let page = page(vec![source], &query, &log);
             if expected.contains("can't find histogram") {
                 assert!(
                     page.contains("none of") && page.contains("\"{test}-read\""),
@@ -143,12 +143,12 @@ fn log_at(ticks: &[(usize, u64)], unit: &str) -> String {
 }
 
 fn table_of(text: &str, command: &str) -> LatencyTable {
-    let (wanted, _) = wanted(command);
-    let wanted = HistogramQuery {
+    let (query, _) = query(command);
+    let query = HistogramQuery {
         as_asloglatency: false,
-        ..wanted
+        ..query
     };
-    table(&scan(vec![source(text)], &wanted).unwrap(), &wanted)
+    table(&scan(vec![source(text)], &query).unwrap(), &query)
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn a_restart_is_told_and_no_slice_goes_over_it_unless_asked() {
         [20.0, 20.0]
     );
     let text = log(&[100, 200, 300, 10, 20], "usec");
-    let (as_it_does, _) = wanted("-h {a}-read -f head");
+    let (as_it_does, _) = query("-h {a}-read -f head");
     let table = table(
         &scan(vec![source(&text)], &as_it_does).unwrap(),
         &as_it_does,
@@ -328,11 +328,11 @@ fn a_log_that_has_every_line_twice_has_the_table_of_one_that_has_it_once() {
         .lines()
         .flat_map(|line| [line, "\n", line, "\n"])
         .collect();
-    let (wanted, _) = wanted("-h {a}-read -f head");
-    let found = [once, twice].map(|text| scan(vec![source(text)], &wanted).unwrap());
+    let (query, _) = query("-h {a}-read -f head");
+    let found = [once, twice].map(|text| scan(vec![source(text)], &query).unwrap());
     assert_eq!(
-        table(&found[0], &wanted).slices,
-        table(&found[1], &wanted).slices
+        table(&found[0], &query).slices,
+        table(&found[1], &query).slices
     );
     assert!(
         found[1].remarks[0].contains("equal to the one before"),
@@ -345,16 +345,16 @@ fn a_log_that_has_every_line_twice_has_the_table_of_one_that_has_it_once() {
 fn damage_is_counted_and_rotated_files_are_one_log() {
     let text = log(&[0, 100, 200, 300, 400, 500], "usec");
     let whole = table_of(&text, "-h {a}-read -f head");
-    let (wanted, _) = wanted("-h {a}-read -f head");
+    let (query, _) = query("-h {a}-read -f head");
     for cut in (900..text.len() - 200).step_by(97) {
         let (first, second) = text.split_at(cut);
-        let found = scan(vec![source(second), source(first)], &wanted).unwrap();
-        assert_eq!(table(&found, &wanted).slices, whole.slices, "cut at {cut}");
+        let found = scan(vec![source(second), source(first)], &query).unwrap();
+        assert_eq!(table(&found, &query).slices, whole.slices, "cut at {cut}");
     }
     let torn = text.replacen("(03: 0000000200)\n", "(03: 00\n", 1);
-    let found = scan(vec![source(torn)], &wanted).unwrap();
+    let found = scan(vec![source(torn)], &query).unwrap();
     assert_eq!(
-        table(&found, &wanted)
+        table(&found, &query)
             .slices
             .iter()
             .map(|slice| slice.seconds)
@@ -371,8 +371,8 @@ fn damage_is_counted_and_rotated_files_are_one_log() {
         .read_to_end(&mut bytes)
         .map(|_| bytes)
         .unwrap();
-    let found = scan(vec![source(nul)], &wanted).unwrap();
-    assert_eq!(table(&found, &wanted).slices, whole.slices);
+    let found = scan(vec![source(nul)], &query).unwrap();
+    assert_eq!(table(&found, &query).slices, whole.slices);
     assert_eq!(found.remarks.len(), 1);
 }
 

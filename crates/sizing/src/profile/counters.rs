@@ -14,7 +14,7 @@ use crate::info::{Build, FIXED_BLOCK_BYTES, FLUSH_BYTES};
 use crate::server_log::clock_steps::is_between;
 use crate::server_log::{DriveLine, Dump, ServerLog, are_in_memory};
 use jiff::Timestamp;
-use results::units;
+use results::format;
 
 /// The first and the last sample of each stretch of `window` between clock `steps`, and the seconds that these pairs
 /// cover together. `None`: no two samples have different times.
@@ -60,7 +60,7 @@ pub struct HistogramCounts {
 
 impl HistogramCounts {
     /// Difference of two dumps; `None` with fewer, or if counts went back. Counts across clock steps are left out.
-    pub fn of(dumps: &[Dump], window: LoadWindow, steps: &[Timestamp]) -> Option<Self> {
+    pub fn from_dumps(dumps: &[Dump], window: LoadWindow, steps: &[Timestamp]) -> Option<Self> {
         let (pairs, seconds) = ends(dumps, |dump| dump.timestamp, window, steps)?;
         let longest = pairs
             .iter()
@@ -138,7 +138,7 @@ pub struct BlockRates {
 impl BlockRates {
     /// Growth between the first and the last line within `window`, except across steps of the clock. For a single line
     /// in a log of averages: the rates that the line prints for the last 20 s.
-    pub fn of(lines: &[DriveLine], window: LoadWindow, log: &ServerLog) -> Option<Self> {
+    pub fn from_lines(lines: &[DriveLine], window: LoadWindow, log: &ServerLog) -> Option<Self> {
         let Some((pairs, seconds)) = ends(lines, |line| line.timestamp, window, &log.clock_steps)
         else {
             let mut inside = lines.iter().filter(|line| window.contains(line.timestamp));
@@ -274,11 +274,12 @@ pub fn of_device(
 ) -> BlockSizes {
     let (namespace, logged_device) = key;
     let lines = log.drives.get(key).map_or(&[][..], Vec::as_slice);
-    let blocks_per_sec = BlockRates::of(lines, window, log).map(|blocks| blocks.writes);
+    let blocks_per_sec = BlockRates::from_lines(lines, window, log).map(|blocks| blocks.writes);
     let dumps = log
         .histograms
         .get(&format!("{{{namespace}}}-{device}-write"));
-    let io_counts = dumps.and_then(|dumps| HistogramCounts::of(dumps, window, &log.clock_steps));
+    let io_counts =
+        dumps.and_then(|dumps| HistogramCounts::from_dumps(dumps, window, &log.clock_steps));
     let ios_per_sec = io_counts.map(|counted| counted.per_sec());
     let ios_a_block = ios_per_sec
         .zip(blocks_per_sec)
@@ -396,7 +397,7 @@ pub fn kib(bytes: u64) -> String {
     match bytes {
         bytes if bytes >= 1 << 20 && bytes % (1 << 20) == 0 => format!("{} MiB", bytes >> 20),
         bytes if bytes % 1024 == 0 => format!("{} KiB", bytes >> 10),
-        bytes => units::count(bytes, "byte"),
+        bytes => format::count(bytes, "byte"),
     }
 }
 
@@ -430,7 +431,7 @@ mod tests {
             dump(20, &[1, 4, 6]),
             dump(30, &[9, 9, 9]),
         ];
-        let counted = HistogramCounts::of(&dumps, window(5, 25), &[]).unwrap();
+        let counted = HistogramCounts::from_dumps(&dumps, window(5, 25), &[]).unwrap();
         assert_eq!(
             counted,
             HistogramCounts {
@@ -446,19 +447,19 @@ mod tests {
             "of at least 1 and 2 bytes"
         );
         assert_eq!(
-            HistogramCounts::of(&dumps, window(5, 15), &[]),
+            HistogramCounts::from_dumps(&dumps, window(5, 15), &[]),
             None,
             "one dump is no difference"
         );
         let steps = [Timestamp::from_second(15).unwrap()];
-        let counted = HistogramCounts::of(&dumps, window(0, 30), &steps).unwrap();
+        let counted = HistogramCounts::from_dumps(&dumps, window(0, 30), &steps).unwrap();
         assert_eq!(
             (counted.count, counted.seconds),
             (2 + 16, 20.0),
             "not what was counted while the clock was set"
         );
         assert_eq!(
-            HistogramCounts::of(&[dump(0, &[5]), dump(9, &[4])], window(0, 9), &[]),
+            HistogramCounts::from_dumps(&[dump(0, &[5]), dump(9, &[4])], window(0, 9), &[]),
             None,
             "counts that went back show a restart"
         );

@@ -1,7 +1,7 @@
 //! Derives the load of each device from all sources.
 
 use super::counters::{self, BlockRates, BlockSizes, HistogramCounts};
-use super::devices::{DriveKey, NOT_LOGGED, SHADOW};
+use super::devices::{NOT_LOGGED, NamespaceDevice, SHADOW};
 use super::sources::{
     self, IostatMeans, IostatMismatch, NodeSources, ProfileOptions, ProfileSources, SizingError,
 };
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::drive_io::{DriveIo, NAMES};
 use crate::server_log::ServerLog;
-use results::units::count;
+use results::format::count;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Minimum fraction of a window that histograms must cover: dumps come every 10 s, and a window may be a minute long.
@@ -24,7 +24,7 @@ pub fn profile(sources: &ProfileSources, options: &ProfileOptions) -> Result<Pro
     let ids: Vec<String> = sources.logs.iter().map(id).collect();
     if let Some(stray) = sources.iostats.keys().find(|node| !ids.contains(node)) {
         return Err(SizingError::NoNode {
-            wanted: stray.clone(),
+            requested: stray.clone(),
             found: ids,
         });
     }
@@ -42,7 +42,7 @@ pub fn profile(sources: &ProfileSources, options: &ProfileOptions) -> Result<Pro
         .find(|namespace| !known_namespaces.contains(*namespace))
     {
         return Err(SizingError::NoNamespace {
-            wanted: stray.clone(),
+            requested: stray.clone(),
             found: known_namespaces.into_iter().collect(),
         });
     }
@@ -330,7 +330,7 @@ impl NodeSources<'_> {
     }
 
     fn counted(&self, name: &str, window: LoadWindow) -> Option<HistogramCounts> {
-        HistogramCounts::of(
+        HistogramCounts::from_dumps(
             self.log.histograms.get(name)?,
             window,
             &self.log.clock_steps,
@@ -364,7 +364,7 @@ impl NodeSources<'_> {
     fn load(
         &self,
         (namespace, device): &(String, String),
-        key: &DriveKey,
+        key: &NamespaceDevice,
         sharers: usize,
         window: LoadWindow,
         kib_written_per_sec: Option<f64>,
@@ -406,7 +406,7 @@ impl NodeSources<'_> {
         } = counters::of_device(self.log, device, key, &facts, window, kib_written_per_sec);
         let ios_a_block = block_bytes as f64 / io_bytes as f64;
         let lines = self.log.drives.get(key).map_or(&[][..], Vec::as_slice);
-        let drive_rates = BlockRates::of(lines, window, self.log)
+        let drive_rates = BlockRates::from_lines(lines, window, self.log)
             .ok_or_else(|| self.too_short(format!("the drv_ssd line of {device}"), window))?;
 
         let is_memory = drive_rates.is_memory;

@@ -12,7 +12,7 @@ pub(super) const SHADOW: &str = "-shadow";
 pub const NOT_LOGGED: &str = "(not logged)";
 
 /// Namespace and device in a drive line of the log.
-pub(super) type DriveKey = (String, String);
+pub(super) type NamespaceDevice = (String, String);
 
 impl ServerLog {
     /// The namespaces that are on devices, according to the log. In old versions, drv_ssd lines name no namespace.
@@ -81,7 +81,7 @@ impl NodeSources<'_> {
         &self,
         stored: &BTreeSet<String>,
         remarks: &mut Vec<String>,
-    ) -> BTreeMap<(String, String), DriveKey> {
+    ) -> BTreeMap<(String, String), NamespaceDevice> {
         let only_namespace = stored.first().filter(|_| stored.len() == 1);
         let id = &self.id;
         let mut devices = BTreeMap::new();
@@ -190,7 +190,7 @@ impl NodeSources<'_> {
         let shadow = match self.facts(namespace, window).shadows.remove(device) {
             Some(shadow) => shadow,
             None if self.log.drives.iter().any(
-                |((of, name), lines): (&DriveKey, &Vec<DriveLine>)| {
+                |((of, name), lines): (&NamespaceDevice, &Vec<DriveLine>)| {
                     name == device
                         && (of == namespace || of.is_empty())
                         && lines.iter().any(|it| it.shadow_write_q.is_some())

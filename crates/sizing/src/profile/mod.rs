@@ -147,13 +147,13 @@ impl DeviceLoad {
         let large_kib = self.large_block_bytes as f64 / 1024.0;
         let large_reads = self.large_block_reads_per_sec + self.tomb_raider_reads_per_sec;
         let (read_bytes, _) = mean_bytes(&self.read_sizes_pct_over);
-        let (_, written_bytes) = mean_bytes(&self.write_sizes_pct_over);
+        let (_, bytes_written) = mean_bytes(&self.write_sizes_pct_over);
         DriveIo {
             reads_per_sec: self.reads_per_sec + large_reads,
             writes_per_sec: commits + self.large_block_writes_per_sec,
             read_kib_per_sec: self.reads_per_sec * read_bytes * read_factor / 1024.0
                 + large_reads * large_kib,
-            written_kib_per_sec: commits * written_bytes / 1024.0
+            written_kib_per_sec: commits * bytes_written / 1024.0
                 + self.large_block_writes_per_sec * large_kib,
         }
     }
@@ -238,15 +238,15 @@ pub struct ProfileCheck {
 
 impl ProfileCheck {
     /// Two numbers of a namespace on a device that must be equal. The caller adds tolerance and texts.
-    fn equal(load: &DeviceLoad, what: &str, found: f64, wanted: f64) -> Self {
+    fn equal(load: &DeviceLoad, what: &str, found: f64, requested: f64) -> Self {
         Self {
             node: load.node.clone(),
             place: load.place(),
             what: what.to_owned(),
             against: String::new(),
             found,
-            least: wanted,
-            most: wanted,
+            least: requested,
+            most: requested,
             allowed_pct: 0.0,
             advice: String::new(),
         }
@@ -315,10 +315,10 @@ fn of_device(
 ) -> Vec<ProfileCheck> {
     // If a window has few blocks, the blocks that fall outside the window at its ends matter.
     let edge = EDGE_BLOCKS / blocks.seconds;
-    let of_blocks = |found: f64, wanted: f64| match wanted {
+    let of_blocks = |found: f64, requested: f64| match requested {
         0.0 if found <= edge => 100.0,
-        wanted => COUNTERS_PCT.max(if wanted > 0.0 {
-            edge / wanted * 100.0
+        requested => COUNTERS_PCT.max(if requested > 0.0 {
+            edge / requested * 100.0
         } else {
             0.0
         }),
@@ -334,13 +334,13 @@ fn of_device(
             ..ProfileCheck::equal(load, "write blocks/s", blocks.writes, freed)
         });
     }
-    if let Some([found, wanted]) = reads {
+    if let Some([found, requested]) = reads {
         checks.push(ProfileCheck {
             against: "the histogram of sizes".to_owned(),
             allowed_pct: COUNTERS_PCT,
             advice: "the two histograms count the same reads: choose a window in which both were on all the time"
                 .to_owned(),
-            ..ProfileCheck::equal(load, "record reads/s", found, wanted)
+            ..ProfileCheck::equal(load, "record reads/s", found, requested)
         });
     }
     let driver = if load.is_memory { "drv_mem" } else { "drv_ssd" };

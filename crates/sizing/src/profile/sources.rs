@@ -7,7 +7,7 @@ use crate::iostat::{DeviceRates, Iostat, IostatReport, writes_with_data};
 use crate::server_log::{ServerLog, Start, size_bytes};
 use jiff::tz::Offset;
 use jiff::{SignedDuration, Timestamp};
-use results::units::in_one_line;
+use results::format::in_one_line;
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug, Clone, Default)]
@@ -45,7 +45,7 @@ pub struct NamespaceFacts {
 pub const INDEX_TYPES: [&str; 2] = ["index-type", "sindex-type"];
 
 impl NamespaceFacts {
-    pub fn of(node: &InfoReplies, namespace: &Namespace) -> Self {
+    pub fn from_node(node: &InfoReplies, namespace: &Namespace) -> Self {
         Self {
             origin: format!("the configuration of node {}", node.name()),
             build: node.build,
@@ -210,8 +210,11 @@ pub enum SizingError {
          configuration"
     )]
     OldHistograms { log: String },
-    #[error("there is no namespace {wanted} - found: {}", .found.join(", "))]
-    NoNamespace { wanted: String, found: Vec<String> },
+    #[error("there is no namespace {requested} - found: {}", .found.join(", "))]
+    NoNamespace {
+        requested: String,
+        found: Vec<String>,
+    },
     #[error(
         "{log}: has no drive line (drv_ssd, drv_mem) of a namespace on devices{why} - give the log of a node that stores \
          records on devices"
@@ -240,8 +243,11 @@ pub enum SizingError {
     },
     #[error("node {node}: {error}")]
     Iostat { node: String, error: IostatMismatch },
-    #[error("--iostat {wanted}=...: there is no such node - found: {}", .found.join(", "))]
-    NoNode { wanted: String, found: Vec<String> },
+    #[error("--iostat {requested}=...: there is no such node - found: {}", .found.join(", "))]
+    NoNode {
+        requested: String,
+        found: Vec<String>,
+    },
 }
 
 /// Maximum error of a report's time, which is printed in whole seconds.

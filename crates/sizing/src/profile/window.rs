@@ -12,7 +12,7 @@
 use crate::server_log::clock_steps::is_between;
 use crate::server_log::{ServerLog, Start};
 use jiff::{SignedDuration, Timestamp};
-use results::units::span;
+use results::format::span;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -73,13 +73,13 @@ pub enum WindowError {
     )]
     NoCounters { log: String },
     #[error(
-        "{log}: no steady window of at least {wanted} - the longest was {longest} - choose a window with --from and \
+        "{log}: no steady window of at least {requested} - the longest was {longest} - choose a window with --from and \
          --to, or \
          allow shorter windows with --at-least {at_least}"
     )]
     NotSteady {
         log: String,
-        wanted: String,
+        requested: String,
         longest: String,
         at_least: String,
     },
@@ -181,7 +181,7 @@ pub fn find(
                 });
             WindowError::NotSteady {
                 log: name.to_owned(),
-                wanted: span(at_least_sec.into()),
+                requested: span(at_least_sec.into()),
                 longest: format!(
                     "{} from {}{end_text}",
                     span(seconds as u64),
@@ -350,7 +350,7 @@ struct SteadyWindow {
 
 impl SteadyWindow {
     /// The window of these `cells`, counted from `begin`.
-    fn of(rates: &[Vec<f64>], begin: Timestamp, cells: Range<usize>) -> Self {
+    fn from_rates(rates: &[Vec<f64>], begin: Timestamp, cells: Range<usize>) -> Self {
         let cell = SignedDuration::from_secs(CELL_SEC);
         let mean = |rates: &Vec<f64>| rates[cells.clone()].iter().sum::<f64>() / cells.len() as f64;
         Self {
@@ -428,7 +428,7 @@ fn steady_windows(series: &[CounterSeries], begin: Timestamp, end: Timestamp) ->
             );
             windows.push(SteadyWindow {
                 ended_by: Some(ended_by),
-                ..SteadyWindow::of(&rates, begin, first_cell..end_cell)
+                ..SteadyWindow::from_rates(&rates, begin, first_cell..end_cell)
             });
         }
         while left.is_some() {
@@ -440,7 +440,7 @@ fn steady_windows(series: &[CounterSeries], begin: Timestamp, end: Timestamp) ->
         }
     }
     if cells > first_cell {
-        windows.push(SteadyWindow::of(&rates, begin, first_cell..cells));
+        windows.push(SteadyWindow::from_rates(&rates, begin, first_cell..cells));
     }
     windows
 }

@@ -52,7 +52,7 @@ impl NodeDemand {
 }
 
 impl ClusterDemand {
-    pub fn of(profile: &Profile) -> Self {
+    pub fn from_profile(profile: &Profile) -> Self {
         let mut nodes: BTreeMap<&str, Vec<DriveIo>> = BTreeMap::new();
         for drive in &profile.drives {
             nodes.entry(&drive.node).or_default().push(drive.io());
@@ -245,7 +245,7 @@ pub fn published(x: f64) -> DriveIo {
         write_reqs_per_sec: writes,
         ..ActConfig::default()
     };
-    let load = RequestedLoad::of(&config, MIN_IO_BYTES)
+    let load = RequestedLoad::from_config(&config, MIN_IO_BYTES)
         .map(|load| load.io())
         .unwrap_or_default();
     load.map(|n| n * x)

@@ -7,8 +7,8 @@ const NOW: SizingTerms = SizingTerms {
     years: 5.0,
 };
 
-fn io(reads: f64, writes: f64, read_kib: f64, written_kib: f64) -> DriveIo {
-    DriveIo::from([reads, writes, read_kib, written_kib])
+fn io(reads: f64, writes: f64, read_kib: f64, kib_written: f64) -> DriveIo {
+    DriveIo::from([reads, writes, read_kib, kib_written])
 }
 
 /// Two nodes with two drives each; the drives of the second node are busier.

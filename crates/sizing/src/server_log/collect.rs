@@ -8,7 +8,7 @@ use super::text::{self, DumpHeader, LogMessage, Stamp};
 use super::{BUCKETS, Dump, LinePosition, LogError, Oddities, Oddity, ServerLog};
 use crate::lines::{LINE_BYTES_MAX, Repeats, Skipped};
 use jiff::{SignedDuration, Timestamp};
-use results::units::{Grouped, count, span};
+use results::format::{Grouped, count, span};
 use std::collections::BTreeSet;
 
 /// Maximum step of a clock set by NTP; threads that log at the same time differ by less.
@@ -63,7 +63,7 @@ struct OpenDump {
 
 impl LogCollector {
     /// A collector for the log of `node`; `None`: the node is not known yet.
-    pub(super) fn of(node: Option<String>) -> Self {
+    pub(super) fn new(node: Option<String>) -> Self {
         let log = ServerLog {
             node_id: node,
             ..ServerLog::default()

@@ -7,7 +7,7 @@
 use super::text::{DETAIL_LINE, DRIVE_LINE, LogMessage};
 use jiff::{SignedDuration, Timestamp};
 use memchr::memmem::Finder;
-use results::units::is_unprintable;
+use results::format::is_unprintable;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 use std::sync::LazyLock;

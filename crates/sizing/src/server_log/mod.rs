@@ -23,7 +23,7 @@ pub use text::{Stamp, Stamps, size_bytes};
 
 use crate::source::SourceError;
 use jiff::Timestamp;
-use results::units::{count, quoted};
+use results::format::{count, quoted};
 use std::collections::BTreeMap;
 use std::fmt;
 use thiserror::Error;
@@ -76,7 +76,7 @@ pub struct Start {
 }
 
 impl Start {
-    pub(crate) fn of(timestamp: Timestamp, build: Option<String>) -> Self {
+    pub(crate) fn new(timestamp: Timestamp, build: Option<String>) -> Self {
         Self {
             timestamp,
             build,

@@ -16,7 +16,7 @@ use crate::lines::{LINE_BYTES_MAX, LineReader};
 use crate::source::{InputFile, SourceError};
 use jiff::{SignedDuration, Timestamp};
 use results::act_log::Input;
-use results::units::{count as count_of, quoted, span};
+use results::format::{count as count_of, quoted, span};
 use std::collections::BTreeSet;
 
 /// Maximum bytes read to find the node of a file: a ticker line comes every 10 s.
@@ -334,7 +334,7 @@ fn log_of(file: &LogFile, only_node: Option<&String>, nodes: &mut Vec<NodeLog>) 
     let Some(index) = nodes.iter().position(is_same_log) else {
         let overlaps_only =
             file.node.is_none() && nodes.iter().any(|log| log.collector.node_id() == node);
-        let collector = LogCollector::of(node.filter(|_| !overlaps_only).cloned());
+        let collector = LogCollector::new(node.filter(|_| !overlaps_only).cloned());
         nodes.push(NodeLog {
             source: file.source.clone(),
             is_first: true,
@@ -366,7 +366,7 @@ fn log_of_source(of: &str, nodes: &mut Vec<NodeLog>) -> usize {
             nodes.push(NodeLog {
                 source: of.to_owned(),
                 is_first: false,
-                collector: LogCollector::of(None),
+                collector: LogCollector::new(None),
             });
             nodes.len() - 1
         })

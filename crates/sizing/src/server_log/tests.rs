@@ -474,12 +474,12 @@ fn what_is_strange_is_counted_and_the_rest_is_read() {
         (&clean.histograms, &clean.drives)
     );
     let remarks = odd.remarks.join("\n");
-    for wanted in [
+    for expected in [
         "5,000 NUL bytes",
         "1 line of more than 65536 bytes",
         "1 line without a time",
     ] {
-        assert!(remarks.contains(wanted), "{remarks}");
+        assert!(remarks.contains(expected), "{remarks}");
     }
 
     // The log lost a line of buckets, and a line that begins a histogram.

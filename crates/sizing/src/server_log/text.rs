@@ -18,7 +18,7 @@ use jiff::tz::Offset;
 use jiff::{SignedDuration, Timestamp};
 use memchr::memchr;
 use memchr::memmem::Finder;
-use results::units::is_unprintable;
+use results::format::is_unprintable;
 use std::sync::LazyLock;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

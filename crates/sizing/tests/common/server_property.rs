@@ -53,7 +53,7 @@ fn assert_profile(bytes: &[u8], log: &ServerLog) {
         .split(b"Nov 20 2026 23:12:07 GMT: ")
         .unwrap();
     for at_least_sec in [1, 600] {
-        let wanted = sources::ProfileOptions {
+        let query = sources::ProfileOptions {
             namespaces: Vec::new(),
             from: None,
             to: None,
@@ -61,7 +61,7 @@ fn assert_profile(bytes: &[u8], log: &ServerLog) {
             drives: BTreeMap::new(),
             iostat_zone: stamp.offset,
         };
-        match derive::profile(&sources, &wanted) {
+        match derive::profile(&sources, &query) {
             Ok(profile) => {
                 for load in &profile.loads {
                     let all = [
@@ -104,7 +104,7 @@ fn assert_log(bytes: &[u8]) -> bool {
     // Compressed input can have more lines than bytes.
     assert!(
         kept <= lines
-            || results::act_log::Compression::of(bytes) != results::act_log::Compression::Plain
+            || results::act_log::Compression::detect(bytes) != results::act_log::Compression::Plain
     );
     assert!(log.restarts.is_sorted(), "restarts ascend");
     let restarted = |after, until| {
@@ -153,7 +153,7 @@ fn assert_log(bytes: &[u8]) -> bool {
         * usize::from(bytes.iter().fold(0_u8, |sum, byte| sum.wrapping_add(*byte)))
         / 256;
     let plain =
-        results::act_log::Compression::of(&bytes[at..]) == results::act_log::Compression::Plain;
+        results::act_log::Compression::detect(&bytes[at..]) == results::act_log::Compression::Plain;
     if log.remarks.is_empty()
         && plain
         && let Some(two) = read_log(&[("a", &bytes[..at]), ("b", &bytes[at..])], usize::MAX)
@@ -174,7 +174,7 @@ fn assert_log(bytes: &[u8]) -> bool {
 }
 
 fn assert_table(bytes: &[u8]) -> bool {
-    let wanted = HistogramQuery {
+    let query = HistogramQuery {
         histogram: "{test}-read".to_owned(),
         namespace: None,
         slice_sec: 10,
@@ -185,11 +185,11 @@ fn assert_table(bytes: &[u8]) -> bool {
         as_asloglatency: false,
     };
     let Some(Ok(found)) =
-        source("a", bytes, usize::MAX).map(|source| loglatency::scan(vec![source], &wanted))
+        source("a", bytes, usize::MAX).map(|source| loglatency::scan(vec![source], &query))
     else {
         return false;
     };
-    let table = loglatency::table(&found, &wanted);
+    let table = loglatency::table(&found, &query);
     assert!(
         table.slices.is_sorted_by(|a, b| a.to < b.to),
         "times ascend"
@@ -204,7 +204,7 @@ fn assert_table(bytes: &[u8]) -> bool {
                 .all(|pct| *pct >= 0.0 && pct.is_finite())
         );
     }
-    let page = format!("{}{table}", wanted.title("a.log"));
+    let page = format!("{}{table}", query.title("a.log"));
     if let Some((_, rate)) = table
         .average
         .as_ref()

@@ -15,8 +15,8 @@ use crate::nodes::{
 };
 use crate::wire::query::{begin_of, is_refusal};
 use crate::{Digest, PARTITIONS, partition};
+use results::format::quoted;
 use results::parallel::in_parallel;
-use results::units::quoted;
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -353,8 +353,8 @@ impl ClusterPoller {
         let (node_sender, node_receiver) = channel();
         let thread_access = access.clone();
         spawn("look for nodes", move || {
-            for wanted_peers in peer_receiver {
-                let reached = in_parallel(wanted_peers, |peer: Peer| {
+            for requested_peers in peer_receiver {
+                let reached = in_parallel(requested_peers, |peer: Peer| {
                     nodes::DiscoveredNode::reach(
                         &peer.hosts,
                         peer.tls_name.as_deref(),

@@ -260,8 +260,8 @@ mod tests {
                 assert_eq!((single.digest, &single.set), (asked.digest, &asked.set));
                 match (single.record_op, asked.record_op) {
                     (RecordOp::ReadAll, RecordOp::ReadAll) => {}
-                    (RecordOp::Write(Write { policy, ops, .. }), RecordOp::Write(wanted)) => {
-                        assert_eq!((policy, ops), (wanted.policy, wanted.ops));
+                    (RecordOp::Write(Write { policy, ops, .. }), RecordOp::Write(expected)) => {
+                        assert_eq!((policy, ops), (expected.policy, expected.ops));
                     }
                     (record_op, _) => panic!("{record_op:?}"),
                 }

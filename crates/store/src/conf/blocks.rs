@@ -8,7 +8,7 @@
 //! ```
 
 use super::{ConfProblem, ConfProblems};
-use results::units::quoted;
+use results::format::quoted;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 

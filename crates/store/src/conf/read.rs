@@ -5,7 +5,7 @@ use super::{
     AerospikeConf, ConfProblem, ConfProblems, LogLevel, LogSink, NamespaceConfig, ParsedConfig,
 };
 use crate::NamespaceSettings;
-use results::units::{printable, quoted};
+use results::format::{printable, quoted};
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 

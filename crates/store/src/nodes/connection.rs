@@ -141,7 +141,7 @@ impl NodeConnection {
         Ok(body)
     }
 
-    fn stream(&mut self) -> Box<dyn ReadWrite + '_> {
+    fn stream(&mut self) -> Box<dyn ByteStream + '_> {
         match &mut self.tls {
             Some(tls) => Box::new(rustls::Stream::new(tls.as_mut(), &mut self.socket)),
             None => Box::new(&mut self.socket),
@@ -149,9 +149,9 @@ impl NodeConnection {
     }
 }
 
-trait ReadWrite: Read + Write {}
+trait ByteStream: Read + Write {}
 
-impl<T: Read + Write> ReadWrite for T {}
+impl<T: Read + Write> ByteStream for T {}
 
 /// Fills `buffer`. `received_before`: bytes of the reply received before.
 fn receive(

@@ -15,7 +15,7 @@ use crate::conf::AerospikeConf;
 use crate::namespace::DeviceStatistics;
 use crate::{Buckets, Losses, RecordOp, ResultCode, StoreStatistics, server};
 use std::net::IpAddr;
-pub use ticker::{LogLine, LogWriter, Ticker, start_lines};
+pub use ticker::{LogWriter, ServerLogLine, Ticker, start_lines};
 
 /// The version of the real server whose protocol, log and statistics this server has. Clients and tools check it.
 pub const BUILD: &str = "7.0.0.26";

@@ -284,14 +284,14 @@ fn a_line_goes_to_the_destinations_of_its_level_as_one_line() {
         .map_err(|(path, error)| format!("{path}: {error}"))
         .unwrap();
     let lines = [
-        LogLine::warning("info", "a.c", "torn\nin two\u{1b}[2J".to_owned()),
-        LogLine {
+        ServerLogLine::warning("info", "a.c", "torn\nin two\u{1b}[2J".to_owned()),
+        ServerLogLine {
             level: LogLevel::Detail,
-            ..LogLine::info("drv_ssd", "b.c", "detail".to_owned())
+            ..ServerLogLine::info("drv_ssd", "b.c", "detail".to_owned())
         },
-        LogLine {
+        ServerLogLine {
             level: LogLevel::Detail,
-            ..LogLine::info("info", "c.c", "nowhere".to_owned())
+            ..ServerLogLine::info("info", "c.c", "nowhere".to_owned())
         },
     ];
     logs.write("2026-11-01T03:04:05.678Z".parse().unwrap(), &lines)

@@ -44,7 +44,7 @@ impl Ticker {
     }
 
     /// The lines due at `now_ms`. When the ticker is due, also sets the latencies of `facts` for the ended interval.
-    pub fn tick(&mut self, now_ms: u64, facts: &mut Facts) -> Vec<LogLine> {
+    pub fn tick(&mut self, now_ms: u64, facts: &mut Facts) -> Vec<ServerLogLine> {
         let mut lines = Vec::new();
         if now_ms >= self.devices_due(facts) {
             self.device_ticks = (now_ms - self.begin_ms) / (DEVICES_EVERY * ticker_ms(facts));
@@ -62,7 +62,7 @@ impl Ticker {
         lines
     }
 
-    fn devices(&mut self, facts: &Facts, lines: &mut Vec<LogLine>) {
+    fn devices(&mut self, facts: &Facts, lines: &mut Vec<ServerLogLine>) {
         let default = DeviceStatistics::default();
         // As in the real server, rates are per second of the nominal interval, not of the measured time.
         let seconds = (DEVICES_EVERY * ticker_ms(facts)) as f64 / 1_000.0;
@@ -104,7 +104,7 @@ impl Ticker {
                     "{{{name}}} {path}: used-bytes {used_bytes} free-wblocks {free_wblocks} write-q {write_q} write {write} \
                      defrag-q {defrag_q} defrag-read {read} defrag-write {defrag_write}"
                 );
-                lines.push(LogLine::info("drv_ssd", "drv_ssd.c", text));
+                lines.push(ServerLogLine::info("drv_ssd", "drv_ssd.c", text));
                 let queued = free_wblocks.saturating_sub(pristine_wblocks);
                 let skips = format_rate(now.defrag_io_skips, previous.defrag_io_skips, seconds);
                 let frees = format_rate(now.direct_frees, previous.direct_frees, seconds);
@@ -112,13 +112,13 @@ impl Ticker {
                 let text = format!(
                     "{{{name}}} {path}: {free} defrag-io-skips {skips} direct-frees {frees}"
                 );
-                lines.push(LogLine {
+                lines.push(ServerLogLine {
                     level: LogLevel::Detail,
-                    ..LogLine::info("drv_ssd", "drv_ssd.c", text)
+                    ..ServerLogLine::info("drv_ssd", "drv_ssd.c", text)
                 });
                 if free_wblocks == 0 {
                     let text = format!("{{{name}}} {path}: out of storage space");
-                    lines.push(LogLine::warning("drv_ssd", "drv_ssd.c", text));
+                    lines.push(ServerLogLine::warning("drv_ssd", "drv_ssd.c", text));
                 }
             }
         }
@@ -130,14 +130,14 @@ impl Ticker {
             .collect();
     }
 
-    fn namespace_lines(&self, facts: &Facts, index: usize, lines: &mut Vec<LogLine>) {
+    fn namespace_lines(&self, facts: &Facts, index: usize, lines: &mut Vec<ServerLogLine>) {
         let namespace = &facts.config.namespaces[index];
         let name = &namespace.settings.name;
         let default = NamespaceCounts::default();
         let counts = facts.counts.namespaces.get(index).unwrap_or(&default);
         let store = &counts.store;
         let mut push_line = |text: String| {
-            lines.push(LogLine::info(
+            lines.push(ServerLogLine::info(
                 "info",
                 "ticker.c",
                 format!("{{{name}}} {text}"),
@@ -218,7 +218,7 @@ impl Ticker {
             let text = format!(
                 "{{{name}}} writes are refused: too few free blocks, or too little memory for the index"
             );
-            lines.push(LogLine::warning("nsup", "nsup.c", text));
+            lines.push(ServerLogLine::warning("nsup", "nsup.c", text));
         }
         let unit = unit(facts);
         for (suffix, times) in times(counts) {
@@ -383,9 +383,9 @@ fn transactions(counts: &TransactionCounts) -> Option<String> {
 }
 
 /// A histogram in the real server's format: up to four non-empty buckets per line.
-fn histogram(lines: &mut Vec<LogLine>, name: &str, unit: &str, buckets: &Buckets) {
+fn histogram(lines: &mut Vec<ServerLogLine>, name: &str, unit: &str, buckets: &Buckets) {
     let dump = format!("histogram dump: {name} ({} total) {unit}", total(buckets));
-    lines.push(LogLine::info("info", "hist.c", dump));
+    lines.push(ServerLogLine::info("info", "hist.c", dump));
     let used: Vec<_> = buckets
         .counts
         .iter()
@@ -397,12 +397,12 @@ fn histogram(lines: &mut Vec<LogLine>, name: &str, unit: &str, buckets: &Buckets
             .iter()
             .map(|(bucket, count)| format!(" ({bucket:02}: {count:010})"))
             .collect();
-        lines.push(LogLine::info("info", "hist.c", text));
+        lines.push(ServerLogLine::info("info", "hist.c", text));
     }
 }
 
-fn node_lines(facts: &Facts, lines: &mut Vec<LogLine>) {
-    let mut push_line = |text: String| lines.push(LogLine::info("info", "ticker.c", text));
+fn node_lines(facts: &Facts, lines: &mut Vec<ServerLogLine>) {
+    let mut push_line = |text: String| lines.push(ServerLogLine::info("info", "ticker.c", text));
     let name = facts.config.cluster_name.as_deref().unwrap_or("null");
     push_line(format!(
         "NODE-ID {:x} CLUSTER-SIZE {} CLUSTER-NAME {name}",
@@ -443,14 +443,14 @@ fn node_lines(facts: &Facts, lines: &mut Vec<LogLine>) {
 }
 
 /// Log lines at the start of the server: version, configuration as read, and each device's blocks.
-pub fn start_lines(facts: &Facts, configuration: &str) -> Vec<LogLine> {
+pub fn start_lines(facts: &Facts, configuration: &str) -> Vec<ServerLogLine> {
     let stars = "<><><><><><><><><><>";
     let version = env!("CARGO_PKG_VERSION");
     let text = format!("{stars}  flashproof {version}, a record engine, build {BUILD}  {stars}");
-    let mut lines = vec![LogLine::info("as", "as.c", text)];
+    let mut lines = vec![ServerLogLine::info("as", "as.c", text)];
     let configured = configuration.lines().filter(|line| !line.trim().is_empty());
-    lines.extend(configured.map(|line| LogLine::info("config", "cfg.c", line.to_owned())));
-    lines.push(LogLine::info(
+    lines.extend(configured.map(|line| ServerLogLine::info("config", "cfg.c", line.to_owned())));
+    lines.push(ServerLogLine::info(
         "config",
         "cfg.c",
         format!("node-id {:x}", facts.node.id),
@@ -462,14 +462,14 @@ pub fn start_lines(facts: &Facts, configuration: &str) -> Vec<LogLine> {
                 "{path} has {} wblocks of size {size}",
                 facts.wblocks(index, device)
             );
-            lines.push(LogLine::info("drv_ssd", "drv_ssd.c", text));
+            lines.push(ServerLogLine::info("drv_ssd", "drv_ssd.c", text));
         }
     }
     lines
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LogLine {
+pub struct ServerLogLine {
     pub level: LogLevel,
     /// The server's log context: `info`, `drv_ssd`.
     pub context: &'static str,
@@ -478,7 +478,7 @@ pub struct LogLine {
     pub text: String,
 }
 
-impl LogLine {
+impl ServerLogLine {
     pub fn info(context: &'static str, source: &'static str, text: String) -> Self {
         Self {
             level: LogLevel::Info,
@@ -582,7 +582,7 @@ impl LogWriter {
     }
 
     /// Writes `lines` where their levels are enabled. Tries all destinations; returns the first error.
-    pub fn write(&mut self, time: Timestamp, lines: &[LogLine]) -> io::Result<()> {
+    pub fn write(&mut self, time: Timestamp, lines: &[ServerLogLine]) -> io::Result<()> {
         let mut result = Ok(());
         for (log, sink) in &mut self.sinks {
             let text: String = lines

@@ -16,7 +16,7 @@ use crate::seal::NUMBER_LAST;
 use crate::volume::blocks::{Block, BlockState};
 use crate::write_block::{FIRST_BYTE, UnreadablePart};
 use crate::{Losses, StoreDisk};
-use results::units::{Grouped, count};
+use results::format::{Grouped, count};
 use std::collections::BTreeSet;
 
 /// Maximum number of damaged blocks of a device that are logged.

@@ -12,7 +12,7 @@ use crate::io::OpPurpose;
 use crate::record::{UNIT, is_later, moves};
 use crate::seal::{DurabilityEvidence, NUMBER_MAX, VolumeMark};
 use crate::volume::unwritten_max;
-use crate::write_block::{BlockHeader, BlockItem, BlockWalk, HeaderState, UnreadablePart};
+use crate::write_block::{BlockItem, BlockWalk, HeaderState, UnreadablePart, WriteBlockHeader};
 use crate::{MARKS_BYTES, StoreDisk};
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -259,7 +259,7 @@ impl Store {
         entries: &mut Vec<IndexEntry>,
     ) {
         let volume = &mut self.volumes[number];
-        let header = BlockHeader::read(bytes, volume.space.id, block);
+        let header = WriteBlockHeader::read(bytes, volume.space.id, block);
         if header == HeaderState::None {
             return;
         }

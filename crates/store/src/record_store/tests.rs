@@ -4,7 +4,7 @@ use super::*;
 use crate::record::seed_at;
 use crate::seal::{NUMBER_LAST, NUMBER_MAX, VolumeMark};
 use crate::testing::space;
-use crate::write_block::BlockHeader;
+use crate::write_block::WriteBlockHeader;
 use crate::{Buckets, Delete, Exists, Generation, Policy, Ttl, Write, ops};
 use engine::sim::{DriveContents, QueueModel, SimEngine};
 use engine::{IoEngine, Wait};
@@ -208,10 +208,10 @@ fn writes_of_one_record_wait_for_each_other_and_too_many_are_refused() {
         .drain(..)
         .map(|(number, reply)| (number, reply.generation))
         .collect();
-    let wanted: Vec<_> = (0..=PENDING_MAX as u64)
+    let expected: Vec<_> = (0..=PENDING_MAX as u64)
         .map(|number| (number, number as u16 + 2))
         .collect();
-    assert_eq!(numbers, wanted, "in their order");
+    assert_eq!(numbers, expected, "in their order");
     assert_eq!(
         value(&bench.ask(1, RecordOp::ReadAll)),
         b"0abcdefghijklmnopqrstu"
@@ -763,7 +763,7 @@ fn a_device_with_random_valid_blocks_is_opened_and_used() {
             let extreme = |random: &mut Random| {
                 [random.below(50), u64::MAX, 1 << 61, 0][random.below(4) as usize]
             };
-            let header = BlockHeader {
+            let header = WriteBlockHeader {
                 id: 9,
                 sequence: extreme(&mut random),
                 opening: 1,
@@ -852,7 +852,7 @@ fn a_version_near_the_limit_is_reported_and_writes_are_refused() {
     let opened_with = |sequence, version, number| {
         let mut contents = DriveContents::new(512, 1);
         let mut block = vec![0; BLOCK as usize];
-        let header = BlockHeader {
+        let header = WriteBlockHeader {
             id: 9,
             sequence,
             opening: 1,

@@ -161,7 +161,7 @@ impl PeerConnection {
     }
 
     /// Bytes of memory that the connection takes.
-    pub(super) fn held(&self) -> usize {
+    pub(super) fn bytes_in_use(&self) -> usize {
         self.input.capacity()
             + self.early_bytes
             + self.unsent()

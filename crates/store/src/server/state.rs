@@ -5,7 +5,7 @@ use super::cluster::Cluster;
 use super::pair::{DeviceContents, NodePair, PairMode};
 use super::skew::ClockSkew;
 use crate::conf::AerospikeConf;
-use crate::observe::{self, Bitmap, Facts, LogLine, Merge, ServerCounts, TransactionCounts};
+use crate::observe::{self, Bitmap, Facts, Merge, ServerCounts, ServerLogLine, TransactionCounts};
 use crate::wire::{self, MessageError, ParsedMessage};
 use crate::{DeviceHeader, IoCounts, IoSnapshot, Losses, PARTITIONS, Reply, Store, Transaction};
 use crossbeam_queue::SegQueue;
@@ -97,7 +97,7 @@ pub struct ServerSetup {
     pub cluster: Cluster,
     /// True: open damaged devices, and accept all losses.
     pub accept_losses: bool,
-    pub log: Box<dyn Fn(LogLine) + Send + Sync>,
+    pub log: Box<dyn Fn(ServerLogLine) + Send + Sync>,
 }
 
 /// Stores of a sleeping core, in which other cores execute transactions: saves two wake-ups for each transaction.
@@ -381,19 +381,19 @@ impl ServerState {
             self.setup.cluster.nodes()[node].name()
         );
         let line = if warns {
-            LogLine::warning
+            ServerLogLine::warning
         } else {
-            LogLine::info
+            ServerLogLine::info
         };
         (self.setup.log)(line("skew", "skew_monitor.c", text));
     }
 
     pub(super) fn inform(&self, context: &'static str, source: &'static str, text: String) {
-        (self.setup.log)(LogLine::info(context, source, text));
+        (self.setup.log)(ServerLogLine::info(context, source, text));
     }
 
     pub(super) fn warn(&self, context: &'static str, source: &'static str, text: String) {
-        (self.setup.log)(LogLine::warning(context, source, text));
+        (self.setup.log)(ServerLogLine::warning(context, source, text));
     }
 
     pub(super) fn send_to_all(&self, message: impl Fn() -> CoreMessage) {

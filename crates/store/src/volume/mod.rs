@@ -17,7 +17,7 @@ mod writes;
 use crate::namespace::DeviceStatistics;
 use crate::record::{Record, UNIT, seal_moved, seed_at};
 use crate::seal::{DurableBounds, SEAL};
-use crate::write_block::{BlockHeader, FIRST_BYTE};
+use crate::write_block::{FIRST_BYTE, WriteBlockHeader};
 use crate::{NamespaceSettings, Reply, ResultCode, StoreSpace, index::RecordLocation};
 use blocks::{BlockTable, NO_BUFFER};
 use std::collections::VecDeque;
@@ -65,7 +65,7 @@ struct BufferedPiece {
 #[derive(Debug, Default)]
 struct Buffer {
     block: u32,
-    header: BlockHeader,
+    header: WriteBlockHeader,
     purpose: AppendPurpose,
     bytes: Box<[u8]>,
     used_bytes: usize,
@@ -331,7 +331,7 @@ impl Volume {
     fn begin_block(&mut self, block: u32, purpose: AppendPurpose, mut bytes: Box<[u8]>) -> u32 {
         self.sequence += 1;
         self.incomplete_sequences.push(self.sequence);
-        let header = BlockHeader {
+        let header = WriteBlockHeader {
             id: self.space.id,
             sequence: self.sequence,
             opening: self.opening,

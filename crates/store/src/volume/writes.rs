@@ -110,9 +110,9 @@ impl Volume {
                 self.queue.remove(at);
                 continue;
             };
-            let is_late = buffer.retry_ns <= now_ns;
-            if !is_late || !self.may_be_written(buffer) {
-                next_ns = if is_late {
+            let is_due = buffer.retry_ns <= now_ns;
+            if !is_due || !self.may_be_written(buffer) {
+                next_ns = if is_due {
                     next_ns
                 } else {
                     next_ns.min(buffer.retry_ns)
@@ -257,7 +257,7 @@ impl Volume {
         }
         let durable_count = buffer
             .replies
-            .partition_point(|(wanted, ..)| *wanted <= end);
+            .partition_point(|(requested, ..)| *requested <= end);
         replies.extend(
             buffer
                 .replies

@@ -11,7 +11,7 @@
 use super::frame::{self, FrameKind, HEADER_BYTES, Malformed};
 use super::message;
 use crate::ResultCode;
-use results::units::{Grouped, quoted};
+use results::format::{Grouped, quoted};
 
 /// Maximum bytes of a reply. The longest known, partition maps and lists of sets, are below 1 MiB.
 const REPLY_BYTES_MAX: usize = 16 << 20;

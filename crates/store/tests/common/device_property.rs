@@ -183,7 +183,7 @@ pub(crate) fn assert_device_property(bytes: &[u8]) -> bool {
     let mut open = Open::on(open.close());
     assert_eq!(open.read(&digests), found);
     // Records that are written now are found after another opening.
-    let mut wanted = Vec::new();
+    let mut expected = Vec::new();
     for (number, digest) in digests.iter().enumerate() {
         let is_deleted = number % 3 == 0;
         let record_op = if is_deleted {
@@ -195,10 +195,10 @@ pub(crate) fn assert_device_property(bytes: &[u8]) -> bool {
             open.ask(*digest, record_op).result,
             ResultCode::OK | ResultCode::NOT_FOUND
         );
-        wanted.push(done.then_some(is_deleted));
+        expected.push(done.then_some(is_deleted));
     }
     let mut open = Open::on(open.close());
-    for ((digest, is_deleted), number) in digests.iter().zip(wanted).zip(0_u8..) {
+    for ((digest, is_deleted), number) in digests.iter().zip(expected).zip(0_u8..) {
         let reply = open.ask(*digest, RecordOp::ReadAll);
         match is_deleted {
             Some(true) => assert_eq!(reply.result, ResultCode::NOT_FOUND),

@@ -164,17 +164,17 @@ fn each_mistake_is_reported_with_its_line_and_a_remedy() {
         ),
     ];
     let of_tenants = cases(include_str!("../../tests/data/mistakes.txt"));
-    for (text, wanted) in own
+    for (text, expected) in own
         .into_iter()
-        .chain(of_tenants.map(|(lines, wanted)| (tenant(lines), wanted)))
+        .chain(of_tenants.map(|(lines, expected)| (tenant(lines), expected)))
     {
         let said = parse(&text).unwrap_err();
         assert!(
-            said.contains(wanted),
-            "{text:.200}\n said {said}\n not  {wanted}"
+            said.contains(expected),
+            "{text:.200}\n said {said}\n not  {expected}"
         );
         assert!(
-            said.len() < 1_000 && !said.contains(units::is_unprintable),
+            said.len() < 1_000 && !said.contains(format::is_unprintable),
             "{said}"
         );
     }

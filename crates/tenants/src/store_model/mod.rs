@@ -29,7 +29,7 @@ use load::keys::{KeyGenerator, Keys};
 use load::memory;
 use load::workload::CannotRun;
 use records::{ExactStore, MEMORY_MAX, shuffle};
-use results::units::{self, Grouped};
+use results::format::{self, Grouped};
 use skewed::SkewedStore;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -81,7 +81,7 @@ impl HostCounters {
 pub struct StoreModel {
     tenant: Tenant,
     steady: StoreGeometry,
-    store: Store,
+    store: StoreKind,
     free_blocks: FreeBlocks,
     open_client_block: u32,
     open_defrag_block: u32,
@@ -95,7 +95,7 @@ pub struct StoreModel {
 }
 
 #[derive(Debug, Clone)]
-enum Store {
+enum StoreKind {
     Uniform(Box<UniformStore>),
     Skewed(Box<SkewedStore>),
     Records(Box<ExactStore>),
@@ -156,8 +156,8 @@ fn check_memory(tenant: &Tenant, steady: &StoreGeometry, bytes: u64) -> Result<(
         "cannot model {} records with non-uniform keys - the model needs {} of memory, and its maximum is {} - use \
          larger records, a smaller space or uniform keys",
         Grouped(steady.records),
-        units::bytes(bytes as f64),
-        units::bytes(MEMORY_MAX as f64)
+        format::bytes(bytes as f64),
+        format::bytes(MEMORY_MAX as f64)
     )))
 }
 
@@ -165,7 +165,7 @@ impl StoreModel {
     /// `tenant` on a space of `blocks` write blocks after long use: blocks of every age, spread over the space, each
     /// written at least once. Errors: an invalid store, or a fill that defragmentation cannot sustain.
     pub fn new(tenant: &Tenant, blocks: u64, seed: u64) -> Result<Self, CannotRun> {
-        let steady = StoreGeometry::of(tenant, blocks)?;
+        let steady = StoreGeometry::new(tenant, blocks)?;
         steady.check_fill(tenant)?;
         // Under non-uniform keys, a store reaches another steady state, which can be denser than under uniform keys.
         let spread = tenant.fill <= steady.fill_max && tenant.keys != Keys::Sequential;
@@ -207,18 +207,18 @@ impl StoreModel {
         let store_random = Random::for_part(seed, 1);
         let store = match tenant.keys {
             Keys::Uniform => {
-                Store::Uniform(UniformStore::new(&steady, &mut blocks, store_random).into())
+                StoreKind::Uniform(UniformStore::new(&steady, &mut blocks, store_random).into())
             }
             Keys::Sequential => {
                 check_memory(tenant, &steady, ExactStore::memory_bytes(&steady))?;
                 let draw = KeyGenerator::new(tenant.keys, steady.records as u32);
-                Store::Records(
+                StoreKind::Records(
                     ExactStore::new(&steady, draw, spread, &mut blocks, store_random).into(),
                 )
             }
             keys => {
                 check_memory(tenant, &steady, SkewedStore::memory_bytes(&steady))?;
-                Store::Skewed(
+                StoreKind::Skewed(
                     SkewedStore::new(&steady, keys, spread, &mut blocks, store_random).into(),
                 )
             }
@@ -262,9 +262,9 @@ impl StoreModel {
         }
         loop {
             let collected = match &mut self.store {
-                Store::Uniform(store) => store.collect(),
-                Store::Skewed(store) => store.collect(),
-                Store::Records(store) => store.collect(),
+                StoreKind::Uniform(store) => store.collect(),
+                StoreKind::Skewed(store) => store.collect(),
+                StoreKind::Records(store) => store.collect(),
             };
             let Some((block, live)) = collected else {
                 return Ok(None);
@@ -298,9 +298,9 @@ impl StoreModel {
         let new_block = self.take(RESERVE as usize)?;
         let block = std::mem::replace(&mut self.open_client_block, new_block);
         match &mut self.store {
-            Store::Uniform(store) => store.clients(block),
-            Store::Skewed(store) => store.clients(block),
-            Store::Records(store) => store.clients(block),
+            StoreKind::Uniform(store) => store.clients(block),
+            StoreKind::Skewed(store) => store.clients(block),
+            StoreKind::Records(store) => store.clients(block),
         }
         self.counters.client_blocks += 1;
         Ok(BlockWrite {
@@ -314,9 +314,9 @@ impl StoreModel {
         self.waiting -= u64::from(self.steady.records_per_block);
         let block = std::mem::replace(&mut self.open_defrag_block, new_block);
         match &mut self.store {
-            Store::Uniform(store) => store.write(block),
-            Store::Skewed(store) => store.write(block),
-            Store::Records(store) => store.write(block),
+            StoreKind::Uniform(store) => store.write(block),
+            StoreKind::Skewed(store) => store.write(block),
+            StoreKind::Records(store) => store.write(block),
         }
         self.counters.defrag_blocks += 1;
         self.records_moved += u64::from(self.steady.records_per_block);
@@ -341,7 +341,7 @@ impl StoreModel {
         };
         block.ok_or_else(|| {
             let blocks = self.steady.blocks;
-            let written = units::count(self.counters.client_blocks, "block");
+            let written = format::count(self.counters.client_blocks, "block");
             let used = Grouped(blocks - self.free_blocks.len() as u64);
             let blocks = Grouped(blocks);
             self.tenant.cannot(format_args!(

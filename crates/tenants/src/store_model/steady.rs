@@ -18,7 +18,7 @@
 use super::super::Tenant;
 use load::keys::Keys;
 use load::workload::CannotRun;
-use results::units::{self, Grouped};
+use results::format::{self, Grouped};
 
 /// Blocks that only defragmentation may take: the real engine's reserve (`DRV_DEFRAG_RESERVE`, Aerospike server,
 /// `drv_common.h`), one buffer of each kind, and one more block.
@@ -45,14 +45,14 @@ pub struct StoreGeometry {
 
 impl StoreGeometry {
     /// Values for `tenant` on a space of `blocks`. Errors: such a store is impossible.
-    pub fn of(tenant: &Tenant, blocks: u64) -> Result<Self, CannotRun> {
+    pub fn new(tenant: &Tenant, blocks: u64) -> Result<Self, CannotRun> {
         let block_bytes = tenant.write_block_bytes;
         let record_bytes = tenant.record_bytes;
         if blocks < BLOCKS_MIN {
             return Err(tenant.cannot(format_args!(
                 "cannot use a space of {} of {block_bytes} bytes - a store needs at least {BLOCKS_MIN} - give the \
                  tenant more space or smaller write blocks",
-                units::count(blocks, "write block")
+                format::count(blocks, "write block")
             )));
         }
         if blocks >= u64::from(u32::MAX) {
@@ -72,7 +72,7 @@ impl StoreGeometry {
                  block of {block_bytes} bytes, so a full block would be collected at once - lower defrag-lwm-pct, or choose a \
                  record-bytes that fills blocks better",
                 tenant.defrag_lwm_pct,
-                units::percent(f64::from(records_per_block) * f64::from(record_bytes) / f64::from(block_bytes))
+                format::percent(f64::from(records_per_block) * f64::from(record_bytes) / f64::from(block_bytes))
             )));
         }
         let space_bytes = blocks as f64 * f64::from(block_bytes);
@@ -112,13 +112,13 @@ impl StoreGeometry {
             "cannot fill {} of its space - with uniform keys and a low-water mark of {} %, blocks are {} full on average, so \
              the store needs {} blocks and has {} - lower fill-pct to at most {}, or raise defrag-lwm-pct (which also raises \
              the engine WA of {})",
-            units::percent(tenant.fill),
+            format::percent(tenant.fill),
             tenant.defrag_lwm_pct,
-            units::percent(average),
+            format::percent(average),
             Grouped(self.blocks_used.ceil() as u64 + RESERVE),
             Grouped(self.blocks),
             (self.fill_max * 1_000.0).floor() / 10.0,
-            units::number(self.engine_wa()),
+            format::number(self.engine_wa()),
         )))
     }
 }

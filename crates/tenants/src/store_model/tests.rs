@@ -25,14 +25,14 @@ fn tenant(keys: Keys, records_per_block: u32, fill: f64, lwm_pct: u32) -> Tenant
 
 /// A store of `tenant` that tracks the place of each record: the exact reference.
 fn by_record(tenant: &Tenant, blocks: u64, seed: u64) -> StoreModel {
-    let steady = StoreGeometry::of(tenant, blocks).unwrap();
+    let steady = StoreGeometry::new(tenant, blocks).unwrap();
     let mut random = Random::for_part(seed, 0);
     let mut all: Vec<u32> = (0..blocks as u32).collect();
     shuffle(&mut all, &mut random);
     let draw = KeyGenerator::new(tenant.keys, steady.records as u32);
     let store = ExactStore::new(&steady, draw, true, &mut all, Random::for_part(seed, 1));
     let mut host = StoreModel::with(tenant, steady, true, seed).unwrap();
-    host.store = Store::Records(store.into());
+    host.store = StoreKind::Records(store.into());
     host.free_blocks = FreeBlocks::new(tenant.reuse, all, random);
     (host.open_client_block, host.open_defrag_block) =
         (host.take(0).unwrap(), host.take(0).unwrap());
@@ -44,7 +44,7 @@ fn by_record(tenant: &Tenant, blocks: u64, seed: u64) -> StoreModel {
 fn just_loaded(tenant: &Tenant, blocks: u64, seed: u64) -> StoreModel {
     let mut host = StoreModel::with(
         tenant,
-        StoreGeometry::of(tenant, blocks).unwrap(),
+        StoreGeometry::new(tenant, blocks).unwrap(),
         true,
         seed,
     )
@@ -52,7 +52,7 @@ fn just_loaded(tenant: &Tenant, blocks: u64, seed: u64) -> StoreModel {
     let mut store = UniformStore::empty(&host.steady, Random::for_part(seed, 1));
     let loaded = host.loaded_blocks() as u32;
     (0..loaded).for_each(|block| store.write(block));
-    host.store = Store::Uniform(store.into());
+    host.store = StoreKind::Uniform(store.into());
     host.free_blocks = FreeBlocks::new(
         tenant.reuse,
         (loaded..blocks as u32).collect(),
@@ -143,7 +143,7 @@ fn a_count_for_each_block_gives_what_single_records_give() {
             (counted[2] - exact[2]).abs() < 0.002 && (counted[3] - exact[3]).abs() < 0.005,
             "live share, {what}"
         );
-        let steady = StoreGeometry::of(&tenant, 4_000).unwrap();
+        let steady = StoreGeometry::new(&tenant, 4_000).unwrap();
         assert!(
             (counted[0] / steady.engine_wa() - 1.0).abs() < 0.005,
             "closed form, {what}"
@@ -318,7 +318,7 @@ fn a_block_is_written_only_when_it_is_free_and_everything_is_somewhere() {
                     );
                 }
             }
-            if let Store::Records(store) = &host.store {
+            if let StoreKind::Records(store) = &host.store {
                 assert_eq!(
                     store.live_records(),
                     host.steady().records,
@@ -359,7 +359,7 @@ fn the_same_seed_writes_the_same_blocks_and_another_does_not() {
 #[test]
 fn loaded_records_live_up_to_their_own_limit() {
     let half = tenant(Keys::Uniform, 128, 0.5, 50);
-    let highest = StoreGeometry::of(&half, 10_000).unwrap();
+    let highest = StoreGeometry::new(&half, 10_000).unwrap();
     let highest_loaded = fill_max_loaded(&half, &highest);
     // 1 / (1 + ln 2) and (1 - 1/2) / ln 2, less the reserve.
     assert!(
@@ -405,7 +405,7 @@ fn a_fill_that_defragmentation_cannot_live_with_is_refused_with_the_arithmetic()
          average, so the store needs 1,119 blocks and has 1,000 - lower fill-pct to at most 69.2, or raise defrag-lwm-pct (which \
          also raises the engine WA of 1.97)"
     );
-    let limit = StoreGeometry::of(&tenant(Keys::Uniform, 128, 0.8, 50), 4_000)
+    let limit = StoreGeometry::new(&tenant(Keys::Uniform, 128, 0.8, 50), 4_000)
         .unwrap()
         .fill_max;
     let mut host =

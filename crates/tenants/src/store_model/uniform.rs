@@ -97,12 +97,12 @@ impl UniformStore {
 pub(super) fn age(random: &mut Random, mark: u32, records_per_block: u32) -> u32 {
     let low = f64::from(mark);
     let high = f64::from(records_per_block) + 1.0;
-    let proposed_over_wanted = |live: f64| live * (1.0 / live).ln_1p();
+    let proposed_over_target = |live: f64| live * (1.0 / live).ln_1p();
     loop {
         let live = (low * (high / low).powf(random.unit()))
             .floor()
             .clamp(low, high - 1.0);
-        if random.unit() * proposed_over_wanted(live) <= proposed_over_wanted(low) {
+        if random.unit() * proposed_over_target(live) <= proposed_over_target(low) {
             return live as u32;
         }
     }

@@ -118,21 +118,21 @@ mod tests {
             wheel.now = u32::MAX - 50_000;
             // The test starts at the last instant of a span.
             wheel.now |= (1 << wheel.bits) - 1;
-            let mut wanted: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+            let mut expected: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
             for elapsed in 0..200_000_u32 {
                 if elapsed < 30_000 {
                     // Some blocks wait for several turns of the wheel.
                     let wait =
                         1 + random.below(if elapsed % 7 == 0 { 150_000 } else { 100 }) as u32;
                     wheel.push(elapsed, wait);
-                    wanted.entry(elapsed + wait).or_default().push(elapsed);
+                    expected.entry(elapsed + wait).or_default().push(elapsed);
                 }
                 let mut ready = Vec::new();
                 wheel.advance(&mut ready);
                 ready.sort_unstable();
-                assert_eq!(ready, wanted.remove(&(elapsed + 1)).unwrap_or_default());
+                assert_eq!(ready, expected.remove(&(elapsed + 1)).unwrap_or_default());
             }
-            assert!(wanted.is_empty());
+            assert!(expected.is_empty());
         }
     }
 }

@@ -5,7 +5,7 @@ use engine::sim::{Flash, FtlDrive};
 use ftl::Spec;
 use load::choice::{Choice, Engine, choice};
 use load::workload::CannotRun;
-use results::units::{Grouped, quoted};
+use results::format::{Grouped, quoted};
 use std::ops::Range;
 use std::str::FromStr;
 

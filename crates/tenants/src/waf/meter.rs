@@ -4,14 +4,14 @@
 //! The progress of a fill follows from the bytes that flashproof writes. The drive's counters, read after each octile,
 //! give the bytes that the drive wrote to its media.
 
+use results::bytes_written::WrittenBytes;
 use results::waf::{ArrangementResult, DriveWrites, OCTILES_PER_FILL};
-use results::written::WrittenBytes;
 
 #[derive(Debug)]
 pub struct Meter {
     found: ArrangementResult,
     fills_max: usize,
-    written_bytes: u64,
+    bytes_written: u64,
     first_counters: WrittenBytes,
     last_counters: WrittenBytes,
 }
@@ -39,7 +39,7 @@ impl Meter {
         Self {
             found,
             fills_max,
-            written_bytes: 0,
+            bytes_written: 0,
             first_counters: counters,
             last_counters: counters,
         }
@@ -52,9 +52,9 @@ impl Meter {
         bytes: u64,
         count: impl FnOnce() -> Result<WrittenBytes, String>,
     ) -> Result<Option<MeasurementEnd>, String> {
-        self.written_bytes += bytes;
+        self.bytes_written += bytes;
         let drive = &mut self.found.drives[0];
-        let reached_octiles = octile_of(self.written_bytes, drive.logical_bytes);
+        let reached_octiles = octile_of(self.bytes_written, drive.logical_bytes);
         let done_octiles = drive.octiles.len() as u64;
         if reached_octiles <= done_octiles {
             return Ok(None);
@@ -97,13 +97,13 @@ impl Meter {
             .last_counters
             .since(self.first_counters)
             .map_or(0, |since| since.host);
-        (self.written_bytes, counted)
+        (self.bytes_written, counted)
     }
 }
 
 /// Number of completed octiles of drive fills.
-fn octile_of(written_bytes: u64, logical_bytes: u64) -> u64 {
-    (u128::from(written_bytes) * OCTILES_PER_FILL as u128 / u128::from(logical_bytes.max(1))) as u64
+fn octile_of(bytes_written: u64, logical_bytes: u64) -> u64 {
+    (u128::from(bytes_written) * OCTILES_PER_FILL as u128 / u128::from(logical_bytes.max(1))) as u64
 }
 
 #[cfg(test)]

@@ -26,9 +26,9 @@ use crate::{StoreModel, WriteCause};
 use ftl::{Ftl, Spec};
 use load::memory;
 use load::workload::CannotRun;
-use results::units;
+use results::bytes_written::WrittenBytes;
+use results::format;
 use results::waf::{ArrangementResult, DriveWrites, OCTILES_PER_FILL, TenantBytes};
-use results::written::WrittenBytes;
 
 /// How the writes of tenants interleave at a drive. An assumption about hosts, kernel and controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -96,7 +96,7 @@ impl Experiment {
         let unit_bytes = u64::from(layout.unit_bytes());
         let specs = layout.drives.iter().map(|drive| &drive.drive.spec);
         memory::check(specs.clone().map(Spec::memory_bytes).sum()).map_err(|why| {
-            let bytes = units::bytes(specs.map(|spec| spec.logical_bytes).sum::<u64>() as f64);
+            let bytes = format::bytes(specs.map(|spec| spec.logical_bytes).sum::<u64>() as f64);
             let remedy = "choose a larger mapping unit (unit=), or less capacity";
             CannotRun(format!(
                 "cannot simulate drives of {bytes} - {why} - {remedy}"

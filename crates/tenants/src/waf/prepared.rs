@@ -172,7 +172,7 @@ pub struct SteadyDrive {
 
 impl SteadyDrive {
     /// Overwrites a drive of `spec` until it is steady. Errors: an invalid drive.
-    pub fn of(spec: &Spec, seed: u64) -> Result<Self, SpecError> {
+    pub fn from_spec(spec: &Spec, seed: u64) -> Result<Self, SpecError> {
         let mut drive = Overwritten::new(spec, seed)?;
         let units = drive.ftl.units();
         drive.fill();
@@ -273,7 +273,7 @@ mod tests {
         Spec {
             over_provisioning,
             superblock_bytes: superblock_units * 4096,
-            ..Spec::of(1 << 30)
+            ..Spec::with_logical_bytes(1 << 30)
         }
     }
 
@@ -295,7 +295,8 @@ mod tests {
             (0.20, 512, 5),
             (0.28, 256, 6),
         ] {
-            let steady = SteadyDrive::of(&spec(over_provisioning, superblock_units), seed).unwrap();
+            let steady =
+                SteadyDrive::from_spec(&spec(over_provisioning, superblock_units), seed).unwrap();
             let prepared = steady.after(ordered(&steady, 16 << 20)).unwrap();
             let error = prepared.error();
             let distance = prepared.distance;
@@ -331,7 +332,7 @@ mod tests {
                 (mean * (1.0 + over_provisioning) - 1.0).abs() < 0.02,
                 "{over_provisioning}: {mean}"
             );
-            let steady = SteadyDrive::of(&spec(over_provisioning, 1024), 1).unwrap();
+            let steady = SteadyDrive::from_spec(&spec(over_provisioning, 1024), 1).unwrap();
             let prepared = steady
                 .after(PreparationMethod::Sprandom {
                     over_provisioning: steady.over_provisioning(),
@@ -347,7 +348,7 @@ mod tests {
     #[test]
     fn one_pass_is_near_the_steady_state_with_other_victim_policies() {
         for victim in [Victim::Fifo, Victim::CostBenefit, Victim::Choices(10)] {
-            let steady = SteadyDrive::of(
+            let steady = SteadyDrive::from_spec(
                 &Spec {
                     victim,
                     ..spec(0.15, 1024)
@@ -449,17 +450,17 @@ mod tests {
             seed: 1,
         };
         let order = Order::new(65_536 << 12, spec).unwrap();
-        let mut held = HashSet::new();
+        let mut on_drive = HashSet::new();
         let mut queue = VecDeque::new();
         for index in 0..order.writes() {
             let offset = order.write(index).offset;
             assert!(
-                held.insert(offset),
+                on_drive.insert(offset),
                 "write {index} finds its block in the cache"
             );
             queue.push_back(offset);
             if queue.len() as u64 > cache {
-                held.remove(&queue.pop_front().unwrap());
+                on_drive.remove(&queue.pop_front().unwrap());
             }
         }
     }

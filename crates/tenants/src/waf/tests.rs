@@ -34,7 +34,7 @@ fn spec(over_provisioning: f64) -> Spec {
         handles: 4,
         append: Append::PerHandle,
         isolation: Isolation::Persistently,
-        ..Spec::of(1 << 30)
+        ..Spec::with_logical_bytes(1 << 30)
     }
 }
 
@@ -311,12 +311,12 @@ fn with_time_drives_amplify_as_without_and_no_operation_is_left_out() {
             .filter(|(stream, ..)| client_stream(&stream.name).is_some())
         {
             let name = &stream.name;
-            let wanted = stream.offered_iops * timed.seconds;
+            let expected = stream.offered_iops * timed.seconds;
             let counted = cell.counts.counted_ops();
             let done = cell.counts.ops;
             assert!(
-                (counted as f64 - wanted).abs() <= 1.0,
-                "{name}: {counted} of {wanted}"
+                (counted as f64 - expected).abs() <= 1.0,
+                "{name}: {counted} of {expected}"
             );
             assert_eq!(
                 (done, cell.service.len(), cell.counts.overtime / 10),

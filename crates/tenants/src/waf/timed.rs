@@ -14,9 +14,9 @@ use engine::DeviceName;
 use engine::sim::{DriveSpec, FtlModel, SimEngine, SimulatedDrive};
 use load::run::{Control, EndCause, Pacing, RunConfig, Settings, Sink, SinkError, run};
 use load::workload::{BuildContext, CannotRun, DeviceShape, RunPlan, Workload};
+use results::bytes_written::WrittenBytes;
 use results::cell::{Cell, Interval, StreamInfo};
 use results::telemetry::Column;
-use results::written::WrittenBytes;
 use std::sync::{Arc, Mutex, PoisonError};
 use sys::random::Random;
 

@@ -91,16 +91,16 @@ fn operations_reach_the_drive_with_the_configured_rates_spaces_and_handles() {
     };
     assert_eq!(names, [("a", 0), ("b", 1)].map(of).concat());
     for (info, count) in &streams {
-        let wanted = info.offered_iops * 10.0;
+        let expected = info.offered_iops * 10.0;
         // Counts of client operations are exact; counts of defragmentation depend on the model's random choices.
         let off = if info.name.contains("defrag") {
-            (0.05 * wanted).max(3.0 * wanted.sqrt())
+            (0.05 * expected).max(3.0 * expected.sqrt())
         } else {
             1.0
         };
         assert!(
-            (*count as f64 - wanted).abs() <= off,
-            "{}: {count} of {wanted}",
+            (*count as f64 - expected).abs() <= off,
+            "{}: {count} of {expected}",
             info.name
         );
     }

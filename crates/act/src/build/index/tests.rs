@@ -52,7 +52,7 @@ fn lanes<'a>(workload: &'a RunPlan, name: &'a str) -> impl Iterator<Item = (&'a 
 }
 
 /// Number of operations that the lanes of this name schedule in 8,500 s: arrivals, and operations that follow them.
-fn wanted(workload: &mut RunPlan, name: &str) -> usize {
+fn scheduled_ops(workload: &mut RunPlan, name: &str) -> usize {
     let lanes = workload.shards.iter_mut().flat_map(|plan| &mut plan.lanes);
     lanes
         .filter(|lane| lane.name.starts_with(name))
@@ -65,7 +65,7 @@ fn wanted(workload: &mut RunPlan, name: &str) -> usize {
         .sum()
 }
 
-fn chain(stream: &mut dyn Stream) -> Vec<load::stream::Request> {
+fn chain(stream: &mut dyn Stream) -> Vec<load::stream::IoRequest> {
     let first = stream.next().unwrap();
     std::iter::successors(Some(first), |request| {
         stream.on_completion(request, Outcome::Done)
@@ -85,12 +85,12 @@ fn rates_are_exact_totals_over_devices_and_shards() {
         );
         assert_eq!(workload.shards.len(), shards as usize);
         assert_eq!(
-            wanted(&mut workload, "reads@"),
+            scheduled_ops(&mut workload, "reads@"),
             10 * 8_500,
             "a read for each client read and write"
         );
         assert_eq!(
-            wanted(&mut workload, "page-updates@"),
+            scheduled_ops(&mut workload, "page-updates@"),
             2 * 5 * 8_500,
             "3 x 100 / 60 reads, and as many writes"
         );
@@ -102,9 +102,9 @@ fn rates_are_exact_totals_over_devices_and_shards() {
         },
         1,
     );
-    assert_eq!(wanted(&mut act, "service-threads"), 10 * 8_500);
+    assert_eq!(scheduled_ops(&mut act, "service-threads"), 10 * 8_500);
     // 8 threads in bundles of 200 operations; each thread begins at once.
-    assert!(wanted(&mut act, "cache-threads").abs_diff(2 * 5 * 8_500) <= 8 * 200);
+    assert!(scheduled_ops(&mut act, "cache-threads").abs_diff(2 * 5 * 8_500) <= 8 * 200);
 }
 
 #[test]
@@ -163,13 +163,13 @@ fn cache_threads_bound_what_is_in_flight_however_many_shards_there_are() {
         }
         assert_eq!(slots, threads);
         // A Poisson schedule has its rate on average only.
-        let wanted = wanted(&mut workload, "page-updates@");
+        let scheduled_ops = scheduled_ops(&mut workload, "page-updates@");
         let slack = if arrival == Arrivals::Poisson {
             4_000
         } else {
             0
         };
-        assert!(wanted.abs_diff(85_000) <= slack, "{wanted}");
+        assert!(scheduled_ops.abs_diff(85_000) <= slack, "{scheduled_ops}");
     }
     let act = build(
         &ActConfig {

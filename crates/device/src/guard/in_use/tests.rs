@@ -14,7 +14,7 @@ struct Machine {
 
 impl Machine {
     fn new() -> Self {
-        let tree = FakeTree::of(&[
+        let tree = FakeTree::with_files(&[
             ("proc/self/mountinfo", ""),
             ("proc/1/mountinfo", ""),
             ("proc/swaps", "Filename Type Size Used Priority\n"),
@@ -496,10 +496,10 @@ fn an_exported_device_is_in_use() {
             machine.refused("259:0"),
             refusals(&subject, &machine).join(""),
         ];
-        let held = found
+        let in_use = found
             .each_ref()
             .map(|text| text.contains("LIO backstore fileio_3/x"));
-        assert_eq!(held, expected, "{found:?}");
+        assert_eq!(in_use, expected, "{found:?}");
     }
 }
 

@@ -170,8 +170,8 @@ fn a_loop_device_on_a_block_device_is_one_with_it() {
     let Some((upper, _detach)) = bench.attach(&bench.device, &[]) else {
         return;
     };
-    let held = format!("it is held by the loop device {}", kernel_name(&upper));
-    bench.assert_refused(&held);
+    let in_use = format!("it is held by the loop device {}", kernel_name(&upper));
+    bench.assert_refused(&in_use);
     assert!(
         bench.consent(&WriteRequest::new(&upper, "test")).is_ok(),
         "nobody uses the upper device"
@@ -200,7 +200,7 @@ fn a_loop_device_on_a_block_device_is_one_with_it() {
     let Some((at, unmount)) = bench.mount(&upper) else {
         return;
     };
-    bench.assert_refused(&format!("{held} (mounted at {at})"));
+    bench.assert_refused(&format!("{in_use} (mounted at {at})"));
     drop(unmount);
     fs::remove_dir(&at).unwrap();
     let Some((at, _unmount)) = bench.mount(&bench.device) else {

@@ -11,8 +11,8 @@
 
 use super::{Controller, IDENTIFY_BYTES, NvmeNamespace, QueryError, little_endian};
 use crate::discover::DeviceFacts;
-use results::units;
-use results::written::WrittenBytes;
+use results::bytes_written::WrittenBytes;
+use results::format;
 use serde::Serialize;
 use std::fmt;
 use std::fs::File;
@@ -111,7 +111,7 @@ pub struct PlacementHandle {
 
 impl Fdp {
     /// `None` for a drive without NVMe or without FDP. Errors: why the query failed.
-    pub fn of(root: &Path, facts: &DeviceFacts) -> Result<Option<Self>, String> {
+    pub fn read(root: &Path, facts: &DeviceFacts) -> Result<Option<Self>, String> {
         let Some((number, disk)) = facts
             .disk_number()
             .zip(facts.disk_name())
@@ -155,7 +155,7 @@ impl Fdp {
 /// Plain text, one line each: current and available configurations, the namespace's handles, and bytes written.
 impl fmt::Display for Fdp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let bytes = |bytes: u64| units::bytes(bytes as f64);
+        let bytes = |bytes: u64| format::bytes(bytes as f64);
         let group = self.endurance_group;
         match self.state {
             FdpState::On(index) => {
@@ -188,9 +188,9 @@ impl fmt::Display for Fdp {
             writeln!(
                 f,
                 "configuration {index}: {} ({initially} initially, {persistently} persistently isolated), reclaim unit {}, {}",
-                units::count(handles.len() as u64, "reclaim unit handle"),
+                format::count(handles.len() as u64, "reclaim unit handle"),
                 bytes(*reclaim_unit_bytes),
-                units::count((*reclaim_groups).into(), "reclaim group"),
+                format::count((*reclaim_groups).into(), "reclaim group"),
             )?;
         }
         if !self.placement.is_empty() {
@@ -199,7 +199,7 @@ impl fmt::Display for Fdp {
                 .iter()
                 .map(|handle| handle.reclaim_unit_handle.to_string())
                 .collect();
-            let count = units::count(handles.len() as u64, "placement handle");
+            let count = format::count(handles.len() as u64, "placement handle");
             writeln!(
                 f,
                 "its namespace may use {count}: reclaim unit handles {}",

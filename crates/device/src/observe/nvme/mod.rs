@@ -176,7 +176,7 @@ mod tests {
     use crate::fake_tree::FakeTree;
 
     fn fake_root(block: &str) -> FakeTree {
-        let root = FakeTree::of(&[]);
+        let root = FakeTree::with_files(&[]);
         root.block("259:0", block);
         root
     }

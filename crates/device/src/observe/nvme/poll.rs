@@ -4,7 +4,7 @@
 //! this thread. [`Poller::take`] returns each reading once.
 
 use super::{Controller, OcpSmart, Smart};
-use results::written::WrittenBytes;
+use results::bytes_written::WrittenBytes;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -26,7 +26,7 @@ pub(in crate::observe) struct Reading {
 
 impl Reading {
     /// Reads the SMART log of `drive`; with `ocp`, also OCP's log; with `fdp`, also FDP's counters.
-    pub(in crate::observe) fn of(drive: &Controller, ocp: bool, fdp: bool) -> Self {
+    pub(in crate::observe) fn from_drive(drive: &Controller, ocp: bool, fdp: bool) -> Self {
         Self {
             smart: drive.smart().ok(),
             ocp: ocp.then(|| drive.ocp_smart().ok().flatten()).flatten(),

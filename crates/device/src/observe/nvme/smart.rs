@@ -12,7 +12,7 @@
 //! Any vendor may use the number C0h, so a page is accepted only if it has the GUID of the specification.
 
 use super::{Controller, QueryError, little_endian};
-use results::written::WrittenBytes;
+use results::bytes_written::WrittenBytes;
 use serde::Serialize;
 use sys::nvme::LOG_PAGE_BYTES;
 

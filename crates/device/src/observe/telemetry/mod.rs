@@ -156,7 +156,7 @@ impl Sampler {
         cells.extend(
             self.host
                 .sample(interval)
-                .map(|(column, value)| (column.of(""), value)),
+                .map(|(column, value)| (column.for_object(""), value)),
         );
         cells.extend(self.process.sample(interval));
         cells
@@ -225,7 +225,10 @@ impl DeviceSampler {
             thermometer: thermometer(root, number),
             irq: InterruptSampler::find(root, number),
             health: drive.and_then(|drive| {
-                Poller::start(move |ocp, fdp| Reading::of(&drive, ocp, fdp), POLL_INTERVAL)
+                Poller::start(
+                    move |ocp, fdp| Reading::from_drive(&drive, ocp, fdp),
+                    POLL_INTERVAL,
+                )
             }),
         }
     }
@@ -250,7 +253,7 @@ impl DeviceSampler {
         let irq = self.irq.as_mut().map(|irq| irq.sample(interval));
         let cells = iostat.chain(own_cells).chain(irq.into_iter().flatten());
         cells
-            .map(|(column, value)| (column.of(&self.name), value))
+            .map(|(column, value)| (column.for_object(&self.name), value))
             .collect()
     }
 
@@ -322,7 +325,7 @@ impl DeviceSampler {
         }
         cells
             .into_iter()
-            .map(|(column, value)| (column.of(&self.name), value))
+            .map(|(column, value)| (column.for_object(&self.name), value))
             .collect()
     }
 }

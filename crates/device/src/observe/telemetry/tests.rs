@@ -9,7 +9,7 @@ struct FakeHost(FakeTree);
 
 impl FakeHost {
     fn new() -> Self {
-        let host = Self(FakeTree::of(&[]));
+        let host = Self(FakeTree::with_files(&[]));
         host.write("stat", "cpu  100 0 100 700 50 25 25 0 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0\nintr 500 1 2\nctxt 7000\n");
         host.write(
             "pressure/io",

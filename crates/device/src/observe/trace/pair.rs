@@ -62,11 +62,11 @@ impl BlockRequest {
     }
 
     /// Time at which the request was queued; the issue time if that is unknown.
-    pub fn wanted_ns(&self) -> u64 {
+    pub fn requested_ns(&self) -> u64 {
         self.queued_ns.unwrap_or(self.issued_ns)
     }
 
-    fn of(event: &TraceEvent) -> Self {
+    fn from_event(event: &TraceEvent) -> Self {
         let TraceEvent {
             device,
             sector,
@@ -197,14 +197,14 @@ impl Pairing {
         issued
             .chain(bios)
             .filter(moves_data)
-            .filter(|request| request.wanted_ns() < before_ns)
+            .filter(|request| request.requested_ns() < before_ns)
             .count()
     }
 
     fn queue(&mut self, event: &TraceEvent) {
         let end_sector = event.sector.saturating_add(event.sectors.into());
         let key = (event.device, event.sector);
-        let mut request = BlockRequest::of(event);
+        let mut request = BlockRequest::from_event(event);
         if is_empty_flush(event) {
             request.op = EventOp::Flush;
         }
@@ -278,7 +278,7 @@ impl Pairing {
             issued.request.issued_ns = event.time_ns;
             return self.keep_issued(key, issued);
         }
-        let mut request = BlockRequest::of(event);
+        let mut request = BlockRequest::from_event(event);
         let mut flush_follows = false;
         if event.sectors > 0
             && let Some(first_bio) = self.take_bio(event, event.sector, end_sector)

@@ -59,7 +59,7 @@ pub enum TextError {
     #[error(
         "no line is a block tracepoint of ftrace, trace-cmd, perf script or blkparse, or a row of iosnoop or of \
          flashproof trace --ops{}",
-        .first.as_ref().map_or_else(|| " (the text is empty)".to_owned(), |(line, text)| format!("; line {line}: {}", results::units::quoted(text)))
+        .first.as_ref().map_or_else(|| " (the text is empty)".to_owned(), |(line, text)| format!("; line {line}: {}", results::format::quoted(text)))
     )]
     NoTrace { first: Option<(u64, String)> },
 }
@@ -179,7 +179,7 @@ impl TraceTextReader {
         if let Some(event) = ftrace(text) {
             return event;
         }
-        if let Some(columns) = RequestColumns::of(text) {
+        if let Some(columns) = RequestColumns::from_line(text) {
             self.columns = Some(columns);
             return ParsedLine::Nothing;
         }
@@ -370,7 +370,7 @@ struct RequestColumns {
 
 impl RequestColumns {
     /// `None` if the line is not a heading.
-    fn of(line: &str) -> Option<Self> {
+    fn from_line(line: &str) -> Option<Self> {
         let names: Vec<String> = line.split_ascii_whitespace().map(str::to_owned).collect();
         let has = |name: &str| names.iter().any(|found| found == name);
         let comm = names.iter().position(|name| name == "COMM")?;

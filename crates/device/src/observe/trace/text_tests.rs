@@ -193,7 +193,10 @@ supervise    1809   W    202,1    17039968     0         1.320
 ";
     let (requests, facts) = read(own);
     assert_eq!(short(&requests[0]), "7:2 Discard  8+2048 20 - a b:7");
-    assert_eq!((requests[0].wanted_ns(), facts.lost), (1_499_980_000, 12));
+    assert_eq!(
+        (requests[0].requested_ns(), facts.lost),
+        (1_499_980_000, 12)
+    );
 }
 
 #[test]

@@ -23,8 +23,8 @@ use crate::event_queue::EventQueue;
 use collection::{GarbageCollection, NO_STEP};
 use dies::{DieWork, Dies, WorkEnd};
 use ftl::{FlashExtent, FlashObserver, Ftl, ProgramCause, SpecError};
+use results::bytes_written::WrittenBytes;
 use results::telemetry::Column;
-use results::written::WrittenBytes;
 use std::collections::VecDeque;
 use sys::op::{Op, OpKind};
 use sys::random::Random;
@@ -118,7 +118,7 @@ impl Stripes {
 
     /// Number of the stripe that holds a unit.
     #[inline]
-    fn of(&self, superblock: u32, unit: u32) -> u32 {
+    fn stripe_at(&self, superblock: u32, unit: u32) -> u32 {
         superblock * self.superblock_stripes() + unit / self.units_per_stripe
     }
 
@@ -136,7 +136,7 @@ impl Stripes {
     #[inline]
     fn parts(&self, extent: FlashExtent) -> impl Iterator<Item = (u32, u32, u32)> + use<> {
         let units_per_stripe = self.units_per_stripe;
-        let first_stripe = self.of(extent.superblock, 0);
+        let first_stripe = self.stripe_at(extent.superblock, 0);
         let mut unit = extent.first_unit;
         let end = extent.first_unit + extent.units;
         std::iter::from_fn(move || {
@@ -316,7 +316,7 @@ impl FtlModel {
             let found_stripe = self
                 .ftl
                 .locate(unit)
-                .map(|at| self.media.of(at.superblock, at.first_unit));
+                .map(|at| self.media.stripe_at(at.superblock, at.first_unit));
             let Some(next_stripe) = found_stripe.filter(|stripe| !self.media.is_buffered(*stripe))
             else {
                 continue;
@@ -362,7 +362,7 @@ impl FtlModel {
         for (edge_index, (unit, is_part)) in edges.into_iter().enumerate() {
             let read_before = edge_index == 1 && first_unit == last_unit && edges[0].1;
             if let Some(extent) = self.ftl.locate(unit).filter(|_| is_part && !read_before) {
-                let stripe = self.media.of(extent.superblock, extent.first_unit);
+                let stripe = self.media.stripe_at(extent.superblock, extent.first_unit);
                 if !self.media.is_buffered(stripe) {
                     self.collection.read_units += 1;
                     self.work(

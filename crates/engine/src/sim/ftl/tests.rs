@@ -169,11 +169,11 @@ fn reads_of_one_die_wait_as_in_the_queue_m_d_1() {
         );
         let mean_us = run.reads_ns.iter().sum::<u64>() as f64 / count as f64 / 1e3;
         let wait_us = mean_us - service_us - 10.0;
-        let wanted_us = load * service_us / (2.0 * (1.0 - load));
+        let expected_us = load * service_us / (2.0 * (1.0 - load));
         // The waits of adjacent reads are correlated, more so at a higher load, so the effective sample is smaller.
         assert!(
-            (wait_us / wanted_us - 1.0).abs() < 0.04,
-            "load {load}: {wait_us} us, not {wanted_us}"
+            (wait_us / expected_us - 1.0).abs() < 0.04,
+            "load {load}: {wait_us} us, not {expected_us}"
         );
     }
 }
@@ -202,10 +202,10 @@ fn reads_in_a_fixed_rhythm_wait_as_in_the_queue_d_d_c_exactly() {
     );
     // A die gets a read every 40,000 ns but needs 50,004 ns: its n-th read waits n times the difference.
     let over = at_most(&mut engine, 10_000);
-    let wanted: Vec<_> = (0..400)
+    let expected: Vec<_> = (0..400)
         .map(|n| latency_ns + n / 4 * (50_004 - 40_000))
         .collect();
-    assert_eq!(over, wanted);
+    assert_eq!(over, expected);
 }
 
 #[test]
@@ -330,10 +330,10 @@ fn a_full_buffer_holds_writes_to_what_the_dies_program() {
     let total: u64 = 256 << 20;
     let writes = (0..total >> 17).map(|n| (n * 135_000, OpKind::Write, n << 17, 1 << 17));
     let run = open_loop(&mut engine, writes);
-    let wanted_ns = (total - (1 << 20)) as f64 / (4.0 * 65_536.0) * 540_960.0;
+    let expected_ns = (total - (1 << 20)) as f64 / (4.0 * 65_536.0) * 540_960.0;
     assert!(
-        (run.end_ns as f64 / wanted_ns - 1.0).abs() < 0.002,
-        "{} ns, not {wanted_ns}",
+        (run.end_ns as f64 / expected_ns - 1.0).abs() < 0.002,
+        "{} ns, not {expected_ns}",
         run.end_ns
     );
     assert_eq!(
@@ -427,7 +427,7 @@ fn the_same_text_is_amplified_the_same_with_time_and_without() {
         precondition(&mut untimed, 3, &mut Random::for_part(1, 1));
         let before = untimed.counters();
         overwritten().for_each(|unit| untimed.write(unit, 1, 0));
-        let wanted = untimed.counters().since(before).unwrap().waf().unwrap();
+        let expected = untimed.counters().since(before).unwrap().waf().unwrap();
 
         // A write every microsecond, faster than the drive; then a write every 200 us.
         for gap_ns in [1_000, 200_000] {
@@ -438,8 +438,8 @@ fn the_same_text_is_amplified_the_same_with_time_and_without() {
             open_loop(&mut engine, all);
             let waf = waf(&engine);
             assert!(
-                (waf / wanted - 1.0).abs() < 0.02,
-                "{parameters}, {gap_ns} ns: {waf}, without time {wanted}"
+                (waf / expected - 1.0).abs() < 0.02,
+                "{parameters}, {gap_ns} ns: {waf}, without time {expected}"
             );
         }
     }

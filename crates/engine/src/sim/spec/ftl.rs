@@ -73,7 +73,7 @@ impl Default for FtlDrive {
                 superblock_bytes: 0,
                 isolation: Isolation::Initially,
                 reserve_superblocks: 4,
-                ..Spec::of(0)
+                ..Spec::with_logical_bytes(0)
             },
             flash: Flash {
                 channels: 8,

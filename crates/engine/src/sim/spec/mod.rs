@@ -8,7 +8,7 @@ mod ftl;
 pub use ftl::{Flash, FtlDrive};
 
 use ftl::FTL_NAMES;
-use results::units::quoted;
+use results::format::quoted;
 use std::ops::{Range, RangeInclusive};
 use std::str::FromStr;
 use sys::random::Random;
@@ -434,9 +434,9 @@ mod tests {
             .trim_end()
             .split("\n\n")
         {
-            let (text, wanted) = case.split_once("\n    ").unwrap();
+            let (text, expected) = case.split_once("\n    ").unwrap();
             let said = text.parse::<DriveSpec>().unwrap_err().to_string();
-            assert!(said.contains(wanted), "{text}: {said}");
+            assert!(said.contains(expected), "{text}: {said}");
         }
         assert!(
             "sim:slow-after-s=0+slow-factor=3+bad=63GiB-65GiB"

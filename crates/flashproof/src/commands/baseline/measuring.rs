@@ -97,7 +97,7 @@ impl<'a> JobObserver<'a> {
                 .run_state
                 .as_ref()
                 .filter(|_| job.part == JobPurpose::Watch)
-                .map(|begun| WatchPoint::of(&begun.seconds[job_index])),
+                .map(|begun| WatchPoint::from_seconds(&begun.seconds[job_index])),
         }
     }
 
@@ -132,7 +132,7 @@ impl<'a> JobObserver<'a> {
         (share > RUN_DELAY_MAX).then(|| {
             format!(
                 "flashproof waited for a CPU for {} of the time",
-                results::units::percent(share)
+                results::format::percent(share)
             )
         })
     }
@@ -144,7 +144,7 @@ impl<'a> JobObserver<'a> {
             format!(
                 "flashproof's threads ({}) were busy for {} of the time: the drive may sustain a higher rate",
                 job.numjobs,
-                results::units::percent(share.min(1.0))
+                results::format::percent(share.min(1.0))
             )
         })
     }
@@ -165,7 +165,7 @@ impl<'a> JobObserver<'a> {
         is_reported.then(|| {
             format!(
                 "on average only {} of {depth} operations were in flight",
-                results::units::number(in_flight)
+                results::format::number(in_flight)
             )
         })
     }
@@ -199,7 +199,7 @@ impl<'a> JobObserver<'a> {
                 own_streams.push(name);
             }
         }
-        let windows = Steadiness::of(&run_state.rounds).windows;
+        let windows = Steadiness::from_rounds(&run_state.rounds).windows;
         Some(
             windows
                 .iter()
@@ -232,7 +232,7 @@ impl RunObserver for JobObserver<'_> {
         self.run_delay_ns += interval.run_delay_ns;
         match &mut run_state.queues {
             Some(queues) => queues.poll(self.load),
-            queues => *queues = Some(Queues::of(self.load)),
+            queues => *queues = Some(Queues::from_load(self.load)),
         }
         run_state.rounds.add(interval);
         let streams = self.load.streams();
@@ -266,7 +266,7 @@ fn second<'a>(cells: impl Iterator<Item = &'a Cell>) -> Option<Second> {
 }
 
 impl Queues {
-    fn of(load: &FioLoad) -> Self {
+    fn from_load(load: &FioLoad) -> Self {
         let now = Instant::now();
         let counters = counters(load)
             .into_iter()

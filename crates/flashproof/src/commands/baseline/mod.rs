@@ -16,7 +16,7 @@ mod options;
 pub mod plan;
 
 use crate::commands::baseline::plan::{BaselineRequest, Job};
-use crate::preparation::{PrepOptions, Preparation, Style};
+use crate::preparation::{PrepOptions, Preparation, ProgressStyle};
 use crate::series::{Drives, NOT_PREPARED, SeriesDir, default_name, now_unix_ms};
 use conclusions::baseline::{
     DirectionResult, JobPurpose, Point, Pts, conclude, has_failed, in_doubt, judge_job, point_of,
@@ -25,12 +25,12 @@ use conclusions::baseline::{
 use conclusions::series::{DriveIdentity, Rule, Series, SeriesStepState, Step};
 use measuring::JobObserver;
 pub use options::BaselineOptions;
-use options::Request;
+use options::BaselineSetup;
 use report::baseline::pts_table;
 use report::table::Table;
+use results::format::{milliseconds, number, span};
 use results::judge::{End, Outcome, Sla};
 use results::steady::ROUNDS_IN_WINDOW;
-use results::units::{milliseconds, number, span};
 use serde_json::json;
 use session::devices::erasable;
 use session::failure::Failure;
@@ -42,7 +42,7 @@ use std::ops::ControlFlow;
 use std::process::ExitCode;
 
 pub fn run(args: &BaselineOptions) -> Result<ExitCode, Failure> {
-    let mut request = Request::of(args)?;
+    let mut request = BaselineSetup::from_options(args)?;
     let no_prep = args.no_prep || args.read_only;
     let drives = Drives::inspect(&request.spec(), no_prep)?;
     request.probe_devices()?;
@@ -135,7 +135,8 @@ fn precondition(
     quiet: bool,
     signal_handler: &SignalHandler,
 ) -> Result<Option<ExitCode>, Failure> {
-    let mut preparation = Preparation::with_defaults(devices, erase, Style::of(quiet));
+    let mut preparation =
+        Preparation::with_defaults(devices, erase, ProgressStyle::from_quiet(quiet));
     preparation.options = PrepOptions {
         discard_first: true,
         zeros: false,
@@ -176,7 +177,7 @@ fn next_jobs(form: &BaselineRequest, series: &Series) -> Vec<(usize, Job)> {
 /// has a point, except drives whose run ended because another drive failed. `Break`: a signal ended the run.
 fn run_jobs(
     jobs: &[(usize, Job)],
-    request: &Request,
+    request: &BaselineSetup,
     opened: &OpenDevices,
     series_dir: &mut SeriesDir,
     signal_handler: &SignalHandler,
@@ -196,7 +197,7 @@ fn run_jobs(
         lines += &format!("{}: {}\n", request.devices[*device], job.line());
     }
     // Unlimited latency: a drive is measured, not judged.
-    let sla = Sla::wanted(Sla::UNLIMITED).map_err(Failure::usage)?;
+    let sla = Sla::requested(Sla::UNLIMITED).map_err(Failure::usage)?;
     let stage_request = RunRequest {
         opened: Some(opened),
         sla,
@@ -307,7 +308,7 @@ fn slug(name: &str) -> String {
 
 fn show_plan(
     series_dir: &SeriesDir,
-    request: &Request,
+    request: &BaselineSetup,
     drives: &Drives,
 ) -> Result<ExitCode, Failure> {
     // SNIA's tests prepare the drives themselves.
@@ -324,7 +325,7 @@ fn show_plan(
     Ok(ExitCode::SUCCESS)
 }
 
-fn summary(series_dir: &SeriesDir, request: &Request) -> String {
+fn summary(series_dir: &SeriesDir, request: &BaselineSetup) -> String {
     let plan_text = match request.form.jobs() {
         Some(jobs) => {
             format!(
@@ -342,7 +343,7 @@ fn summary(series_dir: &SeriesDir, request: &Request) -> String {
     )
 }
 
-fn heading(request: &Request, job: &Job) -> String {
+fn heading(request: &BaselineSetup, job: &Job) -> String {
     match (request.form.jobs(), job.position) {
         (Some(jobs), (1, place)) => format!("{} ({} of {jobs})", job.name, place + 1),
         _ => job.name.clone(),
@@ -461,7 +462,7 @@ fn table(series_dir: &SeriesDir) -> String {
         .flat_map(|(number, step)| {
             let doubt = doubts
                 .as_ref()
-                .and_then(|doubts| doubts.of(number))
+                .and_then(|doubts| doubts.reason(number))
                 .map_or("", |_| " (in doubt)");
             point_of(step)
                 .map(|point| rows(&format!("{}{doubt}", step.name), &point))

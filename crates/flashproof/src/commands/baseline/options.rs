@@ -4,14 +4,14 @@ use crate::commands::baseline::plan::{
     BaselineRequest, Job, LARGE_BYTES, PTS_DEPTH, PTS_THREADS, size,
 };
 use crate::fio_run;
-use crate::series::{self, NOT_PREPARED, Options};
+use crate::series::{self, NOT_PREPARED, SeriesOptions};
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use conclusions::baseline::{JOBS, Pts, job_name};
 use conclusions::series::{DriveIdentity, Series, SeriesPurpose};
 use fio::{BYTES, FioLoad, parse_number};
 use load::workload::{RunSpec, Workload};
-use results::units::{quoted, seconds, span};
+use results::format::{quoted, seconds, span};
 use session::devices::{Consents, Devices, parsed};
 use session::engine::{Engine, EngineDemand};
 use session::failure::Failure;
@@ -55,7 +55,7 @@ pub struct BaselineOptions {
     #[arg(long, value_name = "TIME", requires = "pts", allow_hyphen_values = true, value_parser = seconds)]
     pub pts_round: Option<u32>,
     #[command(flatten)]
-    pub series: Options,
+    pub series: SeriesOptions,
     /// Do not prepare devices; an empty drive does not show how a used one behaves
     #[arg(long)]
     pub no_prep: bool,
@@ -102,7 +102,7 @@ fn depth(text: &str) -> Result<u32, String> {
 }
 
 /// The requested baseline.
-pub(super) struct Request {
+pub(super) struct BaselineSetup {
     /// Jobs and their times.
     pub form: BaselineRequest,
     /// Devices by the user's names.
@@ -112,9 +112,9 @@ pub(super) struct Request {
     widest: FioLoad,
 }
 
-impl Request {
+impl BaselineSetup {
     /// The request in `args`. Errors: invalid options or files.
-    pub(super) fn of(args: &BaselineOptions) -> Result<Self, Failure> {
+    pub(super) fn from_options(args: &BaselineOptions) -> Result<Self, Failure> {
         let simulated: Vec<_> = parsed(&args.devices)?
             .iter()
             .map(|name| name.drive().is_some())

@@ -192,8 +192,8 @@ impl BaselineRequest {
                     .sum();
                 let is_over = match test {
                     Pts::Saturation => {
-                        let written_bytes = bytes_per_sec_sum * self.pts_sec as f64;
-                        let is_full = written_bytes >= PTS_WRITTEN_MAX * capacity_bytes as f64;
+                        let bytes_written = bytes_per_sec_sum * self.pts_sec as f64;
+                        let is_full = bytes_written >= PTS_WRITTEN_MAX * capacity_bytes as f64;
                         is_full
                             || round >= PTS_SATURATION_ROUNDS
                             || test.steady_at(points).is_some()

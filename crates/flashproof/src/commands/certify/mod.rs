@@ -27,9 +27,9 @@ use options::CertifyOptions;
 use report::step_outcome;
 use report::table::Table;
 use results::device_numbers::{DeviceNumbers, device_numbers};
+use results::format::{self, span};
 use results::judge::{End, Outcome, Verdict};
 use results::run_dir::{self, RunDirError};
-use results::units::{self, span};
 use serde_json::json;
 use session::devices::Consents;
 use session::failure::Failure;
@@ -41,7 +41,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 pub fn run(args: &CertifyOptions) -> Result<ExitCode, Failure> {
-    let request = Request::of(args)?;
+    let request = CertificationRequest::from_options(args)?;
     let drives = Drives::inspect(&request.base.spec(), args.no_prep)?;
     let mut certification = Certification::open(args, request, &drives)?;
     certification.settle();
@@ -113,7 +113,7 @@ const SIMULATED_SEC: u32 = 3_600;
 /// Term with the kind of the series: certification or screening; fixed when the series starts.
 const KIND_TERM: &str = "named";
 
-struct Request {
+struct CertificationRequest {
     /// The load of 1x, on all devices.
     base: Base1x,
     factor: Factor,
@@ -124,8 +124,8 @@ struct Request {
     terms: Vec<(&'static str, String)>,
 }
 
-impl Request {
-    fn of(args: &CertifyOptions) -> Result<Self, Failure> {
+impl CertificationRequest {
+    fn from_options(args: &CertifyOptions) -> Result<Self, Failure> {
         let as_act = args.as_act;
         let mut base = series::load_1x(
             args.config.as_deref(),
@@ -251,7 +251,7 @@ impl Request {
 struct Certification<'a> {
     args: &'a CertifyOptions,
     /// The request, with the claim that the series may make.
-    request: Request,
+    request: CertificationRequest,
     series_dir: SeriesDir,
 }
 
@@ -259,7 +259,7 @@ impl<'a> Certification<'a> {
     /// Errors: another process runs the series; the directory holds another series, or a run.
     fn open(
         args: &'a CertifyOptions,
-        mut request: Request,
+        mut request: CertificationRequest,
         drives: &Drives,
     ) -> Result<Self, Failure> {
         let claim = &mut request.claim;
@@ -483,7 +483,7 @@ impl<'a> Certification<'a> {
             "{} for {} in {}: {time}; state and results: {}",
             self.request.claim.noun(),
             self.request.claim.subject(),
-            units::count(self.steps().len() as u64, "stage"),
+            format::count(self.steps().len() as u64, "stage"),
             self.series_dir.dir.display()
         )
     }

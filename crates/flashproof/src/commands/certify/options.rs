@@ -1,12 +1,12 @@
 //! Options of `flashproof certify`.
 
 use crate::record::FailureLimitArgs;
-use crate::series::Options;
+use crate::series::SeriesOptions;
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use load::factor::Factor;
+use results::format::seconds;
 use results::judge::Sla;
-use results::units::seconds;
 use std::path::PathBuf;
 
 /// Options of a certification.
@@ -35,7 +35,7 @@ pub struct CertifyOptions {
     #[arg(long)]
     pub all_stages: bool,
     /// Limits of the verdicts: shares of operations that may be slower than a threshold
-    #[arg(long, value_name = "LIMITS", default_value_t = Sla::default(), allow_hyphen_values = true, value_parser = Sla::wanted)]
+    #[arg(long, value_name = "LIMITS", default_value_t = Sla::default(), allow_hyphen_values = true, value_parser = Sla::requested)]
     pub sla: Sla,
     /// Length of a slice of the verdict: 1h, 30m, or a number of seconds; the worst slice decides
     #[arg(long, value_name = "TIME", default_value_t = 3600, allow_hyphen_values = true, value_parser = seconds)]
@@ -44,7 +44,7 @@ pub struct CertifyOptions {
     #[arg(long)]
     pub as_act: bool,
     #[command(flatten)]
-    pub series: Options,
+    pub series: SeriesOptions,
     #[command(flatten)]
     pub failure_limits: FailureLimitArgs,
     /// Do not prepare devices; a device that was not prepared, or was discarded since, is then screened, not certified

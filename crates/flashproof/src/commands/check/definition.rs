@@ -11,7 +11,7 @@ use fio::{BYTES, SECONDS, parse_number};
 use include_dir::{Dir, include_dir};
 use load::choice::similar;
 use results::files::{self, Instructions, Links};
-use results::units::{in_one_line, quoted, span};
+use results::format::{in_one_line, quoted, span};
 use serde::Deserialize;
 use session::failure::Failure;
 use std::path::Path;
@@ -86,7 +86,7 @@ struct CheckFile {
     sustained: WrittenSustained,
     run: Vec<RunDefinition>,
     #[serde(default)]
-    file: Vec<WrittenFile>,
+    file: Vec<FileEntry>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -113,7 +113,7 @@ struct WrittenCriterion {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct WrittenFile {
+struct FileEntry {
     name: String,
     text: String,
 }
@@ -194,7 +194,7 @@ impl Definition {
                 .collect(),
             sustained: Sustained {
                 seconds: check_file.sustained.seconds.min(RUN_SEC_MAX),
-                written_bytes: parse_number(&check_file.sustained.written, BYTES)
+                bytes_written: parse_number(&check_file.sustained.written, BYTES)
                     .map_err(|why| fail(format!("sustained.written: {why}")))?,
                 why: in_one_line(&check_file.sustained.why),
             },
@@ -268,12 +268,12 @@ impl RunDefinition {
             .iter()
             .filter(|criterion| criterion.deciding_limit().is_some());
         let [least_sec, minute] = SLICE_SEC;
-        let wanted_sec = if limited.all(|criterion| !criterion.metric.is_latency()) {
+        let requested_sec = if limited.all(|criterion| !criterion.metric.is_latency()) {
             self.seconds / 4
         } else {
             minute
         };
-        let mut lengths = wanted_sec.clamp(least_sec, minute)..self.seconds;
+        let mut lengths = requested_sec.clamp(least_sec, minute)..self.seconds;
         lengths
             .find(|seconds| self.seconds.is_multiple_of(*seconds))
             .unwrap_or(self.seconds)
@@ -439,7 +439,7 @@ mod tests {
     use crate::commands::check::site::{Site, needed_bytes};
     use crate::docs_page::{assert_page, with_part};
     use conclusions::check::Criterion;
-    use results::units::span;
+    use results::format::span;
 
     /// Maximum seconds of a check, and bytes of its files.
     const SECONDS_MAX: u64 = 80;

@@ -5,10 +5,10 @@ use super::file_use::{FileState, FileUse};
 use super::site::Site;
 use conclusions::check::{Criterion, limits_of};
 use fio::{
-    CommitParts, FioLoad, GivenOption, Job, ParseContext, Section, Size, Sizes, job_file, jobs,
+    CommitParts, FioLoad, GivenOption, Job, JobSection, ParseContext, Size, Sizes, job_file, jobs,
     runs,
 };
-use results::units::quoted;
+use results::format::quoted;
 use serde::Deserialize;
 use serde::de::IntoDeserializer;
 use serde::de::value::Error as ValueError;
@@ -48,7 +48,7 @@ struct OwnKeys {
 
 impl OwnKeys {
     /// Takes the keys out of the options of a job. Errors: a value that is not allowed, with the key.
-    fn take(section: &mut Section) -> Result<Self, String> {
+    fn take(section: &mut JobSection) -> Result<Self, String> {
         let mut keys = Self::default();
         let mut wrong = None;
         section.options.retain(|GivenOption { name, value, .. }| {

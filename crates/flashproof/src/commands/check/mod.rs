@@ -15,8 +15,8 @@ use definition::{Definition, builtin_by_kind, builtin_names};
 use durability::witness::Witness;
 use report::check::{Checks, NotRun};
 use report::table::Table;
-use results::units::{count, quoted, span, wrapped};
-use run::{Request, perform};
+use results::format::{count, quoted, span, wrapped};
+use run::{CheckRequest, perform};
 use session::failure::Failure;
 use session::run_directory::RunDirectory;
 use session::runner::tool;
@@ -138,7 +138,7 @@ fn perform_all(
         } else {
             run_dir.dir().join(&name)
         };
-        let request = Request {
+        let request = CheckRequest {
             definition,
             path,
             erase: &args.erase,
@@ -242,7 +242,7 @@ fn check_durability(args: &CheckArgs) -> Result<ExitCode, Failure> {
         ));
     };
     begin_form(args)?;
-    let request = durability::Request {
+    let request = durability::DurabilityRequest {
         path,
         witness,
         options: &args.durability,

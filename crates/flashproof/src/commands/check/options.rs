@@ -1,9 +1,9 @@
 //! Options of `flashproof check`.
 
-use crate::commands::check::durability::Options;
+use crate::commands::check::durability::DurabilityOptions;
 use crate::output::FormArgs;
 use clap::Args;
-use results::units::seconds;
+use results::format::seconds;
 use std::path::PathBuf;
 
 /// Options of a check.
@@ -36,5 +36,5 @@ pub struct CheckArgs {
     #[arg(long, short)]
     pub quiet: bool,
     #[command(flatten)]
-    pub durability: Options,
+    pub durability: DurabilityOptions,
 }

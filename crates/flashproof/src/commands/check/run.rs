@@ -11,10 +11,10 @@ use conclusions::check::{
 };
 use fio::FioLoad;
 use results::files::{self, ReplaceTarget};
+use results::format;
 use results::judge::Outcome;
 use results::run_dir::{self, Intervals, Manifest, check_usable};
 use results::steady::{ChangePoint, Rounds, Steadiness};
-use results::units;
 use session::clock::now_unix_ms;
 use session::console;
 use session::devices::Consents;
@@ -35,7 +35,7 @@ const DISK_BYTES_MIN: f64 = 0.5;
 const WAIT_SHARE_MAX: f64 = 0.1;
 
 #[derive(Debug)]
-pub struct Request<'a> {
+pub struct CheckRequest<'a> {
     pub definition: Definition,
     /// Directory, device or simulated drive.
     pub path: &'a str,
@@ -48,7 +48,7 @@ pub struct Request<'a> {
 }
 
 pub fn perform(
-    request: &Request<'_>,
+    request: &CheckRequest<'_>,
     signal_handler: &SignalHandler,
 ) -> Result<CheckResult, Failure> {
     check_usable(&request.dir).map_err(Failure::environment)?;
@@ -60,10 +60,10 @@ pub fn perform(
 }
 
 fn performed(
-    request: &Request<'_>,
+    request: &CheckRequest<'_>,
     signal_handler: &SignalHandler,
 ) -> Result<CheckResult, Failure> {
-    let Request {
+    let CheckRequest {
         definition, path, ..
     } = request;
     let started_unix_ms = now_unix_ms();
@@ -71,7 +71,7 @@ fn performed(
     let site = Site::open(path, &file_uses)?;
     warn_of_credits(definition, &site);
     if let Some(bytes) = site.files_bytes {
-        let bytes = units::bytes(bytes as f64);
+        let bytes = format::bytes(bytes as f64);
         console::note(&format!(
             "{}: files of up to {bytes} in {path}/{}; removed at the end",
             definition.name, OWN_DIR
@@ -204,7 +204,7 @@ struct CompletedRun {
     is_broken: bool,
 }
 
-impl Request<'_> {
+impl CheckRequest<'_> {
     fn run_request<'r>(&'r self, site: &'r Site, load: FioLoad, dir: PathBuf) -> RunRequest<'r> {
         let erase = if site.own_files.is_empty() {
             self.erase
@@ -231,7 +231,7 @@ impl Request<'_> {
 /// Writes the files in `state`: the shared files, or those of `run`. Reads of unwritten blocks would not reach the drive,
 /// and the first writes of a block cost more than later ones. On a device, only the ranges that a job reads are written.
 fn lay_out(
-    request: &Request<'_>,
+    request: &CheckRequest<'_>,
     site: &Site,
     files: &BTreeMap<String, FileUse>,
     state: FileState,
@@ -251,7 +251,7 @@ fn lay_out(
         if site.files_bytes.is_none() {
             load.files.clear();
         }
-        let text = units::bytes(bytes as f64);
+        let text = format::bytes(bytes as f64);
         console::note(&format!(
             "{}: writing {file}, {text}, before the test",
             request.definition.name
@@ -277,7 +277,7 @@ fn lay_out(
 }
 
 fn perform_run(
-    request: &Request<'_>,
+    request: &CheckRequest<'_>,
     site: &Site,
     definition: &RunDefinition,
     load: FioLoad,
@@ -296,8 +296,8 @@ fn perform_run(
         "{}, run {}: {}; {} left in all",
         request.definition.name,
         definition.name,
-        units::span(definition.seconds),
-        units::span(left.sum::<u64>() + request.later_sec)
+        format::span(definition.seconds),
+        format::span(left.sum::<u64>() + request.later_sec)
     ));
     let names = load.stream_names();
     let dir = request.dir.join(&definition.name);
@@ -348,7 +348,7 @@ fn perform_run(
         format!(
             "flashproof waited for a CPU during {} of the time, so its values are of a busy host, and not of the disk: \
              repeat the check while the host is idle",
-            units::percent(waited)
+            format::percent(waited)
         )
     });
     let outcome = outcome_of_run(&verdict, definition.criteria.iter(), busy_host.is_some());
@@ -362,12 +362,12 @@ fn perform_run(
         judged.outcome = Outcome::Invalid;
     }
     let read_bytes = bytes_moved(&figures, "-reads");
-    let written_bytes = bytes_moved(&figures, "-writes");
+    let bytes_written = bytes_moved(&figures, "-writes");
     let disk = fio_run.disk_bytes();
     let cached = disk.and_then(|by_disk| {
         let each = [
             ("read", read_bytes, by_disk[0]),
-            ("wrote", written_bytes, by_disk[1]),
+            ("wrote", bytes_written, by_disk[1]),
         ]
         .into_iter();
         each.filter_map(|(did, moved, by_disk)| cache_evidence(definition, did, moved, by_disk))
@@ -387,7 +387,7 @@ fn perform_run(
                 .or(verdict.reason().map(str::to_owned))
                 .unwrap_or_default(),
             seconds: verdict.ran_sec,
-            written_bytes,
+            bytes_written,
             burst_ends: change_points.iter().map(ToString::to_string).collect(),
             is_host_busy: busy_host.is_some(),
         },
@@ -432,8 +432,8 @@ fn overwritten(
              those of the database: give a larger size, or rate_iops",
             definition.name,
             job.job.name,
-            units::bytes(written.bytes as f64),
-            file = units::bytes(job.bytes as f64)
+            format::bytes(written.bytes as f64),
+            file = format::bytes(job.bytes as f64)
         )
     })
 }
@@ -471,7 +471,7 @@ fn burst_ends_in(
 ) -> Result<Vec<ChangePoint>, Failure> {
     let rounds = Rounds::read(dir, manifest).map_err(Failure::environment)?;
     let is_ours = |end: &ChangePoint| wait_share(waits, end.at_sec, manifest) > WAIT_SHARE_MAX;
-    let mut ends = burst_ends(Steadiness::of(&rounds).change_points, ran_sec);
+    let mut ends = burst_ends(Steadiness::from_rounds(&rounds).change_points, ran_sec);
     ends.retain(|end| !is_ours(end));
     Ok(ends)
 }
@@ -484,7 +484,7 @@ fn cache_evidence(
     disk_bytes: u64,
 ) -> Option<String> {
     ((disk_bytes as f64) < job_bytes as f64 * DISK_BYTES_MIN).then(|| {
-        let text = |count: u64| units::bytes(count as f64);
+        let text = |count: u64| format::bytes(count as f64);
         format!(
             "run {}: the jobs {verb} {}, but the disk {verb} only {}: the page cache or another layer answered \
              instead of the disk",
@@ -533,7 +533,7 @@ fn remarks(site: &Site, files: &BTreeMap<String, FileUse>, runs: &[CompletedRun]
 
 /// Writes the files of the check with the figures in their placeholders: `{RUN/STREAM.METRIC}`, `{path}`.
 fn write_files(
-    request: &Request<'_>,
+    request: &CheckRequest<'_>,
     runs: &[CompletedRun],
     check: &mut CheckResult,
 ) -> Result<(), Failure> {

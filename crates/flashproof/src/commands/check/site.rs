@@ -8,7 +8,7 @@ use device::discover::{DeviceFacts, DeviceNumber, discover, disks_beneath};
 use engine::DeviceName;
 use engine::sim::SIM_PREFIX;
 use results::files::{Dir, PRIVATE, set_len};
-use results::units::{bytes, quoted};
+use results::format::{bytes, quoted};
 use rustix::fs::FlockOperation;
 use session::console;
 use session::failure::Failure;

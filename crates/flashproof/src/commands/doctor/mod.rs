@@ -15,7 +15,7 @@ use engine::DeviceName;
 use report::findings;
 use report::table::Table;
 use results::finding::{Finding, Severity};
-use results::units;
+use results::format;
 use serde_json::{Value, json};
 use session::console;
 use session::devices::parsed;
@@ -195,7 +195,7 @@ fn fdp_of(guard_report: &GuardReport) -> Result<Option<Fdp>, String> {
     guard_report
         .facts
         .as_ref()
-        .map_or(Ok(None), |facts| Fdp::of(Path::new("/"), facts))
+        .map_or(Ok(None), |facts| Fdp::read(Path::new("/"), facts))
 }
 
 /// Notes of all devices, each once, with the name of the device if the note concerns a single device. Missing
@@ -225,7 +225,7 @@ fn row(guard_report: &GuardReport) -> [String; 9] {
     [
         format!("{indent}{}", guard_report.path),
         facts.map_or("-".to_owned(), |facts| {
-            units::bytes(facts.size_bytes as f64)
+            format::bytes(facts.size_bytes as f64)
         }),
         disk_text(facts.and_then(|facts| facts.model.as_ref()), is_partition),
         disk_text(facts.and_then(|facts| facts.serial.as_ref()), is_partition),

@@ -15,15 +15,15 @@ use crate::output::done;
 use device::guard::Guard;
 use engine::DeviceName;
 use fio::{
-    BYTES_MAX, EngineKind, FioLoad, Job, ParseContext, Problem, Section, command_line, job_file,
+    BYTES_MAX, EngineKind, FioLoad, Job, JobSection, ParseContext, Problem, command_line, job_file,
     jobs, options as fio_options, runs as runs_of,
 };
 use load::workload::Workload;
-use program::{Format, ProgramOptions};
+use program::{FioFormat, ProgramOptions};
 use report::fio::{FIO_VERSION, header_text, json, normal, terse};
 use results::files::{self as input, Links};
+use results::format::{self, quoted};
 use results::judge::Outcome;
-use results::units::{self, quoted};
 use session::devices::Consents;
 use session::failure::Failure;
 use session::run_directory::RunDirectory;
@@ -67,7 +67,7 @@ fn other_engines(loads: &[FioLoad]) -> BTreeSet<String> {
 pub fn run(args: &FioArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure> {
     let line = command_line(&args.words).map_err(usage_of_problems)?;
     print_warnings(&line.warnings);
-    let program = ProgramOptions::of(&line.program)?;
+    let program = ProgramOptions::from_options(&line.program)?;
     if program.quiet {
         console::be_quiet();
     }
@@ -145,7 +145,7 @@ pub fn run(args: &FioArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure>
     let signal_handler =
         SignalHandler::install("the run directory has no verdict", CompatMode::Native)?;
     // A file holds only the latest report, and stays unchanged if the guard refuses the run.
-    if program.output.is_none() && program.formats.contains(&Format::Normal) {
+    if program.output.is_none() && program.formats.contains(&FioFormat::Normal) {
         let threads = loads.iter().map(|load| load.threads.len()).sum();
         write_report(&program, &header_text(&lines, threads))?;
     }
@@ -193,7 +193,9 @@ pub fn run(args: &FioArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure>
             .iter()
             .filter(|name| load.writes_to(name))
             .chain(&laid_out);
-        session.written.extend(written.filter_map(WrittenFile::of));
+        session
+            .written
+            .extend(written.filter_map(WrittenFile::from_name));
         if signal_handler.signal_received().is_some()
             || runs.last().is_some_and(|ran| ran.load.ends_all_runs())
         {
@@ -227,7 +229,7 @@ fn unstarted(load: FioLoad) -> FioRun {
     run
 }
 
-fn global_options(sections: &[Section]) -> Vec<(String, String)> {
+fn global_options(sections: &[JobSection]) -> Vec<(String, String)> {
     let given = sections
         .iter()
         .filter(|section| section.is_global())
@@ -242,10 +244,10 @@ fn report_text(program: &ProgramOptions, runs: &[FioRun], global: &[(String, Str
     let mut text = String::new();
     for format in &program.formats {
         text += &match format {
-            Format::Normal => normal(&page),
-            Format::Json => json(&page, false),
-            Format::JsonPlus => json(&page, true),
-            Format::Terse => terse(&page),
+            FioFormat::Normal => normal(&page),
+            FioFormat::Json => json(&page, false),
+            FioFormat::JsonPlus => json(&page, true),
+            FioFormat::Terse => terse(&page),
         };
     }
     text
@@ -308,11 +310,11 @@ fn read_text(path: &str) -> Result<String, String> {
 
 /// All sections, those of the command line first, and their text.
 fn sections(
-    mut sections: Vec<Section>,
+    mut sections: Vec<JobSection>,
     files: &[String],
     program: &ProgramOptions,
     words: &[String],
-) -> Result<(Vec<Section>, String), Failure> {
+) -> Result<(Vec<JobSection>, String), Failure> {
     let mut text = if words.is_empty() {
         String::new()
     } else {
@@ -359,7 +361,7 @@ fn sections(
                 quoted(missing)
             )));
         }
-        sections.retain(|section: &Section| {
+        sections.retain(|section: &JobSection| {
             section.is_global() || program.sections.contains(&section.name)
         });
     }
@@ -407,7 +409,7 @@ fn begin_lines(loads: &[FioLoad]) -> Vec<String> {
             };
             lines.push(format!(
                 "{}: (g={}): rw={}, bs=(R) {reads}, (W) {writes}, (T) {trims}, ioengine={engine}, iodepth={}",
-                units::in_one_line(&job.name),
+                format::in_one_line(&job.name),
                 load.entries[thread.entry].group,
                 job.rw(),
                 job.in_flight_max()
@@ -440,9 +442,9 @@ fn describe(loads: &[FioLoad]) -> String {
                 "each job for its own time".to_owned()
             }
             (None, _) => "until the jobs are done".to_owned(),
-            (Some(ns), true) => format!("for {}", units::duration(ns)),
+            (Some(ns), true) => format!("for {}", format::duration(ns)),
             (Some(ns), false) => {
-                format!("until the jobs are done, at most {}", units::duration(ns))
+                format!("until the jobs are done, at most {}", format::duration(ns))
             }
         };
         let is_cached = !job.direct && load.devices.iter().any(|device| device.drive().is_none());
@@ -464,8 +466,8 @@ fn describe(loads: &[FioLoad]) -> String {
             text,
             "run {}: {} on {} {duration_text}{cache_text} - {loops}",
             number + 1,
-            units::count(load.threads.len() as u64, "job"),
-            units::in_one_line(&devices.join(", "))
+            format::count(load.threads.len() as u64, "job"),
+            format::in_one_line(&devices.join(", "))
         );
     }
     text
@@ -498,7 +500,7 @@ struct WrittenFile {
 }
 
 impl WrittenFile {
-    fn of(name: &DeviceName) -> Option<Self> {
+    fn from_name(name: &DeviceName) -> Option<Self> {
         let metadata = fs::metadata(name.as_str()).ok()?;
         let changed = metadata
             .is_file()
@@ -533,7 +535,7 @@ impl FioCommand<'_> {
             .devices
             .iter()
             .filter(|name: &&DeviceName| {
-                WrittenFile::of(name).is_some_and(|now| self.written.contains(&now))
+                WrittenFile::from_name(name).is_some_and(|now| self.written.contains(&now))
             })
             .map(|name| Guard::new(None).erase_name(name.as_str()));
         self.erase = self
@@ -644,7 +646,7 @@ impl FioCommand<'_> {
             if missing > 0 {
                 console::warning(&format!(
                     "the logs lack {}: operations completed faster than they could be logged - give log_avg_msec",
-                    units::count(missing, "operation")
+                    format::count(missing, "operation")
                 ));
             }
         }
@@ -683,11 +685,11 @@ mod tests {
         let path = dir.path().join("file");
         fs::write(&path, "written").unwrap();
         let name: DeviceName = path.to_str().unwrap().parse().unwrap();
-        let own = WrittenFile::of(&name);
-        assert!(own.is_some() && own == WrittenFile::of(&name));
+        let own = WrittenFile::from_name(&name);
+        assert!(own.is_some() && own == WrittenFile::from_name(&name));
         // Older kernels have times of a tick.
         std::thread::sleep(std::time::Duration::from_millis(20));
         fs::write(&path, "changed").unwrap();
-        assert!(own != WrittenFile::of(&name));
+        assert!(own != WrittenFile::from_name(&name));
     }
 }

@@ -3,15 +3,15 @@
 use crate::fio_run::Trigger;
 use crate::record::count;
 use fio::{SECONDS, parse_number};
+use results::format::{quoted, seconds};
 use results::judge::Sla;
-use results::units::{quoted, seconds};
 use session::failure::Failure;
 use session::runner::FailureLimits;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum FioFormat {
     Normal,
     Json,
     JsonPlus,
@@ -24,7 +24,7 @@ pub struct ProgramOptions {
     pub version: bool,
     pub cmdhelp: bool,
     pub output: Option<PathBuf>,
-    pub formats: Vec<Format>,
+    pub formats: Vec<FioFormat>,
     pub status_sec: Option<u64>,
     pub sections: Vec<String>,
     pub parse_only: bool,
@@ -46,10 +46,10 @@ pub struct ProgramOptions {
 }
 
 impl ProgramOptions {
-    pub fn of(options: &[(String, Option<String>)]) -> Result<Self, Failure> {
+    pub fn from_options(options: &[(String, Option<String>)]) -> Result<Self, Failure> {
         let mut program = Self {
-            formats: vec![Format::Normal],
-            sla: Sla::wanted(Sla::UNLIMITED).map_err(Failure::usage)?,
+            formats: vec![FioFormat::Normal],
+            sla: Sla::requested(Sla::UNLIMITED).map_err(Failure::usage)?,
             slice_sec: 3_600,
             trace: true,
             ..Self::default()
@@ -76,8 +76,8 @@ impl ProgramOptions {
             "output-format" => {
                 self.formats = value.split(',').map(format).collect::<Result<_, _>>()?
             }
-            "minimal" => self.formats = vec![Format::Terse],
-            "append-terse" => self.formats.push(Format::Terse),
+            "minimal" => self.formats = vec![FioFormat::Terse],
+            "append-terse" => self.formats.push(FioFormat::Terse),
             "terse-version" if value != "3" => return Err("only version 3 is supported".into()),
             "status-interval" => match parse_number(value, SECONDS)? / 1_000_000_000 {
                 0 => return Err("give at least 1 s".into()),
@@ -96,7 +96,7 @@ impl ProgramOptions {
                 let (stream, limits) = value
                     .rsplit_once(':')
                     .map_or((None, value), |(of, limits)| (Some(of), limits));
-                let sla = Sla::wanted(limits).map_err(|error| error.to_string())?;
+                let sla = Sla::requested(limits).map_err(|error| error.to_string())?;
                 match stream {
                     None => self.sla = sla,
                     Some(stream) => drop(self.sla_of.insert(stream.to_owned(), sla)),
@@ -120,12 +120,12 @@ impl ProgramOptions {
     }
 }
 
-fn format(word: &str) -> Result<Format, String> {
+fn format(word: &str) -> Result<FioFormat, String> {
     match word {
-        "normal" => Ok(Format::Normal),
-        "json" => Ok(Format::Json),
-        "json+" => Ok(Format::JsonPlus),
-        "terse" | "minimal" => Ok(Format::Terse),
+        "normal" => Ok(FioFormat::Normal),
+        "json" => Ok(FioFormat::Json),
+        "json+" => Ok(FioFormat::JsonPlus),
+        "terse" | "minimal" => Ok(FioFormat::Terse),
         _ => Err("give normal, json, json+ or terse".into()),
     }
 }

@@ -4,7 +4,7 @@ pub mod options;
 
 use crate::commands::prep::options::PrepArgs;
 use crate::output::done;
-use crate::preparation::{Preparation, Style};
+use crate::preparation::{Preparation, ProgressStyle};
 use session::CompatMode;
 use session::failure::Failure;
 use session::signals::{SignalHandler, end_by_signal};
@@ -19,9 +19,9 @@ pub fn run(args: &PrepArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure
         compat_mode,
     )?;
     let style = if compat_mode == CompatMode::Act && !args.quiet {
-        Style::Plain
+        ProgressStyle::Plain
     } else {
-        Style::of(args.quiet)
+        ProgressStyle::from_quiet(args.quiet)
     };
     let code = Preparation {
         style,

@@ -3,7 +3,9 @@
 use crate::configuration::percent;
 use crate::examples::lay_out_examples;
 use crate::imitated::{exit_as_act, parse_as, program};
-use crate::preparation::{CHECKPOINT_SEC, PrepOptions, Preparation, RandomWrites, SAMPLES, Style};
+use crate::preparation::{
+    CHECKPOINT_SEC, PrepOptions, Preparation, ProgressStyle, RandomWrites, SAMPLES,
+};
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 use fio::{BYTES, parse_number};
@@ -123,7 +125,11 @@ impl PrepArgs {
             verify: self.verify,
             samples: self.samples,
             checkpoint: Duration::from_secs(self.checkpoint),
-            ..Preparation::with_defaults(self.devices.clone(), &self.erase, Style::of(self.quiet))
+            ..Preparation::with_defaults(
+                self.devices.clone(),
+                &self.erase,
+                ProgressStyle::from_quiet(self.quiet),
+            )
         }
     }
 }

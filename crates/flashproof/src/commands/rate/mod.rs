@@ -26,8 +26,8 @@ use load::factor::Factor;
 use load::workload::Load;
 use options::RateOptions;
 use report::table::Table;
+use results::format::span;
 use results::judge::{Outcome, Sla, round_sec};
-use results::units::span;
 use search::SearchRun;
 use session::failure::Failure;
 use session::signals::SignalHandler;
@@ -35,7 +35,7 @@ use session::{CompatMode, console};
 use std::process::ExitCode;
 
 pub fn run(args: &RateOptions) -> Result<ExitCode, Failure> {
-    let request = Request::of(args)?;
+    let request = RatingRequest::from_options(args)?;
     let drives = Drives::inspect(&request.base.spec(), args.no_prep)?;
     let first = args
         .out
@@ -94,7 +94,7 @@ pub fn run(args: &RateOptions) -> Result<ExitCode, Failure> {
 
 /// Runs loads until the rating is found; `None`: interrupted.
 fn climb(
-    request: &Request,
+    request: &RatingRequest,
     series_dir: &mut SeriesDir,
     signal_handler: &SignalHandler,
 ) -> Result<Option<SearchResult>, Failure> {
@@ -121,7 +121,7 @@ const SIMULATED_OPS_MAX: f64 = 250e6;
 /// Minimum of a slice shortened by [`SIMULATED_OPS_MAX`], seconds: a minute shows the drive's behaviour at a rate.
 const SIMULATED_SLICE_SEC_MIN: u64 = 60;
 
-pub struct Request {
+pub struct RatingRequest {
     /// The load of 1x, on all devices.
     pub base: Base1x,
     pub first_load: f64,
@@ -152,7 +152,7 @@ pub struct Slice {
 
 impl Slice {
     /// A slice of at least `sec` in whole rounds, for a run that reports every `interval_sec`.
-    fn of(sec: u64, interval_sec: u64) -> Self {
+    fn new(sec: u64, interval_sec: u64) -> Self {
         let round_sec = round_sec(None, sec, interval_sec);
         Self {
             sec: sec.div_ceil(round_sec) * round_sec,
@@ -161,8 +161,8 @@ impl Slice {
     }
 }
 
-impl Request {
-    pub fn of(args: &RateOptions) -> Result<Self, Failure> {
+impl RatingRequest {
+    pub fn from_options(args: &RateOptions) -> Result<Self, Failure> {
         let base = series::load_1x(args.config.as_deref(), &args.devices, args.as_act, "rate")?;
         let spec = base.spec();
         let first_load = three_digits(args.from.as_f64());
@@ -174,13 +174,13 @@ impl Request {
             )));
         }
         let simulated = spec.is_simulated();
-        let summary = || LoadSummary::of(base.config(), &[]).ok();
+        let summary = || LoadSummary::from_config(base.config(), &[]).ok();
         let file_name = args.config.as_deref().and_then(|path| path.file_name());
         let request = Self {
             first_load,
             highest_load,
             resolution: args.resolution / 100.0,
-            slice: Slice::of(
+            slice: Slice::new(
                 args.slice.unwrap_or(SLICE_SEC).into(),
                 spec.report_interval_sec,
             ),
@@ -214,7 +214,7 @@ impl Request {
         match self.bounding_iops {
             Some(iops) if iops * multiple * self.slice.sec as f64 > SIMULATED_OPS_MAX => {
                 let sec = (SIMULATED_OPS_MAX / (iops * multiple)) as u64;
-                Slice::of(
+                Slice::new(
                     sec.max(SIMULATED_SLICE_SEC_MIN).min(self.slice.sec),
                     self.base.spec().report_interval_sec,
                 )
@@ -338,7 +338,7 @@ impl Request {
 
 fn show_plan(
     series_dir: &SeriesDir,
-    request: &Request,
+    request: &RatingRequest,
     drives: &Drives,
 ) -> Result<ExitCode, Failure> {
     let (least_sec, most_sec) = SearchRun::replayed(request, &series_dir.series).range_sec();
@@ -359,7 +359,7 @@ fn show_plan(
     Ok(ExitCode::SUCCESS)
 }
 
-fn summary(series_dir: &SeriesDir, request: &Request) -> String {
+fn summary(series_dir: &SeriesDir, request: &RatingRequest) -> String {
     let bound = match request.max_sec {
         Some(seconds) => format!(", at most {} under load", span(seconds as u64)),
         None => String::new(),
@@ -385,7 +385,7 @@ fn steps(series_dir: &SeriesDir) -> String {
 }
 
 fn row(step: &Step) -> Vec<String> {
-    let details = StepDetails::of(step);
+    let details = StepDetails::from_step(step);
     let rounds = details
         .as_ref()
         .map_or(String::new(), |details| details.judged.rounds.to_string());
@@ -410,7 +410,7 @@ fn row(step: &Step) -> Vec<String> {
 fn result_word(step: &Step) -> &'static str {
     match (
         step.state,
-        StepDetails::of(step).map(|details| details.judged.seen),
+        StepDetails::from_step(step).map(|details| details.judged.seen),
     ) {
         (SeriesStepState::Done, Some(StepOutcome::Held)) => "held",
         (SeriesStepState::Done, Some(StepOutcome::Failed)) => "not held",

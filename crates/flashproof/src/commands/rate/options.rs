@@ -2,12 +2,12 @@
 
 use crate::commands::rate::predict::options::PredictArgs;
 use crate::configuration::percent;
-use crate::series::Options;
+use crate::series::SeriesOptions;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};
 use load::factor::Factor;
+use results::format::seconds;
 use results::judge::Sla;
-use results::units::seconds;
 use std::path::PathBuf;
 
 /// Options of `flashproof rate`.
@@ -54,7 +54,7 @@ pub struct RateOptions {
     #[arg(long, value_name = "PERCENT", default_value_t = 2.0, allow_hyphen_values = true, value_parser = resolution)]
     pub resolution: f64,
     /// Latency limits of a load that is held: shares of operations that may be slower than a threshold
-    #[arg(long, value_name = "LIMITS", default_value_t = Sla::default(), allow_hyphen_values = true, value_parser = Sla::wanted)]
+    #[arg(long, value_name = "LIMITS", default_value_t = Sla::default(), allow_hyphen_values = true, value_parser = Sla::requested)]
     pub sla: Sla,
     /// Time over which a load is judged and the final rating is confirmed: 1h, 30m, or a number of seconds; a round
     /// is a twelfth of this time, at most 60 s [default: 3600; less on simulated drives if 3600 s take over a minute
@@ -65,7 +65,7 @@ pub struct RateOptions {
     #[arg(long)]
     pub as_act: bool,
     #[command(flatten)]
-    pub series: Options,
+    pub series: SeriesOptions,
     /// Do not prepare devices; the rating is then not comparable with published ones
     #[arg(long)]
     pub no_prep: bool,

@@ -1,6 +1,6 @@
 //! A search in progress: the next load, its run, and the result.
 
-use super::{Request, result_word};
+use super::{RatingRequest, result_word};
 use crate::series::{SeriesDir, now_unix_ms, single_load};
 use conclusions::rate::{
     JudgedStep, NextRun, RatingSearch, RoundShares, SearchResult, SearchStop, StepDetails,
@@ -8,9 +8,9 @@ use conclusions::rate::{
 };
 use conclusions::series::{Rule, Series, SeriesStepState, Step};
 use results::cell::Interval;
+use results::format::span;
 use results::judge::{End, Outcome};
 use results::run_dir::Manifest;
-use results::units::span;
 use serde_json::json;
 use session::console;
 use session::failure::Failure;
@@ -34,7 +34,7 @@ const RANGE_BELOW: f64 = 100.0;
 const RANGE_ABOVE: f64 = 1.1;
 
 pub(super) struct SearchRun<'a> {
-    request: &'a Request,
+    request: &'a RatingRequest,
     search: RatingSearch,
     /// Shares at each load that was held, from its last run.
     shares: Vec<(NextRun, Vec<RoundShares>)>,
@@ -51,7 +51,7 @@ pub(super) struct SearchRun<'a> {
 
 impl<'a> SearchRun<'a> {
     /// The search after the steps done in `series`.
-    pub(super) fn replayed(request: &'a Request, series: &Series) -> Self {
+    pub(super) fn replayed(request: &'a RatingRequest, series: &Series) -> Self {
         let mut search = Self {
             request,
             search: RatingSearch::new(request.first_load, request.highest_load, request.resolution),
@@ -65,8 +65,8 @@ impl<'a> SearchRun<'a> {
         for step in &series.steps {
             search.ran_sec += step.details["ran_sec"].as_f64().unwrap_or(0.0);
             // The limit of flashproof or its host that ended such a step need not apply now.
-            if let Some(details) =
-                StepDetails::of(step).filter(|details| details.judged.seen != StepOutcome::OurLimit)
+            if let Some(details) = StepDetails::from_step(step)
+                .filter(|details| details.judged.seen != StepOutcome::OurLimit)
             {
                 search.record_result(details.moved, &details.judged);
             }

@@ -5,7 +5,7 @@ use export::{TaskRow, VIEWS, export};
 use fleet::campaign::CAMPAIGN;
 use fleet::plan::CampaignPlan;
 use fleet::status::CampaignStatus;
-use results::units::{bytes, count};
+use results::format::{bytes, count};
 use session::console;
 use session::failure::Failure;
 use std::path::{Path, PathBuf};

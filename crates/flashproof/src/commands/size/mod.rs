@@ -43,7 +43,7 @@ pub fn run(step: &Sizing) -> Result<ExitCode, Failure> {
         Sizing::Restore(args) => collect::restore(args),
         Sizing::Profile(args) => profile::run(args),
         Sizing::Align(args) => align::run(args).map(|()| ExitCode::SUCCESS),
-        Sizing::Select(args) => select::run::run(args),
+        Sizing::Select(args) => select::run::select(args),
         Sizing::Config(args) => config::run(args),
     }
 }

@@ -37,7 +37,7 @@ pub fn run(test: Test, args: &TestArgs, compat_mode: CompatMode) -> Result<ExitC
             (text, config) = (base.to_text(), base.config().clone());
         }
         config.test_duration_sec = args.duration.unwrap_or(config.test_duration_sec);
-        let workload = ActWorkload::of(config).map_err(Failure::usages)?;
+        let workload = ActWorkload::from_config(config).map_err(Failure::usages)?;
         let title = if name.is_empty() {
             String::new()
         } else {

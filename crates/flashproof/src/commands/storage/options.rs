@@ -8,7 +8,7 @@ use act::reference::help_text;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};
 use load::factor::Factor;
-use results::units::seconds;
+use results::format::seconds;
 use session::devices::Consents;
 use session::runner::{NamedWorkload, RunRequest};
 use std::ffi::OsString;

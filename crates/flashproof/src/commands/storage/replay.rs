@@ -5,7 +5,7 @@ use crate::configuration::read_trace;
 use crate::output::done;
 use crate::record::record;
 use load::replay::{Replay, Trace, TraceBuilder};
-use results::units;
+use results::format;
 use session::failure::Failure;
 use session::runner::NamedWorkload;
 use session::{CompatMode, console, devices};
@@ -20,7 +20,7 @@ pub fn run(args: &StorageArgs) -> Result<ExitCode, Failure> {
     if trace.left_out > 0 {
         console::warning(&format!(
             "{name}: {} are left out, because a replay cannot repeat their type, such as passthrough or write zeroes",
-            units::count(trace.left_out, "operation")
+            format::count(trace.left_out, "operation")
         ));
     }
     let workload =
@@ -72,13 +72,13 @@ fn check_devices(name: &str, trace: &Trace, device_names: &[String]) -> Result<(
         device_texts.push(format!(
             "{} ({})",
             device.traced(),
-            units::count(operations.sum(), "operation")
+            format::count(operations.sum(), "operation")
         ));
     }
     Err(Failure::usage(format!(
         "cannot replay {name} - the trace has {}: {}; --device names {} - give one --device for each, in this order, or \
          replay only the lines of one (grep)",
-        units::count(trace_devices.len() as u64, "device"),
+        format::count(trace_devices.len() as u64, "device"),
         device_texts.join(", "),
         device_names.len()
     )))

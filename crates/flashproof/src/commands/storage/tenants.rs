@@ -6,7 +6,7 @@ use crate::output::done;
 use crate::record::record;
 use engine::DeviceName;
 use report::table::Table;
-use results::units;
+use results::format;
 use session::failure::Failure;
 use session::runner::NamedWorkload;
 use session::{CompatMode, console, devices};
@@ -53,7 +53,7 @@ fn describe(tenants: &Tenants, default_device: Option<&DeviceName>) -> Result<St
     ]);
     let mut has_uneven_keys = false;
     for (tenant_index, tenant) in tenants.tenants.iter().enumerate() {
-        let steady = StoreGeometry::of(tenant, blocks(tenants, tenant_index, default_device)?)
+        let steady = StoreGeometry::new(tenant, blocks(tenants, tenant_index, default_device)?)
             .map_err(Failure::usage)?;
         steady.check_fill(tenant).map_err(Failure::usage)?;
         let client = tenant.client_blocks().per_sec_f64();
@@ -66,16 +66,16 @@ fn describe(tenants: &Tenants, default_device: Option<&DeviceName>) -> Result<St
         has_uneven_keys |= tenant.keys != load::keys::Keys::Uniform;
         table.row([
             tenant.name.clone(),
-            units::printable(device_name).into_owned(),
+            format::printable(device_name).into_owned(),
             format!("{} KiB", tenant.write_block_bytes >> 10),
-            units::number(tenant.reads.per_sec_f64()),
-            units::number(tenant.writes.per_sec_f64()),
-            units::number(client),
-            units::number(client * (waf - 1.0)),
-            units::number(client * waf * f64::from(tenant.write_block_bytes) / 1e6),
-            units::number(waf),
-            units::percent(tenant.fill),
-            units::percent(steady.fill_max),
+            format::number(tenant.reads.per_sec_f64()),
+            format::number(tenant.writes.per_sec_f64()),
+            format::number(client),
+            format::number(client * (waf - 1.0)),
+            format::number(client * waf * f64::from(tenant.write_block_bytes) / 1e6),
+            format::number(waf),
+            format::percent(tenant.fill),
+            format::percent(steady.fill_max),
         ]);
     }
     let mut text = format!("{table}\n");

@@ -1,6 +1,6 @@
 //! A heat map of requests, by start time and device time, in characters.
 
-use results::units;
+use results::format;
 use std::fmt::Write;
 
 /// Maximum number of columns; the terminal shows all of them.
@@ -19,14 +19,14 @@ const SHADES: [char; 5] = [' ', '░', '▒', '▓', '█'];
 const COLOURS: [u8; 8] = [17, 19, 55, 91, 127, 163, 203, 220];
 
 #[derive(Debug, Clone)]
-pub struct Heat {
+pub struct OffsetHeat {
     columns: Vec<[u64; ROWS]>,
     width_ns: u64,
     /// Start of the first column.
     start_ns: Option<u64>,
 }
 
-impl Default for Heat {
+impl Default for OffsetHeat {
     fn default() -> Self {
         Self {
             columns: Vec::new(),
@@ -36,7 +36,7 @@ impl Default for Heat {
     }
 }
 
-impl Heat {
+impl OffsetHeat {
     pub fn add(&mut self, at_ns: u64, device_ns: u64) {
         let start_ns = *self.start_ns.get_or_insert(at_ns);
         // Requests are added at completion, so the first request added may not be the first that began.
@@ -81,9 +81,14 @@ impl Heat {
                 .map(|column| cell(column[row], max_count, colour))
                 .collect();
             // Writing to a string cannot fail, here and below.
-            let _ = writeln!(text, "{:>8} |{}", units::duration(from_ns), line.trim_end());
+            let _ = writeln!(
+                text,
+                "{:>8} |{}",
+                format::duration(from_ns),
+                line.trim_end()
+            );
         }
-        let length = units::span_of(self.columns.len() as f64 * self.width_ns as f64 / 1e9);
+        let length = format::span_of(self.columns.len() as f64 * self.width_ns as f64 / 1e9);
         let _ = writeln!(text, "{:>8} +{}", "", "-".repeat(self.columns.len()));
         let width = self.columns.len().saturating_sub(1).max(length.len() + 1);
         let _ = writeln!(text, "{:>10}0{length:>width$}", "");
@@ -111,7 +116,7 @@ mod tests {
 
     #[test]
     fn a_trace_of_any_length_fits_and_no_request_is_lost() {
-        let mut heat = Heat::default();
+        let mut heat = OffsetHeat::default();
         for second in 0..10_000_u64 {
             heat.add(5 + second * 1_000_000_000, 300_000);
         }
@@ -123,7 +128,7 @@ mod tests {
 
     #[test]
     fn slow_ones_stand_above_quick_ones_and_later_ones_to_the_right() {
-        let mut heat = Heat::default();
+        let mut heat = OffsetHeat::default();
         (0..100).for_each(|_| heat.add(1_000_000, 70_000));
         heat.add(3_500_000, 300_000);
         let map = "  256 us |  ░\n  128 us |\n   64 us |█\n         +---\n          0 0.003 s\n";
@@ -133,6 +138,6 @@ mod tests {
             "{:?}",
             heat.draw(true)
         );
-        assert_eq!(Heat::default().draw(false), "");
+        assert_eq!(OffsetHeat::default().draw(false), "");
     }
 }

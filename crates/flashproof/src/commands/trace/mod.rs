@@ -18,7 +18,7 @@ use device::observe::trace::{
     BlockRequest, BlockTrace, LOST_COMMENT, Pairing, TraceEvent, TraceOptions, has_requests,
     sort_by_time,
 };
-use results::units::{self, quoted};
+use results::format::{self, quoted};
 use session::console;
 use session::failure::Failure;
 use session::signals::EndSignals;
@@ -48,14 +48,14 @@ pub fn run(args: &TraceArgs) -> Result<ExitCode, Failure> {
 }
 
 fn from_kernel(args: &TraceArgs) -> Result<ExitCode, Failure> {
-    let traced_devices = TracedDevices::of(&args.devices)?;
+    let traced_devices = TracedDevices::from_names(&args.devices)?;
     let end_signals = EndSignals::listen(
         "no result is shown; the next trace removes the tracefs instance of this trace".to_owned(),
     )?;
     let trace = traced_devices.start(args.buffer << 20)?;
     // Printed only now: everything after this line is in the trace.
     let length = args.duration.map_or("until Ctrl-C".to_owned(), |seconds| {
-        format!("for {}", units::span(seconds.into()))
+        format!("for {}", format::span(seconds.into()))
     });
     console::note(&format!("tracing {} {length}", args.devices.join(", ")));
     let mut summary = Summary::default();
@@ -73,7 +73,7 @@ fn from_kernel(args: &TraceArgs) -> Result<ExitCode, Failure> {
         console::warning(&format!(
             "{} lost, because the buffers of {} MiB were full or were written while being read: counts are too low - \
              trace fewer devices, or give a larger --buffer",
-            units::count(result.lost, "event"),
+            format::count(result.lost, "event"),
             args.buffer
         ));
     }
@@ -83,7 +83,7 @@ fn from_kernel(args: &TraceArgs) -> Result<ExitCode, Failure> {
         Some(name) => Err(Failure::environment(format!(
             "tracing {name} ended after {} s - the device disappeared - the result covers the time before; see the \
              kernel log (dmesg) for the reason",
-            units::number(result.seconds)
+            format::number(result.seconds)
         ))),
     }
 }
@@ -144,7 +144,7 @@ fn finish(args: &TraceArgs, trace_report: &TraceReport<'_>) -> Result<(), Failur
     if trace_report.summary.left_out > 0 {
         console::warning(&format!(
             "{} are in no table: the trace has more devices or sizes than fit into memory - trace fewer devices",
-            units::count(trace_report.summary.left_out, "request")
+            format::count(trace_report.summary.left_out, "request")
         ));
     }
     if let Some(path) = &args.csv {
@@ -200,7 +200,7 @@ pub struct TracedDevices {
 }
 
 /// Takes completed requests, and returns false when no more are wanted.
-type Sink<'a> = dyn FnMut(&[BlockRequest]) -> Result<bool, Failure> + 'a;
+type RequestSink<'a> = dyn FnMut(&[BlockRequest]) -> Result<bool, Failure> + 'a;
 
 #[derive(Debug)]
 pub struct TraceResult {
@@ -212,7 +212,7 @@ pub struct TraceResult {
 
 impl TracedDevices {
     /// The devices with the names `devices`. Warns about limitations. Errors: a name is not that of a block device.
-    pub fn of(devices: &[String]) -> Result<Self, Failure> {
+    pub fn from_names(devices: &[String]) -> Result<Self, Failure> {
         let mut positions = Vec::new();
         let mut has_bios = false;
         for (index, name) in devices.iter().enumerate() {
@@ -267,7 +267,7 @@ impl TracedDevices {
         mut trace: BlockTrace,
         seconds: Option<u32>,
         end_signals: &EndSignals,
-        sink: &mut Sink<'_>,
+        sink: &mut RequestSink<'_>,
     ) -> Result<TraceResult, Failure> {
         let begin_ns = monotonic_ns();
         let end_ns = seconds.map_or(u64::MAX, |seconds| {
@@ -318,7 +318,11 @@ impl TracedDevices {
         })
     }
 
-    fn pass_requests(&self, pairing: &mut Pairing, sink: &mut Sink<'_>) -> Result<bool, Failure> {
+    fn pass_requests(
+        &self,
+        pairing: &mut Pairing,
+        sink: &mut RequestSink<'_>,
+    ) -> Result<bool, Failure> {
         // On a disk with partitions, only requests to traced partitions count. A flush concerns the whole disk.
         let requests: Vec<_> = pairing
             .drain()

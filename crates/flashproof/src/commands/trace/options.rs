@@ -10,7 +10,7 @@ pub struct TraceArgs {
     #[arg(value_name = "DEVICE", required_unless_present = "from")]
     pub devices: Vec<String>,
     /// Duration: a number of seconds, 5m, 1h [default: until Ctrl-C]
-    #[arg(long, value_name = "TIME", conflicts_with = "from", allow_hyphen_values = true, value_parser = results::units::seconds)]
+    #[arg(long, value_name = "TIME", conflicts_with = "from", allow_hyphen_values = true, value_parser = results::format::seconds)]
     pub duration: Option<u32>,
     /// Read a recorded trace: output of ftrace, trace-cmd report, perf script, blkparse, iosnoop or --ops, plain or
     /// compressed by gzip or zstd; "-" is standard input

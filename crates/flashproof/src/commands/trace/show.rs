@@ -1,10 +1,10 @@
 //! Output of a trace: as tables and a heat map, as CSV, as JSON, and as one line per operation.
 
-use super::summary::{Kind, Size, Summary, Times};
+use super::summary::{Kind, RequestTimes, SizeTotals, Summary};
 use device::discover::DeviceNumber;
 use device::observe::trace::{BlockRequest, EventOp, Flags};
 use report::table::Table;
-use results::units::{self, Grouped};
+use results::format::{self, Grouped};
 use serde_json::{Value, json};
 use session::failure::Failure;
 use std::collections::BTreeMap;
@@ -40,7 +40,7 @@ impl TraceReport<'_> {
         // The text is drawn on a terminal, so a name must not move the cursor.
         self.names.get(&device).map_or_else(
             || device.traced(),
-            |name| units::printable(name).into_owned(),
+            |name| format::printable(name).into_owned(),
         )
     }
 
@@ -53,11 +53,11 @@ impl TraceReport<'_> {
     /// Page for a terminal. `colour`: with escape sequences.
     pub fn text(&self, colour: bool) -> String {
         let mut page = String::new();
-        let count = units::count(self.summary.count(), "request");
+        let count = format::count(self.summary.count(), "request");
         let length = self
             .seconds
             .map_or("of unknown length".to_owned(), |seconds| {
-                format!("in {} s", units::number(seconds))
+                format!("in {} s", format::number(seconds))
             });
         // Writing to a string cannot fail, here and below.
         let _ = writeln!(page, "{count} {length}");
@@ -65,7 +65,7 @@ impl TraceReport<'_> {
             let _ = writeln!(
                 page,
                 "INCOMPLETE: {} lost; counts are too low, and times can be wrong",
-                units::count(self.lost, "event")
+                format::count(self.lost, "event")
             );
         }
         let unfinished = self.summary.unfinished();
@@ -91,7 +91,7 @@ impl TraceReport<'_> {
     }
 
     fn kinds(&self) -> Table {
-        let rate = |count: f64| self.per_sec(count).map_or("-".to_owned(), units::number);
+        let rate = |count: f64| self.per_sec(count).map_or("-".to_owned(), format::number);
         Table::new("")
             .text(["device", "type"])
             .numbers([
@@ -134,7 +134,7 @@ impl TraceReport<'_> {
             ];
             row.push(
                 self.per_sec(size.totals.count as f64)
-                    .map_or("-".to_owned(), units::number),
+                    .map_or("-".to_owned(), format::number),
             );
             for (times, quantiles) in [
                 (&size.queue, &[0.5, 0.99, 1.0][..]),
@@ -143,7 +143,7 @@ impl TraceReport<'_> {
                 row.extend(
                     quantiles
                         .iter()
-                        .map(|at| times.quantile(*at).map_or("-".to_owned(), units::duration)),
+                        .map(|at| times.quantile(*at).map_or("-".to_owned(), format::duration)),
                 );
             }
             row
@@ -165,7 +165,7 @@ impl TraceReport<'_> {
             .rows(rows)
     }
 
-    fn by_size(&self) -> impl Iterator<Item = (DeviceNumber, EventOp, &Kind, u64, &Size)> {
+    fn by_size(&self) -> impl Iterator<Item = (DeviceNumber, EventOp, &Kind, u64, &SizeTotals)> {
         let kinds = self.summary.kinds.iter();
         kinds.flat_map(|((device, op), kind)| {
             kind.sizes
@@ -183,13 +183,13 @@ impl TraceReport<'_> {
             } else {
                 task.pid.to_string()
             };
-            let share = units::percent_digits(totals.count as f64 / total);
+            let share = format::percent_digits(totals.count as f64 / total);
             [
                 comm(&task.comm()),
                 pid,
                 Grouped(totals.count).to_string(),
                 share,
-                units::bytes(totals.bytes as f64),
+                format::bytes(totals.bytes as f64),
             ]
         });
         let table = Table::new("")
@@ -281,8 +281,8 @@ impl TraceReport<'_> {
                 "sizes": sizes.collect::<Vec<_>>(),
             })
         });
-        let tasks = self.summary.top_tasks(TASKS_SHOWN).into_iter().map(|(task, wanted)| {
-            json!({"comm": task.comm(), "pid": task.pid, "count": wanted.count, "bytes": wanted.bytes})
+        let tasks = self.summary.top_tasks(TASKS_SHOWN).into_iter().map(|(task, requested)| {
+            json!({"comm": task.comm(), "pid": task.pid, "count": requested.count, "bytes": requested.bytes})
         });
         json!({
             "seconds": self.seconds,
@@ -301,10 +301,10 @@ fn share_text(part: u64, total: u64) -> String {
         return "-".to_owned();
     }
     let share = part as f64 / total.max(1) as f64;
-    format!("{} %", units::percent_digits(share))
+    format!("{} %", format::percent_digits(share))
 }
 
-fn times_json(times: &Times) -> Value {
+fn times_json(times: &RequestTimes) -> Value {
     let mut numbers = serde_json::Map::new();
     numbers.insert("count".to_owned(), json!(times.len()));
     for (name, at) in QUANTILES {
@@ -344,7 +344,7 @@ fn size_text(kind: &Kind, bytes: u64) -> String {
 
 /// A process's name on one line: names may contain any character.
 fn comm(name: &str) -> String {
-    match units::printable(name).trim() {
+    match format::printable(name).trim() {
         "" => "<...>".to_owned(),
         name => name.replace(['\n', '\t'], " "),
     }

@@ -3,7 +3,7 @@
 //! Memory does not depend on the length of the trace. Sizes are counted exactly while the requests of a kind and device
 //! have few different sizes, as with a database. With more, sizes are grouped by powers of two.
 
-use super::heat::Heat;
+use super::heat::OffsetHeat;
 use device::discover::DeviceNumber;
 use device::observe::trace::{BlockRequest, EventOp, TracedTask};
 use results::cell::{Latencies, latencies};
@@ -26,7 +26,7 @@ pub struct Summary {
     /// Requests of kinds or sizes that exceeded the limits; not counted elsewhere.
     pub left_out: u64,
     /// Device times of the requests, by start time.
-    pub heat: Heat,
+    pub heat: OffsetHeat,
     /// Time at which the first request was queued, and time of the last event; `None` if no times are known.
     span_ns: Option<(u64, u64)>,
 }
@@ -49,7 +49,7 @@ impl RequestTotals {
 #[derive(Debug, Default)]
 pub struct Kind {
     /// Requests of each size in bytes. If sizes are grouped: from each power of two up to the next.
-    pub sizes: BTreeMap<u64, Size>,
+    pub sizes: BTreeMap<u64, SizeTotals>,
     pub is_grouped: bool,
     pub totals: RequestTotals,
     /// Requests for which a process waits.
@@ -65,22 +65,22 @@ pub struct Kind {
 }
 
 #[derive(Debug, Default)]
-pub struct Size {
+pub struct SizeTotals {
     pub totals: RequestTotals,
     /// Times from the block layer to the driver, where known.
-    pub queue: Times,
+    pub queue: RequestTimes,
     /// Times from the driver to completion, where known.
-    pub device: Times,
+    pub device: RequestTimes,
 }
 
 /// Times in nanoseconds: a histogram, and the exact maximum.
 #[derive(Debug)]
-pub struct Times {
+pub struct RequestTimes {
     buckets: Latencies,
     longest_ns: u64,
 }
 
-impl Default for Times {
+impl Default for RequestTimes {
     fn default() -> Self {
         Self {
             buckets: latencies(),
@@ -89,7 +89,7 @@ impl Default for Times {
     }
 }
 
-impl Times {
+impl RequestTimes {
     fn record(&mut self, ns: u64) {
         self.buckets.saturating_record(ns);
         self.longest_ns = self.longest_ns.max(ns);
@@ -148,7 +148,7 @@ impl Summary {
         }
         let end_ns = request.completed_ns.unwrap_or(request.issued_ns);
         let (first, last) = self.span_ns.unwrap_or((u64::MAX, 0));
-        self.span_ns = Some((first.min(request.wanted_ns()), last.max(end_ns)));
+        self.span_ns = Some((first.min(request.requested_ns()), last.max(end_ns)));
         if let Some(device_ns) = request.device_ns() {
             self.heat.add(request.issued_ns, device_ns);
         }
@@ -177,10 +177,11 @@ impl Summary {
         let mut tasks: Vec<_> = self
             .tasks
             .iter()
-            .map(|(task, wanted)| (*task, *wanted))
+            .map(|(task, requested)| (*task, *requested))
             .collect();
-        tasks
-            .sort_by_key(|(task, wanted)| (std::cmp::Reverse((wanted.count, wanted.bytes)), *task));
+        tasks.sort_by_key(|(task, requested)| {
+            (std::cmp::Reverse((requested.count, requested.bytes)), *task)
+        });
         tasks.truncate(limit);
         tasks
     }
@@ -317,7 +318,7 @@ mod tests {
             .filter_map(|size| size.device.quantile(1.0))
             .max();
         assert_eq!((kind.is_grouped, longest), (true, Some(98_765_432_101)));
-        assert_eq!(Times::default().quantile(1.0), None);
+        assert_eq!(RequestTimes::default().quantile(1.0), None);
     }
 
     #[test]
@@ -346,16 +347,16 @@ mod tests {
         let mut summary = Summary::default();
         (0..10_000).for_each(|pid| summary.add(&request(8, pid + 1)));
         assert!(summary.tasks.len() <= TASKS_MAX + 1);
-        let (others, wanted) = summary.top_tasks(1)[0];
+        let (others, requested) = summary.top_tasks(1)[0];
         assert_eq!(
-            (others.comm().as_ref(), wanted.count),
+            (others.comm().as_ref(), requested.count),
             ("(others)", 10_000 - TASKS_MAX as u64)
         );
         assert_eq!(
             summary
                 .top_tasks(usize::MAX)
                 .iter()
-                .map(|(_, wanted)| wanted.count)
+                .map(|(_, requested)| requested.count)
                 .sum::<u64>(),
             summary.count()
         );

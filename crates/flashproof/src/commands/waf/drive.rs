@@ -5,9 +5,9 @@ use device::discover::{DeviceFacts, discover};
 use device::observe::nvme::fdp::Fdp;
 use device::observe::nvme::{Controller, CounterSource};
 use report::document::Pair;
-use results::units::{bytes, count, in_one_line, printable, span_about};
+use results::bytes_written::WrittenBytes;
+use results::format::{bytes, count, in_one_line, printable, span_about};
 use results::waf::OCTILES_PER_FILL;
-use results::written::WrittenBytes;
 use serde_json::Value;
 use session::failure::Failure;
 use std::path::Path;
@@ -30,7 +30,7 @@ pub(super) struct MeasuredDrive {
 
 impl MeasuredDrive {
     /// The drive at `path` for `tenants`. Errors: why it is unsuitable, and what to do.
-    pub(super) fn of(path: &str, tenants: &Tenants) -> Result<Self, Failure> {
+    pub(super) fn from_path(path: &str, tenants: &Tenants) -> Result<Self, Failure> {
         let facts = discover(path, Path::new("/"))
             .map_err(|error| cannot_measure(path, &error.to_string()))?;
         if !facts.is_nvme() {
@@ -73,7 +73,7 @@ impl MeasuredDrive {
             bytes_per_sec +=
                 tenant.client_blocks().per_sec_f64() * block as f64 * host.expected_engine_wa();
         }
-        let fdp = Fdp::of(Path::new("/"), &facts);
+        let fdp = Fdp::read(Path::new("/"), &facts);
         Ok(Self {
             facts,
             controller,

@@ -14,7 +14,7 @@ use report::waf::{
 };
 use results::cell::{Cell, StreamInfo};
 use results::counts::Backlog;
-use results::units::{self, quoted};
+use results::format::{self, quoted};
 use session::console;
 use session::failure::Failure;
 use session::runner::tool;
@@ -57,7 +57,7 @@ pub(super) fn arrange(
                 .unwrap_or(1.0);
             console::note(&format!(
                 "{arrangement}: {}, WAF of the last fill {last:.2}",
-                units::count(found.rounds() as u64, "drive fill")
+                format::count(found.rounds() as u64, "drive fill")
             ));
         }
         true
@@ -70,10 +70,10 @@ pub(super) fn arrange(
             format!(
                 "{}: {} in {} superblocks of {}, {} over-provisioning, {} dies",
                 drive.name,
-                units::bytes(drive.drive.spec.logical_bytes as f64),
+                format::bytes(drive.drive.spec.logical_bytes as f64),
                 ftl.superblocks(),
-                units::bytes(drive.drive.spec.superblock_bytes as f64),
-                units::percent(ftl.over_provisioning()),
+                format::bytes(drive.drive.spec.superblock_bytes as f64),
+                format::percent(ftl.over_provisioning()),
                 drive.drive.flash.dies_total()
             )
         });
@@ -113,7 +113,7 @@ pub(super) fn arrange(
     let arranged = Arranged {
         erases: Some(erases.sum()),
         erase_histogram,
-        ..Arranged::of(&arrangement.to_string(), counted, timed)
+        ..Arranged::new(&arrangement.to_string(), counted, timed)
     };
     Ok((arranged, shapes))
 }
@@ -404,7 +404,8 @@ pub fn preparations(
     memory::check(2 * drive.spec.memory_bytes())
         .map_err(|why| Failure::environment(format!("{drive_text}: {why}")))?;
     let cannot = |why: String| Failure::usage(format!("cannot prepare {drive_text} - {why}"));
-    let steady = SteadyDrive::of(&drive.spec, seed).map_err(|error| cannot(error.to_string()))?;
+    let steady =
+        SteadyDrive::from_spec(&drive.spec, seed).map_err(|error| cannot(error.to_string()))?;
     let over_provisioning = random_writes
         .over_provisioning
         .unwrap_or(steady.over_provisioning());

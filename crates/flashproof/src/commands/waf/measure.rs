@@ -21,10 +21,10 @@ use load::workload::{BuildContext, RunPlan, RunSpec, Workload};
 use report::waf::{Arranged, Timed, WafReport};
 use results::cell::{Cell, Interval, Layout};
 use results::counts::Backlog;
+use results::format::{self, bytes, seconds};
 use results::judge::End;
 use results::run_dir::{Manifest, check_usable};
 use results::steady::ROUNDS_IN_WINDOW;
-use results::units::{self, bytes, seconds};
 use results::waf::{ArrangementResult, TenantBytes, steady_rule};
 use session::devices::{Consents, Devices, ERASE_VARIABLE};
 use session::engine::{Engine, EngineDemand, EngineFacts};
@@ -73,13 +73,13 @@ pub(super) fn run(
     report: &mut WafReport,
 ) -> Result<u8, Failure> {
     let tenants = &waf_request.tenants;
-    let drive = MeasuredDrive::of(path, tenants)?;
+    let drive = MeasuredDrive::from_path(path, tenants)?;
     let plans = arrangements(&waf_request.arrange, &drive, tenants)?;
     if measurement.erase.is_empty() && std::env::var_os(ERASE_VARIABLE).is_none() {
         return Err(Failure::usage(format!(
             "cannot measure on {path} without --erase - the device is opened again before each of {}, hours apart, \
              when nobody can answer a question - give its serial number: --erase",
-            units::count(2 * plans.len() as u64, "step")
+            format::count(2 * plans.len() as u64, "step")
         )));
     }
     let pace = drive.pace(waf_request.fills_max)?;
@@ -261,7 +261,7 @@ impl ArrangementRun<'_> {
             ));
         }
         let timed = observer.timed(self.drive.facts.size_bytes);
-        let mut arranged = Arranged::of(&name.to_string(), found, Some(timed));
+        let mut arranged = Arranged::new(&name.to_string(), found, Some(timed));
         arranged.erases = self.drive.erases(arranged.counted.total());
         Ok((arranged, code))
     }
@@ -398,19 +398,19 @@ struct WafObserver<'a> {
     layout: Option<Layout>,
     tenants: Vec<TenantBytes>,
     /// Records of the last drive fills, so that latencies cover the same period as the amplification.
-    window: VecDeque<Fill>,
+    window: VecDeque<DriveFill>,
     ended_ns: u64,
     failure: Option<String>,
 }
 
 #[derive(Default)]
-struct Fill {
+struct DriveFill {
     cells: Vec<Cell>,
     backlogs: Vec<Backlog>,
     ns: u64,
 }
 
-impl Fill {
+impl DriveFill {
     fn add(&mut self, interval: &Interval, ns: u64) {
         if self.cells.is_empty() {
             self.cells = interval.cells.clone()
@@ -450,7 +450,7 @@ impl<'a> WafObserver<'a> {
     /// Adds an interval. Returns the bytes that tenants wrote in it.
     fn add(&mut self, interval: &Interval) -> u64 {
         let Some(layout) = &self.layout else { return 0 };
-        let mut written_bytes = 0;
+        let mut bytes_written = 0;
         for (stream_index, stream) in layout.streams.iter().enumerate() {
             let Some((tenant, kind)) = stream.name.rsplit_once('/') else {
                 continue;
@@ -464,9 +464,9 @@ impl<'a> WafObserver<'a> {
                 "defrag-writes" => tenant.defrag += bytes,
                 _ => continue,
             }
-            written_bytes += bytes;
+            bytes_written += bytes;
         }
-        written_bytes
+        bytes_written
     }
 
     /// Latencies of clients in at most the last five drive fills.
@@ -502,10 +502,10 @@ impl<'a> WafObserver<'a> {
         let writes = streams
             .iter()
             .filter(|(stream, _)| stream.name.ends_with("writes"));
-        let written_bytes: u64 = writes.map(|(_, cell)| cell.counts.bytes).sum();
+        let bytes_written: u64 = writes.map(|(_, cell)| cell.counts.bytes).sum();
         Timed {
             seconds,
-            drive_fills: written_bytes as f64 / size_bytes as f64,
+            drive_fills: bytes_written as f64 / size_bytes as f64,
             device_waf: None,
             ended_early: None,
             latencies: latencies(cell_streams, seconds),
@@ -546,17 +546,17 @@ impl RunObserver for WafObserver<'_> {
         if self.failure.is_some() {
             return None;
         }
-        let written_bytes = self.add(interval);
+        let bytes_written = self.add(interval);
         let meter = self.meter.as_mut()?;
         let rounds = meter.found().rounds();
         if self.window.is_empty() {
-            self.window.push_back(Fill::default());
+            self.window.push_back(DriveFill::default());
         }
         if let Some(fill) = self.window.back_mut() {
             fill.add(interval, interval.end_ns.saturating_sub(self.ended_ns));
         }
         self.ended_ns = interval.end_ns;
-        let end = meter.written(written_bytes, || self.run.drive.read_counters());
+        let end = meter.written(bytes_written, || self.run.drive.read_counters());
         let is_over = meter.found().rounds() > rounds;
         match end {
             Ok(None) if self.run.signal_handler.signal_received().is_some() => {
@@ -564,7 +564,7 @@ impl RunObserver for WafObserver<'_> {
             }
             Ok(None) => {
                 if is_over {
-                    self.window.push_back(Fill::default());
+                    self.window.push_back(DriveFill::default());
                     // The window also holds the current drive fill.
                     while self.window.len() > ROUNDS_IN_WINDOW + 1 {
                         self.window.pop_front();

@@ -18,7 +18,7 @@ use device::observe::nvme::{Controller, Namespaces, NvmeNamespace};
 use experiment::preparations;
 use report::waf::WafReport;
 use request::WafRequest;
-use results::units::{self, bytes, count};
+use results::format::{self, bytes, count};
 use results::waf::OCTILES_PER_FILL;
 use session::console;
 use session::failure::Failure;
@@ -81,7 +81,7 @@ fn question(args: &OnDriveArgs) -> Result<WafRequest, Failure> {
         return Err(Failure::usage(format!(
             "cannot use the device of tenant {} - the arrangement assigns tenants to drives - remove the tenant's \
              \"device\", and name the drive by --device",
-            units::quoted(&tenant.name)
+            format::quoted(&tenant.name)
         )));
     }
     args.html.as_deref().map(check_page).transpose()?;
@@ -123,7 +123,7 @@ fn show_report(
         console::warning(&format!(
             "{} did not become steady within {} drive fills, and has no result - allow more (--max-fills, --duration)",
             arranged.arrangement,
-            units::number(arranged.counted.completed_octiles() as f64 / OCTILES_PER_FILL as f64)
+            format::number(arranged.counted.completed_octiles() as f64 / OCTILES_PER_FILL as f64)
         ));
     }
     Ok(ExitCode::from(if not_steady.is_empty() || code != 0 {
@@ -146,7 +146,7 @@ fn setup(args: &WafSetupArgs) -> Result<ExitCode, Failure> {
 /// The page with the commands for `device`. Errors: why there is none.
 fn setup_page(device: &str) -> Result<String, String> {
     let facts = discover::discover(device, Path::new("/")).map_err(|error| error.to_string())?;
-    let fdp = Fdp::of(Path::new("/"), &facts).map_err(|why| format!("{why} - run as root"))?;
+    let fdp = Fdp::read(Path::new("/"), &facts).map_err(|why| format!("{why} - run as root"))?;
     let fdp = fdp.ok_or(
         "it is not an NVMe drive with FDP - name a drive for which `flashproof doctor` shows FDP",
     )?;

@@ -9,7 +9,7 @@ use engine::sim::{DriveSpec, FtlDrive, size_bytes};
 use report::comparison::Endurance;
 use report::document::Pair;
 use report::waf::{Arranged, FORMAT_VERSION, Timed, WafReport};
-use results::units;
+use results::format;
 use results::waf::steady_rule;
 use session::failure::Failure;
 use session::{console, runner};
@@ -93,7 +93,7 @@ impl WafRequest {
             return Err(Failure::usage(format!(
                 "cannot model {} - it is a real drive - name a simulated drive (sim:ftl), or measure this drive: \
                  flashproof waf measure",
-                units::quoted(&path)
+                format::quoted(&path)
             )));
         }
         let mut report = self.report();
@@ -113,7 +113,7 @@ impl WafRequest {
         else {
             return Err(Failure::usage(format!(
                 "cannot measure on {} - it is a simulated drive - use flashproof waf model --device",
-                units::quoted(&measurement.device)
+                format::quoted(&measurement.device)
             )));
         };
         let mut report = self.report();
@@ -225,7 +225,7 @@ pub(super) fn simulated(name: &str) -> Result<(DriveSpec, FtlDrive), Failure> {
     let drive = device.drive().cloned().ok_or_else(|| {
         Failure::usage(format!(
             "{} is not a simulated drive - give one: sim:ftl+...",
-            units::quoted(name)
+            format::quoted(name)
         ))
     })?;
     let ftl = drive.ftl.clone().ok_or_else(|| {
@@ -267,10 +267,10 @@ pub(super) fn assumed_of_tenants(tenants: &Tenants) -> Vec<Pair> {
             tenant.write_block_bytes >> 10,
             tenant.record_bytes,
             tenant.keys,
-            units::percent_exact(tenant.fill),
+            format::percent_exact(tenant.fill),
             tenant.defrag_lwm_pct,
             tenant.reuse,
-            units::number(tenant.writes.per_sec_f64()),
+            format::number(tenant.writes.per_sec_f64()),
         );
         pair(&tenant.name, value)
     }).collect()
@@ -312,9 +312,9 @@ fn covered(timed: &Timed) -> String {
     format!(
         "of {} client operations (open loop, timed from their scheduled times) in {} of virtual time ({} drive fills), \
          beginning in the steady state",
-        units::Grouped(operations),
-        units::span_of(timed.seconds),
-        units::number(timed.drive_fills)
+        format::Grouped(operations),
+        format::span_of(timed.seconds),
+        format::number(timed.drive_fills)
     )
 }
 

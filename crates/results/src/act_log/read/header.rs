@@ -5,7 +5,7 @@ use super::{HISTOGRAMS_MAX, HeaderPart, LogHeader, LogReadError};
 use crate::act_log::{
     DERIVED_TITLE, NAMES_TITLE, SETTINGS_TITLE, Test, WRITTEN_BY, WRITTEN_BY_TAIL,
 };
-use crate::units::quoted_start;
+use crate::format::quoted_start;
 
 /// Maximum number of foreign lines (a shell's, `nohup`'s) before the banner.
 const PREAMBLE_LINES_MAX: u64 = 100;
@@ -190,7 +190,7 @@ fn version(lines: &mut HeaderLines<'_, '_>) -> Result<(String, Dialect), LogRead
             }
             continue;
         };
-        let dialect = Dialect::of(version, old_version.is_some());
+        let dialect = Dialect::from_version(version, old_version.is_some());
         let unknown = || LogReadError::Version {
             line: line.number,
             version: version.to_owned(),

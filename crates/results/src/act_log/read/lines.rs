@@ -229,7 +229,7 @@ impl Dialect {
     pub(super) const VERSION: &str = "ACT version ";
     pub(super) const OLD_VERSION: &str = "Aerospike act version ";
 
-    pub(super) fn of(version: &str, old_banner: bool) -> Option<Self> {
+    pub(super) fn from_version(version: &str, old_banner: bool) -> Option<Self> {
         let (major, minor) = version.split_once('.')?;
         number(minor)?;
         match (number(major)?, old_banner) {

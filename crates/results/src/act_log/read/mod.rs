@@ -17,7 +17,7 @@ mod lines;
 
 use super::{Input, LogHeader};
 use crate::buckets::{ACT_BUCKETS, ActBuckets, ActScale};
-use crate::units::quoted_start;
+use crate::format::quoted_start;
 use lines::{Dialect, LogLine, LogLines, number};
 use memchr::memmem::Finder;
 use thiserror::Error;

@@ -131,10 +131,10 @@ fn act_6_1_names_histograms_that_it_does_not_report() {
 #[test]
 fn passing_over_reports_finds_the_wanted_ones_and_times_that_do_not_ascend() {
     let all = read(COMMIT).1;
-    let wanted = |after_sec: u64| after_sec.is_multiple_of(6);
+    let is_selected = |after_sec: u64| after_sec.is_multiple_of(6);
     let passing = |text: &str| {
         let mut reader = ActLogReader::new(text.as_bytes()).unwrap();
-        let found: Vec<_> = std::iter::from_fn(|| reader.next_chunk_at(wanted)).collect();
+        let found: Vec<_> = std::iter::from_fn(|| reader.next_chunk_at(is_selected)).collect();
         (found, reader.complete_sec(), reader.truncation())
     };
     let (found, complete_sec, truncation) = passing(COMMIT);
@@ -271,10 +271,10 @@ fn lines_that_are_no_part_of_a_report_are_passed_over_wherever_they_stand_among_
             assert_eq!(chunks, clean, "noise before line {}", at + 1);
             assert_eq!(reader.truncation(), None);
             let mut reader = ActLogReader::new(text.as_bytes()).unwrap();
-            let wanted: Vec<_> =
+            let is_selected: Vec<_> =
                 std::iter::from_fn(|| reader.next_chunk_at(|sec| sec == last)).collect();
             assert_eq!(
-                wanted.into_iter().map(Result::unwrap).count(),
+                is_selected.into_iter().map(Result::unwrap).count(),
                 1,
                 "noise before line {}",
                 at + 1

@@ -113,7 +113,7 @@ fn a_slice_cut_short_can_still_make_up_for_what_was_missing() {
     missing(&mut run, 2, 0);
     let verdict = run.verdict();
     assert_eq!(
-        (verdict.outcome, &verdict.undone[0].wanted),
+        (verdict.outcome, &verdict.undone[0].scheduled),
         (Outcome::Fail, &1_500)
     );
 }
@@ -128,7 +128,7 @@ fn who_held_the_slots_is_named_and_stands_before_those_that_waited_for_them() {
             interval.cells[cell].record_unissued(100, 0);
         }
         // Reads of d0 waited for the slots that reads of d1 held.
-        interval.cells[0].counts.held_by = 2;
+        interval.cells[0].counts.slots_used_by = 2;
     });
     let verdict = run.verdict();
     assert!(

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::device_numbers::device_numbers;
+use crate::format::count;
 use crate::judge::{Outcome, StreamLimits};
-use crate::units::count;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;

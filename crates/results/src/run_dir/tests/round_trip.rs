@@ -79,7 +79,7 @@ fn operations_of_earlier_slices_are_read_as_they_were_written_and_move_there() {
             cell.record_missed(1, 1);
             cell.record_lost(SEC / 2);
             cell.record_errors(3, 2);
-            (cell.counts.silent_ns, cell.counts.held_by) = (70_000_000, 2);
+            (cell.counts.silent_ns, cell.counts.slots_used_by) = (70_000_000, 2);
             let mut carried = cell.counts;
             carried.subtract(&CellCounts {
                 ops: 10,
@@ -87,7 +87,7 @@ fn operations_of_earlier_slices_are_read_as_they_were_written_and_move_there() {
                 silent_ns: 70_000_000,
                 ..CellCounts::default()
             });
-            carried.held_by = 0;
+            carried.slots_used_by = 0;
             interval.carried.push(EarlierOps {
                 cell: 0,
                 step: 0,
@@ -113,7 +113,10 @@ fn operations_of_earlier_slices_are_read_as_they_were_written_and_move_there() {
         .unwrap()
         .slices;
     assert_eq!(
-        slices.iter().map(|slice| slice.wanted).collect::<Vec<_>>(),
+        slices
+            .iter()
+            .map(|slice| slice.scheduled)
+            .collect::<Vec<_>>(),
         [15, 10, 10]
     );
     assert_eq!(
@@ -319,9 +322,9 @@ fn windows_last_at_least_ten_seconds_and_lose_nothing() {
         ..manifest(2, 32, 4)
     };
     write_run(dir.path(), &manifest, 8);
-    let mut wanted = Interval::new(&manifest.layout());
+    let mut expected = Interval::new(&manifest.layout());
     (0..8).for_each(|index| {
-        wanted.merge(&Interval {
+        expected.merge(&Interval {
             index: 0,
             ..interval(&manifest, index)
         })
@@ -336,7 +339,7 @@ fn windows_last_at_least_ten_seconds_and_lose_nothing() {
         .unwrap();
         times.dedup();
         assert_eq!(times, [(0.0, 12.0), (12.0, 12.0), (24.0, 8.0)]);
-        for (seen, cell) in seen.iter().zip(&wanted.cells) {
+        for (seen, cell) in seen.iter().zip(&expected.cells) {
             let (exact, resolution) = match kind {
                 HlogKind::Service => (&cell.service, 0.0),
                 HlogKind::Wait => (&cell.wait, 1.0 / 16.0),

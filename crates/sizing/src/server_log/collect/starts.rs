@@ -32,7 +32,7 @@ impl LogCollector {
         } else if starts.len() >= STARTS_MAX {
             starts.remove(0);
         }
-        starts.push(Start::of(timestamp, Some(build.to_owned())));
+        starts.push(Start::new(timestamp, Some(build.to_owned())));
         if let Some(before) = last.filter(|before| before != build) {
             self.oddities.add_remark(format!(
                 "{position}: the server's version changes from {before} to {build}"
@@ -42,7 +42,7 @@ impl LogCollector {
 
     fn started(&mut self) -> &mut Start {
         if self.log.starts.is_empty() {
-            self.log.starts.push(Start::of(Timestamp::MIN, None));
+            self.log.starts.push(Start::new(Timestamp::MIN, None));
         }
         let last = self.log.starts.len() - 1;
         &mut self.log.starts[last]

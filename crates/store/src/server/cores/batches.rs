@@ -23,7 +23,7 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    pub(super) fn held(&self) -> usize {
+    pub(super) fn bytes_in_use(&self) -> usize {
         self.output.capacity() + self.bytes
     }
 
@@ -32,7 +32,7 @@ impl Batch {
         requests: Vec<BatchKey>,
         deadline_ns: u64,
     ) -> Self {
-        let bytes = requests.iter().map(held).sum();
+        let bytes = requests.iter().map(bytes_in_use).sum();
         let mut output = Vec::new();
         frame::begin(&mut output, wire::FrameKind::Message);
         Self {
@@ -47,7 +47,7 @@ impl Batch {
 }
 
 /// Bytes of memory that one key of a batch takes.
-fn held(keyed: &BatchKey) -> usize {
+fn bytes_in_use(keyed: &BatchKey) -> usize {
     let ops = match keyed
         .request
         .as_ref()

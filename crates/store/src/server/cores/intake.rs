@@ -220,7 +220,7 @@ impl ServerCore {
                         requests,
                         state.deadline_ns(self.now_ns, timeout_ms),
                     );
-                    let batch_bytes = batch.held();
+                    let batch_bytes = batch.bytes_in_use();
                     let batch = self.batches.insert(batch);
                     connection.batch = Some((batch, batch_bytes));
                     self.limit_memory(batch_bytes);

@@ -23,7 +23,7 @@ use super::super::pair::{ModeVersion, PairMode, RecordComparison};
 use super::transactions::Requester;
 use super::{MS, ServerCore};
 use crate::{Digest, PARTITIONS, RecordOp, Reply, ResultCode, Transaction, Version, partition};
-use results::units::hex;
+use results::format::hex;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 

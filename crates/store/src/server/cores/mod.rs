@@ -598,17 +598,17 @@ impl ServerCore {
         let mut total_bytes: usize = self
             .connections
             .iter()
-            .map(|(_, connection)| connection.held())
+            .map(|(_, connection)| connection.bytes_in_use())
             .sum();
         while total_bytes > limit {
             let Some((_, largest)) = self
                 .connections
                 .iter()
-                .max_by_key(|(_, connection)| connection.held())
+                .max_by_key(|(_, connection)| connection.bytes_in_use())
             else {
                 return;
             };
-            let bytes = largest.held();
+            let bytes = largest.bytes_in_use();
             largest.end();
             // Bytes that the kernel sends stay allocated until the send has ended.
             total_bytes -= bytes;

@@ -582,13 +582,13 @@ impl ServerCore {
     /// Answers transactions that have timed out. The transactions continue without a client.
     pub(super) fn time_out(&mut self) {
         let now_ns = self.now_ns;
-        let mut late = Vec::new();
+        let mut timed_out = Vec::new();
         for (number, pending) in self.pending.iter() {
             if pending.deadline_ns <= now_ns && pending.origin != Requester::NoClient {
-                late.push(number);
+                timed_out.push(number);
             }
         }
-        for number in late {
+        for number in timed_out {
             let Some(pending) = self.pending.get(number) else {
                 continue;
             };

@@ -502,7 +502,7 @@ impl NodePair {
     }
 
     /// The mode that has to be on the device.
-    fn wanted(&self) -> Option<PairMode> {
+    fn target_mode(&self) -> Option<PairMode> {
         match self.mode() {
             PairMode::Starting | PairMode::Fresh | PairMode::Leaving => None,
             PairMode::Handing => {
@@ -520,8 +520,8 @@ impl NodePair {
     /// The mode that is not on the device and is not being recorded.
     fn unrecorded(&self) -> Option<PairMode> {
         let may_begin = self.takes_over && !self.is_recording.load(Ordering::SeqCst);
-        self.wanted().filter(|wanted| {
-            may_begin && *wanted as u8 != self.recorded_mode.load(Ordering::SeqCst)
+        self.target_mode().filter(|target_mode| {
+            may_begin && *target_mode as u8 != self.recorded_mode.load(Ordering::SeqCst)
         })
     }
 

@@ -158,13 +158,13 @@ fn either_node_takes_over_after_refused_connections_unless_the_other_node_sends_
 
 #[test]
 fn the_second_node_does_not_take_over_if_the_first_node_may_have_taken_over_before_it_died() {
-    let late = Some(4 * S + 1);
+    let after_lease = Some(4 * S + 1);
     assert_eq!(
-        takeover(&paired(0), S, late),
+        takeover(&paired(0), S, after_lease),
         Some(4 * S + S / 10),
         "by silence"
     );
-    assert_eq!(takeover(&paired(1), S, late), None);
+    assert_eq!(takeover(&paired(1), S, after_lease), None);
     let second = paired(1);
     second.answered(
         7,
@@ -175,7 +175,7 @@ fn the_second_node_does_not_take_over_if_the_first_node_may_have_taken_over_befo
         3 * S,
     );
     assert_eq!(
-        takeover(&second, S, late),
+        takeover(&second, S, after_lease),
         None,
         "it answered, but not as one of a pair"
     );
@@ -187,7 +187,7 @@ fn the_second_node_does_not_take_over_if_the_first_node_may_have_taken_over_befo
         },
         3 * S,
     );
-    assert_eq!(takeover(&second, S, late), Some(5 * S + S / 10));
+    assert_eq!(takeover(&second, S, after_lease), Some(5 * S + S / 10));
 }
 
 #[test]

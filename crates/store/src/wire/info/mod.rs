@@ -208,7 +208,7 @@ fn latencies(parameters: &str, facts: &Facts) -> String {
     let entries = facts
         .latencies
         .iter()
-        .filter(|(name, _)| histogram.is_none_or(|wanted| name == wanted));
+        .filter(|(name, _)| histogram.is_none_or(|requested| name == requested));
     let entries: Vec<_> = entries
         .map(|(name, values)| format!("{name}:{values}"))
         .collect();
@@ -246,7 +246,7 @@ fn key(facts: &Facts) -> String {
 fn stable(parameters: &str, facts: &Facts) -> String {
     let size = (facts.node.peers.len() + 1).to_string();
     let ignores_migrations = parameter(parameters, "ignore-migrations") == Some("true");
-    if parameter(parameters, "size").is_some_and(|wanted| wanted != size) {
+    if parameter(parameters, "size").is_some_and(|requested| requested != size) {
         "ERROR::cluster-not-specified-size".to_owned()
     } else if !ignores_migrations && facts.partitions_remaining() > 0 {
         "ERROR::unstable-cluster".to_owned()

@@ -2,7 +2,7 @@
 
 use super::size;
 use conclusions::baseline::JobPurpose;
-use fio::{GivenOption, Section};
+use fio::{GivenOption, JobSection};
 use load::choice::with_defaults;
 
 /// Minimum rate that is divided among clones, operations per second.
@@ -143,7 +143,7 @@ impl Job {
         words.join(" ")
     }
 
-    pub fn section(&self, name: &str, device: &str) -> Section {
+    pub fn section(&self, name: &str, device: &str) -> JobSection {
         // A colon would separate file names, so colons are escaped, except in the prefix of a simulated drive.
         let (prefix, rest) = match device.strip_prefix(engine::sim::SIM_PREFIX) {
             Some(rest) => (engine::sim::SIM_PREFIX, rest),
@@ -153,7 +153,7 @@ impl Job {
         let options = self.options().into_iter().chain([("filename", filename)]);
         let to_option =
             |(name, value): (&str, String)| GivenOption::new(name, value, "the baseline's job");
-        Section {
+        JobSection {
             name: name.to_owned(),
             options: options.map(to_option).collect(),
         }

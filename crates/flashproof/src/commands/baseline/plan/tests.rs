@@ -1,6 +1,6 @@
 use super::*;
 use conclusions::testing::point;
-use fio::{self, ParseContext, Problem, Section, jobs, runs};
+use fio::{self, JobSection, ParseContext, Problem, jobs, runs};
 
 fn form(seconds: u64) -> BaselineRequest {
     BaselineRequest {
@@ -245,7 +245,7 @@ fn what_only_reads_has_no_job_that_writes() {
     assert!(jobs.len() > 15 && jobs.iter().all(|job| job.does() == [true, false]));
 }
 
-fn fio_jobs(sections: &[Section], warnings: &mut Vec<Problem>) -> Vec<fio::Job> {
+fn fio_jobs(sections: &[JobSection], warnings: &mut Vec<Problem>) -> Vec<fio::Job> {
     jobs(sections, &ParseContext::default(), warnings).unwrap()
 }
 

@@ -22,8 +22,8 @@ use conclusions::durability::witness::{WitnessMessage, WitnessRecord, WitnessRep
 use device::discover::DeviceFacts;
 use device::observe::process::this_process;
 use results::files::{self, Links};
+use results::format::{count, printable};
 use results::judge::Outcome as Verdict;
-use results::units::{count, printable};
 use session::console;
 use session::failure::Failure;
 use session::signals::EndSignals;
@@ -43,7 +43,7 @@ pub const OWN_DIR: &str = "flashproof-durability";
 #[command(
     next_help_heading = "Options of check durability, and of check witness on another machine"
 )]
-pub struct Options {
+pub struct DurabilityOptions {
     /// The witness, which records acknowledged writes
     #[arg(long, value_name = "HOST:PORT")]
     pub witness: Option<String>,
@@ -70,7 +70,7 @@ pub struct Options {
     pub file: Option<PathBuf>,
 }
 
-impl Options {
+impl DurabilityOptions {
     /// Given options that do not apply to the check `name`.
     pub fn foreign_to(&self, name: &str) -> Vec<&'static str> {
         let is_durability = name == "durability";
@@ -91,12 +91,12 @@ impl Options {
     }
 }
 
-pub struct Request<'a> {
+pub struct DurabilityRequest<'a> {
     /// Device or directory.
     pub path: &'a str,
     /// `HOST:PORT` of the witness.
     pub witness: &'a str,
-    pub options: &'a Options,
+    pub options: &'a DurabilityOptions,
     pub erase: &'a [String],
     /// Time after which the writes end, seconds.
     pub seconds: Option<u32>,
@@ -104,8 +104,11 @@ pub struct Request<'a> {
 
 /// Writes until the power is cut. If a session waits for its examination, reads the session's writes instead, and
 /// concludes. Errors: among others, the writes ended before a power cut.
-pub fn check(request: &Request<'_>, end_signals: &EndSignals) -> Result<Durability, Failure> {
-    let durability_target = DurabilityTarget::of(request.path)?;
+pub fn check(
+    request: &DurabilityRequest<'_>,
+    end_signals: &EndSignals,
+) -> Result<Durability, Failure> {
+    let durability_target = DurabilityTarget::from_path(request.path)?;
     let on_target = durability_target.session()?;
     let given_secret = request.options.secret;
     let found_session = given_secret
@@ -196,8 +199,8 @@ fn secret_of(record: &WitnessRecord, secrets: [Option<Secret>; 2]) -> Option<Sec
 }
 
 /// Removes the files of a directory; false if there are none. The witness, if given, gives up their session.
-pub fn remove(path: &str, options: &Options) -> Result<bool, Failure> {
-    let durability_target = DurabilityTarget::of(path)?;
+pub fn remove(path: &str, options: &DurabilityOptions) -> Result<bool, Failure> {
+    let durability_target = DurabilityTarget::from_path(path)?;
     let given = options
         .secret
         .map(|secret| (secret.session(), Some(secret)));
@@ -228,7 +231,7 @@ fn give_up(witness: &str, session: SessionId, secret: Option<Secret>) -> Result<
 }
 
 /// The error for a session that cannot be told from a session of a stranger.
-fn without_secret(request: &Request<'_>, record: &WitnessRecord) -> Failure {
+fn without_secret(request: &DurabilityRequest<'_>, record: &WitnessRecord) -> Failure {
     let why = match request.options.secret {
         Some(_) => "--secret gives the secret of another session",
         None => {
@@ -254,7 +257,7 @@ fn acknowledged(record: &WitnessRecord) -> u64 {
 
 /// Examines all lanes of `record`, concludes, and tells the witness.
 fn examine_session(
-    request: &Request<'_>,
+    request: &DurabilityRequest<'_>,
     durability_target: &DurabilityTarget,
     record: &WitnessRecord,
     secret: Option<Secret>,
@@ -366,7 +369,7 @@ fn examine_session(
 }
 
 fn conclude(
-    request: &Request<'_>,
+    request: &DurabilityRequest<'_>,
     durability_target: &DurabilityTarget,
     record: &WitnessRecord,
     counts: &[SlotCounts],

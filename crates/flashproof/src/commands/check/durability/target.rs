@@ -12,7 +12,7 @@ use device::observe::nvme::Controller;
 use device::target::Target;
 use engine::sim::SIM_PREFIX;
 use results::files::Dir;
-use results::units::printable;
+use results::format::printable;
 use session::failure::Failure;
 use std::fs;
 use std::io::ErrorKind;
@@ -34,7 +34,7 @@ pub(super) struct DurabilityTarget {
 }
 
 impl DurabilityTarget {
-    pub(super) fn of(path: &str) -> Result<Self, Failure> {
+    pub(super) fn from_path(path: &str) -> Result<Self, Failure> {
         let cannot = |why| cannot_check(path, why);
         if path.starts_with(SIM_PREFIX) {
             return Err(Failure::usage(

@@ -12,7 +12,7 @@ use conclusions::durability::witness::{
     FILE_MARK, LINE_MAX, WitnessMessage, WitnessRecord, WitnessReply, WitnessSessions, line, parse,
 };
 use results::files::{self, ReplaceTarget};
-use results::units::{count, in_one_line};
+use results::format::{count, in_one_line};
 use rustix::fs::FlockOperation;
 use serde::Serialize;
 use session::console;
@@ -491,7 +491,7 @@ impl Connection {
             .receive(REPLY_TIMEOUT)?
             .ok_or("the connection was closed")?;
         match parse(&line)? {
-            WitnessReply::Refused(why) => Err(results::units::in_one_line(&why)),
+            WitnessReply::Refused(why) => Err(results::format::in_one_line(&why)),
             reply => Ok(reply),
         }
     }

@@ -12,7 +12,7 @@
 use super::lane::{LaneError, Worker, fill, in_words};
 use super::target::DurabilityTarget;
 use super::witness::Connection;
-use super::{OWN_DIR, Request, cannot_ask, one_buffer, perform};
+use super::{DurabilityRequest, OWN_DIR, cannot_ask, one_buffer, perform};
 use crate::commands::check::site::OwnDir;
 use conclusions::durability::examine::{put_secret, stamp};
 use conclusions::durability::session::{
@@ -23,7 +23,7 @@ use device::guard::WriteRequest;
 use device::observe::process::this_process;
 use device::target::Target;
 use results::files::Dir;
-use results::units::{bytes, count, number, printable};
+use results::format::{bytes, count, number, printable};
 use session::clock::now_unix_ms;
 use session::console;
 use session::devices::consent;
@@ -108,7 +108,7 @@ pub(super) struct Shared {
 
 /// Writes until something other than a power cut ends the writes, and returns the cause.
 pub(super) fn run(
-    request: &Request<'_>,
+    request: &DurabilityRequest<'_>,
     durability_target: &DurabilityTarget,
     end_signals: &EndSignals,
 ) -> Result<Failure, Failure> {
@@ -200,9 +200,9 @@ fn lanes_of(modes: &[DurabilityMethod], has_files: bool) -> Vec<WriteLane> {
     let mut offset = 0;
     let mut lanes = Vec::new();
     for mode in DurabilityMethod::ALL {
-        let is_wanted = (modes.is_empty() || modes.contains(&mode))
+        let is_requested = (modes.is_empty() || modes.contains(&mode))
             && (has_files || mode != DurabilityMethod::Rename);
-        if !is_wanted {
+        if !is_requested {
             continue;
         }
         for (write_bytes, scattered) in WRITE_BYTES.into_iter().zip([false, true]) {
@@ -242,7 +242,7 @@ fn size(lanes: &[WriteLane]) -> u64 {
 
 /// Opens the target with the guard's consent; in a directory, makes the files.
 fn open(
-    request: &Request<'_>,
+    request: &DurabilityRequest<'_>,
     durability_target: &DurabilityTarget,
     lanes: &[WriteLane],
 ) -> Result<(Arc<Target>, Option<OwnDir>), Failure> {
@@ -392,7 +392,7 @@ impl Shared {
         !self.has_phases() || (mode == DurabilityMethod::Fua) == (phase % 2 == 1)
     }
 
-    fn run_phases(&self, request: &Request<'_>, end_signals: &EndSignals) {
+    fn run_phases(&self, request: &DurabilityRequest<'_>, end_signals: &EndSignals) {
         let began = Instant::now();
         let mut phase_began = Instant::now();
         let mut is_ready = false;
@@ -456,7 +456,7 @@ impl Shared {
     }
 
     /// If it is unknown whether a failed drive has power, waits until its device node is gone.
-    fn wait_for_vanished_drive(&self, request: &Request<'_>, end_signals: &EndSignals) {
+    fn wait_for_vanished_drive(&self, request: &DurabilityRequest<'_>, end_signals: &EndSignals) {
         if !self.has_device_failed()
             || self.has_drive_vanished()
             || self.does_drive_answer()
@@ -554,7 +554,7 @@ impl Shared {
         }
     }
 
-    fn failure(&self, request: &Request<'_>, hung: u64) -> Failure {
+    fn failure(&self, request: &DurabilityRequest<'_>, hung: u64) -> Failure {
         let device_failure = self.device_failure();
         let has_vanished = self.has_drive_vanished();
         let state = self.lock();

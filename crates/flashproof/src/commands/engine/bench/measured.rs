@@ -7,10 +7,10 @@ use crate::commands::engine::client::{as_devices, check_open_files};
 use load::records::{READS, WRITES};
 use report::text::RunSummary;
 use results::cell::Interval;
+use results::format;
 use results::judge::Verdict;
 use results::run_dir::{Intervals, Manifest, read};
 use results::telemetry::{Column, ColumnOf};
-use results::units;
 use session::console;
 use session::engine::Engine;
 use session::failure::Failure;
@@ -29,7 +29,7 @@ use store::conf::{AerospikeConf, LogLevel, NamespaceConfig};
 use store::embedded::VIRTUAL_CPU_NS;
 use store::nodes::Access;
 use store::object::RecordSpec;
-use store::observe::LogLine;
+use store::observe::ServerLogLine;
 use store::server::{
     ClientLimits, Cluster, ClusterNode, FormattedDevice, Server, ServerSetup, ServerState,
 };
@@ -149,14 +149,14 @@ impl RowsRequest<'_> {
             let whose = if over_loopback { "servers: " } else { "" };
             format!(
                 "CPU: {whose}{} of {} busy",
-                units::percent_whole(busy),
-                units::count(all_cores as u64, "core")
+                format::percent_whole(busy),
+                format::count(all_cores as u64, "core")
             )
         } else if cpu_busy_pct.is_some_and(|pct| pct >= 100.0 * BUSY_MIN) && over_loopback {
             let clients = host.issuing_cpu_sec / (host.issuing_cpu_sec + cpu_sec).max(1e-9);
             format!(
                 "CPU: all CPUs of this machine are busy; the clients take {} of flashproof's CPU time",
-                units::percent_whole(clients)
+                format::percent_whole(clients)
             )
         } else if cpu_busy_pct.is_some_and(|pct| pct >= 100.0 * BUSY_MIN) {
             "CPU: all CPUs of this machine are busy".to_owned()
@@ -164,7 +164,7 @@ impl RowsRequest<'_> {
             format!(
                 "network between clients and servers: of {at_once} concurrent transactions (-z), only {} wait for the \
                  drive on average",
-                units::number(queue)
+                format::number(queue)
             )
         } else {
             format!(
@@ -208,15 +208,15 @@ fn latency_summary(
 ) -> Option<LatencySummary> {
     let group = verdict.groups.iter().find(|group| group.stream == stream)?;
     let mut over = 0;
-    let mut wanted = 0;
+    let mut scheduled = 0;
     for slice in &group.slices {
         over += slice.judged_over.first().copied().unwrap_or(0);
-        wanted += slice.wanted;
+        scheduled += slice.scheduled;
     }
     let mut latencies = summary.latencies.iter();
     let service = &latencies.find(|it| it.stream == stream)?.service;
     Some(LatencySummary {
-        under_first: 1.0 - over as f64 / wanted.max(1) as f64,
+        under_first: 1.0 - over as f64 / scheduled.max(1) as f64,
         stddev_ms: service.stddev_ns as f64 / 1e6,
         mean_ms: service.mean_ns as f64 / 1e6,
     })
@@ -425,7 +425,7 @@ fn queued_blocks(server: &Server) -> u64 {
 }
 
 /// Prints the servers' warnings, until the shutdown.
-fn warnings(is_ending: Arc<AtomicBool>) -> Box<dyn Fn(LogLine) + Send + Sync> {
+fn warnings(is_ending: Arc<AtomicBool>) -> Box<dyn Fn(ServerLogLine) + Send + Sync> {
     Box::new(move |line| {
         if line.level <= LogLevel::Warning && !is_ending.load(Ordering::Relaxed) {
             console::warning(&line.text);

@@ -3,7 +3,7 @@
 use crate::record::RecordArgs;
 use clap::Args;
 use load::records::Mix;
-use results::units::seconds;
+use results::format::seconds;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;

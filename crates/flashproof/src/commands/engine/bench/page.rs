@@ -2,7 +2,7 @@
 //! server.
 
 use report::table::Table;
-use results::units::{self, Grouped};
+use results::format::{self, Grouped};
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -96,7 +96,7 @@ const PUBLISHED: [(&str, [&str; 7], [&str; 6]); 4] = [
 ];
 
 pub(super) fn text(rows: &[Row]) -> String {
-    let threshold = units::duration(rows.first().map_or(0, |row| row.threshold_ns));
+    let threshold = format::duration(rows.first().map_or(0, |row| row.threshold_ns));
     let mut first = Table::new("").text(["record", ""]).numbers([
         "at once".to_owned(),
         "transactions/s".to_owned(),
@@ -124,14 +124,14 @@ pub(super) fn text(rows: &[Row]) -> String {
             under_text(&row.writes),
             stddev_text(&row.reads),
             stddev_text(&row.writes),
-            units::bytes(row.database_bytes as f64),
+            format::bytes(row.database_bytes as f64),
         ]);
         second.row([
             row.record_size.clone(),
             "measured".to_owned(),
-            units::number(row.read_mb_per_sec),
-            units::number(row.write_mb_per_sec),
-            units::number(row.average_queue),
+            format::number(row.read_mb_per_sec),
+            format::number(row.write_mb_per_sec),
+            format::number(row.average_queue),
             format!("{:.3}", row.average_drive_ms),
             row.cpu_busy_pct
                 .map_or_else(|| "-".to_owned(), |pct| format!("{pct:.0} %")),
@@ -184,7 +184,7 @@ pub(super) fn text(rows: &[Row]) -> String {
 fn under_text(latencies: &Option<LatencySummary>) -> String {
     latencies.as_ref().map_or_else(
         || "-".to_owned(),
-        |latencies| units::percent(latencies.under_first),
+        |latencies| format::percent(latencies.under_first),
     )
 }
 

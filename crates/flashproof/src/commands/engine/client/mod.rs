@@ -9,8 +9,8 @@ use engine::DeviceName;
 use load::keys::Keys;
 use load::rate::Rate;
 use load::records::{Mix, RecordWorkload};
+use results::format::{self, printable, quoted};
 use results::run_dir::NAMESPACE;
-use results::units::{self, printable, quoted};
 use serde_json::json;
 use session::clock::fresh_seed;
 use session::devices::Devices;
@@ -150,7 +150,7 @@ pub fn run(args: &ClientArgs) -> Result<ExitCode, Failure> {
     };
     let exit_code = record("client", Some(&dir), request, CompatMode::Native)?;
     if overload.waited() > 0 {
-        let waited = units::count(overload.waited(), "insert");
+        let waited = format::count(overload.waited(), "insert");
         console::note(&format!(
             "{waited} had to wait and were retried: the server reported device overload (code 18)"
         ));
@@ -190,8 +190,8 @@ fn check_records(settings: &ClientSettings, args: &ClientArgs) -> Result<(), Fai
          give -b {bins} -o {value} as at the insertion, or insert the records again (-w I)",
         quoted(&args.namespace),
         args.start_key,
-        units::count(bins.into(), "bin"),
-        units::count(args.bins.into(), "bin"),
+        format::count(bins.into(), "bin"),
+        format::count(args.bins.into(), "bin"),
         args.object
     )))
 }
@@ -236,12 +236,12 @@ fn pipeline(requested: u32, map: &PartitionMap) -> u32 {
 fn cluster_summary(map: &PartitionMap, debug: bool) -> String {
     let mut text = format!(
         "cluster of {}",
-        units::count(map.nodes.len() as u64, "node")
+        format::count(map.nodes.len() as u64, "node")
     );
     if map.unowned() > 0 {
         text += &format!(
             ", {} without a node",
-            units::count(map.unowned() as u64, "partition")
+            format::count(map.unowned() as u64, "partition")
         );
     }
     for node in map.nodes.iter().filter(|_| debug) {
@@ -250,7 +250,7 @@ fn cluster_summary(map: &PartitionMap, debug: bool) -> String {
             printable(&node.name),
             node.host,
             printable(&node.build),
-            units::count(map.owned(node.number) as u64, "partition"),
+            format::count(map.owned(node.number) as u64, "partition"),
             node.rack
                 .map_or_else(String::new, |rack| format!(", rack {rack}")),
             if node.supports_pipelining {

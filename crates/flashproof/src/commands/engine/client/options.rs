@@ -4,7 +4,7 @@ use crate::access::AccessArgs;
 use crate::record::RecordArgs;
 use clap::{ArgAction, Args};
 use load::records::Mix;
-use results::units::seconds;
+use results::format::seconds;
 use store::client::Replica;
 use store::object::ValueType;
 

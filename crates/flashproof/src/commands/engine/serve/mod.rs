@@ -9,7 +9,7 @@ use device::guard::WriteRequest;
 use device::target::Target;
 use jiff::Timestamp;
 use results::files::{self, Links};
-use results::units::quoted;
+use results::format::quoted;
 use session::console;
 use session::devices::consent;
 use session::failure::{Failure, collect_all};
@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 use store::conf::{self, AerospikeConf, NamespaceConfig, ParsedConfig};
-use store::observe::{Facts, LogLine, LogWriter, NamespaceCounts, Ticker, start_lines};
+use store::observe::{Facts, LogWriter, NamespaceCounts, ServerLogLine, Ticker, start_lines};
 use store::server::{
     ClientLimits, Cluster, ClusterNode, FormattedDevice, Server, ServerSetup, cores,
 };
@@ -110,7 +110,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     refuse(&damage)?;
     write(
         &mut logs,
-        &[LogLine::info(
+        &[ServerLogLine::info(
             "as",
             "as.c",
             "finished clean shutdown - exiting".to_owned(),
@@ -130,7 +130,7 @@ fn serve(
     server: &Server,
     begin: Instant,
     logs: &mut LogWriter,
-    lines: &Receiver<LogLine>,
+    lines: &Receiver<ServerLogLine>,
     end_signals: &EndSignals,
     address: SocketAddr,
 ) {
@@ -163,7 +163,7 @@ fn serve(
                 let text = format!(
                     "service ready: {objects} records, indexed in {seconds:.3} s, {bytes} bytes read"
                 );
-                write(logs, &[LogLine::info("as", "as.c", text)]);
+                write(logs, &[ServerLogLine::info("as", "as.c", text)]);
                 write(logs, &state.facts(|facts| maybe_older(facts)));
                 console::note(&format!(
                     "listening on {address}; {}",
@@ -191,7 +191,7 @@ fn refuse(damage: &[(String, Losses)]) -> Result<(), Failure> {
 }
 
 /// Warnings with replication: if both nodes were killed at once, acknowledged data only in memory is lost.
-fn maybe_older(facts: &Facts) -> Vec<LogLine> {
+fn maybe_older(facts: &Facts) -> Vec<ServerLogLine> {
     let namespaces = facts.config.namespaces.iter().zip(&facts.counts.namespaces);
     let doubtful = namespaces.filter(|(namespace, counts)| {
         namespace.replication_factor > 1
@@ -205,12 +205,12 @@ fn maybe_older(facts: &Facts) -> Vec<LogLine> {
              write is only in memory",
             namespace.settings.name, counts.store.objects
         );
-        LogLine::warning("hb", "hb.c", text)
+        ServerLogLine::warning("hb", "hb.c", text)
     }).collect()
 }
 
 /// Writes lines to the log. Errors do not end the service: the lines are lost.
-fn write(logs: &mut LogWriter, lines: &[LogLine]) {
+fn write(logs: &mut LogWriter, lines: &[ServerLogLine]) {
     if !lines.is_empty() {
         let _ = logs.write(Timestamp::now(), lines);
     }
@@ -408,7 +408,7 @@ fn open(config: &AerospikeConf, args: &ServeArgs) -> Result<Vec<Vec<FormattedDev
         }
         targets.push(Arc::new(Target::writable(consent)));
     }
-    let header = |((target, wanted), kept)| header(target, wanted, kept);
+    let header = |((target, requested), kept)| header(target, requested, kept);
     let headers = collect_all(
         targets.iter().zip(&expected).zip(&existing).map(header),
         Failure::environment,

@@ -8,7 +8,7 @@ pub mod options;
 use super::TableError;
 use crate::commands::latency::options::Format;
 use crate::commands::latency::server::options::LogLatencyArgs;
-use results::units::{printable, quoted};
+use results::format::{printable, quoted};
 use session::failure::Failure;
 use session::{CompatMode, console};
 use sizing::lines::LineReader;
@@ -133,7 +133,7 @@ fn page_of(
         let why = format!(
             "no slice of {} s is complete: {} of {} from {} to {} - give a shorter -t, or an earlier -f",
             query.slice_sec,
-            results::units::count(scan_result.number() as u64, "histogram"),
+            results::format::count(scan_result.number() as u64, "histogram"),
             names.join(", "),
             table.from.unwrap_or_default(),
             scan_result.tail.unwrap_or_default()

@@ -73,7 +73,7 @@ impl LogLatencyArgs {
     /// defaults; the default histogram is the reads of all namespaces.
     ///
     /// Errors: an option that does not apply to these logs.
-    pub fn of(args: &LatencyArgs) -> Result<Self, String> {
+    pub fn from_args(args: &LatencyArgs) -> Result<Self, String> {
         Self::translated(args).map_err(|why| {
             format!(
                 "cannot show a server's log - {why} - for the options see flashproof latency server --help"

@@ -26,7 +26,7 @@ use conclusions::rate::three_digits;
 use conclusions::series::{DriveIdentity, SeriesPurpose};
 use hour::HourSearch;
 use results::judge::Sla;
-use results::{files, units};
+use results::{files, format};
 use serde_json::json;
 use session::console;
 use session::failure::Failure;
@@ -43,7 +43,7 @@ pub struct PredictedLoad {
     #[arg(long, value_name = "CONFIG")]
     pub config: Option<PathBuf>,
     /// Latency limits of a load that is held: shares of operations that may be slower than a threshold
-    #[arg(long, value_name = "LIMITS", default_value_t = Sla::default(), allow_hyphen_values = true, value_parser = Sla::wanted)]
+    #[arg(long, value_name = "LIMITS", default_value_t = Sla::default(), allow_hyphen_values = true, value_parser = Sla::requested)]
     pub sla: Sla,
     /// Pace and distribute operations as ACT 6 does (arrival: act)
     #[arg(long)]
@@ -87,7 +87,7 @@ pub fn predict(
         console::note(&format!(
             "fitting a simulated drive to the behaviour of {} in {}",
             device.name,
-            units::count(points.len() as u64, "point")
+            format::count(points.len() as u64, "point")
         ));
         let Some(prediction) = of_drive(device, &points, load, signal_handler)? else {
             return Ok(None);
@@ -138,7 +138,7 @@ fn of_drive(
     signal_handler: &SignalHandler,
 ) -> Result<Option<Prediction>, Failure> {
     let in_doubt = points.iter().filter(|point| point.doubt.is_some()).count() as u64;
-    let observations = Observations::of(points);
+    let observations = Observations::from_points(points);
     let blank = Prediction {
         device: device.name.clone(),
         unknown: observations.unknown(device),
@@ -191,8 +191,8 @@ fn of_drive(
     remarks.extend(hour::few_periods(&fit.nearest)?);
     remarks.extend(observations.remarks(points));
     if in_doubt > 0 {
-        let all = units::count(points.len() as u64, "job");
-        let doubts = units::number(in_doubt as f64);
+        let all = format::count(points.len() as u64, "job");
+        let doubts = format::number(in_doubt as f64);
         remarks.insert(
             0,
             format!(
@@ -277,11 +277,11 @@ pub(super) struct Observations<'a> {
     /// Time under load, seconds.
     loaded_sec: f64,
     /// Bytes written in this time.
-    written_bytes: f64,
+    bytes_written: f64,
 }
 
 impl<'a> Observations<'a> {
-    pub(super) fn of(points: &'a [Point]) -> Self {
+    pub(super) fn from_points(points: &'a [Point]) -> Self {
         let first_watch = points
             .iter()
             .find(|point| point.part == JobPurpose::Watch && point.round == 0);
@@ -301,7 +301,7 @@ impl<'a> Observations<'a> {
             second_watch: watch_in(points, 1),
             stalls,
             loaded_sec: points.iter().map(|point| point.seconds).sum(),
-            written_bytes: points
+            bytes_written: points
                 .iter()
                 .map(|point: &Point| {
                     point
@@ -338,8 +338,8 @@ impl<'a> Observations<'a> {
         }
         let missed = format!(
             "a model of channels and service times does not fit {} of {}",
-            units::number(fit.misses.len() as f64),
-            units::count(fit.points as u64, "point")
+            format::number(fit.misses.len() as f64),
+            format::count(fit.points as u64, "point")
         );
         Some(
             match self.stalls.as_ref().filter(|stalls| !stalls.regular) {
@@ -360,7 +360,7 @@ impl<'a> Observations<'a> {
 
     /// Why there is no prediction if the drives at both ends differ too much.
     pub(super) fn undecided(&self, fit: &Fit, [_, slow, fast]: [Option<f64>; 3]) -> Declined {
-        let rating = |rating: Option<f64>| rating.map_or("no load".to_owned(), units::multiple);
+        let rating = |rating: Option<f64>| rating.map_or("no load".to_owned(), format::multiple);
         let ends = format!(
             "anything from {} to {} is possible",
             rating(slow),
@@ -386,16 +386,16 @@ impl<'a> Observations<'a> {
     pub(super) fn unknown(&self, device: &DriveIdentity) -> String {
         let simulated = device.simulated;
         // A real drive is filled before its baseline.
-        let unwritten = simulated && self.written_bytes < device.size_bytes as f64;
+        let unwritten = simulated && self.bytes_written < device.size_bytes as f64;
         let unwritten = if unwritten {
             format!(
                 ", garbage collection once more than {} are written",
-                units::bytes(self.written_bytes)
+                format::bytes(self.bytes_written)
             )
         } else {
             String::new()
         };
-        let load_span = units::span_about(self.loaded_sec);
+        let load_span = format::span_about(self.loaded_sec);
         let Some(watch) = self.watch else {
             return format!(
                 "unknown: stalls, drift, and the drive's behaviour after {load_span} of load: this baseline has no watch - \
@@ -408,7 +408,7 @@ impl<'a> Observations<'a> {
             needed.map_or(String::new(), |seconds| {
                 format!(
                     "; to see events that occur once an hour: flashproof baseline --duration {}",
-                    units::span(seconds).replace(' ', "")
+                    format::span(seconds).replace(' ', "")
                 )
             })
         } else {
@@ -424,7 +424,7 @@ impl<'a> Observations<'a> {
         format!(
             "unknown: {few_text}events rarer than one in {}{unwritten}, and the drive's behaviour after {load_span} of \
              load{longer_hint}",
-            units::span_about(rarer_sec as f64)
+            format::span_about(rarer_sec as f64)
         )
     }
 
@@ -485,8 +485,8 @@ fn drift_between(watch: &Watch, later: &Watch) -> Option<String> {
     let after_us = later.medians_us.iter().sum::<f64>() / later.medians_us.len().max(1) as f64;
     let factor = before_us.max(after_us) / before_us.min(after_us);
     (factor > DRIFT_FACTOR && (before_us - after_us).abs() > DRIFT_US).then(|| {
-        let before = units::duration((before_us * 1e3) as u64);
-        let after = units::duration((after_us * 1e3) as u64);
+        let before = format::duration((before_us * 1e3) as u64);
+        let after = format::duration((after_us * 1e3) as u64);
         format!("the median latency under a light load was {before} before the jobs and {after} after them")
     })
 }
@@ -499,19 +499,19 @@ fn describe_stalls(
         regular,
     }: &RecurringStalls,
 ) -> String {
-    let length = units::milliseconds(ms.value);
+    let length = format::milliseconds(ms.value);
     match (*stall_count < PAUSES_MIN, regular) {
-        (true, _) => format!("{} of {length}", units::count(*stall_count, "stall")),
+        (true, _) => format!("{} of {length}", format::count(*stall_count, "stall")),
         (_, true) => {
             format!(
                 "{} of {length}, one every {}",
-                units::count(*stall_count, "stall"),
+                format::count(*stall_count, "stall"),
                 seconds(every_s.value)
             )
         }
         (_, false) => format!(
             "{} of up to {length}, at irregular intervals, one in {} on average",
-            units::count(*stall_count, "stall"),
+            format::count(*stall_count, "stall"),
             seconds(every_s.value)
         ),
     }
@@ -519,9 +519,9 @@ fn describe_stalls(
 
 fn seconds(sec: f64) -> String {
     if sec < 60.0 {
-        format!("{} s", units::number(sec))
+        format!("{} s", format::number(sec))
     } else {
-        units::span_about(sec)
+        format::span_about(sec)
     }
 }
 
@@ -539,9 +539,9 @@ fn fell(points: &[Point]) -> Option<String> {
         let seconds: f64 = rounds.iter().map(|point| point.seconds).sum();
         format!(
             "random writes fell from {} to {} per second within {}",
-            units::number(first),
-            units::number(last),
-            units::span_about(seconds)
+            format::number(first),
+            format::number(last),
+            format::span_about(seconds)
         )
     })
 }

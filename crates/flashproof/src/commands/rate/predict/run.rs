@@ -14,7 +14,7 @@ use std::process::ExitCode;
 /// Maximum number of sentences about differences between the simulated drive and the measured one.
 const MISSES_SHOWN_MAX: usize = 3;
 
-pub fn run(args: &PredictArgs) -> Result<ExitCode, Failure> {
+pub fn predict(args: &PredictArgs) -> Result<ExitCode, Failure> {
     let signal_handler = SignalHandler::install(
         "no result was saved; run the same command again",
         CompatMode::Native,

@@ -30,7 +30,7 @@ pub(super) const BEGINS_SEC: u64 = 2;
 pub(super) const ENDS_SEC: u64 = 1;
 
 /// If a counter was read, or an operation issued, later than this (seconds), flashproof may have caused the difference.
-const LATE_SEC: f64 = 0.02;
+const TIMING_ERROR_SEC: f64 = 0.02;
 
 /// Trace buffer of a CPU, bytes, for the events of one second. One thread may issue all requests, so the buffer of each
 /// CPU holds 100,000 events; fewer with more than 32 CPUs, which share [`TRACE_BYTES`].
@@ -94,7 +94,7 @@ pub(super) struct BurstMeasurement {
     /// Measured time, seconds.
     pub seconds: f64,
     /// Period of the kernel's counters minus measured time, seconds. Not 0 if flashproof had no CPU when due to read.
-    pub late_sec: f64,
+    pub timing_error_sec: f64,
     pub issued: Vec<StreamRates>,
     pub reached: DriveIo,
     /// True if `reached` comes from the kernel's counters; otherwise it equals the issued I/O.
@@ -125,13 +125,13 @@ impl BurstMeasurement {
 
     /// True if issued and counted I/O may be of different periods: late reads of counters, or late operations.
     pub(super) fn is_disturbed(&self) -> bool {
-        let mut late_sec = self.late_sec;
+        let mut timing_error_sec = self.timing_error_sec;
         for issued in &self.issued {
             let caught_up_sec = (issued.per_sec / issued.offered_per_sec - 1.0) * self.seconds;
-            late_sec = late_sec.max(caught_up_sec);
+            timing_error_sec = timing_error_sec.max(caught_up_sec);
         }
         let (_, off) = furthest(&self.issued_io(), &self.reached, 2..4);
-        late_sec > LATE_SEC && off.abs() * self.seconds < 2.0 * late_sec
+        timing_error_sec > TIMING_ERROR_SEC && off.abs() * self.seconds < 2.0 * timing_error_sec
     }
 
     /// Write requests per second that the kernel makes of the issued writes, split at the limit of the device's queue.
@@ -244,7 +244,8 @@ impl BurstObserver {
             .collect();
         let mut measurement = BurstMeasurement {
             seconds: run_sec,
-            late_sec: (end.instant.duration_since(start.instant).as_secs_f64() - run_sec).abs(),
+            timing_error_sec: (end.instant.duration_since(start.instant).as_secs_f64() - run_sec)
+                .abs(),
             issued,
             reached: DriveIo::default(),
             is_counted: !self.positions.is_empty(),

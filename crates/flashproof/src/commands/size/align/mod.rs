@@ -25,8 +25,8 @@ use options::Alignment;
 use page::Page;
 use results::files::{self, TempDir};
 use results::finding::Finding;
+use results::format::{self, in_one_line};
 use results::run_dir::check_usable;
-use results::units::{self, in_one_line};
 use session::devices::Consents;
 use session::failure::Failure;
 use session::runner::{self, NamedWorkload, RunRequest};
@@ -37,7 +37,7 @@ use session::{CompatMode, console};
 use sizing::align::{self, Distortion, Offsets, RequestedLoad};
 use sizing::drive_io::{DriveIo, NAMES};
 use std::path::PathBuf;
-use target::Target;
+use target::AlignmentTarget;
 pub use target::{balanced, read_profile};
 
 /// Bounds of the default length of a burst, seconds.
@@ -54,7 +54,7 @@ const DISTURBED_MAX: usize = 4;
 const SECTOR_BYTES: u32 = 512;
 
 #[derive(Debug)]
-pub struct Round {
+pub struct AlignmentRound {
     config: ActConfig,
     /// I/O that follows from the configured rates and sizes.
     requested: DriveIo,
@@ -62,13 +62,13 @@ pub struct Round {
     min_io_bytes: u32,
 }
 
-impl Round {
+impl AlignmentRound {
     fn offsets(&self) -> Offsets {
-        Offsets::of(&self.config)
+        Offsets::from_config(&self.config)
     }
 
     fn distortion(&self) -> Distortion {
-        Distortion::of(&self.requested, &self.measurement.reached)
+        Distortion::between(&self.requested, &self.measurement.reached)
     }
 }
 
@@ -88,7 +88,7 @@ pub fn run(args: &Alignment) -> Result<(), Failure> {
     output.iter().try_for_each(OutputFile::check)?;
     let config = on_devices(&original_config, &args.device)?;
     can_be_aligned(&config)?;
-    let mut target = Target::of(args, &config)?;
+    let mut target = AlignmentTarget::from_args(args, &config)?;
     if config.tomb_raider && !target.excludes_tomb_raider {
         return Err(Failure::usage(
             "cannot align this configuration - with \"tomb-raider: yes\" a device is read as fast as possible, and the \
@@ -133,7 +133,7 @@ pub fn run(args: &Alignment) -> Result<(), Failure> {
         console::note("--out FILE writes the aligned configuration");
         return Ok(());
     };
-    let day = units::rfc3339(unix_s());
+    let day = format::rfc3339(unix_s());
     let names = best_round
         .config
         .device_names
@@ -148,7 +148,7 @@ pub fn run(args: &Alignment) -> Result<(), Failure> {
     ));
     output.write(&align::rewrite(
         &text,
-        Offsets::of(&original_config),
+        Offsets::from_config(&original_config),
         best_round.offsets(),
         &note,
     ))?;
@@ -167,7 +167,7 @@ fn on_devices(config: &ActConfig, devices: &[DeviceName]) -> Result<ActConfig, F
     if devices.len() != config.device_names.len() {
         return Err(Failure::usage(format!(
             "the configuration's rates are for its {} together, but --device names {} - name as many devices",
-            units::count(config.device_names.len() as u64, "device"),
+            format::count(config.device_names.len() as u64, "device"),
             devices.len()
         )));
     }
@@ -175,7 +175,7 @@ fn on_devices(config: &ActConfig, devices: &[DeviceName]) -> Result<ActConfig, F
         device_names: devices.to_vec(),
         ..config.clone()
     };
-    ActWorkload::of(config.clone()).map_err(Failure::usages)?;
+    ActWorkload::from_config(config.clone()).map_err(Failure::usages)?;
     Ok(config)
 }
 
@@ -216,7 +216,7 @@ impl<'a> Bursts<'a> {
         let names = config.device_names.iter().enumerate();
         let positions = names.map(|(index, name)| burst::place(index, name, is_file));
         let positions: Vec<Option<BlockPosition>> = positions.collect::<Result<_, _>>()?;
-        let load = RequestedLoad::of(config, SECTOR_BYTES).map_err(Failure::usages)?;
+        let load = RequestedLoad::from_config(config, SECTOR_BYTES).map_err(Failure::usages)?;
         let needed_sec = load.seconds_for(args.within * NOISE_PART);
         let seconds = args.burst.map_or_else(
             || needed_sec.clamp(BURST_SEC[0], BURST_SEC[1]).ceil() as u64,
@@ -234,15 +234,15 @@ impl<'a> Bursts<'a> {
             console::warning(&format!(
                 "with so few operations per second, the random error of a number exceeds {noise:.2} % in a burst of \
                  {}; {} would be long enough (--burst)",
-                units::span(seconds),
-                units::span(needed_sec.ceil() as u64)
+                format::span(seconds),
+                format::span(needed_sec.ceil() as u64)
             ));
         }
         console::note(&format!(
             "at most {} of {} each, of which {} are measured{noise_text}",
-            units::count(u64::from(args.rounds) + 1, "burst"),
-            units::span(seconds + BEGINS_SEC + ENDS_SEC),
-            units::span(seconds),
+            format::count(u64::from(args.rounds) + 1, "burst"),
+            format::span(seconds + BEGINS_SEC + ENDS_SEC),
+            format::span(seconds),
         ));
         let positions = positions
             .into_iter()
@@ -262,7 +262,11 @@ impl<'a> Bursts<'a> {
     }
 
     /// Runs bursts until the target is met, no whole-percent offset comes nearer, or the rounds are used up.
-    fn rounds(&mut self, config: ActConfig, target: &Target) -> Result<Vec<Round>, Failure> {
+    fn rounds(
+        &mut self,
+        config: ActConfig,
+        target: &AlignmentTarget,
+    ) -> Result<Vec<AlignmentRound>, Failure> {
         let tolerance = self.args.within;
         let mut rounds = vec![self.run(config)?];
         for _ in 0..self.args.rounds {
@@ -288,7 +292,7 @@ impl<'a> Bursts<'a> {
     }
 
     /// Runs a burst, and repeats the burst while it is disturbed. Errors: as [`Self::run_burst`].
-    fn run(&mut self, config: ActConfig) -> Result<Round, Failure> {
+    fn run(&mut self, config: ActConfig) -> Result<AlignmentRound, Failure> {
         for _ in 1..DISTURBED_MAX {
             let round = self.run_burst(config.clone())?;
             let Err(failure) = self.check_burst(&round) else {
@@ -307,7 +311,7 @@ impl<'a> Bursts<'a> {
     }
 
     /// Runs a burst once. Errors: the burst did not complete.
-    fn run_burst(&mut self, config: ActConfig) -> Result<Round, Failure> {
+    fn run_burst(&mut self, config: ActConfig) -> Result<AlignmentRound, Failure> {
         self.count += 1;
         let seconds = u32::try_from(self.seconds + BEGINS_SEC + ENDS_SEC).unwrap_or(u32::MAX);
         let config = ActConfig {
@@ -318,7 +322,7 @@ impl<'a> Bursts<'a> {
         let min_io_bytes = config.device_names[0]
             .drive()
             .map_or(SECTOR_BYTES, |drive| drive.min_io_bytes);
-        let workload = ActWorkload::of(config.clone()).map_err(Failure::usages)?;
+        let workload = ActWorkload::from_config(config.clone()).map_err(Failure::usages)?;
         let dir = self.dir.join(format!("burst-{}", self.count));
         let spec = config.spec();
         let findings = self
@@ -368,10 +372,10 @@ impl<'a> Bursts<'a> {
                 verdict.end
             )));
         };
-        let requested = RequestedLoad::of(&config, min_io_bytes)
+        let requested = RequestedLoad::from_config(&config, min_io_bytes)
             .map_err(Failure::usages)?
             .io();
-        Ok(Round {
+        Ok(AlignmentRound {
             config,
             requested,
             measurement,
@@ -382,11 +386,11 @@ impl<'a> Bursts<'a> {
     /// Checks that only the load caused the measured I/O, and that nothing is missing.
     fn check_burst(
         &self,
-        Round {
+        AlignmentRound {
             config,
             measurement,
             ..
-        }: &Round,
+        }: &AlignmentRound,
     ) -> Result<(), Failure> {
         if let Some(slowest) =
             measurement.not_held(self.args.within / 2.0, config.arrival == Arrival::Poisson)
@@ -394,16 +398,16 @@ impl<'a> Bursts<'a> {
             return Err(Failure::invalid(format!(
                 "the load was not held: of {} {} per second, {} were done - so the I/O does not represent the \
                  configuration - align on a device that holds the load, as the cluster's drive did",
-                units::number(slowest.offered_per_sec),
+                format::number(slowest.offered_per_sec),
                 slowest.stream,
-                units::number(slowest.per_sec)
+                format::number(slowest.per_sec)
             )));
         }
         let issued_rates = measurement.issued_io();
         let (n, difference) = furthest(&issued_rates, &measurement.reached, 2..4);
         if difference.abs() > unseen(measurement) {
-            let issued = units::number(issued_rates.numbers()[n]);
-            let reached = units::number(measurement.reached.numbers()[n]);
+            let issued = format::number(issued_rates.numbers()[n]);
+            let reached = format::number(measurement.reached.numbers()[n]);
             return Err(Failure::invalid(format!(
                 "{}: {issued} were issued, but {reached} reached the device - another program uses the device, or a \
                  page cache answered - stop that program, or bypass the cache; an offset would only hide the \

@@ -3,7 +3,7 @@
 use crate::configuration::percent;
 use clap::Args;
 use engine::DeviceName;
-use results::units::seconds;
+use results::format::seconds;
 use std::path::PathBuf;
 
 /// Request for an alignment.

@@ -1,11 +1,11 @@
 //! Output of an alignment: cluster, before, after, offset; and problems that an offset would hide.
 
-use super::Round;
+use super::AlignmentRound;
 use super::burst::furthest;
-use super::target::Target;
+use super::target::AlignmentTarget;
 use act::ActConfig;
 use report::table::Table;
-use results::units::{count, number, span_of};
+use results::format::{count, number, span_of};
 use sizing::align::{self, Offsets, PLAUSIBLE_PCT, RequestedLoad, errors, other_rules, worst};
 use sizing::drive_io::{DriveIo, NAMES};
 use std::fmt;
@@ -14,15 +14,15 @@ use std::fmt;
 const LARGE_READS_OFF: f64 = 0.1;
 
 pub(super) struct Page<'a> {
-    pub target: &'a Target,
-    pub rounds: &'a [Round],
+    pub target: &'a AlignmentTarget,
+    pub rounds: &'a [AlignmentRound],
     pub tolerance: f64,
 }
 
 impl Page<'_> {
     /// The burst nearest to the target.
-    pub(super) fn best(&self) -> &Round {
-        let distance = |round: &&Round| worst(&self.target.io, &round.measurement.reached);
+    pub(super) fn best(&self) -> &AlignmentRound {
+        let distance = |round: &&AlignmentRound| worst(&self.target.io, &round.measurement.reached);
         let best = self
             .rounds
             .iter()
@@ -30,7 +30,7 @@ impl Page<'_> {
         best.expect("there is a first burst")
     }
 
-    fn off_text(&self, round: &Round) -> [String; 4] {
+    fn off_text(&self, round: &AlignmentRound) -> [String; 4] {
         errors(&self.target.io, &round.measurement.reached)
             .map(|off| format!("{:+.1} %", off * 100.0))
     }
@@ -129,8 +129,9 @@ impl Page<'_> {
     fn hint(&self, n: usize) -> String {
         let best = self.best();
         let config = &best.config;
-        let load_with =
-            |offsets: Offsets| RequestedLoad::of(&offsets.applied(config), best.min_io_bytes).ok();
+        let load_with = |offsets: Offsets| {
+            RequestedLoad::from_config(&offsets.applied(config), best.min_io_bytes).ok()
+        };
         let full_load = load_with(Offsets {
             large_block_reads: 100,
             large_block_writes: 100,
@@ -241,7 +242,7 @@ fn largest_read_size(config: &ActConfig) -> u32 {
     (1..=200)
         .rev()
         .find(|pct: &u32| {
-            align::RequestedLoad::of(
+            align::RequestedLoad::from_config(
                 &ActConfig {
                     read_size_offset: *pct,
                     ..config.clone()
@@ -256,8 +257,8 @@ fn largest_read_size(config: &ActConfig) -> u32 {
 /// Explains why no offset can meet both w/s and wkB/s: the size of writes differs from the target's. `None`: the
 /// sizes are equal, or the writes include records of many sizes.
 pub(super) fn other_size_of_writes(
-    target: &Target,
-    round: &Round,
+    target: &AlignmentTarget,
+    round: &AlignmentRound,
     tolerance: f64,
 ) -> Option<String> {
     let theirs = target.io.write_kib()?;

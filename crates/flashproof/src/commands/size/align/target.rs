@@ -3,7 +3,7 @@
 use super::options::Alignment;
 use act::ActConfig;
 use results::files::{self, Links};
-use results::units::quoted;
+use results::format::quoted;
 use session::console;
 use session::failure::Failure;
 use sizing::configuration::busiest_node;
@@ -20,7 +20,7 @@ const PROFILE_BYTES_MAX: u64 = 64 << 20;
 
 /// Target of one device of the configuration.
 #[derive(Debug)]
-pub(super) struct Target {
+pub(super) struct AlignmentTarget {
     pub io: DriveIo,
     /// Large-block reads per second among the reads, as the server counted them.
     pub large_block_reads: Option<f64>,
@@ -30,8 +30,8 @@ pub(super) struct Target {
     pub source: String,
 }
 
-impl Target {
-    pub(super) fn of(args: &Alignment, config: &ActConfig) -> Result<Self, Failure> {
+impl AlignmentTarget {
+    pub(super) fn from_args(args: &Alignment, config: &ActConfig) -> Result<Self, Failure> {
         let text = &args.target;
         let block_kib = (!config.commit_to_device).then(|| f64::from(config.large_block_op_kbytes));
         if text.contains('=') && !Path::new(text).exists() {
@@ -158,9 +158,9 @@ fn typed(text: &str, block_kib: Option<f64>) -> Result<DriveIo, String> {
             return Err(format!("{key} is given twice"));
         }
     }
-    let [reads, writes, read_kib, written_kib, flushes] = values;
-    let (Some(reads), Some(writes), Some(read_kib), Some(written_kib)) =
-        (reads, writes, read_kib, written_kib)
+    let [reads, writes, read_kib, kib_written, flushes] = values;
+    let (Some(reads), Some(writes), Some(read_kib), Some(kib_written)) =
+        (reads, writes, read_kib, kib_written)
     else {
         let missing = KEYS
             .iter()
@@ -172,16 +172,20 @@ fn typed(text: &str, block_kib: Option<f64>) -> Result<DriveIo, String> {
             missing.map_or("a number", |(key, _)| key)
         ));
     };
-    let writes = writes_with_data(writes, flushes.unwrap_or(0.0), written_kib, block_kib);
+    let writes = writes_with_data(writes, flushes.unwrap_or(0.0), kib_written, block_kib);
     if reads + writes > 0.0 {
-        Ok(DriveIo::from([reads, writes, read_kib, written_kib]))
+        Ok(DriveIo::from([reads, writes, read_kib, kib_written]))
     } else {
         Err("nothing is read or written".to_owned())
     }
 }
 
 /// Target from iostat's output: the mean of one drive.
-fn of_iostat(iostat: &Iostat, args: &Alignment, block_kib: Option<f64>) -> Result<Target, Failure> {
+fn of_iostat(
+    iostat: &Iostat,
+    args: &Alignment,
+    block_kib: Option<f64>,
+) -> Result<AlignmentTarget, Failure> {
     if let Some((option, _)) = [("--node", &args.node), ("--namespace", &args.namespace)]
         .iter()
         .find(|it| it.1.is_some())
@@ -201,7 +205,9 @@ fn of_iostat(iostat: &Iostat, args: &Alignment, block_kib: Option<f64>) -> Resul
         .map(|drive| drive.trim_start_matches("/dev/"));
     let names: Vec<&str> = drives.keys().copied().collect();
     let names = names.join(", ");
-    drives.retain(|name, reports| device_name.map_or(is_busy(reports), |wanted| wanted == *name));
+    drives.retain(|name, reports| {
+        device_name.map_or(is_busy(reports), |requested| requested == *name)
+    });
     let name = match drives.iter().next() {
         Some((name, reports)) if drives.len() == 1 && is_busy(reports) => name,
         _ => {
@@ -213,13 +219,13 @@ fn of_iostat(iostat: &Iostat, args: &Alignment, block_kib: Option<f64>) -> Resul
     };
     let name = *name;
     let reports = iostat.reports.iter().collect::<Vec<_>>();
-    Ok(Target {
+    Ok(AlignmentTarget {
         io: mean_of(&reports, &[name]).io(block_kib),
         large_block_reads: None,
         excludes_tomb_raider: false,
         source: format!(
             "drive {name} in {} of {}",
-            results::units::count(reports.len() as u64, "report"),
+            results::format::count(reports.len() as u64, "report"),
             args.target
         ),
     })
@@ -232,7 +238,7 @@ fn is_busy(reports: &[&DeviceRates]) -> bool {
 }
 
 /// Target from a profile: a namespace's part of one drive, averaged over the drives that the user selected.
-fn of_profile(profile: &Profile, args: &Alignment) -> Result<Target, Failure> {
+fn of_profile(profile: &Profile, args: &Alignment) -> Result<AlignmentTarget, Failure> {
     let node = args.node.as_deref().or_else(|| busiest_node(profile));
     let drives: Vec<_> = profile
         .drives
@@ -319,7 +325,7 @@ fn of_profile(profile: &Profile, args: &Alignment) -> Result<Target, Failure> {
     } else {
         ""
     };
-    Ok(Target {
+    Ok(AlignmentTarget {
         io: DriveIo::from(sum.map(|n| n / count)),
         large_block_reads: Some(large_block_reads / count),
         excludes_tomb_raider,
@@ -347,7 +353,7 @@ fn is_on(load: &DeviceLoad, drive: &DriveTarget) -> bool {
 /// The namespace among `names` that the configuration models; `None` if the profile has no loads.
 fn namespace<'a>(names: &BTreeSet<&'a str>, args: &Alignment) -> Result<Option<&'a str>, Failure> {
     let list = || names.iter().copied().collect::<Vec<_>>().join(", ");
-    let find = |wanted: &str| names.iter().copied().find(|name| *name == wanted);
+    let find = |requested: &str| names.iter().copied().find(|name| *name == requested);
     if let Some(requested) = &args.namespace {
         return find(requested).map(Some).ok_or_else(|| {
             Failure::usage(format!(

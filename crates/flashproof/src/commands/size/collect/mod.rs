@@ -34,7 +34,7 @@ pub fn collect(args: &CollectArgs) -> Result<ExitCode, Failure> {
     if args.print_commands {
         print(args)
     } else {
-        run::run(args)
+        run::collect(args)
     }
 }
 

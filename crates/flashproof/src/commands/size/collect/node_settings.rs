@@ -12,8 +12,8 @@
 
 use super::{build, shell_quoted};
 use results::files::{self, Instructions, Links, ReplaceTarget};
+use results::format::{quoted, span};
 use results::parallel::in_parallel;
-use results::units::{quoted, span};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use session::console;
@@ -417,13 +417,13 @@ impl Folder {
     /// Copies logs and iostat's output into the folder; compressed files stay compressed.
     pub fn copy(&self, logs: &[PathBuf], iostat: &[PathBuf]) -> Result<(), Failure> {
         logs.iter()
-            .try_for_each(|path| copy("", path, Content::Log, &self.dir))?;
+            .try_for_each(|path| copy("", path, FileContent::Log, &self.dir))?;
         iostat.iter().try_for_each(|path| {
             let (node, path) = of_node(path);
             copy(
                 &node.map(|node| format!("{node}-")).unwrap_or_default(),
                 path,
-                Content::Iostat,
+                FileContent::Iostat,
                 &self.dir,
             )
         })
@@ -431,12 +431,12 @@ impl Folder {
 }
 
 #[derive(Clone, Copy)]
-enum Content {
+enum FileContent {
     Log,
     Iostat,
 }
 
-impl Content {
+impl FileContent {
     /// Name of the copied file, which must show its kind.
     fn name(self, name: &str) -> String {
         let lower = name.to_ascii_lowercase();
@@ -470,7 +470,7 @@ fn open(path: &Path) -> Result<File, Failure> {
 }
 
 /// Copies one file up to its current length: a log can grow during the copy.
-fn copy(node: &str, path: &Path, content: Content, dir: &Path) -> Result<(), Failure> {
+fn copy(node: &str, path: &Path, content: FileContent, dir: &Path) -> Result<(), Failure> {
     let is_stdin = path.as_os_str() == "-";
     let name = path
         .file_name()

@@ -2,7 +2,7 @@
 
 use crate::access::AccessArgs;
 use clap::Args;
-use results::units::seconds;
+use results::format::seconds;
 use std::path::PathBuf;
 use store::nodes::{DEFAULT_PORT, HostPort};
 

@@ -5,8 +5,8 @@ use super::node_settings::{self, Folder, NodeChanges, NodeFile, SettingsToRestor
 use super::{access, build, retry, shell_quoted};
 use crate::commands::size::collect::options::CollectArgs;
 use crate::output::done;
+use results::format::{count, quoted, span};
 use results::parallel::in_parallel;
-use results::units::{count, quoted, span};
 use session::console;
 use session::failure::Failure;
 use session::run_directory::default_dir;
@@ -37,7 +37,7 @@ pub struct SampledNode {
     is_away: bool,
 }
 
-pub fn run(args: &CollectArgs) -> Result<ExitCode, Failure> {
+pub fn collect(args: &CollectArgs) -> Result<ExitCode, Failure> {
     if args.host.is_empty() && args.log.is_empty() && args.iostat.is_empty() {
         return Err(Failure::usage(
             "no source to collect from - give --host HOST:PORT of a node, or --log and --iostat with files copied from \
@@ -155,8 +155,13 @@ impl SampledNode {
         requested: &[String],
         access: &Access,
     ) -> Result<Self, String> {
-        let is_wanted = |name: &&String| requested.is_empty() || requested.contains(name);
-        let namespaces: Vec<String> = node.namespaces.iter().filter(is_wanted).cloned().collect();
+        let is_requested = |name: &&String| requested.is_empty() || requested.contains(name);
+        let namespaces: Vec<String> = node
+            .namespaces
+            .iter()
+            .filter(is_requested)
+            .cloned()
+            .collect();
         let sinks = query_settings(&mut node, vec!["logs".to_owned()], access)?;
         let sinks: Vec<_> = sinks.iter().flat_map(|(_, value)| logs(value)).collect();
         let names = once_names(
@@ -265,7 +270,7 @@ fn show(sampled_nodes: &[SampledNode], args: &CollectArgs) {
         for (setting, _, now) in node
             .settings
             .iter()
-            .filter(|(_, now, wanted)| now.as_deref() == Some(wanted))
+            .filter(|(_, now, requested)| now.as_deref() == Some(requested))
         {
             console::note(&format!(
                 "left unchanged, on node {}: {setting} is {now} already",
@@ -326,13 +331,13 @@ impl Collection<'_> {
                 let was_on = watched
                     .settings
                     .iter()
-                    .filter(|(_, now, wanted)| now.as_deref() == Some(wanted));
-                for (setting, _, wanted) in was_on {
+                    .filter(|(_, now, requested)| now.as_deref() == Some(requested));
+                for (setting, _, requested) in was_on {
                     if let Ok(now) = node_settings::value(&mut watched.node, setting, &self.access)
-                        && now != *wanted
+                        && now != *requested
                     {
                         console::warning(&format!(
-                            "on node {}: {setting} was {wanted} at the start and is {now} now - another user changed this \
+                            "on node {}: {setting} was {requested} at the start and is {now} now - another user changed this \
                          setting, so the log lacks data for part of the time",
                             watched.node
                         ));

@@ -10,7 +10,7 @@ use act::options::Test;
 use act::scale::{READS_PER_SEC_1X, WRITES_PER_SEC_1X};
 use act::{ActConfig, check};
 use load::factor::Factor;
-use results::units::seconds;
+use results::format::seconds;
 use session::failure::Failure;
 use std::fmt::Display;
 use std::io::{BufRead, Read, Write};

@@ -22,7 +22,7 @@ use act::{ActConfig, check};
 use device::discover::{Drive, drives_of};
 use engine::DeviceName;
 use load::factor::Factor;
-use results::units::{self, Grouped};
+use results::format::{self, Grouped};
 use session::console;
 use session::failure::Failure;
 use session::user_file::OutputFile;
@@ -160,7 +160,8 @@ impl<'a> Draft<'a> {
 
     /// Text of the file. Also prints the explanation of the load, and the changes.
     fn document(&self) -> Result<String, Failure> {
-        let summary = LoadSummary::of(&self.config, &self.drives).map_err(Failure::usages)?;
+        let summary =
+            LoadSummary::from_config(&self.config, &self.drives).map_err(Failure::usages)?;
         let summary = summary.lines(self.args.dwpd);
         let mut document = AnnotatedConfig::new(self.config.clone());
         document.lines([self.title()]);
@@ -201,7 +202,7 @@ impl<'a> Draft<'a> {
 
     fn title(&self) -> String {
         let rate = |key| Grouped(self.config.number(key).unwrap_or(0));
-        let drives = units::count(self.drives.len() as u64, "drive");
+        let drives = format::count(self.drives.len() as u64, "drive");
         let load = match self.load() {
             Some(factor) if self.is_even() => format!(" at {factor}x"),
             Some(factor) => format!(" at {factor}x on average"),
@@ -349,7 +350,7 @@ fn device_list(devices: &[String]) -> Result<String, Failure> {
         Some(name) => Err(Failure::usage(format!(
             "cannot name the device {} in a configuration - white space and semicolons separate names there - give \
              another path to the device, or repeat --device for each device",
-            results::units::quoted(name)
+            results::format::quoted(name)
         ))),
         None => Ok(devices.join(" ")),
     }

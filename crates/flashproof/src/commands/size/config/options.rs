@@ -4,7 +4,7 @@ use act::options::Test;
 use clap::Args;
 use engine::sim::size_bytes;
 use load::factor::Factor;
-use results::units::seconds;
+use results::format::seconds;
 use std::path::PathBuf;
 
 /// Options of the writer of configurations.

@@ -383,10 +383,9 @@ fn facts(
                     return Vec::new();
                 }
             };
-            let facts = replies
-                .namespaces
-                .iter()
-                .map(|(name, namespace)| (name.clone(), NamespaceFacts::of(replies, namespace)));
+            let facts = replies.namespaces.iter().map(|(name, namespace)| {
+                (name.clone(), NamespaceFacts::from_node(replies, namespace))
+            });
             facts
                 .map(|(name, facts)| ((node.clone(), name), facts))
                 .collect::<Vec<_>>()

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use jiff::civil::{DateTime, Time};
 use jiff::tz::Offset;
 use load::factor::Factor;
-use results::units::seconds;
+use results::format::seconds;
 use std::path::PathBuf;
 
 /// Options of a profile.

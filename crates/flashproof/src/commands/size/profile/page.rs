@@ -4,7 +4,7 @@ use act::options::Test;
 use report::bars::Bars;
 use report::html::HtmlPage;
 use report::table::Table;
-use results::units;
+use results::format;
 use session::runner::tool;
 use sizing::configuration::TestConfiguration;
 use sizing::drive_io::{DriveIo, NAMES};
@@ -25,7 +25,7 @@ pub fn page(profile: &Profile, configurations: &[TestConfiguration]) -> String {
     text += &format!("\nLoad on each device, per second\n\n{}", loads(profile));
     namespaces(profile)
         .iter()
-        .for_each(|told| text += &units::wrapped(told, "  ", COLUMNS));
+        .for_each(|told| text += &format::wrapped(told, "  ", COLUMNS));
     text += &format!(
         "\n{}, all namespaces together\n\n{}",
         reached_title(profile),
@@ -44,7 +44,7 @@ pub fn page(profile: &Profile, configurations: &[TestConfiguration]) -> String {
             text += &format!("\n{title}\n");
             sentences
                 .iter()
-                .for_each(|sentence| text += &units::wrapped(sentence, "  ", COLUMNS));
+                .for_each(|sentence| text += &format::wrapped(sentence, "  ", COLUMNS));
         }
     }
     text
@@ -54,7 +54,7 @@ pub fn page(profile: &Profile, configurations: &[TestConfiguration]) -> String {
 pub fn html(profile: &Profile, configurations: &[TestConfiguration]) -> String {
     let mut page = HtmlPage::new(format!(
         "Load of {}",
-        units::count(profile.drives.len() as u64, "drive")
+        format::count(profile.drives.len() as u64, "drive")
     ));
     page.warnings(&profile.doubts());
     page.list(&nodes(profile));
@@ -144,7 +144,7 @@ fn size_bars(kind: &str, load: &DeviceLoad, pct_over: &[f64]) -> Bars {
             bars.bar(
                 format!("{} to {}", power_of_two(bucket), power_of_two(bucket + 1)),
                 Some(share),
-                units::percent(share / 100.0),
+                format::percent(share / 100.0),
             );
         }
     }
@@ -194,7 +194,7 @@ fn nodes(profile: &Profile) -> Vec<String> {
                 node.id,
                 window.from,
                 window.to,
-                units::span_of(window.seconds())
+                format::span_of(window.seconds())
             )
         })
         .collect()
@@ -295,8 +295,8 @@ fn load_details(loads: &[&DeviceLoad]) -> String {
     ] {
         if rate > 0.0 && !sizes.is_empty() {
             let (lower, upper) = mean_bytes(sizes);
-            let lower = units::bytes(lower);
-            let upper = units::bytes(upper);
+            let lower = format::bytes(lower);
+            let upper = format::bytes(upper);
             sentences.push(format!(
                 "{subject} {lower} to {upper} on average, by the bucket edges of its histogram."
             ));
@@ -374,14 +374,14 @@ fn read_before_update(reads: f64, client_reads: f64, client_writes: f64) -> Stri
         _ if reads <= client_reads * 1.01 => {
             format!(
                 "{} of the reads were answered from a cache. ",
-                units::percent_whole(1.0 - (reads / client_reads).min(1.0))
+                format::percent_whole(1.0 - (reads / client_reads).min(1.0))
             )
         }
         _ if reads <= client_ops * 1.01 => format!(
             "The device did {} reads/s more than the clients: a write reads its record first, unless it replaces the \
              record. If all writes read first, {} of all reads were answered from a cache. ",
             rate(reads - client_reads),
-            units::percent_whole(1.0 - (reads / client_ops).min(1.0))
+            format::percent_whole(1.0 - (reads / client_ops).min(1.0))
         ),
         _ => format!(
             "The device did {} reads/s more than clients' reads and writes together: replicas, batches, scans and \
@@ -545,7 +545,7 @@ fn checks(profile: &Profile) -> Table {
 /// A rate per second: without decimals from 1,000 on.
 fn rate(value: f64) -> String {
     if value.abs() >= 1000.0 {
-        units::number(value.round())
+        format::number(value.round())
     } else {
         format!("{value:.1}")
     }

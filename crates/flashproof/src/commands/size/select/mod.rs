@@ -12,7 +12,7 @@ use report::comparison::{
     Candidate, CandidateDir, DeviceWear, OperatorData, PublishedRating, ValueOrReason,
 };
 use report::table::Table;
-use results::units::{multiple, number, percent, percent_exact};
+use results::format::{multiple, number, percent, percent_exact};
 use serde::Serialize;
 use session::failure::Failure;
 use sizing::drive_io::{DriveIo, NAMES};
@@ -51,7 +51,7 @@ impl Margin {
 }
 
 #[derive(Debug, Serialize)]
-struct Choice {
+struct DriveChoice {
     name: String,
     basis: ValueOrReason<Basis>,
     /// Measured I/O of one drive.
@@ -72,7 +72,7 @@ pub struct Selection {
     demand: ClusterDemand,
     /// Conditions of the selection, such as the future load.
     terms: SizingTerms,
-    choices: Vec<Choice>,
+    choices: Vec<DriveChoice>,
     /// True if the record of a candidate is damaged.
     #[serde(skip)]
     pub damaged: bool,
@@ -100,7 +100,7 @@ pub fn select(
 ) -> Result<Selection, Failure> {
     let profile = read_profile(path)?;
     balanced(&profile, accept_unbalanced)?;
-    let demand = ClusterDemand::of(&profile);
+    let demand = ClusterDemand::from_profile(&profile);
     if demand
         .nodes
         .iter()
@@ -155,7 +155,7 @@ fn chosen(
         if words.trim().is_empty() || !ratings.iter().any(|rating| has_words(rating, words)) {
             return Err(Failure::usage(format!(
                 "no published rating has {} in its drive's name - give other words, or \"all\"",
-                results::units::quoted(words)
+                results::format::quoted(words)
             )));
         }
     }
@@ -176,7 +176,7 @@ fn candidate_choice(
     demand: &ClusterDemand,
     terms: &SizingTerms,
     prices: &[(String, f64)],
-) -> Choice {
+) -> DriveChoice {
     let wear = candidate.wear.value().map_or(&[][..], |wear| &wear[..]);
     let io = candidate.load.and_then(|_| candidate.io.clone());
     let supply = io.map(|io| Supply {
@@ -235,7 +235,7 @@ fn candidate_choice(
             share: margin.worst.value().map(|worst| worst.share),
             share_max: Some(margin.share_max),
         });
-    Choice {
+    DriveChoice {
         price: mean_price.or_else(|| price_of(&candidate.name, prices)),
         margins: margins.collect(),
         remarks,
@@ -260,7 +260,7 @@ fn published_choice(
     demand: &ClusterDemand,
     terms: &SizingTerms,
     prices: &[(String, f64)],
-) -> Choice {
+) -> DriveChoice {
     let supply = Supply {
         io: select::published(rating.x),
         ..Supply::default()
@@ -278,7 +278,7 @@ fn published_choice(
         .as_ref()
         .map(|endurance| format!("; its endurance is {endurance}"))
         .unwrap_or_default();
-    Choice {
+    DriveChoice {
         price: prices
             .iter()
             .find(|(name, _)| *name == rating.device)
@@ -304,8 +304,8 @@ fn choice(
     supply: ValueOrReason<Supply>,
     demand: &ClusterDemand,
     terms: &SizingTerms,
-) -> Choice {
-    Choice {
+) -> DriveChoice {
+    DriveChoice {
         name,
         basis,
         times_the_busiest: supply.and_then(|supply| {
@@ -421,8 +421,8 @@ impl Selection {
         } = self;
         let mut lines = vec![format!(
             "now: {} on {}; \"one holds\" is a multiple of the busiest drive's load; prices are for all nodes together",
-            results::units::count(demand.drives() as u64, "drive"),
-            results::units::count(demand.nodes.len() as u64, "node"),
+            results::format::count(demand.drives() as u64, "drive"),
+            results::format::count(demand.nodes.len() as u64, "node"),
         )];
         if choices.iter().any(|choice| {
             choice
@@ -464,7 +464,7 @@ impl Selection {
     }
 }
 
-fn basis_text(choice: &Choice) -> String {
+fn basis_text(choice: &DriveChoice) -> String {
     let text = match choice.basis.value() {
         Some(Basis::Measured) => "this load",
         Some(Basis::Estimate) => "estimate",

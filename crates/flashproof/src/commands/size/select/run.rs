@@ -7,7 +7,7 @@ use session::failure::Failure;
 use sizing::select::SizingTerms;
 use std::process::ExitCode;
 
-pub fn run(args: &SelectArgs) -> Result<ExitCode, Failure> {
+pub fn select(args: &SelectArgs) -> Result<ExitCode, Failure> {
     let input = super::SelectionInput {
         candidates: &args.candidates,
         published: &args.published,

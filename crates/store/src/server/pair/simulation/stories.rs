@@ -71,11 +71,12 @@ impl Story {
         if running.pair.mode() == PairMode::Ahead && running.pair.must_wait(running.pair.word()) {
             return running.pair.begin_use();
         }
-        let is_late = !running.pair.has_lease(self.now_ns);
+        let is_expired = !running.pair.has_lease(self.now_ns);
         let is_unsure =
             running.unsure.contains(&key) || running.waiting.values().any(|of| of.key == key);
         if is_unsure
-            || running.pair.mode() == PairMode::Paired && (is_late || !running.linked[core_of(key)])
+            || running.pair.mode() == PairMode::Paired
+                && (is_expired || !running.linked[core_of(key)])
         {
             return;
         }

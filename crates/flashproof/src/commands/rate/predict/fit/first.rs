@@ -70,7 +70,7 @@ fn at(done: &DirectionResult, percent: f64) -> f64 {
 }
 
 impl Way {
-    fn of(data: &[ComparedPoint<'_>], direction: usize) -> Option<Self> {
+    fn from_points(data: &[ComparedPoint<'_>], direction: usize) -> Option<Self> {
         let points = pure(data, direction);
         let small = points.iter().min_by(|a, b| {
             let by_size = a.results.bytes_each.total_cmp(&b.results.bytes_each);
@@ -177,7 +177,7 @@ fn stalls(data: &[ComparedPoint<'_>]) -> Option<(f64, f64)> {
 /// Starting points of the search; `stalls_known`: a watch has measured the stalls. Empty if there are no points of
 /// reads alone, or none of writes alone.
 pub(super) fn starts(data: &[ComparedPoint<'_>], stalls_known: bool) -> Vec<Values> {
-    let (Some(reads), Some(writes)) = (Way::of(data, 0), Way::of(data, 1)) else {
+    let (Some(reads), Some(writes)) = (Way::from_points(data, 0), Way::from_points(data, 1)) else {
         return Vec::new();
     };
     let ways = [&reads, &writes];

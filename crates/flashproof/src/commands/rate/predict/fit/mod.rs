@@ -20,7 +20,7 @@ use conclusions::percentile::BEYOND_COMPARED;
 use engine::sim::DriveSpec;
 use load::model_job::{JobResults, ModelJob, PERCENTS};
 use points::{job_of, measured};
-use results::units;
+use results::format;
 use std::ops::RangeInclusive;
 
 /// A parameter of the queueing model.
@@ -189,18 +189,18 @@ pub fn fit(
 ) -> Result<Fit, String> {
     let data: Vec<_> = points
         .iter()
-        .filter_map(|point| ComparedPoint::of(point, stalls))
+        .filter_map(|point| ComparedPoint::from_point(point, stalls))
         .collect();
     if data.len() > POINTS_MAX {
         return Err(format!(
             "{} are too many for a fit, which uses at most {}",
-            units::count(data.len() as u64, "point"),
-            units::number(POINTS_MAX as f64)
+            format::count(data.len() as u64, "point"),
+            format::number(POINTS_MAX as f64)
         ));
     }
     let starts = first::starts(&data, stalls.is_some());
     if starts.is_empty() {
-        let all = units::count(points.len() as u64, "point");
+        let all = format::count(points.len() as u64, "point");
         let usable = data.len();
         let mut doubts = points.iter().filter_map(|point| point.doubt.as_ref());
         return Err(match doubts.next() {
@@ -208,7 +208,7 @@ pub fn fit(
                 "{usable} of {all} can be compared with a simulated drive, {} are in doubt (the first because {}) - \
                  measure again on an idle machine",
                 doubts.count() + 1,
-                units::in_one_line(first)
+                format::in_one_line(first)
             ),
             None => format!(
                 "{usable} of {all} can be compared with a simulated drive - a fit needs closed loops of reads alone and of \
@@ -253,7 +253,7 @@ struct ComparedPoint<'a> {
 }
 
 impl<'a> ComparedPoint<'a> {
-    fn of(point: &'a Point, stalls: Option<&RecurringStalls>) -> Option<Self> {
+    fn from_point(point: &'a Point, stalls: Option<&RecurringStalls>) -> Option<Self> {
         let is_compared_part = matches!(
             point.part,
             JobPurpose::Depth | JobPurpose::Profile | JobPurpose::Rate | JobPurpose::Grid
@@ -593,7 +593,7 @@ impl ComparedPoint<'_> {
                             worst,
                             format!(
                                 "at {}, {direction_name}: measured {}; simulated {}",
-                                units::in_one_line(&self.point.job),
+                                format::in_one_line(&self.point.job),
                                 format_results(measured),
                                 format_results(simulated)
                             ),
@@ -606,10 +606,10 @@ impl ComparedPoint<'_> {
 }
 
 fn format_results(results: &JobResults) -> String {
-    let mut text = format!("{} per second", units::number(results.iops));
+    let mut text = format!("{} per second", format::number(results.iops));
     for (name, at) in [("median", 1), ("99 % within", 3)] {
         if let Some(us) = results.times_us[at] {
-            text += &format!(", {name} {}", units::duration((us * 1e3) as u64));
+            text += &format!(", {name} {}", format::duration((us * 1e3) as u64));
         }
     }
     text

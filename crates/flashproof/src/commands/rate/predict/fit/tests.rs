@@ -143,14 +143,14 @@ fn parameters_are_found_again() {
 fn a_job_that_is_run_again_meets_as_many_stalls_as_it_has_periods() {
     let drive = "sim:channels=2+read-us=700+jitter-pct=0+stall-ms=7+stall-every-s=0.25";
     // 5 s hold 20 stalls. Each stall delays the operations in flight: at most one on each of the two channels.
-    for (depth, held_up) in [(1, 20), (2, 40)] {
+    for (depth, delayed) in [(1, 20), (2, 40)] {
         let point = point(drive, JobPurpose::Depth, depth, [Some((4096, None)), None]);
         let (times, seconds) = job_of(&point)
             .unwrap()
             .all(&drive.parse().unwrap(), 5_000_000_000);
         assert_eq!(
             times[0].iter().filter(|ns| **ns > 5_000_000).count(),
-            held_up,
+            delayed,
             "in {seconds} s at depth {depth}"
         );
     }
