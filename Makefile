@@ -3,13 +3,16 @@
 # The work is in scripts/, so that each step can be run and read alone.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint static dist fuzz soak bench man clean
+.PHONY: help demo quick test lint static dist fuzz soak bench man clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## build (some minutes at first), then in seconds: an hour's test and a certification on simulated drives, a captured log sized
 	@scripts/demo
+
+quick: ## before a commit: lint, and the tests of the changed crates
+	@scripts/quick
 
 test: ## install what tests need (as root, with apt), run everything, list what was skipped and why
 	@scripts/test $(BESIDE)

@@ -17,7 +17,7 @@ use super::workload::ActWorkload;
 use engine::DeviceName;
 use load::choice::Arrival;
 use load::factor::Factor;
-use load::workload::{Load, RunSpec};
+use load::workload::RunSpec;
 
 const BOUNDS: [&str; 2] = ["service-threads", "cache-threads"];
 
@@ -32,6 +32,16 @@ const ISSUE_KEYS: [&str; 8] = [
     "seed",
     "shards",
 ];
+
+/// The load of one run of a series.
+#[derive(Debug, Clone)]
+pub struct StagedLoad {
+    pub workload: ActWorkload,
+    /// Configuration as a file.
+    pub text: String,
+    /// Rates that had to be rounded, each a sentence.
+    pub rounded: Vec<String>,
+}
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BaseLoad {
@@ -99,11 +109,7 @@ impl BaseLoad {
     }
 
     /// Errors: rates that cannot be multiplied, each a sentence.
-    pub fn multiplied(
-        &self,
-        factor: Factor,
-        devices: &[usize],
-    ) -> Result<Load<ActWorkload>, Vec<String>> {
+    pub fn multiplied(&self, factor: Factor, devices: &[usize]) -> Result<StagedLoad, Vec<String>> {
         let names = &self.config.device_names;
         let device_names: Vec<_> = devices
             .iter()
@@ -122,7 +128,7 @@ impl BaseLoad {
             problems.iter().map(ToString::to_string).collect::<Vec<_>>()
         };
         let workload = ActWorkload::from_config(config).map_err(sentences)?;
-        Ok(Load {
+        Ok(StagedLoad {
             workload,
             text,
             rounded,
@@ -192,7 +198,7 @@ mod tests {
             .config
     }
 
-    fn rates(load: &Load<ActWorkload>) -> (u32, u32) {
+    fn rates(load: &StagedLoad) -> (u32, u32) {
         let config = load.workload.config();
         (config.read_reqs_per_sec, config.write_reqs_per_sec)
     }

@@ -27,7 +27,9 @@ fn errors_fail_a_run_that_goes_on_to_its_end() {
         (Outcome::Fail, End::Completed)
     );
     assert!(
-        ended.stdout.starts_with("\nFAIL (screening, "),
+        ended
+            .stdout
+            .starts_with(&format!("\nFAIL: {failed} I/O errors (")),
         "{}",
         ended.stdout
     );

@@ -274,8 +274,8 @@ fn a_page_on_a_terminal_fits_it_and_has_colours_unless_nobody_wants_them() {
     let config = "device-names: sim:stall-at-s=2+stall-ms=500\ntest-duration-sec: 5\nread-reqs-per-sec: 1000\n";
     bench.write("test.conf", config);
     for (no_color, said) in [
-        ("", "\x1b[1;31mFAIL\x1b[0m (screening, SLA "),
-        ("1", "FAIL (screening, SLA "),
+        ("", "\x1b[1;31mFAIL\x1b[0m: too slow: "),
+        ("1", "FAIL: too slow: "),
     ] {
         let Some(terminal) = Terminal::open(60) else {
             return;

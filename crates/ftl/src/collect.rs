@@ -3,15 +3,8 @@
 use crate::drive::{FlashExtent, FlashObserver, ProgramCause};
 use crate::map::BATCH;
 use crate::spec::Victim;
+use crate::victims::Collecting;
 use crate::{Append, Ftl, Isolation};
-use std::collections::VecDeque;
-
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Collecting {
-    pub(crate) superblock: u32,
-    /// Units of the superblock examined so far.
-    pub(crate) done_units: u32,
-}
 
 impl Ftl {
     /// As [`Self::collect_on`], without an observer.
@@ -144,35 +137,6 @@ impl Runs {
 
 /// Maximum number of d-choices draws. If all draws find only fully valid superblocks, the greedy victim is taken.
 const DRAWS: usize = 16;
-
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Victims {
-    pub(crate) collecting: Option<Collecting>,
-    /// By superblock: total number of units programmed on the drive when the superblock became full.
-    filled_at: Vec<u64>,
-    /// Filled superblocks, oldest first, including superblocks that were collected since. Used only by `Victim::Fifo`.
-    order: VecDeque<(u32, u64)>,
-    /// True if wear levelling chose the last victim.
-    levelled: bool,
-}
-
-impl Victims {
-    pub(crate) fn new(superblocks: u32) -> Self {
-        Self {
-            collecting: None,
-            filled_at: vec![0; superblocks as usize + 1],
-            order: VecDeque::new(),
-            levelled: false,
-        }
-    }
-
-    pub(crate) fn filled(&mut self, superblock: u32, now_units: u64, policy: Victim) {
-        self.filled_at[superblock as usize] = now_units;
-        if policy == Victim::Fifo {
-            self.order.push_back((superblock, now_units));
-        }
-    }
-}
 
 impl Ftl {
     /// Chooses and takes the next victim; `None` if collection would free no space.

@@ -1,8 +1,8 @@
 //! The drive: host commands, the observer of flash operations, and a check that recounts every unit.
 
-use crate::collect::Victims;
 use crate::map::{UnitMap, Valid, Wear};
 use crate::spec::{Spec, SpecError};
+use crate::victims::Victims;
 use results::bytes_written::WrittenBytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use sys::random::Random;

@@ -19,6 +19,7 @@ mod drive;
 mod map;
 pub mod over_provisioning;
 mod spec;
+mod victims;
 
 pub use drive::{FlashExtent, FlashObserver, Ftl, ProgramCause};
 pub use spec::{Append, Isolation, Spec, SpecError, Victim};

@@ -121,16 +121,6 @@ pub struct FilePlan {
 /// The configuration in force of a load that was added to a run, or why the load cannot be run.
 pub type Built = Result<WorkloadRecord, CannotRun>;
 
-/// The load of one run of a series.
-#[derive(Debug, Clone)]
-pub struct Load<W> {
-    pub workload: W,
-    /// Configuration as a file.
-    pub text: String,
-    /// Rates that had to be rounded, each a sentence.
-    pub rounded: Vec<String>,
-}
-
 /// Run parameters of a workload. Workloads of one run agree in all but the devices, the seed and the operations.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RunSpec {

@@ -25,9 +25,11 @@ pub struct Pair {
 }
 
 impl Pair {
-    pub(crate) fn new(name: &str, value: String) -> Self {
-        let name = name.to_owned();
-        Self { name, value }
+    pub fn new(name: &str, value: String) -> Self {
+        Self {
+            name: name.to_owned(),
+            value,
+        }
     }
 }
 

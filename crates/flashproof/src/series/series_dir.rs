@@ -6,11 +6,11 @@
 use super::lock::SeriesLock;
 use super::{Drives, SeriesOptions};
 use crate::preparation::{Preparation, ProgressStyle};
+use act::staged::StagedLoad;
 use conclusions::rejudge::rejudge_steps_in;
 use conclusions::series::{
     Conclusion, DriveIdentity, REPORT, Series, SeriesPurpose, SeriesStepState, check_same,
 };
-use load::workload::{Load, Workload};
 use report::document::Document;
 use results::files;
 use results::finding::Severity;
@@ -401,7 +401,7 @@ fn newest(first: &Path) -> PathBuf {
 }
 
 /// The load of the step `name`. Prints the rates that were rounded.
-pub fn single_load(load: Load<impl Workload + 'static>, name: &str) -> Vec<NamedWorkload> {
+pub fn single_load(load: StagedLoad, name: &str) -> Vec<NamedWorkload> {
     load.rounded
         .iter()
         .for_each(|rounded| console::note(&format!("{name}: {rounded}")));

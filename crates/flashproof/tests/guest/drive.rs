@@ -167,8 +167,8 @@ pub(super) fn is_taken_away(guest: &mut Guest) {
     guest.qmp.command("device_del", json!({ "id": "fdp0" }));
     let ended = guest.end("gone").expect(1);
     for part in [
-        &format!("  {path} is gone\n"),
-        "FAIL (screening, partial",
+        &format!("FAIL: {path} is gone\nDo: "),
+        "  screening, partial",
         "I/O errors",
         "run directory: /data/run",
     ] {

@@ -270,7 +270,7 @@ fn a_run_that_ended_has_its_verdict_and_its_exit_code() {
     );
     assert!(
         run.to_string()
-            .contains("FAIL: 10.0 % of reads on /dev/nvme1n1 took over 1 ms in slice 1"),
+            .contains("FAIL: too slow: 10.0 % of reads on /dev/nvme1n1 took over 1 ms in slice 1"),
         "{run}"
     );
 }

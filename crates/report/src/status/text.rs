@@ -186,7 +186,8 @@ impl RunStatus {
     }
 
     fn result_text(&self) -> String {
-        format!("{}: {}", self.result.outcome, self.result.headline)
+        let text = format!("{}: {}", self.result.outcome, self.result.headline);
+        text.replace('\n', "\n  ")
     }
 
     fn shares_text(&self, shares: &CurrentShares) -> String {

@@ -83,12 +83,9 @@ impl Verdict {
     }
 
     fn headline_sentence(&self, reason: &Reason) -> String {
-        let undone = |ours| self.undone.iter().find(|undone| undone.ours == ours);
         match (reason.code, &self.decided_by) {
-            (ReasonCode::OverLimit, Some(worst)) => format!("too slow: {}", short_share(worst)),
-            (ReasonCode::Held, Some(worst)) => {
-                format!("the load was held: {}", short_share(worst))
-            }
+            (ReasonCode::OverLimit, Some(worst)) => with_share("too slow", worst),
+            (ReasonCode::Held, Some(worst)) => with_share("the load was held", worst),
             (ReasonCode::OwnLag, _) => match self.cpu_wait_share {
                 Some(share) => format!(
                     "the host was too busy (flashproof waited for a CPU for {} of the time that it could run); {NOT_JUDGED}",
@@ -99,7 +96,8 @@ impl Verdict {
                 ),
             },
             (ReasonCode::NotCarriedOut, _) => {
-                undone(false).map_or_else(|| reason.text.clone(), short_undone)
+                let undone = self.undone.iter().find(|undone| !undone.ours);
+                undone.map_or_else(|| reason.text.clone(), short_undone)
             }
             (ReasonCode::FellBehind, _) => match &self.end {
                 End::LagExceeded {
@@ -174,15 +172,26 @@ impl Verdict {
     }
 }
 
+/// `answer` with the share that decided, as fully as fits: with its counts, with its device, alone.
+fn with_share(answer: &str, worst: &WorstShare) -> String {
+    let device = worst.device.as_deref();
+    let on_device = device.map_or_else(String::new, |device| format!(" on {device}"));
+    let shares = [
+        worst.to_string(),
+        short_share(worst, &on_device),
+        short_share(worst, ""),
+    ];
+    let sentences = shares.map(|share| format!("{answer}: {share}"));
+    let fits = |sentence: &&String| sentence.chars().count() <= HEADLINE_CHARS_MAX;
+    let longest = sentences.iter().find(fits).unwrap_or(&sentences[2]);
+    longest.clone()
+}
+
 /// `7.02 % of reads on /dev/nvme0n1 took over 1 ms in slice 21 (below 5 % is allowed)`.
-fn short_share(worst: &WorstShare) -> String {
-    let device = worst
-        .device
-        .as_deref()
-        .map_or_else(String::new, |device| format!(" on {device}"));
+fn short_share(worst: &WorstShare, on_device: &str) -> String {
     let bound = if worst.cut { "at least " } else { "" };
     format!(
-        "{bound}{} of {}{device} took over {:#} in slice {} (below {} is allowed)",
+        "{bound}{} of {}{on_device} took over {:#} in slice {} (below {} is allowed)",
         percent(worst.share),
         worst.stream,
         ThresholdText(worst.threshold_ns),

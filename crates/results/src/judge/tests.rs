@@ -776,8 +776,8 @@ fn the_text_gives_the_verdict_first_then_the_number_then_the_table() {
     run.second(5_000, 10).second(50_000, 1);
     let text = run.verdict().to_string();
     let expected = "\
-PASS (screening, SLA 5%>1ms,1%>8ms,0.1%>64ms)
-  0.200 % of reads on /dev/d0 took over 1 ms in slice 1 (10 of 5,010; it must be below 5 %)
+PASS: the load was held: 0.200 % of reads on /dev/d0 took over 1 ms in slice 1 (10 of 5,010; it must be below 5 %)
+  screening, SLA 5%>1ms,1%>8ms,0.1%>64ms
   not judged: latencies of large-block-writes: no limits apply to these streams
 
         reads on all devices together

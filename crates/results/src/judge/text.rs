@@ -537,7 +537,7 @@ impl RunResult {
     /// Sentences below the headline: records read, and the reasons that the headline does not repeat.
     pub fn details(&self) -> impl Iterator<Item = String> + '_ {
         let reasons = self.reasons.iter().map(ToString::to_string);
-        let reasons = reasons.filter(|text| *text != self.headline.sentence);
+        let reasons = reasons.filter(|text| !self.headline.sentence.contains(text));
         let workloads = self.workloads.iter().map(|workload| {
             let why = workload
                 .reasons

@@ -1,7 +1,7 @@
 //! Number of drives of one model that a cluster's load needs, and the limit that decides.
 //!
 //! ```text
-//! Profile ----Demand::of---> I/O and data of each node's drives         \
+//! Profile ------demand-------> I/O and data of each node's drives         \
 //!                                                                        need -> drives a node, deciding limit
 //! a run, a rating --Supply-> sustained I/O and capacity of one drive    /
 //! ```

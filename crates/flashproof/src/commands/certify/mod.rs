@@ -17,12 +17,11 @@ use crate::series::{
     self, Base1x, Drives, NOT_PREPARED, SeriesDir, default_name, may_erase, now_unix_ms,
     single_load, utc,
 };
-use act::ActWorkload;
+use act::staged::StagedLoad;
 use conclusions::agreement::difference;
 use conclusions::certify::{self, Claim, Linearity, STAGE_SEC, StageResult};
 use conclusions::series::{DriveIdentity, Rule, Series, SeriesPurpose, SeriesStepState, Step};
 use load::factor::Factor;
-use load::workload::Load;
 use options::CertifyOptions;
 use report::step_outcome;
 use report::table::Table;
@@ -215,7 +214,7 @@ impl CertificationRequest {
         Ok(request)
     }
 
-    fn load(&self, step: &Step) -> Result<Load<ActWorkload>, Failure> {
+    fn load(&self, step: &Step) -> Result<StagedLoad, Failure> {
         let factor = match step.rule {
             Rule::Completes => self.factor.doubled().map_err(Failure::usage)?,
             Rule::Limits | Rule::Recovers => self.factor,

@@ -15,15 +15,14 @@ pub mod predict;
 mod search;
 
 use crate::series::{self, Base1x, Drives, NOT_PREPARED, SeriesDir, default_name, may_erase};
-use act::ActWorkload;
 use act::load_summary::LoadSummary;
+use act::staged::StagedLoad;
 use conclusions::rate::{
     NextRun, RECOVERY_ROUNDS_MAX, ROUNDS_MIN, SPELLS_IN_WINDOW, SearchResult, StepDetails,
     StepOutcome, conclude, three_digits,
 };
 use conclusions::series::{DriveIdentity, Series, SeriesPurpose, SeriesStepState, Step};
 use load::factor::Factor;
-use load::workload::Load;
 use options::RateOptions;
 use report::table::Table;
 use results::format::span;
@@ -262,7 +261,7 @@ impl RatingRequest {
     }
 
     /// The load of `multiple` times 1x on all devices, for at most `seconds`.
-    pub fn load(&self, multiple: f64, seconds: u64) -> Result<Load<ActWorkload>, Failure> {
+    pub fn load(&self, multiple: f64, seconds: u64) -> Result<StagedLoad, Failure> {
         let mut base = self.base.clone();
         base.set_duration(u32::try_from(seconds).unwrap_or(u32::MAX));
         let devices: Vec<usize> = (0..base.spec().device_names.len()).collect();

@@ -1,6 +1,5 @@
 //! A real drive to measure tenants on. The drive must count media writes, which is checked before the first write.
 
-use super::request::pair;
 use device::discover::{DeviceFacts, discover};
 use device::observe::nvme::fdp::Fdp;
 use device::observe::nvme::{Controller, CounterSource};
@@ -219,9 +218,9 @@ impl MeasuredDrive {
         let start = "stores in long use; before each arrangement the whole device is deallocated, and the tenants' \
                      spaces are written once from end to end; no block is deallocated later";
         vec![
-            pair("drive", describe_drive(&self.facts)),
-            pair("counted by", self.counted_by.to_string()),
-            pair("start", start.to_owned()),
+            Pair::new("drive", describe_drive(&self.facts)),
+            Pair::new("counted by", self.counted_by.to_string()),
+            Pair::new("start", start.to_owned()),
         ]
     }
 }

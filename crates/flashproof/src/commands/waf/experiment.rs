@@ -1,14 +1,15 @@
 //! Tenants on a simulated drive in one arrangement, and with one assumption varied; preparations for random writes.
 
-use super::request::simulated;
 use crate::preparation::RandomWrites;
 use device::guard::RandomOrder;
+use engine::DeviceName;
 use engine::sim::{DriveSpec, FtlDrive, size_bytes};
 use ftl::Ftl;
 use ftl::over_provisioning::BothConventions;
 use load::keys::Keys;
 use load::memory;
 use load::workload::CannotRun;
+use report::document::Pair;
 use report::waf::{
     Arranged, FORMAT_VERSION, Latency, Preparations, Sweep, SweepPoint, Timed, Worn,
 };
@@ -22,7 +23,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use tenants::waf::prepared::{PreparationMethod, SteadyDrive};
 use tenants::waf::{self, Arrangement, Experiment, Interleaving, TenantLayout};
-use tenants::{self, Reuse, Tenants};
+use tenants::{self, Reuse, Tenant, Tenants};
 
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -38,6 +39,40 @@ pub(super) struct Setup {
     pub fills_max: usize,
     /// True to also measure the latencies of clients.
     pub is_timed: bool,
+}
+
+/// The simulated drive of this description. Errors: a real drive, or no FTL.
+pub(super) fn simulated(name: &str) -> Result<(DriveSpec, FtlDrive), Failure> {
+    let device: DeviceName = name.parse().map_err(Failure::usage)?;
+    let drive = device.drive().cloned().ok_or_else(|| {
+        Failure::usage(format!(
+            "{} is not a simulated drive - give one: sim:ftl+...",
+            format::quoted(name)
+        ))
+    })?;
+    let ftl = drive.ftl.clone().ok_or_else(|| {
+        Failure::usage(format!(
+            "cannot compute the write amplification of {device} - it has no FTL - give a drive with one: sim:ftl+..."
+        ))
+    })?;
+    Ok((drive, ftl))
+}
+
+pub(super) fn assumed_of_tenants(tenants: &Tenants) -> Vec<Pair> {
+    tenants.tenants.iter().map(|tenant: &Tenant| {
+        let value = format!(
+            "write block {} KiB, records of {} bytes, keys {}, fill {}, low-water mark {} %, free blocks reused {}, {} records \
+             written per second",
+            tenant.write_block_bytes >> 10,
+            tenant.record_bytes,
+            tenant.keys,
+            format::percent_exact(tenant.fill),
+            tenant.defrag_lwm_pct,
+            tenant.reuse,
+            format::number(tenant.writes.per_sec_f64()),
+        );
+        Pair::new(&tenant.name, value)
+    }).collect()
 }
 
 /// Runs one arrangement until it is steady. Returns the result, and a description of the drives.

@@ -9,8 +9,8 @@
 //! polls the drive's counters, and ends the run in the steady state.
 
 use super::drive::MeasuredDrive;
-use super::experiment::latencies;
-use super::request::{WafRequest, assumed_of_tenants, pair};
+use super::experiment::{assumed_of_tenants, latencies};
+use super::request::WafRequest;
 use clap::Args;
 use device::guard::Records;
 use engine::DeviceName;
@@ -18,6 +18,7 @@ use load::run::{
     Control, EndCause, FailedOperation as FailedOp, RunConfig, Settings, Sink, SinkError,
 };
 use load::workload::{BuildContext, RunPlan, RunSpec, Workload};
+use report::document::Pair;
 use report::waf::{Arranged, Timed, WafReport};
 use results::cell::{Cell, Interval, Layout};
 use results::counts::Backlog;
@@ -64,9 +65,44 @@ pub struct Measurement {
     pub out: Option<PathBuf>,
 }
 
+impl WafRequest {
+    /// Measures on a real drive. Returns the results and the exit code. Errors: nothing was measured.
+    pub fn measure(
+        &self,
+        measurement: &Measurement,
+    ) -> Result<(WafReport, Result<u8, Failure>), Failure> {
+        let DeviceName::Path(device) = measurement
+            .device
+            .parse::<DeviceName>()
+            .map_err(Failure::usage)?
+        else {
+            return Err(Failure::usage(format!(
+                "cannot measure on {} - it is a simulated drive - use flashproof waf model --device",
+                format::quoted(&measurement.device)
+            )));
+        };
+        let mut report = self.report();
+        let predicted = measurement
+            .predict
+            .as_ref()
+            .map(|on| self.predicted(on, &report))
+            .transpose()?;
+        let result = measure_arrangements(self, measurement, &device, &mut report);
+        if report.arrangements.is_empty() {
+            return result.map(|code| (report, Ok(code)));
+        }
+        if let Some(predicted) = predicted {
+            report.arrangements.extend(predicted.arrangements);
+            report.assumptions.extend(predicted.assumptions);
+            report.remarks.extend(predicted.remarks);
+        }
+        Ok((report, result))
+    }
+}
+
 /// Measures the tenants of `waf_request` on the drive at `path`, and adds each result to `report` when it arrives.
 /// Returns the exit code, or why the measurement ended early.
-pub(super) fn run(
+fn measure_arrangements(
     waf_request: &WafRequest,
     measurement: &Measurement,
     path: &str,
@@ -98,7 +134,7 @@ pub(super) fn run(
     console::notice(&pace.describe(&drive, plans.len(), measurement.duration));
     report.assumptions = assumed_of_tenants(tenants);
     report.assumptions.extend(drive.about());
-    report.assumptions.push(pair("steady", steady_rule()));
+    report.assumptions.push(Pair::new("steady", steady_rule()));
     let signal_handler = SignalHandler::install(
         "the results so far are in the run directory",
         CompatMode::Native,
@@ -209,7 +245,7 @@ impl ArrangementRun<'_> {
         let dir = self.dir.display();
         report
             .assumptions
-            .push(pair(&format!("run of {name}"), dir.to_string()));
+            .push(Pair::new(&format!("run of {name}"), dir.to_string()));
         if let Some(why) = observer.failed() {
             return Err(Failure::environment(format!(
                 "cannot compute the write amplification of {} - {why} - start again without other users of the drive; \

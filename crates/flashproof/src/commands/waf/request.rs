@@ -1,11 +1,10 @@
 //! Write amplification of tenants on dedicated drives, on a shared drive, and with placement handles.
 
-use super::experiment::{self, Setup, arrange};
-use super::measure::{self, Measurement};
+use super::experiment::{self, Setup, arrange, assumed_of_tenants, simulated};
 use crate::configuration::positive;
 use clap::Args;
 use engine::DeviceName;
-use engine::sim::{DriveSpec, FtlDrive, size_bytes};
+use engine::sim::size_bytes;
 use report::comparison::Endurance;
 use report::document::Pair;
 use report::waf::{Arranged, FORMAT_VERSION, Timed, WafReport};
@@ -13,8 +12,8 @@ use results::format;
 use results::waf::steady_rule;
 use session::failure::Failure;
 use session::{console, runner};
+use tenants::Tenants;
 use tenants::waf::{Arrangement, Interleaving, TenantLayout, with_handles};
-use tenants::{Tenant, Tenants};
 
 /// Default seed: the same command gives the same result.
 const SEED: u64 = 1;
@@ -101,40 +100,7 @@ impl WafRequest {
         Ok(report)
     }
 
-    /// Measures on a real drive. Returns the results and the exit code. Errors: nothing was measured.
-    pub fn measure(
-        &self,
-        measurement: &Measurement,
-    ) -> Result<(WafReport, Result<u8, Failure>), Failure> {
-        let DeviceName::Path(device) = measurement
-            .device
-            .parse::<DeviceName>()
-            .map_err(Failure::usage)?
-        else {
-            return Err(Failure::usage(format!(
-                "cannot measure on {} - it is a simulated drive - use flashproof waf model --device",
-                format::quoted(&measurement.device)
-            )));
-        };
-        let mut report = self.report();
-        let predicted = measurement
-            .predict
-            .as_ref()
-            .map(|on| self.predicted(on, &report))
-            .transpose()?;
-        let result = measure::run(self, measurement, &device, &mut report);
-        if report.arrangements.is_empty() {
-            return result.map(|code| (report, Ok(code)));
-        }
-        if let Some(predicted) = predicted {
-            report.arrangements.extend(predicted.arrangements);
-            report.assumptions.extend(predicted.assumptions);
-            report.remarks.extend(predicted.remarks);
-        }
-        Ok((report, result))
-    }
-
-    fn report(&self) -> WafReport {
+    pub(super) fn report(&self) -> WafReport {
         WafReport {
             format_version: FORMAT_VERSION,
             made_by: runner::tool(),
@@ -148,7 +114,11 @@ impl WafRequest {
     }
 
     /// Result of the tenants on the simulated drive `drive_text`, with each column and assumption marked as predicted.
-    fn predicted(&self, drive_text: &str, empty: &WafReport) -> Result<WafReport, Failure> {
+    pub(super) fn predicted(
+        &self,
+        drive_text: &str,
+        empty: &WafReport,
+    ) -> Result<WafReport, Failure> {
         let mut report = empty.clone();
         self.simulate(&Model::default(), drive_text.to_owned(), &mut report)?;
         report
@@ -193,11 +163,12 @@ impl WafRequest {
             arranged.years = self.rating.years(&setup.tenants, &arranged);
             report
                 .assumptions
-                .push(pair(&format!("drives of {arrangement}"), shape));
+                .push(Pair::new(&format!("drives of {arrangement}"), shape));
             if let Some(timed) = &arranged.timed {
-                report
-                    .assumptions
-                    .push(pair(&format!("latencies of {arrangement}"), covered(timed)));
+                report.assumptions.push(Pair::new(
+                    &format!("latencies of {arrangement}"),
+                    covered(timed),
+                ));
             }
             report.arrangements.push(arranged);
         }
@@ -219,23 +190,6 @@ fn default_drive(tenants: usize) -> String {
     )
 }
 
-/// The simulated drive of this description. Errors: a real drive, or no FTL.
-pub(super) fn simulated(name: &str) -> Result<(DriveSpec, FtlDrive), Failure> {
-    let device: DeviceName = name.parse().map_err(Failure::usage)?;
-    let drive = device.drive().cloned().ok_or_else(|| {
-        Failure::usage(format!(
-            "{} is not a simulated drive - give one: sim:ftl+...",
-            format::quoted(name)
-        ))
-    })?;
-    let ftl = drive.ftl.clone().ok_or_else(|| {
-        Failure::usage(format!(
-            "cannot compute the write amplification of {device} - it has no FTL - give a drive with one: sim:ftl+..."
-        ))
-    })?;
-    Ok((drive, ftl))
-}
-
 /// Requested arrangements; if none, all for which the drive has handles.
 fn chosen(requested: &[Arrangement], setup: &Setup) -> Vec<Arrangement> {
     if !requested.is_empty() {
@@ -250,30 +204,6 @@ fn chosen(requested: &[Arrangement], setup: &Setup) -> Vec<Arrangement> {
         }
         _ => Arrangement::ALL.to_vec(),
     }
-}
-
-pub(super) fn pair(name: &str, value: String) -> Pair {
-    Pair {
-        name: name.to_owned(),
-        value,
-    }
-}
-
-pub(super) fn assumed_of_tenants(tenants: &Tenants) -> Vec<Pair> {
-    tenants.tenants.iter().map(|tenant: &Tenant| {
-        let value = format!(
-            "write block {} KiB, records of {} bytes, keys {}, fill {}, low-water mark {} %, free blocks reused {}, {} records \
-             written per second",
-            tenant.write_block_bytes >> 10,
-            tenant.record_bytes,
-            tenant.keys,
-            format::percent_exact(tenant.fill),
-            tenant.defrag_lwm_pct,
-            tenant.reuse,
-            format::number(tenant.writes.per_sec_f64()),
-        );
-        pair(&tenant.name, value)
-    }).collect()
 }
 
 fn assumptions(setup: &Setup) -> Vec<Pair> {
@@ -292,16 +222,16 @@ fn assumptions(setup: &Setup) -> Vec<Pair> {
     let start = "stores in long use, on drives whose tenants' spaces were written once from end to end; no block is \
                  ever deallocated";
     pairs.extend([
-        pair(
+        Pair::new(
             "drive",
             format!(
                 "{}; over-provisioning {over_provisioning}",
                 setup.drive_text
             ),
         ),
-        pair("order of writes", order),
-        pair("start", start.to_owned()),
-        pair("steady", steady_rule()),
+        Pair::new("order of writes", order),
+        Pair::new("start", start.to_owned()),
+        Pair::new("steady", steady_rule()),
     ]);
     pairs
 }

@@ -1,10 +1,9 @@
 //! The writes of a lane, and the errors that end the lane.
 
-use super::write::{Shared, Stop};
+use super::state::{LaneError, Shared, Stop};
 use super::{file_name, new_file_name, one_buffer, perform};
 use conclusions::durability::examine::{put_secret, stamp};
 use conclusions::durability::session::{BATCH_MAX, DurabilityMethod, WriteLane};
-use conclusions::grouped;
 use device::target::Target;
 use results::files::{Dir, PRIVATE};
 use session::failure::Failure;
@@ -15,37 +14,6 @@ use std::sync::{Arc, PoisonError};
 use sys::buffer::Buf;
 use sys::op::{OpKind, Outcome, WriteSync};
 use sys::random::Random;
-
-#[derive(Debug, Clone)]
-pub(super) struct LaneError {
-    lane: usize,
-    mode: DurabilityMethod,
-    operation: String,
-    pub outcome: Outcome,
-}
-
-/// Phrases for the distinct errors, joined. An error of a vanished drive comes first.
-pub(super) fn in_words(errors: &[LaneError]) -> String {
-    let mut groups = grouped(errors.iter().map(|error| (error.outcome, error)));
-    groups.sort_by_key(|(outcome, _)| !outcome.is_of_vanished_drive());
-    groups
-        .into_iter()
-        .map(|(outcome, same): (Outcome, Vec<&LaneError>)| {
-            let LaneError {
-                lane,
-                mode,
-                operation,
-                ..
-            } = same[0];
-            let others = match same.len() - 1 {
-                0 => String::new(),
-                others => format!(", and {others} more"),
-            };
-            format!("lane {lane} ({mode}): {operation} failed: {outcome}{others}")
-        })
-        .collect::<Vec<_>>()
-        .join("; ")
-}
 
 pub(super) struct Worker {
     shared: Arc<Shared>,

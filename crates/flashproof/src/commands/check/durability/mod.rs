@@ -10,6 +10,7 @@
 //! [`witness`] runs on another machine.
 
 mod lane;
+mod state;
 mod target;
 pub mod witness;
 mod write;

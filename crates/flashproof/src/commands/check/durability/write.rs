@@ -9,7 +9,8 @@
 //! lanes with flushes and lanes without flushes write in turns, for one [`PHASE`] each. At a change of phase, no lane
 //! is within a write, and the witness has confirmed all writes.
 
-use super::lane::{LaneError, Worker, fill, in_words};
+use super::lane::{Worker, fill};
+use super::state::{Shared, State, Stop, in_words};
 use super::target::DurabilityTarget;
 use super::witness::Connection;
 use super::{DurabilityRequest, OWN_DIR, cannot_ask, one_buffer, perform};
@@ -32,8 +33,8 @@ use session::runner::tool;
 use session::signals::{EndSignals, name};
 use std::fs::File;
 use std::io::Read;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 use sys::buffer::Buf;
@@ -60,51 +61,6 @@ const HANG: Duration = Duration::from_secs(10);
 const VANISH_MAX: Duration = Duration::from_secs(60);
 
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-
-/// Why the writes ended before any cut.
-#[derive(Debug, Clone)]
-pub(super) enum Stop {
-    /// Requested by the user, or the time of `--for` has passed.
-    Requested(String),
-    Witness(String),
-    /// A lane failed, or the device node is gone.
-    Device,
-}
-
-#[derive(Default)]
-pub(super) struct State {
-    /// Last durable write of each lane.
-    pub durable: Vec<u64>,
-    /// Last write of each lane that the witness has confirmed as durable.
-    pub confirmed: Vec<u64>,
-    pub phase: u64,
-    /// True while a change of phase is due or not confirmed: no lane begins a batch.
-    pub is_changing: bool,
-    /// Number of lanes within a batch.
-    pub busy: usize,
-    pub stop: Option<Stop>,
-    pub errors: Vec<LaneError>,
-    /// Number of lanes that could read after a lane failed.
-    pub answered: usize,
-    /// True once no lane writes any more.
-    is_over: bool,
-}
-
-impl State {
-    fn has_error_of_vanished_drive(&self) -> bool {
-        self.errors
-            .iter()
-            .any(|error| error.outcome.is_of_vanished_drive())
-    }
-}
-
-pub(super) struct Shared {
-    pub session: Session,
-    pub secret: Secret,
-    sysfs_dir: Option<PathBuf>,
-    state: Mutex<State>,
-    pub changed: Condvar,
-}
 
 /// Writes until something other than a power cut ends the writes, and returns the cause.
 pub(super) fn run(
@@ -367,31 +323,6 @@ fn lay_out(session: &Session, secret: Secret, target: &Target) -> Result<(), Fai
 }
 
 impl Shared {
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Ends the writes; the first reason wins.
-    fn stop(&self, cause: Stop) {
-        self.lock().stop.get_or_insert(cause);
-        self.changed.notify_all();
-    }
-
-    /// True if both modes with flushes and modes without flushes are tested.
-    fn has_phases(&self) -> bool {
-        let fua_lanes = self
-            .session
-            .lanes
-            .iter()
-            .filter(|lane| lane.mode == DurabilityMethod::Fua)
-            .count();
-        fua_lanes > 0 && fua_lanes < self.session.lanes.len()
-    }
-
-    pub(super) fn is_turn_of(&self, mode: DurabilityMethod, phase: u64) -> bool {
-        !self.has_phases() || (mode == DurabilityMethod::Fua) == (phase % 2 == 1)
-    }
-
     fn run_phases(&self, request: &DurabilityRequest<'_>, end_signals: &EndSignals) {
         let began = Instant::now();
         let mut phase_began = Instant::now();
