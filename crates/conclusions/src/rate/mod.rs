@@ -390,7 +390,7 @@ fn sentence(finding: &SearchResult) -> String {
         }
         (SearchStop::Unstable, _) => {
             format!(
-                "there is no stable rating: loads were held at first, but not later; so far {range_text}"
+                "no stable rating: loads were held at first, but not later; so far {range_text}"
             )
         }
         (SearchStop::TimeUp, _) => {
