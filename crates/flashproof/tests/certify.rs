@@ -261,7 +261,7 @@ fn a_drive_that_fails_stage_1_is_not_stressed_unless_all_stages_are_wanted() {
         [Some(Outcome::Fail), Some(Outcome::Pass)]
     );
     assert_eq!((steps[0].attempts, steps[1].attempts), (1, 1));
-    all.shows(&["stage 1 failed: 100 % of reads"]);
+    all.shows(&["stage 1: too slow: 100 % of reads"]);
 }
 
 #[test]

@@ -105,61 +105,32 @@ impl Render for Bars {
     }
 }
 
-/// One bar that is divided into parts, with a legend.
-pub struct Stack {
-    title: String,
-    parts: Vec<StackPart>,
-}
-
-struct StackPart {
-    name: String,
+/// A part of a bar, such as a cause.
+pub(crate) struct StackPart<'a> {
+    pub(crate) name: &'a str,
     /// Fraction of the bar; `None`: only in the legend.
-    share: Option<f64>,
-    text: String,
+    pub(crate) share: Option<f64>,
+    pub(crate) text: &'a str,
 }
 
-impl Stack {
-    pub fn new(title: impl Into<String>) -> Self {
-        Self {
-            title: title.into(),
-            parts: Vec::new(),
-        }
-    }
-
-    /// Adds a part. `share`: fraction of the bar, `None` for a part in words alone.
-    pub fn part(&mut self, name: &str, share: Option<f64>, text: &str) {
-        self.parts.push(StackPart {
-            name: name.to_owned(),
-            share,
-            text: text.to_owned(),
-        });
-    }
-}
-
-impl Render for Stack {
-    fn render(&self) -> Markup {
-        let style = |share: f64| format!("width:{:.2}%", 100.0 * share.clamp(0.0, 1.0));
-        // The style sheet has a colour for each name.
-        let colour = |part: &StackPart| identifier(&part.name);
-        html! {
-            figure.chart {
-                figcaption.title { (self.title) }
-                div.stack aria-hidden="true" {
-                    @for part in &self.parts {
-                        @if let Some(share) = part.share { span.cause.(colour(part)) style=(style(share)) {} }
-                    }
-                }
-                ul.causes {
-                    @for part in &self.parts {
-                        li {
-                            @if let Some(share) = part.share {
-                                span.cause.(colour(part)) {}
-                                b { (percent(share)) " " (part.name) }
-                            } @else {
-                                b { (part.name) }
-                            }
-                            ": " (part.text)
+/// One bar that is divided into parts, with a legend. The style sheet has a colour for each name.
+pub(crate) fn stack(title: &str, parts: &[StackPart<'_>]) -> Markup {
+    let width = |share: f64| format!("width:{:.2}%", 100.0 * share.clamp(0.0, 1.0));
+    let drawn = parts
+        .iter()
+        .filter_map(|part| Some((identifier(part.name), part.share?)));
+    html! {
+        figure.chart {
+            figcaption.title { (title) }
+            div.stack aria-hidden="true" { @for (class, share) in drawn { span.cause.(class) style=(width(share)) {} } }
+            ul.causes {
+                @for part in parts {
+                    li {
+                        @if let Some(share) = part.share {
+                            span.cause.(identifier(part.name)) {}
+                            b { (percent(share)) " " }
                         }
+                        b { (part.name) } ": " (part.text)
                     }
                 }
             }
@@ -201,13 +172,13 @@ mod tests {
 
     #[test]
     fn a_cause_without_a_share_is_in_the_legend_only() {
-        let mut stack = Stack::new("Slice 1");
-        stack.part("this program", Some(0.25), "issued late");
-        stack.part("host", None, "all CPUs were busy");
-        let html = stack.render().into_string();
+        let part = |name, share, text| StackPart { name, share, text };
+        let late = part("this program", Some(0.25), "issued late");
+        let busy = part("host", None, "all CPUs were busy");
+        let html = stack("Slice 1", &[late, busy]).into_string();
         assert!(
             html.contains("cause this-program\" style=\"width:25.00%\"")
-                && html.contains("<b>25.0 % this program</b>: issued late"),
+                && html.contains("<b>25.0 % </b><b>this program</b>: issued late"),
             "{html}"
         );
         assert!(

@@ -242,7 +242,7 @@ fn by_limits(verdict: &Verdict) -> StageResult {
         outcome: verdict.outcome,
         reason: reason.unwrap_or_else(|| verdict.end.to_string()),
         notes,
-        headline: Some(verdict.headline()),
+        headline: (verdict.outcome != Outcome::Pass).then(|| verdict.headline()),
     }
 }
 

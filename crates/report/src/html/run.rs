@@ -2,7 +2,7 @@
 //! series: conclusion, steps, the curve of a search, each step's run.
 
 use super::parts::{Plots, banners, charts, fact_list, facts, heading, list, section, verdict};
-use crate::bars::{Bars, Stack};
+use crate::bars::{Bars, StackPart, stack};
 use crate::baseline::DriveReport;
 use crate::charts::{Section, identifier};
 use crate::document::{RunReport, SeriesReport};
@@ -91,30 +91,13 @@ fn one_slice(run: &RunReport) -> Option<Bars> {
             .iter()
             .flat_map(|group| group.slices.iter().map(move |slice| (group, slice)))
         {
-            let Some(share) = slice
-                .judged_share
-                .as_ref()
-                .and_then(|shares| shares.get(column))
-                .copied()
-            else {
+            let Some(share) = judged_share(slice, column, limit) else {
                 continue;
             };
-            let over = slice.judged_over.get(column).copied().unwrap_or(0);
             let threshold = format::duration(limit.threshold_ns);
             let device = words::device(group.device.as_deref());
             let name = format!("over {threshold}: {} on {device}", group.stream);
-            let text = format!(
-                "{} of {}",
-                format::percent(share),
-                format::percent_exact(limit.share_max())
-            );
-            bars.against(
-                name,
-                share,
-                limit.share_max(),
-                text,
-                limit.is_exceeded(over, slice.scheduled),
-            );
+            add_share(&mut bars, name, share, limit);
         }
     }
     (groups.iter().all(|group| group.slices.len() <= 1) && !bars.is_empty()).then_some(bars)
@@ -144,36 +127,33 @@ fn stages(report: &SeriesReport) -> Markup {
     {
         let Some(run) = &step.report else { continue };
         for (column, limit) in run.sla.limits().iter().enumerate() {
-            add_worst_share(&mut bars, &step.step.name, run, column, limit);
+            let slices = run.verdict.groups.iter().flat_map(|group| &group.slices);
+            let shares = slices.filter_map(|slice| judged_share(slice, column, limit));
+            let threshold = format::duration(limit.threshold_ns);
+            let name = format!("{}: over {threshold}", step.step.name);
+            if let Some(worst) = shares.max_by(|one, other| one.0.total_cmp(&other.0)) {
+                add_share(&mut bars, name, worst, limit);
+            }
         }
     }
     html! { @if !bars.is_empty() { (bars) } }
 }
 
-fn add_worst_share(bars: &mut Bars, stage: &str, run: &RunReport, column: usize, limit: &Limit) {
-    let slices = run.verdict.groups.iter().flat_map(|group| &group.slices);
-    let share_of = |slice: &SliceShares| slice.judged_share.as_ref()?.get(column).copied();
-    let Some(worst) = slices.clone().filter_map(share_of).reduce(f64::max) else {
-        return;
-    };
-    let is_over =
-        |slice: &SliceShares| limit.is_exceeded(slice.judged_over[column], slice.scheduled);
-    let is_exceeded = slices
-        .filter(|slice| share_of(slice).is_some())
-        .any(is_over);
-    let threshold = format::duration(limit.threshold_ns);
+/// The share of a slice over a threshold, and true if the share reaches the limit.
+fn judged_share(slice: &SliceShares, column: usize, limit: &Limit) -> Option<(f64, bool)> {
+    let share = *slice.judged_share.as_ref()?.get(column)?;
+    let over = slice.judged_over.get(column).copied().unwrap_or(0);
+    Some((share, limit.is_exceeded(over, slice.scheduled)))
+}
+
+fn add_share(bars: &mut Bars, name: String, (share, is_over): (f64, bool), limit: &Limit) {
+    let max = limit.share_max();
     let text = format!(
         "{} of {}",
-        format::percent(worst),
-        format::percent_exact(limit.share_max())
+        format::percent(share),
+        format::percent_exact(max)
     );
-    bars.against(
-        format!("{stage}: over {threshold}"),
-        worst,
-        limit.share_max(),
-        text,
-        is_exceeded,
-    );
+    bars.against(name, share, max, text, is_over);
 }
 
 fn unless_empty(table: Table, placeholder: Markup) -> Markup {
@@ -218,18 +198,21 @@ fn blame(run: &RunReport, anchor_prefix: &str, level: usize) -> Markup {
 }
 
 /// A bar of the causes that have a share, and the other causes in words.
-fn causes(blame: &Blame) -> Stack {
+fn causes(blame: &Blame) -> Markup {
     // The sentence begins with the slice, the share and its limit.
-    let subject = blame.sentence.split_once("): ");
-    let subject = subject.map_or_else(
-        || blame.sentence.clone(),
-        |(subject, _)| format!("{subject})"),
-    );
-    let mut stack = Stack::new(capital(&subject));
-    for part in &blame.parts {
-        stack.part(tables::cause(part.cause), part.share, &part.evidence);
-    }
-    stack
+    let subject = blame
+        .sentence
+        .split_once("): ")
+        .map_or("", |(subject, _)| subject);
+    let parts = blame.parts.iter().map(|part| StackPart {
+        name: tables::cause(part.cause),
+        share: part.share,
+        text: &part.evidence,
+    });
+    stack(
+        &format!("{})", capital(subject)),
+        &parts.collect::<Vec<_>>(),
+    )
 }
 
 fn steady(run: &RunReport, anchor_prefix: &str, level: usize) -> Markup {
@@ -370,7 +353,7 @@ pub(super) fn series_article(
         Some(format!("{place}top"))
     });
     html! {
-        article {
+        article.(look(report.outcome_label().look).0) {
             (heading(1, &format!("{anchor_prefix}top"), &report.title))
             (banners(&report.banners))
             (conclusion(report))
