@@ -124,6 +124,9 @@ pub struct Conclusion {
     pub outcome: Outcome,
     /// The result in one sentence, with the number that decided.
     pub sentence: String,
+    /// The next step, in the imperative; records of earlier versions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub action: Option<String>,
     /// Further remarks, one sentence each.
     pub remarks: Vec<String>,
     /// Rating as a multiple of 1x, if a search found one.
@@ -137,7 +140,7 @@ pub struct Conclusion {
 impl Conclusion {
     /// The answer in one sentence.
     pub fn headline(&self) -> Headline {
-        Headline::new(&self.sentence, None)
+        Headline::new(&self.sentence, self.action.as_deref())
     }
 
     /// The sentence in full, if the headline does not say all of it.

@@ -94,7 +94,7 @@ fn a_drive_is_found_to_be_what_it_is() {
     );
     ended.shows(&[" of 1,600  ", "  > "]);
     assert!(
-        ended.stdout.contains("knee at queue depth 2") && bench.exists("b/report.html"),
+        ended.stdout.contains("knee at depth 2") && bench.exists("b/report.html"),
         "{}",
         ended.stdout
     );

@@ -75,11 +75,12 @@ fn series_page(report: &SeriesReport) -> String {
     let mut text = format!("{}\n{note}", report.title);
     match &report.series.conclusion {
         Some(conclusion) => {
-            text += &format!("{}: {}\n", report.outcome_label().text, conclusion.sentence);
-            conclusion
-                .remarks
-                .iter()
-                .for_each(|remark| text += &format!("  {remark}\n"));
+            let label = report.outcome_label().text;
+            text += &format!("{label}: {}\n", conclusion.headline());
+            let details = conclusion.details().into_iter();
+            details
+                .chain(conclusion.remarks.iter().map(String::as_str))
+                .for_each(|detail| text += &format!("  {detail}\n"));
         }
         None => text += "no conclusion yet\n",
     }

@@ -213,12 +213,14 @@ impl SeriesDir {
         let Some(conclusion) = &self.series.conclusion else {
             return Ok(ExitCode::from(Outcome::Invalid.exit_code()));
         };
-        let remarks: String = conclusion
-            .remarks
-            .iter()
+        let details = conclusion.details().into_iter();
+        let remarks: String = details
+            .chain(conclusion.remarks.iter().map(String::as_str))
             .map(|remark| format!("  {remark}\n"))
             .collect();
-        let text = format!("\n{head}{}\n{remarks}{tables}", conclusion.sentence);
+        let text = format!("
+{head}{}
+{remarks}{tables}", conclusion.headline());
         show_report(&self.options.form, &self.dir, &text)?;
         Ok(ExitCode::from(conclusion.outcome.exit_code()))
     }

@@ -403,6 +403,7 @@ impl<'a> Certification<'a> {
             outcome,
             reason,
             notes,
+            headline,
         } = certify::judge_stage(step.rule, verdict);
         step.state = SeriesStepState::Done;
         step.outcome = Some(outcome);
@@ -414,6 +415,7 @@ impl<'a> Certification<'a> {
             "ran_sec": verdict.ran_sec,
             "streams": verdict.streams,
             "notes": notes,
+            certify::HEADLINE: headline,
         });
         if let Some(linearity) = self.linearity(index) {
             console::note(&format!("\n{linearity}"));
