@@ -578,11 +578,7 @@ fn set_aside(results_dir: &Path, is_repeated: bool) -> io::Result<PathBuf> {
 
 fn result_in(results_dir: &Path) -> Option<RecordedResult> {
     if let Ok(Some(check)) = CheckResult::read(results_dir) {
-        return Some((
-            check.outcome,
-            None,
-            format!("{}: {}", check.answer, check.sentence),
-        ));
+        return Some((check.outcome, None, check.headline().sentence));
     }
     match DirStatus::read(results_dir, SystemTime::now(), &process_state).ok()? {
         DirStatus::Run(run) => {

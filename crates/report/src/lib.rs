@@ -11,6 +11,7 @@
 //! * [`status`]: progress of a run or a series, also while it runs
 //! * [`waf`]: write amplification of tenants, arrangement by arrangement
 //! * [`findings`]: findings of `doctor`
+//! * [`head`]: the head of an answer: outcome, sentence, next step, facts
 //! * [`html`]: HTML pages
 //! * [`table`]: a table as text, Markdown, HTML or CSV, also for the output of commands
 
@@ -30,6 +31,7 @@ pub mod document;
 pub mod durability;
 pub mod findings;
 pub mod fio;
+pub mod head;
 pub mod html;
 pub mod latencies;
 pub mod latency;

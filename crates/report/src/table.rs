@@ -42,7 +42,7 @@ enum CellStyle {
     /// A value over a limit, or otherwise bad.
     Bad,
     Code,
-    /// Link to an anchor in the page.
+    /// Link to an address, or to an anchor of the page.
     Link(String),
     Badge(Option<Outcome>),
     /// A field of a heat map; shade from 0 to [`SHADES`], the darkest.
@@ -287,7 +287,18 @@ impl Cell {
     pub fn link(text: impl Into<String>, id: String) -> Self {
         Self {
             text: text.into(),
-            style: CellStyle::Link(id),
+            style: CellStyle::Link(format!("#{id}")),
+        }
+    }
+
+    /// Text with a link to a web page; plain text if the address is not `https://...`.
+    pub(crate) fn web(text: impl Into<String>, address: &str) -> Self {
+        let text = text.into();
+        if address.starts_with("https://") {
+            let style = CellStyle::Link(address.to_owned());
+            Self { text, style }
+        } else {
+            text.into()
         }
     }
 
@@ -332,7 +343,7 @@ impl Render for Cell {
             CellStyle::Strong => html! { b { (self.text) } },
             CellStyle::Bad => html! { span.over { (self.text) } },
             CellStyle::Code => html! { code { (self.text) } },
-            CellStyle::Link(id) => html! { a href={ "#" (id) } { (self.text) } },
+            CellStyle::Link(address) => html! { a href=(address) { (self.text) } },
             CellStyle::Badge(outcome) => {
                 html! { span class={ "badge " (look(*outcome).0) } { (signed(*outcome, &self.text)) } }
             }

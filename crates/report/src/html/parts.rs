@@ -5,7 +5,7 @@
 
 use crate::charts::{Axis, Chart, Heat, Limit, Line, Points, Section, Style, latency, rounded};
 use crate::table::{Table, look, signed};
-use crate::words::{Banner, OutcomeLabel};
+use crate::words::{Banner, OutcomeLabel, Pair};
 use conclusions::grouped;
 use maud::{Markup, html};
 use results::judge::Headline;
@@ -32,7 +32,23 @@ pub(super) fn verdict(
 }
 
 pub(super) fn list<T: AsRef<str>>(sentences: &[T]) -> Markup {
-    html! { @if !sentences.is_empty() { ul { @for sentence in sentences { li { (sentence.as_ref()) } } } } }
+    html! { @if !sentences.is_empty() { ul { @for sentence in sentences { li { (linked(sentence.as_ref())) } } } } }
+}
+
+/// Text whose web addresses are links.
+fn linked(text: &str) -> Markup {
+    let Some(at) = text.find("https://") else {
+        return html! { (text) };
+    };
+    let end = text[at..].find([' ', ')', ';']);
+    let end = end.map_or(text.len(), |end| at + end);
+    let address = &text[at..end];
+    html! { (text[..at]) a href=(address) { (address) } (linked(&text[end..])) }
+}
+
+/// Facts side by side.
+pub(super) fn fact_list(facts: &[Pair]) -> Markup {
+    html! { dl.facts { @for fact in facts { div { dt { (fact.name) } dd { (fact.value) } } } } }
 }
 
 pub(super) fn banners(banners: &[Banner]) -> Markup {

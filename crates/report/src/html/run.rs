@@ -1,7 +1,7 @@
 //! The report of one run in the page: verdict, charts, causes, findings, test and devices, method. The report of a
 //! series: conclusion, steps, the curve of a search, each step's run.
 
-use super::parts::{Plots, banners, charts, facts, heading, list, section, verdict};
+use super::parts::{Plots, banners, charts, fact_list, facts, heading, list, section, verdict};
 use crate::bars::Bars;
 use crate::baseline::DriveReport;
 use crate::charts::{Section, identifier};
@@ -44,7 +44,7 @@ pub(super) fn article(
                     @for table in tables::shares(run) { (table) }
                 }
             }
-            dl.facts { @for fact in &run.summary { div { dt { (fact.name) } dd { (fact.value) } } } }
+            (fact_list(&run.summary))
             @if level == 1 { (contents(run, anchor_prefix)) }
             (blame(run, anchor_prefix, sublevel))
             @for of in other_sections {
@@ -339,7 +339,7 @@ fn of_drive(
     let level = if has_several { 3 } else { 2 };
     html! {
         @if has_several { (heading(2, &format!("{anchor_prefix}top"), &drive.device)) }
-        dl.facts { @for fact in &drive.summary { div { dt { (fact.name) } dd { (fact.value) } } } }
+        (fact_list(&drive.summary))
         (list(&drive.doubts))
         nav aria-label="Contents" {
             @for of in &drive.sections { a href={ "#" (anchor_prefix) (of.id) } { (of.title) } " " }

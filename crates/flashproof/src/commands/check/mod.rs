@@ -24,6 +24,7 @@ use session::signals::{EndSignals, SignalHandler};
 use session::user_file::check_page;
 use session::{CompatMode, console};
 use std::collections::HashSet;
+use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -144,7 +145,8 @@ fn perform_all(
             erase: &args.erase,
             dir,
             later_sec,
-            quiet,
+            // The lines of many runs would hide the answer in a log.
+            quiet: quiet || !is_alone && !io::stderr().is_terminal(),
         };
         match perform(&request, &signal_handler) {
             Ok(check) => checks.push(check),
