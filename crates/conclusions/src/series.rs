@@ -120,7 +120,7 @@ pub struct Step {
 /// The result of a series.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Conclusion {
-    /// Pass, fail or invalid.
+    /// Pass, fail or invalid; for a baseline, which has no limits: measured, fail or invalid.
     pub outcome: Outcome,
     /// The result in one sentence, with the number that decided.
     pub sentence: String,
@@ -247,7 +247,27 @@ impl Series {
         if dir.is_file() {
             return Ok(None);
         }
-        results::run_dir::read_json(&dir.join(SERIES), SERIES_FORMAT_VERSION)
+        let mut series: Option<Self> =
+            results::run_dir::read_json(&dir.join(SERIES), SERIES_FORMAT_VERSION)?;
+        series.iter_mut().for_each(Self::update_outcomes);
+        Ok(series)
+    }
+
+    /// A baseline has no limits, so nothing passes. Earlier versions recorded a pass.
+    fn update_outcomes(&mut self) {
+        if self.purpose != SeriesPurpose::Baseline {
+            return;
+        }
+        let steps = self
+            .steps
+            .iter_mut()
+            .filter_map(|step| step.outcome.as_mut());
+        let conclusion = self.conclusion.iter_mut().map(|end| &mut end.outcome);
+        for outcome in steps.chain(conclusion) {
+            if *outcome == Outcome::Pass {
+                *outcome = Outcome::Measured;
+            }
+        }
     }
 
     /// Writes the record into the existing directory `dir`, atomically and synced.
@@ -408,6 +428,17 @@ mod tests {
             1,
             "nothing temporary is left"
         );
+    }
+
+    #[test]
+    fn an_old_baseline_that_passed_is_measured() {
+        let dir = tempfile::tempdir().unwrap();
+        let now = crate::testing::baseline_series(&[("/dev/a", 1.0)], "001");
+        let mut old = now.clone();
+        old.conclusion = Some(crate::testing::conclusion(Outcome::Pass, "measured"));
+        old.steps[0].outcome = Some(Outcome::Pass);
+        old.write(dir.path()).unwrap();
+        assert_eq!(Series::read(dir.path()).unwrap(), Some(now));
     }
 
     #[test]

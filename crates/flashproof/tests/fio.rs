@@ -265,7 +265,7 @@ fn a_file_that_is_read_and_written_is_laid_out_first_and_one_that_is_only_writte
     let mixed = made("randrw");
     let written = made("randwrite");
     assert!(
-        mixed.contains("laying out the file randrw: 1048576 bytes"),
+        mixed.contains("laying out the file randrw: 1.05 MB"),
         "{mixed}"
     );
     assert!(!mixed.contains("never written"), "{mixed}");
@@ -722,7 +722,7 @@ fn called_fio_it_prints_what_fio_prints_and_leaves_nothing_else() {
     symlink(FLASHPROOF, bench.path("fio")).unwrap();
     let fio = |line: &str| bench.program(bench.path("fio"), &words(line));
     let ended = fio("--name=a --ioengine=libaio --filename=data --rw=randread --size=1m --bs=4k")
-        .expect_stderr(0, &["laying out the file data: 1048576 bytes"])
+        .expect_stderr(0, &["laying out the file data: 1.05 MB"])
         .expect_stdout(
             0,
             &["     issued rwts: total=256,0,0,0 short=0,0,0,0 dropped=0,0,0,0"],

@@ -87,6 +87,9 @@ impl Bars {
 
 impl Render for Bars {
     fn render(&self) -> Markup {
+        if self.rows.is_empty() {
+            return html! {};
+        }
         html! {
             figure.chart {
                 figcaption.title { (self.title) }

@@ -291,6 +291,17 @@ impl Cell {
         }
     }
 
+    /// Text with a link to a web page; plain text if the address is not `https://...`.
+    pub(crate) fn web(text: impl Into<String>, address: &str) -> Self {
+        let text = text.into();
+        if address.starts_with("https://") {
+            let style = CellStyle::Link(address.to_owned());
+            Self { text, style }
+        } else {
+            text.into()
+        }
+    }
+
     pub(crate) fn outcome(label: OutcomeLabel) -> Self {
         Self {
             text: label.text,

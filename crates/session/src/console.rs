@@ -214,32 +214,11 @@ const OUTCOME_COLOURS: [(Outcome, u8); 4] = [
     (Outcome::Invalid, 33),
 ];
 
-const ANSWER_COLOURS: [(&str, u8); 5] = [
-    ("good enough:", 32),
-    ("within the limits, but tested too briefly:", 33),
-    ("no published limit:", 33),
-    ("cannot tell:", 33),
-    ("not good enough:", 31),
-];
-
-/// Adds colour escape sequences to the outcomes in `page`, and to the answers of checks at the beginnings of lines.
+/// Adds colour escape sequences to the outcomes in `page`.
 pub fn coloured(page: &str) -> String {
-    page.split_inclusive('\n').map(coloured_line).collect()
-}
-
-fn coloured_line(line: &str) -> String {
-    let answer = ANSWER_COLOURS
-        .iter()
-        .find(|(answer, _)| line.starts_with(answer));
-    match answer {
-        Some((answer, colour)) => {
-            format!("\x1b[1;{colour}m{answer}\x1b[0m{}", &line[answer.len()..])
-        }
-        None => line
-            .split_inclusive(|c: char| !c.is_alphanumeric())
-            .map(coloured_word)
-            .collect(),
-    }
+    page.split_inclusive(|c: char| !c.is_alphanumeric())
+        .map(coloured_word)
+        .collect()
 }
 
 fn coloured_word(word: &str) -> String {

@@ -258,10 +258,10 @@ pub fn conclude(series: &Series) -> Conclusion {
     let mut sentence = failed.map_or_else(String::new, |step| {
         format!("{} failed: {}; ", step.name, step.reason)
     });
-    sentence += "measured";
-    if !findings.is_empty() {
-        sentence += &format!(": {}", findings.join(". "));
+    if findings.is_empty() {
+        findings.push("measured".to_owned());
     }
+    sentence += &findings.join(". ");
     // Doubts come first, because they qualify the rest of the sentence.
     if let Some(doubts) = &doubts {
         sentence = format!("{doubts}; {sentence}");
@@ -269,7 +269,7 @@ pub fn conclude(series: &Series) -> Conclusion {
     let outcome = if failed.is_some() {
         Outcome::Fail
     } else {
-        Outcome::Pass
+        Outcome::Measured
     };
     let action = match (failed, &doubts) {
         (Some(_), _) => Some(LOOK_AT_DRIVE),
@@ -455,7 +455,7 @@ mod tests {
             devices: vec![device],
             rule: Rule::Completes,
             details: json!(point),
-            ..crate::testing::step(format!("{:?}", point.part), 1.0, Outcome::Pass)
+            ..crate::testing::step(format!("{:?}", point.part), 1.0, Outcome::Measured)
         };
         let steps = scales.iter().enumerate();
         let steps = steps.flat_map(|(device, scale)| {
@@ -500,13 +500,13 @@ mod tests {
     #[test]
     fn a_failed_operation_fails_it_and_jobs_in_doubt_are_told_first() {
         let mut series = measured(&[1.0]);
-        assert_eq!(conclude(&series).outcome, Outcome::Pass);
+        assert_eq!(conclude(&series).outcome, Outcome::Measured);
         let sentence = conclude(&series).sentence;
-        let reads = "measured: random reads, 4 KiB: 100,000 IOPS, knee at depth 32";
+        let reads = "random reads, 4 KiB: 100,000 IOPS at saturation, knee at queue depth 32";
         assert!(sentence.starts_with(reads), "{sentence}");
         series.steps[0].details["doubt"] = json!("this program was late");
         let told = conclude(&series);
-        let first = format!("1 of {} jobs in doubt; measured: ", series.steps.len());
+        let first = format!("1 of {} jobs in doubt; random reads, ", series.steps.len());
         assert!(told.sentence.starts_with(&first), "{}", told.sentence);
         assert!(
             told.remarks

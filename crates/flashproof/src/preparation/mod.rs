@@ -252,10 +252,12 @@ fn part(prepared: &PreparationRecord) -> String {
         ..
     } = prepared;
     if used_bytes == size_bytes {
-        format!("{size_bytes} bytes")
+        format::bytes(*size_bytes as f64)
     } else {
         format!(
-            "{used_bytes} of {size_bytes} bytes ({:.1} %)",
+            "{} of {} ({:.1} %)",
+            format::bytes(*used_bytes as f64),
+            format::bytes(*size_bytes as f64),
             prepared.use_pct()
         )
     }

@@ -149,7 +149,7 @@ impl Candidate {
             ),
         };
         let load = run.and_then(|run| match conclusion {
-            Some(Some(ended)) if ended.outcome != Outcome::Pass => ValueOrReason::missing(format!(
+            Some(Some(ended)) if ended.outcome > Outcome::Pass => ValueOrReason::missing(format!(
                 "its series ended {}: {}",
                 ended.outcome, ended.sentence
             )),

@@ -204,7 +204,9 @@ fn steps_by_rank(series: &Series) -> Vec<&Step> {
     }
     let is_held = |step: &Step| !is_above(step, rating) && !refuted.contains(&step.multiple);
     let rank = |step: &Step| match step.outcome {
-        Some(Outcome::Pass) if step.state == SeriesStepState::Done && is_held(step) => {
+        Some(Outcome::Pass | Outcome::Measured)
+            if step.state == SeriesStepState::Done && is_held(step) =>
+        {
             (0, -step.multiple)
         }
         None if step.state != SeriesStepState::Done => (2, step.multiple),

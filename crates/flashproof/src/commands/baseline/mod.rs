@@ -427,7 +427,7 @@ fn show_conclusion(series_dir: &SeriesDir) -> Result<ExitCode, Failure> {
         .conclusion
         .as_ref()
         .map(|conclusion| conclusion.outcome);
-    if outcome == Some(Outcome::Pass) && !depth_points.is_empty() {
+    if outcome == Some(Outcome::Measured) && !depth_points.is_empty() {
         let doubt_hint = if in_doubt(&series_dir.series).is_some() {
             " (from the jobs that are not in doubt)"
         } else {

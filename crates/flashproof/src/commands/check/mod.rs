@@ -28,6 +28,7 @@ use session::runner::tool;
 use session::signals::{EndSignals, SignalHandler};
 use session::{CompatMode, console};
 use std::collections::HashSet;
+use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -149,7 +150,8 @@ fn perform_all(
             erase: &args.consent.erase,
             dir,
             later_sec,
-            quiet,
+            // The lines of many runs would hide the answer in a log.
+            quiet: quiet || !is_alone && !io::stderr().is_terminal(),
             note: args.note.text.as_deref(),
         };
         match perform(&request, &signal_handler) {

@@ -15,6 +15,7 @@ mod target;
 pub mod witness;
 mod write;
 
+use crate::commands::check::site::circumstances;
 use clap::Args;
 use conclusions::durability::examine::{SlotContent, SlotCounts, examine};
 use conclusions::durability::judge::{Durability, StateAfterCut};
@@ -408,6 +409,7 @@ fn conclude(
             .disk
             .as_ref()
             .and_then(DeviceFacts::name_and_model),
+        circumstances(durability_target.disk.as_slice()),
     ))
 }
 
