@@ -21,6 +21,22 @@ pub const DEVICES_MAX: usize = 128;
 /// Longest name of a device, in bytes: `PATH_MAX` of Linux. ACT 6.6 takes 127.
 pub const DEVICE_NAME_BYTES_MAX: usize = 4095;
 
+/// Why `bytes` cannot be a configuration, whatever its lines are.
+pub fn refusal(bytes: &[u8]) -> Option<String> {
+    if bytes.len() > FILE_BYTES_MAX {
+        return Some(format!(
+            "{} bytes or more are too many for a configuration, which has at most {FILE_BYTES_MAX} - name the file with \
+             the test's configuration",
+            bytes.len()
+        ));
+    }
+    let is_json = matches!(bytes.trim_ascii_start(), [b'{', ..] | [b'[', b'{', ..]);
+    is_json.then(|| {
+        "this is JSON, not a configuration - write one \"name: value\" per line; flashproof size config writes such a file"
+            .to_owned()
+    })
+}
+
 /// The part of `text` that a message can show.
 fn start_of(text: &str) -> String {
     const SHOWN_CHARS: usize = 60;

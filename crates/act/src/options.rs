@@ -14,6 +14,7 @@ use engine::DeviceName;
 use engine::sim::DriveSpecError;
 use load::choice::{Arrival, Choice, Engine, Pacing, choice};
 pub use results::act_log::Test;
+use results::format::seconds;
 use std::fmt;
 
 pub(super) const STORAGE: &[Test] = &[Test::Storage];
@@ -187,7 +188,21 @@ impl OptionSpec {
             }
             _ => setting.set(self, text),
         };
-        set.map_err(|found| self.problem(found))
+        set.map_err(|found| {
+            self.span_problem(text)
+                .unwrap_or_else(|| self.problem(found))
+        })
+    }
+
+    /// The problem of a time span with a unit, such as 24h, where the value is a number of seconds.
+    fn span_problem(&self, text: &str) -> Option<ConfigProblem> {
+        let is_span = self.unit == "s" && text.ends_with(|c: char| c.is_ascii_alphabetic());
+        let seconds = seconds(text).ok().filter(|_| is_span)?;
+        let text = quoted_start(text);
+        let name = self.name;
+        Some(ConfigProblem::Other(format!(
+            "{name}: {text} has a unit, but the value is a number of seconds - use {seconds}"
+        )))
     }
 
     pub(super) fn problem(&self, found: ValueProblem) -> ConfigProblem {

@@ -47,6 +47,24 @@ pub fn help_text(test: Test) -> String {
     text
 }
 
+/// ACT's own options of `test`, at most 79 columns wide: name, effect, default.
+pub fn brief_help(test: Test) -> String {
+    let of_act = options_of(test).filter(|spec| spec.since == Since::Act66);
+    of_act.map(brief_entry).collect()
+}
+
+fn brief_entry(spec: &OptionSpec) -> String {
+    let default = match spec.default {
+        OptionDefault::Mandatory(_) => "must be given".to_owned(),
+        OptionDefault::Value(text) => format!("default {text}"),
+        OptionDefault::Unset { word, .. } => format!("default {}", word.unwrap_or("none")),
+    };
+    let effect = format!("{} ({default})", spec.help.trim_end_matches('.'));
+    let indent = " ".repeat(28);
+    let text = wrapped(&effect, &indent, HELP_COLUMNS);
+    format!("  {:<26}{}", spec.name, text.trim_start())
+}
+
 /// Full text of `docs/options.md`.
 pub fn markdown() -> String {
     let mut text = String::from(
@@ -238,6 +256,20 @@ mod tests {
         assert!(text.lines().all(|line| line.len() <= HELP_COLUMNS));
         for spec in options_of(Test::Storage) {
             assert!(text.lines().any(|line| line == spec.name), "{}", spec.name);
+        }
+    }
+
+    #[test]
+    fn the_brief_help_names_every_option_of_act_and_no_other_within_80_columns() {
+        for test in Test::ALL {
+            let text = brief_help(test);
+            assert!(text.lines().all(|line| line.len() <= HELP_COLUMNS));
+            for spec in options_of(test) {
+                let is_named = text.contains(&format!("\n  {} ", spec.name));
+                let is_first = text.starts_with(&format!("  {} ", spec.name));
+                let is_of_act = spec.since == Since::Act66;
+                assert_eq!(is_named || is_first, is_of_act, "{}", spec.name);
+            }
         }
     }
 

@@ -249,6 +249,15 @@ fn files_that_are_no_text_or_no_configuration_are_refused() {
           the test's configuration"
         ]
     );
+    let json = [
+        "a.conf: this is JSON, not a configuration - write one \"name: value\" per line; flashproof size config writes such a \
+         file",
+    ];
+    for text in [" {\"device-names\": \"sim:\"}", "[{\"a\": 1}]"] {
+        assert_eq!(errors(text), json);
+        let read = act::legacy::read("a.conf", text.as_bytes(), &Default::default());
+        assert_eq!(read.unwrap_err().to_string(), json[0]);
+    }
 }
 
 #[test]

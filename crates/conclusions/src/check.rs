@@ -577,6 +577,9 @@ pub struct CheckResult {
     pub cannot_see: Vec<String>,
     /// Files with measured values in the directory of the check.
     pub files: Vec<String>,
+    /// The user's note.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 impl CheckResult {
@@ -1082,6 +1085,7 @@ mod tests {
             },
             cannot_see: Vec::new(),
             files: Vec::new(),
+            note: None,
         }
     }
 

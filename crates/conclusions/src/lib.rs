@@ -24,6 +24,7 @@ pub mod agreement;
 pub mod baseline;
 pub mod certify;
 pub mod check;
+pub mod check_plan;
 pub mod durability;
 pub mod percentile;
 pub mod population;

@@ -32,6 +32,17 @@ pub enum SeriesPurpose {
     Baseline,
 }
 
+impl SeriesPurpose {
+    /// The command of such a series.
+    pub fn command(self) -> &'static str {
+        match self {
+            Self::Certify => "certify",
+            Self::Rate => "rate",
+            Self::Baseline => "baseline",
+        }
+    }
+}
+
 /// Identity of a drive. The name of the same drive can change at the next boot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Identity")]
@@ -113,6 +124,9 @@ pub struct Conclusion {
     pub outcome: Outcome,
     /// The result in one sentence, with the number that decided.
     pub sentence: String,
+    /// The next step, in the imperative; records of earlier versions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub action: Option<String>,
     /// Further remarks, one sentence each.
     pub remarks: Vec<String>,
     /// Rating as a multiple of 1x, if a search found one.
@@ -126,7 +140,7 @@ pub struct Conclusion {
 impl Conclusion {
     /// The answer in one sentence.
     pub fn headline(&self) -> Headline {
-        Headline::new(&self.sentence, None)
+        Headline::new(&self.sentence, self.action.as_deref())
     }
 
     /// The sentence in full, if the headline does not say all of it.
@@ -162,6 +176,9 @@ pub struct Series {
     pub conclusion: Option<Conclusion>,
     /// The process that runs the series, or ran it last; `None` if /proc does not show it.
     pub process: Option<Process>,
+    /// The user's note.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 impl Step {
@@ -246,11 +263,14 @@ const SAME_OPTIONS: &str = "give the same options to resume";
 pub fn check_same(recorded: &Series, requested: &Series) -> Result<(), Vec<String>> {
     if recorded.purpose != requested.purpose {
         let purpose = match recorded.purpose {
-            SeriesPurpose::Rate => "a search for a rating (flashproof rate)",
-            SeriesPurpose::Certify => "a certification (flashproof certify)",
-            SeriesPurpose::Baseline => "a baseline (flashproof baseline)",
+            SeriesPurpose::Rate => "a search for a rating",
+            SeriesPurpose::Certify => "a certification",
+            SeriesPurpose::Baseline => "a baseline",
         };
-        return Err(vec![format!("it holds {purpose} - {SAME_OPTIONS}")]);
+        let command = recorded.purpose.command();
+        return Err(vec![format!(
+            "it holds {purpose} (flashproof {command}) - {SAME_OPTIONS}"
+        )]);
     }
     let mut differs = Vec::new();
     let then = recorded.devices.len();

@@ -179,6 +179,7 @@ pub fn conclusion(outcome: Outcome, sentence: &str) -> Conclusion {
     Conclusion {
         outcome,
         sentence,
+        action: None,
         remarks: Vec::new(),
         rating: None,
         comparable: false,
@@ -212,6 +213,7 @@ pub fn series(
         steps,
         conclusion: None,
         process: None,
+        note: None,
     }
 }
 

@@ -81,20 +81,20 @@ const LIMITS: [(&str, &str, &str, &str); 11] = [
     ),
     (
         "aerospike",
-        "act-1x reads-reads p95",
+        "act-1x records-reads p95",
         "sim:read-us=990+jitter-pct=0",
         "sim:read-us=1010+jitter-pct=0",
     ),
     // Operations that start more than 8 ms (or 64 ms) before the end of the freeze are slow.
     (
         "aerospike",
-        "act-1x reads-reads p99",
+        "act-1x records-reads p99",
         "sim:stall-every-s=1+stall-ms=17",
         "sim:stall-every-s=1+stall-ms=20",
     ),
     (
         "aerospike",
-        "act-1x reads-reads p99.9",
+        "act-1x records-reads p99.9",
         "sim:stall-every-s=10+stall-ms=72",
         "sim:stall-every-s=10+stall-ms=80",
     ),
@@ -210,7 +210,7 @@ fn a_check_prints_its_answer_with_the_figure_the_limit_and_its_source() {
     bench
         .flashproof(&["report", "run/wal"])
         .expect(0)
-        .shows(&["  screening, SLA 1%>10ms,1%>500ms\n"]);
+        .shows(&["  screening, limits: below 1 % over 10 ms, below 1 % over 500 ms\n"]);
     bench
         .flashproof(&["report", "run"])
         .expect(0)

@@ -381,7 +381,12 @@ fn bars(check: &CheckResult) -> Bars {
 }
 
 fn notes(check: &CheckResult) -> Vec<String> {
-    let mut notes = check.remarks.clone();
+    let mut notes: Vec<String> = check
+        .note
+        .iter()
+        .map(|note| format!("note: {note}"))
+        .collect();
+    notes.extend(check.remarks.clone());
     // The sentence names the limit of a higher tier.
     let shown = check
         .criteria

@@ -503,9 +503,13 @@ fn what_is_no_directory_of_ours_gets_no_report() {
 fn the_page_of_a_search_has_what_was_found_where_it_ran_and_how() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path().join("rate");
+    let slow = Shape {
+        slow_every: 2,
+        ..SHORT
+    };
     let steps = [
         ("a", 20.0, Outcome::Pass, Some(SHORT)),
-        ("b", 30.0, Outcome::Fail, Some(SHORT)),
+        ("b", 30.0, Outcome::Fail, Some(slow)),
     ];
     write_series(&dir, SeriesPurpose::Rate, &steps);
     let mut series = Series::read(&dir).unwrap().unwrap();
@@ -565,6 +569,7 @@ fn a_page_of_one_slice_has_bars_against_the_limits_and_of_several_a_chart_over_s
         Shape {
             intervals: 240,
             interval_sec: 60,
+            slow_every: 50,
             ..SHORT
         },
     );

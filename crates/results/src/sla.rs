@@ -39,6 +39,12 @@ impl Limit {
         format!("{} %", self.percent())
     }
 
+    /// `below 5 % over 1 ms`.
+    fn words(&self) -> String {
+        let threshold = ThresholdText(self.threshold_ns);
+        format!("below {} over {threshold:#}", self.share_text())
+    }
+
     /// The share in percent, exact, without trailing zeros.
     fn percent(&self) -> String {
         let percent = self.share_max_ppb / PERCENT_PPB;
@@ -113,6 +119,12 @@ impl Default for Sla {
 }
 
 impl Sla {
+    /// `below 5 % over 1 ms, below 1 % over 8 ms`.
+    pub fn words(&self) -> String {
+        let limits: Vec<_> = self.limits.iter().map(Limit::words).collect();
+        limits.join(", ")
+    }
+
     /// Stands for "no limits": 100 % may take up to an hour.
     pub const UNLIMITED: &str = "100%>3600s";
 

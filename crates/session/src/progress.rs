@@ -2,7 +2,7 @@
 
 use crate::console::{self, columns, fitted};
 
-use results::cell::{Interval, Latencies, Layout, latencies};
+use results::cell::{Interval, Latencies, Layout, add_latencies, latencies};
 use results::format::{self, clock};
 use results::run_dir::{Manifest, time_left};
 use std::io;
@@ -118,10 +118,9 @@ impl RunProgress {
                 self.errors += cell.counts.errors;
                 self.done_ops += cell.counts.ops + cell.counts.errors;
             }
-            // Histograms of one run have equal bounds, so adding them cannot fail.
-            let _ = self.since_last_line.lag.add(&cell.lag);
+            add_latencies(&mut self.since_last_line.lag, &cell.lag);
             if stream.judged {
-                let _ = self.since_last_line.judged.add(&cell.service);
+                add_latencies(&mut self.since_last_line.judged, &cell.service);
             }
         }
     }

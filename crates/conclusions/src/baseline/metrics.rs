@@ -7,7 +7,7 @@ use super::{
 };
 use crate::series::{Conclusion, DriveIdentity, Series, SeriesStepState};
 use results::format::{self, count, milliseconds, number, span};
-use results::judge::Outcome;
+use results::judge::{LOOK_AT_DRIVE, Outcome};
 use results::steady::median;
 use serde_json::{Value, json};
 
@@ -271,10 +271,16 @@ pub fn conclude(series: &Series) -> Conclusion {
     } else {
         Outcome::Pass
     };
+    let action = match (failed, &doubts) {
+        (Some(_), _) => Some(LOOK_AT_DRIVE),
+        (None, Some(_)) => Some("measure again on a host with nothing else to do"),
+        (None, None) => None,
+    };
     let details = doubts.map_or(Value::Null, |doubts| json!({ IN_DOUBT: doubts }));
     Conclusion {
         outcome,
         sentence,
+        action: action.map(str::to_owned),
         remarks,
         rating: None,
         comparable: false,
@@ -286,7 +292,7 @@ fn sweep(mix: AccessMix, curve: &[&Point]) -> Option<String> {
     let highest = highest(curve)?;
     let knee = knee(curve)?;
     Some(format!(
-        "{mix}: {} IOPS at saturation, knee at queue depth {}",
+        "{mix}: {} IOPS, knee at depth {}",
         number(highest),
         knee.depth
     ))
@@ -496,8 +502,7 @@ mod tests {
         let mut series = measured(&[1.0]);
         assert_eq!(conclude(&series).outcome, Outcome::Pass);
         let sentence = conclude(&series).sentence;
-        let reads =
-            "measured: random reads, 4 KiB: 100,000 IOPS at saturation, knee at queue depth 32";
+        let reads = "measured: random reads, 4 KiB: 100,000 IOPS, knee at depth 32";
         assert!(sentence.starts_with(reads), "{sentence}");
         series.steps[0].details["doubt"] = json!("this program was late");
         let told = conclude(&series);

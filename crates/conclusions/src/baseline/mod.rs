@@ -211,6 +211,7 @@ pub fn judge_job(verdict: &Verdict, device: usize, name: &str) -> StageResult {
         outcome,
         reason,
         notes: Vec::new(),
+        headline: None,
     }
 }
 

@@ -105,16 +105,12 @@ impl<M: DriveModel> SimEngine<M> {
         })
     }
 
-    /// The drive with the next event, and the time of this event; `u64::MAX` if no drive has an event.
+    /// The drive with the next event, and the time of this event. `None` if no drive has an event by `until_ns`.
     #[inline]
-    fn next(&self) -> (usize, u64) {
-        let mut earliest = (0, u64::MAX);
-        for (drive, at_ns) in self.next_ns.iter().enumerate() {
-            if *at_ns < earliest.1 {
-                earliest = (drive, *at_ns);
-            }
-        }
-        earliest
+    fn next_by(&self, until_ns: u64) -> Option<(usize, u64)> {
+        let times = self.next_ns.iter().copied().enumerate();
+        let next = times.min_by_key(|(_, at_ns)| *at_ns)?;
+        (next.1 <= until_ns).then_some(next)
     }
 }
 
@@ -151,42 +147,35 @@ impl<M: DriveModel> IoEngine for SimEngine<M> {
 
     #[inline]
     fn reap(&mut self, wait: Wait, completions: &mut Vec<Completion>) -> io::Result<()> {
-        let mut missing = wait.completions.max(1);
-        loop {
-            let (drive, at_ns) = self.next();
-            let later = at_ns > self.now_ns;
-            if at_ns == u64::MAX || later && (missing == 0 || at_ns > wait.until_ns) {
-                break;
-            }
+        let enough = completions.len() + wait.completions.max(1) as usize;
+        let mut until_ns = wait.until_ns.max(self.now_ns).min(u64::MAX - 1);
+        while let Some((index, at_ns)) = self.next_by(until_ns) {
             self.now_ns = self.now_ns.max(at_ns);
-            let advanced = self.drives[drive].advance();
-            self.next_ns[drive] = self.drives[drive].next_event_ns();
+            let drive = &mut self.drives[index];
+            let advanced = drive.advance();
+            self.next_ns[index] = drive.next_event_ns();
             if let Some(completion) = advanced {
                 self.in_flight -= 1;
-                missing = missing.saturating_sub(1);
                 let buf = if self.contents.is_empty() {
                     Buf::empty()
                 } else {
-                    self.apply(drive, completion)
+                    self.apply(index, completion)
                 };
-                let SimCompletion {
-                    token,
-                    submitted_ns: issued_ns,
-                    ..
-                } = completion;
-                let outcome = completion.outcome();
-                let completed_ns = self.now_ns;
                 completions.push(Completion {
-                    token,
+                    token: completion.token,
                     buf,
-                    outcome,
-                    issued_ns,
-                    completed_ns,
+                    outcome: completion.outcome(),
+                    issued_ns: completion.submitted_ns,
+                    completed_ns: self.now_ns,
                     unseen_ns: 0,
                 });
+                if completions.len() >= enough {
+                    // All events of this instant still happen.
+                    until_ns = self.now_ns;
+                }
             }
         }
-        if missing > 0 {
+        if completions.len() < enough {
             self.now_ns = self.now_ns.max(wait.until_ns);
         }
         Ok(())

@@ -142,9 +142,8 @@ impl Silence {
     #[inline]
     pub(super) fn returned(&mut self, cell: u32, at_ns: u64, unseen_ns: u64) {
         let device_index = self.cells[cell as usize].device;
-        let since_ns = self.devices[device_index].since_ns;
-        let back_ns = at_ns.saturating_sub(unseen_ns).max(since_ns);
-        if back_ns - since_ns > self.gap_max_ns {
+        let back_ns = at_ns.saturating_sub(unseen_ns);
+        if back_ns.saturating_sub(self.devices[device_index].since_ns) > self.gap_max_ns {
             self.count(device_index, back_ns);
         }
         let device = &mut self.devices[device_index];

@@ -316,11 +316,11 @@ fn a_run_whose_virtual_time_stands_still_ends_with_an_error() {
     for (ran, gone) in [
         (
             run_in(refuses, closed(), settings(4), &layout(1, 1)),
-            "advanced by only 0 us in the last 1,000,000 turns",
+            "advanced by only 0 us in the last 1,048,576 turns",
         ),
         (
             run_in(at_once, closed(), settings(3_600), &layout(1, 1)),
-            "only 1,000 us in the last 1,000,000 turns",
+            "only 1.05 ms in the last 1,048,576 turns",
         ),
     ] {
         let Some(EndCause::Failed { message }) = ran.cause else {

@@ -68,7 +68,8 @@ const RATES: SectionHead = (
 const GRID: SectionHead = (
     "grid",
     "Reads together with writes",
-    "Latency of reads and writes at the same time, each at a fraction of its own highest rate. Darker means longer.",
+    "Latency of reads and writes at the same time, each at a fraction of its own highest rate. The stronger the colour, \
+     the longer the time.",
 );
 const PROFILES: SectionHead = (
     "profiles",
@@ -120,13 +121,13 @@ impl DriveReport {
             charts::saturation(&points, saturation_steps, device, series.devices.len());
         let has_pts = Pts::ALL.iter().any(|test| has_part(test.part()));
         let sections = [
-            (PREDICTION, prediction.is_some(), Vec::new()),
             (DEPTH, has_part(JobPurpose::Depth), charts::depth(&points)),
             (RATES, has_part(JobPurpose::Rate), charts::rates(&points)),
             (GRID, has_part(JobPurpose::Grid), Vec::new()),
             (PROFILES, has_part(JobPurpose::Profile), Vec::new()),
             (SATURATION, has_part(JobPurpose::Saturation), saturation),
             (PTS, has_pts, Vec::new()),
+            (PREDICTION, prediction.is_some(), Vec::new()),
             (LAYOUT, true, Vec::new()),
         ];
         let sections = sections

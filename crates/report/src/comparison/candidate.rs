@@ -19,6 +19,9 @@ pub struct Candidate {
     pub name: String,
     pub dir: PathBuf,
     pub kind: CandidateKind,
+    /// The user's note.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
     pub test: ValueOrReason<TestFacts>,
     /// Outcome: for a series, that of its conclusion; for a run, that of its verdict.
     pub outcome: ValueOrReason<Outcome>,
@@ -168,6 +171,7 @@ impl Candidate {
             name: source.name.clone(),
             dir: source.dir.clone(),
             kind: source.kind,
+            note: source.note().map(str::to_owned),
             test: run.map(|run| test(run, source)),
             outcome,
             reason,

@@ -56,6 +56,15 @@ impl CandidateSource {
         }
     }
 
+    /// The user's note.
+    pub(super) fn note(&self) -> Option<&str> {
+        let of_series = self
+            .series
+            .as_ref()
+            .and_then(|series| series.note.as_deref());
+        of_series.or_else(|| self.run.value()?.manifest.note.as_deref())
+    }
+
     fn without_run(name: String, dir: &Path, kind: CandidateKind, reason: &str) -> Self {
         Self {
             name,

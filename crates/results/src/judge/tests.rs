@@ -708,7 +708,7 @@ fn the_text_gives_the_verdict_first_then_the_number_then_the_table() {
     let text = run.verdict().to_string();
     let expected = "\
 PASS: the load was held: 0.200 % of reads on /dev/d0 took over 1 ms in slice 1 (10 of 5,010; it must be below 5 %)
-  screening, SLA 5%>1ms,1%>8ms,0.1%>64ms
+  screening, limits: below 5 % over 1 ms, below 1 % over 8 ms, below 0.1 % over 64 ms
   not judged: latencies of large-block-writes: no limits apply to these streams
 
         reads on all devices together

@@ -15,7 +15,9 @@ use super::RunDirError;
 use super::checksums::{FileCheck, RecordedSums};
 use super::file::{AppendFile, HlogKind, WholeLines};
 use crate::buckets::DURATION_MAX_NS;
-use crate::cell::{Cell, Interval, Latencies, Layout, SIGNIFICANT_DIGITS, latencies};
+use crate::cell::{
+    Cell, Interval, Latencies, Layout, SIGNIFICANT_DIGITS, add_latencies, latencies,
+};
 use crate::files::{self, Links};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -215,9 +217,7 @@ impl Hlogs {
                 .zip(&interval.cells)
                 .filter(|(_, cell)| cell.counts.ops > 0)
             {
-                since
-                    .add(log.kind.latencies_in(cell))
-                    .expect("histograms of one run have equal bounds");
+                add_latencies(since, log.kind.latencies_in(cell));
             }
         }
         self.intervals += 1;

@@ -34,7 +34,8 @@ pub enum TraceError {
     #[error("cannot trace block requests - no device was given - name at least one block device")]
     NoDevice,
     #[error(
-        "cannot trace block requests - {}: {source} - run as root (CAP_SYS_ADMIN) on a kernel that is not locked down, or run without the trace",
+        "cannot trace block requests - only root (CAP_SYS_ADMIN) may read the kernel's tracepoints, and a kernel that is locked \
+         down refuses them ({}: {source}) - run as root",
         path.display()
     )]
     NotPermitted { path: PathBuf, source: io::Error },

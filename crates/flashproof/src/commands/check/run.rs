@@ -45,6 +45,8 @@ pub struct CheckRequest<'a> {
     /// Seconds of load in the checks after this one.
     pub later_sec: u64,
     pub quiet: bool,
+    /// The user's note.
+    pub note: Option<&'a str>,
 }
 
 pub fn perform(
@@ -164,6 +166,7 @@ fn performed(
         sustained,
         cannot_see: definition.cannot_see.clone(),
         files: Vec::new(),
+        note: request.note.map(str::to_owned),
     };
     let mut check = check.concluded(why_invalid);
     write_files(request, &completed, &mut check)?;
@@ -219,6 +222,7 @@ impl CheckRequest<'_> {
                 shared: false,
             },
             quiet: self.quiet,
+            note: self.note.map(str::to_owned),
             // No block trace: a check needs no root, and is too short for samples.
             trace: false,
             // The doctor's advice would name a file that the check removes at its end.

@@ -228,7 +228,7 @@ fn what_is_no_run_is_named_with_what_it_is_and_what_to_do() {
     }
     assert_ends_with!(
         message(&dir),
-        "but there are runs below it; give the directory of a run: /d/a, /d/b, /d/c"
+        "but there are runs below it; \"flashproof report /d\" lists them"
     );
     fs::write(dir.join(INTERVALS), "").unwrap();
     let missing = "the manifest is missing, although intervals.csv is there: without the manifest, nobody can";
