@@ -7,6 +7,7 @@
 //! * [`certify`]: the stages of a certification, and what it claims
 //! * [`rate`]: the highest load that a drive holds
 //! * [`baseline`]: measurements of a drive under fio's jobs
+//! * [`circumstances`]: drives, host and command of a result
 //! * [`check`]: tests if a disk is good enough for a database
 //! * [`durability`]: tests if acknowledged writes survive a power cut
 //! * [`population`]: compares drives of a model: finds slow drives, and the rating that most drives hold
@@ -25,6 +26,7 @@ pub mod baseline;
 pub mod certify;
 pub mod check;
 pub mod check_plan;
+pub mod circumstances;
 pub mod durability;
 pub mod percentile;
 pub mod population;

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use report::document::Document;
+use report::table::Table;
 use results::format::{self, printable};
 use serde::Serialize;
 use session::console::{self, columns, laid_out};
@@ -35,6 +36,11 @@ pub fn done(text: &str) -> Result<ExitCode, Failure> {
 /// `value` as JSON, with a newline at the end.
 pub fn json(value: &(impl Serialize + ?Sized)) -> Result<String, Failure> {
     report::json(value).map_err(Failure::environment)
+}
+
+/// A table as CSV.
+pub fn csv(table: &Table) -> Result<String, Failure> {
+    table.csv().map_err(Failure::environment)
 }
 
 /// Writes the HTML page of `value`, if requested, and prints its JSON, Markdown or text.

@@ -8,6 +8,7 @@ use conclusions::population::{DriveLatencies, Examination, Labels, examine};
 use conclusions::rejudge::{rejudge_in, run_dir_of};
 use conclusions::series::{REPORT, Series};
 use report::campaign::{CAMPAIGN_FORMAT_VERSION, Campaign, CampaignDrive, Quantity, StepResult};
+use results::format::shell_quoted;
 use results::parallel::in_parallel;
 use results::run_dir::{self, DirKind, dir_kind};
 use session::failure::Failure;
@@ -85,6 +86,13 @@ pub fn read(plan: &CampaignPlan, anonymous: bool) -> Result<(Campaign, CampaignS
             .map(|step| step.name.clone())
             .collect(),
         quantities: quantities.into_iter().flatten().collect(),
+        commands: plan
+            .campaign
+            .steps
+            .iter()
+            .map(|step| shell_line(&step.words))
+            .collect(),
+        began_and_last_unix_ms: status.began_and_last_unix_ms,
         compared_step: step.map(str::to_owned),
         drives,
         examination,
@@ -115,6 +123,12 @@ fn result(
 
 fn is_result(state: StepState) -> bool {
     state.is_good() || state == StepState::Fail
+}
+
+/// A command line, quoted for a shell.
+fn shell_line(words: &[String]) -> String {
+    let words = words.iter().map(|word| shell_quoted(word));
+    words.collect::<Vec<_>>().join(" ")
 }
 
 fn drive(plan: &CampaignPlan, planned: &PlannedDrive, task: &TaskStatus) -> CampaignDrive {
@@ -281,6 +295,8 @@ fn pseudonymous(campaign: &Campaign, plan: &CampaignPlan) -> Result<Campaign, Fa
     let mut value = serde_json::to_value(campaign).map_err(Failure::environment)?;
     replace(&mut value, &names);
     let mut anonymous: Campaign = serde_json::from_value(value).map_err(Failure::environment)?;
+    // Commands may contain other names, such as those of files and servers.
+    anonymous.commands.clear();
     // The name of a drive without a serial number is its path.
     anonymous
         .drives

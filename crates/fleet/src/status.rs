@@ -30,6 +30,9 @@ pub struct CampaignStatus {
     pub faults: Vec<String>,
     /// Results of steps that all drives began together, by step, once the step has ended on all drives.
     pub together: Vec<(String, MultiHostResult)>,
+    /// First and last event of any task, milliseconds since 1970.
+    #[serde(skip)]
+    pub began_and_last_unix_ms: Option<[u64; 2]>,
 }
 
 impl CampaignStatus {
@@ -95,7 +98,11 @@ impl CampaignStatus {
                 span_about(sec)
             ));
         }
+        let events = journals.iter().flat_map(|journal| &journal.entries);
+        let times = || events.clone().map(|event| event.unix_ms);
+        let began_and_last_unix_ms = times().min().zip(times().max()).map(Into::into);
         Ok(Self {
+            began_and_last_unix_ms,
             name: plan.campaign.name.clone(),
             started: !plan.id.is_empty(),
             cancelled: plan.is_cancelled(),
@@ -254,6 +261,7 @@ mod tests {
             let steps = states.iter().map(step).collect();
             CampaignStatus {
                 name: String::new(),
+                began_and_last_unix_ms: None,
                 started: true,
                 cancelled: false,
                 tasks: vec![TaskStatus {

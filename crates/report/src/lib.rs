@@ -12,6 +12,7 @@
 //! * [`status`]: progress of a run, a series or a check, also while it runs
 //! * [`waf`]: write amplification of tenants, arrangement by arrangement
 //! * [`findings`]: findings of `doctor`
+//! * [`head`]: the head of an answer: outcome, sentence, next step, facts
 //! * [`html`]: HTML pages
 //! * [`table`]: a table as text, Markdown, HTML or CSV, also for the output of commands
 
@@ -31,6 +32,7 @@ pub mod document;
 pub mod durability;
 pub mod findings;
 pub mod fio;
+pub mod head;
 pub mod html;
 pub mod latencies;
 pub mod latency;

@@ -1,6 +1,7 @@
 //! The document as Markdown, for tickets and wikis. Of each chart only the key number is shown.
 
 use crate::document::{Banner, Document, Pair, Report, RunReport, Section, SeriesReport};
+use crate::head::Head;
 use crate::table::{Table, escaped};
 use crate::tables;
 use conclusions::series::SeriesPurpose;
@@ -139,6 +140,17 @@ fn drives(report: &SeriesReport) -> String {
             }
         }
     }
+    text
+}
+
+/// Title, answer, details and facts, without the details of the test.
+pub(crate) fn head(head: &Head) -> String {
+    let mut text = heading(1, &head.title);
+    text += &format!("**{}** - ", escaped(&head.label.text));
+    text += &headline(&head.headline);
+    text += &list(head.details.iter());
+    text += &summary(&head.facts);
+    text.extend(head.command_text().map(|command| fenced(&command)));
     text
 }
 

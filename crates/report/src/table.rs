@@ -42,7 +42,7 @@ enum CellStyle {
     /// A value over a limit, or otherwise bad.
     Bad,
     Code,
-    /// Link to an anchor in the page.
+    /// Link to an address, or to an anchor of the page.
     Link(String),
     Badge(Option<Outcome>),
     /// A field of a heat map; shade from 0 to [`SHADES`], the darkest.
@@ -287,7 +287,7 @@ impl Cell {
     pub fn link(text: impl Into<String>, id: String) -> Self {
         Self {
             text: text.into(),
-            style: CellStyle::Link(id),
+            style: CellStyle::Link(format!("#{id}")),
         }
     }
 
@@ -295,6 +295,14 @@ impl Cell {
         Self {
             text: label.text,
             style: CellStyle::Badge(label.look),
+        }
+    }
+
+    /// Text with a link to a file beside the page.
+    pub(crate) fn file(text: impl Into<String>, path: String) -> Self {
+        Self {
+            text: text.into(),
+            style: CellStyle::Link(path),
         }
     }
 
@@ -332,7 +340,7 @@ impl Render for Cell {
             CellStyle::Strong => html! { b { (self.text) } },
             CellStyle::Bad => html! { span.over { (self.text) } },
             CellStyle::Code => html! { code { (self.text) } },
-            CellStyle::Link(id) => html! { a href={ "#" (id) } { (self.text) } },
+            CellStyle::Link(address) => html! { a href=(address) { (self.text) } },
             CellStyle::Badge(outcome) => {
                 html! { span class={ "badge " (look(*outcome).0) } { (signed(*outcome, &self.text)) } }
             }

@@ -263,6 +263,24 @@ macro_rules! display {
     };
 }
 
+/// Sort key that puts `nvme2n1` before `nvme10n1`. The key alternates texts and numbers.
+pub fn natural_key(name: &str) -> Vec<(String, u64)> {
+    let mut parts = Vec::new();
+    let mut rest = name;
+    while !rest.is_empty() {
+        let digits_at = rest
+            .find(|c: char| c.is_ascii_digit())
+            .unwrap_or(rest.len());
+        let (text, tail) = rest.split_at(digits_at);
+        let digits_end = tail
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(tail.len());
+        parts.push((text.to_owned(), tail[..digits_end].parse().unwrap_or(0)));
+        rest = &tail[digits_end..];
+    }
+    parts
+}
+
 /// The greatest common divisor. If one number is 0: the other number.
 pub fn greatest_divisor<T: Copy + Default + PartialEq + Rem<Output = T>>(a: T, b: T) -> T {
     if b == T::default() {

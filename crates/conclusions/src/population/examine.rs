@@ -31,7 +31,10 @@ pub fn examine(drives: &[Labels], windows: &[&[LatencyWindow]]) -> Examination {
     for (at, labels) in drives.iter().enumerate() {
         models.entry(&labels.model).or_default().push(at);
     }
-    let mut examination = Examination::default();
+    let mut examination = Examination {
+        factors: vec![None; drives.len()],
+        ..Examination::default()
+    };
     for (name, members) in models {
         if members.len() < VALUES_MIN {
             let reason = UndecidedReason::FewDrives {
@@ -74,6 +77,7 @@ pub fn examine(drives: &[Labels], windows: &[&[LatencyWindow]]) -> Examination {
             );
             continue;
         }
+        model.factors();
         model.firmwares();
         model.groups(PopulationLevel::Host);
         model.groups(PopulationLevel::Slot);
@@ -158,6 +162,13 @@ impl ModelExamination<'_> {
             of: subject,
             reason,
         });
+    }
+
+    /// Records the slowness of each drive over the whole run.
+    fn factors(&mut self) {
+        for member in &self.members {
+            self.examination.factors[member.drive] = Some(member.scores.scores[0].exp());
+        }
     }
 
     /// Allowed probability of a false alarm in one score, among all drives or among all groups of a level.
@@ -433,7 +444,8 @@ impl ModelExamination<'_> {
             .collect()
     }
 
-    /// Labels of other levels that exactly these members share.
+    /// Labels of other levels that exactly these members share. A label that one drive alone has is a cause only if the
+    /// other drives share theirs: if every drive has a slot of its own, the slot says nothing.
     fn other_causes(
         &self,
         level: PopulationLevel,
@@ -451,11 +463,20 @@ impl ModelExamination<'_> {
         .filter(|other: &PopulationLevel| {
             let name = label(*other, members[0]);
             let having = (0..self.members.len()).filter(|member| label(*other, *member) == name);
-            *other != level && !name.is_empty() && having.eq(members.iter().copied())
+            *other != level
+                && !name.is_empty()
+                && having.eq(members.iter().copied())
+                && (members.len() > 1 || self.is_shared(*other))
         });
         causes
             .map(|cause| (cause, label(cause, members[0]).to_owned()))
             .collect()
+    }
+
+    /// True if two or more drives have the same label on average.
+    fn is_shared(&self, level: PopulationLevel) -> bool {
+        let groups = self.by_label(|labels| (level.label_in(labels), ""));
+        2 * groups.len() <= self.members.len()
     }
 
     /// Evidence for the slowness of `members`, relative to `rest`. For several members, the medians of their values.

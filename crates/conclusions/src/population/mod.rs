@@ -222,6 +222,44 @@ pub struct SlowEvidence {
     pub lasting: bool,
 }
 
+impl SlowGroup {
+    /// Other causes that are possible; empty if there are none.
+    pub fn other_causes(&self) -> String {
+        let cause = |(level, name): &(PopulationLevel, String)| {
+            format!(
+                "; or the cause is its {level} {}, which no other drive has",
+                format::quoted(name)
+            )
+        };
+        self.or.iter().map(cause).collect()
+    }
+}
+
+impl SlowEvidence {
+    /// The evidence in a few words: `2.1 times the 99th percentile of 11 peers since the start`.
+    pub fn short(&self) -> String {
+        let factor = format::number(self.factor);
+        let extent = match self.extent {
+            ScoreExtent::Whole => String::new(),
+            part => format!(" {part},"),
+        };
+        let since = if self.since_s > 0.0 {
+            format::span_of(self.since_s)
+        } else {
+            "the start".to_owned()
+        };
+        let when = if self.lasting {
+            format!("since {since}")
+        } else {
+            format!("at times, first at {since}")
+        };
+        format!(
+            "{factor} times the {} of {} peers{extent} {when}",
+            self.metric, self.peers
+        )
+    }
+}
+
 impl fmt::Display for SlowGroup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
@@ -261,15 +299,7 @@ impl fmt::Display for SlowGroup {
             "{level} {name} ({model}) is slow: {have}{factor} times the {metric} of {peers} peers {extent}, {when} {since}; \
              {outside} of the windows are above the band of the peers, p = {p_value:.1e}"
         )?;
-        self.or
-            .iter()
-            .try_for_each(|(level, name): &(PopulationLevel, String)| {
-                write!(
-                    f,
-                    "; or the cause is its {level} {}, which no other drive has",
-                    format::quoted(name)
-                )
-            })
+        f.write_str(&self.other_causes())
     }
 }
 
@@ -314,6 +344,33 @@ pub enum UndecidedReason {
     Insensitive { factor: f64, drives: usize },
 }
 
+impl Undecided {
+    /// The statement in a few words. `in_group`: number of drives of the group; `in_model`: of the model.
+    pub fn short(&self, in_group: usize, in_model: usize) -> String {
+        let subject = match &self.of {
+            Some((level, name)) => format!("{level} {}", format::in_one_line(name)),
+            None => format::in_one_line(&self.model),
+        };
+        let finding = match &self.reason {
+            UndecidedReason::FewDrives { drives } => {
+                format!("{} are too few", format::count(*drives as u64, "drive"))
+            }
+            UndecidedReason::FewWindows {
+                windows, typical, ..
+            } => format!("only {windows} windows can be compared, {typical} are typical"),
+            UndecidedReason::FewGroups { factor, groups } => format!(
+                "{in_group} of {in_model} drives at {}x, {groups} groups are too few to tell",
+                format::number(*factor)
+            ),
+            UndecidedReason::Insensitive { factor, drives } => format!(
+                "among {drives} drives only one at {}x or more is found",
+                format::number(*factor)
+            ),
+        };
+        format!("{subject}: {finding}")
+    }
+}
+
 impl fmt::Display for Undecided {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "cannot tell for {}", format::in_one_line(&self.model))?;
@@ -342,6 +399,10 @@ pub struct Examination {
     pub slow: Vec<SlowGroup>,
     pub undecided: Vec<Undecided>,
     pub compared: Vec<ComparedDrives>,
+    /// Mean latency of each drive over the whole run, relative to the peers at the same time and load; null where it
+    /// cannot be compared. Empty in documents of earlier versions.
+    #[serde(default)]
+    pub factors: Vec<Option<f64>>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]

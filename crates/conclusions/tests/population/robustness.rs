@@ -212,13 +212,24 @@ fn causes_that_cannot_be_told_apart_are_all_named() {
         .collect();
     assert_eq!(
         or,
-        [
-            (PopulationLevel::Firmware, "1.1"),
-            (PopulationLevel::Host, "h20")
-        ]
+        [(PopulationLevel::Firmware, "1.1")],
+        "a host says nothing where every drive has its own"
     );
     let text = examination.slow[0].to_string();
-    assert!(text.contains("or the cause is its host \"h20\""), "{text}");
+    assert!(
+        text.contains("or the cause is its firmware \"1.1\""),
+        "{text}"
+    );
+    assert_eq!(
+        examination.slow[0].evidence.short(),
+        "2.05 times the median latency of 59 peers since the start"
+    );
+    let factors = &examination.factors;
+    let factor = factors[20].unwrap();
+    assert!(
+        (factor - 2.0).abs() < 0.2 && factors[19].unwrap() < 1.2,
+        "{factors:?}"
+    );
 
     let mut population = draw(
         &Plan {

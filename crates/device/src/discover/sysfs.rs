@@ -7,6 +7,7 @@
 //! which links to all of the drive's controllers.
 
 use super::DeviceNumber;
+use results::format::natural_key;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::ops::Range;
 use std::os::fd::AsFd;
@@ -328,7 +329,7 @@ pub fn list(root: &Path) -> (Vec<DiskWithPartitions>, usize) {
         .below("block")
         .filter(|dir| dir.flag("hidden") != Some(true));
     let mut dirs: Vec<SysDir> = shown.collect();
-    dirs.sort_by_cached_key(|dir| natural(&dir.name()));
+    dirs.sort_by_cached_key(|dir| natural_key(&dir.name()));
     let total = dirs.len();
     dirs.retain(|dir| dir.sectors("size").is_some_and(|bytes| bytes > 0));
     let empty = total - dirs.len();
@@ -409,24 +410,6 @@ fn vpd_serial(device: &SysDir) -> Option<String> {
 
 pub(crate) fn disks(root: &Path) -> Vec<Disk> {
     whole_disks(root).filter_map(Disk::at).collect()
-}
-
-/// Sort key that puts `nvme2n1` before `nvme10n1`. The key alternates texts and numbers.
-fn natural(name: &str) -> Vec<(String, u64)> {
-    let mut parts = Vec::new();
-    let mut rest = name;
-    while !rest.is_empty() {
-        let digits_at = rest
-            .find(|c: char| c.is_ascii_digit())
-            .unwrap_or(rest.len());
-        let (text, tail) = rest.split_at(digits_at);
-        let digits_end = tail
-            .find(|c: char| !c.is_ascii_digit())
-            .unwrap_or(tail.len());
-        parts.push((text.to_owned(), tail[..digits_end].parse().unwrap_or(0)));
-        rest = &tail[digits_end..];
-    }
-    parts
 }
 
 #[cfg(test)]

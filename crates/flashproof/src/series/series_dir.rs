@@ -218,9 +218,7 @@ impl SeriesDir {
             .chain(conclusion.remarks.iter().map(String::as_str))
             .map(|remark| format!("  {remark}\n"))
             .collect();
-        let text = format!("
-{head}{}
-{remarks}{tables}", conclusion.headline());
+        let text = format!("\n{head}{}\n{remarks}{tables}", conclusion.headline());
         show_report(&self.options.form, &self.dir, &text)?;
         Ok(ExitCode::from(conclusion.outcome.exit_code()))
     }

@@ -132,6 +132,24 @@ impl Beside {
         rows
     }
 
+    /// The drive with the highest IOPS, of the first mix; `None` with fewer than two drives.
+    pub(crate) fn answer(&self) -> Option<String> {
+        let mut rows = self.rows().into_iter();
+        let (kind, mix) = rows.find(|(kind, _)| *kind == MetricKind::Highest)?;
+        let drives = self.drives.iter();
+        let values = drives.filter_map(|drive| Some((drive.value(kind, mix)?, &drive.name)));
+        let mut values: Vec<(f64, &String)> = values.collect();
+        values.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let [(most, a), (less, b), ..] = values[..] else {
+            return None;
+        };
+        let times = number(most / less);
+        let figures = format!("{} against {}", text(kind, most), text(kind, less));
+        Some(format!(
+            "{a} reaches {times} times the {kind} of {b} ({mix}: {figures})"
+        ))
+    }
+
     pub(crate) fn bars(&self) -> Vec<Bars> {
         let rows = self.rows().into_iter().map(|(kind, mix)| {
             let mut bars = Bars::new(format!("{kind}: {mix}"), "");

@@ -79,6 +79,9 @@ pub struct Axis {
     /// Start of a logarithmic axis: smaller values, and zero, are drawn there. `None`: zeros are left out.
     #[serde(skip)]
     pub floor: Option<f64>,
+    /// Positions with names, in place of numbers; empty: numbers.
+    #[serde(skip)]
+    pub ticks: Vec<(f64, String)>,
 }
 
 /// A line.
@@ -92,6 +95,9 @@ pub struct Line {
     #[serde(serialize_with = "rounded_all")]
     #[schemars(with = "Vec<Option<f64>>")]
     pub y: Vec<Option<f64>>,
+    /// Names of the points; empty if points have no names.
+    #[serde(skip)]
+    pub labels: Vec<String>,
     /// Style of the line.
     #[serde(skip)]
     pub style: Style,
@@ -122,6 +128,8 @@ pub struct Style {
     pub joined: bool,
     /// True if a value holds for the whole period that ends at its point.
     pub stepped: bool,
+    /// True if the names of the points are drawn beside them.
+    pub named: bool,
 }
 
 /// A heat map: how often each value occurred in each period.
@@ -207,7 +215,17 @@ impl Line {
             name: name.into(),
             x,
             y,
+            labels: Vec::new(),
             style,
+        }
+    }
+
+    /// Adds a point with a name, to a line whose points have positions of their own.
+    pub(crate) fn add(&mut self, x: f64, y: f64, label: &str) {
+        if let Points::Each(positions) = &mut self.x {
+            positions.push(x);
+            self.y.push(Some(y));
+            self.labels.push(label.to_owned());
         }
     }
 }
@@ -246,6 +264,16 @@ impl Style {
             symbols: false,
             joined: true,
             stepped: false,
+            named: false,
+        }
+    }
+
+    /// Symbols that are not joined. `named`: with the names of the points.
+    pub(crate) fn dots(colour: usize, named: bool) -> Self {
+        Self {
+            joined: false,
+            named,
+            ..Self::points(colour)
         }
     }
 

@@ -207,12 +207,8 @@ impl TelemetryQuantity {
             let y = values
                 .map(|value| value.map(|value| value * found.factor))
                 .collect();
-            chart.lines.push(Line {
-                name: found.label.clone(),
-                x: timeline.points(),
-                y,
-                style: found.style,
-            });
+            let x = timeline.points();
+            chart.lines.push(Line::new(&found.label, x, y, found.style));
         }
         if chart
             .lines
@@ -322,12 +318,9 @@ fn threads(timeline: &Timeline) -> Chart {
         };
         let style = Style::line(chart.lines.len());
         let y = column.bins.values(BinStatistic::Max);
-        chart.lines.push(Line {
-            name: name.clone(),
-            x: timeline.points(),
-            y,
-            style,
-        });
+        chart
+            .lines
+            .push(Line::new(name, timeline.points(), y, style));
     }
     if chart.lines.is_empty() {
         let look = "The CPU of all issuing threads together; they share the work evenly.";
@@ -371,12 +364,7 @@ fn of_bins(
     };
     let x = timeline.points();
     let y = bins.values(BinStatistic::Max);
-    chart.lines.push(Line {
-        name: title.to_owned(),
-        x,
-        y,
-        style: Style::line(0),
-    });
+    chart.lines.push(Line::new(title, x, y, Style::line(0)));
     chart.key = format!("Highest: {} {unit}", format::number(highest))
         .trim_end()
         .to_owned()

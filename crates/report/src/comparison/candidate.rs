@@ -4,7 +4,7 @@
 use super::source::{CandidateSource, setting};
 use super::wear::{DeviceWear, OperatorData, is_reading, is_writing, wear};
 use super::{CandidateKind, PublishedRank, PublishedRating, ValueOrReason};
-use crate::latencies::StreamLatencies;
+use crate::latencies::{Quantiles, StreamLatencies};
 use conclusions::baseline::{InDoubt, in_doubt};
 use conclusions::series::SeriesStepState;
 use results::judge::{
@@ -34,6 +34,8 @@ pub struct Candidate {
     /// The load that was held: the rating, or the load of the run.
     pub load: ValueOrReason<HeldLoad>,
     pub margins: ValueOrReason<Vec<ThresholdMargin>>,
+    /// Quantiles of the judged stream's service times.
+    pub service: ValueOrReason<Quantiles>,
     /// 99th percentile of the judged stream's service times.
     pub p99: ValueOrReason<StreamQuantile>,
     pub p99_9: ValueOrReason<StreamQuantile>,
@@ -180,6 +182,7 @@ impl Candidate {
             margins: run.and_then(|run| margins(&run.verdict, &run.manifest.sla)),
             p99: quantile(source, |latencies| latencies.service.p99_ns),
             p99_9: quantile(source, |latencies| latencies.service.p999_ns),
+            service: judged_stream(source).map(|latencies| latencies.service),
             rate: run.and_then(rate),
             io: run.and_then(device_io),
             price_per_1x: load
@@ -268,25 +271,31 @@ fn load(run: &Run, rating: &ValueOrReason<f64>) -> ValueOrReason<HeldLoad> {
     }
 }
 
-/// A quantile of the first judged stream with operations.
-fn quantile(
-    source: &CandidateSource,
-    quantile_of: fn(&StreamLatencies) -> u64,
-) -> ValueOrReason<StreamQuantile> {
+/// The latencies of the first judged stream with operations.
+fn judged_stream(source: &CandidateSource) -> ValueOrReason<StreamLatencies> {
     source.run.and_then(|run| {
         let streams = &run.manifest.streams;
         source.latencies.and_then(|latencies| {
-            let judged = latencies.iter().find(|latencies| {
+            let mut judged = latencies.iter().filter(|latencies| {
                 streams
                     .iter()
                     .any(|stream| stream.judged && stream.name == latencies.stream)
             });
-            let quantile = judged.map(|latencies| StreamQuantile {
-                stream: latencies.stream.clone(),
-                service_ns: quantile_of(latencies),
-            });
-            ValueOrReason::or_missing(quantile, "no judged stream completed an operation")
+            ValueOrReason::or_missing(
+                judged.next().cloned(),
+                "no judged stream completed an operation",
+            )
         })
+    })
+}
+
+fn quantile(
+    source: &CandidateSource,
+    quantile_of: fn(&StreamLatencies) -> u64,
+) -> ValueOrReason<StreamQuantile> {
+    judged_stream(source).map(|latencies| StreamQuantile {
+        stream: latencies.stream.clone(),
+        service_ns: quantile_of(latencies),
     })
 }
 

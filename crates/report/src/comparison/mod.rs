@@ -4,7 +4,7 @@
 //! DIR, DIR... -> source      representative run of each directory (of a series: the highest load held)
 //!             -> candidate   margins, wear, price, rank
 //!             -> differences differences between the tests: reported, never averaged
-//!             -> Comparison  -> table (text), markdown, page, JSON
+//!             -> Comparison  -> answer -> table (text), markdown, page, JSON
 //! ```
 //!
 //! A value that is unknown or not comparable is a [`ValueOrReason`] with the reason: no value is invented.
@@ -13,6 +13,7 @@
 //! times 2,000 reads and 1,000 writes per second within ACT's limits. Only a run with ACT's pacing, this mix and these
 //! limits is comparable with a published rating.
 
+mod answer;
 mod candidate;
 mod source;
 mod table;

@@ -280,8 +280,9 @@ impl CompareError {
     }
 }
 
-/// Settings not compared: they do not change the test, other sentences cover them, or they set the compared load.
-const IGNORED_SETTINGS: &str = "device-names num-devices report-interval-sec microsecond-histograms seed shards engine \
+/// Settings not compared: they do not change the test, other sentences cover them, or they are the compared load or
+/// drive. An option of fio's job `r` is `r: filename`.
+const IGNORED_SETTINGS: &str = "device-names filename directory num-devices report-interval-sec microsecond-histograms seed shards engine \
                          test-duration-sec read-reqs-per-sec write-reqs-per-sec service-threads";
 
 type CandidatesByValue<'a> = BTreeMap<String, Vec<&'a str>>;
@@ -352,7 +353,8 @@ pub(super) fn differences(sources: &[CandidateSource]) -> Vec<String> {
             || runs
                 .iter()
                 .all(|(_, run)| setting(&run.manifest, key).is_some());
-        if is_compared && IGNORED_SETTINGS.split(' ').all(|other| other != key) {
+        let option = key.rsplit(": ").next().unwrap_or(key);
+        if is_compared && IGNORED_SETTINGS.split(' ').all(|other| other != option) {
             sentences.extend(difference_of_tests(&runs, key, |run| {
                 setting(&run.manifest, key)
                     .unwrap_or("not a setting of this test")

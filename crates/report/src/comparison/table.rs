@@ -1,14 +1,17 @@
-//! The comparison for a terminal and as Markdown: a row for each number, a column for each candidate. A cell without a
-//! value has a dash and the number of a note; the notes follow the table.
+//! The comparison for a terminal and as Markdown: the answer, then a row for each number that any candidate has, and a
+//! column for each candidate. A cell without a value has a dash and the number of a note; the notes follow the table.
 //!
-//! The HTML page has bars first, then the same tables.
+//! The HTML page has charts first, then the same tables.
 
+use super::answer::devices_text;
 use super::{
     Candidate, CandidateComparison, CandidateKind, DeviceWear, PublishedRating, ValueOrReason,
 };
 use crate::bars::Bars;
-use crate::html::HtmlPage;
-use crate::table::{Table, escaped};
+use crate::charts::{Axis, Chart, Line, Points, Section, Style};
+use crate::latencies::Quantiles;
+use crate::table::{Cell, Table, escaped};
+use crate::words::OutcomeLabel;
 use results::format;
 use results::judge::{Outcome, VerdictClass};
 use std::collections::BTreeMap;
@@ -33,7 +36,7 @@ impl Rows {
             notes: Vec::new(),
         };
         this.row("result", candidates, |of| {
-            of.outcome.map(|outcome| outcome_text(of, *outcome))
+            of.outcome.map(|outcome| outcome_cell(of, *outcome))
         });
         this.row("kind", candidates, |of| match of.kind {
             CandidateKind::Baseline => ValueOrReason::Value(kind_text(of)),
@@ -44,10 +47,7 @@ impl Rows {
                 ValueOrReason::or_missing(of.note.clone(), "no --note was given")
             });
         }
-        if candidates
-            .iter()
-            .all(|of| of.kind == CandidateKind::Baseline)
-        {
+        if candidates.iter().all(is_baseline) {
             // Baselines have no load, which the rows below need.
             return this;
         }
@@ -59,18 +59,7 @@ impl Rows {
             })
         });
         this.row("devices", candidates, |candidate| {
-            candidate.test.map(|test| {
-                test.devices
-                    .iter()
-                    .zip(&test.models)
-                    .map(|(name, model): (&String, &Option<String>)| {
-                        model
-                            .as_ref()
-                            .map_or_else(|| name.clone(), |model| format!("{model} ({name})"))
-                    })
-                    .collect::<Vec<_>>()
-                    .join(", ")
-            })
+            candidate.test.map(devices_text)
         });
         this.row("rating", candidates, |of| {
             of.rating.map(|rating| format::multiple(*rating))
@@ -124,24 +113,29 @@ impl Rows {
         this
     }
 
-    fn row(
+    /// Adds a row, unless no candidate has a value.
+    fn row<C: Into<Cell>>(
         &mut self,
         label: &str,
         candidates: &[Candidate],
-        text_of: impl Fn(&Candidate) -> ValueOrReason<String>,
+        value_of: impl Fn(&Candidate) -> ValueOrReason<C>,
     ) {
-        let cells = candidates.iter().map(|candidate| match text_of(candidate) {
-            ValueOrReason::Value(text) => text,
+        let values: Vec<ValueOrReason<C>> = candidates.iter().map(value_of).collect();
+        if values.iter().all(|value| value.value().is_none()) {
+            return;
+        }
+        let cells = values.into_iter().map(|value| match value {
+            ValueOrReason::Value(value) => value.into(),
             ValueOrReason::Missing { why_not } => {
                 let known = self.notes.iter().position(|note| *note == why_not);
                 let number = known.unwrap_or_else(|| {
                     self.notes.push(why_not);
                     self.notes.len() - 1
                 });
-                format!("- [{}]", number + 1)
+                format!("- [{}]", number + 1).into()
             }
         });
-        let cells: Vec<String> = std::iter::once(label.to_owned()).chain(cells).collect();
+        let cells: Vec<Cell> = std::iter::once(label.into()).chain(cells).collect();
         self.table.row(cells);
     }
 
@@ -197,7 +191,7 @@ impl Rows {
     }
 }
 
-fn outcome_text(candidate: &Candidate, outcome: Outcome) -> String {
+fn outcome_cell(candidate: &Candidate, outcome: Outcome) -> Cell {
     let is_screening = candidate
         .test
         .value()
@@ -207,10 +201,11 @@ fn outcome_text(candidate: &Candidate, outcome: Outcome) -> String {
         .in_doubt
         .as_ref()
         .map_or_else(String::new, |doubts| format!(", {doubts}"));
-    format!(
-        "{outcome}{class}{doubts}{}",
-        if candidate.damaged { ", DAMAGED" } else { "" }
-    )
+    let damaged = if candidate.damaged { ", DAMAGED" } else { "" };
+    Cell::outcome(OutcomeLabel {
+        text: format!("{outcome}{class}{doubts}{damaged}"),
+        look: Some(outcome),
+    })
 }
 
 /// The reason for each candidate's outcome, and what the outcome does not cover.
@@ -228,6 +223,29 @@ fn results(candidate: &Candidate) -> Vec<String> {
         .chain(not_judged)
         .map(|line| format!("{}: {line}", candidate.name))
         .collect()
+}
+
+fn is_baseline(candidate: &Candidate) -> bool {
+    candidate.kind == CandidateKind::Baseline
+}
+
+/// Quantiles, each at -log10(1 - quantile): a nine is one step.
+const NINES: [(f64, &str); 5] = [
+    (0.301, "50 %"),
+    (1.0, "90 %"),
+    (2.0, "99 %"),
+    (3.0, "99.9 %"),
+    (4.0, "99.99 %"),
+];
+
+/// The values of [`NINES`] in milliseconds; `None` where not even one operation took longer.
+fn nines_ms(service: &Quantiles) -> Vec<Option<f64>> {
+    let known = service.all_ns().into_iter().zip(NINES);
+    let ms = known.map(|(ns, (place, _))| {
+        let beyond = service.count as f64 / 10_f64.powf(place);
+        (beyond >= 1.0).then_some(ns as f64 / 1e6)
+    });
+    ms.collect()
 }
 
 fn kind_text(candidate: &Candidate) -> String {
@@ -281,7 +299,7 @@ fn published_text(rating: &PublishedRating) -> String {
 impl fmt::Display for CandidateComparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Rows { table, notes } = Rows::from_comparison(self, Table::text);
-        write!(f, "{table}")?;
+        write!(f, "{}\n{table}", self.head().text())?;
         if !notes.is_empty() {
             writeln!(f)?;
         }
@@ -314,7 +332,7 @@ impl fmt::Display for CandidateComparison {
 impl CandidateComparison {
     pub fn markdown(&self) -> String {
         let Rows { table, notes } = Rows::from_comparison(self, Table::numbers);
-        let mut text = String::new();
+        let mut text = self.head().markdown() + "\n";
         text.extend(
             self.warnings
                 .iter()
@@ -373,13 +391,14 @@ impl CandidateComparison {
     }
 
     pub fn html(&self, made_by: &str) -> String {
-        let names: Vec<&str> = self
-            .candidates
-            .iter()
-            .map(|candidate| candidate.name.as_str())
-            .collect();
-        let mut page = HtmlPage::new(format!("Comparison of {}", names.join(", ")));
+        let mut page = self.head().page();
         page.warnings(&self.warnings);
+        if let Some(curves) = self.curves() {
+            let intro = "The judged stream of each candidate, over the whole run.";
+            let section = Section::new("latency", "Service times", intro, vec![curves]);
+            page.charts(&section);
+        }
+        page.heading("Side by side");
         page.add(&self.bars());
         page.heading("In numbers");
         let Rows { table, notes } = Rows::from_comparison(self, Table::text);
@@ -406,6 +425,41 @@ impl CandidateComparison {
             page.list(&self.remarks);
         }
         page.html(made_by)
+    }
+
+    /// The numbers of the candidates, for a spreadsheet.
+    pub fn table(&self) -> Table {
+        match &self.baselines {
+            Some(baselines) if self.candidates.iter().all(is_baseline) => baselines.table(""),
+            _ => Rows::from_comparison(self, Table::text).table,
+        }
+    }
+
+    /// The percentiles of all candidates over each other; `None` if no candidate has any.
+    fn curves(&self) -> Option<Chart> {
+        let known = self.candidates.iter().enumerate();
+        let known = known.filter_map(|(index, of)| Some((index, &of.name, of.service.value()?)));
+        let lines = known.map(|(index, name, service)| {
+            let places = NINES.iter().map(|(place, _)| *place).collect();
+            let style = Style::points(index);
+            Line::new(name, Points::Each(places), nines_ms(service), style)
+        });
+        let lines: Vec<Line> = lines.collect();
+        if lines.is_empty() {
+            return None;
+        }
+        let x = Axis {
+            ticks: NINES.map(|(place, name)| (place, name.to_owned())).into(),
+            ..Axis::linear("share of the operations", "")
+        };
+        let y = Axis::log("service time", "ms");
+        Some(Chart {
+            key: "Lower is better; a line that rises early has many slow operations.".to_owned(),
+            caption: "A percentile that less than one operation exceeds is left out.".to_owned(),
+            lines,
+            wide: true,
+            ..Chart::new("percentiles", "Percentiles of the service time", x, y)
+        })
     }
 
     /// Bars of load held, worst share over each threshold and p99 of each candidate, and of baselines' numbers.

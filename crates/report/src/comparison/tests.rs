@@ -252,6 +252,136 @@ fn a_run_is_compared_by_what_it_recorded() {
     );
 }
 
+/// A load in multiples of 1x; `highest`: found by a search.
+fn held(x: f64, highest: bool) -> ValueOrReason<HeldLoad> {
+    ValueOrReason::Value(HeldLoad {
+        multiple: None,
+        x_per_device: Some(x),
+        highest,
+    })
+}
+
+#[test]
+fn the_first_line_names_the_winner_or_why_there_is_none() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("a");
+    bench(30).write(&dir);
+    let run = one(&dir);
+    let answer = |loads: [ValueOrReason<HeldLoad>; 2], offered_iops: f64, p99_ns: [u64; 2]| {
+        let candidates = ["A", "B"].into_iter().zip(loads.into_iter().zip(p99_ns));
+        let candidates = candidates.map(|(name, (load, service_ns))| {
+            let mut candidate = run.clone();
+            candidate.name = name.to_owned();
+            candidate.load = load;
+            candidate.rate = candidate.rate.map(|rate| StreamRate {
+                offered_iops,
+                achieved_iops: 1e10 / service_ns as f64,
+                ..rate.clone()
+            });
+            candidate.p99 = candidate.p99.map(|p99| StreamQuantile {
+                service_ns,
+                ..p99.clone()
+            });
+            candidate
+        });
+        let comparison = CandidateComparison {
+            candidates: candidates.collect(),
+            warnings: Vec::new(),
+            remarks: Vec::new(),
+            baselines: None,
+            warranty_years: 5.0,
+        };
+        comparison.to_string().lines().next().unwrap().to_owned()
+    };
+    let missing = || ValueOrReason::missing("no limits");
+    let p99 = [100_000, 200_000];
+    for (loads, offered, p99, expected) in [
+        (
+            [held(36.0, true), held(48.0, true)],
+            1.0,
+            p99,
+            "B holds 1.33 times A's load (48x against 36x)",
+        ),
+        (
+            [held(48.0, false), held(36.0, true)],
+            1.0,
+            p99,
+            "A holds at least 1.33 times B's load (48x against 36x)",
+        ),
+        (
+            [held(48.0, true), held(36.0, false)],
+            1.0,
+            p99,
+            "A held more than B (48x against 36x); the highest load was not searched for",
+        ),
+        (
+            [held(48.0, true), held(48.0, true)],
+            1.0,
+            p99,
+            "A and B hold the same load, 48x",
+        ),
+        (
+            [held(1.0, false), held(1.0, false)],
+            1.0,
+            p99,
+            "A and B held the same load, 1x (p99 100 us against 200 us); the highest load was not searched for",
+        ),
+        (
+            [held(1.0, false), missing()],
+            1.0,
+            p99,
+            "only A is known to hold its load",
+        ),
+        (
+            [missing(), missing()],
+            0.0,
+            p99,
+            "A reaches 2 times B's rate (100,000/s against 50,000/s)",
+        ),
+        (
+            [missing(), missing()],
+            1.0,
+            p99,
+            "A has the shortest p99 at the same rate (p99 100 us against 200 us)",
+        ),
+    ] {
+        assert_eq!(answer(loads, offered, p99), format!("COMPARED: {expected}"));
+    }
+}
+
+#[test]
+fn rows_without_a_value_are_left_out_and_curves_have_no_percentile_that_is_too_rare() {
+    let parent = tempfile::tempdir().unwrap();
+    let dirs = ["a", "b"].map(|name| parent.path().join(name));
+    dirs.iter().for_each(|dir| bench(30).write(dir));
+    let comparison = compare(
+        &dirs.each_ref().map(|dir| named(dir)),
+        &OperatorData::default(),
+        &ratings(),
+    )
+    .unwrap();
+    let text = comparison.to_string();
+    assert!(
+        text.contains("load held")
+            && !text.contains("price for each 1x")
+            && !text.contains("no price was given"),
+        "{text}"
+    );
+    let csv = comparison.table().csv().unwrap();
+    assert!(
+        csv.starts_with(",a,b\nresult,PASS (screening),PASS (screening)\n"),
+        "{csv}"
+    );
+    let page = comparison.html("flashproof");
+    // 1,000 reads: the 99.9th percentile is the last one that an operation exceeds.
+    let points = "\"x\":[0.301,1.0,2.0,3.0,4.0]";
+    assert!(page.contains(points) && page.contains(",null]"), "{page}");
+    assert!(
+        page.contains("badge pass"),
+        "outcomes have a colour: {page}"
+    );
+}
+
 #[test]
 fn only_what_was_run_as_published_ones_were_is_placed_among_them() {
     let parent = tempfile::tempdir().unwrap();

@@ -92,6 +92,14 @@
 
   // Many points that are not joined, such as maxima: they lie behind the lines, which they would hide.
   const isBehind = (line) => !line.joined && line.y.length > 60;
+  // Ticks with names, such as categories, in lines. Names that do not fit side by side are slanted; `room` is their
+  // height in pixels, less that of one line.
+  const namedTicks = (ticks, width) => {
+    const names = ticks.map(([, name]) => name), slot = width / names.length - 8;
+    const texts = names.map((name) => lines(name, slot));
+    if (widest(texts.flat()) <= slot) return {texts, room: 14 * (Math.max(...texts.map((text) => text.length)) - 1), each: 1};
+    return {room: Math.min(0.6 * widest(names), 100), each: Math.ceil(names.length * 16 / width)};
+  };
 
   const xOf = (line, at) => line.x ? line.x[at] : line.first + line.step * at;
 
@@ -112,9 +120,12 @@
       const room = Math.max(Math.log10(y1 / y0) * 0.06, y1 / y0 < 2 ? 0.4 : 0.02);
       [y0, y1] = [y0 / 10 ** room, y1 * 10 ** room];
     } else {
-      y1 = y.max ?? (y1 <= 0 ? 1 : y1 * 1.06);
+      // Room for the name of a limit or point above it.
+      const head = chart.limits.length > 0 || chart.lines.some((line) => line.named) ? 1.15 : 1.06;
+      y1 = y.max ?? (y1 <= 0 ? 1 : y1 * head);
       y0 = y0 < 0 ? y0 * 1.06 : 0;
     }
+    if (x.ticks) return {x: [x.ticks[0][0] - 0.5, x.ticks.at(-1)[0] + 0.5], y: [y0, y1]};
     if (x.log) return {x: [x0 / 1.2, x1 * 1.2], y: [y0, y1]};
     const room = x.end === undefined ? (x1 - x0) * 0.05 || 0.5 : 0;
     return {x: x.end === undefined ? [x0 - room, x1 + room] : [0, x.end || 1], y: [y0, y1]};
@@ -179,7 +190,8 @@
       svg.setAttribute('viewBox', `0 0 ${width} ${height}`);
       const whole = rangesOf(chart, this.hidden), range = {x: zoom?.x ?? whole.x, y: zoom?.y ?? whole.y};
       const narrow = width < 480, bar = chart.heat ? (narrow ? 58 : 86) : 0;
-      const [top, bottom] = [8, height - 38];
+      const named = chart.x.ticks && namedTicks(chart.x.ticks, width - 76);
+      const [top, bottom] = [8, height - 38 - (named?.room ?? 0)];
       const y = axisOf(chart.y.log, ...range.y, bottom, top);
       const yTicks = ticksOf(y, Math.max(2, (bottom - top) / 38), false);
       const yTexts = yTicks.map((tick) => number(tick, 12));
@@ -189,7 +201,7 @@
       const beside = limits.length && Math.ceil(widest(limits.map((limit) => limit.name)));
       const left = Math.ceil(widest(yTexts)) + 16 + 14 * yTitle.length, right = width - 12 - bar - beside;
       const x = axisOf(chart.x.log, ...range.x, left, right);
-      const xTicks = chart.x.log ? ticksAtPoints(chart, x, Math.max(2, (right - left) / 32))
+      const xTicks = named ? [] : chart.x.log ? ticksAtPoints(chart, x, Math.max(2, (right - left) / 32))
         : ticksOf(x, Math.max(2, (right - left) / 75), chart.x.whole);
       Object.assign(this, {x, y, box: {left, right, top, bottom}, width, height});
 
@@ -203,6 +215,16 @@
         const px = x.px(tick);
         add(svg, 'path', {class: 'grid', d: `M${px},${top}V${bottom}`});
         add(svg, 'text', {x: px, y: bottom + 16, 'text-anchor': 'middle'}, number(tick, 12));
+      });
+      if (named) chart.x.ticks.forEach(([place, name], at) => {
+        if (place < x.from || place > x.to || at % named.each !== 0) return;
+        const px = x.px(place);
+        if (!named.texts) {
+          add(svg, 'text', {transform: `translate(${px + 4},${bottom + 14}) rotate(-38)`, 'text-anchor': 'end'}, name);
+        }
+        named.texts?.[at].forEach((text, row) => {
+          add(svg, 'text', {x: px, y: bottom + 16 + 14 * row, 'text-anchor': 'middle'}, text);
+        });
       });
       add(svg, 'text', {x: middle(left, right), y: height - 6, 'text-anchor': 'middle'}, chart.x.title);
       yTitle.forEach((text, at) => add(svg, 'text', {
@@ -225,6 +247,7 @@
         add(svg, 'path', {class: 'limit', d: `M${left},${px}H${right}`});
         add(svg, 'text', {class: 'limit', x: right + 5, y: px + 4}, limit.name);
       });
+      this.names();
       add(svg, 'path', {class: 'axis', d: `M${left},${top}V${bottom}H${right}`});
       this.pointer = add(svg, 'g', {});
     }
@@ -250,6 +273,28 @@
       });
       if (d) add(parent, 'path', {d, ...this.stroke(line)});
       if (line.symbols) this.symbols(parent, line, points, line.y.length > 60 ? 2 : 3.5);
+    }
+
+    // Names of points, above them; a name that would cover another one moves up, if there is room.
+    names() {
+      const {svg, box} = this, drawn = [];
+      this.points().filter(({line}) => line.named).sort((a, b) => b.py - a.py).forEach(({px, py, name}) => {
+        const half = widest([name]) / 2, x = clamp(px, box.left + half, box.right - half);
+        let at = py - 7;
+        for (const other of drawn) {
+          if (Math.abs(x - other.x) < half + other.half && at > other.at - 12) at = other.at - 12;
+        }
+        if (at < box.top + 8) return;
+        drawn.push({x, half, at});
+        add(svg, 'text', {class: 'name', x, y: at, 'text-anchor': 'middle'}, name);
+      });
+    }
+
+    // The visible points that have names, in pixels.
+    points() {
+      const {x, y} = this;
+      return this.chart.lines.flatMap((line, number) => this.hidden.has(number) || !line.labels ? []
+        : line.labels.map((name, at) => ({line, name, value: line.y[at], px: x.px(line.x[at]), py: y.px(line.y[at])})));
     }
 
     // Fields of one shade are one path; neighbours of equal shade in a row are one rectangle.
@@ -365,6 +410,12 @@
         at = px;
         const [low, high] = [heat.y[row], heat.y[row + 1]].map((edge) => number(edge, 3));
         rows.push([null, `${low} to ${high} ${chart.y.unit}: ${percentOf(log)} of the column`]);
+      } else if (chart.lines.some((line) => line.labels)) {
+        const distance = (point) => Math.hypot(point.px - px, point.py - py);
+        const [nearest] = this.points().sort((a, b) => distance(a) - distance(b));
+        if (!nearest) return;
+        at = nearest.px;
+        rows.push([nearest.line, `${nearest.name}: ${number(nearest.value, 4)} ${chart.y.unit}`]);
       } else {
         const places = chart.lines.flatMap((line, number) => this.hidden.has(number) ? [] : [nearest(line, x.at(px))]);
         const place = places.filter((found) => x.from <= found && found <= x.to)
@@ -380,7 +431,8 @@
       }
       add(this.pointer, 'path', {class: 'pointer', d: `M${at},${box.top}V${box.bottom}`});
       tip.replaceChildren();
-      addHtml(tip, 'b', '', `${number(x.at(at), 4)}${unit}`);
+      const tick = chart.x.ticks?.find(([place]) => Math.abs(place - x.at(at)) < 0.5);
+      addHtml(tip, 'b', '', tick ? tick[1] : `${number(x.at(at), 4)}${unit}`);
       rows.forEach(([line, text]) => {
         const row = addHtml(tip, 'div', '');
         if (line) {

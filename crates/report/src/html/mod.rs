@@ -13,6 +13,7 @@ mod run;
 
 use crate::charts::Section;
 use crate::document::{Document, Report};
+use crate::head::Head;
 use crate::table::{Cell, Table};
 use crate::words::OutcomeLabel;
 use maud::{DOCTYPE, Markup, PreEscaped, Render, html};
@@ -84,8 +85,10 @@ fn complete_page(title: &str, body: Markup, count: usize, charts: &str, made_by:
                 main { (body) }
                 footer {
                     p {
-                        "Made by " (made_by) " from recorded data alone; nothing is fetched. In a chart: drag to \
-                         zoom, double click to go back, click a name to hide its line."
+                        "Made by " (made_by) " from recorded data alone; nothing is fetched."
+                        @if count > 0 {
+                            " In a chart: drag to zoom, double click to go back, click a name to hide its line."
+                        }
                     }
                 }
                 script #charts type="application/json" { (PreEscaped(charts)) }
@@ -218,6 +221,8 @@ pub struct HtmlPage {
     title: String,
     plots: Plots,
     content: Vec<Markup>,
+    /// The command line, shown at the end.
+    command: Option<String>,
 }
 
 impl HtmlPage {
@@ -226,7 +231,17 @@ impl HtmlPage {
             title: title.into(),
             plots: Plots::default(),
             content: Vec::new(),
+            command: None,
         }
+    }
+
+    /// Adds the box with the answer, and the facts.
+    pub(crate) fn head(&mut self, head: &Head) {
+        let details = list(&head.details);
+        let answer = parts::verdict(&head.label, html! {}, &head.headline, details);
+        self.content
+            .push(html! { (answer) (parts::fact_list(&head.facts)) });
+        self.command = head.command_text();
     }
 
     pub fn warnings(&mut self, sentences: &[String]) {
@@ -268,13 +283,11 @@ impl HtmlPage {
         self.content.push(list(sentences));
     }
 
-    /// Adds links to other files, shown on demand: text and relative path; nothing without links.
-    pub fn links(&mut self, summary: &str, links: &[(String, String)]) {
-        self.content.push(html! {
-            @if !links.is_empty() {
-                details { summary { (summary) } ul { @for (text, path) in links { li { a href=(path) { (text) } } } } }
-            }
-        });
+    /// Adds sentences that are shown on demand; nothing without sentences.
+    pub(crate) fn folded_list(&mut self, summary: &str, sentences: &[String]) {
+        if !sentences.is_empty() {
+            self.folded(summary, &list(sentences));
+        }
     }
 
     pub fn file(&mut self, text: &str) {
@@ -288,7 +301,13 @@ impl HtmlPage {
 
     /// The page. `made_by`: program and version.
     pub fn html(self, made_by: &str) -> String {
-        let body = html! { article { h1 { (self.title) } @for part in &self.content { (part) } } };
+        let body = html! {
+            article {
+                h1 { (self.title) }
+                @for part in &self.content { (part) }
+                @if let Some(command) = &self.command { (heading(2, "", "Command")) pre { (command) } }
+            }
+        };
         complete_page(
             &self.title,
             body,

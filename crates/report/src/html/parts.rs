@@ -32,7 +32,18 @@ pub(super) fn verdict(
 }
 
 pub(super) fn list<T: AsRef<str>>(sentences: &[T]) -> Markup {
-    html! { @if !sentences.is_empty() { ul { @for sentence in sentences { li { (sentence.as_ref()) } } } } }
+    html! { @if !sentences.is_empty() { ul { @for sentence in sentences { li { (linked(sentence.as_ref())) } } } } }
+}
+
+/// Text whose web addresses are links.
+fn linked(text: &str) -> Markup {
+    let Some(at) = text.find("https://") else {
+        return html! { (text) };
+    };
+    let end = text[at..].find([' ', ')', ';']);
+    let end = end.map_or(text.len(), |end| at + end);
+    let address = &text[at..end];
+    html! { (text[..at]) a href=(address) { (address) } (linked(&text[end..])) }
 }
 
 /// Facts side by side.
@@ -219,6 +230,9 @@ fn plot(id: &str, chart: &Chart) -> Value {
     // An axis without a unit has whole numbers, such as slices.
     let is_whole = chart.x.unit.is_empty();
     let mut x = json!({ "title": titled(&chart.x, unit), "unit": unit, "log": chart.x.log, "whole": is_whole });
+    if !chart.x.ticks.is_empty() {
+        x["ticks"] = json!(chart.x.ticks);
+    }
     if is_time {
         // An axis with a given end begins at 0; otherwise the values set its range.
         x["end"] = rounded(span / scale).into();
@@ -261,6 +275,9 @@ fn plot_line(line: &Line, y: &Axis, scale: f64) -> Value {
     }
     .into();
     plot["y"] = values.into();
+    if !line.labels.is_empty() {
+        plot["labels"] = json!(line.labels);
+    }
     match &line.x {
         Points::Even { first, step } => {
             (plot["first"], plot["step"]) = ((first / scale).into(), (step / scale).into())
@@ -343,22 +360,14 @@ mod tests {
             step: 10.0,
         };
         let name = "</script><img src=x>".to_owned();
-        chart.lines.push(Line {
-            name,
-            x,
-            y: vec![Some(0.0001), None, Some(2.0)],
-            style: Style::line(0),
-        });
+        let y = vec![Some(0.0001), None, Some(2.0)];
+        chart.lines.push(Line::new(name, x, y, Style::line(0)));
         let x = Points::Even {
             first: 10.0,
             step: 10.0,
         };
-        chart.lines.push(Line {
-            name: "p50".into(),
-            x,
-            y: vec![Some(0.0)],
-            style: Style::line(0),
-        });
+        let never = Line::new("p50", x, vec![Some(0.0)], Style::line(0));
+        chart.lines.push(never);
         let mut plots = Plots::default();
         assert_eq!(plots.add(&chart, ""), "chart-1-a");
         let json = plots.json();

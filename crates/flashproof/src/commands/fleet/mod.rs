@@ -4,7 +4,7 @@ pub mod options;
 
 use crate::cli::check_words;
 use crate::commands::fleet::options::{CampaignArgs, Fleet, InitArgs, InventoryArgs, RunArgs};
-use crate::output::{FormArgs, done, show, watch};
+use crate::output::{FormArgs, csv, done, show, watch};
 use fleet::inventory::Inventory;
 use fleet::plan::CampaignPlan;
 use fleet::status::CampaignStatus;
@@ -35,19 +35,44 @@ pub fn run(fleet: &Fleet) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// `flashproof report` of a campaign. `anonymous`: drives and hosts have pseudonyms.
-pub fn report(dir: &Path, form: &FormArgs, anonymous: bool) -> Result<ExitCode, Failure> {
+/// `flashproof report` of a campaign. `anonymous`: drives and hosts have pseudonyms. `as_csv`: text is the table of
+/// drives.
+pub fn report(
+    dir: &Path,
+    form: &FormArgs,
+    anonymous: bool,
+    as_csv: bool,
+) -> Result<ExitCode, Failure> {
     let plan = plan_in(dir)?;
     let (campaign, status) = fleet::results::read(&plan, anonymous)?;
-    let base = plan.dir.display().to_string();
+    let base = link_base(form.html.as_deref(), &plan.dir);
+    let text = if as_csv {
+        csv(&campaign.table())?
+    } else {
+        campaign.text()
+    };
     show(
         form,
         &campaign,
         || campaign.html(&base),
         || campaign.markdown(),
-        || campaign.text(),
+        || text,
     )?;
     Ok(ExitCode::from(status.exit_code()))
+}
+
+/// Path of `dir` relative to the directory of `page`, for links: a folder with both can be moved.
+fn link_base(page: Option<&Path>, dir: &Path) -> String {
+    let parent = page
+        .and_then(Path::parent)
+        .filter(|parent| !parent.as_os_str().is_empty());
+    let parent = fs::canonicalize(parent.unwrap_or(Path::new("."))).unwrap_or_default();
+    let pairs = parent.components().zip(dir.components());
+    let common = pairs.take_while(|(a, b)| a == b).count();
+    let mut base = PathBuf::from(".");
+    base.extend(parent.components().skip(common).map(|_| ".."));
+    base.extend(dir.components().skip(common));
+    format!("{}/", base.display())
 }
 
 /// The plan of a campaign, by an absolute path: tasks have other working directories.
@@ -149,4 +174,22 @@ pub fn status(dir: &Path, is_repeated: bool, json: bool) -> Result<ExitCode, Fai
         Ok((text, status.is_over()))
     })?;
     Ok(ExitCode::from(code))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_lead_from_the_page_to_the_campaign_by_a_relative_path() {
+        let dir = fs::canonicalize(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let lab = dir.join("results/lab");
+        for (page, base) in [
+            (dir.join("lab.html"), "./results/lab/"),
+            (dir.join("src/lab.html"), "./../results/lab/"),
+            (dir.join("../lab.html"), "./flashproof/results/lab/"),
+        ] {
+            assert_eq!(link_base(Some(&page), &lab), base);
+        }
+    }
 }

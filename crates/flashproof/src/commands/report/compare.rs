@@ -2,6 +2,7 @@
 
 use crate::candidates::{compared, ratings};
 use crate::commands::report::options::CompareArgs;
+use crate::output::csv;
 use results::judge::Outcome;
 use session::console;
 use session::failure::Failure;
@@ -23,6 +24,8 @@ pub fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
     }
     if args.form.json {
         console::result(&crate::output::json(&comparison)?)?
+    } else if args.csv {
+        console::result(&csv(&comparison.table())?)?
     } else if args.form.markdown {
         console::result(&comparison.markdown())?
     } else {

@@ -39,12 +39,13 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, Failure> {
     if let [dir] = dirs
         && dir.join(CAMPAIGN).is_file()
     {
-        return crate::commands::fleet::report(dir, &args.form, args.anonymous);
+        return crate::commands::fleet::report(dir, &args.form, args.anonymous, args.csv);
     }
-    if args.anonymous {
-        return Err(Failure::usage(
-            "cannot use --anonymous - only the report of a campaign has pseudonyms - give the directory of a campaign",
-        ));
+    if args.anonymous || args.csv {
+        let option = if args.csv { "--csv" } else { "--anonymous" };
+        return Err(Failure::usage(format!(
+            "cannot use {option} - only the report of a campaign has this form - give the directory of a campaign"
+        )));
     }
     if let Some(checks) = recorded_checks(dirs)? {
         return write(&checks, &args.form, "");

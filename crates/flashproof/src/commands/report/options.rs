@@ -20,12 +20,15 @@ pub struct ReportArgs {
     pub dirs: Vec<PathBuf>,
     #[command(flatten)]
     pub form: FormArgs,
+    /// For a campaign: print the table of drives as CSV, the worst first, with the reason for each bad drive
+    #[arg(long, conflicts_with_all = ["json", "markdown"])]
+    pub csv: bool,
     /// For a campaign: replace the names of drives and hosts by stable pseudonyms, for sharing
     #[arg(long)]
     pub anonymous: bool,
     /// Write all data as Parquet files into this directory, for SQL (docs/data.md); exit code: 0 if all was read,
     /// else 3
-    #[arg(long, value_name = "OUTDIR", conflicts_with_all = ["html", "json", "markdown", "anonymous"], hide = cfg!(not(feature = "export")))]
+    #[arg(long, value_name = "OUTDIR", conflicts_with_all = ["html", "json", "markdown", "csv", "anonymous"], hide = cfg!(not(feature = "export")))]
     pub parquet: Option<PathBuf>,
     /// With --parquet: replace an earlier export
     #[arg(long, requires = "parquet", hide = cfg!(not(feature = "export")))]
@@ -48,6 +51,9 @@ pub struct CompareArgs {
     pub published: Option<PathBuf>,
     #[command(flatten)]
     pub form: FormArgs,
+    /// Print the table as CSV
+    #[arg(long, conflicts_with_all = ["json", "markdown"])]
+    pub csv: bool,
 }
 
 /// Options of a status.

@@ -1,0 +1,158 @@
+//! The answer of a comparison: the candidate that holds most, or why that cannot be told.
+
+use super::{Candidate, CandidateComparison, HeldLoad, TestFacts};
+use crate::head::Head;
+use results::format::{duration, multiple, number};
+use results::judge::{Headline, Outcome};
+
+/// Values that differ by less than this factor count as equal.
+const EQUAL_WITHIN: f64 = 1.02;
+
+const NOT_SEARCHED: &str = "the highest load was not searched for";
+const SEARCH: &str = "find the highest load of each candidate: flashproof rate";
+const SAME_TEST: &str =
+    "test all candidates with the same settings; the warnings name what differs or is damaged";
+
+/// A candidate with a number of it.
+type Figure<'a> = (&'a Candidate, f64);
+
+impl CandidateComparison {
+    /// The box with the answer, and the devices of each candidate.
+    pub(super) fn head(&self) -> Head {
+        let names = self.candidates.iter().map(|of| of.name.as_str());
+        let title = format!("Comparison of {}", names.collect::<Vec<_>>().join(", "));
+        let sentence = self.sentence();
+        let (look, word, action) = if self.is_doubtful() {
+            (Outcome::Invalid, "IN DOUBT", Some(SAME_TEST))
+        } else {
+            let is_open = sentence.contains(NOT_SEARCHED);
+            (Outcome::Measured, "COMPARED", is_open.then_some(SEARCH))
+        };
+        let mut head = Head::new(title, look, Headline::new(&sentence, action));
+        head.label.text = word.to_owned();
+        for candidate in &self.candidates {
+            if let Some(test) = candidate.test.value() {
+                head.fact(&candidate.name, devices_text(test));
+            }
+        }
+        head
+    }
+
+    /// By the first kind of number that tells candidates apart: load held, highest IOPS, rate, p99.
+    fn sentence(&self) -> String {
+        if let [only] = &self.candidates[..] {
+            let reason = only.reason.value().map_or("no result", String::as_str);
+            return format!("{}: {reason}", only.name);
+        }
+        let answer = self.by_load().or_else(|| self.baselines.as_ref()?.answer());
+        let answer = answer.or_else(|| self.by_rate()).or_else(|| self.by_p99());
+        answer.unwrap_or_else(|| format!("no candidate is known to hold its load; {NOT_SEARCHED}"))
+    }
+
+    fn by_load(&self) -> Option<String> {
+        let held = self
+            .candidates
+            .iter()
+            .filter(|of| of.load.value().is_some());
+        let held: Vec<&Candidate> = held.collect();
+        if let [only] = held[..] {
+            return Some(format!("only {} is known to hold its load", only.name));
+        }
+        let [a, b] = leading(&held, |load| load.x_per_device)
+            .or_else(|| leading(&held, |load| load.multiple))?;
+        let names = format!("{} and {}", a.0.name, b.0.name);
+        let is_highest = b.0.load.value()?.highest;
+        Some(if a.1 < b.1 * EQUAL_WITHIN && is_highest {
+            format!("{names} hold the same load, {}", multiple(a.1))
+        } else if a.1 < b.1 * EQUAL_WITHIN {
+            let p99 = p99_clause(a.0, b.0).unwrap_or_default();
+            format!(
+                "{names} held the same load, {}{p99}; {NOT_SEARCHED}",
+                multiple(a.1)
+            )
+        } else if is_highest {
+            let is_searched = a.0.load.value()?.highest;
+            let verb = if is_searched {
+                "holds"
+            } else {
+                "holds at least"
+            };
+            winner(verb, [a, b], "load", multiple)
+        } else {
+            let loads = format!("{} against {}", multiple(a.1), multiple(b.1));
+            format!(
+                "{} held more than {} ({loads}); {NOT_SEARCHED}",
+                a.0.name, b.0.name
+            )
+        })
+    }
+
+    /// By the rate of closed loops, which run as fast as the drive can.
+    fn by_rate(&self) -> Option<String> {
+        let rate = |of: &Candidate| {
+            let rate = of.rate.value().filter(|rate| rate.offered_iops == 0.0);
+            rate.map(|rate| rate.achieved_iops)
+        };
+        let figures = first_two(self.candidates.iter(), rate)?;
+        Some(winner("reaches", figures, "rate", |iops| {
+            format!("{}/s", number(iops))
+        }))
+    }
+
+    /// By the p99 at equal rates.
+    fn by_p99(&self) -> Option<String> {
+        let offered = |of: &Candidate| of.rate.value().map(|rate| rate.offered_iops);
+        let [most, _] = first_two(self.candidates.iter(), offered)?;
+        let is_equal =
+            |of: &Candidate| offered(of).is_some_and(|rate| most.1 < rate * EQUAL_WITHIN);
+        let p99 = |of: &Candidate| of.p99.value().map(|p99| -(p99.service_ns as f64));
+        let [a, b] = first_two(self.candidates.iter(), p99)?;
+        let clause = p99_clause(a.0, b.0)?;
+        let is_comparable = self.candidates.iter().all(is_equal);
+        is_comparable.then(|| format!("{} has the shortest p99 at the same rate{clause}", a.0.name))
+    }
+}
+
+/// The two candidates that hold most, by one kind of load that all of them have.
+fn leading<'a>(
+    held: &[&'a Candidate],
+    load: impl Fn(&HeldLoad) -> Option<f64>,
+) -> Option<[Figure<'a>; 2]> {
+    first_two(held.iter().copied(), |of| load(of.load.value()?))
+}
+
+/// The two candidates with the highest values; `None` if a value is missing.
+fn first_two<'a>(
+    candidates: impl Iterator<Item = &'a Candidate>,
+    value: impl Fn(&Candidate) -> Option<f64>,
+) -> Option<[Figure<'a>; 2]> {
+    let figures = candidates.map(|of| Some((of, value(of)?)));
+    let mut figures: Vec<Figure<'_>> = figures.collect::<Option<_>>()?;
+    figures.sort_by(|a, b| b.1.total_cmp(&a.1));
+    figures.first_chunk().copied()
+}
+
+/// `A holds 1.3 times B's load (48x against 36x)`.
+fn winner(verb: &str, [a, b]: [Figure<'_>; 2], noun: &str, text: impl Fn(f64) -> String) -> String {
+    let times = number(a.1 / b.1);
+    let values = format!("{} against {}", text(a.1), text(b.1));
+    format!(
+        "{} {verb} {times} times {}'s {noun} ({values})",
+        a.0.name, b.0.name
+    )
+}
+
+/// ` (p99 0.42 ms against 0.61 ms)`.
+fn p99_clause(a: &Candidate, b: &Candidate) -> Option<String> {
+    let [a, b] = [a.p99.value()?, b.p99.value()?].map(|p99| duration(p99.service_ns));
+    Some(format!(" (p99 {a} against {b})"))
+}
+
+pub(super) fn devices_text(test: &TestFacts) -> String {
+    let devices = test.devices.iter().zip(&test.models);
+    let text = |(name, model): (&String, &Option<String>)| match model {
+        Some(model) => format!("{model} ({name})"),
+        None => name.clone(),
+    };
+    devices.map(text).collect::<Vec<_>>().join(", ")
+}
