@@ -177,10 +177,8 @@ mod tests {
 
     #[test]
     fn blank_lines_and_comments_count_but_say_nothing() {
-        assert_eq!(
-            pairs("# a: 1\r\n\n   \t\n#\nb: 2\n\n  # c\nd: # nothing"),
-            [(5, "b", "2"), (8, "d", "")]
-        );
+        let found = pairs("# a: 1\r\n\n   \t\n#\nb: 2\n\n  # c\nd: # nothing");
+        assert_eq!(found, [(5, "b", "2"), (8, "d", "")]);
         assert_eq!(pairs(""), []);
     }
 
@@ -192,10 +190,8 @@ mod tests {
 
     #[test]
     fn only_the_first_colon_separates() {
-        assert_eq!(
-            pairs("device-names: sim:size=1"),
-            [(1, "device-names", "sim:size=1")]
-        );
+        let found = pairs("device-names: sim:size=1");
+        assert_eq!(found, [(1, "device-names", "sim:size=1")]);
         assert_eq!(pairs("a:: 5"), [(1, "a", ": 5")]);
         assert_eq!(pairs("a 5: 6"), [(1, "a", "5: 6")]);
     }
@@ -220,10 +216,8 @@ mod tests {
                 "a key is followed by a colon, not by = - write \"device-names: sim:channels=4\"";
             assert_eq!(problem.1.to_string(), told);
         }
-        assert_eq!(
-            pairs("device-names sim:channels=4"),
-            [(1, "device-names", "sim:channels=4")]
-        );
+        let found = pairs("device-names sim:channels=4");
+        assert_eq!(found, [(1, "device-names", "sim:channels=4")]);
     }
 
     #[test]
@@ -235,15 +229,11 @@ mod tests {
 
     #[test]
     fn quoted_text_stays_on_one_line_and_is_cut() {
-        assert_eq!(
-            quoted_start("a\r\n\tb\u{1b}[2J"),
-            r#""a\u000d\u000a\u0009b\u001b[2J""#
-        );
+        let found = quoted_start("a\r\n\tb\u{1b}[2J");
+        assert_eq!(found, r#""a\u000d\u000a\u0009b\u001b[2J""#);
         assert_eq!(quoted_start(r#""sim:""#), r#"'"sim:"'"#);
         assert_eq!(quoted_start(r#"a\b"#), r#""a\b""#);
-        assert_eq!(
-            quoted_start(&"é".repeat(100)),
-            format!("\"{}...\"", "é".repeat(60))
-        );
+        let found = quoted_start(&"é".repeat(100));
+        assert_eq!(found, format!("\"{}...\"", "é".repeat(60)));
     }
 }

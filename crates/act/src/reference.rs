@@ -248,6 +248,7 @@ fn one_line(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::parse::parse;
+    use results::{assert_contains, assert_starts_with};
 
     #[test]
     fn help_names_every_option_within_100_columns() {
@@ -307,10 +308,7 @@ mod tests {
         assert!(text.contains(
             "\n# Share of the writes that read the record first. Unit: %. Default: 0. Allowed: 0 to 100.\nupdate-pct: 0\n"
         ), "{text}");
-        assert!(
-            text.contains("\nseed: 7\n") && text.contains("\n# arrival: paced\n"),
-            "{text}"
-        );
+        assert_contains!(text, "\nseed: 7\n", "\n# arrival: paced\n");
         assert!(!text.contains("num-queues"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= COLUMNS));
     }
@@ -322,13 +320,7 @@ mod tests {
         document.note("gone", "said in the head\u{1b}[2J");
         document.lines(["a  b", "\rseed: 1"]);
         let text = document.to_string();
-        assert!(
-            text.contains("\n# was 5 update-pct: 100\nupdate-pct: 0\n"),
-            "{text}"
-        );
-        assert!(
-            text.starts_with("# said in the head [2J\n#\n# a  b\n#  seed: 1\n#\n"),
-            "{text}"
-        );
+        assert_contains!(text, "\n# was 5 update-pct: 100\nupdate-pct: 0\n");
+        assert_starts_with!(text, "# said in the head [2J\n#\n# a  b\n#  seed: 1\n#\n");
     }
 }

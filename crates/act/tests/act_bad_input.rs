@@ -142,11 +142,8 @@ fn the_histogram_load_is_good() {
         "defrag-lwm-pct: 50",
         "compress-pct: 50",
     ] {
-        assert_eq!(
-            warnings(&format!("{HISTOGRAMS}{line}\n")),
-            [""; 0],
-            "{line}"
-        );
+        let found = warnings(&format!("{HISTOGRAMS}{line}\n"));
+        assert_eq!(found, [""; 0], "{line}");
     }
     for line in [
         "commit-to-device: yes",
@@ -271,10 +268,8 @@ fn keys_of_act_4_are_translated_with_a_note() {
     let config = parse(Test::Storage, "a.conf", file.as_bytes())
         .unwrap()
         .config;
-    assert_eq!(
-        (config.service_threads, config.commit_min_bytes),
-        (Some(32), 4096)
-    );
+    assert_eq!(config.service_threads, Some(32));
+    assert_eq!(config.commit_min_bytes, 4096);
     assert_eq!(
         warnings(&file),
         [

@@ -254,11 +254,8 @@ mod tests {
                     sentence: String::new(),
                 })
                 .map(|ended| {
-                    assert_eq!(
-                        StepState::from_end(&ended).is_good(),
-                        ended.is_good(),
-                        "{ended:?}"
-                    );
+                    let found = StepState::from_end(&ended).is_good();
+                    assert_eq!(found, ended.is_good(), "{ended:?}");
                     StepState::from_end(&ended)
                 })
         };

@@ -262,6 +262,7 @@ mod tests {
     use super::*;
     use results::testing::layout;
     use results::times::Times;
+    use results::{assert_ends_with, assert_starts_with};
 
     #[test]
     fn the_progress_line_shows_rate_p99_lag_errors_and_time_left() {
@@ -285,23 +286,16 @@ mod tests {
             progress.line(interval.end_ns, 100),
             "00:00:02  4 ops/s  service p99 1.004 ms  lag p99 0.050 ms  1 error  00:59:58 left"
         );
-        assert_eq!(
-            progress.line(interval.end_ns, 40),
-            "00:00:02  1 error  00:59:58 left"
-        );
+        let found = progress.line(interval.end_ns, 40);
+        assert_eq!(found, "00:00:02  1 error  00:59:58 left");
 
         // 9 of 90 operations took 2 s, so the other 81 take 18 s, whatever the duration limit is.
         progress.operations = Some(90);
-        assert!(
-            progress
-                .line(interval.end_ns, 100)
-                .starts_with("00:00:02  9 of 90  4 ops/s")
+        assert_starts_with!(
+            progress.line(interval.end_ns, 100),
+            "00:00:02  9 of 90  4 ops/s"
         );
-        assert!(
-            progress
-                .line(interval.end_ns, 100)
-                .ends_with("00:00:18 left")
-        );
+        assert_ends_with!(progress.line(interval.end_ns, 100), "00:00:18 left");
         progress.done_ops = 0;
         assert!(
             progress

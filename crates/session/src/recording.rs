@@ -622,16 +622,10 @@ mod tests {
     #[test]
     fn errors_count_only_before_the_machine_sleeps() {
         let verdict = slept(0);
-        assert_eq!(
-            (verdict.outcome, verdict.reasons[0].code),
-            (Outcome::Invalid, ReasonCode::Suspended),
-            "{verdict}"
-        );
+        assert_eq!(verdict.outcome, Outcome::Invalid, "{verdict}");
+        assert_eq!(verdict.reasons[0].code, ReasonCode::Suspended, "{verdict}");
         let verdict = slept(1);
-        assert_eq!(
-            (verdict.outcome, verdict.reasons[0].code),
-            (Outcome::Fail, ReasonCode::IoError),
-            "{verdict}"
-        );
+        assert_eq!(verdict.outcome, Outcome::Fail, "{verdict}");
+        assert_eq!(verdict.reasons[0].code, ReasonCode::IoError, "{verdict}");
     }
 }

@@ -205,11 +205,11 @@ impl<M: DriveModel> IoEngine for SimEngine<M> {
 }
 
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 
 #[cfg(test)]
 mod tests {
-    use super::testing::{reap_all, reap_next};
+    use super::testing::{reap_all, reap_next, wait};
     use super::*;
     use results::telemetry::Column;
     use sys::op::{OpKind, Outcome, WriteBack, WriteSync};
@@ -301,26 +301,10 @@ mod tests {
         let mut engine = engine("sim:read-us=100+jitter-pct=0+read-mbps=0");
         engine.submit(read(0, 0));
         let mut out = Vec::new();
-        engine
-            .reap(
-                Wait {
-                    until_ns: 60_000,
-                    completions: 1,
-                },
-                &mut out,
-            )
-            .unwrap();
+        engine.reap(wait(60_000, 1), &mut out).unwrap();
         assert!(out.is_empty());
         assert_eq!(engine.now(), 60_000);
-        engine
-            .reap(
-                Wait {
-                    until_ns: 500_000,
-                    completions: 1,
-                },
-                &mut out,
-            )
-            .unwrap();
+        engine.reap(wait(500_000, 1), &mut out).unwrap();
         assert_eq!((out.len(), engine.now()), (1, 100_000));
     }
 
@@ -376,20 +360,9 @@ mod tests {
         };
         let mut engine = SimEngine::new(vec![wheel(), wheel()]);
         let mut out = Vec::new();
-        engine
-            .reap(
-                Wait {
-                    until_ns: 25_000,
-                    completions: 1,
-                },
-                &mut out,
-            )
-            .unwrap();
-        assert_eq!(
-            (out.len(), engine.now()),
-            (0, 25_000),
-            "nothing was submitted"
-        );
+        engine.reap(wait(25_000, 1), &mut out).unwrap();
+        assert_eq!(out.len(), 0);
+        assert_eq!(engine.now(), 25_000, "nothing was submitted");
         for target in [1, 0] {
             engine.submit(Op {
                 target,
@@ -409,19 +382,10 @@ mod tests {
         let mut counters = Vec::new();
         engine.counters(&mut counters);
         assert_eq!(counters, [3, 3]);
-        engine
-            .reap(
-                Wait {
-                    until_ns: 45_000,
-                    completions: 1,
-                },
-                &mut out,
-            )
-            .unwrap();
-        assert_eq!(
-            (out.len(), engine.now(), engine.in_flight()),
-            (2, 45_000, 0)
-        );
+        engine.reap(wait(45_000, 1), &mut out).unwrap();
+        assert_eq!(out.len(), 2);
+        assert_eq!(engine.now(), 45_000);
+        assert_eq!(engine.in_flight(), 0);
     }
 
     #[test]

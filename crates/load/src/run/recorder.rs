@@ -535,27 +535,18 @@ mod tests {
         };
         let none = Backlog::default();
         assert_eq!(least(Backlog { late: 60, ..none }, 0.0), 100);
-        assert_eq!(
-            least(
-                Backlog {
-                    waiting: 60,
-                    ..none
-                },
-                0.0
-            ),
-            40,
-            "60 of the 100 were late when the interval began"
+        let found = least(
+            Backlog {
+                waiting: 60,
+                ..none
+            },
+            0.0,
         );
-        assert_eq!(
-            least(Backlog { late: 300, ..none }, 0.0),
-            100,
-            "a wait for a slot is charged to the device"
-        );
-        assert_eq!(
-            least(none, 0.0),
-            0,
-            "all 100 were late when the interval began"
-        );
+        assert_eq!(found, 40, "60 of the 100 were late when the interval began");
+        let found = least(Backlog { late: 300, ..none }, 0.0);
+        assert_eq!(found, 100, "a wait for a slot is charged to the device");
+        let found = least(none, 0.0);
+        assert_eq!(found, 0, "all 100 were late when the interval began");
         assert_eq!(least(none, 0.25), 75);
     }
 }

@@ -156,17 +156,11 @@ mod tests {
             failed: false,
         };
         let times = commit.times(1_000);
-        assert_eq!(
-            [times.wait_ns(), times.lag_ns(), times.service_ns()],
-            [50, 55, 795]
-        );
-        assert_eq!(
-            (
-                times.intended_ns(),
-                times.completed_ns(),
-                times.response_ns()
-            ),
-            (100, 1_000, 900)
-        );
+        assert_eq!(times.wait_ns(), 50);
+        assert_eq!(times.lag_ns(), 55);
+        assert_eq!(times.service_ns(), 795);
+        assert_eq!(times.intended_ns(), 100);
+        assert_eq!(times.completed_ns(), 1_000);
+        assert_eq!(times.response_ns(), 900);
     }
 }

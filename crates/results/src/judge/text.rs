@@ -583,13 +583,11 @@ mod tests {
         };
         let text = "39,488 records read and verified: 5 old, 1 missing, 0 foreign, 1,500 torn";
         assert_eq!(read.to_string(), text);
-        assert_eq!(
-            RecordsRead {
-                records: 1,
-                refused: None
-            }
-            .to_string(),
-            "1 record read"
-        );
+        let found = RecordsRead {
+            records: 1,
+            refused: None,
+        }
+        .to_string();
+        assert_eq!(found, "1 record read");
     }
 }

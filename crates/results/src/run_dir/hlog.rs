@@ -644,10 +644,8 @@ mod tests {
                 empty,
             };
             let of_library: Latencies = Deserializer::new().deserialize(&mut &*bytes).unwrap();
-            assert_eq!(
-                (window.window().histogram, &of_library),
-                (of_library.clone(), &histogram)
-            );
+            assert_eq!(window.window().histogram, of_library.clone());
+            assert_eq!(&of_library, &histogram);
             let edges = |value| {
                 (
                     histogram.lowest_equivalent(value),
@@ -717,11 +715,8 @@ mod tests {
         assert_eq!(window_intervals(1, 0), 10, "no rounds");
         assert_eq!(window_intervals(1, 60), 10);
         assert_eq!(window_intervals(1, 5), 5, "a round shorter than a window");
-        assert_eq!(
-            window_intervals(7, 63),
-            3,
-            "9 intervals: 2 do not divide them"
-        );
+        let found = window_intervals(7, 63);
+        assert_eq!(found, 3, "9 intervals: 2 do not divide them");
         assert_eq!(window_intervals(1, 23), 23);
         assert_eq!(window_intervals(60, 60), 1);
     }
