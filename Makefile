@@ -23,7 +23,7 @@ lint: ## formatting, clippy with warnings as errors, known vulnerabilities of de
 static: ## the release binary, fully static, for servers without a toolchain; checks that it is
 	@scripts/static
 
-dist: ## .deb, .rpm and SBOM from the static binary, in target/dist (docs/install.md)
+dist: ## .deb, .rpm, SBOM and release notes from the static binary, in target/dist (docs/install.md)
 	@scripts/dist
 
 fuzz: ## libFuzzer on every parser of foreign bytes, a minute each

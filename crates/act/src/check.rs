@@ -296,6 +296,8 @@ impl Conflicts<'_> {
 mod tests {
     use super::*;
     use crate::testing::act_config;
+    use results::assert_starts_with;
+    use results::testing::modified;
 
     fn config() -> ActConfig {
         act_config(Test::Storage, 1, 0)
@@ -330,14 +332,8 @@ mod tests {
             ..config()
         };
         assert_eq!(texts(&spaced).len(), 1, "a name that no file can hold");
-        let untranslated = texts(&ActConfig {
-            num_queues: Some(8),
-            ..config()
-        });
-        assert!(
-            untranslated[0].starts_with("\"num-queues\" is a key of an older ACT"),
-            "{untranslated:?}"
-        );
+        let untranslated = texts(&modified(config(), |it| it.num_queues = Some(8)));
+        assert_starts_with!(untranslated[0], "\"num-queues\" is a key of an older ACT");
     }
 
     #[test]
@@ -348,10 +344,7 @@ mod tests {
             ..config()
         };
         assert_eq!(check(&full), []);
-        let one_more = ActConfig {
-            record_bytes: 128 * 1024 + 1,
-            ..config()
-        };
+        let one_more = modified(config(), |it| it.record_bytes = 128 * 1024 + 1);
         let [problem] = &check(&one_more)[..] else {
             panic!("one problem")
         };

@@ -167,6 +167,7 @@ pub(super) fn unknown(key: &str, test: Test) -> ConfigProblem {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use results::assert_starts_with;
 
     #[test]
     fn service_threads_default_to_1024_for_each_device() {
@@ -183,10 +184,7 @@ mod tests {
     fn a_key_that_is_only_translated_cannot_be_set() {
         let mut config = ActConfig::default();
         let refused = config.set("num-queues", "3").unwrap_err().to_string();
-        assert!(
-            refused.starts_with("\"num-queues\" is a key of an older ACT"),
-            "{refused}"
-        );
+        assert_starts_with!(refused, "\"num-queues\" is a key of an older ACT");
         assert_eq!(config, ActConfig::default());
     }
 }

@@ -21,6 +21,22 @@ pub const DEVICES_MAX: usize = 128;
 /// Longest name of a device, in bytes: `PATH_MAX` of Linux. ACT 6.6 takes 127.
 pub const DEVICE_NAME_BYTES_MAX: usize = 4095;
 
+/// Why `bytes` cannot be a configuration, whatever its lines are.
+pub fn refusal(bytes: &[u8]) -> Option<String> {
+    if bytes.len() > FILE_BYTES_MAX {
+        return Some(format!(
+            "{} bytes or more are too many for a configuration, which has at most {FILE_BYTES_MAX} - name the file with \
+             the test's configuration",
+            bytes.len()
+        ));
+    }
+    let is_json = matches!(bytes.trim_ascii_start(), [b'{', ..] | [b'[', b'{', ..]);
+    is_json.then(|| {
+        "this is JSON, not a configuration - write one \"name: value\" per line; flashproof size config writes such a file"
+            .to_owned()
+    })
+}
+
 /// The part of `text` that a message can show.
 fn start_of(text: &str) -> String {
     const SHOWN_CHARS: usize = 60;
@@ -161,10 +177,8 @@ mod tests {
 
     #[test]
     fn blank_lines_and_comments_count_but_say_nothing() {
-        assert_eq!(
-            pairs("# a: 1\r\n\n   \t\n#\nb: 2\n\n  # c\nd: # nothing"),
-            [(5, "b", "2"), (8, "d", "")]
-        );
+        let found = pairs("# a: 1\r\n\n   \t\n#\nb: 2\n\n  # c\nd: # nothing");
+        assert_eq!(found, [(5, "b", "2"), (8, "d", "")]);
         assert_eq!(pairs(""), []);
     }
 
@@ -176,10 +190,8 @@ mod tests {
 
     #[test]
     fn only_the_first_colon_separates() {
-        assert_eq!(
-            pairs("device-names: sim:size=1"),
-            [(1, "device-names", "sim:size=1")]
-        );
+        let found = pairs("device-names: sim:size=1");
+        assert_eq!(found, [(1, "device-names", "sim:size=1")]);
         assert_eq!(pairs("a:: 5"), [(1, "a", ": 5")]);
         assert_eq!(pairs("a 5: 6"), [(1, "a", "5: 6")]);
     }
@@ -204,10 +216,8 @@ mod tests {
                 "a key is followed by a colon, not by = - write \"device-names: sim:channels=4\"";
             assert_eq!(problem.1.to_string(), told);
         }
-        assert_eq!(
-            pairs("device-names sim:channels=4"),
-            [(1, "device-names", "sim:channels=4")]
-        );
+        let found = pairs("device-names sim:channels=4");
+        assert_eq!(found, [(1, "device-names", "sim:channels=4")]);
     }
 
     #[test]
@@ -219,15 +229,11 @@ mod tests {
 
     #[test]
     fn quoted_text_stays_on_one_line_and_is_cut() {
-        assert_eq!(
-            quoted_start("a\r\n\tb\u{1b}[2J"),
-            r#""a\u000d\u000a\u0009b\u001b[2J""#
-        );
+        let found = quoted_start("a\r\n\tb\u{1b}[2J");
+        assert_eq!(found, r#""a\u000d\u000a\u0009b\u001b[2J""#);
         assert_eq!(quoted_start(r#""sim:""#), r#"'"sim:"'"#);
         assert_eq!(quoted_start(r#"a\b"#), r#""a\b""#);
-        assert_eq!(
-            quoted_start(&"é".repeat(100)),
-            format!("\"{}...\"", "é".repeat(60))
-        );
+        let found = quoted_start(&"é".repeat(100));
+        assert_eq!(found, format!("\"{}...\"", "é".repeat(60)));
     }
 }

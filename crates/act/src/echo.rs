@@ -166,6 +166,7 @@ mod tests {
     use crate::parse::parse;
     use crate::rates::derive;
     use load::choice::Arrival;
+    use results::testing::modified;
 
     fn config() -> ActConfig {
         ActConfig {
@@ -246,10 +247,7 @@ mod tests {
                 .any(|(key, _)| key == "file-size-mbytes")
         };
         assert!(!has(&config()));
-        assert!(has(&ActConfig {
-            file_size_mbytes: Some(64),
-            ..config()
-        }));
+        assert!(has(&modified(config(), |it| it.file_size_mbytes = Some(64))));
     }
 
     #[test]
@@ -264,10 +262,7 @@ mod tests {
         };
         let lines = derived(&half, &derive(&half).unwrap());
         assert_eq!(lines[3].1, "0.12");
-        let half = ActConfig {
-            write_reqs_per_sec: 48,
-            ..half
-        };
+        let half = modified(half, |it| it.write_reqs_per_sec = 48);
         assert_eq!(derived(&half, &derive(&half).unwrap())[3].1, "0.38");
     }
 

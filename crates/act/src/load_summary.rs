@@ -280,6 +280,8 @@ mod tests {
     use super::*;
     use crate::options::Test;
     use crate::testing::act_config;
+    use results::assert_contains;
+    use results::testing::modified;
 
     fn drive(name: &str, members: usize, size_bytes: Option<u64>) -> Drive {
         Drive {
@@ -363,10 +365,7 @@ mod tests {
 
     #[test]
     fn larger_sectors_make_larger_reads_and_a_range_counts_with_its_mean() {
-        let wide = Drive {
-            min_io_bytes: Some(4096),
-            ..drive("a", 1, None)
-        };
+        let wide = modified(drive("a", 1, None), |it| it.min_io_bytes = Some(4096));
         assert_eq!(
             load_summary(&config(1, 0), std::slice::from_ref(&wide)).flows[0].bytes_mean,
             4096.0
@@ -388,31 +387,16 @@ mod tests {
 
     #[test]
     fn unknown_and_uncounted_writes_are_noted() {
-        let unknown = Drive {
-            min_io_bytes: None,
-            ..drive("a", 1, None)
-        };
-        let odd = ActConfig {
-            tomb_raider: true,
-            ..config(1, 1)
-        };
+        let unknown = modified(drive("a", 1, None), |it| it.min_io_bytes = None);
+        let odd = modified(config(1, 1), |it| it.tomb_raider = true);
         let lines = load_summary(&odd, std::slice::from_ref(&unknown))
             .lines(None)
             .join("\n");
-        assert!(
-            lines.contains("unknown for a, because its size is unknown"),
-            "{lines}"
-        );
-        assert!(
-            lines.contains("Sectors of 512 bytes are assumed on 1 drive"),
-            "{lines}"
-        );
+        assert_contains!(lines, "unknown for a, because its size is unknown");
+        assert_contains!(lines, "Sectors of 512 bytes are assumed on 1 drive");
         assert!(lines.contains("tomb raider"), "{lines}");
         let closed = load_summary(
-            &ActConfig {
-                arrival: Arrival::Closed,
-                ..config(1, 0)
-            },
+            &modified(config(1, 0), |it| it.arrival = Arrival::Closed),
             &[unknown],
         );
         assert_eq!((closed.flows.len(), closed.remarks.len()), (0, 1));

@@ -14,6 +14,7 @@ use engine::DeviceName;
 use engine::sim::DriveSpecError;
 use load::choice::{Arrival, Choice, Engine, Pacing, choice};
 pub use results::act_log::Test;
+use results::format::seconds;
 use std::fmt;
 
 pub(super) const STORAGE: &[Test] = &[Test::Storage];
@@ -187,7 +188,21 @@ impl OptionSpec {
             }
             _ => setting.set(self, text),
         };
-        set.map_err(|found| self.problem(found))
+        set.map_err(|found| {
+            self.span_problem(text)
+                .unwrap_or_else(|| self.problem(found))
+        })
+    }
+
+    /// The problem of a time span with a unit, such as 24h, where the value is a number of seconds.
+    fn span_problem(&self, text: &str) -> Option<ConfigProblem> {
+        let is_span = self.unit == "s" && text.ends_with(|c: char| c.is_ascii_alphabetic());
+        let seconds = seconds(text).ok().filter(|_| is_span)?;
+        let text = quoted_start(text);
+        let name = self.name;
+        Some(ConfigProblem::Other(format!(
+            "{name}: {text} has a unit, but the value is a number of seconds - use {seconds}"
+        )))
     }
 
     pub(super) fn problem(&self, found: ValueProblem) -> ConfigProblem {
@@ -459,19 +474,13 @@ mod tests {
     fn ranges_come_from_the_table() {
         assert_eq!(set::<u32>("update-pct", "100"), Ok(100));
         assert_eq!(set::<u32>("update-pct", "101"), wrong("101 is too large"));
-        assert_eq!(
-            set::<u32>("test-duration-sec", "0"),
-            wrong("0 is too small")
-        );
-        assert_eq!(
-            set::<u32>("large-block-op-kbytes", "100"),
-            wrong("100 is no power of two")
-        );
+        let found = set::<u32>("test-duration-sec", "0");
+        assert_eq!(found, wrong("0 is too small"));
+        let found = set::<u32>("large-block-op-kbytes", "100");
+        assert_eq!(found, wrong("100 is no power of two"));
         assert_eq!(set::<u32>("max-lag-sec", "4294967295"), Ok(u32::MAX));
-        assert_eq!(
-            set::<u32>("max-lag-sec", "4294967296"),
-            wrong("4294967296 is too large")
-        );
+        let found = set::<u32>("max-lag-sec", "4294967296");
+        assert_eq!(found, wrong("4294967296 is too large"));
     }
 
     #[test]
@@ -479,26 +488,19 @@ mod tests {
         assert_eq!(set::<Option<u32>>("service-threads", "0"), Ok(None));
         assert_eq!(set::<Option<u32>>("service-threads", "00"), Ok(None));
         assert_eq!(set::<Option<u32>>("shards", "0"), Ok(None));
-        assert_eq!(
-            set::<Option<u32>>("num-queues", "0"),
-            wrong("0 is too small"),
-            "it has no such word"
-        );
+        let found = set::<Option<u32>>("num-queues", "0");
+        assert_eq!(found, wrong("0 is too small"), "it has no such word");
         assert_eq!(set::<Option<u64>>("seed", "0"), Ok(Some(0)));
-        assert_eq!(
-            set::<Option<u64>>("seed", "18446744073709551615"),
-            Ok(Some(u64::MAX))
-        );
+        let found = set::<Option<u64>>("seed", "18446744073709551615");
+        assert_eq!(found, Ok(Some(u64::MAX)));
     }
 
     #[test]
     fn yes_and_no_are_the_only_flags() {
         assert_eq!(set::<bool>("tomb-raider", "yes"), Ok(true));
         for text in ["y", "Yes", "true", "1", "yes please"] {
-            assert_eq!(
-                set::<bool>("tomb-raider", text),
-                wrong(&format!("\"{text}\" is neither yes nor no"))
-            );
+            let found = set::<bool>("tomb-raider", text);
+            assert_eq!(found, wrong(&format!("\"{text}\" is neither yes nor no")));
         }
     }
 
@@ -556,10 +558,8 @@ mod tests {
         assert_eq!(whole_number(""), wrong("no value"));
         assert_eq!(whole_number("-5"), wrong("\"-5\" is negative"));
         for text in ["x", "-", "+", "++5", "-x", ": 5", "٣"] {
-            assert_eq!(
-                whole_number(text),
-                wrong(&format!("\"{text}\" is not a number"))
-            );
+            let found = whole_number(text);
+            assert_eq!(found, wrong(&format!("\"{text}\" is not a number")));
         }
         for (text, junk) in [
             ("20x", "x"),
@@ -573,10 +573,8 @@ mod tests {
                 wrong(&format!("\"{text}\" has \"{junk}\" after the number"))
             );
         }
-        assert_eq!(
-            whole_number("18446744073709551616"),
-            wrong("18446744073709551616 is too large")
-        );
+        let found = whole_number("18446744073709551616");
+        assert_eq!(found, wrong("18446744073709551616 is too large"));
         let most = format!("{}... (4000 digits) is too large", "9".repeat(40));
         assert_eq!(whole_number(&"9".repeat(4000)), wrong(&most));
     }

@@ -2,7 +2,7 @@
 
 use super::check::conflicts;
 use super::config::{ActConfig, threads_of_queues, unknown};
-use super::dialect::{FILE_BYTES_MAX, lines};
+use super::dialect::{lines, refusal};
 use super::options::{OptionDefault, Test};
 use super::problem::{ConfigErrors, ConfigProblem, Located};
 use super::table::options_of;
@@ -17,8 +17,8 @@ pub struct Parsed {
 
 /// Reads the configuration of `test` from `bytes`. `file` is only used in messages.
 ///
-/// More than [`FILE_BYTES_MAX`] bytes are refused without parsing, so a caller can stop reading there, even if the
-/// file is a whole drive. Errors: all errors, in the order of the file's lines; errors without a line come last.
+/// More than `FILE_BYTES_MAX` bytes are refused without parsing, so a caller can stop reading there, even if the file is
+/// a whole drive. Errors: all errors, in the order of the file's lines; errors without a line come last.
 pub fn parse(test: Test, file: &str, bytes: &[u8]) -> Result<Parsed, ConfigErrors> {
     let config = ActConfig::new(test);
     let mut reader = ConfigReader {
@@ -27,13 +27,8 @@ pub fn parse(test: Test, file: &str, bytes: &[u8]) -> Result<Parsed, ConfigError
         problems: Vec::new(),
         warnings: Vec::new(),
     };
-    if bytes.len() > FILE_BYTES_MAX {
-        let what = format!(
-            "{} bytes or more are too many for a configuration, which has at most {FILE_BYTES_MAX} - name the file with \
-             the test's configuration",
-            bytes.len()
-        );
-        reader.problems.push((None, ConfigProblem::Other(what)));
+    if let Some(refusal) = refusal(bytes) {
+        reader.problems.push((None, ConfigProblem::Other(refusal)));
         return reader.finish(file);
     }
     for line in lines(bytes) {

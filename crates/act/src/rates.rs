@@ -220,6 +220,8 @@ fn exact(ops: u128, seconds: u128) -> Rate {
 mod tests {
     use super::*;
     use crate::testing::act_config;
+    use results::assert_contains;
+    use results::testing::modified;
 
     fn config() -> ActConfig {
         act_config(Test::Storage, 2000, 1000)
@@ -265,11 +267,7 @@ mod tests {
         assert_eq!(derived.commit_write_rate, Rate::per_sec(3000));
         assert_eq!(derived.large_block_read_rate, rate(3000 * 4, 85));
         assert_eq!(derived.large_block_write_rate, rate(3000 * 3, 85));
-        let derived = derive_storage(&ActConfig {
-            defrag_lwm_pct: 0,
-            ..commit
-        })
-        .unwrap();
+        let derived = derive_storage(&modified(commit, |it| it.defrag_lwm_pct = 0)).unwrap();
         assert!(
             derived.large_block_write_rate.is_zero(),
             "nothing is defragmented"
@@ -279,11 +277,7 @@ mod tests {
 
     #[test]
     fn without_defrag_reads_the_writes_stay() {
-        let derived = derive_storage(&ActConfig {
-            no_defrag_reads: true,
-            ..config()
-        })
-        .unwrap();
+        let derived = derive_storage(&modified(config(), |it| it.no_defrag_reads = true)).unwrap();
         assert!(derived.large_block_read_rate.is_zero());
         assert_eq!(derived.large_block_write_rate, rate(400, 17));
     }
@@ -296,13 +290,8 @@ mod tests {
             ..config()
         })
         .unwrap();
-        assert_eq!(
-            (
-                derived.record_stored_bytes_min,
-                derived.record_stored_bytes_max
-            ),
-            (1552, 9008)
-        );
+        assert_eq!(derived.record_stored_bytes_min, 1552);
+        assert_eq!(derived.record_stored_bytes_max, 9008);
         assert_eq!(derived.records_per_large_block, 131_072 / 5280);
     }
 
@@ -335,13 +324,7 @@ mod tests {
     #[test]
     fn a_configuration_that_fails_the_check_has_no_rates() {
         assert!(derive_storage(&ActConfig::default()).is_err());
-        assert!(
-            derive_storage(&ActConfig {
-                record_bytes: 200_000,
-                ..config()
-            })
-            .is_err()
-        );
+        assert!(derive_storage(&modified(config(), |it| it.record_bytes = 200_000)).is_err());
     }
 
     fn index_config() -> ActConfig {
@@ -357,19 +340,15 @@ mod tests {
             } = derive_index(config).unwrap();
             (service_read_rate, update_rate)
         };
-        assert_eq!(
-            rates(&index_config()),
-            (Rate::per_sec(11_110), Rate::per_sec(6_666))
-        );
+        let found = rates(&index_config());
+        assert_eq!(found, (Rate::per_sec(11_110), Rate::per_sec(6_666)));
         let replicated = ActConfig {
             replication_factor: 2,
             defrag_lwm_pct: 75,
             ..index_config()
         };
-        assert_eq!(
-            rates(&replicated),
-            (Rate::per_sec(14_443), Rate::per_sec(26_664))
-        );
+        let found = rates(&replicated);
+        assert_eq!(found, (Rate::per_sec(14_443), Rate::per_sec(26_664)));
         let thirds = ActConfig {
             write_reqs_per_sec: 1000,
             defrag_lwm_pct: 40,
@@ -380,10 +359,7 @@ mod tests {
             Rate::new(5_000, 3).unwrap(),
             "nothing is truncated"
         );
-        let read_only = ActConfig {
-            write_reqs_per_sec: 0,
-            ..index_config()
-        };
+        let read_only = modified(index_config(), |it| it.write_reqs_per_sec = 0);
         assert_eq!(rates(&read_only), (Rate::per_sec(7777), Rate::ZERO));
     }
 
@@ -411,11 +387,6 @@ mod tests {
             ..index_config()
         };
         let problems = derive_index(&none).unwrap_err();
-        assert!(
-            problems[0]
-                .to_string()
-                .contains("are both 0: there is no load"),
-            "{problems:?}"
-        );
+        assert_contains!(problems[0], "are both 0: there is no load");
     }
 }

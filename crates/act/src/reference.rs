@@ -47,6 +47,24 @@ pub fn help_text(test: Test) -> String {
     text
 }
 
+/// ACT's own options of `test`, at most 79 columns wide: name, effect, default.
+pub fn brief_help(test: Test) -> String {
+    let of_act = options_of(test).filter(|spec| spec.since == Since::Act66);
+    of_act.map(brief_entry).collect()
+}
+
+fn brief_entry(spec: &OptionSpec) -> String {
+    let default = match spec.default {
+        OptionDefault::Mandatory(_) => "must be given".to_owned(),
+        OptionDefault::Value(text) => format!("default {text}"),
+        OptionDefault::Unset { word, .. } => format!("default {}", word.unwrap_or("none")),
+    };
+    let effect = format!("{} ({default})", spec.help.trim_end_matches('.'));
+    let indent = " ".repeat(28);
+    let text = wrapped(&effect, &indent, HELP_COLUMNS);
+    format!("  {:<26}{}", spec.name, text.trim_start())
+}
+
 /// Full text of `docs/options.md`.
 pub fn markdown() -> String {
     let mut text = String::from(
@@ -230,6 +248,7 @@ fn one_line(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::parse::parse;
+    use results::{assert_contains, assert_starts_with};
 
     #[test]
     fn help_names_every_option_within_100_columns() {
@@ -237,6 +256,20 @@ mod tests {
         assert!(text.lines().all(|line| line.len() <= HELP_COLUMNS));
         for spec in options_of(Test::Storage) {
             assert!(text.lines().any(|line| line == spec.name), "{}", spec.name);
+        }
+    }
+
+    #[test]
+    fn the_brief_help_names_every_option_of_act_and_no_other_within_80_columns() {
+        for test in Test::ALL {
+            let text = brief_help(test);
+            assert!(text.lines().all(|line| line.len() <= HELP_COLUMNS));
+            for spec in options_of(test) {
+                let is_named = text.contains(&format!("\n  {} ", spec.name));
+                let is_first = text.starts_with(&format!("  {} ", spec.name));
+                let is_of_act = spec.since == Since::Act66;
+                assert_eq!(is_named || is_first, is_of_act, "{}", spec.name);
+            }
         }
     }
 
@@ -275,10 +308,7 @@ mod tests {
         assert!(text.contains(
             "\n# Share of the writes that read the record first. Unit: %. Default: 0. Allowed: 0 to 100.\nupdate-pct: 0\n"
         ), "{text}");
-        assert!(
-            text.contains("\nseed: 7\n") && text.contains("\n# arrival: paced\n"),
-            "{text}"
-        );
+        assert_contains!(text, "\nseed: 7\n", "\n# arrival: paced\n");
         assert!(!text.contains("num-queues"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= COLUMNS));
     }
@@ -290,13 +320,7 @@ mod tests {
         document.note("gone", "said in the head\u{1b}[2J");
         document.lines(["a  b", "\rseed: 1"]);
         let text = document.to_string();
-        assert!(
-            text.contains("\n# was 5 update-pct: 100\nupdate-pct: 0\n"),
-            "{text}"
-        );
-        assert!(
-            text.starts_with("# said in the head [2J\n#\n# a  b\n#  seed: 1\n#\n"),
-            "{text}"
-        );
+        assert_contains!(text, "\n# was 5 update-pct: 100\nupdate-pct: 0\n");
+        assert_starts_with!(text, "# said in the head [2J\n#\n# a  b\n#  seed: 1\n#\n");
     }
 }

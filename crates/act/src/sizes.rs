@@ -415,10 +415,8 @@ mod tests {
 
     #[test]
     fn a_histogram_that_rises_or_has_no_end_is_refused() {
-        assert_eq!(
-            refused("100,80,90,0"),
-            "value 3 is \"90\", more than the \"80\" before it"
-        );
+        let found = refused("100,80,90,0");
+        assert_eq!(found, "value 3 is \"90\", more than the \"80\" before it");
         assert_eq!(
             refused("100,14.22"),
             "the last value is \"14.22\", not 0, so the largest sizes have no bound"
@@ -445,10 +443,8 @@ mod tests {
             "4294967296",
             "99999999999999999999",
         ] {
-            assert_eq!(
-                refused(&format!("{text},0")),
-                format!("value 1 is \"{text}\", not within 0 to 100")
-            );
+            let found = refused(&format!("{text},0"));
+            assert_eq!(found, format!("value 1 is \"{text}\", not within 0 to 100"));
         }
         assert_eq!(
             refused("50.00001,0"),
@@ -474,18 +470,12 @@ mod tests {
     #[test]
     fn means_are_those_of_the_rules() {
         let mean = |within, offset_pct| f64_of(sizes(TWO, within, offset_pct).mean_bytes());
-        assert_eq!(
-            mean(BucketPosition::Lower, 100),
-            0.25 * 512.0 + 0.75 * 2048.0
-        );
-        assert_eq!(
-            mean(BucketPosition::Upper, 100),
-            0.25 * 1024.0 + 0.75 * 4096.0
-        );
-        assert_eq!(
-            mean(BucketPosition::Uniform, 100),
-            0.25 * 768.0 + 0.75 * 3072.0
-        );
+        let found = mean(BucketPosition::Lower, 100);
+        assert_eq!(found, 0.25 * 512.0 + 0.75 * 2048.0);
+        let found = mean(BucketPosition::Upper, 100);
+        assert_eq!(found, 0.25 * 1024.0 + 0.75 * 4096.0);
+        let found = mean(BucketPosition::Uniform, 100);
+        assert_eq!(found, 0.25 * 768.0 + 0.75 * 3072.0);
         let log = (0.25 * 512.0 + 0.75 * 2048.0) / std::f64::consts::LN_2;
         assert!((mean(BucketPosition::LogUniform, 100) - log).abs() < 1e-6);
         let upper = sizes(TWO, BucketPosition::Upper, 90).mean_bytes();
@@ -514,19 +504,12 @@ mod tests {
         };
         assert_eq!(drawn(BucketPosition::Lower, 100, 512), [512, 2048]);
         assert_eq!(drawn(BucketPosition::Upper, 100, 4096), [4096]);
-        assert_eq!(
-            drawn(BucketPosition::Upper, 90, 512),
-            [1024, 4096],
-            "921.6 and 3686.4 bytes"
-        );
-        assert_eq!(
-            drawn(BucketPosition::Uniform, 100, 512),
-            [1024, 2560, 3072, 3584, 4096]
-        );
-        assert_eq!(
-            drawn(BucketPosition::LogUniform, 50, 512),
-            [512, 1536, 2048]
-        );
+        let found = drawn(BucketPosition::Upper, 90, 512);
+        assert_eq!(found, [1024, 4096], "921.6 and 3686.4 bytes");
+        let found = drawn(BucketPosition::Uniform, 100, 512);
+        assert_eq!(found, [1024, 2560, 3072, 3584, 4096]);
+        let found = drawn(BucketPosition::LogUniform, 50, 512);
+        assert_eq!(found, [512, 1536, 2048]);
         assert_eq!(
             sizes("0", BucketPosition::Lower, 1)
                 .table(512)

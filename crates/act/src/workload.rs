@@ -193,12 +193,10 @@ mod tests {
                 .unwrap_or_default()
         };
         assert_eq!(why(ACTS), "");
-        assert_eq!(
-            why(&format!(
-                "{ACTS}report-interval-sec: 10\nservice-threads: 9\n"
-            )),
-            ""
-        );
+        let found = why(&format!(
+            "{ACTS}report-interval-sec: 10\nservice-threads: 9\n"
+        ));
+        assert_eq!(found, "");
         for (more, expected) in [
             (
                 ACTS.replace("act\n", "paced\n"),
@@ -220,10 +218,8 @@ mod tests {
             Test::Index,
             "read-reqs-per-sec: 2000\nwrite-reqs-per-sec: 1000\narrival: act\n",
         );
-        assert_eq!(
-            (index.times_1x(), index.not_comparable().is_some()),
-            (None, true)
-        );
+        assert_eq!(index.times_1x(), None);
+        assert!(index.not_comparable().is_some());
         assert_eq!(parsed(Test::Storage, ACTS).times_1x(), Some(30.0));
     }
 }

@@ -142,11 +142,8 @@ fn the_histogram_load_is_good() {
         "defrag-lwm-pct: 50",
         "compress-pct: 50",
     ] {
-        assert_eq!(
-            warnings(&format!("{HISTOGRAMS}{line}\n")),
-            [""; 0],
-            "{line}"
-        );
+        let found = warnings(&format!("{HISTOGRAMS}{line}\n"));
+        assert_eq!(found, [""; 0], "{line}");
     }
     for line in [
         "commit-to-device: yes",
@@ -252,6 +249,15 @@ fn files_that_are_no_text_or_no_configuration_are_refused() {
           the test's configuration"
         ]
     );
+    let json = [
+        "a.conf: this is JSON, not a configuration - write one \"name: value\" per line; flashproof size config writes such a \
+         file",
+    ];
+    for text in [" {\"device-names\": \"sim:\"}", "[{\"a\": 1}]"] {
+        assert_eq!(errors(text), json);
+        let read = act::legacy::read("a.conf", text.as_bytes(), &Default::default());
+        assert_eq!(read.unwrap_err().to_string(), json[0]);
+    }
 }
 
 #[test]
@@ -262,10 +268,8 @@ fn keys_of_act_4_are_translated_with_a_note() {
     let config = parse(Test::Storage, "a.conf", file.as_bytes())
         .unwrap()
         .config;
-    assert_eq!(
-        (config.service_threads, config.commit_min_bytes),
-        (Some(32), 4096)
-    );
+    assert_eq!(config.service_threads, Some(32));
+    assert_eq!(config.commit_min_bytes, 4096);
     assert_eq!(
         warnings(&file),
         [

@@ -25,6 +25,7 @@ pub mod agreement;
 pub mod baseline;
 pub mod certify;
 pub mod check;
+pub mod check_plan;
 pub mod circumstances;
 pub mod durability;
 pub mod percentile;

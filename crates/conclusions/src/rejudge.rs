@@ -158,12 +158,11 @@ pub fn rejudge(series: &mut Series, evidence: &[Result<StepEvidence, &str>]) -> 
                 conclusion.outcome, conclusion.sentence
             );
             conclusion.remarks.insert(0, said);
-            conclusion.sentence = format!(
-                "the runs of the series do not support the conclusion in {SERIES}: {first}"
-            );
+            conclusion.sentence = format!("the runs do not support {SERIES}: {first}");
         }
         conclusion = Conclusion {
             outcome: rejudged_outcome,
+            action: Some("restore the directory, or begin a new series (--fresh)".to_owned()),
             rating: None,
             comparable: false,
             ..conclusion

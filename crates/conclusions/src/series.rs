@@ -32,6 +32,17 @@ pub enum SeriesPurpose {
     Baseline,
 }
 
+impl SeriesPurpose {
+    /// The command of such a series.
+    pub fn command(self) -> &'static str {
+        match self {
+            Self::Certify => "certify",
+            Self::Rate => "rate",
+            Self::Baseline => "baseline",
+        }
+    }
+}
+
 /// Identity of a drive. The name of the same drive can change at the next boot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Identity")]
@@ -109,10 +120,13 @@ pub struct Step {
 /// The result of a series.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Conclusion {
-    /// Pass, fail or invalid.
+    /// Pass, fail or invalid; for a baseline, which has no limits: measured, fail or invalid.
     pub outcome: Outcome,
     /// The result in one sentence, with the number that decided.
     pub sentence: String,
+    /// The next step, in the imperative; records of earlier versions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub action: Option<String>,
     /// Further remarks, one sentence each.
     pub remarks: Vec<String>,
     /// Rating as a multiple of 1x, if a search found one.
@@ -126,7 +140,7 @@ pub struct Conclusion {
 impl Conclusion {
     /// The answer in one sentence.
     pub fn headline(&self) -> Headline {
-        Headline::new(&self.sentence, None)
+        Headline::new(&self.sentence, self.action.as_deref())
     }
 
     /// The sentence in full, if the headline does not say all of it.
@@ -162,6 +176,9 @@ pub struct Series {
     pub conclusion: Option<Conclusion>,
     /// The process that runs the series, or ran it last; `None` if /proc does not show it.
     pub process: Option<Process>,
+    /// The user's note.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 impl Step {
@@ -230,7 +247,27 @@ impl Series {
         if dir.is_file() {
             return Ok(None);
         }
-        results::run_dir::read_json(&dir.join(SERIES), SERIES_FORMAT_VERSION)
+        let mut series: Option<Self> =
+            results::run_dir::read_json(&dir.join(SERIES), SERIES_FORMAT_VERSION)?;
+        series.iter_mut().for_each(Self::update_outcomes);
+        Ok(series)
+    }
+
+    /// A baseline has no limits, so nothing passes. Earlier versions recorded a pass.
+    fn update_outcomes(&mut self) {
+        if self.purpose != SeriesPurpose::Baseline {
+            return;
+        }
+        let steps = self
+            .steps
+            .iter_mut()
+            .filter_map(|step| step.outcome.as_mut());
+        let conclusion = self.conclusion.iter_mut().map(|end| &mut end.outcome);
+        for outcome in steps.chain(conclusion) {
+            if *outcome == Outcome::Pass {
+                *outcome = Outcome::Measured;
+            }
+        }
     }
 
     /// Writes the record into the existing directory `dir`, atomically and synced.
@@ -246,11 +283,14 @@ const SAME_OPTIONS: &str = "give the same options to resume";
 pub fn check_same(recorded: &Series, requested: &Series) -> Result<(), Vec<String>> {
     if recorded.purpose != requested.purpose {
         let purpose = match recorded.purpose {
-            SeriesPurpose::Rate => "a search for a rating (flashproof rate)",
-            SeriesPurpose::Certify => "a certification (flashproof certify)",
-            SeriesPurpose::Baseline => "a baseline (flashproof baseline)",
+            SeriesPurpose::Rate => "a search for a rating",
+            SeriesPurpose::Certify => "a certification",
+            SeriesPurpose::Baseline => "a baseline",
         };
-        return Err(vec![format!("it holds {purpose} - {SAME_OPTIONS}")]);
+        let command = recorded.purpose.command();
+        return Err(vec![format!(
+            "it holds {purpose} (flashproof {command}) - {SAME_OPTIONS}"
+        )]);
     }
     let mut differs = Vec::new();
     let then = recorded.devices.len();
@@ -388,6 +428,17 @@ mod tests {
             1,
             "nothing temporary is left"
         );
+    }
+
+    #[test]
+    fn an_old_baseline_that_passed_is_measured() {
+        let dir = tempfile::tempdir().unwrap();
+        let now = crate::testing::baseline_series(&[("/dev/a", 1.0)], "001");
+        let mut old = now.clone();
+        old.conclusion = Some(crate::testing::conclusion(Outcome::Pass, "measured"));
+        old.steps[0].outcome = Some(Outcome::Pass);
+        old.write(dir.path()).unwrap();
+        assert_eq!(Series::read(dir.path()).unwrap(), Some(now));
     }
 
     #[test]

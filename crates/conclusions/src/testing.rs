@@ -179,6 +179,7 @@ pub fn conclusion(outcome: Outcome, sentence: &str) -> Conclusion {
     Conclusion {
         outcome,
         sentence,
+        action: None,
         remarks: Vec::new(),
         rating: None,
         comparable: false,
@@ -212,6 +213,7 @@ pub fn series(
         steps,
         conclusion: None,
         process: None,
+        note: None,
     }
 }
 
@@ -223,7 +225,7 @@ pub fn baseline_series(drives: &[(&str, f64)], run: &str) -> Series {
         rule: Rule::Completes,
         reason: "ran to its end without an I/O error".to_owned(),
         details: serde_json::to_value(point).unwrap_or_default(),
-        ..step(format!("job {}", number + 1), 1.0, Outcome::Pass)
+        ..step(format!("job {}", number + 1), 1.0, Outcome::Measured)
     };
     let jobs = drives
         .iter()
@@ -239,7 +241,7 @@ pub fn baseline_series(drives: &[(&str, f64)], run: &str) -> Series {
     let devices: Vec<_> = drives.iter().map(|(name, _)| (*name, Some("M1"))).collect();
     Series {
         terms: vec![("time under load".to_owned(), "10 min".to_owned())],
-        conclusion: Some(conclusion(Outcome::Pass, "measured")),
+        conclusion: Some(conclusion(Outcome::Measured, "measured")),
         ..series(SeriesPurpose::Baseline, &devices, jobs)
     }
 }

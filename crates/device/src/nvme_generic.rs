@@ -231,16 +231,11 @@ mod tests {
     #[test]
     fn a_command_is_no_longer_than_every_limit_allows() {
         assert_eq!(transfer_bytes_max(Some(2 << 20), Some(128), 512), 512 << 10);
-        assert_eq!(
-            transfer_bytes_max(Some(128 << 10), Some(128), 4096),
-            128 << 10
-        );
+        let found = transfer_bytes_max(Some(128 << 10), Some(128), 4096);
+        assert_eq!(found, 128 << 10);
         assert_eq!(transfer_bytes_max(None, None, 512), 128 << 10);
-        assert_eq!(
-            transfer_bytes_max(Some(1 << 40), None, 512),
-            32 << 20,
-            "65,536 blocks"
-        );
+        let found = transfer_bytes_max(Some(1 << 40), None, 512);
+        assert_eq!(found, 32 << 20, "65,536 blocks");
         assert_eq!(transfer_bytes_max(Some(10_000), Some(1), 4096), 4096);
     }
 }

@@ -290,6 +290,7 @@ fn note_on_holes(len_bytes: u64, allocated_bytes: u64) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use results::{assert_any_contains, assert_starts_with};
     use std::io::Write;
     use sys::op::{Op, OpKind, Outcome};
 
@@ -304,18 +305,14 @@ mod tests {
         assert!(!target.is_writable() && !target.is_odsync() && target.stamp_key().is_none());
         let error = target.opened.file.write_at(&[0; 512], 0).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::EBADF));
-        assert_eq!(
-            target.cached_writer(true).unwrap_err().kind(),
-            io::ErrorKind::PermissionDenied
-        );
+        let found = target.cached_writer(true).unwrap_err().kind();
+        assert_eq!(found, io::ErrorKind::PermissionDenied);
         let mapped = target.map(MapAccess::default()).unwrap();
         let buf = sys::buffer::Pool::new(512).unwrap().cut(512).unwrap();
         let mut write = Op::new(OpKind::Write, 0, 512, buf);
         // The copy stops at the first read-only page, as a memory access would.
-        assert_eq!(
-            mapped.perform_call(target.fd(), &mut write),
-            Outcome::Errno(libc::EIO)
-        );
+        let found = mapped.perform_call(target.fd(), &mut write);
+        assert_eq!(found, Outcome::Errno(libc::EIO));
     }
 
     #[test]
@@ -336,10 +333,7 @@ mod tests {
             ),
         ] {
             let text = Target::read_only(path, 8192).unwrap_err().to_string();
-            assert!(
-                text.starts_with(&format!("cannot read {path} - {says}")),
-                "{text}"
-            );
+            assert_starts_with!(text, &format!("cannot read {path} - {says}"));
             assert!(!text.contains('\n'), "{text}");
         }
     }
@@ -349,12 +343,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(1 << 20).unwrap();
         let target = Target::read_only(file.path().to_str().unwrap(), 512).unwrap();
-        assert!(
-            target
-                .notes()
-                .iter()
-                .any(|note| note.contains("1048576 of its 1048576 bytes are holes"))
-        );
+        assert_any_contains!(target.notes(), "1048576 of its 1048576 bytes are holes");
         assert_eq!(note_on_holes(4096, 8192), None);
     }
 }

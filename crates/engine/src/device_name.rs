@@ -72,10 +72,8 @@ mod tests {
     #[test]
     fn a_name_is_a_path_unless_it_describes_a_simulated_drive() {
         let drive: DeviceName = "sim:channels=4".parse().unwrap();
-        assert_eq!(
-            (drive.drive().map(|drive| drive.channels), drive.as_str()),
-            (Some(4), "sim:channels=4")
-        );
+        assert_eq!(drive.drive().map(|drive| drive.channels), Some(4));
+        assert_eq!(drive.as_str(), "sim:channels=4");
         assert_eq!("sim:".parse(), Ok(DeviceName::simulated()));
         assert!(DeviceName::simulated().drive().is_some());
         for path in ["/dev/nvme0n1", "./sim:", "simulated", ""] {

@@ -103,23 +103,14 @@ mod tests {
                 expected.push((key, item));
             }
             expected.sort_unstable();
-            assert_eq!(
-                queue.iter().collect::<Vec<_>>(),
-                expected,
-                "keys spread over {spread}"
-            );
-            assert_eq!(
-                (queue.first(), queue.from_last(0)),
-                (expected.first().copied(), expected.last().copied())
-            );
-            assert_eq!(
-                (queue.from_last(299), queue.from_last(300)),
-                (expected.first().copied(), None)
-            );
-            assert_eq!(
-                std::iter::from_fn(|| queue.pop()).collect::<Vec<_>>(),
-                expected
-            );
+            let found = queue.iter().collect::<Vec<_>>();
+            assert_eq!(found, expected, "keys spread over {spread}");
+            assert_eq!(queue.first(), expected.first().copied());
+            assert_eq!(queue.from_last(0), expected.last().copied());
+            assert_eq!(queue.from_last(299), expected.first().copied());
+            assert_eq!(queue.from_last(300), None);
+            let found = std::iter::from_fn(|| queue.pop()).collect::<Vec<_>>();
+            assert_eq!(found, expected);
         }
     }
 }

@@ -381,8 +381,10 @@ impl<Q: Queue<Op = Op, Outcome = Outcome>> IoEngine for Queued<Q> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sim::testing::wait;
     use crate::uring::Uring;
     use device::guard::{EraseAnswers, Guard, WriteRequest};
+    use results::testing::modified;
     use std::os::unix::fs::FileExt;
 
     #[test]
@@ -409,28 +411,16 @@ mod tests {
         let kind = OpKind::Deallocate;
         let offset = 4096;
         let len = 8192;
-        engine.submit(Op {
-            token: 2,
-            ..Op::new(kind, offset, len, buf)
-        });
+        engine.submit(modified(Op::new(kind, offset, len, buf), |it| it.token = 2));
         assert_eq!(engine.in_flight(), 1);
         let mut out = Vec::new();
         while out.is_empty() {
             let until_ns = engine.now() + 1_000_000_000;
-            engine
-                .reap(
-                    Wait {
-                        until_ns,
-                        completions: 1,
-                    },
-                    &mut out,
-                )
-                .unwrap();
+            engine.reap(wait(until_ns, 1), &mut out).unwrap();
         }
-        assert_eq!(
-            (out[0].token, out[0].outcome, engine.in_flight()),
-            (2, Outcome::Done, 0)
-        );
+        assert_eq!(out[0].token, 2);
+        assert_eq!(out[0].outcome, Outcome::Done);
+        assert_eq!(engine.in_flight(), 0);
         let mut bytes = vec![0; 16384];
         std::fs::File::open(&path)
             .unwrap()
@@ -533,33 +523,14 @@ mod tests {
                     .buffer(4096)
                     .unwrap();
                 let kind = OpKind::Read;
-                engine.submit(Op {
-                    token,
-                    ..Op::new(kind, 0, 4096, buf)
-                });
+                engine.submit(modified(Op::new(kind, 0, 4096, buf), |it| it.token = token));
             }
             let mut out = Vec::new();
-            engine
-                .reap(
-                    Wait {
-                        until_ns: 0,
-                        completions: 1,
-                    },
-                    &mut out,
-                )
-                .unwrap();
+            engine.reap(wait(0, 1), &mut out).unwrap();
             let submitted_ns = engine.queue.issued_ns;
             while engine.in_flight() > 0 {
                 let until_ns = engine.now() + 1_000_000_000;
-                engine
-                    .reap(
-                        Wait {
-                            until_ns,
-                            completions: 1,
-                        },
-                        &mut out,
-                    )
-                    .unwrap();
+                engine.reap(wait(until_ns, 1), &mut out).unwrap();
             }
             assert_eq!(out.len(), 8, "{answer}");
             for Completion {

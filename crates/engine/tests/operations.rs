@@ -3,6 +3,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "tests make files of their own")]
 
+use OpKind::*;
 use device::guard::{EraseAnswers, Guard, WriteRequest};
 use device::target::Target;
 use engine::EngineSetup;
@@ -169,16 +170,13 @@ trait Perform {
     fn write_durable(&mut self, offset: u64, sync: WriteSync) {
         let write = Op {
             sync,
-            ..Op::new(OpKind::Write, offset, BLOCK, Buf::empty())
+            ..Op::new(Write, offset, BLOCK, Buf::empty())
         };
         assert_eq!(self.carry_out(write, 1), Outcome::Done);
     }
 
     fn write(&mut self, offset: u64, fill: u8) {
-        assert_eq!(
-            self.perform(OpKind::Write, offset, fill, None),
-            Outcome::Done
-        );
+        assert_eq!(self.perform(Write, offset, fill, None), Outcome::Done);
     }
 }
 
@@ -213,7 +211,7 @@ impl<E: BlockEngine> Perform for E {
             done.issued_ns <= done.completed_ns
                 && done.unseen_ns <= done.completed_ns - done.issued_ns
         );
-        if kind == OpKind::Read && done.outcome.is_done() {
+        if kind == Read && done.outcome.is_done() {
             assert!(
                 done.buf.iter().all(|byte| *byte == 0),
                 "read {} at {offset}",
@@ -254,12 +252,9 @@ fn with_each(bench: impl Fn() -> Option<Bench>, test: impl Fn(&Bench, &mut dyn P
 fn deallocated_blocks_are_zero_and_take_no_place(bench: &Bench, engine: &mut dyn Perform) {
     let block = u64::from(BLOCK);
     (0..4).for_each(|n| engine.write(n * block, 0x11 * (n as u8 + 1)));
-    assert_eq!(engine.perform(OpKind::Flush, 0, 0, None), Outcome::Done);
+    assert_eq!(engine.perform(Flush, 0, 0, None), Outcome::Done);
     let before = bench.allocated_bytes();
-    assert_eq!(
-        engine.perform(OpKind::Deallocate, block, 0, None),
-        Outcome::Done
-    );
+    assert_eq!(engine.perform(Deallocate, block, 0, None), Outcome::Done);
     let bytes: Vec<_> = (0..4).map(|n| bench.byte_of_block(n * block)).collect();
     assert_eq!(
         bytes,
@@ -267,7 +262,7 @@ fn deallocated_blocks_are_zero_and_take_no_place(bench: &Bench, engine: &mut dyn
         "the one that was named, and none beside it"
     );
     assert_eq!(before - bench.allocated_bytes(), block);
-    assert_eq!(engine.perform(OpKind::Read, block, 1, None), Outcome::Done);
+    assert_eq!(engine.perform(Read, block, 1, None), Outcome::Done);
 }
 
 #[test]
@@ -314,9 +309,9 @@ fn a_flush_reaches_the_device_and_plain_writes_bring_none_along() {
         let before = flushes(device);
         (0..5).for_each(|n| engine.write(n * u64::from(BLOCK), 1));
         assert_eq!(flushes(device), before);
-        (0..3).for_each(|_| assert_eq!(engine.perform(OpKind::Flush, 0, 0, None), Outcome::Done));
+        (0..3).for_each(|_| assert_eq!(engine.perform(Flush, 0, 0, None), Outcome::Done));
         assert_eq!(flushes(device), before + 3);
-        assert_eq!(engine.perform(OpKind::FlushFile, 0, 0, None), Outcome::Done);
+        assert_eq!(engine.perform(FlushFile, 0, 0, None), Outcome::Done);
         assert_eq!(flushes(device), before + 4);
         for sync in [WriteSync::Data, WriteSync::File] {
             let before = flushes(device);
@@ -341,10 +336,8 @@ fn a_range_is_written_back_without_a_flush() {
         engine.write(0, 0x11);
         engine.write(u64::from(BLOCK), 0x22);
         let before = flushes(device);
-        assert_eq!(
-            engine.perform(OpKind::WriteBack(steps), u64::from(BLOCK), 0, None),
-            Outcome::Done
-        );
+        let found = engine.perform(WriteBack(steps), u64::from(BLOCK), 0, None);
+        assert_eq!(found, Outcome::Done);
         assert_eq!(bench.byte_of_block(u64::from(BLOCK)), 0x22);
         assert_eq!(flushes(device), before);
     });
@@ -404,7 +397,7 @@ fn with_the_metadata_of_a_file_its_times_are_written_too() {
         },
         |bench, engine| {
             engine.write(0, 1);
-            assert_eq!(engine.perform(OpKind::FlushFile, 0, 0, None), Outcome::Done);
+            assert_eq!(engine.perform(FlushFile, 0, 0, None), Outcome::Done);
             let mut touched = std::time::UNIX_EPOCH;
             let mut written_by = |act: &mut dyn FnMut()| {
                 touched += std::time::Duration::from_secs(1_000);
@@ -419,20 +412,11 @@ fn with_the_metadata_of_a_file_its_times_are_written_too() {
                 bytes_written(device) - before
             };
             let mut flush = |kind| assert_eq!(engine.perform(kind, 0, 0, None), Outcome::Done);
-            assert_eq!(
-                written_by(&mut || flush(OpKind::Flush)),
-                0,
-                "fdatasync leaves the journal"
-            );
-            assert!(
-                written_by(&mut || flush(OpKind::FlushFile)) > 0,
-                "fsync writes it"
-            );
-            assert_eq!(
-                written_by(&mut || engine.write_durable(0, WriteSync::Data)),
-                u64::from(BLOCK),
-                "the data alone"
-            );
+            let found = written_by(&mut || flush(Flush));
+            assert_eq!(found, 0, "fdatasync leaves the journal");
+            assert!(written_by(&mut || flush(FlushFile)) > 0, "fsync writes it");
+            let found = written_by(&mut || engine.write_durable(0, WriteSync::Data));
+            assert_eq!(found, u64::from(BLOCK), "the data alone");
             assert!(
                 written_by(&mut || engine.write_durable(0, WriteSync::File)) > u64::from(BLOCK),
                 "and the journal"
@@ -445,9 +429,9 @@ fn with_the_metadata_of_a_file_its_times_are_written_too() {
 fn a_placement_that_a_device_does_not_take_fails_and_writes_nothing() {
     with_each(Bench::device, |bench, engine| {
         engine.write(0, 0x11);
-        let outcome = engine.perform(OpKind::Write, 0, 0x22, Some(Placement(1)));
+        let outcome = engine.perform(Write, 0, 0x22, Some(Placement(1)));
         assert_eq!(outcome, Outcome::Errno(libc::EOPNOTSUPP));
-        assert_eq!(engine.perform(OpKind::Flush, 0, 0, None), Outcome::Done);
+        assert_eq!(engine.perform(Flush, 0, 0, None), Outcome::Done);
         assert_eq!(bench.byte_of_block(0), 0x11);
     });
 }
@@ -460,14 +444,10 @@ fn a_target_open_for_reading_is_neither_written_nor_deallocated() {
     let target = Arc::new(Target::read_only(&bench.path(), 0).unwrap());
     let setup = EngineSetup::new(OUT_MAX, MEMORY);
     let refused = |engine: &mut dyn Perform| {
-        assert_eq!(
-            engine.perform(OpKind::Write, 0, 1, None),
-            Outcome::Errno(libc::EBADF)
-        );
-        assert_eq!(
-            engine.perform(OpKind::Deallocate, 0, 0, None),
-            Outcome::Errno(libc::EBADF)
-        );
+        let found = engine.perform(Write, 0, 1, None);
+        assert_eq!(found, Outcome::Errno(libc::EBADF));
+        let found = engine.perform(Deallocate, 0, 0, None);
+        assert_eq!(found, Outcome::Errno(libc::EBADF));
         assert_eq!(bench.byte_of_block(0), 0x55);
     };
     refused(&mut Calls::new([target.clone()].into(), setup).unwrap());

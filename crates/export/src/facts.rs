@@ -85,6 +85,7 @@ impl PartFiles {
             started_at: UnixMs(manifest.started_unix_ms),
             test: &kinds.join("+"),
             purpose: manifest.purpose.as_deref(),
+            note: manifest.note.as_deref(),
             load_x: manifest.multiple.or(times_1x),
             sla: &verdict.sla,
             simulated: manifest.simulated,
@@ -304,6 +305,7 @@ impl PartFiles {
             rating_x: conclusion.and_then(|conclusion| conclusion.rating),
             comparable: conclusion.map(|conclusion| conclusion.comparable),
             doubts: joined(&doubts).as_deref(),
+            note: series.note.as_deref(),
         })?;
         for ((step, run), number) in series.steps.iter().zip(&run_of_step).zip(1..) {
             self.push(StepRow {

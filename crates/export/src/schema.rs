@@ -36,6 +36,8 @@ tables! {
         test: &'a str,
         /// Purpose within a series: `stage 1`, `30x`
         purpose: Option<&'a str>,
+        /// The user's note (`--note`)
+        note: Option<&'a str>,
         /// Load of the run as a multiple of 1x
         load_x: Option<f64>,
         /// Limits of the run: `5%>1ms,1%>8ms,0.1%>64ms`
@@ -171,6 +173,8 @@ tables! {
         comparable: Option<bool>,
         /// Differences between `series.json` and the runs, joined by `; `; NULL if there are none
         doubts: Option<&'a str>,
+        /// The user's note (`--note`)
+        note: Option<&'a str>,
     }
 
     /// A row for each step of a series: a stage of a certification, a load of a search, a job of a baseline.

@@ -266,6 +266,7 @@ impl BytePattern {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use results::testing::modified;
     use std::collections::HashSet;
 
     #[test]
@@ -289,10 +290,7 @@ mod tests {
 
     #[test]
     fn chunks_have_their_share_of_zeros_or_of_the_pattern_at_the_end() {
-        let content = ContentOptions {
-            compress_pct: 25,
-            ..ContentOptions::default()
-        };
+        let content = modified(ContentOptions::default(), |it| it.compress_pct = 25);
         let mut data = [0xaa; 8192];
         content.fill_mixed(&mut data, 7, 4096, Some(42));
         for chunk in data.chunks(4096) {
@@ -329,28 +327,19 @@ mod tests {
             });
             buffers.len()
         };
-        let repeat = ContentOptions {
-            dedupe_pct: 75,
-            ..ContentOptions::default()
-        };
+        let repeat = modified(ContentOptions::default(), |it| it.dedupe_pct = 75);
         let seen = distinct(repeat.clone());
         assert!(
             (430..570).contains(&seen),
             "{seen} of 2,000 are new, not a quarter"
         );
         // 1,500 draws from a set of 100.
-        let set = distinct(ContentOptions {
-            dedupe_from_set: true,
-            ..repeat
-        });
+        let set = distinct(modified(repeat, |it| it.dedupe_from_set = true));
         assert!((530..670).contains(&set), "{set}");
-        assert_eq!(
-            distinct(ContentOptions {
-                dedupe_pct: 100,
-                ..ContentOptions::default()
-            }),
-            1
-        );
+        let found = distinct(modified(ContentOptions::default(), |it| {
+            it.dedupe_pct = 100
+        }));
+        assert_eq!(found, 1);
     }
 
     fn bytes(text: &str) -> Vec<u8> {
@@ -367,10 +356,8 @@ mod tests {
         assert_eq!(bytes("66"), [0x42]);
         assert_eq!(bytes("0xFF0X1"), [0xff, 0x01]);
         assert_eq!(bytes("%o"), [0; 8]);
-        assert_eq!(
-            bytes("\"123\"0xFFeeCC"),
-            [0x31, 0x32, 0x33, 0xff, 0xee, 0xcc]
-        );
+        let found = bytes("\"123\"0xFFeeCC");
+        assert_eq!(found, [0x31, 0x32, 0x33, 0xff, 0xee, 0xcc]);
         assert_eq!(
             bytes("-100xab\"1\"%o\"2\""),
             [
@@ -379,10 +366,9 @@ mod tests {
         );
         assert_eq!(bytes("%o0xdeadbeef%o").len(), 20);
         assert_eq!(bytes(&format!("0x{}", "fe".repeat(21))), [0xfe; 21]);
-        assert_eq!(
-            (bytes("0"), bytes("256"), bytes("0xabc")),
-            (vec![0], vec![0, 1], vec![0x0a, 0xbc])
-        );
+        assert_eq!(bytes("0"), vec![0]);
+        assert_eq!(bytes("256"), vec![0, 1]);
+        assert_eq!(bytes("0xabc"), vec![0x0a, 0xbc]);
         for wrong in [
             "",
             "\"a",

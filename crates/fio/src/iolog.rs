@@ -380,10 +380,9 @@ mod tests {
             [100_000, 100_000, 1_100_000, 2_100_000, 2_100_000],
             "the last time is repeated"
         );
-        assert_eq!(
-            (log.end_bytes("a"), log.end_bytes("b"), log.end_bytes("c")),
-            (Some(12_288), Some(4_096), None)
-        );
+        assert_eq!(log.end_bytes("a"), Some(12_288));
+        assert_eq!(log.end_bytes("b"), Some(4_096));
+        assert_eq!(log.end_bytes("c"), None);
         let options = ReplayOptions {
             redirect: Some("c".into()),
             align: 4_096,
@@ -452,11 +451,8 @@ mod tests {
             (2, "fio version 3 iolog\n1 a wait 0 4096\n"),
             (2, "fio version 3 iolog\n1 a erase 0 4096\n"),
         ] {
-            assert_eq!(
-                parse(&ReplayOptions::default(), text).map_err(|(at, _)| at),
-                Err(line),
-                "{text}"
-            );
+            let found = parse(&ReplayOptions::default(), text).map_err(|(at, _)| at);
+            assert_eq!(found, Err(line), "{text}");
         }
     }
 }

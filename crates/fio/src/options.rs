@@ -139,7 +139,7 @@ static PROGRAM_MISSING: &[&str] = &[
 
 /// Options of the program, not of a job, that take a value: fio's, then flashproof's.
 const PROGRAM_WITH_VALUE: &str = "output output-format terse-version status-interval section eta eta-newline \
-    eta-interval alloc-size max-jobs trigger trigger-file trigger-timeout out erase sla slice max-errors hang";
+    eta-interval alloc-size max-jobs trigger trigger-file trigger-timeout out note erase sla slice max-errors hang";
 
 /// Options of the program that take no value.
 const PROGRAM_ALONE: &str = "minimal append-terse parse-only readonly warnings-fatal version help cmdhelp \

@@ -246,6 +246,7 @@ impl LatenciesByPriority {
 mod tests {
     use super::super::job::Job;
     use super::*;
+    use results::assert_contains;
 
     fn options(given: &[(&str, &str)]) -> PriorityOptions {
         crate::testing::job_with(given).priority
@@ -277,11 +278,8 @@ mod tests {
             ("cmdprio_percentage", "20,0"),
             ("cmdprio", "1"),
         ]);
-        assert_eq!(
-            shares(&part, 0, 4096),
-            [(0x6000, 80), (0x2001, 20)],
-            "real-time by default"
-        );
+        let found = shares(&part, 0, 4096);
+        assert_eq!(found, [(0x6000, 80), (0x2001, 20)], "real-time by default");
         assert_eq!(shares(&part, 1, 4096), [(0x6000, 100)]);
         let split = options(&[(
             "cmdprio_bssplit",
@@ -306,11 +304,6 @@ mod tests {
             let applied = crate::testing::apply(&mut Job::default(), name, text);
             assert!(applied.is_err(), "{name}={text}");
         }
-        assert!(
-            options(&[("prio", "3")])
-                .check()
-                .unwrap()
-                .contains("prioclass")
-        );
+        assert_contains!(options(&[("prio", "3")]).check().unwrap(), "prioclass");
     }
 }

@@ -2,10 +2,12 @@
 
 use super::testing::around;
 use super::*;
+use OpKind::*;
 use engine::sim::SimulatedDrive;
 use load::plan::{Arrival, Plan};
 use load::testing::{cases, count, planned};
 use load::workload::{CannotRun, DeviceShape, RunPlan, Workload};
+use results::assert_contains;
 use std::collections::HashSet;
 use sys::op::{OpKind, Outcome, WriteBack, WriteSync};
 
@@ -66,7 +68,7 @@ fn a_sequence_runs_to_the_end_and_begins_again_until_its_time_is_over() {
     let seen = operations("rw=read bs=4k offset=64k size=16k", 0, 99);
     assert_eq!(
         seen,
-        [0, 1, 2, 3].map(|block| (OpKind::Read, 65_536 + block * 4_096, 4_096))
+        [0, 1, 2, 3].map(|block| (Read, 65_536 + block * 4_096, 4_096))
     );
     let seen = operations("rw=write bs=8k size=20k runtime=1 time_based", 0, 7);
     let offsets: Vec<_> = seen
@@ -80,18 +82,14 @@ fn a_sequence_runs_to_the_end_and_begins_again_until_its_time_is_over() {
     );
     let seen = operations("rw=read bs=4k size=16k io_size=24k", 0, 99);
     assert_eq!((seen.len(), seen[4].1), (6, 0));
-    assert_eq!(
-        operations("rw=read bs=4k size=16k loops=3", 0, 99).len(),
-        12
-    );
+    let found = operations("rw=read bs=4k size=16k loops=3", 0, 99).len();
+    assert_eq!(found, 12);
     assert_eq!(operations("rw=read bs=4k number_ios=5", 0, 99).len(), 5);
-    assert_eq!(
-        operations("rw=read bs=4k number_ios=5 loops=3", 0, 99).len(),
-        15
-    );
+    let found = operations("rw=read bs=4k number_ios=5 loops=3", 0, 99).len();
+    assert_eq!(found, 15);
     assert_eq!(
         operations("rw=trim bs=64k", 0, 99).last(),
-        Some(&(OpKind::Deallocate, 15 << 16, 65_536))
+        Some(&(Deallocate, 15 << 16, 65_536))
     );
 }
 
@@ -105,14 +103,10 @@ fn sequences_can_skip_or_run_backwards_and_can_start_at_random_offsets() {
     };
     // The offsets that fio 3.33 logs for the same jobs on a file of 32 KiB; on a larger file, time_based begins again.
     assert_eq!(blocks("rw=read:-8k size=32k"), [0, 6, 5, 4, 3, 2, 1, 0]);
-    assert_eq!(
-        blocks("rw=write:4k size=32k runtime=1 time_based"),
-        [0, 2, 4, 6, 0, 2, 4, 6]
-    );
-    assert_eq!(
-        blocks("rw=write:12k size=32k runtime=1 time_based"),
-        [0, 4, 0, 4, 0, 4, 0, 4]
-    );
+    let found = blocks("rw=write:4k size=32k runtime=1 time_based");
+    assert_eq!(found, [0, 2, 4, 6, 0, 2, 4, 6]);
+    let found = blocks("rw=write:12k size=32k runtime=1 time_based");
+    assert_eq!(found, [0, 4, 0, 4, 0, 4, 0, 4]);
     for lines in ["rw=randread:4", "rw=randread:4 norandommap"] {
         let seen = operations(lines, 0, 200);
         let follows = |pair: usize| usize::from(seen[pair + 1].1 == seen[pair].1 + 4_096);
@@ -125,10 +119,8 @@ fn sequences_can_skip_or_run_backwards_and_can_start_at_random_offsets() {
             "{lines}: {by_place:?}"
         );
     }
-    assert_eq!(
-        blocks("rw=randread percentage_random=0"),
-        [0, 1, 2, 3, 4, 5, 6, 7]
-    );
+    let found = blocks("rw=randread percentage_random=0");
+    assert_eq!(found, [0, 1, 2, 3, 4, 5, 6, 7]);
     let seen = operations(
         "rw=randread percentage_random=25 norandommap runtime=1 time_based",
         0,
@@ -293,11 +285,8 @@ fn threads_are_pinned_if_there_is_one_closed_loop_per_cpu() {
         vec![anywhere.clone(); 2],
         "an open loop waits for no CPU"
     );
-    assert_eq!(
-        spread("", 4),
-        vec![anywhere.clone(); 4],
-        "more threads than CPUs"
-    );
+    let found = spread("", 4);
+    assert_eq!(found, vec![anywhere.clone(); 4], "more threads than CPUs");
     assert_eq!(spread("", 1), [anywhere], "a CPU is left to choose");
 }
 
@@ -323,10 +312,7 @@ fn each_job_of_a_run_begins_and_ends_at_its_own_time() {
     );
     let error = read("[a]\nfilename=sim:\nrate_iops=9\nrate_process=poisson\nruntime=5\n[b]\nfilename=sim:\nruntime=9")
         .unwrap_err();
-    assert!(
-        error.contains("give all of them the same runtime"),
-        "{error}"
-    );
+    assert_contains!(error, "give all of them the same runtime");
 }
 
 #[test]
@@ -334,10 +320,7 @@ fn each_block_is_used_once_without_norandommap() {
     let seen = operations("rw=randrw bs=4k rwmixread=75", 0, 9_999);
     let places: HashSet<_> = seen.iter().map(|(_, offset, _)| *offset).collect();
     assert_eq!((seen.len(), places.len()), (256, 256));
-    let reads = seen
-        .iter()
-        .filter(|(kind, ..)| *kind == OpKind::Read)
-        .count();
+    let reads = seen.iter().filter(|(kind, ..)| *kind == Read).count();
     assert!((170..215).contains(&reads), "{reads} of 256, not about 192");
     let again = operations("rw=randrw bs=4k rwmixread=75", 0, 9_999);
     assert_eq!(seen, again, "the same places each time");
@@ -354,7 +337,7 @@ fn each_block_is_used_once_without_norandommap() {
         0,
         9_999,
     );
-    for (kind, bytes) in [(OpKind::Read, 4_096), (OpKind::Write, 8_192)] {
+    for (kind, bytes) in [(Read, 4_096), (Write, 8_192)] {
         let of_kind = seen.iter().filter(|(of, ..)| *of == kind);
         let places: HashSet<_> = of_kind.clone().map(|(_, offset, _)| *offset).collect();
         assert!(
@@ -393,14 +376,10 @@ fn the_number_of_operations_follows_from_the_sizes() {
             .operations
     };
     assert_eq!(operations("rw=randrw\nbs=4k\nsize=1m"), Some(256));
-    assert_eq!(
-        operations("rw=read\nbs=4k\nsize=1m\nio_size=2m\nnumjobs=3"),
-        Some(1_536)
-    );
-    assert_eq!(
-        operations("rw=read\nbs=4k\nsize=1m\nnumber_ios=10\nloops=3"),
-        Some(30)
-    );
+    let found = operations("rw=read\nbs=4k\nsize=1m\nio_size=2m\nnumjobs=3");
+    assert_eq!(found, Some(1_536));
+    let found = operations("rw=read\nbs=4k\nsize=1m\nnumber_ios=10\nloops=3");
+    assert_eq!(found, Some(30));
     // The number is unknown in advance if it depends on the device, chance, flushes or time.
     for more in [
         "bs=4k",
@@ -422,39 +401,26 @@ fn flushes_and_synchronous_writes_follow_the_options() {
             .collect()
     };
     let kinds = kinds_of("rw=write bs=64k fdatasync=4", 11);
-    assert_eq!(
-        kinds.iter().filter(|kind| **kind == OpKind::Flush).count(),
-        2
-    );
-    assert_eq!((kinds[4], kinds[9]), (OpKind::Flush, OpKind::Flush));
+    assert_eq!(kinds.iter().filter(|kind| **kind == Flush).count(), 2);
+    assert_eq!((kinds[4], kinds[9]), (Flush, Flush));
     let written = operations("rw=randtrimwrite bs=64k", 0, 99);
     let is_pair = |pair: &[(OpKind, u64, u32)]| {
-        (pair[0].0, pair[1].0) == (OpKind::Deallocate, OpKind::Write)
+        (pair[0].0, pair[1].0) == (Deallocate, Write)
             && (pair[0].1, pair[0].2) == (pair[1].1, pair[1].2)
     };
     assert!(
         written.len() == 32 && written.chunks(2).all(is_pair),
         "what is trimmed is written: {written:?}"
     );
-    let write = OpKind::Write;
-    let flush = OpKind::Flush;
-    assert_eq!(
-        kinds_of("rw=write bs=512k end_fsync=1", 9),
-        [write, write, OpKind::FlushFile]
-    );
+    let write = Write;
+    let flush = Flush;
+    let found = kinds_of("rw=write bs=512k end_fsync=1", 9);
+    assert_eq!(found, [write, write, FlushFile]);
     let both = kinds_of("rw=write bs=64k fsync=4 fdatasync=2", 12);
     assert_eq!(
         both[..9],
         [
-            write,
-            write,
-            flush,
-            write,
-            write,
-            OpKind::FlushFile,
-            write,
-            write,
-            flush
+            write, write, flush, write, write, FlushFile, write, write, flush
         ]
     );
     let steps = WriteBack {
@@ -469,14 +435,11 @@ fn flushes_and_synchronous_writes_follow_the_options() {
     let ranges = operations_of(ranges, 0, 7);
     assert_eq!(
         ranges[3],
-        (OpKind::WriteBack(steps), 128 << 10, 5 * (64 << 10)),
+        (WriteBack(steps), 128 << 10, 5 * (64 << 10)),
         "from the first to the last byte"
     );
     let next = &ranges[4..];
-    assert!(
-        next.iter().all(|(kind, ..)| *kind == OpKind::Write),
-        "{next:?}"
-    );
+    assert!(next.iter().all(|(kind, ..)| *kind == Write), "{next:?}");
     for wrong in ["wait", "write:0", "write:x", ""] {
         let error = read(&format!(
             "[a]\nfilename=x\nrw=write\nsync_file_range={wrong}"
@@ -485,10 +448,7 @@ fn flushes_and_synchronous_writes_follow_the_options() {
         assert!(error.contains("sync_file_range="), "{error}");
     }
     let error = read("[a]\nfilename=sim:\nrw=write\nsync_file_range=write").unwrap_err();
-    assert!(
-        error.contains("which simulated drives do not have"),
-        "{error}"
-    );
+    assert_contains!(error, "which simulated drives do not have");
     let sync = |options: &str| plan(options).lanes[0].stream.next().unwrap().sync;
     assert_eq!(sync("rw=write sync=dsync"), WriteSync::Data);
     assert_eq!(sync("rw=write sync=sync"), WriteSync::File);
@@ -498,10 +458,9 @@ fn flushes_and_synchronous_writes_follow_the_options() {
 #[test]
 fn each_direction_with_a_rate_has_a_lane_at_that_rate() {
     let rated = plan("rw=randrw rate_iops=1000,250 iodepth=16 bs=8k,32k");
-    assert_eq!(
-        (rated.lanes.len(), rated.limits.len(), rated.limits[0].slots),
-        (2, 1, 16)
-    );
+    assert_eq!(rated.lanes.len(), 2);
+    assert_eq!(rated.limits.len(), 1);
+    assert_eq!(rated.limits[0].slots, 16);
     assert!(rated.limits[0].configured);
     let per_sec = |lane: usize| match &rated.lanes[lane].arrival {
         Arrival::Scheduled(schedule) => schedule.clone().count_before(1_000_000_000),
@@ -509,23 +468,16 @@ fn each_direction_with_a_rate_has_a_lane_at_that_rate() {
     };
     assert_eq!((per_sec(0), per_sec(1)), (1_000, 250));
     // Reads and writes share 1 MiB in proportion to their bytes per second, which are 8,192,000 for each.
-    assert_eq!(
-        operations("rw=randrw rate_iops=1000,250 bs=8k,32k", 0, 999).len(),
-        64
-    );
-    assert_eq!(
-        operations("rw=randrw rate_iops=1000,250 bs=8k,32k", 1, 999).len(),
-        16
-    );
+    let found = operations("rw=randrw rate_iops=1000,250 bs=8k,32k", 0, 999).len();
+    assert_eq!(found, 64);
+    let found = operations("rw=randrw rate_iops=1000,250 bs=8k,32k", 1, 999).len();
+    assert_eq!(found, 16);
     let by_bytes = plan("rw=read rate=4m bssplit=4k/50:12k/50");
     let Arrival::Scheduled(schedule) = &by_bytes.lanes[0].arrival else {
         panic!("a closed loop")
     };
-    assert_eq!(
-        schedule.clone().count_before(1_000_000_000),
-        512,
-        "4 MiB/s of 8 KiB on average"
-    );
+    let found = schedule.clone().count_before(1_000_000_000);
+    assert_eq!(found, 512, "4 MiB/s of 8 KiB on average");
     let half = plan("rw=randrw rate_iops=,250 iodepth=4");
     assert!(matches!(
         half.lanes[0].arrival,
@@ -589,10 +541,8 @@ fn a_stonewall_begins_a_run_and_groups_have_fios_numbers() {
     };
     let named = |name: &str, group| (name.to_owned(), group);
     assert_eq!(entries(&loads[0]), [named("a", 0), named("b", 1)]);
-    assert_eq!(
-        entries(&loads[1]),
-        [named("c", 2), named("c", 2), named("d", 2)]
-    );
+    let found = entries(&loads[1]);
+    assert_eq!(found, [named("c", 2), named("c", 2), named("d", 2)]);
     assert_eq!(
         loads[1]
             .threads
@@ -627,11 +577,7 @@ fn mistakes_in_options_are_reported_and_nothing_runs() {
             .contains("is not a unit"),
         "no stack overflow"
     );
-    assert!(
-        read("[a]\nnumjobs=4096\n[b]")
-            .unwrap_err()
-            .contains("at most 4096")
-    );
+    assert_contains!(read("[a]\nnumjobs=4096\n[b]").unwrap_err(), "at most 4096");
     let (_, warnings) = read(&format!("{job}thread\nrefill_buffers")).unwrap();
     assert_eq!(
         warnings,
@@ -677,10 +623,8 @@ fn command_lines_of_published_articles_are_accepted() {
         (job.name.as_str(), job.read_pct, job.depth, job.unit_bytes()),
         ("benchtest", 95, 16, 131_072)
     );
-    assert_eq!(
-        (loads[0].spec().duration_sec, loads[0].spec().seed),
-        (86_400, None)
-    );
+    assert_eq!(loads[0].spec().duration_sec, 86_400);
+    assert_eq!(loads[0].spec().seed, None);
     assert!(warnings.is_empty(), "{warnings:?}");
 }
 
@@ -715,18 +659,13 @@ fn invalidate_and_pre_read_choose_the_cached_range() {
     assert_eq!(kept("rw=read"), None);
     assert_eq!(kept("rw=read invalidate=0"), Some(0..0));
     assert_eq!(kept("rw=write pre_read=1"), Some(0..4 << 20));
-    assert_eq!(
-        kept("rw=read pre_read=1 offset=1m size=25%"),
-        Some(1 << 20..2 << 20)
-    );
-    assert_eq!(
-        kept("rw=read pre_read=1 offset=3m size=8m"),
-        Some(3 << 20..4 << 20)
-    );
-    assert!(
-        read("[a]\nfilename=sim:\npre_read=1")
-            .unwrap_err()
-            .contains("which simulated drives do not have")
+    let found = kept("rw=read pre_read=1 offset=1m size=25%");
+    assert_eq!(found, Some(1 << 20..2 << 20));
+    let found = kept("rw=read pre_read=1 offset=3m size=8m");
+    assert_eq!(found, Some(3 << 20..4 << 20));
+    assert_contains!(
+        read("[a]\nfilename=sim:\npre_read=1").unwrap_err(),
+        "which simulated drives do not have"
     );
 }
 
@@ -741,10 +680,9 @@ fn mapped_jobs_always_use_the_page_cache() {
         let plan = build_on(&loads[0], "x").shards.remove(0);
         assert!(loads[0].is_buffered(&loads[0].devices[0]) && plan.synchronous);
         let mapping = plan.mapping.unwrap();
-        assert_eq!(
-            (mapping.targets, mapping.access.random, mapping.access.syncs),
-            (vec![0], direct, direct)
-        );
+        assert_eq!(mapping.targets, vec![0]);
+        assert_eq!(mapping.access.random, direct);
+        assert_eq!(mapping.access.syncs, direct);
         assert_eq!(plan.limits[0].slots, 1);
     }
     let (loads, _) = read("[a]\nfilename=x\nioengine=psync").unwrap();
@@ -867,8 +805,8 @@ fn sizes_and_zones_have_fios_meaning() {
         let of_kind = || seen.iter().filter(|(of, ..)| *of == kind);
         of_kind().filter(|(_, offset, _)| *offset < end).count() as f64 / of_kind().count() as f64
     };
-    let reads = share(OpKind::Read, 12 * 4_096);
-    let writes = share(OpKind::Write, 25 * 4_096);
+    let reads = share(Read, 12 * 4_096);
+    let writes = share(Write, 25 * 4_096);
     assert!(
         (0.35..0.65).contains(&reads) && (0.35..0.65).contains(&writes),
         "{reads} {writes}"
@@ -886,11 +824,8 @@ fn thinktime_pauses_a_job_with_a_rate() {
         read(&text).unwrap().0[0].stream_infos()[0].offered_iops
     };
     assert_eq!(iops("thinktime_blocks=2"), 40.0, "two operations in 50 ms");
-    assert_eq!(
-        iops("thinktime_blocks=10"),
-        100.0,
-        "ten operations in 100 ms: the job catches up"
-    );
+    let found = iops("thinktime_blocks=10");
+    assert_eq!(found, 100.0, "ten operations in 100 ms: the job catches up");
     for (limits, ops) in [
         ("thinktime_blocks=10", 10.0),
         ("thinktime_iotime=25ms", 3.0),
@@ -937,10 +872,8 @@ fn mistakes_that_fio_only_warns_about_are_warnings_here() {
             "{lines}"
         );
     }
-    assert_eq!(
-        job("ioengine=aio").0.engine.is_synchronous(),
-        job("ioengine=libaio").0.engine.is_synchronous()
-    );
+    let found = job("ioengine=aio").0.engine.is_synchronous();
+    assert_eq!(found, job("ioengine=libaio").0.engine.is_synchronous());
     // Targets of the operations on three files of two blocks each.
     let stream = |more: &str| {
         let (loads, _) = read(&format!("[a]\nsize=24k\nnrfiles=3\nrw=read\n{more}")).unwrap();
@@ -967,10 +900,8 @@ fn mistakes_that_fio_only_warns_about_are_warnings_here() {
     };
     assert_eq!(files(""), [0, 1, 2, 0, 1, 2]);
     assert_eq!(files("file_service_type=roundrobin:2"), [0, 0, 1, 1, 2, 2]);
-    assert_eq!(
-        files("file_service_type=sequential\nbs=4k"),
-        [0, 0, 1, 1, 2, 2]
-    );
+    let found = files("file_service_type=sequential\nbs=4k");
+    assert_eq!(found, [0, 0, 1, 1, 2, 2]);
     // Operations that are due wait for the file that is in use.
     let mut one_by_one = stream("file_service_type=sequential\nbs=4k");
     for cell in [0, 0, 1, 1, 2] {

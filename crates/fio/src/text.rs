@@ -507,10 +507,8 @@ mod tests {
             .collect();
         assert_eq!(names, ["global", "job one", "more"]);
         assert!(sections[0].is_global() && !sections[1].is_global());
-        assert_eq!(
-            options(&sections[0]),
-            given("rw=randread size=64k numjobs=8")
-        );
+        let found = options(&sections[0]);
+        assert_eq!(found, given("rw=randread size=64k numjobs=8"));
         assert_eq!(options(&sections[1]), given("time_based bs=8k"));
         assert_eq!(options(&sections[2]), given("rw=write ba=4096"));
         assert_eq!(sections[2].options[0].position, "dir/inc.fio:3");
@@ -549,17 +547,10 @@ mod tests {
             options(global),
             given("filename=/data/x–f direct=1 rwmixwrite=50 runtime=60")
         );
-        assert_eq!(
-            (bench.name.as_str(), options(bench)),
-            ("bench", given("name=bench bs=4k--iodepth"))
-        );
-        assert_eq!(
-            (line.files, line.program),
-            (
-                vec!["a–b.fio".to_owned()],
-                vec![("output".into(), Some("x".into()))]
-            )
-        );
+        assert_eq!(bench.name.as_str(), "bench");
+        assert_eq!(options(bench), given("name=bench bs=4k--iodepth"));
+        assert_eq!(line.files, vec!["a–b.fio".to_owned()]);
+        assert_eq!(line.program, vec![("output".into(), Some("x".into()))]);
         let errors = command_line(&words("-zz=read --showcmd --bs")).unwrap_err();
         let errors: Vec<_> = errors.iter().map(|error| error.what.as_str()).collect();
         assert_eq!(
@@ -578,23 +569,16 @@ mod tests {
         let line = command_line(&words(text)).unwrap();
         let expected = "direct=1 iodepth=8 thread lockmem=1g rw=randread group_reporting";
         assert_eq!(options(&line.sections[0]), given(expected));
-        assert_eq!(
-            (
-                line.sections[1].name.as_str(),
-                line.files,
-                line.program.len()
-            ),
-            ("x", words("y.fio"), 1)
-        );
+        assert_eq!(line.sections[1].name.as_str(), "x");
+        assert_eq!(line.files, words("y.fio"));
+        assert_eq!(line.program.len(), 1);
     }
 
     #[test]
     fn abbreviated_names_are_completed_as_in_getopt() {
         let line = command_line(&words("--loop=2 --readw randread --i=3 --eras=x")).unwrap();
-        assert_eq!(
-            options(&line.sections[0]),
-            given("loops=2 readwrite=randread i=3 eras=x")
-        );
+        let found = options(&line.sections[0]);
+        assert_eq!(found, given("loops=2 readwrite=randread i=3 eras=x"));
         let errors = command_line(&words("--profile=act --load=1")).unwrap_err();
         assert!(
             errors.len() == 1 && errors[0].what.contains("flashproof storage CONFIG"),

@@ -204,10 +204,10 @@ fn parse_own(arguments: Vec<OsString>) -> Invocation {
     }
     let matches = command
         .try_get_matches_from(arguments.clone())
-        .unwrap_or_else(|error| exit(&error, 2));
+        .unwrap_or_else(|error| exit(error, 2));
     let quiet = is_quiet(&matches);
     let mut command = Cli::from_arg_matches(&matches)
-        .unwrap_or_else(|error| exit(&error, 2))
+        .unwrap_or_else(|error| exit(error, 2))
         .command;
     if let Command::Latency(latency) = &mut command {
         latency.args.typed = crate::commands::latency::options::typed(&arguments, 2);

@@ -108,15 +108,26 @@ fn read_configuration(path: &Path) -> Result<Vec<u8>, Failure> {
     files::read(path, Links::Followed, FILE_BYTES_MAX as u64).map_err(|error| {
         let name = path.display();
         let advice = match fs::metadata(path) {
-            Ok(metadata) if metadata.file_type().is_block_device() => {
-                format!("to configure a test of this device, give: flashproof size config --device {name}")
-            }
+            Ok(metadata) if metadata.file_type().is_block_device() => device_advice(path),
+            Err(_) if name.to_string().starts_with("sim:") => device_advice(path),
             Ok(_) => "name the file with the test's configuration".to_owned(),
-            Err(_) if path.is_symlink() => "it is a link to a missing file: check its target".to_owned(),
+            Err(_) if path.is_symlink() => {
+                "it is a link to a missing file: check its target".to_owned()
+            }
             Err(_) => "check the path".to_owned(),
         };
-        Failure::usage(format!("cannot read the configuration {name} - {error} - {advice}"))
+        Failure::usage(format!(
+            "cannot read the configuration {name} - {error} - {advice}"
+        ))
     })
+}
+
+/// Advice for a drive in the place of a configuration.
+fn device_advice(drive: &Path) -> String {
+    let drive = console::shell_quoted(&drive.display().to_string());
+    format!(
+        "to test this drive: flashproof certify {drive} (ERASES it); to write its configuration: flashproof size config --device {drive}"
+    )
 }
 
 /// Sets ACT's pacing for `config` from the file `path`, as `--as-act` demands.
@@ -141,7 +152,16 @@ pub fn read_tenants(path: &Path) -> Result<(Tenants, String), Failure> {
             "cannot read {name} - it is not UTF-8 text: {error}"
         ))
     })?;
-    let tenants = Tenants::parse(&path.display().to_string(), &text).map_err(Failure::usage)?;
+    let file = path.display().to_string();
+    let as_test = legacy::read(&file, text.as_bytes(), &ReadOptions::default());
+    if as_test.is_ok() {
+        return Err(Failure::usage(format!(
+            "cannot read {name} - it is a configuration of an ACT test, but tenants are described in TOML - see \
+             docs/tenants.md, or run the test: flashproof storage {}",
+            console::shell_quoted(&file)
+        )));
+    }
+    let tenants = Tenants::parse(&file, &text).map_err(Failure::usage)?;
     Ok((tenants, text))
 }
 

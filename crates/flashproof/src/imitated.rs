@@ -1,5 +1,6 @@
 //! Command lines of other programs, called by their names: ACT's, asloglatency.
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{Args, FromArgMatches};
 use results::format;
 use session::console;
@@ -21,11 +22,12 @@ pub fn parse_as<A: FromArgMatches>(
 
 /// Prints help or a usage error, and exits with ACT's exit code.
 pub fn exit_as_act<A>(error: clap::Error) -> A {
-    exit(&error, session::failure::ACT_FAILURE.into())
+    exit(error, session::failure::ACT_FAILURE.into())
 }
 
 /// Prints help or a usage error, and exits: with code 0 after help, with code `mistake` after an error.
-pub fn exit(error: &clap::Error, mistake: i32) -> ! {
+pub fn exit(mut error: clap::Error, mistake: i32) -> ! {
+    keep_best_tips(&mut error);
     let text = error.render().to_string();
     if text.contains(format::is_unprintable) {
         // Printed without colours, because an argument contains characters that would move the cursor.
@@ -36,4 +38,66 @@ pub fn exit(error: &clap::Error, mistake: i32) -> ! {
         drop(error.print())
     }
     std::process::exit(if error.use_stderr() { mistake } else { 0 })
+}
+
+/// Keeps the most similar command, clap's last, and drops the tip to pass an unknown option as a value.
+fn keep_best_tips(error: &mut clap::Error) {
+    if let Some(ContextValue::Strings(similar)) = error.get(ContextKind::SuggestedSubcommand) {
+        let best = similar.last().cloned().into_iter().collect();
+        error.insert(
+            ContextKind::SuggestedSubcommand,
+            ContextValue::Strings(best),
+        );
+    }
+    if let Some(ContextValue::StyledStrs(mut tips)) = error.remove(ContextKind::Suggested) {
+        tips.retain(|tip| !tip.to_string().starts_with("to pass "));
+        if !tips.is_empty() {
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::cli::help::full_command;
+
+    /// The error for the words of a command line, with the best tips.
+    fn refusal(line: &str) -> String {
+        let words = line.split(' ');
+        let mut error = full_command().try_get_matches_from(words).unwrap_err();
+        super::keep_best_tips(&mut error);
+        error.to_string()
+    }
+
+    #[test]
+    fn a_mistyped_word_gets_the_best_tip_or_none() {
+        for (line, tip) in [
+            ("flashproof storge a.conf", Some("'storage'")),
+            ("flashproof doctor --jsn", Some("'--json'")),
+            ("flashproof check durability d --witness host", None),
+            ("flashproof storage a.conf --zzzz", None),
+        ] {
+            let text = refusal(line);
+            let tips: Vec<&str> = text.lines().filter(|text| text.contains("tip:")).collect();
+            let has_tip = tip.is_some_and(|tip| tips.len() == 1 && tips[0].ends_with(tip));
+            assert!(
+                has_tip || tip.is_none() && tips.is_empty(),
+                "{line}: {text}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_address_without_a_port_is_refused_with_an_address_that_has_one() {
+        for (address, why) in [
+            ("host", "the port is missing: give host:7070"),
+            ("host:", "the port is not a number"),
+            ("host:70000", "the port is not a number"),
+        ] {
+            let text = refusal(&format!(
+                "flashproof check durability d --witness {address}"
+            ));
+            assert!(text.contains(why), "{address}: {text}");
+        }
+    }
 }

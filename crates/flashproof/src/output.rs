@@ -1,20 +1,21 @@
 //! Output formats of a result, other than text; and output that is printed again and again.
 
 use clap::Args;
+use report::document::Document;
 use report::table::Table;
 use results::format::{self, printable};
 use serde::Serialize;
-use session::console::{self, columns};
+use session::console::{self, columns, laid_out};
 use session::failure::Failure;
-use session::user_file::write_page;
+use session::user_file::{check_page, write_page};
 use std::io::{self, IsTerminal};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// Output formats of a result, other than text.
-#[derive(Args, Debug)]
+#[derive(Args, Debug, Clone, Default)]
 pub struct FormArgs {
     /// Write one self-contained HTML page
     #[arg(long, value_name = "FILE")]
@@ -68,6 +69,42 @@ pub fn show(
     }
 }
 
+impl FormArgs {
+    /// True if a form other than text is requested.
+    pub fn is_given(&self) -> bool {
+        self.html.is_some() || self.json || self.markdown
+    }
+
+    /// Refuses a page that cannot be written, before anything runs.
+    pub fn check(&self) -> Result<(), Failure> {
+        self.html.as_deref().map(check_page).transpose().map(drop)
+    }
+
+    /// The text of a result that is only looked at: nothing if a page is written instead.
+    pub fn unless_page(&self, text: impl FnOnce() -> String) -> String {
+        if self.html.is_some() {
+            String::new()
+        } else {
+            text()
+        }
+    }
+}
+
+/// Shows the report of the run or series in `dir` in the requested form, or `text`.
+pub fn show_report(form: &FormArgs, dir: &Path, text: &str) -> Result<(), Failure> {
+    if !form.is_given() {
+        return console::page(text);
+    }
+    let document = Document::read(&[dir]).map_err(Failure::environment)?;
+    show(
+        form,
+        &document,
+        || document.html(),
+        || document.markdown(),
+        || text.to_owned(),
+    )
+}
+
 const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Reading may take at most 1/50 of the time: the host is under test, and a day's tables are long.
@@ -83,12 +120,13 @@ pub fn watch(
     loop {
         let began = Instant::now();
         let (page, is_over) = read()?;
-        let is_printed = if is_repeated && !json && io::stdout().is_terminal() {
-            let (drawing, lines) = drawing(&printable(&page), drawn_lines);
-            drawn_lines = lines;
-            console::drawing_if_read(&drawing)?
-        } else {
+        let is_printed = if json || !io::stdout().is_terminal() {
             console::result_if_read(&page)?
+        } else {
+            let page = laid_out(&printable(&page), columns(io::stdout()));
+            let drawing = drawing(&page, drawn_lines);
+            drawn_lines = page.lines().count();
+            console::drawing_if_read(&drawing)?
         };
         if !is_repeated || !is_printed || is_over {
             return Ok(());
@@ -98,8 +136,8 @@ pub fn watch(
 }
 
 /// Escape sequences and text that draw `text` over the previous `drawn_lines` lines. Lines are cut to the terminal's
-/// width: a wrapped line would count as one line. Also returns the number of lines.
-fn drawing(text: &str, drawn_lines: usize) -> (String, usize) {
+/// width: a wrapped line would count as one line.
+fn drawing(text: &str, drawn_lines: usize) -> String {
     let width = columns(io::stdout());
     let mut drawing = if drawn_lines > 0 {
         format!("\x1b[{drawn_lines}A\x1b[J")
@@ -110,5 +148,5 @@ fn drawing(text: &str, drawn_lines: usize) -> (String, usize) {
         drawing.extend(line.chars().take(width));
         drawing.push('\n');
     }
-    (drawing, text.lines().count())
+    drawing
 }

@@ -1,8 +1,9 @@
 //! Performs a single run: records it in its directory, judges it and shows the verdict.
 
+use crate::output::{FormArgs, show_report};
 use ::report::text::RunSummary;
 use clap::Args;
-use results::format::seconds;
+use results::format::{is_unprintable, seconds};
 use results::judge::Sla;
 use session::failure::Failure;
 use session::recording::NoObserver;
@@ -24,6 +25,9 @@ pub struct FailureLimitArgs {
     /// time, such as 60 or 5m
     #[arg(long = "hang", hide_short_help = true, value_name = "TIME", default_value_t = FailureLimits::default().hang_sec, allow_hyphen_values = true, value_parser = seconds)]
     hang_sec: u32,
+    /// End the run as soon as it can only fail, whatever the rest of the run brings
+    #[arg(long, hide_short_help = true)]
+    stop_when_decided: bool,
 }
 
 impl FailureLimitArgs {
@@ -31,7 +35,40 @@ impl FailureLimitArgs {
         FailureLimits {
             max_errors: self.max_errors,
             hang_sec: self.hang_sec,
+            stop_when_decided: self.stop_when_decided,
         }
+    }
+}
+
+/// Consent to the erasure of devices.
+#[derive(Args, Debug, Clone, Default)]
+pub struct EraseArgs {
+    /// Allow the erasure of this device, by its serial number, wwid, by-id link or path; may be repeated
+    #[arg(long, value_name = "DEVICE")]
+    pub erase: Vec<String>,
+}
+
+/// Maximum length of a note, characters.
+const NOTE_CHARS_MAX: usize = 200;
+
+/// The user's own words about a result.
+#[derive(Args, Debug, Clone, Default)]
+pub struct NoteArgs {
+    /// Your own words, kept with the result and shown in lists, reports and comparisons: "rack 7, after fw 2.1"
+    #[arg(long = "note", hide_short_help = true, value_name = "TEXT", value_parser = note)]
+    pub text: Option<String>,
+}
+
+/// Parses a note: a line without control characters.
+pub fn note(text: &str) -> Result<String, String> {
+    let text = text.trim();
+    let is_plain = |c: char| !c.is_control() && !is_unprintable(c);
+    if (1..=NOTE_CHARS_MAX).contains(&text.chars().count()) && text.chars().all(is_plain) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!(
+            "give one line of 1 to {NOTE_CHARS_MAX} characters, without control characters"
+        ))
     }
 }
 
@@ -42,13 +79,21 @@ pub fn count(text: &str) -> Result<u64, String> {
         .map_err(|_| format!("give a whole number from 0 to {}", u64::MAX))
 }
 
-/// Performs the run and shows the verdict. The run directory is `out_dir`, or the default of `compat_mode`.
+/// Performs the run of `request`, a test called `test_name`, and shows the verdict. The run directory is `out_dir`, or
+/// the default of `compat_mode`. `form`: output format of the result.
 pub fn record(
     test_name: &str,
     out_dir: Option<&Path>,
+    form: &FormArgs,
     request: RunRequest<'_>,
     compat_mode: CompatMode,
 ) -> Result<ExitCode, Failure> {
+    form.check()?;
+    if compat_mode != CompatMode::Native && form.is_given() {
+        return Err(Failure::usage(format!(
+            "cannot show a report - ACT's log is the output of this program - use flashproof {test_name}"
+        )));
+    }
     let run_directory = RunDirectory::choose(test_name, out_dir, compat_mode)?;
     let dir = run_directory.dir().to_owned();
     let is_quiet = request.quiet;
@@ -84,7 +129,12 @@ pub fn record(
     } else {
         format!("\n{summary}")
     };
-    show(&format!("{page}\n{run_directory}\n"), compat_mode)?;
+    let page = format!("{page}\n{run_directory}\n");
+    if form.is_given() {
+        show_report(form, &dir, &page)?;
+    } else {
+        show(&page, compat_mode)?;
+    }
     drop(run_directory);
     match (compat_mode, signal_handler.signal_received()) {
         (CompatMode::Native, _) => Ok(ExitCode::from(verdict.outcome.exit_code())),
@@ -118,6 +168,8 @@ pub struct RecordArgs {
     pub slice: u32,
     #[command(flatten)]
     pub failure_limits: FailureLimitArgs,
+    #[command(flatten)]
+    pub note: NoteArgs,
     /// Print only the verdict, warnings and errors
     #[arg(long, short)]
     pub quiet: bool,
@@ -130,6 +182,7 @@ impl RecordArgs {
             slice_sec: self.slice.into(),
             failure_limits: self.failure_limits.limits(),
             quiet: self.quiet,
+            note: self.note.text.clone(),
             ..RunRequest::new(workloads)
         }
     }

@@ -48,7 +48,7 @@ fn its_log_and_its_messages_in_one_file_give_the_tables_of_the_log_alone() {
         .expect(0);
     let log = bench.text("log");
     assert!(
-        log.contains("doctor: ") && log.contains(" (screening, SLA "),
+        log.contains("doctor: ") && log.contains("  screening, limits: "),
         "the file has both outputs: {log}"
     );
     assert!(

@@ -37,8 +37,8 @@ fn a_drive_is_found_to_be_what_it_is() {
     let series = series(&bench);
     assert_eq!(
         ended.stderr.lines().count(),
-        1 + series.steps.len(),
-        "a line for each job: {}",
+        2 + series.steps.len(),
+        "a line for the plan, for each job and for the page: {}",
         ended.stderr
     );
     assert_eq!(series.conclusion.as_ref().unwrap().outcome, Outcome::Pass);
@@ -94,7 +94,7 @@ fn a_drive_is_found_to_be_what_it_is() {
     );
     ended.shows(&[" of 1,600  ", "  > "]);
     assert!(
-        ended.stdout.contains("knee at queue depth 2") && bench.exists("b/report.html"),
+        ended.stdout.contains("knee at depth 2") && bench.exists("b/report.html"),
         "{}",
         ended.stdout
     );

@@ -249,7 +249,7 @@ fn a_drive_that_fails_stage_1_is_not_stressed_unless_all_stages_are_wanted() {
     ];
     let ended = certify(&bench, &slow).expect(1);
     ended.shows(&[
-        "FAIL (screening): failed the screening for 0.05x: stage 1 failed: 100 % of reads",
+        "FAIL (screening): failed the screening for 0.05x: stage 1: too slow: 100 % of reads",
     ]);
     ended.shows(&["because an earlier stage failed: stage 2 (--all-stages runs them)"]);
     assert_eq!(series(&bench).steps[1].state, SeriesStepState::Planned);
@@ -261,7 +261,7 @@ fn a_drive_that_fails_stage_1_is_not_stressed_unless_all_stages_are_wanted() {
         [Some(Outcome::Fail), Some(Outcome::Pass)]
     );
     assert_eq!((steps[0].attempts, steps[1].attempts), (1, 1));
-    all.shows(&["stage 1 failed: 100 % of reads"]);
+    all.shows(&["stage 1: too slow: 100 % of reads"]);
 }
 
 #[test]
@@ -429,7 +429,7 @@ fn a_device_is_prepared_first_and_only_once() {
     );
     ended.says(&[&preparing]);
     ended.shows(&[format!("{}: prepared", device.name)]);
-    ended.shows(&["screening for 0.02x within its own limits (99%>10s)"]);
+    ended.shows(&["screening for 0.02x within its own limits (below 99 % over 10 s)"]);
     let because = format!(
         "because {} is a loop device, which is a file, and a stage lasts 3 s, not 24 h",
         device.name

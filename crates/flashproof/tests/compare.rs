@@ -112,7 +112,7 @@ fn what_cannot_be_compared_says_why_and_what_to_do() {
     error(
         &["."],
         3,
-        &["but there are runs below it; give the directory of a run: ./a"],
+        &["but there are runs below it; \"flashproof report .\" lists them"],
     );
     error(
         &["a/act.log"],

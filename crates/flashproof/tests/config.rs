@@ -406,7 +406,7 @@ fn a_drive_is_not_read_as_a_configuration() {
     else {
         return;
     };
-    config(&bench, &drive).expect_error(2, &["it is a drive, and only regular files are read - to configure a test of this device, give: flashproof size config --device"]);
+    config(&bench, &drive).expect_error(2, &["it is a drive, and only regular files are read - to test this drive: flashproof certify "]);
 }
 
 #[test]

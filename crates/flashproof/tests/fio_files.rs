@@ -292,9 +292,7 @@ fn a_file_of_an_earlier_job_is_extended_for_reads_and_a_file_of_the_user_is_not(
     let (jobs, ended) = bench.fio_jobs(&format!("--out=read --filename=data {reads}"), 0);
     assert_eq!(jobs[0]["read"]["io_bytes"], 4 * 4 * MIB);
     assert!(
-        ended
-            .stderr
-            .contains("extending the file data: 7340032 bytes"),
+        ended.stderr.contains("extending the file data: 7.34 MB"),
         "{}",
         ended.stderr
     );

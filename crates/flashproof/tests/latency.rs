@@ -594,7 +594,7 @@ fn a_log_is_judged_by_whole_numbers_of_its_worst_slice() {
     let fail = judged("14.7775%>1ms", 1);
     assert!(
         fail.starts_with(&format!(
-            "FAIL {MS} (SLA 14.7775%>1ms, by service): 14.8 % of reads on "
+            "FAIL {MS} (below 14.7775 % over 1 ms; by service): 14.8 % of reads on "
         )),
         "{fail}"
     );
@@ -695,7 +695,9 @@ fn a_log_of_less_load_than_its_header_is_no_pass() {
     bench.storage(config, &["--sla", "5%>1ms"]).expect(1);
     let last = judgement(&bench, "run/act.log", "10", "5%>1ms", 1);
     assert!(
-        last.contains(" (SLA 5%>1ms, by service): the load of reads was not carried out: "),
+        last.contains(
+            " (below 5 % over 1 ms; by service): the load of reads was not carried out: "
+        ),
         "{last}"
     );
     assert!(
@@ -768,7 +770,7 @@ fn a_log_that_was_cut_is_no_pass() {
         );
         let last = judgement(&bench, name, "60", "5%>1ms", 4);
         let why = format!(
-            "INVALID {name} (SLA 5%>1ms, by service): the log is complete up to 2 min 30 s of 24 h: "
+            "INVALID {name} (below 5 % over 1 ms; by service): the log is complete up to 2 min 30 s of 24 h: "
         );
         assert!(last.starts_with(&why), "{last}");
         latency(&bench, &["-l", name, "-t", "60"]).expect(0);
@@ -866,7 +868,10 @@ fn a_run_directory_has_percentiles_rates_and_exact_counts() {
         .expect(1);
     let ended = latency(&bench, &["-l", OUT, "-t", "10"]).expect(0);
     let lines: Vec<&str> = ended.stdout.lines().collect();
-    assert_eq!(lines[1], "run is ACT version 6.6");
+    assert_eq!(
+        lines[1],
+        "run is a run of flashproof, in the format of ACT version 6.6"
+    );
     let words = |begins: &str| {
         lines
             .iter()

@@ -42,6 +42,7 @@ mod hostile_users;
 mod index;
 mod latency;
 mod linearizability;
+mod listing;
 mod loglatency;
 mod metrics;
 mod outputs;

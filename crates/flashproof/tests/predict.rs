@@ -191,7 +191,7 @@ fn a_baseline_says_what_it_cannot_know() {
         "1 stall of 5",
         "rarer than one in 40 min",
         "after 2 h of load",
-        "flashproof baseline --duration 3min",
+        " --duration 3min",
     ] {
         assert!(
             prediction.unknown.contains(told),

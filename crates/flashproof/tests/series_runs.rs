@@ -49,12 +49,11 @@ fn edit(dir: &Path, change: impl FnOnce(&mut Series)) {
     series.write(dir).unwrap();
 }
 
-fn first_line<'a>(ended: &'a Ended, begin: &str) -> &'a str {
-    ended
-        .stdout
-        .lines()
-        .find(|line| line.starts_with(begin))
-        .unwrap_or_else(|| panic!("{begin}\n{}", ended.stdout))
+/// The answer and its details: the output from the line that begins with `begin`.
+fn answer<'a>(ended: &'a Ended, begin: &str) -> &'a str {
+    let output = &ended.stdout;
+    let at = output.find(&format!("\n{begin}"));
+    at.map_or_else(|| panic!("{begin}\n{output}"), |at| &output[at..])
 }
 
 /// Asserts that every command calls the series in `dir` invalid, and says `why`.
@@ -62,7 +61,7 @@ fn first_line<'a>(ended: &'a Ended, begin: &str) -> &'a str {
 fn is_invalid(bench: &Bench, command: &[&str], dir: &str, why: &str) {
     let report = bench.flashproof(&["report", dir]).expect(4);
     assert!(
-        first_line(&report, "INVALID").contains(why),
+        answer(&report, "INVALID").contains(why),
         "{why}\n{}",
         report.stdout
     );
@@ -239,7 +238,7 @@ fn attack_terms(bench: &Bench, name: &str, change: impl Fn(&Path), why: &str) {
     change(&bench.path(name));
     let report = bench.flashproof(&["report", name]).expect(4);
     assert!(
-        first_line(&report, "INVALID").contains(why),
+        answer(&report, "INVALID").contains(why),
         "{why}\n{}",
         report.stdout
     );
@@ -369,7 +368,7 @@ fn a_baseline_stands_only_with_its_own_runs() {
     );
     let report = bench.flashproof(&["report", "swapped"]).expect(4);
     assert!(
-        first_line(&report, "INVALID").contains(&why),
+        answer(&report, "INVALID").contains(&why),
         "{why}\n{}",
         report.stdout
     );

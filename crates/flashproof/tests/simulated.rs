@@ -180,7 +180,7 @@ fn a_simulated_day_passes_in_seconds_and_certifies_nothing() {
     let config = "device-names: sim:\ntest-duration-sec: 86400\nread-reqs-per-sec: 20\nreport-interval-sec: 60\n";
     bench
         .storage(config, &[])
-        .expect_stdout(0, &["PASS: the load was held: ", "  screening, SLA "]);
+        .expect_stdout(0, &["PASS: the load was held: ", "  screening, limits: "]);
     assert_eq!(bench.run().verdict.groups[0].slices.len(), 24);
 }
 

@@ -326,3 +326,29 @@ fn a_run_of_format_2_is_judged_by_whole_slices_and_says_so() {
         "{reasons:?}"
     );
 }
+
+#[test]
+fn a_run_that_can_only_fail_ends_as_failed_and_no_other_run_ends_early() {
+    let bench = Bench::new();
+    // Three quarters of all reads take over 8 ms, so that 1 % of those of an hour are certain after about 48 s.
+    for (drive, code, ran_sec) in [("sim:read-us=9000", 1, 40..60), ("sim:", 0, 3_600..3_601)] {
+        let config =
+            format!("device-names: {drive}\ntest-duration-sec: 3600\nread-reqs-per-sec: 100\n");
+        let out = format!("run-{code}");
+        bench
+            .start_as("a.conf", &out, &config, &["--stop-when-decided"])
+            .end()
+            .expect(code);
+        let report = bench
+            .line(&format!("report {out} --json"))
+            .expect(code)
+            .json();
+        let verdict = &report["reports"][0]["verdict"];
+        let ran = verdict["ran_sec"].as_f64().unwrap() as u64;
+        let is_told = verdict["notes"]
+            .to_string()
+            .contains("could not change the outcome");
+        assert!(ran_sec.contains(&ran), "{verdict}");
+        assert_eq!(is_told, code == 1, "{verdict}");
+    }
+}

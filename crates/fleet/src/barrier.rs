@@ -133,6 +133,7 @@ impl Barrier {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use results::assert_contains;
     use std::fs;
 
     fn barrier(dir: &std::path::Path, ahead_ms: i64) -> Barrier {
@@ -148,25 +149,17 @@ mod tests {
     fn all_tasks_agree_on_a_start_in_the_future() {
         let dir = tempfile::tempdir().unwrap();
         let meet = |ahead_ms| barrier(dir.path(), ahead_ms).agree(30, Duration::ZERO, &|| false);
-        assert!(
-            meet(0)
-                .unwrap_err()
-                .contains("waiting for 1 of 2 drives: tasks [1]")
-        );
-        assert_eq!(
-            fs::read_dir(dir.path()).unwrap().count(),
-            0,
-            "nobody counts on a task that went"
-        );
+        assert_contains!(meet(0).unwrap_err(), "waiting for 1 of 2 drives: tasks [1]");
+        let found = fs::read_dir(dir.path()).unwrap().count();
+        assert_eq!(found, 0, "nobody counts on a task that went");
         fs::write(barrier(dir.path(), 0).ready(1), "").unwrap();
         let start = meet(0).unwrap();
         assert_eq!(meet(0).unwrap(), start);
         assert!(start > now_unix_ms());
         // By a clock that is a minute behind the file server's, the start has passed.
-        assert!(
-            meet(-60_000)
-                .unwrap_err()
-                .contains("the other drives began without this drive")
+        assert_contains!(
+            meet(-60_000).unwrap_err(),
+            "the other drives began without this drive"
         );
         assert_eq!(meet(60_000).unwrap(), start);
     }

@@ -796,9 +796,7 @@ mod tests {
             assert!(error.contains("two tasks would test one drive"), "{error}");
         }
         let path = || vec![drive("/dev/x", None, None, free)];
-        assert_eq!(
-            select("", &[of("n1", path()), of("n2", path())]).unwrap(),
-            "/dev/x /dev/x, in use "
-        );
+        let found = select("", &[of("n1", path()), of("n2", path())]).unwrap();
+        assert_eq!(found, "/dev/x /dev/x, in use ");
     }
 }

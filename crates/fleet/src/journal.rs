@@ -276,6 +276,7 @@ fn ends_with_newline(file: &File) -> io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use results::assert_contains;
     use std::fs;
 
     #[test]
@@ -298,8 +299,9 @@ mod tests {
         )
         .unwrap();
         let journal = Journal::read(dir.path()).unwrap();
+        let found = journal.state("a");
         assert_eq!(
-            journal.state("a"),
+            found,
             &StepEvent::Refused {
                 why: "no drive".to_owned()
             }
@@ -308,20 +310,14 @@ mod tests {
         assert_eq!(journal.entries.len(), 2);
         let text = fs::read(&path).unwrap();
         fs::write(&path, [&text[..], b"damaged\n"].concat()).unwrap();
-        assert!(
-            Journal::read(dir.path())
-                .unwrap()
-                .damage
-                .unwrap()
-                .contains("entry 4")
+        assert_contains!(
+            Journal::read(dir.path()).unwrap().damage.unwrap(),
+            "entry 4"
         );
         fs::write(&path, "damaged\n".repeat(LINES_MAX + 1)).unwrap();
-        assert!(
-            Journal::read(dir.path())
-                .unwrap()
-                .damage
-                .unwrap()
-                .contains("more than 100000 entries")
+        assert_contains!(
+            Journal::read(dir.path()).unwrap().damage.unwrap(),
+            "more than 100000 entries"
         );
     }
 

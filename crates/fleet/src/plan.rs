@@ -417,6 +417,7 @@ fn read_plan_file(dir: &Path) -> Result<Option<PlanFile>, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use results::assert_contains;
 
     fn shares(hosts: &[(&str, u32)]) -> BTreeMap<DriveHost, Share> {
         hosts
@@ -437,10 +438,8 @@ mod tests {
     fn a_limit_is_divided_among_hosts_and_never_exceeded() {
         let mut some = shares(&[("a", 4), ("b", 4), ("c", 1)]);
         divide(&mut some, 6, |_| true);
-        assert_eq!(
-            some.values().map(|share| share.at_once).collect::<Vec<_>>(),
-            [3, 2, 1]
-        );
+        let found = some.values().map(|share| share.at_once).collect::<Vec<_>>();
+        assert_eq!(found, [3, 2, 1]);
         assert!(some.values().all(|share| share.waits_for.is_empty()));
         let mut more = shares(&[("a", 2), ("b", 2), ("c", 2), ("d", 2), ("e", 2)]);
         divide(&mut more, 2, |host| host_text(host) != "e");
@@ -449,10 +448,8 @@ mod tests {
             .map(|share| share.waits_for.iter().map(host_text).collect())
             .collect();
         assert_eq!(lanes, [vec![], vec![], vec!["a"], vec!["b"], vec![]]);
-        assert_eq!(
-            more.values().map(|share| share.at_once).collect::<Vec<_>>(),
-            [1, 1, 1, 1, 2]
-        );
+        let found = more.values().map(|share| share.at_once).collect::<Vec<_>>();
+        assert_eq!(found, [1, 1, 1, 1, 2]);
     }
 
     fn campaign(drives: u32, text: &str) -> tempfile::TempDir {
@@ -497,10 +494,9 @@ mod tests {
             format!("name = \"x\"\n{STEP}{}", STEP.replace("\"a\"", "\"b\"")),
         )
         .unwrap();
-        assert!(
-            read(dir.path())
-                .unwrap_err()
-                .contains("changed since it began (their number)")
+        assert_contains!(
+            read(dir.path()).unwrap_err(),
+            "changed since it began (their number)"
         );
     }
 

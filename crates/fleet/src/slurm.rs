@@ -332,14 +332,10 @@ mod tests {
             state: state.to_owned(),
             node_or_reason: place.to_owned(),
         };
-        assert_eq!(
-            queued("7|12|RUNNING|n3|None|1000 n3"),
-            Some(task(1007, "RUNNING", "n3", "n3"))
-        );
-        assert_eq!(
-            queued("0|12|PENDING||Dependency|0 any"),
-            Some(task(0, "PENDING", "Dependency", "any"))
-        );
+        let found = queued("7|12|RUNNING|n3|None|1000 n3");
+        assert_eq!(found, Some(task(1007, "RUNNING", "n3", "n3")));
+        let found = queued("0|12|PENDING||Dependency|0 any");
+        assert_eq!(found, Some(task(0, "PENDING", "Dependency", "any")));
         for foreign in [
             "",
             "x|1|RUNNING|n3|None|0 n3",
@@ -354,9 +350,7 @@ mod tests {
     #[test]
     fn array_indices_stay_below_the_limit_of_slurm() {
         let tasks: Vec<usize> = vec![3, 999, 1000, 2500];
-        assert_eq!(
-            chunks(&tasks).collect::<Vec<_>>(),
-            [&[3, 999][..], &[1000], &[2500]]
-        );
+        let found = chunks(&tasks).collect::<Vec<_>>();
+        assert_eq!(found, [&[3, 999][..], &[1000], &[2500]]);
     }
 }

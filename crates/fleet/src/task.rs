@@ -9,7 +9,6 @@ use crate::inventory::{Inventory, InventoryDrive};
 use crate::journal::{Journal, LockError, StepEnd, StepEvent, StepStart, TaskLock, create_own_dir};
 use crate::plan::{CampaignPlan, RESULTS};
 use crate::{ask_to_end, failed, host_name, own_command};
-use conclusions::check::CheckResult;
 use device::discover::{self, DeviceFacts};
 use device::guard::{Guard, ONLY_VARIABLE};
 use device::observe::process::{process_state, this_process};
@@ -577,13 +576,6 @@ fn set_aside(results_dir: &Path, is_repeated: bool) -> io::Result<PathBuf> {
 }
 
 fn result_in(results_dir: &Path) -> Option<RecordedResult> {
-    if let Ok(Some(check)) = CheckResult::read(results_dir) {
-        return Some((
-            check.outcome,
-            None,
-            format!("{}: {}", check.answer, check.sentence),
-        ));
-    }
     match DirStatus::read(results_dir, SystemTime::now(), &process_state).ok()? {
         DirStatus::Run(run) => {
             let facts = results::run_dir::manifest(results_dir).ok()?.device_facts;
@@ -602,6 +594,7 @@ fn result_in(results_dir: &Path) -> Option<RecordedResult> {
                 .clone();
             Some((series.outcome?, serial, series.conclusion.clone()))
         }
+        DirStatus::Checks(checks) => Some((checks.outcome()?, None, checks.summary())),
     }
 }
 

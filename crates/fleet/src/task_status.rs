@@ -227,6 +227,7 @@ fn left_sec(status: &DirStatus) -> Option<f64> {
     match status {
         DirStatus::Run(run) => Some((run.duration_sec as f64 - run.elapsed_sec).max(0.0)),
         DirStatus::Series(series) => (series.jobs_left.is_none()).then_some(series.left_sec),
+        DirStatus::Checks(checks) => Some(checks.left_sec),
     }
 }
 
@@ -253,11 +254,8 @@ mod tests {
                     sentence: String::new(),
                 })
                 .map(|ended| {
-                    assert_eq!(
-                        StepState::from_end(&ended).is_good(),
-                        ended.is_good(),
-                        "{ended:?}"
-                    );
+                    let found = StepState::from_end(&ended).is_good();
+                    assert_eq!(found, ended.is_good(), "{ended:?}");
                     StepState::from_end(&ended)
                 })
         };

@@ -88,10 +88,8 @@ mod tests {
 
     #[test]
     fn the_nearest_rate_is_exact_while_it_fits() {
-        assert_eq!(
-            Rate::nearest(369_502_208 * 5957, 10_000 << 17),
-            Rate::new(369_502_208 * 5957, 10_000 << 17).unwrap()
-        );
+        let found = Rate::nearest(369_502_208 * 5957, 10_000 << 17);
+        assert_eq!(found, Rate::new(369_502_208 * 5957, 10_000 << 17).unwrap());
         let odd = Rate::nearest((1 << 100) + 1, (1 << 97) + 1);
         assert!((odd.per_sec_f64() / 8.0 - 1.0).abs() < 1e-15 && odd.divided(128).is_some());
         assert_eq!(

@@ -426,27 +426,17 @@ mod tests {
                     .take_while(|ns| *ns < end_ns)
                     .count() as u64;
                 let mut counted = schedule.clone();
-                assert_eq!(
-                    counted.count_before(end_ns),
-                    walked,
-                    "{rate:?} {first} {stride} {phase}"
-                );
-                assert_eq!(
-                    counted.count_before(end_ns),
-                    0,
-                    "these instants are already skipped"
-                );
-                assert_eq!(
-                    counted.next_ns(),
-                    even(rate, first, stride, phase).nth(walked as usize)
-                );
+                let found = counted.count_before(end_ns);
+                assert_eq!(found, walked, "{rate:?} {first} {stride} {phase}");
+                let found = counted.count_before(end_ns);
+                assert_eq!(found, 0, "these instants are already skipped");
+                let found = counted.next_ns();
+                assert_eq!(found, even(rate, first, stride, phase).nth(walked as usize));
             }
         }
         let mut fast = Schedule::Even(Even::new(Rate::per_sec(u32::MAX.into()), 0, 1, 0).unwrap());
-        assert_eq!(
-            fast.count_before(86_400 * 1_000_000_000),
-            86_400 * u64::from(u32::MAX)
-        );
+        let found = fast.count_before(86_400 * 1_000_000_000);
+        assert_eq!(found, 86_400 * u64::from(u32::MAX));
     }
 
     fn closed_formula(rate: Rate, j: u128, phase: u32) -> u64 {
@@ -580,15 +570,10 @@ mod tests {
                     .into_iter()
                     .filter(|at| *at < end_ns)
                     .count() as u64;
-                assert_eq!(
-                    schedule.count_before(end_ns),
-                    walked,
-                    "{first} {stride} {end_ns}"
-                );
-                assert_eq!(
-                    schedule.next_ns(),
-                    walk(first, stride).get(walked as usize).copied()
-                );
+                let found = schedule.count_before(end_ns);
+                assert_eq!(found, walked, "{first} {stride} {end_ns}");
+                let found = schedule.next_ns();
+                assert_eq!(found, walk(first, stride).get(walked as usize).copied());
             }
         }
     }

@@ -263,12 +263,10 @@ impl Extent {
 
     #[inline]
     fn draw(&self, random: &mut Random) -> IoRequest {
-        let offset = self.request.offset + random.below(self.offsets) * self.step_bytes;
-        IoRequest {
-            offset,
-            len: self.sizes.draw(random),
-            ..self.request
-        }
+        let mut request = self.request;
+        request.offset += random.below(self.offsets) * self.step_bytes;
+        request.len = self.sizes.draw(random);
+        request
     }
 
     #[inline]

@@ -6,7 +6,9 @@ use load::rate::Rate;
 use load::run::{Control, EndCause, Pacing, RunConfig, RunError, Settings, Sink, SinkError, run};
 use load::schedule::{Even, Schedule};
 use load::stream::{Extent, IoRequest, SizeDistribution, Uniform};
+use results::assert_contains;
 use results::cell::{Interval, Layout};
+use results::testing::modified;
 use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -124,10 +126,7 @@ fn three_shards_together_do_the_exact_number_of_operations_in_every_interval() {
 
 #[test]
 fn a_sink_that_is_not_ready_keeps_the_run_from_beginning() {
-    let mut kept = Kept {
-        fails_when_ready: true,
-        ..Kept::default()
-    };
+    let mut kept = modified(Kept::default(), |it| it.fails_when_ready = true);
     let error = run(&ten_minutes(), vec![plan(0, 1)], sim, &mut kept).unwrap_err();
     assert!(matches!(&error, RunError::Sink(_)) && error.to_string() == "no room");
     assert_eq!(kept.intervals, []);
@@ -136,15 +135,13 @@ fn a_sink_that_is_not_ready_keeps_the_run_from_beginning() {
 #[test]
 fn a_sink_that_fails_ends_the_run_and_is_not_called_again() {
     let what = ten_minutes();
-    let mut kept = Kept {
-        fails_at: Some(3),
-        ..Kept::default()
-    };
+    let mut kept = modified(Kept::default(), |it| it.fails_at = Some(3));
     let error = run(&what, vec![plan(0, 2), plan(1, 2)], sim, &mut kept).unwrap_err();
     assert_eq!(error.to_string(), "disk full");
     assert_eq!(kept.intervals.len(), 3);
+    let found = what.control.cause();
     assert_eq!(
-        what.control.cause(),
+        found,
         Some(EndCause::Failed {
             message: "disk full".into()
         })
@@ -193,11 +190,8 @@ fn a_sink_with_enough_data_ends_virtual_time_at_the_same_instant_however_slow_th
                 .collect::<Vec<_>>(),
             [0, 1, 2, 3, 4, 5]
         );
-        assert_eq!(
-            intervals.iter().map(|(_, ops)| ops).sum::<u64>(),
-            350,
-            "{intervals:?}"
-        );
+        let found = intervals.iter().map(|(_, ops)| ops).sum::<u64>();
+        assert_eq!(found, 350, "{intervals:?}");
     }
 }
 
@@ -215,10 +209,7 @@ fn a_shard_and_the_threads_of_its_engine_run_on_the_cpus_of_its_plan() {
     let all = cpus("/proc/self/status");
     let last: u32 = all.rsplit(['-', ',']).next().unwrap().parse().unwrap();
     let seen = [Mutex::new(String::new()), Mutex::new(String::new())];
-    let bound = Plan {
-        cpus: vec![last],
-        ..plan(1, 2)
-    };
+    let bound = modified(plan(1, 2), |it| it.cpus = vec![last]);
     run(
         &ten_minutes(),
         vec![plan(0, 2), bound],
@@ -235,19 +226,11 @@ fn a_shard_and_the_threads_of_its_engine_run_on_the_cpus_of_its_plan() {
         &mut Kept::default(),
     )
     .unwrap();
-    assert_eq!(
-        seen.map(|seen| seen.into_inner().unwrap()),
-        [all, last.to_string()]
-    );
-    let missing = Plan {
-        cpus: vec![1_023],
-        ..plan(0, 1)
-    };
+    let found = seen.map(|seen| seen.into_inner().unwrap());
+    assert_eq!(found, [all, last.to_string()]);
+    let missing = modified(plan(0, 1), |it| it.cpus = vec![1_023]);
     let error = run(&ten_minutes(), vec![missing], sim, &mut Kept::default()).unwrap_err();
-    assert!(
-        error.to_string().contains("there is no CPU 1023"),
-        "{error}"
-    );
+    assert_contains!(error, "there is no CPU 1023");
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! Bars: one number for each of a few objects. Each bar is drawn against its own limit, or all against the longest bar.
 //! HTML needs no script for them.
 
+use crate::charts::identifier;
 use maud::{Markup, Render, html};
+use results::format::percent;
 
 pub struct Bars {
     title: String,
@@ -85,6 +87,9 @@ impl Bars {
 
 impl Render for Bars {
     fn render(&self) -> Markup {
+        if self.rows.is_empty() {
+            return html! {};
+        }
         html! {
             figure.chart {
                 figcaption.title { (self.title) }
@@ -98,6 +103,39 @@ impl Render for Bars {
                     }
                 }
                 p.caption { (self.caption) }
+            }
+        }
+    }
+}
+
+/// A part of a bar, such as a cause.
+pub(crate) struct StackPart<'a> {
+    pub(crate) name: &'a str,
+    /// Fraction of the bar; `None`: only in the legend.
+    pub(crate) share: Option<f64>,
+    pub(crate) text: &'a str,
+}
+
+/// One bar that is divided into parts, with a legend. The style sheet has a colour for each name.
+pub(crate) fn stack(title: &str, parts: &[StackPart<'_>]) -> Markup {
+    let width = |share: f64| format!("width:{:.2}%", 100.0 * share.clamp(0.0, 1.0));
+    let drawn = parts
+        .iter()
+        .filter_map(|part| Some((identifier(part.name), part.share?)));
+    html! {
+        figure.chart {
+            figcaption.title { (title) }
+            div.stack aria-hidden="true" { @for (class, share) in drawn { span.cause.(class) style=(width(share)) {} } }
+            ul.causes {
+                @for part in parts {
+                    li {
+                        @if let Some(share) = part.share {
+                            span.cause.(identifier(part.name)) {}
+                            b { (percent(share)) " " }
+                        }
+                        b { (part.name) } ": " (part.text)
+                    }
+                }
             }
         }
     }
@@ -131,6 +169,24 @@ mod tests {
             ["width:100.00%", "width:50.00%", "width:0.00%"]
                 .iter()
                 .all(|width| html.contains(width)),
+            "{html}"
+        );
+    }
+
+    #[test]
+    fn a_cause_without_a_share_is_in_the_legend_only() {
+        let part = |name, share, text| StackPart { name, share, text };
+        let late = part("this program", Some(0.25), "issued late");
+        let busy = part("host", None, "all CPUs were busy");
+        let html = stack("Slice 1", &[late, busy]).into_string();
+        assert!(
+            html.contains("cause this-program\" style=\"width:25.00%\"")
+                && html.contains("<b>25.0 % </b><b>this program</b>: issued late"),
+            "{html}"
+        );
+        assert!(
+            html.contains("<li><b>host</b>: all CPUs were busy</li>")
+                && html.matches("width:").count() == 1,
             "{html}"
         );
     }

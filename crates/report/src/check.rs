@@ -2,13 +2,15 @@
 //! JSON.
 
 use crate::bars::Bars;
+use crate::charts::identifier;
+use crate::head::Head;
 use crate::html::HtmlPage;
 use crate::table::{Cell, Table};
-use crate::words::{OutcomeLabel, unique};
+use crate::words::unique;
 use conclusions::check::{CheckAnswer, CheckResult, Criterion, JudgedCriterion, for_option};
 use conclusions::grouped;
-use results::format::{shell_quoted, span_about, wrapped};
-use results::judge::Outcome;
+use results::format::{count, date, shell_quoted, span_about, span_of, wrapped};
+use results::judge::{Headline, Outcome};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -61,77 +63,110 @@ impl Checks {
         }
     }
 
-    /// A single check in full, several as a line each.
+    /// A single check in full. Of several, the names by answer, and why checks failed.
     pub fn text(&self) -> String {
+        let mut text = self.head().text();
         match (&self.checks[..], &self.not_run[..]) {
-            ([check], []) => one(check),
-            _ => {
-                let mut text = String::new();
-                for group in self.groups() {
-                    text += &wrapped(&group.title, "", COLUMNS);
-                    text.extend(group.to_string().lines().map(|line| format!("  {line}\n")));
-                    text += "\n";
-                }
-                text.extend(self.missing().iter().map(|why| wrapped(why, "", COLUMNS)));
-                text + &self
-                    .settling_command()
-                    .map_or_else(String::new, |command| format!("{command}\n"))
-            }
+            ([check], []) => text += &one(check),
+            _ => text.extend(self.groups().iter().map(group_text)),
         }
+        text.extend(self.missing().iter().map(|why| wrapped(why, "", COLUMNS)));
+        text + "\n" + &self.head().facts_text()
     }
 
     pub fn markdown(&self) -> String {
-        let mut text = format!("# {}\n", self.title());
+        let mut text = self.head().markdown();
+        if let [check] = &self.checks[..] {
+            return text + &check_markdown(check);
+        }
         text.extend(
             self.groups()
                 .iter()
-                .map(|group| format!("\n**{}**\n\n{}", group.title, group.markdown())),
+                .map(|group| format!("**{}**\n\n{}\n", group.title, group.table.markdown())),
         );
-        let others = self.missing().into_iter().chain(self.settling_command());
-        text.extend(others.map(|sentence| format!("\n* {}\n", sentence.replace('\n', " "))));
+        text.extend(self.missing().iter().map(|why| format!("* {why}\n")));
         for check in &self.checks {
-            let CheckResult {
-                name,
-                answer,
-                sentence,
-                ..
-            } = check;
             text += &format!(
-                "\n## {name}: {answer}\n\n{sentence}\n\n{}",
-                criteria(check).markdown()
+                "\n## {}: {}\n\n{}",
+                check.outcome,
+                check.headline().sentence,
+                check_markdown(check)
             );
-            sources(check)
-                .iter()
-                .chain(&notes(check))
-                .for_each(|note| text += &format!("\n* {note}"));
-            text += "\n";
         }
         text
     }
 
     /// A self-contained page. `made_by`: program and version.
     pub fn html(&self, made_by: &str) -> String {
-        let mut page = HtmlPage::new(self.title());
+        let mut page = self.head().page();
         page.warnings(&self.missing());
+        if let [check] = &self.checks[..] {
+            page.add(&[bars(check)]);
+            page.add(&[criteria(check)]);
+            page.list(&notes(check));
+            page.fold("Sources", "sources", |page| page.list(&sources(check)));
+            return page.html(made_by);
+        }
+        page.add(&[self.margins()]);
         self.groups()
             .into_iter()
-            .for_each(|group| page.add(&[group]));
-        page.list(self.settling_command().as_slice());
+            .for_each(|group| page.add(&[group.table]));
+        page.heading("Each check");
         for check in &self.checks {
-            page.heading(&format!(
-                "{}: {} - {}",
-                check.name, check.answer, check.question
-            ));
-            page.list(&[&check.sentence]);
-            let bars = bars(check);
-            if !bars.is_empty() {
-                page.add(&[bars]);
-            }
-            page.add(&[criteria(check)]);
-            page.list(&sources(check));
-            page.list(&notes(check));
+            let summary = format!("{}: {}", check.outcome, check.headline().sentence);
+            page.fold(&summary, &anchor(check), |page| add_check(page, check));
         }
         page.html(made_by)
+    }
+
+    fn head(&self) -> Head {
+        let mut head = Head::new(self.title(), self.outcome, self.headline());
+        let Some(first) = self.checks.first() else {
+            return head;
+        };
+        if let [check] = &self.checks[..] {
+            head.details.extend(check.details().map(str::to_owned));
+        }
+        head.fact("Path", &first.path);
+        if first.circumstances.drives.is_empty() {
+            first.disk.iter().for_each(|disk| head.fact("Disk", disk));
+        }
+        head = head.under(&first.circumstances);
+        let seconds: f64 = self.checks.iter().map(CheckResult::seconds).sum();
+        head.fact("Under load for", span_of(seconds));
+        head.fact("Began", date(first.started_unix_ms));
+        head.fact("Recorded by", &first.tool);
+        head
+    }
+
+    fn headline(&self) -> Headline {
+        if let ([check], []) = (&self.checks[..], &self.not_run[..]) {
+            return check.headline();
+        }
+        let count_of = |answer| {
+            let checks = self.checks.iter().filter(|check| check.answer == answer);
+            checks.count()
+        };
+        let counts = [
+            (count_of(CheckAnswer::NotGoodEnough), "failed"),
+            (count_of(CheckAnswer::GoodEnough), "passed"),
+            (
+                count_of(CheckAnswer::TooBrief),
+                "held their limits too briefly",
+            ),
+            (count_of(CheckAnswer::NoLimit), "without a published limit"),
+            (
+                count_of(CheckAnswer::CannotTell) + self.not_run.len(),
+                "not judged",
+            ),
+        ];
+        let counts = counts.iter().filter(|(count, _)| *count > 0);
+        let counts: Vec<_> = counts
+            .map(|(count, text)| format!("{count} {text}"))
+            .collect();
+        let all = (self.checks.len() + self.not_run.len()) as u64;
+        let sentence = format!("{}: {}", count(all, "check"), counts.join(", "));
+        Headline::new(&sentence, self.settling_command().as_deref())
     }
 
     fn missing(&self) -> Vec<String> {
@@ -153,18 +188,35 @@ impl Checks {
         }
     }
 
-    /// The checks by their answers, the best first: a table for each answer, with the criterion that decides each check.
-    fn groups(&self) -> Vec<Table> {
+    /// The checks by their answers, failed ones first, with the criterion that decides each check.
+    fn groups(&self) -> Vec<AnswerGroup> {
         let mut checks: Vec<_> = self
             .checks
             .iter()
             .map(|check| (check.answer, check))
             .collect();
-        checks.sort_by_key(|(answer, _)| *answer);
+        checks.sort_by_key(|(answer, _)| answer.rank());
         grouped(checks)
             .into_iter()
             .map(|(answer, checks)| group(answer, &checks))
             .collect()
+    }
+
+    /// Bars of all checks with a limit, the worst first.
+    fn margins(&self) -> Bars {
+        let decisive = self.checks.iter().filter_map(|check| {
+            let judged = check
+                .decisive_criterion()
+                .filter(|_| check.answer != CheckAnswer::NoLimit)?;
+            (judged.criterion.limit.is_some() && judged.figure.is_some()).then_some((check, judged))
+        });
+        let mut decisive: Vec<_> = decisive.collect();
+        decisive.sort_by(|a, b| a.1.margin().total_cmp(&b.1.margin()));
+        let mut bars = Bars::new("Margin to the nearest limit of each check", MARGINS);
+        for (check, judged) in decisive {
+            margin(&mut bars, check.name.clone(), judged);
+        }
+        bars
     }
 
     /// The command that settles the open answers of several checks. Checks that need much longer are named apart.
@@ -206,12 +258,37 @@ impl Checks {
                 Some(format!("flashproof check {names} {path}{time}"))
             })
             .collect();
-        (!commands.is_empty())
-            .then(|| format!("To settle what is open: {}", commands.join("; then ")))
+        (!commands.is_empty()).then(|| format!("settle what is open: {}", commands.join("; then ")))
     }
 }
 
-fn group(answer: CheckAnswer, checks: &[&CheckResult]) -> Table {
+struct AnswerGroup {
+    answer: CheckAnswer,
+    /// Outcome, answer and names.
+    title: String,
+    table: Table,
+}
+
+/// The names; of failed checks and checks that were not judged also why.
+fn group_text(group: &AnswerGroup) -> String {
+    let is_open = matches!(
+        group.answer,
+        CheckAnswer::NotGoodEnough | CheckAnswer::CannotTell
+    );
+    let mut text = wrapped(&group.title, "", COLUMNS);
+    if is_open {
+        text.extend(
+            group
+                .table
+                .to_string()
+                .lines()
+                .map(|line| format!("  {line}\n")),
+        );
+    }
+    text
+}
+
+fn group(answer: CheckAnswer, checks: &[&CheckResult]) -> AnswerGroup {
     let names: Vec<_> = checks
         .iter()
         .map(|check| match check.met_tier() {
@@ -219,26 +296,29 @@ fn group(answer: CheckAnswer, checks: &[&CheckResult]) -> Table {
             None => check.name.clone(),
         })
         .collect();
-    let which = if names.len() > 8 {
-        format!("{} checks", names.len())
-    } else {
-        names.join(", ")
+    let outcome = checks
+        .first()
+        .map_or(Outcome::Invalid, |check| check.outcome);
+    let longest = checks
+        .iter()
+        .map(|check| check.seconds())
+        .fold(0.0, f64::max);
+    let words = match answer {
+        CheckAnswer::NotGoodEnough => String::new(),
+        CheckAnswer::TooBrief => format!(", limits held for {} only", span_of(longest.round())),
+        answer => format!(", {answer}"),
     };
     let decided = if answer == CheckAnswer::NoLimit {
         "value"
     } else {
         "decided by"
     };
-    let mut table =
-        Table::new(format!("{answer}: {which}")).text(["check", decided, "measured", "limit"]);
+    let title = format!("{outcome}{words}: {}", names.join(", "));
+    let mut table = Table::new(&title).text(["check", decided, "measured", "limit"]);
     for check in checks {
         let [subject, figure, limit] = match check.decisive_criterion() {
             Some(judged) => [
-                format!(
-                    "{}: {}",
-                    judged.criterion.run,
-                    judged.criterion.metric_and_stream()
-                ),
+                run_and_metric(judged),
                 judged.figure_text(),
                 limit_text(judged).unwrap_or_else(|| "none published".into()),
             ],
@@ -249,13 +329,26 @@ fn group(answer: CheckAnswer, checks: &[&CheckResult]) -> Table {
         } else {
             figure.into()
         };
-        let name = Cell::outcome(OutcomeLabel {
-            text: check.name.clone(),
-            look: Some(check.outcome),
-        });
+        let name = Cell::link(check.name.clone(), anchor(check));
         table.row([name, subject.into(), figure, limit.into()]);
     }
-    table
+    AnswerGroup {
+        answer,
+        title,
+        table,
+    }
+}
+
+fn anchor(check: &CheckResult) -> String {
+    format!("check-{}", identifier(&check.name))
+}
+
+fn run_and_metric(judged: &JudgedCriterion) -> String {
+    format!(
+        "{}: {}",
+        judged.criterion.run,
+        judged.criterion.metric_and_stream()
+    )
 }
 
 /// The limit in words. If the limit does not decide, with the reason: `below 1 s (warning)`.
@@ -274,16 +367,7 @@ fn limit_text(judged: &JudgedCriterion) -> Option<String> {
 }
 
 fn one(check: &CheckResult) -> String {
-    let disk = check
-        .disk
-        .as_deref()
-        .map_or_else(String::new, |disk| format!(" ({disk})"));
-    let mut text = format!(
-        "{}: {} on {}{disk}\n",
-        check.answer, check.database, check.path
-    );
-    text += &wrapped(&check.sentence, "  ", COLUMNS);
-    text += &format!("\n{}\n", criteria(check));
+    let mut text = format!("\n{}\n", criteria(check));
     text.extend(
         sources(check)
             .iter()
@@ -291,6 +375,23 @@ fn one(check: &CheckResult) -> String {
             .map(|note| wrapped(note, "  ", COLUMNS)),
     );
     text
+}
+
+fn check_markdown(check: &CheckResult) -> String {
+    let mut text = criteria(check).markdown();
+    sources(check)
+        .iter()
+        .chain(&notes(check))
+        .for_each(|note| text += &format!("\n* {note}"));
+    text + "\n"
+}
+
+fn add_check(page: &mut HtmlPage, check: &CheckResult) {
+    page.list(&[&check.question]);
+    page.add(&[bars(check)]);
+    page.add(&[criteria(check)]);
+    page.list(&sources(check));
+    page.list(&notes(check));
 }
 
 fn criteria(check: &CheckResult) -> Table {
@@ -312,9 +413,11 @@ fn criteria(check: &CheckResult) -> Table {
             .iter()
             .position(|statement| *statement == statement_of(judged));
         let source = at.map_or_else(String::new, |at| format!("[{}]", at + 1));
+        let address = judged.criterion.source.as_deref().unwrap_or_default();
         let run = judged.criterion.run.as_str();
-        let what = judged.criterion.metric_and_stream();
-        table.row([run.into(), what.into(), figure, limit.into(), source.into()]);
+        let metric = judged.criterion.metric_and_stream();
+        let source = Cell::web(source, address);
+        table.row([run.into(), metric.into(), figure, limit.into(), source]);
     }
     table
 }
@@ -343,45 +446,53 @@ fn statements(check: &CheckResult) -> Vec<String> {
     )
 }
 
+/// Each address once.
 fn sources(check: &CheckResult) -> Vec<String> {
-    statements(check)
-        .iter()
-        .enumerate()
-        .map(|(at, statement)| format!("[{}] {statement}", at + 1))
-        .collect()
+    let statements = statements(check);
+    let numbered = |(at, statement): (usize, &String)| {
+        let begin = statement.rfind(" (https://").unwrap_or(statement.len());
+        let (text, address) = statement.split_at(begin);
+        let mut earlier = statements[..at].iter();
+        let first = earlier.position(|one| !address.is_empty() && one.ends_with(address));
+        let address = first.map_or_else(
+            || address.to_owned(),
+            |first| format!(" (page of [{}])", first + 1),
+        );
+        format!("[{}] {text}{address}", at + 1)
+    };
+    statements.iter().enumerate().map(numbered).collect()
 }
 
-/// Bars of the criteria with limits: each measured value, as a part of its limit.
+const MARGINS: &str = "How many times better than its limit a value is: longer is better. The dashed line is the limit; \
+                       a bar that ends before it does not hold the limit. Bars end at twice the limit.";
+
 fn bars(check: &CheckResult) -> Bars {
-    let mut bars = Bars::new(
-        "Measured against the limits",
-        "The dashed line is the limit: longer bars are bad. Bars are cut off at twice the limit.",
-    );
-    for judged in check
+    let mut bars = Bars::new("Margin to each limit", MARGINS);
+    check
         .criteria
         .iter()
         .filter(|judged| judged.criterion.limit.is_some() && judged.figure.is_some())
-    {
-        let name = format!(
-            "{}: {}",
-            judged.criterion.run,
-            judged.criterion.metric_and_stream()
-        );
-        let limit = limit_text(judged).unwrap_or_default();
-        let is_over = judged.outcome == Outcome::Fail || judged.is_beyond_shown_limit();
-        bars.against(
-            name,
-            judged.fraction_of_limit(),
-            1.0,
-            format!("{} ({limit})", judged.figure_text()),
-            is_over,
-        );
-    }
+        .for_each(|judged| margin(&mut bars, run_and_metric(judged), judged));
     bars
 }
 
+fn margin(bars: &mut Bars, name: String, judged: &JudgedCriterion) {
+    let limit = limit_text(judged).unwrap_or_default();
+    let is_over = judged.outcome == Outcome::Fail || judged.is_beyond_shown_limit();
+    let text = format!("{}, {limit}", judged.figure_text());
+    bars.against(name, judged.margin(), 1.0, text, is_over);
+}
+
 fn notes(check: &CheckResult) -> Vec<String> {
-    let mut notes = check.remarks.clone();
+    let mut notes: Vec<String> = check
+        .note
+        .iter()
+        .map(|note| format!("note: {note}"))
+        .collect();
+    notes.extend(check.remarks.clone());
+    if check.answer == CheckAnswer::TooBrief {
+        notes.push(format!("why longer: {}", check.sustained.why));
+    }
     // The sentence names the limit of a higher tier.
     let shown = check
         .criteria
@@ -393,7 +504,8 @@ fn notes(check: &CheckResult) -> Vec<String> {
     let runs = check
         .runs
         .iter()
-        .filter(|run| matches!(run.outcome, Outcome::Fail | Outcome::Invalid));
+        .filter(|run| matches!(run.outcome, Outcome::Fail | Outcome::Invalid))
+        .filter(|run| !check.sentence.contains(&run.reason));
     notes.extend(runs.map(|run| format!("run {}: {}: {}", run.name, run.outcome, run.reason)));
     if !check.cannot_see.is_empty() {
         notes.push(format!("not tested: {}", check.cannot_see.join("; ")));

@@ -1,33 +1,26 @@
 //! Result of a power-cut test: as text, Markdown, HTML and JSON.
 
-use crate::html::HtmlPage;
+use crate::bars::Bars;
+use crate::head::Head;
 use crate::table::{Cell, Table};
 use crate::words::OutcomeLabel;
 use conclusions::durability::judge::{Claims, Durability};
-use results::format::{binary_bytes, number, wrapped};
+use results::format::{binary_bytes, date, number, wrapped};
 use results::judge::Outcome;
 
 const COLUMNS: usize = 100;
 
 pub fn text(result: &Durability) -> String {
-    let mut text = format!("{} {}\n", result.outcome, title(result));
-    text += &wrapped(&result.sentence, "  ", COLUMNS);
-    text += &format!("\n{}\n", modes(result));
+    let head = head(result);
+    let mut text = head.text() + &format!("\n{}\n", modes(result));
     notes(result)
         .iter()
         .for_each(|note| text += &wrapped(note, "  ", COLUMNS));
-    text
+    text + &head.facts_text()
 }
 
 pub fn markdown(result: &Durability) -> String {
-    let Durability {
-        outcome, sentence, ..
-    } = result;
-    let mut text = format!(
-        "# {outcome}: {}\n\n{sentence}\n\n{}",
-        title(result),
-        modes(result).markdown()
-    );
+    let mut text = head(result).markdown() + &modes(result).markdown();
     notes(result)
         .iter()
         .for_each(|note| text += &format!("\n* {note}"));
@@ -36,19 +29,54 @@ pub fn markdown(result: &Durability) -> String {
 
 /// A self-contained page. `made_by`: program and version.
 pub fn html(result: &Durability, made_by: &str) -> String {
-    let mut page = HtmlPage::new(format!("{}: {}", result.outcome, title(result)));
-    page.list(&[&result.sentence]);
+    let mut page = head(result).page();
+    page.add(&[bars(result)]);
     page.add(&[modes(result)]);
     page.list(&notes(result));
     page.html(made_by)
 }
 
-fn title(result: &Durability) -> String {
-    let disk = result
-        .disk
-        .as_deref()
-        .map_or_else(String::new, |disk| format!(" ({disk})"));
-    format!("durability of {}{disk}", result.path)
+fn head(result: &Durability) -> Head {
+    let title = format!("Durability of {}", result.path);
+    let mut head = Head::new(title, result.outcome, result.headline.clone());
+    // The headline of an INVALID result has the reason and the advice of the sentence.
+    if result.outcome != Outcome::Invalid {
+        head.details.push(result.sentence.clone());
+    }
+    head.fact("Path", &result.path);
+    if result.circumstances.drives.is_empty() {
+        result.disk.iter().for_each(|disk| head.fact("Disk", disk));
+    }
+    head = head.under(&result.circumstances);
+    head.fact("Writes began", date(result.started_unix_ms));
+    head.fact(
+        "Power cuts",
+        if result.outcome == Outcome::Invalid {
+            "none for certain"
+        } else {
+            "1"
+        },
+    );
+    head.fact("Recorded by", &result.tool);
+    head
+}
+
+/// Lost writes by mode.
+fn bars(result: &Durability) -> Bars {
+    let mut bars = Bars::new(
+        "Damaged writes by mode",
+        "Lost, stale, torn and foreign writes among the acknowledged writes that were read back.",
+    );
+    for mode in &result.modes {
+        let damaged = mode.counts.failed_writes();
+        let checked = number(mode.counts.checked as f64);
+        let text = match mode.outcome {
+            Outcome::Invalid => "not tested".to_owned(),
+            _ => format!("{} of {checked}", number(damaged as f64)),
+        };
+        bars.bar(mode.mode.to_string(), Some(damaged as f64), text);
+    }
+    bars
 }
 
 fn modes(result: &Durability) -> Table {

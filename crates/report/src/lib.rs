@@ -8,7 +8,8 @@
 //! * [`latency`]: the tables of ACT's analysis script from logs, and the same as CSV, JSON, Markdown
 //! * [`latencies`]: quantiles of each stream over the whole run, from the interval logs
 //! * [`text`]: the document for a terminal, and the summary of a run that just ended
-//! * [`status`]: progress of a run or a series, also while it runs
+//! * [`listing`]: the results below a directory, newest first
+//! * [`status`]: progress of a run, a series or a check, also while it runs
 //! * [`waf`]: write amplification of tenants, arrangement by arrangement
 //! * [`findings`]: findings of `doctor`
 //! * [`head`]: the head of an answer: outcome, sentence, next step, facts
@@ -35,6 +36,7 @@ pub mod head;
 pub mod html;
 pub mod latencies;
 pub mod latency;
+pub mod listing;
 mod markdown;
 mod run_report;
 pub mod status;

@@ -87,7 +87,12 @@ fn run_text(run: &RunReport, level: usize) -> String {
 }
 
 fn series_text(report: &SeriesReport) -> String {
-    let mut text = heading(1, &report.title) + &banners(&report.banners);
+    let note = report
+        .series
+        .note
+        .iter()
+        .map(|note| format!("note: {note}"));
+    let mut text = heading(1, &report.title) + &list(note) + &banners(&report.banners);
     match &report.series.conclusion {
         Some(conclusion) => {
             text += &format!("**{}** - ", report.outcome_label().text);

@@ -61,6 +61,9 @@ pub struct RunReport {
     pub command: Vec<String>,
     /// Beginning of the run, milliseconds since 1970 (UTC).
     pub started_unix_ms: u64,
+    /// The user's note; absent without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
     /// True if the devices were simulated.
     pub simulated: bool,
     /// The limits.
@@ -175,6 +178,7 @@ impl RunReport {
             tool: manifest.tool,
             command: manifest.command,
             started_unix_ms: manifest.started_unix_ms,
+            note: manifest.note,
             simulated,
             sla: manifest.sla,
             devices: manifest.devices,
@@ -203,23 +207,11 @@ fn title(manifest: &Manifest) -> String {
 }
 
 fn summary(manifest: &Manifest, verdict: &Verdict) -> Vec<Pair> {
-    let fact =
-        |facts: &Value, name: &str| facts.get(name).and_then(Value::as_str).map(str::to_owned);
-    let mut pairs = Vec::new();
-    for (name, facts) in manifest.devices.iter().zip(&manifest.device_facts) {
-        let model = ["model", "serial", "firmware"].map(|key| fact(facts, key));
-        let size = facts
-            .get("size_bytes")
-            .and_then(Value::as_f64)
-            .map(format::bytes);
-        let known: Vec<String> = model.into_iter().flatten().chain(size).collect();
-        let known = if known.is_empty() {
-            fact(facts, "kind").unwrap_or_default()
-        } else {
-            known.join(", ")
-        };
-        pairs.push(Pair::new(name, known));
-    }
+    let devices = manifest.devices.iter().zip(&manifest.device_facts);
+    let mut pairs: Vec<Pair> = devices
+        .map(|(name, facts)| Pair::new(name, drive_text(facts)))
+        .collect();
+    pairs.extend(host_text(&manifest.host_facts).map(|host| Pair::new("Host", host)));
     if let Some(multiple) = manifest.multiple {
         pairs.push(Pair::new("Load", format::multiple(multiple)));
     }
@@ -257,8 +249,41 @@ fn summary(manifest: &Manifest, verdict: &Verdict) -> Vec<Pair> {
         },
     ));
     pairs.push(Pair::new("Began", format::date(manifest.started_unix_ms)));
-    pairs.push(Pair::new("Limits", manifest.sla.to_string()));
+    pairs.push(Pair::new("Limits", manifest.sla.words()));
+    pairs.extend(manifest.note.clone().map(|note| Pair::new("Note", note)));
     pairs
+}
+
+fn text_of<'a>(facts: &'a Value, key: &str) -> Option<&'a str> {
+    facts.get(key)?.as_str().map(str::trim)
+}
+
+/// Model, serial number, firmware and size, as far as they are known.
+pub(crate) fn drive_text(facts: &Value) -> String {
+    let named = [
+        ("model", ""),
+        ("serial", "serial "),
+        ("firmware", "firmware "),
+    ];
+    let named = named.map(|(key, name)| Some(format!("{name}{}", text_of(facts, key)?)));
+    let size = facts.get("size_bytes").and_then(Value::as_f64);
+    let known: Vec<String> = named
+        .into_iter()
+        .flatten()
+        .chain(size.map(format::bytes))
+        .collect();
+    if known.is_empty() {
+        text_of(facts, "kind").unwrap_or_default().to_owned()
+    } else {
+        known.join(", ")
+    }
+}
+
+/// Name and kernel of a host.
+pub(crate) fn host_text(facts: &Value) -> Option<String> {
+    let name = text_of(facts, "hostname")?;
+    let kernel = text_of(facts, "kernel_release").map(|kernel| format!(", Linux {kernel}"));
+    Some(format!("{name}{}", kernel.unwrap_or_default()))
 }
 
 /// Missing measurements from manifest and verdict, and empty columns of telemetry.

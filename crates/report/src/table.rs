@@ -198,6 +198,11 @@ impl Column {
             width: 0,
         }
     }
+
+    /// The CSS class of the column's fields.
+    fn class(&self) -> Option<String> {
+        self.right.then(|| "number".to_owned())
+    }
 }
 
 /// As text: columns as wide as their widest cells, no trailing blanks, no heading line if no column has a heading.
@@ -229,22 +234,17 @@ impl fmt::Display for Table {
 /// As HTML; the first cell of a row is its heading.
 impl Render for Table {
     fn render(&self) -> Markup {
-        let numbers = self
-            .columns
-            .iter()
-            .skip(1)
-            .any(|column| column.right)
-            .then_some("numbers");
         html! {
             div.scroll tabindex="0" {
-                table class=[numbers] {
+                table {
                     caption { (self.title) }
-                    thead { tr { @for column in &self.columns { th scope="col" { (column.heading) } } } }
+                    thead { tr { @for column in &self.columns { th scope="col" class=[column.class()] { (column.heading) } } } }
                     tbody {
                         @for row in &self.rows {
                             tr {
-                                @for (at, cell) in row.iter().enumerate() {
-                                    @if at == 0 { th scope="row" { (cell) } } @else { td class=[cell.class()] { (cell) } }
+                                @for (at, (cell, column)) in row.iter().zip(&self.columns).enumerate() {
+                                    @if at == 0 { th scope="row" { (cell) } }
+                                    @else { td class=[cell.class().or(column.class())] { (cell) } }
                                 }
                             }
                         }
@@ -293,6 +293,17 @@ impl Cell {
         }
     }
 
+    /// Text with a link to a web page; plain text if the address is not `https://...`.
+    pub(crate) fn web(text: impl Into<String>, address: &str) -> Self {
+        let text = text.into();
+        if address.starts_with("https://") {
+            let style = CellStyle::Link(address.to_owned());
+            Self { text, style }
+        } else {
+            text.into()
+        }
+    }
+
     pub(crate) fn outcome(label: OutcomeLabel) -> Self {
         Self {
             text: label.text,
@@ -324,7 +335,7 @@ impl Cell {
 
     fn class(&self) -> Option<String> {
         if let CellStyle::Shade(shade) = self.style {
-            Some(format!("shade-{shade}"))
+            Some(format!("shade-{shade} number"))
         } else {
             None
         }
@@ -443,11 +454,11 @@ mod tests {
         assert_eq!(table().csv().unwrap(), "a,load\nstage 1,130x\n<a>|b,2x\n");
         let html = table().render().into_string();
         assert!(
-            html.contains("<td><span class=\"over\">130x</span></td>"),
+            html.contains("<td class=\"number\"><span class=\"over\">130x</span></td>"),
             "{html}"
         );
         assert!(
-            html.contains("<th scope=\"row\">&lt;a&gt;|b</th><td>2x</td>"),
+            html.contains("<th scope=\"row\">&lt;a&gt;|b</th><td class=\"number\">2x</td>"),
             "{html}"
         );
         let missing = Table::new("")

@@ -7,9 +7,8 @@ use crate::latencies::QUANTILES;
 use crate::table::{Cell, Table};
 use crate::words::{self, OutcomeLabel};
 use conclusions::series::{SeriesPurpose, SeriesStepState};
-use results::blame::Blame;
 use results::format;
-use results::judge::{GroupShares, Limit, SliceShares};
+use results::judge::{Cause, GroupShares, Limit, SliceShares};
 
 /// The shares of each judged group, slice by slice.
 pub(crate) fn shares(run: &RunReport) -> impl Iterator<Item = Table> + use<'_> {
@@ -129,33 +128,24 @@ pub(crate) fn counters(run: &RunReport) -> Table {
             .map_or_else(|| "-".to_owned(), |waf| format!("{waf:.2}"));
         [one.device.clone(), name, String::new(), String::new(), waf]
     });
-    let headings = ["device", "counter", "first", "last", "change"];
     Table::new("Counters of the drives")
-        .text(headings)
+        .text(["device", "counter"])
+        .numbers(["first", "last", "change"])
         .rows(rows.map(Vec::from_iter).chain(waf.map(Vec::from)))
 }
 
-pub(crate) fn blame(blame: &Blame) -> Table {
-    let device = words::device(blame.device.as_deref());
-    let over = format::duration(blame.threshold_ns);
-    Table::new(format!(
-        "Slice {} of {} on {device}, over {over}",
-        blame.slice, blame.stream
-    ))
-    .text(["cause", "part", "evidence"])
-    .rows(blame.parts.iter().map(|part| {
-        let share = part
-            .share
-            .map_or_else(|| "not measurable".to_owned(), format::percent);
-        [kebab(&part.cause), share, part.evidence.clone()]
-    }))
-}
-
-/// The name of a cause or level in JSON, in words.
-fn kebab(value: &impl serde::Serialize) -> String {
-    let name = serde_json::to_value(value).ok();
-    name.and_then(|name| name.as_str().map(|name| name.replace('-', " ")))
-        .unwrap_or_default()
+/// A cause of slow operations, in words.
+pub(crate) fn cause(cause: Cause) -> &'static str {
+    match cause {
+        Cause::OurLag => "this program",
+        Cause::SlotWait => "waiting for a slot",
+        Cause::KernelQueue => "kernel queue",
+        Cause::Device => "device",
+        Cause::Server => "server or network",
+        Cause::Host => "host",
+        Cause::Heat => "heat",
+        Cause::Unknown => "unknown",
+    }
 }
 
 pub(crate) fn steadiness(run: &RunReport) -> Table {

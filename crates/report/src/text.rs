@@ -52,6 +52,12 @@ fn run_page(run: &RunReport) -> String {
             are_transactions,
             &run.device_waf,
         )
+        + &note_line(run.note.as_deref())
+}
+
+/// A line with the user's note; empty without one.
+pub(crate) fn note_line(note: Option<&str>) -> String {
+    note.map_or_else(String::new, |note| format!("note: {note}\n"))
 }
 
 fn page(
@@ -65,14 +71,16 @@ fn page(
 }
 
 fn series_page(report: &SeriesReport) -> String {
-    let mut text = format!("{}\n", report.title);
+    let note = note_line(report.series.note.as_deref());
+    let mut text = format!("{}\n{note}", report.title);
     match &report.series.conclusion {
         Some(conclusion) => {
-            text += &format!("{}: {}\n", report.outcome_label().text, conclusion.sentence);
-            conclusion
-                .remarks
-                .iter()
-                .for_each(|remark| text += &format!("  {remark}\n"));
+            let label = report.outcome_label().text;
+            text += &format!("{label}: {}\n", conclusion.headline());
+            let details = conclusion.details().into_iter();
+            details
+                .chain(conclusion.remarks.iter().map(String::as_str))
+                .for_each(|detail| text += &format!("  {detail}\n"));
         }
         None => text += "no conclusion yet\n",
     }

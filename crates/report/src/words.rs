@@ -84,10 +84,10 @@ impl OutcomeLabel {
     pub(crate) fn in_doubt(mut self) -> Self {
         self.text += ", IN DOUBT";
         self.look = self.look.map(|look| {
-            if look == Outcome::Pass {
-                Outcome::Invalid
-            } else {
+            if look == Outcome::Fail {
                 look
+            } else {
+                Outcome::Invalid
             }
         });
         self

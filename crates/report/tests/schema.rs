@@ -193,6 +193,7 @@ fn write_amplification_is_what_its_schema_says() {
         ..Arranged::new("shared", counted, None)
     }];
     let report = WafReport {
+        predicted: true,
         format_version: FORMAT_VERSION,
         made_by: "flashproof".into(),
         tenants: "t.toml".into(),
@@ -289,14 +290,15 @@ fn series_of_both_kinds_are_what_the_schema_says() {
 }
 
 #[test]
-fn a_baseline_with_jobs_in_doubt_is_no_green_pass_in_any_form() {
+fn a_baseline_is_measured_and_with_jobs_in_doubt_in_doubt_in_every_form() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path().join("baseline");
     let mut series = write_baseline(&dir, &[("/dev/nvme0n1", 1.0)]);
     let jobs = series.steps.len();
     let sound = Document::read(&[&dir]).unwrap();
     assert!(
-        sound.html().contains("class=\"verdict pass\"") && sound.text().contains("\nPASS: "),
+        sound.html().contains("class=\"verdict measured\"")
+            && sound.text().contains("\nMEASURED: "),
         "{}",
         sound.text()
     );
@@ -320,20 +322,20 @@ fn a_baseline_with_jobs_in_doubt_is_no_green_pass_in_any_form() {
         1
     );
     for text in [document.text(), document.markdown()] {
-        let first = text.find("PASS, IN DOUBT").unwrap();
-        let more = text.find(&format!("{told}; measured")).unwrap();
+        let first = text.find("MEASURED, IN DOUBT").unwrap();
+        let more = text.find(&format!("{told}; ")).unwrap();
         assert!(
-            first < more && text.find("PASS") == Some(first) && text.contains(why),
+            first < more && text.find("MEASURED") == Some(first) && text.contains(why),
             "{text}"
         );
     }
     let html = document.html();
     assert!(
-        html.contains("<title>PASS, IN DOUBT: ") && html.contains("class=\"verdict invalid\""),
+        html.contains("<title>MEASURED, IN DOUBT: ") && html.contains("class=\"verdict invalid\""),
         "the page"
     );
     assert!(
-        !html.contains("class=\"verdict pass\"")
+        !html.contains("class=\"verdict measured\"")
             && html.contains("badge invalid")
             && html.contains(why)
     );
@@ -388,7 +390,7 @@ fn a_baseline_is_what_the_schema_says_and_every_form_has_its_numbers() {
             &report["banners"],
             &report["series"]["conclusion"]["outcome"]
         ),
-        (&Value::Array(Vec::new()), &"pass".into())
+        (&Value::Array(Vec::new()), &"measured".into())
     );
     assert_eq!(report["drives"].as_array().unwrap().len(), 4);
     assert_eq!(
@@ -503,9 +505,13 @@ fn what_is_no_directory_of_ours_gets_no_report() {
 fn the_page_of_a_search_has_what_was_found_where_it_ran_and_how() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path().join("rate");
+    let slow = Shape {
+        slow_every: 2,
+        ..SHORT
+    };
     let steps = [
         ("a", 20.0, Outcome::Pass, Some(SHORT)),
-        ("b", 30.0, Outcome::Fail, Some(SHORT)),
+        ("b", 30.0, Outcome::Fail, Some(slow)),
     ];
     write_series(&dir, SeriesPurpose::Rate, &steps);
     let mut series = Series::read(&dir).unwrap().unwrap();
@@ -565,6 +571,7 @@ fn a_page_of_one_slice_has_bars_against_the_limits_and_of_several_a_chart_over_s
         Shape {
             intervals: 240,
             interval_sec: 60,
+            slow_every: 50,
             ..SHORT
         },
     );

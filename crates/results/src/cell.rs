@@ -234,17 +234,14 @@ impl Cell {
             if mine.high() < others.high() {
                 *mine = latencies();
             }
+            add_latencies(mine, others);
         }
-        const SAME: &str = "cells of one run have equal bounds";
-        self.service.add(&other.service).expect(SAME);
-        self.wait.add(&other.wait).expect(SAME);
         if let Some(other) = &other.waited {
             let mine = self.waited.get_or_insert_with(empty_pair);
             mine.iter_mut()
                 .zip(&**other)
-                .for_each(|(mine, other)| mine.add(other).expect(SAME));
+                .for_each(|(mine, other)| add_latencies(mine, other));
         }
-        self.lag.add(&other.lag).expect(SAME);
         if let (Some(act), Some(other)) = (&mut self.act, &other.act) {
             act.merge(other);
         }
@@ -445,6 +442,16 @@ fn silent_ns_of(entries: &[EarlierOps], earlier: &EarlierOps) -> u64 {
         .map_or(0, |known| known.counts.silent_ns)
 }
 
+/// Adds `other` to `sum`, a histogram with equal bounds. Most waits and lags are 0: then only their number is added.
+pub fn add_latencies(sum: &mut Latencies, other: &Latencies) {
+    if other.max() == 0 {
+        fill_with_zeros(sum, sum.len() + other.len());
+    } else {
+        sum.add(other)
+            .expect("histograms of one run have equal bounds");
+    }
+}
+
 fn fill_with_zeros(histogram: &mut Latencies, ops: u64) {
     let mut left = ops.saturating_sub(histogram.len());
     while left > 0 {
@@ -524,9 +531,7 @@ impl Interval {
         for (mine, theirs) in self.cells.iter_mut().zip(&other.cells) {
             mine.merge(theirs);
         }
-        self.gap
-            .add(&other.gap)
-            .expect("gaps of one run have equal bounds");
+        add_latencies(&mut self.gap, &other.gap);
         self.end_ns = self.end_ns.max(other.end_ns);
         self.cpu_ns += other.cpu_ns;
         self.run_delay_ns += other.run_delay_ns;

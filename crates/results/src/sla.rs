@@ -39,6 +39,12 @@ impl Limit {
         format!("{} %", self.percent())
     }
 
+    /// `below 5 % over 1 ms`.
+    fn words(&self) -> String {
+        let threshold = ThresholdText(self.threshold_ns);
+        format!("below {} over {threshold:#}", self.share_text())
+    }
+
     /// The share in percent, exact, without trailing zeros.
     fn percent(&self) -> String {
         let percent = self.share_max_ppb / PERCENT_PPB;
@@ -113,6 +119,12 @@ impl Default for Sla {
 }
 
 impl Sla {
+    /// `below 5 % over 1 ms, below 1 % over 8 ms`.
+    pub fn words(&self) -> String {
+        let limits: Vec<_> = self.limits.iter().map(Limit::words).collect();
+        limits.join(", ")
+    }
+
     /// Stands for "no limits": 100 % may take up to an hour.
     pub const UNLIMITED: &str = "100%>3600s";
 
@@ -320,14 +332,10 @@ mod tests {
     fn order_blanks_and_fractions_do_not_matter() {
         let sla: Sla = " 0.10 % > 0.064s, 1%>8.0ms ,5%>1000us".parse().unwrap();
         assert_eq!(sla, Sla::default());
-        assert_eq!(
-            "100%>1500ns".parse::<Sla>().unwrap().to_string(),
-            "100%>1500ns"
-        );
-        assert_eq!(
-            "0.0000001%>2s".parse::<Sla>().unwrap().to_string(),
-            "0.0000001%>2s"
-        );
+        let found = "100%>1500ns".parse::<Sla>().unwrap().to_string();
+        assert_eq!(found, "100%>1500ns");
+        let found = "0.0000001%>2s".parse::<Sla>().unwrap().to_string();
+        assert_eq!(found, "0.0000001%>2s");
     }
 
     #[test]
@@ -339,10 +347,8 @@ mod tests {
              also over the smaller threshold, so 1%>8ms could never decide; give the larger threshold the smaller share"
         );
         assert!("1%>8ms,0.5%>1ms".parse::<Sla>().is_ok());
-        assert_eq!(
-            Sla::requested("5%>1ms,1%>8ms,0.1%>64ms"),
-            Ok(Sla::default())
-        );
+        let found = Sla::requested("5%>1ms,1%>8ms,0.1%>64ms");
+        assert_eq!(found, Ok(Sla::default()));
         assert!(
             Sla::requested("5%>1ms,5%>8ms").is_ok(),
             "an equal share says nothing new, and nothing wrong"

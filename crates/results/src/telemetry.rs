@@ -288,14 +288,10 @@ mod tests {
             let named = column.for_object(of);
             assert_eq!(ColumnOf::parse(&named.to_string()), Some(named));
         }
-        assert_eq!(
-            Column::SmartCelsius.for_object("nvme0n1").to_string(),
-            "nvme0n1.smart.temperature_celsius"
-        );
-        assert_eq!(
-            Column::ThreadCpuPct.for_object("issue-3").to_string(),
-            "thread.issue-3.cpu_pct"
-        );
+        let found = Column::SmartCelsius.for_object("nvme0n1").to_string();
+        assert_eq!(found, "nvme0n1.smart.temperature_celsius");
+        let found = Column::ThreadCpuPct.for_object("issue-3").to_string();
+        assert_eq!(found, "thread.issue-3.cpu_pct");
         for other in [
             "",
             "r/s",

@@ -5,6 +5,67 @@ use crate::cell::{ActHistograms, Layout, StreamInfo};
 use crate::judge::Sla;
 use crate::sliced_log::LogReader;
 
+/// Fails, and shows the text, unless the text contains each of the parts.
+#[macro_export]
+macro_rules! assert_contains {
+    ($text:expr, $($part:expr),+ $(,)?) => {{
+        let text = $text.to_string();
+        $(assert!(text.contains($part), "no {:?} in {text}", $part);)+
+    }};
+}
+
+/// Fails, and shows the text, unless the text begins with `start`.
+#[macro_export]
+macro_rules! assert_starts_with {
+    ($text:expr, $start:expr $(,)?) => {{
+        let text = $text.to_string();
+        assert!(text.starts_with($start), "no {:?} before {text}", $start);
+    }};
+}
+
+/// Fails, and shows the text, unless the text ends with `end`.
+#[macro_export]
+macro_rules! assert_ends_with {
+    ($text:expr, $end:expr $(,)?) => {{
+        let text = $text.to_string();
+        assert!(text.ends_with($end), "no {:?} after {text}", $end);
+    }};
+}
+
+/// Fails, and shows the texts, unless one text contains `part`.
+#[macro_export]
+macro_rules! assert_any_contains {
+    ($texts:expr, $part:expr $(,)?) => {{
+        let texts = &$texts;
+        assert!(
+            texts.iter().any(|text| text.contains($part)),
+            "no {:?} in {texts:#?}",
+            $part
+        );
+    }};
+}
+
+/// `value` after `change`.
+pub fn modified<T>(mut value: T, change: impl FnOnce(&mut T)) -> T {
+    change(&mut value);
+    value
+}
+
+/// Rows of a table of cases: each line has `N` cells separated by `|`, without the blanks around a cell.
+pub fn table<const N: usize>(text: &str) -> impl Iterator<Item = [&str; N]> {
+    text.lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .map(cells)
+}
+
+fn cells<const N: usize>(line: &str) -> [&str; N] {
+    let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+    cells
+        .try_into()
+        .unwrap_or_else(|_| panic!("not {N} cells: {line}"))
+}
+
 /// A layout judged by ACT's limits. `streams` has pairs of a name and true for a judged stream; each stream has the
 /// rate `offered_iops` and is in ACT's log.
 pub fn layout<D: Into<String>>(

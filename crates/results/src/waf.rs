@@ -210,21 +210,17 @@ mod tests {
             media: 23,
             erased: 20,
         };
+        let found = now.since(before);
         assert_eq!(
-            now.since(before),
+            found,
             Ok(WrittenBytes {
                 host: 4,
                 media: 8,
                 erased: 0
             })
         );
-        assert_eq!(
-            (
-                now.since(before).unwrap().waf(),
-                before.since(before).unwrap().waf()
-            ),
-            (Some(2.0), None)
-        );
+        assert_eq!(now.since(before).unwrap().waf(), Some(2.0));
+        assert_eq!(before.since(before).unwrap().waf(), None);
         for (changed, counter) in [
             (
                 WrittenBytes { host: 9, ..now },

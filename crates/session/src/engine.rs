@@ -607,36 +607,21 @@ mod tests {
     #[test]
     fn wake_ups_use_a_tenth_of_a_cpu_within_bounds_unless_rates_are_low() {
         let sleeps = |period_ns, gathers| Pacing::Sleep { period_ns, gathers };
-        assert_eq!(
-            sleep(4_000, 90_000.0),
-            sleeps(40_000, true),
-            "ten times its cost"
-        );
-        assert_eq!(
-            sleep(1_000, 200_000.0),
-            sleeps(30_000, true),
-            "bounded below"
-        );
+        let found = sleep(4_000, 90_000.0);
+        assert_eq!(found, sleeps(40_000, true), "ten times its cost");
+        let found = sleep(1_000, 200_000.0);
+        assert_eq!(found, sleeps(30_000, true), "bounded below");
         assert_eq!(
             sleep(4_000, 40_000.0),
             sleeps(40_000, false),
             "less than three in a period go out one by one"
         );
-        assert_eq!(
-            sleep(25_000, 60_000.0),
-            sleeps(110_000, true),
-            "and bounded above"
-        );
+        let found = sleep(25_000, 60_000.0);
+        assert_eq!(found, sleeps(110_000, true), "and bounded above");
         assert_eq!(sleep(20_000, 20_000.0), sleeps(110_000, false));
-        assert_eq!(
-            sleep(25_000, 20_000.0),
-            sleeps(110_000, true),
-            "half of a CPU is too much"
-        );
-        assert_eq!(
-            sleep(25_000, 0.0),
-            sleeps(110_000, false),
-            "a closed load has no rate"
-        );
+        let found = sleep(25_000, 20_000.0);
+        assert_eq!(found, sleeps(110_000, true), "half of a CPU is too much");
+        let found = sleep(25_000, 0.0);
+        assert_eq!(found, sleeps(110_000, false), "a closed load has no rate");
     }
 }

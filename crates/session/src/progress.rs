@@ -2,7 +2,7 @@
 
 use crate::console::{self, columns, fitted};
 
-use results::cell::{Interval, Latencies, Layout, latencies};
+use results::cell::{Interval, Latencies, Layout, add_latencies, latencies};
 use results::format::{self, clock};
 use results::run_dir::{Manifest, time_left};
 use std::io;
@@ -118,10 +118,9 @@ impl RunProgress {
                 self.errors += cell.counts.errors;
                 self.done_ops += cell.counts.ops + cell.counts.errors;
             }
-            // Histograms of one run have equal bounds, so adding them cannot fail.
-            let _ = self.since_last_line.lag.add(&cell.lag);
+            add_latencies(&mut self.since_last_line.lag, &cell.lag);
             if stream.judged {
-                let _ = self.since_last_line.judged.add(&cell.service);
+                add_latencies(&mut self.since_last_line.judged, &cell.service);
             }
         }
     }
@@ -263,6 +262,7 @@ mod tests {
     use super::*;
     use results::testing::layout;
     use results::times::Times;
+    use results::{assert_ends_with, assert_starts_with};
 
     #[test]
     fn the_progress_line_shows_rate_p99_lag_errors_and_time_left() {
@@ -286,23 +286,16 @@ mod tests {
             progress.line(interval.end_ns, 100),
             "00:00:02  4 ops/s  service p99 1.004 ms  lag p99 0.050 ms  1 error  00:59:58 left"
         );
-        assert_eq!(
-            progress.line(interval.end_ns, 40),
-            "00:00:02  1 error  00:59:58 left"
-        );
+        let found = progress.line(interval.end_ns, 40);
+        assert_eq!(found, "00:00:02  1 error  00:59:58 left");
 
         // 9 of 90 operations took 2 s, so the other 81 take 18 s, whatever the duration limit is.
         progress.operations = Some(90);
-        assert!(
-            progress
-                .line(interval.end_ns, 100)
-                .starts_with("00:00:02  9 of 90  4 ops/s")
+        assert_starts_with!(
+            progress.line(interval.end_ns, 100),
+            "00:00:02  9 of 90  4 ops/s"
         );
-        assert!(
-            progress
-                .line(interval.end_ns, 100)
-                .ends_with("00:00:18 left")
-        );
+        assert_ends_with!(progress.line(interval.end_ns, 100), "00:00:18 left");
         progress.done_ops = 0;
         assert!(
             progress

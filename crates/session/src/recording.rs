@@ -17,7 +17,7 @@ use load::run::{
 };
 use results::cell::Interval;
 use results::format::quoted;
-use results::judge::{End, Judge, RecordsRead, Verdict};
+use results::judge::{End, Judge, Outcome, Reason, ReasonCode, RecordsRead, Verdict};
 use results::run_dir::{self, Manifest, RunWriter};
 use results::telemetry::Column;
 use std::path::PathBuf;
@@ -182,6 +182,14 @@ impl<'a> Recording<'a> {
             verdict.fail_for(self.observer.missed(end));
         }
         verdict.note(self.observer.notes());
+        if let (End::Enough { .. }, true) = (end, self.options.stop_when_decided) {
+            let ran_sec = verdict.ran_sec;
+            let planned_sec = self.manifest.duration_sec;
+            verdict.note(vec![format!(
+                "ended after {ran_sec:.0} of {planned_sec} s, because the rest of the run could not change the outcome \
+                 (--stop-when-decided)"
+            )]);
+        }
         if let Some(metrics) = &mut self.options.metrics {
             metrics.publish(&self.judge, Some(verdict.outcome));
         }
@@ -257,9 +265,25 @@ pub struct RecordingOptions {
     pub heading: Option<String>,
     /// Print ACT's log on standard output.
     pub act_log: bool,
+    /// End the run as soon as it can only fail.
+    pub stop_when_decided: bool,
     /// Sample the block layer's tracepoints, if possible.
     pub trace: bool,
     pub metrics: Option<Metrics>,
+}
+
+impl Recording<'_> {
+    /// The reason why the run can only fail, if it can: slow operations of an unfinished slice are compared with all
+    /// operations of the whole slice, and delays of this program do not count.
+    fn decided(&self) -> Option<String> {
+        let verdict = self.judge.verdict(&End::Unrecorded);
+        let is_final = |reason: &&Reason| {
+            use ReasonCode::{IoError, Lost, OverLimit, WrongData};
+            matches!(reason.code, IoError | Lost | OverLimit | WrongData)
+        };
+        let reason = verdict.reasons.iter().find(is_final)?;
+        (verdict.outcome == Outcome::Fail).then(|| format!("the run can only fail: {reason}"))
+    }
 }
 
 /// Environment variable: common start time of a run on several hosts, milliseconds since 1970 by this host's clock.
@@ -363,7 +387,10 @@ impl Sink for Recording<'_> {
                 writer.sync()?;
             }
         }
-        let enough = self.observer.interval(interval);
+        let mut enough = self.observer.interval(interval);
+        if self.options.stop_when_decided {
+            enough = enough.or_else(|| self.decided());
+        }
         match (self.observer.failed(), enough) {
             (Some(message), _) => self.control.stop(EndCause::Failed { message }),
             (None, Some(why)) => self.control.stop(EndCause::Enough { reason: why }),
@@ -549,6 +576,7 @@ mod tests {
             quiet: true,
             heading: None,
             act_log: false,
+            stop_when_decided: false,
             trace: false,
             metrics: None,
         };
@@ -594,16 +622,10 @@ mod tests {
     #[test]
     fn errors_count_only_before_the_machine_sleeps() {
         let verdict = slept(0);
-        assert_eq!(
-            (verdict.outcome, verdict.reasons[0].code),
-            (Outcome::Invalid, ReasonCode::Suspended),
-            "{verdict}"
-        );
+        assert_eq!(verdict.outcome, Outcome::Invalid, "{verdict}");
+        assert_eq!(verdict.reasons[0].code, ReasonCode::Suspended, "{verdict}");
         let verdict = slept(1);
-        assert_eq!(
-            (verdict.outcome, verdict.reasons[0].code),
-            (Outcome::Fail, ReasonCode::IoError),
-            "{verdict}"
-        );
+        assert_eq!(verdict.outcome, Outcome::Fail, "{verdict}");
+        assert_eq!(verdict.reasons[0].code, ReasonCode::IoError, "{verdict}");
     }
 }

@@ -39,6 +39,8 @@ pub struct FailureLimits {
     pub max_errors: u64,
     /// After the end of the run, a device that completes no operation for this time is given up, seconds.
     pub hang_sec: u32,
+    /// End a run as soon as it can only fail.
+    pub stop_when_decided: bool,
 }
 
 impl FailureLimits {
@@ -47,6 +49,7 @@ impl FailureLimits {
         Self {
             max_errors,
             hang_sec: (load::run::HANG_NS / NS_PER_SEC) as u32,
+            stop_when_decided: false,
         }
     }
 }
@@ -74,6 +77,8 @@ pub struct RunRequest<'a> {
     pub multiple: Option<f64>,
     /// Findings made before a series; `None`: host and devices are examined again.
     pub findings: Option<Vec<Finding>>,
+    /// The user's note.
+    pub note: Option<String>,
     pub heading: Option<String>,
     pub quiet: bool,
     pub act_log: bool,
@@ -99,6 +104,7 @@ impl RunRequest<'_> {
             purpose: None,
             multiple: None,
             findings: None,
+            note: None,
             heading: None,
             quiet: false,
             act_log: false,
@@ -247,6 +253,7 @@ pub fn run(
         // This cannot fail, because the facts are plain values. Unknown values are null.
         host_facts: serde_json::to_value(HostFacts::read(Path::new("/"))).unwrap_or_default(),
         purpose: request.purpose,
+        note: request.note,
         multiple: request.multiple,
         findings,
         ..Manifest::new(&plan.layout, sla)
@@ -272,6 +279,7 @@ pub fn run(
         quiet: request.quiet,
         heading: request.heading,
         act_log,
+        stop_when_decided: request.failure_limits.stop_when_decided,
         trace: request.trace,
         metrics: publisher.map(|publisher| Metrics::new(publisher, &manifest, &dir)),
     };

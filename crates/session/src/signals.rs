@@ -277,6 +277,7 @@ pub fn report_panics_as_bugs() {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use results::assert_contains;
     use std::process::Command;
 
     #[test]
@@ -335,10 +336,7 @@ mod tests {
             String::from_utf8_lossy(&output.stderr).into_owned()
         };
         let plain = ended("0");
-        assert!(
-            plain.contains("this is a bug in flashproof") && plain.contains("two and two are five"),
-            "{plain}"
-        );
+        assert_contains!(plain, "this is a bug in flashproof", "two and two are five");
         assert!(!plain.contains("panic_fmt") && ended("1").contains("panic_fmt"));
     }
 }

@@ -467,6 +467,7 @@ fn spread(times_ns: &mut [u64]) -> TimeDistribution {
 mod tests {
     use super::*;
     use device::discover::DeviceNumber;
+    use results::assert_contains;
     use results::judge::Sla;
     use std::fs;
     use std::time::Duration;
@@ -498,10 +499,8 @@ mod tests {
             sectors: 2_048..4_096,
         };
         assert_eq!(at(Some(number(2)), Some(&partition)), Ok(expected));
-        assert_eq!(
-            at(Some(number(0)), None).map(|position| position.sectors),
-            Ok(0..u64::MAX)
-        );
+        let found = at(Some(number(0)), None).map(|position| position.sectors);
+        assert_eq!(found, Ok(0..u64::MAX));
         assert!(at(Some(number(1)), None).unwrap_err().contains("bios"));
         assert!(at(None, None).unwrap_err().contains("file"));
     }
@@ -540,10 +539,7 @@ mod tests {
         };
         assert_eq!(finish("ended", true), (Vec::new(), 2));
         let (unmeasured, lines) = finish("stuck", false);
-        assert!(
-            unmeasured[0].contains("got too little CPU within 0 s"),
-            "{unmeasured:?}"
-        );
+        assert_contains!(unmeasured[0], "got too little CPU within 0 s");
         assert_eq!(lines, 2);
     }
 
@@ -592,8 +588,9 @@ mod tests {
                 max_ns: 200
             }
         );
+        let found = spread(&mut [7]);
         assert_eq!(
-            spread(&mut [7]),
+            found,
             TimeDistribution {
                 p50_ns: 7,
                 p99_ns: 7,

@@ -241,6 +241,7 @@ pub fn open_file(
 mod tests {
     use super::*;
     use results::run_dir::{INTERVALS, MANIFEST};
+    use results::{assert_contains, assert_starts_with};
     use std::os::fd::AsRawFd;
     use std::os::unix::fs::symlink;
     use std::process::Command;
@@ -280,11 +281,9 @@ mod tests {
         let path = dir.path().join("report.html");
         fs::write(&path, "<!DOCTYPE html><p>my thesis").unwrap();
         let text = message(write_page(&path, PAGE));
-        assert!(
-            text.contains(
-                "it is there already and is no report of flashproof - give --html another file"
-            ),
-            "{text}"
+        assert_contains!(
+            text,
+            "it is there already and is no report of flashproof - give --html another file"
         );
         // Existing files that are replaced: an empty file, as mktemp makes it, and a report.
         for before in ["", PAGE] {
@@ -374,12 +373,7 @@ mod tests {
             std::thread::sleep(std::time::Duration::from_millis(10));
             write_page(&path, PAGE).err()
         });
-        assert!(
-            error
-                .unwrap()
-                .message
-                .starts_with("cannot write the page to /dev/fd/")
-        );
+        assert_starts_with!(error.unwrap().message, "cannot write the page to /dev/fd/");
     }
 
     #[test]

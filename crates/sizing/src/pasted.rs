@@ -416,6 +416,7 @@ fn is_of_a_log(words: &[&str]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use results::assert_contains;
 
     fn pasted(text: &str) -> (Vec<Pasted>, String) {
         let mut tables = Vec::new();
@@ -437,10 +438,9 @@ mod tests {
         ));
         let first = &tables[0];
         let second = &tables[1];
-        assert_eq!(
-            (&*first.name, first.unit, first.seconds),
-            ("{a}-device-read-size", Some(HistogramUnit::Bytes), 1003.0)
-        );
+        assert_eq!(&*first.name, "{a}-device-read-size");
+        assert_eq!(first.unit, Some(HistogramUnit::Bytes));
+        assert_eq!(first.seconds, 1003.0);
         assert!(
             (first.pct_over[1] - 55.0).abs() < 0.01 && (first.per_sec - 10_422.0).abs() < 1.0,
             "{tables:?}"
@@ -460,10 +460,8 @@ mod tests {
         let (tables, _) = pasted(
             "$ asloglatency -t 500 -n 3 -e 1 -h {a}-device-write-size -l x\navg 100.00 20.00 0.00 7.5\n",
         );
-        assert_eq!(
-            (tables[0].name.as_str(), tables[0].per_sec),
-            ("{a}-device-write-size", 7.5)
-        );
+        assert_eq!(tables[0].name.as_str(), "{a}-device-write-size");
+        assert_eq!(tables[0].per_sec, 7.5);
         assert_eq!(
             pasted("Histogram : {a}-read\navg 100.00 0.00 7.5\n").0[0].name,
             "{a}-read",
@@ -495,10 +493,7 @@ mod tests {
         let error = join(&mut ServerLog::default(), tables)
             .unwrap_err()
             .to_string();
-        assert!(
-            error.contains("no column for 2 bytes") && error.contains("-e 1 -n 4"),
-            "{error}"
-        );
+        assert_contains!(error, "no column for 2 bytes", "-e 1 -n 4");
         let (tables, _) = pasted("{a}-device-read-size\nslice-to (sec) 0 ops/sec\navg 100 5\n");
         assert!(
             join(&mut ServerLog::default(), tables).is_err(),

@@ -4,6 +4,8 @@ use act::ActConfig;
 use act::options::Test as Kind;
 use act::parse::parse;
 use jiff::Timestamp;
+use results::testing::modified;
+use results::{assert_any_contains, assert_contains};
 use sizing::align::{RequestedLoad, worst};
 use sizing::configuration::{
     ConfigurationError, TestConfiguration, TestOptions, busiest_node, configurations,
@@ -121,10 +123,7 @@ fn loads_are_divided_by_drives_however_namespaces_and_drives_are_shared() {
         [("a", 1, 8000, 4000)],
         "one drive"
     );
-    let blocks = DeviceLoad {
-        large_block_writes_per_sec: 191.3,
-        ..one()
-    };
+    let blocks = modified(one(), |it| it.large_block_writes_per_sec = 191.3);
     assert_eq!(
         configured(vec![blocks], "1")[0].1.total_lbw_per_sec,
         191,
@@ -143,11 +142,7 @@ fn loads_are_divided_by_drives_however_namespaces_and_drives_are_shared() {
         [("a", 1, 8000, 4000), ("b", 1, 1000, 500)],
         "several namespaces on a drive"
     );
-    assert!(
-        two[0].0.text.contains("run them at the same time"),
-        "{}",
-        two[0].0.text
-    );
+    assert_contains!(two[0].0.text, "run them at the same time");
     let both = vec![
         one(),
         second,
@@ -169,14 +164,7 @@ fn loads_are_divided_by_drives_however_namespaces_and_drives_are_shared() {
         [("a", 1, 1200, 600)],
         "partitions of one drive are added up"
     );
-    assert!(
-        parts[0]
-            .0
-            .text
-            .contains("the sum of 2 devices on one drive"),
-        "{}",
-        parts[0].0.text
-    );
+    assert_contains!(parts[0].0.text, "the sum of 2 devices on one drive");
 }
 
 #[test]
@@ -242,18 +230,8 @@ fn what_no_offset_can_bring_about_is_said() {
     // 75 large-block writes of 8 MiB per second at 1,500 record writes per second need an offset beyond 1000 %.
     (flushed.write_block_bytes, flushed.large_block_bytes) = (8 << 20, 8 << 20);
     let remarks = &configured(vec![flushed], "1")[0].0.remarks;
-    assert!(
-        remarks
-            .iter()
-            .any(|remark| remark.contains("lbw-req-offset is 1000 %")),
-        "{remarks:?}"
-    );
-    assert!(
-        remarks
-            .iter()
-            .any(|remark| remark.contains("no offset makes the two equal")),
-        "{remarks:?}"
-    );
+    assert_any_contains!(remarks, "lbw-req-offset is 1000 %");
+    assert_any_contains!(remarks, "no offset makes the two equal");
 }
 
 #[test]
@@ -274,10 +252,7 @@ fn with_iostat_reads_are_as_large_as_it_showed() {
         seen
     );
     let text = configuration.text.replace("\n# ", " ");
-    assert!(
-        text.contains("kB/s; the cluster's drive read") && text.contains("kB/s by iostat"),
-        "{text}"
-    );
+    assert_contains!(text, "kB/s; the cluster's drive read", "kB/s by iostat");
 }
 
 #[test]
@@ -293,24 +268,14 @@ fn loads_of_one_direction_and_records_over_a_large_block_can_be_configured() {
     ) = (0.0, None);
     reads_only.write_sizes_pct_over.clear();
     let only = configured(vec![reads_only.clone()], "1");
-    assert_eq!(
-        (
-            only[0].1.write_reqs_per_sec,
-            only[0].1.storage_write_histogram
-        ),
-        (0, None)
-    );
+    assert_eq!(only[0].1.write_reqs_per_sec, 0);
+    assert_eq!(only[0].1.storage_write_histogram, None);
     let mut writes_only = load("a", "/dev/nvme0n1", "nvme0n1", 5000.0);
     writes_only.reads_per_sec = 0.0;
     writes_only.read_sizes_pct_over.clear();
     let only = configured(vec![writes_only], "1");
-    assert_eq!(
-        (
-            only[0].1.read_reqs_per_sec,
-            only[0].1.storage_read_histogram
-        ),
-        (0, None)
-    );
+    assert_eq!(only[0].1.read_reqs_per_sec, 0);
+    assert_eq!(only[0].1.storage_read_histogram, None);
     assert!(worst(&only[0].0.cluster_io, &only[0].0.requested_io) < 0.02);
     let mut large = load("a", "/dev/nvme0n1", "nvme0n1", 5000.0);
     large
@@ -321,11 +286,7 @@ fn loads_of_one_direction_and_records_over_a_large_block_can_be_configured() {
         configured[0].1.large_block_op_kbytes, 512,
         "a read of 256 KiB to 512 KiB has to fit"
     );
-    assert!(
-        configured[0].0.text.contains("some records do not fit it"),
-        "{}",
-        configured[0].0.text
-    );
+    assert_contains!(configured[0].0.text, "some records do not fit it");
     reads_only.reads_per_sec = 0.0;
     let none = configurations(&profile(vec![reads_only]), "A1", &test("1")).unwrap_err();
     assert!(matches!(none, ConfigurationError::NoLoad { .. }), "{none}");
@@ -334,18 +295,12 @@ fn loads_of_one_direction_and_records_over_a_large_block_can_be_configured() {
 #[test]
 fn the_node_that_moves_most_is_the_one_to_size_for() {
     let mut profile = profile(vec![load("a", "/dev/sda", "sda", 500.0)]);
-    let node = ProfiledNode {
-        id: "B2".to_owned(),
-        ..profile.nodes[0].clone()
-    };
+    let node = modified(profile.nodes[0].clone(), |it| it.id = "B2".to_owned());
     profile.nodes.push(node);
     let mut busy = load("a", "/dev/sda", "sda", 5000.0);
     busy.node = "B2".to_owned();
     profile.loads.push(busy);
-    let predicted = DriveIo {
-        written_kib_per_sec: 1e6,
-        ..DriveIo::default()
-    };
+    let predicted = modified(DriveIo::default(), |it| it.written_kib_per_sec = 1e6);
     let target = DriveTarget {
         node: "B2".to_owned(),
         predicted,
@@ -364,10 +319,7 @@ fn the_node_that_moves_most_is_the_one_to_size_for() {
     let error = configurations(&profile, "C3", &test("1"))
         .unwrap_err()
         .to_string();
-    assert!(
-        error.contains("no node C3") && error.contains("A1, B2"),
-        "{error}"
-    );
+    assert_contains!(error, "no node C3", "A1, B2");
 }
 
 #[test]
@@ -380,10 +332,7 @@ fn a_profile_in_doubt_stays_in_doubt_in_its_configurations() {
         .unwrap()
         .remove(0)
         .text;
-    assert!(
-        text.contains("IN DOUBT: flush-size is taken for 1 MiB"),
-        "{text}"
-    );
+    assert_contains!(text, "IN DOUBT: flush-size is taken for 1 MiB");
     let again: Profile = serde_json::from_str(&serde_json::to_string(&profile).unwrap()).unwrap();
     assert_eq!(again, profile, "as a file, too");
     assert_eq!(again.doubts().len(), 1);

@@ -5,6 +5,7 @@
 
 use jiff::tz::Offset;
 use load::factor::Factor;
+use results::{assert_any_contains, assert_contains};
 use sizing::configuration::{TestConfiguration, TestOptions, configurations};
 use sizing::iostat;
 use sizing::profile::Profile;
@@ -115,14 +116,11 @@ fn an_engine_in_memory_only_writes_to_the_device_behind_it() {
     for text in [in_memory(), silent.clone(), without_start(&silent)] {
         let profile = profile_of(text);
         let load = &profile.loads[0];
-        assert_eq!(
-            (&*load.device, load.is_memory, load.is_records_unknown),
-            ("/dev/loop2", true, false)
-        );
-        assert_eq!(
-            (load.reads_per_sec, load.large_block_reads_per_sec),
-            (0.0, 0.0)
-        );
+        assert_eq!(&*load.device, "/dev/loop2");
+        assert!(load.is_memory);
+        assert!(!load.is_records_unknown);
+        assert_eq!(load.reads_per_sec, 0.0);
+        assert_eq!(load.large_block_reads_per_sec, 0.0);
         assert!(
             (load.large_block_writes_per_sec - 192.1).abs() < 1.0,
             "{load:?}"
@@ -151,23 +149,13 @@ fn an_engine_in_memory_only_writes_to_the_device_behind_it() {
     let nameless = without_dumps(&without_start(&silent), |name| name.contains("/dev/"));
     let backed = profile_of(nameless.clone());
     assert_eq!(backed.loads[0].device, "stripe-0");
-    assert!(
-        backed
-            .remarks
-            .iter()
-            .any(|remark| remark.contains("no source says on which")),
-        "{:?}",
-        backed.remarks
-    );
+    assert_any_contains!(backed.remarks, "no source says on which");
     let partial = nameless
         .split(" partial-writes ")
         .map(|part| part.split_once('\n').map_or(part, |(_, rest)| rest));
     let unbacked = partial.collect::<Vec<_>>().join("\n");
     let error = try_profile(&sources(&[("a.log", unbacked)]).unwrap()).unwrap_err();
-    assert!(
-        error.contains("without a device there is no I/O"),
-        "{error}"
-    );
+    assert_contains!(error, "without a device there is no I/O");
 }
 
 #[test]
@@ -212,12 +200,7 @@ fn the_tomb_raider_reads_too() {
         "{:?}",
         conf.remarks
     );
-    assert!(
-        conf.text
-            .contains(&format!("\ntomb-raider-sleep-usec: {sleep}\n")),
-        "{}",
-        conf.text
-    );
+    assert_contains!(conf.text, &format!("\ntomb-raider-sleep-usec: {sleep}\n"));
     // This iostat was recorded without a raider, so that the reads do not balance.
     let path = format!(
         "{}/tests/data/ce-8.0.0.15/iostat-x.txt.zst",
@@ -400,34 +383,19 @@ fn old_drive_lines_give_blocks_without_a_namespace() {
     let profile = profile_of(lines);
     assert_eq!(selected.loads, profile.loads);
     let load = &profile.loads[0];
-    assert_eq!(
-        (&*load.namespace, &*load.device, load.is_records_unknown),
-        ("(not logged)", "/dev/sdc", true)
-    );
-    assert_eq!(
-        [
-            load.large_block_writes_per_sec,
-            load.large_block_reads_per_sec
-        ],
-        [43.3, 39.1]
-    );
-    assert_eq!(
-        (load.large_block_bytes, &*load.origin.large_block),
-        (128 << 10, "contig-free of the drive line")
-    );
+    assert_eq!(&*load.namespace, "(not logged)");
+    assert_eq!(&*load.device, "/dev/sdc");
+    assert!(load.is_records_unknown);
+    assert_eq!(load.large_block_writes_per_sec, 43.3);
+    assert_eq!(load.large_block_reads_per_sec, 39.1);
+    assert_eq!(load.large_block_bytes, 128 << 10);
+    assert_eq!(&*load.origin.large_block, "contig-free of the drive line");
     let doubts = profile.doubts();
     assert!(
         doubts.len() == 1 && doubts[0].contains("name no namespace"),
         "{doubts:?}"
     );
-    assert!(
-        profile
-            .remarks
-            .iter()
-            .any(|remark| remark.contains("name no namespace")),
-        "{:?}",
-        profile.remarks
-    );
+    assert_any_contains!(profile.remarks, "name no namespace");
 }
 
 #[test]
@@ -493,11 +461,8 @@ fn a_prefix_changes_nothing_and_tells_nodes_apart() {
         let line = "Nov 20 2026 23:05:00.000 GMT: INFO (info): (ticker.c:162) NODE-ID";
         let text = format!("{whole}{before}{line} {id} CLUSTER-SIZE 1\n");
         let profile = profile_of(text);
-        assert_eq!(
-            (&profile.loads, &profile.nodes),
-            (&expected.loads, &expected.nodes),
-            "{before}"
-        );
+        assert_eq!(&profile.loads, &expected.loads, "{before}");
+        assert_eq!(&profile.nodes, &expected.nodes, "{before}");
     }
     // Two nodes in one stream, line by line.
     let other = whole
@@ -566,17 +531,13 @@ fn a_prefix_changes_nothing_and_tells_nodes_apart() {
         rotated.logs.len()
     );
     let error = sources(&[("compose.log", both(&whole))]).unwrap_err();
-    assert!(
-        error.contains("several prefixes (\"node-1\", \"node-2\")"),
-        "{error}"
-    );
+    assert_contains!(error, "several prefixes (\"node-1\", \"node-2\")");
     let unmarked = both(&other)
         .replace("node-1  | ", "")
         .replace("node-2  | ", "");
-    assert!(
-        sources(&[("mixed.log", unmarked)])
-            .unwrap_err()
-            .contains("is of node")
+    assert_contains!(
+        sources(&[("mixed.log", unmarked)]).unwrap_err(),
+        "is of node"
     );
     // Rotated files of two nodes, and lines of a program that is no node.
     let stream = both(&other) + "proxy  | Nov 20 2026 23:30:00 GMT: INFO (x): (x.c:1) hello\n";
@@ -586,12 +547,5 @@ fn a_prefix_changes_nothing_and_tells_nodes_apart() {
     let second = second[second_begin..].to_owned();
     let rotated = sources(&[("2.log", second), ("1.log", first)]).unwrap();
     assert_eq!(try_profile(&rotated).unwrap().loads, profile.loads);
-    assert!(
-        rotated.logs[0]
-            .remarks
-            .iter()
-            .any(|remark| remark.contains("prefix \"proxy\"")),
-        "{:?}",
-        rotated.logs[0].remarks
-    );
+    assert_any_contains!(rotated.logs[0].remarks, "prefix \"proxy\"");
 }

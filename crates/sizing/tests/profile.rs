@@ -6,6 +6,8 @@ use jiff::civil::DateTime;
 use jiff::tz::Offset;
 use jiff::{SignedDuration, Timestamp};
 use load::factor::Factor;
+use results::testing::modified;
+use results::{assert_any_contains, assert_contains};
 use serde_json::Value;
 use sizing::align::worst;
 use sizing::configuration::{TestOptions, configurations};
@@ -69,10 +71,7 @@ fn golden_window(golden: &Value) -> ProfileOptions {
 
 fn profile_of(log: ServerLog, options: &ProfileOptions) -> Result<Profile, SizingError> {
     profile(
-        &ProfileSources {
-            logs: vec![log],
-            ..ProfileSources::default()
-        },
+        &modified(ProfileSources::default(), |it| it.logs = vec![log]),
         options,
     )
 }
@@ -92,10 +91,9 @@ fn rates_are_those_recomputed_independently_in_the_golden_window_and_in_the_one_
             let profile = profile_of(log(capture), &options).unwrap();
             assert_eq!(profile.doubts(), [""; 0], "{capture}");
             let load = &profile.loads[0];
-            assert_eq!(
-                [&*load.namespace, &*load.device, &*load.drive],
-                ["test", "/dev/loop2", "loop2"]
-            );
+            assert_eq!(&*load.namespace, "test");
+            assert_eq!(&*load.device, "/dev/loop2");
+            assert_eq!(&*load.drive, "loop2");
             let rate = |name: &str| golden[name]["ops/s"].as_f64().unwrap();
             near(load.reads_per_sec, rate("{test}-/dev/loop2-read"), "reads");
             near(
@@ -180,10 +178,8 @@ fn without_a_devices_own_histograms_drv_ssd_gives_the_same_rates_once_the_flush_
                 "{:?}",
                 by_start.loads[0].origin
             );
-            assert_eq!(
-                (by_start.doubts().len(), by_start.loads[0].large_block_bytes),
-                (0, 128 << 10)
-            );
+            assert_eq!(by_start.doubts().len(), 0);
+            assert_eq!(by_start.loads[0].large_block_bytes, 128 << 10);
             sources.logs[0].starts[0].configuration.clear();
             let assumed = profile(&sources, &options()).unwrap();
             assert!(
@@ -239,16 +235,12 @@ fn shared() -> ServerLog {
 
 #[test]
 fn a_drive_has_the_load_of_all_namespaces_on_it_whichever_is_asked_for() {
-    let only = ProfileOptions {
-        namespaces: vec!["test".to_owned()],
-        ..options()
-    };
+    let only = modified(options(), |it| it.namespaces = vec!["test".to_owned()]);
     let profile = profile_of(shared(), &only).unwrap();
     let all = profile_of(shared(), &options()).unwrap();
-    assert_eq!(
-        (profile.drives.len(), profile.loads.len(), all.loads.len()),
-        (1, 1, 2)
-    );
+    assert_eq!(profile.drives.len(), 1);
+    assert_eq!(profile.loads.len(), 1);
+    assert_eq!(all.loads.len(), 2);
     assert_eq!(
         profile.drives[0].predicted, all.drives[0].predicted,
         "both partitions are on loop2"
@@ -269,11 +261,7 @@ fn a_drive_has_the_load_of_all_namespaces_on_it_whichever_is_asked_for() {
     let node = &profile.nodes[0].id;
     let made = configurations(&profile, node, &test).unwrap();
     assert_eq!(made.len(), 1);
-    assert!(
-        made[0].text.contains("run them at the same time"),
-        "{}",
-        made[0].text
-    );
+    assert_contains!(made[0].text, "run them at the same time");
     let of_all = configurations(&all, node, &test).unwrap();
     assert_eq!(
         (of_all.len(), &of_all[1].text),
@@ -289,18 +277,12 @@ fn a_drive_has_the_load_of_all_namespaces_on_it_whichever_is_asked_for() {
         .drives
         .insert(("other".to_owned(), "/dev/sdb".to_owned()), lines);
     let profile = profile_of(elsewhere, &only).unwrap();
-    assert_eq!(
-        (profile.loads.len(), profile.drives.len()),
-        (1, 1),
-        "other drives are not asked for"
-    );
+    assert_eq!(profile.loads.len(), 1);
+    assert_eq!(profile.drives.len(), 1, "other drives are not asked for");
     let mut idle = all.clone();
     (idle.loads[0].reads_per_sec, idle.loads[0].writes_per_sec) = (0.0, 0.0);
-    assert_eq!(
-        configurations(&idle, node, &test).unwrap().len(),
-        1,
-        "one at rest is left out"
-    );
+    let found = configurations(&idle, node, &test).unwrap().len();
+    assert_eq!(found, 1, "one at rest is left out");
 }
 
 #[test]
@@ -311,33 +293,19 @@ fn what_is_written_to_a_shadow_device_is_a_load_of_its_own() {
         .flatten()
         .for_each(|line| line.shadow_write_q = Some(0));
     let unnamed = profile_of(log.clone(), &options()).unwrap();
-    assert_eq!(
-        (unnamed.loads[1].device.as_str(), unnamed.drives.len()),
-        ("shadow of /dev/loop2", 2)
-    );
-    assert!(
-        unnamed
-            .remarks
-            .iter()
-            .any(|remark| remark.contains("no source names it")),
-        "{:?}",
-        unnamed.remarks
-    );
+    assert_eq!(unnamed.loads[1].device.as_str(), "shadow of /dev/loop2");
+    assert_eq!(unnamed.drives.len(), 2);
+    assert_any_contains!(unnamed.remarks, "no source names it");
     let keys = log.starts[0].configuration.get_mut("test").unwrap();
     keys.insert("device".to_owned(), vec!["/dev/loop2 /dev/sdb1".to_owned()]);
-    let only = ProfileOptions {
-        namespaces: vec!["test".to_owned()],
-        ..options()
-    };
+    let only = modified(options(), |it| it.namespaces = vec!["test".to_owned()]);
     for options in [options(), only] {
         let profile = profile_of(log.clone(), &options).unwrap();
         let [first, shadow] = &profile.loads[..] else {
             panic!("{:?}", profile.loads)
         };
-        assert_eq!(
-            (shadow.namespace.as_str(), shadow.drive.as_str()),
-            ("test-shadow", "sdb")
-        );
+        assert_eq!(shadow.namespace.as_str(), "test-shadow");
+        assert_eq!(shadow.drive.as_str(), "sdb");
         assert_eq!(
             shadow.large_block_writes_per_sec,
             first.large_block_writes_per_sec
@@ -348,20 +316,16 @@ fn what_is_written_to_a_shadow_device_is_a_load_of_its_own() {
             .find(|drive| drive.drive == "sdb")
             .unwrap()
             .predicted;
-        assert_eq!(
-            (predicted.reads_per_sec, predicted.writes_per_sec),
-            (0.0, first.large_block_writes_per_sec)
-        );
+        assert_eq!(predicted.reads_per_sec, 0.0);
+        assert_eq!(predicted.writes_per_sec, first.large_block_writes_per_sec);
         let test = TestOptions {
             device: None,
             duration_sec: 60,
             factor: Factor::ONE,
         };
         let made = configurations(&profile, &profile.nodes[0].id, &test).unwrap();
-        assert_eq!(
-            made.iter().map(|one| &*one.namespace).collect::<Vec<_>>(),
-            ["test", "test-shadow"]
-        );
+        let found = made.iter().map(|one| &*one.namespace).collect::<Vec<_>>();
+        assert_eq!(found, ["test", "test-shadow"]);
         assert!(
             worst(&predicted, &made[1].requested_io) < 0.01,
             "{:?}",
@@ -411,10 +375,8 @@ fn block_sizes_that_contradict_each_other_are_a_doubt() {
     let mut rotated = log("ce-8.0.0.15");
     rotated.starts.clear();
     let profile = profile_of(rotated, &options()).unwrap();
-    assert_eq!(
-        (profile.doubts().len(), profile.loads[0].large_block_bytes),
-        (0, 128 << 10)
-    );
+    assert_eq!(profile.doubts().len(), 0);
+    assert_eq!(profile.loads[0].large_block_bytes, 128 << 10);
 }
 
 #[test]
@@ -425,14 +387,7 @@ fn without_details_the_balance_is_not_checked_and_that_is_said() {
         .flatten()
         .for_each(|line| line.detail = None);
     let profile = profile_of(log, &options()).unwrap();
-    assert!(
-        profile
-            .remarks
-            .iter()
-            .any(|remark| remark.contains("drv_ssd to detail")),
-        "{:?}",
-        profile.remarks
-    );
+    assert_any_contains!(profile.remarks, "drv_ssd to detail");
     let test = TestOptions {
         device: None,
         duration_sec: 60,
@@ -480,12 +435,7 @@ fn a_window_that_somebody_chose_is_looked_at_too() {
         ..options()
     };
     let doubts = profile_of(changed, &options).unwrap().doubts();
-    assert!(
-        doubts
-            .iter()
-            .any(|doubt| doubt.contains("its histograms of sizes cover")),
-        "{doubts:?}"
-    );
+    assert_any_contains!(doubts, "its histograms of sizes cover");
 }
 
 #[test]
@@ -497,24 +447,14 @@ fn of_two_servers_in_one_log_each_window_has_its_own() {
     };
     upgraded.starts.push(of_new);
     let profile = profile_of(upgraded.clone(), &options()).unwrap();
-    assert_eq!(
-        (
-            profile.loads[0].write_block_bytes,
-            profile.nodes[0].build.as_deref()
-        ),
-        (128 << 10, Some("4.9.0.37"))
-    );
+    assert_eq!(profile.loads[0].write_block_bytes, 128 << 10);
+    assert_eq!(profile.nodes[0].build.as_deref(), Some("4.9.0.37"));
     assert_eq!(profile.doubts(), [""; 0]);
     // If only the later start is in the log, that start gives no information on the time before.
     upgraded.starts.remove(0);
     let profile = profile_of(upgraded, &options()).unwrap();
-    assert_eq!(
-        (
-            profile.loads[0].write_block_bytes,
-            profile.nodes[0].build.as_deref()
-        ),
-        (128 << 10, None)
-    );
+    assert_eq!(profile.loads[0].write_block_bytes, 128 << 10);
+    assert_eq!(profile.nodes[0].build.as_deref(), None);
     assert!(
         profile.doubts()[0].contains("--write-block-size"),
         "{:?}",
@@ -623,11 +563,8 @@ fn a_time_with_its_offset_needs_no_zone() {
             iostat_of("ce-8.0.0.15", stamp, SignedDuration::from_mins(minutes)),
             &options(),
         );
-        assert_eq!(
-            (&iso.drives, &iso.nodes),
-            (&plain.drives, &plain.nodes),
-            "{stamp}"
-        );
+        assert_eq!(&iso.drives, &plain.drives, "{stamp}");
+        assert_eq!(&iso.nodes, &plain.nodes, "{stamp}");
     }
 }
 
@@ -720,10 +657,7 @@ fn counters_that_contradict_each_other_are_a_doubt() {
             .any(|doubt| doubt.contains("direct-frees") && doubt.contains("steady")),
         "{doubts:?}"
     );
-    assert!(
-        doubts.iter().any(|doubt| doubt.contains("in I/Os")),
-        "{doubts:?}"
-    );
+    assert_any_contains!(doubts, "in I/Os");
 }
 
 #[test]
@@ -743,15 +677,9 @@ fn what_cannot_be_sized_is_said() {
     assert!(told.contains("manage config namespace test"), "{told}");
     let told = error(
         log("ce-8.0.0.15"),
-        ProfileOptions {
-            namespaces: vec!["tset".to_owned()],
-            ..options()
-        },
+        modified(options(), |it| it.namespaces = vec!["tset".to_owned()]),
     );
-    assert!(
-        told.contains("no namespace tset") && told.contains("found: test"),
-        "{told}"
-    );
+    assert_contains!(told, "no namespace tset", "found: test");
     let short = |from: &str, to: &str| ProfileOptions {
         from: from.parse().ok(),
         to: to.parse().ok(),
@@ -777,15 +705,9 @@ fn what_cannot_be_sized_is_said() {
     assert!(told.contains("choose a window within the log"), "{told}");
     let told = error(
         log("ce-8.0.0.15"),
-        ProfileOptions {
-            at_least_sec: 3600,
-            ..options()
-        },
+        modified(options(), |it| it.at_least_sec = 3600),
     );
-    assert!(
-        told.contains("no steady window of at least 1 h") && told.contains("--at-least"),
-        "{told}"
-    );
+    assert_contains!(told, "no steady window of at least 1 h", "--at-least");
     let mut memory = log("ce-8.0.0.15");
     memory.drives.clear();
     memory.histograms.clear();
@@ -809,10 +731,7 @@ fn the_papers_example_balances_and_its_configuration_asks_for_what_its_iostat_sh
         pasted::is_pasted(&example("cluster.txt")) && !pasted::is_pasted(&example("iostat.txt"))
     );
     let log = pasted::read(vec![open("cluster.txt")]).unwrap();
-    let mut sources = ProfileSources {
-        logs: vec![log],
-        ..ProfileSources::default()
-    };
+    let mut sources = modified(ProfileSources::default(), |it| it.logs = vec![log]);
     let node = derive::id(&sources.logs[0]);
     sources.iostats.insert(
         node.clone(),

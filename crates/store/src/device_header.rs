@@ -353,6 +353,8 @@ fn checksum(bytes: &[u8]) -> u32 {
 mod tests {
     use super::*;
     use crate::seal::DurableBounds;
+    use results::assert_contains;
+    use results::testing::modified;
 
     fn header() -> DeviceHeader {
         DeviceHeader::new(&NamespaceSettings::new("test"), 2, 1, 4, 77).sized(1 << 40)
@@ -371,21 +373,11 @@ mod tests {
 
     #[test]
     fn a_header_is_read_as_it_was_written_and_every_flipped_bit_is_found() {
-        let [bytes, newer] = [6, 7].map(|number| {
-            DeviceHeader {
-                starts: Starts::both(number),
-                ..header()
-            }
-            .to_bytes()
-        });
-        let other = DeviceHeader {
-            device_set: 0,
-            ..header()
-        };
-        assert_eq!(
-            other.plan(&[newer.clone(), bytes.clone()], &[]),
-            open(Some(7), Some(6))
-        );
+        let [bytes, newer] = [6, 7]
+            .map(|number| modified(header(), |it| it.starts = Starts::both(number)).to_bytes());
+        let other = modified(header(), |it| it.device_set = 0);
+        let found = other.plan(&[newer.clone(), bytes.clone()], &[]);
+        assert_eq!(found, open(Some(7), Some(6)));
         for bit in 0..WRITTEN_BYTES * 8 {
             let mut damaged = bytes.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
@@ -395,25 +387,15 @@ mod tests {
         }
         for lost in [&[0; WRITTEN_BYTES][..], &bytes[..100], &[]] {
             assert_eq!(plan(lost, lost), HeaderCheck::Format);
-            assert_eq!(
-                (plan(lost, &bytes), plan(&bytes, lost)),
-                (open(None, Some(6)), open(Some(6), None))
-            );
+            assert_eq!(plan(lost, &bytes), open(None, Some(6)));
+            assert_eq!(plan(&bytes, lost), open(Some(6), None));
             let mut block = [0; BORDER_BYTES];
-            WriteBlockHeader {
-                id: 5,
-                ..WriteBlockHeader::default()
-            }
-            .write(&mut block[..48]);
-            assert_eq!(
-                header().plan(&[lost.to_vec(), lost.to_vec()], &block),
-                HeaderCheck::Damaged
-            );
+            modified(WriteBlockHeader::default(), |it| it.id = 5).write(&mut block[..48]);
+            let found = header().plan(&[lost.to_vec(), lost.to_vec()], &block);
+            assert_eq!(found, HeaderCheck::Damaged);
             block[9] ^= 1;
-            assert_eq!(
-                header().plan(&[lost.to_vec(), lost.to_vec()], &block),
-                HeaderCheck::Format
-            );
+            let found = header().plan(&[lost.to_vec(), lost.to_vec()], &block);
+            assert_eq!(found, HeaderCheck::Format);
         }
     }
 
@@ -439,10 +421,7 @@ mod tests {
         ] {
             assert_eq!(expected.plan(&copies, &[]), differs, "one copy suffices");
         }
-        let of_other_set = DeviceHeader {
-            device_set: 78,
-            ..header()
-        };
+        let of_other_set = modified(header(), |it| it.device_set = 78);
         let HeaderCheck::Differs(why) = plan(&header().to_bytes(), &of_other_set.to_bytes()) else {
             panic!()
         };
@@ -459,22 +438,17 @@ mod tests {
         assert_eq!(space(0).range.start, DEVICE_HEADER_BYTES);
         (0..3).for_each(|core| assert_eq!(space(core).range.end, space(core + 1).range.start));
         assert_eq!(space(3).range.end, least);
-        let other = DeviceHeader {
-            index: 0,
-            ..header()
-        }
-        .space(least, 3, 0, 512)
-        .unwrap();
+        let other = modified(header(), |it| it.index = 0)
+            .space(least, 3, 0, 512)
+            .unwrap();
         assert_ne!(
             space(0).id,
             other.id,
             "devices of a set have ids of their own"
         );
-        assert!(
-            header()
-                .space(least - 1, 3, 0, 512)
-                .unwrap_err()
-                .contains("needs 12582912")
+        assert_contains!(
+            header().space(least - 1, 3, 0, 512).unwrap_err(),
+            "needs 12582912"
         );
     }
 

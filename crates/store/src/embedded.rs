@@ -517,10 +517,8 @@ mod tests {
     fn a_record_that_is_not_there_is_a_failure_and_transactions_take_time_of_the_core() {
         let (mut engine, _) = opened(drive(), &namespace(), false, false);
         let began_ns = engine.now();
-        assert_eq!(
-            all(&mut engine, OpKind::Read, KEYS, 8),
-            [Outcome::Result(2); KEYS as usize]
-        );
+        let found = all(&mut engine, OpKind::Read, KEYS, 8);
+        assert_eq!(found, [Outcome::Result(2); KEYS as usize]);
         assert!(
             engine.now() - began_ns >= KEYS * VIRTUAL_CPU_NS,
             "{} ns",

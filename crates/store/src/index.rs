@@ -373,10 +373,8 @@ mod tests {
         for version in 0..60_000 {
             let digest = digest(random.below(20_000));
             if random.below(3) == 0 {
-                assert_eq!(
-                    index.remove(&digest).map(|entry| entry.version),
-                    map.remove(&digest)
-                );
+                let found = index.remove(&digest).map(|entry| entry.version);
+                assert_eq!(found, map.remove(&digest));
             } else {
                 let place = RecordLocation {
                     block: 1,

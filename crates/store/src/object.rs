@@ -302,10 +302,8 @@ mod tests {
             ("S:1024", ValueType::String(1_024)),
             ("B:1", ValueType::Blob(1)),
         ] {
-            assert_eq!(
-                (text.parse(), value.to_string()),
-                (Ok(value), text.to_owned())
-            );
+            assert_eq!(text.parse(), Ok(value));
+            assert_eq!(value.to_string(), text.to_owned());
         }
         for wrong in ["", "S", "S:0", "B:-1", "S:99999999999", "D", "I:8"] {
             assert!(wrong.parse::<ValueType>().is_err(), "{wrong}");

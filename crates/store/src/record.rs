@@ -165,6 +165,7 @@ pub(crate) fn u64_at(bytes: &[u8], byte: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use results::testing::modified;
     use sys::random::Random;
 
     const RECORD: Record<'static> = Record {
@@ -197,21 +198,12 @@ mod tests {
     #[test]
     fn the_number_of_moves_tells_the_last_copy_of_a_record() {
         let mut bytes = vec![0; 80];
-        Record {
-            is_tombstone: true,
-            ..RECORD
-        }
-        .write(&mut bytes, 9);
+        modified(RECORD, |it| it.is_tombstone = true).write(&mut bytes, 9);
         for _ in 0..300 {
             let before = moves(&bytes);
             seal_moved(&mut bytes, 10);
-            assert_eq!(
-                Record::read(&bytes, 10),
-                Some(Record {
-                    is_tombstone: true,
-                    ..RECORD
-                })
-            );
+            let found = Record::read(&bytes, 10);
+            assert_eq!(found, Some(modified(RECORD, |it| it.is_tombstone = true)));
             assert!(is_later(moves(&bytes), before) && !is_later(before, moves(&bytes)));
         }
         assert!(!is_later(5, 5));

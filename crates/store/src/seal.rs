@@ -352,6 +352,7 @@ impl VolumeMark {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use results::testing::modified;
 
     const BOUNDS_OF: DurableBounds = DurableBounds {
         sequence: 9,
@@ -373,11 +374,8 @@ mod tests {
         };
         seal.write(&mut block, 5);
         assert_eq!(Seal::read(&block, 512, 5), Some(seal));
-        assert_eq!(
-            Seal::read(&block, 512, 6),
-            None,
-            "of another use of the block"
-        );
+        let found = Seal::read(&block, 512, 6);
+        assert_eq!(found, None, "of another use of the block");
         block.copy_within(512..512 + SEAL, 1024);
         assert_eq!(Seal::read(&block, 1024, 5), None, "of another place");
         for bit in 512 * 8..(512 + SEAL) * 8 {
@@ -385,11 +383,8 @@ mod tests {
             assert_eq!(Seal::read(&block, 512, 5), None, "bit {bit}");
             block[bit / 8] ^= 1 << (bit % 8);
         }
-        assert_eq!(
-            Seal::read(&block, 4096 - SEAL + 16, 5),
-            None,
-            "past the end"
-        );
+        let found = Seal::read(&block, 4096 - SEAL + 16, 5);
+        assert_eq!(found, None, "past the end");
     }
 
     #[test]
@@ -437,10 +432,9 @@ mod tests {
             next: [(5, 3); NEXT],
         };
         evidence.add(&older, 8, 100);
-        assert_eq!(
-            (evidence.sequence, evidence.closed_before, evidence.certain),
-            (9, 7, 5)
-        );
+        assert_eq!(evidence.sequence, 9);
+        assert_eq!(evidence.closed_before, 7);
+        assert_eq!(evidence.certain, 5);
         let durable = |sequence| evidence.durable_bytes(sequence, 4096);
         assert_eq!(
             [durable(6), durable(7), durable(8), durable(9)],
@@ -452,52 +446,24 @@ mod tests {
         );
         assert!(evidence.has_ended(5, 3) && !evidence.has_ended(5, 4));
         // Numbers that no store writes.
-        evidence.add(
-            &DurableBounds {
-                sequence: 100,
-                ..BOUNDS_OF
-            },
-            8,
-            100,
-        );
-        evidence.add(
-            &DurableBounds {
-                closed_before: 90,
-                ..BOUNDS_OF
-            },
-            8,
-            100,
-        );
-        evidence.add(
-            &DurableBounds {
-                certain: 9,
-                ..BOUNDS_OF
-            },
-            8,
-            100,
-        );
-        evidence.add(
-            &DurableBounds {
-                next: [(6, 10); NEXT],
-                ..BOUNDS_OF
-            },
-            8,
-            100,
-        );
+        evidence.add(&modified(BOUNDS_OF, |it| it.sequence = 100), 8, 100);
+        evidence.add(&modified(BOUNDS_OF, |it| it.closed_before = 90), 8, 100);
+        evidence.add(&modified(BOUNDS_OF, |it| it.certain = 9), 8, 100);
+        evidence.add(&modified(BOUNDS_OF, |it| it.next = [(6, 10); NEXT]), 8, 100);
         assert!(
             !evidence.has_ended(6, 1),
             "a use that was not begun cannot have ended"
         );
-        assert_eq!(
-            (evidence.sequence, evidence.closed_before, evidence.certain),
-            (9, 7, 5)
-        );
+        assert_eq!(evidence.sequence, 9);
+        assert_eq!(evidence.closed_before, 7);
+        assert_eq!(evidence.certain, 5);
     }
 }
 
 #[cfg(test)]
 mod mark_tests {
     use super::*;
+    use results::testing::modified;
 
     #[test]
     fn marks_are_read_as_they_were_written_and_every_flipped_bit_is_found() {
@@ -508,10 +474,7 @@ mod mark_tests {
             bytes: 1 << 40,
             records: 3,
         };
-        let bounds = DurableBounds {
-            sequence: 4,
-            ..DurableBounds::default()
-        };
+        let bounds = modified(DurableBounds::default(), |it| it.sequence = 4);
         let note = Note {
             number: 2,
             text: [6; NOTE_BYTES],
@@ -528,23 +491,14 @@ mod mark_tests {
         assert_eq!(VolumeMark::read_both(&bytes, 9), (marks.to_vec(), 0));
         for bit in 0..MARK_BYTES * 8 {
             bytes[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(
-                VolumeMark::read_both(&bytes, 9),
-                (vec![marks[0]], 1),
-                "bit {bit}"
-            );
+            let found = VolumeMark::read_both(&bytes, 9);
+            assert_eq!(found, (vec![marks[0]], 1), "bit {bit}");
             bytes[bit / 8] ^= 1 << (bit % 8);
         }
-        assert_eq!(
-            VolumeMark::read_both(&bytes, 10),
-            (Vec::new(), 2),
-            "another device's"
-        );
+        let found = VolumeMark::read_both(&bytes, 10);
+        assert_eq!(found, (Vec::new(), 2), "another device's");
         bytes[..512].fill(0);
-        assert_eq!(
-            VolumeMark::read_both(&bytes, 9),
-            (vec![marks[0]], 1),
-            "there was one"
-        );
+        let found = VolumeMark::read_both(&bytes, 9);
+        assert_eq!(found, (vec![marks[0]], 1), "there was one");
     }
 }

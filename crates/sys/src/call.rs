@@ -238,14 +238,10 @@ mod tests {
                 random: true,
                 syncs,
             });
-            assert_eq!(
-                act(&file, &mapped, OpKind::Write, 1_000, 7),
-                (Outcome::Done, 7)
-            );
-            assert_eq!(
-                act(&file, &mapped, OpKind::Read, 1_000, 0),
-                (Outcome::Done, 7)
-            );
+            let found = act(&file, &mapped, OpKind::Write, 1_000, 7);
+            assert_eq!(found, (Outcome::Done, 7));
+            let found = act(&file, &mapped, OpKind::Read, 1_000, 0);
+            assert_eq!(found, (Outcome::Done, 7));
             let mut bytes = vec![0; 4 * PAGE as usize];
             file.read_exact_at(&mut bytes, 0).unwrap();
             assert_eq!(bytes.iter().filter(|byte| **byte == 7).count(), 8192);

@@ -445,18 +445,11 @@ mod tests {
             }
             .flags()
         };
-        assert_eq!(
-            [
-                steps(true, false, false),
-                steps(false, true, false),
-                steps(false, false, true)
-            ],
-            [1, 2, 4]
-        );
-        assert_eq!(
-            (steps(true, true, true), steps(false, false, false)),
-            (7, 0)
-        );
+        assert_eq!(steps(true, false, false), 1);
+        assert_eq!(steps(false, true, false), 2);
+        assert_eq!(steps(false, false, true), 4);
+        assert_eq!(steps(true, true, true), 7);
+        assert_eq!(steps(false, false, false), 0);
         assert_eq!(
             [WriteSync::No, WriteSync::Data, WriteSync::File].map(WriteSync::flags),
             [0, 2, 4]

@@ -317,23 +317,14 @@ mod tests {
         })
         .join()
         .unwrap();
-        assert_eq!(
-            of_status("/proc/self/status"),
-            all,
-            "others stay where they were"
-        );
-        assert_eq!(
-            tried(&[0, 1_023]).join().unwrap(),
-            "there is no CPU 1023 to run on"
-        );
-        assert_eq!(
-            tried(&[1_023]).join().unwrap(),
-            "there is no CPU 1023 to run on"
-        );
-        assert_eq!(
-            tried(&[1_024]).join().unwrap(),
-            "there is no CPU 1024 to run on"
-        );
+        let found = of_status("/proc/self/status");
+        assert_eq!(found, all, "others stay where they were");
+        let found = tried(&[0, 1_023]).join().unwrap();
+        assert_eq!(found, "there is no CPU 1023 to run on");
+        let found = tried(&[1_023]).join().unwrap();
+        assert_eq!(found, "there is no CPU 1023 to run on");
+        let found = tried(&[1_024]).join().unwrap();
+        assert_eq!(found, "there is no CPU 1024 to run on");
     }
 
     #[test]

@@ -80,9 +80,7 @@ mod tests {
 
     #[test]
     fn parts_differ() {
-        assert_ne!(
-            Random::for_part(1, 0).next_u64(),
-            Random::for_part(1, 1).next_u64()
-        );
+        let found = Random::for_part(1, 0).next_u64();
+        assert_ne!(found, Random::for_part(1, 1).next_u64());
     }
 }

@@ -227,10 +227,8 @@ mod tests {
         Salt::new(9, 100, 42).fill(&mut bytes);
         for sector in bytes.as_chunks::<SECTOR_BYTES>().0 {
             let words = sector.as_chunks::<8>().0;
-            assert_eq!(
-                u64::from_le_bytes(words[63]),
-                stamp(u64::from_le_bytes(words[62]), 42)
-            );
+            let found = u64::from_le_bytes(words[63]);
+            assert_eq!(found, stamp(u64::from_le_bytes(words[62]), 42));
         }
     }
 
@@ -278,16 +276,10 @@ mod tests {
             placed(1, 0, 4096) == whole[..4096],
             "a shorter piece is its beginning"
         );
-        assert_ne!(
-            placed(2, 0, 4096),
-            placed(1, 0, 4096),
-            "another pass is another fill"
-        );
-        assert_ne!(
-            placed(1, 4096, 4096),
-            placed(1, 0, 4096),
-            "another place, too"
-        );
+        let found = placed(2, 0, 4096);
+        assert_ne!(found, placed(1, 0, 4096), "another pass is another fill");
+        let found = placed(1, 4096, 4096);
+        assert_ne!(found, placed(1, 0, 4096), "another place, too");
     }
 
     #[test]

@@ -79,14 +79,10 @@ mod tests {
         };
         assert!(!other);
         let second = file.reopen().unwrap();
-        assert_eq!(
-            has_other_writer(file.as_file().as_fd()).unwrap(),
-            Some(true)
-        );
+        let found = has_other_writer(file.as_file().as_fd()).unwrap();
+        assert_eq!(found, Some(true));
         drop(second);
-        assert_eq!(
-            has_other_writer(file.as_file().as_fd()).unwrap(),
-            Some(false)
-        );
+        let found = has_other_writer(file.as_file().as_fd()).unwrap();
+        assert_eq!(found, Some(false));
     }
 }

@@ -14,7 +14,7 @@ mod translate;
 
 use super::act_keys::{self, ActKey};
 use super::config::ActConfig;
-use super::dialect::FILE_BYTES_MAX;
+use super::dialect::refusal;
 use super::options::{INDEX, Since, Test};
 use super::parse::{Parsed, parse};
 use super::problem::{ConfigErrors, ConfigProblem, Located};
@@ -59,8 +59,9 @@ pub fn read(file: &str, bytes: &[u8], reading: &ReadOptions) -> Result<Translati
     let mut lines = LegacyLines::new(bytes);
     let test_in_file = test_of(&lines);
     let test = reading.test.or(test_in_file).unwrap_or_default();
-    if bytes.len() > FILE_BYTES_MAX {
-        // The parser reports the excessive size; no other error is needed.
+    let is_refused = refusal(bytes).is_some();
+    if is_refused {
+        // The parser reports the refusal; no other error is needed.
         lines = LegacyLines::new(b"");
     }
     let candidates = candidates(&lines);
@@ -90,15 +91,7 @@ pub fn read(file: &str, bytes: &[u8], reading: &ReadOptions) -> Result<Translati
         translate::translate(&mut lines, test, act, reading.cpus);
     }
     let text = lines.text();
-    let parsed = parse(
-        test,
-        file,
-        if bytes.len() > FILE_BYTES_MAX {
-            bytes
-        } else {
-            text.as_bytes()
-        },
-    );
+    let parsed = parse(test, file, if is_refused { bytes } else { text.as_bytes() });
     let mut parse_problems = parsed
         .as_ref()
         .err()

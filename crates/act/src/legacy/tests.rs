@@ -3,6 +3,8 @@
 use super::*;
 use crate::rates::derive_storage;
 use load::rate::Rate;
+use results::testing::modified;
+use results::{assert_any_contains, assert_contains, assert_starts_with};
 
 const ACT2: &str = "device-names: /dev/sdc\nqueue-per-device: no\nnum-queues: 2\nthreads-per-queue: 8\n\
                     test-duration-sec: 86400\nreport-interval-sec: 1\nread-reqs-per-sec: 6000\n\
@@ -61,26 +63,16 @@ fn act_2_does_exactly_as_many_large_blocks_as_it_was_told() {
         let text = ACT2.replace("per-sec: 70", &format!("per-sec: {rate}"));
         let (config, translation) = translated(&text);
         assert_eq!(translation.act, 2);
-        assert_eq!(
-            (
-                config.write_reqs_per_sec,
-                config.defrag_lwm_pct,
-                config.record_bytes
-            ),
-            (writes, lwm_pct, 1536)
-        );
+        assert_eq!(config.write_reqs_per_sec, writes);
+        assert_eq!(config.defrag_lwm_pct, lwm_pct);
+        assert_eq!(config.record_bytes, 1536);
         let derived = derive_storage(&config).unwrap();
         assert_eq!(derived.large_block_read_rate, Rate::per_sec(rate));
         assert_eq!(derived.large_block_write_rate, Rate::per_sec(rate));
         assert_eq!(derived.read_rate, Rate::per_sec(6000));
-        assert_eq!(
-            (
-                config.service_threads,
-                config.disable_odsync,
-                config.compress_pct
-            ),
-            (Some(16), true, 100)
-        );
+        assert_eq!(config.service_threads, Some(16));
+        assert!(config.disable_odsync);
+        assert_eq!(config.compress_pct, 100);
     }
 }
 
@@ -107,14 +99,9 @@ fn act_3_and_4_stored_records_in_steps_of_128_bytes() {
     assert_eq!(derived.large_block_write_rate, Rate::new(6000, 85).unwrap());
     let ranged = format!("{}record-bytes-range-max: 1530\n", act4());
     let (config, translation) = translated(&ranged);
-    assert_eq!(
-        (
-            translation.act,
-            config.record_bytes,
-            config.record_bytes_range_max
-        ),
-        (4, 1536, 0)
-    );
+    assert_eq!(translation.act, 4);
+    assert_eq!(config.record_bytes, 1536);
+    assert_eq!(config.record_bytes_range_max, 0);
     let (config, _) = translated(&ranged.replace("1530", "1540"));
     assert_eq!(config.record_bytes_range_max, 1664);
 }
@@ -132,11 +119,8 @@ fn a_queue_for_each_device_bounds_them_together() {
 #[test]
 fn threads_of_act_5_made_requests_and_its_queues_did_them() {
     let (config, translation) = translated(ACT5);
-    assert_eq!(
-        (translation.act, config.service_threads),
-        (5, Some(12)),
-        "3 queues of 4 by default"
-    );
+    assert_eq!(translation.act, 5);
+    assert_eq!(config.service_threads, Some(12), "3 queues of 4 by default");
     assert_eq!((config.record_bytes, config.disable_odsync), (1500, false));
     let said = said(&translation);
     assert!(
@@ -162,10 +146,7 @@ fn an_index_test_is_recognised_by_its_keys_and_its_cache_threads_are_renamed() {
             .changes
             .contains(&("cache-threads", "was called num-cache-threads".to_owned()))
     );
-    let index = ReadOptions {
-        test: Some(Test::Index),
-        ..ReadOptions::default()
-    };
+    let index = modified(ReadOptions::default(), |it| it.test = Some(Test::Index));
     assert_eq!(
         read("a", BOTH.as_bytes(), &index).unwrap().config.test,
         Test::Index
@@ -191,18 +172,11 @@ fn histograms_are_kept_and_their_size_of_0_with_them() {
                 large-block-op-kbytes: 128\nrecord-bytes: 0\nread-reqs-per-sec: 12000\nwrite-reqs-per-sec: 0\n\
                 microsecond-histograms: no\nscheduler-mode: noop\nstorage-read-histogram: 100.00,100.00, 50,0.00\n";
     let (config, translation) = translated(text);
-    assert_eq!(
-        (
-            translation.act,
-            config.record_bytes,
-            config.has_histograms()
-        ),
-        (4, 0, true)
-    );
-    assert_eq!(
-        (config.service_threads, config.disable_odsync),
-        (Some(64), true)
-    );
+    assert_eq!(translation.act, 4);
+    assert_eq!(config.record_bytes, 0);
+    assert!(config.has_histograms());
+    assert_eq!(config.service_threads, Some(64));
+    assert!(config.disable_odsync);
 }
 
 #[test]
@@ -233,10 +207,7 @@ fn defaults_by_number_of_cpus_are_written_out_if_the_number_is_known() {
         );
         let (config, _) = read_as(
             &text,
-            &ReadOptions {
-                cpus: Some(16),
-                ..ReadOptions::default()
-            },
+            &modified(ReadOptions::default(), |it| it.cpus = Some(16)),
         );
         assert_eq!(config.service_threads, Some(threads));
     }
@@ -261,27 +232,16 @@ fn the_dialect_is_recognised_by_its_keys() {
         ),
     ] {
         let translation = translated(&text).1;
-        assert_eq!(
-            (translation.act, translation.candidates),
-            (act, Some(candidates)),
-            "{text}"
-        );
+        assert_eq!(translation.act, act, "{text}");
+        assert_eq!(translation.candidates, Some(candidates), "{text}");
     }
     let forced = read_as(
         &paper,
-        &ReadOptions {
-            act: Some(5),
-            ..ReadOptions::default()
-        },
+        &modified(ReadOptions::default(), |it| it.act = Some(5)),
     );
-    assert_eq!(
-        (
-            forced.0.record_bytes,
-            forced.0.disable_odsync,
-            forced.1.candidates
-        ),
-        (1500, false, None)
-    );
+    assert_eq!(forced.0.record_bytes, 1500);
+    assert!(!forced.0.disable_odsync);
+    assert_eq!(forced.1.candidates, None);
 }
 
 #[test]
@@ -296,10 +256,7 @@ fn keys_of_two_versions_of_act_are_refused_unless_the_version_is_given() {
     );
     let (config, translation) = read_as(
         &both,
-        &ReadOptions {
-            act: Some(2),
-            ..ReadOptions::default()
-        },
+        &modified(ReadOptions::default(), |it| it.act = Some(2)),
     );
     assert_eq!(config.write_reqs_per_sec, 2975);
     assert!(said(&translation).contains("|write-reqs-per-sec: 5 was dropped: ACT 2 did not know"));
@@ -311,10 +268,9 @@ fn keys_that_an_old_act_ignored_are_dropped_and_keys_of_flashproof_stay() {
     let (config, translation) = translated(&format!(
         "{ACT3}foo: 1\nupdate-pc: 20\nfoo: \u{1b}[2J\nseed: 7\n"
     ));
-    assert_eq!(
-        (translation.act, config.update_pct, config.seed),
-        (3, 0, Some(7))
-    );
+    assert_eq!(translation.act, 3);
+    assert_eq!(config.update_pct, 0);
+    assert_eq!(config.seed, Some(7));
     let said = said(&translation);
     for line in [
         "|foo: 1 was dropped: ACT 3 did not know that key and ignored it\n",
@@ -344,10 +300,7 @@ fn a_slip_of_a_key_that_has_to_be_there_is_still_a_mistake() {
 fn a_key_that_is_wrong_is_named_before_a_key_that_is_missing() {
     // A fork of ACT has num-timers in place of num-queues.
     let errors = errors(&ACT3.replace("num-queues:", "num-timers:"));
-    assert!(
-        errors[0].contains("unknown key \"num-timers\""),
-        "{errors:?}"
-    );
+    assert_contains!(errors[0], "unknown key \"num-timers\"");
     assert!(errors[1].contains("num-queues: missing"), "{errors:?}");
 }
 
@@ -373,31 +326,17 @@ fn every_mistake_of_an_old_file_is_named_with_its_line() {
     let text = format!("{text}num-queues: 4\n");
     let errors = errors(&text);
     assert_eq!(errors.len(), 5, "{errors:#?}");
-    assert!(
-        errors[0].starts_with("a.conf:3: num-queues: \"two\" is not a number"),
-        "{}",
-        errors[0]
+    assert_starts_with!(errors[0], "a.conf:3: num-queues: \"two\" is not a number");
+    assert_contains!(
+        errors[1],
+        "a.conf:5: unknown key \"test-druation-sec\" - did you mean test-duration-sec?"
     );
-    assert!(
-        errors[1].contains(
-            "a.conf:5: unknown key \"test-druation-sec\" - did you mean test-duration-sec?"
-        )
+    assert_contains!(
+        errors[2],
+        "a.conf:10: large-block-op-kbytes: 100 is no power of two"
     );
-    assert!(
-        errors[2].contains("a.conf:10: large-block-op-kbytes: 100 is no power of two"),
-        "{}",
-        errors[2]
-    );
-    assert!(
-        errors[3].contains("a.conf:14: num-queues: already given in line 3"),
-        "{}",
-        errors[3]
-    );
-    assert!(
-        errors[4].contains("test-duration-sec: missing"),
-        "{}",
-        errors[4]
-    );
+    assert_contains!(errors[3], "a.conf:14: num-queues: already given in line 3");
+    assert_contains!(errors[4], "test-duration-sec: missing");
 }
 
 #[test]
@@ -410,11 +349,7 @@ fn a_record_that_does_not_fit_its_block_is_named_and_nothing_overflows() {
     let most = ACT2
         .replace("blocks: 3", "blocks: 4294967295")
         .replace("per-sec: 70", "per-sec: 4294967295");
-    assert!(
-        errors(&most)
-            .iter()
-            .any(|error| error.contains("record-bytes: 2199023255040 is too large"))
-    );
+    assert_any_contains!(errors(&most), "record-bytes: 2199023255040 is too large");
     let many = errors(&ACT2.replace("per-sec: 70", "per-sec: 4294967295"));
     assert!(
         many[0].contains("a.conf:8: write-reqs-per-sec: 365072220075 is too large"),
@@ -435,10 +370,7 @@ fn a_record_that_does_not_fit_its_block_is_named_and_nothing_overflows() {
         "{blocks:?}"
     );
     let threads = errors(&ACT2.replace("queues: 2", "queues: 4294967295"));
-    assert!(
-        threads[0].contains("4294967295 queues x 8 threads is more than"),
-        "{threads:?}"
-    );
+    assert_contains!(threads[0], "4294967295 queues x 8 threads is more than");
 }
 
 #[test]
@@ -451,11 +383,9 @@ fn commits_of_act_4_become_durable_with_a_note() {
 
 #[test]
 fn a_file_of_no_version_of_act_is_an_error() {
-    assert!(
-        read("a", &vec![b'#'; 2 << 20], &ReadOptions::default())
-            .unwrap_err()
-            .to_string()
-            .contains("too many")
+    assert_contains!(
+        read("a", &vec![b'#'; 2 << 20], &ReadOptions::default()).unwrap_err(),
+        "too many"
     );
     assert!(read("a", b"", &ReadOptions::default()).is_err());
     assert!(read("a", b"\xff\xfe\x00", &ReadOptions::default()).is_err());
@@ -475,10 +405,7 @@ fn a_file_of_flashproof_is_not_translated() {
         let translation = read(
             "a.conf",
             text.as_bytes(),
-            &ReadOptions {
-                cpus: Some(4),
-                ..ReadOptions::default()
-            },
+            &modified(ReadOptions::default(), |it| it.cpus = Some(4)),
         )
         .unwrap();
         assert_eq!(translation.is_flashproof_file, own, "{text}");
@@ -496,23 +423,16 @@ fn a_file_that_fits_both_tests_is_a_storage_test_by_default() {
         read(
             "a.conf",
             text.as_bytes(),
-            &ReadOptions {
-                test,
-                ..ReadOptions::default()
-            },
+            &modified(ReadOptions::default(), |it| it.test = test),
         )
         .unwrap()
     };
     let translation = read(BOTH, None);
-    assert_eq!(
-        (translation.config.test, translation.test_by_default),
-        (Test::Storage, true)
-    );
+    assert_eq!(translation.config.test, Test::Storage);
+    assert!(translation.test_by_default);
     assert!(!read(BOTH, Some(Test::Index)).test_by_default);
     assert!(!read(&format!("{BOTH}record-bytes: 5\n"), None).test_by_default);
     let index = read(&format!("{BOTH}cache-threads: 5\n"), None);
-    assert_eq!(
-        (index.config.test, index.test_by_default),
-        (Test::Index, false)
-    );
+    assert_eq!(index.config.test, Test::Index);
+    assert!(!index.test_by_default);
 }

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::series::{Conclusion, DriveIdentity, Series, SeriesStepState};
 use results::format::{self, count, milliseconds, number, span};
-use results::judge::Outcome;
+use results::judge::{LOOK_AT_DRIVE, Outcome};
 use results::steady::median;
 use serde_json::{Value, json};
 
@@ -258,10 +258,10 @@ pub fn conclude(series: &Series) -> Conclusion {
     let mut sentence = failed.map_or_else(String::new, |step| {
         format!("{} failed: {}; ", step.name, step.reason)
     });
-    sentence += "measured";
-    if !findings.is_empty() {
-        sentence += &format!(": {}", findings.join(". "));
+    if findings.is_empty() {
+        findings.push("measured".to_owned());
     }
+    sentence += &findings.join(". ");
     // Doubts come first, because they qualify the rest of the sentence.
     if let Some(doubts) = &doubts {
         sentence = format!("{doubts}; {sentence}");
@@ -269,12 +269,18 @@ pub fn conclude(series: &Series) -> Conclusion {
     let outcome = if failed.is_some() {
         Outcome::Fail
     } else {
-        Outcome::Pass
+        Outcome::Measured
+    };
+    let action = match (failed, &doubts) {
+        (Some(_), _) => Some(LOOK_AT_DRIVE),
+        (None, Some(_)) => Some("measure again on a host with nothing else to do"),
+        (None, None) => None,
     };
     let details = doubts.map_or(Value::Null, |doubts| json!({ IN_DOUBT: doubts }));
     Conclusion {
         outcome,
         sentence,
+        action: action.map(str::to_owned),
         remarks,
         rating: None,
         comparable: false,
@@ -286,7 +292,7 @@ fn sweep(mix: AccessMix, curve: &[&Point]) -> Option<String> {
     let highest = highest(curve)?;
     let knee = knee(curve)?;
     Some(format!(
-        "{mix}: {} IOPS at saturation, knee at queue depth {}",
+        "{mix}: {} IOPS, knee at depth {}",
         number(highest),
         knee.depth
     ))
@@ -449,7 +455,7 @@ mod tests {
             devices: vec![device],
             rule: Rule::Completes,
             details: json!(point),
-            ..crate::testing::step(format!("{:?}", point.part), 1.0, Outcome::Pass)
+            ..crate::testing::step(format!("{:?}", point.part), 1.0, Outcome::Measured)
         };
         let steps = scales.iter().enumerate();
         let steps = steps.flat_map(|(device, scale)| {
@@ -494,14 +500,13 @@ mod tests {
     #[test]
     fn a_failed_operation_fails_it_and_jobs_in_doubt_are_told_first() {
         let mut series = measured(&[1.0]);
-        assert_eq!(conclude(&series).outcome, Outcome::Pass);
+        assert_eq!(conclude(&series).outcome, Outcome::Measured);
         let sentence = conclude(&series).sentence;
-        let reads =
-            "measured: random reads, 4 KiB: 100,000 IOPS at saturation, knee at queue depth 32";
+        let reads = "random reads, 4 KiB: 100,000 IOPS at saturation, knee at queue depth 32";
         assert!(sentence.starts_with(reads), "{sentence}");
         series.steps[0].details["doubt"] = json!("this program was late");
         let told = conclude(&series);
-        let first = format!("1 of {} jobs in doubt; measured: ", series.steps.len());
+        let first = format!("1 of {} jobs in doubt; random reads, ", series.steps.len());
         assert!(told.sentence.starts_with(&first), "{}", told.sentence);
         assert!(
             told.remarks

@@ -192,7 +192,7 @@ pub fn judge_job(verdict: &Verdict, device: usize, name: &str) -> StageResult {
         ),
         end @ End::DeviceGone { device } if device == name => (Outcome::Fail, end.to_string()),
         End::Completed | End::Enough { .. } => (
-            Outcome::Pass,
+            Outcome::Measured,
             "ran to its end without an I/O error".to_owned(),
         ),
         end @ (End::DeviceGone { .. } | End::TooManyErrors { .. }) => (
@@ -211,6 +211,7 @@ pub fn judge_job(verdict: &Verdict, device: usize, name: &str) -> StageResult {
         outcome,
         reason,
         notes: Vec::new(),
+        headline: None,
     }
 }
 

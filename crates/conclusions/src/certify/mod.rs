@@ -32,7 +32,7 @@ pub use linearity::{Linearity, Ratio, linearity};
 
 use crate::series::{Conclusion, Rule, Series, SeriesStepState, Step};
 use results::format::{Grouped, count, span};
-use results::judge::{DelayOwner, End, Outcome, ReasonCode, Sla, Verdict, WorstShare};
+use results::judge::{DelayOwner, End, Headline, Outcome, ReasonCode, Sla, Verdict, WorstShare};
 use serde_json::{Value, json};
 
 #[cfg(test)]
@@ -47,30 +47,21 @@ pub fn conclude(series: &Series, claim: &Claim) -> Conclusion {
     let open_step = steps
         .iter()
         .find(|step| step.state != SeriesStepState::Done);
-    let (outcome, sentence) = match (
+    let (outcome, claimed, decisive) = match (
         done_with(steps, Outcome::Fail),
         done_with(steps, Outcome::Invalid),
         open_step,
     ) {
-        (Some(failed), ..) => (
-            Outcome::Fail,
-            format!("{}: {}", claim.failed(), stage_text(failed)),
-        ),
-        (None, Some(unknown), _) => (
-            Outcome::Invalid,
-            format!("{}: {}", claim.undecided(), stage_text(unknown)),
-        ),
-        (None, None, Some(open)) => (
-            Outcome::Invalid,
-            format!("{}: {} was not run", claim.undecided(), open.name),
-        ),
-        (None, None, None) => {
-            let tightest = tightest(steps)
-                .map(|step| format!(": {}", stage_text(step)))
-                .unwrap_or_default();
-            (Outcome::Pass, format!("{}{tightest}", claim.passed()))
-        }
+        (Some(failed), ..) => (Outcome::Fail, claim.failed(), Some(failed)),
+        (None, Some(unknown), _) => (Outcome::Invalid, claim.undecided(), Some(unknown)),
+        (None, None, Some(open)) => (Outcome::Invalid, claim.undecided(), Some(open)),
+        (None, None, None) => (Outcome::Pass, claim.passed(), tightest(steps)),
     };
+    let answer = decisive.map(stage_answer);
+    let sentence = answer.as_ref().map_or_else(
+        || claimed.clone(),
+        |answer| format!("{claimed}: {}", answer.sentence),
+    );
     let linearity = steps.iter().find_map(|step: &Step| {
         serde_json::from_value::<Linearity>(step.details.get("linearity")?.clone()).ok()
     });
@@ -84,6 +75,7 @@ pub fn conclude(series: &Series, claim: &Claim) -> Conclusion {
     Conclusion {
         outcome,
         sentence,
+        action: answer.and_then(|answer| answer.action),
         remarks,
         rating: None,
         comparable: outcome == Outcome::Pass && claim.is_comparable(),
@@ -97,11 +89,23 @@ fn done_with(steps: &[Step], outcome: Outcome) -> Option<&Step> {
         .find(|step| step.state == SeriesStepState::Done && step.outcome == Some(outcome))
 }
 
-fn stage_text(step: &Step) -> String {
-    match step.outcome {
-        Some(Outcome::Fail) => format!("{} failed: {}", step.name, step.reason),
-        _ => format!("{}: {}", step.name, step.reason),
-    }
+/// Key of the answer in a stage's details.
+pub const HEADLINE: &str = "headline";
+
+/// The stage's answer in short, or its reason if the record has no short answer.
+fn stage_answer(step: &Step) -> Headline {
+    let recorded = step.details.get(HEADLINE);
+    let recorded =
+        recorded.and_then(|value| serde_json::from_value::<Headline>(value.clone()).ok());
+    let (name, reason) = (&step.name, &step.reason);
+    let sentence = match (&recorded, step.state, step.outcome) {
+        (Some(recorded), ..) => format!("{name}: {}", recorded.sentence),
+        (None, SeriesStepState::Done, Some(Outcome::Fail)) => format!("{name} failed: {reason}"),
+        (None, SeriesStepState::Done, _) => format!("{name}: {reason}"),
+        _ => format!("{name} was not run"),
+    };
+    let action = recorded.and_then(|recorded| recorded.action);
+    Headline { sentence, action }
 }
 
 /// The stage under [`Rule::Limits`] whose share of slow operations came nearest to its limit.
@@ -213,6 +217,8 @@ pub struct StageResult {
     pub reason: String,
     /// Notes on the run of a passed stage, one sentence each: for example a rate that was not held.
     pub notes: Vec<String>,
+    /// The reason in short, and the next step; `None` if the reason is short.
+    pub headline: Option<Headline>,
 }
 
 /// [`Rule::Completes`] and [`Rule::Recovers`] ignore slow operations, but not failed, lost or missing operations.
@@ -236,6 +242,7 @@ fn by_limits(verdict: &Verdict) -> StageResult {
         outcome: verdict.outcome,
         reason: reason.unwrap_or_else(|| verdict.end.to_string()),
         notes,
+        headline: (verdict.outcome != Outcome::Pass).then(|| verdict.headline()),
     }
 }
 
@@ -244,6 +251,7 @@ fn by_completion(verdict: &Verdict) -> StageResult {
         outcome,
         reason,
         notes: Vec::new(),
+        headline: None,
     };
     let time_text = format!(
         "after {:.0} of {} s",
@@ -400,7 +408,7 @@ impl Claim {
         let limits = if self.sla == Sla::default() {
             String::new()
         } else {
-            format!(" within its own limits ({})", self.sla)
+            format!(" within its own limits ({})", self.sla.words())
         };
         // A short stage cannot have slices longer than itself.
         let is_usual =
@@ -588,6 +596,13 @@ mod tests {
             conclusion.remarks[0].contains("stage 2 (--all-stages runs them)"),
             "{:?}",
             conclusion.remarks
+        );
+        let headline =
+            json!({"sentence": "too slow: 7 % of reads", "action": "test another drive"});
+        series.steps[0].details = json!({ HEADLINE: headline });
+        assert_eq!(
+            conclude(&series, &claim()).headline().to_string(),
+            "not certified for 30x: stage 1: too slow: 7 % of reads\nDo: test another drive"
         );
     }
 
@@ -864,7 +879,7 @@ mod tests {
         };
         assert_eq!(
             lax.passed(),
-            "certified for 30x within its own limits (10%>1ms)"
+            "certified for 30x within its own limits (below 10 % over 1 ms)"
         );
         let long = Claim {
             slice_sec: 86_400,

@@ -3,9 +3,10 @@
 use super::examine::SlotCounts;
 use super::session::{DurabilityMethod, PowerCounts, SessionId};
 use super::witness::WitnessRecord;
+use crate::circumstances::Circumstances;
 use crate::grouped;
 use results::format::{binary_bytes, count, number};
-use results::judge::Outcome;
+use results::judge::{Headline, Outcome};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -66,11 +67,17 @@ pub struct Durability {
     pub outcome: Outcome,
     /// Exit code of the command.
     pub exit_code: u8,
+    /// The answer in one sentence, and the next step.
+    pub headline: Headline,
     /// The sentence that decided.
     pub sentence: String,
     /// Other sentences about the result.
     pub remarks: Vec<String>,
     pub modes: Vec<ModeResult>,
+    /// Beginning of the session, milliseconds since 1970 (UTC).
+    pub started_unix_ms: u64,
+    /// Drives, host and command.
+    pub circumstances: Circumstances,
 }
 
 impl Durability {
@@ -81,6 +88,7 @@ impl Durability {
         after_cut: &StateAfterCut,
         claims: Claims,
         disk: Option<String>,
+        circumstances: Circumstances,
     ) -> Self {
         let no_cut = no_cut(record, after_cut);
         let lanes = record
@@ -127,12 +135,17 @@ impl Durability {
             Outcome::Fail => fail_sentence(&modes),
             Outcome::Invalid => no_cut.clone().unwrap_or_else(|| {
                 format!(
-                    "cannot tell: no mode had {EXPOSED_MIN} acknowledged writes since the last flush of another mode; let the \
+                    "no mode had {EXPOSED_MIN} acknowledged writes since the last flush of another mode; let the \
                      writes run for some seconds before the cut"
                 )
             }),
             Outcome::Pass | Outcome::Measured => {
-                pass_sentence(&modes) + if power_counts(record, after_cut).is_none() { UNCONFIRMED } else { "" }
+                pass_sentence(&modes)
+                    + if power_counts(record, after_cut).is_none() {
+                        UNCONFIRMED
+                    } else {
+                        ""
+                    }
             }
         };
         let remarks = remarks(
@@ -150,10 +163,31 @@ impl Durability {
             claims,
             outcome,
             exit_code: outcome.exit_code(),
+            headline: headline(outcome, &sentence),
             sentence,
             remarks,
             modes,
+            started_unix_ms: record.session.started_unix_ms,
+            circumstances,
         }
+    }
+}
+
+/// The answer in one sentence, and the next step. The sentence of an invalid result has the reason, then the advice.
+fn headline(outcome: Outcome, sentence: &str) -> Headline {
+    let (reason, advice) = sentence.split_once("; ").unwrap_or((sentence, ""));
+    match outcome {
+        Outcome::Fail => Headline::new(
+            sentence,
+            Some(
+                "keep no data on this drive that must survive a power cut; look for newer firmware",
+            ),
+        ),
+        Outcome::Invalid => Headline::new(reason, Some(advice)),
+        Outcome::Pass | Outcome::Measured => Headline::new(
+            &format!("1 power cut: {sentence}"),
+            Some("cut the power again: ten cuts without a loss show much more than one"),
+        ),
     }
 }
 
@@ -169,19 +203,19 @@ fn no_cut(record: &WitnessRecord, after_cut: &StateAfterCut) -> Option<String> {
                 "cut the power while they run"
             };
             return Some(format!(
-                "cannot tell: the writes had ended before any cut ({why}); {advice}"
+                "the writes had ended before any cut ({why}); {advice}"
             ));
         }
         (None, true) => {
             return Some(
-                "cannot tell: the command fell silent, and reported no error of a drive without power; with --drive-cut, \
+                "the command fell silent, and reported no error of a drive without power; with --drive-cut, \
                  let the command run until the writes fail"
                     .to_owned(),
             );
         }
         (None, false) if session.boot_id == after_cut.boot_id => {
             return Some(
-                "cannot tell: this machine has not been restarted since the writes began, so no power cut happened; if \
+                "this machine has not been restarted since the writes began, so no power cut happened; if \
                  only the drive lost power, give --drive-cut"
                     .to_owned(),
             );
@@ -191,12 +225,12 @@ fn no_cut(record: &WitnessRecord, after_cut: &StateAfterCut) -> Option<String> {
     let (power_before, power_now) = power_counts(record, after_cut)?;
     if power_now.cycles == power_before.cycles {
         Some(format!(
-            "cannot tell: the drive counts {}, as before, so it kept its power; a restart of the machine alone proves little",
+            "the drive counts {}, as before, so it kept its power; cut its power, because a restart of the machine alone proves little",
             count(power_now.cycles, "power cycle")
         ))
     } else if power_now.unsafe_shutdowns == power_before.unsafe_shutdowns {
         Some(format!(
-            "cannot tell: the drive counts {}, as before, so it was notified before it lost power; cut the power \
+            "the drive counts {}, as before, so it was notified before it lost power; cut the power \
              instead of shutting the machine down",
             count(power_now.unsafe_shutdowns, "unsafe shutdown")
         ))
@@ -387,7 +421,14 @@ mod tests {
                 intact: 64,
                 ..SlotCounts::default()
             };
-            let of = Durability::conclude(record, &[counts], after, Claims::default(), None);
+            let of = Durability::conclude(
+                record,
+                &[counts],
+                after,
+                Claims::default(),
+                None,
+                Circumstances::default(),
+            );
             assert_eq!(
                 of.outcome == Outcome::Pass,
                 of.sentence.starts_with("all 64 "),

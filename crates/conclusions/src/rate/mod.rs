@@ -27,7 +27,7 @@ pub use watch::{
 
 use crate::series::{Conclusion, Rule, Series, SeriesStepState, Step};
 use results::format;
-use results::judge::{Limit, Outcome, Sla};
+use results::judge::{LESS_BUSY, LOOK_AT_DRIVE, Limit, Outcome, Sla};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 /// Factors of successive steps up, while all loads are held.
@@ -337,11 +337,33 @@ pub fn conclude(
     Conclusion {
         outcome,
         sentence: sentence(finding),
+        action: action(finding),
         remarks,
         rating: finding.held.filter(|_| confirmed),
         comparable: not_comparable.is_empty() && outcome == Outcome::Pass,
         details: json!({ "finding": finding, "confirmed": confirmed, "held": held_details, "not_held": not_held_details }),
     }
+}
+
+/// The next step after a search.
+fn action(finding: &SearchResult) -> Option<String> {
+    let text = match (finding.stop, finding.held) {
+        (SearchStop::Found, Some(held)) => {
+            return Some(format!(
+                "certify this load (flashproof certify --load {held})"
+            ));
+        }
+        (SearchStop::Found | SearchStop::Highest, None) => return None,
+        (SearchStop::Highest, Some(_)) => "search higher (--up-to)",
+        (SearchStop::NoneHeld, _) => "test another drive",
+        (SearchStop::Broken, _) => LOOK_AT_DRIVE,
+        (SearchStop::OurLimit, _) => LESS_BUSY,
+        (SearchStop::Unstable, _) => {
+            "look for heat and for garbage collection in the report, then search again"
+        }
+        (SearchStop::TimeUp, _) => "give the search more time (--max-duration)",
+    };
+    Some(text.to_owned())
 }
 
 fn sentence(finding: &SearchResult) -> String {
@@ -364,13 +386,11 @@ fn sentence(finding: &SearchResult) -> String {
             format!("there is no rating, because operations failed: {range_text}")
         }
         (SearchStop::OurLimit, _) => {
-            format!(
-                "the rating was not found, because this program or this host could not offer a load: {range_text}"
-            )
+            format!("the rating was not found: this host could not offer a load; {range_text}")
         }
         (SearchStop::Unstable, _) => {
             format!(
-                "there is no stable rating: loads that were held at first were not held later; so far {range_text}"
+                "no stable rating: loads were held at first, but not later; so far {range_text}"
             )
         }
         (SearchStop::TimeUp, _) => {
@@ -469,6 +489,34 @@ mod tests {
     use crate::series::SeriesPurpose;
     use results::steady::Spells;
     use serde_json::Value;
+
+    #[test]
+    fn every_end_of_a_search_has_a_short_answer_and_a_next_step() {
+        for (stop, step) in [
+            (
+                SearchStop::Found,
+                "certify this load (flashproof certify --load 123.5)",
+            ),
+            (SearchStop::Highest, "search higher (--up-to)"),
+            (SearchStop::NoneHeld, "test another drive"),
+            (SearchStop::Broken, LOOK_AT_DRIVE),
+            (SearchStop::OurLimit, LESS_BUSY),
+            (SearchStop::Unstable, "look for heat"),
+            (
+                SearchStop::TimeUp,
+                "give the search more time (--max-duration)",
+            ),
+        ] {
+            let finding = SearchResult {
+                stop,
+                held: Some(123.5),
+                not_held: Some(125.9),
+            };
+            let answer = sentence(&finding);
+            assert_eq!(results::judge::brief(&answer), answer, "{stop:?} is short");
+            assert!(action(&finding).unwrap().starts_with(step), "{stop:?}");
+        }
+    }
 
     /// Runs a search on a drive that holds every load up to `truth`; returns the moves and the finding.
     fn searched(truth: f64, first: f64) -> (Vec<NextRun>, SearchResult) {

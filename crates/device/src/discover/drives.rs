@@ -225,10 +225,8 @@ mod tests {
         let given = names(&["/dev/nvme90n1p1", "/dev/nvme91n1", "/dev/nvme90n1p2"]);
         let drives = drives_of(&given, Path::new("/"));
         assert_eq!(drives.len(), 2);
-        assert_eq!(
-            (drives[0].name.as_str(), drives[0].members.len()),
-            ("/dev/nvme90n1", 2)
-        );
+        assert_eq!(drives[0].name.as_str(), "/dev/nvme90n1");
+        assert_eq!(drives[0].members.len(), 2);
         assert_eq!(drives[0].size_bytes, None);
         let why = drives[0].discovery_error.as_deref().unwrap();
         assert!(why.starts_with("there is no such device"), "{why}");
@@ -246,14 +244,10 @@ mod tests {
         let part = asked("/dev/by-uuid/y", &fact(2), root);
         assert!(disk.0 == part.0, "one drive");
         for (_, drive) in [disk, part] {
-            assert_eq!(
-                (drive.name.as_str(), drive.size_bytes),
-                ("nvme0n1", Some(2000 * 512))
-            );
-            assert_eq!(
-                (drive.min_io_bytes, drive.discovery_error),
-                (Some(512), None)
-            );
+            assert_eq!(drive.name.as_str(), "nvme0n1");
+            assert_eq!(drive.size_bytes, Some(2000 * 512));
+            assert_eq!(drive.min_io_bytes, Some(512));
+            assert_eq!(drive.discovery_error, None);
         }
     }
 
@@ -288,10 +282,8 @@ mod tests {
         let paths = files.each_ref().map(|file| file.path().to_str().unwrap());
         let drives = drives_of(&names(&paths), Path::new("/"));
         assert_eq!(drives.len(), 2);
-        assert_eq!(
-            (drives[1].size_bytes, &drives[1].discovery_error),
-            (None, &None)
-        );
+        assert_eq!(drives[1].size_bytes, None);
+        assert_eq!(&drives[1].discovery_error, &None);
     }
 
     fn named(kernel_name: &str) -> DeviceFacts {

@@ -80,22 +80,14 @@ fn facts_in(tree: &FakeTree, name: &str, number: &str) -> DeviceFacts {
 fn all_facts_of_an_nvme_drive_are_found() {
     let facts = facts_in(&nvme(), "/dev/nvme0n1", "259:0");
     assert_eq!(facts.kind, Kind::WholeDisk);
-    assert_eq!(
-        (facts.size_bytes, facts.max_hw_io_bytes),
-        (2000 * 512, Some(2 << 20))
-    );
-    assert_eq!(
-        (facts.logical_sector_bytes, facts.physical_sector_bytes),
-        (Some(512), Some(4096))
-    );
-    assert_eq!(
-        (facts.queue_requests_max, facts.hardware_queues),
-        (Some(1023), Some(2))
-    );
-    assert_eq!(
-        (facts.rotational, facts.disk_sequence),
-        (Some(false), Some(7))
-    );
+    assert_eq!(facts.size_bytes, 2000 * 512);
+    assert_eq!(facts.max_hw_io_bytes, Some(2 << 20));
+    assert_eq!(facts.logical_sector_bytes, Some(512));
+    assert_eq!(facts.physical_sector_bytes, Some(4096));
+    assert_eq!(facts.queue_requests_max, Some(1023));
+    assert_eq!(facts.hardware_queues, Some(2));
+    assert_eq!(facts.rotational, Some(false));
+    assert_eq!(facts.disk_sequence, Some(7));
     let DeviceFacts {
         kernel_name,
         model,
@@ -140,10 +132,8 @@ fn a_partition_shows_its_own_size_and_the_disks_hardware() {
     assert_eq!(facts.serial.as_deref(), Some("S123"));
     let partition = facts.partition.as_ref().unwrap();
     assert_eq!((partition.index, partition.start_bytes), (2, 512_000));
-    assert_eq!(
-        (partition.disk.as_str(), partition.disk_number.to_string()),
-        ("nvme0n1", "259:0".to_owned())
-    );
+    assert_eq!(partition.disk.as_str(), "nvme0n1");
+    assert_eq!(partition.disk_number.to_string(), "259:0".to_owned());
     assert_eq!(
         facts.identity().as_deref(),
         Some("wwid eui.0025385b21404321 partition 2 at 512000")
@@ -167,15 +157,10 @@ fn facts_missing_in_sysfs_are_unknown_and_give_no_identity() {
     tree.block("253:7", "sys/devices/virtual/block/zram7");
     let facts = facts_in(&tree, "/dev/zram7", "253:7");
     assert_eq!(facts.size_bytes, 8192);
-    assert_eq!(
-        (
-            &facts.model,
-            &facts.serial,
-            &facts.transport,
-            facts.rotational
-        ),
-        (&None, &None, &None, None)
-    );
+    assert_eq!(&facts.model, &None);
+    assert_eq!(&facts.serial, &None);
+    assert_eq!(&facts.transport, &None);
+    assert_eq!(facts.rotational, None);
     assert_eq!(facts.identity(), None);
 }
 
@@ -251,18 +236,11 @@ fn a_namespace_with_several_paths_has_the_requests_and_the_bus_of_one() {
     }
     tree.block("259:1", &head);
     let facts = facts_in(&tree, "/dev/nvme0n1", "259:1");
-    assert_eq!(
-        (facts.serial.as_deref(), facts.transport.as_deref()),
-        (Some("S123"), Some("nvme-pcie"))
-    );
-    assert_eq!(
-        (
-            facts.queue_requests_max,
-            facts.hardware_queues,
-            facts.numa_node
-        ),
-        (Some(1023), Some(1), Some(1))
-    );
+    assert_eq!(facts.serial.as_deref(), Some("S123"));
+    assert_eq!(facts.transport.as_deref(), Some("nvme-pcie"));
+    assert_eq!(facts.queue_requests_max, Some(1023));
+    assert_eq!(facts.hardware_queues, Some(1));
+    assert_eq!(facts.numa_node, Some(1));
 }
 
 #[test]
@@ -278,10 +256,8 @@ fn the_block_device_and_the_character_device_of_an_nvme_drive_are_found() {
         Some("nvme0n1")
     );
     assert_eq!(generic_of_block("nvme0n1", root), Some(generic));
-    assert_eq!(
-        block_name_of_generic(DeviceNumber { major: 1, minor: 3 }, root),
-        None
-    );
+    let found = block_name_of_generic(DeviceNumber { major: 1, minor: 3 }, root);
+    assert_eq!(found, None);
 }
 
 #[test]

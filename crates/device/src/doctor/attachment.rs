@@ -420,6 +420,7 @@ fn affinity(irq: u32, root: &Path) -> Option<CpuList> {
 mod tests {
     use super::super::tests::only;
     use super::*;
+    use results::assert_contains;
     use results::finding::{Finding, Severity};
 
     #[test]
@@ -463,11 +464,7 @@ mod tests {
             off.finding,
             "all its interrupts go to CPU 3, one of 8 CPUs, and irqbalance is off"
         );
-        assert!(
-            off.remedy.contains("enable --now irqbalance")
-                && off.remedy.contains("/proc/irq/{36,37}/"),
-            "{off:?}"
-        );
+        assert_contains!(off.remedy, "enable --now irqbalance", "/proc/irq/{36,37}/");
         assert_eq!(
             judged(&[36, 37], "3", "0-7", &[], true).level,
             Severity::Warning

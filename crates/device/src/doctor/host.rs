@@ -229,24 +229,20 @@ fn check_busy(recent_shares: Option<[f64; 3]>, findings: &mut Findings) {
 mod tests {
     use super::super::tests::{all, only};
     use super::*;
+    use Severity::*;
     use results::finding::Severity;
 
     #[test]
     fn support_of_io_uring_follows_from_an_attempt_to_use_it() {
         let denied = || Some(Err(io::Error::from_raw_os_error(libc::EPERM)));
         for (disabled, attempt, level, says) in [
-            (Some(1), Some(Ok(())), Severity::Ok, "works"),
-            (
-                Some(2),
-                denied(),
-                Severity::Warning,
-                "kernel.io_uring_disabled is 2",
-            ),
-            (None, denied(), Severity::Warning, "cannot be set up"),
-            (Some(0), denied(), Severity::Warning, "cannot be set up"),
-            (Some(0), None, Severity::Ok, "is 0"),
-            (Some(2), None, Severity::Warning, "is 2"),
-            (None, None, Severity::Unknown, "does not report"),
+            (Some(1), Some(Result::Ok(())), Ok, "works"),
+            (Some(2), denied(), Warning, "kernel.io_uring_disabled is 2"),
+            (None, denied(), Warning, "cannot be set up"),
+            (Some(0), denied(), Warning, "cannot be set up"),
+            (Some(0), None, Ok, "is 0"),
+            (Some(2), None, Warning, "is 2"),
+            (None, None, Unknown, "does not report"),
         ] {
             let finding = only(|findings| check_io_uring(disabled, attempt, findings));
             assert!(
@@ -260,12 +256,12 @@ mod tests {
     fn too_little_locked_memory_is_reported_only_where_the_limit_applies() {
         let bytes = |bytes| Some(MemlockLimit::Bytes(bytes));
         for (limit, may_lock_all, level) in [
-            (Some(MemlockLimit::Unlimited), None, Severity::Ok),
-            (bytes(8 << 20), Some(true), Severity::Ok),
-            (bytes(128 << 20), Some(false), Severity::Ok),
-            (bytes((128 << 20) - 1), Some(false), Severity::Warning),
-            (bytes(64 << 10), None, Severity::Warning),
-            (None, Some(false), Severity::Unknown),
+            (Some(MemlockLimit::Unlimited), None, Ok),
+            (bytes(8 << 20), Some(true), Ok),
+            (bytes(128 << 20), Some(false), Ok),
+            (bytes((128 << 20) - 1), Some(false), Warning),
+            (bytes(64 << 10), None, Warning),
+            (None, Some(false), Unknown),
         ] {
             assert_eq!(
                 only(|findings| check_memlock(limit, may_lock_all, findings)).level,
@@ -286,13 +282,10 @@ mod tests {
             };
             only(|findings| check_governor(&facts, findings)).level
         };
-        assert_eq!(governor(Some("performance"), None), Severity::Ok);
-        assert_eq!(
-            governor(Some("performance,powersave"), None),
-            Severity::Warning
-        );
-        assert_eq!(governor(None, Some("KVM")), Severity::Note);
-        assert_eq!(governor(None, None), Severity::Unknown);
+        assert_eq!(governor(Some("performance"), None), Ok);
+        assert_eq!(governor(Some("performance,powersave"), None), Warning);
+        assert_eq!(governor(None, Some("KVM")), Note);
+        assert_eq!(governor(None, None), Unknown);
     }
 
     fn times(idle: u64, steal: u64, all: u64) -> Option<Ticks> {
@@ -333,30 +326,15 @@ mod tests {
                 .map(|finding| finding.level)
                 .collect()
         };
-        assert_eq!(
-            levels(times(900, 0, 1000), times(990, 0, 1100)),
-            [Severity::Ok, Severity::Ok]
-        );
-        assert_eq!(
-            levels(times(0, 0, 100_000), times(98, 2, 100_100)),
-            [Severity::Warning, Severity::Ok],
-            "stolen now"
-        );
-        assert_eq!(
-            levels(times(900, 20, 1000), times(1000, 20, 1100)),
-            [Severity::Warning, Severity::Ok],
-            "stolen before"
-        );
-        assert_eq!(
-            levels(times(900, 0, 1000), times(930, 0, 1100)),
-            [Severity::Ok, Severity::Warning],
-            "in use"
-        );
-        assert_eq!(
-            levels(times(900, 0, 1000), times(900, 0, 1000)),
-            [Severity::Ok, Severity::Unknown],
-            "no time passed"
-        );
-        assert_eq!(levels(None, None), [Severity::Unknown, Severity::Unknown]);
+        assert_eq!(levels(times(900, 0, 1000), times(990, 0, 1100)), [Ok, Ok]);
+        let found = levels(times(0, 0, 100_000), times(98, 2, 100_100));
+        assert_eq!(found, [Warning, Ok], "stolen now");
+        let found = levels(times(900, 20, 1000), times(1000, 20, 1100));
+        assert_eq!(found, [Warning, Ok], "stolen before");
+        let found = levels(times(900, 0, 1000), times(930, 0, 1100));
+        assert_eq!(found, [Ok, Warning], "in use");
+        let found = levels(times(900, 0, 1000), times(900, 0, 1000));
+        assert_eq!(found, [Ok, Unknown], "no time passed");
+        assert_eq!(levels(None, None), [Unknown, Unknown]);
     }
 }

@@ -424,6 +424,7 @@ pub(super) fn check_placement(fdp: Result<Option<Fdp>, String>, findings: &mut F
 mod tests {
     use super::super::tests::{all, only};
     use super::*;
+    use results::assert_starts_with;
     use results::finding::Severity::{self, Ok, Problem, Warning};
 
     fn good() -> Smart {
@@ -444,10 +445,8 @@ mod tests {
     #[test]
     fn each_field_is_judged_by_itself() {
         assert_eq!(levels(|_| ()), [Ok, Ok, Ok]);
-        assert_eq!(
-            levels(|log| log.critical_warning = 1 << 3),
-            [Problem, Ok, Ok]
-        );
+        let found = levels(|log| log.critical_warning = 1 << 3);
+        assert_eq!(found, [Problem, Ok, Ok]);
         assert_eq!(levels(|log| log.percentage_used = 79), [Ok, Ok, Ok]);
         assert_eq!(levels(|log| log.percentage_used = 80), [Ok, Warning, Ok]);
         assert_eq!(levels(|log| log.available_spare_pct = 10), [Ok, Ok, Ok]);
@@ -464,10 +463,7 @@ mod tests {
         let finding = all(|findings| judge_smart(&log, findings))
             .remove(0)
             .finding;
-        assert!(
-            finding.starts_with("critical warning 0x0a: its temperature is beyond"),
-            "{finding}"
-        );
+        assert_starts_with!(finding, "critical warning 0x0a: its temperature is beyond");
         assert!(finding.ends_with(", its media are read-only"), "{finding}");
     }
 
@@ -529,22 +525,14 @@ mod placement_tests {
             }))
         };
         assert_eq!(level(Ok(None)), None);
-        assert_eq!(
-            level(with(FdpState::On(0), vec![handle])),
-            Some(Severity::Ok)
-        );
-        assert_eq!(
-            level(with(FdpState::On(0), Vec::new())),
-            Some(Severity::Note)
-        );
+        let found = level(with(FdpState::On(0), vec![handle]));
+        assert_eq!(found, Some(Severity::Ok));
+        let found = level(with(FdpState::On(0), Vec::new()));
+        assert_eq!(found, Some(Severity::Note));
         assert_eq!(level(with(FdpState::Off, Vec::new())), Some(Severity::Note));
-        assert_eq!(
-            level(with(FdpState::Unknown, Vec::new())),
-            Some(Severity::Unknown)
-        );
-        assert_eq!(
-            level(Err("no permission".to_owned())),
-            Some(Severity::Unknown)
-        );
+        let found = level(with(FdpState::Unknown, Vec::new()));
+        assert_eq!(found, Some(Severity::Unknown));
+        let found = level(Err("no permission".to_owned()));
+        assert_eq!(found, Some(Severity::Unknown));
     }
 }

@@ -4,7 +4,10 @@ use super::*;
 use crate::discover::tests::fake_nvme;
 use crate::fake_tree::FakeTree;
 use crate::observe::nvme::Smart;
+use results::assert_contains;
 use results::finding::Severity::{self, Note, Ok, Problem, Unknown, Warning};
+use results::testing::modified;
+use results::testing::table;
 use std::fs;
 
 /// The device is called `/dev/x`.
@@ -143,6 +146,30 @@ impl Machine {
 
 const DRIVE: &str = "/dev/nvme0n1";
 
+#[track_caller]
+fn assert_finding(finding: &Finding, level: &str, says: &str, case: &str) {
+    let is_expected = format!("{:?}", finding.level) == level && finding.finding.contains(says);
+    assert!(is_expected, "{case}: {finding:#?}");
+}
+
+#[track_caller]
+fn assert_has_reason(finding: &Finding) {
+    assert!(
+        finding.level == Ok || !finding.reason.is_empty(),
+        "no reason: {finding:#?}"
+    );
+}
+
+/// `disk/`, `nvme/` and `pci/` are the directories of the drive, its controller and the controller's PCI device.
+fn path_in_tree(name: &str) -> String {
+    match name.split_once('/') {
+        Some(("disk", file)) => format!("sys/{DISK}/{file}"),
+        Some(("nvme", file)) => format!("sys/{PCI}/nvme/nvme0/{file}"),
+        Some(("pci", file)) => format!("sys/{PCI}/{file}"),
+        _ => name.to_owned(),
+    }
+}
+
 #[test]
 fn a_machine_without_faults_has_one_finding_the_unprepared_drive() {
     let findings = Machine::new().examine(DRIVE);
@@ -160,338 +187,69 @@ fn a_machine_without_faults_has_one_finding_the_unprepared_drive() {
     assert_eq!(worse, expected, "{findings:#?}");
 }
 
-/// Each line: a file of the fake tree, its contents (`None`: missing), the check, and the expected finding.
+/// Columns: a file of the fake tree, its line (or `missing`), the check, and the level and text of the expected finding.
+const BAD_STATES: &str = r"
+    proc/sys/kernel/io_uring_disabled | 2 | io-uring | Warning | kernel.io_uring_disabled is 2
+    proc/sys/kernel/io_uring_disabled | missing | io-uring | Unknown | does not report
+    proc/self/limits | Max locked memory         65536            65536            bytes | memlock | Warning | only 64 KiB may be locked
+    proc/self/limits | missing | memlock | Unknown | cannot be read
+    sys/devices/system/cpu/cpu0/cpufreq/scaling_governor | powersave | cpu-governor | Warning | governor powersave
+    sys/devices/system/cpu/cpu0/cpufreq/scaling_governor | missing | cpu-governor | Unknown | no frequency governor
+    sys/devices/system/clocksource/clocksource0/current_clocksource | hpet | clock-source | Warning | the clock is hpet
+    sys/devices/system/clocksource/clocksource0/current_clocksource | acpi_pm | clock-source | Warning | the clock is acpi_pm
+    sys/devices/system/clocksource/clocksource0/current_clocksource | kvm-clock | clock-source | Ok | kvm-clock
+    sys/devices/system/clocksource/clocksource0/current_clocksource | missing | clock-source | Unknown | cannot be read
+    proc/cpuinfo | flags\t\t: hypervisor | hypervisor | Note | virtual machine (unnamed)
+    proc/77/comm | bash | irqbalance | Note | not running
+    proc/stat | cpu  100 0 0 800 0 0 0 100 0 0 | cpu-steal | Warning | 10.0 % of CPU time
+    proc/stat | missing | cpu-steal | Unknown | no CPU times
+    proc/irq/32/effective_affinity_list | 0 | interrupts | Warning | to CPU 0, one of 8 CPUs
+    proc/irq/32/effective_affinity_list | missing | interrupts | Unknown | are unknown
+    pci/msi_irqs | missing | interrupts | Unknown | not listed
+    disk/queue/scheduler | none [mq-deadline] kyber | io-scheduler | Warning | nvme0n1 is mq-deadline
+    disk/queue/scheduler | missing | io-scheduler | Unknown | cannot be read
+    disk/queue/write_cache | write back | write-cache | Note | volatile write cache (write back)
+    disk/queue/write_cache | missing | write-cache | Unknown | does not report
+    disk/queue/logical_block_size | 512 | sector-sizes | Note | its logical sectors have 512 bytes
+    disk/queue/physical_block_size | missing | sector-sizes | Unknown | does not report
+    disk/queue/rotational | 1 | medium | Warning | platters
+    proc/self/status | Cpus_allowed_list:\t0-3 | numa-node | Warning | may only run on CPUs 0-3
+    proc/self/status | Cpus_allowed_list:\t0-7 | numa-node | Note | may run on CPUs 0-7
+    proc/self/status | missing | numa-node | Unknown | cannot be read
+    sys/devices/system/node/online | 0 | numa-node | Ok | one NUMA node
+    pci/current_link_width | 2 | pcie-link | Warning | 16 GT/s x2 (3.9 GB/s); the drive supports 16 GT/s x4 (7.9 GB/s)
+    pci/current_link_speed | 8.0 GT/s PCIe | pcie-link | Warning | 8 GT/s x4
+    pci/current_link_speed | Unknown | pcie-link | Unknown | is unknown
+    pci/current_link_speed | missing | pcie-link | Unknown | does not report the speed
+    nvme/firmware_rev | missing | firmware | Unknown | the firmware of ACME Fast 1TB
+    nvme/transport | tcp | device-kind | Warning | over a network (nvme-tcp)
+    disk/size | 0 | device | Problem | nothing is attached
+    nvme/model | Amazon Elastic Block Store | device-kind | Warning | over a network (model Amazon Elastic Block Store)
+    nvme/model | QEMU NVMe Ctrl | device-kind | Note | a virtual disk
+    sys/class/hwmon/hwmon0/temp1_input | 61000 | temperature | Warning | it has 61 degrees
+    sys/class/hwmon/hwmon0/temp1_input | 80000 | temperature | Problem | is critical at 80
+    sys/class/hwmon/hwmon0/temp1_input | ? | temperature | Unknown | does not answer
+    sys/class/hwmon/hwmon0/name | k10temp | temperature | Unknown | has no temperature sensor
+    disk/stat | 10 0 80 0 20 0 160 0 3 0 0 | other-activity | Warning | 3 in flight
+    disk/stat | missing | other-activity | Unknown | no I/O counters
+    disk/holders/md0/x |  | in-use | Problem | it is held by md0 (software RAID)
+    proc/self/mountinfo | 22 1 259:2 / /data rw - ext4 /dev/nvme0n1p2 rw | in-use | Problem | its partition /dev/nvme0n1p2 is mounted at /data
+    proc/self/mountinfo | missing | in-use | Unknown | could not be read
+";
+
 #[test]
 fn each_bad_state_is_reported_by_its_check() {
-    let disk = |name: &str| format!("sys/{DISK}/{name}");
-    let pci = |name: &str| format!("sys/{PCI}/{name}");
-    let process = |name: &str| format!("proc/self/{name}");
-    let nvme = |name: &str| format!("sys/{PCI}/nvme/nvme0/{name}");
-    let affinity = "proc/irq/32/effective_affinity_list".to_owned();
-    let memlock = Some("Max locked memory         65536            65536            bytes\n");
-    let mount = Some("22 1 259:2 / /data rw - ext4 /dev/nvme0n1p2 rw\n");
-    let ebs = Some("Amazon Elastic Block Store\n");
-    let narrow = "16 GT/s x2 (3.9 GB/s); the drive supports 16 GT/s x4 (7.9 GB/s)";
-    let clock = "sys/devices/system/clocksource/clocksource0/current_clocksource".to_owned();
-    let scheduler = disk("queue/scheduler");
-    let hwmon = |name: &str| format!("sys/class/hwmon/hwmon0/{name}");
-    let governor = "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor".to_owned();
-    let cases: Vec<(String, Option<&str>, &str, Severity, &str)> = vec![
-        (
-            "proc/sys/kernel/io_uring_disabled".into(),
-            Some("2\n"),
-            "io-uring",
-            Warning,
-            "kernel.io_uring_disabled is 2",
-        ),
-        (
-            "proc/sys/kernel/io_uring_disabled".into(),
-            None,
-            "io-uring",
-            Unknown,
-            "does not report",
-        ),
-        (
-            process("limits"),
-            memlock,
-            "memlock",
-            Warning,
-            "only 64 KiB may be locked",
-        ),
-        (
-            process("limits"),
-            None,
-            "memlock",
-            Unknown,
-            "cannot be read",
-        ),
-        (
-            governor.clone(),
-            Some("powersave\n"),
-            "cpu-governor",
-            Warning,
-            "governor powersave",
-        ),
-        (
-            governor,
-            None,
-            "cpu-governor",
-            Unknown,
-            "no frequency governor",
-        ),
-        (
-            clock.clone(),
-            Some("hpet\n"),
-            "clock-source",
-            Warning,
-            "the clock is hpet",
-        ),
-        (
-            clock.clone(),
-            Some("acpi_pm\n"),
-            "clock-source",
-            Warning,
-            "the clock is acpi_pm",
-        ),
-        (
-            clock.clone(),
-            Some("kvm-clock\n"),
-            "clock-source",
-            Ok,
-            "kvm-clock",
-        ),
-        (clock, None, "clock-source", Unknown, "cannot be read"),
-        (
-            "proc/cpuinfo".into(),
-            Some("flags\t\t: hypervisor\n"),
-            "hypervisor",
-            Note,
-            "virtual machine (unnamed)",
-        ),
-        (
-            "proc/77/comm".into(),
-            Some("bash\n"),
-            "irqbalance",
-            Note,
-            "not running",
-        ),
-        (
-            "proc/stat".into(),
-            Some("cpu  100 0 0 800 0 0 0 100 0 0\n"),
-            "cpu-steal",
-            Warning,
-            "10.0 % of CPU time",
-        ),
-        (
-            "proc/stat".into(),
-            None,
-            "cpu-steal",
-            Unknown,
-            "no CPU times",
-        ),
-        (
-            affinity.clone(),
-            Some("0\n"),
-            "interrupts",
-            Warning,
-            "to CPU 0, one of 8 CPUs",
-        ),
-        (affinity, None, "interrupts", Unknown, "are unknown"),
-        (pci("msi_irqs"), None, "interrupts", Unknown, "not listed"),
-        (
-            scheduler.clone(),
-            Some("none [mq-deadline] kyber\n"),
-            "io-scheduler",
-            Warning,
-            "nvme0n1 is mq-deadline",
-        ),
-        (scheduler, None, "io-scheduler", Unknown, "cannot be read"),
-        (
-            disk("queue/write_cache"),
-            Some("write back\n"),
-            "write-cache",
-            Note,
-            "volatile write cache (write back)",
-        ),
-        (
-            disk("queue/write_cache"),
-            None,
-            "write-cache",
-            Unknown,
-            "does not report",
-        ),
-        (
-            disk("queue/logical_block_size"),
-            Some("512\n"),
-            "sector-sizes",
-            Note,
-            "its logical sectors have 512 bytes",
-        ),
-        (
-            disk("queue/physical_block_size"),
-            None,
-            "sector-sizes",
-            Unknown,
-            "does not report",
-        ),
-        (
-            disk("queue/rotational"),
-            Some("1\n"),
-            "medium",
-            Warning,
-            "platters",
-        ),
-        (
-            process("status"),
-            Some("Cpus_allowed_list:\t0-3\n"),
-            "numa-node",
-            Warning,
-            "may only run on CPUs 0-3",
-        ),
-        (
-            process("status"),
-            Some("Cpus_allowed_list:\t0-7\n"),
-            "numa-node",
-            Note,
-            "may run on CPUs 0-7",
-        ),
-        (
-            process("status"),
-            None,
-            "numa-node",
-            Unknown,
-            "cannot be read",
-        ),
-        (
-            "sys/devices/system/node/online".into(),
-            Some("0\n"),
-            "numa-node",
-            Ok,
-            "one NUMA node",
-        ),
-        (
-            pci("current_link_width"),
-            Some("2\n"),
-            "pcie-link",
-            Warning,
-            narrow,
-        ),
-        (
-            pci("current_link_speed"),
-            Some("8.0 GT/s PCIe\n"),
-            "pcie-link",
-            Warning,
-            "8 GT/s x4",
-        ),
-        (
-            pci("current_link_speed"),
-            Some("Unknown\n"),
-            "pcie-link",
-            Unknown,
-            "is unknown",
-        ),
-        (
-            pci("current_link_speed"),
-            None,
-            "pcie-link",
-            Unknown,
-            "does not report the speed",
-        ),
-        (
-            nvme("firmware_rev"),
-            None,
-            "firmware",
-            Unknown,
-            "the firmware of ACME Fast 1TB",
-        ),
-        (
-            nvme("transport"),
-            Some("tcp\n"),
-            "device-kind",
-            Warning,
-            "over a network (nvme-tcp)",
-        ),
-        (
-            disk("size"),
-            Some("0\n"),
-            "device",
-            Problem,
-            "nothing is attached",
-        ),
-        (
-            nvme("model"),
-            ebs,
-            "device-kind",
-            Warning,
-            "over a network (model Amazon Elastic Block Store)",
-        ),
-        (
-            nvme("model"),
-            Some("QEMU NVMe Ctrl\n"),
-            "device-kind",
-            Note,
-            "a virtual disk",
-        ),
-        (
-            hwmon("temp1_input"),
-            Some("61000\n"),
-            "temperature",
-            Warning,
-            "it has 61 degrees",
-        ),
-        (
-            hwmon("temp1_input"),
-            Some("80000\n"),
-            "temperature",
-            Problem,
-            "is critical at 80",
-        ),
-        (
-            hwmon("temp1_input"),
-            Some("?\n"),
-            "temperature",
-            Unknown,
-            "does not answer",
-        ),
-        (
-            hwmon("name"),
-            Some("k10temp\n"),
-            "temperature",
-            Unknown,
-            "has no temperature sensor",
-        ),
-        (
-            disk("stat"),
-            Some("10 0 80 0 20 0 160 0 3 0 0\n"),
-            "other-activity",
-            Warning,
-            "3 in flight",
-        ),
-        (
-            disk("stat"),
-            None,
-            "other-activity",
-            Unknown,
-            "no I/O counters",
-        ),
-        (
-            disk("holders/md0/x"),
-            Some(""),
-            "in-use",
-            Problem,
-            "it is held by md0 (software RAID)",
-        ),
-        (
-            process("mountinfo"),
-            mount,
-            "in-use",
-            Problem,
-            "its partition /dev/nvme0n1p2 is mounted at /data",
-        ),
-        (
-            process("mountinfo"),
-            None,
-            "in-use",
-            Unknown,
-            "could not be read",
-        ),
-    ];
     let as_it_should_be = Machine::new().examine(DRIVE);
-    for (file, text, check, level, says) in cases {
+    for [file, line, check, level, says] in table(BAD_STATES) {
         let machine = Machine::new();
-        match text {
-            Some(text) => machine.write(&file, text),
-            None => machine.0.remove(&file),
+        let path = path_in_tree(file);
+        match line {
+            "missing" => machine.0.remove(&path),
+            _ => machine.write(&path, &format!("{}\n", line.replace("\\t", "\t"))),
         }
         let finding = machine.finding(DRIVE, check);
-        assert!(
-            finding.level == level && finding.finding.contains(says),
-            "{file} {text:?}: {finding:#?}"
-        );
-        assert!(
-            finding.level == Ok || !finding.reason.is_empty(),
-            "no reason: {finding:#?}"
-        );
+        assert_finding(&finding, level, says, &format!("{file} {line}"));
+        assert_has_reason(&finding);
         assert!(
             !as_it_should_be.contains(&finding),
             "not by {file}: {finding:#?}"
@@ -555,75 +313,41 @@ fn a_slow_slot_is_distinguished_from_a_bad_contact() {
 
 #[test]
 fn controllers_between_are_named_by_their_driver() {
-    for (driver, level, says) in [
-        (
-            "megaraid_sas",
-            Warning,
-            "a RAID controller (megaraid_sas) is between",
-        ),
-        ("mpt3sas", Note, "a host bus adapter (mpt3sas) is between"),
-        ("vmd", Note, "Intel VMD"),
-        ("nvme", Ok, "no RAID controller"),
-    ] {
+    let controllers = r"
+        megaraid_sas | Warning | a RAID controller (megaraid_sas) is between
+        mpt3sas      | Note    | a host bus adapter (mpt3sas) is between
+        vmd          | Note    | Intel VMD
+        nvme         | Ok      | no RAID controller
+    ";
+    for [driver, level, says] in table(controllers) {
         let machine = Machine::new();
         machine.0.link(
             format!("sys/{PCI}/driver"),
             format!("sys/bus/pci/drivers/{driver}"),
         );
-        let finding = machine.finding(DRIVE, "controller");
-        assert!(
-            finding.level == level && finding.finding.contains(says),
-            "{finding:?}"
-        );
+        assert_finding(&machine.finding(DRIVE, "controller"), level, says, driver);
     }
 }
 
 #[test]
 fn devices_that_are_no_drives_are_recognised_by_name_or_by_the_device_below() {
-    for (place, level, says) in [
-        ("virtual/block/loop3", Warning, "a loop device"),
-        ("virtual/block/zram1", Warning, "in memory"),
-        ("virtual/block/ram0", Warning, "in memory"),
-        ("virtual/block/nbd0", Warning, "over a network (nbd0)"),
-        ("rbd/0/block/rbd0", Warning, "over a network (rbd0)"),
-        ("virtual/block/dm-0", Warning, "on other devices (dm-0)"),
-        ("virtual/block/md127", Warning, "on other devices (md127)"),
-        (
-            "platform/host3/session1/target3:0:0/3:0:0:1/block/sdb",
-            Warning,
-            "over a network (iSCSI session1)",
-        ),
-        (
-            "pci0000:00/host7/rport-7:0-2/target7:0:0/7:0:0:0/block/sdc",
-            Warning,
-            "Fibre Channel rport-7:0-2",
-        ),
-        (
-            "LNXSYSTM:00/VMBUS:00/host0/target0:0:0/0:0:0:0/block/sda",
-            Note,
-            "Hyper-V VMBUS:00",
-        ),
-        (
-            "pci0000:00/0000:00:02.0/virtio1/block/vdb",
-            Note,
-            "a virtual disk (vdb)",
-        ),
-        (
-            "pci0000:00/ata3/host2/target2:0:0/2:0:0:0/block/sdd",
-            Ok,
-            "attached by sata",
-        ),
-        (
-            "pci0000:00/end_device-1:0/target1:0:0/1:0:0:0/block/sde",
-            Ok,
-            "attached by sas",
-        ),
-        (
-            "something/block/xyz",
-            Unknown,
-            "does not report how it is attached",
-        ),
-    ] {
+    let places = r"
+        virtual/block/loop3 | Warning | a loop device
+        virtual/block/zram1 | Warning | in memory
+        virtual/block/ram0 | Warning | in memory
+        virtual/block/nbd0 | Warning | over a network (nbd0)
+        rbd/0/block/rbd0 | Warning | over a network (rbd0)
+        virtual/block/dm-0 | Warning | on other devices (dm-0)
+        virtual/block/md127 | Warning | on other devices (md127)
+        platform/host3/session1/target3:0:0/3:0:0:1/block/sdb | Warning | over a network (iSCSI session1)
+        pci0000:00/host7/rport-7:0-2/target7:0:0/7:0:0:0/block/sdc | Warning | Fibre Channel rport-7:0-2
+        LNXSYSTM:00/VMBUS:00/host0/target0:0:0/0:0:0:0/block/sda | Note | Hyper-V VMBUS:00
+        pci0000:00/0000:00:02.0/virtio1/block/vdb | Note | a virtual disk (vdb)
+        pci0000:00/ata3/host2/target2:0:0/2:0:0:0/block/sdd | Ok | attached by sata
+        pci0000:00/end_device-1:0/target1:0:0/1:0:0:0/block/sde | Ok | attached by sas
+        something/block/xyz | Unknown | does not report how it is attached
+    ";
+    for [place, level, says] in table(places) {
         let machine = Machine::new();
         let name = place.rsplit('/').next().unwrap();
         let dir = format!("sys/devices/{place}");
@@ -633,10 +357,7 @@ fn devices_that_are_no_drives_are_recognised_by_name_or_by_the_device_below() {
         machine.0.link(format!("sys/class/block/{name}"), &dir);
         machine.0.block("8:0", &dir);
         let finding = machine.finding(&format!("/dev/{name}"), "device-kind");
-        assert!(
-            finding.level == level && finding.finding.contains(says),
-            "{place}: {finding:?}"
-        );
+        assert_finding(&finding, level, says, place);
     }
 }
 
@@ -690,15 +411,9 @@ fn a_preparation_is_recognised_by_its_record_and_its_data() {
         ..prepared_for_tests(DRIVE, 1)
     };
     let keep = |prepared: &PreparationRecord| records().keep_prepared(identity, prepared).unwrap();
-    keep(&PreparationRecord {
-        ended_unix_s: None,
-        ..whole.clone()
-    });
+    keep(&modified(whole.clone(), |it| it.ended_unix_s = None));
     assert_eq!(levels(), (Warning, Note), "not complete");
-    keep(&PreparationRecord {
-        ended_unix_s: Some(2),
-        ..whole.clone()
-    });
+    keep(&modified(whole.clone(), |it| it.ended_unix_s = Some(2)));
     assert_eq!(levels(), (Ok, Note));
     assert_eq!(levels_of(examined(EMPTY)), (Warning, Note));
     assert_eq!(levels_of(examined(UNREAD)), (Unknown, Note));
@@ -802,20 +517,13 @@ fn this_machine_can_be_examined() {
         "{:?}",
         problem("/tmp")
     );
-    assert!(
-        problem("/dev/no-such-device")
-            .finding
-            .contains("no such device")
-    );
+    assert_contains!(problem("/dev/no-such-device").finding, "no such device");
     for finding in &findings {
         assert!(
             !finding.finding.is_empty() && !finding.finding.contains('\n'),
             "{finding:?}"
         );
-        assert!(
-            finding.level == Ok || !finding.reason.is_empty(),
-            "no reason: {finding:?}"
-        );
+        assert_has_reason(finding);
     }
 }
 
@@ -841,8 +549,5 @@ fn a_run_directory_on_the_device_under_test_is_reported() {
             .doctor()
             .examine(&[DRIVE], Some(&dir.path().join("not/yet/there"))),
     );
-    assert!(
-        told.contains("the run directory is on the device under test"),
-        "{told}"
-    );
+    assert_contains!(told, "the run directory is on the device under test");
 }

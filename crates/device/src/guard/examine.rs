@@ -535,6 +535,7 @@ fn read_counters(dirs: &[&SysDir]) -> Option<Vec<Counters>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use results::testing::modified;
 
     #[test]
     fn one_request_during_the_watch_is_noticed_and_counted() {
@@ -551,38 +552,20 @@ mod tests {
         assert_eq!(activity(&before, &before), None);
         for (after, says) in [
             (
-                Counters {
-                    read: counts(8),
-                    ..before
-                },
+                modified(before, |it| it.read = counts(8)),
                 "it did 3 reads, 0 writes",
             ),
             (
-                Counters {
-                    write: counts(8),
-                    ..before
-                },
+                modified(before, |it| it.write = counts(8)),
                 "0 reads, 1 write and 0 discards",
             ),
             (
-                Counters {
-                    discard: Some(counts(3)),
-                    ..before
-                },
+                modified(before, |it| it.discard = Some(counts(3))),
                 "0 writes and 2 discards and flushes",
             ),
+            (modified(before, |it| it.in_flight = 4), "with 4 in flight"),
             (
-                Counters {
-                    in_flight: 4,
-                    ..before
-                },
-                "with 4 in flight",
-            ),
-            (
-                Counters {
-                    read: counts(0),
-                    ..before
-                },
+                modified(before, |it| it.read = counts(0)),
                 "it did 0 reads, 7 writes and 1 discards",
             ),
         ] {

@@ -269,6 +269,8 @@ impl fmt::Display for UsedPart {
 mod tests {
     use super::super::preparation::tests::prepared;
     use super::*;
+    use results::assert_contains;
+    use results::testing::modified;
     use std::fs;
     use sys::salt::PlacedSalt;
     use tempfile::TempDir;
@@ -377,11 +379,8 @@ mod tests {
         ] {
             let state = state(&file, &records, samples);
             assert_eq!(state.prepared().is_some(), is_own, "{samples:?}");
-            assert_eq!(
-                matches!(state, PreparationState::Unrecognised(_)),
-                !is_own,
-                "{samples:?}"
-            );
+            let found = matches!(state, PreparationState::Unrecognised(_));
+            assert_eq!(found, !is_own, "{samples:?}");
         }
     }
 
@@ -399,39 +398,22 @@ mod tests {
     fn only_a_record_that_promises_data_is_compared_with_the_device() {
         let (_dir, records, _) = records_of("serial a", SIZE);
         let whole = records.prepared("serial a", SIZE).unwrap();
-        let zeros = PreparationRecord {
-            fills: 0,
-            ..whole.clone()
-        };
-        assert_eq!(
-            state_unread(&drive(), &records, &zeros),
-            PreparationState::ZerosOnly(zeros)
-        );
+        let zeros = modified(whole.clone(), |it| it.fills = 0);
+        let found = state_unread(&drive(), &records, &zeros);
+        assert_eq!(found, PreparationState::ZerosOnly(zeros));
         let begun = PreparationRecord {
             passes_done: 1,
             ended_unix_s: None,
             ..whole.clone()
         };
-        assert_eq!(
-            state_unread(&drive(), &records, &begun),
-            PreparationState::Incomplete(begun)
-        );
-        let grown = DeviceFacts {
-            size_bytes: 2 * SIZE,
-            ..drive()
-        };
-        assert_eq!(
-            state_unread(&grown, &records, &whole),
-            PreparationState::Unrecorded
-        );
-        let nameless = DeviceFacts {
-            serial: None,
-            ..drive()
-        };
-        assert_eq!(
-            state_unread(&nameless, &records, &whole),
-            PreparationState::Nameless
-        );
+        let found = state_unread(&drive(), &records, &begun);
+        assert_eq!(found, PreparationState::Incomplete(begun));
+        let grown = modified(drive(), |it| it.size_bytes = 2 * SIZE);
+        let found = state_unread(&grown, &records, &whole);
+        assert_eq!(found, PreparationState::Unrecorded);
+        let nameless = modified(drive(), |it| it.serial = None);
+        let found = state_unread(&nameless, &records, &whole);
+        assert_eq!(found, PreparationState::Nameless);
         let unread = state_unread(&drive(), &records, &whole);
         assert_eq!(
             unread,
@@ -487,10 +469,9 @@ mod tests {
             13,
             "the unused part promises nothing"
         );
-        assert!(
-            PreparedSamples::read("/no/such", 4096, 42)
-                .unwrap_err()
-                .contains("does not exist")
+        assert_contains!(
+            PreparedSamples::read("/no/such", 4096, 42).unwrap_err(),
+            "does not exist"
         );
     }
 

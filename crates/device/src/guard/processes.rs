@@ -296,10 +296,8 @@ mod tests {
         process(&proc_root, std::process::id(), &device, "pos: 0\n");
         let (openers, unseen) = scan(&proc_root, &is(&device, true)).unwrap();
         assert_eq!(openers.len(), 1, "{openers:?}");
-        assert_eq!(
-            openers[0].to_string(),
-            "it is open in process 4100001 (command-4100001)"
-        );
+        let found = openers[0].to_string();
+        assert_eq!(found, "it is open in process 4100001 (command-4100001)");
         assert_eq!(openers[0].mark, None);
         assert_eq!(unseen, 0);
     }

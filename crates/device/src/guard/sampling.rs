@@ -250,6 +250,7 @@ pub(super) fn read<'a>(file: &File, at: u64, len: u64, buf: &'a mut Buf) -> io::
 #[cfg(test)]
 mod tests {
     use super::*;
+    use results::{assert_contains, assert_starts_with};
     use std::io::Write;
     use sys::salt::Salt;
 
@@ -395,16 +396,12 @@ mod tests {
         assert!(evidence_of(&content, Some("serial s"), &records).is_empty());
 
         let other_device = evidence_of(&content, Some("serial t"), &records);
-        assert!(
-            other_device[0]
-                .contains("flashproof has no record of a write to the device (serial t)"),
-            "{other_device:?}"
+        assert_contains!(
+            other_device[0],
+            "flashproof has no record of a write to the device (serial t)"
         );
         let no_name = evidence_of(&content, None, &records);
-        assert!(
-            no_name[0].contains("only on a device with a lasting name"),
-            "{no_name:?}"
-        );
+        assert_contains!(no_name[0], "only on a device with a lasting name");
         let other_size = evidence_of(&content[..3 << 20], Some("serial s"), &records);
         assert!(
             other_size[0].contains("is for 4194304 bytes, but the device has 3145728"),
@@ -415,10 +412,7 @@ mod tests {
         assert!(evidence_of(&content, Some("serial s"), &records).is_empty());
         content[512..1024].fill(9); // a whole sector of somebody else
         let found = evidence_of(&content, Some("serial s"), &records);
-        assert!(
-            found[0].contains("first at byte 512: the data lacks the stamp"),
-            "{found:?}"
-        );
+        assert_contains!(found[0], "first at byte 512: the data lacks the stamp");
     }
 
     #[test]
@@ -427,10 +421,8 @@ mod tests {
         Salt::new(5, 100, 77).fill(&mut device);
         device[0x438..0x43a].copy_from_slice(b"\x53\xef");
         assert!(known_formats(&Contents::at_bytes(&device, Some(77))).is_empty());
-        assert_eq!(
-            known_formats(&Contents::at_bytes(&device, Some(78))).len(),
-            1
-        );
+        let found = known_formats(&Contents::at_bytes(&device, Some(78))).len();
+        assert_eq!(found, 1);
     }
 
     #[test]
@@ -468,9 +460,6 @@ mod tests {
             &mut notes,
         )
         .unwrap();
-        assert!(
-            notes[0].starts_with("only 0 of 64 random places"),
-            "{notes:?}"
-        );
+        assert_starts_with!(notes[0], "only 0 of 64 random places");
     }
 }

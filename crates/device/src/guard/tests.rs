@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::target::Target;
+use results::assert_contains;
+use results::testing::modified;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -93,10 +95,7 @@ fn a_file_is_created_with_its_space_reserved_and_holes_are_noted() {
     );
     // Write-only runs get no warning about reads.
     let written = place
-        .consent(&WriteRequest {
-            reads: false,
-            ..place.request("other")
-        })
+        .consent(&modified(place.request("other"), |it| it.reads = false))
         .unwrap();
     assert!(
         written
@@ -114,10 +113,7 @@ fn the_descriptor_is_direct_and_synchronous_unless_disabled() {
     for odsync in [true, false] {
         let target = Target::writable(
             place
-                .consent(&WriteRequest {
-                    odsync,
-                    ..place.request("new")
-                })
+                .consent(&modified(place.request("new"), |it| it.odsync = odsync))
                 .unwrap(),
         );
         let info =
@@ -130,10 +126,8 @@ fn the_descriptor_is_direct_and_synchronous_unless_disabled() {
         let flags = i32::from_str_radix(flags, 8).unwrap();
         assert_eq!(flags & libc::O_DIRECT != 0, target.is_direct());
         assert_eq!(flags & libc::O_DSYNC != 0, odsync);
-        assert_eq!(
-            (target.is_odsync(), flags & libc::O_ACCMODE),
-            (odsync, libc::O_RDWR)
-        );
+        assert_eq!(target.is_odsync(), odsync);
+        assert_eq!(flags & libc::O_ACCMODE, libc::O_RDWR);
     }
 }
 
@@ -141,18 +135,12 @@ fn the_descriptor_is_direct_and_synchronous_unless_disabled() {
 fn a_file_without_a_size_is_refused() {
     let place = Place::new();
     fs::write(place.path("old"), "precious").unwrap();
-    let request = WriteRequest {
-        file_size_bytes: None,
-        ..place.request("old")
-    };
+    let request = modified(place.request("old"), |it| it.file_size_bytes = None);
     place.assert_refused(
         &request,
         "it is a regular file; to test a file give its size with file-size-mbytes",
     );
-    let request = WriteRequest {
-        file_size_bytes: None,
-        ..place.request("absent")
-    };
+    let request = modified(place.request("absent"), |it| it.file_size_bytes = None);
     place.assert_refused(&request, "there is no such device or file; check the name");
 }
 
@@ -168,18 +156,12 @@ fn no_file_is_made_where_a_device_was_mistyped() {
         ("/dev/nvme9n9-mistyped".to_owned(), no_device),
         (place.path("no/such/directory"), no_folder),
     ] {
-        let request = WriteRequest {
-            path: path.clone(),
-            ..place.request("x")
-        };
+        let request = modified(place.request("x"), |it| it.path = path.clone());
         place.assert_refused(&request, &why);
         assert!(fs::symlink_metadata(&path).is_err());
     }
     for (path, what) in [("/dev/null", "a character device"), ("/tmp", "a directory")] {
-        let request = WriteRequest {
-            path: path.into(),
-            ..place.request("x")
-        };
+        let request = modified(place.request("x"), |it| it.path = path.into());
         place.assert_refused(
             &request,
             &format!("it is {what}, not a block device; name a whole disk"),
@@ -199,10 +181,7 @@ fn a_file_that_does_not_fit_is_refused_with_both_numbers_and_not_made() {
         "the file needs 1152921504606846976 more bytes and its file system has ",
     );
     assert!(!fs::exists(place.path("huge")).unwrap());
-    let request = WriteRequest {
-        min_size_bytes: 8 << 20,
-        ..place.request("small")
-    };
+    let request = modified(place.request("small"), |it| it.min_size_bytes = 8 << 20);
     place.assert_refused(
         &request,
         "its 4194304 bytes are less than the 8388608 bytes of one large block",
@@ -227,10 +206,8 @@ fn a_users_file_is_asked_for_and_stays_as_it_was_until_written_to() {
     assert_eq!(consent.erases().len(), 1);
     drop(consent);
     let content = fs::read(place.path("old")).unwrap();
-    assert_eq!(
-        (content.len() as u64, &content[..8]),
-        (SIZE, &b"precious"[..])
-    );
+    assert_eq!(content.len() as u64, SIZE);
+    assert_eq!(&content[..8], &b"precious"[..]);
 }
 
 #[test]
@@ -280,10 +257,7 @@ fn a_file_with_a_part_that_is_not_used_does_not_grow() {
     );
     // A preparation of the whole file is allowed.
     place
-        .consent(&WriteRequest {
-            uses_whole_device: true,
-            ..grown
-        })
+        .consent(&modified(grown, |it| it.uses_whole_device = true))
         .unwrap();
 }
 
@@ -301,10 +275,8 @@ fn a_new_file_with_the_inode_of_a_prepared_file_is_not_that_file() {
         ..recorded
     };
     records.keep_prepared(&identity, &half).unwrap();
-    assert_eq!(
-        place.consent(&place.request("ours")).unwrap().size_bytes(),
-        SIZE / 2
-    );
+    let found = place.consent(&place.request("ours")).unwrap().size_bytes();
+    assert_eq!(found, SIZE / 2);
     let key = records.find(&identity).unwrap().key;
 
     // An empty file with the same inode and length.
@@ -316,10 +288,8 @@ fn a_new_file_with_the_inode_of_a_prepared_file_is_not_that_file() {
     file.set_len(SIZE).unwrap();
     drop(file);
     let consent = place.consent(&place.request("ours")).unwrap();
-    assert_eq!(
-        (consent.facts().identity().unwrap(), consent.size_bytes()),
-        (identity.clone(), SIZE)
-    );
+    assert_eq!(consent.facts().identity().unwrap(), identity.clone());
+    assert_eq!(consent.size_bytes(), SIZE);
     let record = records.find(&identity).unwrap();
     assert_eq!((record.prepared, record.key), (None, key));
 }
@@ -341,10 +311,7 @@ fn foreign_data_behind_the_part_that_would_be_written_is_asked_for() {
 fn a_second_run_on_a_file_is_refused_unless_both_share() {
     let place = Place::new();
     let request = place.request("file");
-    let shared = WriteRequest {
-        shared: true,
-        ..request.clone()
-    };
+    let shared = modified(request.clone(), |it| it.shared = true);
     let alone = place.consent(&request).unwrap();
     place.assert_refused(
         &request,
@@ -372,13 +339,13 @@ fn a_file_named_twice_is_refused_also_under_another_name() {
             .consent(&requests, &mut EraseAnswers::default())
             .unwrap_err()
             .to_string();
-        assert!(
-            text.contains(&format!(
+        assert_contains!(
+            text,
+            &format!(
                 "{} - it has bytes in common with {}",
                 place.path(two),
                 place.path(one)
-            )),
-            "{text}"
+            )
         );
     }
     assert!(!fs::exists(place.path("new")).unwrap());
@@ -464,12 +431,9 @@ fn a_grant_that_fails_marks_no_device_as_written_to() {
         .consent(&requests, &mut answers)
         .unwrap_err()
         .to_string();
-    assert!(
-        refused.contains(&format!(
-            "refusing to write to {} - cannot create",
-            place.path("new")
-        )),
-        "{refused}"
+    assert_contains!(
+        refused,
+        &format!("refusing to write to {} - cannot create", place.path("new"))
     );
     assert_eq!(written_since(), None);
     drop(answers);

@@ -212,6 +212,7 @@ fn counter_increase(now: u64, before: u64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use results::assert_contains;
 
     const LINE: &str = " 259       0 nvme0n1 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17";
 
@@ -259,10 +260,8 @@ mod tests {
         let old = counters("8 0 sda 1 2 3 4 5 6 7 8 9 10 11");
         assert_eq!((old.queue_ms, old.discard, old.flush), (11, None, None));
         let newer = counters("8 0 sda 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15");
-        assert_eq!(
-            (newer.discard.map(|discard| discard.time_ms), newer.flush),
-            (Some(15), None)
-        );
+        assert_eq!(newer.discard.map(|discard| discard.time_ms), Some(15));
+        assert_eq!(newer.flush, None);
         assert_eq!(counters(&format!("{LINE} 18 19")), counters(LINE));
     }
 
@@ -288,10 +287,7 @@ mod tests {
 
         std::fs::write(&file, format!("{LINE}\n   8       0 sda 9 x 0\n")).unwrap();
         let text = read(root.path()).unwrap_err().to_string();
-        assert!(
-            text.contains("line 2") && text.contains("sda 9 x 0"),
-            "{text}"
-        );
+        assert_contains!(text, "line 2", "sda 9 x 0");
         std::fs::remove_file(&file).unwrap();
         assert!(matches!(
             read(root.path()),
@@ -307,21 +303,11 @@ mod tests {
             sectors: 8,
             ..RequestCounts::default()
         };
-        assert_eq!(
-            (
-                idle.per_sec(Duration::from_secs(1)),
-                idle.await_ms(),
-                idle.request_kib()
-            ),
-            (Some(0.0), None, None)
-        );
-        assert_eq!(
-            (
-                busy.per_sec(Duration::ZERO),
-                busy.kib_per_sec(Duration::ZERO)
-            ),
-            (None, None)
-        );
+        assert_eq!(idle.per_sec(Duration::from_secs(1)), Some(0.0));
+        assert_eq!(idle.await_ms(), None);
+        assert_eq!(idle.request_kib(), None);
+        assert_eq!(busy.per_sec(Duration::ZERO), None);
+        assert_eq!(busy.kib_per_sec(Duration::ZERO), None);
     }
 
     #[test]
@@ -332,15 +318,10 @@ mod tests {
             ))
         };
         let delta = line(4, 5).since(&line(WRAP_32 - 6, WRAP_32 - 10)).unwrap();
-        assert_eq!(
-            (
-                delta.read.completed,
-                delta.read.time_ms,
-                delta.busy_ms,
-                delta.queue_ms
-            ),
-            (10, 15, 15, 15)
-        );
+        assert_eq!(delta.read.completed, 10);
+        assert_eq!(delta.read.time_ms, 15);
+        assert_eq!(delta.busy_ms, 15);
+        assert_eq!(delta.queue_ms, 15);
     }
 
     #[test]

@@ -408,6 +408,7 @@ impl Ticks {
 mod tests {
     use super::*;
     use crate::fake_tree::FakeTree;
+    use results::assert_contains;
 
     const FILES: [(&str, &str); 16] = [
         ("proc/sys/kernel/hostname", "db7\n"),
@@ -472,10 +473,8 @@ mod tests {
 
     #[test]
     fn an_empty_host_has_no_facts_and_no_error() {
-        assert_eq!(
-            HostFacts::read(FakeTree::with_files(&[]).root()),
-            HostFacts::default()
-        );
+        let found = HostFacts::read(FakeTree::with_files(&[]).root());
+        assert_eq!(found, HostFacts::default());
     }
 
     #[test]
@@ -504,10 +503,8 @@ mod tests {
     #[test]
     fn a_list_is_read_and_written_as_the_kernel_does() {
         for text in ["0", "0-3", "0-3,8,10-11", ""] {
-            assert_eq!(
-                CpuList::parse(&format!("{text}\n")).unwrap().to_string(),
-                text
-            );
+            let found = CpuList::parse(&format!("{text}\n")).unwrap().to_string();
+            assert_eq!(found, text);
         }
         assert_eq!(CpuList::parse("0-3,8").unwrap().len(), 5);
         assert_eq!(CpuList::parse("7").unwrap().only(), Some(7));
@@ -531,10 +528,7 @@ mod tests {
     fn facts_survive_json_and_the_unknown_is_null() {
         let facts = HostFacts::read(FakeTree::with_files(&FILES[..8]).root());
         let json = serde_json::to_string(&facts).unwrap();
-        assert!(
-            json.contains("\"cpu_governor\":null") && json.contains("\"numa_nodes\":2"),
-            "{json}"
-        );
+        assert_contains!(json, "\"cpu_governor\":null", "\"numa_nodes\":2");
         assert_eq!(serde_json::from_str::<HostFacts>(&json).unwrap(), facts);
     }
 

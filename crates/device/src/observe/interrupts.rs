@@ -187,10 +187,8 @@ mod tests {
         }
         root.write(format!("{PCI}/irq"), "41\n");
         root.write("sys/devices/pci0000:00/irq", "7\n");
-        assert_eq!(
-            lines_of(root.root(), DeviceNumber::new(259, 1)),
-            [9, 41, 42]
-        );
+        let found = lines_of(root.root(), DeviceNumber::new(259, 1));
+        assert_eq!(found, [9, 41, 42]);
     }
 
     #[test]

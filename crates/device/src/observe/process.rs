@@ -319,14 +319,13 @@ mod tests {
     use super::*;
     use crate::fake_tree::FakeTree;
     use ProcessState::{Elsewhere, Gone, Running, Stopped, Unknown};
+    use results::testing::modified;
     use std::process::{Command, Stdio};
 
     #[test]
     fn resident_memory_is_the_second_number_in_pages() {
-        assert_eq!(
-            resident_bytes("900 100 50 1 0 80 0\n"),
-            Some((100 * page_bytes()) as f64)
-        );
+        let found = resident_bytes("900 100 50 1 0 80 0\n");
+        assert_eq!(found, Some((100 * page_bytes()) as f64));
         assert_eq!(resident_bytes("900"), None);
     }
 
@@ -365,55 +364,23 @@ mod tests {
         let root = machine(LINE);
         let alive = |process: &Process| state_below(process, root.root());
         assert_eq!(alive(&process()), Running);
-        assert_eq!(
-            alive(&Process {
-                start_ticks: 4243,
-                ..process()
-            }),
-            Gone,
-            "the number was given again"
-        );
-        assert_eq!(
-            alive(&Process {
-                pid: 78,
-                ..process()
-            }),
-            Gone
-        );
+        let found = alive(&modified(process(), |it| it.start_ticks = 4243));
+        assert_eq!(found, Gone, "the number was given again");
+        assert_eq!(alive(&modified(process(), |it| it.pid = 78)), Gone);
         for pid_namespace in [Some("pid:[5]".to_owned()), None] {
-            let elsewhere = Process {
-                pid_namespace,
-                ..process()
-            };
-            let other = Process {
-                pid: 78,
-                ..elsewhere.clone()
-            };
+            let elsewhere = modified(process(), |it| it.pid_namespace = pid_namespace);
+            let other = modified(elsewhere.clone(), |it| it.pid = 78);
             assert_eq!(alive(&other), Elsewhere, "numbers of another container");
-            assert_eq!(
-                alive(&Process {
-                    start_ticks: 1,
-                    ..elsewhere
-                }),
-                Elsewhere
-            );
+            let found = alive(&modified(elsewhere, |it| it.start_ticks = 1));
+            assert_eq!(found, Elsewhere);
         }
         assert_eq!(
-            alive(&Process {
-                boot_id: "other".to_owned(),
-                ..process()
-            }),
+            alive(&modified(process(), |it| it.boot_id = "other".to_owned())),
             Elsewhere
         );
         root.remove("proc/1");
-        assert_eq!(
-            alive(&Process {
-                pid: 78,
-                ..process()
-            }),
-            Unknown,
-            "others are hidden"
-        );
+        let found = alive(&modified(process(), |it| it.pid = 78));
+        assert_eq!(found, Unknown, "others are hidden");
         assert_eq!(state_below(&process(), Path::new("/nowhere")), Unknown);
     }
 

@@ -105,16 +105,12 @@ impl<M: DriveModel> SimEngine<M> {
         })
     }
 
-    /// The drive with the next event, and the time of this event; `u64::MAX` if no drive has an event.
+    /// The drive with the next event, and the time of this event. `None` if no drive has an event by `until_ns`.
     #[inline]
-    fn next(&self) -> (usize, u64) {
-        let mut earliest = (0, u64::MAX);
-        for (drive, at_ns) in self.next_ns.iter().enumerate() {
-            if *at_ns < earliest.1 {
-                earliest = (drive, *at_ns);
-            }
-        }
-        earliest
+    fn next_by(&self, until_ns: u64) -> Option<(usize, u64)> {
+        let times = self.next_ns.iter().copied().enumerate();
+        let next = times.min_by_key(|(_, at_ns)| *at_ns)?;
+        (next.1 <= until_ns).then_some(next)
     }
 }
 
@@ -151,42 +147,35 @@ impl<M: DriveModel> IoEngine for SimEngine<M> {
 
     #[inline]
     fn reap(&mut self, wait: Wait, completions: &mut Vec<Completion>) -> io::Result<()> {
-        let mut missing = wait.completions.max(1);
-        loop {
-            let (drive, at_ns) = self.next();
-            let later = at_ns > self.now_ns;
-            if at_ns == u64::MAX || later && (missing == 0 || at_ns > wait.until_ns) {
-                break;
-            }
+        let enough = completions.len() + wait.completions.max(1) as usize;
+        let mut until_ns = wait.until_ns.max(self.now_ns).min(u64::MAX - 1);
+        while let Some((index, at_ns)) = self.next_by(until_ns) {
             self.now_ns = self.now_ns.max(at_ns);
-            let advanced = self.drives[drive].advance();
-            self.next_ns[drive] = self.drives[drive].next_event_ns();
+            let drive = &mut self.drives[index];
+            let advanced = drive.advance();
+            self.next_ns[index] = drive.next_event_ns();
             if let Some(completion) = advanced {
                 self.in_flight -= 1;
-                missing = missing.saturating_sub(1);
                 let buf = if self.contents.is_empty() {
                     Buf::empty()
                 } else {
-                    self.apply(drive, completion)
+                    self.apply(index, completion)
                 };
-                let SimCompletion {
-                    token,
-                    submitted_ns: issued_ns,
-                    ..
-                } = completion;
-                let outcome = completion.outcome();
-                let completed_ns = self.now_ns;
                 completions.push(Completion {
-                    token,
+                    token: completion.token,
                     buf,
-                    outcome,
-                    issued_ns,
-                    completed_ns,
+                    outcome: completion.outcome(),
+                    issued_ns: completion.submitted_ns,
+                    completed_ns: self.now_ns,
                     unseen_ns: 0,
                 });
+                if completions.len() >= enough {
+                    // All events of this instant still happen.
+                    until_ns = self.now_ns;
+                }
             }
         }
-        if missing > 0 {
+        if completions.len() < enough {
             self.now_ns = self.now_ns.max(wait.until_ns);
         }
         Ok(())
@@ -216,11 +205,11 @@ impl<M: DriveModel> IoEngine for SimEngine<M> {
 }
 
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 
 #[cfg(test)]
 mod tests {
-    use super::testing::{reap_all, reap_next};
+    use super::testing::{reap_all, reap_next, wait};
     use super::*;
     use results::telemetry::Column;
     use sys::op::{OpKind, Outcome, WriteBack, WriteSync};
@@ -312,26 +301,10 @@ mod tests {
         let mut engine = engine("sim:read-us=100+jitter-pct=0+read-mbps=0");
         engine.submit(read(0, 0));
         let mut out = Vec::new();
-        engine
-            .reap(
-                Wait {
-                    until_ns: 60_000,
-                    completions: 1,
-                },
-                &mut out,
-            )
-            .unwrap();
+        engine.reap(wait(60_000, 1), &mut out).unwrap();
         assert!(out.is_empty());
         assert_eq!(engine.now(), 60_000);
-        engine
-            .reap(
-                Wait {
-                    until_ns: 500_000,
-                    completions: 1,
-                },
-                &mut out,
-            )
-            .unwrap();
+        engine.reap(wait(500_000, 1), &mut out).unwrap();
         assert_eq!((out.len(), engine.now()), (1, 100_000));
     }
 
@@ -387,20 +360,9 @@ mod tests {
         };
         let mut engine = SimEngine::new(vec![wheel(), wheel()]);
         let mut out = Vec::new();
-        engine
-            .reap(
-                Wait {
-                    until_ns: 25_000,
-                    completions: 1,
-                },
-                &mut out,
-            )
-            .unwrap();
-        assert_eq!(
-            (out.len(), engine.now()),
-            (0, 25_000),
-            "nothing was submitted"
-        );
+        engine.reap(wait(25_000, 1), &mut out).unwrap();
+        assert_eq!(out.len(), 0);
+        assert_eq!(engine.now(), 25_000, "nothing was submitted");
         for target in [1, 0] {
             engine.submit(Op {
                 target,
@@ -420,19 +382,10 @@ mod tests {
         let mut counters = Vec::new();
         engine.counters(&mut counters);
         assert_eq!(counters, [3, 3]);
-        engine
-            .reap(
-                Wait {
-                    until_ns: 45_000,
-                    completions: 1,
-                },
-                &mut out,
-            )
-            .unwrap();
-        assert_eq!(
-            (out.len(), engine.now(), engine.in_flight()),
-            (2, 45_000, 0)
-        );
+        engine.reap(wait(45_000, 1), &mut out).unwrap();
+        assert_eq!(out.len(), 2);
+        assert_eq!(engine.now(), 45_000);
+        assert_eq!(engine.in_flight(), 0);
     }
 
     #[test]

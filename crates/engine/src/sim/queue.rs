@@ -370,20 +370,15 @@ mod tests {
         const MS: u64 = 1_000_000;
         let drive = "sim:channels=4+read-us=10+jitter-pct=0+read-mbps=0+read-iops=400+window-ms=10";
         let expected = [12, 12, 12, 12, 20, 20, 20, 20, 30].map(|ms| ms * MS + 10_000);
-        assert_eq!(
-            ends(drive, 9, 12 * MS),
-            expected,
-            "four in a window of 10 ms"
-        );
+        let found = ends(drive, 9, 12 * MS);
+        assert_eq!(found, expected, "four in a window of 10 ms");
         // A 4 KiB read at 1 MB/s costs 4.096 ms of a window of 8.192 ms. By 300 reads/s alone, it would cost 3.3 ms.
         let bytes =
             "sim:channels=4+read-us=10+jitter-pct=0+read-mbps=1+read-iops=300+window-ms=8.192";
         assert_eq!(ends(bytes, 4, 0), [10_000, 10_000, 8_202_000, 8_202_000]);
         let even = "sim:channels=4+read-us=10+jitter-pct=0+read-mbps=0+read-iops=1000";
-        assert_eq!(
-            ends(even, 3, 0),
-            [10_000 + MS, 10_000 + 2 * MS, 10_000 + 3 * MS]
-        );
+        let found = ends(even, 3, 0);
+        assert_eq!(found, [10_000 + MS, 10_000 + 2 * MS, 10_000 + 3 * MS]);
         // 4 KiB at 8.192 MB/s take half a millisecond; the lowest limit is 1 kB/s.
         let decimals = "sim:channels=4+read-us=10+jitter-pct=0+read-mbps=8.192";
         assert_eq!(ends(decimals, 2, 0), [10_000 + MS / 2, 10_000 + MS]);
@@ -413,26 +408,14 @@ mod tests {
             every_ns: 0,
             at_ns: vec![1000, 1050, 1140],
         };
-        assert_eq!(
-            overlapping.thaw(1010),
-            1240,
-            "the next begins before it ends"
-        );
-        assert_eq!(
-            overlapping.delay(990, 20),
-            1250,
-            "and holds up what ran into the first"
-        );
+        let found = overlapping.thaw(1010);
+        assert_eq!(found, 1240, "the next begins before it ends");
+        let found = overlapping.delay(990, 20);
+        assert_eq!(found, 1250, "and holds up what ran into the first");
         assert_eq!(stalls.delay(1100, 50), 1150, "starts when it ends");
-        assert_eq!(
-            stalls.delay(1490, 20),
-            1610,
-            "runs into the one at a given time"
-        );
-        assert_eq!(
-            stalls.delay(1990, 950),
-            3140,
-            "runs through two: 10 + 900 + 40"
-        );
+        let found = stalls.delay(1490, 20);
+        assert_eq!(found, 1610, "runs into the one at a given time");
+        let found = stalls.delay(1990, 950);
+        assert_eq!(found, 3140, "runs through two: 10 + 900 + 40");
     }
 }

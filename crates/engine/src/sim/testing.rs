@@ -4,13 +4,16 @@ use super::{DriveModel, SimEngine};
 use crate::{IoEngine, Wait};
 use sys::op::Completion;
 
+pub(crate) fn wait(until_ns: u64, completions: u32) -> Wait {
+    Wait {
+        until_ns,
+        completions,
+    }
+}
+
 /// Waits for at least one completion, and adds all of its instant to `out`.
 pub(super) fn reap_next<M: DriveModel>(engine: &mut SimEngine<M>, out: &mut Vec<Completion>) {
-    let wait = Wait {
-        until_ns: u64::MAX,
-        completions: 1,
-    };
-    engine.reap(wait, out).unwrap();
+    engine.reap(wait(u64::MAX, 1), out).unwrap();
 }
 
 pub(super) fn reap_all<M: DriveModel>(engine: &mut SimEngine<M>) -> Vec<Completion> {

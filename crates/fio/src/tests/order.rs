@@ -2,6 +2,7 @@
 
 use super::super::parse::cpus_of_nodes;
 use super::*;
+use results::assert_contains;
 
 #[test]
 fn operations_stay_in_a_window_that_advances() {
@@ -14,10 +15,8 @@ fn operations_stay_in_a_window_that_advances() {
     // These are the offsets that fio 3.33 logs for the same job. The job transfers as many bytes as without zones.
     let seen = blocks("rw=read bs=64k size=1m zonemode=strided zonesize=128k zoneskip=384k");
     assert_eq!(seen, [0, 1, 8, 9, 0, 1, 8, 9, 0, 1, 8, 9, 0, 1, 8, 9]);
-    assert_eq!(
-        blocks("rw=read bs=64k offset=512k zonemode=strided zonesize=256k zoneskip=25%"),
-        [8, 9, 10, 11, 8, 9, 10, 11]
-    );
+    let found = blocks("rw=read bs=64k offset=512k zonemode=strided zonesize=256k zoneskip=25%");
+    assert_eq!(found, [8, 9, 10, 11, 8, 9, 10, 11]);
     let seen =
         blocks("rw=randread bs=64k zonemode=strided zonesize=128k zonerange=256k zoneskip=256k");
     assert_eq!(seen.len(), 16);
@@ -32,10 +31,8 @@ fn operations_stay_in_a_window_that_advances() {
     // As in fio, zonesize alone means zonemode=strided.
     let seen = blocks("rw=read bs=64k size=512k zonesize=128k zoneskip=384k");
     assert_eq!(seen, [0, 1, 8, 9, 0, 1, 8, 9]);
-    assert_eq!(
-        blocks("rw=read bs=64k size=256k zonemode=none"),
-        [0, 1, 2, 3]
-    );
+    let found = blocks("rw=read bs=64k size=256k zonemode=none");
+    assert_eq!(found, [0, 1, 2, 3]);
     // Steps within a window.
     let seen = blocks("rw=read:64k bs=64k size=1m zonesize=256k");
     assert_eq!(seen, [0, 2, 0, 2, 4, 6, 4, 6, 8, 10, 8, 10, 12, 14, 12, 14]);
@@ -58,11 +55,8 @@ fn jobs_end_at_the_end_of_the_device() {
         ("rw=read offset=512k", 8),
         ("rw=randread norandommap", 32),
     ] {
-        assert_eq!(
-            operations(&format!("{lines} bs=64k size=2m"), 0, 99).len(),
-            most,
-            "{lines}"
-        );
+        let found = operations(&format!("{lines} bs=64k size=2m"), 0, 99).len();
+        assert_eq!(found, most, "{lines}");
     }
 }
 
@@ -98,15 +92,10 @@ fn a_full_queue_drains_before_it_is_refilled() {
     assert_eq!(refill_at(""), None);
     assert_eq!(refill_at("iodepth_low=4"), Some(4));
     assert_eq!(refill_at("iodepth_batch_complete=8"), Some(24));
-    assert_eq!(
-        refill_at("iodepth_batch_complete_min=8\niodepth_low=10"),
-        Some(10)
-    );
-    assert_eq!(
-        refill_at("iodepth_batch_complete_min=99\nioengine=psync"),
-        None,
-        "a depth of one"
-    );
+    let found = refill_at("iodepth_batch_complete_min=8\niodepth_low=10");
+    assert_eq!(found, Some(10));
+    let found = refill_at("iodepth_batch_complete_min=99\nioengine=psync");
+    assert_eq!(found, None, "a depth of one");
     let mut stream = plan("rw=randread iodepth=8 iodepth_low=3")
         .lanes
         .remove(0)
@@ -129,18 +118,14 @@ fn fractions_of_seconds_priorities_and_cpus_are_parsed() {
         .jobs()
         .map(|job| job.end_ns() / 1_000_000)
         .collect();
-    assert_eq!(
-        (&ends[..], loads[0].spec().duration_sec),
-        (&[1_500, 250][..], 2)
-    );
+    assert_eq!(&ends[..], &[1_500, 250][..]);
+    assert_eq!(loads[0].spec().duration_sec, 2);
     let mut stream = plan("rw=randread prioclass=2 prio=3 cmdprio_percentage=100 cmdprio=1")
         .lanes
         .remove(0)
         .stream;
-    assert_eq!(
-        stream.next().map(|request| request.priority.value()),
-        Some(0x2001)
-    );
+    let found = stream.next().map(|request| request.priority.value());
+    assert_eq!(found, Some(0x2001));
     let mut stream = plan("rw=write prioclass=3 fsync=1").lanes.remove(0).stream;
     let write = stream.next().unwrap();
     let flush = stream.on_completion(&write, Outcome::Done).unwrap();
@@ -150,11 +135,7 @@ fn fractions_of_seconds_priorities_and_cpus_are_parsed() {
     );
     let about = |file: &str| (file == "node1/cpulist").then(|| "4-5,8\n".to_owned());
     assert_eq!(cpus_of_nodes("1", about), Ok(vec![4, 5, 8]));
-    assert!(
-        cpus_of_nodes("0-1", about)
-            .unwrap_err()
-            .contains("no NUMA node 0")
-    );
+    assert_contains!(cpus_of_nodes("0-1", about).unwrap_err(), "no NUMA node 0");
 }
 
 #[test]
@@ -209,17 +190,10 @@ fn a_replayed_log_keeps_its_order_and_times() {
             (OpKind::Read, 0, 512)
         ]
     );
-    assert_eq!(
-        loads[0].stream_names(),
-        ["a-reads", "a-writes", "a-flushes"]
-    );
+    let found = loads[0].stream_names();
+    assert_eq!(found, ["a-reads", "a-writes", "a-flushes"]);
     let error = build(&loads[0], 8_192, 1).map(|_| ()).unwrap_err();
-    assert!(
-        error
-            .to_string()
-            .contains("write of 4096 bytes at 8192, beyond the 8192 bytes"),
-        "{error}"
-    );
+    assert_contains!(error, "write of 4096 bytes at 8192, beyond the 8192 bytes");
 }
 
 #[test]
@@ -243,9 +217,7 @@ fn a_failed_operation_ends_other_jobs_and_a_lost_one_does_not() {
         assert_eq!((lost_ops, loads[0].threads[1].ended_ns()), (8, u64::MAX));
         let last = stream.next().unwrap();
         stream.on_completion(&last, Outcome::Short(0));
-        assert_eq!(
-            (loads[0].threads[1].ended_ns(), loads[0].ends_all_runs()),
-            (0, ends_later_runs)
-        );
+        assert_eq!(loads[0].threads[1].ended_ns(), 0);
+        assert_eq!(loads[0].ends_all_runs(), ends_later_runs);
     }
 }

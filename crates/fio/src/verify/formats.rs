@@ -298,16 +298,11 @@ mod tests {
             0x01, 0x00, 0x01, 0x00, 0x06, 0x34, 0x7c, 0xb0,
         ];
         let header = BlockHeader::parse(&block).unwrap();
-        assert_eq!(
-            (
-                header.method,
-                header.len,
-                header.offset,
-                header.job,
-                header.write
-            ),
-            (2, 4096, 4096, 1, 1)
-        );
+        assert_eq!(header.method, 2);
+        assert_eq!(header.len, 4096);
+        assert_eq!(header.offset, 4096);
+        assert_eq!(header.job, 1);
+        assert_eq!(header.write, 1);
         let mut written = [0xff; HEADER_BYTES];
         header.put(&mut written);
         assert_eq!(written, block);
@@ -381,10 +376,8 @@ mod tests {
             .chain(body)
             .collect();
         let state = VerifyState::decode(&bytes).unwrap();
-        assert_eq!(
-            (state.writes, &state.last_writes),
-            (50, &LastWrites::NotDone(vec![47, u64::MAX]))
-        );
+        assert_eq!(state.writes, 50);
+        assert_eq!(&state.last_writes, &LastWrites::NotDone(vec![47, u64::MAX]));
         assert!(
             state.was_written(49, 0, 0)
                 && !state.was_written(47, 0, 0)

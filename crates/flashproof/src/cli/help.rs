@@ -62,15 +62,28 @@ pub enum Completed {
     Fish,
 }
 
-pub(super) fn full_command() -> Command {
+pub(crate) fn full_command() -> Command {
     let command = Cli::command().mut_subcommand("storage", |storage| {
         crate::commands::storage::options::allow_replay(storage).mut_subcommand(
             "tenants",
             crate::commands::storage::options::restrict_to_tenants,
         )
     });
+    let command = ["storage", "index", "certify", "rate", "baseline"]
+        .into_iter()
+        .fold(command, |command, name| {
+            command.mut_subcommand(name, without_forms)
+        });
     let page = first_page(&command);
     in_order(command).help_template(page)
+}
+
+/// The command with a short help that leaves out the forms of its report, so that the help fits a screen.
+fn without_forms(command: Command) -> Command {
+    command.mut_args(|arg| match arg.get_id().as_str() {
+        "html" | "json" | "markdown" => arg.hide_short_help(true),
+        _ => arg,
+    })
 }
 
 fn first_page(command: &Command) -> String {
@@ -207,8 +220,8 @@ const SYNONYMS: [(&str, &str); 21] = [
     ("predict", "rate predict"),
     ("tenants", "storage tenants"),
     ("replay", "storage --replay"),
-    ("test", "storage"),
-    ("run", "storage"),
+    ("test", "certify DEVICE, or flashproof check NAME DIRECTORY"),
+    ("run", "storage CONFIG"),
     ("act_storage", "storage"),
     ("act_index", "index"),
     ("status", "report status"),
@@ -344,12 +357,15 @@ mod tests {
                 whole.find_subcommand(typed).is_none(),
                 "{typed} is a command"
             );
-            let words = name.split(' ').filter(|word| !word.starts_with("--"));
-            words.fold(&whole, |command, word| {
-                command
-                    .find_subcommand(word)
-                    .unwrap_or_else(|| panic!("{word} of {name}"))
-            });
+            for name in name.split(", or flashproof ") {
+                let is_command = |word: &&str| word.bytes().all(|byte| byte.is_ascii_lowercase());
+                name.split(' ')
+                    .filter(is_command)
+                    .fold(&whole, |command, word| {
+                        let found = command.find_subcommand(word);
+                        found.unwrap_or_else(|| panic!("{word} of {name}"))
+                    });
+            }
         }
     }
 }

@@ -8,7 +8,7 @@ use fio::{FioLoad, GivenOption, JobClone, JobSection, ParseContext, VerifyState,
 use load::workload::Workload;
 pub use logs::{check as check_logs, left_out};
 use results::files::{self, ReplaceTarget};
-use results::format::{binary_bytes, in_one_line, quoted};
+use results::format::{self, binary_bytes, in_one_line, quoted};
 use results::judge::Outcome;
 pub use run::{FioRun, FioRunObserver, page};
 use session::failure::Failure;
@@ -40,7 +40,8 @@ pub fn lay_out<'a>(
         } else {
             "laying out"
         };
-        console::notice(&format!("{verb} the file {name}: {bytes} bytes"));
+        let size = format::bytes(bytes as f64);
+        console::notice(&format!("{verb} the file {name}: {size}"));
         let layout_result = write_layout(load, signal_handler, &request);
         let incomplete = layout_result.map_err(|failure| match old_bytes {
             0 => failure,

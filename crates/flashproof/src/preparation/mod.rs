@@ -61,7 +61,7 @@ pub struct Preparation {
 }
 
 impl Preparation {
-    /// The default preparation of `devices`: zeros and one pass of salt. `erase` names devices that may be erased.
+    /// The default preparation of `devices`: zeros and one random fill. `erase` names devices that may be erased.
     pub fn with_defaults(devices: Vec<String>, erase: &[String], style: ProgressStyle) -> Self {
         Self {
             devices,
@@ -236,9 +236,13 @@ fn passes(prepared: &PreparationRecord) -> String {
         } => "zeros".to_owned(),
         PreparationRecord {
             zeros: true, fills, ..
-        } => format!("zeros and {fills} x salt"),
-        PreparationRecord { fills, .. } => format!("{fills} x salt"),
+        } => format!("zeros and {}", random_fills(*fills)),
+        PreparationRecord { fills, .. } => random_fills(*fills),
     }
+}
+
+fn random_fills(fills: u32) -> String {
+    format::count(fills.into(), "random fill")
 }
 
 fn part(prepared: &PreparationRecord) -> String {
@@ -248,10 +252,12 @@ fn part(prepared: &PreparationRecord) -> String {
         ..
     } = prepared;
     if used_bytes == size_bytes {
-        format!("{size_bytes} bytes")
+        format::bytes(*size_bytes as f64)
     } else {
         format!(
-            "{used_bytes} of {size_bytes} bytes ({:.1} %)",
+            "{} of {} ({:.1} %)",
+            format::bytes(*used_bytes as f64),
+            format::bytes(*size_bytes as f64),
             prepared.use_pct()
         )
     }

@@ -276,7 +276,7 @@ fn line(name: &str, width: usize, status: &Status, is_simulated: bool) -> String
         PrepStep::BrokenOff => return format!("{name:width$}  ended early"),
         PrepStep::Discard => "discard".to_owned(),
         PrepStep::Zeros => "zeros".to_owned(),
-        PrepStep::Salt(number) => format!("salt {number}"),
+        PrepStep::Salt(number) => format!("fill {number}"),
         PrepStep::ReadBack => "read back".to_owned(),
     };
     let pct = status.pct();
@@ -381,7 +381,7 @@ mod tests {
         let line = |status| line("/dev/x", 8, &status, false);
         assert_eq!(
             line(status),
-            "/dev/x    salt 2     [######..................]  25 %       0 MB/s  00:02:55 left"
+            "/dev/x    fill 2     [######..................]  25 %       0 MB/s  00:02:55 left"
         );
         let begun = Status {
             rate: None,

@@ -7,7 +7,9 @@ mod lock;
 mod series_dir;
 
 use crate::configuration;
+use crate::output::FormArgs;
 use crate::preparation::{PrepOptions, to_write};
+use crate::record::{EraseArgs, NoteArgs};
 pub use act::staged::BaseLoad as Base1x;
 use act::{ActWorkload, Arrival};
 use clap::Args;
@@ -23,7 +25,7 @@ pub use session::clock::now_unix_ms;
 use session::devices::{erasable, parsed};
 use session::failure::Failure;
 use session::{console, runner};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Options of the runs of a series.
 #[derive(Args, Debug, Clone, Default)]
@@ -31,18 +33,18 @@ pub struct SeriesOptions {
     /// Do not sample the block tracepoints (0.5 s in every 30, as root) that separate kernel and device latency
     #[arg(long, hide_short_help = true)]
     pub no_trace: bool,
-    /// Allow the erasure of this device, by its serial number, wwid, by-id link or path; may be repeated
-    #[arg(long, value_name = "DEVICE")]
-    pub erase: Vec<String>,
+    #[command(flatten)]
+    pub consent: EraseArgs,
     /// Show the planned runs and their length, or why they are refused; write nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// Also write the report into this file; report.html in the directory of the series is always written
-    #[arg(long, value_name = "FILE", hide_short_help = true)]
-    pub html: Option<PathBuf>,
+    #[command(flatten)]
+    pub form: FormArgs,
     /// Start a new series, in a new directory next to the existing one; nothing is deleted
     #[arg(long, hide_short_help = true)]
     pub fresh: bool,
+    #[command(flatten)]
+    pub note: NoteArgs,
     /// Print only results, warnings and errors
     #[arg(long, short)]
     pub quiet: bool,
@@ -111,6 +113,7 @@ pub fn new_series(
         steps: Vec::new(),
         conclusion: None,
         process: None,
+        note: None,
     }
 }
 
@@ -122,7 +125,12 @@ pub fn may_erase(
 ) -> Result<Vec<String>, Failure> {
     let writes = |workload: ActWorkload| workload.writes();
     let writes = !no_prep || ActWorkload::from_config(base.config().clone()).map_or(true, writes);
-    erasable(&base.spec(), writes, &options.erase, !options.dry_run)
+    erasable(
+        &base.spec(),
+        writes,
+        &options.consent.erase,
+        !options.dry_run,
+    )
 }
 
 /// The time `seconds` after `now_unix_ms` in UTC, with the date if it is another day.

@@ -5,6 +5,7 @@
 
 use super::lock::SeriesLock;
 use super::{Drives, SeriesOptions};
+use crate::output::show_report;
 use crate::preparation::{Preparation, ProgressStyle};
 use act::staged::StagedLoad;
 use conclusions::rejudge::rejudge_steps_in;
@@ -24,7 +25,7 @@ use session::recording::RunObserver;
 use session::run_directory::RESULTS_DIR;
 use session::runner::{self, NamedWorkload, RunOutcome, RunRequest};
 use session::signals::SignalHandler;
-use session::user_file::{check_page, write_page};
+use session::user_file::write_page;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -61,11 +62,7 @@ impl SeriesDir {
         fixed_terms: &[&str],
         ask_consent: impl FnOnce(&SeriesOptions) -> Result<Vec<String>, Failure>,
     ) -> Result<Self, Failure> {
-        options
-            .html
-            .as_ref()
-            .map(|file| check_page(file))
-            .transpose()?;
+        options.form.check()?;
         let dir = if options.fresh {
             unused(first)
         } else {
@@ -108,9 +105,14 @@ impl SeriesDir {
             lock = Some(take_lock(&dir)?);
         }
         let process = device::observe::process::this_process();
+        let note = options.note.text.clone().or(series.note);
         Ok(Self {
             dir,
-            series: Series { process, ..series },
+            series: Series {
+                process,
+                note,
+                ..series
+            },
             options,
             erase,
             _lock: lock,
@@ -206,23 +208,18 @@ impl SeriesDir {
         }
     }
 
-    /// Prints `head`, conclusion and `tables`; also writes the report to the file of `--html`. Returns the exit code.
+    /// Shows the conclusion in the requested form; as text after `head`, and with `tables` below it. Returns the exit code.
     pub fn show_conclusion(&self, head: &str, tables: &str) -> Result<ExitCode, Failure> {
         let Some(conclusion) = &self.series.conclusion else {
             return Ok(ExitCode::from(Outcome::Invalid.exit_code()));
         };
-        let remarks: String = conclusion
-            .remarks
-            .iter()
+        let details = conclusion.details().into_iter();
+        let remarks: String = details
+            .chain(conclusion.remarks.iter().map(String::as_str))
             .map(|remark| format!("  {remark}\n"))
             .collect();
-        console::page(&format!(
-            "\n{head}{}\n{remarks}{tables}",
-            conclusion.sentence
-        ))?;
-        if let Some(file) = &self.options.html {
-            write_page(file, &self.page()?)?;
-        }
+        let text = format!("\n{head}{}\n{remarks}{tables}", conclusion.headline());
+        show_report(&self.options.form, &self.dir, &text)?;
         Ok(ExitCode::from(conclusion.outcome.exit_code()))
     }
 
@@ -433,6 +430,7 @@ impl SeriesDir {
             multiple: (self.series.purpose != SeriesPurpose::Baseline).then_some(step.multiple),
             findings: Some(self.series.findings.clone()),
             quiet: self.options.quiet,
+            note: self.series.note.clone(),
             trace: !self.options.no_trace,
             ..base_request
         };

@@ -169,7 +169,7 @@ pub(super) fn nothing_is_written(guest: &mut Guest) {
         checked.stderr
     );
     assert!(
-        checked.stdout.contains("no published limit: "),
+        checked.stdout.contains("no published limit; your values: "),
         "{}",
         checked.stdout
     );

@@ -265,6 +265,7 @@ pub fn permuted(mut value: u64, n: u64, key: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use results::assert_contains;
     use std::collections::BTreeSet;
 
     const BLOCK: u32 = 4096;
@@ -368,10 +369,8 @@ mod tests {
             why,
             "a cache of 659456 bytes is more than 1/8 of the 5242880 bytes to write"
         );
-        assert_eq!(
-            order(1000, 0.28, 160, 1).map(|order| order.writes()),
-            Ok(1280)
-        );
+        let found = order(1000, 0.28, 160, 1).map(|order| order.writes());
+        assert_eq!(found, Ok(1280));
         let why = order(1000, 1.5, 0, 1).unwrap_err();
         assert!(
             why.starts_with("2500 writes are too many for 1000 blocks of 4096 bytes"),
@@ -383,10 +382,9 @@ mod tests {
             cache_bytes: 0,
             seed: 1,
         };
-        assert!(
-            Order::new(4096, spec)
-                .unwrap_err()
-                .contains("not a multiple of 4096")
+        assert_contains!(
+            Order::new(4096, spec).unwrap_err(),
+            "not a multiple of 4096"
         );
         assert!(
             Order::new(

@@ -1,7 +1,7 @@
 //! The shard's buffers: given out, taken back, and salted in slices between operations.
 
 use crate::plan::{BufferClass, Fill};
-use crate::stream::IoRequest;
+use crate::stream::{IoRequest, Stream};
 use engine::BlockEngine;
 use sys::buffer::Buf;
 
@@ -59,29 +59,26 @@ impl Buffers {
         Some(buffers)
     }
 
-    /// A buffer for an operation, filled as its class requires; `None` if no salted buffer is ready.
+    /// A buffer for an operation of `stream`, filled as its class requires; `None` if no salted buffer is ready.
     #[inline]
-    pub(super) fn take(&mut self, request: &IoRequest) -> Option<Buf> {
+    pub(super) fn take(&mut self, request: &IoRequest, stream: &mut dyn Stream) -> Option<Buf> {
         if self.are_empty {
-            return Some(Buf::empty());
+            Some(Buf::empty())
+        } else {
+            self.take_filled(request, stream)
         }
-        let ClassBuffers { ready, fill, .. } = &mut self.classes[usize::from(request.buffers)];
-        let mut buf = ready.pop()?;
-        if let Fill::Placed(salt) = fill {
-            let len = buf.len().min(request.len as usize);
-            salt.fill(&mut buf[..len], request.offset);
-        }
-        Some(buf)
     }
 
-    /// True if the stream makes the data of an operation.
-    #[inline]
-    pub(super) fn are_made(&self, request: &IoRequest) -> bool {
-        !self.are_empty
-            && matches!(
-                self.classes[usize::from(request.buffers)].fill,
-                Fill::ByStream
-            )
+    fn take_filled(&mut self, request: &IoRequest, stream: &mut dyn Stream) -> Option<Buf> {
+        let ClassBuffers { ready, fill, .. } = &mut self.classes[usize::from(request.buffers)];
+        let mut buf = ready.pop()?;
+        let len = buf.len().min(request.len as usize);
+        match fill {
+            Fill::Placed(salt) => salt.fill(&mut buf[..len], request.offset),
+            Fill::ByStream => stream.fill(request, &mut buf[..len]),
+            Fill::AsIs | Fill::Fresh(_) => {}
+        }
+        Some(buf)
     }
 
     /// Takes back `buf`, and leaves an empty buffer in its place.

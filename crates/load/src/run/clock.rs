@@ -8,7 +8,7 @@ const TURNS_UNCHECKED_MAX: u64 = 1 << 16;
 
 /// Turns of the loop in which virtual time has to advance by [`VIRTUAL_NS_MIN`]. Each turn handles all completions of
 /// an instant: no drive has completions at a hundred million instants per second.
-pub(super) const VIRTUAL_TURNS: u64 = 1_000_000;
+pub(super) const VIRTUAL_TURNS: u64 = 16 * TURNS_UNCHECKED_MAX;
 const VIRTUAL_NS_MIN: u64 = 10_000_000;
 
 /// Instants in nanoseconds since the run began.
@@ -20,8 +20,9 @@ pub(super) struct RunClock {
     pub(super) stop_ns: u64,
     pub(super) now_ns: u64,
     pub(super) issued_ns: u64,
-    /// The run failed: remaining operations are counted instead of issued.
-    pub(super) is_abandoned: bool,
+    /// End of the grace period: operations due before the end of the run are issued until then. 0 once the run failed:
+    /// remaining operations are counted instead of issued.
+    pub(super) issue_end_ns: u64,
     next_check_ns: u64,
     turns: u64,
     /// Virtual time at the last check for progress.
@@ -32,6 +33,7 @@ impl RunClock {
     pub(super) fn new(stop_ns: u64) -> Self {
         Self {
             stop_ns,
+            issue_end_ns: stop_ns.saturating_add(GRACE_NS),
             ..Self::default()
         }
     }
@@ -46,29 +48,29 @@ impl RunClock {
         self.now_ns >= self.stop_ns
     }
 
-    #[inline]
-    pub(super) fn grace_end_ns(&self) -> u64 {
-        self.stop_ns.saturating_add(GRACE_NS)
-    }
-
     /// True if operations due before the end may still be issued.
     #[inline]
     pub(super) fn may_issue(&self) -> bool {
-        self.now_ns < self.grace_end_ns() && !self.is_abandoned
+        self.now_ns < self.issue_end_ns
     }
 
     pub(super) fn stop(&mut self) {
         self.stop_ns = self.stop_ns.min(self.now_ns);
+        self.issue_end_ns = self.issue_end_ns.min(self.stop_ns.saturating_add(GRACE_NS));
     }
 
+    pub(super) fn abandon(&mut self) {
+        self.issue_end_ns = 0;
+    }
+
+    pub(super) fn is_abandoned(&self) -> bool {
+        self.issue_end_ns == 0
+    }
+
+    /// Counts a turn. True now and then: virtual time can stand still, but the user's signal must be seen.
     #[inline]
-    pub(super) fn begin_turn(&mut self) {
+    pub(super) fn begin_turn(&mut self) -> bool {
         self.turns += 1;
-    }
-
-    /// True now and then. Virtual time can stand still, but the user's signal must be seen.
-    #[inline]
-    pub(super) fn is_check_due(&mut self) -> bool {
         let is_due =
             self.now_ns >= self.next_check_ns || self.turns.is_multiple_of(TURNS_UNCHECKED_MAX);
         if is_due {
@@ -78,7 +80,6 @@ impl RunClock {
     }
 
     /// The time by which virtual time advanced in the last [`VIRTUAL_TURNS`], if too short.
-    #[inline]
     pub(super) fn virtual_stall_ns(&mut self) -> Option<u64> {
         if !self.turns.is_multiple_of(VIRTUAL_TURNS) {
             return None;

@@ -1,6 +1,5 @@
 //! Handles completions: records the operation, starts its follower, and gives its slot to the longest waiting lane.
 
-use super::recorder::Lateness;
 use super::slots::{Commit, Slot};
 use super::{EndCause, Shard};
 use engine::BlockEngine;
@@ -27,18 +26,21 @@ impl<E: BlockEngine> Shard<E> {
 
     fn complete(&mut self, completion: &mut Completion) {
         let slot = self.slots.remove(completion.token);
-        self.closed_in_flight -= u32::from(self.lanes[slot.lane].is_closed());
         let completed_ns = self.clock.since_start_ns(completion.completed_ns);
         self.silence
             .returned(slot.request.cell, completed_ns, completion.unseen_ns);
-        let times = self.times(&slot, completion, completed_ns);
+        let lane = &mut self.lanes[slot.lane];
+        let is_closed = lane.is_closed();
+        self.closed_in_flight -= u32::from(is_closed);
+        let issued_ns = self
+            .clock
+            .since_start_ns(completion.issued_ns)
+            .min(completed_ns);
+        let times = slot.times(is_closed, issued_ns, completed_ns);
         let mut wrong_data = None;
         if slot.request.kind == OpKind::Read && completion.outcome.is_done() {
             let data = &completion.buf[..completion.buf.len().min(slot.request.len as usize)];
-            wrong_data = self.lanes[slot.lane]
-                .stream
-                .on_data(&slot.request, data)
-                .err();
+            wrong_data = lane.stream.on_data(&slot.request, data).err();
         }
         if wrong_data.is_some() {
             completion.outcome = Outcome::WRONG_DATA;
@@ -50,6 +52,7 @@ impl<E: BlockEngine> Shard<E> {
             behind_ns: 0,
         };
         let lane = &mut self.lanes[slot.lane];
+        let limit = lane.limit;
         if completion.outcome.is_done() {
             lane.stream.on_times(&slot.request, &times);
         }
@@ -67,8 +70,8 @@ impl<E: BlockEngine> Shard<E> {
                 ..slot
             };
             // A commit can be long: after the end of the run and its grace period it is not continued.
-            let is_cut = slot.commit.is_some() && completed_ns >= self.clock.grace_end_ns();
-            if self.clock.is_abandoned || is_cut {
+            let is_cut = slot.commit.is_some() && completed_ns >= self.clock.issue_end_ns;
+            if self.clock.is_abandoned() || is_cut {
                 self.drop_follower(&follower)
             } else {
                 return self.start(follower);
@@ -76,34 +79,17 @@ impl<E: BlockEngine> Shard<E> {
         } else if slot.commit.is_some() || slot.request.commit.is_some() {
             self.end_commit(&slot, completion, &times);
         }
-        self.lanes.rest(slot.lane, completed_ns);
-        let limit = self.lanes[slot.lane].limit;
+        if is_closed {
+            self.lanes.rest(slot.lane, completed_ns);
+        }
         self.limits.free(limit, completed_ns, own_delay);
         // If a lane's stream has ended, the next lane gets the slot.
-        while self.clock.may_issue()
+        while self.limits.is_any_waiting()
+            && self.clock.may_issue()
             && let Some((intended_ns, lane)) = self.limits.next_waiting(limit)
         {
             self.issue(lane, intended_ns, true);
         }
-    }
-
-    fn times(&self, slot: &Slot, completion: &Completion, completed_ns: u64) -> Times {
-        let issued_ns = self
-            .clock
-            .since_start_ns(completion.issued_ns)
-            .min(completed_ns);
-        if self.lanes[slot.lane].is_closed() {
-            // Operations of a closed lane are due when they are issued: only service counts.
-            return Times::new(issued_ns, issued_ns, issued_ns, completed_ns)
-                .with_own_delay(slot.own_delay);
-        }
-        Times::new(
-            slot.intended_ns.min(issued_ns),
-            slot.eligible_ns.min(issued_ns),
-            issued_ns,
-            completed_ns,
-        )
-        .with_own_delay(slot.own_delay)
     }
 
     fn record(
@@ -115,15 +101,9 @@ impl<E: BlockEngine> Shard<E> {
     ) {
         let cell = slot.request.cell;
         if completion.outcome.is_done() {
-            let lateness = self.lateness(slot.lane, times, completion.unseen_ns);
-            self.recorder.done(
-                cell,
-                times,
-                slot.request.len,
-                completion.unseen_ns,
-                lateness,
-            );
-            self.recorder.current.record_gap(completion.unseen_ns);
+            let unseen_ns = completion.unseen_ns;
+            self.record_done(slot.lane, cell, times, slot.request.len, unseen_ns);
+            self.recorder.current.record_gap(unseen_ns);
             return;
         }
         self.recorder.failed(
@@ -194,43 +174,40 @@ impl<E: BlockEngine> Shard<E> {
                 .record(commit.cell, intended_ns, |cell| cell.record_errors(1, 0));
         }
         let unseen_ns = commit.own_delay.unseen_ns;
-        let lateness = self.lateness(slot.lane, &times, unseen_ns);
-        self.recorder
-            .done(commit.cell, &times, 0, unseen_ns, lateness);
+        self.record_done(slot.lane, commit.cell, &times, 0, unseen_ns);
     }
 
     #[inline]
-    fn lateness(&self, lane: u32, times: &Times, unseen_ns: u64) -> Lateness {
+    fn record_done(&mut self, lane: u32, cell: u32, times: &Times, bytes: u32, unseen_ns: u64) {
+        self.recorder.done(cell, times, bytes, unseen_ns);
         if times.response_ns() > GRACE_NS || times.completed_ns() > self.end_ns(lane) {
-            self.late(lane, times, unseen_ns)
-        } else {
-            Lateness::default()
+            self.record_late(lane, cell, times, unseen_ns);
         }
     }
 
+    /// Records an operation that completed after the end of its stream or of the run, or after its deadline. A miss of
+    /// the deadline is charged to flashproof if the operation would have met the deadline without flashproof's delays.
     #[cold]
-    fn late(&self, lane: u32, times: &Times, unseen_ns: u64) -> Lateness {
+    fn record_late(&mut self, lane: u32, cell: u32, times: &Times, unseen_ns: u64) {
         let completed_ns = times.completed_ns();
-        let overtime = completed_ns > self.end_ns(lane);
-        if self.lanes[lane].is_closed() {
-            return Lateness {
-                overtime,
-                ..Lateness::default()
-            };
-        }
+        let is_overtime = completed_ns > self.end_ns(lane);
         let deadline_ns = self.deadline_ns(lane, times.intended_ns());
+        let is_missed = completed_ns > deadline_ns;
         let own_ns = times.own_delay().total_ns() + times.lag_ns() + unseen_ns;
-        let missed = completed_ns > deadline_ns;
-        Lateness {
-            overtime,
-            missed,
-            own_delayed: missed && completed_ns.saturating_sub(own_ns) <= deadline_ns,
-        }
+        let is_own = is_missed && completed_ns.saturating_sub(own_ns) <= deadline_ns;
+        self.recorder.record(cell, times.intended_ns(), |cell| {
+            cell.counts.overtime += u64::from(is_overtime);
+            cell.record_missed(u64::from(is_missed), u64::from(is_own));
+        });
     }
 
     /// Deadline of an operation due at `intended_ns`: the end of its slice, or of its stream if earlier, plus the grace
-    /// period. For a follower due after that end, the grace period begins when the follower is due.
+    /// period. For a follower due after that end, the grace period begins when the follower is due. None in a closed
+    /// loop.
     fn deadline_ns(&self, lane: u32, intended_ns: u64) -> u64 {
+        if self.lanes[lane].is_closed() {
+            return u64::MAX;
+        }
         let end_ns = self.lanes[lane].stream.last_ns().min(self.end_ns(lane));
         let end_ns = end_ns.min(self.recorder.slice_end_ns(intended_ns));
         end_ns.max(intended_ns).saturating_add(GRACE_NS)

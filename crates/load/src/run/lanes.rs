@@ -106,10 +106,8 @@ impl Lanes {
     /// Takes back an operation of a closed lane at `now_ns`.
     #[inline]
     pub(super) fn rest(&mut self, lane: u32, now_ns: u64) {
-        if self[lane].is_closed() {
-            self[lane].resting_ops += 1;
-            self.wake(lane, now_ns);
-        }
+        self[lane].resting_ops += 1;
+        self.wake(lane, now_ns);
     }
 
     /// Queues more operations of a closed lane, as many as its stream allows.

@@ -213,21 +213,25 @@ impl<E: BlockEngine> Shard<E> {
         self.read_clock();
         while self.clock.now_ns >= self.recorder.end_ns && self.recorder.end_ns < self.clock.stop_ns
         {
-            let end_ns = self.recorder.end_ns;
-            self.note_backlog(end_ns);
-            // The cause is read before this interval is sent, so that the cause is never a reaction to this interval.
-            let cause = if self.engine.is_virtual() {
-                self.recorder.await_taken(&self.control)
-            } else {
-                None
-            };
-            self.rotate(end_ns);
-            if let Some(cause) = cause {
-                self.end(&cause);
-            }
+            self.end_interval(self.recorder.end_ns);
         }
         if self.clock.is_over() {
             self.note_end();
+        }
+    }
+
+    #[cold]
+    fn end_interval(&mut self, end_ns: u64) {
+        self.note_backlog(end_ns);
+        // The cause is read before this interval is sent, so that the cause is never a reaction to this interval.
+        let cause = if self.engine.is_virtual() {
+            self.recorder.await_taken(&self.control)
+        } else {
+            None
+        };
+        self.rotate(end_ns);
+        if let Some(cause) = cause {
+            self.end(&cause);
         }
     }
 
@@ -235,21 +239,21 @@ impl<E: BlockEngine> Shard<E> {
     /// has a slot or waits for a slot.
     #[inline]
     fn check(&mut self) {
-        self.clock.begin_turn();
+        if !self.clock.begin_turn() {
+            return;
+        }
         if self.engine.is_virtual()
             && let Some(advanced_ns) = self.clock.virtual_stall_ns()
         {
             self.end_stalled(advanced_ns);
         }
-        if self.clock.is_check_due() {
-            self.check_lag();
-            // In virtual time only a user's signal is handled within an interval. Other causes are applied at the end
-            // of a later interval: an instant that depends on threads would not be reproducible.
-            if let Some(cause) = self.control.cause()
-                && (!self.engine.is_virtual() || matches!(cause, EndCause::Requested { .. }))
-            {
-                self.end(&cause);
-            }
+        self.check_lag();
+        // In virtual time only a user's signal is handled within an interval. Other causes are applied at the end of a
+        // later interval: an instant that depends on threads would not be reproducible.
+        if let Some(cause) = self.control.cause()
+            && (!self.engine.is_virtual() || matches!(cause, EndCause::Requested { .. }))
+        {
+            self.end(&cause);
         }
     }
 
@@ -370,15 +374,11 @@ impl<E: BlockEngine> Shard<E> {
     /// Hands an operation with a slot to the engine, as soon as the operation has its buffer.
     #[inline(always)]
     fn start(&mut self, mut slot: Slot) {
-        let Some(mut buf) = self.buffers.take(&slot.request) else {
+        let lane = &mut self.lanes[slot.lane];
+        let Some(buf) = self.buffers.take(&slot.request, &mut *lane.stream) else {
             self.awaiting_fill.push_back(slot);
             return;
         };
-        let lane = &mut self.lanes[slot.lane];
-        if self.buffers.are_made(&slot.request) {
-            let len = buf.len().min(slot.request.len as usize);
-            lane.stream.fill(&slot.request, &mut buf[..len]);
-        }
         let now_ns = self.clock.now_ns;
         let is_closed = lane.is_closed();
         let lag_ns = if is_closed {
@@ -434,7 +434,8 @@ impl<E: BlockEngine> Shard<E> {
     /// those in flight are still completed, as at the regular end.
     fn end(&mut self, cause: &EndCause) {
         self.clock.stop();
-        self.clock.is_abandoned |=
-            !matches!(cause, EndCause::Requested { .. } | EndCause::Enough { .. });
+        if !matches!(cause, EndCause::Requested { .. } | EndCause::Enough { .. }) {
+            self.clock.abandon();
+        }
     }
 }

@@ -89,16 +89,16 @@ impl<E: BlockEngine> Shard<E> {
         let bound_ns = if now_ns < stop_ns {
             stop_ns.min(self.recorder.end_ns)
         } else if self.is_to_issue() {
-            self.clock.grace_end_ns()
+            self.clock.issue_end_ns
         } else {
             self.silence.hangs_at_ns(self.settings.hang_ns)
         };
         let (until_ns, completions) = match self.settings.pacing {
-            // Completions before `next_ns` trigger nothing: one turn takes all of them.
-            _ if self.engine.is_virtual() && next_ns < bound_ns && self.is_undisturbed() => {
-                (next_ns, u32::MAX)
+            _ if self.engine.is_virtual() => {
+                // Completions before `next_ns` trigger nothing: one turn takes all of them.
+                let takes_all = next_ns < bound_ns && self.is_undisturbed();
+                (next_ns.min(bound_ns), if takes_all { u32::MAX } else { 1 })
             }
-            _ if self.engine.is_virtual() => (next_ns.min(bound_ns), 1),
             Pacing::Spin => (0, 1),
             Pacing::Sleep { period_ns, gathers } => {
                 let gather_until_ns = if gathers {

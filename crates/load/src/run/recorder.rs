@@ -32,16 +32,6 @@ struct CpuWait {
     late_ops: u64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Lateness {
-    /// True if the operation completed after the end of its stream, or of the run.
-    pub(super) overtime: bool,
-    /// True if not completed within the grace period after the end of its slice or of its stream, whichever is earlier.
-    pub(super) missed: bool,
-    /// True if `missed` is true only because flashproof delayed the operation.
-    pub(super) own_delayed: bool,
-}
-
 #[derive(Debug)]
 pub enum Message {
     Interval(Box<Interval>),
@@ -250,14 +240,7 @@ impl Recorder {
     }
 
     #[inline]
-    pub(super) fn done(
-        &mut self,
-        cell: u32,
-        times: &Times,
-        bytes: u32,
-        unseen_ns: u64,
-        lateness: Lateness,
-    ) {
+    pub(super) fn done(&mut self, cell: u32, times: &Times, bytes: u32, unseen_ns: u64) {
         let back_ns =
             times
                 .completed_ns()
@@ -265,10 +248,6 @@ impl Recorder {
         self.record(cell, times.intended_ns(), |cell| {
             cell.record(times, unseen_ns, bytes);
             cell.counts.last_completion_ns = cell.counts.last_completion_ns.max(back_ns);
-            if lateness != Lateness::default() {
-                cell.counts.overtime += u64::from(lateness.overtime);
-                cell.record_missed(u64::from(lateness.missed), u64::from(lateness.own_delayed));
-            }
         });
     }
 
@@ -547,7 +526,7 @@ mod tests {
         // An interval with 100 operations that waited 10 ms each, and with this backlog at its end.
         let mut least = |backlog: Backlog, share: f64| {
             let times = Times::new(0, 10 * MS, 10 * MS, 11 * MS);
-            (0..100).for_each(|_| recorder.done(0, &times, 512, 0, Lateness::default()));
+            (0..100).for_each(|_| recorder.done(0, &times, 512, 0));
             recorder.outstanding(0, &backlog);
             recorder.charge_cpu_wait(share);
             let least = recorder.current.cells[0].counts.judged_over_lower_bound[0];
@@ -556,27 +535,18 @@ mod tests {
         };
         let none = Backlog::default();
         assert_eq!(least(Backlog { late: 60, ..none }, 0.0), 100);
-        assert_eq!(
-            least(
-                Backlog {
-                    waiting: 60,
-                    ..none
-                },
-                0.0
-            ),
-            40,
-            "60 of the 100 were late when the interval began"
+        let found = least(
+            Backlog {
+                waiting: 60,
+                ..none
+            },
+            0.0,
         );
-        assert_eq!(
-            least(Backlog { late: 300, ..none }, 0.0),
-            100,
-            "a wait for a slot is charged to the device"
-        );
-        assert_eq!(
-            least(none, 0.0),
-            0,
-            "all 100 were late when the interval began"
-        );
+        assert_eq!(found, 40, "60 of the 100 were late when the interval began");
+        let found = least(Backlog { late: 300, ..none }, 0.0);
+        assert_eq!(found, 100, "a wait for a slot is charged to the device");
+        let found = least(none, 0.0);
+        assert_eq!(found, 0, "all 100 were late when the interval began");
         assert_eq!(least(none, 0.25), 75);
     }
 }

@@ -180,10 +180,8 @@ mod tests {
 
     #[test]
     fn order_does_not_matter() {
-        assert_eq!(
-            dispersion(&[45, 6, 35, 5], 10),
-            dispersion(&[5, 6, 35, 45], 10)
-        );
+        let found = dispersion(&[45, 6, 35, 5], 10);
+        assert_eq!(found, dispersion(&[5, 6, 35, 45], 10));
     }
 
     #[test]

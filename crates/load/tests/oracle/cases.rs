@@ -2,6 +2,7 @@
 
 use super::draw::{Draw, Drive, LaneArrivals, LaneDraw, StreamDraw};
 use super::{compare, run};
+use results::assert_contains;
 use results::judge::Verdict;
 
 const MS: u64 = 1_000_000;
@@ -83,13 +84,7 @@ fn a_silence_over_the_end_of_the_run_counts_up_to_it() {
 fn a_silent_remainder_is_judged_even_if_no_operation_was_due_in_it() {
     // Operation 977 begins 12 ms before the end of the only slice and takes until after the end of the run.
     let verdict = closed(1, "10%>100ms", 5, 6, &[(977, Some(2_000 * MS))]);
-    assert!(
-        verdict.reasons[0]
-            .text
-            .contains("for 1.01 s of 6 s in slice 1"),
-        "{:?}",
-        verdict.reasons
-    );
+    assert_contains!(verdict.reasons[0].text, "for 1.01 s of 6 s in slice 1");
 }
 
 #[test]

@@ -72,7 +72,41 @@ pub(super) fn depth(points: &[Point]) -> Vec<Chart> {
         }
         chart
     });
-    std::iter::once(chart).chain(latencies).collect()
+    [latency_against_iops(&curves), chart]
+        .into_iter()
+        .chain(latencies)
+        .collect()
+}
+
+/// The answer to a sweep of depths in one picture: the rate gained and the latency paid at each depth.
+fn latency_against_iops(curves: &[(AccessMix, Vec<&Point>)]) -> Chart {
+    let x = Axis::linear("operations per second", "/s");
+    let mut chart = Chart::new(
+        "iops-latency",
+        "Latency against IOPS",
+        x,
+        Axis::log("p99 service time", "ms"),
+    );
+    for (number, (mix, curve)) in curves.iter().enumerate() {
+        let x = Points::Each(curve.iter().map(|point| point.iops()).collect());
+        let p99_ms = |point: &Point| Some(point.main_direction()?.service_at(99.0).us()? / 1e3);
+        let y = curve.iter().map(|point| p99_ms(point)).collect();
+        chart
+            .lines
+            .push(Line::new(mix.to_string(), x, y, Style::points(number)));
+    }
+    let knees = curves
+        .iter()
+        .filter_map(|(mix, curve)| Some((mix, knee(curve)?)));
+    let keys = knees.map(|(mix, knee)| {
+        let p99 = p99(knee, DirectionResult::service_at);
+        format!("{mix}: {} at p99 {p99}", rate(knee.iops()))
+    });
+    chart.key = format!("At the knee: {}.", keys.collect::<Vec<_>>().join("; "));
+    chart.caption = "Each point is a job at one queue depth; the depth grows along the line. Where the line turns \
+                     upwards, more depth only adds latency."
+        .to_owned();
+    chart
 }
 
 /// A chart for each mix: percentiles against the achieved rate.

@@ -223,10 +223,13 @@ mod tests {
         );
         let html = reads.render().into_string();
         assert!(
-            html.contains("<td class=\"shade-8\">2.4 ms ✘</td>"),
+            html.contains("<td class=\"shade-8 number\">2.4 ms ✘</td>"),
             "{html}"
         );
-        assert!(html.contains("<td class=\"shade-0\">160 us</td>"), "{html}");
+        assert!(
+            html.contains("<td class=\"shade-0 number\">160 us</td>"),
+            "{html}"
+        );
         assert_eq!(
             writes.to_string().lines().nth(1).map(str::trim),
             Some("none"),

@@ -26,6 +26,7 @@ use conclusions::baseline::{
 use conclusions::series::{DriveIdentity, Series};
 use results::finding::Finding;
 use results::format::{self, milliseconds, number};
+use results::judge::Sla;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -68,7 +69,8 @@ const RATES: SectionHead = (
 const GRID: SectionHead = (
     "grid",
     "Reads together with writes",
-    "Latency of reads and writes at the same time, each at a fraction of its own highest rate. Darker means longer.",
+    "Latency of reads and writes at the same time, each at a fraction of its own highest rate. The stronger the colour, \
+     the longer the time.",
 );
 const PROFILES: SectionHead = (
     "profiles",
@@ -120,13 +122,13 @@ impl DriveReport {
             charts::saturation(&points, saturation_steps, device, series.devices.len());
         let has_pts = Pts::ALL.iter().any(|test| has_part(test.part()));
         let sections = [
-            (PREDICTION, prediction.is_some(), Vec::new()),
             (DEPTH, has_part(JobPurpose::Depth), charts::depth(&points)),
             (RATES, has_part(JobPurpose::Rate), charts::rates(&points)),
             (GRID, has_part(JobPurpose::Grid), Vec::new()),
             (PROFILES, has_part(JobPurpose::Profile), Vec::new()),
             (SATURATION, has_part(JobPurpose::Saturation), saturation),
             (PTS, has_pts, Vec::new()),
+            (PREDICTION, prediction.is_some(), Vec::new()),
             (LAYOUT, true, Vec::new()),
         ];
         let sections = sections
@@ -137,7 +139,7 @@ impl DriveReport {
         let of_run = drive_steps.iter().find_map(|step| step.report.as_ref());
         Self {
             device: identity.name.clone(),
-            summary: summary(&points),
+            summary: summary(&points, series.devices[device].simulated),
             doubts: doubts(&points),
             sections,
             prediction,
@@ -236,7 +238,7 @@ fn rate(iops: f64) -> String {
     format!("{}/s", number(iops))
 }
 
-fn summary(points: &[Point]) -> Vec<Pair> {
+fn summary(points: &[Point], is_simulated: bool) -> Vec<Pair> {
     let pair = |name: String, value: String| Pair { name, value };
     let mut pairs = Vec::new();
     for (mix, curve) in curves(points, JobPurpose::Depth) {
@@ -270,11 +272,16 @@ fn summary(points: &[Point]) -> Vec<Pair> {
             _ => {}
         }
     }
+    let clock = if is_simulated {
+        " of simulated time"
+    } else {
+        ""
+    };
     let seconds = points.iter().map(|point| point.seconds).sum();
     let jobs = format::count(points.len() as u64, "job");
     pairs.push(pair(
         "measured".to_owned(),
-        format!("{} in {jobs}", format::span_of(seconds)),
+        format!("{}{clock} in {jobs}", format::span_of(seconds)),
     ));
     pairs
 }
@@ -499,7 +506,10 @@ pub fn prediction_sentence(prediction: &Prediction) -> String {
         rating_high,
         ..
     } = prediction;
-    let basis = format!("for {device} (load of 1x: {load}; limits {limits}");
+    let limits = limits
+        .parse()
+        .map_or_else(|_| limits.clone(), |sla: Sla| sla.words());
+    let basis = format!("for {device} (load of 1x: {load}; limits: {limits}");
     if let Some(Declined { cause, reason }) = &prediction.declined {
         return format!("no rating is predicted {basis}), because of {cause}: {reason}");
     }

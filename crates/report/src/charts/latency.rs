@@ -245,9 +245,9 @@ pub(crate) fn heat_maps(manifest: &Manifest, service: &Windows) -> Vec<Chart> {
         let name = &stream.name;
         let total = &durations.total;
         chart.caption = format!(
-            "Each column is {span} of {name} on all devices. The darker a field, the larger its share of the column's \
-             operations (logarithmic, down to a single operation). Dashed lines are the thresholds. Look for bands \
-             that move, for a second band above the first, and for single fields far above: stalls."
+            "Each column is {span} of {name} on all devices. The stronger a field's colour, the larger its share of \
+             the column's operations (logarithmic, down to a single operation). Dashed lines are the thresholds. \
+             Look for bands that move, for a second band above the first, and for single fields far above: stalls."
         );
         let count = format::count(total.len(), "operation");
         let half = ms(total.value_at_quantile(0.5));

@@ -126,6 +126,8 @@ pub struct Style {
     pub dash: usize,
     pub symbols: bool,
     pub joined: bool,
+    /// True if a value holds for the whole period that ends at its point.
+    pub stepped: bool,
     /// True if the names of the points are drawn beside them.
     pub named: bool,
 }
@@ -177,6 +179,17 @@ impl Chart {
             y,
             ..Self::default()
         }
+    }
+
+    /// True if all values of the lines are 0.
+    pub(crate) fn is_always_zero(&self) -> bool {
+        let mut values = self
+            .lines
+            .iter()
+            .flat_map(|line| &line.y)
+            .flatten()
+            .peekable();
+        self.heat.is_none() && values.peek().is_some() && values.all(|value| *value == 0.0)
     }
 
     pub(crate) fn without_data(self, reason: impl Into<String>) -> Self {
@@ -250,6 +263,7 @@ impl Style {
             dash: colour,
             symbols: false,
             joined: true,
+            stepped: false,
             named: false,
         }
     }

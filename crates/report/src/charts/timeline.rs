@@ -138,7 +138,11 @@ impl Timeline {
     }
 
     pub(crate) fn line(&self, name: &str, y: Vec<Option<f64>>, style: usize) -> Line {
-        Line::new(name, self.points(), y, Style::line(style))
+        let style = Style {
+            stepped: true,
+            ..Style::line(style)
+        };
+        Line::new(name, self.points(), y, style)
     }
 
     /// True if a point represents more than one interval.

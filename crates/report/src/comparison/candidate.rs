@@ -19,6 +19,9 @@ pub struct Candidate {
     pub name: String,
     pub dir: PathBuf,
     pub kind: CandidateKind,
+    /// The user's note.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
     pub test: ValueOrReason<TestFacts>,
     /// Outcome: for a series, that of its conclusion; for a run, that of its verdict.
     pub outcome: ValueOrReason<Outcome>,
@@ -146,7 +149,7 @@ impl Candidate {
             ),
         };
         let load = run.and_then(|run| match conclusion {
-            Some(Some(ended)) if ended.outcome != Outcome::Pass => ValueOrReason::missing(format!(
+            Some(Some(ended)) if ended.outcome > Outcome::Pass => ValueOrReason::missing(format!(
                 "its series ended {}: {}",
                 ended.outcome, ended.sentence
             )),
@@ -170,6 +173,7 @@ impl Candidate {
             name: source.name.clone(),
             dir: source.dir.clone(),
             kind: source.kind,
+            note: source.note().map(str::to_owned),
             test: run.map(|run| test(run, source)),
             outcome,
             reason,

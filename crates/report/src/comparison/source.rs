@@ -56,6 +56,15 @@ impl CandidateSource {
         }
     }
 
+    /// The user's note.
+    pub(super) fn note(&self) -> Option<&str> {
+        let of_series = self
+            .series
+            .as_ref()
+            .and_then(|series| series.note.as_deref());
+        of_series.or_else(|| self.run.value()?.manifest.note.as_deref())
+    }
+
     fn without_run(name: String, dir: &Path, kind: CandidateKind, reason: &str) -> Self {
         Self {
             name,
@@ -195,7 +204,9 @@ fn steps_by_rank(series: &Series) -> Vec<&Step> {
     }
     let is_held = |step: &Step| !is_above(step, rating) && !refuted.contains(&step.multiple);
     let rank = |step: &Step| match step.outcome {
-        Some(Outcome::Pass) if step.state == SeriesStepState::Done && is_held(step) => {
+        Some(Outcome::Pass | Outcome::Measured)
+            if step.state == SeriesStepState::Done && is_held(step) =>
+        {
             (0, -step.multiple)
         }
         None if step.state != SeriesStepState::Done => (2, step.multiple),

@@ -42,6 +42,11 @@ impl Rows {
             CandidateKind::Baseline => ValueOrReason::Value(kind_text(of)),
             _ => of.test.map(|_| kind_text(of)),
         });
+        if candidates.iter().any(|of| of.note.is_some()) {
+            this.row("note", candidates, |of| {
+                ValueOrReason::or_missing(of.note.clone(), "no --note was given")
+            });
+        }
         if candidates.iter().all(is_baseline) {
             // Baselines have no load, which the rows below need.
             return this;

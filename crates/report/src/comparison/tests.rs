@@ -561,7 +561,7 @@ fn what_cannot_be_compared_is_refused() {
     );
     let error = refused(&[named(parent.path())], &OperatorData::default());
     assert!(
-        error.contains("but there are runs below it; give the directory of a run: "),
+        error.contains("but there are runs below it; \"flashproof report "),
         "{error}"
     );
     let given = OperatorData {

@@ -3,11 +3,13 @@
 use crate::baseline::{Beside, BesideDrive, DriveReport};
 use crate::charts::{Axis, Chart, ChartResolution, Limit, Line, Points, Section, Style};
 use crate::comparison::CandidateKind;
-use crate::run_report::{RunReport, StepReport};
-use crate::words::{Banner, OutcomeLabel, capital};
+use crate::run_report::{RunReport, StepReport, drive_text, host_text};
+use crate::words::{Banner, OutcomeLabel, Pair, capital};
 use conclusions::baseline::{InDoubt, in_doubt};
 use conclusions::rejudge::rejudge;
-use conclusions::series::{Rule, SERIES, Series, SeriesPurpose, SeriesStepState, Step};
+use conclusions::series::{
+    DriveIdentity, Rule, SERIES, Series, SeriesPurpose, SeriesStepState, Step,
+};
 use results::format;
 use results::judge::Outcome;
 use schemars::JsonSchema;
@@ -131,6 +133,28 @@ impl SeriesReport {
                 .for_each(|run| run.sections.clear());
         }
         this
+    }
+
+    /// Drives, host, date and length, as far as known.
+    pub(crate) fn summary(&self) -> Vec<Pair> {
+        let runs = || self.steps.iter().filter_map(|step| step.report.as_ref());
+        let drive = |identity: &DriveIdentity| {
+            let facts = runs().find_map(|run| {
+                let at = run.devices.iter().position(|name| *name == identity.name)?;
+                run.device_facts.get(at)
+            });
+            facts.map_or_else(|| identity.serial.clone().unwrap_or_default(), drive_text)
+        };
+        let devices = self.series.devices.iter();
+        let mut pairs: Vec<Pair> = devices
+            .map(|device| Pair::new(&device.name, drive(device)))
+            .collect();
+        let host = runs().find_map(|run| host_text(&run.host_facts));
+        pairs.extend(host.map(|host| Pair::new("Host", host)));
+        pairs.push(Pair::new("Began", format::date(self.series.began_unix_ms)));
+        let seconds = runs().map(|run| run.verdict.ran_sec).sum();
+        pairs.push(Pair::new("Under load for", format::span_of(seconds)));
+        pairs
     }
 
     pub(crate) fn outcome_label(&self) -> OutcomeLabel {

@@ -16,7 +16,7 @@
     (r) => `m0,${-1.1 * r}l${1.2 * r},${2 * r}h${-2.4 * r}z`,
     (r) => `m${-1.1 * r},0h${2.2 * r}m${-1.1 * r},${-1.1 * r}v${2.2 * r}`,
   ];
-  // From few (light) to many (dark), in one hue.
+  // From few (light) to many (dark), in one hue; on black, the style sheet inverts the picture.
   const SHADES = [[0, [188, 217, 238]], [0.4, [90, 159, 208]], [0.75, [28, 95, 158]], [1, [8, 37, 74]]];
   const LEVELS = 48;
   const FONT_PX = 11.5;
@@ -90,6 +90,8 @@
     return places.filter((_, at) => at % each === 0);
   };
 
+  // Many points that are not joined, such as maxima: they lie behind the lines, which they would hide.
+  const isBehind = (line) => !line.joined && line.y.length > 60;
   // Ticks with names, such as categories, in lines. Names that do not fit side by side are slanted; `room` is their
   // height in pixels, less that of one line.
   const namedTicks = (ticks, width) => {
@@ -178,7 +180,7 @@
     symbols(parent, line, points, radius) {
       const shape = pick(SYMBOLS, line.dash)(radius), colour = pick(COLOURS, line.colour);
       const d = points.map(([x, y]) => `M${x.toFixed(1)},${y.toFixed(1)}${shape}`).join('');
-      add(parent, 'path', {d, fill: shape.endsWith('z') ? colour : 'none', stroke: colour});
+      add(parent, 'path', {d, fill: shape.endsWith('z') ? colour : 'none', stroke: colour, opacity: isBehind(line) ? 0.5 : 1});
     }
 
     // Draws the chart again. `width` overrides the width of the element.
@@ -194,7 +196,10 @@
       const yTicks = ticksOf(y, Math.max(2, (bottom - top) / 38), false);
       const yTexts = yTicks.map((tick) => number(tick, 12));
       const yTitle = lines(chart.y.title, bottom - top);
-      const left = Math.ceil(widest(yTexts)) + 16 + 14 * yTitle.length, right = width - 12 - bar;
+      const limits = chart.limits.filter(({y: value}) => range.y[0] <= value && value <= range.y[1]);
+      // Names of limits stand beside the chart, not over its data.
+      const beside = limits.length && Math.ceil(widest(limits.map((limit) => limit.name)));
+      const left = Math.ceil(widest(yTexts)) + 16 + 14 * yTitle.length, right = width - 12 - bar - beside;
       const x = axisOf(chart.x.log, ...range.x, left, right);
       const xTicks = named ? [] : chart.x.log ? ticksAtPoints(chart, x, Math.max(2, (right - left) / 32))
         : ticksOf(x, Math.max(2, (right - left) / 75), chart.x.whole);
@@ -232,14 +237,15 @@
       const inside = add(svg, 'g', {'clip-path': `url(#${clip})`});
       if (chart.heat) {
         this.heat(inside);
-        this.bar(narrow);
+        this.bar(width - bar, narrow);
       }
       chart.marks.forEach((mark) => add(inside, 'path', {class: 'mark', d: `M${x.px(mark)},${top}V${bottom}`}));
-      chart.lines.forEach((line, number) => this.hidden.has(number) || this.line(inside, line));
-      chart.limits.filter(({y: value}) => range.y[0] <= value && value <= range.y[1]).forEach((limit) => {
+      const shown = chart.lines.filter((_, number) => !this.hidden.has(number));
+      [...shown.filter(isBehind), ...shown.filter((line) => !isBehind(line))].forEach((line) => this.line(inside, line));
+      limits.forEach((limit) => {
         const px = y.px(limit.y);
         add(svg, 'path', {class: 'limit', d: `M${left},${px}H${right}`});
-        add(svg, 'text', {class: 'limit', x: right - 2, y: Math.max(px - 4, top + 9), 'text-anchor': 'end'}, limit.name);
+        add(svg, 'text', {class: 'limit', x: right + 5, y: px + 4}, limit.name);
       });
       this.names();
       add(svg, 'path', {class: 'axis', d: `M${left},${top}V${bottom}H${right}`});
@@ -256,7 +262,10 @@
           return;
         }
         const [px, py] = [x.px(xOf(line, at)), y.px(value)];
-        if (line.joined) d += `${isOpen ? 'L' : 'M'}${px.toFixed(1)},${py.toFixed(1)}`;
+        // A step: the value of the period that ends at the point.
+        const from = line.stepped ? x.px(xOf(line, at - 1)).toFixed(1) : null;
+        if (line.stepped) d += isOpen ? `V${py.toFixed(1)}H${px.toFixed(1)}` : `M${from},${py.toFixed(1)}H${px.toFixed(1)}`;
+        else if (line.joined) d += `${isOpen ? 'L' : 'M'}${px.toFixed(1)},${py.toFixed(1)}`;
         // A point between two gaps is a line of no length, drawn by its round ends.
         if (line.joined && !isOpen && (line.y[at + 1] ?? null) === null) d += 'h0';
         isOpen = true;
@@ -303,16 +312,16 @@
           from = to;
         }
       });
-      const group = add(parent, 'g', {'shape-rendering': 'crispEdges'});
+      const group = add(parent, 'g', {class: 'heat', 'shape-rendering': 'crispEdges'});
       paths.forEach((d, at) => d && add(group, 'path', {d, fill: shade(at / (LEVELS - 1))}));
     }
 
     // The scale of shades.
-    bar(narrow) {
-      const {svg, chart: {heat}, box: {right, top, bottom}} = this;
-      const wide = narrow ? 8 : 14, left = right + 12, each = (bottom - top) / LEVELS;
+    bar(left, narrow) {
+      const {svg, chart: {heat}, box: {top, bottom}} = this, group = add(svg, 'g', {class: 'heat'});
+      const wide = narrow ? 8 : 14, each = (bottom - top) / LEVELS;
       for (let at = 0; at < LEVELS; at += 1) {
-        add(svg, 'rect', {x: left, y: bottom - (at + 1) * each, width: wide, height: each + 0.5,
+        add(group, 'rect', {x: left, y: bottom - (at + 1) * each, width: wide, height: each + 0.5,
           fill: shade(at / (LEVELS - 1))});
       }
       for (let power = heat.least; power <= 0; power += 1) {
@@ -320,7 +329,7 @@
           bottom)}, percentOf(power));
       }
       if (!narrow) {
-        add(svg, 'text', {transform: `translate(${right + 84},${(top + bottom) / 2}) rotate(90)`,
+        add(svg, 'text', {transform: `translate(${left + 72},${(top + bottom) / 2}) rotate(90)`,
           'text-anchor': 'middle'}, 'share of the column');
       }
     }

@@ -278,6 +278,16 @@ impl HtmlPage {
             .push(html! { details { summary { (summary) } (body) } });
     }
 
+    /// Folds what `add` adds; `id` is the anchor of its beginning.
+    pub(crate) fn fold(&mut self, summary: &str, id: &str, add: impl FnOnce(&mut Self)) {
+        let begin = self.content.len();
+        add(self);
+        let folded = self.content.split_off(begin);
+        self.content.push(html! {
+            details { summary { (summary) } div id=(id) { @for part in folded { (part) } } }
+        });
+    }
+
     /// Adds sentences as a list; nothing without sentences.
     pub fn list<T: AsRef<str>>(&mut self, sentences: &[T]) {
         self.content.push(list(sentences));

@@ -82,9 +82,17 @@ pub(super) fn charts(
         .charts
         .iter()
         .filter_map(|chart| Some((chart.absent.as_deref()?, chart.title.as_str())));
+    let present = charts_section
+        .charts
+        .iter()
+        .filter(|chart| chart.absent.is_none());
+    let (zero, drawn): (Vec<&Chart>, Vec<&Chart>) =
+        present.partition(|chart| chart.is_always_zero());
+    let zero: Vec<&str> = zero.iter().map(|chart| chart.title.as_str()).collect();
     let content = html! {
         p.intro { (charts_section.intro) }
-        div.charts { @for chart in charts_section.charts.iter().filter(|chart| chart.absent.is_none()) { (figure(chart, anchor_prefix, plots)) } }
+        div.charts { @for chart in drawn { (figure(chart, anchor_prefix, plots)) } }
+        @if !zero.is_empty() { p.absent { b { "Always 0: " } (zero.join("; ")) "." } }
         @for (why, titles) in grouped(absent) {
             p.absent { b { "Not drawn: " (titles.join("; ")) "." } " Why: " (why) "." }
         }
@@ -319,6 +327,29 @@ mod tests {
                 .into_string()
                 .contains("nothing was recorded")
         );
+    }
+
+    #[test]
+    fn a_chart_that_is_always_0_is_a_line_of_text() {
+        let with = |title: &str, y: Vec<Option<f64>>| {
+            let mut chart = Chart::over_time(title, title, Axis::log("latency", "ms"));
+            let x = Points::Even {
+                first: 1.0,
+                step: 1.0,
+            };
+            chart.lines.push(Line::new("p50", x, y, Style::line(0)));
+            chart
+        };
+        let charts_of_section = vec![
+            with("Wait", vec![Some(0.0), None, Some(0.0)]),
+            with("Lag", vec![Some(0.0), Some(0.1)]),
+            with("Nothing", vec![None]),
+        ];
+        let section = Section::new("delays", "Delays", "", charts_of_section);
+        let mut plots = Plots::default();
+        let html = charts(&section, "", 2, &mut plots).into_string();
+        assert!(html.contains("<b>Always 0: </b>Wait."), "{html}");
+        assert_eq!(plots.count(), 2, "{html}");
     }
 
     #[test]

@@ -2,18 +2,19 @@
 //! series: conclusion, steps, the curve of a search, each step's run.
 
 use super::parts::{Plots, banners, charts, fact_list, facts, heading, list, section, verdict};
-use crate::bars::Bars;
+use crate::bars::{Bars, StackPart, stack};
 use crate::baseline::DriveReport;
 use crate::charts::{Section, identifier};
 use crate::document::{RunReport, SeriesReport};
-use crate::table::{Cell, Table};
+use crate::table::{Table, look};
 use crate::tables;
-use crate::words::{self, OutcomeLabel};
-use conclusions::series::{DriveIdentity, SeriesPurpose};
+use crate::words::{self, OutcomeLabel, capital};
+use conclusions::series::{Rule, SeriesPurpose};
 use maud::{Markup, html};
+use results::blame::Blame;
 use results::finding::{Finding, Severity};
 use results::format;
-use results::judge::Headline;
+use results::judge::{Headline, Limit, SliceShares};
 
 /// The run under a heading of `level`; anchors in the page begin with `anchor_prefix`.
 pub(super) fn article(
@@ -30,10 +31,12 @@ pub(super) fn article(
         .iter()
         .partition(|section| section.id == "shares");
     html! {
-        article {
+        article.(look(Some(run.verdict.outcome)).0) {
             (heading(level, &format!("{anchor_prefix}top"), &run.title))
             (banners(&run.banners))
             (verdict(&OutcomeLabel::from_outcome(Some(run.verdict.outcome)), class, &run.result.headline, list(&details)))
+            (fact_list(&run.summary))
+            @if level == 1 { (command_line(&run.command)) }
             @for of in shares {
                 @match one_slice(run) {
                     Some(bars) => { (section(format!("{anchor_prefix}{}", of.id), sublevel, &of.title, html! { p.intro { (of.intro) } (bars) })) }
@@ -44,7 +47,6 @@ pub(super) fn article(
                     @for table in tables::shares(run) { (table) }
                 }
             }
-            (fact_list(&run.summary))
             @if level == 1 { (contents(run, anchor_prefix)) }
             (blame(run, anchor_prefix, sublevel))
             @for of in other_sections {
@@ -89,33 +91,69 @@ fn one_slice(run: &RunReport) -> Option<Bars> {
             .iter()
             .flat_map(|group| group.slices.iter().map(move |slice| (group, slice)))
         {
-            let Some(share) = slice
-                .judged_share
-                .as_ref()
-                .and_then(|shares| shares.get(column))
-                .copied()
-            else {
+            let Some(share) = judged_share(slice, column, limit) else {
                 continue;
             };
-            let over = slice.judged_over.get(column).copied().unwrap_or(0);
             let threshold = format::duration(limit.threshold_ns);
             let device = words::device(group.device.as_deref());
             let name = format!("over {threshold}: {} on {device}", group.stream);
-            let text = format!(
-                "{} of {}",
-                format::percent(share),
-                format::percent_exact(limit.share_max())
-            );
-            bars.against(
-                name,
-                share,
-                limit.share_max(),
-                text,
-                limit.is_exceeded(over, slice.scheduled),
-            );
+            add_share(&mut bars, name, share, limit);
         }
     }
     (groups.iter().all(|group| group.slices.len() <= 1) && !bars.is_empty()).then_some(bars)
+}
+
+fn command_line(command: &[String]) -> Markup {
+    let words: Vec<String> = command
+        .iter()
+        .map(|word| format::shell_quoted(word))
+        .collect();
+    html! { p { "Command: " code { (words.join(" ")) } } }
+}
+
+/// Bars of the worst shares of each judged stage of a certification.
+fn stages(report: &SeriesReport) -> Markup {
+    if report.series.purpose != SeriesPurpose::Certify {
+        return html! {};
+    }
+    let mut bars = Bars::new(
+        "Worst share of each stage over each threshold",
+        "The dashed line is the limit: a bar that reaches it fails the stage. Bars are cut off at twice the limit.",
+    );
+    for step in report
+        .steps
+        .iter()
+        .filter(|step| step.step.rule == Rule::Limits)
+    {
+        let Some(run) = &step.report else { continue };
+        for (column, limit) in run.sla.limits().iter().enumerate() {
+            let slices = run.verdict.groups.iter().flat_map(|group| &group.slices);
+            let shares = slices.filter_map(|slice| judged_share(slice, column, limit));
+            let threshold = format::duration(limit.threshold_ns);
+            let name = format!("{}: over {threshold}", step.step.name);
+            if let Some(worst) = shares.max_by(|one, other| one.0.total_cmp(&other.0)) {
+                add_share(&mut bars, name, worst, limit);
+            }
+        }
+    }
+    html! { @if !bars.is_empty() { (bars) } }
+}
+
+/// The share of a slice over a threshold, and true if the share reaches the limit.
+fn judged_share(slice: &SliceShares, column: usize, limit: &Limit) -> Option<(f64, bool)> {
+    let share = *slice.judged_share.as_ref()?.get(column)?;
+    let over = slice.judged_over.get(column).copied().unwrap_or(0);
+    Some((share, limit.is_exceeded(over, slice.scheduled)))
+}
+
+fn add_share(bars: &mut Bars, name: String, (share, is_over): (f64, bool), limit: &Limit) {
+    let max = limit.share_max();
+    let text = format!(
+        "{} of {}",
+        format::percent(share),
+        format::percent_exact(max)
+    );
+    bars.against(name, share, max, text, is_over);
 }
 
 fn unless_empty(table: Table, placeholder: Markup) -> Markup {
@@ -149,13 +187,31 @@ fn blame(run: &RunReport, anchor_prefix: &str, level: usize) -> Markup {
     }
     let content = html! {
         p.intro { "Derived from the recorded data. The blame explains the outcome and does not change it." }
-        @for blame in &run.verdict.blame { div.blame { p { (blame.sentence) } (tables::blame(blame)) } }
+        @for blame in &run.verdict.blame { div.blame { (causes(blame)) } }
     };
     section(
         format!("{anchor_prefix}blame"),
         level,
         "Where the time went",
         content,
+    )
+}
+
+/// A bar of the causes that have a share, and the other causes in words.
+fn causes(blame: &Blame) -> Markup {
+    // The sentence begins with the slice, the share and its limit.
+    let subject = blame
+        .sentence
+        .split_once("): ")
+        .map_or("", |(subject, _)| subject);
+    let parts = blame.parts.iter().map(|part| StackPart {
+        name: tables::cause(part.cause),
+        share: part.share,
+        text: &part.evidence,
+    });
+    stack(
+        &format!("{})", capital(subject)),
+        &parts.collect::<Vec<_>>(),
     )
 }
 
@@ -231,8 +287,7 @@ fn unmeasured(run: &RunReport, anchor_prefix: &str, level: usize) -> Markup {
 /// Command, configuration, devices and host.
 fn what_was_run(run: &RunReport, anchor_prefix: &str, level: usize) -> Markup {
     let content = html! {
-        p { "Recorded by " (run.tool) " in " code { (run.dir) } ", " (format::date(run.started_unix_ms)) ". Command:" }
-        pre { (run.command.join(" ")) }
+        p { "Recorded by " (run.tool) " in " code { (run.dir) } ", " (format::date(run.started_unix_ms)) "." }
         @for workload in &run.workloads {
             @let (name, config) = (&workload.name, &workload.config);
             @let of = if name.is_empty() { String::new() } else { format!(" of {name}") };
@@ -298,10 +353,13 @@ pub(super) fn series_article(
         Some(format!("{place}top"))
     });
     html! {
-        article {
+        article.(look(report.outcome_label().look).0) {
             (heading(1, &format!("{anchor_prefix}top"), &report.title))
             (banners(&report.banners))
             (conclusion(report))
+            (fact_list(&report.summary()))
+            (command_line(&report.series.command))
+            (stages(report))
             @for of in &report.sections { (charts(of, anchor_prefix, 2, plots)) }
             @if let Some(conclusion) = &report.series.conclusion {
                 @if !conclusion.remarks.is_empty() { (section(format!("{anchor_prefix}remarks"), 2, "Remarks", list(&conclusion.remarks))) }
@@ -399,40 +457,12 @@ fn conclusion(report: &SeriesReport) -> Markup {
 
 fn terms(report: &SeriesReport, anchor_prefix: &str) -> Markup {
     let series = &report.series;
-    let mut pairs: Vec<(String, Cell)> = series
-        .terms
-        .iter()
-        .map(|(name, value)| (name.clone(), value.into()))
-        .collect();
-    pairs.extend(series.devices.iter().map(
-        |DriveIdentity {
-             name,
-             model,
-             serial,
-             size_bytes,
-             simulated,
-             ..
-         }| {
-            let known: Vec<&str> = [model, serial]
-                .into_iter()
-                .filter_map(Option::as_deref)
-                .collect();
-            let size = format::bytes(*size_bytes as f64);
-            let simulated = if *simulated { ", simulated" } else { "" };
-            (
-                format!("device {name}"),
-                format!("{} {size}{simulated}", known.join(" ")).into(),
-            )
-        },
-    ));
-    pairs.push((
-        "began".to_owned(),
-        format::date(series.began_unix_ms).into(),
-    ));
-    pairs.push(("command".to_owned(), Cell::code(series.command.join(" "))));
-    pairs.push(("recorded by".to_owned(), series.tool.as_str().into()));
+    let mut pairs = series.terms.clone();
+    pairs.push(("recorded by".to_owned(), series.tool.clone()));
+    let note = series.note.clone();
+    pairs.extend(note.map(|note| ("note".to_owned(), note)));
     let content = html! {
-        (Table::named_values("Requested settings, and the devices", pairs))
+        (Table::named_values("Requested settings", pairs))
         details { summary { "Configuration at 1x" } pre { (series.config_1x.trim_end()) } }
     };
     section(format!("{anchor_prefix}terms"), 2, "Terms", content)

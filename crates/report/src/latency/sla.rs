@@ -57,7 +57,8 @@ impl fmt::Display for Judgement {
             reason,
             ..
         } = self;
-        write!(f, "{outcome} {log} (SLA {sla}, by {by}): {reason}")
+        let limits = sla.words();
+        write!(f, "{outcome} {log} ({limits}; by {by}): {reason}")
     }
 }
 

@@ -67,6 +67,18 @@ fn version_line(name: &str, version: &str) -> String {
     format!("{name} is ACT version {version}\n\n")
 }
 
+/// The line that names the program of a log: for a run directory flashproof, for a log ACT, as in ACT's output.
+fn origin_line((log, run): (&SlicedLog, &Option<RunLatencies>)) -> String {
+    let version = &log.header.act_version;
+    match run {
+        Some(_) => format!(
+            "{} is a run of flashproof, in the format of ACT version {version}\n\n",
+            log.name
+        ),
+        None => version_line(&log.name, version),
+    }
+}
+
 /// Text that ACT's script prints on this error before it gives up, for parsers; empty if it goes on, or crashes.
 pub fn error_in_acts_words(error: &SlicedLogError) -> String {
     let (log, version, message) = match error {
@@ -105,15 +117,15 @@ pub fn error_in_acts_words(error: &SlicedLogError) -> String {
 
 /// Text between the line with the arguments and the table: the log, its configuration, derived rates and names.
 /// Several logs are numbered, and their configurations left out. `asked_sec` is the requested length of a slice.
-pub fn preamble(logs: &[SlicedLog], asked_sec: u64) -> String {
-    let line = |log: &SlicedLog| version_line(&log.name, &log.header.act_version);
-    let mut text = match logs {
-        [log] => line(log),
+pub fn preamble(logs: &[SlicedLog], runs: &[Option<RunLatencies>], asked_sec: u64) -> String {
+    let lines: Vec<String> = logs.iter().zip(runs).map(origin_line).collect();
+    let mut text = match &lines[..] {
+        [line] => line.clone(),
         [] => String::new(),
         several => {
             let numbered = (1..).zip(several);
             let lines = numbered
-                .map(|(number, log)| format!("[{number}] {}\n", line(log).trim_end_matches('\n')));
+                .map(|(number, line)| format!("[{number}] {}\n", line.trim_end_matches('\n')));
             lines.collect::<String>() + "\n"
         }
     };

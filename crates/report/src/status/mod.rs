@@ -1,11 +1,13 @@
-//! Progress of a run or a series, from its files alone: while it runs, and afterwards.
+//! Progress of a run, a series or a check, from its files alone: while it runs, and afterwards.
 //!
 //! A directory can be read at any moment: an incomplete end belongs to the interval that is being written. The files do
 //! not show if a process still runs; the caller (the binary) checks that.
 
+mod check;
 mod run;
 mod text;
 
+pub use check::{CheckStatus, ChecksStatus};
 pub use run::{CurrentShares, RunPhase, RunStatus, Temperature};
 
 use conclusions::baseline::jobs_left;
@@ -22,19 +24,28 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub enum DirStatus {
     Run(Box<RunStatus>),
     Series(Box<SeriesStatus>),
+    Checks(Box<ChecksStatus>),
 }
 
 impl DirStatus {
-    /// Reads the status of the run or series in `dir` at `now`. `state_of` returns the state of a process.
+    /// Reads the status of the run, series or checks in `dir` at `now`. `state_of` returns the state of a process.
     pub fn read(
         dir: &Path,
         now: SystemTime,
         state_of: &dyn Fn(&Process) -> ProcessState,
     ) -> Result<Self, RunDirError> {
-        Ok(match run_dir::dir_kind(dir)? {
-            DirKind::Run => Self::Run(Box::new(RunStatus::read(dir, now, state_of)?)),
-            DirKind::Series => Self::Series(Box::new(SeriesStatus::read(dir, now, state_of)?)),
-        })
+        match run_dir::dir_kind(dir) {
+            Ok(DirKind::Run) => {
+                RunStatus::read(dir, now, state_of).map(|run| Self::Run(Box::new(run)))
+            }
+            Ok(DirKind::Series) => {
+                SeriesStatus::read(dir, now, state_of).map(|series| Self::Series(Box::new(series)))
+            }
+            Err(error) if dir.is_dir() => ChecksStatus::read(dir, now, state_of)?
+                .map(|checks| Self::Checks(Box::new(checks)))
+                .ok_or(error),
+            Err(error) => Err(error),
+        }
     }
 
     /// True if no more data will come.
@@ -42,20 +53,22 @@ impl DirStatus {
         match self {
             Self::Run(run) => run.phase.is_over(),
             Self::Series(series) => series.is_over(),
+            Self::Checks(checks) => checks.is_over(),
         }
     }
 
-    /// 0 while the run or series goes on, or if it passed. Otherwise the exit code of the verdict.
+    /// 0 while the directory's work goes on, or if it passed. Otherwise the exit code of the verdict.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Run(run) => run.exit_code(),
             Self::Series(series) => series.exit_code(),
+            Self::Checks(checks) => checks.exit_code(),
         }
     }
 }
 
 /// Milliseconds since 1970; 0 before.
-fn unix_ms(time: SystemTime) -> u64 {
+pub(crate) fn unix_ms(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH)
         .map_or(0, |since| since.as_millis() as u64)
 }

@@ -61,7 +61,7 @@ fn status(dir: &Path, later: u64, seen: ProcessState) -> RunStatus {
     .unwrap()
     {
         DirStatus::Run(run) => *run,
-        DirStatus::Series(series) => panic!("{series:?}"),
+        other => panic!("{other:?}"),
     }
 }
 
@@ -304,7 +304,7 @@ fn series_without_run(state: SeriesStepState, attempts: u32, seen: ProcessState)
     series.write(dir.path()).unwrap();
     match DirStatus::read(dir.path(), SystemTime::now(), &|_| seen).unwrap() {
         DirStatus::Series(series) => *series,
-        DirStatus::Run(run) => panic!("{run:?}"),
+        other => panic!("{other:?}"),
     }
 }
 

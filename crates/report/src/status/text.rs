@@ -17,6 +17,7 @@ impl fmt::Display for DirStatus {
         match self {
             Self::Run(run) => run.fmt(f),
             Self::Series(series) => series.fmt(f),
+            Self::Checks(checks) => checks.fmt(f),
         }
     }
 }

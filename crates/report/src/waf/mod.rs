@@ -1,7 +1,10 @@
 //! Write amplification of tenants, arrangement by arrangement: tables, JSON, a page.
 //!
 //! The caller fills the report: from a simulation without a clock, or from the counters of a real drive.
+//!
+//! * `answer`: the answer; `latency`: latencies of clients; `prepared`: preparations compared
 
+mod answer;
 mod latency;
 mod prepared;
 
@@ -10,7 +13,6 @@ pub use prepared::Preparations;
 
 use crate::bars::Bars;
 use crate::charts::{Axis, Chart, Line, Mark, Points, Section, Style};
-use crate::html::HtmlPage;
 use crate::table::{Cell, Table};
 use crate::words::{Pair, unique};
 use results::bytes_written::WrittenBytes;
@@ -31,6 +33,8 @@ pub struct WafReport {
     pub made_by: String,
     /// File that describes the tenants.
     pub tenants: String,
+    /// True if all results come from a simulated drive.
+    pub predicted: bool,
     /// Seed of all random choices.
     pub seed: u64,
     /// Assumptions about tenants, hosts and drives.
@@ -340,10 +344,8 @@ impl WafReport {
         parts.push(("Assumptions".to_owned(), wrapped(&assumptions)));
         parts.push(("Remarks".to_owned(), wrapped(&self.remarks)));
         let parts = parts.into_iter().filter(|(_, body)| !body.is_empty());
-        parts
-            .map(|(title, body)| format!("{title}\n\n{body}"))
-            .collect::<Vec<_>>()
-            .join("\n")
+        let parts = parts.map(|(title, body)| format!("\n{title}\n\n{body}"));
+        self.head().text() + &parts.collect::<String>()
     }
 
     pub(crate) fn bars(&self) -> [Bars; 2] {
@@ -421,7 +423,7 @@ impl WafReport {
     }
 
     pub fn html(&self) -> String {
-        let mut page = HtmlPage::new(format!("Write amplification of {}", self.tenants));
+        let mut page = self.head().page();
         page.add(&self.bars());
         self.sections().iter().for_each(|of| page.charts(of));
         for sweep in &self.sweeps {
@@ -438,12 +440,11 @@ impl WafReport {
             "Device WAF by octile of each drive fill",
             &self.fill_interval_table(),
         );
-        page.heading("Assumptions");
         let assumptions = self
             .assumptions
             .iter()
             .map(|pair| (pair.name.clone(), pair.value.clone()));
-        page.add(&[Table::named_values("What was assumed", assumptions)]);
+        page.folded("Assumptions", &Table::named_values("", assumptions));
         if !self.remarks.is_empty() {
             page.heading("Remarks");
             page.list(&self.remarks);

@@ -1,10 +1,12 @@
 //! Preparations for random writes on a simulated drive: for each preparation, the bytes written, and the distance of
 //! the drive from the steady state afterwards.
 
+use super::answer::PREDICTED;
 use crate::bars::Bars;
 use crate::charts::{Axis, Chart, Line, Points, Section, Style};
-use crate::html::HtmlPage;
+use crate::head::Head;
 use crate::table::Table;
+use results::judge::{Headline, Outcome};
 use results::waf::{OCTILES_PER_FILL, PreparedDrive};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -36,21 +38,20 @@ pub struct Preparations {
 
 impl Preparations {
     pub fn text(&self) -> String {
-        format!("{}\n\n{}{}\n", self.heading(), self.table(), about("\n"))
+        format!("{}\n{}{}\n", self.head().text(), self.table(), about("\n"))
     }
 
     pub fn markdown(&self) -> String {
         format!(
-            "{}\n\n{}\n{}\n",
-            self.heading(),
+            "{}{}\n{}\n",
+            self.head().markdown(),
             self.table().markdown(),
             about("\n")
         )
     }
 
     pub fn html(&self) -> String {
-        let mut page = HtmlPage::new("Preparations for random writes");
-        page.list(&[self.heading()]);
+        let mut page = self.head().page();
         let mut written = Bars::new("Written by the preparation", "In capacities of the drive.");
         for of in &self.found {
             written.bar(&of.preparation, Some(of.fills), format!("{:.2}", of.fills));
@@ -69,14 +70,24 @@ impl Preparations {
         page.html(&self.made_by)
     }
 
-    fn heading(&self) -> String {
-        let Self {
-            drive,
-            over_provisioning,
-            waf,
-            ..
-        } = self;
-        format!("{drive}: over-provisioning {over_provisioning}, steady WAF {waf:.2}")
+    fn head(&self) -> Head {
+        let title = "Preparations for random writes".to_owned();
+        let octiles = |one: &PreparedDrive| one.octiles_until(STEADY).unwrap_or(usize::MAX);
+        let by_effort = |a: &&PreparedDrive, b: &&PreparedDrive| {
+            let by_octiles = octiles(a).cmp(&octiles(b));
+            by_octiles.then(a.fills.total_cmp(&b.fills))
+        };
+        let best = self.found.iter().min_by(by_effort);
+        let best = best.map_or("none", |one| one.preparation.as_str());
+        let sentence = format!("steady first, and after the fewest writes: {best}");
+        let headline = Headline::new(&sentence, None);
+        let mut head = Head::new(title, Outcome::Measured, headline);
+        head.label.text = PREDICTED.to_owned();
+        head.fact("Steady WAF", format!("{:.2}", self.waf));
+        head.fact("Drive", &self.drive);
+        head.fact("Over-provisioning", &self.over_provisioning);
+        head.fact("Made by", &self.made_by);
+        head
     }
 
     /// A row for each preparation.

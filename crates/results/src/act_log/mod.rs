@@ -392,10 +392,8 @@ mod tests {
 
     #[test]
     fn an_error_line_stays_one_line() {
-        assert_eq!(
-            text(|out| write_error_line(out, "reading /dev/x:\nEIO")),
-            "ERROR: reading /dev/x: EIO\n"
-        );
+        let found = text(|out| write_error_line(out, "reading /dev/x:\nEIO"));
+        assert_eq!(found, "ERROR: reading /dev/x: EIO\n");
     }
 
     fn layout() -> Layout {

@@ -7,6 +7,8 @@ use crate::judge::{End, IntervalCounts, Judge, JudgePlan, Sla, TestedObject};
 use crate::telemetry::{TimeDistribution, TraceKind, TraceLine, TraceSize};
 use crate::testing::layout;
 use crate::times::Times;
+use crate::{assert_contains, assert_ends_with, assert_starts_with};
+use Cause::*;
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
@@ -160,11 +162,7 @@ fn each_stretch_of_time_gets_its_share() {
     let blame = run.only();
     assert_eq!(
         causes(&blame),
-        [
-            (Cause::SlotWait, Some(50)),
-            (Cause::OurLag, Some(25)),
-            (Cause::Device, Some(25))
-        ]
+        [(SlotWait, Some(50)), (OurLag, Some(25)), (Device, Some(25))]
     );
     assert_eq!(
         (blame.over, blame.scheduled, blame.slice, blame.threshold_ns),
@@ -191,16 +189,10 @@ fn too_few_slots_before_a_quick_device_are_slot_wait() {
     let mut run = Run::new(1, 1, true, "");
     run.second(&[(900, fast()), (1000, times(7 * MS, 0, 200 * US))], &[]);
     let blame = run.only();
-    assert_eq!(
-        causes(&blame),
-        [(Cause::SlotWait, Some(97)), (Cause::Device, Some(3))]
-    );
-    assert!(
-        blame
-            .sentence
-            .contains("97 % of the time waiting for a slot (7 ms on average"),
-        "{}",
-        blame.sentence
+    assert_eq!(causes(&blame), [(SlotWait, Some(97)), (Device, Some(3))]);
+    assert_contains!(
+        blame.sentence,
+        "97 % of the time waiting for a slot (7 ms on average"
     );
 }
 
@@ -214,17 +206,8 @@ fn a_stall_that_fills_the_slots_is_the_device_although_nearly_all_operations_onl
     );
     assert_eq!(run.blame().len(), 3, "all three limits");
     for blame in run.blame() {
-        assert_eq!(
-            causes(&blame),
-            [(Cause::Device, Some(100))],
-            "{}",
-            blame.sentence
-        );
-        assert!(
-            blame.sentence.contains(" spent waiting ("),
-            "{}",
-            blame.sentence
-        );
+        assert_eq!(causes(&blame), [(Device, Some(100))], "{}", blame.sentence);
+        assert_contains!(blame.sentence, " spent waiting (");
     }
 }
 
@@ -242,10 +225,10 @@ fn slots_are_held_by_those_that_had_their_time_however_few_they_were() {
         );
         causes(&run.blame()[0])[0].0
     };
-    assert_eq!(throttled(100), Cause::Device);
+    assert_eq!(throttled(100), Device);
     assert_eq!(
         throttled(9),
-        Cause::SlotWait,
+        SlotWait,
         "nine tenths of a second in slots, and the others had 1.5"
     );
 }
@@ -264,10 +247,8 @@ fn what_failed_has_no_time_and_what_never_went_out_is_what_kept_back_the_others(
         .into_iter()
         .find(|blame| blame.threshold_ns == MS)
         .unwrap();
-    assert_eq!(
-        (blame.over, causes(&blame)),
-        (300, vec![(Cause::SlotWait, Some(100))])
-    );
+    assert_eq!(blame.over, 300);
+    assert_eq!(causes(&blame), vec![(SlotWait, Some(100))]);
     let said = "200 of the operations were never issued or never completed";
     assert!(
         blame.sentence.contains(said) && !blame.sentence.contains("failed"),
@@ -311,10 +292,7 @@ fn the_stream_that_holds_the_slots_is_named_where_another_waits_for_them() {
         run.blame()[0].sentence.clone()
     };
     let sentence = slots_used_by_writes(396);
-    assert!(
-        sentence.contains("and writes held the slots: 99"),
-        "{sentence}"
-    );
+    assert_contains!(sentence, "and writes held the slots: 99");
     assert!(
         !slots_used_by_writes(3).contains("held the slots"),
         "their own"
@@ -326,7 +304,7 @@ fn our_lag_is_blamed_where_only_it_is_over_the_limit_and_completions_seen_late_a
     let mut run = Run::new(1, 1, false, "");
     run.second(&[(900, fast()), (100, times(0, 3 * MS, 100 * US))], &[]);
     let blame = run.only();
-    assert_eq!((blame.parts[0].cause, blame.over), (Cause::OurLag, 100));
+    assert_eq!((blame.parts[0].cause, blame.over), (OurLag, 100));
     let said = "slice 1: 10.0 % of reads over 1 ms, with this program's own lag (limit 5 %): 97 % of the \
                 time in this program (issued 3 ms late on average)";
     assert!(blame.sentence.starts_with(said), "{}", blame.sentence);
@@ -334,10 +312,8 @@ fn our_lag_is_blamed_where_only_it_is_over_the_limit_and_completions_seen_late_a
     run.second_with(&[], |interval| {
         (0..100).for_each(|_| interval.cells[0].record(&times(0, 0, 4 * MS), 3 * MS, 1536));
     });
-    assert_eq!(
-        causes(&run.only()),
-        [(Cause::OurLag, Some(75)), (Cause::Unknown, Some(25))]
-    );
+    let found = causes(&run.only());
+    assert_eq!(found, [(OurLag, Some(75)), (Unknown, Some(25))]);
 }
 
 #[test]
@@ -354,7 +330,7 @@ fn of_a_server_neither_kernel_nor_device_is_spoken() {
         interval.cells[0].record_errors(1, 0);
     });
     let blame = run.blame().remove(0);
-    assert_eq!(causes(&blame), [(Cause::Server, Some(100))]);
+    assert_eq!(causes(&blame), [(Server, Some(100))]);
     let said = "100 % of the time in the server (network or server, not told apart: 4 ms on average in 99 operations)";
     assert!(blame.sentence.ends_with(said), "{}", blame.sentence);
 }
@@ -371,7 +347,7 @@ fn that_the_limit_is_reached_without_the_largest_part_too_is_said() {
         &[],
     );
     let blame = &run.blame()[0];
-    assert_eq!(causes(blame)[0], (Cause::OurLag, Some(98)));
+    assert_eq!(causes(blame)[0], (OurLag, Some(98)));
     let words = "late on average; without this delay, 9.80 % would still be over 1 ms, which reaches the limit as well)";
     assert!(blame.sentence.contains(words), "{}", blame.sentence);
 }
@@ -381,7 +357,7 @@ fn without_trace_and_statistics_device_and_kernel_are_not_told_apart_and_that_is
     let mut run = Run::new(1, 1, false, "");
     run.second(&[(900, fast()), (100, times(0, 0, 2 * MS))], &[]);
     let blame = run.only();
-    assert_eq!(causes(&blame), [(Cause::Unknown, Some(100))]);
+    assert_eq!(causes(&blame), [(Unknown, Some(100))]);
     let words = "100 % of the time in the device or in the kernel queue, which cannot be told apart because no trace sample has requests of this stream";
     assert!(blame.sentence.ends_with(words), "{}", blame.sentence);
 }
@@ -410,7 +386,7 @@ fn the_trace_tells_the_device_from_the_kernel_before_the_scheduler_and_in_it() {
                 .map_or(0, |share| (share * 100.0).round() as u64)
         };
         assert_eq!(
-            [share(Cause::Device), share(Cause::KernelQueue)],
+            [share(Device), share(KernelQueue)],
             expected,
             "{}",
             blame.sentence
@@ -427,13 +403,10 @@ fn samples_are_compared_with_their_own_intervals_and_not_with_a_stall_that_they_
     run.second(&[(1000, fast())], &[])
         .second(&[(1000, fast())], &[]);
     let blame = &run.blame()[0];
-    assert_eq!(causes(blame), [(Cause::Unknown, Some(100))]);
-    assert!(
-        blame
-            .sentence
-            .contains("no slow operation fell into the trace (1 sample)"),
-        "{}",
-        blame.sentence
+    assert_eq!(causes(blame), [(Unknown, Some(100))]);
+    assert_contains!(
+        blame.sentence,
+        "no slow operation fell into the trace (1 sample)"
     );
 }
 
@@ -444,9 +417,9 @@ fn a_sample_told_of_late_is_still_compared_and_one_from_long_ago_is_passed_over(
         run.second(&[(900, fast()), (100, times(0, 0, 2 * MS))], &[]);
     }
     run.sample(0, 100, 100);
-    assert_eq!(run.only().parts[0].cause, Cause::Unknown);
+    assert_eq!(run.only().parts[0].cause, Unknown);
     run.sample(18, 100, 100);
-    assert_eq!(run.only().parts[0].cause, Cause::Device);
+    assert_eq!(run.only().parts[0].cause, Device);
 }
 
 #[test]
@@ -457,7 +430,7 @@ fn time_that_the_kernel_s_statistics_do_not_have_was_spent_before_them() {
     let blame = Run::new(1, 1, false, columns)
         .second(&throttled, &[1000.0, 0.1])
         .blame();
-    assert_eq!(causes(&blame[0])[0], (Cause::KernelQueue, Some(100)));
+    assert_eq!(causes(&blame[0])[0], (KernelQueue, Some(100)));
     let words = "of 80 s of service time, over 99 % (lower bound) passed before";
     assert!(blame[0].sentence.contains(words), "{}", blame[0].sentence);
     // Neither disabled statistics nor statistics that contain the time prove anything.
@@ -465,14 +438,14 @@ fn time_that_the_kernel_s_statistics_do_not_have_was_spent_before_them() {
         let blame = Run::new(1, 1, false, columns)
             .second(&throttled, &row)
             .blame();
-        assert_eq!(causes(&blame[0]), [(Cause::Unknown, Some(100))]);
+        assert_eq!(causes(&blame[0]), [(Unknown, Some(100))]);
     }
 }
 
 #[test]
 fn what_came_back_after_the_end_is_taken_to_be_like_the_rest() {
     let columns = "nvme0n1.r/s nvme0n1.r_await";
-    for (await_ms, expected) in [(0.1, Cause::KernelQueue), (79.0, Cause::Unknown)] {
+    for (await_ms, expected) in [(0.1, KernelQueue), (79.0, Unknown)] {
         let mut run = Run::new(1, 1, false, columns);
         run.second_with(&[100.0, await_ms], |interval| {
             (0..400).for_each(|_| interval.cells[0].record(&times(0, 0, 80 * MS), 0, 1536));
@@ -500,11 +473,8 @@ fn stalled(requests_max: Option<u64>, ends: [f64; 2], queue_means: [f64; 2]) -> 
 fn what_waits_behind_a_device_that_holds_all_its_requests_is_the_device_s() {
     for ends in [[128.0, 1.0], [0.0, 122.0], [0.0, 0.0]] {
         let blame = stalled(Some(128), ends, [0.1, 128.0]);
-        assert_eq!(
-            causes(&blame[0]),
-            [(Cause::Device, Some(89)), (Cause::Unknown, Some(11))],
-            "{ends:?}"
-        );
+        let found = causes(&blame[0]);
+        assert_eq!(found, [(Device, Some(89)), (Unknown, Some(11))], "{ends:?}");
         let words = "of the time in the device (of 1,128 s of service time, up to 89 % passed before requests were \
                      created, while the device held its maximum of 128 requests)";
         assert!(blame[0].sentence.contains(words), "{}", blame[0].sentence);
@@ -521,8 +491,7 @@ fn a_device_with_room_or_full_for_moments_or_of_unknown_room_leaves_the_time_to_
     ] {
         let blame = stalled(requests_max, [0.0, end], [0.1, queue_mean]);
         assert_eq!(
-            blame[0].parts[0].cause,
-            Cause::KernelQueue,
+            blame[0].parts[0].cause, KernelQueue,
             "{requests_max:?} {queue_mean} {end}"
         );
     }
@@ -538,10 +507,7 @@ fn the_host_is_named_for_what_it_did_while_operations_were_slow() {
         let mut run = Run::new(1, 2, false, HOST);
         // A calm second afterwards halves every mean over time, but changes nothing here.
         run.second(&slow, &row).second(&[(100, fast())], &[0.0; 6]);
-        run.only()
-            .parts
-            .into_iter()
-            .find(|part| part.cause == Cause::Host)
+        run.only().parts.into_iter().find(|part| part.cause == Host)
     };
     for (row, words) in [
         (
@@ -593,16 +559,10 @@ fn a_drive_that_throttles_itself_is_named_with_its_temperature() {
         &[78.0, 15.0, 12.0],
     );
     let blame = run.only();
-    assert_eq!(
-        causes(&blame),
-        [(Cause::Unknown, Some(100)), (Cause::Heat, None)]
-    );
-    assert!(
-        blame
-            .sentence
-            .ends_with("; drive at 78 C, throttled 12 times, throttled for 2 s"),
-        "{}",
-        blame.sentence
+    assert_eq!(causes(&blame), [(Unknown, Some(100)), (Heat, None)]);
+    assert_ends_with!(
+        blame.sentence,
+        "; drive at 78 C, throttled 12 times, throttled for 2 s"
     );
 }
 
@@ -618,42 +578,25 @@ fn heat_is_evidence_only_while_service_grew_and_above_where_drives_throttle() {
         run.blame()
             .into_iter()
             .flat_map(|blame| blame.parts)
-            .find(|part| part.cause == Cause::Heat)
+            .find(|part| part.cause == Heat)
     };
     let calm = [(1000, fast())];
     let hot = heat(&[(&calm, 55.0, 0.0), (&slow, 82.0, 0.0)]).expect("hot while slow");
-    assert!(
-        hot.evidence
-            .starts_with("drive at 82 C while operations were slow and "),
-        "{}",
-        hot.evidence
+    assert_starts_with!(
+        hot.evidence,
+        "drive at 82 C while operations were slow and "
     );
-    assert_eq!(
-        heat(&[(&calm, 82.0, 0.0), (&slow, 82.0, 0.0)]),
-        None,
-        "as hot while all was fast"
-    );
-    assert_eq!(
-        heat(&[(&calm, 35.0, 0.0), (&slow, 50.0, 0.0)]),
-        None,
-        "warmer, but no drive throttles there"
-    );
-    assert_eq!(
-        heat(&[(&slow, 60.0, 0.0), (&slow, 60.0, 2.0)]),
-        None,
-        "as slow before it throttled itself"
-    );
-    assert_eq!(
-        heat(&[(&calm, 60.0, 7.0), (&slow, 60.0, 7.0)]),
-        None,
-        "its counter stands at a number of long ago"
-    );
+    let found = heat(&[(&calm, 82.0, 0.0), (&slow, 82.0, 0.0)]);
+    assert_eq!(found, None, "as hot while all was fast");
+    let found = heat(&[(&calm, 35.0, 0.0), (&slow, 50.0, 0.0)]);
+    assert_eq!(found, None, "warmer, but no drive throttles there");
+    let found = heat(&[(&slow, 60.0, 0.0), (&slow, 60.0, 2.0)]);
+    assert_eq!(found, None, "as slow before it throttled itself");
+    let found = heat(&[(&calm, 60.0, 7.0), (&slow, 60.0, 7.0)]);
+    assert_eq!(found, None, "its counter stands at a number of long ago");
     let waited = [(900, fast()), (100, times(9 * MS, 0, 200 * US))];
-    assert_eq!(
-        heat(&[(&calm, 55.0, 0.0), (&waited, 82.0, 5.0)]),
-        None,
-        "it was not service that grew"
-    );
+    let found = heat(&[(&calm, 55.0, 0.0), (&waited, 82.0, 5.0)]);
+    assert_eq!(found, None, "it was not service that grew");
 }
 
 #[test]
@@ -671,12 +614,9 @@ fn the_bad_device_is_blamed_and_all_together_too_the_worst_first() {
         .map(|blame| (blame.device.as_deref(), blame.over))
         .collect();
     assert_eq!(of, [(Some("/dev/d0"), 500), (None, 510)]);
-    assert!(
-        blame[1]
-            .sentence
-            .starts_with("slice 1 on all devices together: 25.5 % of reads"),
-        "{}",
-        blame[1].sentence
+    assert_starts_with!(
+        blame[1].sentence,
+        "slice 1 on all devices together: 25.5 % of reads"
     );
 }
 
@@ -691,13 +631,7 @@ fn the_first_sentences_stand_in_the_text_of_the_verdict_and_change_no_outcome() 
     verdict.blame = run.blame();
     assert!(verdict.agrees_with(&bare));
     let text = verdict.to_string();
-    assert_eq!(
-        text.matches("  where the time went: slice ").count(),
-        3,
-        "{text}"
-    );
-    assert!(
-        text.contains("  where the time went: 2 more in verdict.json\n"),
-        "{text}"
-    );
+    let found = text.matches("  where the time went: slice ").count();
+    assert_eq!(found, 3, "{text}");
+    assert_contains!(text, "  where the time went: 2 more in verdict.json\n");
 }

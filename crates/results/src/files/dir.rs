@@ -419,10 +419,8 @@ mod tests {
         assert!(victim.join("new").exists() && !theirs.join("moved/new").exists());
         assert_eq!(fs::read_dir(&victim).unwrap().count(), 1);
         assert_eq!(fs::read(theirs.join("moved/a/b/whole")).unwrap(), b"text");
-        assert_eq!(
-            fs::read(stable_path(&results.join("a/b/whole"))).unwrap(),
-            b"text"
-        );
+        let found = fs::read(stable_path(&results.join("a/b/whole"))).unwrap();
+        assert_eq!(found, b"text");
     }
 
     #[test]

@@ -267,10 +267,8 @@ mod tests {
             let error = open(&path, links).unwrap_err().to_string();
             assert!(error.starts_with(what), "{error}");
         }
-        assert_eq!(
-            open(&at("none"), Links::Followed).unwrap_err().kind(),
-            ErrorKind::NotFound
-        );
+        let found = open(&at("none"), Links::Followed).unwrap_err().kind();
+        assert_eq!(found, ErrorKind::NotFound);
     }
 
     #[test]
@@ -356,10 +354,8 @@ mod tests {
                 ReplaceTarget::UserFile,
             ] {
                 replace(&link, b"x", target).unwrap_err();
-                assert_eq!(
-                    (link.is_symlink(), fs::read_to_string(&file).ok().as_deref()),
-                    (true, before)
-                );
+                assert!(link.is_symlink());
+                assert_eq!(fs::read_to_string(&file).ok().as_deref(), before);
             }
         }
         for target in [
@@ -367,10 +363,8 @@ mod tests {
             ReplaceTarget::OwnPrivate("mark"),
         ] {
             let error = replace(&file, b"x", target).unwrap_err();
-            assert_eq!(
-                error.to_string(),
-                "a file that flashproof did not write has this name"
-            );
+            let found = error.to_string();
+            assert_eq!(found, "a file that flashproof did not write has this name");
         }
         assert_eq!(names(dir.path()), ["file", "link"]);
     }

@@ -412,6 +412,7 @@ fn changeable_names(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::assert_starts_with;
     use std::fs;
     use std::os::unix::fs::{PermissionsExt, chown, symlink};
 
@@ -456,10 +457,7 @@ mod tests {
         );
         for path in [&theirs, &below] {
             let found = text(path).unwrap();
-            assert!(
-                found.starts_with(&format!("{} belongs to ", theirs.display())),
-                "{found}"
-            );
+            assert_starts_with!(found, &format!("{} belongs to ", theirs.display()));
         }
         let link = top.path().join("link");
         let of_theirs = theirs.join("link");

@@ -13,8 +13,10 @@ pub const HEADLINE_CHARS_MAX: usize = 120;
 const CUT_CHARS_MIN: usize = 40;
 
 const NOT_JUDGED: &str = "nothing was judged";
-const LESS_BUSY: &str = "stop other programs on this host or lower the rate, then run again";
-const LOOK_AT_DRIVE: &str = "look for the device in the kernel's log (dmesg), and in its error log (flashproof doctor DEVICE)";
+/// The next step after a host that was too busy.
+pub const LESS_BUSY: &str = "stop other programs on this host or lower the rate, then run again";
+/// The next step after operations that failed.
+pub const LOOK_AT_DRIVE: &str = "look for the device in the kernel's log (dmesg), and in its error log (flashproof doctor DEVICE)";
 
 /// An answer that is read in five seconds.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -53,12 +55,13 @@ pub fn brief(text: &str) -> String {
     }
     // One character is left for the ellipsis.
     let start: String = text.chars().take(HEADLINE_CHARS_MAX - 1).collect();
-    let clause = ["; ", " (", ": ", ". ", ", "]
-        .iter()
-        .filter_map(|end| start.rfind(end))
-        .filter(|at| start[..*at].chars().count() >= CUT_CHARS_MIN)
-        .max();
-    match clause {
+    let last_of = |ends: &[&str]| {
+        let found = ends.iter().filter_map(|end| start.rfind(end));
+        found
+            .filter(|at| start[..*at].chars().count() >= CUT_CHARS_MIN)
+            .max()
+    };
+    match last_of(&["; ", ". "]).or_else(|| last_of(&[" (", ", "])) {
         Some(at) => start[..at].to_owned(),
         None => {
             let word = start.rfind(' ').unwrap_or(start.len());

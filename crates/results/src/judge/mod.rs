@@ -28,7 +28,7 @@ mod text;
 mod verdict;
 
 pub use crate::sla::{Limit, Sla, StreamLimits};
-pub use headline::{HEADLINE_CHARS_MAX, Headline, brief};
+pub use headline::{HEADLINE_CHARS_MAX, Headline, LESS_BUSY, LOOK_AT_DRIVE, brief};
 pub use load::{Shortfall, shortfall};
 pub(crate) use slices::GroupCounts;
 pub use slices::{

@@ -772,6 +772,7 @@ impl IntervalCounts {
 mod tests {
     use super::super::Outcome;
     use super::*;
+    use crate::assert_contains;
     use crate::times::Times;
 
     #[test]
@@ -828,13 +829,7 @@ mod tests {
             Outcome::Fail,
             "the devices did not hold all of it"
         );
-        assert!(
-            verdict.workloads[1].reasons[0]
-                .text
-                .contains("b/reads on y"),
-            "{:?}",
-            verdict.workloads
-        );
+        assert_contains!(verdict.workloads[1].reasons[0].text, "b/reads on y");
         assert!(
             verdict.insufficient.is_empty(),
             "a was never on y: {:?}",

@@ -233,17 +233,24 @@ impl fmt::Display for RecordsRead {
     }
 }
 
+impl Verdict {
+    /// `limits: below 5 % over 1 ms`.
+    fn limits_text(&self) -> String {
+        if self.has_no_limits() {
+            return "no limits".to_owned();
+        }
+        let limits = self.sla.parse().map(|sla: Sla| sla.words());
+        format!("limits: {}", limits.unwrap_or_else(|_| self.sla.clone()))
+    }
+}
+
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let partial = if self.partial { ", partial" } else { "" };
-        let sla = if self.has_no_limits() {
-            "no SLA".to_owned()
-        } else {
-            format!("SLA {}", self.sla)
-        };
+        let limits = self.limits_text();
         let result = self.result();
         writeln!(f, "{}: {}", self.outcome, result.headline)?;
-        writeln!(f, "  {}{partial}, {sla}", self.class)?;
+        writeln!(f, "  {}{partial}, {limits}", self.class)?;
         result
             .details()
             .try_for_each(|other| writeln!(f, "  {other}"))?;
@@ -576,13 +583,11 @@ mod tests {
         };
         let text = "39,488 records read and verified: 5 old, 1 missing, 0 foreign, 1,500 torn";
         assert_eq!(read.to_string(), text);
-        assert_eq!(
-            RecordsRead {
-                records: 1,
-                refused: None
-            }
-            .to_string(),
-            "1 record read"
-        );
+        let found = RecordsRead {
+            records: 1,
+            refused: None,
+        }
+        .to_string();
+        assert_eq!(found, "1 record read");
     }
 }

@@ -338,6 +338,7 @@ impl WholeLines {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::assert_contains;
     use serde::Deserialize;
 
     #[test]
@@ -359,10 +360,7 @@ mod tests {
             text.starts_with("appending 7 bytes to /dev/full - No space left on device"),
             "{text}"
         );
-        assert!(
-            text.contains("bytes free; free some space or give another --out"),
-            "{text}"
-        );
+        assert_contains!(text, "bytes free; free some space or give another --out");
     }
 
     #[test]
@@ -405,10 +403,8 @@ mod tests {
             std::fs::write(&path, &bytes[..at]).unwrap();
             assert!(read::<Thing>(&path, 1).is_err(), "cut at {at}");
         }
-        assert_eq!(
-            read::<Thing>(&dir.path().join("none.json"), 1).unwrap(),
-            None
-        );
+        let found = read::<Thing>(&dir.path().join("none.json"), 1).unwrap();
+        assert_eq!(found, None);
     }
 
     #[test]

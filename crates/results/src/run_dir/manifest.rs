@@ -118,6 +118,9 @@ pub struct Manifest {
     pub unmeasured: Vec<String>,
     /// The process of the run, to check whether it is still alive.
     pub process: Option<Process>,
+    /// The user's note.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 /// Time left until `total_ops` operations are done, in the unit of `elapsed`, if the rate stays as it was during the

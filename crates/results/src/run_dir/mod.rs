@@ -42,7 +42,7 @@ pub use tables::{TraceSamples, TraceWriter, read_trace};
 pub use write::{RunWriter, check_usable, space_needed_bytes};
 
 use crate::files::dir_of;
-use crate::format::{bytes, quoted_start};
+use crate::format::{bytes, quoted_start, shell_quoted};
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -201,9 +201,6 @@ fn is_out_of_descriptors(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::MFILE.raw_os_error())
 }
 
-/// Maximum number of runs named in a message. Further runs are only counted.
-const NAMED_MAX: usize = 5;
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DirKind {
     Run,
@@ -211,7 +208,7 @@ pub enum DirKind {
     Series,
 }
 
-/// Classifies `dir`. Errors: neither a run nor a series; the error describes the contents and names runs below.
+/// Classifies `dir`. Errors: neither a run nor a series; the error describes the contents.
 pub fn dir_kind(dir: &Path) -> Result<DirKind, RunDirError> {
     if is_there(dir, SERIES) {
         Ok(DirKind::Series)
@@ -242,18 +239,12 @@ pub fn is_run_dir(dir: &Path) -> bool {
     files_of_a_run(dir).nth(1).is_some()
 }
 
-/// Sorted paths of the directories in `dir` that hold a run or a series; empty if `dir` cannot be listed.
-pub fn run_dirs_below(dir: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(dir)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.path());
-    let mut runs: Vec<PathBuf> = entries
-        .filter(|path| is_there(path, MANIFEST) || is_there(path, SERIES))
-        .collect();
-    runs.sort();
-    runs
+/// True if a directory in `dir` holds a run or a series.
+fn has_run_below(dir: &Path) -> bool {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries
+        .map(|entry| entry.path())
+        .any(|path| is_there(&path, MANIFEST) || is_there(&path, SERIES))
 }
 
 /// The error for `dir`, which has no manifest and so cannot be read as a run.
@@ -290,17 +281,10 @@ fn no_run(dir: &Path) -> RunDirError {
             return error(dir.to_owned(), why, "check the path".to_owned());
         }
     };
-    let run_dirs = run_dirs_below(dir);
     if is_there(dir, SERIES) {
         let why = format!("this directory holds a series ({SERIES}), not a run");
-        return error(
-            manifest,
-            why,
-            format!(
-                "give the directory of one of its runs{}",
-                list_of_runs(&run_dirs)
-            ),
-        );
+        let what_to_do = "give the directory of one of its runs".to_owned();
+        return error(manifest, why, what_to_do);
     }
     if let Some(run_file) = files_of_a_run(dir).next() {
         let why = format!(
@@ -312,13 +296,13 @@ fn no_run(dir: &Path) -> RunDirError {
             "restore the manifest from a copy; act.log can be read without a manifest (flashproof latency)".to_owned(),
         );
     }
-    if !run_dirs.is_empty() {
+    if has_run_below(dir) {
         let why = "there is no run in this directory, but there are runs below it".to_owned();
-        return error(
-            manifest,
-            why,
-            format!("give the directory of a run{}", list_of_runs(&run_dirs)),
+        let what_to_do = format!(
+            "\"flashproof report {}\" lists them",
+            shell_quoted(&dir.to_string_lossy())
         );
+        return error(manifest, why, what_to_do);
     }
     let what = if entries.count() == 0 {
         "the directory is empty"
@@ -329,28 +313,6 @@ fn no_run(dir: &Path) -> RunDirError {
         manifest,
         format!("there is no run: {what}"),
         "give the directory of a run (--out of the run)".to_owned(),
-    )
-}
-
-/// A list for a message: `: a, b and 3 more`; empty without runs.
-fn list_of_runs(runs: &[PathBuf]) -> String {
-    if runs.is_empty() {
-        return String::new();
-    }
-    let names: Vec<String> = runs
-        .iter()
-        .take(NAMED_MAX)
-        .map(|run| run.display().to_string())
-        .collect();
-    let more = runs.len().saturating_sub(NAMED_MAX);
-    format!(
-        ": {}{}",
-        names.join(", "),
-        if more > 0 {
-            format!(" and {more} more")
-        } else {
-            String::new()
-        }
     )
 }
 

@@ -694,22 +694,14 @@ mod tests {
             ..
         } = ColumnMap::read(&header, &sla, 3).unwrap();
         assert!(positions.into_iter().eq((0..names_written).map(Some)));
-        assert_eq!(
-            ColumnMap::read(&header.replace(",errors", ""), &sla, 3),
-            None
-        );
-        assert_eq!(
-            ColumnMap::read(&header.replace(",errors", ",ops"), &sla, 3),
-            None
-        );
-        assert_eq!(
-            ColumnMap::read(&header.replace("lag_ns_over_8ms", "lag_over_8ms"), &sla, 3),
-            None
-        );
-        assert_eq!(
-            ColumnMap::read(&format!("{header},judged_over_8ms"), &sla, 3),
-            None
-        );
+        let found = ColumnMap::read(&header.replace(",errors", ""), &sla, 3);
+        assert_eq!(found, None);
+        let found = ColumnMap::read(&header.replace(",errors", ",ops"), &sla, 3);
+        assert_eq!(found, None);
+        let found = ColumnMap::read(&header.replace("lag_ns_over_8ms", "lag_over_8ms"), &sla, 3);
+        assert_eq!(found, None);
+        let found = ColumnMap::read(&format!("{header},judged_over_8ms"), &sla, 3);
+        assert_eq!(found, None);
         assert!(ColumnMap::read(&format!("{header},colour"), &sla, 3).is_some());
     }
 
@@ -788,15 +780,11 @@ mod tests {
     #[test]
     fn a_run_without_samples_has_none() {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(
-            read_trace(dir.path(), &manifest()).unwrap(),
-            TraceSamples::default()
-        );
+        let found = read_trace(dir.path(), &manifest()).unwrap();
+        assert_eq!(found, TraceSamples::default());
         fs::write(dir.path().join(TRACE), "").unwrap();
-        assert_eq!(
-            read_trace(dir.path(), &manifest()).unwrap(),
-            TraceSamples::default()
-        );
+        let found = read_trace(dir.path(), &manifest()).unwrap();
+        assert_eq!(found, TraceSamples::default());
     }
 
     #[test]
@@ -819,11 +807,8 @@ mod tests {
                 .filter(|byte| **byte == b'\n')
                 .count();
             let samples = read_trace(dir.path(), &manifest).unwrap();
-            assert_eq!(
-                samples.lines.len(),
-                ends.saturating_sub(1),
-                "{length} bytes"
-            );
+            let found = samples.lines.len();
+            assert_eq!(found, ends.saturating_sub(1), "{length} bytes");
             let torn = length > 0 && whole[length - 1] != b'\n';
             assert_eq!(samples.remarks.len(), usize::from(torn), "{length} bytes");
         }

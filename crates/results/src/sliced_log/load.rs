@@ -315,6 +315,7 @@ fn rate_of(name: &str, text: &str) -> Result<f64, String> {
 
 #[cfg(test)]
 mod tests {
+    use crate::testing::modified;
     use crate::testing::sliced_log_reader;
 
     /// A log of ACT 6.6 that reports `counts` of the histograms `names` at the times `after_sec`.
@@ -423,10 +424,8 @@ mod tests {
 
     #[test]
     fn operations_may_be_caught_up_within_a_second_except_at_the_end() {
-        assert_eq!(
-            PACED.finds(&[(10, [18_000, 471]), (20, [40_000, 942])]),
-            [None, None]
-        );
+        let found = PACED.finds(&[(10, [18_000, 471]), (20, [40_000, 942])]);
+        assert_eq!(found, [None, None]);
         assert!(PACED.finds(&[(10, [17_900, 471]), (20, [40_000, 942])])[0].is_some());
         assert!(PACED.finds(&[(10, [20_000, 471]), (20, [38_000, 942])])[0].is_some());
     }
@@ -449,10 +448,7 @@ mod tests {
             .is_done([19_700, 10_300])
         );
         // 2,999/s are 299/s for each of 10 threads; each thread may have one request in flight.
-        let odd = TestLog {
-            rates: "internal-read-reqs-per-sec: 2999\n",
-            ..BY_ACT
-        };
+        let odd = modified(BY_ACT, |it| it.rates = "internal-read-reqs-per-sec: 2999\n");
         assert!(odd.is_done([29_900, 0]) && odd.is_done([29_871, 0]) && !odd.is_done([29_870, 0]));
         assert!(
             !TestLog {
@@ -476,50 +472,33 @@ mod tests {
             .is_done([40_000, 10_000])
         );
         // ACT does not report reads that only updates cause.
-        let without_reads = TestLog {
-            names: &["/dev/x-reads", "writes"],
-            ..BY_ACT
-        };
+        let without_reads = modified(BY_ACT, |it| it.names = &["/dev/x-reads", "writes"]);
         assert_eq!(without_reads.finds(&[(10, [0, 5_000])]), [None, None]);
     }
 
     #[test]
     fn random_arrivals_vary_and_closed_loops_have_no_rate() {
-        let poisson = TestLog {
-            settings: "arrival: poisson\n",
-            ..PACED
-        };
+        let poisson = modified(PACED, |it| it.settings = "arrival: poisson\n");
         // Four standard deviations of 20,000 are 566.
         assert!(poisson.is_done([19_420, 471]) && !poisson.is_done([19_400, 471]));
-        let closed = TestLog {
-            settings: "arrival: closed\n",
-            ..PACED
-        };
+        let closed = modified(PACED, |it| it.settings = "arrival: closed\n");
         assert_eq!(closed.finds(&[(10, [1, 1])]), [None, None]);
         assert_eq!(closed.finds(&[(10, [9_000_000, 1])]), [None, None]);
-        assert_eq!(
-            TestLog { rates: "", ..PACED }.finds(&[(10, [1, 1])]),
-            [None, None]
-        );
+        let found = TestLog { rates: "", ..PACED }.finds(&[(10, [1, 1])]);
+        assert_eq!(found, [None, None]);
     }
 
     #[test]
     fn a_header_of_another_load_is_named() {
-        let slow = TestLog {
-            rates: "internal-read-reqs-per-sec: 200\n",
-            ..PACED
-        };
+        let slow = modified(PACED, |it| it.rates = "internal-read-reqs-per-sec: 200\n");
         let [behind, implausible] = slow.finds(&[(10, [20_000, 471])]);
         let expected = "the load of reads exceeds the header's rate: 20,000 of 2,000 operations after 10 s, at the \
                         header's rate of 200/s";
         assert_eq!((behind, implausible.as_deref()), (None, Some(expected)));
         for rate in ["many", "-2000", "inf", "NaN", ""] {
             let rates = format!("internal-read-reqs-per-sec: {rate}\n");
-            let [_, implausible] = TestLog {
-                rates: rates.leak(),
-                ..PACED
-            }
-            .finds(&[(10, [20_000, 471])]);
+            let [_, implausible] =
+                modified(PACED, |it| it.rates = rates.leak()).finds(&[(10, [20_000, 471])]);
             let expected = format!(
                 "the header has internal-read-reqs-per-sec: \"{rate}\", which is not a rate"
             );

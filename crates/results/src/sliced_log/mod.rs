@@ -382,18 +382,14 @@ mod tests {
         let log = read(&act_log_text(10), 4, &["reads"]);
         assert_eq!(log.slices, [1, 2]);
         let slices: Vec<_> = log.slices_of(&log.histograms[0]).collect();
-        assert_eq!(
-            slices.iter().map(|(number, _)| *number).collect::<Vec<_>>(),
-            [1, 2]
-        );
+        let found = slices.iter().map(|(number, _)| *number).collect::<Vec<_>>();
+        assert_eq!(found, [1, 2]);
         for (_, slice) in slices {
             assert_eq!((slice.total, slice.ops_over), (40, &[16, 4][..]));
             assert_eq!((slice.percent_over(0), slice.iops()), (Some(40.0), 10.0));
         }
-        assert_eq!(
-            (log.complete_sec, log.remarks()),
-            (10, Vec::<String>::new())
-        );
+        assert_eq!(log.complete_sec, 10);
+        assert_eq!(log.remarks(), Vec::<String>::new());
     }
 
     #[test]

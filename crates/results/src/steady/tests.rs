@@ -6,6 +6,7 @@ use crate::judge::Sla;
 use crate::run_dir::{Manifest, RunWriter};
 use crate::testing::layout;
 use crate::times::Times;
+use crate::{assert_contains, assert_starts_with};
 use std::path::Path;
 
 fn manifest(devices: usize) -> Manifest {
@@ -95,14 +96,9 @@ fn steadiness_and_the_cliff_are_found() {
     let dir = tempfile::tempdir().unwrap();
     let manifest = manifest(1);
     let steadiness = Steadiness::from_rounds(&recorded(dir.path(), &manifest, 600));
-    assert_eq!(
-        (
-            steadiness.rounds,
-            steadiness.reached_round,
-            steadiness.steady_at_end
-        ),
-        (30, Some(5), true)
-    );
+    assert_eq!(steadiness.rounds, 30);
+    assert_eq!(steadiness.reached_round, Some(5));
+    assert!(steadiness.steady_at_end);
     let shares: Vec<_> = steadiness
         .change_points
         .iter()
@@ -114,15 +110,10 @@ fn steadiness_and_the_cliff_are_found() {
         })
         .collect();
     assert_eq!(shares.len(), 1, "{:?}", steadiness.change_points);
-    assert_eq!(
-        (
-            shares[0].round,
-            shares[0].at_sec,
-            shares[0].before,
-            shares[0].after
-        ),
-        (11, 200, 0.02, 0.04)
-    );
+    assert_eq!(shares[0].round, 11);
+    assert_eq!(shares[0].at_sec, 200);
+    assert_eq!(shares[0].before, 0.02);
+    assert_eq!(shares[0].after, 0.04);
     assert_eq!(
         shares[0].to_string(),
         "the share over 1 ms of reads on d0 went from 2.00 % to 4.00 % after 200 s"
@@ -139,19 +130,11 @@ fn just_after_the_cliff_a_run_is_not_steady_and_says_what_moves() {
     let dir = tempfile::tempdir().unwrap();
     let manifest = manifest(1);
     let steadiness = Steadiness::from_rounds(&recorded(dir.path(), &manifest, 260));
-    assert_eq!(
-        (
-            steadiness.rounds,
-            steadiness.reached_round,
-            steadiness.steady_at_end
-        ),
-        (13, Some(5), false)
-    );
+    assert_eq!(steadiness.rounds, 13);
+    assert_eq!(steadiness.reached_round, Some(5));
+    assert!(!steadiness.steady_at_end);
     let sentence = steadiness.sentence();
-    assert!(
-        sentence.contains("but not at the end") && sentence.contains("share over 1 ms"),
-        "{sentence}"
-    );
+    assert_contains!(sentence, "but not at the end", "share over 1 ms");
 }
 
 #[test]
@@ -159,14 +142,11 @@ fn four_rounds_are_too_few() {
     let dir = tempfile::tempdir().unwrap();
     let manifest = manifest(1);
     let steadiness = Steadiness::from_rounds(&recorded(dir.path(), &manifest, 99));
-    assert_eq!(
-        (steadiness.reached_round, steadiness.steady_at_end),
-        (None, false)
-    );
-    assert!(
-        steadiness
-            .sentence()
-            .starts_with("cannot tell if the run is steady: 4 whole rounds of 20 s")
+    assert_eq!(steadiness.reached_round, None);
+    assert!(!steadiness.steady_at_end);
+    assert_starts_with!(
+        steadiness.sentence(),
+        "cannot tell if the run is steady: 4 whole rounds of 20 s"
     );
 }
 
@@ -184,11 +164,8 @@ fn without_its_interval_log_a_run_still_has_shares() {
             .all(|round| round.p99_ns.is_none() && round.scheduled_ops == 2000)
     );
     let steadiness = Steadiness::from_rounds(&read);
-    assert_eq!(
-        (steadiness.reached_round, steadiness.windows.len()),
-        (Some(5), 4),
-        "three shares and the rate"
-    );
+    assert_eq!(steadiness.reached_round, Some(5));
+    assert_eq!(steadiness.windows.len(), 4, "three shares and the rate");
 }
 
 #[test]
@@ -200,15 +177,10 @@ fn a_spell_is_a_run_of_slow_intervals_and_its_distance_is_from_beginning_to_begi
             matches!(second, 5 | 6 | 25 | 26 | 27 | 35),
         );
     }
-    assert_eq!(
-        (
-            spells.count,
-            spells.first_sec,
-            spells.apart_sec,
-            spells.is_lone()
-        ),
-        (3, 5.0, 20.0, false)
-    );
+    assert_eq!(spells.count, 3);
+    assert_eq!(spells.first_sec, 5.0);
+    assert_eq!(spells.apart_sec, 20.0);
+    assert!(!spells.is_lone());
 }
 
 fn window(metric: RoundMetric, values: [f64; 5], limit: Option<f64>) -> MetricWindow {
@@ -230,10 +202,9 @@ fn range_and_line_are_judged_by_the_average() {
         [95.0, 97.5, 100.0, 102.5, 105.0],
         None,
     );
-    assert_eq!(
-        (steady.average, steady.range, steady.settled),
-        (100.0, 10.0, Some(SteadyRule::Snia))
-    );
+    assert_eq!(steady.average, 100.0);
+    assert_eq!(steady.range, 10.0);
+    assert_eq!(steady.settled, Some(SteadyRule::Snia));
     assert!(
         (steady.slope_excursion - 10.0).abs() < 1e-9,
         "a straight line moves by its range"
@@ -336,11 +307,8 @@ fn a_move_that_is_small_against_the_limit_or_the_level_does_not_matter() {
     let tiny: Vec<f64> = level(0.0001, 0.0, 50, 1)
         .chain(level(0.0003, 0.0, 50, 1))
         .collect();
-    assert_eq!(
-        level_shifts(&tiny, Some(0.05)),
-        [],
-        "three times, but 0.4 % of the limit"
-    );
+    let found = level_shifts(&tiny, Some(0.05));
+    assert_eq!(found, [], "three times, but 0.4 % of the limit");
     let slight: Vec<f64> = level(1000.0, 1.0, 50, 1)
         .chain(level(1150.0, 1.0, 50, 1))
         .collect();

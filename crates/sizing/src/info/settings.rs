@@ -339,10 +339,8 @@ mod tests {
             json,
             r#"{"setting":"log-level","sink":0,"file":"/var/log/a.log","was":"info","to":"detail"}"#
         );
-        assert_eq!(
-            serde_json::from_str::<SettingChange>(&json).unwrap(),
-            change
-        );
+        let found = serde_json::from_str::<SettingChange>(&json).unwrap();
+        assert_eq!(found, change);
     }
 
     #[test]

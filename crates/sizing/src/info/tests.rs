@@ -1,6 +1,7 @@
 //! Replies of real servers, and files without replies.
 
 use super::*;
+use results::assert_contains;
 use std::io::repeat;
 use std::time::Duration;
 
@@ -28,17 +29,10 @@ fn a_server_of_4_9_says_what_a_profile_needs() {
     );
     assert_eq!(test.write_block_bytes(replies.build), Some(131_072));
     assert_eq!(test.flush_bytes(replies.build), Some(131_072));
-    assert_eq!(
-        (test.commit_to_device(), test.replication_factor()),
-        (Some(false), Some(1))
-    );
-    assert_eq!(
-        (
-            test.number("defrag-lwm-pct"),
-            test.flag("enable-benchmarks-storage")
-        ),
-        (Some(50), Some(true))
-    );
+    assert_eq!(test.commit_to_device(), Some(false));
+    assert_eq!(test.replication_factor(), Some(1));
+    assert_eq!(test.number("defrag-lwm-pct"), Some(50));
+    assert_eq!(test.flag("enable-benchmarks-storage"), Some(true));
     assert!(
         test.number("objects") > Some(202_810),
         "the newest of four samples"
@@ -49,13 +43,8 @@ fn a_server_of_4_9_says_what_a_profile_needs() {
 fn a_server_of_8_0_says_it_by_other_names() {
     let replies = read(OF_8_0);
     let test = &replies.namespaces["test"];
-    assert_eq!(
-        (
-            test.write_block_bytes(replies.build),
-            test.flush_bytes(replies.build)
-        ),
-        (Some(8 << 20), Some(131_072))
-    );
+    assert_eq!(test.write_block_bytes(replies.build), Some(8 << 20));
+    assert_eq!(test.flush_bytes(replies.build), Some(131_072));
     assert!(
         test.number("device[0].writes") > Some(108),
         "the newest of four samples"
@@ -89,10 +78,8 @@ fn files_of_a_script_that_keeps_one_for_each_name_are_one_node_together() {
         together.namespaces["test"].devices,
         alone.namespaces["test"].devices
     );
-    assert_eq!(
-        (&together.node_id, together.build),
-        (&alone.node_id, alone.build)
-    );
+    assert_eq!(&together.node_id, &alone.node_id);
+    assert_eq!(together.build, alone.build);
     // If there is a NODE.info, only that file is read.
     fs::write(
         dir.path().join("BB9.info"),
@@ -100,10 +87,8 @@ fn files_of_a_script_that_keeps_one_for_each_name_are_one_node_together() {
     )
     .unwrap();
     let nodes = read_folder(dir.path()).unwrap();
-    assert_eq!(
-        nodes.iter().map(InfoReplies::name).collect::<Vec<_>>(),
-        ["BB9"]
-    );
+    let found = nodes.iter().map(InfoReplies::name).collect::<Vec<_>>();
+    assert_eq!(found, ["BB9"]);
     assert_eq!(nodes[0].host.as_deref(), Some("[::1]:3000"));
     fs::remove_file(dir.path().join("BB9.info")).unwrap();
     for name in ["once.txt", "b-first.txt", "a-then.txt"] {
@@ -120,14 +105,10 @@ fn a_file_is_read_as_it_is_written() {
     let text = header_text("flashproof 1", "db1:3000", "BB9", Build::parse("8.1.2.0"))
         + &sample_text(at, &replies);
     let read = read(text.as_bytes());
-    assert_eq!(
-        (read.name(), read.host.as_deref(), read.build),
-        ("BB9", Some("db1:3000"), Build::parse("8.1.2.0"))
-    );
-    assert!(
-        text.contains("# 20251120T230225.125Z\nnode\tBB9\n"),
-        "{text}"
-    );
+    assert_eq!(read.name(), "BB9");
+    assert_eq!(read.host.as_deref(), Some("db1:3000"));
+    assert_eq!(read.build, Build::parse("8.1.2.0"));
+    assert_contains!(text, "# 20251120T230225.125Z\nnode\tBB9\n");
     assert_eq!(read.namespaces["a"].number("objects"), Some(3));
 }
 
@@ -186,13 +167,8 @@ fn what_changed_with_a_version_changes_at_it() {
     let of = |text| Build::parse(text).unwrap();
     assert!(!of("8.0.0.15").selects_by_namespace() && of("8.1.0.0").selects_by_namespace());
     assert!(!of("5.0.0.38").has_latencies() && of("5.1.0.3").has_latencies());
-    assert_eq!(
-        (
-            of("7.0.0.26").fixed_write_block_bytes(),
-            of("7.1.0.0").fixed_write_block_bytes()
-        ),
-        (None, Some(8 << 20))
-    );
+    assert_eq!(of("7.0.0.26").fixed_write_block_bytes(), None);
+    assert_eq!(of("7.1.0.0").fixed_write_block_bytes(), Some(8 << 20));
 }
 
 fn namespace_from(reply: &str) -> Namespace {
@@ -224,32 +200,20 @@ fn old_names_are_found_under_the_new_ones() {
                         storage-engine.write-block-size=131072;device_used_bytes=5;objects=3",
     );
     assert_eq!(namespace.devices.len(), 2);
-    assert_eq!(
-        namespace.flush_bytes(Build::parse("4.0.0.1")),
-        Some(131_072)
-    );
+    let found = namespace.flush_bytes(Build::parse("4.0.0.1"));
+    assert_eq!(found, Some(131_072));
     let namespace =
         namespace_from("used-bytes-disk=5;cache-read-pct=12;repl-factor=2;dev=/dev/sdb");
-    assert_eq!(
-        (
-            namespace.devices[0].name.as_str(),
-            namespace.replication_factor()
-        ),
-        ("/dev/sdb", Some(2))
-    );
+    assert_eq!(namespace.devices[0].name.as_str(), "/dev/sdb");
+    assert_eq!(namespace.replication_factor(), Some(2));
 }
 
 #[test]
 fn blocks_are_8_mib_from_7_1_whatever_is_flushed() {
     let namespace = namespace_from("storage-engine=device;storage-engine.flush-size=131072");
     let build = Build::parse("8.0.0.15");
-    assert_eq!(
-        (
-            namespace.write_block_bytes(build),
-            namespace.flush_bytes(build)
-        ),
-        (Some(8 << 20), Some(131_072))
-    );
+    assert_eq!(namespace.write_block_bytes(build), Some(8 << 20));
+    assert_eq!(namespace.flush_bytes(build), Some(131_072));
 }
 
 #[test]

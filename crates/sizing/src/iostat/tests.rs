@@ -1,5 +1,6 @@
 use super::*;
 use jiff::civil::DateTime;
+use results::{assert_any_contains, assert_contains};
 use std::io::Cursor;
 
 fn read_text(text: impl AsRef<[u8]>) -> Result<Iostat, IostatError> {
@@ -66,11 +67,7 @@ fn captured_text_and_json_say_the_same_of_the_same_minutes() {
         }
         assert_eq!(text.reports[0].timestamp, at(begin));
         assert_eq!(text.remarks.len(), 1, "{:?}", text.remarks);
-        assert!(
-            text.remarks[0].contains("the first report is used"),
-            "{:?}",
-            text.remarks
-        );
+        assert_contains!(text.remarks[0], "the first report is used");
     }
     let first = &captured("ce-8.0.0.15/iostat-x.json").reports[0].devices[0];
     assert_eq!(
@@ -260,10 +257,7 @@ fn the_first_report_of_a_run_is_left_out_when_it_is_since_boot_and_the_numbers_t
     let alone = read_text([banner, NEW, &new_row("sda", "10.30")].concat())
         .unwrap_err()
         .to_string();
-    assert!(
-        alone.contains("may cover the time since boot") && alone.contains("iostat -xty 10"),
-        "{alone}"
-    );
+    assert_contains!(alone, "may cover the time since boot", "iostat -xty 10");
     // Without a banner, no report counts as the first.
     let text = format!(
         "{NEW}{}{NEW}{}",
@@ -291,14 +285,7 @@ fn cpu_blocks_idle_devices_cut_rows_and_other_tables_do_not_disturb() {
             .collect::<Vec<_>>(),
         [2, 1]
     );
-    assert!(
-        iostat
-            .remarks
-            .join("\n")
-            .contains("1 line that cannot be read"),
-        "{:?}",
-        iostat.remarks
-    );
+    assert_contains!(iostat.remarks.join("\n"), "1 line that cannot be read");
 }
 
 #[test]
@@ -324,14 +311,7 @@ fn json_reads_cut_off_anywhere_in_one_line_and_with_decimal_commas() {
                     .zip(b)
                     .all(|(a, b)| a.timestamp == b.timestamp && a.devices == b.devices)
         );
-        assert!(
-            cut_off
-                .remarks
-                .iter()
-                .any(|remark| remark.contains("iostat was killed")),
-            "{:?}",
-            cut_off.remarks
-        );
+        assert_any_contains!(cut_off.remarks, "iostat was killed");
     }
     let compact: String = text.lines().map(str::trim).collect();
     let commas = text.replace(".60,", ",60,");
@@ -395,12 +375,9 @@ fn what_is_no_iostat_is_refused_with_what_was_found() {
     }
     let without = "Device tps kB_read/s kB_wrtn/s kB_read kB_wrtn\nsda 1.0 2.0 3.0 4 5\n";
     let some = read_text(format!("{without}\n{NEW}{}", new_row("sda", "1.00"))).unwrap();
-    assert!(
-        some.remarks
-            .join("\n")
-            .contains("1 table without separate reads and writes"),
-        "{:?}",
-        some.remarks
+    assert_contains!(
+        some.remarks.join("\n"),
+        "1 table without separate reads and writes"
     );
 }
 
@@ -410,16 +387,10 @@ fn a_report_without_an_end_has_so_many_devices_and_no_more() {
         text + &new_row(&format!("sd{i}"), "1.00")
     });
     let iostat = read_text([NEW, &rows].concat()).unwrap();
-    assert_eq!(
-        (iostat.reports.len(), iostat.reports[0].devices.len()),
-        (1, 4096)
-    );
-    assert!(
-        iostat
-            .remarks
-            .join("\n")
-            .contains("195,904 rows beyond the 4096 devices"),
-        "{:?}",
-        iostat.remarks
+    assert_eq!(iostat.reports.len(), 1);
+    assert_eq!(iostat.reports[0].devices.len(), 4096);
+    assert_contains!(
+        iostat.remarks.join("\n"),
+        "195,904 rows beyond the 4096 devices"
     );
 }

@@ -464,6 +464,7 @@ fn within(iostat: &Iostat, window: LoadWindow, zone: Offset) -> Result<(Vec<&Ios
 #[cfg(test)]
 mod tests {
     use super::*;
+    use results::assert_starts_with;
 
     /// Output of `iostat -z`: a report for each of `reports`, with the devices that were busy.
     fn iostat(reports: &[&[(&str, f64)]]) -> Iostat {
@@ -498,12 +499,7 @@ mod tests {
             Offset::UTC,
         )
         .unwrap_err();
-        assert!(
-            error
-                .to_string()
-                .starts_with("iostat shows nvme0\\u001b[2J, but not sdb"),
-            "{error}"
-        );
+        assert_starts_with!(error, "iostat shows nvme0\\u001b[2J, but not sdb");
     }
 
     #[test]

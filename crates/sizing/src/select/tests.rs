@@ -1,4 +1,5 @@
 use super::*;
+use results::testing::modified;
 
 const NOW: SizingTerms = SizingTerms {
     scale: 1.0,
@@ -81,11 +82,8 @@ fn the_worst_of_operations_and_bytes_decides_on_the_busiest_node() {
         ),
     ] {
         let found = need(&demand(), &supply(does), &NOW).unwrap();
-        assert_eq!(
-            (found.per_node, found.in_all),
-            (per_node, 2 * per_node),
-            "{does:?}"
-        );
+        assert_eq!(found.per_node, per_node, "{does:?}");
+        assert_eq!(found.in_all, 2 * per_node, "{does:?}");
         assert!((found.exact - exact).abs() < 1e-9, "{found:?}");
         assert!(found.limit == limit || exact == 1.0, "{found:?}");
     }
@@ -111,48 +109,27 @@ fn the_worst_of_operations_and_bytes_decides_on_the_busiest_node() {
 fn room_and_wear_decide_where_they_are_known() {
     let fast = io(1e9, 1e9, 1e9, 1e9);
     // 400 GB of records, and drives that may be half full: two drives of 480 GB; 2.5 times the data needs five.
-    let room = Supply {
-        capacity_bytes: Some(480e9),
-        ..supply(fast)
-    };
+    let room = modified(supply(fast), |it| it.capacity_bytes = Some(480e9));
     let found = need(&demand(), &room, &NOW).unwrap();
     assert_eq!((found.per_node, found.limit), (2, BindingLimit::Capacity));
     let per_node = |supply: &Supply, terms| need(&demand(), supply, &terms).unwrap().per_node;
-    assert_eq!(
-        per_node(
-            &room,
-            SizingTerms {
-                data_scale: 2.5,
-                ..NOW
-            }
-        ),
-        5
-    );
+    assert_eq!(per_node(&room, modified(NOW, |it| it.data_scale = 2.5)), 5);
     assert_eq!(
         per_node(&room, SizingTerms { scale: 2.5, ..NOW }),
         2,
         "the load is not the data"
     );
     assert_eq!(per_node(&room, SizingTerms { fill: 1.0, ..NOW }), 1);
-    let nearly = Supply {
-        capacity_bytes: Some(399e9),
-        ..supply(fast)
-    };
+    let nearly = modified(supply(fast), |it| it.capacity_bytes = Some(399e9));
     assert_eq!(
         per_node(&nearly, NOW),
         3,
         "data beyond the capacity is never ignored"
     );
-    let whole = Supply {
-        capacity_bytes: Some(400e9),
-        ..supply(fast)
-    };
+    let whole = modified(supply(fast), |it| it.capacity_bytes = Some(400e9));
     assert_eq!(per_node(&whole, NOW), 2);
     // 38,400 KiB a second are 6.2 PB in five years.
-    let worn = Supply {
-        rated_bytes: Some(2e15),
-        ..supply(fast)
-    };
+    let worn = modified(supply(fast), |it| it.rated_bytes = Some(2e15));
     let found = need(&demand(), &worn, &NOW).unwrap();
     assert_eq!((found.per_node, found.limit), (4, BindingLimit::Wear));
     assert!((found.exact - 38_400.0 * 1024.0 * 86_400.0 * 365.0 * 5.0 / 2e15).abs() < 1e-9);
@@ -172,17 +149,11 @@ fn a_multiple_of_the_load_is_the_same_load_and_other_sizes_are_another() {
     }
     assert!(!is_same_mix(
         &demand(),
-        &DriveIo {
-            read_kib_per_sec: 20_000.0,
-            ..mean
-        }
+        &modified(mean, |it| it.read_kib_per_sec = 20_000.0)
     ));
     assert!(!is_same_mix(
         &demand(),
-        &DriveIo {
-            writes_per_sec: 0.0,
-            ..mean
-        }
+        &modified(mean, |it| it.writes_per_sec = 0.0)
     ));
     assert!(!is_same_mix(&ClusterDemand { nodes: Vec::new() }, &mean));
 }

@@ -353,6 +353,7 @@ mod tests {
     use super::*;
     use crate::docs_page::assert_page;
     use crate::server_log::text::parts;
+    use results::testing::table;
 
     #[test]
     fn the_docs_are_those_of_the_table() {
@@ -361,61 +362,37 @@ mod tests {
 
     #[test]
     fn each_line_has_the_treatment_of_its_row() {
+        let named = [
+            ("COLD", COLD),
+            ("DEFECT", DEFECT),
+            ("NO_IO", NO_IO),
+            ("FLASH_SECONDARY", FLASH_SECONDARY),
+        ];
         let treatment = |line: &str| {
             let message = parts(line.as_bytes()).unwrap();
             let found = find(message).map(|kind| KINDS[kind].treatment);
             (found, is_expected(message))
         };
-        for (line, expected) in [
-            (
-                "INFO (drv_ssd): (drv_ssd.c:3412) device /dev/sdb: read complete: UNIQUE 7 (REPLACED 0) records",
-                Some(COLD),
-            ),
-            (
-                "INFO (drv_mem): (drv_mem.c:2960) device stripe-0: reading backing device /dev/sdb to load index",
-                Some(COLD),
-            ),
-            (
-                "INFO (namespace): (namespace_ce.c:98) {test} beginning cold start",
-                Some(COLD),
-            ),
-            (
-                "WARNING (drv_ssd): (drv_ssd.c:1516) /dev/sdb: DEVICE FAILED write: errno 5 (Input/output error)",
-                Some(DEFECT),
-            ),
-            (
-                "INFO (info): (ticker.c:430) {test} migrations: complete",
-                Some(NO_IO),
-            ),
-            (
-                "INFO (info): (ticker.c:499) {test} index-usage: used-bytes 1 used-pct 1",
-                Some(NO_IO),
-            ),
-            (
-                "INFO (info): (ticker.c:505) {test} sindex-usage: used-bytes 4096",
-                Some(NO_IO),
-            ),
-            (
-                "INFO (info): (ticker.c:505) {test} sindex-usage: used-bytes 4096 used-pct 1",
-                Some(FLASH_SECONDARY),
-            ),
-            (
-                "WARNING (drv_ssd): (drv_ssd.c:1) bad metadata for 7a on /dev/sdb",
-                Some(DEFECT),
-            ),
-            (
-                "WARNING (drv_ssd): (drv_ssd.c:1) /dev/sdb: bad end marker",
-                Some(DEFECT),
-            ),
-            (
-                "INFO (drv_ssd): (drv_ssd.c:1) {test} a line of a later version",
-                None,
-            ),
-            (
-                "INFO (info): (ticker.c:1) {test} a line of a later version",
-                None,
-            ),
-        ] {
+        let lines = r"
+            INFO (drv_ssd): (drv_ssd.c:3412) device /dev/sdb: read complete: UNIQUE 7 (REPLACED 0) records | COLD
+            INFO (drv_mem): (drv_mem.c:2960) device stripe-0: reading backing device /dev/sdb to load index | COLD
+            INFO (namespace): (namespace_ce.c:98) {test} beginning cold start | COLD
+            WARNING (drv_ssd): (drv_ssd.c:1516) /dev/sdb: DEVICE FAILED write: errno 5 (Input/output error) | DEFECT
+            INFO (info): (ticker.c:430) {test} migrations: complete | NO_IO
+            INFO (info): (ticker.c:499) {test} index-usage: used-bytes 1 used-pct 1 | NO_IO
+            INFO (info): (ticker.c:505) {test} sindex-usage: used-bytes 4096 | NO_IO
+            INFO (info): (ticker.c:505) {test} sindex-usage: used-bytes 4096 used-pct 1 | FLASH_SECONDARY
+            WARNING (drv_ssd): (drv_ssd.c:1) bad metadata for 7a on /dev/sdb | DEFECT
+            WARNING (drv_ssd): (drv_ssd.c:1) /dev/sdb: bad end marker | DEFECT
+            INFO (drv_ssd): (drv_ssd.c:1) {test} a line of a later version | -
+            INFO (info): (ticker.c:1) {test} a line of a later version | -
+        ";
+        for [line, name] in table(lines) {
+            let expected = named
+                .iter()
+                .find(|(of, _)| *of == name)
+                .map(|(_, treatment)| *treatment);
+            assert!(expected.is_some() || name == "-", "{name}");
             assert_eq!(
                 treatment(line),
                 (expected, expected != Some(COLD) || line.contains("drv_")),

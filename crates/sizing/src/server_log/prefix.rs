@@ -287,6 +287,7 @@ fn json_string(text: &[u8]) -> Cow<'_, [u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use results::testing::table;
 
     const LINE: &str =
         "Nov 20 2026 23:04:05.123 GMT: INFO (as): (as.c:299) <><>  a \"b\" build 8.0.0.15  <><>";
@@ -297,79 +298,41 @@ mod tests {
             .unwrap()
             .replace('<', "\\u003c");
         let inner = &json[1..];
-        for (line, source) in [
-            (LINE.to_owned(), ""),
-            (format!("aerospike-1  | {LINE}"), "aerospike-1"),
-            (
-                format!("aerospike-2  | 2026-11-20T23:04:05.123456789Z {LINE}"),
-                "aerospike-2",
-            ),
-            (format!("2026-11-20T23:04:05.12Z {LINE}"), ""),
-            (format!("2026-11-20T23:04:05.123+01:00 stderr F {LINE}"), ""),
-            (
-                format!("[pod/aerospike-0/aerospike-server] {LINE}"),
-                "[pod/aerospike-0/aerospike-server]",
-            ),
-            (
-                format!("Nov 20 23:04:05 host asd[4242]: {LINE}"),
-                "host asd",
-            ),
-            (format!("Dec  1 03:04:05 host asd[77]: {LINE}"), "host asd"),
-            (
-                format!("<30>1 2026-11-20T23:04:05.003Z host asd 4242 - - {LINE}"),
-                "host asd",
-            ),
-            (
-                format!(
-                    "{{\"log\":{json},\"stream\":\"stdout\",\"time\":\"2026-11-20T23:04:05Z\"}}"
-                ),
-                "",
-            ),
-            (
-                format!("a.json:{{\"time\":7,\"MESSAGE\":{json}}}"),
-                "a.json",
-            ),
-            (
-                format!(
-                    "{{\"log\":\"2026-11-20T23:04:05.123Z stdout F {inner},\"stream\":\"stdout\"}}"
-                ),
-                "",
-            ),
-            (
-                format!(
-                    "a.json:{{\"m\":\"\\\\\",\"log\":\"Nov 20 23:04:05 host asd[42]: {inner}}}"
-                ),
-                "a.json host asd",
-            ),
-            (format!("10.0.0.1 {LINE}"), "10.0.0.1"),
-            (
-                format!("11/20/2026 11:04:05 PM [10.0.0.2]: {LINE}"),
-                "[10.0.0.2]",
-            ),
-            (format!("1234:{LINE}"), ""),
-            (format!("asd.log:1234:{LINE}"), "asd.log"),
-            (format!("asd.log-1235-{LINE}"), "asd.log"),
-            (
-                format!("asd.log:aerospike-1  | {LINE}"),
-                "asd.log aerospike-1",
-            ),
-            (
-                format!("\x1b[36maerospike-1  | \x1b[0m{LINE}"),
-                "\x1b[36maerospike-1 \x1b[0m",
-            ),
-            (
-                format!("I0704 12:00 a NULL: GMT x GMT: {LINE}"),
-                "I0704 a NULL GMT x GMT",
-            ),
-        ] {
+        let lines = r#"
+            LINE |
+            aerospike-1  ¦ LINE | aerospike-1
+            aerospike-2  ¦ 2026-11-20T23:04:05.123456789Z LINE | aerospike-2
+            2026-11-20T23:04:05.12Z LINE |
+            2026-11-20T23:04:05.123+01:00 stderr F LINE |
+            [pod/aerospike-0/aerospike-server] LINE | [pod/aerospike-0/aerospike-server]
+            Nov 20 23:04:05 host asd[4242]: LINE | host asd
+            Dec  1 03:04:05 host asd[77]: LINE | host asd
+            <30>1 2026-11-20T23:04:05.003Z host asd 4242 - - LINE | host asd
+            {"log":JSON,"stream":"stdout","time":"2026-11-20T23:04:05Z"} |
+            a.json:{"time":7,"MESSAGE":JSON} | a.json
+            {"log":"2026-11-20T23:04:05.123Z stdout F INNER,"stream":"stdout"} |
+            a.json:{"m":"\\","log":"Nov 20 23:04:05 host asd[42]: INNER} | a.json host asd
+            10.0.0.1 LINE | 10.0.0.1
+            11/20/2026 11:04:05 PM [10.0.0.2]: LINE | [10.0.0.2]
+            1234:LINE |
+            asd.log:1234:LINE | asd.log
+            asd.log-1235-LINE | asd.log
+            asd.log:aerospike-1  ¦ LINE | asd.log aerospike-1
+            \x1b[36maerospike-1  ¦ \x1b[0mLINE | \x1b[36maerospike-1 \x1b[0m
+            I0704 12:00 a NULL: GMT x GMT: LINE | I0704 a NULL GMT x GMT
+        "#;
+        for [line, source] in table(lines) {
+            let written = |text: &str| text.replace("¦", "|").replace(r"\x1b", "\x1b");
+            let line = written(line)
+                .replace("JSON", &json)
+                .replace("INNER", inner)
+                .replace("LINE", LINE);
+            let source = &*written(source);
             let mut prefixes = Prefixes::default();
             for _ in 0..2 {
                 let found = prefixes.split(line.as_bytes()).unwrap();
-                assert_eq!(
-                    (found.source, found.line.as_ref()),
-                    (source, LINE.as_bytes()),
-                    "{line}"
-                );
+                assert_eq!(found.source, source, "{line}");
+                assert_eq!(found.line.as_ref(), LINE.as_bytes(), "{line}");
                 assert_eq!(
                     text::split(LINE.as_bytes()),
                     Some((found.stamp, found.message()))
@@ -390,11 +353,8 @@ mod tests {
         ] {
             let line = format!("{prefix}{LINE}");
             let found = prefixes.split(line.as_bytes()).unwrap();
-            assert_eq!(
-                (found.source, found.line.as_ref()),
-                (source, LINE.as_bytes()),
-                "{line}"
-            );
+            assert_eq!(found.source, source, "{line}");
+            assert_eq!(found.line.as_ref(), LINE.as_bytes(), "{line}");
             assert_eq!(
                 text::split(LINE.as_bytes()),
                 Some((found.stamp, found.message()))

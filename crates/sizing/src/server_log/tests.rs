@@ -2,6 +2,7 @@ use super::collect::LogCollector;
 use super::*;
 use crate::lines::LINE_BYTES_MAX;
 use crate::source::InputFile;
+use results::{assert_any_contains, assert_contains, assert_starts_with};
 use std::io::{self, Cursor, Read};
 
 const PIPED: &str = "flashproof size profile --log -";
@@ -81,17 +82,13 @@ fn a_log_that_has_every_line_twice_is_that_with_every_line_once() {
         .collect();
     let once = read_one(once);
     let twice = read_one(twice);
-    assert_eq!(
-        (&twice.histograms, &twice.drives, &twice.starts),
-        (&once.histograms, &once.drives, &once.starts)
-    );
+    assert_eq!(&twice.histograms, &once.histograms);
+    assert_eq!(&twice.drives, &once.drives);
+    assert_eq!(&twice.starts, &once.starts);
     let [remark] = &twice.remarks[..] else {
         panic!("{:?}", twice.remarks)
     };
-    assert!(
-        remark.starts_with("80 lines of a histogram or a drive"),
-        "{remark}"
-    );
+    assert_starts_with!(remark, "80 lines of a histogram or a drive");
 }
 
 #[test]
@@ -102,14 +99,9 @@ fn the_captured_logs_read_whole_and_without_a_remark() {
     ] {
         let log = read_one(captured(version));
         assert_eq!(log.remarks, [""; 0], "{version}");
-        assert_eq!(
-            (
-                log.node_id.as_deref(),
-                log.starts.len(),
-                log.clock_steps.len()
-            ),
-            (Some(node), 1, 0)
-        );
+        assert_eq!(log.node_id.as_deref(), Some(node));
+        assert_eq!(log.starts.len(), 1);
+        assert_eq!(log.clock_steps.len(), 0);
         assert_eq!(log.starts[0].build.as_deref(), version.strip_prefix("ce-"));
         let reads = &log.histograms["{test}-device-read-size"];
         assert_eq!((reads.len(), reads[0].unit), (dumps, HistogramUnit::Bytes));
@@ -126,21 +118,14 @@ fn the_captured_logs_read_whole_and_without_a_remark() {
                 .all(|line| line.detail.is_some() && line.defrag_writes.is_some()),
             "{version}"
         );
-        assert_eq!(
-            (
-                log.restarts.len(),
-                log.histograms.contains_key("{test}-write-start")
-            ),
-            (0, true)
-        );
+        assert_eq!(log.restarts.len(), 0);
+        assert!(log.histograms.contains_key("{test}-write-start"));
     }
     let log = read_one(captured("ce-8.0.0.15"));
     assert_eq!(log.starts[0].write_block_bytes["/dev/loop2"], 8 << 20);
     let test = &log.starts[0].configuration["test"];
-    assert_eq!(
-        (&test["flush-size"], &test["device"]),
-        (&vec!["128K".to_owned()], &vec!["/dev/loop2".to_owned()])
-    );
+    assert_eq!(&test["flush-size"], &vec!["128K".to_owned()]);
+    assert_eq!(&test["device"], &vec!["/dev/loop2".to_owned()]);
     let drive = &log.drives[&("test".to_owned(), "/dev/loop2".to_owned())];
     assert_eq!(drive.len(), 31);
     // The numbers that the log printed at 23:07:05.
@@ -148,16 +133,13 @@ fn the_captured_logs_read_whole_and_without_a_remark() {
         .iter()
         .find(|line| line.timestamp == at("2026-11-20T23:07:05.478Z"))
         .unwrap();
-    assert_eq!(
-        (line.used_bytes, line.free_wblocks, line.writes),
-        (893_760_160, 112, 914)
-    );
+    assert_eq!(line.used_bytes, 893_760_160);
+    assert_eq!(line.free_wblocks, 112);
+    assert_eq!(line.writes, 914);
     assert_eq!((line.defrag_reads, line.defrag_writes), (776, Some(372)));
     let detail = line.detail.unwrap();
-    assert_eq!(
-        (detail.partial_writes, detail.defrag_partial_writes),
-        (Some(8), Some(1))
-    );
+    assert_eq!(detail.partial_writes, Some(8));
+    assert_eq!(detail.defrag_partial_writes, Some(1));
     assert_eq!(
         read_one(captured("ce-4.9.0.37")).starts[0].write_block_bytes["/dev/loop2"],
         128 << 10
@@ -170,23 +152,15 @@ fn lines_of_every_version_are_read() {
     let lines: Vec<&str> = old.lines().collect();
     let drive = |line: &str| read_one(line).drives.into_iter().next().unwrap();
     let ((namespace, device), found) = drive(&lines[..2].join("\n"));
-    assert_eq!(
-        (namespace.as_str(), device.as_str(), found.len()),
-        ("ycsb", "/dev/nvme0n1", 1)
-    );
-    assert_eq!(
-        (found[0].writes, found[0].defrag_reads),
-        (65_885_408, 53_996_089)
-    );
+    assert_eq!(namespace.as_str(), "ycsb");
+    assert_eq!(device.as_str(), "/dev/nvme0n1");
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].writes, 65_885_408);
+    assert_eq!(found[0].defrag_reads, 53_996_089);
     let detail = found[0].detail.unwrap();
-    assert_eq!(
-        (
-            detail.defrag_io_skips,
-            detail.direct_frees,
-            detail.partial_writes
-        ),
-        (3650, 11_873_218, None)
-    );
+    assert_eq!(detail.defrag_io_skips, 3650);
+    assert_eq!(detail.direct_frees, 11_873_218);
+    assert_eq!(detail.partial_writes, None);
     let printed = PrintedRates {
         writes: 1543.0,
         defrag_reads: 1172.8,
@@ -197,23 +171,14 @@ fn lines_of_every_version_are_read() {
     };
     assert_eq!(found[0].printed, printed);
     let ((namespace, device), found) = drive(lines[2]);
-    assert_eq!(
-        (namespace.as_str(), device.as_str()),
-        ("", "/www/aerospike/data/er.dat")
-    );
-    assert_eq!(
-        (
-            found[0].used_bytes,
-            found[0].free_wblocks,
-            found[0].defrag_writes
-        ),
-        (1_013_766_400, 15_169, Some(0))
-    );
+    assert_eq!(namespace.as_str(), "");
+    assert_eq!(device.as_str(), "/www/aerospike/data/er.dat");
+    assert_eq!(found[0].used_bytes, 1_013_766_400);
+    assert_eq!(found[0].free_wblocks, 15_169);
+    assert_eq!(found[0].defrag_writes, Some(0));
     let query = &read_one(lines[3]).histograms["query"];
-    assert_eq!(
-        (query[0].timestamp, query[0].total),
-        (at("2015-06-29T19:15:17Z"), 0)
-    );
+    assert_eq!(query[0].timestamp, at("2015-06-29T19:15:17Z"));
+    assert_eq!(query[0].total, 0);
     let (_, found) = drive(lines[5]);
     assert_eq!(found[0].timestamp, at("2022-07-12T14:39:13Z"));
     assert_eq!(found[0].shadow_write_q, Some(0));
@@ -223,11 +188,8 @@ fn lines_of_every_version_are_read() {
         ("17592186044415M (9 wblocks)", 9),
     ] {
         let (_, found) = drive(&lines[2].replace("15169M (15169 wblocks)", free));
-        assert_eq!(
-            (found[0].free_wblocks, found[0].block_bytes),
-            (blocks, None),
-            "{free}"
-        );
+        assert_eq!(found[0].free_wblocks, blocks, "{free}");
+        assert_eq!(found[0].block_bytes, None, "{free}");
     }
     let mut odd = lines[2].replace("w-q 0 w-tot 0 (0.0/s)", "n-w 3, w-q 7 w-tot 99 (1.5/s)");
     odd = odd.replace(" defrag-w-tot 0 (0.0/s)", "");
@@ -242,10 +204,9 @@ fn lines_of_every_version_are_read() {
     let old = "Sep 28 2013 14:58:56 GMT: INFO (info): (src/main/hist.c:55) histogram dump: query (7 total)\n\
                Sep 28 2013 14:58:56 GMT: INFO (info): (src/main/hist.c:70)  (00: 0000000004)  (01: 0000000003) \n";
     let query = &read_one(old).histograms["query"][0];
-    assert_eq!(
-        (query.unit, query.total, &query.buckets[..]),
-        (HistogramUnit::Millis, 7, &[4, 3][..])
-    );
+    assert_eq!(query.unit, HistogramUnit::Millis);
+    assert_eq!(query.total, 7);
+    assert_eq!(&query.buckets[..], &[4, 3][..]);
 }
 
 #[test]
@@ -306,10 +267,8 @@ fn counters_that_go_back_and_starts_are_restarts_once() {
         .iter()
         .map(|start| start.build.as_deref().unwrap())
         .collect::<Vec<_>>();
-    assert_eq!(
-        (starts, twice.starts[1].timestamp),
-        (vec!["4.9.0.37", "8.0.0.37"], at("2026-11-20T00:01:03Z"))
-    );
+    assert_eq!(starts, vec!["4.9.0.37", "8.0.0.37"]);
+    assert_eq!(twice.starts[1].timestamp, at("2026-11-20T00:01:03Z"));
 }
 
 #[test]
@@ -326,16 +285,11 @@ fn lines_of_two_nodes_in_one_file_are_refused() {
         (interleaved, 6),
     ] {
         let error = read(vec![source("ab.log", text)]).unwrap_err().to_string();
-        assert!(
-            error.starts_with(&format!(
-                "reading ab.log - line {line} is of node BB9050011AC420"
-            )),
-            "{error}"
+        assert_starts_with!(
+            error,
+            &format!("reading ab.log - line {line} is of node BB9050011AC420")
         );
-        assert!(
-            error.contains("each node's log in a file of its own"),
-            "{error}"
-        );
+        assert_contains!(error, "each node's log in a file of its own");
     }
     // In a configuration, the node id may have leading zeros.
     let start =
@@ -396,11 +350,8 @@ fn files_of_a_node_are_put_in_order_and_lines_cut_between_them_are_joined() {
         let logs = read(vec![source("b.log", second), source("a.log", first)]).unwrap();
         assert_eq!(logs.len(), 1, "cut at {cut}");
         assert_eq!(logs[0].files, ["a.log", "b.log"]);
-        assert_eq!(
-            (&logs[0].histograms, &logs[0].drives),
-            (&whole.histograms, &whole.drives),
-            "cut at {cut}"
-        );
+        assert_eq!(&logs[0].histograms, &whole.histograms, "cut at {cut}");
+        assert_eq!(&logs[0].drives, &whole.drives, "cut at {cut}");
         let joined = logs[0]
             .remarks
             .iter()
@@ -444,14 +395,9 @@ fn nodes_are_told_apart_by_their_id_or_by_overlapping_times() {
     assert_eq!(logs.iter().map(|log| log.files.len()).sum::<usize>(), 3);
     // The same file twice is read once, with a remark.
     let logs = read(vec![source("a", &a), source("copy", &a)]).unwrap();
-    assert_eq!(
-        (
-            logs.len(),
-            logs[0].histograms["{test}-read"].len(),
-            logs[0].restarts.len()
-        ),
-        (1, 20, 0)
-    );
+    assert_eq!(logs.len(), 1);
+    assert_eq!(logs[0].histograms["{test}-read"].len(), 20);
+    assert_eq!(logs[0].restarts.len(), 0);
     assert!(
         logs[0].remarks[0].contains("lines in both files are read once"),
         "{:?}",
@@ -469,10 +415,8 @@ fn what_is_strange_is_counted_and_the_rest_is_read() {
     text.extend(b"\nno time here\n");
     text.extend(log(110, 9, 12).into_bytes());
     let odd = read_one(&text);
-    assert_eq!(
-        (&odd.histograms, &odd.drives),
-        (&clean.histograms, &clean.drives)
-    );
+    assert_eq!(&odd.histograms, &clean.histograms);
+    assert_eq!(&odd.drives, &clean.drives);
     let remarks = odd.remarks.join("\n");
     for expected in [
         "5,000 NUL bytes",
@@ -487,27 +431,17 @@ fn what_is_strange_is_counted_and_the_rest_is_read() {
     let lost = text.replacen("(64: 0000000003)", "(64: 00000", 1);
     let odd = read_one(lost);
     assert_eq!(odd.histograms["{test}-read"].len(), 9);
-    assert!(
-        odd.remarks
-            .join("\n")
-            .contains("1 histogram without all of its buckets"),
-        "{:?}",
-        odd.remarks
+    assert_contains!(
+        odd.remarks.join("\n"),
+        "1 histogram without all of its buckets"
     );
-    assert!(
-        odd.remarks.join("\n").contains("cannot be read"),
-        "{:?}",
-        odd.remarks
-    );
+    assert_contains!(odd.remarks.join("\n"), "cannot be read");
     let lost = text.replacen("histogram dump: {test}-read (15 total)", "histogr", 1);
     let odd = read_one(lost);
     assert_eq!(odd.histograms["{test}-read"].len(), 9);
-    assert!(
-        odd.remarks
-            .join("\n")
-            .contains("2 lines of buckets without the line that names"),
-        "{:?}",
-        odd.remarks
+    assert_contains!(
+        odd.remarks.join("\n"),
+        "2 lines of buckets without the line that names"
     );
 }
 
@@ -518,10 +452,7 @@ fn a_clock_that_goes_back_leaves_out_what_is_not_later() {
     assert!(reads.is_sorted_by(|a, b| a.timestamp < b.timestamp));
     assert_eq!((reads.len(), odd.restarts.len()), (20, 0));
     let remarks = odd.remarks.join("\n");
-    assert!(
-        remarks.contains("the clock of the log goes back by 11 min 30 s"),
-        "{remarks}"
-    );
+    assert_contains!(remarks, "the clock of the log goes back by 11 min 30 s");
     assert!(remarks.contains("20 histogram"), "{remarks}");
     // A line with a wrong date does not hide all that follows.
     let wrong = log(100, 1, 11).replace("2026", "2062");
@@ -540,17 +471,10 @@ fn units_and_zones_that_change_are_said() {
     ]
     .concat();
     let remark = &read_one(&text).remarks[0];
-    assert!(
-        remark.contains("in another unit than before") && remark.contains("from usec to msec"),
-        "{remark}"
-    );
+    assert_contains!(remark, "in another unit than before", "from usec to msec");
     let text = [log(0, 5, 1), log(3650, 5, 6).replace(" GMT:", " GMT+0100:")].concat();
     let odd = read_one(&text);
-    assert!(
-        odd.remarks[0].contains("zone of the log changes"),
-        "{:?}",
-        odd.remarks
-    );
+    assert_contains!(odd.remarks[0], "zone of the log changes");
     assert_eq!(
         odd.histograms["{test}-read"][5].timestamp,
         at("2026-11-20T00:00:50Z")
@@ -610,10 +534,8 @@ fn a_gigabyte_in_one_line_is_skipped_wherever_it_stands() {
         )
         .unwrap();
         let log = &read(vec![source]).unwrap()[0];
-        assert_eq!(
-            log.histograms["{test}-read"].len(),
-            if begin.is_empty() { 5 } else { 10 }
-        );
+        let found = log.histograms["{test}-read"].len();
+        assert_eq!(found, if begin.is_empty() { 5 } else { 10 });
         assert!(log.remarks[0].contains("1,073,741,82"), "{:?}", log.remarks);
     }
 }
@@ -708,10 +630,8 @@ fn what_cannot_be_thinned_is_no_reason_to_try_at_every_line() {
 fn a_last_date_far_in_the_future_is_kept_and_costs_nothing() {
     let wrong = log(100, 1, 11).replace("2026", "9026");
     let odd = read_one([log(0, 10, 1), wrong].concat());
-    assert_eq!(
-        (odd.histograms["{test}-read"].len(), odd.span.unwrap().1),
-        (11, at("9026-11-20T00:01:40Z"))
-    );
+    assert_eq!(odd.histograms["{test}-read"].len(), 11);
+    assert_eq!(odd.span.unwrap().1, at("9026-11-20T00:01:40Z"));
 }
 
 #[test]
@@ -720,13 +640,8 @@ fn what_was_logged_before_the_clock_was_set_is_left_out() {
     let begins = [unset.clone(), log(300, 10, 10)].concat();
     let odd = read_one(&begins);
     assert_eq!(odd.span.unwrap().0, at("2026-11-20T00:05:00Z"));
-    assert_eq!(
-        (
-            odd.histograms["{test}-read"].len(),
-            odd.drives.values().map(Vec::len).sum::<usize>()
-        ),
-        (10, 10)
-    );
+    assert_eq!(odd.histograms["{test}-read"].len(), 10);
+    assert_eq!(odd.drives.values().map(Vec::len).sum::<usize>(), 10);
     let remarks = odd.remarks.join("\n");
     assert!(
         remarks.contains("the clock was set to 2026-11-20T00:05:00Z; 6 histogram"),
@@ -734,10 +649,8 @@ fn what_was_logged_before_the_clock_was_set_is_left_out() {
     );
     // Lines from before the clock was set do not change the order of the files.
     let logs = read(vec![source("b", &begins), source("a", log(0, 5, 100))]).unwrap();
-    assert_eq!(
-        (logs.len(), &logs[0].files[..]),
-        (1, &["a".to_owned(), "b".to_owned()][..])
-    );
+    assert_eq!(logs.len(), 1);
+    assert_eq!(&logs[0].files[..], &["a".to_owned(), "b".to_owned()][..]);
     assert_eq!(
         logs[0].histograms["{test}-read"].len(),
         15,
@@ -785,11 +698,5 @@ fn a_name_with_control_characters_is_of_a_damaged_line() {
             .collect::<Vec<_>>(),
         ["/dev/a"]
     );
-    assert!(
-        log.remarks
-            .iter()
-            .any(|remark| remark.contains("cannot be read")),
-        "{:?}",
-        log.remarks
-    );
+    assert_any_contains!(log.remarks, "cannot be read");
 }

@@ -164,11 +164,8 @@ fn assert_log(bytes: &[u8]) -> bool {
             .iter()
             .all(|remark| remark.contains("in two parts"))
     {
-        assert_eq!(
-            (&two.histograms, &two.drives),
-            (&log.histograms, &log.drives),
-            "rotated at {at}"
-        );
+        assert_eq!(&two.histograms, &log.histograms, "rotated at {at}");
+        assert_eq!(&two.drives, &log.drives, "rotated at {at}");
     }
     true
 }

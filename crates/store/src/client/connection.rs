@@ -299,10 +299,8 @@ mod batch_tests {
             assert_eq!((timeout_ms, requests.len()), (50, 3));
             for (position, (keyed, (_, digest))) in requests.into_iter().zip(&keys).enumerate() {
                 let transaction = keyed.request.unwrap().transaction;
-                assert_eq!(
-                    (keyed.index as usize, transaction.digest),
-                    (position, *digest)
-                );
+                assert_eq!(keyed.index as usize, position);
+                assert_eq!(transaction.digest, *digest);
                 assert!(
                     *transaction.set == *set && matches!(transaction.record_op, RecordOp::ReadAll)
                 );

@@ -9,9 +9,12 @@ use super::*;
 use crate::nodes::{Access, HostPort, Login, Tls};
 use crate::object::ValueType;
 use crate::testing::{all, records};
+use FaultMode::*;
+use OpKind::*;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use fake::{FaultMode, Server};
+use results::assert_contains;
 use results::judge::Refused;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::Ordering;
@@ -63,14 +66,12 @@ fn records_are_written_and_read_over_no_more_connections_than_needed() {
     for (pipeline, connections) in [(1, 8), (4, 2), (8, 1)] {
         let server = Server::new();
         let mut client = server.client(pipeline, PATIENT_MS);
-        for kind in [OpKind::Write, OpKind::Read, OpKind::Write, OpKind::Read] {
+        for kind in [Write, Read, Write, Read] {
             succeed(&mut client, kind, 300);
         }
         // The client has another connection for cluster queries.
-        assert_eq!(
-            server.state.connections.load(Ordering::Relaxed),
-            connections + 1
-        );
+        let found = server.state.connections.load(Ordering::Relaxed);
+        assert_eq!(found, connections + 1);
         let most_at_once = server.state.most_at_once.load(Ordering::Relaxed);
         assert!(
             most_at_once <= pipeline,
@@ -85,10 +86,10 @@ fn lost_and_changed_records_are_reported() {
     let Some(()) = ring() else { return };
     let server = Server::new();
     let mut client = server.client(2, PATIENT_MS);
-    all(&mut client, OpKind::Write, 20, 8);
-    server.set(FaultMode::Forgets);
-    all(&mut client, OpKind::Write, 10, 8);
-    let outcomes = all(&mut client, OpKind::Read, 20, 8);
+    all(&mut client, Write, 20, 8);
+    server.set(Forgets);
+    all(&mut client, Write, 10, 8);
+    let outcomes = all(&mut client, Read, 20, 8);
     let old = |key| Outcome::Wrong {
         key,
         wrong: WrongRecord::Old {
@@ -98,8 +99,8 @@ fn lost_and_changed_records_are_reported() {
     };
     assert_eq!(outcomes[..10], (0..10).map(old).collect::<Vec<_>>());
     assert!(outcomes[10..].iter().all(|outcome| outcome.is_done()));
-    server.set(FaultMode::Flips);
-    let outcomes = all(&mut client, OpKind::Read, 20, 8);
+    server.set(Flips);
+    let outcomes = all(&mut client, Read, 20, 8);
     // Header and name of the bin are 12 bytes.
     let is_torn = |outcome: &Outcome| {
         matches!(
@@ -117,8 +118,8 @@ fn lost_and_changed_records_are_reported() {
     };
     assert!(outcomes.iter().all(is_torn), "{outcomes:?}");
     server.state.records.lock().unwrap().clear();
-    server.set(FaultMode::Serves);
-    let outcomes = all(&mut client, OpKind::Read, 30, 8);
+    server.set(Serves);
+    let outcomes = all(&mut client, Read, 30, 8);
     let missing = |(key, acknowledged)| Outcome::Wrong {
         key,
         wrong: WrongRecord::Missing { acknowledged },
@@ -141,22 +142,16 @@ fn insertions_wait_for_an_overloaded_server_and_measured_transactions_fail() {
     let Some(()) = ring() else { return };
     let server = Server::new();
     let mut client = server.client(2, PATIENT_MS);
-    server.set(FaultMode::Overloaded(30));
+    server.set(Overloaded(30));
     client.settings.overload.set_waits(true);
-    succeed(&mut client, OpKind::Write, 50);
+    succeed(&mut client, Write, 50);
     assert_eq!(server.state.requests.load(Ordering::Relaxed), 80);
-    assert_eq!(
-        client.settings.overload.waited(),
-        8,
-        "those that were out: each once"
-    );
-    succeed(&mut client, OpKind::Read, 50);
+    let found = client.settings.overload.waited();
+    assert_eq!(found, 8, "those that were out: each once");
+    succeed(&mut client, Read, 50);
     client.settings.overload.set_waits(false);
-    server.set(FaultMode::Overloaded(u32::MAX));
-    assert_eq!(
-        all(&mut client, OpKind::Write, 9, 8),
-        [Outcome::Result(18); 9]
-    );
+    server.set(Overloaded(u32::MAX));
+    assert_eq!(all(&mut client, Write, 9, 8), [Outcome::Result(18); 9]);
 }
 
 #[test]
@@ -170,25 +165,25 @@ fn a_failing_connection_costs_only_the_requests_in_flight() {
     for pipeline in [1, 4] {
         let server = Server::new();
         let mut client = server.client(pipeline, PATIENT_MS);
-        for manner in [FaultMode::Closes, FaultMode::Lies, FaultMode::Repeats] {
+        for manner in [Closes, Lies, Repeats] {
             server.set(manner);
-            let outcomes = all(&mut client, OpKind::Write, 60, 8);
+            let outcomes = all(&mut client, Write, 60, 8);
             let failed = outcomes.iter().filter(|outcome| !outcome.is_done()).count();
-            assert!(failed > 0 || manner == FaultMode::Repeats, "{manner:?}");
+            assert!(failed > 0 || manner == Repeats, "{manner:?}");
             assert!(
                 outcomes
                     .iter()
                     .all(|outcome| outcome.is_done() || lost.contains(outcome)),
                 "{manner:?} {outcomes:?}"
             );
-            server.set(FaultMode::Serves);
+            server.set(Serves);
             assert!(
-                all(&mut client, OpKind::Write, 60, 8)
+                all(&mut client, Write, 60, 8)
                     .iter()
                     .all(|outcome| outcome.is_done()),
                 "after {manner:?}"
             );
-            let outcomes = all(&mut client, OpKind::Read, 60, 8);
+            let outcomes = all(&mut client, Read, 60, 8);
             assert!(
                 outcomes.iter().all(|outcome| outcome.is_done()),
                 "{manner:?}: {outcomes:?}"
@@ -197,11 +192,9 @@ fn a_failing_connection_costs_only_the_requests_in_flight() {
     }
     let server = Server::new();
     let mut client = server.client(4, 200);
-    server.set(FaultMode::Hangs);
-    assert_eq!(
-        all(&mut client, OpKind::Write, 20, 8),
-        [Outcome::Errno(libc::ETIMEDOUT); 20]
-    );
+    server.set(Hangs);
+    let found = all(&mut client, Write, 20, 8);
+    assert_eq!(found, [Outcome::Errno(libc::ETIMEDOUT); 20]);
 }
 
 #[test]
@@ -212,14 +205,14 @@ fn requests_go_to_the_node_of_their_partition_and_a_missing_node_fails_only_its_
     let other = Server::with("A2", &half(0, 255));
     *one.state.peers.lock().unwrap() = format!("1,3000,[[A2,,[{}]]]", other.address);
     let mut client = one.client(4, PATIENT_MS);
-    succeed(&mut client, OpKind::Write, 200);
+    succeed(&mut client, Write, 200);
     let counts = [&one, &other].map(|server| server.state.requests.load(Ordering::Relaxed));
     assert!(
         counts.iter().all(|count| *count > 60) && counts.iter().sum::<u32>() == 200,
         "{counts:?}"
     );
-    other.set(FaultMode::Refuses(11));
-    let outcomes = all(&mut client, OpKind::Read, 200, 8);
+    other.set(Refuses(11));
+    let outcomes = all(&mut client, Read, 200, 8);
     let refused = outcomes
         .iter()
         .filter(|outcome| **outcome == Outcome::Result(11))
@@ -236,19 +229,13 @@ fn requests_go_to_the_node_of_their_partition_and_a_missing_node_fails_only_its_
 fn an_unreachable_cluster_or_missing_namespace_is_an_error_with_its_reason() {
     let server = Server::new();
     let error = refusal(server.address, "foo", Access::default());
-    assert!(
-        error.contains("namespace \"foo\"") && error.contains("\"other\", \"test\""),
-        "{error}"
-    );
+    assert_contains!(error, "namespace \"foo\"", "\"other\", \"test\"");
     let free = TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
         .unwrap();
     let error = refusal(free, "test", Access::default());
-    assert!(
-        error.contains("no seed answered") && error.contains("refused"),
-        "{error}"
-    );
+    assert_contains!(error, "no seed answered", "refused");
 }
 
 fn me(password: &str) -> Access {
@@ -277,17 +264,17 @@ fn further_connections_log_in_with_the_session_of_the_first() {
         [1, 2],
         "for the queries, and for two connections of four transactions"
     );
-    succeed(&mut client, OpKind::Write, 60);
+    succeed(&mut client, Write, 60);
     assert!(
         client.settings.probe_record(0).unwrap().is_some(),
         "a probe logs in, too"
     );
     assert_eq!(logins(), [1, 3]);
     // New connections log in with the token of the same session.
-    server.set(FaultMode::Closes);
-    all(&mut client, OpKind::Write, 20, 8);
-    server.set(FaultMode::Serves);
-    succeed(&mut client, OpKind::Read, 60);
+    server.set(Closes);
+    all(&mut client, Write, 20, 8);
+    server.set(Serves);
+    succeed(&mut client, Read, 60);
     assert!(logins()[0] == 1 && logins()[1] > 3, "{:?}", logins());
 }
 
@@ -349,7 +336,7 @@ fn over_tls_records_of_any_size_are_written_and_read() {
     // The longest records are longer than the buffers of TLS.
     for bytes in [8, 20_000, 400_000] {
         let mut client = server.client_with(access("node.test"), bytes, 4, PATIENT_MS);
-        for kind in [OpKind::Write, OpKind::Read] {
+        for kind in [Write, Read] {
             assert!(
                 all(&mut client, kind, 40, 8)
                     .iter()
@@ -360,11 +347,9 @@ fn over_tls_records_of_any_size_are_written_and_read() {
         server.state.records.lock().unwrap().clear();
     }
     let mut client = server.client_with(access("node.test"), 300, 1, PATIENT_MS);
-    server.set(FaultMode::Lies);
-    assert_eq!(
-        all(&mut client, OpKind::Write, 8, 8),
-        [Outcome::Errno(libc::EPROTO); 8]
-    );
+    server.set(Lies);
+    let found = all(&mut client, Write, 8, 8);
+    assert_eq!(found, [Outcome::Errno(libc::EPROTO); 8]);
     let error = refusal(server.address, "test", access("other.test"));
     assert!(
         error.contains("cannot begin TLS with other.test - invalid peer certificate"),

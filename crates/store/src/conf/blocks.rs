@@ -209,6 +209,7 @@ pub(super) fn seconds(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use results::assert_starts_with;
 
     #[test]
     fn blocks_are_read_with_their_lines_and_without_comments() {
@@ -216,19 +217,13 @@ mod tests {
         let text = "# first\nservice {\n\tproto-fd-max 10 # few\n}\n\nnamespace test {\n storage-engine device {\n  device /dev/a /dev/b\n }\n}\n";
         let read = read(text, &mut problems).block.unwrap();
         assert_eq!(problems.0, []);
-        assert_eq!(
-            (
-                read[0].line,
-                read[0].name,
-                read[0].block.as_ref().unwrap()[0].values[0]
-            ),
-            (2, "service", "10")
-        );
+        assert_eq!(read[0].line, 2);
+        assert_eq!(read[0].name, "service");
+        assert_eq!(read[0].block.as_ref().unwrap()[0].values[0], "10");
         let storage = &read[1].block.as_ref().unwrap()[0];
-        assert_eq!(
-            (read[1].values[0], storage.line, storage.values[0]),
-            ("test", 7, "device")
-        );
+        assert_eq!(read[1].values[0], "test");
+        assert_eq!(storage.line, 7);
+        assert_eq!(storage.values[0], "device");
         assert_eq!(
             storage.block.as_ref().unwrap()[0].values,
             ["/dev/a", "/dev/b"]
@@ -242,10 +237,8 @@ mod tests {
             let read = read(text, &mut problems).block.unwrap();
             (problems.to_string(), read.len())
         };
-        assert_eq!(
-            of("}\na 1"),
-            ("line 1: } without an open block".to_owned(), 1)
-        );
+        let found = of("}\na 1");
+        assert_eq!(found, ("line 1: } without an open block".to_owned(), 1));
         assert_eq!(
             of("a {\nb {\nc 1").0,
             "line 2: the block of \"b\" is not closed\nline 1: the block of \"a\" is not closed"
@@ -258,10 +251,9 @@ mod tests {
             "{:?}",
             of("a { b 1 }")
         );
-        assert!(
-            of(&"a {\n".repeat(100_000))
-                .0
-                .starts_with("line 5: blocks are nested more than 4 deep")
+        assert_starts_with!(
+            of(&"a {\n".repeat(100_000)).0,
+            "line 5: blocks are nested more than 4 deep"
         );
     }
 }
@@ -310,10 +302,8 @@ mod values_tests {
                 format!("expected bytes such as 128K, found {}", quoted(wrong))
             );
         }
-        assert_eq!(
-            (flag(&directive(&[])), flag(&directive(&["no"]))),
-            (Ok(true), Ok(false))
-        );
+        assert_eq!(flag(&directive(&[])), Ok(true));
+        assert_eq!(flag(&directive(&["no"])), Ok(false));
         assert!(
             flag(&directive(&["1"])).is_err()
                 && text(&directive(&[])).is_err()

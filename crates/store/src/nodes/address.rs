@@ -246,14 +246,10 @@ mod tests {
             hosts,
             ["10.0.0.2:3000", "[fe80::2]:3100", "[::3]:3000", "db2:3200"]
         );
-        assert_eq!(
-            (read[0].node.as_str(), read[0].tls_name.as_deref()),
-            ("BB9", Some("db2.tls"))
-        );
-        assert_eq!(
-            (&read[1].hosts, &read[1].tls_name),
-            (&vec![host("10.0.0.3")], &None)
-        );
+        assert_eq!(read[0].node.as_str(), "BB9");
+        assert_eq!(read[0].tls_name.as_deref(), Some("db2.tls"));
+        assert_eq!(&read[1].hosts, &vec![host("10.0.0.3")]);
+        assert_eq!(&read[1].tls_name, &None);
         assert_eq!((read.len(), read[2].hosts.len()), (3, 0));
         assert_eq!(
             peers("7,4333,[[BB9,,[db]]]").unwrap()[0].hosts[0].port,
@@ -301,9 +297,7 @@ mod tests {
             uses_tls: true,
             uses_alternate: true,
         };
-        assert_eq!(
-            (query.name(), query.old_name()),
-            ("peers-tls-alt".to_owned(), "services-alternate")
-        );
+        assert_eq!(query.name(), "peers-tls-alt".to_owned());
+        assert_eq!(query.old_name(), "services-alternate");
     }
 }

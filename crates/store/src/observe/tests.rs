@@ -149,32 +149,23 @@ fn sizing_reads_the_same_counts_from_the_log() {
     let log = server_log::read(vec![source]).unwrap().remove(0);
     assert_eq!(log.remarks, Vec::<String>::new());
     let start = log.starts.last().expect("a start");
-    assert_eq!(
-        (start.build.as_deref(), log.node_id.as_deref()),
-        (Some(BUILD), Some("32C901000000FC02"))
-    );
+    assert_eq!(start.build.as_deref(), Some(BUILD));
+    assert_eq!(log.node_id.as_deref(), Some("32C901000000FC02"));
     assert_eq!(start.write_block_bytes["/dev/y"], 128 << 10);
     assert_eq!(start.configuration["test"]["device"], ["/dev/x", "/dev/y"]);
     let dumps = |name: &str| log.histograms[name].clone();
     let read = dumps("{test}-read");
-    assert_eq!(
-        (read.len(), read[5].unit, read[5].total),
-        (6, HistogramUnit::Micros, 480)
-    );
-    assert_eq!(
-        (
-            read[5].buckets[0],
-            read[5].buckets[1],
-            read[5].buckets[3],
-            read[5].buckets[21]
-        ),
-        (120, 120, 120, 120)
-    );
+    assert_eq!(read.len(), 6);
+    assert_eq!(read[5].unit, HistogramUnit::Micros);
+    assert_eq!(read[5].total, 480);
+    assert_eq!(read[5].buckets[0], 120);
+    assert_eq!(read[5].buckets[1], 120);
+    assert_eq!(read[5].buckets[3], 120);
+    assert_eq!(read[5].buckets[21], 120);
     let sizes = dumps("{test}-device-read-size");
-    assert_eq!(
-        (sizes[0].unit, sizes[0].total, sizes[0].buckets[11]),
-        (HistogramUnit::Bytes, 160, 160)
-    );
+    assert_eq!(sizes[0].unit, HistogramUnit::Bytes);
+    assert_eq!(sizes[0].total, 160);
+    assert_eq!(sizes[0].buckets[11], 160);
     assert_eq!(dumps("{test}-device-write-size")[5].total, 1_200);
     assert_eq!(dumps("{test}-batch-sub-read")[5].total, 120);
     assert!(
@@ -185,15 +176,10 @@ fn sizing_reads_the_same_counts_from_the_log() {
     let lines = &log.drives[&("test".to_owned(), "/dev/x".to_owned())];
     let first = &lines[0];
     let last = &lines[2];
-    assert_eq!(
-        (
-            last.used_bytes,
-            last.free_wblocks,
-            last.writes,
-            last.defrag_writes
-        ),
-        (2_000_000, 600, 6_000, Some(2_400))
-    );
+    assert_eq!(last.used_bytes, 2_000_000);
+    assert_eq!(last.free_wblocks, 600);
+    assert_eq!(last.writes, 6_000);
+    assert_eq!(last.defrag_writes, Some(2_400));
     let detail = last.detail.unwrap();
     // As in captured logs: while free blocks are constant, written = queued for defragmentation + freed directly.
     let first_detail = first.detail.unwrap();
@@ -205,10 +191,8 @@ fn sizing_reads_the_same_counts_from_the_log() {
     let blocks_read = difference(|line| line.defrag_reads)
         - (detail.defrag_io_skips - first_detail.defrag_io_skips);
     assert_eq!(blocks_read, 42 * 2 * 40);
-    assert_eq!(
-        (last.printed.writes, last.printed.direct_frees),
-        (100.0, Some(10.0))
-    );
+    assert_eq!(last.printed.writes, 100.0);
+    assert_eq!(last.printed.direct_frees, Some(10.0));
 }
 
 #[test]
@@ -228,10 +212,8 @@ fn the_ticker_lines_have_the_current_counts() {
         last("fds: "),
         Some("proto (6,10,4) heartbeat (0,0,0) fabric (0,0,0)")
     );
-    assert_eq!(
-        last("{test} objects: "),
-        Some("all 1000 master 1000 prole 0 non-replica 0")
-    );
+    let found = last("{test} objects: ");
+    assert_eq!(found, Some("all 1000 master 1000 prole 0 non-replica 0"));
     assert_eq!(last("index-usage: "), Some("used-bytes 64000 used-pct 0"));
     assert_eq!(
         last("data-usage: "),
@@ -254,10 +236,8 @@ fn latencies_are_those_of_the_last_interval() {
         panic!()
     };
     // The reads took 0 us, 1 us, 5 us and 1 s: a quarter of the reads each.
-    assert_eq!(
-        (name.as_str(), &read[..32]),
-        ("{test}-read", "usec,8.0,75.00,50.00,50.00,25.00")
-    );
+    assert_eq!(name.as_str(), "{test}-read");
+    assert_eq!(&read[..32], "usec,8.0,75.00,50.00,50.00,25.00");
     assert!(
         read.split(',').count() == 2 + 17 && read.ends_with(",25.00"),
         "{read}"

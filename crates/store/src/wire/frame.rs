@@ -113,10 +113,8 @@ mod tests {
             assert_eq!(take(&mut &bytes[6..cut], 6), Ok(None), "{cut}");
         }
         let mut rest = &bytes[6..];
-        assert_eq!(
-            take(&mut rest, 6),
-            Ok(Some((FrameKind::Info, &b"build\n"[..])))
-        );
+        let found = take(&mut rest, 6);
+        assert_eq!(found, Ok(Some((FrameKind::Info, &b"build\n"[..]))));
         assert_eq!(rest, [2]);
     }
 

@@ -306,10 +306,8 @@ mod tests {
         bytes[0] = 24;
         bytes.extend_from_slice(&[0, 0, 99]);
         let mut rest = &bytes[..];
-        assert_eq!(
-            (MessageHeader::take(&mut rest), rest),
-            (Ok(header), &[99][..])
-        );
+        assert_eq!(MessageHeader::take(&mut rest), Ok(header));
+        assert_eq!(rest, &[99][..]);
         bytes[0] = 21;
         assert!(
             MessageHeader::take(&mut &bytes[..]).is_err()

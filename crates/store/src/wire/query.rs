@@ -246,6 +246,7 @@ pub fn security_result(code: u8) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use results::assert_starts_with;
 
     fn names(names: &[&str]) -> Vec<String> {
         names.iter().map(|&name| name.to_owned()).collect()
@@ -254,20 +255,16 @@ mod tests {
     #[test]
     fn a_request_equals_that_of_asadm() {
         // Recorded between asadm 5.0.3 and a server: INFO v2 len=5 'node\n'.
-        assert_eq!(
-            info_request(&names(&["node"])),
-            b"\x02\x01\0\0\0\0\0\x05node\n"
-        );
+        let found = info_request(&names(&["node"]));
+        assert_eq!(found, b"\x02\x01\0\0\0\0\0\x05node\n");
         let login = Login {
             user: "me".to_owned(),
             credential: "c".to_owned(),
             clear_password: None,
         };
         let body = b"\0\0\x14\x02\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x03\0me\0\0\0\x02\x03c";
-        assert_eq!(
-            login.request(),
-            [b"\x02\x02\0\0\0\0\0\x1d", &body[..]].concat()
-        );
+        let found = login.request();
+        assert_eq!(found, [b"\x02\x02\0\0\0\0\0\x1d", &body[..]].concat());
         assert_eq!(login.session_request(b"t")[8..12], [0, 0, AUTHENTICATE, 2]);
     }
 
@@ -317,11 +314,9 @@ mod tests {
         let error = info_replies(&asked, b"build\t1\nnode\tBB9\n").unwrap_err();
         assert_eq!(error, r#"expected no more lines, found "node\u0009BB9""#);
         let error = info_replies(&asked, b"ERROR:80:not authenticated\n").unwrap_err();
-        assert!(
-            error.starts_with(
-                "the server wants a login: \"ERROR:80:not authenticated\" - give --user"
-            ),
-            "{error}"
+        assert_starts_with!(
+            error,
+            "the server wants a login: \"ERROR:80:not authenticated\" - give --user"
         );
     }
 

@@ -93,11 +93,8 @@ fn recorded_requests_of_real_clients_are_parsed() {
         ] = bodies.try_into().unwrap();
         let of = |body: &[u8], digest: Digest| {
             let transaction = single(body).unwrap();
-            assert_eq!(
-                (transaction.digest, &*transaction.set),
-                (digest, set.as_bytes()),
-                "{client}"
-            );
+            assert_eq!(transaction.digest, digest, "{client}");
+            assert_eq!(&*transaction.set, set.as_bytes(), "{client}");
             transaction.record_op
         };
         for (body, exists) in [(put, Exists::Any), (replace, Exists::CreateOrReplace)] {
@@ -107,14 +104,10 @@ fn recorded_requests_of_real_clients_are_parsed() {
             let bins: Vec<_> = ops::entries(&write.ops)
                 .map(|bin| (bin.name, bin.value.len(), bin.operation))
                 .collect();
-            assert_eq!(
-                (write.policy.exists, bins),
-                (exists, vec![(&b"b"[..], 100, operation::WRITE)])
-            );
-            assert_eq!(
-                (write.policy.generation, write.policy.ttl),
-                (Generation::Any, Ttl::DEFAULT)
-            );
+            assert_eq!(write.policy.exists, exists);
+            assert_eq!(bins, vec![(&b"b"[..], 100, operation::WRITE)]);
+            assert_eq!(write.policy.generation, Generation::Any);
+            assert_eq!(write.policy.ttl, Ttl::DEFAULT);
         }
         assert!(
             matches!(of(&get, key), RecordOp::ReadAll)
@@ -127,10 +120,8 @@ fn recorded_requests_of_real_clients_are_parsed() {
         let RecordOp::Read(bins, _) = of(&select, key) else {
             panic!("{client}")
         };
-        assert_eq!(
-            ops::entries(&bins).map(|bin| bin.name).collect::<Vec<_>>(),
-            [b"b"]
-        );
+        let found = ops::entries(&bins).map(|bin| bin.name).collect::<Vec<_>>();
+        assert_eq!(found, [b"b"]);
         let Ok(ParsedMessage::Batch {
             requests,
             timeout_ms,
@@ -147,10 +138,9 @@ fn recorded_requests_of_real_clients_are_parsed() {
                 matches!(transaction.record_op, RecordOp::ReadAll),
                 "{client}"
             );
-            assert_eq!(
-                (index, transaction.digest, &*transaction.set),
-                (expected, digest, set.as_bytes())
-            );
+            assert_eq!(index, expected);
+            assert_eq!(transaction.digest, digest);
+            assert_eq!(&*transaction.set, set.as_bytes());
         }
     }
 }
@@ -213,23 +203,15 @@ fn conditions_of_a_write_are_read_from_its_bits() {
     };
     let any = Generation::Any;
     assert_eq!(write(0, 0, 5, 0), (Exists::Any, any, Ttl::DEFAULT, false));
-    assert_eq!(
-        write(info2::CREATE_ONLY, 0, 0, u32::MAX),
-        (Exists::CreateOnly, any, Ttl::NEVER, false)
-    );
-    assert_eq!(
-        write(0, info3::UPDATE_ONLY, 0, u32::MAX - 1),
-        (Exists::UpdateOnly, any, Ttl::KEEP, false)
-    );
-    assert_eq!(
-        write(0, info3::REPLACE_ONLY, 0, 60),
-        (Exists::ReplaceOnly, any, Ttl(60), false)
-    );
+    let found = write(info2::CREATE_ONLY, 0, 0, u32::MAX);
+    assert_eq!(found, (Exists::CreateOnly, any, Ttl::NEVER, false));
+    let found = write(0, info3::UPDATE_ONLY, 0, u32::MAX - 1);
+    assert_eq!(found, (Exists::UpdateOnly, any, Ttl::KEEP, false));
+    let found = write(0, info3::REPLACE_ONLY, 0, 60);
+    assert_eq!(found, (Exists::ReplaceOnly, any, Ttl(60), false));
     let expected = (Exists::Any, Generation::Equal(3), Ttl::DEFAULT, true);
-    assert_eq!(
-        write(info2::GENERATION | info2::RESPOND_ALL_OPS, 0, 3, 0),
-        expected
-    );
+    let found = write(info2::GENERATION | info2::RESPOND_ALL_OPS, 0, 3, 0);
+    assert_eq!(found, expected);
     assert_eq!(
         write(info2::GENERATION_GREATER, 0, 4, 0).1,
         Generation::Less(4)
@@ -317,10 +299,8 @@ fn a_forwarded_message_is_parsed_as_the_original_transaction() {
                 panic!("{transaction:?}")
             };
             assert_eq!((timeout_ms, request.at_master), (77, at_master));
-            assert_eq!(
-                format!("{:?}", request.transaction),
-                format!("{transaction:?}")
-            );
+            let found = format!("{:?}", request.transaction);
+            assert_eq!(found, format!("{transaction:?}"));
         }
     }
     let reply = Reply {
@@ -362,75 +342,41 @@ fn unsupported_and_invalid_requests_get_their_result_codes() {
         refused(write, &KEY, &[op(operation, particle, name, value)])
     };
     let blob = (operation::WRITE, particle::BLOB);
-    assert_eq!(
-        bin(blob.0, blob.1, "sixteen.bytes.xx", b""),
-        ResultCode::BIN_NAME
-    );
-    assert_eq!(
-        bin(operation::WRITE, particle::INTEGER, "i", b"1234567"),
-        ResultCode::PARAMETER
-    );
-    assert_eq!(
-        bin(operation::ADD, particle::NULL, "i", b""),
-        ResultCode::PARAMETER
-    );
-    assert_eq!(
-        bin(operation::APPEND, particle::INTEGER, "i", b"1234567"),
-        ResultCode::PARAMETER
-    );
+    let found = bin(blob.0, blob.1, "sixteen.bytes.xx", b"");
+    assert_eq!(found, ResultCode::BIN_NAME);
+    let found = bin(operation::WRITE, particle::INTEGER, "i", b"1234567");
+    assert_eq!(found, ResultCode::PARAMETER);
+    let found = bin(operation::ADD, particle::NULL, "i", b"");
+    assert_eq!(found, ResultCode::PARAMETER);
+    let found = bin(operation::APPEND, particle::INTEGER, "i", b"1234567");
+    assert_eq!(found, ResultCode::PARAMETER);
     for list_map_expression in [3, 4, 7, 8, 12, 13, 15, 16, 0, 255] {
-        assert_eq!(
-            bin(list_map_expression, particle::BLOB, "b", b""),
-            ResultCode::UNSUPPORTED
-        );
+        let found = bin(list_map_expression, particle::BLOB, "b", b"");
+        assert_eq!(found, ResultCode::UNSUPPORTED);
     }
     assert_eq!(refused(write, &KEY, &[]), ResultCode::PARAMETER);
-    assert_eq!(
-        refused([0; 4], &KEY, &[]),
-        ResultCode::PARAMETER,
-        "neither read nor write"
-    );
-    assert_eq!(
-        refused([info1::READ, 0, 0, 0], &KEY, &[]),
-        ResultCode::PARAMETER,
-        "no bins"
-    );
+    let found = refused([0; 4], &KEY, &[]);
+    assert_eq!(found, ResultCode::PARAMETER, "neither read nor write");
+    let found = refused([info1::READ, 0, 0, 0], &KEY, &[]);
+    assert_eq!(found, ResultCode::PARAMETER, "no bins");
     let read = [info1::READ, 0, 0, 0];
-    assert_eq!(
-        refused(read, &KEY, &[op(blob.0, blob.1, "b", b"")]),
-        ResultCode::PARAMETER,
-        "a write among reads"
-    );
+    let found = refused(read, &KEY, &[op(blob.0, blob.1, "b", b"")]);
+    assert_eq!(found, ResultCode::PARAMETER, "a write among reads");
     assert_eq!(refused(read, &KEY[1..], &[]), ResultCode::NO_NAMESPACE);
-    assert_eq!(
-        refused(read, &[(field::NAMESPACE, b"tes"), KEY[1]], &[]),
-        ResultCode::NO_NAMESPACE
-    );
-    assert_eq!(
-        refused(read, &KEY[..1], &[]),
-        ResultCode::UNSUPPORTED,
-        "a scan"
-    );
-    assert_eq!(
-        refused(read, &[KEY[0], (field::DIGEST, &[9; 19])], &[]),
-        ResultCode::PARAMETER
-    );
-    assert_eq!(
-        refused(read, &[KEY[0], KEY[1], (field::SET, &[b's'; 64])], &[]),
-        ResultCode::PARAMETER
-    );
-    assert_eq!(
-        refused(read, &[KEY[0], KEY[1], (field::FUNCTION, b"f")], &[]),
-        ResultCode::UNSUPPORTED
-    );
-    assert_eq!(
-        refused(read, &[KEY[0], KEY[1], (field::FILTER, b"f")], &[]),
-        ResultCode::UNSUPPORTED
-    );
-    assert_eq!(
-        refused(read, &[KEY[0], KEY[1], (field::TRANSACTION, b"t")], &[]),
-        ResultCode::ENTERPRISE_ONLY
-    );
+    let found = refused(read, &[(field::NAMESPACE, b"tes"), KEY[1]], &[]);
+    assert_eq!(found, ResultCode::NO_NAMESPACE);
+    let found = refused(read, &KEY[..1], &[]);
+    assert_eq!(found, ResultCode::UNSUPPORTED, "a scan");
+    let found = refused(read, &[KEY[0], (field::DIGEST, &[9; 19])], &[]);
+    assert_eq!(found, ResultCode::PARAMETER);
+    let found = refused(read, &[KEY[0], KEY[1], (field::SET, &[b's'; 64])], &[]);
+    assert_eq!(found, ResultCode::PARAMETER);
+    let found = refused(read, &[KEY[0], KEY[1], (field::FUNCTION, b"f")], &[]);
+    assert_eq!(found, ResultCode::UNSUPPORTED);
+    let found = refused(read, &[KEY[0], KEY[1], (field::FILTER, b"f")], &[]);
+    assert_eq!(found, ResultCode::UNSUPPORTED);
+    let found = refused(read, &[KEY[0], KEY[1], (field::TRANSACTION, b"t")], &[]);
+    assert_eq!(found, ResultCode::ENTERPRISE_ONLY);
     assert_eq!(
         refused([3, 0, 0, 1], &KEY, &[]),
         ResultCode::ENTERPRISE_ONLY,
@@ -468,14 +414,12 @@ fn a_replacement_may_only_write_and_read_bins() {
             single(&message([info1::READ, info2::WRITE, info3, 0], &KEY, ops))
                 .map_or_else(|code| code, |_| ResultCode::OK)
         };
-        assert_eq!(
-            code(&[
-                write,
-                number(operation::WRITE),
-                op(operation::READ, 0, "b", b"")
-            ]),
-            ResultCode::OK
-        );
+        let found = code(&[
+            write,
+            number(operation::WRITE),
+            op(operation::READ, 0, "b", b""),
+        ]);
+        assert_eq!(found, ResultCode::OK);
         for op in modifying {
             let expected = if is_replacement {
                 ResultCode::PARAMETER
@@ -514,11 +458,8 @@ fn a_write_that_reads_all_bins_has_no_other_read() {
         (0, 0, &[write, unnamed]),
         (0, 0, &[write, named]),
     ] {
-        assert_eq!(
-            record_op(info1, info2, ops).unwrap_err(),
-            ResultCode::PARAMETER,
-            "{info1} {ops:?}"
-        );
+        let found = record_op(info1, info2, ops).unwrap_err();
+        assert_eq!(found, ResultCode::PARAMETER, "{info1} {ops:?}");
     }
     let RecordOp::Write(touched) = record_op(0, 0, &[touch, write]).unwrap().record_op else {
         panic!()
@@ -535,10 +476,8 @@ fn a_filter_of_the_go_client_makes_its_batch_longer_than_the_message() {
     let bodies = recorded("go-filter", ">");
     assert_eq!(bodies.len(), 2);
     for body in bodies {
-        assert_eq!(
-            parsed(&body).unwrap_err(),
-            MessageError::Refused(ResultCode::UNSUPPORTED)
-        );
+        let found = parsed(&body).unwrap_err();
+        assert_eq!(found, MessageError::Refused(ResultCode::UNSUPPORTED));
     }
 }
 
@@ -564,10 +503,8 @@ fn a_refusal_is_the_last_reply_where_several_are_expected() {
     assert!(!refusal(&message([info1::READ, 0, 0, 0], &KEY, &[])));
     let mut out = Vec::new();
     query::put_unsupported(&mut out, FrameKind::Security);
-    assert_eq!(
-        (&out[..10], out.len()),
-        (&[2, 2, 0, 0, 0, 0, 0, 16, 0, 51][..], 24)
-    );
+    assert_eq!(&out[..10], &[2, 2, 0, 0, 0, 0, 0, 16, 0, 51][..]);
+    assert_eq!(out.len(), 24);
     out.clear();
     query::put_unsupported(&mut out, FrameKind::Compressed);
     assert_eq!((out[1], out[13], out.len()), (3, 16, 30));
@@ -640,10 +577,8 @@ fn a_batch_may_mix_reads_and_writes_and_each_key_has_its_own_result() {
             panic!("{at}")
         };
         assert_eq!(write.policy.exists, Exists::UpdateOnly);
-        assert_eq!(
-            (write.policy.generation, write.policy.ttl),
-            (Generation::Equal(3), Ttl(60))
-        );
+        assert_eq!(write.policy.generation, Generation::Equal(3));
+        assert_eq!(write.policy.ttl, Ttl(60));
         assert_eq!(ops::entries(&write.ops).next().unwrap().value, b"12345678");
         assert_eq!(
             requests[at].request.as_ref().unwrap().transaction.digest,
@@ -669,23 +604,19 @@ fn a_batch_above_the_limits_is_refused_and_a_torn_batch_is_malformed() {
     let write = op(operation::WRITE, particle::BLOB, "n", &[0; 10]);
     let write = row(2, &[0, info2::WRITE, 0], b"test", Some(&write));
     assert_eq!(refused(&batch(3, &[]), limits), ResultCode::BATCH_REQUESTS);
-    assert_eq!(
-        refused(&batch(u32::MAX, &[]), limits),
-        ResultCode::BATCH_REQUESTS
-    );
+    let found = refused(&batch(u32::MAX, &[]), limits);
+    assert_eq!(found, ResultCode::BATCH_REQUESTS);
     assert_eq!(refused(&batch(0, &[]), limits), ResultCode::PARAMETER);
     // The batch has 19 bytes of operations, sent once for two keys.
     assert!(parse(&batch(2, &[&write, &[1]]), limits, namespace_of).is_ok());
-    assert_eq!(
-        refused(
-            &batch(2, &[&write, &[1]]),
-            BatchLimits {
-                batch_bytes: 37,
-                ..limits
-            }
-        ),
-        ResultCode::PARAMETER
+    let found = refused(
+        &batch(2, &[&write, &[1]]),
+        BatchLimits {
+            batch_bytes: 37,
+            ..limits
+        },
     );
+    assert_eq!(found, ResultCode::PARAMETER);
     for torn in [
         batch(2, &[&write]),
         batch(1, &[&[1]]),
@@ -693,13 +624,11 @@ fn a_batch_above_the_limits_is_refused_and_a_torn_batch_is_malformed() {
     ] {
         assert!(matches!(parsed(&torn), Err(MessageError::Malformed(_))));
     }
-    assert_eq!(
-        refused(
-            &message([info1::READ | info1::BATCH, 0, 0, 0], &[], &[]),
-            limits
-        ),
-        ResultCode::NO_NAMESPACE
+    let found = refused(
+        &message([info1::READ | info1::BATCH, 0, 0, 0], &[], &[]),
+        limits,
     );
+    assert_eq!(found, ResultCode::NO_NAMESPACE);
 }
 
 #[test]

@@ -334,15 +334,11 @@ mod tests {
         let dwords = |query: Query, len| (query.command(len).cdw10, query.command(len).cdw11);
         assert_eq!(dwords(Query::Smart, 512), (0x007f_0002, 0));
         assert_eq!(dwords(Query::OcpSmart, 512), (0x007f_00c0, 0));
-        assert_eq!(
-            dwords(Query::FdpStatistics(3), 64),
-            (0x000f_0022, 0x0003_0000)
-        );
+        let found = dwords(Query::FdpStatistics(3), 64);
+        assert_eq!(found, (0x000f_0022, 0x0003_0000));
         // 1 MiB are 262,144 dwords: the upper 16 bits of the count are in the next dword.
-        assert_eq!(
-            dwords(Query::FdpConfigurations(1), 1 << 20),
-            (0xffff_0020, 0x0001_0003)
-        );
+        let found = dwords(Query::FdpConfigurations(1), 1 << 20);
+        assert_eq!(found, (0xffff_0020, 0x0001_0003));
         assert_eq!(dwords(Query::ReclaimUnitHandles(2), 4096), (1, 1023));
         assert_eq!(dwords(Query::FdpFeature(7), 0), (0x1d, 7));
     }
@@ -398,21 +394,13 @@ mod tests {
     #[test]
     fn a_status_is_named_and_its_numbers_stand_beside() {
         // Linux and drives also report do-not-retry and further bits.
-        assert_eq!(
-            NvmeStatus::of_field(0x4280 | 0x2000),
-            NvmeStatus { sct: 2, sc: 0x80 }
-        );
-        assert_eq!(
-            NvmeStatus::of_field(0x0280).to_string(),
-            "NVMe status Write Fault (type 0x2, code 0x80)"
-        );
-        assert_eq!(
-            NvmeStatus::of_field(0x07c1).to_string(),
-            "NVMe status vendor-specific (type 0x7, code 0xc1)"
-        );
-        assert_eq!(
-            NvmeStatus { sct: 0, sc: 0x7f }.to_string(),
-            "NVMe status unknown (type 0x0, code 0x7f)"
-        );
+        let found = NvmeStatus::of_field(0x4280 | 0x2000);
+        assert_eq!(found, NvmeStatus { sct: 2, sc: 0x80 });
+        let found = NvmeStatus::of_field(0x0280).to_string();
+        assert_eq!(found, "NVMe status Write Fault (type 0x2, code 0x80)");
+        let found = NvmeStatus::of_field(0x07c1).to_string();
+        assert_eq!(found, "NVMe status vendor-specific (type 0x7, code 0xc1)");
+        let found = NvmeStatus { sct: 0, sc: 0x7f }.to_string();
+        assert_eq!(found, "NVMe status unknown (type 0x0, code 0x7f)");
     }
 }

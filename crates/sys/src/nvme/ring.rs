@@ -297,15 +297,11 @@ mod tests {
         let mut commands = commands(&mut pool);
         let mut buf = || pool.cut(16384).unwrap();
         // Byte 8,192 is in block 16, with blocks of 512 bytes. 16,384 bytes are 32 blocks, counted from 0.
-        assert_eq!(
-            told(&commands.entry(&mut op(OpKind::Read, 0, buf()), 0)),
-            (READ, 1, 16384, [16, 0, 31, 0])
-        );
+        let found = told(&commands.entry(&mut op(OpKind::Read, 0, buf()), 0));
+        assert_eq!(found, (READ, 1, 16384, [16, 0, 31, 0]));
         // The partition begins at 1 MiB: with blocks of 4 KiB, byte 8,192 is in block 256 + 2. Every write has FUA.
-        assert_eq!(
-            told(&commands.entry(&mut op(OpKind::Write, 1, buf()), 0)),
-            (WRITE, 2, 16384, [258, 0, 3 | FUA, 0])
-        );
+        let found = told(&commands.entry(&mut op(OpKind::Write, 1, buf()), 0));
+        assert_eq!(found, (WRITE, 2, 16384, [258, 0, 3 | FUA, 0]));
         let far = Op {
             offset: 5 << 41,
             ..op(OpKind::Read, 0, buf())
@@ -315,10 +311,8 @@ mod tests {
             [0, 5, 31, 0],
             "5 << 32 blocks"
         );
-        assert_eq!(
-            told(&commands.entry(&mut op(OpKind::Flush, 1, Buf::empty()), 0)),
-            (FLUSH, 2, 0, [0; 4])
-        );
+        let found = told(&commands.entry(&mut op(OpKind::Flush, 1, Buf::empty()), 0));
+        assert_eq!(found, (FLUSH, 2, 0, [0; 4]));
     }
 
     #[test]
@@ -364,14 +358,10 @@ mod tests {
             len: 128 << 10,
             ..write
         };
-        assert_eq!(
-            (commands.entries(&exact), commands.entries_max(8, 1 << 20)),
-            (2, 24)
-        );
-        assert_eq!(
-            commands.entries(&op(OpKind::Deallocate, 0, Buf::empty())),
-            1
-        );
+        assert_eq!(commands.entries(&exact), 2);
+        assert_eq!(commands.entries_max(8, 1 << 20), 24);
+        let found = commands.entries(&op(OpKind::Deallocate, 0, Buf::empty()));
+        assert_eq!(found, 1);
     }
 
     #[test]

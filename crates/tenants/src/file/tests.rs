@@ -1,6 +1,7 @@
 use super::*;
 use load::testing::cases;
 use proptest::prelude::*;
+use results::{assert_contains, assert_starts_with};
 
 const FOUR: &str = include_str!("../../../../examples/tenants/ycsb-a-four.toml");
 
@@ -18,22 +19,17 @@ fn the_example_is_four_tenants_with_equal_parts_of_drive_and_load() {
         .collect();
     assert_eq!(blocks, [32, 64, 128, 256]);
     for tenant in &tenants.tenants {
-        assert_eq!(
-            (tenant.reads, tenant.writes),
-            (Rate::per_sec(5_000), Rate::per_sec(5_000))
-        );
-        assert_eq!(
-            (tenant.record_bytes, tenant.fill, tenant.keys),
-            (1_104, 0.5, Keys::Uniform)
-        );
+        assert_eq!(tenant.reads, Rate::per_sec(5_000));
+        assert_eq!(tenant.writes, Rate::per_sec(5_000));
+        assert_eq!(tenant.record_bytes, 1_104);
+        assert_eq!(tenant.fill, 0.5);
+        assert_eq!(tenant.keys, Keys::Uniform);
     }
     let gb = 1_000_000_000;
     let layout = tenants.layout("sim:", true, 7_680 * gb).unwrap();
     let ends: Vec<_> = layout.iter().map(|(_, range)| range.end / gb).collect();
-    assert_eq!(
-        (ends, layout[0].1.start),
-        (vec![1_919, 3_839, 5_759, 7_679], 0)
-    );
+    assert_eq!(ends, vec![1_919, 3_839, 5_759, 7_679]);
+    assert_eq!(layout[0].1.start, 0);
     assert!(
         layout
             .windows(2)
@@ -54,27 +50,16 @@ fn missing_options_of_a_tenant_come_from_the_defaults() {
         seed,
         engine,
     } = parse(text).unwrap();
-    assert_eq!(
-        (duration_sec, seed, engine),
-        (3_600, None, Engine::Passthrough)
-    );
+    assert_eq!(duration_sec, 3_600);
+    assert_eq!(seed, None);
+    assert_eq!(engine, Engine::Passthrough);
     let [a, b, c] = &tenants[..] else {
         panic!("{tenants:?}")
     };
-    assert_eq!(
-        (a.reads, a.writes),
-        (
-            Rate::new(900 * 2 * 95, 400).unwrap(),
-            Rate::new(900 * 2 * 5, 400).unwrap()
-        )
-    );
-    assert_eq!(
-        (b.reads, b.writes),
-        (
-            Rate::new(900 * 10, 400).unwrap(),
-            Rate::new(900 * 90, 400).unwrap()
-        )
-    );
+    assert_eq!(a.reads, Rate::new(900 * 2 * 95, 400).unwrap());
+    assert_eq!(a.writes, Rate::new(900 * 2 * 5, 400).unwrap());
+    assert_eq!(b.reads, Rate::new(900 * 10, 400).unwrap());
+    assert_eq!(b.writes, Rate::new(900 * 90, 400).unwrap());
     assert_eq!((c.reads, c.writes), (Rate::ZERO, Rate::per_sec(7)));
     assert_eq!(
         [a, b, c].map(|tenant| tenant.space.size),
@@ -103,15 +88,13 @@ fn missing_options_of_a_tenant_come_from_the_defaults() {
         assert_eq!(parse(&text).unwrap().tenants[0].keys, keys);
     }
     assert_eq!(
-        (b.keys, c.keys),
-        (
-            Keys::HotCold {
-                keys_pct: 20.0,
-                traffic_pct: 80.0
-            },
-            Keys::Zipfian { theta: 1.0 }
-        )
+        b.keys,
+        Keys::HotCold {
+            keys_pct: 20.0,
+            traffic_pct: 80.0
+        }
     );
+    assert_eq!(c.keys, Keys::Zipfian { theta: 1.0 });
     // 128 KiB hold 128 records of the 1,024 bytes that are the default.
     assert_eq!(c.client_blocks(), Rate::new(7, 128).unwrap());
 }
@@ -179,10 +162,9 @@ fn each_mistake_is_reported_with_its_line_and_a_remedy() {
         );
     }
     let defaults = format!("operations-per-sec = 9\n[defaults]\nfill-pct = 0\n{bare}");
-    assert!(
-        parse(&defaults)
-            .unwrap_err()
-            .starts_with("t.toml line 3: fill-pct: is 0")
+    assert_starts_with!(
+        parse(&defaults).unwrap_err(),
+        "t.toml line 3: fill-pct: is 0"
     );
 }
 
@@ -204,15 +186,13 @@ fn a_space_beyond_the_drive_or_of_another_tenant_is_refused_with_both_ranges() {
         "tenant \"b\": cannot use bytes 25,165,824 to 41,943,040 of /dev/x - tenant \"a\" has bytes 0 to 33,554,432 - move one of \
          the tenants (at), or make one smaller"
     );
-    assert!(
-        two("space = \"64MiB\"", "space = \"1MiB\"")
-            .unwrap_err()
-            .contains("the device has 67,108,864 bytes - give")
+    assert_contains!(
+        two("space = \"64MiB\"", "space = \"1MiB\"").unwrap_err(),
+        "the device has 67,108,864 bytes - give"
     );
-    assert!(
-        two("", "space = \"1MiB\"")
-            .unwrap_err()
-            .contains("give the tenant less space")
+    assert_contains!(
+        two("", "space = \"1MiB\"").unwrap_err(),
+        "give the tenant less space"
     );
     let uneven = two("space = \"1000KiB\"\nwrite-block = \"256KiB\"", "").unwrap_err();
     assert!(
@@ -221,15 +201,13 @@ fn a_space_beyond_the_drive_or_of_another_tenant_is_refused_with_both_ranges() {
         ),
         "{uneven}"
     );
-    assert!(
-        two("at = \"4KiB\"\nspace = \"1MiB\"", "")
-            .unwrap_err()
-            .contains("begins at byte 4,096, not a multiple")
+    assert_contains!(
+        two("at = \"4KiB\"\nspace = \"1MiB\"", "").unwrap_err(),
+        "begins at byte 4,096, not a multiple"
     );
-    assert!(
-        two("space-pct = 100", "space-pct = 100")
-            .unwrap_err()
-            .contains("give the tenant less space")
+    assert_contains!(
+        two("space-pct = 100", "space-pct = 100").unwrap_err(),
+        "give the tenant less space"
     );
     let nothing_left = two("space-pct = 100", "").unwrap_err();
     assert!(

@@ -1,6 +1,8 @@
 use super::*;
 use crate::{Reuse, SpaceSize, TenantSpace};
+use Keys::*;
 use load::rate::Rate;
+use results::assert_contains;
 
 fn tenant(keys: Keys, records_per_block: u32, fill: f64, lwm_pct: u32) -> Tenant {
     Tenant {
@@ -121,7 +123,7 @@ fn a_count_for_each_block_gives_what_single_records_give() {
         (64, 0.7, 75),
         (1, 0.5, 50),
     ] {
-        let tenant = tenant(Keys::Uniform, records_per_block, fill, lwm_pct);
+        let tenant = tenant(Uniform, records_per_block, fill, lwm_pct);
         let mut counted = StoreModel::new(&tenant, 4_000, 1).unwrap();
         let mut exact = by_record(&tenant, 4_000, 2);
         // Both stores run until they have left their initial state.
@@ -180,14 +182,14 @@ fn in_use(host: &mut StoreModel, client_blocks: u64) -> [f64; 6] {
 
 #[test]
 fn a_death_for_each_record_gives_what_their_places_give() {
-    let hot_cold = Keys::HotCold {
+    let hot_cold = HotCold {
         keys_pct: 10.0,
         traffic_pct: 70.0,
     };
     for (keys, records_per_block, lwm_pct) in [
         (hot_cold, 64, 50),
-        (Keys::Zipfian { theta: 0.99 }, 64, 50),
-        (Keys::Zipfian { theta: 0.7 }, 16, 70),
+        (Zipfian { theta: 0.99 }, 64, 50),
+        (Zipfian { theta: 0.7 }, 16, 70),
         (hot_cold, 4, 75),
     ] {
         let tenant = tenant(keys, records_per_block, 0.5, lwm_pct);
@@ -226,13 +228,13 @@ fn turn(host: &StoreModel) -> u64 {
 
 #[test]
 fn keys_change_what_is_in_use_and_not_what_is_written_but_in_order_nothing_is_moved() {
-    let hot_cold = Keys::HotCold {
+    let hot_cold = HotCold {
         keys_pct: 20.0,
         traffic_pct: 80.0,
     };
     for (keys, more_in_use) in [
         (hot_cold, 1.04..1.10),
-        (Keys::Zipfian { theta: 0.99 }, 1.06..1.13),
+        (Zipfian { theta: 0.99 }, 1.06..1.13),
     ] {
         let mut host = StoreModel::new(&tenant(keys, 128, 0.5, 50), 4_000, 1).unwrap();
         let [waf, used, share, _] = seen(&mut host, 4 * 2_000);
@@ -260,20 +262,14 @@ fn keys_change_what_is_in_use_and_not_what_is_written_but_in_order_nothing_is_mo
         );
         assert!((share - at_mark).abs() < 0.002, "{keys}: {share}");
     }
-    let mut host = StoreModel::new(&tenant(Keys::Sequential, 128, 0.9, 50), 4_000, 1).unwrap();
-    assert_eq!(
-        (host.expected_engine_wa(), seen(&mut host, 8_000)[0]),
-        (1.0, 1.0)
-    );
+    let mut host = StoreModel::new(&tenant(Sequential, 128, 0.9, 50), 4_000, 1).unwrap();
+    assert_eq!(host.expected_engine_wa(), 1.0);
+    assert_eq!(seen(&mut host, 8_000)[0], 1.0);
 }
 
 #[test]
 fn a_block_is_written_only_when_it_is_free_and_everything_is_somewhere() {
-    for keys in [
-        Keys::Uniform,
-        Keys::Sequential,
-        Keys::Zipfian { theta: 0.8 },
-    ] {
+    for keys in [Uniform, Sequential, Zipfian { theta: 0.8 }] {
         for reuse in [Reuse::Fifo, Reuse::Lowest, Reuse::Random] {
             let tenant = Tenant {
                 reuse,
@@ -319,11 +315,8 @@ fn a_block_is_written_only_when_it_is_free_and_everything_is_somewhere() {
                 }
             }
             if let StoreKind::Records(store) = &host.store {
-                assert_eq!(
-                    store.live_records(),
-                    host.steady().records,
-                    "{keys} {reuse}"
-                );
+                let found = store.live_records();
+                assert_eq!(found, host.steady().records, "{keys} {reuse}");
             }
         }
     }
@@ -345,7 +338,7 @@ fn blocks_are_free_in_the_order_in_which_they_were_freed_or_from_the_first_or_an
 
 #[test]
 fn the_same_seed_writes_the_same_blocks_and_another_does_not() {
-    for keys in [Keys::Uniform, Keys::Zipfian { theta: 0.99 }] {
+    for keys in [Uniform, Zipfian { theta: 0.99 }] {
         let blocks = |seed| {
             let mut host = StoreModel::new(&tenant(keys, 64, 0.5, 50), 1_000, seed).unwrap();
             (0..3_000)
@@ -358,7 +351,7 @@ fn the_same_seed_writes_the_same_blocks_and_another_does_not() {
 
 #[test]
 fn loaded_records_live_up_to_their_own_limit() {
-    let half = tenant(Keys::Uniform, 128, 0.5, 50);
+    let half = tenant(Uniform, 128, 0.5, 50);
     let highest = StoreGeometry::new(&half, 10_000).unwrap();
     let highest_loaded = fill_max_loaded(&half, &highest);
     // 1 / (1 + ln 2) and (1 - 1/2) / ln 2, less the reserve.
@@ -366,11 +359,7 @@ fn loaded_records_live_up_to_their_own_limit() {
         (0.57..0.591).contains(&highest_loaded) && (0.70..0.722).contains(&highest.fill_max),
         "{highest:?} {highest_loaded}"
     );
-    let mut host = just_loaded(
-        &tenant(Keys::Uniform, 128, highest_loaded - 1e-6, 50),
-        10_000,
-        1,
-    );
+    let mut host = just_loaded(&tenant(Uniform, 128, highest_loaded - 1e-6, 50), 10_000, 1);
     let loaded = host.loaded_blocks();
     assert_eq!(
         host.next_block().unwrap(),
@@ -383,16 +372,13 @@ fn loaded_records_live_up_to_their_own_limit() {
         host.next_block().unwrap();
     }
     // A store with blocks of every age survives this fill, a store just loaded runs out.
-    let over = tenant(Keys::Uniform, 128, highest.fill_max - 1e-6, 50);
+    let over = tenant(Uniform, 128, highest.fill_max - 1e-6, 50);
     let mut host = just_loaded(&over, 10_000, 1);
     let full = (0..30_000)
         .find_map(|_| host.next_block().err())
         .unwrap()
         .to_string();
-    assert!(
-        full.contains("too few fall below the low-water mark of 50 %"),
-        "{full}"
-    );
+    assert_contains!(full, "too few fall below the low-water mark of 50 %");
     assert!(StoreModel::new(&over, 10_000, 1).is_ok());
 }
 
@@ -400,19 +386,18 @@ fn loaded_records_live_up_to_their_own_limit() {
 fn a_fill_that_defragmentation_cannot_live_with_is_refused_with_the_arithmetic() {
     let why = |tenant: &Tenant, blocks| StoreModel::new(tenant, blocks, 1).unwrap_err().to_string();
     assert_eq!(
-        why(&tenant(Keys::Uniform, 128, 0.8, 50), 1_000),
+        why(&tenant(Uniform, 128, 0.8, 50), 1_000),
         "tenant \"t\": cannot fill 80.0 % of its space - with uniform keys and a low-water mark of 50 %, blocks are 72.0 % full on \
          average, so the store needs 1,119 blocks and has 1,000 - lower fill-pct to at most 69.2, or raise defrag-lwm-pct (which \
          also raises the engine WA of 1.97)"
     );
-    let limit = StoreGeometry::new(&tenant(Keys::Uniform, 128, 0.8, 50), 4_000)
+    let limit = StoreGeometry::new(&tenant(Uniform, 128, 0.8, 50), 4_000)
         .unwrap()
         .fill_max;
-    let mut host =
-        StoreModel::new(&tenant(Keys::Uniform, 128, limit - 1e-6, 50), 4_000, 1).unwrap();
+    let mut host = StoreModel::new(&tenant(Uniform, 128, limit - 1e-6, 50), 4_000, 1).unwrap();
     assert!((0..100_000).all(|_| host.next_block().is_ok()));
     let hot = tenant(
-        Keys::HotCold {
+        HotCold {
             keys_pct: 20.0,
             traffic_pct: 80.0,
         },
@@ -420,39 +405,30 @@ fn a_fill_that_defragmentation_cannot_live_with_is_refused_with_the_arithmetic()
         0.7,
         50,
     );
-    assert!(
-        why(&hot, 4_000).contains("its space is full after"),
-        "{}",
-        why(&hot, 4_000)
-    );
+    assert_contains!(why(&hot, 4_000), "its space is full after");
     let packed = Tenant {
         record_bytes: 70_000 / 16 * 16,
-        ..tenant(Keys::Uniform, 128, 0.2, 60)
+        ..tenant(Uniform, 128, 0.2, 60)
     };
-    assert!(
-        why(&packed, 4_000).contains("1 records of 70000 bytes fill 53.4 % of a write block"),
-        "{}",
-        why(&packed, 4_000)
+    assert_contains!(
+        why(&packed, 4_000),
+        "1 records of 70000 bytes fill 53.4 % of a write block"
     );
     assert!(
-        why(&tenant(Keys::Uniform, 128, 0.5, 50), 31)
+        why(&tenant(Uniform, 128, 0.5, 50), 31)
             .contains("31 write blocks of 131072 bytes - a store needs at least 32")
     );
-    assert!(
-        why(&tenant(Keys::Uniform, 128, 0.5, 50), 1 << 32).contains("the maximum is 4,294,967,294")
-    );
-    assert!(why(&tenant(Keys::Uniform, 128, 0.5, 50), u64::MAX).contains("the maximum is"));
+    assert!(why(&tenant(Uniform, 128, 0.5, 50), 1 << 32).contains("the maximum is 4,294,967,294"));
+    assert!(why(&tenant(Uniform, 128, 0.5, 50), u64::MAX).contains("the maximum is"));
     // A petabyte in blocks of 256 KiB: refused on a machine with less than 94 GB of memory.
     if sys::buffer::available_bytes().is_some_and(|bytes| bytes < 94 << 30) {
-        let petabyte = why(&tenant(Keys::Uniform, 128, 0.5, 50), (1 << 32) - 2);
-        assert!(
-            petabyte.contains(
-                "cannot model 4,294,967,294 write blocks - 103 GB of memory are needed, and "
-            ),
-            "{petabyte}"
+        let petabyte = why(&tenant(Uniform, 128, 0.5, 50), (1 << 32) - 2);
+        assert_contains!(
+            petabyte,
+            "cannot model 4,294,967,294 write blocks - 103 GB of memory are needed, and "
         );
     }
-    let many = why(&tenant(Keys::Sequential, 8_192, 0.5, 50), 1_000_000);
+    let many = why(&tenant(Sequential, 8_192, 0.5, 50), 1_000_000);
     assert!(
         many.contains("cannot model 4,096,000,000 records with non-uniform keys"),
         "{many}"

@@ -3,6 +3,8 @@
 use super::*;
 use load::testing::{choices, plan_on, seen_by_a_drive};
 use proptest::prelude::*;
+use results::assert_contains;
+use results::testing::modified;
 use sys::op::Op;
 
 const TWO: &str = "
@@ -48,10 +50,7 @@ fn plan(loads: &[TenantLoad], device: &DeviceShape, shards_max: u32) -> Result<R
     let mut plan = plan_on(std::slice::from_ref(device));
     for (number, load) in loads.iter().enumerate() {
         plan.begin(number, &load.tenant().name);
-        let choices = BuildContext {
-            seed: 7 + number as u64,
-            ..choices(shards_max)
-        };
+        let choices = modified(choices(shards_max), |it| it.seed = 7 + number as u64);
         load.build(std::slice::from_ref(device), &choices, &mut plan)?;
     }
     Ok(plan)
@@ -159,10 +158,7 @@ fn a_tenant_without_reads_is_judged_by_its_writes_and_one_without_writes_needs_n
 #[test]
 fn handles_that_the_drive_does_not_have_and_devices_that_nobody_named_are_refused() {
     let refused = |drive: &str| {
-        let shape = DeviceShape {
-            name: drive.to_owned(),
-            ..shape(4 << 30)
-        };
+        let shape = modified(shape(4 << 30), |it| it.name = drive.to_owned());
         plan(&on(drive, TWO), &shape, 1).unwrap_err().to_string()
     };
     assert_eq!(
@@ -172,11 +168,9 @@ fn handles_that_the_drive_does_not_have_and_devices_that_nobody_named_are_refuse
     );
     for none in ["sim:", "sim:ftl"] {
         let refused = refused(none);
-        assert!(
-            refused.contains(&format!(
-                "cannot use placement handle 1 of {none} - the drive has 0"
-            )),
-            "{refused}"
+        assert_contains!(
+            refused,
+            &format!("cannot use placement handle 1 of {none} - the drive has 0")
         );
     }
     let real = TenantLoad::all(
@@ -199,10 +193,8 @@ fn handles_that_the_drive_does_not_have_and_devices_that_nobody_named_are_refuse
         Tenants::parse("t", &TWO.replace("placement = 1\n", "")).unwrap(),
         Some(&"/dev/x".parse().unwrap()),
     );
-    assert_eq!(
-        none.unwrap()[0].placements(&"/dev/x".parse().unwrap()),
-        [None; 2]
-    );
+    let found = none.unwrap()[0].placements(&"/dev/x".parse().unwrap());
+    assert_eq!(found, [None; 2]);
     let nowhere = TenantLoad::all(Tenants::parse("t", TWO).unwrap(), None)
         .unwrap_err()
         .to_string();

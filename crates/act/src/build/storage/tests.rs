@@ -6,6 +6,8 @@ use crate::sizes::{SizeHistogram, SizeWithinBucket};
 use load::choice::Arrival;
 use load::plan::{Fill, Lane, Plan};
 use load::testing::{choices, distinct, instants, lanes, plan_on};
+use results::assert_contains;
+use results::testing::modified;
 use std::collections::BTreeSet;
 use sys::op::OpKind;
 
@@ -145,18 +147,10 @@ fn only_the_streams_of_the_configuration_are_recorded() {
         ("large-block-writes", false),
     ];
     assert_eq!(names(&config()), owned(&usual));
+    let found = names(&modified(config(), |it| it.write_reqs_per_sec = 0));
+    assert_eq!(found, owned(&[("reads", true)]));
     assert_eq!(
-        names(&ActConfig {
-            write_reqs_per_sec: 0,
-            ..config()
-        }),
-        owned(&[("reads", true)])
-    );
-    assert_eq!(
-        names(&ActConfig {
-            read_reqs_per_sec: 0,
-            ..config()
-        }),
+        names(&modified(config(), |it| it.read_reqs_per_sec = 0)),
         owned(&[("large-block-reads", false), ("large-block-writes", true)]),
         "nothing else to judge"
     );
@@ -188,11 +182,8 @@ fn operations_stay_on_whole_large_blocks_and_land_in_their_cells() {
     for (buffers, lane) in streams(&mut workload.shards) {
         for _ in 0..1_000 {
             let request = lane.stream.next().unwrap();
-            assert_eq!(
-                workload.layout.cell_name(request.cell as usize),
-                lane.name,
-                "cells and names go together"
-            );
+            let found = workload.layout.cell_name(request.cell as usize);
+            assert_eq!(found, lane.name, "cells and names go together");
             assert_eq!(usize::from(request.target), request.cell as usize % 3);
             assert!(
                 request.offset + u64::from(request.len) <= GIB,
@@ -201,10 +192,8 @@ fn operations_stay_on_whole_large_blocks_and_land_in_their_cells() {
             assert_eq!(request.kind == OpKind::Write, lane.name.contains("writes"));
             let buffers = &buffers[usize::from(request.buffers)];
             assert!(buffers.len_bytes >= request.len as usize);
-            assert_eq!(
-                matches!(buffers.fill, Fill::Fresh(_)),
-                request.kind == OpKind::Write
-            );
+            let found = matches!(buffers.fill, Fill::Fresh(_));
+            assert_eq!(found, request.kind == OpKind::Write);
         }
     }
 }
@@ -228,15 +217,9 @@ fn every_slot_has_its_buffer() {
             tomb_raider: true,
             ..config()
         };
-        for plan in build(
-            &ActConfig {
-                shards: Some(2),
-                ..commit
-            },
-            2,
-        )
-        .unwrap()
-        .shards
+        for plan in build(&modified(commit, |it| it.shards = Some(2)), 2)
+            .unwrap()
+            .shards
         {
             let buffers: u32 = plan.buffers.iter().map(|class| class.count).sum();
             let slots: u32 = plan.limits.iter().map(|limit| limit.slots).sum();
@@ -285,30 +268,12 @@ fn service_threads_bound_the_record_operations_over_all_shards() {
     }
     assert_eq!(slots(&build(&config(), 1).unwrap()), 3 * 1024);
     assert_eq!(
-        slots(
-            &build(
-                &ActConfig {
-                    arrival: Arrival::Act,
-                    ..config()
-                },
-                1
-            )
-            .unwrap()
-        ),
+        slots(&build(&modified(config(), |it| it.arrival = Arrival::Act), 1).unwrap()),
         10,
         "5 a CPU"
     );
     assert_eq!(
-        slots(
-            &build(
-                &ActConfig {
-                    arrival: Arrival::Closed,
-                    ..config()
-                },
-                1
-            )
-            .unwrap()
-        ),
+        slots(&build(&modified(config(), |it| it.arrival = Arrival::Closed), 1).unwrap()),
         3 * 32
     );
 }
@@ -316,19 +281,13 @@ fn service_threads_bound_the_record_operations_over_all_shards() {
 #[test]
 fn a_slow_device_cannot_take_the_slots_of_the_others() {
     let workload = build(&config(), 1).unwrap();
-    assert_eq!(
-        distinct(lanes(&workload).map(|(_, lane)| lane.limit)),
-        9,
-        "one for each stream and device"
-    );
+    let found = distinct(lanes(&workload).map(|(_, lane)| lane.limit));
+    assert_eq!(found, 9, "one for each stream and device");
 }
 
 #[test]
 fn an_engine_that_carries_few_operations_is_shared_by_the_devices() {
-    let few = BuildContext {
-        in_flight_max: Some(300),
-        ..choices(1)
-    };
+    let few = modified(choices(1), |it| it.in_flight_max = Some(300));
     let workload = build_on(&config(), &devices(3), &few).unwrap();
     let plan = &workload.shards[0];
     assert_eq!(
@@ -344,10 +303,7 @@ fn no_more_are_in_flight_than_the_queue_of_a_device_holds() {
         let mut devices = devices(3);
         devices[1].queue_requests = Some(128);
         let workload = build_on(
-            &ActConfig {
-                shards: Some(shards),
-                ..config()
-            },
+            &modified(config(), |it| it.shards = Some(shards)),
             &devices,
             &choices(2),
         )
@@ -459,16 +415,8 @@ fn devices_that_do_not_fit_are_named() {
             .to_string()
     };
     let small = on(&config(), 131_071, 512);
-    assert!(
-        small.contains("/dev/x")
-            && small.contains("131071 bytes")
-            && small.contains("131072 bytes"),
-        "{small}"
-    );
-    let fine = ActConfig {
-        large_block_op_kbytes: 2,
-        ..config()
-    };
+    assert_contains!(small, "/dev/x", "131071 bytes", "131072 bytes");
+    let fine = modified(config(), |it| it.large_block_op_kbytes = 2);
     assert!(on(&fine, GIB, 4096).contains("4096 bytes"));
     let closed = ActConfig {
         arrival: Arrival::Closed,
@@ -515,27 +463,16 @@ fn many_operations_a_second_get_several_shards_if_there_are_cpus() {
     assert_eq!(shards(&published, 2), 2);
     assert_eq!(shards(&published, 1), 1);
     assert_eq!(shards(&config(), 8), 1);
-    assert_eq!(
-        shards(
-            &ActConfig {
-                shards: Some(4),
-                ..config()
-            },
-            8
-        ),
-        4
+    assert_eq!(shards(&modified(config(), |it| it.shards = Some(4)), 8), 4);
+    let found = shards(
+        &ActConfig {
+            shards: Some(4),
+            service_threads: Some(2),
+            ..config()
+        },
+        8,
     );
-    assert_eq!(
-        shards(
-            &ActConfig {
-                shards: Some(4),
-                service_threads: Some(2),
-                ..config()
-            },
-            8
-        ),
-        2
-    );
+    assert_eq!(found, 2);
 }
 
 #[test]

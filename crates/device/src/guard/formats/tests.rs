@@ -2,6 +2,8 @@
 
 use super::super::sampling::{Sampling, gather};
 use super::*;
+use results::assert_starts_with;
+use results::testing::table;
 use std::fs::{self, File};
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -43,14 +45,10 @@ fn aerospike_headers_name_their_namespace() {
     let mut header = 0x4349_7472_7573_0322_u64.to_le_bytes().to_vec();
     header.extend(4_u32.to_le_bytes());
     header.extend(b"users\0");
-    assert_eq!(
-        on_device(0, &header),
-        ["an Aerospike device header of namespace \"users\""]
-    );
-    assert_eq!(
-        on_device(0, &0x4349_7472_7573_0707_u64.to_le_bytes()),
-        ["an Aerospike device header"]
-    );
+    let found = on_device(0, &header);
+    assert_eq!(found, ["an Aerospike device header of namespace \"users\""]);
+    let found = on_device(0, &0x4349_7472_7573_0707_u64.to_le_bytes());
+    assert_eq!(found, ["an Aerospike device header"]);
 }
 
 #[test]
@@ -114,14 +112,10 @@ fn a_gpt_is_found_at_both_ends_and_with_both_sector_sizes() {
         header.extend(128_u32.to_le_bytes());
         header.resize(sector as usize, 0);
         header.extend([1; 16]); // one entry in use
-        assert_eq!(
-            on_device(sector, &header),
-            ["a GPT partition table with 1 partitions"]
-        );
-        assert_eq!(
-            on_device(SIZE - sector, b"EFI PART"),
-            ["the backup of a GPT partition table"]
-        );
+        let found = on_device(sector, &header);
+        assert_eq!(found, ["a GPT partition table with 1 partitions"]);
+        let found = on_device(SIZE - sector, b"EFI PART");
+        assert_eq!(found, ["the backup of a GPT partition table"]);
     }
 }
 
@@ -132,10 +126,8 @@ fn an_mbr_counts_with_entries_only() {
     assert!(on_device(0, &sector).is_empty());
     sector[446 + 16 + 4] = 0x83;
     sector[446 + 16 + 12] = 8;
-    assert_eq!(
-        on_device(0, &sector),
-        ["an MBR partition table with 1 partitions"]
-    );
+    let found = on_device(0, &sector);
+    assert_eq!(found, ["an MBR partition table with 1 partitions"]);
     sector[446] = 0x33; // code, not a flag: a boot sector
     assert!(on_device(0, &sector).is_empty());
 }
@@ -143,15 +135,9 @@ fn an_mbr_counts_with_entries_only() {
 #[test]
 fn superblocks_near_the_end_are_found() {
     let found = on_device(SIZE - 8 * 1024, MD_MAGIC);
-    assert!(
-        found[0].starts_with("a software RAID member (superblock 1.0)"),
-        "{found:?}"
-    );
+    assert_starts_with!(found[0], "a software RAID member (superblock 1.0)");
     let found = on_device(SIZE - 64 * 1024, MD_MAGIC);
-    assert!(
-        found[0].starts_with("a software RAID member (superblock 0.90)"),
-        "{found:?}"
-    );
+    assert_starts_with!(found[0], "a software RAID member (superblock 0.90)");
     for at in [
         128 * 1024,
         132 * 1024,
@@ -429,18 +415,14 @@ fn a_jmicron_superblock_counts_with_its_checksum_only() {
     assert!(on_device(SIZE - 512, &superblock).is_empty());
     let sum = 0_u16.wrapping_sub(u16::from_le_bytes(*b"JM"));
     superblock[4..6].copy_from_slice(&sum.to_le_bytes());
-    assert_eq!(
-        on_device(SIZE - 512, &superblock),
-        ["a JMicron RAID member"]
-    );
+    let found = on_device(SIZE - 512, &superblock);
+    assert_eq!(found, ["a JMicron RAID member"]);
 }
 
 #[test]
 fn an_external_log_and_a_tablespace_are_found() {
-    assert_eq!(
-        on_device(512 * 7, b"\xfe\xed\xba\xbe\0\0\0\x01"),
-        ["an external log of XFS"]
-    );
+    let found = on_device(512 * 7, b"\xfe\xed\xba\xbe\0\0\0\x01");
+    assert_eq!(found, ["an external log of XFS"]);
     let mut page = [0; 64];
     (page[0], page[25], page[49]) = (9, 8, 4);
     assert_eq!(on_device(0, &page), ["an InnoDB tablespace"]);
@@ -452,88 +434,34 @@ fn an_external_log_and_a_tablespace_are_found() {
 const IMAGE_BYTES: u64 = 320 << 20;
 
 /// Formats made by their own tools: the command with `@` for the file, and the beginning of the text.
-const MADE: &[(&str, &str)] = &[
-    (
-        "mkfs.ext4 -q -F -L backup -M /srv @",
-        "an ext4 file system, label \"backup\", last mounted at \"/srv\"",
-    ),
-    (
-        "mkfs.ext3 -q -F -L old @",
-        "an ext3 file system, label \"old\", made on 2",
-    ),
-    (
-        "mkfs.ext2 -q -F -U 01234567-89ab-cdef-0123-456789abcdef @",
-        "an ext2 file system, UUID 01234567-89ab-cdef-0123-",
-    ),
-    (
-        "mkfs.xfs -q -f -L data @",
-        "an XFS file system, label \"data\"",
-    ),
-    (
-        "mkfs.btrfs -q -f -L pool @",
-        "a Btrfs file system, label \"pool\"",
-    ),
-    (
-        "mkfs.fat -F 32 -n STICK @",
-        "a FAT file system, label \"STICK\"",
-    ),
-    (
-        "mkfs.fat -F 16 -i 12abcdef @",
-        "a FAT file system, volume serial number 12ABCDEF",
-    ),
-    (
-        "mkfs.exfat @",
-        "an exFAT file system, volume serial number ",
-    ),
-    (
-        "mkfs.ntfs -q -F -f @",
-        "an NTFS file system, volume serial number ",
-    ),
-    (
-        "mkfs.f2fs -q -f -l flash @",
-        "an F2FS file system, label \"flash\"",
-    ),
-    (
-        "mkfs.nilfs2 -q -f -L log @",
-        "a NILFS2 file system, label \"log\"",
-    ),
-    ("mkfs.jfs -q -L aix @", "a JFS file system, label \"aix\""),
-    (
-        "mkfs.reiserfs -q -ff -l tail @",
-        "a ReiserFS file system, label \"tail\"",
-    ),
-    (
-        "mkfs.gfs2 -q -O -p lock_dlm -t alpha:data -J 8 -j 1 @",
-        "a GFS or GFS2 file system, lock table \"alpha:data\"",
-    ),
-    (
-        "mkfs.ocfs2 -q -x -F -M local -J size=4M -L shared @",
-        "an OCFS2 file system",
-    ),
-    ("mkfs.udf -l disc @", "a UDF file system"),
-    ("mkfs.minix @", "a Minix file system"),
-    ("mkfs.bfs @", "a BFS file system"),
-    ("hformat -l mac @", "an HFS file system"),
-    ("mkswap -q -L spare @", "swap space, label \"spare\""),
-    ("make-bcache -B @", "a bcache device"),
-    (
-        "cryptsetup luksFormat -q --type luks2 --pbkdf pbkdf2 --pbkdf-force-iterations 1000 --label secrets --key-file /proc/self/exe --keyfile-size 8 @",
-        "a LUKS encrypted volume, label \"secrets\"",
-    ),
-    (
-        "cryptsetup luksFormat -q --type luks1 --pbkdf-force-iterations 1000 --key-file /proc/self/exe --keyfile-size 8 @",
-        "a LUKS encrypted volume, UUID \"",
-    ),
-    (
-        "mksquashfs EMPTY @ -noappend -quiet",
-        "a SquashFS file system",
-    ),
-    ("mkfs.erofs --quiet @ EMPTY", "an EROFS file system"),
-    (
-        "genisoimage -quiet -V archive -o @ EMPTY",
-        "an ISO 9660 file system, label \"archive\"",
-    ),
-];
+const MADE: &str = r#"
+    mkfs.ext4 -q -F -L backup -M /srv @ | an ext4 file system, label "backup", last mounted at "/srv"
+    mkfs.ext3 -q -F -L old @ | an ext3 file system, label "old", made on 2
+    mkfs.ext2 -q -F -U 01234567-89ab-cdef-0123-456789abcdef @ | an ext2 file system, UUID 01234567-89ab-cdef-0123-
+    mkfs.xfs -q -f -L data @ | an XFS file system, label "data"
+    mkfs.btrfs -q -f -L pool @ | a Btrfs file system, label "pool"
+    mkfs.fat -F 32 -n STICK @ | a FAT file system, label "STICK"
+    mkfs.fat -F 16 -i 12abcdef @ | a FAT file system, volume serial number 12ABCDEF
+    mkfs.exfat @ | an exFAT file system, volume serial number
+    mkfs.ntfs -q -F -f @ | an NTFS file system, volume serial number
+    mkfs.f2fs -q -f -l flash @ | an F2FS file system, label "flash"
+    mkfs.nilfs2 -q -f -L log @ | a NILFS2 file system, label "log"
+    mkfs.jfs -q -L aix @ | a JFS file system, label "aix"
+    mkfs.reiserfs -q -ff -l tail @ | a ReiserFS file system, label "tail"
+    mkfs.gfs2 -q -O -p lock_dlm -t alpha:data -J 8 -j 1 @ | a GFS or GFS2 file system, lock table "alpha:data"
+    mkfs.ocfs2 -q -x -F -M local -J size=4M -L shared @ | an OCFS2 file system
+    mkfs.udf -l disc @ | a UDF file system
+    mkfs.minix @ | a Minix file system
+    mkfs.bfs @ | a BFS file system
+    hformat -l mac @ | an HFS file system
+    mkswap -q -L spare @ | swap space, label "spare"
+    make-bcache -B @ | a bcache device
+    cryptsetup luksFormat -q --type luks2 --pbkdf pbkdf2 --pbkdf-force-iterations 1000 --label secrets --key-file /proc/self/exe --keyfile-size 8 @ | a LUKS encrypted volume, label "secrets"
+    cryptsetup luksFormat -q --type luks1 --pbkdf-force-iterations 1000 --key-file /proc/self/exe --keyfile-size 8 @ | a LUKS encrypted volume, UUID "
+    mksquashfs EMPTY @ -noappend -quiet | a SquashFS file system
+    mkfs.erofs --quiet @ EMPTY | an EROFS file system
+    genisoimage -quiet -V archive -o @ EMPTY | an ISO 9660 file system, label "archive"
+"#;
 
 #[test]
 fn formats_made_by_their_own_tools_are_named_with_label_or_uuid() {
@@ -543,7 +471,7 @@ fn formats_made_by_their_own_tools_are_named_with_label_or_uuid() {
     fs::create_dir(&empty).unwrap();
     let mut made = 0;
     let mut skipped = Vec::new();
-    for (line, expected) in MADE {
+    for [line, expected] in table(MADE) {
         File::create(&path).unwrap().set_len(IMAGE_BYTES).unwrap();
         let arguments = line
             .replace('@', path.to_str().unwrap())
@@ -595,7 +523,7 @@ fn formats_made_by_their_own_tools_are_named_with_label_or_uuid() {
     let _ = writeln!(
         std::io::stderr(),
         "{made} of {} formats were made by their own tools",
-        MADE.len()
+        table::<2>(MADE).count()
     );
     skipped
         .iter()

@@ -5,6 +5,7 @@ use super::super::target_devices::Overlap;
 use super::*;
 use crate::discover::tests::fake_nvme;
 use crate::fake_tree::FakeTree;
+use results::assert_starts_with;
 use std::path::{Path, PathBuf};
 
 /// A machine with one NVMe drive, nothing mounted and no process.
@@ -102,17 +103,12 @@ fn a_mount_counts_for_disk_and_partition_in_either_mount_table() {
         let machine = Machine::new();
         machine.write(file, mount);
         let disk = machine.refusal(0).unwrap();
-        assert!(
-            disk.starts_with(&format!(
-                "its partition /dev/nvme0n1p2 is mounted at /data one{seen_by}"
-            )),
-            "{disk}"
+        assert_starts_with!(
+            disk,
+            &format!("its partition /dev/nvme0n1p2 is mounted at /data one{seen_by}")
         );
         let partition = machine.refusal(2).unwrap();
-        assert!(
-            partition.starts_with("it is mounted at /data one"),
-            "{partition}"
-        );
+        assert_starts_with!(partition, "it is mounted at /data one");
     }
 }
 
@@ -185,10 +181,7 @@ fn a_file_behind_a_loop_device_is_held() {
     );
     let subject = TargetDevices::of_file(&fs::metadata(&file).unwrap());
     let text = refusals(&subject, &machine).join(" | ");
-    assert!(
-        text.starts_with("it is held by the loop device loop9;"),
-        "{text}"
-    );
+    assert_starts_with!(text, "it is held by the loop device loop9;");
     machine.mount("7:9", "/mnt");
     let text = refusals(&subject, &machine).join(" | ");
     assert!(
@@ -213,18 +206,16 @@ fn the_use_of_a_holder_is_reported_at_any_depth_of_the_stack() {
     assert!(machine.refused("259:0").starts_with(
         "its partition /dev/nvme0n1p2 is held by md7 (software RAID, mounted at /data); unmount or stop the holder first"
     ));
-    assert!(
-        machine
-            .refused("9:7")
-            .starts_with("it is held by dm-3 (LVM vg-data, mounted at /data);")
+    assert_starts_with!(
+        machine.refused("9:7"),
+        "it is held by dm-3 (LVM vg-data, mounted at /data);"
     );
     machine.add_device("loop8", "7:8", &[("loop/backing_file", "/dev/dm-3\n")]);
     machine.tree.link("sys/class/block/dm-3", &dm);
     machine.write("proc/self/mountinfo", "");
-    assert!(
-        machine
-            .refused("252:3")
-            .starts_with("it is held by the loop device loop8;")
+    assert_starts_with!(
+        machine.refused("252:3"),
+        "it is held by the loop device loop8;"
     );
 }
 
@@ -236,16 +227,14 @@ fn devices_below_the_target_count() {
     machine.stack(&md, &part);
     assert_eq!(machine.refused("9:7"), "");
     machine.mount("259:2", "/data");
-    assert!(
-        machine
-            .refused("9:7")
-            .starts_with("/dev/nvme0n1p2 beneath it is mounted at /data;")
+    assert_starts_with!(
+        machine.refused("9:7"),
+        "/dev/nvme0n1p2 beneath it is mounted at /data;"
     );
     machine.mount("259:0", "/whole");
-    assert!(
-        machine
-            .refused("9:7")
-            .starts_with("the disk /dev/nvme0n1 beneath it is mounted at /whole;")
+    assert_starts_with!(
+        machine.refused("9:7"),
+        "the disk /dev/nvme0n1 beneath it is mounted at /whole;"
     );
     machine.mount("0:0", "/");
 
@@ -253,10 +242,9 @@ fn devices_below_the_target_count() {
     let dm = machine.add_device("dm-1", "252:1", &[("dm/name", "x")]);
     machine.stack(&dm, &md);
     machine.mount("259:2", "/data");
-    assert!(
-        machine
-            .refused("252:1")
-            .starts_with("/dev/nvme0n1p2 beneath it is mounted at /data;")
+    assert_starts_with!(
+        machine.refused("252:1"),
+        "/dev/nvme0n1p2 beneath it is mounted at /data;"
     );
     machine.mount("0:0", "/");
     assert_eq!(machine.refused("252:1"), "");
@@ -292,11 +280,8 @@ fn volumes_beside_the_target_do_not_count_and_hand_made_mappings_do() {
         }
         machine.mount("252:2", "/beside");
         let text = machine.refused("252:1");
-        assert_eq!(
-            text.is_empty(),
-            lie_apart,
-            "{target} beside {beside}: {text}"
-        );
+        let found = text.is_empty();
+        assert_eq!(found, lie_apart, "{target} beside {beside}: {text}");
         let says = "/dev/nvme0n1p2 beneath it is held by dm-2 (";
         assert!(
             lie_apart || (text.starts_with(says) && text.contains("mounted at /beside)")),
@@ -386,18 +371,12 @@ fn the_other_path_to_a_drive_counts_as_the_drive() {
     };
     assert_eq!(paths(0), ["it", "/dev/nvme1n1,"]);
     assert_eq!(paths(2), ["it", "/dev/nvme1n1p2"]);
-    assert_eq!(
-        machine.subject(0).overlaps(&machine.subject(8)),
-        Some(Overlap::Drive)
-    );
-    assert_eq!(
-        machine.subject(2).overlaps(&machine.subject(9)),
-        Some(Overlap::Drive)
-    );
-    assert_eq!(
-        machine.subject(2).overlaps(&machine.subject(8)),
-        Some(Overlap::Bytes)
-    );
+    let found = machine.subject(0).overlaps(&machine.subject(8));
+    assert_eq!(found, Some(Overlap::Drive));
+    let found = machine.subject(2).overlaps(&machine.subject(9));
+    assert_eq!(found, Some(Overlap::Drive));
+    let found = machine.subject(2).overlaps(&machine.subject(8));
+    assert_eq!(found, Some(Overlap::Bytes));
     assert_eq!(machine.subject(2).overlaps(&machine.subject(10)), None);
 }
 
@@ -418,11 +397,8 @@ fn drives_with_equal_names_and_different_serial_numbers_are_two() {
         other_path(&machine, attributes);
         machine.mount("259:8", "/data");
         assert_eq!(machine.refused("259:0"), "", "{what}");
-        assert_eq!(
-            machine.subject(0).overlaps(&machine.subject(8)),
-            None,
-            "{what}"
-        );
+        let found = machine.subject(0).overlaps(&machine.subject(8));
+        assert_eq!(found, None, "{what}");
     }
     let machine = Machine::new();
     fs::write(machine.disk().join("wwid"), "eui.0000000000000000\n").unwrap();
@@ -458,11 +434,9 @@ fn an_exported_device_is_in_use() {
         assert_eq!(machine.refused("259:0"), "");
         machine.write(&format!("{dir}/enable"), "1\n");
         let text = machine.refused("259:0");
-        assert!(
-            text.starts_with(&format!(
-                "its partition /dev/nvme0n1p2 is exported as {what}"
-            )),
-            "{text}"
+        assert_starts_with!(
+            text,
+            &format!("its partition /dev/nvme0n1p2 is exported as {what}")
         );
         machine.write(&format!("{dir}/{attribute}"), "/dev/another\n");
         assert_eq!(machine.refused("259:0"), "");
@@ -472,11 +446,9 @@ fn an_exported_device_is_in_use() {
     machine.write(&format!("{nvmet}/passthru/enable"), "1\n");
     machine.write(&format!("{nvmet}/passthru/device_path"), "/dev/nvme0\n");
     let text = machine.refused("259:0");
-    assert!(
-        text.starts_with(
-            "it is exported as the passed-through controller of NVMe-oF subsystem nqn.test;"
-        ),
-        "{text}"
+    assert_starts_with!(
+        text,
+        "it is exported as the passed-through controller of NVMe-oF subsystem nqn.test;"
     );
     machine.write(&format!("{nvmet}/passthru/device_path"), "/dev/nvme1\n");
     assert_eq!(machine.refused("259:0"), "");
@@ -530,10 +502,7 @@ fn a_swap_file_is_swap() {
     );
     let subject = TargetDevices::of_file(&fs::metadata(&file).unwrap());
     let text = refusals(&subject, &machine).join(" | ");
-    assert!(
-        text.starts_with("it is used as swap; turn it off (`swapoff "),
-        "{text}"
-    );
+    assert_starts_with!(text, "it is used as swap; turn it off (`swapoff ");
 }
 
 #[test]
@@ -605,10 +574,8 @@ fn a_disk_and_its_partition_overlap_and_two_partitions_do_not() {
     );
     let file = |name| TargetDevices::of_file(&fs::metadata(machine.write(name, "")).unwrap());
     assert_eq!(file("a").overlaps(&file("a")), bytes);
-    assert_eq!(
-        (file("a").overlaps(&file("b")), file("a").overlaps(&disk)),
-        (None, None)
-    );
+    assert_eq!(file("a").overlaps(&file("b")), None);
+    assert_eq!(file("a").overlaps(&disk), None);
 }
 
 fn opener(pid: u32, mark: Option<ByteLock>) -> Opener {
@@ -624,10 +591,8 @@ fn opener(pid: u32, mark: Option<ByteLock>) -> Opener {
 fn only_shared_runs_tolerate_only_shared_runs() {
     use ByteLock::{Exclusive, Shared};
     assert_eq!(sort_out(vec![], false).unwrap(), 0);
-    assert_eq!(
-        sort_out(vec![opener(1, Some(Shared)), opener(2, Some(Shared))], true).unwrap(),
-        2
-    );
+    let found = sort_out(vec![opener(1, Some(Shared)), opener(2, Some(Shared))], true).unwrap();
+    assert_eq!(found, 2);
     for (openers, shared, says) in [
         (
             vec![opener(7, Some(Shared))],

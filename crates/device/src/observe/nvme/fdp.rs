@@ -403,6 +403,7 @@ pub fn statistics(page: &[u8]) -> WrittenBytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use results::{assert_contains, assert_starts_with};
 
     /// Log pages 20h and 21h and the placement list of an emulated drive (QEMU 10.0) with eight handles, reclaim units
     /// of 16 MiB and one namespace, which has all eight handles.
@@ -466,27 +467,21 @@ mod tests {
             placement: Vec::new(),
             ..on.clone()
         };
-        assert!(
-            without
-                .to_string()
-                .contains("the namespace was created without placement handles"),
-            "{without}"
+        assert_contains!(
+            without,
+            "the namespace was created without placement handles"
         );
         let off = Fdp {
             state: FdpState::Off,
             statistics: None,
             ..without
         };
-        assert!(
-            off.to_string().starts_with(
-                "off in endurance group 1; available configurations:\nconfiguration 0:"
-            ),
-            "{off}"
+        assert_starts_with!(
+            off,
+            "off in endurance group 1; available configurations:\nconfiguration 0:"
         );
-        assert_eq!(
-            off.why_no_handles(),
-            Some("the drive has FDP, but FDP is off")
-        );
+        let found = off.why_no_handles();
+        assert_eq!(found, Some("the drive has FDP, but FDP is off"));
         let unknown = Fdp {
             state: FdpState::Unknown,
             unknown: vec!["the FDP state: refused".to_owned()],
@@ -498,11 +493,8 @@ mod tests {
                 && text.contains("could not be read: the FDP state: refused"),
             "{text}"
         );
-        assert_eq!(
-            unknown.why_no_handles(),
-            None,
-            "no advice to erase the drive"
-        );
+        let found = unknown.why_no_handles();
+        assert_eq!(found, None, "no advice to erase the drive");
     }
 
     #[test]
@@ -554,8 +546,9 @@ mod tests {
         page[0] = 1;
         page[17] = 1;
         page[39] = 1;
+        let found = statistics(&page);
         assert_eq!(
-            statistics(&page),
+            found,
             WrittenBytes {
                 host: 1,
                 media: 256,

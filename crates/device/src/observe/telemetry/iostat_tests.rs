@@ -66,10 +66,8 @@ fn the_columns_of_known_counters_are_those_of_iostat() {
     let expected = [
         200.0, 50.0, 800.0, 6_400.0, 1.5, 10.0, 3.0, 0.5, 0.8, 4.0, 128.0, 50.0,
     ];
-    assert_eq!(
-        IOSTAT.map(|(_, of)| of(&delta, Duration::from_secs(2))),
-        expected.map(Some)
-    );
+    let found = IOSTAT.map(|(_, of)| of(&delta, Duration::from_secs(2)));
+    assert_eq!(found, expected.map(Some));
 }
 
 /// A running iostat, ended with the test.

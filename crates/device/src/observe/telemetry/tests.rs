@@ -142,14 +142,10 @@ fn a_device_that_disappears_is_unknown_and_keeps_its_columns() {
         value(&sampler, &row, "sda.r/s")
     };
     assert_eq!(reads_per_sec(""), None);
-    assert_eq!(
-        reads_per_sec("   8       0 sda 50 0 0 0 0 0 0 0 0 0 0\n"),
-        None
-    );
-    assert_eq!(
-        reads_per_sec("   8       0 sda 57 0 0 0 0 0 0 0 0 0 0\n"),
-        Some(7.0)
-    );
+    let found = reads_per_sec("   8       0 sda 50 0 0 0 0 0 0 0 0 0 0\n");
+    assert_eq!(found, None);
+    let found = reads_per_sec("   8       0 sda 57 0 0 0 0 0 0 0 0 0 0\n");
+    assert_eq!(found, Some(7.0));
 }
 
 #[test]
@@ -174,10 +170,8 @@ fn a_drive_with_a_monitor_has_a_temperature() {
         .link("sys/class/hwmon/hwmon0", "sys/devices/nvme0/hwmon0");
     let mut sampler = host.sampler(&[DeviceNumber::new(8, 0)]);
     let row = sampler.sample();
-    assert_eq!(
-        value(&sampler, &row, "sda.temperature_celsius"),
-        Some(41.85)
-    );
+    let found = value(&sampler, &row, "sda.temperature_celsius");
+    assert_eq!(found, Some(41.85));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use super::*;
 use crate::observe::diskstats::{self, Counters};
 use crate::observe::test_loop::LoopDevice;
+use results::testing::modified;
 use std::time::Duration;
 use sys::process::monotonic_ns;
 
@@ -47,10 +48,7 @@ fn trace_diskstats_and_program_all_count_23_reads() {
     let Some(device) = LoopDevice::make(4 << 20) else {
         return;
     };
-    let options = TraceOptions {
-        queue: true,
-        ..TraceOptions::default()
-    };
+    let options = modified(TraceOptions::default(), |it| it.queue = true);
     let Some(mut trace) = start(&[device.number()], options) else {
         return;
     };
@@ -70,10 +68,9 @@ fn trace_diskstats_and_program_all_count_23_reads() {
             .collect();
         assert_eq!(places, reads_23().collect::<Vec<_>>(), "{kind:?}");
         for event in seen {
-            assert_eq!(
-                (event.op, event.device, event.error),
-                (EventOp::Read, device.number(), 0)
-            );
+            assert_eq!(event.op, EventOp::Read);
+            assert_eq!(event.device, device.number());
+            assert_eq!(event.error, 0);
             assert!(
                 (started_ns..=ended_ns).contains(&event.time_ns),
                 "another clock: {event:?}"
@@ -96,10 +93,9 @@ fn trace_diskstats_and_program_all_count_23_reads() {
         std::thread::sleep(Duration::from_millis(10));
     }
     let delta = counters(&device).since(&before).unwrap();
-    assert_eq!(
-        (delta.read.completed, delta.read.sectors, delta.read.merged),
-        (23, expected_sectors, 0)
-    );
+    assert_eq!(delta.read.completed, 23);
+    assert_eq!(delta.read.sectors, expected_sectors);
+    assert_eq!(delta.read.merged, 0);
     assert_eq!(delta.write.completed, 0);
 }
 
@@ -109,10 +105,7 @@ fn other_devices_are_filtered_out_in_the_kernel() {
     else {
         return;
     };
-    let options = TraceOptions {
-        complete: false,
-        ..TraceOptions::default()
-    };
+    let options = modified(TraceOptions::default(), |it| it.complete = false);
     let Some(mut trace) = start(&[watched.number(), also.number()], options) else {
         return;
     };
@@ -229,10 +222,7 @@ fn a_trace_that_fails_to_start_leaves_no_instance_behind() {
     };
     let own = format!("flashproof-{}-", std::process::id());
     // A petabyte of buffers cannot be allocated, so the start fails halfway.
-    let options = TraceOptions {
-        buffer_bytes: 1 << 50,
-        ..TraceOptions::default()
-    };
+    let options = modified(TraceOptions::default(), |it| it.buffer_bytes = 1 << 50);
     let error = BlockTrace::start(&[DeviceNumber::new(7, 77)], options).unwrap_err();
     assert!(
         matches!(
@@ -281,14 +271,9 @@ fn a_refusal_says_what_to_do() {
 #[test]
 fn statistics_are_found_by_whole_names() {
     let text = "entries: 4\noverrun: 17\ncommit overrun: 3\nnow ts: 9.1\ndropped events: 5\n";
-    assert_eq!(
-        (
-            stat(text, "overrun"),
-            stat(text, "commit overrun"),
-            stat(text, "dropped events")
-        ),
-        (17, 3, 5)
-    );
+    assert_eq!(stat(text, "overrun"), 17);
+    assert_eq!(stat(text, "commit overrun"), 3);
+    assert_eq!(stat(text, "dropped events"), 5);
     assert_eq!(stat(text, "bytes"), 0);
 }
 

@@ -1,4 +1,5 @@
 use super::*;
+use results::assert_ends_with;
 
 fn read(text: impl AsRef<[u8]>) -> (Vec<BlockRequest>, TraceText) {
     let mut requests = Vec::new();
@@ -84,11 +85,8 @@ fn every_kernels_lines_of_a_request_are_read() {
         ] {
             let text =
                 format!("{head}block_rq_issue: {issue}\n{tail}block_rq_complete: {complete}\n");
-            assert_eq!(
-                shorts(&text),
-                ["7:2 Read S 1293793+17 - 90 asd:17665"],
-                "{text}"
-            );
+            let found = shorts(&text);
+            assert_eq!(found, ["7:2 Read S 1293793+17 - 90 asd:17665"], "{text}");
         }
     }
 }
@@ -155,37 +153,29 @@ supervise    1809   W    202,1    17039968     0         1.320
             "202:1 Write  17039968+0 - 1320 supervise:1809"
         ]
     );
-    assert_eq!(
-        (facts.without_size, facts.without_time, facts.unread_lines),
-        (1, 2, 1)
-    );
+    assert_eq!(facts.without_size, 1);
+    assert_eq!(facts.without_time, 2);
+    assert_eq!(facts.unread_lines, 1);
 
     let recent = "STARTs         COMM             PID    TYPE DEV      BLOCK        BYTES     LATms
 2812.076883    asd.0.0.15-1126  1126   RS   7,2      +            0          0.23
 2812.078219    asd.0.0.15-1126  1126   RS   7,2      +            0          0.20
 ";
     let (requests, facts) = read(recent);
-    assert_eq!(
-        short(&requests[0]),
-        "7:2 Read S 0+0 - 230 asd.0.0.15-1126:1126"
-    );
-    assert_eq!(
-        (requests.len(), requests[1].issued_ns),
-        (2, 2_812_078_219_000)
-    );
-    assert_eq!(
-        (facts.without_size, facts.without_time, facts.unread_lines),
-        (2, 0, 0)
-    );
+    let found = short(&requests[0]);
+    assert_eq!(found, "7:2 Read S 0+0 - 230 asd.0.0.15-1126:1126");
+    assert_eq!(requests.len(), 2);
+    assert_eq!(requests[1].issued_ns, 2_812_078_219_000);
+    assert_eq!(facts.without_size, 2);
+    assert_eq!(facts.without_time, 0);
+    assert_eq!(facts.unread_lines, 0);
 
     let with_times = "STARTs          ENDs            COMM         PID    TYPE DEV      BLOCK        BYTES     LATms
 5982800.302061  5982800.302679  supervise    1809   W    202,1    17039600     4096       0.62
 ";
     let (requests, facts) = read(with_times);
-    assert_eq!(
-        (requests[0].issued_ns, facts.without_time),
-        (5_982_800_302_061_000, 0)
-    );
+    assert_eq!(requests[0].issued_ns, 5_982_800_302_061_000);
+    assert_eq!(facts.without_time, 0);
 
     let own = "STARTs COMM PID TYPE DEV BLOCK BYTES QUEms LATms
 1.500000 a b 7 D 7,2 8 1048576 0.020 -
@@ -193,10 +183,8 @@ supervise    1809   W    202,1    17039968     0         1.320
 ";
     let (requests, facts) = read(own);
     assert_eq!(short(&requests[0]), "7:2 Discard  8+2048 20 - a b:7");
-    assert_eq!(
-        (requests[0].requested_ns(), facts.lost),
-        (1_499_980_000, 12)
-    );
+    assert_eq!(requests[0].requested_ns(), 1_499_980_000);
+    assert_eq!(facts.lost, 12);
 }
 
 #[test]
@@ -274,11 +262,7 @@ fn a_text_without_a_trace_is_refused_and_its_first_line_shown() {
             .unwrap_err()
             .to_string()
     };
-    assert!(
-        refused("").ends_with("(the text is empty)"),
-        "{}",
-        refused("")
-    );
+    assert_ends_with!(refused(""), "(the text is empty)");
     assert!(
         refused("\n\nHello \u{1b}[1m\nyou\n").ends_with("line 3: \"Hello \\u001b[1m\""),
         "{}",
@@ -301,10 +285,9 @@ fn a_new_device_on_every_line_is_counted_and_not_kept() {
             _ = devices.insert(request.device)
         })
         .unwrap();
-        assert_eq!(
-            (devices.len(), facts.of_further_devices, facts.unread_lines),
-            (256, 744, 0)
-        );
+        assert_eq!(devices.len(), 256);
+        assert_eq!(facts.of_further_devices, 744);
+        assert_eq!(facts.unread_lines, 0);
     }
 }
 

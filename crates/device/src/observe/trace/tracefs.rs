@@ -34,7 +34,8 @@ pub enum TraceError {
     #[error("cannot trace block requests - no device was given - name at least one block device")]
     NoDevice,
     #[error(
-        "cannot trace block requests - {}: {source} - run as root (CAP_SYS_ADMIN) on a kernel that is not locked down, or run without the trace",
+        "cannot trace block requests - only root (CAP_SYS_ADMIN) may read the kernel's tracepoints, and a kernel that is locked \
+         down refuses them ({}: {source}) - run as root",
         path.display()
     )]
     NotPermitted { path: PathBuf, source: io::Error },
@@ -372,10 +373,8 @@ mod tests {
 
     #[test]
     fn a_mount_is_found_by_type_and_read_only_ones_are_passed_over() {
-        assert_eq!(
-            writable_mount(MOUNTINFO, "tracefs"),
-            Some("/mnt/my trace".into())
-        );
+        let found = writable_mount(MOUNTINFO, "tracefs");
+        assert_eq!(found, Some("/mnt/my trace".into()));
         assert_eq!(writable_mount(MOUNTINFO, "sysfs"), Some("/sys".into()));
         assert_eq!(writable_mount(MOUNTINFO, "debugfs"), None);
         assert_eq!(writable_mount("nonsense", "tracefs"), None);
@@ -399,10 +398,8 @@ mod tests {
             .cloned()
             .collect();
         stop(&own);
-        assert_eq!(
-            fs::read_to_string(instance.path("tracing_on")).unwrap(),
-            "0"
-        );
+        let found = fs::read_to_string(instance.path("tracing_on")).unwrap();
+        assert_eq!(found, "0");
         fs::remove_file(instance.path("tracing_on")).unwrap();
         stop(&own);
         assert!(!instance.path.exists());
@@ -447,22 +444,25 @@ print fmt: \"%d,%d %s\", REC->rwbs
     #[test]
     fn fields_are_found_by_name_arrays_included() {
         let fields = parse_fields(FORMAT).unwrap();
+        let found = fields.get("dev").unwrap();
         assert_eq!(
-            fields.get("dev").unwrap(),
+            found,
             RecordField {
                 offset: 8,
                 bytes: 4
             }
         );
+        let found = fields.get("rwbs").unwrap();
         assert_eq!(
-            fields.get("rwbs").unwrap(),
+            found,
             RecordField {
                 offset: 34,
                 bytes: 10
             }
         );
+        let found = fields.get("cmd").unwrap();
         assert_eq!(
-            fields.get("cmd").unwrap(),
+            found,
             RecordField {
                 offset: 44,
                 bytes: 4
@@ -489,20 +489,16 @@ print fmt: \"%d,%d %s\", REC->rwbs
         let number = |offset, bytes| RecordField { offset, bytes }.unsigned(&record);
         assert_eq!(number(0, 1), Some(1));
         assert_eq!(number(0, 2), Some(u64::from(u16::from_ne_bytes([1, 0]))));
-        assert_eq!(
-            number(0, 8),
-            Some(u64::from_ne_bytes([1, 0, 0, 0, 0, 0, 0, 0]))
-        );
+        let found = number(0, 8);
+        assert_eq!(found, Some(u64::from_ne_bytes([1, 0, 0, 0, 0, 0, 0, 0])));
         assert_eq!(number(9, 4), None);
         assert_eq!(number(0, 3), None);
-        assert_eq!(
-            RecordField {
-                offset: 8,
-                bytes: 4
-            }
-            .int(&record),
-            Some(i32::from_ne_bytes([0xff, 0xff, 0xff, 0xfb]))
-        );
+        let found = RecordField {
+            offset: 8,
+            bytes: 4,
+        }
+        .int(&record);
+        assert_eq!(found, Some(i32::from_ne_bytes([0xff, 0xff, 0xff, 0xfb])));
     }
 
     #[test]

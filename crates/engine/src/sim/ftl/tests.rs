@@ -1,9 +1,10 @@
 //! Compares the model with closed forms and with its own counters.
 
 use super::*;
+use crate::IoEngine;
 use crate::sim::SimEngine;
-use crate::sim::testing::{reap_all, reap_next};
-use crate::{IoEngine, Wait};
+use crate::sim::testing::{reap_all, reap_next, wait};
+use OpKind::*;
 use sys::buffer::Buf;
 use sys::op::Outcome;
 use sys::op::Placement;
@@ -72,20 +73,12 @@ fn open_loop_with(
                     free: &mut Vec<u32>,
                     until_ns,
                     completions| {
-        engine
-            .reap(
-                Wait {
-                    until_ns,
-                    completions,
-                },
-                &mut out,
-            )
-            .unwrap();
+        engine.reap(wait(until_ns, completions), &mut out).unwrap();
         for done in out.drain(..) {
             assert!(done.outcome.is_done(), "{:?}", done.outcome);
             let ns = done.completed_ns - done.issued_ns;
             match kinds[done.token as usize] {
-                OpKind::Read => run.reads_ns.push(ns),
+                Read => run.reads_ns.push(ns),
                 _ => run.writes_ns.push(ns),
             }
             run.end_ns = done.completed_ns;
@@ -132,9 +125,9 @@ fn mixed(
     let write_share = writes_per_s / (reads_per_s + writes_per_s);
     poisson(operations, reads_per_s + writes_per_s, 3).map(move |at_ns| {
         let kind = if random.unit() < write_share {
-            OpKind::Write
+            Write
         } else {
-            OpKind::Read
+            Read
         };
         (at_ns, kind, random.below(pages) * 4096, 4096)
     })
@@ -165,7 +158,7 @@ fn reads_of_one_die_wait_as_in_the_queue_m_d_1() {
         let arrivals = poisson(count, load * 1e6 / service_us, 11);
         let run = open_loop(
             &mut engine,
-            arrivals.map(|at| (at, OpKind::Read, random.below(pages) * 4096, 4096)),
+            arrivals.map(|at| (at, Read, random.below(pages) * 4096, 4096)),
         );
         let mean_us = run.reads_ns.iter().sum::<u64>() as f64 / count as f64 / 1e3;
         let wait_us = mean_us - service_us - 10.0;
@@ -190,7 +183,7 @@ fn reads_in_a_fixed_rhythm_wait_as_in_the_queue_d_d_c_exactly() {
     let at_most = |engine: &mut _, gap_ns: u64| {
         open_loop(
             engine,
-            (0..400).map(|n| (n * gap_ns, OpKind::Read, stripe(n), 4096)),
+            (0..400).map(|n| (n * gap_ns, Read, stripe(n), 4096)),
         )
         .reads_ns
     };
@@ -213,9 +206,9 @@ fn a_channel_passes_the_data_of_its_dies_in_turn() {
     // 64 KiB at 1000 MB/s take 65.536 us. Two dies read in parallel and share the channel.
     let text = "capacity=64MiB+op=50%+precondition=1+channels=1+dies=2+read-us=50+bus-mbps=1000+controller-us=10+superblock=1MiB";
     let mut engine = engine(text);
-    let reads = (0..2).map(|n| (0, OpKind::Read, n * (64 << 10), 64 << 10));
+    let reads = (0..2).map(|n| (0, Read, n * (64 << 10), 64 << 10));
     assert_eq!(open_loop(&mut engine, reads).reads_ns, [125_536, 191_072]);
-    let both = std::iter::once((0, OpKind::Read, 0, 128 << 10));
+    let both = std::iter::once((0, Read, 0, 128 << 10));
     assert_eq!(open_loop(&mut engine, both).reads_ns, [191_072]);
 }
 
@@ -224,24 +217,12 @@ fn a_channel_is_not_kept_for_a_read_whose_array_is_not_done() {
     let mut engine = engine(
         "capacity=64MiB+op=50%+channels=1+dies=2+read-us=50+bus-mbps=1000+controller-us=10+superblock=1MiB",
     );
-    open_loop(
-        &mut engine,
-        std::iter::once((0, OpKind::Write, 0, 64 << 10)),
-    );
+    open_loop(&mut engine, std::iter::once((0, Write, 0, 64 << 10)));
     engine
-        .reap(
-            Wait {
-                until_ns: 1_000_000_000,
-                completions: 1,
-            },
-            &mut Vec::new(),
-        )
+        .reap(wait(1_000_000_000, 1), &mut Vec::new())
         .unwrap();
     // The other die's program holds the channel from 5 to 70.536 us. The read, ready at 60 us, transfers 4.096 us.
-    let both = [
-        (0, OpKind::Read, 0, 4096),
-        (5_000, OpKind::Write, 64 << 10, 64 << 10),
-    ];
+    let both = [(0, Read, 0, 4096), (5_000, Write, 64 << 10, 64 << 10)];
     assert_eq!(open_loop(&mut engine, both.into_iter()).reads_ns, [74_632]);
 }
 
@@ -250,41 +231,35 @@ fn operations_without_flash_access_take_only_the_controller() {
     let mut engine = engine("capacity=1GiB+controller-us=10");
     let at = |kind, offset, len| std::iter::once((0, kind, offset, len));
     assert_eq!(
-        open_loop(&mut engine, at(OpKind::Read, 0, 1 << 20)).reads_ns,
+        open_loop(&mut engine, at(Read, 0, 1 << 20)).reads_ns,
         [10_000],
         "never written"
     );
     assert_eq!(
-        open_loop(&mut engine, at(OpKind::Write, 0, 4096)).writes_ns,
+        open_loop(&mut engine, at(Write, 0, 4096)).writes_ns,
         [10_000]
     );
     assert_eq!(
-        open_loop(&mut engine, at(OpKind::Read, 0, 4096)).reads_ns,
+        open_loop(&mut engine, at(Read, 0, 4096)).reads_ns,
         [10_000],
         "in the buffer: no stripe is full"
     );
     assert_eq!(
-        open_loop(&mut engine, at(OpKind::Flush, 0, 0)).writes_ns,
+        open_loop(&mut engine, at(Flush, 0, 0)).writes_ns,
         [10_000],
         "the buffer outlives the power"
     );
     // Fills the stripe, so that it is programmed.
-    open_loop(&mut engine, at(OpKind::Write, 4096, 60 << 10));
+    open_loop(&mut engine, at(Write, 4096, 60 << 10));
     engine
-        .reap(
-            Wait {
-                until_ns: 1_000_000_000,
-                completions: 1,
-            },
-            &mut Vec::new(),
-        )
+        .reap(wait(1_000_000_000, 1), &mut Vec::new())
         .unwrap();
     assert_eq!(
-        open_loop(&mut engine, at(OpKind::Read, 0, 4096)).reads_ns,
+        open_loop(&mut engine, at(Read, 0, 4096)).reads_ns,
         [10_000 + 50_000 + 2_560]
     );
     assert_eq!(
-        open_loop(&mut engine, at(OpKind::Deallocate, 100, 64 << 10)).writes_ns,
+        open_loop(&mut engine, at(Deallocate, 100, 64 << 10)).writes_ns,
         [10_000]
     );
     let reads = [
@@ -294,7 +269,7 @@ fn operations_without_flash_access_take_only_the_controller() {
         (64 << 10, 10_000),
     ];
     for (offset, ns) in reads {
-        let run = open_loop(&mut engine, at(OpKind::Read, offset, 4096));
+        let run = open_loop(&mut engine, at(Read, offset, 4096));
         assert_eq!(
             run.reads_ns,
             [ns],
@@ -312,13 +287,10 @@ fn a_unit_that_is_written_in_part_is_read_before() {
         &mut engine,
         parts
             .into_iter()
-            .map(|(offset, len)| (0, OpKind::Write, offset, len)),
+            .map(|(offset, len)| (0, Write, offset, len)),
     );
-    assert_eq!(
-        counter(&engine, Column::SimHbmw),
-        512 + 4096 + 4096,
-        "what the host wrote"
-    );
+    let found = counter(&engine, Column::SimHbmw);
+    assert_eq!(found, 512 + 4096 + 4096, "what the host wrote");
     assert_eq!(counter(&engine, Column::SimMbmw), 4 * 4096, "whole units");
     assert_eq!(counter(&engine, Column::SimCollectionReadBytes), 3 * 4096);
 }
@@ -328,7 +300,7 @@ fn a_full_buffer_holds_writes_to_what_the_dies_program() {
     let mut engine = engine("capacity=1GiB+channels=4+dies=1+buffer=1MiB+suspend-us=off");
     // Four dies program 64 KiB each in 500 us, after 41 us of transfer: 484.6 MB/s. The load offers twice that rate.
     let total: u64 = 256 << 20;
-    let writes = (0..total >> 17).map(|n| (n * 135_000, OpKind::Write, n << 17, 1 << 17));
+    let writes = (0..total >> 17).map(|n| (n * 135_000, Write, n << 17, 1 << 17));
     let run = open_loop(&mut engine, writes);
     let expected_ns = (total - (1 << 20)) as f64 / (4.0 * 65_536.0) * 540_960.0;
     assert!(
@@ -356,7 +328,7 @@ fn sustained_writes_go_at_the_bandwidth_of_the_dies_over_the_write_amplification
         let mut random = Random::new(9);
         let mut run = |writes| {
             let before = busy_ns(&engine);
-            let all = (0..writes).map(|_| (0, OpKind::Write, random.below(1 << 18) << 12, 4096));
+            let all = (0..writes).map(|_| (0, Write, random.below(1 << 18) << 12, 4096));
             let begun_ns = engine.now();
             let end_ns = open_loop(&mut engine, all).end_ns;
             ((end_ns - begun_ns) as f64, busy_ns(&engine) - before)
@@ -434,7 +406,7 @@ fn the_same_text_is_amplified_the_same_with_time_and_without() {
             let mut engine = engine(&parameters);
             let all = (0..)
                 .zip(overwritten())
-                .map(|(n, unit)| (n * gap_ns, OpKind::Write, unit << 12, 4096));
+                .map(|(n, unit)| (n * gap_ns, Write, unit << 12, 4096));
             open_loop(&mut engine, all);
             let waf = waf(&engine);
             assert!(
@@ -453,8 +425,8 @@ fn a_handle_waits_no_longer_for_its_superblock_because_others_have_room() {
         let mut engine = engine(text);
         let mut random = Random::new(2);
         let mut writes = |count| {
-            let all = poisson(count, 6_000.0, 1)
-                .map(|at| (at, OpKind::Write, random.below(1 << 17) << 12, 4096));
+            let all =
+                poisson(count, 6_000.0, 1).map(|at| (at, Write, random.below(1 << 17) << 12, 4096));
             open_loop_with(&mut engine, all, placement).writes_ns
         };
         // Warm-up, because collection has not prepared the first superblock of each handle.
@@ -508,7 +480,7 @@ fn the_same_seed_gives_the_same_run_and_another_one_another() {
 fn handles_keep_streams_apart_and_what_a_drive_does_not_have_is_refused() {
     let write = |placement: Option<u16>, token| Op {
         placement: placement.map(Placement),
-        ..op(OpKind::Write, u64::from(token) << 12, 4096, token)
+        ..op(Write, u64::from(token) << 12, 4096, token)
     };
     let outcomes = |parameters: &str, placements: &[Option<u16>]| {
         let mut engine = engine(parameters);
@@ -556,39 +528,17 @@ fn faults_end_operations_as_on_other_drives() {
         (out[0].outcome, out[0].completed_ns - out[0].issued_ns)
     };
     let errno = Outcome::Errno;
-    let read = |offset, len| op(OpKind::Read, offset, len, 0);
-    assert_eq!(
-        ends(&mut engine, read(1 << 20, 4096)),
-        (errno(libc::EIO), 10_000)
-    );
-    assert_eq!(
-        ends(&mut engine, read((1 << 30) - 512, 1024)),
-        (errno(libc::EINVAL), 0)
-    );
-    assert_eq!(
-        ends(&mut engine, read(u64::MAX, 1024)),
-        (errno(libc::EINVAL), 0)
-    );
-    engine
-        .reap(
-            Wait {
-                until_ns: 999_999_000,
-                completions: 1,
-            },
-            &mut Vec::new(),
-        )
-        .unwrap();
-    assert_eq!(
-        ends(&mut engine, read(0, 4096)),
-        (errno(libc::ENODEV), 10_000),
-        "gone before it ended"
-    );
+    let read = |offset, len| op(Read, offset, len, 0);
+    let found = ends(&mut engine, read(1 << 20, 4096));
+    assert_eq!(found, (errno(libc::EIO), 10_000));
+    let found = ends(&mut engine, read((1 << 30) - 512, 1024));
+    assert_eq!(found, (errno(libc::EINVAL), 0));
+    let found = ends(&mut engine, read(u64::MAX, 1024));
+    assert_eq!(found, (errno(libc::EINVAL), 0));
+    engine.reap(wait(999_999_000, 1), &mut Vec::new()).unwrap();
+    let found = ends(&mut engine, read(0, 4096));
+    assert_eq!(found, (errno(libc::ENODEV), 10_000), "gone before it ended");
     assert_eq!(ends(&mut engine, read(0, 4096)), (errno(libc::ENODEV), 0));
-    assert_eq!(
-        (
-            counter(&engine, Column::SimReads),
-            counter(&engine, Column::SimFailed)
-        ),
-        (0, 5)
-    );
+    assert_eq!(counter(&engine, Column::SimReads), 0);
+    assert_eq!(counter(&engine, Column::SimFailed), 5);
 }

@@ -249,10 +249,8 @@ mod tests {
     fn parameters_of_a_drive_with_an_ftl_are_read() {
         assert_eq!("sim:".parse::<DriveSpec>().unwrap().ftl, None);
         let plain = drive("sim:ftl");
-        assert_eq!(
-            (plain.spec.logical_bytes, plain.spec.superblock_bytes),
-            (64 << 30, 128 << 20)
-        );
+        assert_eq!(plain.spec.logical_bytes, 64 << 30);
+        assert_eq!(plain.spec.superblock_bytes, 128 << 20);
         let given = drive(
             "sim:ftl+capacity=1GiB+op-of-flash=12.5%+unit=16KiB+superblock=4MiB+victim=d-choices-8+append=per-handle\
              +handles=4+isolation=persistently+reserve=6+wear-gap=100+channels=4+dies=1+planes=2+page=16KiB+read-us=40\

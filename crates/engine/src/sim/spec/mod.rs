@@ -412,10 +412,9 @@ mod tests {
             .parse()
             .unwrap();
         assert_eq!(spec.capacity_bytes, 3 << 29);
-        assert_eq!(
-            (spec.channels, spec.read_ns, spec.seed),
-            (4, 90_500, Some(7))
-        );
+        assert_eq!(spec.channels, 4);
+        assert_eq!(spec.read_ns, 90_500);
+        assert_eq!(spec.seed, Some(7));
         assert_eq!(
             spec.stalls,
             StallSpec {

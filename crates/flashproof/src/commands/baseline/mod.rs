@@ -60,7 +60,7 @@ pub fn run(args: &BaselineOptions) -> Result<ExitCode, Failure> {
             erasable(
                 &request.spec(),
                 !args.read_only,
-                &options.erase,
+                &options.consent.erase,
                 !options.dry_run,
             )
         },
@@ -204,7 +204,7 @@ fn run_jobs(
         slice_sec: first.seconds,
         round_sec: Some(first.round_sec),
         failure_limits: PATIENCE,
-        heading: Some(heading(request, first)),
+        heading: Some(heading(request, first, &series_dir.series)),
         ..RunRequest::new(NamedWorkload::alone(load.clone(), lines))
     };
     let mut observer = JobObserver::new(&load);
@@ -343,11 +343,24 @@ fn summary(series_dir: &SeriesDir, request: &BaselineSetup) -> String {
     )
 }
 
-fn heading(request: &BaselineSetup, job: &Job) -> String {
-    match (request.form.jobs(), job.position) {
-        (Some(jobs), (1, place)) => format!("{} ({} of {jobs})", job.name, place + 1),
-        _ => job.name.clone(),
+/// Heading of a job's progress: its number, and the load that is left in the whole baseline.
+fn heading(request: &BaselineSetup, job: &Job, series: &Series) -> String {
+    let Some(jobs) = request.form.jobs() else {
+        return job.name.clone();
+    };
+    let number = match job.position {
+        (1, place) => format!(" ({} of {jobs})", place + 1),
+        _ => String::new(),
+    };
+    if request.form.simulated {
+        return format!("{}{number}", job.name);
     }
+    // The jobs of several drives run at the same time.
+    let of_first = series.steps.iter().filter(|step| step.devices.contains(&0));
+    let done = of_first.filter(|step| step.state == SeriesStepState::Done);
+    let done_sec: u64 = done.map(|step| step.duration_sec).sum();
+    let left = span(request.form.seconds.saturating_sub(done_sec));
+    format!("{}{number}, about {left} of load left in all", job.name)
 }
 
 /// Prints the results of the jobs from step `index` on.
@@ -414,7 +427,7 @@ fn show_conclusion(series_dir: &SeriesDir) -> Result<ExitCode, Failure> {
         .conclusion
         .as_ref()
         .map(|conclusion| conclusion.outcome);
-    if outcome == Some(Outcome::Pass) && !depth_points.is_empty() {
+    if outcome == Some(Outcome::Measured) && !depth_points.is_empty() {
         let doubt_hint = if in_doubt(&series_dir.series).is_some() {
             " (from the jobs that are not in doubt)"
         } else {

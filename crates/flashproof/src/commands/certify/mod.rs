@@ -33,7 +33,7 @@ use serde_json::json;
 use session::devices::Consents;
 use session::failure::Failure;
 use session::recording::NoObserver;
-use session::runner::{self, RunRequest};
+use session::runner::{self, FailureLimits, RunRequest};
 use session::signals::{self, SignalHandler};
 use session::{CompatMode, console};
 use std::path::Path;
@@ -316,6 +316,7 @@ impl<'a> Certification<'a> {
         self.stage_begins(index);
         let devices = self.request.base.spec().names();
         let step = &self.steps()[index];
+        let failure_limits = self.args.failure_limits.limits();
         let stage_request = RunRequest {
             consents: Consents {
                 erase: &[],
@@ -324,7 +325,11 @@ impl<'a> Certification<'a> {
             },
             sla: self.args.sla.clone(),
             slice_sec: self.args.slice.into(),
-            failure_limits: self.args.failure_limits.limits(),
+            failure_limits: FailureLimits {
+                // A stage that only has to complete runs to its end, however slow the drive is.
+                stop_when_decided: failure_limits.stop_when_decided && step.rule == Rule::Limits,
+                ..failure_limits
+            },
             heading: Some(self.heading(index)),
             ..RunRequest::new(single_load(self.request.load(step)?, &step.name))
         };
@@ -398,6 +403,7 @@ impl<'a> Certification<'a> {
             outcome,
             reason,
             notes,
+            headline,
         } = certify::judge_stage(step.rule, verdict);
         step.state = SeriesStepState::Done;
         step.outcome = Some(outcome);
@@ -409,6 +415,7 @@ impl<'a> Certification<'a> {
             "ran_sec": verdict.ran_sec,
             "streams": verdict.streams,
             "notes": notes,
+            certify::HEADLINE: headline,
         });
         if let Some(linearity) = self.linearity(index) {
             console::note(&format!("\n{linearity}"));

@@ -11,19 +11,24 @@ mod site;
 
 use crate::commands::check::options::CheckArgs;
 use crate::output::{FormArgs, done, show};
-use definition::{Definition, builtin_by_kind, builtin_names};
+use conclusions::check_plan::{CHECK_PLAN, CHECK_PLAN_FORMAT_VERSION, CheckPlan, PlannedCheck};
+use definition::{Definition, RunDefinition, builtin_by_kind, builtin_names};
+use device::observe::process::this_process;
 use durability::witness::Witness;
 use report::check::{Checks, NotRun};
 use report::table::Table;
+use results::files::{self, NewDirs};
 use results::format::{count, quoted, span, wrapped};
+use results::run_dir::check_usable;
 use run::{CheckRequest, perform};
+use session::clock::now_unix_ms;
 use session::failure::Failure;
 use session::run_directory::RunDirectory;
 use session::runner::tool;
 use session::signals::{EndSignals, SignalHandler};
-use session::user_file::check_page;
 use session::{CompatMode, console};
 use std::collections::HashSet;
+use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -85,7 +90,7 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
 
 /// Refuses an HTML page that cannot be written, and suppresses messages if the output is for programs.
 fn begin_form(args: &CheckArgs) -> Result<(), Failure> {
-    args.form.html.as_deref().map(check_page).transpose()?;
+    args.form.check()?;
     if args.quiet || args.form.json || args.form.markdown {
         console::be_quiet();
     }
@@ -123,6 +128,7 @@ fn perform_all(
         "{what}: {} of load in all; the time to write test files is extra",
         span(later_sec)
     ));
+    let new_dirs = write_plan(run_dir.dir(), path, &definitions)?;
     for definition in definitions {
         let name = definition.name.clone();
         later_sec -= definition.seconds();
@@ -141,15 +147,19 @@ fn perform_all(
         let request = CheckRequest {
             definition,
             path,
-            erase: &args.erase,
+            erase: &args.consent.erase,
             dir,
             later_sec,
-            quiet,
+            // The lines of many runs would hide the answer in a log.
+            quiet: quiet || !is_alone && !io::stderr().is_terminal(),
+            note: args.note.text.as_deref(),
         };
         match perform(&request, &signal_handler) {
             Ok(check) => checks.push(check),
             // A missing or read-only disk stops all checks.
             Err(failure) if is_alone || checks.is_empty() && not_run.is_empty() => {
+                let _ = files::remove_file(&run_dir.dir().join(CHECK_PLAN));
+                new_dirs.remove();
                 return Err(failure);
             }
             Err(failure) => not_run.push(NotRun {
@@ -163,6 +173,36 @@ fn perform_all(
         &args.form,
         &format!("{run_dir}\n"),
     )
+}
+
+/// Writes the plan of the checks of `path` into `dir`. Returns the directories that were created for the plan.
+fn write_plan(dir: &Path, path: &str, definitions: &[Definition]) -> Result<NewDirs, Failure> {
+    let run = |run: &RunDefinition| (run.name.clone(), run.seconds);
+    let checks = definitions.iter().map(|check| PlannedCheck {
+        name: check.name.clone(),
+        runs: check.runs.iter().map(run).collect(),
+    });
+    let plan = CheckPlan {
+        format_version: CHECK_PLAN_FORMAT_VERSION,
+        path: path.to_owned(),
+        began_unix_ms: now_unix_ms(),
+        checks: checks.collect(),
+        process: this_process(),
+    };
+    let shown = dir.display();
+    check_usable(dir).map_err(Failure::environment)?;
+    if dir.join(CHECK_PLAN).exists() {
+        return Err(Failure::usage(format!(
+            "cannot record a check in {shown} - it holds another check - give another --out"
+        )));
+    }
+    let new_dirs = files::create_dirs(dir).map_err(|error| {
+        Failure::environment(format!(
+            "cannot create {shown} - {error} - give another --out"
+        ))
+    })?;
+    plan.write(dir).map_err(Failure::environment)?;
+    Ok(new_dirs)
 }
 
 /// Writes the result of checks in the requested form; `footer` follows the text form.
@@ -246,7 +286,7 @@ fn check_durability(args: &CheckArgs) -> Result<ExitCode, Failure> {
         path,
         witness,
         options: &args.durability,
-        erase: &args.erase,
+        erase: &args.consent.erase,
         seconds: args.lasting,
     };
     let end_signals = EndSignals::listen("the written files remain".to_owned())?;
@@ -271,7 +311,7 @@ fn serve_witness(args: &CheckArgs) -> Result<ExitCode, Failure> {
         args,
         "witness",
         has_others
-            || !args.erase.is_empty()
+            || !args.consent.erase.is_empty()
             || args.form.json
             || args.form.markdown
             || args.form.html.is_some(),

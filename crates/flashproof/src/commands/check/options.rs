@@ -2,6 +2,7 @@
 
 use crate::commands::check::durability::DurabilityOptions;
 use crate::output::FormArgs;
+use crate::record::{EraseArgs, NoteArgs};
 use clap::Args;
 use results::format::seconds;
 use std::path::PathBuf;
@@ -29,9 +30,10 @@ pub struct CheckArgs {
     /// Directory for the record [default: flashproof-results/check-TIME]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Allow the erasure of this device, by its serial number, wwid, by-id link or path; may be repeated
-    #[arg(long, value_name = "DEVICE")]
-    pub erase: Vec<String>,
+    #[command(flatten)]
+    pub consent: EraseArgs,
+    #[command(flatten)]
+    pub note: NoteArgs,
     /// Print only the result, warnings and errors
     #[arg(long, short)]
     pub quiet: bool,

@@ -45,6 +45,8 @@ pub struct CheckRequest<'a> {
     /// Seconds of load in the checks after this one.
     pub later_sec: u64,
     pub quiet: bool,
+    /// The user's note.
+    pub note: Option<&'a str>,
 }
 
 pub fn perform(
@@ -164,6 +166,8 @@ fn performed(
         sustained,
         cannot_see: definition.cannot_see.clone(),
         files: Vec::new(),
+        note: request.note.map(str::to_owned),
+        circumstances: site.circumstances(),
     };
     let mut check = check.concluded(why_invalid);
     write_files(request, &completed, &mut check)?;
@@ -219,6 +223,7 @@ impl CheckRequest<'_> {
                 shared: false,
             },
             quiet: self.quiet,
+            note: self.note.map(str::to_owned),
             // No block trace: a check needs no root, and is too short for samples.
             trace: false,
             // The doctor's advice would name a file that the check removes at its end.
@@ -346,8 +351,7 @@ fn perform_run(
     let waited = wait_share(&waits, 0, &manifest) / threads as f64;
     let busy_host = (waited > WAIT_SHARE_MAX).then(|| {
         format!(
-            "flashproof waited for a CPU during {} of the time, so its values are of a busy host, and not of the disk: \
-             repeat the check while the host is idle",
+            "the host was too busy (flashproof waited for a CPU for {} of the time)",
             format::percent(waited)
         )
     });
@@ -361,6 +365,7 @@ fn perform_run(
     {
         judged.outcome = Outcome::Invalid;
     }
+    let headline = verdict.headline().sentence;
     let read_bytes = bytes_moved(&figures, "-reads");
     let bytes_written = bytes_moved(&figures, "-writes");
     let disk = fio_run.disk_bytes();
@@ -382,10 +387,9 @@ fn perform_run(
             name: definition.name.clone(),
             outcome,
             reason: busy_host
-                .clone()
+                .as_ref()
                 .filter(|_| is_in_doubt)
-                .or(verdict.reason().map(str::to_owned))
-                .unwrap_or_default(),
+                .map_or(headline, |busy| format!("{busy}; the disk was not judged")),
             seconds: verdict.ran_sec,
             bytes_written,
             burst_ends: change_points.iter().map(ToString::to_string).collect(),
@@ -395,13 +399,8 @@ fn perform_run(
         figures: if is_goal_alone { Vec::new() } else { figures },
         overwritten,
         busy_host,
-        missed_goal: is_goal_alone.then(|| {
-            format!(
-                "run {}: {}",
-                definition.name,
-                verdict.reason().unwrap_or_default()
-            )
-        }),
+        missed_goal: is_goal_alone
+            .then(|| format!("run {}: {}", definition.name, verdict.headline().sentence)),
         cached,
         is_disk_known: disk.is_some(),
         is_broken: verdict.is_broken(),
@@ -486,8 +485,7 @@ fn cache_evidence(
     ((disk_bytes as f64) < job_bytes as f64 * DISK_BYTES_MIN).then(|| {
         let text = |count: u64| format::bytes(count as f64);
         format!(
-            "run {}: the jobs {verb} {}, but the disk {verb} only {}: the page cache or another layer answered \
-             instead of the disk",
+            "run {}: the page cache or another layer answered instead of the disk (the jobs {verb} {}, the disk only {})",
             definition.name,
             text(job_bytes),
             text(disk_bytes)
@@ -506,9 +504,12 @@ fn remarks(site: &Site, files: &BTreeMap<String, FileUse>, runs: &[CompletedRun]
             .map(|end| format!("a burst ended: {end}")),
     );
     remarks.extend(runs.iter().flat_map(|done| done.overwritten.clone()));
-    let busy = runs.iter().filter_map(|done| {
+    let judged = runs
+        .iter()
+        .filter(|done| done.run.outcome != Outcome::Invalid);
+    let busy = judged.filter_map(|done| {
         Some(format!(
-            "run {}: {}",
+            "run {}: {}; its values are of a busy host",
             done.run.name,
             done.busy_host.as_ref()?
         ))

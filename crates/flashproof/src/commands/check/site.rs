@@ -4,6 +4,7 @@
 //! removes the files of a killed check. Only files that the lock file lists are removed.
 
 use super::file_use::{FileState, FileUse};
+use conclusions::circumstances::Circumstances;
 use device::discover::{DeviceFacts, DeviceNumber, discover, disks_beneath};
 use engine::DeviceName;
 use engine::sim::SIM_PREFIX;
@@ -12,6 +13,7 @@ use results::format::{bytes, quoted};
 use rustix::fs::FlockOperation;
 use session::console;
 use session::failure::Failure;
+use session::runner::command;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -175,6 +177,10 @@ impl Site {
             && (self.disks.is_empty() || self.disks.iter().any(may_have_credits))
     }
 
+    pub fn circumstances(&self) -> Circumstances {
+        circumstances(&self.disks)
+    }
+
     /// The disks in words: `nvme0n1, Samsung SSD 990 PRO`.
     pub fn disk_text(&self) -> Option<String> {
         let names: Vec<_> = self
@@ -184,6 +190,26 @@ impl Site {
             .collect();
         (!names.is_empty()).then(|| names.join("; "))
     }
+}
+
+pub(super) fn circumstances(disks: &[DeviceFacts]) -> Circumstances {
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    Circumstances {
+        drives: disks.iter().map(drive_text).collect(),
+        host: host.map(|name| name.trim().to_owned()),
+        command: command(),
+    }
+}
+
+/// `nvme0n1, Samsung SSD 990 PRO, S6Z1NJ0T, 4B2QJXD7, 2 TB`.
+fn drive_text(disk: &DeviceFacts) -> String {
+    let names = [&disk.kernel_name, &disk.model, &disk.serial, &disk.firmware];
+    let names = names
+        .into_iter()
+        .flatten()
+        .map(|name| name.trim().to_owned());
+    let size = bytes(disk.size_bytes as f64);
+    names.chain([size]).collect::<Vec<_>>().join(", ")
 }
 
 /// Largest size of all files together, bytes: the shared files, and the files of the run that needs most.

@@ -597,6 +597,7 @@ impl FioCommand<'_> {
             sla: stream_sla.unwrap_or_else(|| program.sla.clone()),
             slice_sec: program.slice_sec.into(),
             failure_limits: program.failure_limits,
+            note: program.note.clone(),
             quiet,
             trace: program.trace && !quiet,
             ..RunRequest::new(NamedWorkload::alone(load, text))

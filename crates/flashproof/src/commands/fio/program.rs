@@ -1,7 +1,7 @@
 //! Options of fio's program, as opposed to options of its jobs.
 
 use crate::fio_run::Trigger;
-use crate::record::count;
+use crate::record::{count, note};
 use fio::{SECONDS, parse_number};
 use results::format::{quoted, seconds};
 use results::judge::Sla;
@@ -32,6 +32,7 @@ pub struct ProgramOptions {
     pub readonly: bool,
     pub warnings_fatal: bool,
     pub out: Option<PathBuf>,
+    pub note: Option<String>,
     pub force: bool,
     pub erase: Vec<String>,
     pub shared: bool,
@@ -89,6 +90,7 @@ impl ProgramOptions {
             "readonly" => self.readonly = true,
             "warnings-fatal" => self.warnings_fatal = true,
             "out" => self.out = Some(value.into()),
+            "note" => self.note = Some(note(value)?),
             "force" => self.force = true,
             "erase" => self.erase.push(value.into()),
             "shared" => self.shared = true,

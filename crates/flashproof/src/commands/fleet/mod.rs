@@ -3,9 +3,7 @@
 pub mod options;
 
 use crate::cli::check_words;
-use crate::commands::fleet::options::{
-    CampaignArgs, Fleet, FleetStatusArgs, InitArgs, InventoryArgs, RunArgs,
-};
+use crate::commands::fleet::options::{CampaignArgs, Fleet, InitArgs, InventoryArgs, RunArgs};
 use crate::output::{FormArgs, csv, done, show, watch};
 use fleet::inventory::Inventory;
 use fleet::plan::CampaignPlan;
@@ -24,7 +22,7 @@ pub fn run(fleet: &Fleet) -> Result<ExitCode, Failure> {
         Fleet::Init(args) => init_file(args)?,
         Fleet::Plan(args) => console::result(&plan(args)?.text())?,
         Fleet::Run(args) => return start_or_go_on(args),
-        Fleet::Status(args) => return status(args),
+        Fleet::Status(args) => return status(&args.campaign.dir, args.watch, args.json),
         Fleet::Cancel(args) => start::cancel(&plan(args)?)?,
         Fleet::Task(args) => {
             return task::run(
@@ -161,13 +159,14 @@ fn start_or_go_on(args: &RunArgs) -> Result<ExitCode, Failure> {
     }
 }
 
-fn status(args: &FleetStatusArgs) -> Result<ExitCode, Failure> {
-    let plan = plan(&args.campaign)?;
+/// Shows the state of the campaign in `dir`, once or until nothing runs.
+pub fn status(dir: &Path, is_repeated: bool, json: bool) -> Result<ExitCode, Failure> {
+    let plan = plan_in(dir)?;
     let mut code = 0;
-    watch(args.watch, args.json, || {
+    watch(is_repeated, json, || {
         let status = CampaignStatus::read(&plan)?;
         code = status.exit_code();
-        let text = if args.json {
+        let text = if json {
             serde_json::to_string(&status).map_err(Failure::environment)? + "\n"
         } else {
             status.text()

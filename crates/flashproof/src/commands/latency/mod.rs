@@ -363,7 +363,7 @@ fn append(
     let buckets = table_options.buckets();
     match format {
         Format::Table => {
-            *page += &table::preamble(logs, table_options.slice_sec);
+            *page += &table::preamble(logs, runs, table_options.slice_sec);
             *page += &table::table(logs, table_options);
             for (log, run) in logs
                 .iter()

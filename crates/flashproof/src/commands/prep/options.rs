@@ -6,6 +6,7 @@ use crate::imitated::{exit_as_act, parse_as, program};
 use crate::preparation::{
     CHECKPOINT_SEC, PrepOptions, Preparation, ProgressStyle, RandomWrites, SAMPLES,
 };
+use crate::record::EraseArgs;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 use fio::{BYTES, parse_number};
@@ -25,13 +26,12 @@ pub struct PrepArgs {
     /// Devices or files to prepare: ALL their data is erased
     #[arg(required = true, value_name = "DEVICE", value_parser = NonEmptyStringValueParser::new())]
     pub devices: Vec<String>,
-    /// Allow the erasure of this device, by its serial number, wwid, by-id link or path; may be repeated
-    #[arg(long, value_name = "DEVICE")]
-    pub erase: Vec<String>,
-    /// Number of passes of salt (random data that does not compress): 2 for SNIA's workload-independent preconditioning
+    #[command(flatten)]
+    pub consent: EraseArgs,
+    /// Number of random fills (data that does not compress): 2 for SNIA's workload-independent preconditioning
     #[arg(long, value_name = "N", default_value_t = PrepOptions::DEFAULT.fills, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub fills: u32,
-    /// Leave out the pass of zeros before the salt
+    /// Leave out the pass of zeros before the random fill
     #[arg(long)]
     pub skip_zero: bool,
     /// Write zeros only
@@ -56,7 +56,7 @@ pub struct PrepArgs {
     /// Prepare the first P percent only and discard the rest; later runs use no more than that part
     #[arg(long, value_name = "P", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub use_pct: u32,
-    /// Seed of the salt [default: random; it is recorded]
+    /// Seed of the random fill [default: random; it is recorded]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
     /// Show the planned writes and their duration, and write nothing
@@ -127,7 +127,7 @@ impl PrepArgs {
             checkpoint: Duration::from_secs(self.checkpoint),
             ..Preparation::with_defaults(
                 self.devices.clone(),
-                &self.erase,
+                &self.consent.erase,
                 ProgressStyle::from_quiet(self.quiet),
             )
         }
@@ -136,7 +136,7 @@ impl PrepArgs {
 
 /// Parses the options of ACT's program, or exits with ACT's exit code.
 pub fn parse_prep_as_act(arguments: Vec<OsString>) -> PrepArgs {
-    let about = "Prepare devices as ACT's program does: write zeros, then salt, to every byte of each device; ERASES them";
+    let about = "Prepare devices as ACT's program does: write zeros, then random data, to every byte of each device; ERASES them";
     let act = program::<PrepArgs>("act_prep", about)
         .after_help(lay_out_examples(include_str!("examples.txt")));
     parse_as(act, arguments).unwrap_or_else(exit_as_act)

@@ -147,8 +147,14 @@ impl<'a> SearchRun<'a> {
         };
         // The log of a script has only the result.
         if console::stderr_is_terminal() {
+            let left = request
+                .max_sec
+                .map(|max_sec| (max_sec - self.ran_sec) as u64);
+            let left = left.map_or_else(String::new, |sec| {
+                format!("; at most {} left in all", span(sec))
+            });
             console::note(&format!(
-                "\n{}: at most {}",
+                "\n{}: at most {}{left}",
                 step.name,
                 span(step.duration_sec)
             ));

@@ -9,22 +9,34 @@ pub mod status;
 
 use crate::commands::check::write;
 use crate::commands::report::options::ReportArgs;
-use crate::output::show;
-use conclusions::check::{CHECK, CheckResult};
+use crate::output::{FormArgs, show};
+use conclusions::check::CheckResult;
+use device::observe::process::process_state;
 use fleet::campaign::CAMPAIGN;
-use report::check::Checks;
+use report::check::{Checks, NotRun};
 use report::document::Document;
+use report::listing::Listing;
+use report::status::{CheckStatus, ChecksStatus};
 use results::run_dir;
 use session::console;
 use session::failure::Failure;
+use session::run_directory::RESULTS_DIR;
+use session::runner::tool;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::SystemTime;
 
 pub fn run(args: &ReportArgs) -> Result<ExitCode, Failure> {
+    let results = [PathBuf::from(RESULTS_DIR)];
+    let dirs = if args.dirs.is_empty() {
+        &results
+    } else {
+        &args.dirs[..]
+    };
     if let Some(out) = &args.parquet {
-        return export(args, out);
+        return export(dirs, out, args.force);
     }
-    if let [dir] = &args.dirs[..]
+    if let [dir] = dirs
         && dir.join(CAMPAIGN).is_file()
     {
         return crate::commands::fleet::report(dir, &args.form, args.anonymous, args.csv);
@@ -35,10 +47,23 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, Failure> {
             "cannot use {option} - only the report of a campaign has this form - give the directory of a campaign"
         )));
     }
-    if let Some(checks) = checks_in(&args.dirs)? {
+    if let Some(checks) = recorded_checks(dirs)? {
         return write(&checks, &args.form, "");
     }
-    let document = Document::read(&args.dirs).map_err(Failure::environment)?;
+    if let [dir] = dirs
+        && run_dir::dir_kind(dir).is_err()
+        && let Ok(listing) = Listing::read(dir, &process_state, CAMPAIGN)
+        && !listing.results.is_empty()
+    {
+        return show_listing(&listing, &args.form);
+    }
+    if args.dirs.is_empty() {
+        return Err(Failure::usage(format!(
+            "cannot list results - there are none in {RESULTS_DIR} here - give the directory of a result, or one that \
+             holds results"
+        )));
+    }
+    let document = Document::read(dirs).map_err(Failure::environment)?;
     for banner in document.banners() {
         console::warning(&banner);
     }
@@ -47,18 +72,30 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, Failure> {
         &document,
         || document.html(),
         || document.markdown(),
-        || document.text(),
+        || args.form.unless_page(|| document.text()),
     )?;
     Ok(ExitCode::from(document.outcome().exit_code()))
 }
 
+/// Shows the results in a directory. Nothing is judged, so the exit code is 0.
+fn show_listing(listing: &Listing, form: &FormArgs) -> Result<ExitCode, Failure> {
+    show(
+        form,
+        listing,
+        || listing.html(&tool()),
+        || listing.markdown(),
+        || form.unless_page(|| listing.text()),
+    )?;
+    Ok(ExitCode::SUCCESS)
+}
+
 #[cfg(feature = "export")]
-fn export(args: &ReportArgs, out: &Path) -> Result<ExitCode, Failure> {
-    export::run(&args.dirs, out, args.force)
+fn export(dirs: &[PathBuf], out: &Path, force: bool) -> Result<ExitCode, Failure> {
+    export::run(dirs, out, force)
 }
 
 #[cfg(not(feature = "export"))]
-fn export(_: &ReportArgs, out: &Path) -> Result<ExitCode, Failure> {
+fn export(_: &[PathBuf], out: &Path, _: bool) -> Result<ExitCode, Failure> {
     Err(Failure::usage(format!(
         "cannot export to {} - this build of flashproof cannot write Parquet files - use a released package, or build \
          with cargo build --release -p flashproof --features export",
@@ -66,25 +103,40 @@ fn export(_: &ReportArgs, out: &Path) -> Result<ExitCode, Failure> {
     )))
 }
 
-/// The checks recorded in `dirs`; `None` if they are runs or series.
-fn checks_in(dirs: &[PathBuf]) -> Result<Option<Checks>, Failure> {
+/// The checks recorded in `dirs`, judged again; `None` if one of `dirs` has no check.
+fn recorded_checks(dirs: &[PathBuf]) -> Result<Option<Checks>, Failure> {
     let mut checks = Vec::new();
+    let mut not_run = Vec::new();
     for dir in dirs {
-        if !dir.join(CHECK).is_file() {
+        if !dir.is_dir() {
             return Ok(None);
         }
-        let Some(mut check) = CheckResult::read(dir).map_err(Failure::environment)? else {
+        let status = ChecksStatus::read(dir, SystemTime::now(), &process_state);
+        let Some(status) = status.map_err(Failure::environment)? else {
             return Ok(None);
         };
-        let runs = check
-            .runs
-            .iter()
-            .map(|run| run_dir::read(&dir.join(&run.name)));
-        let runs = runs
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(Failure::environment)?;
-        check.rejudge(runs.iter().map(|run| &run.verdict));
-        checks.push(check);
+        for CheckStatus { name, dir, result } in status.checks {
+            match result {
+                Some(check) => checks.push(rejudged(check, &dir)?),
+                None => not_run.push(NotRun {
+                    name,
+                    why: "there is no result: it still runs, was stopped, or could not run"
+                        .to_owned(),
+                }),
+            }
+        }
     }
-    Ok((!checks.is_empty()).then(|| Checks::new(checks, Vec::new(), false)))
+    Ok(Some(Checks::new(checks, not_run, false)))
+}
+
+fn rejudged(mut check: CheckResult, dir: &Path) -> Result<CheckResult, Failure> {
+    let runs = check
+        .runs
+        .iter()
+        .map(|run| run_dir::read(&dir.join(&run.name)));
+    let runs = runs
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(Failure::environment)?;
+    check.rejudge(runs.iter().map(|run| &run.verdict));
+    Ok(check)
 }

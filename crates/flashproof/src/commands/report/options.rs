@@ -14,8 +14,9 @@ pub struct ReportArgs {
     /// Another view
     #[command(subcommand)]
     pub other: Option<OtherReport>,
-    /// Directories of runs or of series; or the directory of a campaign
-    #[arg(required = true, value_name = "DIR")]
+    /// Directories of runs, of series or of checks; or the directory of a campaign. A directory that holds several of
+    /// them is listed, newest first [default: flashproof-results]
+    #[arg(value_name = "DIR")]
     pub dirs: Vec<PathBuf>,
     #[command(flatten)]
     pub form: FormArgs,
@@ -58,10 +59,10 @@ pub struct CompareArgs {
 /// Options of a status.
 #[derive(Args, Debug)]
 pub struct StatusArgs {
-    /// Directories of runs or of series (certify, rate), running or finished
+    /// Directories of runs, series, checks or campaigns, running or finished
     #[arg(required = true, value_name = "DIR")]
     pub dirs: Vec<PathBuf>,
-    /// Refresh each second until all runs and series have ended
+    /// Refresh each second until all have ended
     #[arg(long, short)]
     pub watch: bool,
     /// Print as JSON, one document per directory; with --watch one line per directory at every refresh
@@ -75,7 +76,7 @@ pub enum OtherReport {
     /// Compare runs or series: load held, wear, price, published ratings
     #[command(after_long_help = crate::examples::lay_out_examples(include_str!("compare-examples.txt")))]
     Compare(Box<CompareArgs>),
-    /// Show the progress of a run or series, from another terminal, while it runs or afterwards
+    /// Show the progress of a run, series, check or campaign, from another terminal, while it runs or afterwards
     #[command(after_long_help = crate::examples::lay_out_examples(include_str!("status-examples.txt")))]
     Status(StatusArgs),
 }

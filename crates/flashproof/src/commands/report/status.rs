@@ -1,16 +1,23 @@
-//! `flashproof report status`: the progress of runs and series.
+//! `flashproof report status`: the progress of runs, series, checks and campaigns.
 
+use crate::commands::fleet::status as campaign_status;
 use crate::commands::report::options::StatusArgs;
 use crate::output::watch;
 use device::observe::process::process_state;
+use fleet::campaign::CAMPAIGN;
 use report::status::DirStatus;
 use results::run_dir::RunDirError;
 use session::failure::Failure;
 use std::process::ExitCode;
 use std::time::SystemTime;
 
-/// Shows the progress of the runs or series, once or until they end.
+/// Shows the progress of the directories, once or until they end.
 pub fn run(args: &StatusArgs) -> Result<ExitCode, Failure> {
+    if let [dir] = &args.dirs[..]
+        && dir.join(CAMPAIGN).is_file()
+    {
+        return campaign_status(dir, args.watch, args.json);
+    }
     let mut statuses = Vec::new();
     watch(args.watch, args.json, || {
         statuses = args

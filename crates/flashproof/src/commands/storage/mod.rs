@@ -60,6 +60,7 @@ pub fn run(test: Test, args: &TestArgs, compat_mode: CompatMode) -> Result<ExitC
     record(
         test.name(),
         args.record.out.as_deref(),
+        &args.form,
         args.request(workloads),
         compat_mode,
     )

@@ -1,12 +1,12 @@
 //! Options of the storage and the index test, of a replay and of tenants.
 
-use crate::examples::lay_out_examples;
 use crate::imitated::{exit_as_act, parse_as, program};
-use crate::record::RecordArgs;
+use crate::output::FormArgs;
+use crate::record::{EraseArgs, RecordArgs};
 use act::options::Test;
-use act::reference::help_text;
+use act::reference::brief_help;
 use clap::builder::NonEmptyStringValueParser;
-use clap::{Args, Subcommand};
+use clap::{Arg, ArgAction, Args, Subcommand};
 use load::factor::Factor;
 use results::format::seconds;
 use session::devices::Consents;
@@ -23,9 +23,10 @@ pub struct TestArgs {
     pub configs: Vec<PathBuf>,
     #[command(flatten)]
     pub record: RecordArgs,
-    /// Allow the erasure of this device, by its serial number, wwid, by-id link or path; may be repeated
-    #[arg(long, value_name = "DEVICE")]
-    pub erase: Vec<String>,
+    #[command(flatten)]
+    pub form: FormArgs,
+    #[command(flatten)]
+    pub consent: EraseArgs,
     /// Share the devices with other runs that are started with this option
     #[arg(long, hide_short_help = true)]
     pub shared: bool,
@@ -51,7 +52,7 @@ impl TestArgs {
     pub fn request(&self, workloads: Vec<NamedWorkload>) -> RunRequest<'_> {
         RunRequest {
             consents: Consents {
-                erase: &self.erase,
+                erase: &self.consent.erase,
                 other_devices: &[],
                 shared: self.shared,
             },
@@ -61,27 +62,31 @@ impl TestArgs {
     }
 }
 
-/// Parses the command line of ACT's program for `test`, or exits with ACT's exit code. The long help has the keys of
-/// the configuration, where ACT's users look for them.
+/// Parses the command line of ACT's program for `test`, or exits with ACT's exit code. The help has ACT's keys of the
+/// configuration, where ACT's users look for them.
 pub fn parse_test_as_act(test: Test, arguments: Vec<OsString>) -> TestArgs {
-    let (name, examples) = match test {
-        Test::Storage => (
-            "act_storage",
-            lay_out_examples(include_str!("examples.txt")),
-        ),
-        Test::Index => (
-            "act_index",
-            lay_out_examples(include_str!("index-examples.txt")),
-        ),
+    let own = test.name();
+    let name = match test {
+        Test::Storage => "act_storage",
+        Test::Index => "act_index",
     };
     let about = "Run an ACT test as ACT's program does: the log on standard output, exit code 0 on completion";
-    let long = format!(
-        "{examples}\n\nKeys of the configuration file:\n\n{}",
-        help_text(test)
+    let after = format!(
+        "ACT's program erases without asking. flashproof needs consent for a drive with other data:\n  \
+         FLASHPROOF_ERASE=S64ANX0T402 {name} {name}.conf > act_out.txt 2>&1\n\n\
+         ACT's keys of the configuration file:\n{}\n\
+         All keys, with allowed values and advice: flashproof help keys {own}\n\
+         All options, with examples: flashproof {own} --help",
+        brief_help(test)
     );
+    let help = Arg::new("help")
+        .short('h')
+        .long("help")
+        .action(ArgAction::HelpShort);
     let act = program::<TestArgs>(name, about)
-        .after_help(examples)
-        .after_long_help(long);
+        .disable_help_flag(true)
+        .arg(help.help("Print help"))
+        .after_help(after);
     parse_as(act, arguments).unwrap_or_else(exit_as_act)
 }
 

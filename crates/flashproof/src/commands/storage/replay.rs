@@ -33,6 +33,7 @@ pub fn run(args: &StorageArgs) -> Result<ExitCode, Failure> {
     record(
         "replay",
         args.test.record.out.as_deref(),
+        &args.test.form,
         args.test.request(NamedWorkload::alone(workload, text)),
         CompatMode::Native,
     )

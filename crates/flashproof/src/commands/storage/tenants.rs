@@ -33,6 +33,7 @@ pub fn run(args: &TestArgs) -> Result<ExitCode, Failure> {
     record(
         "tenants",
         args.record.out.as_deref(),
+        &args.form,
         args.request(workloads.collect()),
         CompatMode::Native,
     )

@@ -11,6 +11,7 @@
 use super::drive::MeasuredDrive;
 use super::experiment::{assumed_of_tenants, latencies};
 use super::request::WafRequest;
+use crate::record::EraseArgs;
 use clap::Args;
 use device::guard::Records;
 use engine::DeviceName;
@@ -57,9 +58,8 @@ pub struct Measurement {
     /// Give up after this time, for each arrangement: 8h, 30m, or a number of seconds
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub duration: Option<u32>,
-    /// Allow the erasure of this device, by its serial number, wwid, by-id link or path
-    #[arg(long, value_name = "DEVICE")]
-    pub erase: Vec<String>,
+    #[command(flatten)]
+    pub consent: EraseArgs,
     /// Parent of the run directories, one for each arrangement [default: flashproof-results/waf-TIME]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
@@ -111,7 +111,7 @@ fn measure_arrangements(
     let tenants = &waf_request.tenants;
     let drive = MeasuredDrive::from_path(path, tenants)?;
     let plans = arrangements(&waf_request.arrange, &drive, tenants)?;
-    if measurement.erase.is_empty() && std::env::var_os(ERASE_VARIABLE).is_none() {
+    if measurement.consent.erase.is_empty() && std::env::var_os(ERASE_VARIABLE).is_none() {
         return Err(Failure::usage(format!(
             "cannot measure on {path} without --erase - the device is opened again before each of {}, hours apart, \
              when nobody can answer a question - give its serial number: --erase",
@@ -219,7 +219,7 @@ struct ArrangementRun<'a> {
 impl ArrangementRun<'_> {
     fn consents(&self) -> Consents<'_> {
         Consents {
-            erase: &self.measurement.erase,
+            erase: &self.measurement.consent.erase,
             other_devices: &[],
             shared: false,
         }

@@ -96,6 +96,7 @@ impl WafRequest {
             )));
         }
         let mut report = self.report();
+        report.predicted = true;
         self.simulate(model, drive_text, &mut report)?;
         Ok(report)
     }
@@ -105,6 +106,7 @@ impl WafRequest {
             format_version: FORMAT_VERSION,
             made_by: runner::tool(),
             tenants: self.file.clone(),
+            predicted: false,
             seed: self.seed.or(self.tenants.seed).unwrap_or(SEED),
             assumptions: Vec::new(),
             arrangements: Vec::new(),

@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::act_log::{Test, write_chunk, write_error_line, write_header};
+use crate::assert_contains;
+use crate::testing::table;
 use proptest::prelude::*;
 
 const STORAGE: &str = include_str!("../../../tests/data/act-storage-two-devices.log");
@@ -32,18 +34,11 @@ fn error(text: &str) -> String {
 fn a_storage_log_of_act_is_read() {
     let (reader, chunks) = read(STORAGE);
     let header = reader.header();
-    assert_eq!(
-        (
-            header.test,
-            header.act_version.as_str(),
-            header.written_by.as_str()
-        ),
-        (Test::Storage, "6.6", "")
-    );
-    assert_eq!(
-        header.configured("device-names"),
-        Some("/dev/loop0 /dev/zram0")
-    );
+    assert_eq!(header.test, Test::Storage);
+    assert_eq!(header.act_version.as_str(), "6.6");
+    assert_eq!(header.written_by.as_str(), "");
+    let found = header.configured("device-names");
+    assert_eq!(found, Some("/dev/loop0 /dev/zram0"));
     assert_eq!(header.derived_rates.last().unwrap().1, "23.53");
     assert_eq!(header.device_lines.len(), 2);
     assert_eq!(header.histogram_names[2], "/dev/zram0-reads");
@@ -64,10 +59,8 @@ fn a_log_with_ten_reports_is_read() {
 #[test]
 fn an_index_log_in_microseconds_is_read() {
     let (reader, chunks) = read(INDEX);
-    assert_eq!(
-        (reader.header().test, reader.scale()),
-        (Test::Index, ActScale::Microseconds)
-    );
+    assert_eq!(reader.header().test, Test::Index);
+    assert_eq!(reader.scale(), ActScale::Microseconds);
     assert_eq!(chunks[0].histograms[0].counts()[8], 2516);
 }
 
@@ -121,10 +114,8 @@ fn act_6_1_names_histograms_that_it_does_not_report() {
         .replace("version 6.6", "version 6.1")
         .replace("NAMES\nreads\n", "NAMES\nreads\ndevice-reads\n");
     let (reader, chunks) = read(&named);
-    assert_eq!(
-        reader.header().histogram_names.len(),
-        reader.names().len() + 1
-    );
+    let found = reader.header().histogram_names.len();
+    assert_eq!(found, reader.names().len() + 1);
     assert_eq!(chunks, read(INDEX).1);
 }
 
@@ -149,12 +140,10 @@ fn passing_over_reports_finds_the_wanted_ones_and_times_that_do_not_ascend() {
     assert!(error.contains(said), "{error}");
     // The last report is not wanted, but is still read, because it can be torn.
     let (_, complete_sec, truncation) = passing(&COMMIT[..COMMIT.len() - 20]);
+    assert_eq!(complete_sec, 18);
     assert_eq!(
-        (
-            complete_sec,
-            truncation.map(|truncation| truncation.complete_sec)
-        ),
-        (18, Some(18))
+        truncation.map(|truncation| truncation.complete_sec),
+        Some(18)
     );
     // A report without its end is accepted, too.
     let (found, ..) = passing(&COMMIT.replacen(
@@ -226,10 +215,7 @@ fn headers_and_names_without_end_are_given_up() {
     }
     let at = ACT4.find("LARGE BLOCK READS").unwrap();
     let error = error(&[&ACT4[..at], &"READS (0 total)\n".repeat(3_000), &ACT4[at..]].concat());
-    assert!(
-        error.contains("at most 2048 histograms, found \"READS (0 total)\""),
-        "{error}"
-    );
+    assert_contains!(error, "at most 2048 histograms, found \"READS (0 total)\"");
 }
 
 #[test]
@@ -298,10 +284,7 @@ fn a_line_of_a_report_that_was_damaged_is_not_passed_over_as_something_else() {
             .contains("histogram \"/dev/loop0-reads\" and its")
     );
     let lost = damaged("reads (2002 total)", "reads (2002 t");
-    assert!(
-        lost.contains("histogram \"reads\" and its total, found \" (00: "),
-        "{lost}"
-    );
+    assert_contains!(lost, "histogram \"reads\" and its total, found \" (00: ");
     let lost = damaged(" (04: 0000000001)", "x(04: 0000000001)");
     assert!(
         lost.contains("a bucket \"(NN: COUNT)\" of histogram \"reads\", found \"/dev/loop0-reads"),
@@ -325,11 +308,9 @@ fn a_message_is_no_name_where_names_stand_in_reports_alone() {
         "try configuring more 'service-threads'",
     ] {
         let error = error(&ACT4.replacen("LARGE BLOCK READS ", message, 1));
-        assert!(
-            error.contains(&format!(
-                "a histogram's name and its total, found \"{message}"
-            )),
-            "{error}"
+        assert_contains!(
+            error,
+            &format!("a histogram's name and its total, found \"{message}")
         );
     }
 }
@@ -347,61 +328,24 @@ fn a_refused_test_is_an_error_that_quotes_the_message() {
 
 #[test]
 fn errors_name_the_line_what_was_expected_and_what_was_found() {
-    for (from, to, expected) in [
-        (
-            "(01: 0000000048)",
-            "(01: 00000001e3)",
-            "histogram \"reads\", bucket 01: a count, found \"00000001e3\"",
-        ),
-        (
-            "(01: 0000000048)",
-            "(01: 0000000050)",
-            "counts that add up to 2002, found",
-        ),
-        // The first line of buckets alone adds up to the total, so the second line is unexpected.
-        (
-            "(01: 0000000048)",
-            "(01: 0000000049)",
-            "histogram \"/dev/loop0-reads\" and its total, found",
-        ),
-        // A sum below the total is noticed at the next histogram, which comes too early.
-        (
-            "(01: 0000000048)",
-            "(01: 0000000047)",
-            "a bucket \"(NN: COUNT)\" of histogram \"reads\", found",
-        ),
-        (
-            "(03: 0000000009)\n (04",
-            "(03: 0000000009)\n (03",
-            "a bucket from 04 to 64, found \"03\"",
-        ),
-        (
-            "(04: 0000000001)",
-            "(65: 0000000001)",
-            "a bucket from 04 to 64, found \"65\"",
-        ),
-        (
-            "/dev/zram0-reads (",
-            "/dev/zram1-reads (",
-            "histogram \"/dev/zram0-reads\" and its total, found",
-        ),
-        (
-            "after 1 sec",
-            "after -1 sec",
-            "\"after N sec:\", found \"after -1 sec:\"",
-        ),
-        ("after 1 sec", "after 0 sec", "a time after 0 sec, found"),
-        (
-            "num-devices: 2",
-            "num-devices 2",
-            "\"name: value\" or an empty line, found \"num-devices 2\"",
-        ),
-        (
-            "version 6.6",
-            "version 7.3",
-            "a log of ACT 3, 4, 5 or 6, found ACT version \"7.3\"",
-        ),
-    ] {
+    // Line 3: the first line of buckets alone adds up to the total, so the second line is unexpected.
+    // Line 4: a sum below the total is noticed at the next histogram, which comes too early.
+    let cases = r#"
+        (01: 0000000048) | (01: 00000001e3) | histogram "reads", bucket 01: a count, found "00000001e3"
+        (01: 0000000048) | (01: 0000000050) | counts that add up to 2002, found
+        (01: 0000000048) | (01: 0000000049) | histogram "/dev/loop0-reads" and its total, found
+        (01: 0000000048) | (01: 0000000047) | a bucket "(NN: COUNT)" of histogram "reads", found
+        (03: 0000000009)\n (04 | (03: 0000000009)\n (03 | a bucket from 04 to 64, found "03"
+        (04: 0000000001) | (65: 0000000001) | a bucket from 04 to 64, found "65"
+        /dev/zram0-reads ( | /dev/zram1-reads ( | histogram "/dev/zram0-reads" and its total, found
+        after 1 sec | after -1 sec | "after N sec:", found "after -1 sec:"
+        after 1 sec | after 0 sec | a time after 0 sec, found
+        num-devices: 2 | num-devices 2 | "name: value" or an empty line, found "num-devices 2"
+        version 6.6 | version 7.3 | a log of ACT 3, 4, 5 or 6, found ACT version "7.3"
+    "#;
+    for [from, to, expected] in table(cases) {
+        let to = &to.replace(r"\n", "\n");
+        let from = &from.replace(r"\n", "\n");
         assert!(STORAGE.contains(from), "{from}");
         let error = error(&STORAGE.replacen(from, to, 1));
         assert!(
@@ -425,11 +369,9 @@ fn counts_that_shrink_are_an_error() {
         "(02: 0000000083) (03: 0000000029)",
         "(02: 0000000083) (04: 0000000029)",
     ));
-    assert!(
-        error.contains(
-            "bucket 04: at least 29, as in the report before, found none; the 2 s before"
-        ),
-        "{error}"
+    assert_contains!(
+        error,
+        "bucket 04: at least 29, as in the report before, found none; the 2 s before"
     );
 }
 

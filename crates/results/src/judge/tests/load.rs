@@ -1,15 +1,16 @@
 //! Known answers about the load: carried out, held up, lost, late, silent, or slower than a minimum rate.
 
 use super::*;
+use crate::assert_contains;
 
 #[test]
 fn a_closed_stream_that_was_stopped_has_no_rate_to_fail_by() {
     let mut run = Run::new(1, 3600, 7200).planned(|plan| plan.streams[0].offered_iops = 0.0);
     assert_eq!(
         run.second(10, 990).stopped(End::Unrecorded).outcome,
-        Outcome::Invalid
+        Invalid
     );
-    assert_eq!(run.verdict().outcome, Outcome::Fail);
+    assert_eq!(run.verdict().outcome, Fail);
 }
 
 /// A second with 1,000 fast reads, and 500 unjudged large-block writes, of which `missed` did not complete in time.
@@ -29,10 +30,7 @@ fn a_stream_that_nobody_judges_fails_the_run_if_its_load_was_not_carried_out() {
         missing(&mut run, missed, 0);
     }
     let verdict = run.verdict();
-    assert_eq!(
-        (verdict.outcome, code(&verdict)),
-        (Outcome::Fail, ReasonCode::NotCarriedOut)
-    );
+    assert_eq!((verdict.outcome, code(&verdict)), (Fail, NotCarriedOut));
     assert_eq!(
         texts(&verdict)[0],
         "the load of large-block-writes on /dev/d0 was not carried out in slice 2, the worst from slice 1 on: 300 of \
@@ -50,34 +48,22 @@ fn a_load_that_this_program_held_up_is_invalid_and_one_operation_may_be_missing(
         missing(&mut run, missed, ours);
         run.verdict()
     };
-    assert_eq!(ended(1, 0).outcome, Outcome::Pass);
+    assert_eq!(ended(1, 0).outcome, Pass);
     let verdict = ended(600, 599);
-    assert_eq!(
-        (verdict.outcome, code(&verdict)),
-        (Outcome::Invalid, ReasonCode::OwnLag)
-    );
+    assert_eq!((verdict.outcome, code(&verdict)), (Invalid, OwnLag));
     assert!(
         texts(&verdict)[0].contains("this program delayed the load, not the device"),
         "{verdict}"
     );
-    assert_eq!(
-        ended(600, 598).outcome,
-        Outcome::Fail,
-        "the device alone left two"
-    );
+    assert_eq!(ended(600, 598).outcome, Fail, "the device alone left two");
     // In slice 1 this program delayed 600, in slice 2 the device 100: the smaller number is the device's.
     let mut run = Run::new(1, 1, 2);
     missing(&mut run, 600, 600);
     missing(&mut run, 100, 0);
     let verdict = run.verdict();
-    assert_eq!(
-        (
-            verdict.outcome,
-            verdict.undone[0].slice,
-            verdict.undone[0].missed
-        ),
-        (Outcome::Fail, 2, 100)
-    );
+    assert_eq!(verdict.outcome, Fail);
+    assert_eq!(verdict.undone[0].slice, 2);
+    assert_eq!(verdict.undone[0].missed, 100);
 }
 
 #[test]
@@ -100,22 +86,17 @@ fn a_slice_cut_short_can_still_make_up_for_what_was_missing() {
     let verdict = run.stopped(End::Interrupted {
         signal: "SIGINT".into(),
     });
-    assert_eq!(
-        (verdict.outcome, verdict.undone.len()),
-        (Outcome::Invalid, 0)
-    );
+    assert_eq!((verdict.outcome, verdict.undone.len()), (Invalid, 0));
     // A run that ended regularly without a complete slice is judged by its incomplete slice.
-    assert_eq!(run.stopped(End::Completed).outcome, Outcome::Fail);
+    assert_eq!(run.stopped(End::Completed).outcome, Fail);
     // A remainder counts with the slice before it.
     let mut run = Run::new(1, 2, 3);
     missing(&mut run, 0, 0);
     missing(&mut run, 0, 0);
     missing(&mut run, 2, 0);
     let verdict = run.verdict();
-    assert_eq!(
-        (verdict.outcome, &verdict.undone[0].scheduled),
-        (Outcome::Fail, &1_500)
-    );
+    assert_eq!(verdict.outcome, Fail);
+    assert_eq!(&verdict.undone[0].scheduled, &1_500);
 }
 
 #[test]
@@ -149,10 +130,7 @@ fn one_lost_operation_fails_the_run_and_counts_as_slower_than_every_limit() {
                 .for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, MS / 10), 0, 1536));
             interval.cells[cell].record_lost(SEC / 2);
         });
-        assert_eq!(
-            (verdict.outcome, code(&verdict)),
-            (Outcome::Fail, ReasonCode::Lost)
-        );
+        assert_eq!((verdict.outcome, code(&verdict)), (Fail, Lost));
         let name = ["reads", "large-block-writes"][cell];
         assert_eq!(
             texts(&verdict)[0],
@@ -178,13 +156,9 @@ fn operations_of_an_unjudged_stream_may_be_late_by_what_was_allowed() {
         });
         run.verdict()
     };
-    assert_eq!(late(0).outcome, Outcome::Pass);
+    assert_eq!(late(0).outcome, Pass);
     let verdict = late(2);
-    assert_eq!(
-        (verdict.outcome, code(&verdict)),
-        (Outcome::Fail, ReasonCode::Late),
-        "{verdict}"
-    );
+    assert_eq!((verdict.outcome, code(&verdict)), (Fail, Late), "{verdict}");
     assert!(
         texts(&verdict)[0].ends_with("the latest after 11 s (max-lag-sec; at most 0.1 % may)"),
         "{verdict}"
@@ -207,16 +181,9 @@ fn a_silence_over_the_border_of_two_slices_counts_whole() {
         }
         run.verdict()
     };
-    assert_eq!(
-        silent(4).outcome,
-        Outcome::Pass,
-        "3 ms in each slice of 4 s"
-    );
+    assert_eq!(silent(4).outcome, Pass, "3 ms in each slice of 4 s");
     let verdict = silent(2);
-    assert_eq!(
-        (verdict.outcome, code(&verdict)),
-        (Outcome::Fail, ReasonCode::Silence)
-    );
+    assert_eq!((verdict.outcome, code(&verdict)), (Fail, Silence));
     let said = "/dev/d0 completed no reads for 6 ms of 4 s in the 4 s from 0:00:02 (0.150 %), in gaps longer than 64ms";
     assert!(texts(&verdict)[0].starts_with(said), "{verdict}");
 }
@@ -234,13 +201,10 @@ fn a_device_may_be_silent_under_a_closed_loop_for_the_share_of_the_loosest_limit
         }
         run.verdict()
     };
-    assert_eq!(silent(9 * MS).outcome, Outcome::Pass);
+    assert_eq!(silent(9 * MS).outcome, Pass);
     let verdict = silent(10 * MS);
-    assert_eq!(
-        (verdict.outcome, code(&verdict)),
-        (Outcome::Fail, ReasonCode::Silence),
-        "{verdict}"
-    );
+    assert_eq!(verdict.outcome, Fail, "{verdict}");
+    assert_eq!(code(&verdict), Silence, "{verdict}");
     assert_eq!(
         texts(&verdict)[0],
         "/dev/d0 completed no reads for 10 ms of 10 s in slice 1 (0.100 %), in gaps longer than 64ms; this fraction must be \
@@ -261,20 +225,11 @@ fn a_silence_as_long_as_this_program_lacked_a_cpu_is_held_against_no_device() {
         let verdict = run.verdict();
         (verdict.outcome, code(&verdict))
     };
-    assert_eq!(
-        silent(SEC / 5, SEC / 10),
-        (Outcome::Invalid, ReasonCode::OwnLag)
-    );
-    assert_eq!(
-        silent(SEC / 10, SEC / 20),
-        (Outcome::Fail, ReasonCode::Silence),
-        "half of the silence is unexplained"
-    );
-    assert_eq!(
-        silent(SEC / 5, SEC / 5),
-        (Outcome::Fail, ReasonCode::Silence),
-        "the CPUs were not saturated"
-    );
+    assert_eq!(silent(SEC / 5, SEC / 10), (Invalid, OwnLag));
+    let found = silent(SEC / 10, SEC / 20);
+    assert_eq!(found, (Fail, Silence), "half of the silence is unexplained");
+    let found = silent(SEC / 5, SEC / 5);
+    assert_eq!(found, (Fail, Silence), "the CPUs were not saturated");
 }
 
 #[test]
@@ -293,11 +248,10 @@ fn without_limits_a_load_that_was_done_is_measured_and_one_that_was_not_fails() 
         run.verdict()
     };
     let verdict = measured(0);
-    assert_eq!(
-        (verdict.outcome, code(&verdict), verdict.outcome.exit_code()),
-        (Outcome::Measured, ReasonCode::NoLimits, 0)
-    );
-    assert_eq!(code(&measured(2)), ReasonCode::NotCarriedOut);
+    assert_eq!(verdict.outcome, Measured);
+    assert_eq!(code(&verdict), NoLimits);
+    assert_eq!(verdict.outcome.exit_code(), 0);
+    assert_eq!(code(&measured(2)), NotCarriedOut);
 }
 
 #[test]
@@ -308,22 +262,16 @@ fn a_stream_below_its_least_rate_fails_and_at_it_passes() {
         least_bytes_per_sec,
     };
     let verdict = with_own_limits(least(Some(1_000.0), None), 1_000, 0);
-    assert_eq!(verdict.outcome, Outcome::Pass, "{:?}", texts(&verdict));
+    assert_eq!(verdict.outcome, Pass, "{:?}", texts(&verdict));
     let verdict = with_own_limits(least(Some(1_000.0), None), 999, 0);
+    assert_eq!(verdict.outcome, Fail);
+    assert_eq!(code(&verdict), BelowRate);
     assert_eq!(
-        (verdict.outcome, code(&verdict), texts(&verdict)[0]),
-        (
-            Outcome::Fail,
-            ReasonCode::BelowRate,
-            "reads did 999 operations/s in slice 1 (the minimum is 1,000/s)"
-        )
+        texts(&verdict)[0],
+        "reads did 999 operations/s in slice 1 (the minimum is 1,000/s)"
     );
     let verdict = with_own_limits(least(None, Some(1_537_000.0)), 1_000, 0);
-    assert_eq!(
-        code(&verdict),
-        ReasonCode::BelowRate,
-        "1,000 reads of 1,536 bytes"
-    );
+    assert_eq!(code(&verdict), BelowRate, "1,000 reads of 1,536 bytes");
 }
 
 #[test]
@@ -341,8 +289,8 @@ fn a_least_rate_missed_for_want_of_cpu_is_held_against_no_device() {
         let verdict = run.verdict();
         (verdict.outcome, code(&verdict))
     };
-    assert_eq!(delayed(SEC / 5), (Outcome::Invalid, ReasonCode::OwnLag));
-    assert_eq!(delayed(SEC / 20), (Outcome::Fail, ReasonCode::BelowRate));
+    assert_eq!(delayed(SEC / 5), (Invalid, OwnLag));
+    assert_eq!(delayed(SEC / 20), (Fail, BelowRate));
 }
 
 #[test]
@@ -383,7 +331,7 @@ fn the_burst_at_the_start_of_a_closed_loop_is_not_part_of_its_rate() {
         });
         run.verdict()
     };
-    assert_eq!(judged_by(984.0).outcome, Outcome::Pass);
+    assert_eq!(judged_by(984.0).outcome, Pass);
     let verdict = judged_by(985.0);
     assert_eq!(
         texts(&verdict)[0],
@@ -402,10 +350,6 @@ fn late_operations_are_counted_without_limits() {
         });
         texts(&run.verdict()).join("\n")
     };
-    assert!(
-        late(3).contains("3 of them over 1 s late, the latest after 2 s"),
-        "{}",
-        late(3)
-    );
+    assert_contains!(late(3), "3 of them over 1 s late, the latest after 2 s");
     assert!(late(0).ends_with("all operations completed"), "{}", late(0));
 }

@@ -4,6 +4,9 @@ use super::*;
 use crate::device_numbers::device_numbers;
 use crate::format::count;
 use crate::judge::{Outcome, StreamLimits};
+use crate::testing::modified;
+use crate::testing::table;
+use crate::{assert_contains, assert_starts_with};
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -36,10 +39,7 @@ fn a_run_without_room_is_refused_with_numbers_before_anything_is_written() {
         .err()
         .expect("an error");
     let text = error.to_string();
-    assert!(
-        text.contains(" - the run needs about ") && text.contains("B are free; "),
-        "{text}"
-    );
+    assert_contains!(text, " - the run needs about ", "B are free; ");
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 
@@ -57,10 +57,7 @@ fn a_path_that_is_no_directory_is_named() {
         "{error}"
     );
     let error = read(dir.path()).unwrap_err().to_string();
-    assert!(
-        error.contains("manifest.json - ") && error.contains("give the directory of a run"),
-        "{error}"
-    );
+    assert_contains!(error, "manifest.json - ", "give the directory of a run");
 }
 
 /// Writes a killed run: all files except the verdict.
@@ -74,18 +71,14 @@ fn a_run_without_a_verdict_says_that_it_is_incomplete() {
     let dir = tempfile::tempdir().unwrap();
     killed(dir.path(), &manifest(1, 10, 1), 4);
     let run = read(dir.path()).unwrap();
-    assert_eq!(
-        (run.is_complete(), run.agrees(), run.intervals),
-        (false, None, 4)
-    );
-    assert_eq!(
-        (run.verdict.end.clone(), run.verdict.partial),
-        (End::Unrecorded, true)
-    );
-    assert!(
-        run.remarks[0].starts_with("this run is incomplete: it has no verdict.json"),
-        "{:?}",
-        run.remarks
+    assert!(!run.is_complete());
+    assert_eq!(run.agrees(), None);
+    assert_eq!(run.intervals, 4);
+    assert_eq!(run.verdict.end.clone(), End::Unrecorded);
+    assert!(run.verdict.partial);
+    assert_starts_with!(
+        run.remarks[0],
+        "this run is incomplete: it has no verdict.json"
     );
 }
 
@@ -160,8 +153,9 @@ fn a_tail_of_zeros_as_power_cuts_leave_it_is_dropped() {
 fn edited(dir: &Path, name: &str, from: &str, to: &str) -> Result<Run, RunDirError> {
     let path = dir.join(name);
     let text = fs::read_to_string(&path).unwrap();
+    let from = &from.replace(r"\n", "\n");
     assert!(text.contains(from), "{from} in {text}");
-    let changed = text.replacen(from, to, 1);
+    let changed = text.replacen(from, &to.replace(r"\n", "\n"), 1);
     let resealed = match changed.split_once("\",\n") {
         Some((_, rest)) if name.ends_with(".json") => {
             format!(
@@ -183,75 +177,21 @@ fn an_edited_line_ends_what_is_whole_and_is_named() {
     killed(dir.path(), &manifest(2, 3, 1), 3);
     // Checksums are checked first.
     fs::remove_file(dir.path().join(CHECKSUMS)).unwrap();
-    let device = "line 2: expected the number of a device, counted from 0, found \"1,reads,9,";
-    let over = "at most as many operations over a threshold as in total";
-    for (name, from, to, whole, expected) in [
-        (INTERVALS, "\n1,reads,0,", "\n1,reads,9,", 0, device),
-        (
-            INTERVALS,
-            "\n2,reads,0,",
-            "\n2,reeds,0,",
-            1,
-            "the name of a stream of the manifest",
-        ),
-        (
-            INTERVALS,
-            "\n1,reads,0,",
-            "\n1,reads,1,",
-            0,
-            "each stream and device only once",
-        ),
-        (
-            INTERVALS,
-            "\n1,reads,0,",
-            "\n2,reads,0,",
-            0,
-            "counts of the interval that ends at 1 s",
-        ),
-        (
-            INTERVALS,
-            "\n3,reads,0,",
-            "\n3,reads,0,-",
-            2,
-            "a whole number in each column",
-        ),
-        (
-            INTERVALS,
-            "\n1,reads,0,",
-            "\n1,reads,0,1,1,0,0,0,0,0,0,2,",
-            0,
-            over,
-        ),
-        (
-            INTERVALS,
-            "judged_over_1ms",
-            "judged_over_2ms",
-            0,
-            "line 1: expected the columns after_sec,stream",
-        ),
-        (
-            TELEMETRY,
-            "\n1,2,",
-            "\n2,2,",
-            1,
-            "line 3: expected interval 1 with a time above 1 s",
-        ),
-        (
-            TELEMETRY,
-            "\n1,2,",
-            "\n1,1,",
-            1,
-            "line 3: expected interval 1 with a time above 1 s",
-        ),
-        (TELEMETRY, ",0.5,", ",0.5", 0, "line 2: expected 12 columns"),
-        (
-            TELEMETRY,
-            "interval,",
-            "Interval,",
-            0,
-            "line 1: expected the columns interval,after_sec",
-        ),
-    ] {
+    let cases = r#"
+        intervals.csv | \n1,reads,0, | \n1,reads,9, | 0 | line 2: expected the number of a device, counted from 0, found "1,reads,9,
+        intervals.csv | \n2,reads,0, | \n2,reeds,0, | 1 | the name of a stream of the manifest
+        intervals.csv | \n1,reads,0, | \n1,reads,1, | 0 | each stream and device only once
+        intervals.csv | \n1,reads,0, | \n2,reads,0, | 0 | counts of the interval that ends at 1 s
+        intervals.csv | \n3,reads,0, | \n3,reads,0,- | 2 | a whole number in each column
+        intervals.csv | \n1,reads,0, | \n1,reads,0,1,1,0,0,0,0,0,0,2, | 0 | at most as many operations over a threshold as in total
+        intervals.csv | judged_over_1ms | judged_over_2ms | 0 | line 1: expected the columns after_sec,stream
+        telemetry.csv | \n1,2, | \n2,2, | 1 | line 3: expected interval 1 with a time above 1 s
+        telemetry.csv | \n1,2, | \n1,1, | 1 | line 3: expected interval 1 with a time above 1 s
+        telemetry.csv | ,0.5, | ,0.5 | 0 | line 2: expected 12 columns
+        telemetry.csv | interval, | Interval, | 0 | line 1: expected the columns interval,after_sec
+    "#;
+    for [name, from, to, whole, expected] in table(cases) {
+        let whole = whole.parse().unwrap();
         let run = edited(dir.path(), name, from, to)
             .unwrap_or_else(|error| panic!("{expected}: {error}"));
         let [checksums, damage] = &run.damage[..] else {
@@ -273,27 +213,13 @@ fn an_edited_line_ends_what_is_whole_and_is_named() {
     }
     let dir = tempfile::tempdir().unwrap();
     write_run(dir.path(), &manifest(2, 3, 1), 3);
-    for (name, from, to, expected) in [
-        (MANIFEST, "\"seed\"", "\"seeds\"", "missing field `seed`"),
-        (
-            MANIFEST,
-            "0.1%>64ms",
-            "0.1%<64ms",
-            "no \">\" between share and threshold",
-        ),
-        (
-            MANIFEST,
-            "\"format_version\": 3",
-            "\"format_version\": 4",
-            "it has format version 4 and this program knows",
-        ),
-        (
-            VERDICT,
-            "\"format_version\": 3",
-            "\"format_version\": 4",
-            "it has format version 4 and this program knows",
-        ),
-    ] {
+    let cases = r#"
+        manifest.json | "seed" | "seeds" | missing field `seed`
+        manifest.json | 0.1%>64ms | 0.1%<64ms | no ">" between share and threshold
+        manifest.json | "format_version": 3 | "format_version": 4 | it has format version 4 and this program knows
+        verdict.json | "format_version": 3 | "format_version": 4 | it has format version 4 and this program knows
+    "#;
+    for [name, from, to, expected] in table(cases) {
         let error = edited(dir.path(), name, from, to)
             .map(|_| ())
             .expect_err(expected)
@@ -331,17 +257,11 @@ fn a_verdict_from_a_damaged_directory_is_never_a_pass() {
         let text = fs::read(&path).unwrap();
         fs::write(&path, [&text[..], b"\xff\xfe\n"].concat()).unwrap();
         let run = read(dir.path()).unwrap();
-        assert_eq!(
-            (run.intervals, run.verdict.outcome),
-            (3, Outcome::Invalid),
-            "{table}"
-        );
-        assert!(
-            run.verdict.reasons[0]
-                .text
-                .starts_with(&format!("{table} is too long: it has ")),
-            "{:?}",
-            run.verdict
+        assert_eq!(run.intervals, 3, "{table}");
+        assert_eq!(run.verdict.outcome, Outcome::Invalid, "{table}");
+        assert_starts_with!(
+            run.verdict.reasons[0].text,
+            &format!("{table} is too long: it has ")
         );
         fs::write(&path, text).unwrap();
     }
@@ -352,10 +272,9 @@ fn a_verdict_from_a_damaged_directory_is_never_a_pass() {
     )
     .unwrap();
     let run = read(dir.path()).unwrap();
-    assert_eq!(
-        (run.is_complete(), run.intervals, run.verdict.outcome),
-        (false, 3, Outcome::Invalid)
-    );
+    assert!(!run.is_complete());
+    assert_eq!(run.intervals, 3);
+    assert_eq!(run.verdict.outcome, Outcome::Invalid);
     assert!(
         run.remarks[0].starts_with("verdict.json is damaged (") && run.remarks.len() == 1,
         "{:?}",
@@ -393,10 +312,8 @@ fn devices_are_compared_by_what_they_are_called_now_and_never_by_what_is_left_of
     write_run(dir.path(), &manifest(2, 3, 1), 3);
     let run = read(dir.path()).unwrap();
     let numbers = device_numbers(&run, &["/dev/b", "/dev/a"]).unwrap();
-    assert_eq!(
-        [&*numbers[0].device, &*numbers[1].device],
-        ["/dev/b", "/dev/a"]
-    );
+    assert_eq!(&*numbers[0].device, "/dev/b");
+    assert_eq!(&*numbers[1].device, "/dev/a");
     assert!(
         !numbers[0].shares.is_empty() && numbers[0].achieved_iops > 0.0,
         "{:?}",
@@ -420,10 +337,7 @@ fn a_stream_limited_at_a_threshold_that_was_not_counted_is_damage() {
     let dir = tempfile::tempdir().unwrap();
     let mut manifest = manifest(1, 10, 1);
     let sla = Some("1%>8ms".parse().unwrap());
-    manifest.streams[0].limits = Some(StreamLimits {
-        sla,
-        ..StreamLimits::default()
-    });
+    manifest.streams[0].limits = Some(modified(StreamLimits::default(), |it| it.sla = sla));
     killed(dir.path(), &manifest, 3);
     let error = edited(dir.path(), MANIFEST, "1%>8ms\"\n", "1%>9ms\"\n")
         .unwrap_err()
@@ -437,18 +351,11 @@ fn a_stream_limited_at_a_threshold_that_was_not_counted_is_damage() {
 #[test]
 fn what_failed_before_the_damage_has_failed() {
     let dir = tempfile::tempdir().unwrap();
-    let manifest = Manifest {
-        slice_sec: 1,
-        ..manifest(1, 3, 1)
-    };
+    let manifest = modified(manifest(1, 3, 1), |it| it.slice_sec = 1);
     assert_eq!(write_run(dir.path(), &manifest, 3).outcome, Outcome::Fail);
     let run = edited(dir.path(), TELEMETRY, "\n2,3,", "\n2,x,").unwrap();
     assert_eq!((run.intervals, run.verdict.outcome), (2, Outcome::Fail));
-    assert!(
-        run.remarks[0].contains("(FAIL) does not follow from"),
-        "{:?}",
-        run.remarks
-    );
+    assert_contains!(run.remarks[0], "(FAIL) does not follow from");
 }
 
 #[test]
@@ -461,11 +368,7 @@ fn a_verdict_that_does_not_follow_from_the_tables_is_remarked() {
     );
     let run = edited(dir.path(), VERDICT, &from, "\"outcome\": \"pass\"").unwrap();
     assert_eq!(run.agrees(), Some(false));
-    assert!(
-        run.remarks[0].contains("do not trust this"),
-        "{:?}",
-        run.remarks
-    );
+    assert_contains!(run.remarks[0], "do not trust this");
 }
 
 #[test]
@@ -538,10 +441,7 @@ fn a_disk_that_fills_up_stops_the_recording_and_leaves_the_run_marked_incomplete
         .judge()
         .verdict(&End::RecordingFailed { why: text.clone() });
     let stopped = writer.finish(&verdict).unwrap_err().to_string();
-    assert!(
-        stopped.contains("stopped after an earlier error (appending "),
-        "{stopped}"
-    );
+    assert_contains!(stopped, "stopped after an earlier error (appending ");
     assert!(!dir.join(VERDICT).exists());
     let run = read(&dir).unwrap();
     assert!(!run.is_complete());

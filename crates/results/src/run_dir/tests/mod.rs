@@ -12,6 +12,7 @@ use crate::cell::{Interval, Layout};
 use crate::counts::Backlog;
 use crate::judge::{End, IntervalCounts, Judge, Sla, Verdict};
 use crate::times::{OwnDelay, Times};
+use crate::{assert_contains, assert_ends_with};
 use std::path::Path;
 
 const SEC: u64 = 1_000_000_000;
@@ -182,10 +183,7 @@ fn every_message_says_what_on_what_why_and_what_to_do() {
     );
     let unreadable =
         RunDirError::io("reading", &dir, ErrorKind::PermissionDenied.into()).to_string();
-    assert!(
-        unreadable.ends_with("or let this user read it (chmod)"),
-        "{unreadable}"
-    );
+    assert_ends_with!(unreadable, "or let this user read it (chmod)");
     let line = RunDirError::line(&dir.join("intervals.csv"), 7, "a number", &"x".repeat(100));
     let expected = format!(
         "reading /runs/a/intervals.csv line 7 - expected a number, found {:?} and more; it was damaged or edited \
@@ -228,10 +226,9 @@ fn what_is_no_run_is_named_with_what_it_is_and_what_to_do() {
     for run in ["b", "a", "c"] {
         fs::write(dir.join(run).join(MANIFEST), "").unwrap();
     }
-    assert!(
-        message(&dir).ends_with(
-            "but there are runs below it; give the directory of a run: /d/a, /d/b, /d/c"
-        )
+    assert_ends_with!(
+        message(&dir),
+        "but there are runs below it; \"flashproof report /d\" lists them"
     );
     fs::write(dir.join(INTERVALS), "").unwrap();
     let missing = "the manifest is missing, although intervals.csv is there: without the manifest, nobody can";
@@ -242,10 +239,6 @@ fn what_is_no_run_is_named_with_what_it_is_and_what_to_do() {
     assert!(text.contains(is_file), "{text}");
     fs::write(dir.join(SERIES), "").unwrap();
     assert_eq!(dir_kind(&dir).unwrap(), DirKind::Series);
-    assert!(
-        no_run(&dir)
-            .to_string()
-            .contains("this directory holds a series (series.json)")
-    );
+    assert_contains!(no_run(&dir), "this directory holds a series (series.json)");
     assert_eq!(dir_kind(&dir.join("a")).unwrap(), DirKind::Run);
 }

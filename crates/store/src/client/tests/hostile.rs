@@ -3,6 +3,7 @@
 use super::fake::{ReplyHook, Server};
 use super::*;
 use crate::wire::frame::FrameKind;
+use results::assert_contains;
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::time::{Duration, Instant};
@@ -153,10 +154,7 @@ fn lengths_in_the_reply_to_a_login_are_checked() {
             "test",
             impatient(Some(Login::new("me", "secret".to_owned(), false).unwrap())),
         );
-        assert!(
-            error.contains("expected a whole reply to the login"),
-            "{error}"
-        );
+        assert_contains!(error, "expected a whole reply to the login");
     }
 }
 

@@ -4,6 +4,7 @@ use super::super::node_message::{NodeMessage, take};
 use super::super::pair::{Greeting, ModeVersion, PairMode};
 use super::*;
 use crate::observe::Facts;
+use results::testing::modified;
 
 /// The other node, with its connection to the only core of the node under test.
 struct PlayedNode {
@@ -69,12 +70,10 @@ fn each_new_mode_is_reported_to_the_other_node_at_once() {
             panic!("{said:?}")
         };
         assert_eq!(greeting.mode_version, word(PairMode::Fresh, 1));
+        let greeting = modified(greeting, |it| it.process = 9);
         NodeMessage::Hello {
             id,
-            greeting: Greeting {
-                process: 9,
-                ..greeting
-            },
+            greeting,
             common,
         }
         .put(out);
@@ -116,12 +115,10 @@ fn a_large_clock_skew_stops_writes_until_it_is_over() {
         else {
             panic!("{said:?}")
         };
+        let greeting = modified(greeting, |it| it.process = 9);
         NodeMessage::Hello {
             id,
-            greeting: Greeting {
-                process: 9,
-                ..greeting
-            },
+            greeting,
             common,
         }
         .put(out);

@@ -7,6 +7,7 @@ use crate::observe::tests::facts;
 use crate::observe::{TransactionKind, TransactionSource};
 use crate::server::ClusterNode;
 use crate::{ResultCode, StoreStatistics};
+use results::{assert_contains, assert_ends_with};
 
 /// Requests as the clients and asadm sent them.
 const REQUESTS: &str = include_str!("../../../tests/data/info-requests.txt");
@@ -28,10 +29,8 @@ fn all_info_names_of_clients_and_asadm_are_answered_in_order() {
             .lines()
             .map(|line| line.split_once('\t').unwrap())
             .collect();
-        assert_eq!(
-            names.iter().map(|(name, _)| *name).collect::<Vec<_>>(),
-            request.lines().collect::<Vec<_>>()
-        );
+        let found = names.iter().map(|(name, _)| *name).collect::<Vec<_>>();
+        assert_eq!(found, request.lines().collect::<Vec<_>>());
         for (name, value) in names {
             let is_refused = matches!(
                 name,
@@ -47,16 +46,12 @@ fn a_node_alone_answers_as_the_real_server_did() {
     let facts = facts();
     let names = format!("node\t32C901000000FC02\npartition-generation\t0\nbuild\t{BUILD}\n");
     assert_eq!(reply(b"node\npartition-generation\nbuild\n", &facts), names);
-    assert_eq!(
-        reply(b"peers-clear-std\n", &facts),
-        "peers-clear-std\t0,3000,[]\n"
-    );
+    let found = reply(b"peers-clear-std\n", &facts);
+    assert_eq!(found, "peers-clear-std\t0,3000,[]\n");
     let all = format!("replicas\ttest:0,1,{}8=\n", "/".repeat(682));
     assert_eq!(reply(b"replicas", &facts), all);
-    assert_eq!(
-        reply(b"service\nservices\nlogs\n", &facts),
-        "service\t127.0.0.1:3000\nservices\t\nlogs\t\n"
-    );
+    let found = reply(b"service\nservices\nlogs\n", &facts);
+    assert_eq!(found, "service\t127.0.0.1:3000\nservices\t\nlogs\t\n");
     assert!(reply(b"", &facts).starts_with("node\t"));
     // Clients look for single-bin among the counters.
     assert!(reply(b"namespace/test\n", &facts).contains(";single-bin=false;"));
@@ -115,10 +110,7 @@ fn errors_and_deletions_are_counted_under_the_real_server_s_names() {
     ] {
         assert!(reply.contains(&format!(";{pair};")), "{reply}");
     }
-    assert!(
-        reply.contains(";deleted_last_bin=5;") && reply.contains(";fail_generation=1;"),
-        "{reply}"
-    );
+    assert_contains!(reply, ";deleted_last_bin=5;", ";fail_generation=1;");
 }
 
 #[test]
@@ -140,13 +132,8 @@ fn removing_missing_objects_is_answered_as_by_the_real_server() {
         ],
         ["FAIL:201:NO INDEX"; 2]
     );
-    assert_eq!(
-        [
-            value("udf-remove:filename=f.lua"),
-            value("udf-get:filename=f.lua")
-        ],
-        ["ok", "error=not_found"]
-    );
+    assert_eq!(value("udf-remove:filename=f.lua"), "ok");
+    assert_eq!(value("udf-get:filename=f.lua"), "error=not_found");
     assert_eq!(
         [value("sindex"), value("sindex/test"), value("udf-list")],
         [""; 3]
@@ -186,19 +173,15 @@ fn two_nodes_report_each_other_and_their_partitions() {
             ("C9", "[fe80::1]:3100".to_owned())
         ]
     );
-    assert_eq!(
-        reply(b"services\n", &facts),
-        "services\tdb2:3000;[fe80::1]:3100\n"
-    );
+    let found = reply(b"services\n", &facts);
+    assert_eq!(found, "services\tdb2:3000;[fe80::1]:3100\n");
     let first = format!("gA{}=", "A".repeat(681));
     assert_eq!(
         reply(b"replicas\n", &facts),
         format!("replicas\ttest:0,2,{first},{}8=\n", "/".repeat(682))
     );
-    assert_eq!(
-        reply(b"replicas-master\n", &facts),
-        format!("replicas-master\ttest:{first}\n")
-    );
+    let found = reply(b"replicas-master\n", &facts);
+    assert_eq!(found, format!("replicas-master\ttest:{first}\n"));
     assert!(reply(b"statistics\n", &facts).contains("cluster_size=3;"));
     // Both nodes compute the same key.
     let key = reply(b"cluster-stable:\n", &facts);
@@ -246,21 +229,15 @@ fn statistics_configuration_and_latencies_are_read_as_those_of_a_real_server() {
         "defrag-lwm-pct",
         "post-write-queue",
     ];
-    assert_eq!(
-        numbers.map(|name| namespace.number(name)),
-        [7, 11, 25, 50, 256].map(Some)
-    );
+    let found = numbers.map(|name| namespace.number(name));
+    assert_eq!(found, [7, 11, 25, 50, 256].map(Some));
     assert_eq!(namespace.write_block_bytes(read.build), Some(128 << 10));
     assert_eq!(namespace.flag("enable-benchmarks-storage"), Some(true));
     let read = format!("{{test}}-read:usec,1404.2{}", ",12.50".repeat(17));
-    assert_eq!(
-        reply(names[1], &facts),
-        format!("latencies:hist={{test}}-read\t{read}\n")
-    );
-    assert_eq!(
-        reply(b"latencies:\n", &facts),
-        format!("latencies:\t{read};{{test}}-write:\n")
-    );
+    let found = reply(names[1], &facts);
+    assert_eq!(found, format!("latencies:hist={{test}}-read\t{read}\n"));
+    let found = reply(b"latencies:\n", &facts);
+    assert_eq!(found, format!("latencies:\t{read};{{test}}-write:\n"));
 }
 
 #[test]
@@ -295,15 +272,12 @@ fn unknown_names_get_an_error_and_the_reply_is_limited() {
         let reply = reply(name.as_bytes(), &facts);
         assert!(reply.starts_with(&format!("{name}\tERROR:")), "{reply}");
     }
-    assert_eq!(
-        reply(b"\xff\xfe\n", &facts),
-        "\u{fffd}\u{fffd}\tERROR:4:unrecognized command\n"
-    );
+    let found = reply(b"\xff\xfe\n", &facts);
+    assert_eq!(found, "\u{fffd}\u{fffd}\tERROR:4:unrecognized command\n");
     let reply = reply(&b"a\n".repeat(500_000), &facts);
-    assert!(
-        reply.ends_with(
-            "a\tERROR:4:unrecognized command\n\tERROR:4:too many names in one request\n"
-        )
+    assert_ends_with!(
+        reply,
+        "a\tERROR:4:unrecognized command\n\tERROR:4:too many names in one request\n"
     );
     assert_eq!(reply.lines().count(), 257);
 }

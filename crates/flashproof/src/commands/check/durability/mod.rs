@@ -15,6 +15,7 @@ mod target;
 pub mod witness;
 mod write;
 
+use crate::commands::check::site::circumstances;
 use clap::Args;
 use conclusions::durability::examine::{SlotContent, SlotCounts, examine};
 use conclusions::durability::judge::{Durability, StateAfterCut};
@@ -46,7 +47,7 @@ pub const OWN_DIR: &str = "flashproof-durability";
 )]
 pub struct DurabilityOptions {
     /// The witness, which records acknowledged writes
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT", value_parser = with_port)]
     pub witness: Option<String>,
     /// Test only this mode: fdatasync, fua, dsync, fsync, rename; may be repeated
     #[arg(long = "mode", value_name = "MODE")]
@@ -64,11 +65,23 @@ pub struct DurabilityOptions {
     #[arg(long)]
     pub remove: bool,
     /// For check witness: address to listen at
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT", value_parser = with_port)]
     pub listen: Option<String>,
     /// For check witness: file that keeps the sessions
     #[arg(long, value_name = "FILE")]
     pub file: Option<PathBuf>,
+}
+
+/// Checks that an address has a port.
+fn with_port(address: &str) -> Result<String, String> {
+    let port = address
+        .rsplit_once(':')
+        .map(|(_, port)| port.parse::<u16>());
+    match port {
+        Some(Ok(_)) => Ok(address.to_owned()),
+        Some(Err(_)) => Err("the port is not a number from 0 to 65535".to_owned()),
+        None => Err(format!("the port is missing: give {address}:7070")),
+    }
 }
 
 impl DurabilityOptions {
@@ -396,6 +409,7 @@ fn conclude(
             .disk
             .as_ref()
             .and_then(DeviceFacts::name_and_model),
+        circumstances(durability_target.disk.as_slice()),
     ))
 }
 

@@ -286,7 +286,7 @@ impl RowsRequest<'_> {
         let spec = RunSpec::joined(&specs)
             .map_err(|why| Failure::usage(format!("cannot use these devices together - {why}")))?;
         let consents = Consents {
-            erase: &self.args.erase,
+            erase: &self.args.consent.erase,
             other_devices: &[],
             shared: false,
         };

@@ -1,6 +1,6 @@
 //! Options of `flashproof engine bench`.
 
-use crate::record::RecordArgs;
+use crate::record::{EraseArgs, RecordArgs};
 use clap::Args;
 use load::records::Mix;
 use results::format::seconds;
@@ -55,9 +55,8 @@ pub struct TransactionsArgs {
     /// Verify all data read
     #[arg(long)]
     pub verify: bool,
-    /// Allow the erasure of the device, by its serial number, wwid, by-id link or path
-    #[arg(long, value_name = "DEVICE")]
-    pub erase: Vec<String>,
+    #[command(flatten)]
+    pub consent: EraseArgs,
     /// Also write the table as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,

@@ -4,6 +4,7 @@ pub mod options;
 
 use crate::access::access;
 use crate::commands::engine::client::options::ClientArgs;
+use crate::output::FormArgs;
 use crate::record::record;
 use engine::DeviceName;
 use load::keys::Keys;
@@ -148,7 +149,13 @@ pub fn run(args: &ClientArgs) -> Result<ExitCode, Failure> {
         findings,
         ..request
     };
-    let exit_code = record("client", Some(&dir), request, CompatMode::Native)?;
+    let exit_code = record(
+        "client",
+        Some(&dir),
+        &FormArgs::default(),
+        request,
+        CompatMode::Native,
+    )?;
     if overload.waited() > 0 {
         let waited = format::count(overload.waited(), "insert");
         console::note(&format!(

@@ -63,11 +63,11 @@ fn page_of(
 ) -> Result<(), TableError> {
     let mut query = parse_request(args, compat_mode)?;
     let sources: Vec<InputFile> = session::failure::collect_all(
-        args.logs.iter().map(|log| InputFile::open(log, PIPED)),
+        args.logs().iter().map(|log| InputFile::open(log, PIPED)),
         Failure::usage,
     )?;
     let names: Vec<String> = args
-        .logs
+        .logs()
         .iter()
         .map(|log| log.display().to_string())
         .collect();

@@ -20,7 +20,10 @@ pub struct LogLatencyArgs {
         value_name = "LOG",
         default_value = "/var/log/aerospike/aerospike.log"
     )]
-    pub logs: Vec<PathBuf>,
+    logs: Vec<PathBuf>,
+    /// As --log
+    #[arg(value_name = "LOG", conflicts_with = "logs")]
+    files: Vec<PathBuf>,
     /// Histogram to show: "{test}-read", "{test}-/dev/nvme0n1-read", or "read" for the sum of all namespaces
     #[arg(
         short = 'h',
@@ -69,6 +72,15 @@ pub struct LogLatencyArgs {
 }
 
 impl LogLatencyArgs {
+    /// Given logs, or the default.
+    pub fn logs(&self) -> &[PathBuf] {
+        if self.files.is_empty() {
+            &self.logs
+        } else {
+            &self.files
+        }
+    }
+
     /// Translates the options of `flashproof latency FILE` for a server's logs. Other options have asloglatency's
     /// defaults; the default histogram is the reads of all namespaces.
     ///

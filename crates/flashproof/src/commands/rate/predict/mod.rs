@@ -396,10 +396,11 @@ impl<'a> Observations<'a> {
             String::new()
         };
         let load_span = format::span_about(self.loaded_sec);
+        let longer = format!("flashproof baseline {}", format::shell_quoted(&device.name));
         let Some(watch) = self.watch else {
             return format!(
                 "unknown: stalls, drift, and the drive's behaviour after {load_span} of load: this baseline has no watch - \
-                 a longer baseline has one: flashproof baseline --quick"
+                 a longer baseline has one: {longer} --quick"
             );
         };
         let rarer_sec = watch.seconds / TIMES_SEEN;
@@ -407,7 +408,7 @@ impl<'a> Observations<'a> {
             let needed = BaselineRequest::seconds_for_watch(simulated, TIMES_SEEN * HOUR_SEC);
             needed.map_or(String::new(), |seconds| {
                 format!(
-                    "; to see events that occur once an hour: flashproof baseline --duration {}",
+                    "; to see events that occur once an hour: {longer} --duration {}",
                     format::span(seconds).replace(' ', "")
                 )
             })

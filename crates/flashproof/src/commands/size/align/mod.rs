@@ -336,7 +336,7 @@ impl<'a> Bursts<'a> {
         let request = RunRequest {
             dir,
             consents: Consents {
-                erase: &self.args.erase,
+                erase: &self.args.consent.erase,
                 other_devices: &[],
                 shared: false,
             },

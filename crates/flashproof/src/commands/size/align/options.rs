@@ -1,6 +1,7 @@
 //! Options of `flashproof size align`.
 
 use crate::configuration::percent;
+use crate::record::EraseArgs;
 use clap::Args;
 use engine::DeviceName;
 use results::format::seconds;
@@ -19,9 +20,8 @@ pub struct Alignment {
     /// Device to run on in place of a device of CONFIG, one for each; may be repeated: ALL its data is erased
     #[arg(long, value_name = "DEVICE")]
     pub device: Vec<DeviceName>,
-    /// Allow the erasure of this device, by its serial number, wwid, by-id link or path; may be repeated
-    #[arg(long, value_name = "DEVICE")]
-    pub erase: Vec<String>,
+    #[command(flatten)]
+    pub consent: EraseArgs,
     /// Write the aligned configuration to this file
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,

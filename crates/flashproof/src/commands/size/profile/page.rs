@@ -2,9 +2,10 @@
 
 use act::options::Test;
 use report::bars::Bars;
-use report::html::HtmlPage;
+use report::head::Head;
 use report::table::Table;
 use results::format;
+use results::judge::{Headline, Outcome};
 use session::runner::tool;
 use sizing::configuration::TestConfiguration;
 use sizing::drive_io::{DriveIo, NAMES};
@@ -18,10 +19,8 @@ const NOT_CONFIRMED: &str = "not confirmed";
 const COLUMNS: usize = 100;
 
 pub fn page(profile: &Profile, configurations: &[TestConfiguration]) -> String {
-    let mut text = nodes(profile)
-        .into_iter()
-        .map(|node| node + "\n")
-        .collect::<String>();
+    let mut text = head(profile).text() + "\n";
+    text.extend(nodes(profile).into_iter().map(|node| node + "\n"));
     text += &format!("\nLoad on each device, per second\n\n{}", loads(profile));
     namespaces(profile)
         .iter()
@@ -33,30 +32,18 @@ pub fn page(profile: &Profile, configurations: &[TestConfiguration]) -> String {
     );
     text += &format!("\nBalance of the sources\n\n{}", checks(profile));
     let remarks = remarks(profile, configurations);
-    for (title, sentences) in [
-        (
-            "IN DOUBT, do not use the profile as it is:",
-            profile.doubts(),
-        ),
-        ("Remarks:", remarks),
-    ] {
-        if !sentences.is_empty() {
-            text += &format!("\n{title}\n");
-            sentences
-                .iter()
-                .for_each(|sentence| text += &format::wrapped(sentence, "  ", COLUMNS));
-        }
+    if !remarks.is_empty() {
+        text += "\nRemarks:\n";
+        remarks
+            .iter()
+            .for_each(|remark| text += &format::wrapped(remark, "  ", COLUMNS));
     }
     text
 }
 
 /// The profile as an HTML page: balance, sizes, the resulting load, then all numbers.
 pub fn html(profile: &Profile, configurations: &[TestConfiguration]) -> String {
-    let mut page = HtmlPage::new(format!(
-        "Load of {}",
-        format::count(profile.drives.len() as u64, "drive")
-    ));
-    page.warnings(&profile.doubts());
+    let mut page = head(profile).page();
     page.list(&nodes(profile));
     page.add(&[balance(profile)]);
     page.heading("Sizes");
@@ -85,6 +72,37 @@ pub fn html(profile: &Profile, configurations: &[TestConfiguration]) -> String {
         page.file(text);
     }
     page.html(&tool())
+}
+
+/// The load of the busiest drive, or the first doubt.
+fn head(profile: &Profile) -> Head {
+    let drives = format::count(profile.drives.len() as u64, "drive");
+    let title = format!("Load of {drives}");
+    let doubts = profile.doubts();
+    if let Some(doubt) = doubts.first() {
+        let action = "do not use the profile as it is; resolve the doubts";
+        let headline = Headline::new(doubt, Some(action));
+        let mut head = Head::new(title, Outcome::Invalid, headline);
+        head.details = doubts;
+        return head;
+    }
+    let drives_io = profile.drives.iter().map(DriveTarget::io);
+    let busiest = drives_io.max_by(|a, b| operations(a).total_cmp(&operations(b)));
+    let io = busiest.unwrap_or_default();
+    let sentence = format!(
+        "the busiest drive of {} does {} reads/s and {} writes/s ({}/s and {}/s)",
+        profile.drives.len(),
+        rate(io.reads_per_sec),
+        rate(io.writes_per_sec),
+        format::bytes(io.read_kib_per_sec * 1024.0),
+        format::bytes(io.written_kib_per_sec * 1024.0)
+    );
+    let headline = Headline::new(&sentence, None);
+    Head::new(title, Outcome::Measured, headline)
+}
+
+fn operations(io: &DriveIo) -> f64 {
+    io.reads_per_sec + io.writes_per_sec
 }
 
 /// Title of the I/O of drives: without iostat, no source shows which I/O reached them.

@@ -3,6 +3,7 @@
 //! `compare` and `select` read candidates in the same way; `sizing::select` does the arithmetic. A number that was not
 //! measured with this exact load is called an estimate.
 
+mod answer;
 pub mod options;
 pub mod run;
 

@@ -25,12 +25,18 @@ pub fn select(args: &SelectArgs) -> Result<ExitCode, Failure> {
         crate::output::json(&selection)?
     } else if args.markdown {
         format!(
-            "{}\n{}",
+            "{}{}\n{}",
+            selection.head().markdown(),
             selection.table().markdown(),
             selection.notes("* ")
         )
     } else {
-        format!("{}\n{}", selection.table(), selection.notes(""))
+        format!(
+            "{}\n{}\n{}",
+            selection.head().text(),
+            selection.table(),
+            selection.notes("")
+        )
     })?;
     if !args.published.is_empty() {
         console::warning(

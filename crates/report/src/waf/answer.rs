@@ -1,0 +1,113 @@
+//! The answer of an experiment: the cost of sharing a drive, and whether placement handles win it back.
+
+use super::{WafReport, factor};
+use crate::head::Head;
+use results::judge::{Headline, Outcome};
+
+/// Stands for MEASURED where a simulated drive was measured.
+pub(super) const PREDICTED: &str = "PREDICTED";
+
+/// Relative difference of two write amplifications that counts as none.
+const SAME: f64 = 0.02;
+
+impl WafReport {
+    pub(super) fn head(&self) -> Head {
+        let unsteady = self.arrangements.iter().find(|one| one.waf.is_none());
+        let outcome = unsteady.map_or(Outcome::Measured, |_| Outcome::Invalid);
+        let headline = match unsteady {
+            Some(one) => Headline::new(
+                &format!("{} never became steady, and has no result", one.arrangement),
+                Some("allow more drive fills (--max-fills, --duration)"),
+            ),
+            None => self.headline(),
+        };
+        let title = format!("Write amplification of {}", self.tenants);
+        let mut head = Head::new(title, outcome, headline);
+        if self.predicted && unsteady.is_none() {
+            head.label.text = PREDICTED.to_owned();
+        }
+        let drive = self.assumptions.iter().find(|pair| pair.name == "drive");
+        head.facts.extend(drive.cloned());
+        head.fact("Seed", self.seed.to_string());
+        head.fact("Made by", &self.made_by);
+        head
+    }
+
+    fn headline(&self) -> Headline {
+        let each = self
+            .arrangements
+            .iter()
+            .map(|one| format!("{} {}", one.arrangement, factor(one.waf)));
+        let each = format!("device WAF {}", each.collect::<Vec<_>>().join(", "));
+        let cost = self.waf_of("dedicated").zip(self.waf_of("shared"));
+        let Some((dedicated, shared)) = cost else {
+            return Headline::new(&each, None);
+        };
+        let (sentence, action) = sharing(dedicated, shared, self.waf_of("fdp"));
+        Headline::new(&sentence, action)
+    }
+
+    /// Steady write amplification of the drives of an arrangement.
+    fn waf_of(&self, arrangement: &str) -> Option<f64> {
+        let mut arrangements = self.arrangements.iter();
+        arrangements
+            .find(|one| one.arrangement == arrangement)
+            .and_then(|one| one.waf)
+    }
+}
+
+/// What sharing costs and handles win back, and what to do.
+fn sharing(dedicated: f64, shared: f64, fdp: Option<f64>) -> (String, Option<&'static str>) {
+    let figures = format!("{shared:.2} against {dedicated:.2} on dedicated drives");
+    if shared <= dedicated * (1.0 + SAME) {
+        return (format!("sharing costs nothing: {figures}"), None);
+    }
+    let cost = format!("sharing costs {figures}");
+    let own_drives = Some("give the tenants drives of their own");
+    let Some(fdp) = fdp else {
+        return (cost, own_drives);
+    };
+    let use_handles = Some("give each tenant a placement handle (flashproof waf setup DEVICE)");
+    let (effect, action) = match (fdp - dedicated) / (shared - dedicated) {
+        ..0.1 => ("handles win it back", use_handles),
+        ..0.9 => ("handles win a part back", use_handles),
+        _ => ("handles do not help", own_drives),
+    };
+    (format!("{cost}; {effect} ({fdp:.2})"), action)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_answer_says_what_sharing_costs_and_what_handles_win_back() {
+        let cases = [
+            (
+                1.87,
+                Some(1.10),
+                "costs 1.87 against 1.08 on dedicated drives; handles win it back (1.10)",
+            ),
+            (
+                1.87,
+                Some(1.50),
+                "costs 1.87 against 1.08 on dedicated drives; handles win a part back (1.50)",
+            ),
+            (
+                1.87,
+                Some(1.86),
+                "costs 1.87 against 1.08 on dedicated drives; handles do not help (1.86)",
+            ),
+            (1.87, None, "costs 1.87 against 1.08 on dedicated drives"),
+            (
+                1.09,
+                Some(1.08),
+                "costs nothing: 1.09 against 1.08 on dedicated drives",
+            ),
+        ];
+        for (shared, fdp, expected) in cases {
+            let (sentence, _) = sharing(1.08, shared, fdp);
+            assert_eq!(sentence, format!("sharing {expected}"));
+        }
+    }
+}
