@@ -38,6 +38,8 @@ pub struct Cell {
 #[derive(Debug, Clone)]
 enum CellStyle {
     Plain,
+    /// No value, with a sign or note that CSV leaves out.
+    Missing,
     Strong,
     /// A value over a limit, or otherwise bad.
     Bad,
@@ -138,7 +140,7 @@ impl Table {
         )?;
         self.rows
             .iter()
-            .try_for_each(|row| csv.write_record(row.iter().map(|cell| no_formula(&cell.text))))?;
+            .try_for_each(|row| csv.write_record(row.iter().map(Cell::csv)))?;
         let bytes = csv.into_inner().map_err(|error| error.into_error())?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
@@ -317,6 +319,20 @@ impl Cell {
         }
     }
 
+    pub(crate) fn missing(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            style: CellStyle::Missing,
+        }
+    }
+
+    fn csv(&self) -> String {
+        match self.style {
+            CellStyle::Missing => String::new(),
+            _ => no_formula(&self.text),
+        }
+    }
+
     fn class(&self) -> Option<String> {
         if let CellStyle::Shade(shade) = self.style {
             Some(format!("shade-{shade} number"))
@@ -347,7 +363,7 @@ impl<T: Into<String>> From<T> for Cell {
 impl Render for Cell {
     fn render(&self) -> Markup {
         match &self.style {
-            CellStyle::Plain | CellStyle::Shade(_) => html! { (self.text) },
+            CellStyle::Plain | CellStyle::Missing | CellStyle::Shade(_) => html! { (self.text) },
             CellStyle::Strong => html! { b { (self.text) } },
             CellStyle::Bad => html! { span.over { (self.text) } },
             CellStyle::Code => html! { code { (self.text) } },
@@ -445,6 +461,10 @@ mod tests {
             html.contains("<th scope=\"row\">&lt;a&gt;|b</th><td class=\"number\">2x</td>"),
             "{html}"
         );
+        let missing = Table::new("")
+            .text(["a", "b"])
+            .rows([[Cell::missing("-"), "1".into()]]);
+        assert_eq!(missing.csv().unwrap(), "a,b\n,1\n");
         let quoted = Table::new("").text(["a"]).rows([["a,b \"c\""]]);
         assert_eq!(quoted.csv().unwrap(), "a\n\"a,b \"\"c\"\"\"\n");
     }

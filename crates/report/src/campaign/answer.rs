@@ -308,7 +308,7 @@ impl Campaign {
         let drive = &self.drives[index];
         let labels = [&drive.model, &drive.firmware, &drive.host, &drive.slot].map(Cell::from);
         let states = drive.results.iter().map(state_cell);
-        let known = |value: Option<String>| Cell::from(value.unwrap_or_else(|| "-".to_owned()));
+        let known = |value: Option<String>| value.map_or_else(|| Cell::missing("-"), Cell::from);
         let factor = known(self.factor(index).map(factor_text));
         let values = self.quantities.iter();
         let values = values.map(|quantity| known(quantity.values[index].map(number_text)));

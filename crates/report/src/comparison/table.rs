@@ -132,7 +132,7 @@ impl Rows {
                     self.notes.push(why_not);
                     self.notes.len() - 1
                 });
-                format!("- [{}]", number + 1).into()
+                Cell::missing(format!("- [{}]", number + 1))
             }
         });
         let cells: Vec<Cell> = std::iter::once(label.into()).chain(cells).collect();
