@@ -14,13 +14,11 @@ mod run;
 use crate::charts::Section;
 use crate::document::{Document, Report};
 use crate::head::Head;
-use crate::table::{Cell, Table};
-use crate::words::OutcomeLabel;
+use crate::table::{Cell, Table, look};
 use maud::{DOCTYPE, Markup, PreEscaped, Render, html};
 use parts::{Plots, heading, list};
 use results::files::HTML_MARK;
 use results::format::is_unprintable;
-use results::judge::{Headline, Outcome};
 
 const STYLE: &str = include_str!("page.css");
 /// Script that counts errors. It runs before any other part of the page.
@@ -223,6 +221,8 @@ pub struct HtmlPage {
     content: Vec<Markup>,
     /// The command line, shown at the end.
     command: Option<String>,
+    /// Class of the outcome, which gives bars their colour.
+    class: &'static str,
 }
 
 impl HtmlPage {
@@ -232,6 +232,7 @@ impl HtmlPage {
             plots: Plots::default(),
             content: Vec::new(),
             command: None,
+            class: "",
         }
     }
 
@@ -242,6 +243,7 @@ impl HtmlPage {
         self.content
             .push(html! { (answer) (parts::fact_list(&head.facts)) });
         self.command = head.command_text();
+        self.class = look(head.label.look).0;
     }
 
     pub fn warnings(&mut self, sentences: &[String]) {
@@ -250,16 +252,6 @@ impl HtmlPage {
                 p.banner role="note" { (first) @for other in others { br; (other) } }
             }
         });
-    }
-
-    /// Adds the box with the answer: `outcome` gives its colour, `word` stands before the sentence.
-    pub fn verdict(&mut self, outcome: Option<Outcome>, word: &str, headline: &Headline) {
-        let label = OutcomeLabel {
-            text: word.to_owned(),
-            look: outcome,
-        };
-        self.content
-            .push(parts::verdict(&label, html! {}, headline, html! {}));
     }
 
     pub fn heading(&mut self, title: &str) {
@@ -312,7 +304,7 @@ impl HtmlPage {
     /// The page. `made_by`: program and version.
     pub fn html(self, made_by: &str) -> String {
         let body = html! {
-            article {
+            article class=(self.class) {
                 h1 { (self.title) }
                 @for part in &self.content { (part) }
                 @if let Some(command) = &self.command { (heading(2, "", "Command")) pre { (command) } }
