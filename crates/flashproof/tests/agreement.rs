@@ -75,6 +75,9 @@ fn agreed(bench: &Bench, dir: &str, own: Option<&Ended>) -> Value {
     let reason = result["reason"].as_str().unwrap();
     let word = outcome.to_uppercase();
     let sentence = format!("{word}: {reason}");
+    let answer = result["headline"]["sentence"].as_str().unwrap();
+    let action = result["headline"]["action"].as_str();
+    let next_step = action.map(|action| format!("Do: {action}"));
     let same = |form: &str, told: &Value, fields: &[&str]| {
         for field in fields {
             assert_eq!(told[field], result[field], "{dir}: {field} of {form}");
@@ -83,15 +86,16 @@ fn agreed(bench: &Bench, dir: &str, own: Option<&Ended>) -> Value {
     let has = |form: &str, told: &str, what: &str| {
         assert!(told.contains(what), "{dir}: {form}: no {what}\n{told}")
     };
-    // The first lines of a verdict: the outcome, then the reason.
+    // The first lines of a verdict: the answer, then the next step. The reason in full stands below, unless the answer has it.
     let head = |form: &str, told: &str| {
         let mut lines = told
             .lines()
-            .skip_while(|line| !line.starts_with(&format!("{word} (")));
-        assert!(
-            lines.next().is_some() && lines.next().map(str::trim) == Some(reason),
-            "{dir}: {form}\n{told}"
-        );
+            .skip_while(|line| *line != format!("{word}: {answer}"));
+        assert!(lines.next().is_some(), "{dir}: {form}\n{told}");
+        if let Some(next_step) = &next_step {
+            assert_eq!(lines.next(), Some(next_step.as_str()), "{dir}: {form}");
+        }
+        has(form, told, reason);
     };
 
     assert_eq!(result["exit_code"], code, "{dir}: report --json");
@@ -113,17 +117,19 @@ fn agreed(bench: &Bench, dir: &str, own: Option<&Ended>) -> Value {
     let (markdown_code, markdown) = shown(bench, &["report", dir, "--markdown"]);
     let markdown = markdown.replace('\\', "");
     has("markdown", &markdown, &format!("**{word}** - "));
-    has("markdown", &markdown, &format!("\n{reason}.\n"));
+    has("markdown", &markdown, &format!("\n{answer}.\n"));
+    has("markdown", &markdown, reason);
     let (html_code, _) = shown(bench, &["report", dir, "--html", &format!("{dir}.html")]);
     let html = bench.text(&format!("{dir}.html"));
     has(
         "html",
         &html,
-        &format!("<p class=\"decided\">{}.</p>", as_on_page(&html, reason)),
+        &format!("<p class=\"decided\">{}.</p>", as_on_page(&html, answer)),
     );
+    has("html", &html, &as_on_page(&html, reason));
     has("html", &html, &format!("class=\"verdict {outcome}\""));
     let (status_code, status) = shown(bench, &["report", "status", dir]);
-    has("status", &status, &sentence);
+    has("status", &status, &format!("{word}: {answer}"));
     assert!(
         !status.contains("OVER A LIMIT"),
         "{dir}: the run has ended\n{status}"
@@ -132,6 +138,7 @@ fn agreed(bench: &Bench, dir: &str, own: Option<&Ended>) -> Value {
     let fields = [
         "outcome",
         "exit_code",
+        "headline",
         "reason",
         "reasons",
         "first_bad_slice",
@@ -392,7 +399,8 @@ fn every_form_says_the_same_of_a_series_and_of_its_steps() {
         let sentence = conclusion["sentence"].as_str().unwrap();
         assert_eq!(conclusion["outcome"], outcome, "{sentence}");
         own.shows(&[sentence]);
-        let told = format!("{}: {sentence}\n", outcome.to_uppercase());
+        let answer = results::judge::brief(sentence);
+        let told = format!("{}: {answer}\n", outcome.to_uppercase());
         for form in [&["report", dir][..], &["report", "status", dir]] {
             let (form_code, text) = shown(&bench, form);
             assert!(
@@ -401,14 +409,14 @@ fn every_form_says_the_same_of_a_series_and_of_its_steps() {
             );
         }
         let (markdown_code, markdown) = shown(&bench, &["report", dir, "--markdown"]);
-        let words = format!("**{}** - {sentence}\n", outcome.to_uppercase());
+        let words = format!("**{}** - {answer}.\n", outcome.to_uppercase());
         assert!(markdown.replace('\\', "").contains(&words), "{markdown}");
         assert_eq!([json_code, markdown_code], [code; 2], "{dir}");
         let html = bench.text(&format!("{dir}/report.html"));
         assert!(
             html.contains(&format!(
                 "<p class=\"decided\">{}",
-                as_on_page(&html, sentence)
+                as_on_page(&html, &answer)
             )),
             "{dir}"
         );

@@ -62,11 +62,20 @@ pub fn brief(text: &str) -> String {
             .max()
     };
     match last_of(&["; ", ". "]).or_else(|| last_of(&[" (", ", "])) {
-        Some(at) => start[..at].to_owned(),
+        Some(at) => without_open_bracket(&start[..at]).to_owned(),
         None => {
             let word = start.rfind(' ').unwrap_or(start.len());
             format!("{}…", &start[..word])
         }
+    }
+}
+
+/// `clause` up to a bracket that it opens and does not close.
+fn without_open_bracket(clause: &str) -> &str {
+    let opened = clause.matches('(').count() > clause.matches(')').count();
+    match clause.rfind(" (").filter(|_| opened) {
+        Some(bracket) => &clause[..bracket],
+        None => clause,
     }
 }
 
@@ -227,6 +236,8 @@ mod tests {
         let one_word = "é".repeat(500);
         assert!(brief(&one_word).chars().count() <= HEADLINE_CHARS_MAX);
         assert_eq!(brief("short"), "short");
+        let bracket = format!("{clause} (0 of 7,200,000; it must be below 5 %, {clause})");
+        assert_eq!(brief(&bracket), clause);
     }
 
     #[test]
