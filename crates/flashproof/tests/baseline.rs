@@ -41,7 +41,10 @@ fn a_drive_is_found_to_be_what_it_is() {
         "a line for the plan, for each job and for the page: {}",
         ended.stderr
     );
-    assert_eq!(series.conclusion.as_ref().unwrap().outcome, Outcome::Pass);
+    assert_eq!(
+        series.conclusion.as_ref().unwrap().outcome,
+        Outcome::Measured
+    );
     let points = points(&series);
     let of = |part, reads: bool| -> Vec<&Point> {
         points
@@ -149,7 +152,7 @@ fn after_kill_9_it_goes_on_with_the_job_that_was_running() {
     names.dedup();
     assert_eq!(
         (names.len(), after.conclusion.unwrap().outcome),
-        (count, Outcome::Pass),
+        (count, Outcome::Measured),
         "each job is done once"
     );
 }
@@ -318,7 +321,7 @@ fn a_drive_that_fails_has_no_further_jobs_and_a_healthy_one_beside_it_keeps_its_
         );
         // The healthy drive has all steps of a drive tested alone: a saturation of five rounds, and 44 jobs.
         let kept: Vec<_> = of(0)
-            .filter(|step| step.outcome == Some(Outcome::Pass))
+            .filter(|step| step.outcome == Some(Outcome::Measured))
             .collect();
         assert_eq!((kept.len(), of(0).count()), (49, 49 + interrupted));
         let report = bench.flashproof(&["report", "b"]).expect(1);
