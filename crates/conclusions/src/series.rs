@@ -10,6 +10,7 @@ use results::judge::{Headline, Outcome};
 pub use results::run_dir::SERIES;
 use results::run_dir::{Process, RunDirError};
 use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::Path;
@@ -115,6 +116,13 @@ pub struct Step {
     pub ended_unix_ms: Option<u64>,
     /// Further data, depending on the purpose: shares of a step of a search, linearity of a stage, the point of a job.
     pub details: Value,
+}
+
+impl Step {
+    /// The details, of the type that the purpose of the series stores; `None` if they are missing.
+    pub fn details_as<T: DeserializeOwned>(&self) -> Option<T> {
+        T::deserialize(&self.details).ok()
+    }
 }
 
 /// The result of a series.

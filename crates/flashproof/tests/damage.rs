@@ -163,9 +163,11 @@ fn a_damaged_run_is_marked_in_every_form_and_exits_with_a_code_of_its_own() {
         let whole = bench.read(&path);
         bench.write(&path, &whole[..whole.len() / 2]);
         let mark = format!("{file} is cut: ");
-        let text = bench
+        bench
             .flashproof(&["report", OUT, "--html", "page.html"])
-            .expect(4);
+            .expect(4)
+            .says(&[&mark]);
+        let text = bench.flashproof(&["report", OUT]).expect(4);
         assert!(
             text.stdout.starts_with(&format!("DAMAGED: {mark}")),
             "{file}: {}",

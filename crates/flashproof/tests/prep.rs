@@ -137,7 +137,7 @@ fn every_byte_is_the_salt_of_its_place_and_no_later_run_asks() {
     );
     assert!(prepared["ended_unix_s"].as_u64() >= prepared["started_unix_s"].as_u64());
     let says = format!(
-        "{}: prepared: {ODD_BYTES} bytes, zeros and 1 random fill (seed 7) written at ",
+        "{}: prepared: 3.15 MB, zeros and 1 random fill (seed 7) written at ",
         case.device.name
     );
     assert!(ended.stdout.starts_with(&says), "{}", ended.stdout);
@@ -197,7 +197,7 @@ fn what_is_on_a_device_is_asked_for_and_all_pass_or_none() {
 fn a_dry_run_asks_the_guard_says_how_long_and_writes_nothing() {
     let bench = Bench::new();
     bench.write("file", vec![0; MIB as usize]);
-    let plan = "file: 1048576 bytes, zeros and 2 random fills: 3.15 MB to write, 1 s at 1 GB/s; then 16,384 places read back";
+    let plan = "file: 1.05 MB, zeros and 2 random fills: 3.15 MB to write, 1 s at 1 GB/s; then 16,384 places read back";
     bench
         .flashproof(&["prep", "file", "--fills", "2", "--dry-run"])
         .expect_stdout(0, &[plan]);

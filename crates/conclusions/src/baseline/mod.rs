@@ -106,9 +106,8 @@ pub fn points_of(series: &Series, device: usize) -> Vec<Point> {
 
 /// `None` if the step is not done.
 pub fn point_of(step: &Step) -> Option<Point> {
-    (step.state == SeriesStepState::Done)
-        .then(|| serde_json::from_value(step.details.clone()).ok())
-        .flatten()
+    step.details_as()
+        .filter(|_| step.state == SeriesStepState::Done)
 }
 
 /// Lower bound: a drive may need more than five rounds until it is steady. A failed drive has no jobs left. `None` if

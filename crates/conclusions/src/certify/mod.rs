@@ -32,7 +32,10 @@ pub use linearity::{Linearity, Ratio, linearity};
 
 use crate::series::{Conclusion, Rule, Series, SeriesStepState, Step};
 use results::format::{Grouped, count, span};
-use results::judge::{DelayOwner, End, Headline, Outcome, ReasonCode, Sla, Verdict, WorstShare};
+use results::judge::{
+    DelayOwner, End, Headline, Outcome, ReasonCode, Sla, StreamTotals, Verdict, WorstShare,
+};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 #[cfg(test)]
@@ -62,9 +65,9 @@ pub fn conclude(series: &Series, claim: &Claim) -> Conclusion {
         || claimed.clone(),
         |answer| format!("{claimed}: {}", answer.sentence),
     );
-    let linearity = steps.iter().find_map(|step: &Step| {
-        serde_json::from_value::<Linearity>(step.details.get("linearity")?.clone()).ok()
-    });
+    let linearity = steps
+        .iter()
+        .find_map(|step: &Step| StageDetails::from_step(step).linearity);
     let mut remarks = steps_remarks(series, outcome);
     remarks.extend(
         linearity
@@ -89,14 +92,33 @@ fn done_with(steps: &[Step], outcome: Outcome) -> Option<&Step> {
         .find(|step| step.state == SeriesStepState::Done && step.outcome == Some(outcome))
 }
 
-/// Key of the answer in a stage's details.
-pub const HEADLINE: &str = "headline";
+/// Stored in [`Step::details`], so that the conclusion and the report need not read the directory of the run.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StageDetails {
+    pub verdict: Option<Outcome>,
+    pub decided_by: Option<WorstShare>,
+    pub ran_sec: f64,
+    pub streams: Vec<StreamTotals>,
+    /// Remarks of the run's verdict.
+    pub notes: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub headline: Option<Headline>,
+    /// Set if the stage tested several devices.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub linearity: Option<Linearity>,
+}
+
+impl StageDetails {
+    /// Empty if the stage is not done.
+    pub fn from_step(step: &Step) -> Self {
+        step.details_as().unwrap_or_default()
+    }
+}
 
 /// The stage's answer in short, or its reason if the record has no short answer.
 fn stage_answer(step: &Step) -> Headline {
-    let recorded = step.details.get(HEADLINE);
-    let recorded =
-        recorded.and_then(|value| serde_json::from_value::<Headline>(value.clone()).ok());
+    let recorded = StageDetails::from_step(step).headline;
     let (name, reason) = (&step.name, &step.reason);
     let sentence = match (&recorded, step.state, step.outcome) {
         (Some(recorded), ..) => format!("{name}: {}", recorded.sentence),
@@ -121,8 +143,7 @@ fn tightest(steps: &[Step]) -> Option<&Step> {
 
 /// The share of slow operations that decided a stage, as a fraction of its limit.
 fn share_of_limit(step: &Step) -> Option<f64> {
-    let decided: WorstShare =
-        serde_json::from_value(step.details.get("decided_by")?.clone()).ok()?;
+    let decided = StageDetails::from_step(step).decided_by?;
     Some(decided.share / decided.share_max)
 }
 
@@ -139,17 +160,8 @@ fn steps_remarks(series: &Series, outcome: Outcome) -> Vec<String> {
         ));
     }
     for step in &series.steps {
-        let notes = step
-            .details
-            .get("notes")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten();
-        remarks.extend(
-            notes
-                .filter_map(Value::as_str)
-                .map(|note| format!("{}: {note}", step.name)),
-        );
+        let notes = StageDetails::from_step(step).notes;
+        remarks.extend(notes.iter().map(|note| format!("{}: {note}", step.name)));
     }
     let skipped: Vec<_> = series
         .steps
@@ -599,7 +611,7 @@ mod tests {
         );
         let headline =
             json!({"sentence": "too slow: 7 % of reads", "action": "test another drive"});
-        series.steps[0].details = json!({ HEADLINE: headline });
+        series.steps[0].details = json!({ "headline": headline });
         assert_eq!(
             conclude(&series, &claim()).headline().to_string(),
             "not certified for 30x: stage 1: too slow: 7 % of reads\nDo: test another drive"

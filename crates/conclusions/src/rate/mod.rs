@@ -261,8 +261,7 @@ impl StepDetails {
     /// `None` for steps that are not finished or not of a search.
     pub fn from_step(step: &Step) -> Option<Self> {
         let done = step.state == SeriesStepState::Done;
-        done.then(|| serde_json::from_value(step.details.clone()).ok())
-            .flatten()
+        step.details_as().filter(|_| done)
     }
 }
 

@@ -185,7 +185,7 @@ pub(super) fn is_taken_away(guest: &mut Guest) {
     assert!(verdict["ran_sec"].as_f64().unwrap() < 60.0);
     guest
         .run("flashproof report /data/run")
-        .expect_stdout(1, &[&format!("  {path} is gone\n")]);
+        .expect_stdout(1, &[&format!("FAIL: {path} is gone\n")]);
     assert!(!guest.ask("flashproof doctor").contains("FDP0"));
 }
 

@@ -19,7 +19,7 @@ use crate::series::{
 };
 use act::staged::StagedLoad;
 use conclusions::agreement::difference;
-use conclusions::certify::{self, Claim, Linearity, STAGE_SEC, StageResult};
+use conclusions::certify::{self, Claim, Linearity, STAGE_SEC, StageDetails, StageResult};
 use conclusions::series::{DriveIdentity, Rule, Series, SeriesPurpose, SeriesStepState, Step};
 use load::factor::Factor;
 use options::CertifyOptions;
@@ -408,19 +408,19 @@ impl<'a> Certification<'a> {
         step.state = SeriesStepState::Done;
         step.outcome = Some(outcome);
         step.reason = reason;
-        // Saved for the conclusion and the report, which then need not read the run's directory.
-        step.details = json!({
-            "verdict": verdict.outcome,
-            "decided_by": verdict.decided_by,
-            "ran_sec": verdict.ran_sec,
-            "streams": verdict.streams,
-            "notes": notes,
-            certify::HEADLINE: headline,
-        });
-        if let Some(linearity) = self.linearity(index) {
+        let linearity = self.linearity(index);
+        if let Some(linearity) = &linearity {
             console::note(&format!("\n{linearity}"));
-            self.series_dir.series.steps[index].details["linearity"] = json!(linearity);
         }
+        self.series_dir.series.steps[index].details = json!(StageDetails {
+            verdict: Some(verdict.outcome),
+            decided_by: verdict.decided_by.clone(),
+            ran_sec: verdict.ran_sec,
+            streams: verdict.streams.clone(),
+            notes,
+            headline,
+            linearity,
+        });
         Some(outcome)
     }
 
