@@ -13,6 +13,7 @@ use results::run_dir::{
     self, DirKind, Manifest, Process, ProcessState, RunDirError, VERDICT, read_json,
 };
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fs::{self, DirEntry};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -101,8 +102,21 @@ impl Listing {
         let results = count(self.results.len() as u64, "result");
         let quoted = shell_quoted(dir.trim_end_matches('/'));
         format!(
-            "{results} in {dir}, newest first; one in full: flashproof report {quoted}/DIRECTORY"
+            "{results} in {dir} ({}), newest first; one in full: flashproof report {quoted}/DIRECTORY",
+            self.outcome_counts()
         )
+    }
+
+    /// `1 FAIL, 2 PASS`, in the order of the alphabet.
+    fn outcome_counts(&self) -> String {
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        for result in &self.results {
+            *counts.entry(result.outcome.to_uppercase()).or_default() += 1;
+        }
+        let counts = counts
+            .iter()
+            .map(|(outcome, count)| format!("{count} {outcome}"));
+        counts.collect::<Vec<_>>().join(", ")
     }
 }
 

@@ -14,7 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Maximum number of undecided comparisons in the head.
 const UNDECIDED_SHOWN: usize = 5;
 
-const REPLACE: &str = "replace the failed drives, or test them again with less load";
+const REPLACE: &str =
+    "replace the bad drives below, worst first, or test them again with less load";
 const EXCHANGE: &str = "exchange a slow drive with one of another host and repeat: the cause is where the slowness goes";
 const REPEAT: &str = "repeat the steps without a verdict: flashproof fleet run DIR --failed";
 const WAIT: &str = "wait for the open steps: flashproof fleet status DIR";

@@ -125,7 +125,7 @@ fn the_first_line_counts_the_drives_and_the_bad_ones_follow_the_worst_first() {
     let text = campaign.text();
     assert!(
         text.starts_with(
-            "FAIL: 24 drives: 22 good, 1 failed, 1 passed but slow\nDo: replace the failed drives"
+            "FAIL: 24 drives: 22 good, 1 failed, 1 passed but slow\nDo: replace the bad drives"
         ),
         "{text}"
     );
