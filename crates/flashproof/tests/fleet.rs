@@ -40,7 +40,7 @@ fn a_campaign_runs_here_from_its_inventory_to_its_verdicts_and_a_second_start_ha
         .line("report lab/tasks/0000/certify/out --csv")
         .expect_error(
             2,
-            &["cannot use --csv - only the report of a campaign has this form"],
+            &["cannot use --csv - only campaigns and checks have this form"],
         );
     for index in 0..3 {
         assert_eq!(

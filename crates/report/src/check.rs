@@ -212,6 +212,28 @@ impl Checks {
             .collect()
     }
 
+    /// A row for each criterion of each check.
+    pub fn table(&self) -> Table {
+        let mut table = Table::new("Checks")
+            .text(["check", "answer", "run", "criterion"])
+            .numbers(["measured", "limit"])
+            .text(["source"]);
+        for check in &self.checks {
+            for judged in &check.criteria {
+                table.row([
+                    check.name.clone(),
+                    check.answer.to_string(),
+                    judged.criterion.run.clone(),
+                    judged.criterion.metric_and_stream(),
+                    judged.figure_text(),
+                    limit_text(judged).unwrap_or_default(),
+                    judged.criterion.source.clone().unwrap_or_default(),
+                ]);
+            }
+        }
+        table
+    }
+
     /// Bars of all checks with a limit, the worst first.
     fn margins(&self) -> Bars {
         let decisive = self.checks.iter().filter_map(|check| {

@@ -502,7 +502,7 @@ mod tests {
         let mut series = measured(&[1.0]);
         assert_eq!(conclude(&series).outcome, Outcome::Measured);
         let sentence = conclude(&series).sentence;
-        let reads = "random reads, 4 KiB: 100,000 IOPS at saturation, knee at queue depth 32";
+        let reads = "random reads, 4 KiB: 100,000 IOPS, knee at depth 32";
         assert!(sentence.starts_with(reads), "{sentence}");
         series.steps[0].details["doubt"] = json!("this program was late");
         let told = conclude(&series);

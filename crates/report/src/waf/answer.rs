@@ -56,7 +56,7 @@ impl WafReport {
     }
 }
 
-/// What sharing costs and handles win back, and what to do.
+/// The cost of sharing, the part that handles win back, and the next step.
 fn sharing(dedicated: f64, shared: f64, fdp: Option<f64>) -> (String, Option<&'static str>) {
     let figures = format!("{shared:.2} against {dedicated:.2} on dedicated drives");
     if shared <= dedicated * (1.0 + SAME) {

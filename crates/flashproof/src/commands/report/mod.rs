@@ -9,7 +9,7 @@ pub mod status;
 
 use crate::commands::check::write;
 use crate::commands::report::options::ReportArgs;
-use crate::output::{FormArgs, show};
+use crate::output::{FormArgs, csv, show};
 use conclusions::check::CheckResult;
 use device::observe::process::process_state;
 use fleet::campaign::CAMPAIGN;
@@ -41,14 +41,23 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, Failure> {
     {
         return crate::commands::fleet::report(dir, &args.form, args.anonymous, args.csv);
     }
-    if args.anonymous || args.csv {
-        let option = if args.csv { "--csv" } else { "--anonymous" };
-        return Err(Failure::usage(format!(
-            "cannot use {option} - only the report of a campaign has this form - give the directory of a campaign"
-        )));
+    if args.anonymous {
+        return Err(Failure::usage(
+            "cannot use --anonymous - only the report of a campaign has this form - give the directory of a campaign",
+        ));
     }
-    if let Some(checks) = recorded_checks(dirs)? {
-        return write(&checks, &args.form, "");
+    match recorded_checks(dirs)? {
+        Some(checks) if args.csv => {
+            console::result(&csv(&checks.table())?)?;
+            return Ok(ExitCode::from(checks.exit_code));
+        }
+        Some(checks) => return write(&checks, &args.form, ""),
+        None => {}
+    }
+    if args.csv {
+        return Err(Failure::usage(
+            "cannot use --csv - only campaigns and checks have this form - give the directory of a campaign or a check",
+        ));
     }
     if let [dir] = dirs
         && run_dir::dir_kind(dir).is_err()

@@ -20,7 +20,8 @@ pub struct ReportArgs {
     pub dirs: Vec<PathBuf>,
     #[command(flatten)]
     pub form: FormArgs,
-    /// For a campaign: print the table of drives as CSV, the worst first, with the reason for each bad drive
+    /// For a campaign: print the table of drives as CSV, the worst first, with the reason for each bad drive. For
+    /// checks: print the measured values and limits as CSV
     #[arg(long, conflicts_with_all = ["json", "markdown"])]
     pub csv: bool,
     /// For a campaign: replace the names of drives and hosts by stable pseudonyms, for sharing
