@@ -215,9 +215,10 @@ fn a_check_prints_its_answer_with_the_figure_the_limit_and_its_source() {
         .flashproof(&["report", "run"])
         .expect(0)
         .shows(&["PASS: etcd: limits held"]);
-    bench
-        .flashproof(&["report", "run", "--csv"])
-        .expect_stdout(0, &["check,answer,run,criterion,measured,limit,source\netcd,"]);
+    bench.flashproof(&["report", "run", "--csv"]).expect_stdout(
+        0,
+        &["check,answer,run,criterion,measured,limit,source\netcd,"],
+    );
     fs::remove_file(bench.path("run/wal/verdict.json")).unwrap();
     let again = bench.flashproof(&["report", "run"]).expect(4);
     again.shows(&["check.json says PASS for run wal, but the directory of the run says INVALID"]);
