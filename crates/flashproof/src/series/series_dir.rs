@@ -208,8 +208,9 @@ impl SeriesDir {
         }
     }
 
-    /// Shows the conclusion in the requested form; as text after `head`, and with `tables` below it. Returns the exit code.
-    pub fn show_conclusion(&self, head: &str, tables: &str) -> Result<ExitCode, Failure> {
+    /// Shows the conclusion in the requested form; as text with `class` after the outcome, and with `tables` below it. Returns
+    /// the exit code.
+    pub fn show_conclusion(&self, class: &str, tables: &str) -> Result<ExitCode, Failure> {
         let Some(conclusion) = &self.series.conclusion else {
             return Ok(ExitCode::from(Outcome::Invalid.exit_code()));
         };
@@ -218,7 +219,9 @@ impl SeriesDir {
             .chain(conclusion.remarks.iter().map(String::as_str))
             .map(|remark| format!("  {remark}\n"))
             .collect();
-        let text = format!("\n{head}{}\n{remarks}{tables}", conclusion.headline());
+        let outcome = conclusion.outcome;
+        let headline = conclusion.headline();
+        let text = format!("\n{outcome}{class}: {headline}\n{remarks}{tables}");
         show_report(&self.options.form, &self.dir, &text)?;
         Ok(ExitCode::from(conclusion.outcome.exit_code()))
     }

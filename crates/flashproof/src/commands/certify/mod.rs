@@ -524,15 +524,8 @@ impl<'a> Certification<'a> {
     }
 
     fn show_conclusion(&self) -> Result<ExitCode, Failure> {
-        let outcome = self
-            .series_dir
-            .series
-            .conclusion
-            .as_ref()
-            .map(|conclusion| conclusion.outcome);
-        let head = outcome.map(|outcome| format!("{outcome} ({}): ", self.request.claim.noun()));
-        self.series_dir
-            .show_conclusion(&head.unwrap_or_default(), &self.stages())
+        let class = format!(" ({})", self.request.claim.noun());
+        self.series_dir.show_conclusion(&class, &self.stages())
     }
 
     fn interrupted(&self, event: &str, advice: &str) -> Result<ExitCode, Failure> {
