@@ -225,7 +225,7 @@ fn found(
         (Some(0), Some(rating)) => {
             assert!(
                 page.trim_start()
-                    .starts_with(&format!("the rating is {rating}x: ")),
+                    .starts_with(&format!("PASS: the rating is {rating}x: ")),
                 "{page}"
             );
             Ok((Some(rating), page))
