@@ -153,7 +153,13 @@ impl Conclusion {
 
     /// The sentence in full, if the headline does not say all of it.
     pub fn details(&self) -> Option<&str> {
-        Some(self.sentence.as_str()).filter(|sentence| *sentence != self.headline().sentence)
+        self.headline().unless_said(&self.sentence)
+    }
+
+    /// Sentences below the headline: [`Self::details`], then the remarks.
+    pub fn sentences_below(&self) -> impl Iterator<Item = &str> {
+        let remarks = self.remarks.iter().map(String::as_str);
+        self.details().into_iter().chain(remarks)
     }
 }
 

@@ -3,7 +3,7 @@
 
 use crate::bars::Bars;
 use crate::charts::identifier;
-use crate::head::Head;
+use crate::head::{COLUMNS, Head};
 use crate::html::HtmlPage;
 use crate::table::{Cell, Table};
 use crate::words::unique;
@@ -13,8 +13,6 @@ use results::format::{count, date, shell_quoted, span_about, span_of, wrapped};
 use results::judge::{Headline, Outcome};
 use schemars::JsonSchema;
 use serde::Serialize;
-
-const COLUMNS: usize = 100;
 
 /// A check whose answer needs a longer run than this is repeated apart, seconds.
 const SETTLING_SEC_MAX: u64 = 4 * 3_600;
@@ -65,13 +63,14 @@ impl Checks {
 
     /// A single check in full. Of several, the names by answer, and why checks failed.
     pub fn text(&self) -> String {
-        let mut text = self.head().text();
+        let head = self.head();
+        let mut text = head.text();
         match (&self.checks[..], &self.not_run[..]) {
             ([check], []) => text += &one(check),
             _ => text.extend(self.groups().iter().map(group_text)),
         }
         text.extend(self.missing().iter().map(|why| wrapped(why, "", COLUMNS)));
-        text + "\n" + &self.head().facts_text()
+        text + "\n" + &head.facts_text()
     }
 
     pub fn markdown(&self) -> String {

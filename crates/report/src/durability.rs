@@ -1,14 +1,12 @@
 //! Result of a power-cut test: as text, Markdown, HTML and JSON.
 
 use crate::bars::Bars;
-use crate::head::Head;
+use crate::head::{COLUMNS, Head};
 use crate::table::{Cell, Table};
 use crate::words::OutcomeLabel;
 use conclusions::durability::judge::{Claims, Durability};
 use results::format::{binary_bytes, date, number, wrapped};
 use results::judge::Outcome;
-
-const COLUMNS: usize = 100;
 
 pub fn text(result: &Durability) -> String {
     let head = head(result);

@@ -8,7 +8,7 @@ use results::format::{shell_quoted, wrapped};
 use results::judge::{Headline, Outcome};
 
 /// Columns of a terminal for sentences.
-const COLUMNS: usize = 100;
+pub const COLUMNS: usize = 100;
 
 #[derive(Debug, Clone)]
 pub struct Head {
@@ -25,9 +25,22 @@ pub struct Head {
 
 impl Head {
     pub fn new(title: String, outcome: Outcome, headline: Headline) -> Self {
+        Self::labelled(title, &outcome.to_string(), Some(outcome), headline)
+    }
+
+    /// `word` stands for the outcome `look`, which gives colour and sign; `None` if unfinished.
+    pub(crate) fn labelled(
+        title: String,
+        word: &str,
+        look: Option<Outcome>,
+        headline: Headline,
+    ) -> Self {
         Self {
             title,
-            label: OutcomeLabel::from_outcome(Some(outcome)),
+            label: OutcomeLabel {
+                text: word.to_owned(),
+                look,
+            },
             headline,
             details: Vec::new(),
             facts: Vec::new(),
@@ -48,10 +61,7 @@ impl Head {
     }
 
     pub fn fact(&mut self, name: &str, value: impl Into<String>) {
-        self.facts.push(Pair {
-            name: name.to_owned(),
-            value: value.into(),
-        });
+        self.facts.push(Pair::new(name, value.into()));
     }
 
     /// Outcome and sentence, the next step, details.

@@ -4,8 +4,9 @@
 //! thousands of runs.
 
 use crate::html::HtmlPage;
-use crate::status::{ChecksStatus, unix_ms};
+use crate::status::{ChecksStatus, StateOf, unix_ms};
 use crate::table::Table;
+use crate::words::counts_text;
 use conclusions::series::{Series, SeriesStepState};
 use results::format::{count, date_to_minute, shell_quoted};
 use results::judge::{VERDICT_FORMAT_VERSION, Verdict, brief};
@@ -13,14 +14,10 @@ use results::run_dir::{
     self, DirKind, Manifest, Process, ProcessState, RunDirError, VERDICT, read_json,
 };
 use serde::Serialize;
-use std::collections::BTreeMap;
 use std::fs::{self, DirEntry};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
-
-/// State of a process, by its record.
-pub type StateOf<'a> = &'a dyn Fn(&Process) -> ProcessState;
 
 /// A run, a series, checks or a campaign.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -101,22 +98,14 @@ impl Listing {
         let dir = self.dir.display().to_string();
         let results = count(self.results.len() as u64, "result");
         let quoted = shell_quoted(dir.trim_end_matches('/'));
+        let outcomes = self
+            .results
+            .iter()
+            .map(|result| result.outcome.to_uppercase());
         format!(
             "{results} in {dir} ({}), newest first; one in full: flashproof report {quoted}/DIRECTORY",
-            self.outcome_counts()
+            counts_text(outcomes)
         )
-    }
-
-    /// `1 FAIL, 2 PASS`, in the order of the alphabet.
-    fn outcome_counts(&self) -> String {
-        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-        for result in &self.results {
-            *counts.entry(result.outcome.to_uppercase()).or_default() += 1;
-        }
-        let counts = counts
-            .iter()
-            .map(|(outcome, count)| format!("{count} {outcome}"));
-        counts.collect::<Vec<_>>().join(", ")
     }
 }
 

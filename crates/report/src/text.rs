@@ -77,10 +77,9 @@ fn series_page(report: &SeriesReport) -> String {
         Some(conclusion) => {
             let label = report.outcome_label().text;
             text += &format!("{label}: {}\n", conclusion.headline());
-            let details = conclusion.details().into_iter();
-            details
-                .chain(conclusion.remarks.iter().map(String::as_str))
-                .for_each(|detail| text += &format!("  {detail}\n"));
+            conclusion
+                .sentences_below()
+                .for_each(|sentence| text += &format!("  {sentence}\n"));
         }
         None => text += "no conclusion yet\n",
     }

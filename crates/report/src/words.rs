@@ -7,6 +7,8 @@ use results::judge::{Outcome, VerdictClass};
 use results::run_dir::Manifest;
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt::Display;
 
 /// A warning that is shown before anything else.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -31,6 +33,16 @@ impl Pair {
             value,
         }
     }
+}
+
+/// `1 FAIL, 2 PASS`: how often each of `items` occurs, in their order.
+pub(crate) fn counts_text<T: Ord + Display>(items: impl Iterator<Item = T>) -> String {
+    let mut counts: BTreeMap<T, usize> = BTreeMap::new();
+    for item in items {
+        *counts.entry(item).or_default() += 1;
+    }
+    let counts = counts.iter().map(|(item, count)| format!("{count} {item}"));
+    counts.collect::<Vec<_>>().join(", ")
 }
 
 /// A paragraph under a heading.

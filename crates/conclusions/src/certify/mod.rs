@@ -119,7 +119,8 @@ impl StageDetails {
 /// The stage's answer in short, or its reason if the record has no short answer.
 fn stage_answer(step: &Step) -> Headline {
     let recorded = StageDetails::from_step(step).headline;
-    let (name, reason) = (&step.name, &step.reason);
+    let name = &step.name;
+    let reason = &step.reason;
     let sentence = match (&recorded, step.state, step.outcome) {
         (Some(recorded), ..) => format!("{name}: {}", recorded.sentence),
         (None, SeriesStepState::Done, Some(Outcome::Fail)) => format!("{name} failed: {reason}"),

@@ -92,8 +92,7 @@ impl CheckResult {
 
     /// The sentence in full, if the headline does not say all of it.
     pub fn details(&self) -> Option<&str> {
-        let headline = self.headline().sentence;
-        Some(self.sentence.as_str()).filter(|sentence| !headline.ends_with(sentence))
+        self.headline().unless_said(&self.sentence)
     }
 
     fn action(&self) -> Option<String> {

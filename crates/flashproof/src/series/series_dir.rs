@@ -214,10 +214,9 @@ impl SeriesDir {
         let Some(conclusion) = &self.series.conclusion else {
             return Ok(ExitCode::from(Outcome::Invalid.exit_code()));
         };
-        let details = conclusion.details().into_iter();
-        let remarks: String = details
-            .chain(conclusion.remarks.iter().map(String::as_str))
-            .map(|remark| format!("  {remark}\n"))
+        let remarks: String = conclusion
+            .sentences_below()
+            .map(|sentence| format!("  {sentence}\n"))
             .collect();
         let outcome = conclusion.outcome;
         let headline = conclusion.headline();

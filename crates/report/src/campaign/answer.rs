@@ -4,7 +4,7 @@ use super::{Campaign, CampaignDrive, StepResult};
 use crate::charts::rounded;
 use crate::head::Head;
 use crate::table::{Cell, Table};
-use crate::words::OutcomeLabel;
+use crate::words::{OutcomeLabel, counts_text};
 use conclusions::population::{PopulationLevel, SlowGroup, Undecided, UndecidedReason};
 use results::format::{count, date_to_minute, number, span_about};
 use results::judge::{HEADLINE_CHARS_MAX, Headline, Outcome};
@@ -90,7 +90,7 @@ impl Campaign {
         let mut order: Vec<usize> = (0..self.drives.len()).collect();
         let percent = |factor: f64| (factor * 100.0).round() as u64;
         let slowness = |index| Reverse(self.factor(index).map(percent));
-        order.sort_by_key(|index| (self.finding(*index), slowness(*index)));
+        order.sort_by_cached_key(|index| (self.finding(*index), slowness(*index)));
         order
     }
 
@@ -107,11 +107,7 @@ impl Campaign {
         let action = action.or(undecided.any(is_few).then_some(EXCHANGE_GROUPS));
         let headline = Headline::new(&self.sentence(), action);
         let title = format!("Campaign {}", self.name);
-        let mut head = Head::new(title, Outcome::Invalid, headline);
-        head.label = OutcomeLabel {
-            text: word.to_owned(),
-            look,
-        };
+        let mut head = Head::labelled(title, word, look, headline);
         head.details = self.details();
         self.add_facts(&mut head);
         head
@@ -194,15 +190,8 @@ impl Campaign {
         let drives = count(self.drives.len() as u64, "drive");
         head.fact("Drives", format!("{drives} on {hosts}"));
         for (at, step) in self.steps.iter().enumerate() {
-            let mut states: BTreeMap<&str, u64> = BTreeMap::new();
-            for drive in &self.drives {
-                *states.entry(&drive.results[at].state).or_default() += 1;
-            }
-            let states: Vec<_> = states
-                .iter()
-                .map(|(state, count)| format!("{count} {state}"))
-                .collect();
-            head.fact(&format!("Step {step}"), states.join(", "));
+            let states = self.drives.iter().map(|drive| &drive.results[at].state);
+            head.fact(&format!("Step {step}"), counts_text(states));
         }
         if let Some([began, last]) = self.began_and_last_unix_ms {
             let length = span_about(last.saturating_sub(began) as f64 / 1e3);

@@ -21,15 +21,13 @@ impl CandidateComparison {
     pub(super) fn head(&self) -> Head {
         let names = self.candidates.iter().map(|of| of.name.as_str());
         let title = format!("Comparison of {}", names.collect::<Vec<_>>().join(", "));
-        let sentence = self.sentence();
-        let (look, word, action) = if self.is_doubtful() {
-            (Outcome::Invalid, "IN DOUBT", Some(SAME_TEST))
+        let headline = self.headline();
+        let mut head = if self.is_doubtful() {
+            let headline = Headline::new(&headline.sentence, Some(SAME_TEST));
+            Head::labelled(title, "IN DOUBT", Some(Outcome::Invalid), headline)
         } else {
-            let is_open = sentence.contains(NOT_SEARCHED);
-            (Outcome::Measured, "COMPARED", is_open.then_some(SEARCH))
+            Head::labelled(title, "COMPARED", Some(Outcome::Measured), headline)
         };
-        let mut head = Head::new(title, look, Headline::new(&sentence, action));
-        head.label.text = word.to_owned();
         for candidate in &self.candidates {
             if let Some(test) = candidate.test.value() {
                 head.fact(&candidate.name, devices_text(test));
@@ -39,37 +37,44 @@ impl CandidateComparison {
     }
 
     /// By the first kind of number that tells candidates apart: load held, highest IOPS, rate, p99.
-    fn sentence(&self) -> String {
+    fn headline(&self) -> Headline {
         if let [only] = &self.candidates[..] {
             let reason = only.reason.value().map_or("no result", String::as_str);
-            return format!("{}: {reason}", only.name);
+            return settled(&format!("{}: {reason}", only.name));
         }
-        let answer = self.by_load().or_else(|| self.baselines.as_ref()?.answer());
+        if let Some(headline) = self.by_load() {
+            return headline;
+        }
+        let answer = self.baselines.as_ref().and_then(|of| of.answer());
         let answer = answer.or_else(|| self.by_rate()).or_else(|| self.by_p99());
-        answer.unwrap_or_else(|| format!("no candidate is known to hold its load; {NOT_SEARCHED}"))
+        match answer {
+            Some(answer) => settled(&answer),
+            None => not_searched("no candidate is known to hold its load"),
+        }
     }
 
-    fn by_load(&self) -> Option<String> {
+    fn by_load(&self) -> Option<Headline> {
         let held = self
             .candidates
             .iter()
             .filter(|of| of.load.value().is_some());
         let held: Vec<&Candidate> = held.collect();
         if let [only] = held[..] {
-            return Some(format!("only {} is known to hold its load", only.name));
+            let sentence = format!("only {} is known to hold its load", only.name);
+            return Some(settled(&sentence));
         }
         let [a, b] = leading(&held, |load| load.x_per_device)
             .or_else(|| leading(&held, |load| load.multiple))?;
         let names = format!("{} and {}", a.0.name, b.0.name);
         let is_highest = b.0.load.value()?.highest;
         Some(if a.1 < b.1 * EQUAL_WITHIN && is_highest {
-            format!("{names} hold the same load, {}", multiple(a.1))
+            settled(&format!("{names} hold the same load, {}", multiple(a.1)))
         } else if a.1 < b.1 * EQUAL_WITHIN {
             let p99 = p99_clause(a.0, b.0).unwrap_or_default();
-            format!(
-                "{names} held the same load, {}{p99}; {NOT_SEARCHED}",
+            not_searched(&format!(
+                "{names} held the same load, {}{p99}",
                 multiple(a.1)
-            )
+            ))
         } else if is_highest {
             let is_searched = a.0.load.value()?.highest;
             let verb = if is_searched {
@@ -77,13 +82,13 @@ impl CandidateComparison {
             } else {
                 "holds at least"
             };
-            winner(verb, [a, b], "load", multiple)
+            settled(&winner(verb, [a, b], "load", multiple))
         } else {
             let loads = format!("{} against {}", multiple(a.1), multiple(b.1));
-            format!(
-                "{} held more than {} ({loads}); {NOT_SEARCHED}",
+            not_searched(&format!(
+                "{} held more than {} ({loads})",
                 a.0.name, b.0.name
-            )
+            ))
         })
     }
 
@@ -111,6 +116,15 @@ impl CandidateComparison {
         let is_comparable = self.candidates.iter().all(is_equal);
         is_comparable.then(|| format!("{} has the shortest p99 at the same rate{clause}", a.0.name))
     }
+}
+
+fn settled(sentence: &str) -> Headline {
+    Headline::new(sentence, None)
+}
+
+/// An answer that a search for the highest loads would improve.
+fn not_searched(sentence: &str) -> Headline {
+    Headline::new(&format!("{sentence}; {NOT_SEARCHED}"), Some(SEARCH))
 }
 
 /// The two candidates that hold most, by one kind of load that all of them have.

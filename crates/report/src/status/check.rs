@@ -1,12 +1,12 @@
 //! Status of the checks of one command.
 
-use super::RunStatus;
+use super::{RunStatus, StateOf};
 use conclusions::check::CheckResult;
 use conclusions::check_plan::{CheckPlan, PlannedCheck};
 use conclusions::grouped;
 use results::format::{clock, count};
 use results::judge::{Outcome, brief};
-use results::run_dir::{Process, ProcessState, RunDirError};
+use results::run_dir::{ProcessState, RunDirError};
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::fmt;
@@ -47,7 +47,7 @@ impl ChecksStatus {
     pub fn read(
         dir: &Path,
         now: SystemTime,
-        state_of: &dyn Fn(&Process) -> ProcessState,
+        state_of: StateOf<'_>,
     ) -> Result<Option<Self>, RunDirError> {
         let plan = match CheckPlan::read(dir)? {
             Some(plan) => plan,
@@ -172,8 +172,8 @@ impl ChecksStatus {
 
 impl fmt::Display for ChecksStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (dir, path) = (self.dir.display(), &self.path);
-        writeln!(f, "{dir}  check of {path}, {}", self.progress())?;
+        let dir = self.dir.display();
+        writeln!(f, "{dir}  check of {}, {}", self.path, self.progress())?;
         let is_running = !self.is_over();
         if is_running {
             let left = clock(self.left_sec as u64);

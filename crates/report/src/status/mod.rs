@@ -27,13 +27,12 @@ pub enum DirStatus {
     Checks(Box<ChecksStatus>),
 }
 
+/// State of a process, by its record.
+pub type StateOf<'a> = &'a dyn Fn(&Process) -> ProcessState;
+
 impl DirStatus {
     /// Reads the status of the run, series or checks in `dir` at `now`. `state_of` returns the state of a process.
-    pub fn read(
-        dir: &Path,
-        now: SystemTime,
-        state_of: &dyn Fn(&Process) -> ProcessState,
-    ) -> Result<Self, RunDirError> {
+    pub fn read(dir: &Path, now: SystemTime, state_of: StateOf<'_>) -> Result<Self, RunDirError> {
         match run_dir::dir_kind(dir) {
             Ok(DirKind::Run) => {
                 RunStatus::read(dir, now, state_of).map(|run| Self::Run(Box::new(run)))
@@ -105,11 +104,7 @@ pub struct SeriesStatus {
 }
 
 impl SeriesStatus {
-    fn read(
-        dir: &Path,
-        now: SystemTime,
-        state_of: &dyn Fn(&Process) -> ProcessState,
-    ) -> Result<Self, RunDirError> {
+    fn read(dir: &Path, now: SystemTime, state_of: StateOf<'_>) -> Result<Self, RunDirError> {
         let Some(mut series) = Series::read(dir)? else {
             return Err(results::run_dir::manifest(dir)
                 .err()

@@ -1,14 +1,13 @@
 //! Status of one run.
 
-use super::unix_ms;
+use super::{StateOf, unix_ms};
 use crate::latencies::add_window;
 use results::cell::Layout;
 use results::counts::CellCounts;
 use results::judge::{End, Judge, Limit, RunResult, Verdict, WorstShare};
 use results::run_dir::ProcessState;
 use results::run_dir::{
-    self, HlogKind, Intervals, Manifest, Process, RunDirError, TELEMETRY, VERDICT, last_windows,
-    time_left,
+    self, HlogKind, Intervals, Manifest, RunDirError, TELEMETRY, VERDICT, last_windows, time_left,
 };
 use results::telemetry::{Column, ColumnOf};
 use serde::Serialize;
@@ -117,11 +116,7 @@ pub struct RunStatus {
 }
 
 impl RunStatus {
-    pub fn read(
-        dir: &Path,
-        now: SystemTime,
-        state_of: &dyn Fn(&Process) -> ProcessState,
-    ) -> Result<Self, RunDirError> {
+    pub fn read(dir: &Path, now: SystemTime, state_of: StateOf<'_>) -> Result<Self, RunDirError> {
         let manifest = run_dir::manifest(dir)?;
         // Check this first: a verdict that is written while the tables are read does not match the tables.
         if dir.join(VERDICT).exists() {

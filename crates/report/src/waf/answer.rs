@@ -22,10 +22,11 @@ impl WafReport {
             None => self.headline(),
         };
         let title = format!("Write amplification of {}", self.tenants);
-        let mut head = Head::new(title, outcome, headline);
-        if self.predicted && unsteady.is_none() {
-            head.label.text = PREDICTED.to_owned();
-        }
+        let mut head = if self.predicted && unsteady.is_none() {
+            Head::labelled(title, PREDICTED, Some(outcome), headline)
+        } else {
+            Head::new(title, outcome, headline)
+        };
         let drive = self.assumptions.iter().find(|pair| pair.name == "drive");
         head.facts.extend(drive.cloned());
         head.fact("Seed", self.seed.to_string());

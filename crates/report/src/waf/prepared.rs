@@ -81,8 +81,7 @@ impl Preparations {
         let best = best.map_or("none", |one| one.preparation.as_str());
         let sentence = format!("steady first, and after the fewest writes: {best}");
         let headline = Headline::new(&sentence, None);
-        let mut head = Head::new(title, Outcome::Measured, headline);
-        head.label.text = PREDICTED.to_owned();
+        let mut head = Head::labelled(title, PREDICTED, Some(Outcome::Measured), headline);
         head.fact("Steady WAF", format!("{:.2}", self.waf));
         head.fact("Drive", &self.drive);
         head.fact("Over-provisioning", &self.over_provisioning);

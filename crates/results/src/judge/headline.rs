@@ -36,6 +36,11 @@ impl Headline {
             action: action.map(str::to_owned),
         }
     }
+
+    /// `text`, unless the sentence has all of it.
+    pub fn unless_said<'a>(&self, text: &'a str) -> Option<&'a str> {
+        Some(text).filter(|text| !self.sentence.contains(text))
+    }
 }
 
 /// Two lines: the sentence, and `Do: ...` if there is an action.

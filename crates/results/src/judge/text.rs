@@ -543,8 +543,9 @@ pub struct RunResult {
 impl RunResult {
     /// Sentences below the headline: records read, and the reasons that the headline does not repeat.
     pub fn details(&self) -> impl Iterator<Item = String> + '_ {
-        let reasons = self.reasons.iter().map(ToString::to_string);
-        let reasons = reasons.filter(|text| !self.headline.sentence.contains(text));
+        let reasons = self.reasons.iter();
+        let reasons = reasons.filter_map(|reason| self.headline.unless_said(&reason.text));
+        let reasons = reasons.map(str::to_owned);
         let workloads = self.workloads.iter().map(|workload| {
             let why = workload
                 .reasons

@@ -16,6 +16,7 @@ use definition::{Definition, RunDefinition, builtin_by_kind, builtin_names};
 use device::observe::process::this_process;
 use durability::witness::Witness;
 use report::check::{Checks, NotRun};
+use report::head::COLUMNS;
 use report::table::Table;
 use results::files::{self, NewDirs};
 use results::format::{count, quoted, span, wrapped};
@@ -34,9 +35,6 @@ use std::process::ExitCode;
 
 /// Name that stands for all checks that come with flashproof.
 const ALL: &str = "all";
-
-/// Columns at which sentences are wrapped.
-const COLUMNS: usize = 100;
 
 pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let Some(name) = &args.name else {

@@ -2,7 +2,7 @@
 
 use act::options::Test;
 use report::bars::Bars;
-use report::head::Head;
+use report::head::{COLUMNS, Head};
 use report::table::Table;
 use results::format;
 use results::judge::{Headline, Outcome};
@@ -14,9 +14,6 @@ use sizing::profile::{DeviceLoad, DriveTarget, Profile, ProfileCheck, ProfiledNo
 
 /// Word for a number that has only one source.
 const NOT_CONFIRMED: &str = "not confirmed";
-
-/// Columns at which sentences are wrapped.
-const COLUMNS: usize = 100;
 
 pub fn page(profile: &Profile, configurations: &[TestConfiguration]) -> String {
     let mut text = head(profile).text() + "\n";
