@@ -185,7 +185,7 @@ fn a_run_is_drawn_whole_and_fits_a_phone_and_paper() {
 }
 
 #[test]
-fn a_chart_tells_values_zooms_and_hides_lines() {
+fn a_chart_tells_values_zooms_with_its_neighbours_and_hides_lines() {
     // The pointer goes to the middle; drags from a third to two thirds along x; double clicks; hides the first line.
     let script = "
         const plot = inside.document.querySelector('[id*=percentiles-service-reads]');
@@ -193,7 +193,7 @@ fn a_chart_tells_values_zooms_and_hides_lines() {
         svg.setPointerCapture = () => {};
         const at = (type, part) => svg.dispatchEvent(new inside.PointerEvent(type, {pointerType: 'mouse', button: 0,
             bubbles: true, clientX: box.left + box.width * part, clientY: box.top + box.height / 2}));
-        const last = () => [...svg.querySelectorAll('text')].filter((text) => text.getAttribute('text-anchor') === 'middle')
+        const last = (of = svg) => [...of.querySelectorAll('text')].filter((text) => text.getAttribute('text-anchor') === 'middle')
             .map((text) => text.textContent).filter((text) => /^[0-9.]+$/.test(text)).join(' ');
         const lines = () => svg.querySelectorAll('path.line').length;
         const seen = [];
@@ -201,7 +201,8 @@ fn a_chart_tells_values_zooms_and_hides_lines() {
         seen.push(plot.querySelector('.tip').innerText.replace(/\\s+/g, ' '));
         seen.push(last());
         at('pointerdown', .34); at('pointermove', .5); at('pointerup', .66);
-        seen.push(last());
+        const other = inside.document.querySelector('[id*=throughput] svg');
+        seen.push(last(), last(other), inside.location.hash);
         svg.dispatchEvent(new inside.MouseEvent('dblclick', {bubbles: true}));
         seen.push(last(), lines());
         plot.querySelector('.legend button').click();
@@ -211,7 +212,7 @@ fn a_chart_tells_values_zooms_and_hides_lines() {
         return;
     };
     let seen: Vec<&str> = seen.split(" | ").collect();
-    let [tip, all, zoomed, again, lines, fewer] = seen[..] else {
+    let [tip, all, zoomed, other, moment, again, lines, fewer] = seen[..] else {
         panic!("{seen:?}")
     };
     assert!(
@@ -223,6 +224,8 @@ fn a_chart_tells_values_zooms_and_hides_lines() {
         ("0 10 20 30 40 50 60", all),
         "a double click goes back"
     );
+    assert_eq!(other, zoomed, "charts over time are zoomed together");
+    assert!(moment.starts_with("#t="), "{moment}");
     let zoomed: Vec<u32> = zoomed
         .split(' ')
         .map(|tick| tick.parse().unwrap())
@@ -236,6 +239,25 @@ fn a_chart_tells_values_zooms_and_hides_lines() {
         fewer.parse::<u32>().unwrap() + 1,
         "a hidden line is gone"
     );
+}
+
+#[test]
+fn a_link_leads_to_a_moment_of_all_charts_over_time() {
+    // Opens the page at 10 to 20 s, then after the end of the run, where there is nothing to zoom to.
+    let script = "
+        const svg = inside.document.querySelector('[id*=percentiles-service-reads] > svg');
+        const ticks = () => [...svg.querySelectorAll('text')].filter((text) => text.getAttribute('text-anchor') === 'middle')
+            .map((text) => Number(text.textContent)).filter((tick) => tick >= 0);
+        const range = (hash) => {
+            inside.location.hash = hash;
+            inside.dispatchEvent(new inside.Event('hashchange'));
+            return `${Math.min(...ticks())} to ${Math.max(...ticks())}`;
+        };
+        return ['#t=10-20', '#t=7000-8000', '#t=20-10', '#t=1..2-3', '#t=all'].map(range).join();";
+    let Some(seen) = beside_short_run(script) else {
+        return;
+    };
+    assert_eq!(seen, "10 to 20,0 to 60,0 to 60,0 to 60,0 to 60");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 // Draws every chart of the page as SVG, from the JSON in the element "charts": lines, symbols and heat
 // maps over linear and logarithmic axes. Drag to zoom, double click to reset the zoom, point at a place to
-// read its values, click a name in the legend to hide its line.
+// read its values, click a name in the legend to hide its line. Charts over time are zoomed together, and the
+// fragment of the address holds their zoom: a link to a moment.
 (() => {
   const SVG = 'http://www.w3.org/2000/svg';
   // Okabe and Ito's colours, which people with colour blindness can distinguish (Color Universal Design,
@@ -25,6 +26,7 @@
 
   const charts = JSON.parse(document.getElementById('charts').textContent);
   const root = document.documentElement;
+  const drawn = [];
   const pick = (from, at) => from[at % from.length];
   const clamp = (value, least, most) => Math.min(Math.max(value, least), most);
 
@@ -131,6 +133,24 @@
     return {x: x.end === undefined ? [x0 - room, x1 + room] : [0, x.end || 1], y: [y0, y1]};
   };
 
+  // The zoom of all charts over time, in seconds from and to: #t=3600-3660. Null: no zoom.
+  const momentOf = () => {
+    const [from, to] = (/^#t=([\d.]+)-([\d.]+)$/.exec(location.hash) ?? []).slice(1).map(Number);
+    return from < to ? [from, to] : null;
+  };
+  let moment = momentOf();
+  const isTime = ({x}) => x.second !== undefined;
+  const zoomTime = (range) => {
+    moment = range;
+    location.replace(range ? `#t=${range.map((sec) => Number(sec.toPrecision(6))).join('-')}` : '#t=all');
+    redrawTime();
+  };
+  const redrawTime = () => drawn.forEach((drawing) => isTime(drawing.chart) && drawing.draw());
+  window.addEventListener('hashchange', () => {
+    moment = momentOf();
+    redrawTime();
+  });
+
   const shade = (part) => {
     const at = Math.max(1, SHADES.findIndex(([upTo]) => part <= upTo));
     const [[low, dark], [high, light]] = [SHADES[at - 1], SHADES[at]];
@@ -183,12 +203,19 @@
       add(parent, 'path', {d, fill: shape.endsWith('z') ? colour : 'none', stroke: colour, opacity: isBehind(line) ? 0.5 : 1});
     }
 
+    // The visible part of the horizontal axis; null for all of it, and for a moment after the end.
+    zoomedX() {
+      const {chart, zoom} = this;
+      if (!isTime(chart)) return zoom?.x;
+      return moment && moment[0] < chart.x.end * chart.x.second ? moment.map((sec) => sec / chart.x.second) : null;
+    }
+
     // Draws the chart again. `width` overrides the width of the element.
     draw(width = this.svg.clientWidth) {
       const {chart, svg, zoom} = this, height = this.svg.clientHeight;
       svg.replaceChildren();
       svg.setAttribute('viewBox', `0 0 ${width} ${height}`);
-      const whole = rangesOf(chart, this.hidden), range = {x: zoom?.x ?? whole.x, y: zoom?.y ?? whole.y};
+      const whole = rangesOf(chart, this.hidden), range = {x: this.zoomedX() ?? whole.x, y: zoom?.y ?? whole.y};
       const narrow = width < 480, bar = chart.heat ? (narrow ? 58 : 86) : 0;
       const named = chart.x.ticks && namedTicks(chart.x.ticks, width - 76);
       const [top, bottom] = [8, height - 38 - (named?.room ?? 0)];
@@ -232,7 +259,7 @@
 
       const clip = `clip-${chart.id}`;
       // Space for a symbol at the end of the axis.
-      const spare = zoom ? 0 : 5;
+      const spare = zoom || this.zoomedX() ? 0 : 5;
       add(add(svg, 'clipPath', {id: clip}), 'rect', {x: left, y: top, width: right - left + spare, height: bottom - top});
       const inside = add(svg, 'g', {'clip-path': `url(#${clip})`});
       if (chart.heat) {
@@ -358,18 +385,21 @@
         if (!dragged) return this.read(...place(event));
         const {x, y, box} = this, [[x0, x1], [y0, y1]] = dragged;
         const all = (from, to, least, most) => from === least && to === most;
+        const zoomedX = all(x0, x1, box.left, box.right) ? null : [x.at(x0), x.at(x1)];
         this.zoom = {
-          x: all(x0, x1, box.left, box.right) ? this.zoom?.x : [x.at(x0), x.at(x1)],
+          x: zoomedX ?? this.zoom?.x,
           y: all(y0, y1, box.top, box.bottom) ? this.zoom?.y : [y.at(y1), y.at(y0)],
         };
-        this.draw();
+        if (zoomedX && isTime(this.chart)) zoomTime(zoomedX.map((place) => place * this.chart.x.second));
+        else this.draw();
       });
       svg.addEventListener('pointerleave', () => this.leave());
       svg.addEventListener('pointercancel', () => { start = null; this.leave(); });
       svg.addEventListener('dblclick', () => {
         this.zoom = null;
         this.leave();
-        this.draw();
+        if (isTime(this.chart)) zoomTime(null);
+        else this.draw();
       });
     }
 
@@ -465,7 +495,6 @@
     return line.joined && other === line.y[at] ? other : null;
   };
 
-  const drawn = [];
   const draw = (chart) => {
     try {
       drawn.push(new Drawing(chart));

@@ -85,7 +85,8 @@ fn complete_page(title: &str, body: Markup, count: usize, charts: &str, made_by:
                     p {
                         "Made by " (made_by) " from recorded data alone; nothing is fetched."
                         @if count > 0 {
-                            " In a chart: drag to zoom, double click to go back, click a name to hide its line."
+                            " In a chart: drag to zoom, double click to go back, click a name to hide its line. The address keeps the zoom \
+                             over time."
                         }
                     }
                 }

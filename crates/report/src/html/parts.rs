@@ -236,6 +236,7 @@ fn plot(id: &str, chart: &Chart) -> Value {
     if is_time {
         // An axis with a given end begins at 0; otherwise the values set its range.
         x["end"] = rounded(span / scale).into();
+        x["second"] = scale.into();
     }
     let y = &chart.y;
     json!({
