@@ -15,7 +15,7 @@ use support::{Attached, Bench, CachedDrive, LoopDevice, Running, Undo, tool};
 use sys::random::Random;
 
 /// Number of power cuts for each kind of drive.
-const CUTS: u64 = 5;
+const CUTS: u64 = 2;
 /// Seed of the random moments of the cuts.
 const SEED: u64 = 1;
 
