@@ -143,7 +143,7 @@ tables! {
         firmware: Option<&'a str>,
         /// Slot of the drive, or its PCI address
         slot: Option<&'a str>,
-        /// `pass`, `fail`, `invalid`, `measured`, `done`, `failed`, `could not run`, `not run`, `lost`, `stopped`, `waiting`, `queued` or `running`
+        /// `pass`, `fail`, `invalid`, `measured`, `done`, `failed`, `could not run`, `not run`, `lost`, `stopped`, `waiting`, `queued`, `running` or `unknown`
         state: &'a str,
         /// Conclusion of the step, or the reason why it did not run; one sentence
         note: &'a str,

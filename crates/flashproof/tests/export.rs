@@ -109,7 +109,7 @@ fn a_campaign_is_exported_with_the_drives_that_were_not_tested() {
 
 /// Result of `query` by DuckDB on the exported tables. `None`, with a message, without DuckDB.
 #[cfg(feature = "export")]
-fn answer(bench: &Bench, query: &str) -> Option<Value> {
+pub(crate) fn answer(bench: &Bench, query: &str) -> Option<Value> {
     let target = Path::new(FLASHPROOF).parent()?.parent()?;
     if !target.join("duckdb").exists() {
         return skip("no DuckDB for Python: run scripts/setup test");

@@ -60,7 +60,7 @@ fn a_campaign_runs_here_from_its_inventory_to_its_verdicts_and_a_second_start_ha
             .replace("--load 1", "--load 2"),
     );
     lab.fleet(&["run", LAB])
-        .expect_error(2, &["its steps have changed since it began (certify)"]);
+        .expect_error(2, &["its step certify has changed since it began"]);
 }
 
 #[test]
@@ -402,6 +402,8 @@ fn only_a_drive_with_consent_is_erased() {
         "erase",
         &format!("{write}[consent]\nerase = [\"{}\"]\n", device.name),
     );
+    lab.fleet(&["task", LAB, "0"]).expect(3);
+    assert!(device.content() == before, "a start confirms the consent");
     lab.fleet(&["run", LAB, "--failed"]).expect(0);
     assert!(device.content() != before);
 }

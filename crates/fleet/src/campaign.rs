@@ -20,7 +20,7 @@ const CAMPAIGN_BYTES_MAX: u64 = 4 << 20;
 /// Maximum time limit of a step, seconds: a month.
 const LIMIT_SEC_MAX: u32 = 31 * 86_400;
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct CampaignConfig {
     pub name: String,
     /// Steps in the order in which they run.
@@ -34,10 +34,12 @@ pub struct CampaignConfig {
     pub slurm: Option<Slurm>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct CampaignStep {
     pub name: String,
     pub words: Vec<String>,
+    /// 0 if unknown.
     pub limit_sec: u32,
     /// Steps that must have succeeded before this step.
     pub after: Vec<String>,
@@ -173,19 +175,11 @@ impl CampaignConfig {
         let text =
             String::from_utf8(bytes).map_err(|_| cannot_read(&path, "it is not UTF-8 text"))?;
         let campaign = Self::parse(&path, &text, check)?;
-        if campaign.names_commands() {
+        if name_commands(&campaign.steps) {
             files::open_instructions(&path, Links::Followed, Instructions::Commands)
                 .map_err(|error| cannot_read(&path, error))?;
         }
         Ok(campaign)
-    }
-
-    /// True if a step runs another program: fio's trigger.
-    fn names_commands(&self) -> bool {
-        self.steps
-            .iter()
-            .flat_map(|step| &step.words)
-            .any(|word| word.starts_with("--trigger"))
     }
 
     fn parse(
@@ -337,6 +331,12 @@ impl CampaignConfig {
     }
 }
 
+/// True if a step runs another program: fio's trigger.
+pub(crate) fn name_commands(steps: &[CampaignStep]) -> bool {
+    let mut words = steps.iter().flat_map(|step| &step.words);
+    words.any(|word| word.starts_with("--trigger"))
+}
+
 fn cannot_read(path: &Path, why: impl std::fmt::Display) -> Failure {
     Failure::usage(format!(
         "cannot read the campaign {} - {why} - \"flashproof fleet init\" writes a campaign file",
@@ -355,7 +355,7 @@ fn matches_any(requested: &[String], values: &[Option<&str>]) -> bool {
 
 const NAME_RULE: &str = "a name has letters, digits, - and _, at most 40 of them";
 
-fn is_name(name: &str) -> bool {
+pub(crate) fn is_name(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     (1..=40).contains(&name.len()) && name.chars().all(plain)
 }

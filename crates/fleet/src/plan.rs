@@ -1,6 +1,9 @@
-//! The plan: the drive of each task, fixed by the first start, and the number of concurrent tasks.
+//! The plan: drives and steps, fixed by the first start, and the number of concurrent tasks. Only a start reads the
+//! campaign file. Tasks, status, report and export read the plan file, also after options were renamed.
 
-use crate::campaign::{CampaignConfig, CampaignStep, PlannedDrive};
+use crate::campaign::{
+    CAMPAIGN, CampaignConfig, CampaignStep, PlannedDrive, Slurm, is_name, name_commands,
+};
 use crate::inventory::{DriveHost, DriveState, Inventory, InventoryDrive, host_text};
 use crate::journal::LOCK;
 use crate::{FILE_BYTES_MAX, failed};
@@ -9,31 +12,47 @@ use results::files::{self, Instructions, Links, ReplaceTarget};
 use results::format::{count, quoted, span};
 use serde::{Deserialize, Serialize};
 use session::clock::now_unix_ms;
+use session::console;
 use session::failure::Failure;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 pub const PLAN: &str = "plan.json";
 
 /// Version of the format, increased when a field changes its meaning.
-const PLAN_VERSION: u32 = 1;
+const PLAN_VERSION: u32 = 2;
 
 pub(crate) const RESULTS: &str = "out";
 
 const CANCELLED: &str = "cancelled";
 
-/// Content of the plan file, fixed by the first start. Task N is `drives[N]`.
+/// Content of the plan file. Task N is `drives[N]`. Version 1 has only the names and words of steps, as arrays.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct PlanFile {
     format_version: u32,
     /// Distinguishes campaigns of the same name in the scheduler's jobs.
     id: String,
-    /// Names and command lines of the steps, in order.
-    steps: Vec<(String, Vec<String>)>,
+    #[serde(default)]
+    name: String,
+    /// True if Slurm runs the tasks.
+    #[serde(default)]
+    slurm: bool,
+    /// Consents of the last start.
+    #[serde(default)]
+    erase: Vec<String>,
+    steps: Vec<CampaignStep>,
     drives: Vec<PlannedDrive>,
+}
+
+impl PlanFile {
+    fn is_whole(&self) -> bool {
+        let is_old = self.format_version < PLAN_VERSION;
+        let is_step = |step: &CampaignStep| is_name(&step.name) && (is_old || step.limit_sec > 0);
+        (is_old || is_name(&self.name)) && self.steps.iter().all(is_step)
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -41,15 +60,24 @@ pub struct CampaignPlan {
     pub dir: PathBuf,
     /// Empty until the first start.
     pub id: String,
+    /// In a recorded plan, limits, domains and options of Slurm are the defaults: only a start needs them.
     pub campaign: CampaignConfig,
     pub drives: Vec<PlannedDrive>,
     /// Matching drives that are left out because they are in use; empty after the start.
     pub in_use: Vec<InventoryDrive>,
+    /// Why name, limits and scheduler of a recorded plan of version 1 are unknown.
+    pub unknown_settings: Option<String>,
+}
+
+/// True if `dir` holds a campaign, perhaps without its campaign file.
+pub fn is_campaign(dir: &Path) -> bool {
+    dir.join(CAMPAIGN).is_file() || dir.join(PLAN).is_file()
 }
 
 impl CampaignPlan {
-    /// Reads the campaign in `dir`, with the drives fixed at its start, or the drives that a start would fix now.
-    /// Changes nothing. Errors: a mistake in campaign or inventories; steps that differ from those of the start.
+    /// Reads what a start would run in `dir`: the campaign file, with the drives of the first start, or the drives that
+    /// a start would fix now. Changes nothing. Errors: a mistake in campaign or inventories; steps that differ from
+    /// those of the first start.
     pub fn read(
         dir: &Path,
         check: &dyn Fn(&[String]) -> Result<(), String>,
@@ -65,11 +93,68 @@ impl CampaignPlan {
                     campaign,
                     drives,
                     in_use,
+                    unknown_settings: None,
                 }
             }
         };
         plan.check_together()?;
         Ok(plan)
+    }
+
+    /// Reads what the last start in `dir` fixed; the campaign file may be broken or missing. Before the first start, as
+    /// [`Self::read`].
+    pub fn recorded(
+        dir: &Path,
+        check: &dyn Fn(&[String]) -> Result<(), String>,
+    ) -> Result<Self, Failure> {
+        let Some(plan_file) = read_plan_file(dir)? else {
+            return Self::read(dir, check);
+        };
+        let mut campaign = CampaignConfig {
+            name: plan_file.name.clone(),
+            steps: plan_file.steps.clone(),
+            erase: plan_file.erase.clone(),
+            slurm: plan_file.slurm.then(Slurm::default),
+            ..CampaignConfig::default()
+        };
+        let mut unknown_settings = None;
+        if plan_file.format_version < PLAN_VERSION {
+            let file = CampaignConfig::read(dir, &|_| Ok(()));
+            match file.and_then(|file| Self::resumed(dir, file, plan_file.clone())) {
+                Ok(plan) => return Ok(plan),
+                Err(failure) => unknown_settings = Some(failure.message),
+            }
+            let name = dir.file_name().unwrap_or_default();
+            campaign.name = name.to_string_lossy().into_owned();
+        }
+        Ok(Self {
+            unknown_settings,
+            ..Self::resumed(dir, campaign, plan_file)?
+        })
+    }
+
+    /// The plan for commands that act on its tasks. Errors: unknown settings; steps that run other programs, in a file
+    /// that others can change.
+    pub fn for_tasks(self) -> Result<Self, Failure> {
+        if let Some(why) = &self.unknown_settings {
+            return Err(Failure::usage(format!(
+                "cannot run or cancel tasks - {PLAN} has format 1, without limits - restore {CAMPAIGN}: {why}"
+            )));
+        }
+        let path = self.dir.join(PLAN);
+        if !self.id.is_empty() && name_commands(&self.campaign.steps) {
+            files::open_instructions(&path, Links::Refused, Instructions::Commands)
+                .map_err(|error| cannot_read(&path, &error))?;
+        }
+        Ok(self)
+    }
+
+    /// True if the last start had consent to erase the drive `id`, and the campaign file still has this consent.
+    pub(crate) fn may_erase(&self, id: &String) -> bool {
+        self.campaign.erase.contains(id)
+            && CampaignConfig::read(&self.dir, &|_| Ok(()))
+                .inspect_err(|failure| console::warning(&failure.message))
+                .is_ok_and(|now| now.erase.contains(id))
     }
 
     /// Checks that all tasks can run at once if a step begins on all drives together.
@@ -97,23 +182,29 @@ impl CampaignPlan {
         )))
     }
 
-    /// Fixes the drives and steps on disk, unless an earlier start did.
-    pub fn start(self) -> Result<Self, Failure> {
-        if !self.id.is_empty() {
-            return Ok(self);
+    /// Records the plan. The first start fixes drives, and the commands of the steps; each start records limits and
+    /// consents.
+    pub fn start(mut self) -> Result<Self, Failure> {
+        let mut target = ReplaceTarget::Own("\"format_version\"");
+        if self.id.is_empty() {
+            self.id = format!("{:x}-{:x}", now_unix_ms(), std::process::id());
+            target = ReplaceTarget::NewFile;
         }
         let plan_file = PlanFile {
             format_version: PLAN_VERSION,
-            id: format!("{:x}-{:x}", now_unix_ms(), std::process::id()),
-            steps: step_commands(&self.campaign),
-            drives: self.drives,
+            id: self.id.clone(),
+            name: self.campaign.name.clone(),
+            slurm: self.campaign.slurm.is_some(),
+            erase: self.campaign.erase.clone(),
+            steps: self.campaign.steps.clone(),
+            drives: self.drives.clone(),
         };
         let path = self.dir.join(PLAN);
         let text = serde_json::to_string_pretty(&plan_file).map_err(Failure::environment)? + "\n";
-        // If the file exists, another start came first: use its drives.
-        if let Err(error) = files::replace(&path, text.as_bytes(), ReplaceTarget::NewFile)
-            && error.kind() != ErrorKind::AlreadyExists
-        {
+        let Err(error) = files::replace(&path, text.as_bytes(), target) else {
+            return Ok(self);
+        };
+        if target != ReplaceTarget::NewFile || error.kind() != ErrorKind::AlreadyExists {
             let advice = "put the campaign on a disk that all hosts can write";
             return Err(failed(
                 format!("cannot write {}", path.display()),
@@ -121,6 +212,7 @@ impl CampaignPlan {
                 advice,
             ));
         }
+        // Another start came first: use its drives.
         Self::resumed(
             &self.dir,
             self.campaign,
@@ -134,20 +226,20 @@ impl CampaignPlan {
     }
 
     fn resumed(dir: &Path, campaign: CampaignConfig, plan_file: PlanFile) -> Result<Self, Failure> {
-        let commands = step_commands(&campaign);
-        let changed_step = plan_file
-            .steps
-            .iter()
-            .zip(&commands)
-            .find(|(then, now)| then != now)
-            .map(|((name, _), _)| name.clone());
-        let changed_step = changed_step.or_else(|| {
-            (plan_file.steps.len() != commands.len()).then(|| "their number".to_owned())
-        });
-        if let Some(what) = changed_step {
+        let mut steps = plan_file.steps.iter().zip(&campaign.steps);
+        let step = steps.find(|(then, now)| (&then.name, &then.words) != (&now.name, &now.words));
+        let changed = if plan_file.steps.len() != campaign.steps.len() {
+            Some("the number of its steps".to_owned())
+        } else if plan_file.format_version == PLAN_VERSION && plan_file.name != campaign.name {
+            // Queued tasks are found by the name.
+            Some(format!("its name {}", quoted(&plan_file.name)))
+        } else {
+            step.map(|(then, _)| format!("its step {}", then.name))
+        };
+        if let Some(what) = changed {
             return Err(Failure::usage(format!(
-                "cannot resume the campaign in {} - its steps have changed since it began ({what}), and results of \
-                 different steps cannot be compared - restore the steps, or begin a campaign in another directory",
+                "cannot resume the campaign in {} - {what} has changed since it began, and results of different \
+                 campaigns cannot be compared - restore it, or begin a campaign in another directory",
                 dir.display()
             )));
         }
@@ -157,6 +249,7 @@ impl CampaignPlan {
             campaign,
             drives: plan_file.drives,
             in_use: Vec::new(),
+            unknown_settings: None,
         })
     }
 
@@ -378,12 +471,9 @@ fn divide(
     }
 }
 
-fn step_commands(campaign: &CampaignConfig) -> Vec<(String, Vec<String>)> {
-    campaign
-        .steps
-        .iter()
-        .map(|step| (step.name.clone(), step.words.clone()))
-        .collect()
+fn cannot_read(path: &Path, error: &io::Error) -> Failure {
+    let attempt = format!("cannot read the plan {}", path.display());
+    failed(attempt, error, "check the file")
 }
 
 /// The plan in `dir`; `None` before the start.
@@ -392,20 +482,15 @@ fn read_plan_file(dir: &Path) -> Result<Option<PlanFile>, Failure> {
     let bytes =
         match files::read_instructions(&path, Links::Refused, Instructions::Data, FILE_BYTES_MAX) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            bytes => bytes.map_err(|error| {
-                failed(
-                    format!("cannot read the plan {}", path.display()),
-                    &error,
-                    "check the file",
-                )
-            })?,
+            bytes => bytes.map_err(|error| cannot_read(&path, &error))?,
         };
     let why = match serde_json::from_slice::<PlanFile>(&bytes) {
-        Ok(plan_file) if plan_file.format_version == PLAN_VERSION => return Ok(Some(plan_file)),
-        Ok(plan_file) => format!(
+        Ok(plan_file) if plan_file.format_version > PLAN_VERSION => format!(
             "its format version is {}, but this flashproof reads version {PLAN_VERSION}",
             plan_file.format_version
         ),
+        Ok(plan_file) if plan_file.is_whole() => return Ok(Some(plan_file)),
+        Ok(_) => "a name or a time limit is missing".to_owned(),
         Err(error) => error.to_string(),
     };
     Err(Failure::environment(format!(
@@ -496,8 +581,66 @@ mod tests {
         .unwrap();
         assert_contains!(
             read(dir.path()).unwrap_err(),
-            "changed since it began (their number)"
+            "the number of its steps has changed since it began"
         );
+    }
+
+    #[test]
+    fn a_drive_is_erased_only_with_the_consent_of_the_last_start_and_of_the_campaign_file() {
+        let dir = campaign(2, STEP);
+        let write = |text: &str| {
+            std::fs::write(dir.path().join(CAMPAIGN), format!("name = \"x\"\n{text}")).unwrap();
+        };
+        let consent = |ids: &str| format!("{STEP}[consent]\nerase = [{ids}]\n");
+        let may_erase = || {
+            let plan = CampaignPlan::recorded(dir.path(), &|_| Ok(())).unwrap();
+            ["SIM00001", "SIM00002"].map(|id| plan.may_erase(&id.to_owned()))
+        };
+        write(&consent("\"SIM00001\""));
+        read(dir.path()).unwrap().start().unwrap();
+        assert_eq!(may_erase(), [true, false]);
+        write(&consent("\"SIM00001\", \"SIM00002\""));
+        assert_eq!(may_erase(), [true, false], "consent after the start");
+        read(dir.path()).unwrap().start().unwrap();
+        assert_eq!(may_erase(), [true, true]);
+        write(&consent("\"SIM00002\""));
+        assert_eq!(may_erase(), [false, true], "a withdrawn consent");
+        write("steps = 2\n");
+        assert_eq!(may_erase(), [false, false], "a file that cannot be read");
+    }
+
+    #[test]
+    fn a_plan_without_a_valid_name_or_limit_is_refused() {
+        let dir = campaign(1, STEP);
+        read(dir.path()).unwrap().start().unwrap();
+        let path = dir.path().join(PLAN);
+        let text = std::fs::read_to_string(&path).unwrap();
+        for (from, to, why) in [
+            (
+                "\"limit_sec\": 3600",
+                "\"limit_sec\": 0",
+                "a name or a time limit is missing",
+            ),
+            (
+                "\"name\": \"a\"",
+                "\"name\": \"../a\"",
+                "a name or a time limit is missing",
+            ),
+            (
+                "\"name\": \"x\"",
+                "\"nam\": \"x\"",
+                "a name or a time limit is missing",
+            ),
+            (
+                "\"format_version\": 2",
+                "\"format_version\": 3",
+                "its format version is 3",
+            ),
+        ] {
+            assert!(text.contains(from), "{text}");
+            std::fs::write(&path, text.replacen(from, to, 1)).unwrap();
+            assert_contains!(read(dir.path()).unwrap_err(), why);
+        }
     }
 
     #[test]

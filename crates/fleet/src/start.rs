@@ -33,10 +33,10 @@ pub fn run(plan: &CampaignPlan, again: bool) -> Result<Option<usize>, Failure> {
             ));
         }
     }
-    let mut status = CampaignStatus::read(plan)?;
+    let mut status = CampaignStatus::read(plan).with_queue()?;
     if again {
         reset(plan, &status)?;
-        status = CampaignStatus::read(plan)?;
+        status = CampaignStatus::read(plan).with_queue()?;
     }
     let has_work = |index: usize| is_requested(plan, &status, index);
     match &plan.campaign.slurm {

@@ -1,10 +1,10 @@
 //! The status of a campaign: journals, results and the scheduler's queue together.
 
-use crate::journal::Journal;
+use crate::journal::{Journal, StepEvent};
 use crate::plan::CampaignPlan;
-use crate::slurm::{self, QueuedTask};
+use crate::slurm;
 use crate::task::read_journal;
-use crate::task_status::{StepState, TaskStatus, TaskStepStatus, step_status};
+use crate::task_status::{QueueAnswer, StepState, TaskStatus, TaskStepStatus, step_status};
 use conclusions::together::MultiHostResult;
 use report::table::Table;
 use results::format::{count, span_about};
@@ -33,45 +33,57 @@ pub struct CampaignStatus {
     /// First and last event of any task, milliseconds since 1970.
     #[serde(skip)]
     pub began_and_last_unix_ms: Option<[u64; 2]>,
+    /// Why the scheduler's queue is unknown.
+    #[serde(skip)]
+    queue_error: Option<String>,
 }
 
 impl CampaignStatus {
-    /// Errors: the scheduler does not answer. An unreadable journal is a fault of its task.
-    pub fn read(plan: &CampaignPlan) -> Result<Self, Failure> {
-        let queue = match &plan.campaign.slurm {
-            Some(_) if !plan.id.is_empty() => Some(slurm::queue(plan)?),
-            _ => None,
-        };
-        let queued: BTreeMap<usize, &QueuedTask> = queue
-            .iter()
-            .flatten()
-            .map(|task| (task.index, task))
+    /// Asks the scheduler only if a step is open. Without an answer, the state of open steps is unknown. An unreadable
+    /// journal is a fault of its task.
+    pub fn read(plan: &CampaignPlan) -> Self {
+        let journals: Vec<Journal> = (0..plan.drives.len())
+            .map(|index| {
+                read_journal(&plan.task_dir(index)).unwrap_or_else(|failure| Journal {
+                    damage: Some(failure.message),
+                    ..Journal::default()
+                })
+            })
             .collect();
+        let is_open = |journal: &Journal| {
+            use StepEvent::{Begun, Reset, Stopped};
+            let is_open = |last: &StepEvent| matches!(last, Begun(_) | Reset | Stopped { .. });
+            let mut steps = plan.campaign.steps.iter();
+            steps.any(|step| is_open(journal.state(&step.name)))
+        };
+        let queue: Result<Option<BTreeMap<_, _>>, _> = match &plan.campaign.slurm {
+            _ if plan.id.is_empty() || !journals.iter().any(is_open) => Ok(None),
+            Some(_) => slurm::queue(plan)
+                .map(|queue| Some(queue.into_iter().map(|task| (task.index, task)).collect()))
+                .map_err(|failure| failure.message),
+            None => plan.unknown_settings.clone().map_or(Ok(None), Err),
+        };
         let mut tasks = Vec::new();
-        let mut journals = Vec::new();
-        let mut faults = Vec::new();
+        let mut faults: Vec<String> = Vec::new();
         let mut clocks = BTreeMap::new();
-        for (index, planned) in plan.drives.iter().enumerate() {
-            let journal = read_journal(&plan.task_dir(index)).unwrap_or_else(|failure| Journal {
-                damage: Some(failure.message),
-                ..Journal::default()
-            });
+        for ((index, planned), journal) in plan.drives.iter().enumerate().zip(&journals) {
             faults.extend(journal.damage.clone());
             let mut steps: Vec<TaskStepStatus> = Vec::new();
             for step in &plan.campaign.steps {
-                let task = queued.get(&index).copied();
                 // A queued task is at its first step that has not ended.
                 let is_next = !steps
                     .iter()
                     .any(|before| matches!(before.now, StepState::Running | StepState::Queued));
+                let answer = match &queue {
+                    Err(_) => QueueAnswer::NoAnswer,
+                    Ok(None) => QueueAnswer::NotAsked,
+                    Ok(Some(queue)) => match queue.get(&index).filter(|_| is_next) {
+                        None => QueueAnswer::NotQueued,
+                        Some(task) => QueueAnswer::Queued(task),
+                    },
+                };
                 let results = plan.results_dir(index, &step.name);
-                steps.push(step_status(
-                    &results,
-                    &journal,
-                    &step.name,
-                    task.filter(|_| is_next),
-                    queue.is_some(),
-                ));
+                steps.push(step_status(&results, journal, &step.name, answer));
                 let ahead = journal
                     .last_begun(&step.name)
                     .and_then(|begun| Some((&begun.host, begun.clock_ahead_ms?)));
@@ -79,7 +91,6 @@ impl CampaignStatus {
                     clocks.insert(host.clone(), ahead);
                 }
             }
-            journals.push(journal);
             tasks.push(TaskStatus {
                 index,
                 drive: planned.drive.id.clone(),
@@ -101,7 +112,12 @@ impl CampaignStatus {
         let events = journals.iter().flat_map(|journal| &journal.entries);
         let times = || events.clone().map(|event| event.unix_ms);
         let began_and_last_unix_ms = times().min().zip(times().max()).map(Into::into);
-        Ok(Self {
+        let unknown_settings = plan.unknown_settings.as_ref().map(|why| {
+            format!("name, scheduler and tests of all drives together are unknown: {why}")
+        });
+        let no_answer = |why| format!("the state of open steps is unknown: {why}");
+        faults.extend(unknown_settings.or(queue.as_ref().err().map(no_answer)));
+        Self {
             began_and_last_unix_ms,
             name: plan.campaign.name.clone(),
             started: !plan.id.is_empty(),
@@ -109,7 +125,16 @@ impl CampaignStatus {
             together: crate::together::results(plan, &tasks, &journals),
             tasks,
             faults,
-        })
+            queue_error: queue.err(),
+        }
+    }
+
+    /// Errors: the scheduler gave no answer, so a start could submit tasks twice.
+    pub fn with_queue(self) -> Result<Self, Failure> {
+        match self.queue_error {
+            Some(why) => Err(Failure::environment(why)),
+            None => Ok(self),
+        }
     }
 
     pub fn steps(&self) -> impl Iterator<Item = (&TaskStatus, &TaskStepStatus)> {
@@ -118,11 +143,11 @@ impl CampaignStatus {
             .flat_map(|task| task.steps.iter().map(move |step| (task, step)))
     }
 
-    /// True if nothing runs, and nothing waits in the queue.
+    /// True if nothing runs, and nothing waits in the queue, as far as known.
     pub fn is_over(&self) -> bool {
         !self
             .steps()
-            .any(|(_, step)| matches!(step.now, StepState::Running | StepState::Queued))
+            .any(|(_, step)| step.now.is_open() && step.now != StepState::Waiting)
     }
 
     /// Exit code: 1 if a drive failed, else 4 if a result is invalid, else 3 if something could not be run, else 0.
@@ -168,6 +193,8 @@ impl CampaignStatus {
         );
         let running = self.lines(|now| now == StepState::Running);
         write_list(&mut text, "running", &running, RUNNING_SHOWN);
+        let unknown = self.lines(|now| now == StepState::Unknown);
+        write_list(&mut text, "state unknown", &unknown, RUNNING_SHOWN);
         let failed = self.lines(|now| now == StepState::Fail);
         write_list(&mut text, "drives that failed", &failed, usize::MAX);
         let undecided = self.lines(|now| matches!(now, StepState::Invalid | StepState::Failed));
@@ -262,6 +289,7 @@ mod tests {
             CampaignStatus {
                 name: String::new(),
                 began_and_last_unix_ms: None,
+                queue_error: None,
                 started: true,
                 cancelled: false,
                 tasks: vec![TaskStatus {

@@ -248,7 +248,7 @@ impl RunningTask<'_> {
         if !self.planned.drive.is_simulated() {
             command.env(ONLY_VARIABLE, id);
         }
-        if self.plan.campaign.erase.contains(id) {
+        if self.plan.may_erase(id) {
             command.env(ERASE_VARIABLE, id);
         }
         command.spawn()

@@ -18,6 +18,8 @@ pub enum StepState {
     Waiting,
     Queued,
     Running,
+    /// Not ended, and the scheduler's queue gives no answer.
+    Unknown,
     /// Ended without a verdict, successfully.
     Done,
     Measured,
@@ -52,9 +54,12 @@ impl StepState {
         matches!(self, Self::Pass | Self::Measured | Self::Done)
     }
 
-    /// True if the step runs, or will run.
+    /// True if the step runs, or will run, as far as known.
     pub fn is_open(self) -> bool {
-        matches!(self, Self::Waiting | Self::Queued | Self::Running)
+        matches!(
+            self,
+            Self::Waiting | Self::Queued | Self::Running | Self::Unknown
+        )
     }
 
     fn from_end(step_end: &StepEnd) -> Self {
@@ -73,6 +78,7 @@ impl StepState {
             Self::Waiting => "waiting",
             Self::Queued => "queued",
             Self::Running => "running",
+            Self::Unknown => "unknown",
             Self::Done => "done",
             Self::Measured => "MEASURED",
             Self::Pass => "PASS",
@@ -135,12 +141,21 @@ pub struct TaskStatus {
     pub steps: Vec<TaskStepStatus>,
 }
 
+/// The scheduler's answer about a task.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum QueueAnswer<'a> {
+    /// The campaign has no scheduler, or no open step.
+    NotAsked,
+    NoAnswer,
+    NotQueued,
+    Queued(&'a QueuedTask),
+}
+
 pub(crate) fn step_status(
     results: &Path,
     journal: &Journal,
     step: &str,
-    queued: Option<&QueuedTask>,
-    has_queue: bool,
+    answer: QueueAnswer<'_>,
 ) -> TaskStepStatus {
     let step_start = journal.last_begun(step);
     let mut this = TaskStepStatus {
@@ -160,28 +175,33 @@ pub(crate) fn step_status(
         StepEvent::Skipped { why } => (StepState::Skipped, why.clone()),
         StepEvent::Begun(begun) => {
             let status = DirStatus::read(results, SystemTime::now(), &process_state).ok();
-            if is_running(begun, status.as_ref(), queued, has_queue) {
+            let at = date_to_minute(journal.last(step).map_or(0, |entry| entry.unix_ms));
+            let note = format!("begun {at} on {}", begun.host);
+            if is_running(begun, status.as_ref(), answer) {
                 this.left_sec = status.as_ref().and_then(left_sec);
                 (StepState::Running, String::new())
+            } else if matches!(answer, QueueAnswer::NoAnswer) {
+                (StepState::Unknown, note)
             } else {
-                let at = date_to_minute(journal.last(step).map_or(0, |entry| entry.unix_ms));
-                (
-                    StepState::Lost,
-                    format!("begun {at} on {}, but its process is gone", begun.host),
-                )
+                (StepState::Lost, note + ", but its process is gone")
             }
         }
         StepEvent::Reset => (StepState::Waiting, String::new()),
         StepEvent::Stopped { why } => (StepState::Stopped, why.clone()),
         StepEvent::Refused { why } => (StepState::Refused, why.clone()),
     };
+    if matches!(answer, QueueAnswer::NoAnswer)
+        && matches!(this.now, StepState::Waiting | StepState::Stopped)
+    {
+        this.now = StepState::Unknown;
+    }
     // The task is in the queue, perhaps again after a stop or a loss.
-    if let Some(task) = queued.filter(|_| {
-        matches!(
+    if let QueueAnswer::Queued(task) = answer
+        && matches!(
             this.now,
             StepState::Waiting | StepState::Stopped | StepState::Lost | StepState::Refused
         )
-    }) {
+    {
         let earlier_note = if this.note.is_empty() {
             String::new()
         } else {
@@ -199,22 +219,18 @@ pub(crate) fn step_status(
 }
 
 /// True if a begun step's command runs: by its process on this host, by the scheduler, or by results that still grow.
-fn is_running(
-    step_start: &StepStart,
-    status: Option<&DirStatus>,
-    queued: Option<&QueuedTask>,
-    has_queue: bool,
-) -> bool {
+fn is_running(step_start: &StepStart, status: Option<&DirStatus>, answer: QueueAnswer<'_>) -> bool {
     let state = step_start
         .process
         .as_ref()
         .map_or(ProcessState::Unknown, process_state);
-    match state {
-        ProcessState::Running | ProcessState::Stopped => true,
-        ProcessState::Gone => false,
-        _ if has_queue && step_start.job.is_some() => {
-            queued.is_some_and(|task| task.state == "RUNNING")
-        }
+    let has_job = step_start.job.is_some();
+    match (state, answer) {
+        (ProcessState::Running | ProcessState::Stopped, _) => true,
+        // Without an answer, growth proves nothing: the results may be a fresh copy.
+        (ProcessState::Gone, _) | (_, QueueAnswer::NoAnswer) => false,
+        (_, QueueAnswer::Queued(task)) if has_job => task.state == "RUNNING",
+        (_, QueueAnswer::NotQueued) if has_job => false,
         _ => match status {
             Some(DirStatus::Run(run)) => !matches!(run.phase, RunPhase::Killed | RunPhase::Unknown),
             Some(series) => !series.is_over(),
@@ -286,7 +302,9 @@ mod tests {
                 state: state.to_owned(),
                 node_or_reason: String::new(),
             });
-            is_running(&begun, None, task.as_ref(), true)
+            let answer = task.as_ref();
+            let answer = answer.map_or(QueueAnswer::NotQueued, QueueAnswer::Queued);
+            is_running(&begun, None, answer)
         };
         assert!(running(&here, None) && !running(&gone, Some("RUNNING")));
         assert!(

@@ -47,13 +47,16 @@ pub struct Listing {
 }
 
 impl Listing {
-    /// Reads the results one level below `dir`; a directory with the file `campaign_file` is a campaign. Links are not
-    /// followed. Errors: `dir` cannot be listed.
-    pub fn read(dir: &Path, state_of: StateOf<'_>, campaign_file: &str) -> io::Result<Self> {
+    /// Reads the results one level below `dir`. Links are not followed. Errors: `dir` cannot be listed.
+    pub fn read(
+        dir: &Path,
+        state_of: StateOf<'_>,
+        is_campaign: fn(&Path) -> bool,
+    ) -> io::Result<Self> {
         let entries = fs::read_dir(dir)?.flatten();
         let mut results: Vec<_> = entries
             .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
-            .filter_map(|entry| listed(&entry, state_of, campaign_file))
+            .filter_map(|entry| listed(&entry, state_of, is_campaign(&entry.path())))
             .collect();
         results.sort_by(|a, b| (b.began_unix_ms, &b.dir).cmp(&(a.began_unix_ms, &a.dir)));
         Ok(Self {
@@ -128,13 +131,13 @@ impl ListedResult {
 }
 
 /// The result in a directory; `None` if there is none.
-fn listed(entry: &DirEntry, state_of: StateOf<'_>, campaign_file: &str) -> Option<ListedResult> {
+fn listed(entry: &DirEntry, state_of: StateOf<'_>, is_campaign: bool) -> Option<ListedResult> {
     let dir = entry.path();
     let result = match run_dir::dir_kind(&dir) {
         Ok(DirKind::Run) => listed_run(&dir, state_of).map(Some),
         Ok(DirKind::Series) => listed_series(&dir, state_of),
         Err(_) if run_dir::is_run_dir(&dir) => listed_run(&dir, state_of).map(Some),
-        Err(_) if dir.join(campaign_file).exists() => Ok(Some(campaign())),
+        Err(_) if is_campaign => Ok(Some(campaign())),
         Err(_) => listed_checks(&dir, state_of),
     };
     let result = result.unwrap_or_else(|error| {

@@ -179,9 +179,9 @@ impl StepResult {
         matches!(self.outcome, Some(Outcome::Pass | Outcome::Measured)) || self.state == "done"
     }
 
-    /// True if the step runs, or will run.
+    /// True if the step runs, or will run, as far as known.
     fn is_open(&self) -> bool {
-        matches!(self.state.as_str(), "waiting" | "queued" | "running")
+        matches!(&*self.state, "waiting" | "queued" | "running" | "unknown")
     }
 }
 

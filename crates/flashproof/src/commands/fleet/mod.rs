@@ -3,7 +3,7 @@
 pub mod options;
 
 use crate::cli::check_words;
-use crate::commands::fleet::options::{CampaignArgs, Fleet, InitArgs, InventoryArgs, RunArgs};
+use crate::commands::fleet::options::{Fleet, InitArgs, InventoryArgs, RunArgs};
 use crate::output::{FormArgs, csv, done, show, watch};
 use fleet::inventory::Inventory;
 use fleet::plan::CampaignPlan;
@@ -20,16 +20,16 @@ pub fn run(fleet: &Fleet) -> Result<ExitCode, Failure> {
     match fleet {
         Fleet::Inventory(args) => inventory(args)?,
         Fleet::Init(args) => init_file(args)?,
-        Fleet::Plan(args) => console::result(&plan(args)?.text())?,
+        Fleet::Plan(args) => console::result(&plan(&args.dir)?.text())?,
         Fleet::Run(args) => return start_or_go_on(args),
         Fleet::Status(args) => return status(&args.campaign.dir, args.watch, args.json),
-        Fleet::Cancel(args) => start::cancel(&plan(args)?)?,
+        Fleet::Cancel(args) => start::cancel(&recorded(&args.dir)?.for_tasks()?)?,
         Fleet::Task(args) => {
-            return task::run(
-                &plan(&args.campaign)?.start()?,
-                args.index,
-                args.step.as_deref(),
-            );
+            let mut plan = recorded(&args.campaign.dir)?.for_tasks()?;
+            if plan.id.is_empty() {
+                plan = plan.start()?;
+            }
+            return task::run(&plan, args.index, args.step.as_deref());
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -43,7 +43,7 @@ pub fn report(
     anonymous: bool,
     as_csv: bool,
 ) -> Result<ExitCode, Failure> {
-    let plan = plan_in(dir)?;
+    let plan = recorded(dir)?;
     let (campaign, status) = fleet::results::read(&plan, anonymous)?;
     let base = link_base(form.html.as_deref(), &plan.dir);
     let text = if as_csv {
@@ -75,13 +75,14 @@ fn link_base(page: Option<&Path>, dir: &Path) -> String {
     format!("{}/", base.display())
 }
 
-/// The plan of a campaign, by an absolute path: tasks have other working directories.
-fn plan(args: &CampaignArgs) -> Result<CampaignPlan, Failure> {
-    plan_in(&args.dir)
+/// The plan of the next start, by an absolute path: tasks have other working directories.
+fn plan(dir: &Path) -> Result<CampaignPlan, Failure> {
+    CampaignPlan::read(&absolute(dir)?, &|words| check_words(words))
 }
 
-pub(super) fn plan_in(dir: &Path) -> Result<CampaignPlan, Failure> {
-    CampaignPlan::read(&absolute(dir)?, &|words| check_words(words))
+/// The plan of the last start.
+pub(super) fn recorded(dir: &Path) -> Result<CampaignPlan, Failure> {
+    CampaignPlan::recorded(&absolute(dir)?, &|words| check_words(words))
 }
 
 fn absolute(dir: &Path) -> Result<PathBuf, Failure> {
@@ -144,10 +145,10 @@ fn init_file(args: &InitArgs) -> Result<(), Failure> {
 }
 
 fn start_or_go_on(args: &RunArgs) -> Result<ExitCode, Failure> {
-    let plan = plan(&args.campaign)?.start()?;
+    let plan = plan(&args.campaign.dir)?.start()?;
     match start::run(&plan, args.failed)? {
         None => {
-            let status = CampaignStatus::read(&plan)?;
+            let status = CampaignStatus::read(&plan);
             console::result(&status.text())?;
             Ok(ExitCode::from(status.exit_code()))
         }
@@ -161,10 +162,10 @@ fn start_or_go_on(args: &RunArgs) -> Result<ExitCode, Failure> {
 
 /// Shows the state of the campaign in `dir`, once or until nothing runs.
 pub fn status(dir: &Path, is_repeated: bool, json: bool) -> Result<ExitCode, Failure> {
-    let plan = plan_in(dir)?;
+    let plan = recorded(dir)?;
     let mut code = 0;
     watch(is_repeated, json, || {
-        let status = CampaignStatus::read(&plan)?;
+        let status = CampaignStatus::read(&plan);
         code = status.exit_code();
         let text = if json {
             serde_json::to_string(&status).map_err(Failure::environment)? + "\n"

@@ -1,9 +1,8 @@
 //! `flashproof report --parquet`: runs, series and campaigns as tables, for SQL.
 
-use crate::commands::fleet::plan_in;
+use crate::commands::fleet::recorded;
 use export::{TaskRow, VIEWS, export};
-use fleet::campaign::CAMPAIGN;
-use fleet::plan::CampaignPlan;
+use fleet::plan::{CampaignPlan, is_campaign};
 use fleet::status::CampaignStatus;
 use results::format::{bytes, count};
 use session::console;
@@ -13,9 +12,9 @@ use std::process::ExitCode;
 
 pub fn run(dirs: &[PathBuf], out: &Path, force: bool) -> Result<ExitCode, Failure> {
     let mut campaigns = Vec::new();
-    for dir in dirs.iter().filter(|dir| dir.join(CAMPAIGN).is_file()) {
-        let plan = plan_in(dir)?;
-        let status = CampaignStatus::read(&plan)?;
+    for dir in dirs.iter().filter(|dir| is_campaign(dir)) {
+        let plan = recorded(dir)?;
+        let status = CampaignStatus::read(&plan);
         campaigns.push((step_states(&status, &plan, dir), status, plan));
     }
     let tasks: Vec<_> = campaigns

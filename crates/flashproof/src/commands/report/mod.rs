@@ -12,7 +12,7 @@ use crate::commands::report::options::ReportArgs;
 use crate::output::{FormArgs, csv, show};
 use conclusions::check::CheckResult;
 use device::observe::process::process_state;
-use fleet::campaign::CAMPAIGN;
+use fleet::plan::is_campaign;
 use report::check::{Checks, NotRun};
 use report::document::Document;
 use report::listing::Listing;
@@ -37,7 +37,7 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, Failure> {
         return export(dirs, out, args.force);
     }
     if let [dir] = dirs
-        && dir.join(CAMPAIGN).is_file()
+        && is_campaign(dir)
     {
         return crate::commands::fleet::report(dir, &args.form, args.anonymous, args.csv);
     }
@@ -61,7 +61,7 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, Failure> {
     }
     if let [dir] = dirs
         && run_dir::dir_kind(dir).is_err()
-        && let Ok(listing) = Listing::read(dir, &process_state, CAMPAIGN)
+        && let Ok(listing) = Listing::read(dir, &process_state, is_campaign)
         && !listing.results.is_empty()
     {
         return show_listing(&listing, &args.form);

@@ -4,7 +4,7 @@ use crate::commands::fleet::status as campaign_status;
 use crate::commands::report::options::StatusArgs;
 use crate::output::watch;
 use device::observe::process::process_state;
-use fleet::campaign::CAMPAIGN;
+use fleet::plan::is_campaign;
 use report::status::DirStatus;
 use results::run_dir::RunDirError;
 use session::failure::Failure;
@@ -14,7 +14,7 @@ use std::time::SystemTime;
 /// Shows the progress of the directories, once or until they end.
 pub fn run(args: &StatusArgs) -> Result<ExitCode, Failure> {
     if let [dir] = &args.dirs[..]
-        && dir.join(CAMPAIGN).is_file()
+        && is_campaign(dir)
     {
         return campaign_status(dir, args.watch, args.json);
     }
