@@ -14,7 +14,7 @@ use crate::series::{
 };
 use results::format::{self, Grouped, count, date, span};
 use results::judge::{Outcome, StreamTotals, Verdict, whole_slice_sec};
-use results::run_dir::{DeviceKind, Manifest};
+use results::run_dir::{DeviceKind, Manifest, text_fact};
 use serde_json::Value;
 use std::fmt;
 
@@ -229,25 +229,21 @@ fn of_devices(series: &Series, step: &Step, run: &Manifest) -> Option<Difference
     Difference::new("the drive was", name, names.join(" and "))
 }
 
-fn text<'a>(facts: &'a Value, key: &str) -> Option<&'a str> {
-    facts.get(key)?.as_str().map(str::trim)
-}
-
 /// The serial number of a drive, or the name of a device without one.
 fn name_of(facts: &Value) -> String {
-    let serial = text(facts, "serial").map(|serial| format!("serial {serial}"));
+    let serial = text_fact(facts, "serial").map(|serial| format!("serial {serial}"));
     serial
-        .or_else(|| text(facts, "path").map(str::to_owned))
+        .or_else(|| text_fact(facts, "path").map(str::to_owned))
         .unwrap_or_else(|| "an unknown drive".to_owned())
 }
 
 fn is_same_drive(device: &DriveIdentity, facts: &Value) -> bool {
     let is_simulated = DeviceKind::from_facts(facts) == Some(DeviceKind::Simulated);
     if device.simulated || is_simulated {
-        return device.simulated == is_simulated && text(facts, "path") == Some(&device.name);
+        return device.simulated == is_simulated && text_fact(facts, "path") == Some(&device.name);
     }
     if DeviceKind::from_facts(facts) == Some(DeviceKind::RegularFile) {
-        return text(facts, "path") == Some(&device.name);
+        return text_fact(facts, "path") == Some(&device.name);
     }
     if facts
         .get("size_bytes")
@@ -256,14 +252,14 @@ fn is_same_drive(device: &DriveIdentity, facts: &Value) -> bool {
     {
         return false;
     }
-    match (&device.serial, text(facts, "serial")) {
+    match (&device.serial, text_fact(facts, "serial")) {
         // The identity of a partition or namespace begins with the serial number of its drive.
         (Some(recorded), Some(serial)) => recorded
             .strip_prefix(serial)
             .is_some_and(|part| is_part(part, facts)),
         (Some(_), None) => true,
         (None, Some(_)) => false,
-        (None, None) => text(facts, "path").is_none_or(|path| path == device.name),
+        (None, None) => text_fact(facts, "path").is_none_or(|path| path == device.name),
     }
 }
 

@@ -8,13 +8,9 @@ use crate::schema::{
 };
 use crate::source::{SourceRun, SourceSeries};
 use crate::table::UnixMs;
-use results::run_dir::{Manifest, Run, RunDirError, read_trace};
+use results::run_dir::{Manifest, Run, RunDirError, read_trace, text_fact};
 use serde::Serialize;
 use serde_json::Value;
-
-fn text_of<'a>(facts: &'a Value, name: &str) -> Option<&'a str> {
-    facts.get(name)?.as_str()
-}
 
 fn number_of(facts: &Value, name: &str) -> Option<u64> {
     facts.get(name)?.as_u64()
@@ -35,11 +31,10 @@ fn joined(sentences: &[String]) -> Option<String> {
 
 /// Serial number of each device; `None` if not recorded. A simulated drive has its name instead, as in a series.
 pub(crate) fn serials(manifest: &Manifest) -> Vec<Option<&str>> {
-    let recorded = |device| text_of(manifest.device_facts.get(device)?, "serial");
     let simulated = |name| manifest.simulated.then_some(name);
     let devices = manifest.devices.iter().enumerate();
     devices
-        .map(|(device, name)| recorded(device).or(simulated(name.as_str())))
+        .map(|(device, name)| manifest.serial(device).or(simulated(name.as_str())))
         .collect()
 }
 
@@ -89,7 +84,7 @@ impl PartFiles {
             load_x: manifest.multiple.or(times_1x),
             sla: &verdict.sla,
             simulated: manifest.simulated,
-            engine: text_of(&manifest.engine_facts, "engine"),
+            engine: text_fact(&manifest.engine_facts, "engine"),
             devices: manifest.devices.len() as u64,
             duration_sec: manifest.duration_sec,
             ran_sec: verdict.ran_sec,
@@ -162,15 +157,15 @@ impl PartFiles {
         let host = &manifest.host_facts;
         self.push(HostRow {
             run_id,
-            hostname: text_of(host, "hostname"),
-            kernel_release: text_of(host, "kernel_release"),
-            distribution: text_of(host, "distribution"),
-            cpu_model: text_of(host, "cpu_model"),
+            hostname: text_fact(host, "hostname"),
+            kernel_release: text_fact(host, "kernel_release"),
+            distribution: text_fact(host, "distribution"),
+            cpu_model: text_fact(host, "cpu_model"),
             online_cpus: number_of(host, "online_cpus"),
             numa_nodes: number_of(host, "numa_nodes"),
             memory_total_bytes: number_of(host, "memory_total_bytes"),
-            cpu_governor: text_of(host, "cpu_governor"),
-            hypervisor: text_of(host, "hypervisor"),
+            cpu_governor: text_fact(host, "cpu_governor"),
+            hypervisor: text_fact(host, "hypervisor"),
         })?;
         for (device, name) in manifest.devices.iter().enumerate() {
             let facts = manifest.device_facts.get(device).unwrap_or(&Value::Null);
@@ -179,21 +174,21 @@ impl PartFiles {
                 device: device as u64,
                 name,
                 serial: serials[device],
-                wwid: text_of(facts, "wwid"),
-                model: text_of(facts, "model"),
-                firmware: text_of(facts, "firmware"),
+                wwid: text_fact(facts, "wwid"),
+                model: text_fact(facts, "model"),
+                firmware: text_fact(facts, "firmware"),
                 size_bytes: number_of(facts, "size_bytes"),
                 used_bytes: number_of(facts, "used_bytes"),
-                device_kind: text_of(facts, "kind"),
-                kernel_name: text_of(facts, "kernel_name"),
-                transport: text_of(facts, "transport"),
+                device_kind: text_fact(facts, "kind"),
+                kernel_name: text_fact(facts, "kernel_name"),
+                transport: text_fact(facts, "transport"),
                 numa_node: number_of(facts, "numa_node"),
-                scheduler: text_of(facts, "scheduler"),
+                scheduler: text_fact(facts, "scheduler"),
                 hardware_queues: number_of(facts, "hardware_queues"),
                 queue_requests_max: number_of(facts, "queue_requests_max"),
                 logical_sector_bytes: number_of(facts, "logical_sector_bytes"),
                 physical_sector_bytes: number_of(facts, "physical_sector_bytes"),
-                write_cache: text_of(facts, "write_cache"),
+                write_cache: text_fact(facts, "write_cache"),
             })?;
         }
         Ok(())

@@ -204,10 +204,10 @@ fn parse_own(arguments: Vec<OsString>) -> Invocation {
     }
     let matches = command
         .try_get_matches_from(arguments.clone())
-        .unwrap_or_else(|error| exit(error, 2));
+        .unwrap_or_else(|error| refuse(error, &arguments));
     let quiet = is_quiet(&matches);
     let mut command = Cli::from_arg_matches(&matches)
-        .unwrap_or_else(|error| exit(error, 2))
+        .unwrap_or_else(|error| refuse(error, &arguments))
         .command;
     if let Command::Latency(latency) = &mut command {
         latency.args.typed = crate::commands::latency::options::typed(&arguments, 2);
@@ -226,14 +226,21 @@ pub fn check_words(words: &[String]) -> Result<(), String> {
     help::full_command()
         .try_get_matches_from(name)
         .map(drop)
-        .map_err(|error| {
-            let text = error.render().to_string();
-            text.lines()
-                .next()
-                .unwrap_or_default()
-                .trim_start_matches("error: ")
-                .to_owned()
-        })
+        .map_err(|error| reason(&error))
+}
+
+fn reason(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let first = text.lines().next().unwrap_or_default();
+    first.trim_start_matches("error: ").to_owned()
+}
+
+/// Prints help or a usage error, and exits. A monitoring plugin has its own output and exit code.
+fn refuse(error: clap::Error, arguments: &[OsString]) -> ! {
+    if error.use_stderr() && arguments.iter().any(|word| word == "--plugin") {
+        crate::commands::doctor::plugin::refuse(&reason(&error));
+    }
+    exit(error, 2)
 }
 
 /// True if the innermost command has the flag `--quiet`, and it was given.

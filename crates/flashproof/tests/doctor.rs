@@ -78,10 +78,8 @@ fn a_free_loop_device_has_no_problem_and_is_told_for_what_it_is() {
         )),
         "{page}"
     );
-    assert!(
-        page.lines().last().unwrap().starts_with("0 problems, "),
-        "{page}"
-    );
+    let answer = page.lines().next().unwrap();
+    assert!(answer.contains(" warning"), "{page}");
     assert!(!page.contains("\nok "), "{page}");
     assert!(
         bench
@@ -120,6 +118,11 @@ fn a_mounted_device_is_a_problem_and_not_safe_to_test() {
     assert_eq!(
         (level.as_str(), text),
         ("problem", format!("it is mounted at {at}"))
+    );
+    let (state, _, values) = plugin(&bench, &[&loop_device.name]);
+    assert!(
+        values.starts_with("problems=0;"),
+        "a monitored drive is in use, {state}: {values}"
     );
     let refused = device(&bench, &loop_device.name);
     assert_eq!(refused["safe"], "no", "{refused}");
@@ -185,14 +188,11 @@ fn bad_names_are_problems_with_what_to_do() {
         ("", "there is no such device or file"),
     ] {
         let ended = bench.flashproof(&["doctor", name]).expect(1);
-        let first = ended.stdout.lines().next().unwrap();
         let shown = if name.is_empty() { "\"\"" } else { name };
-        assert_eq!(
-            first,
-            format!("problem  device              {shown}: {why}"),
-            "{}",
-            ended.stdout
-        );
+        let answer = format!("1 problem: {shown}: {why}");
+        let line = format!("\nproblem  device              {shown}: {why}\n");
+        let page = &ended.stdout;
+        assert!(page.starts_with(&answer) && page.contains(&line), "{page}");
     }
     let ended = bench.flashproof(&["doctor", "sim:", "--json"]).expect(0);
     assert_eq!(finding(&ended, "device").0, "note");
@@ -258,4 +258,40 @@ fn without_rights_it_says_what_it_could_not_look_at() {
             .contains("no permission"),
         "{found}"
     );
+}
+
+/// The line of `doctor --plugin`: state and exit code, text, performance data.
+#[track_caller]
+fn plugin(bench: &Bench, args: &[&str]) -> (String, String, String) {
+    let ended = bench.flashproof(&[&["doctor"], args, &["--plugin"]].concat());
+    let line = ended.stdout.strip_suffix('\n').unwrap();
+    assert!(!line.contains('\n'), "{line}");
+    let (text, values) = line.split_once(" | ").unwrap_or((line, ""));
+    let (state, text) = text.split_once(": ").unwrap();
+    let state = format!("{state}, {}", ended.code.unwrap());
+    (state, text.to_owned(), values.to_owned())
+}
+
+#[test]
+fn a_monitoring_plugin_gets_one_line_and_its_own_exit_codes() {
+    let _alone = alone();
+    let bench = Bench::new();
+    let (state, text, values) = plugin(&bench, &["sim:"]);
+    // The host of the test may itself have a warning.
+    assert!(
+        ["FLASHPROOF OK, 0", "FLASHPROOF WARNING, 1"].contains(&state.as_str()),
+        "{state}: {text}"
+    );
+    assert!(values.starts_with("problems=0;;0;0 warnings="), "{values}");
+    for (args, why) in [
+        (&["/dev/flashproof-has-none"][..], "there is no such device"),
+        (&[], "name a device"),
+        (&["sim:chanels=4"], "unknown parameter \"chanels\""),
+        (&["sim:", "--no-such-option"], "unexpected argument"),
+        (&["sim:", "--json"], "cannot be used with"),
+    ] {
+        let (state, text, values) = plugin(&bench, args);
+        assert_eq!((&*state, &*values), ("FLASHPROOF UNKNOWN, 3", ""), "{text}");
+        assert!(text.contains(why), "{text}");
+    }
 }

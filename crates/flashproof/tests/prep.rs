@@ -543,6 +543,13 @@ fn a_preparation_that_failed_is_shown_by_every_later_run() {
     assert!(warned(&again), "{}", again.stderr);
     assert_preparation(&bench, "file", "ok", "0 of 512 samples are empty");
     bench.flashproof(&["doctor", "file"]).expect(1);
+    let critical = [
+        "FLASHPROOF CRITICAL: 1 problem: file: a read-back",
+        " | problems=1;;0;0 ",
+    ];
+    bench
+        .flashproof(&["doctor", "file", "--plugin"])
+        .expect_stdout(2, &critical);
     let (level, text) = finding(&bench, "file", "read-back").unwrap();
     assert!(
         level == "problem" && text.starts_with(failure),

@@ -144,9 +144,19 @@ fn a_run_of_the_clusters_own_load_is_a_measurement_and_twice_the_load_needs_twic
         (&1.into(), &2.into()),
         "{choice}"
     );
-    let text = select(&bench, &["--candidate", "a=one", "--price", "a=500"])
-        .expect(0)
-        .stdout;
+    let candidate = ["--candidate", "a=one", "--price", "a=500"];
+    let text = select(&bench, &candidate).expect(0).stdout;
+    select(&bench, &[&candidate[..], &["--html", "page.html"]].concat()).expect(0);
+    let page = String::from_utf8(bench.read("page.html")).unwrap();
+    let answer = text
+        .lines()
+        .next()
+        .unwrap()
+        .trim_start_matches("MEASURED: ");
+    assert!(
+        page.contains(answer) && page.contains("<td>this load, simulated"),
+        "{page}"
+    );
     let row: Vec<&str> = text
         .lines()
         .find(|line| line.starts_with("a "))

@@ -238,12 +238,22 @@ fn a_terminal_that_takes_no_more_does_not_hold_up_a_series_between_its_stages() 
     wait_for("its report", || bench.exists("series/report.html"));
 }
 
+/// All output of `command` on a terminal of 80 columns, and its exit code.
+fn shown(command: &Command) -> Option<(String, Option<i32>)> {
+    let terminal = Terminal::open(80)?;
+    let mut child = terminal.run(command)?;
+    let Terminal { mut window, inside } = terminal;
+    drop(inside);
+    let mut text = Vec::new();
+    // When no program has the terminal open any more, reads end with EIO.
+    let _ = window.read_to_end(&mut text);
+    let text = String::from_utf8_lossy(&text).into_owned();
+    Some((text, child.0.wait().unwrap().code()))
+}
+
 #[test]
 fn what_comes_after_progress_begins_on_a_line_of_its_own() {
     let bench = Bench::new();
-    let Some(terminal) = Terminal::open(80) else {
-        return;
-    };
     let command = bench.prepare(&[
         "certify",
         "--out",
@@ -253,19 +263,31 @@ fn what_comes_after_progress_begins_on_a_line_of_its_own() {
         "--duration",
         "60s",
     ]);
-    let Some(mut child) = terminal.run(&command) else {
+    let Some((text, code)) = shown(&command) else {
         return;
     };
-    assert_eq!(child.0.wait().unwrap().code(), Some(0));
-    let Terminal { mut window, inside } = terminal;
-    drop(inside);
-    let mut text = Vec::new();
-    // When no program has the terminal open any more, reads end with EIO.
-    let _ = window.read_to_end(&mut text);
-    let text = String::from_utf8_lossy(&text);
+    assert_eq!(code, Some(0));
     for stage in ["stage 1 of 2: PASS", "stage 2 of 2: PASS"] {
-        assert!(text.contains(&format!("\n{stage}")), "{stage}: {text:?}");
+        let starts = ["\n", "\r\x1b[K"].map(|start| format!("{start}{stage}"));
+        assert!(starts.iter().any(|start| text.contains(start)), "{text:?}");
     }
+}
+
+#[test]
+fn a_baseline_on_a_terminal_shows_each_result_once_in_the_table_at_the_end() {
+    let bench = Bench::new();
+    let Some((text, code)) = shown(&bench.prepare(&["baseline", "sim:", "--duration", "2m"]))
+    else {
+        return;
+    };
+    assert_eq!(code, Some(0), "{text}");
+    let (before, table) = text.split_once("MEASURED").unwrap();
+    assert!(table.contains("IOPS"), "{table}");
+    assert!(
+        before.contains("reads at depth 4 (") && !before.contains("reads per second"),
+        "{before}"
+    );
+    assert!(!before.contains("run directory: "), "{before}");
 }
 
 #[test]

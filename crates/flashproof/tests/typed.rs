@@ -7,7 +7,7 @@ use crate::support::{Bench, project};
 use std::path::PathBuf;
 
 /// Commands that cannot run here: they need other files of the reader, a server in the background, or a terminal.
-const NOT_HERE: [&str; 14] = [
+const NOT_HERE: [&str; 18] = [
     "fleet inventory --out /shared/lab --slurm",
     "check witness --listen",
     "/var/tmp/run-1",
@@ -22,6 +22,10 @@ const NOT_HERE: [&str; 14] = [
     "engine client -k",
     "engine bench --loopback",
     "--tls-cafile ca.pem",
+    "/usr/share/doc/flashproof",
+    "report status flashproof-results/demo",
+    "report status flashproof-results/storage-*",
+    "report status flashproof-results/check-2026",
 ];
 
 /// Commands that take minutes in a test build. Other lines on the pages have the same options.
@@ -51,8 +55,10 @@ fn every_command_that_can_run_here_does_what_its_page_says() {
         let bench = Bench::new();
         bench.link_examples();
         let text = std::fs::read_to_string(&page).unwrap();
+        let mut is_fenced = false;
         for (number, line) in (1..).zip(text.lines()) {
-            let Some(command) = command_of(line) else {
+            is_fenced ^= line.starts_with("```");
+            let Some(command) = command_of(line, is_fenced) else {
                 continue;
             };
             let is_long =
@@ -98,9 +104,13 @@ fn every_command_that_can_run_here_does_what_its_page_says() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The command of an indented line, without its remark, and with names that do not exist here.
-fn command_of(line: &str) -> Option<String> {
-    let line = line.strip_prefix("    ")?.trim_start();
+/// The command of a line that is indented or in a fenced block, without its remark, and with names that do not exist
+/// here.
+fn command_of(line: &str, is_fenced: bool) -> Option<String> {
+    let line = line
+        .strip_prefix("    ")
+        .or(is_fenced.then_some(line))?
+        .trim_start();
     let line = line.strip_prefix("$ ").unwrap_or(line);
     if !["flashproof ", "printf ", "(cat "]
         .iter()
@@ -136,7 +146,7 @@ fn typed(bench: &Bench, command: &str) -> (i32, String) {
 
 #[test]
 fn a_command_is_what_stands_before_its_remark() {
-    let of = |line| command_of(line).unwrap_or_default();
+    let of = |line| command_of(line, false).unwrap_or_default();
     assert_eq!(
         of("    flashproof doctor /dev/nvme1n1    # what will spoil it"),
         "flashproof doctor /dev/not-here-1n1"
@@ -146,4 +156,6 @@ fn a_command_is_what_stands_before_its_remark() {
         "flashproof rate sim: --slice 2m"
     );
     assert_eq!(of("flashproof says"), "");
+    let fenced = command_of("$ flashproof doctor", true).unwrap_or_default();
+    assert_eq!(fenced, "flashproof doctor");
 }

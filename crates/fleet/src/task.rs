@@ -578,11 +578,8 @@ fn set_aside(results_dir: &Path, is_repeated: bool) -> io::Result<PathBuf> {
 fn result_in(results_dir: &Path) -> Option<RecordedResult> {
     match DirStatus::read(results_dir, SystemTime::now(), &process_state).ok()? {
         DirStatus::Run(run) => {
-            let facts = results::run_dir::manifest(results_dir).ok()?.device_facts;
-            let serial = facts
-                .first()
-                .and_then(|facts| facts["serial"].as_str())
-                .map(str::to_owned);
+            let manifest = results::run_dir::manifest(results_dir).ok()?;
+            let serial = manifest.serial(0).map(str::to_owned);
             Some((run.result.outcome, serial, run.result.reason.clone()))
         }
         DirStatus::Series(series) => {

@@ -3,13 +3,13 @@
 
 use crate::bars::Bars;
 use crate::charts::identifier;
-use crate::head::{COLUMNS, Head};
+use crate::head::Head;
 use crate::html::HtmlPage;
 use crate::table::{Cell, Table};
 use crate::words::unique;
 use conclusions::check::{CheckAnswer, CheckResult, Criterion, JudgedCriterion, for_option};
 use conclusions::grouped;
-use results::format::{count, date, shell_quoted, span_about, span_of, wrapped};
+use results::format::{count, date, shell_quoted, span_about, span_of};
 use results::judge::{Headline, Outcome};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -69,7 +69,7 @@ impl Checks {
             ([check], []) => text += &one(check),
             _ => text.extend(self.groups().iter().map(group_text)),
         }
-        text.extend(self.missing().iter().map(|why| wrapped(why, "", COLUMNS)));
+        text.extend(self.missing().iter().map(|why| format!("{why}\n")));
         text + "\n" + &head.facts_text()
     }
 
@@ -306,7 +306,7 @@ fn group_text(group: &AnswerGroup) -> String {
         group.answer,
         CheckAnswer::NotGoodEnough | CheckAnswer::CannotTell
     );
-    let mut text = wrapped(&group.title, "", COLUMNS);
+    let mut text = format!("{}\n", group.title);
     if is_open {
         text.extend(
             group
@@ -403,7 +403,7 @@ fn one(check: &CheckResult) -> String {
         sources(check)
             .iter()
             .chain(&notes(check))
-            .map(|note| wrapped(note, "  ", COLUMNS)),
+            .map(|note| format!("  {note}\n")),
     );
     text
 }

@@ -1,11 +1,11 @@
 //! Result of a power-cut test: as text, Markdown, HTML and JSON.
 
 use crate::bars::Bars;
-use crate::head::{COLUMNS, Head};
+use crate::head::Head;
 use crate::table::{Cell, Table};
 use crate::words::OutcomeLabel;
 use conclusions::durability::judge::{Claims, Durability};
-use results::format::{binary_bytes, date, number, wrapped};
+use results::format::{binary_bytes, date, number};
 use results::judge::Outcome;
 
 pub fn text(result: &Durability) -> String {
@@ -13,7 +13,7 @@ pub fn text(result: &Durability) -> String {
     let mut text = head.text() + &format!("\n{}\n", modes(result));
     notes(result)
         .iter()
-        .for_each(|note| text += &wrapped(note, "  ", COLUMNS));
+        .for_each(|note| text += &format!("  {note}\n"));
     text + &head.facts_text()
 }
 

@@ -2,34 +2,55 @@
 
 use results::finding::{Finding, Severity};
 use results::format;
+use results::judge::Headline;
 
-/// Maximum width of an explanation, columns.
-const COLUMNS: usize = 110;
+/// Levels with their nouns, the most severe first.
+const NOUNS: [(Severity, &str); 5] = [
+    (Severity::Problem, "problem"),
+    (Severity::Warning, "warning"),
+    (Severity::Unknown, "unknown"),
+    (Severity::Note, "note"),
+    (Severity::Ok, "good check"),
+];
 
-/// The findings other than `ok` and `unknown` (all, if `with_all`), the most severe first, and the number left out.
+/// The answer, then the findings other than `ok` (all, if `with_all`), the most severe first.
 pub fn page(findings: &[Finding], with_all: bool) -> String {
-    let problems = format::count(count(findings, Severity::Problem), "problem");
-    let warnings = format::count(count(findings, Severity::Warning), "warning");
-    let notes = format::count(count(findings, Severity::Note), "note");
-    let unknown = count(findings, Severity::Unknown);
-    let good = count(findings, Severity::Ok);
-    let hint = if with_all || good == 0 {
-        ""
+    let level_min = if with_all {
+        Severity::Ok
     } else {
-        " (--all shows them)"
+        Severity::Note
     };
-    let listed = listed(
-        findings,
-        if with_all {
-            Severity::Ok
-        } else {
-            Severity::Note
-        },
-    );
-    format!("{listed}{problems}, {warnings}, {unknown} unknown, {notes}; {good} ok{hint}\n")
+    format!("{}\n\n{}", headline(findings), listed(findings, level_min))
 }
 
-fn count(findings: &[Finding], level: Severity) -> u64 {
+/// The worst finding with its remedy, and the number of findings of each level.
+pub fn headline(findings: &[Finding]) -> Headline {
+    let counts = NOUNS.map(|(level, noun)| (count(findings, level), noun));
+    let mut found = counts.into_iter().filter(|(number, _)| *number > 0);
+    // Reversed, because max_by_key returns the last of the most severe.
+    let worst = findings.iter().rev().max_by_key(|finding| finding.level);
+    let worst = worst.filter(|worst| worst.level >= Severity::Unknown);
+    let mut parts = vec![match worst {
+        None => "no problem".to_owned(),
+        Some(worst) => {
+            let (number, noun) = found.next().unwrap_or_default();
+            let word = if number > 1 { ", worst" } else { "" };
+            let answer = format::count(number, noun) + word;
+            format!("{answer}: {}: {}", subject(worst), worst.finding)
+        }
+    }];
+    let others: Vec<_> = found
+        .map(|(number, noun)| format::count(number, noun))
+        .collect();
+    parts.extend((!others.is_empty()).then(|| others.join(", ")));
+    let remedy = worst.map(|worst| worst.remedy.as_str());
+    Headline::new(
+        &parts.join("; "),
+        remedy.filter(|remedy| !remedy.is_empty()),
+    )
+}
+
+pub fn count(findings: &[Finding], level: Severity) -> u64 {
     findings
         .iter()
         .filter(|finding| finding.level == level)
@@ -46,12 +67,16 @@ pub fn listed(findings: &[Finding], level_min: Severity) -> String {
     shown.into_iter().map(text).collect()
 }
 
-fn text(finding: &Finding) -> String {
-    let subject = match finding.device.as_deref() {
+fn subject(finding: &Finding) -> &str {
+    match finding.device.as_deref() {
         None => "host",
         Some("") => "\"\"",
         Some(device) => device,
-    };
+    }
+}
+
+fn text(finding: &Finding) -> String {
+    let subject = subject(finding);
     let Finding {
         level,
         check,
@@ -62,9 +87,8 @@ fn text(finding: &Finding) -> String {
     } = finding;
     let mut text = format!("{level:<8} {check:<19} {subject}: {finding}\n");
     if !reason.is_empty() {
-        text += &format::wrapped(reason, "         ", COLUMNS);
+        text += &format!("         {reason}\n");
     }
-    // Commands are not wrapped, so that they can be pasted.
     if !remedy.is_empty() {
         text += &format!("         -> {remedy}\n");
     }
@@ -103,6 +127,9 @@ mod tests {
             finding(Severity::Ok, "d", None),
         ];
         let expected = "\
+1 problem: /dev/x: it is so; 1 warning, 1 note, 2 good checks
+Do: do this
+
 problem  in-use              /dev/x: it is so
          that is why
          -> do this
@@ -112,7 +139,6 @@ warning  c                   host: it is so
 note     b                   host: it is so
          that is why
          -> do this
-1 problem, 1 warning, 0 unknown, 1 note; 2 ok (--all shows them)
 ";
         assert_eq!(page(&findings, false), expected);
         let all = page(&findings, true);
@@ -120,6 +146,25 @@ note     b                   host: it is so
             all.contains("ok       a                   host: it is so\nok       d "),
             "{all}"
         );
-        assert!(all.ends_with("; 2 ok\n"), "{all}");
+    }
+
+    #[test]
+    fn the_headline_names_the_worst_finding_and_counts_all() {
+        let of = |levels: &[Severity]| {
+            let findings: Vec<_> = levels
+                .iter()
+                .map(|level| finding(*level, "c", None))
+                .collect();
+            headline(&findings).to_string()
+        };
+        use Severity::{Note, Ok, Unknown, Warning};
+        let two_warnings =
+            "2 warnings, worst: host: it is so; 1 unknown, 1 good check\nDo: do this";
+        assert_eq!(of(&[Unknown, Warning, Ok, Warning]), two_warnings);
+        assert_eq!(
+            of(&[Unknown, Ok]),
+            "1 unknown: host: it is so; 1 good check\nDo: do this"
+        );
+        assert_eq!(of(&[Note, Ok, Ok]), "no problem; 1 note, 2 good checks");
     }
 }

@@ -4,11 +4,8 @@ use crate::html::HtmlPage;
 use crate::markdown;
 use crate::words::{OutcomeLabel, Pair};
 use conclusions::circumstances::Circumstances;
-use results::format::{shell_quoted, wrapped};
+use results::format::shell_quoted;
 use results::judge::{Headline, Outcome};
-
-/// Columns of a terminal for sentences.
-pub const COLUMNS: usize = 100;
 
 #[derive(Debug, Clone)]
 pub struct Head {
@@ -67,12 +64,12 @@ impl Head {
     /// Outcome and sentence, the next step, details.
     pub fn text(&self) -> String {
         let mut text = format!("{}: {}\n", self.label.text, self.headline);
-        text.extend(self.details.iter().map(|line| wrapped(line, "  ", COLUMNS)));
+        text.extend(self.details.iter().map(|line| format!("  {line}\n")));
         text
     }
 
     pub fn facts_text(&self) -> String {
-        let line = |fact: &Pair| wrapped(&format!("{}: {}", fact.name, fact.value), "  ", COLUMNS);
+        let line = |fact: &Pair| format!("  {}: {}\n", fact.name, fact.value);
         self.facts.iter().map(line).collect()
     }
 

@@ -245,10 +245,9 @@ fn progress(process: Option<&Process>, state_of: StateOf<'_>) -> String {
 }
 
 fn drives_of_run(manifest: &Manifest) -> Vec<String> {
-    let serial = |index: usize| manifest.device_facts.get(index)?.get("serial")?.as_str();
     let names = manifest.devices.iter().enumerate();
     names
-        .map(|(index, name)| drive_text(name, serial(index)))
+        .map(|(index, name)| drive_text(name, manifest.serial(index)))
         .collect()
 }
 

@@ -11,7 +11,7 @@ use conclusions::series::{SeriesStepState, Step};
 use results::finding::Finding;
 use results::format;
 use results::judge::{RunResult, Sla, Verdict};
-use results::run_dir::{self, HlogKind, Manifest, Run, RunDirError, WorkloadRecord};
+use results::run_dir::{self, HlogKind, Manifest, Run, RunDirError, WorkloadRecord, text_fact};
 use results::steady::{Rounds, Steadiness};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -254,10 +254,6 @@ fn summary(manifest: &Manifest, verdict: &Verdict) -> Vec<Pair> {
     pairs
 }
 
-fn text_of<'a>(facts: &'a Value, key: &str) -> Option<&'a str> {
-    facts.get(key)?.as_str().map(str::trim)
-}
-
 /// Model, serial number, firmware and size, as far as they are known.
 pub(crate) fn drive_text(facts: &Value) -> String {
     let named = [
@@ -265,7 +261,7 @@ pub(crate) fn drive_text(facts: &Value) -> String {
         ("serial", "serial "),
         ("firmware", "firmware "),
     ];
-    let named = named.map(|(key, name)| Some(format!("{name}{}", text_of(facts, key)?)));
+    let named = named.map(|(key, name)| Some(format!("{name}{}", text_fact(facts, key)?)));
     let size = facts.get("size_bytes").and_then(Value::as_f64);
     let known: Vec<String> = named
         .into_iter()
@@ -273,7 +269,7 @@ pub(crate) fn drive_text(facts: &Value) -> String {
         .chain(size.map(format::bytes))
         .collect();
     if known.is_empty() {
-        text_of(facts, "kind").unwrap_or_default().to_owned()
+        text_fact(facts, "kind").unwrap_or_default().to_owned()
     } else {
         known.join(", ")
     }
@@ -281,8 +277,8 @@ pub(crate) fn drive_text(facts: &Value) -> String {
 
 /// Name and kernel of a host.
 pub(crate) fn host_text(facts: &Value) -> Option<String> {
-    let name = text_of(facts, "hostname")?;
-    let kernel = text_of(facts, "kernel_release").map(|kernel| format!(", Linux {kernel}"));
+    let name = text_fact(facts, "hostname")?;
+    let kernel = text_fact(facts, "kernel_release").map(|kernel| format!(", Linux {kernel}"));
     Some(format!("{name}{}", kernel.unwrap_or_default()))
 }
 

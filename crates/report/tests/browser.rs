@@ -277,6 +277,26 @@ fn no_title_of_an_axis_is_longer_than_its_chart() {
 }
 
 #[test]
+fn the_highest_points_of_a_chart_have_their_names() {
+    let script = "
+        const page = inside.document, plot = page.createElement('div'), again = page.createElement('script');
+        Object.assign(plot, {id: 'strip', className: 'plot tall'});
+        page.querySelector('main').append(plot);
+        const line = {name: 'bad drives', colour: 1, dash: 0, joined: false, symbols: true, named: true,
+          x: [1, 1.02, 1.1], y: [4120, 3900, 96], labels: ['worst', 'second', 'third']};
+        const chart = {id: 'strip', limits: [], marks: [], lines: [line], x: {title: '', ticks: [[1, 'model']]},
+          y: {title: '', log: true}};
+        page.getElementById('charts').textContent = JSON.stringify([chart]);
+        again.textContent = [...page.scripts].at(-1).textContent;
+        page.body.append(again);
+        return [...plot.querySelectorAll('text.name')].map((name) => name.textContent).sort().join();";
+    let Some(seen) = beside_short_run(script) else {
+        return;
+    };
+    assert_eq!(seen, "second,third,worst");
+}
+
+#[test]
 fn names_of_limits_stand_beside_the_data() {
     let script = "
         const plot = inside.document.querySelector('[id*=percentiles-service-reads] > svg');

@@ -51,7 +51,11 @@ pub fn note(text: &str) {
 
 /// Prints a note that is never suppressed: what is erased, how to resume after an interruption.
 pub fn notice(text: &str) {
-    STDERR.print_text(format!("{}\n", printable(text)));
+    let mut text = format!("{}\n", printable(text));
+    if stderr_is_terminal() {
+        text = laid_out(&text, columns(io::stderr()));
+    }
+    STDERR.print_text(text);
 }
 
 /// Draws on standard error, over the previous drawing; names in `text` must be printable. On a slow terminal only the

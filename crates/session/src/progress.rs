@@ -74,9 +74,9 @@ impl RunProgress {
         }
     }
 
-    /// True for a step of a series if standard error is no terminal. The step then prints a line with its result.
-    pub fn is_step_in_log(&self) -> bool {
-        self.heading.is_some() && !self.is_terminal
+    /// True for a step of a series. The series prints the result of the step, and the directory of all steps.
+    pub fn is_step(&self) -> bool {
+        self.heading.is_some()
     }
 
     pub fn interval(&mut self, interval: &Interval) {
@@ -86,7 +86,7 @@ impl RunProgress {
         self.add(interval);
         let pause = if self.is_terminal {
             REFRESH_INTERVAL
-        } else if self.is_step_in_log() {
+        } else if self.is_step() {
             ADD_IN_SERIES
         } else {
             PROGRESS_INTERVAL
@@ -177,9 +177,14 @@ impl RunProgress {
         fitted(&parts, columns)
     }
 
-    /// Ends the line, so that the next text starts on a new line.
+    /// Ends the line, so that the next text starts on a new line. The line of a step makes place for its result.
     pub fn end(&mut self) {
-        if self.printed_at.take().is_some() && self.is_terminal {
+        if self.printed_at.take().is_none() || !self.is_terminal {
+            return;
+        }
+        if self.is_step() {
+            console::draw("\r\x1b[K".to_owned(), true);
+        } else {
             console::note("");
         }
     }

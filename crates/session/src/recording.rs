@@ -346,7 +346,7 @@ impl Sink for Recording<'_> {
         };
         let writer = RunWriter::create(&self.dir, &self.manifest, &columns)?;
         // With ACT's log, the directory is printed only at the end, if at all.
-        if !self.options.quiet && !self.options.act_log && !self.progress.is_step_in_log() {
+        if !self.options.quiet && !self.options.act_log && !self.progress.is_step() {
             console::note(&format!("run directory: {}", self.dir.display()));
         }
         print_act(self.options.act_log, &writer)?;

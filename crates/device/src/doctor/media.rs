@@ -227,7 +227,7 @@ pub(super) type SmartReader = fn(&DeviceFacts) -> Result<Smart, String>;
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Used endurance, percent, from which a drive counts as worn.
-const WORN_PCT: u8 = 80;
+pub const WORN_PCT: u8 = 80;
 
 pub(super) fn check_health(device: &DeviceState, reader: SmartReader, findings: &mut Findings) {
     let check = findings.check(

@@ -24,7 +24,7 @@ use crate::observe::nvme::fdp::Fdp;
 pub use attachment::Attachment;
 pub use in_use::IN_USE;
 use media::SmartReader;
-pub use media::read_smart;
+pub use media::{WORN_PCT, read_smart};
 use results::finding::{Finding, Severity};
 use results::parallel::in_parallel;
 use std::fs;

@@ -46,6 +46,7 @@ pub fn run(command: &Command, compat_mode: CompatMode) -> Result<ExitCode, Failu
         },
         Command::Baseline(args) => baseline::run(args),
         Command::Check(args) => check::run(args),
+        Command::Doctor(args) if args.plugin => doctor::plugin::run(args),
         Command::Doctor(args) if args.lists() => doctor::list(args),
         Command::Doctor(args) => doctor::examine(args),
         Command::Prep(args) => prep::run(args, compat_mode),

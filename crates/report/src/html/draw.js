@@ -218,7 +218,8 @@
       const whole = rangesOf(chart, this.hidden), range = {x: this.zoomedX() ?? whole.x, y: zoom?.y ?? whole.y};
       const narrow = width < 480, bar = chart.heat ? (narrow ? 58 : 86) : 0;
       const named = chart.x.ticks && namedTicks(chart.x.ticks, width - 76);
-      const [top, bottom] = [8, height - 38 - (named?.room ?? 0)];
+      // Above the topmost point is room for its name.
+      const [top, bottom] = [chart.lines.some((line) => line.named) ? 24 : 8, height - 38 - (named?.room ?? 0)];
       const y = axisOf(chart.y.log, ...range.y, bottom, top);
       const yTicks = ticksOf(y, Math.max(2, (bottom - top) / 38), false);
       const yTexts = yTicks.map((tick) => number(tick, 12));
@@ -311,7 +312,7 @@
         for (const other of drawn) {
           if (Math.abs(x - other.x) < half + other.half && at > other.at - 12) at = other.at - 12;
         }
-        if (at < box.top + 8) return;
+        if (py < box.top || at < 10) return;
         drawn.push({x, half, at});
         add(svg, 'text', {class: 'name', x, y: at, 'text-anchor': 'middle'}, name);
       });

@@ -333,7 +333,7 @@ impl WafReport {
         }
         for sweep in &self.sweeps {
             let table = Self::sweep(sweep);
-            let body = rows_text(&table) + &wrapped(&Self::missing(sweep));
+            let body = rows_text(&table) + &lines(&Self::missing(sweep));
             parts.push((table.title, body));
         }
         let assumptions: Vec<_> = self
@@ -341,8 +341,8 @@ impl WafReport {
             .iter()
             .map(|pair| format!("{}: {}", pair.name, pair.value))
             .collect();
-        parts.push(("Assumptions".to_owned(), wrapped(&assumptions)));
-        parts.push(("Remarks".to_owned(), wrapped(&self.remarks)));
+        parts.push(("Assumptions".to_owned(), lines(&assumptions)));
+        parts.push(("Remarks".to_owned(), lines(&self.remarks)));
         let parts = parts.into_iter().filter(|(_, body)| !body.is_empty());
         let parts = parts.map(|(title, body)| format!("\n{title}\n\n{body}"));
         self.head().text() + &parts.collect::<String>()
@@ -462,10 +462,10 @@ fn rows_text(table: &Table) -> String {
     }
 }
 
-fn wrapped(sentences: &[String]) -> String {
+fn lines(sentences: &[String]) -> String {
     sentences
         .iter()
-        .map(|sentence| format::wrapped(sentence, "  ", 110))
+        .map(|sentence| format!("  {sentence}\n"))
         .collect()
 }
 

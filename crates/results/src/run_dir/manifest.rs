@@ -294,6 +294,11 @@ impl Manifest {
             .checked_mul(queues.min(threads.max(1)))
     }
 
+    /// Serial number of a device; `None` if not recorded.
+    pub fn serial(&self, device: usize) -> Option<&str> {
+        text_fact(self.device_facts.get(device)?, "serial")
+    }
+
     /// Kinds of the workloads: `storage`, or for several `storage and index`.
     pub fn kind(&self) -> String {
         let mut kinds: Vec<&str> = self
@@ -330,10 +335,22 @@ impl Manifest {
     }
 }
 
+/// A text among the facts about a device or a host, without padding; `None` if not recorded.
+pub fn text_fact<'a>(facts: &'a Value, name: &str) -> Option<&'a str> {
+    facts.get(name)?.as_str().map(str::trim)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_text_fact_has_no_padding() {
+        let facts = json!({"serial": "S123  ", "size_bytes": 7});
+        let found = ["serial", "size_bytes", "model"].map(|name| text_fact(&facts, name));
+        assert_eq!(found, [Some("S123"), None, None]);
+    }
 
     #[test]
     fn kinds_of_devices_are_words_in_the_manifest() {

@@ -35,7 +35,7 @@ pub use hlog::{
 };
 pub use manifest::{
     ActLogHead, DeviceKind, Manifest, NAMESPACE, Process, ProcessState, RecordedConfig,
-    WorkloadRecord, time_left,
+    WorkloadRecord, text_fact, time_left,
 };
 pub use read::{EachInterval, IntervalRecord, Intervals, Run, blame, manifest, read, read_each};
 pub use tables::{TraceSamples, TraceWriter, read_trace};

@@ -360,13 +360,16 @@ fn heading(request: &BaselineSetup, job: &Job, series: &Series) -> String {
     let done = of_first.filter(|step| step.state == SeriesStepState::Done);
     let done_sec: u64 = done.map(|step| step.duration_sec).sum();
     let left = span(request.form.seconds.saturating_sub(done_sec));
-    format!("{}{number}, about {left} of load left in all", job.name)
+    format!("{}{number}, {left} left in all", job.name)
 }
 
 /// Prints the results of the jobs from step `index` on.
 fn jobs_ended(series_dir: &SeriesDir, index: usize) {
     for step in &series_dir.series.steps[index..] {
-        if let Some(point) = point_of(step) {
+        // On a terminal, the progress line is replaced by the next one, and the table comes at the end.
+        if let Some(point) = point_of(step)
+            && !console::stderr_is_terminal()
+        {
             console::note(&format!("{}: {}", step.name, result_line(&point)));
         }
         if step.outcome == Some(Outcome::Fail) {

@@ -16,10 +16,9 @@ use definition::{Definition, RunDefinition, builtin_by_kind, builtin_names};
 use device::observe::process::this_process;
 use durability::witness::Witness;
 use report::check::{Checks, NotRun};
-use report::head::COLUMNS;
 use report::table::Table;
 use results::files::{self, NewDirs};
-use results::format::{count, quoted, span, wrapped};
+use results::format::{count, quoted, span};
 use results::run_dir::check_usable;
 use run::{CheckRequest, perform};
 use session::clock::now_unix_ms;
@@ -248,7 +247,7 @@ fn list() -> Result<String, Failure> {
 /// The definition of a check, below a comment with its name, duration and question.
 fn definition_text(check: &Definition) -> String {
     let mut text = format!("# {} ({} of load)\n", check.name, span(check.seconds()));
-    text += &wrapped(&check.question, "# ", COLUMNS);
+    text += &format!("# {}\n", check.question);
     text + check.text.trim_end() + "\n"
 }
 

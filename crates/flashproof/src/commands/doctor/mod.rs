@@ -5,6 +5,7 @@
 //! tested.
 
 pub mod options;
+pub mod plugin;
 
 use crate::commands::doctor::options::DoctorArgs;
 use crate::output::done;
@@ -30,7 +31,7 @@ pub fn examine(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     let findings = if args.devices.is_empty() {
         of_every_disk(out)
     } else {
-        of_devices(&args.devices, out)?
+        of_devices(&args.devices, Some(out))?
     };
     if args.json {
         console::result(&crate::output::json(&json!({ "findings": findings }))?)?;
@@ -44,12 +45,12 @@ pub fn examine(args: &DoctorArgs) -> Result<ExitCode, Failure> {
 }
 
 /// Findings about `devices`. Simulated drives have nothing to examine.
-fn of_devices(devices: &[String], out: &Path) -> Result<Vec<Finding>, Failure> {
+fn of_devices(devices: &[String], out: Option<&Path>) -> Result<Vec<Finding>, Failure> {
     let (simulated, real): (Vec<_>, Vec<_>) = parsed(devices)?
         .into_iter()
         .partition(|name| name.drive().is_some());
     let real: Vec<_> = real.iter().map(DeviceName::as_str).collect();
-    let mut findings = doctor::examine(Path::new("/"), &real, Some(out));
+    let mut findings = doctor::examine(Path::new("/"), &real, out);
     findings.extend(simulated.iter().map(|name| Finding {
         check: "device".to_owned(),
         level: Severity::Note,
@@ -61,9 +62,14 @@ fn of_devices(devices: &[String], out: &Path) -> Result<Vec<Finding>, Failure> {
     Ok(findings)
 }
 
-fn of_every_disk(out: &Path) -> Vec<Finding> {
+/// Names of the disks of this machine.
+fn disks() -> Vec<String> {
     let (disks, _) = discover::list(Path::new("/"));
-    let names: Vec<String> = disks.into_iter().map(|listed| listed.disk).collect();
+    disks.into_iter().map(|listed| listed.disk).collect()
+}
+
+fn of_every_disk(out: &Path) -> Vec<Finding> {
+    let names = disks();
     if names.is_empty() {
         console::warning(
             "no disk was found below /sys/block - a container may hide the disks - name the devices",

@@ -21,6 +21,9 @@ pub struct DoctorArgs {
     /// Print all facts as JSON
     #[arg(long)]
     pub json: bool,
+    /// Print one line for Nagios, Icinga or Slurm, with their exit codes: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN
+    #[arg(long, conflicts_with_all = ["json", "all"])]
+    pub plugin: bool,
 }
 
 impl DoctorArgs {

@@ -104,11 +104,11 @@ fn show_report(
 ) -> Result<ExitCode, Failure> {
     report.remarks.extend(report.about_latencies());
     // If one output fails, the other is still written.
-    let print_result = console::result(&if args.json {
-        crate::output::json(&report)?
+    let print_result = if args.json {
+        console::result(&crate::output::json(&report)?)
     } else {
-        report.text()
-    });
+        console::page(&report.text())
+    };
     if let Some(path) = &args.html {
         write_page(path, &report.html())?;
     }

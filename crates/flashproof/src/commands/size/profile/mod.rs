@@ -51,11 +51,12 @@ pub fn run(args: &SizeArgs) -> Result<ExitCode, Failure> {
     let configured = configurations(&profile, node, &test_options);
     let json = crate::output::json(&profile)?;
     let balances = profile.doubts().is_empty();
-    console::result(&if args.json {
-        json.clone()
+    if args.json {
+        console::result(&json)?;
     } else {
-        page::page(&profile, configured.as_deref().unwrap_or_default())
-    })?;
+        let configurations = configured.as_deref().unwrap_or_default();
+        console::page(&page::page(&profile, configurations))?;
+    }
     let configurations = match configured {
         // The doubts have the reason.
         Err(ConfigurationError::RecordsUnknown { .. }) if !balances => Vec::new(),

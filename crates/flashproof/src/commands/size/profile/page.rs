@@ -2,7 +2,7 @@
 
 use act::options::Test;
 use report::bars::Bars;
-use report::head::{COLUMNS, Head};
+use report::head::Head;
 use report::table::Table;
 use results::format;
 use results::judge::{Headline, Outcome};
@@ -21,7 +21,7 @@ pub fn page(profile: &Profile, configurations: &[TestConfiguration]) -> String {
     text += &format!("\nLoad on each device, per second\n\n{}", loads(profile));
     namespaces(profile)
         .iter()
-        .for_each(|told| text += &format::wrapped(told, "  ", COLUMNS));
+        .for_each(|told| text += &format!("  {told}\n"));
     text += &format!(
         "\n{}, all namespaces together\n\n{}",
         reached_title(profile),
@@ -33,7 +33,7 @@ pub fn page(profile: &Profile, configurations: &[TestConfiguration]) -> String {
         text += "\nRemarks:\n";
         remarks
             .iter()
-            .for_each(|remark| text += &format::wrapped(remark, "  ", COLUMNS));
+            .for_each(|remark| text += &format!("  {remark}\n"));
     }
     text
 }

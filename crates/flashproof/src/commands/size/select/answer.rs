@@ -10,7 +10,7 @@ use std::cmp::Ordering;
 const RUN_IT: &str = "before you buy, run this load: flashproof rate with the configuration of flashproof size profile";
 
 impl Selection {
-    pub fn head(&self) -> Head {
+    pub(super) fn head(&self) -> Head {
         let has_prices = self.choices.iter().all(|choice| choice.price.is_some());
         let cost = |choice: &DriveChoice| {
             let drives = choice.scaled.value()?.in_all as f64;

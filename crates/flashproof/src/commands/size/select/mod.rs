@@ -16,6 +16,7 @@ use report::table::Table;
 use results::format::{multiple, number, percent, percent_exact};
 use serde::Serialize;
 use session::failure::Failure;
+use session::runner::tool;
 use sizing::drive_io::{DriveIo, NAMES};
 use sizing::select::{self, ClusterDemand, Need, SizingTerms, Supply};
 use std::path::Path;
@@ -357,7 +358,7 @@ fn io_text(io: &DriveIo) -> String {
 }
 
 impl Selection {
-    pub fn table(&self) -> Table {
+    fn table(&self) -> Table {
         let scaled = multiple(self.terms.scale);
         let mut thresholds: Vec<&str> = Vec::new();
         for Margin { threshold, .. } in self.choices.iter().flat_map(|choice| &choice.margins) {
@@ -412,8 +413,28 @@ impl Selection {
         table
     }
 
-    /// Explanation of the table, and remarks; each line starts with `bullet`.
-    pub fn notes(&self, bullet: &str) -> String {
+    /// A self-contained HTML page.
+    pub fn html(&self) -> String {
+        let mut page = self.head().page();
+        page.add(&[self.table()]);
+        page.list(&self.notes());
+        page.html(&tool())
+    }
+
+    pub fn markdown(&self) -> String {
+        let head = self.head().markdown();
+        let notes = self.notes().join("\n* ");
+        format!("{head}{}\n* {notes}\n", self.table().markdown())
+    }
+
+    pub fn text(&self) -> String {
+        let head = self.head().text();
+        let notes = self.notes().join("\n");
+        format!("{head}\n{}\n{notes}\n", self.table())
+    }
+
+    /// Explanation of the table, and remarks.
+    fn notes(&self) -> Vec<String> {
         let Self {
             demand,
             terms,
@@ -459,9 +480,6 @@ impl Selection {
             lines.extend(choice.remarks.iter().map(|remark| prefixed(remark)));
         }
         lines
-            .iter()
-            .map(|line| format!("{bullet}{line}\n"))
-            .collect()
     }
 }
 

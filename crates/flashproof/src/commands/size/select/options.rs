@@ -2,6 +2,7 @@
 
 use crate::candidates::{GivenArgs, parse_named_dir};
 use crate::configuration::positive;
+use crate::output::FormArgs;
 use clap::Args;
 use report::comparison::CandidateDir;
 use std::path::PathBuf;
@@ -38,12 +39,8 @@ pub struct SelectArgs {
     /// Use a profile that is marked as not balanced
     #[arg(long)]
     pub accept_unbalanced: bool,
-    /// Print as JSON
-    #[arg(long, conflicts_with = "markdown")]
-    pub json: bool,
-    /// Print as Markdown
-    #[arg(long)]
-    pub markdown: bool,
+    #[command(flatten)]
+    pub form: FormArgs,
 }
 
 fn fill(text: &str) -> Result<f64, String> {

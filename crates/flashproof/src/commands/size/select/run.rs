@@ -1,6 +1,7 @@
 //! `flashproof size select`: the number of drives of each candidate that a cluster needs.
 
 use crate::commands::size::select::options::SelectArgs;
+use crate::output::show;
 use results::judge::Outcome;
 use session::console;
 use session::failure::Failure;
@@ -8,6 +9,7 @@ use sizing::select::SizingTerms;
 use std::process::ExitCode;
 
 pub fn select(args: &SelectArgs) -> Result<ExitCode, Failure> {
+    args.form.check()?;
     let input = super::SelectionInput {
         candidates: &args.candidates,
         published: &args.published,
@@ -21,23 +23,13 @@ pub fn select(args: &SelectArgs) -> Result<ExitCode, Failure> {
         years: args.warranty,
     };
     let selection = super::select(&args.profile, args.accept_unbalanced, &input, terms)?;
-    console::result(&if args.json {
-        crate::output::json(&selection)?
-    } else if args.markdown {
-        format!(
-            "{}{}\n{}",
-            selection.head().markdown(),
-            selection.table().markdown(),
-            selection.notes("* ")
-        )
-    } else {
-        format!(
-            "{}\n{}\n{}",
-            selection.head().text(),
-            selection.table(),
-            selection.notes("")
-        )
-    })?;
+    show(
+        &args.form,
+        &selection,
+        || selection.html(),
+        || selection.markdown(),
+        || selection.text(),
+    )?;
     if !args.published.is_empty() {
         console::warning(
             "published ratings are for records of 1.5 KB and two reads per write: the numbers for this load are \
