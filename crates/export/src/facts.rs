@@ -8,6 +8,7 @@ use crate::schema::{
 };
 use crate::source::{SourceRun, SourceSeries};
 use crate::table::UnixMs;
+use conclusions::direction;
 use results::run_dir::{Manifest, Run, RunDirError, read_trace};
 use serde::Serialize;
 use serde_json::Value;
@@ -33,13 +34,15 @@ fn joined(sentences: &[String]) -> Option<String> {
     (!sentences.is_empty()).then(|| sentences.join("; "))
 }
 
-/// Serial number of each device; `None` if not recorded. A simulated drive has its name instead, as in a series.
+/// Serial number of each device; without one the world-wide name, else the name, as in an inventory.
 pub(crate) fn serials(manifest: &Manifest) -> Vec<Option<&str>> {
-    let recorded = |device| text_of(manifest.device_facts.get(device)?, "serial");
-    let simulated = |name| manifest.simulated.then_some(name);
+    let recorded = |device, name| text_of(manifest.device_facts.get(device)?, name);
     let devices = manifest.devices.iter().enumerate();
     devices
-        .map(|(device, name)| recorded(device).or(simulated(name.as_str())))
+        .map(|(device, name)| {
+            let lasting = recorded(device, "serial").or(recorded(device, "wwid"));
+            lasting.or(Some(name.as_str()))
+        })
         .collect()
 }
 
@@ -139,6 +142,7 @@ impl PartFiles {
             self.push(StreamRow {
                 run_id,
                 stream: &stream.name,
+                direction: direction(&stream.name),
                 judged: stream.judged,
                 offered_iops: stream.offered_iops,
                 achieved_iops: stream.achieved_iops,
