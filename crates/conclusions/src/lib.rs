@@ -48,3 +48,13 @@ pub fn grouped<K: PartialEq, V>(pairs: impl IntoIterator<Item = (K, V)>) -> Vec<
     }
     groups
 }
+
+/// `read` or `write`; `None` for flushes and discards. The stream's name decides, because a run directory does not
+/// record the kind of operation.
+pub fn direction(stream: &str) -> Option<&'static str> {
+    if stream.contains("write") {
+        Some("write")
+    } else {
+        (!stream.contains("flushes") && !stream.contains("discards")).then_some("read")
+    }
+}

@@ -8,6 +8,7 @@ use crate::schema::{
 };
 use crate::source::{SourceRun, SourceSeries};
 use crate::table::UnixMs;
+use conclusions::direction;
 use results::run_dir::{Manifest, Run, RunDirError, read_trace, text_fact};
 use serde::Serialize;
 use serde_json::Value;
@@ -29,12 +30,15 @@ fn joined(sentences: &[String]) -> Option<String> {
     (!sentences.is_empty()).then(|| sentences.join("; "))
 }
 
-/// Serial number of each device; `None` if not recorded. A simulated drive has its name instead, as in a series.
+/// Serial number of each device; without one the world-wide name, else the name, as in an inventory.
 pub(crate) fn serials(manifest: &Manifest) -> Vec<Option<&str>> {
-    let simulated = |name| manifest.simulated.then_some(name);
     let devices = manifest.devices.iter().enumerate();
     devices
-        .map(|(device, name)| manifest.serial(device).or(simulated(name.as_str())))
+        .map(|(device, name)| {
+            let facts = manifest.device_facts.get(device);
+            let wwid = facts.and_then(|facts| text_fact(facts, "wwid"));
+            manifest.serial(device).or(wwid).or(Some(name.as_str()))
+        })
         .collect()
 }
 
@@ -134,6 +138,7 @@ impl PartFiles {
             self.push(StreamRow {
                 run_id,
                 stream: &stream.name,
+                direction: direction(&stream.name),
                 judged: stream.judged,
                 offered_iops: stream.offered_iops,
                 achieved_iops: stream.achieved_iops,

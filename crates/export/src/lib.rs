@@ -95,7 +95,8 @@ pub fn export(
     force: bool,
 ) -> Result<Exported> {
     let mut sources = FoundSources::default();
-    dirs.iter().try_for_each(|dir| sources.add(dir))?;
+    let mut named = dirs.iter().zip(dir_names(dirs));
+    named.try_for_each(|(dir, name)| sources.add(dir, name))?;
     let new_dirs = file::prepare(out_dir, force)?;
     let dir = Dir::open(out_dir).map_err(ExportError::io("opening", out_dir))?;
     let FoundSources {
@@ -116,6 +117,17 @@ pub fn export(
     }
     file::write_views(out_dir)?;
     Ok(exported)
+}
+
+/// The first part of the paths in and below each directory: its name; its path if another directory has this name.
+pub fn dir_names(dirs: &[PathBuf]) -> Vec<String> {
+    let name = |dir: &Path| dir.file_name().unwrap_or(dir.as_os_str()).to_owned();
+    let count = |of: &Path| dirs.iter().filter(|dir| name(dir) == name(of)).count();
+    let names = dirs.iter().map(|dir| match count(dir) {
+        1 => name(dir).to_string_lossy().into_owned(),
+        _ => dir.display().to_string(),
+    });
+    names.collect()
 }
 
 /// Minimum size of all runs together in one part of the tables, bytes: enough for efficient row groups.

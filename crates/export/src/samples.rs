@@ -4,6 +4,7 @@ use crate::Result;
 use crate::facts::serials;
 use crate::file::PartFiles;
 use crate::schema::{HistogramRow, IntervalRow, SlowRow, TelemetryRow};
+use conclusions::direction;
 use results::cell::latencies;
 use results::judge::IntervalCounts;
 use results::run_dir::{self, HlogKind, IntervalRecord, Manifest, Run, RunDirError, each_buckets};
@@ -336,6 +337,7 @@ impl PartFiles {
                 let row = HistogramRow {
                     run_id,
                     stream,
+                    direction: direction(stream),
                     device,
                     serial,
                     kind: kind.file_name().trim_end_matches(".hlog"),

@@ -4,7 +4,7 @@
 use crate::table::{ColumnSchema, ColumnValues, FieldRow, FieldValue, TableSchema, UnixMs, tables};
 
 /// Table version in the files' metadata. Raised when a column is removed or changes its meaning, not when one is added.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// Macro of percentiles over rows of histograms. The macro chooses the same bucket as flashproof's reports: the lowest
 /// bucket for which this bucket and all below have at least the fraction `q` of all operations.
@@ -137,13 +137,14 @@ tables! {
         drive: &'a str,
         /// Model of the drive in the inventory
         model: Option<&'a str>,
-        /// Serial number of the drive in the inventory
+        /// Serial number, as in `drives`
         serial: Option<&'a str>,
         /// Firmware of the drive in the inventory
         firmware: Option<&'a str>,
         /// Slot of the drive, or its PCI address
         slot: Option<&'a str>,
-        /// `pass`, `fail`, `invalid`, `measured`, `done`, `failed`, `could not run`, `not run`, `lost`, `stopped`, `waiting`, `queued`, `running` or `unknown`
+        /// `pass`, `fail`, `invalid`, `measured`, `done`, `failed`, `refused` (could not run), `skipped` (after a bad step), `lost`, `stopped`,
+        /// `waiting`, `queued`, `running` or `unknown`
         state: &'a str,
         /// Conclusion of the step, or the reason why it did not run; one sentence
         note: &'a str,
@@ -231,7 +232,7 @@ tables! {
         device: u64,
         /// Name as the user wrote it
         name: &'a str,
-        /// Serial number; for a simulated drive its name
+        /// Serial number; without one the world-wide name, else the path. For a simulated drive its name
         serial: Option<&'a str>,
         /// World-wide name
         wwid: Option<&'a str>,
@@ -271,6 +272,8 @@ tables! {
         run_id: &'a str,
         /// Stream
         stream: &'a str,
+        /// `read` or `write`; NULL for other operations
+        direction: Option<&'a str>,
         /// True if the verdict judges the stream
         judged: bool,
         /// Scheduled operations per second; 0 for a closed loop
@@ -416,6 +419,8 @@ tables! {
         run_id: &'a str,
         /// Stream
         stream: &'a str,
+        /// `read` or `write`; NULL for other operations
+        direction: Option<&'a str>,
         /// Device
         device: u64,
         /// Serial number of the drive

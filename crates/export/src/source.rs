@@ -17,7 +17,7 @@ const MANIFEST_BYTES_MAX: u64 = 64 << 20;
 
 pub(crate) struct SourceRun {
     pub(crate) dir: PathBuf,
-    /// Last part of the given directory's path, and the path below that directory.
+    /// Name of the given directory ([`crate::dir_names`]), and the path below that directory.
     pub(crate) path: String,
     /// Identity of the run, independent of its directory.
     pub(crate) id: String,
@@ -48,13 +48,11 @@ pub(crate) struct FoundSources {
 }
 
 impl FoundSources {
-    /// Adds the run or series in `root`, or all below `root`, ordered by path. Errors: nothing was found.
-    pub(crate) fn add(&mut self, root: &Path) -> Result<(), RunDirError> {
-        let path = root
-            .file_name()
-            .map_or_else(|| root.to_string_lossy(), |name| name.to_string_lossy());
+    /// Adds the run or series in `root`, or all below `root`, ordered by path. `path`: first part of their paths.
+    /// Errors: nothing was found.
+    pub(crate) fn add(&mut self, root: &Path, path: String) -> Result<(), RunDirError> {
         match run_dir::dir_kind(root) {
-            Ok(holds) => self.add_source(root, path.into_owned(), holds),
+            Ok(holds) => self.add_source(root, path, holds),
             Err(error) => {
                 let found = self.below(root, &path, DEPTH_MAX);
                 if found.is_empty() {

@@ -640,3 +640,40 @@ fn every_count_stands_in_its_own_column() {
         ["10", "10", "300", "10.0", "1", "false", "io_uring"]
     );
 }
+
+#[test]
+fn a_drive_without_a_serial_number_has_its_lasting_name_and_directories_of_one_name_differ() {
+    let parent = tempfile::tempdir().unwrap();
+    let out = parent.path().join("out");
+    let dirs = ["a/lab", "b/lab", "c"].map(|dir| parent.path().join(dir));
+    for (seed, (dir, without)) in
+        (1..).zip(dirs.iter().zip([&[][..], &["serial"], &["serial", "wwid"]]))
+    {
+        let mut manifest = Shape { seed, ..SHORT }.manifest();
+        let facts = manifest.device_facts[0].as_object_mut().unwrap();
+        facts.retain(|name, _| !without.contains(&name.as_str()));
+        let mut writer = RunWriter::create(dir, &manifest, &[]).unwrap();
+        let mut interval = Interval::new(&manifest.layout());
+        interval.end_ns = 10_000_000_000;
+        interval.close();
+        writer.write_interval(&interval, &[]).unwrap();
+    }
+    exported(&[&dirs[0], &dirs[1], &dirs[2]], &out);
+    let serials = rows(&out, "drives")
+        .iter()
+        .map(|row| value(row, "serial"))
+        .collect::<Vec<_>>();
+    assert_eq!(serials, ["S00", "eui.S00", "/dev/nvme0n1"]);
+    let paths = rows(&out, "runs")
+        .iter()
+        .map(|row| value(row, "path"))
+        .collect::<Vec<_>>();
+    assert_eq!(
+        paths,
+        [
+            &dirs[0].display().to_string(),
+            &dirs[1].display().to_string(),
+            "c"
+        ]
+    );
+}

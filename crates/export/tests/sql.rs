@@ -3,6 +3,7 @@
 use crate::docs::PATH;
 use crate::round_trip::{exported, write_rating};
 use crate::support::{Drive, SHORT, SOUND, Shape};
+use export::{TaskRow, export};
 use results::cell::{Latencies, latencies};
 use results::run_dir::{HlogKind, each_window, manifest};
 use serde_json::{Value, json};
@@ -267,7 +268,7 @@ fn every_question_of_the_page_has_the_known_answer() {
         "{exported:?}"
     );
     let queries = queries();
-    assert_eq!(queries.len(), 11, "one for percentiles, and ten");
+    assert_eq!(queries.len(), 13, "one for percentiles, and twelve");
     let answers = answers(&duckdb, &out, &queries);
     let serials = |answer: &Value| -> Vec<String> {
         answer
@@ -390,4 +391,79 @@ fn every_question_of_the_page_has_the_known_answer() {
     assert_eq!(serials(amplification)[..2], ["S11", "R1"]);
     assert_eq!(amplification[0], json!(["S11", host_gb, 3.0]));
     assert_eq!(amplification[1][2], json!(1.0));
+}
+
+/// Exports three drives that two campaigns measured: with the firmware A1 by fio, then with B2 by the storage test.
+fn export_two_campaigns(parent: &Path, out: &Path) {
+    let slow: fn(u64, u64) -> u64 = |_, op| 2 * sound(op);
+    let drives = [("S03", slow), ("S04", |_, op| sound(op)), ("S05", slow)];
+    let mut paths = Vec::new();
+    for (index, (serial, with_b2)) in drives.into_iter().enumerate() {
+        for (campaign, host, firmware, stream) in [
+            ("lab-2025", "h1", "A1", "r-reads"),
+            ("lab-2026", "h2", "B2", "reads"),
+        ] {
+            let path = format!("{campaign}/tasks/{index:04}/read/out");
+            let service_us = if firmware == "A1" {
+                |_, op| sound(op)
+            } else {
+                with_b2
+            };
+            Shape {
+                host,
+                drives: &[Drive {
+                    serial,
+                    firmware,
+                    service_us,
+                    ..SOUND
+                }],
+                ops: &[(stream, 600), ("large-block-reads", 600), ("writes", 600)],
+                seed: paths.len() as u64,
+                ..SHORT
+            }
+            .write(&parent.join(&path));
+            paths.push((campaign, index, path, host, serial, firmware));
+        }
+    }
+    let tasks = paths
+        .iter()
+        .map(|(campaign, index, path, host, drive, firmware)| TaskRow {
+            campaign,
+            task: *index as u64,
+            step: "read",
+            path,
+            hostname: Some(host),
+            drive,
+            model: None,
+            serial: Some(drive),
+            firmware: Some(firmware),
+            slot: None,
+            state: "pass",
+            note: "",
+            attempts: 1,
+        });
+    let dirs = ["lab-2025", "lab-2026"].map(|dir| parent.join(dir));
+    export(&dirs, &tasks.collect::<Vec<_>>(), out, false).unwrap();
+}
+
+#[test]
+fn the_history_of_a_drive_and_pairs_of_firmwares_are_those_of_the_page() {
+    let Some(duckdb) = duckdb() else { return };
+    let parent = tempfile::tempdir().unwrap();
+    let out = parent.path().join("out");
+    export_two_campaigns(parent.path(), &out);
+    let answers = answers(&duckdb, &out, &queries()[11..]);
+    let page = fs::read_to_string(PATH).unwrap();
+    for answer in answers {
+        for row in answer.as_array().unwrap() {
+            let cells = row.as_array().unwrap().iter().map(|cell| match cell {
+                Value::String(text) => text.clone(),
+                number if number.is_u64() => number.to_string(),
+                number => format!("{:.2}", number.as_f64().unwrap()),
+            });
+            let line = format!("\n| {} |\n", cells.collect::<Vec<_>>().join(" | "));
+            assert!(page.contains(&line), "{line}");
+        }
+        assert!(!answer.as_array().unwrap().is_empty());
+    }
 }

@@ -103,8 +103,12 @@ fn a_campaign_is_exported_with_the_drives_that_were_not_tested() {
     };
     assert_eq!(
         rows,
-        json!([[0, "S1", "pass", 1, 2], [1, "S2", "could not run", 0, 0]])
+        json!([[0, "S1", "pass", 1, 2], [1, "S2", "refused", 0, 0]])
     );
+    let query = "SELECT DISTINCT tasks.serial, drives.serial FROM tasks JOIN runs ON starts_with(runs.path, tasks.path) \
+                 JOIN drives USING (run_id)";
+    let serials = answer(&lab.bench, query);
+    assert_eq!(serials, Some(json!([["sim:channels=2", "sim:channels=2"]])));
 }
 
 /// Result of `query` by DuckDB on the exported tables. `None`, with a message, without DuckDB.

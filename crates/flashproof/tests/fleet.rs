@@ -247,7 +247,7 @@ fn a_replaced_drive_and_a_missing_one_are_not_tested_and_go_on_when_they_are_bac
     let text = lab.fleet(&["status", LAB]).expect(3).stdout;
     assert_eq!(
         text.lines()
-            .filter(|line| line.contains("could not run: the drive is not on this host"))
+            .filter(|line| line.contains("refused: the drive is not on this host"))
             .count(),
         2,
         "{text}"
@@ -835,16 +835,25 @@ fn the_report_of_a_campaign_names_the_odd_drive_and_hides_names_on_request() {
     let slowest = medians["values"][6].as_f64().unwrap();
     assert!((550.0..700.0).contains(&slowest), "{medians}");
     report(&["--html", "page.html"]);
-    let page = lab.bench.text("page.html");
-    assert!(page.contains("href=\"./lab/tasks/0006/screen/out/report.html\">SER07</a>"));
+    let alone = lab.bench.text("page.html");
+    assert!(
+        alone.contains("SER07") && !alone.contains("tasks/0006"),
+        "no dead links"
+    );
+    report(&["--html", "lab/page.html"]);
+    let page = lab.bench.text("lab/page.html");
+    assert!(page.contains("href=\"./tasks/0006/screen/out/report.html\">SER07</a>"));
     assert!(
         text.starts_with("SLOW: 12 drives: 11 good, 1 passed but slow\nDo: "),
         "{text}"
     );
     let csv = report(&["--csv"]);
-    let worst = csv.lines().nth(1).unwrap();
+    let lines: Vec<&str> = csv.lines().collect();
     assert!(
-        worst.starts_with("SER07,M,F,") && worst.contains("passed but slow,PASS,"),
+        lines.len() == 2
+            && lines[0] == "host,slot,serial,reason,since"
+            && lines[1].contains(",,SER07,")
+            && lines[1].ends_with(" UTC"),
         "{csv}"
     );
     let shared = [
@@ -863,5 +872,95 @@ fn the_report_of_a_campaign_names_the_odd_drive_and_hides_names_on_request() {
     );
     lab.bench
         .line("report --anonymous lab/tasks/0000/screen/out")
-        .expect_error(2, &["only the report of a campaign"]);
+        .expect_error(2, &["only the report of one campaign"]);
+}
+
+/// Runs a campaign with the drives `(number, read-us)` on this machine.
+fn run_campaign(lab: &Lab, name: &str, drives: &[(u32, u32)], step: &str) {
+    let drives: Vec<(String, String)> = drives
+        .iter()
+        .map(|(number, us)| {
+            let path = format!("sim:channels=4+read-us={us}+seed={number}");
+            (format!("SER{number:02}"), path)
+        })
+        .collect();
+    let drives: Vec<(&str, &str)> = drives
+        .iter()
+        .map(|(id, path)| (id.as_str(), path.as_str()))
+        .collect();
+    lab.drives(None, &drives);
+    lab.campaign(name, &format!("{step}[limits]\nper_host = 2\n"));
+    lab.fleet(&["run", LAB]).expect(0);
+}
+
+#[test]
+fn a_new_batch_is_judged_with_the_drives_of_earlier_campaigns_and_with_the_same_command_only() {
+    let lab = Lab::new();
+    let step = SCREEN.replace("10m --out", "5m --out");
+    let old: Vec<(u32, u32)> = (1..=8).map(|number| (number, 300 + number)).collect();
+    run_campaign(&lab, "earlier", &old, &step);
+    fs::rename(lab.bench.path(LAB), lab.bench.path("old")).unwrap();
+    // The drive 8 of the old campaign is in the new batch, too, and is not its own peer.
+    run_campaign(&lab, "batch", &[(8, 308), (21, 305), (22, 600)], &step);
+    lab.bench
+        .line("report lab --peers old")
+        .expect_stdout(0, &["SLOW: 3 drives: 2 good, 1 passed but slow\n"])
+        .shows(&[
+            "drive \"SER22\" (M) is slow: ",
+            "7 drives of the campaign earlier",
+        ]);
+    let json = lab
+        .bench
+        .line("report lab --peers old --json")
+        .expect(0)
+        .json();
+    assert_eq!(json["peers"], serde_json::json!([["earlier", 7]]));
+    assert_eq!(json["examination"]["factors"].as_array().unwrap().len(), 3);
+    lab.bench
+        .line("report lab/tasks/0000/screen/out --peers old")
+        .expect_error(2, &["only the report of one campaign"]);
+
+    let listed = lab.bench.line("report old lab --json").expect(0).json();
+    let listed = listed["results"].as_array().unwrap();
+    let field = |result: &serde_json::Value, name: &str| result[name].as_str().unwrap().to_owned();
+    let shown: Vec<_> = listed
+        .iter()
+        .map(|result| ["dir", "test", "outcome", "headline"].map(|name| field(result, name)))
+        .collect();
+    let compares = "its report compares the drives";
+    let expected = [
+        [
+            "lab",
+            "fleet batch",
+            "pass",
+            &format!("3 drives: 3 good; {compares}"),
+        ],
+        [
+            "old",
+            "fleet earlier",
+            "pass",
+            &format!("8 drives: 8 good; {compares}"),
+        ],
+    ];
+    assert_eq!(shown, expected);
+    lab.bench
+        .line("report . --json")
+        .expect(0)
+        .shows(&["fleet batch", "fleet earlier"]);
+
+    fs::rename(lab.bench.path(LAB), lab.bench.path("new")).unwrap();
+    run_campaign(
+        &lab,
+        "other",
+        &[(31, 300)],
+        &step.replace("--load 1", "--load 2"),
+    );
+    lab.bench.line("report new --peers old lab").expect_error(
+        2,
+        &[
+            "cannot compare with the campaign other in ",
+            " --load 2 --duration 5m ",
+            " --load 1 --duration 5m ",
+        ],
+    );
 }

@@ -7,9 +7,10 @@ use crate::support::{Bench, project};
 use std::path::PathBuf;
 
 /// Commands that cannot run here: they need other files of the reader, a server in the background, or a terminal.
-const NOT_HERE: [&str; 18] = [
+const NOT_HERE: [&str; 19] = [
     "fleet inventory --out /shared/lab --slurm",
     "check witness --listen",
+    "--peers ",
     "/var/tmp/run-1",
     "cluster.conf --target",
     "flashproof-results/rate-S64ANX0T402",

@@ -1,14 +1,17 @@
 //! The results of a campaign as one document: verdicts, ratings, and each drive's latencies beside those of its peers.
 
-use crate::campaign::{CampaignStep, PlannedDrive};
+use crate::campaign::{CampaignConfig, CampaignStep, PlannedDrive};
 use crate::plan::CampaignPlan;
 use crate::status::CampaignStatus;
+use crate::task::read_journal;
 use crate::task_status::{StepState, TaskStatus, TaskStepStatus};
-use conclusions::population::{DriveLatencies, Examination, Labels, examine};
+use conclusions::population::{DriveLatencies, Labels, examine};
 use conclusions::rejudge::{rejudge_in, run_dir_of};
 use conclusions::series::{REPORT, Series};
+use device::guard::PREPARATION;
 use report::campaign::{CAMPAIGN_FORMAT_VERSION, Campaign, CampaignDrive, Quantity, StepResult};
-use results::format::shell_quoted;
+use results::finding::Severity;
+use results::format::{count, shell_quoted};
 use results::parallel::in_parallel;
 use results::run_dir::{self, DirKind, dir_kind};
 use session::failure::Failure;
@@ -16,94 +19,125 @@ use session::runner::{cpus, tool};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The document of the campaign. `anonymous` replaces names of drives and hosts by pseudonyms.
-/// Unreadable journals and results become remarks.
-pub fn read(plan: &CampaignPlan, anonymous: bool) -> Result<(Campaign, CampaignStatus), Failure> {
+/// The document of the campaign, judged with the drives of `peers`, other campaigns, as further peers. `anonymous`
+/// replaces names of drives and hosts by pseudonyms.
+/// Errors: no step of a peer has the compared command. Unreadable journals and results become remarks.
+pub fn read(
+    plan: &CampaignPlan,
+    peers: &[CampaignPlan],
+    anonymous: bool,
+) -> Result<(Campaign, CampaignStatus), Failure> {
     let status = CampaignStatus::read(plan);
-    let drives: Vec<CampaignDrive> = plan
-        .drives
-        .iter()
-        .zip(&status.tasks)
-        .map(|(planned, task)| drive(plan, planned, task))
-        .collect();
-    let mut remarks = status.faults.clone();
-    remarks.extend(status.together.iter().map(|(step, result)| {
-        format!("{step}, all drives together: {}", result.text().trim_end())
-    }));
+    let mut campaign = overview(plan, &status);
+    let run_of =
+        |index, step: &CampaignStep| compared_run(&result(plan, &status, index, &step.name)?);
+    let drives = 0..campaign.drives.len();
     // The last step that measured over half of the drives. One step only: the steps have different histories of writes.
-    let step = plan
-        .campaign
-        .steps
-        .iter()
-        .rev()
-        .map(|step| step.name.as_str())
-        .find(|step| {
-            let measured = (0..drives.len()).filter(|index| {
-                result(plan, &status, *index, step).is_some_and(|dir| compared_run(&dir).is_some())
-            });
-            measured.count() * 2 > drives.len()
-        });
-    let latencies = match step {
-        Some(step) => measure(plan, &status, step, &mut remarks),
-        None => drives.iter().map(|_| DriveLatencies::default()).collect(),
-    };
-    let labels: Vec<Labels> = drives.iter().map(labels).collect();
-    let examination = match step {
-        Some(_) => examine(
-            &labels,
-            &latencies
-                .iter()
-                .map(|drive| &*drive.windows)
-                .collect::<Vec<_>>(),
-        ),
-        None => Examination::default(),
-    };
-    let ratings = (0..drives.len())
-        .map(|index| rating(plan, &status, index))
-        .collect();
-    let p50_us = latencies
-        .iter()
-        .map(|drive| drive.p50_ns.map(|ns| ns / 1e3))
-        .collect();
-    let p99_us = latencies
-        .iter()
-        .map(|drive| drive.p99_ns.map(|ns| ns / 1e3))
-        .collect();
+    let step = plan.campaign.steps.iter().rev().find(|step| {
+        let measured = drives
+            .clone()
+            .filter(|index| run_of(*index, step).is_some());
+        measured.count() * 2 > drives.len()
+    });
+    let mut latencies = vec![DriveLatencies::default(); drives.len()];
+    if let Some(step) = step {
+        latencies = measure(plan, &status, &step.name, &mut campaign.remarks);
+        for (index, drive) in campaign.drives.iter_mut().enumerate() {
+            let manifest = run_of(index, step).and_then(|run| run_dir::manifest(&run).ok());
+            drive.compared_unix_ms = manifest.as_ref().map(|run| run.started_unix_ms);
+            let findings = manifest.iter().flat_map(|run| &run.findings);
+            let mut warnings = findings.filter(|of| of.level == Severity::Warning);
+            drive.not_prepared = warnings.any(|of| of.check == PREPARATION);
+        }
+        let own = |drive| labels(drive, &plan.campaign.name);
+        let mut labels: Vec<_> = campaign.drives.iter().map(own).collect();
+        for peer in peers {
+            let remarks = &mut campaign.remarks;
+            let added = add_peers(step, peer, &mut labels, &mut latencies, remarks)?;
+            campaign.peers.push(added);
+        }
+        let windows: Vec<_> = latencies.iter().map(|drive| &*drive.windows).collect();
+        campaign.examination = examine(&labels, &windows, drives.len());
+        latencies.truncate(drives.len());
+    }
+    let ratings = drives.map(|index| rating(plan, &status, index)).collect();
+    let p50_us = latencies.iter().map(|drive| Some(drive.p50_ns? / 1e3));
+    let p99_us = latencies.iter().map(|drive| Some(drive.p99_ns? / 1e3));
+    let of = &campaign.drives;
     let quantities = [
-        Quantity::new("rating", "x", true, ratings, &drives),
-        Quantity::new("median latency", "us", false, p50_us, &drives),
-        Quantity::new("99th percentile", "us", false, p99_us, &drives),
+        Quantity::new("rating", "x", true, ratings, of),
+        Quantity::new("median latency", "us", false, p50_us.collect(), of),
+        Quantity::new("99th percentile", "us", false, p99_us.collect(), of),
     ];
-    let campaign = Campaign {
+    campaign.quantities = quantities.into_iter().flatten().collect();
+    campaign.compared_step = step.map(|step| step.name.clone());
+    campaign.anonymous = anonymous;
+    if anonymous {
+        campaign = pseudonymous(&campaign, plan)?;
+    }
+    Ok((campaign, status))
+}
+
+/// The document of the campaign without measured values: its drives are not compared.
+pub fn overview(plan: &CampaignPlan, status: &CampaignStatus) -> Campaign {
+    let tasks = plan.drives.iter().zip(&status.tasks);
+    let together = status.together.iter();
+    let together = together
+        .map(|(step, result)| format!("{step}, all drives together: {}", result.text().trim_end()));
+    let steps = plan.campaign.steps.iter();
+    Campaign {
         format_version: CAMPAIGN_FORMAT_VERSION,
         made_by: tool(),
         name: plan.campaign.name.clone(),
-        anonymous,
-        steps: plan
-            .campaign
-            .steps
-            .iter()
-            .map(|step| step.name.clone())
-            .collect(),
-        quantities: quantities.into_iter().flatten().collect(),
-        commands: plan
-            .campaign
-            .steps
-            .iter()
-            .map(|step| shell_line(&step.words))
-            .collect(),
+        steps: steps.clone().map(|step| step.name.clone()).collect(),
+        commands: steps.map(|step| shell_line(&step.words)).collect(),
         began_and_last_unix_ms: status.began_and_last_unix_ms,
-        compared_step: step.map(str::to_owned),
-        drives,
-        examination,
-        remarks,
+        drives: tasks
+            .map(|(planned, task)| drive(plan, planned, task))
+            .collect(),
+        remarks: status.faults.iter().cloned().chain(together).collect(),
+        ..Campaign::default()
+    }
+}
+
+/// Adds the drives of `peer` that ran the command of `step`, and returns its name and their number. A drive that is
+/// already there is not its own peer. Errors: no step of `peer` has this command.
+fn add_peers(
+    step: &CampaignStep,
+    peer: &CampaignPlan,
+    labels: &mut Vec<Labels>,
+    latencies: &mut Vec<DriveLatencies>,
+    remarks: &mut Vec<String>,
+) -> Result<(String, usize), Failure> {
+    let CampaignConfig { name, steps, .. } = &peer.campaign;
+    let Some(same) = steps.iter().find(|other| other.words == step.words) else {
+        let others: Vec<_> = steps.iter().map(|step| shell_line(&step.words)).collect();
+        return Err(Failure::usage(format!(
+            "cannot compare with the campaign {name} in {} - its drives ran \"{}\", and the compared drives ran \"{}\" - give \
+             campaigns with the same command",
+            peer.dir.display(),
+            others.join("\", \""),
+            shell_line(&step.words)
+        )));
     };
-    let campaign = if anonymous {
-        pseudonymous(&campaign, plan)?
-    } else {
-        campaign
-    };
-    Ok((campaign, status))
+    let status = CampaignStatus::read(peer);
+    let mut unreadable = Vec::new();
+    let measured = measure(peer, &status, &same.name, &mut unreadable);
+    if !unreadable.is_empty() {
+        let drives = count(unreadable.len() as u64, "drive");
+        remarks.push(format!("no latencies of {drives} of the campaign {name}"));
+    }
+    let before = labels.len();
+    let tasks = peer.drives.iter().zip(&status.tasks);
+    for ((planned, task), measured) in tasks.zip(measured) {
+        let is_known = labels.iter().any(|known| known.drive == planned.drive.id);
+        if !measured.windows.is_empty() && !is_known {
+            let drive = drive(peer, planned, task);
+            labels.push(self::labels(&drive, &peer.dir.to_string_lossy()));
+            latencies.push(measured);
+        }
+    }
+    Ok((name.clone(), labels.len() - before))
 }
 
 /// Results of a step, if the step ended with a verdict on this drive or with a measurement.
@@ -134,6 +168,8 @@ fn shell_line(words: &[String]) -> String {
 fn drive(plan: &CampaignPlan, planned: &PlannedDrive, task: &TaskStatus) -> CampaignDrive {
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let ran_on = task.steps.iter().rev().find_map(|step| step.host.clone());
+    // The status names an unreadable journal.
+    let journal = read_journal(&plan.task_dir(task.index)).unwrap_or_default();
     CampaignDrive {
         drive: planned.drive.id.clone(),
         model: text(&planned.drive.model),
@@ -160,14 +196,17 @@ fn drive(plan: &CampaignPlan, planned: &PlannedDrive, task: &TaskStatus) -> Camp
                         step.note.clone()
                     },
                     report: report.flatten(),
+                    last_unix_ms: journal.last(&step.step).map(|entry| entry.unix_ms),
                 }
             })
             .collect(),
+        compared_unix_ms: None,
+        not_prepared: false,
     }
 }
 
 /// Slots are grouped by label across hosts: slots with the same label are often of the same kind.
-fn labels(drive: &CampaignDrive) -> Labels {
+fn labels(drive: &CampaignDrive, campaign: &str) -> Labels {
     let CampaignDrive {
         drive,
         model,
@@ -182,6 +221,7 @@ fn labels(drive: &CampaignDrive) -> Labels {
         firmware,
         host,
         slot,
+        campaign: campaign.to_owned(),
     }
 }
 

@@ -85,9 +85,9 @@ impl StepState {
             Self::Fail => "FAIL",
             Self::Invalid => "INVALID",
             Self::Failed => "failed",
-            Self::Skipped => "not run",
+            Self::Skipped => "skipped",
             Self::Stopped => "stopped",
-            Self::Refused => "could not run",
+            Self::Refused => "refused",
             Self::Lost => "lost",
         }
     }

@@ -3,6 +3,7 @@
 //! Each result is shown as it was recorded. A report judges the recorded counts again, which would take too long for
 //! thousands of runs.
 
+use crate::campaign::Campaign;
 use crate::html::HtmlPage;
 use crate::status::{ChecksStatus, StateOf, unix_ms};
 use crate::table::Table;
@@ -18,6 +19,9 @@ use std::fs::{self, DirEntry};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
+
+/// Reads the campaign in a directory; `None` if there is none.
+pub type CampaignIn<'a> = &'a dyn Fn(&Path) -> Option<ListedResult>;
 
 /// A run, a series, checks or a campaign.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -47,22 +51,27 @@ pub struct Listing {
 }
 
 impl Listing {
-    /// Reads the results one level below `dir`. Links are not followed. Errors: `dir` cannot be listed.
+    /// Reads the results one level below `dir`; `campaign_in` reads the campaign in a directory. Links are not followed.
+    /// Errors: `dir` cannot be listed.
     pub fn read(
         dir: &Path,
         state_of: StateOf<'_>,
-        is_campaign: fn(&Path) -> bool,
+        campaign_in: CampaignIn<'_>,
     ) -> io::Result<Self> {
         let entries = fs::read_dir(dir)?.flatten();
-        let mut results: Vec<_> = entries
+        let results: Vec<_> = entries
             .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
-            .filter_map(|entry| listed(&entry, state_of, is_campaign(&entry.path())))
+            .filter_map(|entry| listed(&entry, state_of, campaign_in))
             .collect();
+        Ok(Self::new(dir, results))
+    }
+
+    pub fn new(dir: &Path, mut results: Vec<ListedResult>) -> Self {
         results.sort_by(|a, b| (b.began_unix_ms, &b.dir).cmp(&(a.began_unix_ms, &a.dir)));
-        Ok(Self {
+        Self {
             dir: dir.to_owned(),
             results,
-        })
+        }
     }
 
     /// For each result a line, and below it what was found.
@@ -113,6 +122,34 @@ impl Listing {
 }
 
 impl ListedResult {
+    pub fn damaged(headline: String) -> Self {
+        Self {
+            outcome: "damaged".to_owned(),
+            headline,
+            ..Self::default()
+        }
+    }
+
+    /// A campaign whose drives are not compared.
+    pub fn of_campaign(dir: &Path, campaign: &Campaign) -> Self {
+        let (word, ..) = campaign.worst().answer();
+        Self {
+            dir: dir.display().to_string(),
+            began_unix_ms: campaign
+                .began_and_last_unix_ms
+                .map_or(0, |[began, _]| began),
+            test: format!("fleet {}", campaign.name),
+            drives: campaign
+                .drives
+                .iter()
+                .map(|drive| drive.drive.clone())
+                .collect(),
+            outcome: word.to_lowercase(),
+            headline: campaign.sentence() + "; its report compares the drives",
+            note: None,
+        }
+    }
+
     fn cells(&self) -> [String; 7] {
         let drives = match &self.drives[..] {
             [one] => one.clone(),
@@ -131,22 +168,21 @@ impl ListedResult {
 }
 
 /// The result in a directory; `None` if there is none.
-fn listed(entry: &DirEntry, state_of: StateOf<'_>, is_campaign: bool) -> Option<ListedResult> {
+fn listed(
+    entry: &DirEntry,
+    state_of: StateOf<'_>,
+    campaign_in: CampaignIn<'_>,
+) -> Option<ListedResult> {
     let dir = entry.path();
     let result = match run_dir::dir_kind(&dir) {
         Ok(DirKind::Run) => listed_run(&dir, state_of).map(Some),
         Ok(DirKind::Series) => listed_series(&dir, state_of),
         Err(_) if run_dir::is_run_dir(&dir) => listed_run(&dir, state_of).map(Some),
-        Err(_) if is_campaign => Ok(Some(campaign())),
-        Err(_) => listed_checks(&dir, state_of),
+        Err(_) => {
+            campaign_in(&dir).map_or_else(|| listed_checks(&dir, state_of), |of| Ok(Some(of)))
+        }
     };
-    let result = result.unwrap_or_else(|error| {
-        Some(ListedResult {
-            outcome: "damaged".to_owned(),
-            headline: error.to_string(),
-            ..ListedResult::default()
-        })
-    })?;
+    let result = result.unwrap_or_else(|error| Some(ListedResult::damaged(error.to_string())))?;
     let changed = entry.metadata().and_then(|metadata| metadata.modified());
     let began_unix_ms = match result.began_unix_ms {
         0 => changed.map_or(0, unix_ms),
@@ -157,14 +193,6 @@ fn listed(entry: &DirEntry, state_of: StateOf<'_>, is_campaign: bool) -> Option<
         began_unix_ms,
         ..result
     })
-}
-
-fn campaign() -> ListedResult {
-    ListedResult {
-        test: "fleet".to_owned(),
-        headline: "a campaign: flashproof report status shows its steps".to_owned(),
-        ..ListedResult::default()
-    }
 }
 
 fn listed_run(dir: &Path, state_of: StateOf<'_>) -> Result<ListedResult, RunDirError> {

@@ -25,12 +25,14 @@ const FACTOR_WANTED: f64 = 2.0;
 /// Slowness is lasting if at least this fraction of the drive's slow windows lies in the final period of its run.
 const LASTING: f64 = 0.8;
 
-/// Examines the drives of each model. `windows` has the windows of each drive, in the order of `drives`.
-pub fn examine(drives: &[Labels], windows: &[&[LatencyWindow]]) -> Examination {
+/// Examines the first `judged` drives, model by model. The drives after them, of other campaigns, are only peers.
+/// `windows` has the windows of each drive, in the order of `drives`.
+pub fn examine(drives: &[Labels], windows: &[&[LatencyWindow]], judged: usize) -> Examination {
     let mut models: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (at, labels) in drives.iter().enumerate() {
         models.entry(&labels.model).or_default().push(at);
     }
+    models.retain(|_, members| members[0] < judged);
     let mut examination = Examination {
         factors: vec![None; drives.len()],
         ..Examination::default()
@@ -58,6 +60,7 @@ pub fn examine(drives: &[Labels], windows: &[&[LatencyWindow]]) -> Examination {
                     windows: windows[drive],
                     scores,
                     shift: [0.0; SCORES],
+                    weight: [1.0; ScoreExtent::ALL.len()],
                 }
             })
             .collect();
@@ -78,12 +81,30 @@ pub fn examine(drives: &[Labels], windows: &[&[LatencyWindow]]) -> Examination {
             continue;
         }
         model.factors();
+        model.campaigns(judged);
         model.firmwares();
         model.groups(PopulationLevel::Host);
         model.groups(PopulationLevel::Slot);
         model.drives();
     }
+    examination.keep_judged(judged, drives);
     examination
+}
+
+impl Examination {
+    /// Removes the findings about drives that are only peers.
+    fn keep_judged(&mut self, judged: usize, drives: &[Labels]) {
+        self.factors.truncate(judged);
+        for slow in &mut self.slow {
+            slow.drives.retain(|drive| *drive < judged);
+        }
+        self.slow.retain(|slow| !slow.drives.is_empty());
+        self.undecided.retain(|Undecided { model, of, .. }| {
+            let mut judged = drives[..judged].iter().filter(|of| of.model == *model);
+            of.as_ref()
+                .is_none_or(|(level, name)| judged.any(|of| level.label_in(of) == name))
+        });
+    }
 }
 
 struct ModelExamination<'a> {
@@ -101,6 +122,8 @@ struct Member<'a> {
     scores: Scores,
     /// Slowness that groups already explain.
     shift: [f64; SCORES],
+    /// For each extent, a factor on the slowness of the drive itself: below 1 if few drives show its campaign's level.
+    weight: [f64; ScoreExtent::ALL.len()],
 }
 
 /// Two labels and the members that have them.
@@ -208,6 +231,44 @@ impl ModelExamination<'_> {
             .into_iter()
             .map(|((a, b), members)| ((a.to_owned(), b.to_owned()), members))
             .collect()
+    }
+
+    /// Subtracts from the scores how much slower the drive's campaign is than its peers, the drives of other campaigns.
+    fn campaigns(&mut self, judged: usize) {
+        let is_peer = |member: &usize| self.members[*member].drive >= judged;
+        let peers: Vec<usize> = (0..self.members.len()).filter(is_peer).collect();
+        if peers.is_empty() {
+            return;
+        }
+        let usual: [f64; SCORES] = std::array::from_fn(|score| self.median(&peers, score));
+        for ((name, _), members) in self.by_label(|labels| (&labels.campaign, "")) {
+            let is_judged = !peers.contains(&members[0]);
+            let mut shift: [f64; SCORES] =
+                std::array::from_fn(|score| self.median(&members, score) - usual[score]);
+            let size = members.len() as f64;
+            let mut weight = [1.0; ScoreExtent::ALL.len()];
+            if is_judged {
+                weight = [(1.0 - 1.0 / size.max(2.0)).sqrt(); ScoreExtent::ALL.len()];
+                let part = |member: &&usize| (self.value(**member, 0) - usual[0]) / shift[0];
+                let common = members.iter().filter(|member| part(member) > 0.5).count();
+                if shift[0].abs() >= FACTOR_MIN.ln() && common as f64 > COMMON * size {
+                    let factor = shift[0].exp();
+                    let peers = peers.len();
+                    let reason = UndecidedReason::OtherCampaign { factor, peers };
+                    self.undecided(Some((PopulationLevel::Campaign, name)), reason);
+                } else {
+                    weight[ScoreExtent::Whole as usize] = 1.0;
+                }
+                // A faster campaign excuses nothing: a drive must also be slow among all peers.
+                shift = shift.map(|shift| shift.max(0.0));
+            } else if members.len() < VALUES_MIN {
+                continue;
+            }
+            for member in members {
+                self.members[member].shift = shift;
+                self.members[member].weight = weight;
+            }
+        }
     }
 
     /// Examines firmwares: compares the medians of the hosts that have the firmware with those of all other hosts.
@@ -355,21 +416,28 @@ impl ModelExamination<'_> {
             let known_members =
                 (0..self.members.len()).filter(|member| self.value(*member, score).is_finite());
             let known_members: Vec<usize> = known_members.collect();
-            let values: Vec<f64> = known_members
-                .iter()
-                .map(|member| self.value(*member, score))
-                .collect();
+            if known_members.is_empty() {
+                continue;
+            }
+            let center = self.median(&known_members, score);
+            let extent = score % ScoreExtent::ALL.len();
+            let weight = |member: usize| self.members[member].weight[extent];
+            let values = known_members.iter();
+            let values = values.map(|member| (*member, self.value(*member, score)));
+            let values = values.map(|(of, value)| value - (1.0 - weight(of)) * (value - center));
+            let values: Vec<f64> = values.collect();
             let outliers = outliers::above(&values, self.alpha(PopulationLevel::Drive));
-            if score % ScoreExtent::ALL.len() == 0 {
+            if extent == ScoreExtent::Whole as usize {
                 let is_slow = |at: &usize| outliers.iter().any(|outlier| outlier.index == *at);
                 let rest: Vec<f64> = (0..values.len())
                     .filter(|at| !is_slow(at))
                     .map(|at| values[at])
                     .collect();
-                detectable = detectable
-                    .min(outliers::threshold(&rest, self.alpha(PopulationLevel::Drive)).exp());
+                let threshold = outliers::threshold(&rest, self.alpha(PopulationLevel::Drive));
+                detectable = detectable.min((threshold / weight(0)).exp());
             }
-            for outlier in outliers {
+            for mut outlier in outliers {
+                outlier.excess /= weight(known_members[outlier.index]);
                 keep_smaller_p(&mut best[known_members[outlier.index]], score, outlier);
             }
         }

@@ -43,6 +43,12 @@
 //! host are one observation. Two or three firmwares are too few to estimate a spread, so Student's test compares the
 //! medians of the hosts that have the firmware with those of the other hosts.
 //!
+//! Drives can be judged with the drives of earlier campaigns as further peers. Campaigns differ in hosts, kernels and
+//! days. So a judged drive is slow only if it is slow among all peers, and slower than most drives of its own campaign.
+//! A campaign that differs as a whole is [`UndecidedReason::OtherCampaign`]. Few drives show the level of their campaign
+//! less exactly. So the slowness of a drive among `n` is reduced by the square root of `(n - 1) / n`, except over the
+//! whole run of a campaign that does not differ.
+//!
 //! # Not seen
 //!
 //! * Slowness of all drives of a model, or of more than a quarter of the drives without a common group.
@@ -87,6 +93,9 @@ pub struct Labels {
     pub firmware: String,
     pub host: String,
     pub slot: String,
+    /// Campaign that measured the drive: a day, a kernel, a set of hosts.
+    #[serde(default)]
+    pub campaign: String,
 }
 
 /// Latencies of a drive in a time window. The windows of all drives have the same length.
@@ -161,6 +170,7 @@ results::display!(ScoreExtent {
 #[serde(rename_all = "lowercase")]
 #[schemars(rename = "Level")]
 pub enum PopulationLevel {
+    Campaign,
     Firmware,
     Host,
     Slot,
@@ -170,6 +180,7 @@ pub enum PopulationLevel {
 impl PopulationLevel {
     pub fn label_in(self, labels: &Labels) -> &str {
         match self {
+            Self::Campaign => &labels.campaign,
             Self::Firmware => &labels.firmware,
             Self::Host => &labels.host,
             Self::Slot => &labels.slot,
@@ -337,6 +348,13 @@ pub enum UndecidedReason {
          drives between the groups and repeat, or add groups", format::number(*factor)
     )]
     FewGroups { factor: f64, groups: usize },
+    /// The drives of the campaign differ as a whole from those of the other campaigns.
+    #[error(
+        "its drives are {} times as slow as {} of other campaigns; hosts, kernels, firmwares and days can differ between \
+         campaigns, so no drive is blamed. Test drives of both campaigns together",
+        format::number(*factor), format::count(*peers as u64, "drive")
+    )]
+    OtherCampaign { factor: f64, peers: usize },
     /// The drives differ so much, or are so few, that only a slowdown above this factor can be found.
     #[error(
         "among {drives} drives with this spread, only a drive at least {} times as slow as the others can be found; add drives", format::number(*factor)
@@ -360,6 +378,10 @@ impl Undecided {
             } => format!("only {windows} windows can be compared, {typical} are typical"),
             UndecidedReason::FewGroups { factor, groups } => format!(
                 "{in_group} of {in_model} drives at {}x, {groups} groups are too few to tell",
+                format::number(*factor)
+            ),
+            UndecidedReason::OtherCampaign { factor, peers } => format!(
+                "its drives are at {}x of {peers} in other campaigns",
                 format::number(*factor)
             ),
             UndecidedReason::Insensitive { factor, drives } => format!(

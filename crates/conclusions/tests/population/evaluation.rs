@@ -36,6 +36,7 @@ impl Tally {
                     .iter()
                     .map(Vec::as_slice)
                     .collect::<Vec<_>>(),
+                population.labels.len(),
             );
             let in_slow_host = |drive: &usize| {
                 population
@@ -53,7 +54,7 @@ impl Tally {
                 let is_true = match slow.level {
                     PopulationLevel::Drive => population.slow_drives.contains(&slow.drives[0]),
                     PopulationLevel::Host => population.slow_hosts.contains(&slow.name),
-                    PopulationLevel::Slot | PopulationLevel::Firmware => false,
+                    _ => false,
                 };
                 if !is_true {
                     println!("    false alarm, seed {seed}: {slow}");
@@ -300,6 +301,7 @@ fn the_whole_evaluation() {
         &(0..labels.len())
             .map(|drive| &*small.windows[drive % 20])
             .collect::<Vec<_>>(),
+        labels.len(),
     );
     println!(
         "2,000 drives with 8,640 windows: {:.1} s",

@@ -126,6 +126,7 @@ pub(crate) fn draw(plan: &Plan, seed: u64) -> Population {
             firmware: "1.0".into(),
             host: format!("h{host:02}"),
             slot: format!("{}", drive % plan.drives_of_host),
+            campaign: String::new(),
         });
         let level = if plan.heavy_tails {
             random.student5()

@@ -2,6 +2,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "tests make files of their own")]
 
+mod batch;
 mod evaluation;
 mod generator;
 mod robustness;

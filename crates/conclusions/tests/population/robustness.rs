@@ -24,6 +24,7 @@ fn examined(population: &Population) -> Examination {
             .iter()
             .map(Vec::as_slice)
             .collect::<Vec<_>>(),
+        population.labels.len(),
     )
 }
 

@@ -227,9 +227,8 @@ pub(super) fn is_replaced(guest: &mut Guest) {
         .run("flashproof fleet status /data/lab")
         .expect(3)
         .stdout;
-    let why = format!(
-        "could not run: the drive is not on this host: {path} is now SWAP0; put the drive back"
-    );
+    let why =
+        format!("refused: the drive is not on this host: {path} is now SWAP0; put the drive back");
     assert!(status.contains(&why), "{status}");
     let units = guest
         .ask(&format!("nvme get-log {path} --log-id=2 --log-len=512 --raw-binary | tail -c +49 | head -c 16 | xxd -p"));

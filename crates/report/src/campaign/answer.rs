@@ -1,7 +1,6 @@
 //! The answer of a campaign: the state of each drive, and what to do.
 
 use super::{Campaign, CampaignDrive, StepResult};
-use crate::charts::rounded;
 use crate::head::Head;
 use crate::table::{Cell, Table};
 use crate::words::{OutcomeLabel, counts_text};
@@ -23,7 +22,7 @@ const EXCHANGE_GROUPS: &str = "exchange drives between the groups, or add groups
 
 /// The state of a drive after a campaign, the worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum DriveFinding {
+pub(crate) enum DriveFinding {
     Failed,
     PassedButSlow,
     Slow,
@@ -45,7 +44,7 @@ results::display!(DriveFinding {
 
 impl DriveFinding {
     /// The word before the sentence, its colour, and what to do.
-    fn answer(self) -> (&'static str, Option<Outcome>, Option<&'static str>) {
+    pub(crate) fn answer(self) -> (&'static str, Option<Outcome>, Option<&'static str>) {
         match self {
             Self::Failed => ("FAIL", Some(Outcome::Fail), Some(REPLACE)),
             Self::PassedButSlow | Self::Slow => ("SLOW", Some(Outcome::Fail), Some(EXCHANGE)),
@@ -94,7 +93,7 @@ impl Campaign {
         order
     }
 
-    fn worst(&self) -> DriveFinding {
+    pub(crate) fn worst(&self) -> DriveFinding {
         let findings = (0..self.drives.len()).map(|index| self.finding(index));
         findings.min().unwrap_or(DriveFinding::Good)
     }
@@ -114,7 +113,7 @@ impl Campaign {
     }
 
     /// `24 drives: 21 good, 1 failed, 2 passed but slow`, then slow groups, then what cannot be told.
-    fn sentence(&self) -> String {
+    pub(crate) fn sentence(&self) -> String {
         let mut counts: BTreeMap<DriveFinding, usize> = BTreeMap::new();
         for index in 0..self.drives.len() {
             *counts.entry(self.finding(index)).or_default() += 1;
@@ -170,6 +169,7 @@ impl Campaign {
             let more = count(more, "other comparison");
             details.push(format!("{more} cannot be decided, either"));
         }
+        details.extend(self.not_prepared());
         if let Some(step) = &self.compared_step
             && self.examination.slow.is_empty()
             && !self.examination.compared.is_empty()
@@ -184,11 +184,29 @@ impl Campaign {
         details
     }
 
+    /// The drives that the doctor calls not prepared, the fastest first.
+    fn not_prepared(&self) -> Option<String> {
+        let mut drives = self.worst_first();
+        drives.retain(|index| self.drives[*index].not_prepared);
+        let named = drives.iter().rev().take(UNDECIDED_SHOWN).map(|index| {
+            let factor = self.factor(*index).map_or("?".to_owned(), factor_text);
+            format!("{} ({factor} times its peers)", self.drives[*index].drive)
+        });
+        let named = named.collect::<Vec<_>>().join(", ");
+        let count = count(drives.len() as u64, "drive");
+        let remark = format!("{count} not prepared, so perhaps faster than in use: {named}");
+        (!drives.is_empty()).then_some(remark)
+    }
+
     fn add_facts(&self, head: &mut Head) {
         let hosts: BTreeSet<&str> = self.drives.iter().map(|drive| &*drive.host).collect();
         let hosts = count(hosts.len() as u64, "host");
         let drives = count(self.drives.len() as u64, "drive");
         head.fact("Drives", format!("{drives} on {hosts}"));
+        for (campaign, drives) in &self.peers {
+            let drives = count(*drives as u64, "drive");
+            head.fact("Peers", format!("{drives} of the campaign {campaign}"));
+        }
         for (at, step) in self.steps.iter().enumerate() {
             let states = self.drives.iter().map(|drive| &drive.results[at].state);
             head.fact(&format!("Step {step}"), counts_text(states));
@@ -215,9 +233,7 @@ impl Campaign {
     /// Why a drive is bad; empty if it is not, or if its group explains it.
     pub(super) fn reason(&self, index: usize) -> String {
         let results = self.steps.iter().zip(&self.drives[index].results);
-        let results = results.filter(|(_, result)| {
-            !result.is_good() && !result.is_open() && result.state != "not run"
-        });
+        let results = results.filter(|(_, result)| result.is_bad());
         let results = results.map(|(step, of)| format!("{step} {}: {}", of.state, of.sentence));
         let slow = self.slowness(index).map(slowness_text);
         results.chain(slow).collect::<Vec<_>>().join("; ")
@@ -227,10 +243,7 @@ impl Campaign {
     /// campaign's directory in links to the reports of the drives. `cut` shortens reasons.
     pub(super) fn bad_drives(&self, base: Option<&str>, cut: fn(&str) -> String) -> Table {
         let groups = self.slow_groups().map(group_row);
-        let order = self.worst_first().into_iter();
-        let reasons = order.map(|index| (index, self.reason(index)));
-        let bad = reasons.filter(|(_, reason)| !reason.is_empty());
-        let drives = bad.map(|(index, reason)| {
+        let drives = self.bad_drives_worst_first().map(|(index, reason)| {
             let place = self.drives[index].place().into();
             let finding = finding_cell(self.finding(index));
             [
@@ -244,6 +257,12 @@ impl Campaign {
             .text(["drive", "where", "result", "reason"])
             .rows(groups)
             .rows(drives)
+    }
+
+    fn bad_drives_worst_first(&self) -> impl Iterator<Item = (usize, String)> {
+        let order = self.worst_first().into_iter();
+        let reasons = order.map(|index| (index, self.reason(index)));
+        reasons.filter(|(_, reason)| !reason.is_empty())
     }
 
     /// The drive's name, with a link to the report of its last step that has one.
@@ -263,20 +282,37 @@ impl Campaign {
     pub(super) fn drive_table(&self, base: Option<&str>, rows_max: usize) -> Table {
         let order = self.worst_first();
         let rows = order.into_iter().take(rows_max);
-        let rows = rows.map(|index| self.drive_row(index, base, number));
+        let rows = rows.map(|index| self.drive_row(index, base));
         self.drive_columns().rows(rows)
     }
 
-    /// All drives with the reason for each bad one, for a spreadsheet.
+    /// The drives to pull, the worst first: where each is, why it is bad, and since when.
     pub fn table(&self) -> Table {
-        let with_reason = |index| {
-            let plain = |value| rounded(value).to_string();
-            let mut row = self.drive_row(index, None, plain);
-            row.push(self.reason(index).into());
-            row
-        };
-        let rows = self.worst_first().into_iter().map(with_reason);
-        self.drive_columns().text(["reason"]).rows(rows)
+        let rows = self.bad_drives_worst_first().map(|(index, reason)| {
+            let of = &self.drives[index];
+            let since = self.bad_since_unix_ms(index).map(date_to_minute);
+            let since = since.unwrap_or_default();
+            [&of.host, &of.slot, &of.drive, &reason, &since].map(Cell::from)
+        });
+        Table::new("")
+            .text(["host", "slot", "serial", "reason", "since"])
+            .rows(rows)
+    }
+
+    /// When the drive ended its first bad step, or became slow.
+    fn bad_since_unix_ms(&self, index: usize) -> Option<u64> {
+        let drive = &self.drives[index];
+        match drive.results.iter().find(|result| result.is_bad()) {
+            Some(result) => result.last_unix_ms,
+            None => {
+                let since_s = self.slowness(index)?.evidence.since_s;
+                Some(
+                    drive
+                        .compared_unix_ms?
+                        .saturating_add((since_s * 1e3) as u64),
+                )
+            }
+        }
     }
 
     fn drive_columns(&self) -> Table {
@@ -289,19 +325,14 @@ impl Campaign {
             .numbers(quantities)
     }
 
-    fn drive_row(
-        &self,
-        index: usize,
-        base: Option<&str>,
-        number_text: fn(f64) -> String,
-    ) -> Vec<Cell> {
+    fn drive_row(&self, index: usize, base: Option<&str>) -> Vec<Cell> {
         let drive = &self.drives[index];
         let labels = [&drive.model, &drive.firmware, &drive.host, &drive.slot].map(Cell::from);
         let states = drive.results.iter().map(state_cell);
         let known = |value: Option<String>| value.map_or_else(|| Cell::missing("-"), Cell::from);
         let factor = known(self.factor(index).map(factor_text));
         let values = self.quantities.iter();
-        let values = values.map(|quantity| known(quantity.values[index].map(number_text)));
+        let values = values.map(|quantity| known(quantity.values[index].map(number)));
         std::iter::once(self.drive_cell(index, base))
             .chain(labels)
             .chain([finding_cell(self.finding(index))])
@@ -327,6 +358,8 @@ impl CampaignDrive {
 
     fn label(&self, level: PopulationLevel) -> &str {
         match level {
+            // All drives of the document are of one campaign, and only this campaign can be undecided.
+            PopulationLevel::Campaign => "",
             PopulationLevel::Firmware => &self.firmware,
             PopulationLevel::Host => &self.host,
             PopulationLevel::Slot => &self.slot,

@@ -25,7 +25,7 @@ const SHARES: [f64; 3] = [0.5, 0.9, 0.95];
 const CONFIDENCE: f64 = 0.95;
 
 /// A campaign with its results.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Campaign {
     /// [`CAMPAIGN_FORMAT_VERSION`].
     pub format_version: u32,
@@ -46,6 +46,9 @@ pub struct Campaign {
     pub quantities: Vec<Quantity>,
     /// Step whose latencies were compared; `None` if no step has any.
     pub compared_step: Option<String>,
+    /// Other campaigns whose drives are further peers, and the number of these drives.
+    #[serde(default)]
+    pub peers: Vec<(String, usize)>,
     /// Drives, hosts, slots and firmwares that are slow among their peers.
     pub examination: Examination,
     /// Other remarks, each one sentence.
@@ -63,6 +66,12 @@ pub struct CampaignDrive {
     pub link: String,
     /// Results by step, in the order of [`Campaign::steps`].
     pub results: Vec<StepResult>,
+    /// Start of the compared run, milliseconds since 1970; null if the drive was not compared.
+    #[serde(default)]
+    pub compared_unix_ms: Option<u64>,
+    /// True if the doctor found no complete preparation before the compared run.
+    #[serde(default)]
+    pub not_prepared: bool,
 }
 
 /// Result of a step on a drive.
@@ -74,6 +83,9 @@ pub struct StepResult {
     pub sentence: String,
     /// Path of the step's own report, relative to the campaign's directory.
     pub report: Option<String>,
+    /// Last event of the step, milliseconds since 1970; null if the step did not begin.
+    #[serde(default)]
+    pub last_unix_ms: Option<u64>,
 }
 
 /// A quantity of the population.
@@ -177,6 +189,11 @@ impl StepResult {
     /// True if later steps may follow.
     fn is_good(&self) -> bool {
         matches!(self.outcome, Some(Outcome::Pass | Outcome::Measured)) || self.state == "done"
+    }
+
+    /// True if the step itself ended badly.
+    fn is_bad(&self) -> bool {
+        !self.is_good() && !self.is_open() && self.state != "skipped"
     }
 
     /// True if the step runs, or will run, as far as known.

@@ -30,7 +30,7 @@ impl Campaign {
     pub fn text(&self) -> String {
         let more = match self.drives.len().saturating_sub(TEXT_ROWS) {
             0 => String::new(),
-            more => format!("and {more} more drives (--html, --csv and --json list all)\n"),
+            more => format!("and {more} more drives (--html and --json list all)\n"),
         };
         let bad = self.bad_drives(None, brief);
         let bad = if bad.is_empty() {
@@ -63,10 +63,10 @@ impl Campaign {
     }
 
     /// A self-contained HTML page: no network, no other file. `base`: path of the campaign's directory, relative to the
-    /// page, with a slash at the end; for links to the reports of single drives.
-    pub fn html(&self, base: &str) -> String {
+    /// page, with a slash at the end; for links to the reports of single drives. `None`: no links.
+    pub fn html(&self, base: Option<&str>) -> String {
         let mut page = self.head().page();
-        let bad = self.bad_drives(Some(base), str::to_owned);
+        let bad = self.bad_drives(base, str::to_owned);
         if !bad.is_empty() {
             page.heading("Bad drives, worst first");
             page.add(&[bad]);
@@ -85,7 +85,7 @@ impl Campaign {
             page.add(&[grid]);
         }
         page.heading("All drives, worst first");
-        page.add(&[self.drive_table(Some(base), usize::MAX)]);
+        page.add(&[self.drive_table(base, usize::MAX)]);
         page.folded_list("Statistics, in words", &self.statistics());
         page.folded_list("Remarks", &self.remarks);
         let commands = self.steps.iter().zip(&self.commands);

@@ -5,6 +5,7 @@
 //! and the endurance rating of a candidate.
 
 use super::{CompareError, ValueOrReason};
+use conclusions::direction;
 use results::run_dir::{DeviceKind, Intervals, Manifest, RunDirError};
 use results::telemetry::{Column, ColumnOf};
 use serde::Serialize;
@@ -201,14 +202,12 @@ impl RunTotals {
     }
 }
 
-/// True if a stream writes. The name decides, because a run directory does not record the kind of operation.
 pub(super) fn is_writing(stream: &str) -> bool {
-    stream.contains("write")
+    direction(stream) == Some("write")
 }
 
-/// True if a stream reads. Flushes and discards of a replay neither read nor write.
 pub(super) fn is_reading(stream: &str) -> bool {
-    !is_writing(stream) && !stream.contains("flushes") && !stream.contains("discards")
+    direction(stream) == Some("read")
 }
 
 /// Days of a year, as drive makers count them in a rating.

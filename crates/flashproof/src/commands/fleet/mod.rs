@@ -6,9 +6,10 @@ use crate::cli::check_words;
 use crate::commands::fleet::options::{Fleet, InitArgs, InventoryArgs, RunArgs};
 use crate::output::{FormArgs, csv, done, show, watch};
 use fleet::inventory::Inventory;
-use fleet::plan::CampaignPlan;
+use fleet::plan::{CampaignPlan, is_campaign};
 use fleet::status::CampaignStatus;
 use fleet::{campaign, slurm, start, task};
+use report::listing::ListedResult;
 use session::console;
 use session::failure::Failure;
 use session::user_file::write_file;
@@ -35,17 +36,22 @@ pub fn run(fleet: &Fleet) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// `flashproof report` of a campaign. `anonymous`: drives and hosts have pseudonyms. `as_csv`: text is the table of
-/// drives.
+/// `flashproof report` of a campaign. `peers`: campaigns whose drives are further peers. `anonymous`: drives and hosts
+/// have pseudonyms. `as_csv`: text is the table of bad drives.
 pub fn report(
     dir: &Path,
+    peers: &[PathBuf],
     form: &FormArgs,
     anonymous: bool,
     as_csv: bool,
 ) -> Result<ExitCode, Failure> {
     let plan = recorded(dir)?;
-    let (campaign, status) = fleet::results::read(&plan, anonymous)?;
-    let base = link_base(form.html.as_deref(), &plan.dir);
+    let peers: Result<Vec<_>, _> = peers.iter().map(|dir| recorded(dir)).collect();
+    let (campaign, status) = fleet::results::read(&plan, &peers?, anonymous)?;
+    let base = form
+        .html
+        .as_deref()
+        .and_then(|page| link_base(page, &plan.dir));
     let text = if as_csv {
         csv(&campaign.table())?
     } else {
@@ -54,25 +60,33 @@ pub fn report(
     show(
         form,
         &campaign,
-        || campaign.html(&base),
+        || campaign.html(base.as_deref()),
         || campaign.markdown(),
         || text,
     )?;
     Ok(ExitCode::from(status.exit_code()))
 }
 
-/// Path of `dir` relative to the directory of `page`, for links: a folder with both can be moved.
-fn link_base(page: Option<&Path>, dir: &Path) -> String {
+/// Path of `dir` relative to a `page` in it, for links. A page elsewhere has no links: it may be sent without `dir`.
+fn link_base(page: &Path, dir: &Path) -> Option<String> {
     let parent = page
-        .and_then(Path::parent)
+        .parent()
         .filter(|parent| !parent.as_os_str().is_empty());
-    let parent = fs::canonicalize(parent.unwrap_or(Path::new("."))).unwrap_or_default();
-    let pairs = parent.components().zip(dir.components());
-    let common = pairs.take_while(|(a, b)| a == b).count();
-    let mut base = PathBuf::from(".");
-    base.extend(parent.components().skip(common).map(|_| ".."));
-    base.extend(dir.components().skip(common));
-    format!("{}/", base.display())
+    let parent = fs::canonicalize(parent.unwrap_or(Path::new("."))).ok()?;
+    let below = parent.strip_prefix(dir).ok()?;
+    Some(format!("./{}", "../".repeat(below.components().count())))
+}
+
+/// The campaign in `dir` for a list of results, without a comparison of its drives; `None` if there is none.
+pub fn listed(dir: &Path) -> Option<ListedResult> {
+    let listed = is_campaign(dir).then(|| overview_in(dir))?;
+    Some(listed.unwrap_or_else(|failure| ListedResult::damaged(failure.message)))
+}
+
+fn overview_in(dir: &Path) -> Result<ListedResult, Failure> {
+    let plan = recorded(dir)?;
+    let overview = fleet::results::overview(&plan, &CampaignStatus::read(&plan));
+    Ok(ListedResult::of_campaign(dir, &overview))
 }
 
 /// The plan of the next start, by an absolute path: tasks have other working directories.
@@ -182,15 +196,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_lead_from_the_page_to_the_campaign_by_a_relative_path() {
+    fn only_a_page_in_the_directory_of_the_campaign_has_links() {
         let dir = fs::canonicalize(env!("CARGO_MANIFEST_DIR")).unwrap();
-        let lab = dir.join("results/lab");
         for (page, base) in [
-            (dir.join("lab.html"), "./results/lab/"),
-            (dir.join("src/lab.html"), "./../results/lab/"),
-            (dir.join("../lab.html"), "./flashproof/results/lab/"),
+            ("lab.html", Some("./")),
+            ("src/lab.html", Some("./../")),
+            ("../lab.html", None),
         ] {
-            assert_eq!(link_base(Some(&page), &lab), base);
+            assert_eq!(link_base(&dir.join(page), &dir).as_deref(), base);
         }
     }
 }

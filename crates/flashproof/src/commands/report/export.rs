@@ -1,7 +1,7 @@
 //! `flashproof report --parquet`: runs, series and campaigns as tables, for SQL.
 
 use crate::commands::fleet::recorded;
-use export::{TaskRow, VIEWS, export};
+use export::{TaskRow, VIEWS, dir_names, export};
 use fleet::plan::{CampaignPlan, is_campaign};
 use fleet::status::CampaignStatus;
 use results::format::{bytes, count};
@@ -12,10 +12,11 @@ use std::process::ExitCode;
 
 pub fn run(dirs: &[PathBuf], out: &Path, force: bool) -> Result<ExitCode, Failure> {
     let mut campaigns = Vec::new();
-    for dir in dirs.iter().filter(|dir| is_campaign(dir)) {
+    let named = dirs.iter().zip(dir_names(dirs));
+    for (dir, name) in named.filter(|(dir, _)| is_campaign(dir)) {
         let plan = recorded(dir)?;
         let status = CampaignStatus::read(&plan);
-        campaigns.push((step_states(&status, &plan, dir), status, plan));
+        campaigns.push((step_states(&status, &plan, &name), status, plan));
     }
     let tasks: Vec<_> = campaigns
         .iter()
@@ -47,9 +48,8 @@ pub fn run(dirs: &[PathBuf], out: &Path, force: bool) -> Result<ExitCode, Failur
     }))
 }
 
-/// For each step of each drive: path of its results, beginning with the directory's name, and its state.
-fn step_states(status: &CampaignStatus, plan: &CampaignPlan, dir: &Path) -> Vec<(String, String)> {
-    let name = dir.file_name().unwrap_or(dir.as_os_str()).to_string_lossy();
+/// For each step of each drive: path of its results, beginning with the directory's `name`, and its state.
+fn step_states(status: &CampaignStatus, plan: &CampaignPlan, name: &str) -> Vec<(String, String)> {
     let words = status.steps().map(|(task, step)| {
         let results = plan.results_dir(task.index, &step.step);
         let below = results.strip_prefix(&plan.dir).unwrap_or(&results);
@@ -71,6 +71,11 @@ fn rows<'a>(
         .zip(words)
         .map(|((task, step), (path, state))| {
             let drive = &plan.drives[task.index].drive;
+            let serial = if drive.is_simulated() {
+                &drive.path
+            } else {
+                drive.serial.as_ref().unwrap_or(&drive.id)
+            };
             TaskRow {
                 campaign: &status.name,
                 task: task.index as u64,
@@ -79,7 +84,7 @@ fn rows<'a>(
                 hostname: step.host.as_deref(),
                 drive: &drive.id,
                 model: drive.model.as_deref(),
-                serial: drive.serial.as_deref(),
+                serial: Some(serial),
                 firmware: drive.firmware.as_deref(),
                 slot: drive.slot.as_deref(),
                 state,

@@ -8,6 +8,7 @@ pub mod options;
 pub mod status;
 
 use crate::commands::check::write;
+use crate::commands::fleet::{listed, report};
 use crate::commands::report::options::ReportArgs;
 use crate::output::{FormArgs, csv, show};
 use conclusions::check::CheckResult;
@@ -39,11 +40,12 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, Failure> {
     if let [dir] = dirs
         && is_campaign(dir)
     {
-        return crate::commands::fleet::report(dir, &args.form, args.anonymous, args.csv);
+        return report(dir, &args.peers, &args.form, args.anonymous, args.csv);
     }
-    if args.anonymous {
+    if args.anonymous || !args.peers.is_empty() {
         return Err(Failure::usage(
-            "cannot use --anonymous - only the report of a campaign has this form - give the directory of a campaign",
+            "cannot use --anonymous or --peers - only the report of one campaign has this form - give the directory of a \
+             campaign",
         ));
     }
     match recorded_checks(dirs)? {
@@ -59,9 +61,13 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, Failure> {
             "cannot use --csv - only campaigns and checks have this form - give the directory of a campaign or a check",
         ));
     }
+    let campaigns: Option<Vec<_>> = dirs.iter().map(|dir| listed(dir)).collect();
+    if let Some(campaigns) = campaigns {
+        return show_listing(&Listing::new(Path::new("."), campaigns), &args.form);
+    }
     if let [dir] = dirs
         && run_dir::dir_kind(dir).is_err()
-        && let Ok(listing) = Listing::read(dir, &process_state, is_campaign)
+        && let Ok(listing) = Listing::read(dir, &process_state, &listed)
         && !listing.results.is_empty()
     {
         return show_listing(&listing, &args.form);

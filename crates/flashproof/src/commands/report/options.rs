@@ -14,13 +14,17 @@ pub struct ReportArgs {
     /// Another view
     #[command(subcommand)]
     pub other: Option<OtherReport>,
-    /// Directories of runs, of series or of checks; or the directory of a campaign. A directory that holds several of
-    /// them is listed, newest first [default: flashproof-results]
+    /// Directories of runs, of series or of checks; or the directory of a campaign. Several campaigns, and a directory
+    /// that holds several results, are listed, newest first [default: flashproof-results]
     #[arg(value_name = "DIR")]
     pub dirs: Vec<PathBuf>,
     #[command(flatten)]
     pub form: FormArgs,
-    /// For a campaign: print the table of drives as CSV, the worst first, with the reason for each bad drive. For
+    /// For a campaign: judge its drives with the drives of these campaigns as further peers. The compared step must
+    /// have the same command in all campaigns
+    #[arg(long, value_name = "DIR", num_args = 1.., conflicts_with = "parquet")]
+    pub peers: Vec<PathBuf>,
+    /// For a campaign: print the bad drives as CSV, the worst first: host, slot, serial number, reason, since when. For
     /// checks: print the measured values and limits as CSV
     #[arg(long, conflicts_with_all = ["json", "markdown"])]
     pub csv: bool,
