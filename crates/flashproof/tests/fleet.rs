@@ -116,7 +116,7 @@ fn mistakes_in_files_have_a_place_and_a_remedy_and_nothing_runs() {
     wrong(
         &SCREEN.replace("--load", "--laod"),
         &[
-            "campaign.toml:2: step screen: \"run\" is no command of flashproof - unexpected argument '--laod'",
+            "campaign.toml:2: step screen: flashproof refuses \"run\" - unexpected argument '--laod'",
         ],
     );
     wrong(
@@ -359,7 +359,7 @@ fn a_time_limit_stops_a_step_and_the_next_start_goes_on() {
         lab.step(0, "certify"),
         (
             "stopped".to_owned(),
-            "the time limit of 10 s was reached".to_owned()
+            "the time limit of 10 s was reached after 1 complete run".to_owned()
         )
     );
     let again = (0..5)
@@ -569,7 +569,7 @@ fn jobs_have_the_limits_of_the_campaign_and_wait_for_those_before_them() {
             "PATH",
             format!("{}:/usr/bin:/bin", lab.bench.path("bin").display()),
         );
-        Running::start(command).end().expect(0)
+        Running::start(command).end()
     };
     lab.drives(
         Some("n1"),
@@ -581,8 +581,9 @@ fn jobs_have_the_limits_of_the_campaign_and_wait_for_those_before_them() {
         "jobs",
         &format!("{SCREEN}{aside}[[domain]]\nname = \"rack\"\nhosts = [\"n1\", \"n2\"]\nat_once = 1\n{BY_SLURM}"),
     );
-    fleet(&["run", LAB]);
-    let status = fleet(&["status", LAB, "--json"]).json();
+    fleet(&["run", LAB]).expect(0);
+    // The other tasks are in no queue.
+    let status = fleet(&["status", LAB, "--json"]).expect(3).json();
     let steps = status["tasks"][1]["steps"]
         .as_array()
         .unwrap()
@@ -590,7 +591,7 @@ fn jobs_have_the_limits_of_the_campaign_and_wait_for_those_before_them() {
         .map(|step| &step["now"])
         .collect::<Vec<_>>();
     assert_eq!(steps, ["queued", "waiting"]);
-    fleet(&["cancel", LAB]);
+    fleet(&["cancel", LAB]).expect(0);
     let said = lab.bench.text("log");
     let [first, second, cancel] = &said.lines().collect::<Vec<_>>()[..] else {
         panic!("{said}")
@@ -615,7 +616,7 @@ fn jobs_have_the_limits_of_the_campaign_and_wait_for_those_before_them() {
     ] {
         let all = [
             "--requeue ",
-            "--time=22 ",
+            "--time=23 ",
             "--signal=B:TERM@120 ",
             "--gres=flash:1 ",
             "--partition=main",
@@ -804,7 +805,7 @@ fn the_report_of_a_campaign_names_the_odd_drive_and_hides_names_on_request() {
         .collect();
     lab.drives(None, &drives);
     lab.campaign("odd", &format!("{SCREEN}[limits]\nper_host = 2\n"));
-    lab.fleet(&["run", LAB]).expect(0);
+    let run = lab.fleet(&["run", LAB]).expect(0);
     let report = |more: &[&str]| {
         lab.bench
             .flashproof(&[&["report", LAB], more].concat())
@@ -812,6 +813,8 @@ fn the_report_of_a_campaign_names_the_odd_drive_and_hides_names_on_request() {
             .stdout
     };
     let text = report(&[]);
+    let (answer, _) = text.split_once("\nall drives, ").unwrap();
+    assert!(run.stdout.ends_with(answer), "{}\n{text}", run.stdout);
     let slow: Vec<&str> = text
         .lines()
         .filter(|line| line.contains(" is slow: "))

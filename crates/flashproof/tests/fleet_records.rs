@@ -196,7 +196,7 @@ fn without_an_answer_of_slurm_open_steps_are_unknown_and_only_a_start_fails() {
             };
             assert_eq!(text.matches(reason).count(), 1, "{text}");
             assert!(
-                text.contains("0001 SIM00002 read on n2 unknown: begun "),
+                text.contains("0001 SIM00002 read on n2 (job 100_1) unknown: begun "),
                 "{text}"
             );
         }

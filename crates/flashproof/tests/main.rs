@@ -32,6 +32,7 @@ mod fio_test_jobs;
 mod fio_verify;
 mod fleet;
 mod fleet_faults;
+mod fleet_reasons;
 mod fleet_records;
 mod full_disk;
 mod go_client_suite;

@@ -417,11 +417,14 @@ fn steps(
         }
         let example: Vec<String> = words
             .iter()
-            .map(|word| word.replace(DRIVE, "sim:").replace(OUT, "out"))
+            .map(|word| {
+                word.replace(DRIVE, "sim:")
+                    .replace(OUT, "tasks/example/out")
+            })
             .collect();
         check(&example).map_err(|why| {
             bad(format!(
-                "\"run\" is no command of flashproof - {}",
+                "flashproof refuses \"run\" - {}",
                 format::in_one_line(&why)
             ))
         })?;
@@ -672,7 +675,7 @@ mod tests {
             ),
             (
                 &with("certify", "rm"),
-                "c.toml:2: step a: \"run\" is no command of flashproof",
+                "c.toml:2: step a: flashproof refuses \"run\" - unknown",
             ),
             (
                 &with("1h", "1y"),

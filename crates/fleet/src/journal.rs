@@ -70,6 +70,9 @@ pub struct StepStart {
     /// The start that all drives agreed on, milliseconds since 1970 by the file server's clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agreed_unix_ms: Option<u64>,
+    /// Address on which the step's command serves metrics: `9190`, or `0.0.0.0:9190`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,8 +7,12 @@
 
 use crate::campaign::Slurm;
 use crate::inventory::{DriveHost, INVENTORY_DIR, host_text};
+use crate::journal::create_own_dir;
 use crate::plan::CampaignPlan;
-use results::format::quoted;
+use crate::task::LOG;
+use results::files;
+use results::format::{date, quoted};
+use session::clock::now_unix_ms;
 use session::console;
 use session::failure::Failure;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,7 +32,7 @@ const REQUEUES_MAX: u32 = 20;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueuedTask {
     pub index: usize,
-    /// Number of its array.
+    /// Slurm's name of the task: number of the array, index in the array: `123_4`.
     pub job: String,
     /// Host of the array, or `any`.
     pub host: String,
@@ -74,7 +78,7 @@ fn queued(line: &str) -> Option<QueuedTask> {
             .parse::<usize>()
             .ok()?
             .checked_add(index.parse().ok()?)?,
-        job: job.to_owned(),
+        job: format!("{job}_{index}"),
         host: host.to_owned(),
         state: state.to_owned(),
         node_or_reason: if node.is_empty() {
@@ -92,21 +96,13 @@ pub fn submit(
     slurm: &Slurm,
     is_requested: &dyn Fn(usize) -> bool,
 ) -> Result<usize, Failure> {
-    let folder = plan.dir.join("slurm");
-    results::files::create_dirs(&folder).map_err(|error| {
-        let tried = format!("cannot create the directory {}", folder.display());
-        crate::failed(
-            tried,
-            &error,
-            "put the campaign on a disk that all hosts can write",
-        )
-    })?;
     let shares = plan.shares();
     let mut submitted = 0;
     // Jobs of each host, including those in the queue.
     let mut jobs: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for task in queue(plan)? {
-        jobs.entry(task.host).or_default().insert(task.job);
+        let array = task.job.split('_').next().unwrap_or_default();
+        jobs.entry(task.host).or_default().insert(array.to_owned());
     }
     for (host, tasks) in &plan.by_host() {
         let share = &shares[host];
@@ -127,7 +123,12 @@ pub fn submit(
                 .filter_map(|host| jobs.get(host_text(host)))
                 .flatten();
             let earlier_jobs: Vec<&str> = earlier_jobs.map(String::as_str).collect();
-            let job = array(plan, slurm, host, &indices, share.at_once, &earlier_jobs)?;
+            log(plan, &indices, "submitting the task to Slurm")?;
+            let submission = array(plan, slurm, host, &indices, share.at_once, &earlier_jobs);
+            let job = submission.inspect_err(|failure| {
+                // The failure itself is returned.
+                let _ = log(plan, &indices, &failure.message);
+            })?;
             submitted += indices.len();
             jobs.entry(host_text(host).to_owned())
                 .or_default()
@@ -135,6 +136,22 @@ pub fn submit(
         }
     }
     Ok(submitted)
+}
+
+/// Appends a line to the log of each task. Slurm appends the output of the task's job to the same file.
+fn log(plan: &CampaignPlan, indices: &[usize], text: &str) -> Result<(), Failure> {
+    indices.iter().try_for_each(|index| {
+        let dir = plan.task_dir(*index);
+        let line = format!("{} {text}\n", date(now_unix_ms()));
+        let written = create_own_dir(&dir)
+            .and_then(|()| files::open_to_append(&dir.join(LOG), files::SHARED))
+            .and_then(|mut file| file.write_all(line.as_bytes()));
+        let advice = "put the campaign on a disk that all hosts can write";
+        written.map_err(|error| {
+            let tried = format!("cannot write the log of the task in {}", dir.display());
+            crate::failed(tried, &error, advice)
+        })
+    })
 }
 
 /// Groups tasks by array: an array holds the indices from one multiple of its size to the next.
@@ -162,10 +179,19 @@ fn array(
         .steps
         .iter()
         .map(|step| u64::from(step.limit_sec));
-    // The unit of Slurm's time limit is a minute.
-    let minutes = (limits.sum::<u64>() + u64::from(grace_sec)).div_ceil(60);
-    // A percent sign begins a replacement symbol of Slurm's file names.
-    let output = format!("{}/slurm", plan.dir.display()).replace('%', "%%");
+    // The unit of Slurm's time limit is a minute, and Slurm sends the signal up to a minute early (sbatch(1)).
+    let minutes = (limits.sum::<u64>() + u64::from(grace_sec)).div_ceil(60) + 1;
+    // A percent sign begins a replacement symbol of Slurm's file names: %3a is the array index with three digits.
+    let tasks = plan
+        .task_dir(first)
+        .with_file_name("")
+        .display()
+        .to_string();
+    let output = format!(
+        "{}{}%3a/{LOG}",
+        tasks.replace('%', "%%"),
+        first / ARRAY_TASKS_MAX
+    );
     let mut args = vec![
         "--parsable".to_owned(),
         format!("--job-name={}", name(plan)),
@@ -175,7 +201,7 @@ fn array(
         format!("--signal=B:TERM@{grace_sec}"),
         "--requeue".to_owned(),
         "--open-mode=append".to_owned(),
-        format!("--output={output}/%A_%a.log"),
+        format!("--output={output}"),
         format!("--chdir={}", plan.dir.display()),
     ];
     args.extend(host.as_ref().map(|host| format!("--nodelist={host}")));
@@ -219,14 +245,13 @@ fn script(plan: &CampaignPlan, slurm: &Slurm, first: usize) -> Result<String, Fa
         }))
 }
 
-/// Removes the waiting tasks from the queue; running tasks see the cancellation mark and end by themselves.
-pub fn cancel(plan: &CampaignPlan) -> Result<(), Failure> {
-    command(
-        "scancel",
-        &["--state=PENDING", &format!("--name={}", name(plan))],
-        None,
-    )
-    .map(drop)
+/// Removes the waiting tasks from the queue. Running tasks end by themselves if they can see the cancellation mark;
+/// without the mark (`is_marked`), Slurm ends them, too.
+pub fn cancel(plan: &CampaignPlan, is_marked: bool) -> Result<(), Failure> {
+    let name = format!("--name={}", name(plan));
+    let waiting = is_marked.then_some("--state=PENDING");
+    let args: Vec<&str> = waiting.into_iter().chain([name.as_str()]).collect();
+    command("scancel", &args, None).map(drop)
 }
 
 /// Takes the inventory of every node that is up, by one job. Returns the nodes that are down.
@@ -327,7 +352,7 @@ mod tests {
     fn the_queue_is_read_by_its_comments_and_foreign_lines_are_skipped() {
         let task = |index, state: &str, place: &str, host: &str| QueuedTask {
             index,
-            job: "12".to_owned(),
+            job: format!("12_{}", index % 1000),
             host: host.to_owned(),
             state: state.to_owned(),
             node_or_reason: place.to_owned(),

@@ -3,7 +3,7 @@
 use crate::journal::{StepEvent, TaskLock};
 use crate::plan::CampaignPlan;
 use crate::status::CampaignStatus;
-use crate::task::{cannot, last_line, read_journal};
+use crate::task::{LOG, cannot, last_line, read_journal};
 use crate::task_status::{StepState, TaskStepStatus};
 use crate::{ask_to_end, failed, host_name, own_command, slurm};
 use results::files::{self, ReplaceTarget};
@@ -136,16 +136,19 @@ fn steps_repeated_on_all<'a>(plan: &'a CampaignPlan, status: &CampaignStatus) ->
     repeated
 }
 
-/// Ends all tasks: waiting tasks leave the queue, running tasks stop within seconds with partial results.
+/// Ends all tasks: waiting tasks leave the queue, running tasks stop within seconds with partial results. Slurm's jobs
+/// are cancelled even if the mark cannot be written.
 pub fn cancel(plan: &CampaignPlan) -> Result<(), Failure> {
     let mark = plan.cancel_mark();
-    files::replace(&mark, b"", ReplaceTarget::Own("cancelled")).map_err(|error| {
+    let marked = files::replace(&mark, b"", ReplaceTarget::Own("cancelled"));
+    if plan.campaign.slurm.is_some() && !plan.id.is_empty() {
+        slurm::cancel(plan, marked.is_ok())?;
+        console::notice("cancelled the jobs in Slurm's queue");
+    }
+    marked.map_err(|error| {
         let advice = "check that this host can write the campaign's directory";
         failed(format!("cannot write {}", mark.display()), &error, advice)
     })?;
-    if plan.campaign.slurm.is_some() && !plan.id.is_empty() {
-        slurm::cancel(plan)?;
-    }
     console::notice(
         "cancelled: running tasks end within seconds; \"flashproof fleet run\" resumes them",
     );
@@ -153,8 +156,6 @@ pub fn cancel(plan: &CampaignPlan) -> Result<(), Failure> {
 }
 
 const TICK: Duration = Duration::from_millis(100);
-
-const LOG: &str = "task.log";
 
 /// Runs the tasks until they end or a signal arrives. Errors: a drive is on another host; a start failed.
 fn run_here(plan: &CampaignPlan, mut waiting: Vec<usize>) -> Result<(), Failure> {

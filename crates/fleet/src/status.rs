@@ -3,11 +3,14 @@
 use crate::journal::{Journal, StepEvent};
 use crate::plan::CampaignPlan;
 use crate::slurm;
-use crate::task::read_journal;
-use crate::task_status::{QueueAnswer, StepState, TaskStatus, TaskStepStatus, step_status};
+use crate::task::{LOG, read_journal};
+use crate::task_status::{
+    QueueAnswer, StepState, TaskStatus, TaskStepStatus, explain_missing_job, step_status,
+};
+use conclusions::grouped;
 use conclusions::together::MultiHostResult;
 use report::table::Table;
-use results::format::{count, span_about};
+use results::format::{count, first_names, span_about};
 use results::judge::Outcome;
 use serde::Serialize;
 use session::failure::Failure;
@@ -42,14 +45,7 @@ impl CampaignStatus {
     /// Asks the scheduler only if a step is open. Without an answer, the state of open steps is unknown. An unreadable
     /// journal is a fault of its task.
     pub fn read(plan: &CampaignPlan) -> Self {
-        let journals: Vec<Journal> = (0..plan.drives.len())
-            .map(|index| {
-                read_journal(&plan.task_dir(index)).unwrap_or_else(|failure| Journal {
-                    damage: Some(failure.message),
-                    ..Journal::default()
-                })
-            })
-            .collect();
+        let mut journals = read_journals(plan);
         let is_open = |journal: &Journal| {
             use StepEvent::{Begun, Reset, Stopped};
             let is_open = |last: &StepEvent| matches!(last, Begun(_) | Reset | Stopped { .. });
@@ -63,6 +59,10 @@ impl CampaignStatus {
                 .map_err(|failure| failure.message),
             None => plan.unknown_settings.clone().map_or(Ok(None), Err),
         };
+        // A task may have ended before the queue was read: its events come first, then it leaves the queue.
+        if matches!(queue, Ok(Some(_))) {
+            journals = read_journals(plan);
+        }
         let mut tasks = Vec::new();
         let mut faults: Vec<String> = Vec::new();
         let mut clocks = BTreeMap::new();
@@ -90,6 +90,12 @@ impl CampaignStatus {
                 if let Some((host, ahead)) = ahead {
                     clocks.insert(host.clone(), ahead);
                 }
+            }
+            if let Ok(Some(queue)) = &queue
+                && !queue.contains_key(&index)
+                && !plan.is_cancelled()
+            {
+                explain_missing_job(&mut steps, &plan.task_dir(index).join(LOG));
             }
             tasks.push(TaskStatus {
                 index,
@@ -176,11 +182,15 @@ impl CampaignStatus {
         }
     }
 
+    /// A line for each listed step of a drive. Steps with the same reason share a line.
     fn lines(&self, is_listed: fn(StepState) -> bool) -> Vec<String> {
-        self.steps()
-            .filter(|(_, step)| is_listed(step.now))
-            .map(|(task, step)| step.line(task))
-            .collect()
+        let listed = self.steps().filter(|(_, step)| is_listed(step.now));
+        let by_reason = listed.map(|(task, step)| {
+            let alone = step.note.is_empty().then_some(task.index);
+            ((&step.step, step.now, &step.note, alone), (task, step))
+        });
+        let groups = grouped(by_reason).into_iter();
+        groups.map(|(_, group)| shared_line(&group)).collect()
     }
 
     /// Text for a terminal of 80 columns.
@@ -193,6 +203,8 @@ impl CampaignStatus {
         );
         let running = self.lines(|now| now == StepState::Running);
         write_list(&mut text, "running", &running, RUNNING_SHOWN);
+        let queued = self.lines(|now| now == StepState::Queued);
+        write_list(&mut text, "queued", &queued, RUNNING_SHOWN);
         let unknown = self.lines(|now| now == StepState::Unknown);
         write_list(&mut text, "state unknown", &unknown, RUNNING_SHOWN);
         let failed = self.lines(|now| now == StepState::Fail);
@@ -249,6 +261,39 @@ impl CampaignStatus {
     }
 }
 
+fn read_journals(plan: &CampaignPlan) -> Vec<Journal> {
+    let journals = (0..plan.drives.len()).map(|index| read_journal(&plan.task_dir(index)));
+    let damaged = |failure: Failure| Journal {
+        damage: Some(failure.message),
+        ..Journal::default()
+    };
+    journals
+        .map(|journal| journal.unwrap_or_else(damaged))
+        .collect()
+}
+
+/// The line of steps with the same state and reason, on one or several drives.
+fn shared_line(group: &[(&TaskStatus, &TaskStepStatus)]) -> String {
+    let (task, step) = group[0];
+    if group.len() == 1 {
+        return step.line(task);
+    }
+    let indexes = group.iter().map(|(task, _)| task.index).enumerate();
+    // Successive numbers have the same distance from their place.
+    let ranges = grouped(indexes.map(|(place, index)| (index - place, index)));
+    let ranges = ranges.iter().map(|(_, range)| match range[..] {
+        [index] => format!("{index:04}"),
+        _ => format!("{:04}-{:04}", range[0], range[range.len() - 1]),
+    });
+    let drives = count(group.len() as u64, "drive");
+    let tasks = first_names(ranges);
+    let state = step.now.text();
+    format!(
+        "  {tasks}: {} on {drives} {state}: {}\n",
+        step.step, step.note
+    )
+}
+
 fn write_list(text: &mut String, title: &str, lines: &[String], shown: usize) {
     if !lines.is_empty() {
         let _ = write!(
@@ -274,6 +319,36 @@ mod tests {
     };
 
     #[test]
+    fn drives_with_the_same_reason_share_a_line_with_their_numbers() {
+        let step = TaskStepStatus {
+            step: "a".to_owned(),
+            now: Refused,
+            outcome: None,
+            host: None,
+            job: None,
+            note: "why".to_owned(),
+            left_sec: None,
+            attempts: 1,
+        };
+        let tasks = [0, 1, 2, 5, 7, 8].map(|index| TaskStatus {
+            index,
+            drive: format!("S{index}"),
+            host: None,
+            steps: Vec::new(),
+        });
+        let group: Vec<_> = tasks.iter().map(|task| (task, &step)).collect();
+        let line = shared_line(&group);
+        assert_eq!(
+            line,
+            "  0000-0002, 0005, 0007-0008: a on 6 drives could not run: why\n"
+        );
+        assert_eq!(
+            shared_line(&group[3..4]),
+            "  0005 S5 a could not run: why\n"
+        );
+    }
+
+    #[test]
     fn the_exit_code_names_the_worst_of_all_drives() {
         let status = |states: &[StepState], together: Option<Outcome>| {
             let step = |now: &StepState| TaskStepStatus {
@@ -281,6 +356,7 @@ mod tests {
                 now: *now,
                 outcome: None,
                 host: None,
+                job: None,
                 note: String::new(),
                 left_sec: None,
                 attempts: 1,

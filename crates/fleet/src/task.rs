@@ -9,18 +9,20 @@ use crate::inventory::{Inventory, InventoryDrive};
 use crate::journal::{Journal, LockError, StepEnd, StepEvent, StepStart, TaskLock, create_own_dir};
 use crate::plan::{CampaignPlan, RESULTS};
 use crate::{ask_to_end, failed, host_name, own_command};
+use conclusions::series::{Series, SeriesStepState};
 use device::discover::{self, DeviceFacts};
 use device::guard::{Guard, ONLY_VARIABLE};
 use device::observe::process::{process_state, this_process};
 use report::status::DirStatus;
 use results::files;
-use results::format::{date, in_one_line, quoted, span};
+use results::format::{count, date, in_one_line, quoted, span};
 use results::judge::Outcome;
 use results::run_dir::{DirKind, ProcessState, dir_kind};
 use session::clock::now_unix_ms;
 use session::console;
 use session::devices::ERASE_VARIABLE;
 use session::failure::Failure;
+use session::metrics::{ADDRESS_VARIABLE, FILE_VARIABLE};
 use session::recording::START_VARIABLE;
 use session::signals::{EndSignals, name as signal_name};
 use std::fs;
@@ -32,6 +34,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// Exit code of a stopped task that resumes when it is run again: sysexits' `EX_TEMPFAIL`.
 pub const STOPPED: u8 = 75;
+
+/// Output of the task and of its jobs, in the task's directory.
+pub(crate) const LOG: &str = "task.log";
 
 const OUTPUT: &str = "output.txt";
 
@@ -174,6 +179,7 @@ impl RunningTask<'_> {
             path: path.clone(),
             clock_ahead_ms,
             agreed_unix_ms,
+            metrics: metrics_address(self.index),
         };
         let is_repeated =
             *journal.state(&step.name) == StepEvent::Reset && journal.attempts(&step.name) > 0;
@@ -240,7 +246,9 @@ impl RunningTask<'_> {
         command
             .env_remove(ERASE_VARIABLE)
             .env_remove(ONLY_VARIABLE)
-            .env_remove(START_VARIABLE);
+            .env_remove(START_VARIABLE)
+            .envs(metrics_address(self.index).map(|address| (ADDRESS_VARIABLE, address)))
+            .envs(metrics_file(self.index).map(|file| (FILE_VARIABLE, file)));
         if let Some(start) = start_unix_ms {
             command.env(START_VARIABLE, start.to_string());
         }
@@ -275,10 +283,7 @@ impl RunningTask<'_> {
             stop_reason = self.end_signals.wait(POLL_INTERVAL).map(signal_name);
             let limit = Duration::from_secs(step.limit_sec.into());
             if began.elapsed() > limit {
-                stop_reason = Some(format!(
-                    "the time limit of {} was reached",
-                    span(limit.as_secs())
-                ));
+                stop_reason = Some(limit_reached(step));
             }
             if last_check.elapsed() > CANCEL_TICK {
                 last_check = Instant::now();
@@ -304,14 +309,31 @@ impl RunningTask<'_> {
         let last_line =
             || last_line(output).unwrap_or_else(|| "the command printed nothing".to_owned());
         let is_drive = |name: &str| self.is_drive(name);
+        let recorded = result_in(results_dir);
         match conclusion(
             status,
             stop_reason,
-            result_in(results_dir),
+            recorded.clone(),
             keeps_results,
             &is_drive,
             &last_line,
         ) {
+            StepEvent::Stopped { why } if why.starts_with(&limit_reached(step)) => {
+                let why = why + &progress(step, results_dir);
+                let journal = read_journal(&self.dir)?;
+                let mut entries = journal.entries.iter().filter(|of| of.step == step.name);
+                let same = StepEvent::Stopped { why: why.clone() };
+                // The last entry is the beginning of this attempt.
+                if entries
+                    .nth_back(1)
+                    .is_none_or(|before| before.event != same)
+                {
+                    return self.stop(step, why);
+                }
+                let done = recorded.map_or_else(last_line, |(_, _, sentence)| sentence);
+                let advice = format!("raise the limit of the step {}", step.name);
+                self.refuse(step, format!("{why}, twice: {done} - {advice}"))
+            }
             StepEvent::Stopped { why } => self.stop(step, why),
             StepEvent::Refused { why } => self.refuse(step, why),
             event => {
@@ -370,6 +392,45 @@ impl RunningTask<'_> {
             step.name
         ));
     }
+}
+
+fn limit_reached(step: &CampaignStep) -> String {
+    let limit = span(step.limit_sec.into());
+    format!("the time limit of {limit} was reached")
+}
+
+/// Progress that the next attempt of a stopped step keeps. A step that twice stops with the same progress never ends.
+fn progress(step: &CampaignStep, results_dir: &Path) -> String {
+    match Series::read(results_dir) {
+        Ok(Some(series)) => {
+            let steps = series.steps.iter();
+            let done = steps.filter(|step| step.state == SeriesStepState::Done);
+            format!(" after {}", count(done.count() as u64, "complete run"))
+        }
+        // A preparation resumes at its checkpoint.
+        _ if step.words[0] == "prep" => format!(" at {}", date(now_unix_ms())),
+        _ => String::new(),
+    }
+}
+
+/// Address on which the commands of task `index` serve metrics: the user's port plus the number of the task, because
+/// tasks of one host cannot share a port. With port 0, each command chooses a free port. The command refuses a wrong
+/// address.
+fn metrics_address(index: usize) -> Option<String> {
+    let given = variable(ADDRESS_VARIABLE)?;
+    let host = given.rfind(':').map_or("", |colon| &given[..=colon]);
+    match given[host.len()..].parse::<u16>() {
+        Ok(port @ 1..) => Some(format!("{host}{}", usize::from(port) + index)),
+        _ => Some(given),
+    }
+}
+
+/// File for the metrics of task `index`: the user's file, with the number of the task in its name.
+fn metrics_file(index: usize) -> Option<PathBuf> {
+    let given = PathBuf::from(variable(FILE_VARIABLE)?);
+    let stem = given.file_stem()?.display();
+    let extension = given.extension().unwrap_or_default().display();
+    Some(given.with_file_name(format!("{stem}-{index:04}.{extension}")))
 }
 
 /// Outcome of a run or series, the serial number of its drive if known, and its conclusion.
@@ -583,7 +644,7 @@ fn result_in(results_dir: &Path) -> Option<RecordedResult> {
             Some((run.result.outcome, serial, run.result.reason.clone()))
         }
         DirStatus::Series(series) => {
-            let serial = conclusions::series::Series::read(results_dir)
+            let serial = Series::read(results_dir)
                 .ok()??
                 .devices
                 .first()?
@@ -608,6 +669,7 @@ pub(crate) fn last_line(output: &Path) -> Option<String> {
         .rev()
         .map(str::trim)
         .find(|line| !line.is_empty())?;
+    let line = line.trim_start_matches("error: ");
     Some(in_one_line(line).chars().take(SENTENCE_CHARS_MAX).collect())
 }
 

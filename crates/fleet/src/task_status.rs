@@ -2,6 +2,7 @@
 
 use crate::journal::{Journal, StepEnd, StepEvent, StepStart};
 use crate::slurm::QueuedTask;
+use crate::task::{LOG, last_line};
 use device::observe::process::process_state;
 use report::status::{DirStatus, RunPhase};
 use results::format::{date_to_minute, span_about};
@@ -101,6 +102,8 @@ pub struct TaskStepStatus {
     pub outcome: Option<Outcome>,
     /// Host where the step runs or ran last.
     pub host: Option<String>,
+    /// The scheduler's name of the task that runs the step, or ran it last: `123_4` in Slurm.
+    pub job: Option<String>,
     /// Conclusion of the step, or a remark; one sentence, or empty.
     pub note: String,
     /// Seconds until the end of the step, if the step runs and its end is known.
@@ -115,6 +118,8 @@ impl TaskStepStatus {
             .as_deref()
             .or(task.host.as_deref())
             .map_or_else(String::new, |host| format!(" on {host}"));
+        let job = self.job.as_ref();
+        let job = job.map_or_else(String::new, |job| format!(" (job {job})"));
         let left = self
             .left_sec
             .map_or_else(String::new, |sec| format!(", {} left", span_about(sec)));
@@ -124,7 +129,7 @@ impl TaskStepStatus {
             format!(": {}", self.note)
         };
         format!(
-            "  {:04} {} {}{host} {}{left}{note}\n",
+            "  {:04} {} {}{host}{job} {}{left}{note}\n",
             task.index,
             task.drive,
             self.step,
@@ -163,6 +168,7 @@ pub(crate) fn step_status(
         now: StepState::Waiting,
         outcome: None,
         host: step_start.map(|begun| begun.host.clone()),
+        job: step_start.and_then(|begun| begun.job.clone()),
         note: String::new(),
         left_sec: None,
         attempts: journal.attempts(step),
@@ -197,11 +203,14 @@ pub(crate) fn step_status(
     }
     // The task is in the queue, perhaps again after a stop or a loss.
     if let QueueAnswer::Queued(task) = answer
-        && matches!(
-            this.now,
-            StepState::Waiting | StepState::Stopped | StepState::Lost | StepState::Refused
-        )
+        && match this.now {
+            StepState::Waiting | StepState::Stopped | StepState::Lost => true,
+            // A running task goes on with its next step.
+            StepState::Refused => task.state == "PENDING",
+            _ => false,
+        }
     {
+        this.job = Some(task.job.clone());
         let earlier_note = if this.note.is_empty() {
             String::new()
         } else {
@@ -216,6 +225,26 @@ pub(crate) fn step_status(
         };
     }
     this
+}
+
+/// Explains why a task that is not in the queue does not go on. `log`: output of the task's jobs.
+pub(crate) fn explain_missing_job(steps: &mut [TaskStepStatus], log: &Path) {
+    let Some(line) = last_line(log) else {
+        return;
+    };
+    let mut has_fault = false;
+    for step in steps {
+        match step.now {
+            StepState::Waiting if !has_fault => {
+                step.now = StepState::Lost;
+                step.note = format!("its job ended before the step began; {LOG} ends with: {line}");
+            }
+            StepState::Lost => step.note += &format!("; {LOG} ends with: {line}"),
+            StepState::Stopped => step.note += "; its job ended and was not queued again",
+            _ => {}
+        }
+        has_fault |= step.now.is_fault();
+    }
 }
 
 /// True if a begun step's command runs: by its process on this host, by the scheduler, or by results that still grow.
@@ -294,10 +323,11 @@ mod tests {
                 path: String::new(),
                 clock_ahead_ms: None,
                 agreed_unix_ms: None,
+                metrics: None,
             };
             let task = state.map(|state| QueuedTask {
                 index: 0,
-                job: "1".to_owned(),
+                job: "1_0".to_owned(),
                 host: String::new(),
                 state: state.to_owned(),
                 node_or_reason: String::new(),

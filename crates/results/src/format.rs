@@ -42,6 +42,17 @@ pub fn count(count: u64, noun: &str) -> String {
     )
 }
 
+/// The first of `names`, and the number of the others: `S1, S2 and 998 more`.
+pub fn first_names(names: impl IntoIterator<Item = String>) -> String {
+    const SHOWN: usize = 4;
+    let mut names: Vec<String> = names.into_iter().collect();
+    let more = names.split_off(SHOWN.min(names.len())).len() as u64;
+    match more {
+        0 => names.join(", "),
+        more => format!("{} and {} more", names.join(", "), Grouped(more)),
+    }
+}
+
 /// A number with three digits (without decimals from 100 on), thousands grouped.
 pub fn number(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
@@ -455,6 +466,13 @@ mod tests {
             [1.0, 103.5, 2.0 / 3.0].map(multiple),
             ["1x", "103.5x", "0.667x"]
         );
+    }
+
+    #[test]
+    fn a_long_list_of_names_ends_with_a_count() {
+        let names = |count: u32| first_names((0..count).map(|n| format!("S{n}")));
+        assert_eq!(names(4), "S0, S1, S2, S3");
+        assert_eq!(names(1_005), "S0, S1, S2, S3 and 1,001 more");
     }
 
     #[test]

@@ -22,9 +22,9 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Environment variable with the port, or ADDRESS:PORT, on which metrics are served.
-const ADDRESS_VARIABLE: &str = "FLASHPROOF_METRICS";
+pub const ADDRESS_VARIABLE: &str = "FLASHPROOF_METRICS";
 /// Environment variable with the file to which metrics are written.
-const FILE_VARIABLE: &str = "FLASHPROOF_METRICS_FILE";
+pub const FILE_VARIABLE: &str = "FLASHPROOF_METRICS_FILE";
 
 /// Least time between two publications: simulated intervals pass faster than anyone scrapes.
 const PAUSE: Duration = Duration::from_millis(500);

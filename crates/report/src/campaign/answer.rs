@@ -4,8 +4,9 @@ use super::{Campaign, CampaignDrive, StepResult};
 use crate::head::Head;
 use crate::table::{Cell, Table};
 use crate::words::{OutcomeLabel, counts_text};
+use conclusions::grouped;
 use conclusions::population::{PopulationLevel, SlowGroup, Undecided, UndecidedReason};
-use results::format::{count, date_to_minute, number, span_about};
+use results::format::{count, date_to_minute, first_names, number, span_about};
 use results::judge::{HEADLINE_CHARS_MAX, Headline, Outcome};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -239,20 +240,27 @@ impl Campaign {
         results.chain(slow).collect::<Vec<_>>().join("; ")
     }
 
-    /// Slow groups, then drives that failed, are slow or have no verdict, the worst first. `base`: path of the
-    /// campaign's directory in links to the reports of the drives. `cut` shortens reasons.
+    /// Slow groups, then drives that failed, are slow or have no verdict, the worst first. Drives with the same reason
+    /// share a row, except with `base`: path of the campaign's directory in links to the reports of the drives. `cut`
+    /// shortens reasons.
     pub(super) fn bad_drives(&self, base: Option<&str>, cut: fn(&str) -> String) -> Table {
         let groups = self.slow_groups().map(group_row);
-        let drives = self.bad_drives_worst_first().map(|(index, reason)| {
-            let place = self.drives[index].place().into();
-            let finding = finding_cell(self.finding(index));
-            [
-                self.drive_cell(index, base),
-                place,
-                finding,
-                cut(&reason).into(),
-            ]
+        let bad = self.bad_drives_worst_first().map(|(index, reason)| {
+            let alone = base.map(|_| index);
+            ((self.finding(index), reason, alone), index)
         });
+        let drives = grouped(bad)
+            .into_iter()
+            .map(|((finding, reason, _), indexes)| {
+                let drives = indexes.iter().map(|index| &self.drives[*index]);
+                let places: BTreeSet<String> = drives.clone().map(CampaignDrive::place).collect();
+                let drive = match indexes[..] {
+                    [index] => self.drive_cell(index, base),
+                    _ => first_names(drives.map(|drive| drive.drive.clone())).into(),
+                };
+                let place = first_names(places).into();
+                [drive, place, finding_cell(finding), cut(&reason).into()]
+            });
         Table::new("")
             .text(["drive", "where", "result", "reason"])
             .rows(groups)

@@ -32,6 +32,17 @@ impl Campaign {
             0 => String::new(),
             more => format!("and {more} more drives (--html and --json list all)\n"),
         };
+        format!(
+            "{}\nall drives, worst first:\n{}{more}{}{}",
+            self.answer(),
+            self.drive_table(None, TEXT_ROWS),
+            listed("statistics:", "  ", &self.statistics()),
+            listed("remarks:", "  ", &self.remarks),
+        )
+    }
+
+    /// The head and the bad drives, as text.
+    pub fn answer(&self) -> String {
         let bad = self.bad_drives(None, brief);
         let bad = if bad.is_empty() {
             String::new()
@@ -39,14 +50,7 @@ impl Campaign {
             format!("\nbad drives, worst first:\n{bad}")
         };
         let head = self.head();
-        format!(
-            "{}{}{bad}\nall drives, worst first:\n{}{more}{}{}",
-            head.text(),
-            head.facts_text(),
-            self.drive_table(None, TEXT_ROWS),
-            listed("statistics:", "  ", &self.statistics()),
-            listed("remarks:", "  ", &self.remarks),
-        )
+        format!("{}{}{bad}", head.text(), head.facts_text())
     }
 
     pub fn markdown(&self) -> String {

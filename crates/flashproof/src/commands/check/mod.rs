@@ -71,7 +71,7 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
         .iter()
         .map(|name| Definition::find(name))
         .collect::<Result<Vec<_>, _>>()?;
-    if args.show {
+    if args.show || args.dry_run {
         return done(&definitions.iter().map(definition_text).collect::<String>());
     }
     let Some(path) = &args.path else {
@@ -256,7 +256,7 @@ fn check_durability(args: &CheckArgs) -> Result<ExitCode, Failure> {
     refuse(
         args,
         "durability",
-        args.show || args.out.is_some() || args.require_sustained,
+        args.show || args.dry_run || args.out.is_some() || args.require_sustained,
     )?;
     let Some(path) = &args.path else {
         return Err(Failure::usage(

@@ -7,6 +7,7 @@ use crate::commands::fleet::options::{Fleet, InitArgs, InventoryArgs, RunArgs};
 use crate::output::{FormArgs, csv, done, show, watch};
 use fleet::inventory::Inventory;
 use fleet::plan::{CampaignPlan, is_campaign};
+use fleet::rehearsal::rehearse;
 use fleet::status::CampaignStatus;
 use fleet::{campaign, slurm, start, task};
 use report::listing::ListedResult;
@@ -21,7 +22,7 @@ pub fn run(fleet: &Fleet) -> Result<ExitCode, Failure> {
     match fleet {
         Fleet::Inventory(args) => inventory(args)?,
         Fleet::Init(args) => init_file(args)?,
-        Fleet::Plan(args) => console::result(&plan(&args.dir)?.text())?,
+        Fleet::Plan(args) => console::result(&rehearsed_plan(&args.dir)?.text())?,
         Fleet::Run(args) => return start_or_go_on(args),
         Fleet::Status(args) => return status(&args.campaign.dir, args.watch, args.json),
         Fleet::Cancel(args) => start::cancel(&recorded(&args.dir)?.for_tasks()?)?,
@@ -94,6 +95,16 @@ fn plan(dir: &Path) -> Result<CampaignPlan, Failure> {
     CampaignPlan::read(&absolute(dir)?, &|words| check_words(words))
 }
 
+/// The plan, after a dry run of the command of each step that accepts `--dry-run`.
+fn rehearsed_plan(dir: &Path) -> Result<CampaignPlan, Failure> {
+    let dir = absolute(dir)?;
+    CampaignPlan::read(&dir, &|words| {
+        check_words(words)?;
+        let dry_run = [words, &["--dry-run".to_owned()]].concat();
+        check_words(&dry_run).map_or(Ok(()), |()| rehearse(&dir, words))
+    })
+}
+
 /// The plan of the last start.
 pub(super) fn recorded(dir: &Path) -> Result<CampaignPlan, Failure> {
     CampaignPlan::recorded(&absolute(dir)?, &|words| check_words(words))
@@ -162,8 +173,8 @@ fn start_or_go_on(args: &RunArgs) -> Result<ExitCode, Failure> {
     let plan = plan(&args.campaign.dir)?.start()?;
     match start::run(&plan, args.failed)? {
         None => {
-            let status = CampaignStatus::read(&plan);
-            console::result(&status.text())?;
+            let (campaign, status) = fleet::results::read(&plan, &[], false)?;
+            console::result(&format!("{}\n{}", status.text(), campaign.answer()))?;
             Ok(ExitCode::from(status.exit_code()))
         }
         Some(0) => done("nothing to submit: every step has a result or is in the queue\n"),
