@@ -67,13 +67,13 @@ fn drives_with_the_same_reason_share_a_line() {
     let status = lab.fleet(&["status", LAB]).expect(3).stdout;
     let report = lab.bench.line("report lab").expect(3).stdout;
     assert!(
-        status.contains("\n  0000-0039: load on 40 drives could not run: cannot read"),
+        status.contains("\n  0000-0039: load on 40 drives refused: cannot read"),
         "{status}"
     );
     assert!(status.lines().count() < 12, "{status}");
     let rows: Vec<&str> = report
         .lines()
-        .filter(|line| line.contains("load could not run: "))
+        .filter(|line| line.contains("load refused: "))
         .collect();
     assert!(
         rows.len() == 1

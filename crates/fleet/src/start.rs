@@ -261,8 +261,8 @@ fn outcome_of(plan: &CampaignPlan, index: usize) -> Result<String, Failure> {
     let text = match &last.event {
         StepEvent::Ended(ended) => ended.sentence.clone(),
         StepEvent::Stopped { why } => format!("stopped: {why}"),
-        StepEvent::Refused { why } => format!("could not run: {why}"),
-        StepEvent::Skipped { why } => format!("not run: {why}"),
+        StepEvent::Refused { why } => format!("refused: {why}"),
+        StepEvent::Skipped { why } => format!("skipped: {why}"),
         StepEvent::Reset | StepEvent::Begun(_) => "killed".to_owned(),
     };
     Ok(format!("{id} {}: {text}", last.step))

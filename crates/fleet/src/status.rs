@@ -227,8 +227,7 @@ impl CampaignStatus {
                 .any(|(_, step)| step.now == StepState::Waiting || step.now.is_fault())
         {
             text.push_str(
-                "\nnothing is running: \"flashproof fleet run\" resumes the campaign; --failed also repeats steps that \
-                 could not run\n",
+                "\nnothing is running: \"flashproof fleet run\" resumes the campaign; --failed also repeats refused steps\n",
             );
         }
         text
@@ -340,12 +339,9 @@ mod tests {
         let line = shared_line(&group);
         assert_eq!(
             line,
-            "  0000-0002, 0005, 0007-0008: a on 6 drives could not run: why\n"
+            "  0000-0002, 0005, 0007-0008: a on 6 drives refused: why\n"
         );
-        assert_eq!(
-            shared_line(&group[3..4]),
-            "  0005 S5 a could not run: why\n"
-        );
+        assert_eq!(shared_line(&group[3..4]), "  0005 S5 a refused: why\n");
     }
 
     #[test]

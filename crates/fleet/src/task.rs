@@ -408,7 +408,9 @@ fn progress(step: &CampaignStep, results_dir: &Path) -> String {
             format!(" after {}", count(done.count() as u64, "complete run"))
         }
         // A preparation resumes at its checkpoint.
-        _ if step.words[0] == "prep" => format!(" at {}", date(now_unix_ms())),
+        _ if step.words.first().is_some_and(|command| command == "prep") => {
+            format!(" at {}", date(now_unix_ms()))
+        }
         _ => String::new(),
     }
 }
@@ -428,9 +430,11 @@ fn metrics_address(index: usize) -> Option<String> {
 /// File for the metrics of task `index`: the user's file, with the number of the task in its name.
 fn metrics_file(index: usize) -> Option<PathBuf> {
     let given = PathBuf::from(variable(FILE_VARIABLE)?);
-    let stem = given.file_stem()?.display();
-    let extension = given.extension().unwrap_or_default().display();
-    Some(given.with_file_name(format!("{stem}-{index:04}.{extension}")))
+    let mut name = format!("{}-{index:04}", given.file_stem()?.display());
+    if let Some(extension) = given.extension() {
+        name += &format!(".{}", extension.display());
+    }
+    Some(given.with_file_name(name))
 }
 
 /// Outcome of a run or series, the serial number of its drive if known, and its conclusion.

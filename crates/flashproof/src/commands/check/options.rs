@@ -19,7 +19,7 @@ pub struct CheckArgs {
     /// Show the jobs, the limits and their sources, and check nothing
     #[arg(long, requires = "name", conflicts_with = "path")]
     pub show: bool,
-    /// Show the jobs and the limits for PATH, or why the check is refused; check nothing
+    /// Show the jobs, the limits and their sources; do not look at PATH, and check nothing
     #[arg(long, requires = "path")]
     pub dry_run: bool,
     /// Run each check for this time instead of about a minute, to measure beyond a burst: 40m, 1h
