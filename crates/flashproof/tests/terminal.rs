@@ -335,7 +335,8 @@ fn progress_fits_a_narrow_terminal_and_a_file_gets_no_carriage_returns() {
     let Some(mut child) = terminal.run(&command(&bench, 2)) else {
         return;
     };
-    assert_eq!(child.0.wait().unwrap().code(), Some(0));
+    // A busy host makes the run invalid.
+    assert!(matches!(child.0.wait().unwrap().code(), Some(0 | 4)));
     let mut text = vec![0; 1 << 16];
     let length = terminal.window.read(&mut text).unwrap();
     let text = String::from_utf8_lossy(&text[..length]).into_owned();
@@ -354,7 +355,7 @@ fn progress_fits_a_narrow_terminal_and_a_file_gets_no_carriage_returns() {
     std::fs::remove_dir_all(bench.path(OUT)).unwrap();
     let ended = bench
         .flashproof(&["storage", "test.conf", "--out", OUT, "--sla", "99%>10s"])
-        .expect(0);
+        .expect_judged();
     assert!(
         ended.stderr.contains(" left\n") && !ended.stderr.contains('\r'),
         "{:?}",

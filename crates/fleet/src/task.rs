@@ -401,18 +401,23 @@ fn limit_reached(step: &CampaignStep) -> String {
 
 /// Progress that the next attempt of a stopped step keeps. A step that twice stops with the same progress never ends.
 fn progress(step: &CampaignStep, results_dir: &Path) -> String {
-    match Series::read(results_dir) {
-        Ok(Some(series)) => {
-            let steps = series.steps.iter();
-            let done = steps.filter(|step| step.state == SeriesStepState::Done);
-            format!(" after {}", count(done.count() as u64, "complete run"))
-        }
-        // A preparation resumes at its checkpoint.
-        _ if step.words.first().is_some_and(|command| command == "prep") => {
-            format!(" at {}", date(now_unix_ms()))
-        }
-        _ => String::new(),
+    let series = Series::read(results_dir).ok().flatten();
+    let steps = series.map_or_else(Vec::new, |series| series.steps);
+    let has_begun = steps
+        .iter()
+        .any(|step| step.state != SeriesStepState::Planned);
+    if has_begun {
+        let done = steps
+            .iter()
+            .filter(|step| step.state == SeriesStepState::Done);
+        return format!(" after {}", count(done.count() as u64, "complete run"));
     }
+    // Before its first run, a series prepares its drive. A preparation resumes at its checkpoint.
+    let command = step.words.first().map_or("", String::as_str);
+    if ["prep", "certify", "rate", "baseline"].contains(&command) {
+        return format!(" during the preparation, at {}", date(now_unix_ms()));
+    }
+    String::new()
 }
 
 /// Address on which the commands of task `index` serve metrics: the user's port plus the number of the task, because
@@ -681,6 +686,23 @@ pub(crate) fn last_line(output: &Path) -> Option<String> {
 mod tests {
     use super::*;
     use std::os::unix::process::ExitStatusExt;
+
+    #[test]
+    fn before_its_first_run_a_series_prepares_its_drive_and_that_is_progress() {
+        let dir = tempfile::tempdir().unwrap();
+        let found = |command: &str| {
+            let words = vec![command.to_owned(), DRIVE.to_owned()];
+            let step = CampaignStep {
+                words,
+                ..CampaignStep::default()
+            };
+            progress(&step, dir.path())
+        };
+        for command in ["prep", "certify", "rate", "baseline"] {
+            assert!(found(command).starts_with(" during the preparation, at "));
+        }
+        assert_eq!(found("storage"), "");
+    }
 
     #[test]
     fn an_exit_code_alone_never_decides_how_a_step_ended() {
