@@ -69,6 +69,8 @@ fn own_command(log: &Path) -> io::Result<Command> {
     let log = files::open_to_append(log, files::SHARED)?;
     let mut command = Command::new("/proc/self/exe");
     command
+        // The run directory records this name in the command line.
+        .arg0("flashproof")
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)
         .stderr(log)

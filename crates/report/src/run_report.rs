@@ -249,7 +249,9 @@ fn summary(manifest: &Manifest, verdict: &Verdict) -> Vec<Pair> {
         },
     ));
     pairs.push(Pair::new("Began", format::date(manifest.started_unix_ms)));
-    pairs.push(Pair::new("Limits", manifest.sla.words()));
+    if !manifest.sla.is_unlimited() {
+        pairs.push(Pair::new("Limits", manifest.sla.words()));
+    }
     pairs.extend(manifest.note.clone().map(|note| Pair::new("Note", note)));
     pairs
 }

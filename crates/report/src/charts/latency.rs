@@ -210,8 +210,11 @@ fn by_device(manifest: &Manifest, service: &Windows, stream: usize) -> Vec<Chart
     charts
 }
 
-/// The thresholds of the verdict as lines, milliseconds.
+/// The thresholds of the verdict as lines, milliseconds; empty for a run without limits.
 pub(crate) fn thresholds(manifest: &Manifest) -> Vec<Limit> {
+    if manifest.sla.is_unlimited() {
+        return Vec::new();
+    }
     let thresholds = manifest.sla.limits().iter().map(|limit| limit.threshold_ns);
     thresholds
         .map(|ns| Limit {
