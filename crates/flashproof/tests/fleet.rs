@@ -6,7 +6,7 @@ use std::fs;
 use std::thread;
 use std::time::Duration;
 use support::lab::{BY_SLURM, LAB, Lab, REAL, SCREEN, host, kill};
-use support::{Bench, FLASHPROOF, LoopDevice, Running, tool};
+use support::{Bench, Ended, FLASHPROOF, LoopDevice, Running, tool};
 
 #[test]
 fn a_campaign_runs_here_from_its_inventory_to_its_verdicts_and_a_second_start_has_nothing_to_do() {
@@ -788,22 +788,10 @@ fn preemption_and_the_time_limit_stop_a_step_that_then_goes_on() {
 #[test]
 fn the_report_of_a_campaign_names_the_odd_drive_and_hides_names_on_request() {
     let lab = Lab::new();
-    let path = |number: u32, us: u32| {
-        (
-            format!("SER{number:02}"),
-            format!("sim:channels=4+read-us={us}+seed={number}"),
-        )
-    };
-    let drives: Vec<(String, String)> = (1..=12)
-        .map(|number| path(number, if number == 7 { 600 } else { 300 + number }))
+    let drives: Vec<(u32, u32)> = (1..=12)
+        .map(|number| (number, if number == 7 { 600 } else { 300 + number }))
         .collect();
-    let drives: Vec<(&str, &str)> = drives
-        .iter()
-        .map(|(id, path)| (id.as_str(), path.as_str()))
-        .collect();
-    lab.drives(None, &drives);
-    lab.campaign("odd", &format!("{SCREEN}[limits]\nper_host = 2\n"));
-    let run = lab.fleet(&["run", LAB]).expect(0);
+    let run = run_campaign(&lab, "odd", &drives, SCREEN);
     let report = |more: &[&str]| {
         lab.bench
             .flashproof(&[&["report", LAB], more].concat())
@@ -877,7 +865,7 @@ fn the_report_of_a_campaign_names_the_odd_drive_and_hides_names_on_request() {
 }
 
 /// Runs a campaign with the drives `(number, read-us)` on this machine.
-fn run_campaign(lab: &Lab, name: &str, drives: &[(u32, u32)], step: &str) {
+fn run_campaign(lab: &Lab, name: &str, drives: &[(u32, u32)], step: &str) -> Ended {
     let drives: Vec<(String, String)> = drives
         .iter()
         .map(|(number, us)| {
@@ -891,7 +879,7 @@ fn run_campaign(lab: &Lab, name: &str, drives: &[(u32, u32)], step: &str) {
         .collect();
     lab.drives(None, &drives);
     lab.campaign(name, &format!("{step}[limits]\nper_host = 2\n"));
-    lab.fleet(&["run", LAB]).expect(0);
+    lab.fleet(&["run", LAB]).expect(0)
 }
 
 #[test]

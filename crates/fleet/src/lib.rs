@@ -9,7 +9,7 @@
 //! DIR/plan.json               drives and steps, fixed by the first start
 //! DIR/tasks/0001/             a task: one drive through all steps
 //!     journal.jsonl           events of the task, appended and synced
-//!     task.log          output of the task, and of its jobs
+//!     task.log                output of the task, and of its jobs
 //!     STEP/out, STEP/output.txt    result and output of a step
 //! DIR/together/STEP.1/        the agreed start of a step that all drives begin together
 //! DIR/cancelled               exists: all tasks end

@@ -3,7 +3,6 @@
 use crate::campaign::{CampaignConfig, CampaignStep, PlannedDrive};
 use crate::plan::CampaignPlan;
 use crate::status::CampaignStatus;
-use crate::task::read_journal;
 use crate::task_status::{StepState, TaskStatus, TaskStepStatus};
 use conclusions::population::{DriveLatencies, Labels, examine};
 use conclusions::rejudge::{rejudge_in, run_dir_of};
@@ -29,21 +28,16 @@ pub fn read(
 ) -> Result<(Campaign, CampaignStatus), Failure> {
     let status = CampaignStatus::read(plan);
     let mut campaign = overview(plan, &status);
-    let run_of =
-        |index, step: &CampaignStep| compared_run(&result(plan, &status, index, &step.name)?);
     let drives = 0..campaign.drives.len();
     // The last step that measured over half of the drives. One step only: the steps have different histories of writes.
-    let step = plan.campaign.steps.iter().rev().find(|step| {
-        let measured = drives
-            .clone()
-            .filter(|index| run_of(*index, step).is_some());
-        measured.count() * 2 > drives.len()
-    });
+    let steps = plan.campaign.steps.iter().rev();
+    let mut with_runs = steps.map(|step| (step, compared_runs(plan, &status, &step.name)));
+    let compared = with_runs.find(|(_, runs)| runs.iter().flatten().count() * 2 > drives.len());
     let mut latencies = vec![DriveLatencies::default(); drives.len()];
-    if let Some(step) = step {
-        latencies = measure(plan, &status, &step.name, &mut campaign.remarks);
-        for (index, drive) in campaign.drives.iter_mut().enumerate() {
-            let manifest = run_of(index, step).and_then(|run| run_dir::manifest(&run).ok());
+    if let Some((step, runs)) = &compared {
+        latencies = measure(plan, runs, &mut campaign.remarks);
+        for (run, drive) in runs.iter().zip(&mut campaign.drives) {
+            let manifest = run.as_ref().and_then(|run| run_dir::manifest(run).ok());
             drive.compared_unix_ms = manifest.as_ref().map(|run| run.started_unix_ms);
             let findings = manifest.iter().flat_map(|run| &run.findings);
             let mut warnings = findings.filter(|of| of.level == Severity::Warning);
@@ -70,7 +64,7 @@ pub fn read(
         Quantity::new("99th percentile", "us", false, p99_us.collect(), of),
     ];
     campaign.quantities = quantities.into_iter().flatten().collect();
-    campaign.compared_step = step.map(|step| step.name.clone());
+    campaign.compared_step = compared.map(|(step, _)| step.name.clone());
     campaign.anonymous = anonymous;
     if anonymous {
         campaign = pseudonymous(&campaign, plan)?;
@@ -122,7 +116,8 @@ fn add_peers(
     };
     let status = CampaignStatus::read(peer);
     let mut unreadable = Vec::new();
-    let measured = measure(peer, &status, &same.name, &mut unreadable);
+    let runs = compared_runs(peer, &status, &same.name);
+    let measured = measure(peer, &runs, &mut unreadable);
     if !unreadable.is_empty() {
         let drives = count(unreadable.len() as u64, "drive");
         remarks.push(format!("no latencies of {drives} of the campaign {name}"));
@@ -138,6 +133,14 @@ fn add_peers(
         }
     }
     Ok((name.clone(), labels.len() - before))
+}
+
+/// For each drive, the run of the step `name` that is compared; `None` without a result.
+fn compared_runs(plan: &CampaignPlan, status: &CampaignStatus, name: &str) -> Vec<Option<PathBuf>> {
+    let drives = 0..plan.drives.len();
+    drives
+        .map(|index| compared_run(&result(plan, status, index, name)?))
+        .collect()
 }
 
 /// Results of a step, if the step ended with a verdict on this drive or with a measurement.
@@ -168,8 +171,6 @@ fn shell_line(words: &[String]) -> String {
 fn drive(plan: &CampaignPlan, planned: &PlannedDrive, task: &TaskStatus) -> CampaignDrive {
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let ran_on = task.steps.iter().rev().find_map(|step| step.host.clone());
-    // The status names an unreadable journal.
-    let journal = read_journal(&plan.task_dir(task.index)).unwrap_or_default();
     CampaignDrive {
         drive: planned.drive.id.clone(),
         model: text(&planned.drive.model),
@@ -196,7 +197,7 @@ fn drive(plan: &CampaignPlan, planned: &PlannedDrive, task: &TaskStatus) -> Camp
                         step.note.clone()
                     },
                     report: report.flatten(),
-                    last_unix_ms: journal.last(&step.step).map(|entry| entry.unix_ms),
+                    last_unix_ms: step.last_unix_ms,
                 }
             })
             .collect(),
@@ -253,27 +254,20 @@ fn compared_run(dir: &Path) -> Option<PathBuf> {
     }
 }
 
-/// Latencies of all drives in a step, read on all CPUs.
+/// Latencies of all drives in their compared `runs`, read on all CPUs.
 fn measure(
     plan: &CampaignPlan,
-    status: &CampaignStatus,
-    step: &str,
+    runs: &[Option<PathBuf>],
     remarks: &mut Vec<String>,
 ) -> Vec<DriveLatencies> {
     let next_index = AtomicUsize::new(0);
     let numbers = || std::iter::repeat_with(|| next_index.fetch_add(1, Ordering::Relaxed));
     let mut indexed: Vec<_> = in_parallel(0..cpus(), |_| {
         numbers()
-            .take_while(|index| *index < plan.drives.len())
-            .map(|index: usize| {
-                let run = result(plan, status, index, step).and_then(|dir| compared_run(&dir));
-                (
-                    index,
-                    run.map_or_else(
-                        || Ok(DriveLatencies::default()),
-                        |run| DriveLatencies::read(&run),
-                    ),
-                )
+            .map_while(|index: usize| Some((index, runs.get(index)?)))
+            .map(|(index, run)| match run {
+                Some(run) => (index, DriveLatencies::read(run)),
+                None => (index, Ok(DriveLatencies::default())),
             })
             .collect::<Vec<_>>()
     })

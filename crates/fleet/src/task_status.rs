@@ -104,6 +104,9 @@ pub struct TaskStepStatus {
     pub host: Option<String>,
     /// The scheduler's name of the task that runs the step, or ran it last: `123_4` in Slurm.
     pub job: Option<String>,
+    /// Last event of the step, milliseconds since 1970; `None` if the step did not begin.
+    #[serde(skip)]
+    pub last_unix_ms: Option<u64>,
     /// Conclusion of the step, or a remark; one sentence, or empty.
     pub note: String,
     /// Seconds until the end of the step, if the step runs and its end is known.
@@ -169,6 +172,7 @@ pub(crate) fn step_status(
         outcome: None,
         host: step_start.map(|begun| begun.host.clone()),
         job: step_start.and_then(|begun| begun.job.clone()),
+        last_unix_ms: journal.last(step).map(|entry| entry.unix_ms),
         note: String::new(),
         left_sec: None,
         attempts: journal.attempts(step),

@@ -109,7 +109,7 @@ fn drives_of_other_campaigns_are_peers_and_nothing_is_said_about_them() {
     assert_eq!((found.slow.len(), &*found.slow[0].drives), (1, &[1][..]));
     let factor = found.slow[0].evidence.factor;
     assert!((factor - 3.0).abs() < 0.3, "{factor}");
-    // One drive alone cannot be told from its campaign.
+    // A batch of a single drive cannot be told from that drive.
     slow_down(&mut population, 0..1, 2.0);
     let found = judged(&population, 1);
     assert_eq!(found.slow, []);
