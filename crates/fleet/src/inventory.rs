@@ -7,7 +7,7 @@ use device::guard::{EraseSafety, Guard, GuardReport};
 use engine::DeviceName;
 use report::table::Table;
 use results::files::{self, Instructions, Links, ReplaceTarget};
-use results::format::{self, quoted};
+use results::format::{self, in_one_line, quoted};
 use serde::{Deserialize, Serialize};
 use session::clock::now_unix_ms;
 use session::failure::Failure;
@@ -182,7 +182,7 @@ impl Inventory {
                 })?;
         let bad = |why: String| Failure::usage(format!("{shown}: {why} - {remedy}"));
         let inventory: Self =
-            serde_json::from_slice(&bytes).map_err(|error| bad(error.to_string()))?;
+            serde_json::from_slice(&bytes).map_err(|error| bad(in_one_line(&error.to_string())))?;
         if inventory.format_version != INVENTORY_VERSION {
             return Err(bad(format!(
                 "its format version is {}, but this flashproof reads version {INVENTORY_VERSION}",

@@ -3,6 +3,7 @@
 //! Only the holder of the task's lock appends. The kernel releases the lock when the process ends, for whatever reason.
 
 use results::files::{self, Dir, Instructions, Links, ReplaceTarget, Temporary};
+use results::format::in_one_line;
 use results::judge::Outcome;
 use results::run_dir::Process;
 use rustix::fs::{FlockOperation, flock};
@@ -128,8 +129,9 @@ impl Journal {
                 // A kill or a full disk cut this line; the lines after it are whole.
                 Err(error) => {
                     journal.damage = Some(format!(
-                        "{}: entry {number} cannot be read ({error})",
-                        path.display()
+                        "{}: entry {number} cannot be read ({})",
+                        path.display(),
+                        in_one_line(&error.to_string())
                     ));
                 }
             }

@@ -9,7 +9,7 @@ use crate::journal::LOCK;
 use crate::{FILE_BYTES_MAX, failed};
 use report::table::Table;
 use results::files::{self, Instructions, Links, ReplaceTarget};
-use results::format::{count, quoted, span};
+use results::format::{count, in_one_line, quoted, span};
 use serde::{Deserialize, Serialize};
 use session::clock::now_unix_ms;
 use session::console;
@@ -491,7 +491,7 @@ fn read_plan_file(dir: &Path) -> Result<Option<PlanFile>, Failure> {
         ),
         Ok(plan_file) if plan_file.is_whole() => return Ok(Some(plan_file)),
         Ok(_) => "a name or a time limit is missing".to_owned(),
-        Err(error) => error.to_string(),
+        Err(error) => in_one_line(&error.to_string()),
     };
     Err(Failure::environment(format!(
         "{}: {why} - restore it from a backup, or begin the campaign in another directory",

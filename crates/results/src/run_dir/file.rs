@@ -10,6 +10,7 @@
 
 use super::RunDirError;
 use crate::files::{self, Links, ReplaceTarget};
+use crate::format::in_one_line;
 use crc32fast::Hasher;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -185,9 +186,10 @@ pub fn read<T: DeserializeOwned>(
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(RunDirError::io("reading", path, error)),
     };
+    // An error of JSON quotes the file.
     let damaged = |why: String| RunDirError::Damaged {
         path: path.to_owned(),
-        why,
+        why: in_one_line(&why),
     };
     #[derive(serde::Deserialize)]
     struct Versioned {

@@ -3,7 +3,7 @@
 use super::options::Alignment;
 use act::ActConfig;
 use results::files::{self, Links};
-use results::format::quoted;
+use results::format::{in_one_line, quoted};
 use session::console;
 use session::failure::Failure;
 use sizing::configuration::busiest_node;
@@ -96,7 +96,8 @@ pub fn read_profile(path: &Path) -> Result<Profile, Failure> {
     }
     let profile: Profile = serde_json::from_slice(&bytes).map_err(|error| {
         Failure::usage(format!(
-            "cannot read the profile {name} - it is not a profile: {error}"
+            "cannot read the profile {name} - it is not a profile: {}",
+            in_one_line(&error.to_string())
         ))
     })?;
     let is_rate = |n: f64| n.is_finite() && n >= 0.0;

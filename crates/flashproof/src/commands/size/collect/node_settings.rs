@@ -12,7 +12,7 @@
 
 use super::{build, shell_quoted};
 use results::files::{self, Instructions, Links, ReplaceTarget};
-use results::format::{quoted, span};
+use results::format::{in_one_line, quoted, span};
 use results::parallel::in_parallel;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
@@ -107,7 +107,9 @@ impl SettingsToRestore {
         let read =
             files::read_instructions(&path, Links::Refused, Instructions::Data, FILE_BYTES_MAX);
         let nodes = match read {
-            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| error.to_string()),
+            Ok(bytes) => {
+                serde_json::from_slice(&bytes).map_err(|error| in_one_line(&error.to_string()))
+            }
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => Err(error.to_string()),
         };
