@@ -251,7 +251,7 @@ impl FromStr for Sla {
 fn parse_limit(text: &str) -> Result<Limit, &'static str> {
     let (share, threshold) = text
         .split_once('>')
-        .ok_or("no \">\" between share and threshold")?;
+        .ok_or("no \">\" between share and threshold (in a shell, quote limits: --sla '5%>1ms')")?;
     let share = share
         .trim()
         .strip_suffix('%')

@@ -333,10 +333,11 @@ pub fn conclude(
         (SearchStop::NoneHeld | SearchStop::Broken, _) => Outcome::Fail,
         _ => Outcome::Invalid,
     };
+    let drives: Vec<_> = series.devices.iter().map(|drive| &*drive.name).collect();
     Conclusion {
         outcome,
         sentence: sentence(finding),
-        action: action(finding),
+        action: action(finding, &drives),
         remarks,
         rating: finding.held.filter(|_| confirmed),
         comparable: not_comparable.is_empty() && outcome == Outcome::Pass,
@@ -344,12 +345,13 @@ pub fn conclude(
     }
 }
 
-/// The next step after a search.
-fn action(finding: &SearchResult) -> Option<String> {
+/// The next step after a search on `drives`.
+fn action(finding: &SearchResult, drives: &[&str]) -> Option<String> {
     let text = match (finding.stop, finding.held) {
         (SearchStop::Found, Some(held)) => {
             return Some(format!(
-                "certify this load (flashproof certify --load {held})"
+                "certify this load (flashproof certify {} --load {held})",
+                drives.join(" ")
             ));
         }
         (SearchStop::Found | SearchStop::Highest, None) => return None,
@@ -494,7 +496,7 @@ mod tests {
         for (stop, step) in [
             (
                 SearchStop::Found,
-                "certify this load (flashproof certify --load 123.5)",
+                "certify this load (flashproof certify /dev/x sim: --load 123.5)",
             ),
             (SearchStop::Highest, "search higher (--up-to)"),
             (SearchStop::NoneHeld, "test another drive"),
@@ -513,7 +515,8 @@ mod tests {
             };
             let answer = sentence(&finding);
             assert_eq!(results::judge::brief(&answer), answer, "{stop:?} is short");
-            assert!(action(&finding).unwrap().starts_with(step), "{stop:?}");
+            let next = action(&finding, &["/dev/x", "sim:"]).unwrap();
+            assert!(next.starts_with(step), "{stop:?}");
         }
     }
 

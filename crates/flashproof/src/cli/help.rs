@@ -4,12 +4,13 @@
 use super::Cli;
 use act::options::Test;
 use act::reference::help_text;
+use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Command, CommandFactory, ValueEnum};
 use clap_complete::Shell;
 use results::files::{self, ReplaceTarget};
 use results::format::quoted;
 use session::failure::Failure;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -129,12 +130,9 @@ pub fn page(words: &[String]) -> Result<String, Failure> {
         _ => {}
     }
     for word in words {
-        current = current.find_subcommand_mut(word).ok_or_else(|| {
-            Failure::usage(format!(
-                "no command {} - see flashproof --help",
-                results::format::quoted(word)
-            ))
-        })?;
+        current = current
+            .find_subcommand_mut(word)
+            .ok_or_else(|| no_command(word, words))?;
     }
     let help = if words.is_empty() {
         current.render_help()
@@ -142,6 +140,25 @@ pub fn page(words: &[String]) -> Result<String, Failure> {
         current.render_long_help()
     };
     Ok(help.to_string())
+}
+
+/// Failure of the help of `words`, with the command that was probably meant instead of `word`.
+fn no_command(word: &str, words: &[String]) -> Failure {
+    let typed: Vec<OsString> = std::iter::once("flashproof".into())
+        .chain(words.iter().map(OsString::from))
+        .collect();
+    if let Some(text) = suggestion(&full_command(), &typed) {
+        return Failure::usage(text);
+    }
+    let refused = full_command().try_get_matches_from(typed).err();
+    let similar = refused
+        .as_ref()
+        .and_then(|error| error.get(ContextKind::SuggestedSubcommand));
+    let hint = match similar {
+        Some(ContextValue::Strings(names)) => format!("did you mean {}?", names.join(", ")),
+        _ => "see flashproof --help".to_owned(),
+    };
+    Failure::usage(format!("no command {} - {hint}", quoted(word)))
 }
 
 /// The keys of a configuration file for `tests`. If no test is named: for both tests.
@@ -256,6 +273,9 @@ const REMOVED: [(&str, &str, &str); 2] = [
 /// a file, or another name of a command. `None`: clap parses the arguments.
 pub(super) fn suggestion(command: &Command, arguments: &[OsString]) -> Option<String> {
     let word = arguments.get(1)?.to_str()?;
+    if let Some(pasted) = arguments.iter().find_map(|argument| typographic(argument)) {
+        return Some(pasted);
+    }
     let removed = REMOVED
         .iter()
         .find(|(of, removed, _)| *of == word && is_given(removed, arguments));
@@ -285,6 +305,17 @@ pub(super) fn suggestion(command: &Command, arguments: &[OsString]) -> Option<St
     Some(format!("{} is no command - {hint}", quoted(word)))
 }
 
+/// The error of an argument that begins with a dash or a quotation mark of a text program, as in pasted commands.
+fn typographic(argument: &OsStr) -> Option<String> {
+    let argument = argument.to_str()?;
+    argument.starts_with(['—', '–', '“', '”', '„', '‘', '’']).then(|| {
+        format!(
+            "cannot read the argument {argument} - it begins with a dash or quotation mark of a text program, not of a \
+             shell - type it again with -- or '"
+        )
+    })
+}
+
 /// True if the first argument after the command is `word`, or if `word` is an option among the arguments.
 fn is_given(word: &str, arguments: &[OsString]) -> bool {
     let at = arguments.iter().position(|argument| argument == word);
@@ -312,6 +343,26 @@ mod tests {
         declared.sort_unstable();
         assert_eq!(named, declared);
         assert!(declared.len() <= 16 + 2, "{declared:?}");
+    }
+
+    #[test]
+    fn a_pasted_dash_or_quotation_mark_is_named() {
+        for pasted in ["—dry-run", "“etcd”"] {
+            let words = ["flashproof", "check", pasted].map(OsString::from);
+            let error = suggestion(&full_command(), &words).unwrap();
+            assert!(error.starts_with(&format!("cannot read the argument {pasted} - ")));
+        }
+    }
+
+    #[test]
+    fn help_of_no_command_names_the_one_that_is_meant() {
+        let error = |word: &str| page(&[word.to_owned()]).unwrap_err().message;
+        assert_eq!(
+            error("checks"),
+            "no command \"checks\" - did you mean check?"
+        );
+        assert!(error("config").ends_with("use flashproof size config"));
+        assert!(error("xyzzy").ends_with("see flashproof --help"));
     }
 
     #[test]

@@ -186,18 +186,24 @@ impl Verdict {
     }
 }
 
-/// `answer` with the share that decided, as fully as fits: with its counts, with its device, alone.
+/// `answer` with the share that decided, as fully as fits: with its counts, with its device, with the start of the
+/// name of a simulated drive, alone.
 fn with_share(answer: &str, worst: &WorstShare) -> String {
     let device = worst.device.as_deref();
     let on_device = device.map_or_else(String::new, |device| format!(" on {device}"));
+    // A simulated drive's first parameter is often its name.
+    let on_model = on_device
+        .split_once('+')
+        .map_or_else(String::new, |(first, _)| format!("{first}+…"));
     let shares = [
         worst.to_string(),
         short_share(worst, &on_device),
+        short_share(worst, &on_model),
         short_share(worst, ""),
     ];
     let sentences = shares.map(|share| format!("{answer}: {share}"));
     let fits = |sentence: &&String| sentence.chars().count() <= HEADLINE_CHARS_MAX;
-    let longest = sentences.iter().find(fits).unwrap_or(&sentences[2]);
+    let longest = sentences.iter().find(fits).unwrap_or(&sentences[3]);
     longest.clone()
 }
 

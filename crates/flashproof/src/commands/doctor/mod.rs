@@ -51,6 +51,9 @@ fn of_devices(devices: &[String], out: Option<&Path>) -> Result<Vec<Finding>, Fa
         .partition(|name| name.drive().is_some());
     let real: Vec<_> = real.iter().map(DeviceName::as_str).collect();
     let mut findings = doctor::examine(Path::new("/"), &real, out);
+    let paths: Vec<_> = real.iter().map(|path| (*path).to_owned()).collect();
+    let guard_reports = Guard::new(None).examine_devices(&paths);
+    findings.extend(guard_reports.iter().filter_map(content_finding));
     findings.extend(simulated.iter().map(|name| Finding {
         check: "device".to_owned(),
         level: Severity::Note,
@@ -60,6 +63,19 @@ fn of_devices(devices: &[String], out: Option<&Path>) -> Result<Vec<Finding>, Fa
         remedy: String::new(),
     }));
     Ok(findings)
+}
+
+/// Data of other programs on a device that a test would erase after consent.
+fn content_finding(guard_report: &GuardReport) -> Option<Finding> {
+    let asks = matches!(guard_report.safety, EraseSafety::Asks(_));
+    asks.then(|| Finding {
+        check: "content".to_owned(),
+        level: Severity::Note,
+        device: Some(guard_report.path.clone()),
+        finding: format!("it holds {}", content(&guard_report.safety)),
+        reason: "a test that writes would erase it".to_owned(),
+        remedy: format!("to allow that: --erase {}", guard_report.erase_name),
+    })
 }
 
 /// Names of the disks of this machine.

@@ -322,7 +322,11 @@ fn sections(
     };
     for file in files {
         let content = read_text(file).map_err(|why| {
-            Failure::usage(format!("cannot read the job file {} - {why}", quoted(file)))
+            let advice = "name a job file, or give a job as options: --name=NAME --filename=DEVICE";
+            Failure::usage(format!(
+                "cannot read the job file {} - {why} - {advice}",
+                quoted(file)
+            ))
         })?;
         let mut warnings = Vec::new();
         let mut file_sections = job_file(
