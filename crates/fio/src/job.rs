@@ -113,6 +113,8 @@ with_defaults! {
         pub flush: FlushOptions = FlushOptions::default(),
         /// The commits of the job; `None`: they are not counted. Not an option of fio.
         pub commit: Option<CommitParts> = None,
+        /// True if the latencies of reads that return only zeros are counted apart. Not an option of fio.
+        pub counts_zeros: bool = false,
         pub content: ContentOptions = ContentOptions::default(),
         pub verify: VerifyOptions = VerifyOptions::default(),
         /// True if each run makes the same random choices.

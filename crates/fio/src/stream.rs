@@ -7,6 +7,7 @@ use super::early_end::MinRateCheck;
 use super::exit::ExitGroups;
 use super::files::FileOrder;
 use super::job::CommitParts;
+use super::locked;
 use super::offsets::Area;
 use super::progress::{LATENCY_MISSED, RATE_MISSED};
 use super::thread::JobClone;
@@ -74,6 +75,8 @@ pub(super) struct StreamState {
     in_flight: u32,
     /// Time of the last completion, nanoseconds of the run.
     now_ns: u64,
+    /// True if the last read returned only zeros.
+    is_zero: bool,
     phase: JobPhase,
     /// End of the time that is counted in `phases_ns`, nanoseconds of the run.
     phases_until_ns: u64,
@@ -586,6 +589,9 @@ impl Stream for FioStream {
     }
 
     fn on_data(&mut self, request: &IoRequest, data: &[u8]) -> Result<(), String> {
+        // A simulated drive without contents returns an empty slice.
+        self.state.is_zero =
+            self.thread.job.counts_zeros && !data.is_empty() && data.iter().all(|byte| *byte == 0);
         if self.verify.is_none() {
             return Ok(());
         }
@@ -638,6 +644,15 @@ impl Stream for FioStream {
         }
         if let Some(by_priority) = &self.thread.by_priority {
             by_priority.add(direction, request.priority, times);
+        }
+        if let Some(by_content) = self
+            .thread
+            .by_content
+            .as_ref()
+            .filter(|_| direction == READS)
+        {
+            locked(by_content)[usize::from(self.state.is_zero)]
+                .saturating_record(times.judged_ns());
         }
         if let Some(steady) = &self.thread.steady {
             steady.record(self.state.now_ns, request.len.into(), times.service_ns());

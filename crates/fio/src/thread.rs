@@ -4,12 +4,14 @@ use super::early_end::SteadyStateDetector;
 use super::exit::ExitGroups;
 use super::iolog::IssuedOps;
 use super::job::Job;
+use super::locked;
 use super::priority::LatenciesByPriority;
 use super::progress::Progress;
 use super::samples::Samples;
 use super::value::Size;
-use std::sync::Arc;
+use results::cell::{Latencies, latencies};
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 
 #[derive(Debug, Clone)]
 pub struct JobClone {
@@ -28,6 +30,8 @@ pub struct JobClone {
     pub issued: Option<Arc<IssuedOps>>,
     /// Latencies by priority, if the operations have several priorities.
     pub by_priority: Option<Arc<LatenciesByPriority>>,
+    /// Latencies of reads that returned data, and of reads that returned only zeros, if they are counted apart.
+    pub(super) by_content: Option<Arc<Mutex<[Latencies; 2]>>>,
     /// End of the entry by `steadystate`, if given.
     pub steady: Option<Arc<SteadyStateDetector>>,
     pub(super) exit: Option<ExitGroups>,
@@ -56,10 +60,18 @@ impl JobClone {
                 .priority
                 .is_mixed()
                 .then(|| Arc::new(LatenciesByPriority::new(job.ramp_end_ns()))),
+            by_content: job
+                .counts_zeros
+                .then(|| Arc::new(Mutex::new([latencies(), latencies()]))),
             steady: None,
             exit: None,
             job,
         }
+    }
+
+    /// Latencies of reads that returned data, and of reads that returned only zeros; `None` if they are not counted apart.
+    pub fn reads_by_content(&self) -> Option<[Latencies; 2]> {
+        Some(locked(self.by_content.as_ref()?).clone())
     }
 
     pub(super) fn names(&self) -> Vec<String> {

@@ -559,7 +559,7 @@ fn a_check_of_ones_own_runs_and_its_mistakes_are_named() {
         (
             "bs=4k",
             "bs=4k\nfiles=new",
-            "files=new: unknown variant `new`, expected one of `shared`, `fresh`, `rewritten`, `appended`",
+            "files=new: unknown variant `new`, expected one of `shared`, `fresh`, `rewritten`, `appended`, `existing`",
         ),
         (
             "rw=write",
@@ -641,11 +641,6 @@ fn a_check_of_ones_own_runs_and_its_mistakes_are_named() {
             .flashproof(&["check", wrong, "sim:"])
             .expect_error(2, &[hint]);
     }
-    let no_name =
-        "no check is named - flashproof check NAME /dev/zero, or flashproof check all /dev/zero";
-    bench
-        .flashproof(&["check", "/dev/zero"])
-        .expect_error(2, &[no_name]);
     bench
         .flashproof(&["check", ",", "sim:"])
         .expect_error(2, &["there is no check \"\""]);
@@ -953,4 +948,211 @@ fn memory_and_a_page_cache_that_answer_for_the_disk_are_named() {
         sentence.contains("the page cache or another layer answered instead of the disk"),
         "{sentence}"
     );
+}
+
+/// True if the look was judged. On a busy host, it says so instead.
+fn is_judged(ended: &Ended) -> bool {
+    let is_busy = ended.code == Some(4)
+        && ended
+            .stdout
+            .contains("INVALID: not judged: the host was too busy");
+    assert!(
+        is_busy || ended.code == Some(0),
+        "{} {}",
+        ended.stdout,
+        ended.stderr
+    );
+    !is_busy
+}
+
+#[test]
+fn a_path_alone_is_looked_at_in_three_lines_and_the_next_command() {
+    let bench = Bench::new();
+    let ended = bench
+        .flashproof(&["check", "sim:", "--out", OUT, "--html", "page.html"])
+        .expect(0);
+    let lines: Vec<_> = ended.stdout.trim().lines().collect();
+    for (line, begin) in lines.iter().zip([
+        "Doctor: the drive is simulated",
+        "MEASURED: reads of 4 KiB: median ",
+        "A program that waits for each read gets about ",
+        "Next: flashproof certify sim: --dry-run",
+        "",
+    ]) {
+        assert!(line.starts_with(begin), "{begin}: {lines:#?}");
+    }
+    ended.shows(&["; 1,000/s for 60 s; nothing failed"]);
+    assert!(bench.text("page.html").contains("A look at sim:"));
+    bench
+        .flashproof(&["report", OUT])
+        .expect(0)
+        .shows(&[lines[1], lines[3]]);
+    bench
+        .flashproof(&["report", "status", OUT])
+        .expect(0)
+        .shows(&["reads of 4 KiB: median "]);
+    bench
+        .flashproof(&["certify", "sim:", "--dry-run"])
+        .expect(0);
+    let stall = [
+        "check",
+        "sim:stall-every-s=3+stall-ms=900",
+        "--for",
+        "9s",
+        "--markdown",
+    ];
+    let stalled = bench.flashproof(&stall).expect(0);
+    assert!(
+        stalled.stdout.contains("99.9 % below 8"),
+        "a stall counts for each read that it delays: {}",
+        stalled.stdout
+    );
+    bench
+        .flashproof(&["check", "sim:read-us=20000+channels=1", "--for", "9s"])
+        .expect(0)
+        .shows(&[
+            "; only ",
+            " of 1,000/s of data-reads",
+            "The disk is too slow for this load",
+        ]);
+    for (drive, says) in [
+        ("sim:error-rate=0.01", "I/O errors"),
+        ("sim:gone-at-s=3", "gone"),
+    ] {
+        let json = check(&Bench::new(), &[drive, "--for", "9s"], 1);
+        let sentence = json["checks"][0]["sentence"].as_str().unwrap();
+        assert!(sentence.contains(says), "{json}");
+        assert_eq!(
+            json["checks"][0]["look"]["next"],
+            format!("flashproof doctor {drive}")
+        );
+    }
+    bench
+        .flashproof(&["check", "sim:", "--show"])
+        .expect(0)
+        .shows(&["files=existing"]);
+    bench.flashproof(&["check"]).shows(&["takes a look"]);
+}
+
+#[test]
+fn a_look_at_a_device_only_reads_and_judges_written_blocks() {
+    let bench = Bench::new();
+    // A device attached read-only refuses every write.
+    let Some(device) = LoopDevice::new(&bench, 64 << 20, &["--read-only"]) else {
+        return;
+    };
+    let look = ["check", &device.name, "--for", "3s"];
+    let writes = device.counters().write.completed;
+    let blank = bench.flashproof(&look).expect(4);
+    blank.shows(&[
+        "INVALID: not judged: never written (all ",
+        " sampled blocks are zeros)",
+        "Only the controller was measured",
+        &format!("Next: flashproof certify {} --dry-run", device.name),
+    ]);
+    let mut image = b"precious".repeat(4 << 20);
+    image.resize(64 << 20, 0);
+    fs::write(&device.image, &image).unwrap();
+    let ended = bench.flashproof(&look);
+    if is_judged(&ended) {
+        ended.shows(&[" of written blocks (", "; the others are zeros): median "]);
+    }
+    assert!(
+        fs::read(&device.image).unwrap() == image && device.counters().write.completed == writes,
+        "the look wrote to the device"
+    );
+    drop(device);
+
+    let Some((device, _undo, at)) = mounted(&bench, 64) else {
+        return;
+    };
+    fs::write(at.join("data"), b"precious".repeat(4 << 20)).unwrap();
+    tool("sync", &[]);
+    let ended = bench.flashproof(&["check", &device.name, "--for", "3s"]);
+    if is_judged(&ended) {
+        ended.shows(&["/s for 3 s, a tenth of the usual rate, because the disk is in use"]);
+        ended.shows(&[&format!("Next: flashproof check all {}", at.display())]);
+    }
+}
+
+#[test]
+fn a_look_at_a_directory_removes_its_files_also_if_it_is_stopped() {
+    let Some(bench) = Bench::on_disk() else {
+        return;
+    };
+    let Some((_device, _undo, at)) = mounted(&bench, 1024) else {
+        return;
+    };
+    let own_dir = at.join("flashproof-check");
+    let path = at.to_str().unwrap();
+    let ended = bench.flashproof(&["check", path, "--for", "3s"]);
+    if is_judged(&ended) {
+        ended.shows(&["reads of 4 KiB: median ", "; commits of 4 KiB: median "]);
+        ended.shows(&[&format!("Next: flashproof check all {path}")]);
+    }
+    assert!(!own_dir.exists());
+    let mut running = Running::start(bench.prepare(&["check", path, "--out", OUT]));
+    running.wait_for_interval(&bench, &format!("{OUT}/look"));
+    running.signal("INT");
+    let ended = running.end();
+    assert_eq!(ended.code, Some(4), "{} {}", ended.stdout, ended.stderr);
+    assert!(!own_dir.exists());
+}
+
+#[test]
+fn what_cannot_be_looked_at_is_named_and_nothing_is_left() {
+    let bench = Bench::new();
+    tool("mkfifo", &[bench.path("fifo").to_str().unwrap()]);
+    bench.write("file", "precious");
+    std::os::unix::fs::symlink("/dev/zero", bench.path("link")).unwrap();
+    for (path, code, says) in [
+        ("./fifo", 3, "it is a pipe, not a block device"),
+        (
+            "/dev/zero",
+            3,
+            "it is a character device, not a block device",
+        ),
+        ("./link", 3, "it is a character device, not a block device"),
+        ("./file", 3, "it is a file; name its directory"),
+        ("file", 3, "it is a file; name its directory"),
+        ("./nowhere", 3, "there is no such directory or device"),
+        ("/dev/shm", 3, "it is tmpfs, which is in memory"),
+        (
+            "etcdd",
+            2,
+            "there is no check \"etcdd\" - did you mean etcd?",
+        ),
+    ] {
+        let ended = bench.flashproof(&["check", path, "--out", "left"]);
+        ended.expect_error(code, &[says]);
+        assert!(!bench.exists("left"), "{path}");
+    }
+    let erase = ["check", "sim:", "--erase", "S64ANX0T402"];
+    bench
+        .flashproof(&erase)
+        .expect_error(2, &["nothing is erased"]);
+    // Only a device can be read as it is.
+    bench.write(
+        "mine.toml",
+        own(|text| {
+            text.replace("rw=write", "rw=read")
+                .replace("fdatasync=1", "files=existing")
+                .replace("flushes", "reads")
+        }),
+    );
+    bench.flashproof(&["check", "./mine.toml", "sim:", "--out", "read"]);
+    assert!(bench.exists("read/check.json"));
+    bench
+        .flashproof(&["check", "./mine.toml", "."])
+        .expect_error(3, &["files=existing reads a device"]);
+    bench.write(
+        "mine.toml",
+        own(|text| {
+            text.replace("fdatasync=1", "files=existing")
+                .replace("flushes", "writes")
+        }),
+    );
+    bench
+        .flashproof(&["check", "./mine.toml", "sim:"])
+        .expect_error(2, &["files=existing is for jobs that only read"]);
 }

@@ -7,7 +7,7 @@ use crate::head::Head;
 use crate::html::HtmlPage;
 use crate::table::{Cell, Table};
 use crate::words::unique;
-use conclusions::check::{CheckAnswer, CheckResult, Criterion, JudgedCriterion, for_option};
+use conclusions::check::{CheckAnswer, CheckResult, Criterion, JudgedCriterion, Look, for_option};
 use conclusions::grouped;
 use results::format::{count, date, shell_quoted, span_about, span_of};
 use results::judge::{Headline, Outcome};
@@ -63,6 +63,11 @@ impl Checks {
 
     /// A single check in full. Of several, the names by answer, and why checks failed.
     pub fn text(&self) -> String {
+        if let ([check], []) = (&self.checks[..], &self.not_run[..])
+            && let Some(look) = &check.look
+        {
+            return look_text(check, look);
+        }
         let head = self.head();
         let mut text = head.text();
         match (&self.checks[..], &self.not_run[..]) {
@@ -125,6 +130,10 @@ impl Checks {
         };
         if let [check] = &self.checks[..] {
             head.details.extend(check.details().map(str::to_owned));
+            let looks = check.look.iter();
+            head.details.extend(
+                looks.flat_map(|look| [format!("Doctor: {}", look.doctor), look.meaning.clone()]),
+            );
         }
         head.fact("Path", &first.path);
         if first.circumstances.drives.is_empty() {
@@ -192,6 +201,7 @@ impl Checks {
             .and_then(|check| check.disk.as_deref())
             .map_or_else(String::new, |disk| format!(" ({disk})"));
         match &self.checks[..] {
+            [check] if check.look.is_some() => format!("A look at {path}{disk}"),
             [check] => format!("Is {path}{disk} good enough for {}?", check.database),
             _ => format!("For which databases is {path}{disk} good enough?"),
         }
@@ -298,6 +308,19 @@ struct AnswerGroup {
     /// Outcome, answer and names.
     title: String,
     table: Table,
+}
+
+/// Three lines and the next command.
+fn look_text(check: &CheckResult, look: &Look) -> String {
+    let answer = if check.outcome == Outcome::Invalid {
+        check.with_answer(&check.sentence)
+    } else {
+        check.sentence.clone()
+    };
+    format!(
+        "Doctor: {}\n{}: {answer}\n{}\nNext: {}\n\n",
+        look.doctor, check.outcome, look.meaning, look.next
+    )
 }
 
 /// The names; of failed checks and checks that were not judged also why.

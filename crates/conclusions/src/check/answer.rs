@@ -95,7 +95,19 @@ impl CheckResult {
         self.headline().unless_said(&self.sentence)
     }
 
+    /// `sentence` behind the answer; of a look, which has no limits, the sentence alone.
+    pub fn with_answer(&self, sentence: &str) -> String {
+        if self.look.is_some() && self.answer == CheckAnswer::NoLimit {
+            sentence.to_owned()
+        } else {
+            format!("{}: {sentence}", self.answer)
+        }
+    }
+
     fn action(&self) -> Option<String> {
+        if let Some(look) = &self.look {
+            return Some(look.next.clone());
+        }
         let is_busy = self.runs.iter().any(|run| run.is_host_busy);
         let action = match self.answer {
             CheckAnswer::GoodEnough | CheckAnswer::NoLimit => return None,

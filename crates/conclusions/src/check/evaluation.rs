@@ -20,7 +20,7 @@ pub struct Figures {
 
 impl Figures {
     /// The latency at percentile `percent`, nanoseconds, even if there were few operations.
-    fn percentile_ns(&self, percent: f64) -> Option<f64> {
+    pub fn percentile_ns(&self, percent: f64) -> Option<f64> {
         self.percentiles_ns
             .iter()
             .find(|(of, _)| *of == percent)

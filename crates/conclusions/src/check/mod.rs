@@ -58,6 +58,17 @@ pub struct Sustained {
     pub why: String,
 }
 
+/// Lines of a look, which has neither a database nor limits.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Look {
+    /// The doctor's answer about the host and the disk.
+    pub doctor: String,
+    /// Meaning of the measured values.
+    pub meaning: String,
+    /// Command of the next step.
+    pub next: String,
+}
+
 /// Result of a check of one disk.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Check")]
@@ -93,6 +104,9 @@ pub struct CheckResult {
     pub cannot_see: Vec<String>,
     /// Files with measured values in the directory of the check.
     pub files: Vec<String>,
+    /// Set for a look.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub look: Option<Look>,
     /// The user's note.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,

@@ -176,6 +176,7 @@ fn check(criteria: Vec<JudgedCriterion>) -> CheckResult {
         },
         cannot_see: Vec::new(),
         files: Vec::new(),
+        look: None,
         note: None,
         circumstances: Circumstances::default(),
     }

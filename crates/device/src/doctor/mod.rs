@@ -45,6 +45,44 @@ pub fn examine<S: AsRef<str>>(root: &Path, devices: &[S], run_dir: Option<&Path>
     Doctor::new(root).examine(devices, run_dir)
 }
 
+/// Findings worth showing about disks that will not be written. For such a disk, the finding that it is in use is only a
+/// note. For a disk in use, findings that matter only for a test (preparation, other activity) are dropped.
+pub fn without_tests(findings: Vec<Finding>) -> Vec<Finding> {
+    const OF_TESTS: [&str; 4] = [
+        "preparation",
+        "over-provisioning",
+        "other-activity",
+        "run-directory-place",
+    ];
+    let is_refused =
+        |finding: &Finding| finding.check == IN_USE && finding.level == Severity::Problem;
+    let in_use: Vec<String> = findings
+        .iter()
+        .filter(|it| is_refused(it))
+        .filter_map(|it| it.device.clone())
+        .collect();
+    let mut shown = Vec::new();
+    for finding in findings {
+        let is_in_use = finding
+            .device
+            .as_ref()
+            .is_some_and(|device| in_use.contains(device));
+        if is_in_use && OF_TESTS.contains(&finding.check.as_str()) {
+            continue;
+        }
+        shown.push(if is_refused(&finding) {
+            Finding {
+                level: Severity::Note,
+                reason: "the disk cannot be tested while it is in use".to_owned(),
+                ..finding
+            }
+        } else {
+            finding
+        });
+    }
+    shown
+}
+
 /// Tests replace the records, the readers and the waiting time.
 struct Doctor {
     root: PathBuf,

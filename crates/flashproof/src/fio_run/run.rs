@@ -307,18 +307,23 @@ impl FioRun {
     }
 
     /// Figures of each stream, in the order of [`FioLoad::stream_names`], with the percentiles `percents`. Clones that
-    /// are reported together share one set of figures.
+    /// are reported together share one set of figures. Reads of zeros do not count, if they are counted apart.
     pub fn figures(&self, percents: &[f64]) -> Vec<Figures> {
         self.load
             .reported()
             .into_iter()
             .zip(&self.totals.kinds)
             .flat_map(
-                |((entry, _, streams), kind): ((usize, usize, usize), &KindStats)| {
-                    let latencies = kind.response_times();
+                |((entry, number, streams), kind): ((usize, usize, usize), &KindStats)| {
+                    let with_data = self
+                        .reads_by_content(entry)
+                        .filter(|_| number == READS)
+                        .map(|[with_data, _]| with_data);
+                    let ops = with_data.as_ref().map_or(kind.ops, RunHistogram::len);
+                    let latencies = with_data.unwrap_or_else(|| kind.response_times());
                     let from_ns = counts_from_ns(&self.load, entry);
                     let figures = Figures {
-                        ops: kind.ops,
+                        ops,
                         bytes: kind.bytes,
                         ran_ns: self.totals.ran_ns.saturating_sub(from_ns),
                         mean_ns: latencies.mean(),
@@ -331,6 +336,29 @@ impl FioRun {
                 },
             )
             .collect()
+    }
+
+    /// Latencies of an entry's reads that returned data, and of reads that returned only zeros; `None` if they are not
+    /// counted apart.
+    fn reads_by_content(&self, entry: usize) -> Option<[RunHistogram; 2]> {
+        let parts = self.load.threads_of(entry).map(JobClone::reads_by_content);
+        parts.fold(None, |sum, part| {
+            let mut sum =
+                sum.unwrap_or_else(|| [report::fio::durations(), report::fio::durations()]);
+            for (all, of_clone) in sum.iter_mut().zip(&part?) {
+                report::fio::add(all, of_clone);
+            }
+            Some(sum)
+        })
+    }
+
+    /// Number of reads that returned only zeros.
+    pub fn reads_of_zeros(&self) -> u64 {
+        let entries = 0..self.load.entries.len();
+        entries
+            .filter_map(|entry| self.reads_by_content(entry))
+            .map(|[_, zeros]| zeros.len())
+            .sum()
     }
 
     /// Bytes that the disks under the load read and wrote during the run; `None` if no disk is known.

@@ -109,7 +109,7 @@ impl ChecksStatus {
     pub fn summary(&self) -> String {
         let mut results = self.results();
         if let (1, Some(check)) = (self.checks.len(), results.next()) {
-            return format!("{}: {}", check.answer, check.sentence);
+            return check.with_answer(&check.sentence);
         }
         let mut checks: Vec<_> = self
             .results()
@@ -186,7 +186,7 @@ impl fmt::Display for ChecksStatus {
         }
         for (at, check) in self.checks.iter().enumerate() {
             let text = match &check.result {
-                Some(check) => format!("{}: {}", check.answer, brief(&check.sentence)),
+                Some(check) => check.with_answer(&brief(&check.sentence)),
                 None if is_running && self.current == Some(at) => "runs now".to_owned(),
                 None => "no result".to_owned(),
             };

@@ -15,6 +15,8 @@ pub enum FileState {
     Rewritten,
     /// A file of the run that is empty and grows.
     Appended,
+    /// A device with the data that it has: jobs only read, and nothing is written before.
+    Existing,
 }
 
 #[derive(Debug, Clone, Default)]

@@ -265,7 +265,11 @@ impl RunDefinition {
                     0
                 };
             }
-            let (file, bytes) = file_of(&job).map_err(|why| wrong(&job.name, &why))?;
+            let (file, bytes) = file_of(&job, state).map_err(|why| wrong(&job.name, &why))?;
+            job.counts_zeros = state == FileState::Existing;
+            if job.counts_zeros && job.does != [true, false, false] {
+                return Err(wrong(&job.name, "it writes - files=existing is for jobs that only read"));
+            }
             if matches!(state, FileState::Fresh | FileState::Appended) && job.does[0] {
                 return Err(wrong(
                     &job.name,
@@ -290,12 +294,17 @@ impl RunDefinition {
     }
 }
 
-/// The file of a job, and the bytes that the job uses. Errors: the reason why a check cannot have the job.
-fn file_of(job: &Job) -> Result<(String, u64), String> {
-    let Some(Size::Bytes(size @ ..=FILE_BYTES_MAX)) = job.size else {
-        return Err(
-            "it has no size in bytes of at most 1 PiB - give a size such as size=1g".into(),
-        );
+/// The file of a job, and the bytes that the job uses; 0: the whole device. Errors: the reason why a check cannot have the
+/// job.
+fn file_of(job: &Job, state: FileState) -> Result<(String, u64), String> {
+    let size = match job.size {
+        Some(Size::Bytes(size @ ..=FILE_BYTES_MAX)) => size,
+        Some(Size::Percent(100)) if state == FileState::Existing => 0,
+        _ => {
+            return Err(
+                "it has no size in bytes of at most 1 PiB - give a size such as size=1g".into(),
+            );
+        }
     };
     if !job.files.directory.is_empty()
         || job.offset != Size::Bytes(0)

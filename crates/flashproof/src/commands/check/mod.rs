@@ -1,10 +1,12 @@
-//! `flashproof check`: is a disk good enough for a database? Lists the checks, shows one, performs one or all.
+//! `flashproof check`: is a disk good enough for a database? Lists the checks, shows one, performs one or all. With a path
+//! alone, takes a look at its disk.
 //! With a witness (a second machine that logs acknowledged writes), tests whether these writes survive a power cut.
 
 mod definition;
 pub mod durability;
 mod file_use;
 mod jobs;
+mod look;
 pub mod options;
 mod run;
 mod site;
@@ -15,6 +17,7 @@ use conclusions::check_plan::{CHECK_PLAN, CHECK_PLAN_FORMAT_VERSION, CheckPlan, 
 use definition::{Definition, RunDefinition, builtin_by_kind, builtin_names};
 use device::observe::process::this_process;
 use durability::witness::Witness;
+use look::LookRequest;
 use report::check::{Checks, NotRun};
 use report::table::Table;
 use results::files::{self, NewDirs};
@@ -52,14 +55,11 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
         )));
     }
     let is_known = builtin_names().any(|known| known == name);
-    let is_path =
-        !is_known && (name.starts_with("sim:") || name.contains('/') || Path::new(name).is_dir());
+    let is_path = !is_known
+        && name != ALL
+        && (name.starts_with("sim:") || name.contains('/') || Path::new(name).exists());
     if args.path.is_none() && is_path && !name.ends_with(".toml") {
-        let path = console::shell_quoted(name);
-        return Err(Failure::usage(format!(
-            "cannot check {} - no check is named - flashproof check NAME {path}, or flashproof check all {path}",
-            quoted(name)
-        )));
+        return look_at(args, name);
     }
     let mut seen = HashSet::new();
     let names: Vec<&str> = match name.as_str() {
@@ -82,7 +82,25 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
         )));
     };
     begin_form(args)?;
-    perform_all(args, definitions, path)
+    perform_all(args, definitions, path, None)
+}
+
+/// The doctor and a minute of light load on `path`, without a database.
+fn look_at(args: &CheckArgs, path: &str) -> Result<ExitCode, Failure> {
+    if args.require_sustained || !args.consent.erase.is_empty() {
+        return Err(Failure::usage(format!(
+            "cannot use --erase or --require-sustained with check {} - without the name of a check nothing is erased, and \
+             there are no limits - leave the option out, or name a check",
+            quoted(path)
+        )));
+    }
+    begin_form(args)?;
+    let look = LookRequest::at(path, args.out.as_deref().unwrap_or(Path::new(".")))?;
+    let definition = look.definition()?;
+    if args.show {
+        return done(&definition_text(&definition));
+    }
+    perform_all(args, vec![definition], path, Some(&look))
 }
 
 /// Refuses an HTML page that cannot be written, and suppresses messages if the output is for programs.
@@ -98,6 +116,7 @@ fn perform_all(
     args: &CheckArgs,
     definitions: Vec<Definition>,
     path: &str,
+    look: Option<&LookRequest>,
 ) -> Result<ExitCode, Failure> {
     let quiet = args.quiet || args.form.json || args.form.markdown;
     let run_dir = RunDirectory::choose("check", args.out.as_deref(), CompatMode::Native)?;
@@ -121,8 +140,13 @@ fn perform_all(
     } else {
         count(definitions.len() as u64, "check")
     };
+    let extra = if look.is_none_or(LookRequest::writes_files) {
+        "; the time to write test files is extra"
+    } else {
+        ""
+    };
     console::note(&format!(
-        "{what}: {} of load in all; the time to write test files is extra",
+        "{what}: {} of load in all{extra}",
         span(later_sec)
     ));
     let new_dirs = write_plan(run_dir.dir(), path, &definitions)?;
@@ -143,6 +167,7 @@ fn perform_all(
         };
         let request = CheckRequest {
             definition,
+            look,
             path,
             erase: &args.consent.erase,
             dir,
@@ -240,6 +265,7 @@ fn list() -> Result<String, Failure> {
     Ok(format!(
         "{table}\nflashproof check NAME DIRECTORY checks the disk that holds DIRECTORY; --show shows jobs, limits and \
          sources.\n\
+         flashproof check PATH takes a look at a disk in a minute: the doctor, and light load; it erases nothing.\n\
          flashproof check durability DIRECTORY --witness HOST:PORT tests if acknowledged writes survive a power cut.\n"
     ))
 }

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 /// Options of a check.
 #[derive(Args, Debug)]
 pub struct CheckArgs {
-    /// A check, several with commas, "all", or your own TOML file; without CHECK the checks are listed
+    /// A check, several with commas, "all", or your own TOML file; a path alone for a look; nothing for a list
     #[arg(value_name = "CHECK")]
     pub name: Option<String>,
     /// Directory, device or simulated drive to check

@@ -3,6 +3,7 @@
 use super::definition::{Definition, RunDefinition};
 use super::file_use::{FileState, FileUse};
 use super::jobs::{CheckJob, LAYOUT_BLOCK};
+use super::look::{self, LookRequest};
 use super::site::{OWN_DIR, Site};
 use crate::fio_run::{FioRun, FioRunObserver, Trigger, layout, write_layout};
 use conclusions::check::{
@@ -12,7 +13,7 @@ use conclusions::check::{
 use fio::FioLoad;
 use results::files::{self, ReplaceTarget};
 use results::format;
-use results::judge::Outcome;
+use results::judge::{Outcome, StreamTotals};
 use results::run_dir::{self, Intervals, Manifest, check_usable};
 use results::steady::{ChangePoint, Rounds, Steadiness};
 use session::clock::now_unix_ms;
@@ -37,6 +38,8 @@ const WAIT_SHARE_MAX: f64 = 0.1;
 #[derive(Debug)]
 pub struct CheckRequest<'a> {
     pub definition: Definition,
+    /// Set for a look.
+    pub look: Option<&'a LookRequest>,
     /// Directory, device or simulated drive.
     pub path: &'a str,
     pub erase: &'a [String],
@@ -143,7 +146,11 @@ fn performed(
     let has_failed = completed
         .iter()
         .any(|done| done.run.outcome == Outcome::Fail);
-    let why_invalid = cached.or(stop_reason.filter(|_| !has_failed));
+    let look = request.look.zip(completed.first());
+    let why_invalid = look
+        .and_then(|(look, run)| look.why_invalid(run))
+        .or(cached)
+        .or(stop_reason.filter(|_| !has_failed));
     let check = CheckResult {
         format_version: CHECK_FORMAT_VERSION,
         tool: tool(),
@@ -166,10 +173,14 @@ fn performed(
         sustained,
         cannot_see: definition.cannot_see.clone(),
         files: Vec::new(),
+        look: None,
         note: request.note.map(str::to_owned),
         circumstances: site.circumstances(),
     };
     let mut check = check.concluded(why_invalid);
+    if let Some((look, run)) = look {
+        look.conclude(&mut check, run);
+    }
     write_files(request, &completed, &mut check)?;
     check.write(&request.dir).map_err(Failure::environment)?;
     Ok(check)
@@ -190,22 +201,31 @@ fn warn_of_credits(definition: &Definition, site: &Site) {
     }
 }
 
-struct CompletedRun {
-    run: CheckedRun,
+pub(super) struct CompletedRun {
+    pub(super) run: CheckedRun,
     criteria: Vec<JudgedCriterion>,
     /// Jobs that wrote more than their new file holds, a sentence each.
     overwritten: Vec<String>,
     /// Evidence that the host was too busy; `None` if there is none.
-    busy_host: Option<String>,
+    pub(super) busy_host: Option<String>,
     /// A latency goal that no depth met.
     missed_goal: Option<String>,
-    /// Figures of each stream; empty if a goal was missed.
     figures: Vec<(String, Figures)>,
+    pub(super) streams: Vec<StreamTotals>,
+    /// Number of reads that returned only zeros, where they are counted apart.
+    pub(super) reads_of_zeros: u64,
     /// Evidence that a layer above the disk answered; `None` if there is none, or the disk is not known.
     cached: Option<String>,
     is_disk_known: bool,
     /// True if operations failed or were lost, or the device went away.
     is_broken: bool,
+}
+
+impl CompletedRun {
+    pub(super) fn figures(&self, stream: &str) -> Option<&Figures> {
+        let (_, figures) = self.figures.iter().find(|(name, _)| name == stream)?;
+        Some(figures)
+    }
 }
 
 impl CheckRequest<'_> {
@@ -227,7 +247,10 @@ impl CheckRequest<'_> {
             // No block trace: a check needs no root, and is too short for samples.
             trace: false,
             // The doctor's advice would name a file that the check removes at its end.
-            findings: Some(Vec::new()),
+            findings: Some(
+                self.look
+                    .map_or_else(Vec::new, |look| look.findings.clone()),
+            ),
             ..RunRequest::new(NamedWorkload::alone(load, self.definition.text.clone()))
         }
     }
@@ -333,7 +356,8 @@ fn perform_run(
         .criteria
         .iter()
         .filter_map(|criterion| criterion.metric.percent())
-        .chain([50.0, 99.0])
+        .chain([50.0, 99.0, 100.0])
+        .chain(look::PERCENTS)
         .collect();
     let figures: Vec<_> = names.into_iter().zip(fio_run.figures(&percents)).collect();
     let manifest = run_dir::manifest(&dir).map_err(Failure::environment)?;
@@ -396,7 +420,9 @@ fn perform_run(
             is_host_busy: busy_host.is_some(),
         },
         criteria,
-        figures: if is_goal_alone { Vec::new() } else { figures },
+        figures,
+        streams: verdict.streams.clone(),
+        reads_of_zeros: fio_run.reads_of_zeros(),
         overwritten,
         busy_host,
         missed_goal: is_goal_alone
@@ -515,7 +541,9 @@ fn remarks(site: &Site, files: &BTreeMap<String, FileUse>, runs: &[CompletedRun]
         ))
     });
     remarks.extend(busy);
-    if site.files_bytes.is_none() && files.values().any(|used| used.state != FileState::Shared) {
+    let is_state_missing =
+        |used: &FileUse| !matches!(used.state, FileState::Shared | FileState::Existing);
+    if site.files_bytes.is_none() && files.values().any(is_state_missing) {
         remarks.push(
             "there is no file system here: the database's files, new, rewritten or growing, cost more than these writes to \
              a device"
@@ -600,12 +628,11 @@ fn fill_line(template: &str, path: &str, runs: &[CompletedRun]) -> Result<String
 fn placeholder_value(placeholder: &str, runs: &[CompletedRun]) -> Option<f64> {
     let (run, of_stream) = placeholder.split_once('/')?;
     let (stream, metric) = of_stream.split_once('.')?;
-    let completed_run = runs.iter().find(|done| done.run.name == run)?;
-    let (_, figures) = completed_run
-        .figures
+    let completed_run = runs
         .iter()
-        .find(|(name, _)| name == stream)?;
-    figures
+        .find(|done| done.run.name == run && done.missed_goal.is_none())?;
+    completed_run
+        .figures(stream)?
         .value(CheckMetric::try_from(metric.to_owned()).ok()?)
         .filter(|value| *value >= 1.0)
 }

@@ -89,6 +89,11 @@ impl Site {
             return Self::ranges(path, files, disks.unwrap_or_default(), facts.size_bytes)
                 .map_err(cannot);
         }
+        if files.values().any(|used| used.state == FileState::Existing) {
+            return Err(cannot(
+                "it is a directory, but files=existing reads a device; name a device".to_owned(),
+            ));
+        }
         let disks = disks_beneath(DeviceNumber::of_stat(metadata.dev()), Path::new("/"));
         let needed_bytes = needed_bytes(files);
         let names: Vec<_> = files.keys().cloned().collect();

@@ -91,45 +91,7 @@ fn of_every_disk(out: &Path) -> Vec<Finding> {
             "no disk was found below /sys/block - a container may hide the disks - name the devices",
         );
     }
-    relevant_to_unnamed_disks(doctor::examine(Path::new("/"), &names, Some(out)))
-}
-
-/// Findings worth showing about disks that the user did not name. For such a disk, the finding that it is in use is
-/// only a note. For a disk in use, findings that matter only for a test (preparation, other activity) are dropped.
-fn relevant_to_unnamed_disks(findings: Vec<Finding>) -> Vec<Finding> {
-    const OF_TESTS: [&str; 4] = [
-        "preparation",
-        "over-provisioning",
-        "other-activity",
-        "run-directory-place",
-    ];
-    let is_refused =
-        |finding: &Finding| finding.check == doctor::IN_USE && finding.level == Severity::Problem;
-    let in_use: Vec<String> = findings
-        .iter()
-        .filter(|it| is_refused(it))
-        .filter_map(|it| it.device.clone())
-        .collect();
-    let mut shown = Vec::new();
-    for finding in findings {
-        let is_in_use = finding
-            .device
-            .as_ref()
-            .is_some_and(|device| in_use.contains(device));
-        if is_in_use && OF_TESTS.contains(&finding.check.as_str()) {
-            continue;
-        }
-        shown.push(if is_refused(&finding) {
-            Finding {
-                level: Severity::Note,
-                reason: "the disk cannot be tested while it is in use".to_owned(),
-                ..finding
-            }
-        } else {
-            finding
-        });
-    }
-    shown
+    doctor::without_tests(doctor::examine(Path::new("/"), &names, Some(out)))
 }
 
 const TITLES: [&str; 9] = [
@@ -366,7 +328,7 @@ mod tests {
             finding(Severity::Warning, "preparation", Some("/dev/y")),
             finding(Severity::Note, "run-directory-place", None),
         ];
-        let told: Vec<(Severity, String, Option<String>)> = relevant_to_unnamed_disks(findings)
+        let told: Vec<(Severity, String, Option<String>)> = doctor::without_tests(findings)
             .into_iter()
             .map(|it| (it.level, it.check, it.device))
             .collect();

@@ -3,8 +3,9 @@
 //! Source: Monitoring Plugins Development Guidelines, <https://www.monitoring-plugins.org/doc/guidelines.html>.
 
 use super::options::DoctorArgs;
-use super::{disks, of_devices, relevant_to_unnamed_disks};
+use super::{disks, of_devices};
 use device::discover;
+use device::doctor::without_tests;
 use device::doctor::{WORN_PCT, read_smart};
 use device::observe::nvme::Smart;
 use report::findings::{count, headline};
@@ -57,7 +58,7 @@ fn examine(args: &DoctorArgs) -> Result<(String, u8), Failure> {
         let smart = read_smart(root, &facts);
         health += &smart.map_or_else(|_| String::new(), |smart| values(name.as_str(), &smart));
     }
-    let mut findings = relevant_to_unnamed_disks(of_devices(&names, args.out.as_deref())?);
+    let mut findings = without_tests(of_devices(&names, args.out.as_deref())?);
     // A database keeps its host busy.
     findings.retain(|finding| finding.check != "cpu-busy");
     Ok(judged(&findings, &health))
