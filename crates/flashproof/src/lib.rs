@@ -28,8 +28,10 @@ mod record;
 mod series;
 
 use cli::Invocation;
+use report::table::wrap_texts;
 use session::failure::ACT_FAILURE;
 use session::{CompatMode, console, signals};
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 /// Runs the command line of this process, by the name under which it was called. Returns the exit code.
@@ -43,6 +45,10 @@ pub fn run() -> ExitCode {
     } = cli::parse();
     if quiet {
         console::be_quiet();
+    }
+    if compat_mode == CompatMode::Native && io::stdout().is_terminal() {
+        // Some tables are indented by two columns.
+        wrap_texts(console::columns(io::stdout()).saturating_sub(2));
     }
     let result = commands::run(&command, compat_mode);
     let code = result.unwrap_or_else(|failure| {

@@ -327,6 +327,48 @@ fn a_page_on_a_terminal_fits_it_and_has_colours_unless_nobody_wants_them() {
 }
 
 #[test]
+fn a_table_is_wrapped_on_a_terminal_and_never_in_a_pipe() {
+    let bench = Bench::new();
+    for (out, seed) in [("a", 1), ("b", 2)] {
+        let config = format!(
+            "device-names: sim:name=a-long-name+stall-at-s=2+stall-ms=500\n\
+             test-duration-sec: 60\nread-reqs-per-sec: 1000\nseed: {seed}\n"
+        );
+        let run = bench.start_as(&format!("{out}.conf"), out, &config, &["--quiet"]);
+        run.end().expect(1);
+    }
+    let arguments = ["report", "compare", "a", "b"];
+    let mut command = bench.prepare(&arguments);
+    command.env("NO_COLOR", "1");
+    let Some((page, code)) = shown(&command) else {
+        return;
+    };
+    assert_eq!(code, Some(0), "{page}");
+    let table: Vec<&str> = page
+        .lines()
+        .skip_while(|line| !line.starts_with("result"))
+        .collect();
+    assert!(
+        table
+            .iter()
+            .all(|line| line.trim_end().chars().count() < 80),
+        "{page}"
+    );
+    assert!(page.contains("sim:name=a-long-name"), "{page}");
+    let piped = bench.flashproof(&arguments).expect(0).stdout;
+    let devices = piped
+        .lines()
+        .find(|line| line.starts_with("devices"))
+        .unwrap();
+    assert_eq!(
+        devices
+            .matches("sim:name=a-long-name+stall-at-s=2+stall-ms=500")
+            .count(),
+        2
+    );
+}
+
+#[test]
 fn progress_fits_a_narrow_terminal_and_a_file_gets_no_carriage_returns() {
     let bench = Bench::new();
     let Some(mut terminal) = Terminal::open(40) else {

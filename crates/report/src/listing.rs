@@ -81,7 +81,7 @@ impl Listing {
             heads.row(result.cells().into_iter().take(5));
         }
         let mut text = format!("{}\n\n", self.title());
-        for (head, result) in heads.to_string().lines().zip(&self.results) {
+        for (head, result) in heads.row_lines().iter().zip(&self.results) {
             text += &format!("{head}\n    {}\n", result.headline);
             text.extend(result.note.iter().map(|note| format!("    note: {note}\n")));
         }

@@ -6,9 +6,10 @@
 use crate::words::OutcomeLabel;
 use maud::{Markup, Render, html};
 use results::finding::{Finding, Severity};
-use results::format::is_unprintable;
+use results::format::{is_unprintable, wrapped_cell};
 use results::judge::Outcome;
 use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Columns and rows of text under a title.
 #[derive(Debug, Clone, Default)]
@@ -174,20 +175,6 @@ impl Table {
             .map(|(name, value)| [name.into(), value.into()]);
         Self::new(title).text(["name", "value"]).rows(rows)
     }
-
-    fn line<'a>(&self, widths: &[usize], cells: impl Iterator<Item = &'a str>) -> String {
-        cells
-            .zip(self.columns.iter().zip(widths))
-            .map(|(cell, (column, width))| {
-                if column.right {
-                    format!("{cell:>width$}")
-                } else {
-                    format!("{cell:<width$}")
-                }
-            })
-            .collect::<Vec<_>>()
-            .join(&" ".repeat(self.gap))
-    }
 }
 
 impl Column {
@@ -199,6 +186,25 @@ impl Column {
         }
     }
 
+    fn aligned(&self, text: &str, width: usize) -> String {
+        if self.right {
+            format!("{text:>width$}")
+        } else {
+            format!("{text:<width$}")
+        }
+    }
+
+    /// Least width for `texts`: no number and no word of the heading is broken.
+    fn width_min(&self, texts: &[&str]) -> usize {
+        let word = width(&self.heading.split(' ').collect::<Vec<_>>(), usize::MAX);
+        let cells = width(&texts[1..], usize::MAX);
+        word.max(if self.right {
+            cells
+        } else {
+            cells.min(WRAPPED_MIN)
+        })
+    }
+
     /// The CSS class of the column's fields.
     fn class(&self) -> Option<String> {
         self.right.then(|| "number".to_owned())
@@ -208,27 +214,95 @@ impl Column {
 /// As text: columns as wide as their widest cells, no trailing blanks, no heading line if no column has a heading.
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let length = |text: &str| text.chars().count();
-        let mut widths = Vec::new();
-        for (index, column) in self.columns.iter().enumerate() {
-            let cells = self
-                .rows
-                .iter()
-                .filter_map(|row| Some(length(&row.get(index)?.text)));
-            let width = cells.max().unwrap_or(0).max(length(&column.heading));
-            widths.push(width.max(column.width));
-        }
-        let headings = self.columns.iter().map(|column| column.heading.as_str());
-        let head = self.line(&widths, headings);
-        if !head.trim().is_empty() {
-            writeln!(f, "{}", head.trim_end())?;
-        }
-        for row in &self.rows {
-            let line = self.line(&widths, row.iter().map(|cell| cell.text.as_str()));
-            writeln!(f, "{}", line.trim_end())?;
-        }
-        Ok(())
+        f.write_str(&self.wrapped(TEXT_COLUMNS.load(Ordering::Relaxed)))
     }
+}
+
+/// Columns of the terminal that shows the text. Text for a pipe or a file is never wrapped.
+static TEXT_COLUMNS: AtomicUsize = AtomicUsize::new(usize::MAX);
+
+/// Wraps the text of all tables from now on to `columns`, for a terminal.
+pub fn wrap_texts(columns: usize) {
+    TEXT_COLUMNS.store(columns, Ordering::Relaxed);
+}
+
+/// Texts narrower than this are hard to read.
+const WRAPPED_MIN: usize = 8;
+
+impl Table {
+    /// A line for each row, never wrapped: for rows apart from each other.
+    pub(crate) fn row_lines(&self) -> Vec<String> {
+        let text = self.wrapped(usize::MAX);
+        text.lines().map(str::to_owned).collect()
+    }
+
+    fn wrapped(&self, columns: usize) -> String {
+        self.part(&(0..self.columns.len()).collect::<Vec<_>>(), columns)
+    }
+
+    /// The columns `indexes` as text in lines of at most `columns`, if possible. First the widest headings and texts
+    /// are wrapped, but no numbers. Columns that still do not fit follow below, again beside the first column.
+    fn part(&self, indexes: &[usize], columns: usize) -> String {
+        let shown: Vec<&Column> = indexes.iter().map(|index| &self.columns[*index]).collect();
+        let texts: Vec<Vec<&str>> = indexes.iter().map(|index| self.texts(*index)).collect();
+        let pairs = shown.iter().zip(&texts);
+        let least: Vec<usize> = pairs
+            .clone()
+            .map(|(column, texts)| column.width_min(texts))
+            .collect();
+        let widths = pairs.map(|(column, texts)| column.width.max(width(texts, usize::MAX)));
+        let mut widths: Vec<usize> = widths.collect();
+        let total = |widths: &[usize]| widths.iter().map(|width| width + self.gap).sum::<usize>();
+        let room = columns.saturating_add(self.gap);
+        let fitting = (2..=widths.len()).rfind(|count| total(&least[..*count]) <= room);
+        widths.truncate(fitting.unwrap_or(2));
+        while total(&widths) > room {
+            let wide = (0..widths.len()).filter(|at| widths[*at] > least[*at]);
+            let Some(widest) = wide.max_by_key(|at| widths[*at]) else {
+                break;
+            };
+            widths[widest] = width(&texts[widest], widths[widest] - 1).max(least[widest]);
+        }
+        let has_heading = shown.iter().any(|column| !column.heading.is_empty());
+        let mut text = String::new();
+        for row in usize::from(!has_heading)..=self.rows.len() {
+            let cells = texts.iter().zip(&widths);
+            let cells = cells.map(|(texts, width)| wrapped_cell(texts[row], *width));
+            let cells: Vec<_> = cells.collect();
+            for line in 0..cells.iter().map(Vec::len).max().unwrap_or(0) {
+                let parts = cells
+                    .iter()
+                    .map(|lines| lines.get(line).map_or("", AsRef::as_ref));
+                let parts = parts.zip(shown.iter().zip(&widths));
+                let parts = parts.map(|(part, (column, width))| column.aligned(part, *width));
+                let line = parts.collect::<Vec<_>>().join(&" ".repeat(self.gap));
+                text += line.trim_end();
+                text.push('\n');
+            }
+        }
+        if let (Some(first), Some(rest @ [_, ..])) = (indexes.first(), indexes.get(widths.len()..))
+        {
+            text += &format!("\n{}", self.part(&[&[*first], rest].concat(), columns));
+        }
+        text
+    }
+
+    /// The heading and the cells of a column.
+    fn texts(&self, index: usize) -> Vec<&str> {
+        let cells = self
+            .rows
+            .iter()
+            .map(|row| row.get(index).map_or("", |cell| cell.text.as_str()));
+        std::iter::once(self.columns[index].heading.as_str())
+            .chain(cells)
+            .collect()
+    }
+}
+
+/// Width of a column whose texts are wrapped at `columns`.
+fn width(texts: &[&str], columns: usize) -> usize {
+    let lines = texts.iter().flat_map(|text| wrapped_cell(text, columns));
+    lines.map(|line| line.chars().count()).max().unwrap_or(0)
 }
 
 /// As HTML; the first cell of a row is its heading.
@@ -443,6 +517,38 @@ mod tests {
             "no heading line, and no trailing blanks"
         );
         assert_eq!(Table::new("").to_string(), "");
+    }
+
+    #[test]
+    fn a_table_too_wide_for_a_terminal_is_wrapped_and_loses_nothing() {
+        let rows = [
+            ["in flight at the knee", "1,234", "5.25 ms"],
+            ["x", "9", "1 us"],
+        ];
+        let wide = Table::new("")
+            .text(["name"])
+            .numbers(["mean in flight", "p99"])
+            .rows(rows);
+        assert_eq!(wide.wrapped(46), wide.to_string(), "46 columns are enough");
+        let texts_wrapped = "name          mean in flight      p99\n\
+                             in flight at           1,234  5.25 ms\n\
+                             the knee\n\
+                             x                          9     1 us\n";
+        assert_eq!(wide.wrapped(40), texts_wrapped);
+        let headings_too = "name          mean in      p99\n               flight\n\
+                            in flight at    1,234  5.25 ms\nthe knee\n\
+                            x                   9     1 us\n";
+        assert_eq!(wide.wrapped(30), headings_too);
+        let two_parts = "name          mean in\n               flight\n\
+                         in flight at    1,234\nthe knee\nx                   9\n\n\
+                         name              p99\nin flight at  5.25 ms\nthe knee\n\
+                         x                1 us\n";
+        assert_eq!(wide.wrapped(22), two_parts);
+        let path = Table::new("")
+            .text(["", ""])
+            .rows([["/dev/disk/by-id/nvme", "a"]]);
+        assert_eq!(path.wrapped(15), "/dev/disk/by  a\n-id/nvme\n");
+        assert_eq!(path.row_lines(), ["/dev/disk/by-id/nvme  a"]);
     }
 
     #[test]

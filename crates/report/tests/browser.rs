@@ -3,6 +3,7 @@
 
 use crate::support::{SHORT, Shape, write_baseline, write_run, write_series};
 use conclusions::series::SeriesPurpose;
+use report::comparison::{CandidateDir, OperatorData, compare};
 use report::document::Document;
 use results::judge::Outcome;
 use std::fs;
@@ -258,6 +259,42 @@ fn a_link_leads_to_a_moment_of_all_charts_over_time() {
         return;
     };
     assert_eq!(seen, "10 to 20,0 to 60,0 to 60,0 to 60,0 to 60");
+}
+
+#[test]
+fn compared_runs_lie_over_each_other_and_a_link_leads_to_a_moment_of_both_charts() {
+    let Some(browser) = browser() else { return };
+    let _one = ONE.lock();
+    let dir = tempfile::tempdir().unwrap();
+    let dirs = ["a", "b"].map(|name| dir.path().join(name));
+    write_run(&dirs[0], SHORT);
+    let twice_as_long = Shape {
+        intervals: 120,
+        slow_every: 7,
+        ..SHORT
+    };
+    write_run(&dirs[1], twice_as_long);
+    let candidates = dirs.map(|dir| CandidateDir { name: None, dir });
+    let comparison = compare(&candidates, &OperatorData::default(), &[]).unwrap();
+    let page = dir.path().join("page.html");
+    fs::write(&page, comparison.html("flashproof")).unwrap();
+    assert_eq!(check(browser, &page), 3);
+    let overflow = overflow_px(browser, &page);
+    assert!(overflow <= 0, "{overflow} px wider than a phone");
+    // The colours of both lines in each chart, then the ends of both axes of time.
+    let script = "
+        const charts = ['percentiles', 'p99-9-over-time', 'rate-over-time']
+            .map((id) => inside.document.querySelector(`[id*=${id}] > svg`));
+        const colours = charts.map((svg) => [...svg.querySelectorAll('path.line')].map((line) => line.getAttribute('stroke')).join());
+        inside.location.hash = '#t=10-20';
+        inside.dispatchEvent(new inside.Event('hashchange'));
+        const ends = charts.slice(1).map((svg) => Math.max(...[...svg.querySelectorAll('text')]
+            .filter((text) => text.getAttribute('text-anchor') === 'middle').map((text) => Number(text.textContent) || 0)));
+        return `${new Set(colours).size} ${colours[0]} ${ends}`;";
+    assert_eq!(
+        beside(browser, &page, 900, script),
+        "1 #0072b2,#d55e00 20,20"
+    );
 }
 
 #[test]

@@ -354,6 +354,17 @@ pub fn wrapped(text: &str, indent: &str, columns: usize) -> String {
     ) + "\n"
 }
 
+/// The lines of a table's cell that is `columns` wide. Words that are too long are broken.
+pub fn wrapped_cell(text: &str, columns: usize) -> Vec<Cow<'_, str>> {
+    if text.chars().count() <= columns {
+        return vec![Cow::Borrowed(text)];
+    }
+    textwrap::wrap(
+        text,
+        Options::new(columns).word_splitter(WordSplitter::NoHyphenation),
+    )
+}
+
 /// Quotes a word for a shell: names come from servers and may contain anything. Within single quotes, only another
 /// single quote is special. It is written as `'\''`.
 pub fn shell_quoted(word: &str) -> String {

@@ -107,7 +107,9 @@ fn over_time(
         return chart.without_data(no_data_reason(windows));
     }
     for (at, name) in QUANTILE_NAMES.into_iter().enumerate() {
-        chart.lines.push(line(name, at, at, windows, durations));
+        chart
+            .lines
+            .push(quantile_line(name, at, at, windows, durations));
     }
     chart.caption = format!(
         "Each point has the percentiles of all operations in {} on all devices; max is the longest. Times below 1 us \
@@ -129,7 +131,7 @@ fn ms(ns: u64) -> String {
     format::milliseconds(ns as f64 / 1e6)
 }
 
-fn line(
+pub(crate) fn quantile_line(
     name: &str,
     moment: usize,
     style: usize,
@@ -193,7 +195,7 @@ fn by_device(manifest: &Manifest, service: &Windows, stream: usize) -> Vec<Chart
             }
             chart
                 .lines
-                .push(line(device, moment, number, service, durations));
+                .push(quantile_line(device, moment, number, service, durations));
         }
         let Some((ns, device)) = worst else {
             charts.push(chart.without_data(no_data_reason(service)));

@@ -21,6 +21,7 @@ pub(crate) type PointQuantiles = [f64; 5];
 pub(crate) const QUANTILE_NAMES: [&str; 5] = ["p50", "p90", "p99", "p99.9", "max"];
 /// Position of the 99th percentile in [`PointQuantiles`].
 pub(crate) const P99: usize = 2;
+pub(crate) const P99_9: usize = 3;
 /// Position of the maximum in [`PointQuantiles`].
 pub(crate) const MAX: usize = 4;
 

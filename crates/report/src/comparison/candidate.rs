@@ -18,6 +18,9 @@ use std::path::PathBuf;
 pub struct Candidate {
     pub name: String,
     pub dir: PathBuf,
+    /// Directory of the run that represents the candidate; `dir` without such a run.
+    #[serde(skip)]
+    pub(super) run_dir: PathBuf,
     pub kind: CandidateKind,
     /// The user's note.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -172,6 +175,7 @@ impl Candidate {
         Self {
             name: source.name.clone(),
             dir: source.dir.clone(),
+            run_dir: run.value().map_or(&source.dir, |run| &run.dir).clone(),
             kind: source.kind,
             note: source.note().map(str::to_owned),
             test: run.map(|run| test(run, source)),

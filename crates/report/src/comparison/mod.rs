@@ -15,6 +15,7 @@
 
 mod answer;
 mod candidate;
+mod over_time;
 mod source;
 mod table;
 mod wear;

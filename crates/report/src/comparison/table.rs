@@ -6,6 +6,7 @@
 use super::answer::devices_text;
 use super::{
     Candidate, CandidateComparison, CandidateKind, DeviceWear, PublishedRating, ValueOrReason,
+    over_time,
 };
 use crate::bars::Bars;
 use crate::charts::{Axis, Chart, Line, Points, Section, Style};
@@ -397,6 +398,11 @@ impl CandidateComparison {
             let intro = "The judged stream of each candidate, over the whole run.";
             let section = Section::new("latency", "Service times", intro, vec![curves]);
             page.charts(&section);
+        }
+        let over_time = over_time::charts(&self.candidates);
+        if !over_time.is_empty() {
+            let intro = "The judged stream of each candidate. Time 0 is the start of each run.";
+            page.charts(&Section::new("over-time", "Over time", intro, over_time));
         }
         page.heading("Side by side");
         page.add(&self.bars());

@@ -383,6 +383,49 @@ fn rows_without_a_value_are_left_out_and_curves_have_no_percentile_that_is_too_r
 }
 
 #[test]
+fn runs_are_drawn_over_each_other_in_the_colours_of_the_percentiles_and_the_rest_is_named() {
+    let parent = tempfile::tempdir().unwrap();
+    let series = parent.path().join("0-base");
+    baseline(&series, &[("/dev/nvme0n1", 1.0)]);
+    let mut dirs = vec![named(&series)];
+    for number in 1..=10 {
+        let dir = parent.path().join(format!("r{number}"));
+        let mut one = bench(30);
+        one.slow = if number == 3 { 5 } else { 0 };
+        one.write(&dir);
+        dirs.push(named(&dir));
+    }
+    let comparison = compare(&dirs, &OperatorData::default(), &ratings()).unwrap();
+    let [latency, rate] = &over_time::charts(&comparison.candidates)[..] else {
+        panic!("two charts");
+    };
+    for chart in [latency, rate] {
+        let names: Vec<&str> = chart.lines.iter().map(|line| line.name.as_str()).collect();
+        assert_eq!(names, ["r1", "r2", "r3", "r4", "r5", "r6", "r7", "r8"]);
+        // The baseline has no line, but the first colour, as among the percentiles.
+        assert_eq!(
+            chart.lines.iter().map(|line| line.style.colour).next(),
+            Some(1)
+        );
+        for rest in [
+            "Not drawn: 0-base: a baseline has many jobs",
+            "Not drawn: r9, r10: at most 8 are drawn (",
+        ] {
+            assert!(chart.caption.contains(rest), "{}", chart.caption);
+        }
+        assert_eq!(chart.x.title, "time since the run began");
+    }
+    assert!(latency.key.starts_with("Longest: 2") && latency.key.contains("ms of r3, at"));
+    // 10 s of 100 reads per second.
+    assert_eq!(rate.lines[0].y, [Some(100.0); 10]);
+    assert_eq!(rate.key, "Lowest: 100/s of r1, at 1 s.");
+    let page = comparison.html("flashproof");
+    assert!(page.contains("p99.9 over time") && page.contains("\"second\":1.0"));
+    let only_baseline = compare(&dirs[..1], &OperatorData::default(), &ratings()).unwrap();
+    assert_eq!(over_time::charts(&only_baseline.candidates), []);
+}
+
+#[test]
 fn only_what_was_run_as_published_ones_were_is_placed_among_them() {
     let parent = tempfile::tempdir().unwrap();
     let mut simulated = bench(30);

@@ -40,7 +40,7 @@ const ALL: &str = "all";
 
 pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let Some(name) = &args.name else {
-        return done(&list()?);
+        return console::page(&list()?).map(|()| ExitCode::SUCCESS);
     };
     match name.as_str() {
         "durability" => return check_durability(args),
