@@ -194,9 +194,10 @@ impl Column {
         }
     }
 
-    /// Least width for `texts`: no number and no word of the heading is broken.
+    /// Least width for `texts`: no number is broken, and no word or path that is not very long.
     fn width_min(&self, texts: &[&str]) -> usize {
-        let word = width(&self.heading.split(' ').collect::<Vec<_>>(), usize::MAX);
+        let words: Vec<_> = texts.iter().flat_map(|text| text.split(' ')).collect();
+        let word = width(&words, usize::MAX).min(WORD_MAX);
         let cells = width(&texts[1..], usize::MAX);
         word.max(if self.right {
             cells
@@ -228,6 +229,9 @@ pub fn wrap_texts(columns: usize) {
 
 /// Texts narrower than this are hard to read.
 const WRAPPED_MIN: usize = 8;
+
+/// Longer words are broken: two columns of this width fill a terminal.
+const WORD_MAX: usize = 40;
 
 impl Table {
     /// A line for each row, never wrapped: for rows apart from each other.
@@ -544,11 +548,16 @@ mod tests {
                          name              p99\nin flight at  5.25 ms\nthe knee\n\
                          x                1 us\n";
         assert_eq!(wide.wrapped(22), two_parts);
-        let path = Table::new("")
-            .text(["", ""])
-            .rows([["/dev/disk/by-id/nvme", "a"]]);
-        assert_eq!(path.wrapped(15), "/dev/disk/by  a\n-id/nvme\n");
-        assert_eq!(path.row_lines(), ["/dev/disk/by-id/nvme  a"]);
+        let path = "/dev/disk/by-id/nvme";
+        let with_path = Table::new("").text(["", ""]).rows([[path, "a b c d e"]]);
+        assert_eq!(
+            with_path.wrapped(30),
+            "/dev/disk/by-id/nvme  a b c d\n                      e\n"
+        );
+        assert_eq!(
+            with_path.row_lines(),
+            ["/dev/disk/by-id/nvme  a b c d e"]
+        );
     }
 
     #[test]
