@@ -276,15 +276,12 @@ impl Checks {
                         .needed_time()
                         .is_some_and(|sec| sec > SETTLING_SEC_MAX)
                 });
-        let commands: Vec<_> = [short, long]
+        let mut commands: Vec<_> = [short, long]
             .into_iter()
             .filter_map(|open: Vec<&CheckResult>| {
                 let path = shell_quoted(&open.first()?.path);
-                let names = open
-                    .iter()
-                    .map(|check| check.name.as_str())
-                    .collect::<Vec<_>>()
-                    .join(",");
+                let names: Vec<_> = open.iter().map(|check| check.name.as_str()).collect();
+                let names = names.join(",");
                 let time = open
                     .iter()
                     .filter_map(|check| check.needed_time())
@@ -299,6 +296,11 @@ impl Checks {
                 Some(format!("flashproof check {names} {path}{time}"))
             })
             .collect();
+        let not_run: Vec<_> = self.not_run.iter().map(|check| check.name.as_str()).collect();
+        if let (Some(first), false) = (self.checks.first(), not_run.is_empty()) {
+            let path = shell_quoted(&first.path);
+            commands.push(format!("flashproof check {} {path}", not_run.join(",")));
+        }
         (!commands.is_empty()).then(|| format!("settle what is open: {}", commands.join("; then ")))
     }
 }
@@ -408,6 +410,9 @@ fn run_and_metric(judged: &JudgedCriterion) -> String {
 /// The limit in words. If the limit does not decide, with the reason: `below 1 s (warning)`.
 fn limit_text(judged: &JudgedCriterion) -> Option<String> {
     let limit = judged.criterion.limit_text()?;
+    if judged.outcome == Outcome::Invalid && judged.fraction_of_limit() >= 1.0 {
+        return Some(format!("{limit} (not held, not judged)"));
+    }
     let not_met = if judged.is_beyond_shown_limit() {
         ", not held"
     } else {
@@ -533,7 +538,7 @@ fn bars(check: &CheckResult) -> Bars {
 fn margin(bars: &mut Bars, name: String, judged: &JudgedCriterion) {
     let limit = limit_text(judged).unwrap_or_default();
     let is_over = judged.outcome == Outcome::Fail || judged.is_beyond_shown_limit();
-    let text = format!("{}, {limit}", judged.figure_text());
+    let text = format!("{} (limit: {limit})", judged.figure_text());
     bars.against(name, judged.margin(), 1.0, text, is_over);
 }
 

@@ -253,7 +253,9 @@ fn list() -> Result<String, Failure> {
                 .runs
                 .iter()
                 .flat_map(|run| &run.criteria)
-                .filter(|criterion| criterion.limit.is_some());
+                .filter(|criterion| {
+                    criterion.limit.is_some() && criterion.only_shown_as().is_none()
+                });
             table.row([
                 format!("  {}", check.name),
                 span(check.seconds()),
