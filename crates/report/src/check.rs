@@ -296,7 +296,11 @@ impl Checks {
                 Some(format!("flashproof check {names} {path}{time}"))
             })
             .collect();
-        let not_run: Vec<_> = self.not_run.iter().map(|check| check.name.as_str()).collect();
+        let not_run: Vec<_> = self
+            .not_run
+            .iter()
+            .map(|check| check.name.as_str())
+            .collect();
         if let (Some(first), false) = (self.checks.first(), not_run.is_empty()) {
             let path = shell_quoted(&first.path);
             commands.push(format!("flashproof check {} {path}", not_run.join(",")));

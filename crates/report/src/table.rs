@@ -554,10 +554,7 @@ mod tests {
             with_path.wrapped(30),
             "/dev/disk/by-id/nvme  a b c d\n                      e\n"
         );
-        assert_eq!(
-            with_path.row_lines(),
-            ["/dev/disk/by-id/nvme  a b c d e"]
-        );
+        assert_eq!(with_path.row_lines(), ["/dev/disk/by-id/nvme  a b c d e"]);
     }
 
     #[test]

@@ -87,8 +87,13 @@ fn without_open_bracket(clause: &str) -> &str {
 impl Verdict {
     /// The answer and the next step.
     pub fn headline(&self) -> Headline {
-        let Some(reason) = self.reasons.first() else {
-            return Headline::new("there was nothing to judge", None);
+        // Who stopped a run wants to read that first, also if the host was busy besides.
+        let mut of_stop = self.reasons.iter();
+        let of_stop = of_stop.find(|reason| reason.code == ReasonCode::Stopped);
+        let reason = match (self.reasons.first(), of_stop) {
+            (Some(first), Some(of_stop)) if first.code == ReasonCode::OwnLag => of_stop,
+            (Some(first), _) => first,
+            (None, _) => return Headline::new("there was nothing to judge", None),
         };
         Headline::new(
             &self.headline_sentence(reason),
