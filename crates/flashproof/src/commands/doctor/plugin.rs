@@ -5,8 +5,7 @@
 use super::options::DoctorArgs;
 use super::{disks, of_devices};
 use device::discover;
-use device::doctor::without_tests;
-use device::doctor::{WORN_PCT, read_smart};
+use device::doctor::{WORN_PCT, read_smart, without_tests};
 use device::observe::nvme::Smart;
 use report::findings::{count, headline};
 use results::finding::{Finding, Severity};
