@@ -481,10 +481,10 @@ impl Ran<'_> {
         }
     }
 
-    /// Operations due before `at_ns` and not completed then.
+    /// Operations due before `at_ns` and not completed before it: the run loop reads the clock before it takes completions.
     fn backlog(fates: &[Fate], at_ns: u64) -> u64 {
         let is_due = |fate: &&Fate| fate.scheduled_ns < at_ns && fate.scheduled_ns < fate.end_ns;
-        let is_open = |fate: &&Fate| fate.back_ns.is_none_or(|back_ns| back_ns > at_ns);
+        let is_open = |fate: &&Fate| fate.back_ns.is_none_or(|back_ns| back_ns >= at_ns);
         fates.iter().filter(is_due).filter(is_open).count() as u64
     }
 
