@@ -89,6 +89,15 @@ impl InventoryDrive {
             .is_ok_and(|name: DeviceName| name.drive().is_some())
     }
 
+    /// `/dev/nvme0n1 (S64ANX0T402)`.
+    pub(crate) fn full_name(&self) -> String {
+        if self.id == self.path {
+            self.path.clone()
+        } else {
+            format!("{} ({})", self.path, self.id)
+        }
+    }
+
     fn from_report(guard_report: GuardReport) -> Option<Self> {
         let facts = guard_report.facts?;
         let Attachment { slot, link } = Attachment::read(&guard_report.path, Path::new("/"));

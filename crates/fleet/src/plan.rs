@@ -9,7 +9,7 @@ use crate::journal::LOCK;
 use crate::{FILE_BYTES_MAX, failed};
 use report::table::Table;
 use results::files::{self, Instructions, Links, ReplaceTarget};
-use results::format::{count, in_one_line, quoted, span};
+use results::format::{count, first_names, in_one_line, quoted, span};
 use serde::{Deserialize, Serialize};
 use session::clock::now_unix_ms;
 use session::console;
@@ -372,9 +372,7 @@ impl CampaignPlan {
         );
         let unconfirmed = self.drives.iter().map(|planned| &planned.drive);
         let unconfirmed: Vec<_> = unconfirmed
-            .filter(|drive| {
-                drive.state == DriveState::HasData && !self.campaign.erase.contains(&drive.id)
-            })
+            .filter(|drive| self.lacks_consent(drive))
             .map(|drive| quoted(&drive.id))
             .collect();
         if !unconfirmed.is_empty() {
@@ -404,6 +402,22 @@ impl CampaignPlan {
             );
         }
         text
+    }
+
+    /// The drives of `tasks` that steps with erase consent erase, in one line. Simulated drives and drives that the guard
+    /// will refuse are left out; `None` if no drive is left.
+    pub fn erased_text(&self, tasks: &[usize]) -> Option<String> {
+        let drives = tasks.iter().map(|index| &self.drives[*index].drive);
+        let erased = drives.filter(|drive| {
+            !drive.is_simulated() && drive.state != DriveState::InUse && !self.lacks_consent(drive)
+        });
+        let names: Vec<_> = erased.map(InventoryDrive::full_name).collect();
+        let drives = count(names.len() as u64, "drive");
+        (!names.is_empty()).then(|| format!("ERASES {drives}: {}", first_names(names)))
+    }
+
+    fn lacks_consent(&self, drive: &InventoryDrive) -> bool {
+        drive.state == DriveState::HasData && !self.campaign.erase.contains(&drive.id)
     }
 
     /// The lock of `fleet run`: concurrent starts submit one after the other.
@@ -607,6 +621,25 @@ mod tests {
         assert_eq!(may_erase(), [false, true], "a withdrawn consent");
         write("steps = 2\n");
         assert_eq!(may_erase(), [false, false], "a file that cannot be read");
+    }
+
+    #[test]
+    fn only_real_drives_that_the_guard_may_release_are_erased() {
+        let consent = format!("{STEP}[consent]\nerase = [\"SIM00003\"]\n");
+        let mut plan = read(campaign(8, &consent).path()).unwrap();
+        let erased = |plan: &CampaignPlan| plan.erased_text(&[0, 1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(erased(&plan), None, "simulated drives");
+        for planned in &mut plan.drives {
+            planned.drive.path = format!("/dev/{}", planned.drive.id);
+        }
+        plan.drives[1].drive.state = DriveState::HasData;
+        plan.drives[2].drive.state = DriveState::HasData;
+        plan.drives[3].drive.state = DriveState::InUse;
+        let name = |number| format!("/dev/SIM0000{number} (SIM0000{number})");
+        let names = [1, 3, 5, 6].map(name).join(", ");
+        let line = format!("ERASES 6 drives: {names} and 2 more");
+        assert_eq!(erased(&plan), Some(line));
+        assert_eq!(plan.erased_text(&[1, 3]), None);
     }
 
     #[test]

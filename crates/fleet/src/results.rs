@@ -18,20 +18,20 @@ use session::runner::{cpus, tool};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The document of the campaign, judged with the drives of `peers`, other campaigns, as further peers. `anonymous`
-/// replaces names of drives and hosts by pseudonyms.
+/// The document of the campaign in `status`, judged with the drives of `peers`, other campaigns, as further peers.
+/// `anonymous` replaces names of drives and hosts by pseudonyms.
 /// Errors: no step of a peer has the compared command. Unreadable journals and results become remarks.
 pub fn read(
     plan: &CampaignPlan,
+    status: &CampaignStatus,
     peers: &[CampaignPlan],
     anonymous: bool,
-) -> Result<(Campaign, CampaignStatus), Failure> {
-    let status = CampaignStatus::read(plan);
-    let mut campaign = overview(plan, &status);
+) -> Result<Campaign, Failure> {
+    let mut campaign = overview(plan, status);
     let drives = 0..campaign.drives.len();
     // The last step that measured over half of the drives. One step only: the steps have different histories of writes.
     let steps = plan.campaign.steps.iter().rev();
-    let mut with_runs = steps.map(|step| (step, compared_runs(plan, &status, &step.name)));
+    let mut with_runs = steps.map(|step| (step, compared_runs(plan, status, &step.name)));
     let compared = with_runs.find(|(_, runs)| runs.iter().flatten().count() * 2 > drives.len());
     let mut latencies = vec![DriveLatencies::default(); drives.len()];
     if let Some((step, runs)) = &compared {
@@ -54,7 +54,7 @@ pub fn read(
         campaign.examination = examine(&labels, &windows, drives.len());
         latencies.truncate(drives.len());
     }
-    let ratings = drives.map(|index| rating(plan, &status, index)).collect();
+    let ratings = drives.map(|index| rating(plan, status, index)).collect();
     let p50_us = latencies.iter().map(|drive| Some(drive.p50_ns? / 1e3));
     let p99_us = latencies.iter().map(|drive| Some(drive.p99_ns? / 1e3));
     let of = &campaign.drives;
@@ -69,11 +69,11 @@ pub fn read(
     if anonymous {
         campaign = pseudonymous(&campaign, plan)?;
     }
-    Ok((campaign, status))
+    Ok(campaign)
 }
 
 /// The document of the campaign without measured values: its drives are not compared.
-pub fn overview(plan: &CampaignPlan, status: &CampaignStatus) -> Campaign {
+fn overview(plan: &CampaignPlan, status: &CampaignStatus) -> Campaign {
     let tasks = plan.drives.iter().zip(&status.tasks);
     let together = status.together.iter();
     let together = together

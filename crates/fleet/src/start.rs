@@ -17,9 +17,9 @@ use std::process::Child;
 use std::time::Duration;
 
 /// Submits or runs every step that waits, was stopped, was skipped or lost its process. With `again`, also repeats
-/// steps that could not run, failed without a verdict, or are invalid. Returns how many tasks were submitted to Slurm;
-/// `None`: the tasks ran on this machine.
-pub fn run(plan: &CampaignPlan, again: bool) -> Result<Option<usize>, Failure> {
+/// steps that could not run, failed without a verdict, or are invalid. `erases`: a step can erase its drive. Returns how
+/// many tasks were submitted to Slurm; `None`: the tasks ran on this machine.
+pub fn run(plan: &CampaignPlan, again: bool, erases: bool) -> Result<Option<usize>, Failure> {
     let lock = plan.lock()?;
     let mark = plan.cancel_mark();
     match files::remove_file(&mark) {
@@ -39,12 +39,15 @@ pub fn run(plan: &CampaignPlan, again: bool) -> Result<Option<usize>, Failure> {
         status = CampaignStatus::read(plan).with_queue()?;
     }
     let has_work = |index: usize| is_requested(plan, &status, index);
+    let tasks: Vec<usize> = (0..plan.drives.len())
+        .filter(|index| has_work(*index))
+        .collect();
+    if erases && let Some(line) = plan.erased_text(&tasks) {
+        console::notice(&line);
+    }
     match &plan.campaign.slurm {
         Some(settings) => slurm::submit(plan, settings, &has_work).map(Some),
         None => {
-            let tasks = (0..plan.drives.len())
-                .filter(|index| has_work(*index))
-                .collect();
             drop(lock);
             run_here(plan, tasks).map(|()| None)
         }

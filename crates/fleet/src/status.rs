@@ -10,12 +10,13 @@ use crate::task_status::{
 use conclusions::grouped;
 use conclusions::together::MultiHostResult;
 use report::table::Table;
-use results::format::{count, first_names, span_about};
+use results::format::{count, first_names, shell_quoted, span_about};
 use results::judge::Outcome;
 use serde::Serialize;
 use session::failure::Failure;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::path::Path;
 
 /// Maximum clock offset that is not reported, milliseconds.
 const CLOCK_MS_MAX: u64 = 5_000;
@@ -149,6 +150,11 @@ impl CampaignStatus {
             .flat_map(|task| task.steps.iter().map(move |step| (task, step)))
     }
 
+    /// True if every step has ended, as far as known.
+    pub fn is_complete(&self) -> bool {
+        self.started && !self.steps().any(|(_, step)| step.now.is_open())
+    }
+
     /// True if nothing runs, and nothing waits in the queue, as far as known.
     pub fn is_over(&self) -> bool {
         !self
@@ -193,8 +199,12 @@ impl CampaignStatus {
         groups.map(|(_, group)| shared_line(&group)).collect()
     }
 
-    /// Text for a terminal of 80 columns.
-    pub fn text(&self) -> String {
+    /// Text for a terminal of 80 columns. `dir`: the campaign's directory, for commands to paste.
+    pub fn text(&self, dir: &Path) -> String {
+        let run = format!(
+            "flashproof fleet run {}",
+            shell_quoted(&dir.to_string_lossy())
+        );
         let mut text = format!(
             "campaign {}: {}\n\n{}",
             self.name,
@@ -220,14 +230,17 @@ impl CampaignStatus {
             let _ = writeln!(text, "\n{fault}");
         }
         if self.cancelled {
-            text.push_str("\ncancelled; \"flashproof fleet run\" resumes it\n");
+            let _ = writeln!(text, "\ncancelled; \"{run}\" resumes it");
+        } else if !self.started {
+            let _ = writeln!(text, "\nnothing is running: \"{run}\" starts the campaign");
         } else if self.is_over()
             && self
                 .steps()
                 .any(|(_, step)| step.now == StepState::Waiting || step.now.is_fault())
         {
-            text.push_str(
-                "\nnothing is running: \"flashproof fleet run\" resumes the campaign; --failed also repeats refused steps\n",
+            let _ = writeln!(
+                text,
+                "\nnothing is running: \"{run}\" resumes the campaign; --failed also repeats refused steps"
             );
         }
         text

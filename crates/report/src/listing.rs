@@ -1,7 +1,7 @@
 //! The results below a directory, newest first: the way back to a result.
 //!
-//! Each result is shown as it was recorded. A report judges the recorded counts again, which would take too long for
-//! thousands of runs.
+//! Runs are shown as they were recorded. A report judges the recorded counts again, which would take too long for
+//! thousands of runs. The drives of a campaign are compared as in its report.
 
 use crate::campaign::Campaign;
 use crate::html::HtmlPage;
@@ -130,9 +130,8 @@ impl ListedResult {
         }
     }
 
-    /// A campaign whose drives are not compared.
     pub fn of_campaign(dir: &Path, campaign: &Campaign) -> Self {
-        let (word, ..) = campaign.worst().answer();
+        let head = campaign.head();
         Self {
             dir: dir.display().to_string(),
             began_unix_ms: campaign
@@ -144,8 +143,8 @@ impl ListedResult {
                 .iter()
                 .map(|drive| drive.drive.clone())
                 .collect(),
-            outcome: word.to_lowercase(),
-            headline: campaign.sentence() + "; its report compares the drives",
+            outcome: head.label.text.to_lowercase(),
+            headline: head.headline.sentence,
             note: None,
         }
     }

@@ -25,6 +25,9 @@ use sys::op::{Op, OpKind};
 /// Environment variable in which scripts name devices that may be erased.
 pub const ERASE_VARIABLE: &str = "FLASHPROOF_ERASE";
 
+/// Line of a dry run whose load needs no consent. The plan of a campaign reads this line.
+pub const ONLY_READS: &str = "only reads: no device is erased";
+
 const PRE_READ_BYTES: usize = 1 << 20;
 
 /// Devices that flashproof may write to, by the user's options.
@@ -363,9 +366,16 @@ fn allowed(erase: &[String], is_name: impl Fn(&str) -> bool) -> Vec<String> {
     .concat()
 }
 
+/// Prints in a dry run that the load erases nothing, unless it writes.
+pub fn note_only_reads(writes: bool) {
+    if !writes {
+        console::notice(ONLY_READS);
+    }
+}
+
 /// Checks before a series begins that the guard agrees to erase the real devices of `spec`. Erases nothing. If the
 /// series does not write (`writes` is false), nothing is checked. Returns `erase` and the names that the user agreed
-/// to, so that later consents ask no question. Without `may_ask`, the user is not asked: only `erase` and
+/// to, so that later consents ask no question. Without `may_ask`, in a dry run, the user is not asked: only `erase` and
 /// [`ERASE_VARIABLE`] count.
 pub fn erasable(
     spec: &RunSpec,
@@ -373,6 +383,9 @@ pub fn erasable(
     erase: &[String],
     may_ask: bool,
 ) -> Result<Vec<String>, Failure> {
+    if !may_ask {
+        note_only_reads(writes);
+    }
     let request = |name: &DeviceName| WriteRequest {
         file_size_bytes: spec.file_size_bytes,
         odsync: spec.odsync,

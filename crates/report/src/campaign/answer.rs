@@ -45,7 +45,7 @@ results::display!(DriveFinding {
 
 impl DriveFinding {
     /// The word before the sentence, its colour, and what to do.
-    pub(crate) fn answer(self) -> (&'static str, Option<Outcome>, Option<&'static str>) {
+    fn answer(self) -> (&'static str, Option<Outcome>, Option<&'static str>) {
         match self {
             Self::Failed => ("FAIL", Some(Outcome::Fail), Some(REPLACE)),
             Self::PassedButSlow | Self::Slow => ("SLOW", Some(Outcome::Fail), Some(EXCHANGE)),
@@ -94,13 +94,13 @@ impl Campaign {
         order
     }
 
-    pub(crate) fn worst(&self) -> DriveFinding {
+    fn worst(&self) -> DriveFinding {
         let findings = (0..self.drives.len()).map(|index| self.finding(index));
         findings.min().unwrap_or(DriveFinding::Good)
     }
 
     /// The box with the answer, and the facts.
-    pub(super) fn head(&self) -> Head {
+    pub(crate) fn head(&self) -> Head {
         let (word, look, action) = self.worst().answer();
         let mut undecided = self.undecided();
         let is_few = |of: &Undecided| matches!(of.reason, UndecidedReason::FewGroups { .. });
@@ -114,7 +114,7 @@ impl Campaign {
     }
 
     /// `24 drives: 21 good, 1 failed, 2 passed but slow`, then slow groups, then what cannot be told.
-    pub(crate) fn sentence(&self) -> String {
+    fn sentence(&self) -> String {
         let mut counts: BTreeMap<DriveFinding, usize> = BTreeMap::new();
         for index in 0..self.drives.len() {
             *counts.entry(self.finding(index)).or_default() += 1;

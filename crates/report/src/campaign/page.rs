@@ -98,7 +98,7 @@ impl Campaign {
         page.html(&self.made_by)
     }
 
-    /// Slowness of each drive, a row for each host and a column for each slot.
+    /// Slowness of each drive, a row for each host and a column for each slot. Drives without a known slot are left out.
     fn grid(&self) -> Table {
         let compared =
             (0..self.drives.len()).filter_map(|index| Some((index, self.factor(index)?)));
@@ -106,6 +106,9 @@ impl Campaign {
         let mut slots = BTreeMap::new();
         for (index, factor) in compared {
             let CampaignDrive { host, slot, .. } = &self.drives[index];
+            if slot.is_empty() {
+                continue;
+            }
             let row = cells.entry((natural_key(host), host)).or_default();
             let cell = row.entry(natural_key(slot)).or_default();
             cell.push((index, factor));
@@ -124,7 +127,7 @@ impl Campaign {
             .rows(rows)
     }
 
-    /// The drives of a slot; several if slots have no name.
+    /// The drives of a slot; several if they share its label.
     fn grid_cell(&self, drives: Option<&Vec<(usize, f64)>>) -> Cell {
         let Some(drives) = drives else {
             return "".into();

@@ -312,6 +312,15 @@ fn the_page_has_every_host_and_slot_in_natural_order_and_relative_links() {
             .unwrap()
     };
     assert!(at("n2") < at("n10"), "hosts are in natural order");
+    campaign.drives[1..]
+        .iter_mut()
+        .for_each(|drive| drive.slot.clear());
+    let page = campaign.html(None);
+    assert!(
+        page.contains("<th scope=\"row\">n0</th>") && !page.contains("<th scope=\"row\">n2</th>")
+    );
+    campaign.drives[0].slot.clear();
+    assert!(!campaign.html(None).contains("By host and slot"));
 }
 
 #[test]

@@ -24,7 +24,7 @@ use report::fio::{FIO_VERSION, header_text, json, normal, terse};
 use results::files::{self as input, Links};
 use results::format::{self, quoted};
 use results::judge::Outcome;
-use session::devices::Consents;
+use session::devices::{Consents, note_only_reads};
 use session::failure::Failure;
 use session::run_directory::RunDirectory;
 use session::runner::{
@@ -96,6 +96,7 @@ pub fn run(args: &FioArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure>
     limit_streams(&program, &mut loads)?;
     let lines = begin_lines(&loads);
     if program.dry_run {
+        note_only_reads(loads.iter().any(FioLoad::writes));
         return done(&(lines.join("\n") + "\n" + &describe(&loads)));
     }
     if program.parse_only {

@@ -14,6 +14,7 @@ use report::listing::ListedResult;
 use session::console;
 use session::failure::Failure;
 use session::user_file::write_file;
+use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -22,7 +23,7 @@ pub fn run(fleet: &Fleet) -> Result<ExitCode, Failure> {
     match fleet {
         Fleet::Inventory(args) => inventory(args)?,
         Fleet::Init(args) => init_file(args)?,
-        Fleet::Plan(args) => console::result(&rehearsed_plan(&args.dir)?.text())?,
+        Fleet::Plan(args) => console::result(&plan_text(&args.dir)?)?,
         Fleet::Run(args) => return start_or_go_on(args),
         Fleet::Status(args) => return status(&args.campaign.dir, args.watch, args.json),
         Fleet::Cancel(args) => start::cancel(&recorded(&args.dir)?.for_tasks()?)?,
@@ -48,7 +49,8 @@ pub fn report(
 ) -> Result<ExitCode, Failure> {
     let plan = recorded(dir)?;
     let peers: Result<Vec<_>, _> = peers.iter().map(|dir| recorded(dir)).collect();
-    let (campaign, status) = fleet::results::read(&plan, &peers?, anonymous)?;
+    let status = CampaignStatus::read(&plan);
+    let campaign = fleet::results::read(&plan, &status, &peers?, anonymous)?;
     let base = form
         .html
         .as_deref()
@@ -78,30 +80,47 @@ fn link_base(page: &Path, dir: &Path) -> Option<String> {
     Some(format!("./{}", "../".repeat(below.components().count())))
 }
 
-/// The campaign in `dir` for a list of results, without a comparison of its drives; `None` if there is none.
+/// The campaign in `dir` for a list of results; `None` if there is none.
 pub fn listed(dir: &Path) -> Option<ListedResult> {
-    let listed = is_campaign(dir).then(|| overview_in(dir))?;
+    let listed = is_campaign(dir).then(|| {
+        let plan = recorded(dir)?;
+        compared(dir, &plan, &CampaignStatus::read(&plan))
+    })?;
     Some(listed.unwrap_or_else(|failure| ListedResult::damaged(failure.message)))
 }
 
-fn overview_in(dir: &Path) -> Result<ListedResult, Failure> {
-    let plan = recorded(dir)?;
-    let overview = fleet::results::overview(&plan, &CampaignStatus::read(&plan));
-    Ok(ListedResult::of_campaign(dir, &overview))
+fn compared(
+    dir: &Path,
+    plan: &CampaignPlan,
+    status: &CampaignStatus,
+) -> Result<ListedResult, Failure> {
+    let campaign = fleet::results::read(plan, status, &[], false)?;
+    Ok(ListedResult::of_campaign(dir, &campaign))
 }
 
-/// The plan of the next start, by an absolute path: tasks have other working directories.
-fn plan(dir: &Path) -> Result<CampaignPlan, Failure> {
-    CampaignPlan::read(&absolute(dir)?, &|words| check_words(words))
+fn plan_text(dir: &Path) -> Result<String, Failure> {
+    let erases = Cell::new(false);
+    let plan = plan(dir, &erases, Err)?;
+    let tasks: Vec<usize> = (0..plan.drives.len()).collect();
+    let erased = plan.erased_text(&tasks).filter(|_| erases.get());
+    Ok(erased.map_or_else(String::new, |line| line + "\n") + &plan.text())
 }
 
-/// The plan, after a dry run of the command of each step that accepts `--dry-run`.
-fn rehearsed_plan(dir: &Path) -> Result<CampaignPlan, Failure> {
+/// The plan of the next start, by an absolute path: tasks have other working directories. The command of each step that
+/// accepts `--dry-run` is rehearsed; `refused` gets the reason of a refusal. Sets `erases` if a step can erase its
+/// drive: its command takes the consent, `--erase`, and its rehearsal does not say that it only reads.
+fn plan(
+    dir: &Path,
+    erases: &Cell<bool>,
+    refused: fn(String) -> Result<bool, String>,
+) -> Result<CampaignPlan, Failure> {
     let dir = absolute(dir)?;
     CampaignPlan::read(&dir, &|words| {
         check_words(words)?;
-        let dry_run = [words, &["--dry-run".to_owned()]].concat();
-        check_words(&dry_run).map_or(Ok(()), |()| rehearse(&dir, words))
+        let takes = |option: &str| check_words(&[words, &[option.to_owned()]].concat()).is_ok();
+        let only_reads = takes("--dry-run") && rehearse(&dir, words).or_else(refused)?;
+        erases.set(erases.get() || takes("--erase=sim:") && !only_reads);
+        Ok(())
     })
 }
 
@@ -170,11 +189,14 @@ fn init_file(args: &InitArgs) -> Result<(), Failure> {
 }
 
 fn start_or_go_on(args: &RunArgs) -> Result<ExitCode, Failure> {
-    let plan = plan(&args.campaign.dir)?.start()?;
-    match start::run(&plan, args.failed)? {
+    let dir = &args.campaign.dir;
+    let erases = Cell::new(false);
+    let plan = plan(dir, &erases, |_| Ok(false))?.start()?;
+    match start::run(&plan, args.failed, erases.get())? {
         None => {
-            let (campaign, status) = fleet::results::read(&plan, &[], false)?;
-            console::result(&format!("{}\n{}", status.text(), campaign.answer()))?;
+            let status = CampaignStatus::read(&plan);
+            let campaign = fleet::results::read(&plan, &status, &[], false)?;
+            console::result(&format!("{}\n{}", status.text(dir), campaign.answer()))?;
             Ok(ExitCode::from(status.exit_code()))
         }
         Some(0) => done("nothing to submit: every step has a result or is in the queue\n"),
@@ -186,20 +208,44 @@ fn start_or_go_on(args: &RunArgs) -> Result<ExitCode, Failure> {
 }
 
 /// Shows the state of the campaign in `dir`, once or until nothing runs.
-pub fn status(dir: &Path, is_repeated: bool, json: bool) -> Result<ExitCode, Failure> {
-    let plan = recorded(dir)?;
+fn status(dir: &Path, is_repeated: bool, json: bool) -> Result<ExitCode, Failure> {
     let mut code = 0;
     watch(is_repeated, json, || {
-        let status = CampaignStatus::read(&plan);
-        code = status.exit_code();
-        let text = if json {
-            serde_json::to_string(&status).map_err(Failure::environment)? + "\n"
-        } else {
-            status.text()
-        };
-        Ok((text, status.is_over()))
+        let page = status_page(dir, json)?;
+        code = page.exit_code;
+        Ok((page.text, page.is_over))
     })?;
     Ok(ExitCode::from(code))
+}
+
+/// Status of a campaign, a run or a series.
+pub struct StatusPage {
+    /// For people, or as JSON.
+    pub text: String,
+    pub is_over: bool,
+    pub exit_code: u8,
+}
+
+/// The state of the campaign in `dir`. Once every step has ended, with the outcome of the comparison.
+pub fn status_page(dir: &Path, json: bool) -> Result<StatusPage, Failure> {
+    let plan = recorded(dir)?;
+    let status = CampaignStatus::read(&plan);
+    let mut text = status.text(dir);
+    if json {
+        text = serde_json::to_string(&status).map_err(Failure::environment)? + "\n";
+    } else if status.is_complete() {
+        let ListedResult {
+            outcome, headline, ..
+        } = compared(dir, &plan, &status)?;
+        let outcome = outcome.to_uppercase();
+        let dir = console::shell_quoted(&dir.display().to_string());
+        text += &format!("\n{outcome}: {headline}\nDo: flashproof report {dir}\n");
+    }
+    Ok(StatusPage {
+        text,
+        is_over: status.is_over(),
+        exit_code: status.exit_code(),
+    })
 }
 
 #[cfg(test)]

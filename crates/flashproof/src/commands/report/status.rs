@@ -1,38 +1,40 @@
 //! `flashproof report status`: the progress of runs, series, checks and campaigns.
 
-use crate::commands::fleet::status as campaign_status;
+use crate::commands::fleet::{StatusPage, status_page};
 use crate::commands::report::options::StatusArgs;
 use crate::output::watch;
 use device::observe::process::process_state;
 use fleet::plan::is_campaign;
 use report::status::DirStatus;
-use results::run_dir::RunDirError;
 use session::failure::Failure;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::SystemTime;
 
 /// Shows the progress of the directories, once or until they end.
 pub fn run(args: &StatusArgs) -> Result<ExitCode, Failure> {
-    if let [dir] = &args.dirs[..]
-        && is_campaign(dir)
-    {
-        return campaign_status(dir, args.watch, args.json);
-    }
-    let mut statuses = Vec::new();
+    let mut pages = Vec::new();
     watch(args.watch, args.json, || {
-        statuses = args
-            .dirs
-            .iter()
-            .map(|dir| DirStatus::read(dir, SystemTime::now(), &process_state))
-            .collect();
-        let mut texts = Vec::new();
-        for status in statuses.iter().flatten() {
-            texts.push(text(status, args).map_err(Failure::environment)?);
-        }
-        let page = texts.join(if args.json { "" } else { "\n" });
-        Ok((page, statuses.iter().flatten().all(DirStatus::is_over)))
+        pages = args.dirs.iter().map(|dir| page(dir, args)).collect();
+        let shown = pages.iter().flatten();
+        let texts: Vec<&str> = shown.clone().map(|page| &*page.text).collect();
+        let text = texts.join(if args.json { "" } else { "\n" });
+        Ok((text, shown.clone().all(|page| page.is_over)))
     })?;
-    worst_exit_code(&statuses)
+    worst_exit_code(&pages)
+}
+
+fn page(dir: &Path, args: &StatusArgs) -> Result<StatusPage, Failure> {
+    if is_campaign(dir) {
+        return status_page(dir, args.json);
+    }
+    let status = DirStatus::read(dir, SystemTime::now(), &process_state);
+    let status = status.map_err(Failure::environment)?;
+    Ok(StatusPage {
+        text: text(&status, args).map_err(Failure::environment)?,
+        is_over: status.is_over(),
+        exit_code: status.exit_code(),
+    })
 }
 
 fn text(status: &DirStatus, args: &StatusArgs) -> serde_json::Result<String> {
@@ -43,21 +45,21 @@ fn text(status: &DirStatus, args: &StatusArgs) -> serde_json::Result<String> {
     })
 }
 
-/// The exit code of the worst status: a failure outweighs an invalid result. An unreadable directory outweighs both.
-fn worst_exit_code(statuses: &[Result<DirStatus, RunDirError>]) -> Result<ExitCode, Failure> {
-    let errors: Vec<_> = statuses
+/// The exit code of the worst status: a failure outweighs an invalid result. An unreadable directory, or a step of a
+/// campaign that could not be run, outweighs both.
+fn worst_exit_code(pages: &[Result<StatusPage, Failure>]) -> Result<ExitCode, Failure> {
+    let failures: Vec<&Failure> = pages
         .iter()
-        .filter_map(|status| status.as_ref().err())
-        .map(ToString::to_string)
+        .filter_map(|page| page.as_ref().err())
         .collect();
-    if !errors.is_empty() {
-        return Err(Failure::environment(errors.join("\n")));
+    if let [failure] = failures[..] {
+        return Err(failure.clone());
     }
-    let codes: Vec<u8> = statuses
-        .iter()
-        .flatten()
-        .map(DirStatus::exit_code)
-        .collect();
-    let worst = [1, 4].into_iter().find(|worst| codes.contains(worst));
+    if !failures.is_empty() {
+        let messages: Vec<_> = failures.iter().map(ToString::to_string).collect();
+        return Err(Failure::environment(messages.join("\n")));
+    }
+    let codes: Vec<u8> = pages.iter().flatten().map(|page| page.exit_code).collect();
+    let worst = [3, 1, 4].into_iter().find(|worst| codes.contains(worst));
     Ok(ExitCode::from(worst.unwrap_or(0)))
 }

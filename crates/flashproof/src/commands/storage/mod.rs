@@ -47,6 +47,7 @@ pub fn run(test: Test, args: &TestArgs, compat_mode: CompatMode) -> Result<ExitC
         workloads.push(NamedWorkload::new(name, workload, text));
     }
     if args.dry_run {
+        devices::note_only_reads(workloads.iter().any(|named| named.workload.writes()));
         pages.iter().try_for_each(|page| console::result(page))?;
         return Ok(ExitCode::SUCCESS);
     }

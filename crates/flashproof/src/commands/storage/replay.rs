@@ -5,6 +5,7 @@ use crate::configuration::read_trace;
 use crate::output::done;
 use crate::record::record;
 use load::replay::{Replay, Trace, TraceBuilder};
+use load::workload::Workload;
 use results::format;
 use session::failure::Failure;
 use session::runner::NamedWorkload;
@@ -27,6 +28,7 @@ pub fn run(args: &StorageArgs) -> Result<ExitCode, Failure> {
         Replay::new(trace, names, options.repeat, options.fit).map_err(Failure::usage)?;
     let text = format!("trace: {name}\n{}", workload.describe());
     if args.test.dry_run {
+        devices::note_only_reads(workload.writes());
         return done(&text);
     }
     console::note(text.trim_end());
