@@ -19,7 +19,7 @@ fn jobs_on_a_simulated_drive_are_a_run_like_any_and_reported_as_fio_does() {
     let line = "--out=run --name=mix --filename=sim: --direct=1 --rw=randrw --rate_iops=2000,500 --iodepth=32 --runtime=4 \
                 --time_based --ramp_time=2 --write_iops_log=mix --log_avg_msec=2000 --percentile_list=50:99.9";
     let (job, ended) = job(&bench, line, 0);
-    ended.says(&["MEASURED: all operations completed; no latency limits were given\n  screening, no limits\n", "open loop"]);
+    ended.says(&["MEASURED: all operations completed; no latency limits were given\nDo: for a verdict, give limits: --sla '5%>1ms'\n  screening, no limits\n", "open loop"]);
     ended.says(&["no latency limits were given, so latencies were not judged"]);
     assert_eq!(
         (&job["read"]["total_ios"], &job["write"]["total_ios"]),

@@ -75,10 +75,12 @@ pub fn conclude(series: &Series, claim: &Claim) -> Conclusion {
             .map(|linearity| linearity.sentence.clone()),
     );
     remarks.extend(claim.remarks());
+    let is_passed_screening = outcome == Outcome::Pass && !claim.is_certification();
+    let action = answer.and_then(|answer| answer.action);
     Conclusion {
         outcome,
         sentence,
-        action: answer.and_then(|answer| answer.action),
+        action: action.or(is_passed_screening.then(|| CERTIFY.to_owned())),
         remarks,
         rating: None,
         comparable: outcome == Outcome::Pass && claim.is_comparable(),
@@ -91,6 +93,10 @@ fn done_with(steps: &[Step], outcome: Outcome) -> Option<&Step> {
         .iter()
         .find(|step| step.state == SeriesStepState::Done && step.outcome == Some(outcome))
 }
+
+/// The next step after a screening that passed.
+const CERTIFY: &str =
+    "to certify a real drive, run two stages of 24 h on it: flashproof certify DEVICE";
 
 /// Stored in [`Step::details`], so that the conclusion and the report need not read the directory of the run.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

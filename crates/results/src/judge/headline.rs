@@ -175,11 +175,11 @@ impl Verdict {
             ReasonCode::NothingJudged => {
                 "check that the configuration has reads or writes to judge"
             }
+            ReasonCode::NoLimits => "for a verdict, give limits: --sla '5%>1ms'",
             ReasonCode::Damaged => "copy the run directory again, or run again",
             ReasonCode::Missed
             | ReasonCode::OldRules
             | ReasonCode::Held
-            | ReasonCode::NoLimits
             | ReasonCode::Note
             | ReasonCode::Unknown => return None,
         })
@@ -196,14 +196,15 @@ impl Verdict {
 fn with_share(answer: &str, worst: &WorstShare) -> String {
     let device = worst.device.as_deref();
     let on_device = device.map_or_else(String::new, |device| format!(" on {device}"));
-    // A simulated drive's first parameter is often its name.
-    let on_model = on_device
+    // Simulated drives with names are told apart by them.
+    let on_named = on_device
         .split_once('+')
+        .filter(|(first, _)| first.starts_with(" on sim:name="))
         .map_or_else(String::new, |(first, _)| format!("{first}+…"));
     let shares = [
         worst.to_string(),
         short_share(worst, &on_device),
-        short_share(worst, &on_model),
+        short_share(worst, &on_named),
         short_share(worst, ""),
     ];
     let sentences = shares.map(|share| format!("{answer}: {share}"));

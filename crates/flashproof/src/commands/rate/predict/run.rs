@@ -21,7 +21,7 @@ pub fn predict(args: &PredictArgs) -> Result<ExitCode, Failure> {
     )?;
     let predictions = predict::predict(&args.dir, &args.load, args.force, &signal_handler)?;
     if let Some(predictions) = &predictions {
-        console::result(&text(predictions))?;
+        console::page(&text(predictions))?;
     }
     let has_all =
         predictions.is_some_and(|all| all.iter().all(|prediction| prediction.rating.is_some()));
@@ -37,7 +37,15 @@ fn text(predictions: &[Prediction]) -> String {
     let mut page = String::new();
     // Writing to a string cannot fail.
     for prediction in predictions {
-        let _ = writeln!(page, "\n{}", prediction_sentence(prediction));
+        let sentence = prediction_sentence(prediction);
+        let _ = match sentence.strip_prefix("the predicted rating is ") {
+            Some(rating) => writeln!(
+                page,
+                "\nPREDICTED: {rating}\nDo: measure it: flashproof rate {}",
+                prediction.device
+            ),
+            None => writeln!(page, "\n{}: {sentence}", Outcome::Invalid),
+        };
         let _ = writeln!(page, "  {}", prediction.unknown);
         for miss in prediction.misses.iter().take(MISSES_SHOWN_MAX) {
             let _ = writeln!(page, "  {miss}");
