@@ -150,10 +150,11 @@ fn the_directory_of_several_checks_is_reported_and_its_status_says_what_is_missi
         .flashproof(&checks)
         .expect_error(2, &["it holds another check - give another --out"]);
     fs::remove_file(bench.path("two/kafka/check.json")).unwrap();
-    bench
-        .line("report two")
-        .expect(4)
-        .shows(&["kafka did not run: there is no result"]);
+    bench.line("report two").expect(4).shows(&[
+        "kafka did not run: there is no result",
+        "Do: settle what is open: ",
+        "flashproof check kafka sim:",
+    ]);
     bench.line("report status two").expect(4).shows(&[
         "1 of 2 checks done",
         "NOT RUNNING",

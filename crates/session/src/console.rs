@@ -195,14 +195,19 @@ pub fn fitted(parts: &[(u8, String)], columns: usize) -> String {
 }
 
 /// Wraps a page for a terminal. A sentence wider than `columns` continues below its beginning, also in the last
-/// column of a table. Other lines are unchanged.
+/// column of a table. Other lines are unchanged, also next steps with a command, which is pasted in one piece.
 pub fn laid_out(page: &str, columns: usize) -> String {
     page.lines()
         .map(|line: &str| {
             let indented = line.len() - line.trim_start().len();
             let (head, tail) = line.split_at(line.rfind("  ").map_or(indented, |at| at + 2));
             let width = head.chars().count();
-            if line.chars().count() <= columns || !tail.contains(' ') || width > columns * 2 / 3 {
+            let is_step = line.starts_with("Do: ") || line.starts_with("Next: ");
+            if line.chars().count() <= columns
+                || is_step && line.contains("flashproof ")
+                || !tail.contains(' ')
+                || width > columns * 2 / 3
+            {
                 return format!("{line}\n");
             }
             let below = wrapped(tail, &" ".repeat(width), columns);
@@ -266,6 +271,12 @@ mod tests {
         let narrow = "  at least 0.1 % of\n  reads took over 64\n  ms\nstage 1  ended by a\n         signal\n    1     14.04   13.34\n";
         assert_eq!(laid_out(page, 20).as_str(), narrow);
         assert_eq!(laid_out(page, 80).as_str(), page);
+        let command = "Do: flashproof rate /dev/nvme0n1\n";
+        assert_eq!(laid_out(command, 20), command);
+        assert_eq!(
+            laid_out("Do: choose another drive\n", 20),
+            "Do: choose another\ndrive\n"
+        );
         assert_eq!(
             coloured("FAIL (a)\nBYPASS PASS: it"),
             "\x1b[1;31mFAIL\x1b[0m (a)\nBYPASS \x1b[1;32mPASS\x1b[0m: it"

@@ -16,7 +16,7 @@ const UNDECIDED_SHOWN: usize = 5;
 
 const REPLACE: &str =
     "replace the bad drives below, worst first, or test them again with less load";
-const EXCHANGE: &str = "exchange a slow drive with one of another host and repeat: the cause is where the slowness goes";
+const EXCHANGE: &str = "exchange a slow drive with a good one, if possible of another host, and repeat: the cause is where the slowness goes";
 const REPEAT: &str = "repeat the steps without a verdict: flashproof fleet run DIR --failed";
 const WAIT: &str = "wait for the open steps: flashproof fleet status DIR";
 const EXCHANGE_GROUPS: &str = "exchange drives between the groups, or add groups, then repeat";

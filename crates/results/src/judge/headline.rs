@@ -258,6 +258,37 @@ mod tests {
     }
 
     #[test]
+    fn a_drive_is_named_in_full_or_by_its_given_name_or_not_at_all() {
+        let sentence = |device: &str| {
+            let worst = WorstShare {
+                stream: "reads".to_owned(),
+                device: Some(device.to_owned()),
+                slice: 1,
+                from_sec: None,
+                length_sec: 3_600,
+                with_rest: false,
+                first_slice: Some(1),
+                threshold_ns: 64_000_000,
+                over: 9_027,
+                scheduled: 7_200_000,
+                cut: false,
+                share: 0.001_25,
+                share_max: 0.001,
+            };
+            with_share("too slow", &worst)
+        };
+        assert!(sentence("/dev/nvme0n1").contains(" on /dev/nvme0n1 took over "));
+        let parameters = "+stall-ms=140+stall-every-s=60";
+        let named = sentence(&format!("sim:name=freezes{parameters}"));
+        assert!(
+            named.contains(" on sim:name=freezes+… took over "),
+            "{named}"
+        );
+        let unnamed = sentence(&format!("sim:capacity=1490GiB+read-us=60{parameters}"));
+        assert!(unnamed.contains(" of reads took over "), "{unnamed}");
+    }
+
+    #[test]
     fn the_action_stands_below_the_sentence() {
         let shown = Headline::new("too slow", Some("test another drive")).to_string();
         assert_eq!(shown, "too slow\nDo: test another drive");

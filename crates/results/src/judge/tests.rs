@@ -527,6 +527,27 @@ fn our_own_lag_makes_a_verdict_invalid_only_when_it_would_decide() {
 }
 
 #[test]
+fn who_stopped_a_run_on_a_busy_host_reads_that_first() {
+    let mut run = Run::new(1, 1, 1);
+    run.add(|interval| {
+        for _ in 0..1_000 {
+            let times = Times::new(0, 0, 3 * MS, 3 * MS + 1);
+            interval.cells[0].record(&times, 0, 1536);
+        }
+    });
+    assert_eq!(code(&run.verdict()), ReasonCode::OwnLag);
+    let signal = "SIGINT".to_owned();
+    let stopped = run.stopped(End::Interrupted { signal });
+    assert_eq!(code(&stopped), ReasonCode::OwnLag);
+    let said = stopped.headline();
+    assert!(
+        said.sentence.starts_with("stopped by SIGINT after "),
+        "{said}"
+    );
+    assert_eq!(said.action.as_deref(), Some("run again, to the end"));
+}
+
+#[test]
 fn operations_that_were_issued_late_make_a_failure_invalid_only_when_they_would_decide() {
     let late = |lag_ns: u64| {
         judged(|interval| {

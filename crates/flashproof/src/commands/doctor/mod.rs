@@ -384,5 +384,9 @@ mod tests {
         }]));
         assert_eq!(content(&asked.safety), "ext4 file system");
         assert_eq!(why(&asked), "a test would erase it: needs --erase S123");
+        let told = content_finding(&asked).unwrap();
+        assert_eq!(told.finding, "it holds ext4 file system");
+        assert_eq!(told.remedy, "to allow that: --erase S123");
+        assert!(content_finding(&outlook(EraseSafety::Yes)).is_none());
     }
 }
