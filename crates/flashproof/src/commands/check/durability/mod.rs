@@ -162,11 +162,7 @@ pub fn check(
             record
                 .check()
                 .map_err(|why| cannot_ask(request.witness, &why))?;
-            let secret = secret_of(&record, secrets);
-            if secret.is_none() && record.session.has_secret() {
-                return Err(without_secret(request, &record));
-            }
-            // On a file system that is not mounted, all writes would seem lost.
+            // On a file system that is not mounted, all writes and the secret would seem lost.
             let recorded_disk = &record.session.disk;
             let current_disk = durability_target.disk_identity();
             if found_session != Some(record.session.id)
@@ -180,6 +176,10 @@ pub fn check(
                     recorded_disk.as_deref().unwrap_or_default(),
                     current_disk.as_deref().unwrap_or("another disk")
                 )));
+            }
+            let secret = secret_of(&record, secrets);
+            if secret.is_none() && record.session.has_secret() {
+                return Err(without_secret(request, &record));
             }
             examine_session(request, &durability_target, &record, secret)
         }
