@@ -333,7 +333,11 @@ pub fn conclude(
         (SearchStop::NoneHeld | SearchStop::Broken, _) => Outcome::Fail,
         _ => Outcome::Invalid,
     };
-    let drives: Vec<_> = series.devices.iter().map(|drive| &*drive.name).collect();
+    let drives: Vec<_> = series
+        .devices
+        .iter()
+        .map(|drive| format::shell_quoted(&drive.name))
+        .collect();
     Conclusion {
         outcome,
         sentence: sentence(finding),
@@ -345,8 +349,8 @@ pub fn conclude(
     }
 }
 
-/// The next step after a search on `drives`.
-fn action(finding: &SearchResult, drives: &[&str]) -> Option<String> {
+/// The next step after a search on `drives`, which are quoted for a shell.
+fn action(finding: &SearchResult, drives: &[String]) -> Option<String> {
     let text = match (finding.stop, finding.held) {
         (SearchStop::Found, Some(held)) => {
             return Some(format!(
@@ -515,7 +519,7 @@ mod tests {
             };
             let answer = sentence(&finding);
             assert_eq!(results::judge::brief(&answer), answer, "{stop:?} is short");
-            let next = action(&finding, &["/dev/x", "sim:"]).unwrap();
+            let next = action(&finding, &["/dev/x", "sim:"].map(str::to_owned)).unwrap();
             assert!(next.starts_with(step), "{stop:?}");
         }
     }

@@ -269,8 +269,9 @@ const REMOVED: [(&str, &str, &str); 2] = [
     ),
 ];
 
-/// Suggestion if the command has a word of earlier versions, or if the first word after the program's name is a device,
-/// a file, or another name of a command. `None`: clap parses the arguments.
+/// Suggestion if an argument begins with a typographic mark, if the command has a word of earlier versions, or if the
+/// first word after the program's name is a device, a file, or another name of a command. `None`: clap parses the
+/// arguments.
 pub(super) fn suggestion(command: &Command, arguments: &[OsString]) -> Option<String> {
     let word = arguments.get(1)?.to_str()?;
     if let Some(pasted) = arguments.iter().find_map(|argument| typographic(argument)) {

@@ -527,10 +527,7 @@ pub fn prediction_sentence(prediction: &Prediction) -> String {
     let range_text = rating_low
         .zip(*rating_high)
         .map(|(low, high)| format!(", between {low}x and {high}x"));
-    format!(
-        "the predicted rating is {rating}x{}, {basis}",
-        range_text.unwrap_or_default()
-    )
+    format!("{rating}x{}, {basis}", range_text.unwrap_or_default())
 }
 
 pub fn parameters(prediction: &Prediction) -> Table {
@@ -557,7 +554,12 @@ fn prediction_notes(prediction: &Prediction) -> Vec<String> {
         unknown,
         ..
     } = prediction;
-    let mut notes = vec![prediction_sentence(prediction)];
+    let sentence = prediction_sentence(prediction);
+    let mut notes = vec![if prediction.rating.is_some() {
+        format!("the predicted rating is {sentence}")
+    } else {
+        sentence
+    }];
     notes.extend(
         [unknown]
             .into_iter()

@@ -31,7 +31,10 @@ pub fn examine(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     let findings = if args.devices.is_empty() {
         of_every_disk(out)
     } else {
-        of_devices(&args.devices, Some(out))?
+        let mut findings = of_devices(&args.devices, Some(out))?;
+        let guard_reports = Guard::new(None).examine_devices(&args.devices);
+        findings.extend(guard_reports.iter().filter_map(content_finding));
+        findings
     };
     if args.json {
         console::result(&crate::output::json(&json!({ "findings": findings }))?)?;
@@ -51,9 +54,6 @@ fn of_devices(devices: &[String], out: Option<&Path>) -> Result<Vec<Finding>, Fa
         .partition(|name| name.drive().is_some());
     let real: Vec<_> = real.iter().map(DeviceName::as_str).collect();
     let mut findings = doctor::examine(Path::new("/"), &real, out);
-    let paths: Vec<_> = real.iter().map(|path| (*path).to_owned()).collect();
-    let guard_reports = Guard::new(None).examine_devices(&paths);
-    findings.extend(guard_reports.iter().filter_map(content_finding));
     findings.extend(simulated.iter().map(|name| Finding {
         check: "device".to_owned(),
         level: Severity::Note,

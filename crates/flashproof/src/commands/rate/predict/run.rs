@@ -4,6 +4,7 @@ use crate::commands::rate::predict;
 use crate::commands::rate::predict::options::PredictArgs;
 use conclusions::baseline::Prediction;
 use report::baseline::{parameters, prediction_sentence};
+use results::format::shell_quoted;
 use results::judge::Outcome;
 use session::failure::Failure;
 use session::signals::SignalHandler;
@@ -38,13 +39,14 @@ fn text(predictions: &[Prediction]) -> String {
     // Writing to a string cannot fail.
     for prediction in predictions {
         let sentence = prediction_sentence(prediction);
-        let _ = match sentence.strip_prefix("the predicted rating is ") {
-            Some(rating) => writeln!(
+        let _ = if prediction.rating.is_some() {
+            let device = shell_quoted(&prediction.device);
+            writeln!(
                 page,
-                "\nPREDICTED: {rating}\nDo: measure it: flashproof rate {}",
-                prediction.device
-            ),
-            None => writeln!(page, "\n{}: {sentence}", Outcome::Invalid),
+                "\nPREDICTED: {sentence}\nDo: measure it: flashproof rate {device}"
+            )
+        } else {
+            writeln!(page, "\n{}: {sentence}", Outcome::Invalid)
         };
         let _ = writeln!(page, "  {}", prediction.unknown);
         for miss in prediction.misses.iter().take(MISSES_SHOWN_MAX) {
