@@ -27,7 +27,7 @@ const RATE_ROUNDING: f64 = 1e-3;
 /// Tolerance for the beginning of a run, milliseconds: the clock of the machine may be set during a series.
 const CLOCK_MS: u64 = 3_600_000;
 
-/// Keys of a configuration that differ between the load of 1x and a run: the devices, and what depends on their number.
+/// Keys that may differ between the configuration of 1x and that of a run.
 const KEYS_OF_RUN: [&str; 4] = [
     "device-names",
     "test-duration-sec",
@@ -38,7 +38,7 @@ const KEYS_OF_RUN: [&str; 4] = [
 const RATES: [&str; 2] = ["read-reqs-per-sec", "write-reqs-per-sec"];
 
 struct Difference {
-    /// Name of the value, with its verb: `the load was`.
+    /// Subject and verb of the sentence: `the load was`.
     name: String,
     recorded: String,
     ran: String,
@@ -68,7 +68,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// A sentence if `run` with its `verdict` is not the run of `step`.
+/// Returns a sentence about the first difference if `run`, with its `verdict`, is not the run of `step`.
 pub fn difference(
     series: &Series,
     step: &Step,
@@ -101,7 +101,7 @@ fn of_load(series: &Series, step: &Step, run: &Manifest) -> Option<Difference> {
     let config = &run.workloads.first()?.config;
     let recorded = keys(&series.config_1x);
     let written = keys(&config.as_written);
-    // A file need not have every key, but the resolved settings do.
+    // A configuration file may omit keys; the resolved settings have all keys.
     let ran: Vec<_> = config
         .resolved
         .iter()
@@ -124,7 +124,7 @@ fn of_load(series: &Series, step: &Step, run: &Manifest) -> Option<Difference> {
             |per_sec| per_sec.round().to_string(),
         );
         let is_same = per_sec.map_or(recorded == ran, |per_sec: f64| {
-            // Both rates are rounded to whole numbers, and a rounded rate of 1x is multiplied.
+            // The rate of 1x was rounded to a whole number and then multiplied; the rate of the run was rounded too.
             ran.parse()
                 .is_ok_and(|ran: f64| (ran - per_sec).abs() <= 1.0 + step.multiple)
         });
@@ -342,7 +342,7 @@ fn of_time(step: &Step, run: &Manifest) -> Option<Difference> {
     }
 }
 
-/// A contradiction between a passed conclusion and the steps within the record of the series, in one sentence.
+/// Returns a sentence if the steps in the record of the series contradict a conclusion that says PASS.
 pub fn contradiction(series: &Series, conclusion: &Conclusion) -> Option<String> {
     if conclusion.outcome != Outcome::Pass {
         return None;

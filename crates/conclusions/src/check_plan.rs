@@ -26,21 +26,19 @@ pub struct CheckPlan {
     pub process: Option<Process>,
 }
 
-/// A check of a plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlannedCheck {
     pub name: String,
-    /// Names of its runs, and of their directories, with their lengths in seconds.
+    /// Name of each run, which is also the name of its directory, and its length in seconds.
     pub runs: Vec<(String, u64)>,
 }
 
 impl CheckPlan {
-    /// Reads the plan in `dir`; `None` if there is none.
+    /// `None` if `dir` has no plan.
     pub fn read(dir: &Path) -> Result<Option<Self>, RunDirError> {
         run_dir::read_json(&dir.join(CHECK_PLAN), CHECK_PLAN_FORMAT_VERSION)
     }
 
-    /// The plan of a check that is done.
     pub fn of_result(check: &CheckResult) -> Self {
         let done = PlannedCheck {
             name: check.name.clone(),
@@ -55,12 +53,11 @@ impl CheckPlan {
         }
     }
 
-    /// Writes the plan into `dir`.
     pub fn write(&self, dir: &Path) -> Result<(), RunDirError> {
         run_dir::write_json(dir, CHECK_PLAN, self)
     }
 
-    /// Directory of the check `name`; `dir` is that of the command. A single check has no directory of its own.
+    /// Directory of the check `name`. `dir`: directory of the command, which a single check uses itself.
     pub fn dir_of(&self, dir: &Path, name: &str) -> PathBuf {
         match self.checks[..] {
             [_] => dir.to_owned(),

@@ -20,7 +20,6 @@ pub struct StepEvidence<'a> {
     /// The verdict computed from the recorded counts.
     pub verdict: &'a Verdict,
     pub manifest: &'a Manifest,
-    /// Why the run cannot be trusted completely.
     pub doubt: Option<String>,
 }
 
@@ -75,8 +74,8 @@ pub fn disappeared_error(dir: &Path) -> RunDirError {
     }
 }
 
-/// As [`rejudge`], with the runs of the series in `dir`. A series without a conclusion is not changed: it may be
-/// running.
+/// Applies [`rejudge`] to the series in `dir` and its runs. A series without a conclusion is not changed, because it
+/// may be running.
 pub fn rejudge_in(dir: &Path, series: &mut Series) -> Vec<String> {
     if series.conclusion.is_none() {
         return Vec::new();
@@ -172,7 +171,7 @@ pub fn rejudge(series: &mut Series, evidence: &[Result<StepEvidence, &str>]) -> 
     doubts
 }
 
-/// The outcome that the evidence supports, and why the record or the run is in doubt. `None`: the record is right.
+/// The outcome that the evidence supports, and why the record or the run is unreliable. `None`: they agree.
 fn rejudge_step(
     purpose: SeriesPurpose,
     devices: &[DriveIdentity],
@@ -214,7 +213,8 @@ fn rejudge_step(
     })
 }
 
-/// The details of the step have the rounds that decided, so the run can only contradict the record.
+/// The rounds that decided are in the details of the step, not in the verdict of the run. So the verdict can only show
+/// that the record is too good.
 fn rejudge_search_step(
     step: &Step,
     recorded_outcome: Outcome,

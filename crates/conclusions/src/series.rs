@@ -146,7 +146,6 @@ pub struct Conclusion {
 }
 
 impl Conclusion {
-    /// The answer in one sentence.
     pub fn headline(&self) -> Headline {
         Headline::new(&self.sentence, self.action.as_deref())
     }

@@ -438,7 +438,7 @@ fn all_checks_make_one_table_and_values_are_written_for_programs() {
         "**MEASURED** - ",
         "**MEASURED, limits held for 14 s only: ",
         "**MEASURED, no published limit: ",
-        "Do: settle what is open: flashproof check ",
+        "Do: get the missing answers: flashproof check ",
     ] {
         assert!(ended.stdout.contains(part), "{part}: {}", ended.stdout);
     }

@@ -702,7 +702,7 @@ fn a_log_of_less_load_than_its_header_is_no_pass() {
     );
     assert!(
         last.contains(
-            " of 120,000 operations after 60 s, at the header's rate of 2,000/s; of the rest, 0 %"
+            " of 120,000 operations after 60 s, at the header's rate of 2,000/s; in the log, 0 %"
         ),
         "{last}"
     );

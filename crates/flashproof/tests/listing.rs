@@ -152,7 +152,7 @@ fn the_directory_of_several_checks_is_reported_and_its_status_says_what_is_missi
     fs::remove_file(bench.path("two/kafka/check.json")).unwrap();
     bench.line("report two").expect(4).shows(&[
         "kafka did not run: there is no result",
-        "Do: settle what is open: ",
+        "Do: get the missing answers: ",
         "flashproof check kafka sim:",
     ]);
     bench.line("report status two").expect(4).shows(&[

@@ -14,7 +14,7 @@ use results::judge::{Headline, Outcome};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// A check whose answer needs a longer run than this is repeated apart, seconds.
+/// Checks that need a longer run than this, seconds, get a command of their own.
 const SETTLING_SEC_MAX: u64 = 4 * 3_600;
 
 /// A check that could not be performed.
@@ -61,7 +61,7 @@ impl Checks {
         }
     }
 
-    /// A single check in full. Of several, the names by answer, and why checks failed.
+    /// A single check in full. For several checks, their names grouped by answer, and why checks failed.
     pub fn text(&self) -> String {
         if let ([check], []) = (&self.checks[..], &self.not_run[..])
             && let Some(look) = &check.look
@@ -147,7 +147,7 @@ impl Checks {
         head
     }
 
-    /// No PASS is shown while limits were held too briefly.
+    /// The outcome, but not PASS if limits were held too briefly.
     fn shown_outcome(&self) -> Outcome {
         let is_brief = |check: &CheckResult| check.answer == CheckAnswer::TooBrief;
         if self.outcome == Outcome::Pass && self.checks.iter().any(is_brief) {
@@ -260,7 +260,8 @@ impl Checks {
         bars
     }
 
-    /// The command that settles the open answers of several checks. Checks that need much longer are named apart.
+    /// The commands that get the missing answers of several checks. Checks that need much longer get a second command,
+    /// so that they do not lengthen the others.
     fn settling_command(&self) -> Option<String> {
         let is_open = |check: &&CheckResult| {
             matches!(
@@ -305,7 +306,8 @@ impl Checks {
             let path = shell_quoted(&first.path);
             commands.push(format!("flashproof check {} {path}", not_run.join(",")));
         }
-        (!commands.is_empty()).then(|| format!("settle what is open: {}", commands.join("; then ")))
+        (!commands.is_empty())
+            .then(|| format!("get the missing answers: {}", commands.join("; then ")))
     }
 }
 
@@ -329,7 +331,7 @@ fn look_text(check: &CheckResult, look: &Look) -> String {
     )
 }
 
-/// The names; of failed checks and checks that were not judged also why.
+/// The names of the checks. For checks that failed or were not judged, also the reason.
 fn group_text(group: &AnswerGroup) -> String {
     let is_open = matches!(
         group.answer,
@@ -485,7 +487,7 @@ fn criteria(check: &CheckResult) -> Table {
     table
 }
 
-/// The statement of a source and its address; without a source, only the statement.
+/// The statement about the limit, and the address of its source, if there is one.
 fn statement_of(judged: &JudgedCriterion) -> String {
     let Criterion { says, source, .. } = &judged.criterion;
     let reason = judged
@@ -498,7 +500,7 @@ fn statement_of(judged: &JudgedCriterion) -> String {
     )
 }
 
-/// Statements behind the criteria, each once.
+/// The statements about the limits, each once.
 fn statements(check: &CheckResult) -> Vec<String> {
     unique(
         check
@@ -509,7 +511,7 @@ fn statements(check: &CheckResult) -> Vec<String> {
     )
 }
 
-/// Each address once.
+/// The statements about the limits, numbered. A repeated address becomes a reference to its first statement.
 fn sources(check: &CheckResult) -> Vec<String> {
     let statements = statements(check);
     let numbered = |(at, statement): (usize, &String)| {

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_weighs_most_comes_first_and_what_is_right_is_counted() {
+    fn the_most_severe_findings_come_first_and_good_checks_are_counted() {
         let findings = [
             finding(Severity::Ok, "a", None),
             finding(Severity::Note, "b", None),

@@ -25,7 +25,7 @@ impl Head {
         Self::labelled(title, &outcome.to_string(), Some(outcome), headline)
     }
 
-    /// `word` stands for the outcome `look`, which gives colour and sign; `None` if unfinished.
+    /// `word` is shown in place of the outcome. `look`: outcome that gives colour and sign; `None` if unfinished.
     pub(crate) fn labelled(
         title: String,
         word: &str,

@@ -1,4 +1,4 @@
-//! The results below a directory, newest first: the way back to a result.
+//! Lists the results below a directory, newest first.
 //!
 //! Runs are shown as they were recorded. A report judges the recorded counts again, which would take too long for
 //! thousands of runs. The drives of a campaign are compared as in its report.
@@ -36,9 +36,7 @@ pub struct ListedResult {
     pub drives: Vec<String>,
     /// Outcome; or `running`, `unfinished` or `damaged`.
     pub outcome: String,
-    /// The result in one sentence.
     pub headline: String,
-    /// The user's note.
     pub note: Option<String>,
 }
 
@@ -74,7 +72,7 @@ impl Listing {
         }
     }
 
-    /// For each result a line, and below it what was found.
+    /// A line for each result, and below it the headline.
     pub fn text(&self) -> String {
         let mut heads = Table::new("").text(["", "", "", "", ""]);
         for result in &self.results {
@@ -115,7 +113,7 @@ impl Listing {
             .iter()
             .map(|result| result.outcome.to_uppercase());
         format!(
-            "{results} in {dir} ({}), newest first; one in full: flashproof report {quoted}/DIRECTORY",
+            "{results} in {dir} ({}), newest first; to show one in full: flashproof report {quoted}/DIRECTORY",
             counts_text(outcomes)
         )
     }

@@ -194,7 +194,7 @@ impl Column {
         }
     }
 
-    /// Least width for `texts`: no number is broken, and no word or path that is not very long.
+    /// Minimum width for `texts` that breaks no number, and no word of up to [`WORD_MAX`] characters.
     fn width_min(&self, texts: &[&str]) -> usize {
         let words: Vec<_> = texts.iter().flat_map(|text| text.split(' ')).collect();
         let word = width(&words, usize::MAX).min(WORD_MAX);
@@ -227,14 +227,14 @@ pub fn wrap_texts(columns: usize) {
     TEXT_COLUMNS.store(columns, Ordering::Relaxed);
 }
 
-/// Texts narrower than this are hard to read.
+/// Minimum width of a column of wrapped texts, characters: narrower texts are hard to read.
 const WRAPPED_MIN: usize = 8;
 
-/// Longer words are broken: two columns of this width fill a terminal.
+/// Words longer than this, characters, are broken: two columns of this width fill a terminal.
 const WORD_MAX: usize = 40;
 
 impl Table {
-    /// A line for each row, never wrapped: for rows apart from each other.
+    /// A line for each row, never wrapped, for callers that print other lines between the rows.
     pub(crate) fn row_lines(&self) -> Vec<String> {
         let text = self.wrapped(usize::MAX);
         text.lines().map(str::to_owned).collect()
@@ -245,7 +245,8 @@ impl Table {
     }
 
     /// The columns `indexes` as text in lines of at most `columns`, if possible. First the widest headings and texts
-    /// are wrapped, but no numbers. Columns that still do not fit follow below, again beside the first column.
+    /// are wrapped, but no numbers. Columns that still do not fit follow in a second table, which repeats the first
+    /// column.
     fn part(&self, indexes: &[usize], columns: usize) -> String {
         let shown: Vec<&Column> = indexes.iter().map(|index| &self.columns[*index]).collect();
         let texts: Vec<Vec<&str>> = indexes.iter().map(|index| self.texts(*index)).collect();

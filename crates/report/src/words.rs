@@ -92,7 +92,7 @@ impl OutcomeLabel {
         }
     }
 
-    /// The outcome marked as in doubt, so that nobody takes it for a trustworthy pass.
+    /// Marks the outcome as unreliable.
     pub(crate) fn in_doubt(mut self) -> Self {
         self.text += ", IN DOUBT";
         self.look = self.look.map(|look| {

@@ -186,7 +186,7 @@ fn a_run_is_drawn_whole_and_fits_a_phone_and_paper() {
 }
 
 #[test]
-fn a_chart_tells_values_zooms_with_its_neighbours_and_hides_lines() {
+fn a_chart_shows_values_zooms_with_its_neighbours_and_hides_lines() {
     // The pointer goes to the middle; drags from a third to two thirds along x; double clicks; hides the first line.
     let script = "
         const plot = inside.document.querySelector('[id*=percentiles-service-reads]');
@@ -370,7 +370,7 @@ fn a_day_stays_small() {
 }
 
 #[test]
-fn a_series_and_damaged_runs_are_drawn_as_far_as_they_are_whole() {
+fn a_series_and_the_undamaged_part_of_damaged_runs_are_drawn() {
     let Some(browser) = browser() else { return };
     let _one = ONE.lock();
     let dir = tempfile::tempdir().unwrap();

@@ -61,7 +61,7 @@ fn series(dir: &Path, purpose: SeriesPurpose, shapes: [Option<Shape<'_>>; 2]) {
 }
 
 #[test]
-fn a_pass_that_the_runs_bear_out_stays_one() {
+fn a_pass_that_the_runs_support_stays_a_pass() {
     let parent = tempfile::tempdir().unwrap();
     for (name, purpose) in [
         ("certify", SeriesPurpose::Certify),
@@ -92,7 +92,7 @@ fn a_record_edited_to_a_pass_fails_with_the_stage_whose_run_failed() {
 }
 
 #[test]
-fn a_run_that_is_gone_or_damaged_leaves_no_pass() {
+fn a_series_with_a_missing_or_damaged_run_does_not_pass() {
     let parent = tempfile::tempdir().unwrap();
     for (name, purpose) in [
         ("certify", SeriesPurpose::Certify),
@@ -111,7 +111,7 @@ fn a_run_that_is_gone_or_damaged_leaves_no_pass() {
 }
 
 #[test]
-fn a_rating_that_no_step_held_is_none() {
+fn a_series_whose_rating_no_step_held_is_invalid() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("rate");
     series(&dir, SeriesPurpose::Rate, [Some(SHORT), Some(SHORT)]);
@@ -128,7 +128,7 @@ fn a_rating_that_no_step_held_is_none() {
 }
 
 #[test]
-fn a_stage_after_the_one_that_failed_is_not_planned_but_not_run() {
+fn stages_after_a_failed_stage_are_shown_as_not_run_instead_of_planned() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("certify");
     series(&dir, SeriesPurpose::Certify, [Some(FAILS), None]);

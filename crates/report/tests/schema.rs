@@ -290,7 +290,7 @@ fn series_of_both_kinds_are_what_the_schema_says() {
 }
 
 #[test]
-fn a_baseline_is_measured_and_with_jobs_in_doubt_in_doubt_in_every_form() {
+fn every_form_marks_a_baseline_that_has_jobs_in_doubt() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path().join("baseline");
     let mut series = write_baseline(&dir, &[("/dev/nvme0n1", 1.0)]);
@@ -437,7 +437,7 @@ fn a_baseline_is_what_the_schema_says_and_every_form_has_its_numbers() {
 }
 
 #[test]
-fn damaged_runs_are_reported_as_far_as_they_are_whole() {
+fn the_undamaged_part_of_a_damaged_run_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     type Damage = fn(&str) -> String;
     let damages: [(&str, Damage, &str); 5] = [
@@ -495,14 +495,14 @@ fn damaged_runs_are_reported_as_far_as_they_are_whole() {
 }
 
 #[test]
-fn what_is_no_directory_of_ours_gets_no_report() {
+fn an_empty_directory_gets_no_report() {
     let dir = tempfile::tempdir().unwrap();
     let error = Document::read(&[dir.path()]).unwrap_err().to_string();
     assert!(error.contains("the directory is empty"), "{error}");
 }
 
 #[test]
-fn the_page_of_a_search_has_what_was_found_where_it_ran_and_how() {
+fn the_page_of_a_search_has_its_findings_host_and_method_once() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path().join("rate");
     let slow = Shape {

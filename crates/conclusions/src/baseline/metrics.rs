@@ -206,7 +206,7 @@ pub fn outliers(kind: MetricKind, values: &[Option<f64>]) -> Vec<DriveOutlier> {
         .collect()
 }
 
-/// Maximum number of doubts listed. Further doubts are only counted.
+/// Maximum number of unreliable jobs that are listed with the reason. Further ones are only counted.
 const DOUBTS_SHOWN_MAX: usize = 5;
 
 const IN_DOUBT: &str = "in_doubt";
@@ -262,7 +262,7 @@ pub fn conclude(series: &Series) -> Conclusion {
         findings.push("measured".to_owned());
     }
     sentence += &findings.join(". ");
-    // Doubts come first, because they qualify the rest of the sentence.
+    // The number of unreliable jobs comes first, because it qualifies the rest of the sentence.
     if let Some(doubts) = &doubts {
         sentence = format!("{doubts}; {sentence}");
     }
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn one_drive_among_several_is_named_and_of_two_none_is() {
+    fn an_outlier_among_three_drives_is_found_and_among_two_is_not() {
         assert_eq!(at(MetricKind::Iops, &[100.0, 101.0, 70.0]), [2]);
         assert_eq!(at(MetricKind::Iops, &[100.0, 70.0]), [0_usize; 0]);
         assert_eq!(
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_those_of_the_points_that_show_them() {
+    fn metrics_of_a_made_up_baseline_have_the_expected_values() {
         let made = metrics(&baseline(1.0));
         let value = |what, mix: &str| {
             let found = made
@@ -400,7 +400,7 @@ mod tests {
         assert_eq!(
             value(MetricKind::Knee, "random reads, 4 KiB"),
             Some(32.0),
-            "29 in flight would do"
+            "the swept depth above 29, the knee"
         );
         assert_eq!(value(MetricKind::Knee, "random writes, 4 KiB"), Some(4.0));
         assert_eq!(
@@ -431,7 +431,7 @@ mod tests {
             metrics(&few)
                 .iter()
                 .all(|metric| !matches!(metric.kind, MetricKind::P99 | MetricKind::P99AtHalf)),
-            "by chance"
+            "too few operations for a p99"
         );
         let mut points = baseline(1.0);
         points.retain(|point| {
@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn one_drive_that_differs_is_named_and_alike_ones_are_not() {
+    fn a_drive_that_differs_is_named_and_similar_drives_are_not() {
         let alike = conclude(&measured(&[1.0, 1.01, 0.99]));
         assert!(
             alike
@@ -498,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_operation_fails_it_and_jobs_in_doubt_are_told_first() {
+    fn a_failed_operation_fails_the_baseline_and_jobs_in_doubt_come_first() {
         let mut series = measured(&[1.0]);
         assert_eq!(conclude(&series).outcome, Outcome::Measured);
         let sentence = conclude(&series).sentence;

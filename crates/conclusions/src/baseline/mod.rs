@@ -3,7 +3,8 @@
 //! A baseline is a [`Series`](crate::series::Series) whose steps are runs of fio jobs. The measurements of a job are in
 //! the details of its step, so reports, comparisons and predictions need only `series.json`.
 //!
-//! Jobs in doubt are found by their own numbers, or by a comparison with smaller queue depths.
+//! Messages call an unreliable job "in doubt": its own numbers, or a higher rate at a smaller queue depth, show that
+//! the host or another program disturbed the job.
 //!
 //! A [`Prediction`] is a rating computed from the points of a baseline, without a search.
 
@@ -30,7 +31,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// A job at a queue depth is in doubt if its rate is below this fraction of the rate at a smaller depth.
+/// A job is unreliable if its rate is below this fraction of the rate at a smaller queue depth.
 const FALLEN: f64 = 0.8;
 
 /// Name of the series term with the minimum number of jobs per drive. A part with rounds counts as five rounds.
@@ -68,7 +69,7 @@ impl std::fmt::Display for InDoubt {
     }
 }
 
-/// `None` if there are none.
+/// Returns the unreliable jobs; `None` if there are none.
 pub fn in_doubt(series: &Series) -> Option<InDoubt> {
     let mut points: Vec<_> = (0..series.devices.len())
         .flat_map(|device| measured(series, device))
@@ -96,7 +97,7 @@ pub fn points(series: &Series) -> Vec<Point> {
     series.steps.iter().filter_map(point_of).collect()
 }
 
-/// The points of device number `device`, with doubts that follow from other jobs of the device.
+/// The points of device number `device`. Points that other jobs of the device show to be unreliable have a `doubt`.
 pub fn points_of(series: &Series, device: usize) -> Vec<Point> {
     measured(series, device)
         .into_iter()
@@ -110,8 +111,8 @@ pub fn point_of(step: &Step) -> Option<Point> {
         .filter(|_| step.state == SeriesStepState::Done)
 }
 
-/// Lower bound: a drive may need more than five rounds until it is steady. A failed drive has no jobs left. `None` if
-/// the series does not record its number of jobs.
+/// Minimum number of jobs still to run: a drive may need more than five rounds until it is steady. A failed drive has
+/// no jobs left. `None` if the series does not record its number of jobs.
 pub fn jobs_left(series: &Series) -> Option<u64> {
     let (_, jobs) = series.terms.iter().find(|(name, _)| name == JOBS)?;
     let healthy_devices: Vec<_> = (0..series.devices.len())
@@ -130,7 +131,8 @@ pub fn jobs_left(series: &Series) -> Option<u64> {
     Some(jobs_total.saturating_sub(done).max(is_open) * is_open)
 }
 
-/// Points with step numbers. Adds a doubt to each queue depth with a clearly lower rate than a smaller depth.
+/// The points of device number `device`, with their step numbers. Sets `doubt` at each queue depth whose rate is
+/// clearly below that of a smaller depth.
 fn measured(series: &Series, device: usize) -> Vec<(usize, Point)> {
     let steps = series
         .steps
@@ -169,7 +171,7 @@ fn doubt_by_smaller_depth(point: &Point, points: &[(usize, Point)]) -> Option<St
     })
 }
 
-/// The names of the job's streams begin with this name.
+/// Name of the fio job on device number `device`; the names of its streams begin with this name.
 pub fn job_name(device: usize) -> String {
     format!("drive-{}", device + 1)
 }
@@ -311,7 +313,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_knee_is_the_least_depth_that_does_nine_tenths() {
+    fn the_knee_is_the_smallest_depth_that_reaches_nine_tenths_of_the_highest_rate() {
         let reads = |depth, iops| {
             point(
                 JobPurpose::Depth,
@@ -333,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn the_highest_rate_is_not_the_luckiest_of_those_beyond_the_knee() {
+    fn the_highest_rate_is_the_median_of_the_rates_beyond_the_knee() {
         let of = |rates: &[f64]| {
             let depths = (0..).map(|power| 1 << power);
             let reads = depths.zip(rates).map(|(depth, iops)| {
@@ -363,12 +365,12 @@ mod tests {
     }
 
     #[test]
-    fn jobs_to_come_are_those_of_the_plan_that_are_not_done() {
+    fn planned_jobs_that_are_not_done_count_as_left() {
         let mut series = baseline_series(&[("a", 1.0), ("b", 1.0)], "run");
-        assert_eq!(jobs_left(&series), None, "it does not say");
+        assert_eq!(jobs_left(&series), None, "no number is recorded");
         let all = baseline(1.0).len() as u64;
         series.terms.push((JOBS.to_owned(), all.to_string()));
-        assert_eq!(jobs_left(&series), Some(0), "it is at its end");
+        assert_eq!(jobs_left(&series), Some(0), "the series has ended");
         series.conclusion = None;
         // Six rounds of saturation are done; five were planned.
         assert_eq!(jobs_left(&series), Some(2));
@@ -379,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn points_of_one_mix_are_a_curve_by_depth_and_the_last_counts() {
+    fn points_of_a_mix_are_sorted_by_depth_and_the_last_of_equal_points_counts() {
         let mut points = baseline(1.0);
         points.reverse();
         let again = point(JobPurpose::Depth, 8, Some((4_096.0, None, 1.0, 80.0)), None);
@@ -389,7 +391,7 @@ mod tests {
         assert_eq!(
             names,
             ["random writes, 4 KiB", "random reads, 4 KiB"],
-            "as they were run"
+            "in the order of the runs"
         );
         let depths: Vec<u32> = curves[1].1.iter().map(|point| point.depth).collect();
         assert_eq!(depths, [1, 2, 4, 8, 16, 32, 64, 128, 256]);
@@ -420,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn a_depth_that_does_less_than_a_smaller_one_is_in_doubt() {
+    fn a_depth_with_a_lower_rate_than_a_smaller_depth_is_in_doubt() {
         let mut series = baseline_series(&[("a", 1.0)], "run");
         let is_sweep = |point: &Point| point.part == JobPurpose::Depth;
         let step = series
@@ -429,7 +431,7 @@ mod tests {
             .rposition(|step| point_of(step).is_some_and(|point| is_sweep(&point)))
             .unwrap();
         series.steps[step].details["writes"]["iops"] = json!(21_000.0);
-        assert_eq!(in_doubt(&series), None, "a fifth less is not told");
+        assert_eq!(in_doubt(&series), None, "16 % less is reliable");
         series.steps[step].details["writes"]["iops"] = json!(1_000.0);
         let told = in_doubt(&series).unwrap();
         assert!(

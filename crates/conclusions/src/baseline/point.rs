@@ -1,6 +1,7 @@
 //! The measurements of a fio job on a drive.
 //!
-//! A [`AccessMix`] is a job's pattern, block size and read share, without its queue depth. The points of a mix form a curve.
+//! An [`AccessMix`] is a job's pattern, block size and read share, without its queue depth. The points of a mix form a
+//! curve.
 
 use super::Watch;
 use crate::grouped;
@@ -335,12 +336,12 @@ impl Point {
         self.directions().next()
     }
 
-    /// As [`DirectionResult::is_reached`], for all directions.
+    /// True if [`DirectionResult::is_reached`] holds for reads and for writes.
     pub fn is_reached(&self) -> bool {
         self.directions().all(DirectionResult::is_reached)
     }
 
-    /// Round, depth and offered rate; without a rate limit, the rate is infinite.
+    /// Sort key: round, depth and offered rate. The rate is infinite without a rate limit.
     fn curve_key(&self) -> (u32, u32, f64) {
         (
             self.round,
@@ -356,7 +357,7 @@ mod tests {
     use crate::testing::point;
 
     #[test]
-    fn a_percentile_that_too_few_operations_tell_is_a_dash() {
+    fn a_percentile_of_too_few_operations_is_a_dash() {
         // 10 s at 50 operations per second.
         let mut done = point(
             JobPurpose::Rate,

@@ -246,7 +246,7 @@ mod tests {
         // A range of exactly 20 % of the average, with a slope of 8 %.
         assert_eq!(at(&[90.0, 100.0, 110.0, 100.0, 100.0]), Some(5));
         assert_eq!(at(&[89.9, 100.0, 110.0, 100.0, 100.0]), None, "over 20 %");
-        // A line that moves by exactly 10 % of its average, and one that moves further.
+        // Lines that rise by exactly 10 % of their average, and by more.
         assert_eq!(at(&[95.0, 97.5, 100.0, 102.5, 105.0]), Some(5));
         assert_eq!(
             at(&[94.9, 97.4, 100.0, 102.6, 105.1]),
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_write_saturation_one_minute_after_each_thirty_is_tracked() {
+    fn write_saturation_is_tracked_in_every_31st_minute() {
         // Rates that alternate from minute to minute, except in the tracked minutes.
         let iops: Vec<f64> = (1..=5 * 31)
             .map(|minute| {
@@ -320,12 +320,12 @@ mod tests {
         assert_eq!(
             Pts::Saturation.steady_at(&rounds(Pts::Saturation, &[100.0; 100])),
             None,
-            "three of them"
+            "only three rounds are tracked"
         );
     }
 
     #[test]
-    fn a_table_is_the_average_of_the_rounds_in_which_it_was_steady() {
+    fn a_table_averages_the_five_rounds_in_which_the_drive_was_steady() {
         let iops = [500.0, 100.0, 102.0, 98.0, 100.0, 101.0, 900.0];
         let mut points = rounds(Pts::Latency, &iops);
         for (point, iops) in points.iter_mut().zip(iops) {

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// Maximum number of pauses stored.
 const PAUSES_MAX: usize = 2_000;
 
-/// A pause exceeds the usual longest operation of a second by this factor and by [`PAUSE_US`].
+/// A pause exceeds the usual longest operation of a second by this factor and by [`PAUSE_US`] microseconds.
 const PAUSE_FACTOR: f64 = 4.0;
 const PAUSE_US: f64 = 1_000.0;
 /// Each second has a longest operation. Of these longest operations, the one at this quantile counts as usual.
@@ -29,7 +29,7 @@ const LONG_GAP_SEC: f64 = 3.0;
 
 /// Number of equal parts of a watch whose medians are compared.
 const PARTS: usize = 10;
-/// Medians drift if they differ by more than this factor and by more than [`DRIFT_US`].
+/// Medians drift if they differ by more than this factor and by more than [`DRIFT_US`] microseconds.
 const DRIFT_FACTOR: f64 = 1.1;
 const DRIFT_US: f64 = 2.0;
 
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn stalls_have_the_length_of_the_longest_and_the_period_of_all() {
+    fn length_and_period_of_regular_stalls_are_estimated() {
         // A stall every 24 s. The longest operations arrive up to 5 ms after the start of a stall.
         let watch = watch(|at| {
             (
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_single_pause_no_period_is_known_and_of_none_nothing() {
+    fn a_single_pause_shows_no_period_and_no_pause_shows_no_stalls() {
         // The later an operation arrives in the stall, the shorter it waits.
         let frozen = |at: u64| {
             if (1_800..=1_804).contains(&at) {
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn pauses_in_two_seconds_are_one_stall_or_two_by_what_all_wait_for() {
+    fn the_mean_latency_decides_if_pauses_in_two_seconds_are_one_stall_or_two() {
         // Two of three seconds have a pause: one stall of 0.2 s that begins at 0.9 s, or a stall in each of the two.
         let watch = watch(|at| (100.0, [2e5, 1e5, 300.0][(at % 3) as usize]));
         let every = |every_s: f64| {

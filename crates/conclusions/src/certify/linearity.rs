@@ -245,14 +245,14 @@ mod tests {
     }
 
     #[test]
-    fn a_device_over_the_limits_in_company_is_not_linear() {
+    fn a_device_over_the_limits_together_with_others_is_not_linear() {
         let found = linearity(&alone(), &[numbers("/dev/a", 60_000.0, ALONE_NS, false)]).unwrap();
         let begin = "not linear: with all devices under load, /dev/a is over the limits";
         assert!(!found.linear && found.sentence.starts_with(begin));
     }
 
     #[test]
-    fn a_p99_that_grew_is_named_with_its_ratio_and_what_it_is_a_sign_of() {
+    fn a_higher_p99_is_reported_with_its_ratio_and_its_likely_cause() {
         let found = linearity(&alone(), &[numbers("/dev/a", 60_000.0, 720_000, true)]).unwrap();
         assert!(found.linear, "it is within the limits all the same");
         let sign = "the p99 of /dev/a is 1.8 times its p99 alone: a sign that the bus";
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_to_be_shared_because_a_device_is_slower_than_another_was_alone() {
+    fn a_device_that_was_not_tested_alone_is_no_sign_of_a_shared_bus() {
         let together = [
             numbers("/dev/a", 60_000.0, ALONE_NS, true),
             numbers("/dev/b", 60_000.0, 4_520_000, true),
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_compared_where_there_is_nothing_to_compare() {
+    fn without_devices_alone_or_together_nothing_is_compared() {
         assert_eq!(linearity(&alone(), &[]), None);
         assert_eq!(linearity(&[], &alone()), None);
         let idle = [numbers("/dev/a", 0.0, ALONE_NS, true)];

@@ -98,7 +98,8 @@ fn done_with(steps: &[Step], outcome: Outcome) -> Option<&Step> {
 const CERTIFY: &str =
     "to certify a real drive, run two stages of 24 h on it: flashproof certify DEVICE";
 
-/// Stored in [`Step::details`], so that the conclusion and the report need not read the directory of the run.
+/// Results of a stage, stored in [`Step::details`] so that the conclusion and the report need not read the run
+/// directory.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StageDetails {
@@ -503,8 +504,8 @@ impl Claim {
     }
 }
 
-/// Two stages of `stage_sec` seconds, at `multiple` times the load of 1x and twice that, on device number
-/// `single_device`; with several `devices`, both again on all devices.
+/// Plans two stages of `stage_sec` seconds on device number `single_device`: at `multiple` times the load of 1x, and at
+/// twice that load. With several `devices`, the same two stages follow on all devices.
 pub fn stages(multiple: f64, devices: usize, single_device: usize, stage_sec: u64) -> Vec<Step> {
     let all_devices = (devices > 1).then(|| (0..devices).collect::<Vec<_>>());
     let loads = [(1.0, Rule::Limits), (2.0, Rule::Completes)];
@@ -587,7 +588,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_run_says_beside_its_pass_is_said_of_its_stage() {
+    fn notes_on_a_passed_run_become_remarks_on_its_stage() {
         let mut series = series(1);
         series
             .steps
@@ -626,7 +627,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_unknown_passes() {
+    fn a_series_with_an_unfinished_or_invalid_stage_does_not_pass() {
         let mut series = series(1);
         assert_eq!(
             conclude(&series, &claim()).outcome,
@@ -654,7 +655,7 @@ mod tests {
     }
 
     #[test]
-    fn which_device_was_alone_and_what_was_repeated_is_said() {
+    fn remarks_name_the_device_tested_alone_and_repeated_stages() {
         let mut series = series(2);
         series
             .steps
@@ -670,7 +671,7 @@ mod tests {
     }
 
     #[test]
-    fn stages_come_in_their_order_and_finished_ones_do_not_come_again() {
+    fn stages_run_in_order_and_finished_stages_are_not_repeated() {
         let mut series = series(2);
         assert_eq!(next(&series, false), Some(0));
         done(&mut series.steps[0], Outcome::Pass, "");
@@ -684,21 +685,21 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_stage_ends_the_series_unless_all_are_wanted() {
+    fn a_failed_stage_ends_the_series_unless_all_stages_are_requested() {
         let mut series = series(1);
         done(&mut series.steps[0], Outcome::Fail, "");
         assert_eq!((next(&series, false), next(&series, true)), (None, Some(1)));
     }
 
     #[test]
-    fn a_stage_of_which_nothing_is_known_is_run_again() {
+    fn an_invalid_stage_is_run_again() {
         let mut series = series(1);
         done(&mut series.steps[0], Outcome::Invalid, "");
         assert_eq!(next(&series, false), Some(0));
     }
 
     #[test]
-    fn what_was_killed_is_run_again_in_a_directory_of_its_own() {
+    fn a_killed_stage_is_run_again_in_a_new_directory() {
         let mut series = series(1);
         begin(&mut series.steps[0], 5);
         assert_eq!(
@@ -728,7 +729,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stage_at_the_load_has_the_verdict_of_its_run_with_the_deciding_number() {
+    fn a_stage_with_limits_has_the_verdict_of_its_run_and_the_deciding_number() {
         let judged = judge_stage(Rule::Limits, &verdict(Outcome::Pass, End::Completed, 0.027));
         assert_eq!(judged.outcome, Outcome::Pass);
         assert!(
@@ -759,8 +760,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stage_at_twice_the_load_passes_however_slow_when_it_was_done_and_fails_by_what_the_device_did()
-     {
+    fn the_stage_at_twice_the_load_may_be_slow_but_fails_if_the_device_fails_or_stops() {
         let undone = |ours| results::judge::UnmetLoad {
             stream: "large-block-writes".into(),
             device: "x".into(),
@@ -841,7 +841,7 @@ mod tests {
     }
 
     #[test]
-    fn a_day_a_stage_on_prepared_devices_certifies() {
+    fn stages_of_a_day_on_prepared_devices_certify() {
         let claim = claim();
         assert!(claim.is_certification());
         assert_eq!(claim.passed(), "certified for 30x");
@@ -849,7 +849,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_falls_short_is_named_a_screening_and_never_certified() {
+    fn a_series_that_falls_short_is_called_a_screening_and_never_certified() {
         for short in [
             Claim {
                 stage_sec: STAGE_SEC - 1,
@@ -886,7 +886,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_and_limits_of_its_own_are_named() {
+    fn a_load_limits_and_slices_other_than_those_of_act_are_named() {
         let own = Claim {
             config: Some("my.conf".into()),
             ..claim()
@@ -972,7 +972,7 @@ mod tests {
     }
 
     #[test]
-    fn the_second_stage_is_at_twice_the_load_and_several_devices_follow_one_of_them_alone() {
+    fn the_second_stage_has_twice_the_load_and_all_devices_follow_one_device_alone() {
         let expected = [
             ("stage 1".into(), 30.0, vec![0], Rule::Limits),
             ("stage 2".into(), 60.0, vec![0], Rule::Completes),

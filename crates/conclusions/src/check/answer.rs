@@ -38,7 +38,7 @@ impl CheckAnswer {
     }
 }
 
-/// The answer as readers see it; JSON keeps the earlier words.
+/// Words for texts. JSON keeps the words of earlier versions.
 impl fmt::Display for CheckAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -95,7 +95,7 @@ impl CheckResult {
         self.headline().unless_said(&self.sentence)
     }
 
-    /// `sentence` behind the answer; of a look, which has no limits, the sentence alone.
+    /// The answer, then `sentence`. A look has no limits, so its text is `sentence` alone.
     pub fn with_answer(&self, sentence: &str) -> String {
         if self.look.is_some() && self.answer == CheckAnswer::NoLimit {
             sentence.to_owned()
@@ -130,7 +130,8 @@ impl CheckResult {
         self.runs.iter().map(|run| run.seconds).sum()
     }
 
-    /// Reasons, each with the seconds that suffice: for bytes at the measured rate, for operations roughly.
+    /// Why the check was too brief: each reason with the number of seconds that would suffice. For bytes, the number
+    /// follows from the measured rate; for operations, ten times the tested time is a rough guess.
     fn too_brief(&self) -> Vec<(String, f64)> {
         let seconds = self.seconds();
         let written = self.runs.iter().map(|run| run.bytes_written).sum::<u64>();
@@ -198,7 +199,8 @@ impl CheckResult {
         Some((met, None))
     }
 
-    /// The worst criterion with a limit, otherwise the first criterion. `None` if a rule of a run decided.
+    /// The criterion nearest to its deciding limit, otherwise the first criterion with a limit, otherwise the first
+    /// one. `None` if a run failed or was invalid although no criterion was.
     pub fn decisive_criterion(&self) -> Option<&JudgedCriterion> {
         match self.outcome {
             Outcome::Fail | Outcome::Invalid => self
@@ -215,7 +217,8 @@ impl CheckResult {
         }
     }
 
-    /// The criterion that came nearest to its limit, among those with the worst outcome and those of the held tier.
+    /// The criterion that came nearest to its limit, among the deciding criteria with the worst outcome and the
+    /// criteria of the highest tier that was held.
     fn nearest(&self) -> Option<&JudgedCriterion> {
         let outcome = self.limited().map(|judged| judged.outcome).max()?;
         let met = self.met_tier().map(|(met, _)| met);
@@ -254,7 +257,7 @@ impl CheckResult {
         .unwrap_or_else(|| "nothing was measured".to_owned())
     }
 
-    /// `duration`: for how long, if that was too brief.
+    /// `duration`: ` for 60 s (too brief: ...)` if the test was too brief, otherwise empty.
     fn met_limits(&self, duration: &str) -> Option<String> {
         let nearest = self.nearest().map(JudgedCriterion::sentence);
         match self.met_tier() {

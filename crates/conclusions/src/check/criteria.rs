@@ -154,7 +154,8 @@ impl Criterion {
         }
     }
 
-    /// A percentile's deciding limit: `p99` below 10 ms is `1%>10ms`; else `None`. Errors: too many decimals.
+    /// The deciding limit of a percentile as an SLA: `p99` below 10 ms is `1%>10ms`. `None` for other metrics. Errors:
+    /// the percentile has too many decimals.
     pub fn sla(&self) -> Result<Option<Sla>, String> {
         let (CheckMetric::Percentile(percent), Some(limit_ns)) =
             (self.metric, self.deciding_limit())
@@ -189,7 +190,7 @@ impl Criterion {
 /// are not freezes, because no published limit applies to single stalls.
 const FREEZE_NS: u64 = 500_000_000;
 
-/// `None` if no criterion limits the stream. Errors: an SLA cannot express a limit.
+/// The limits of the stream `name`; `None` if no criterion limits it. Errors: an SLA cannot express a limit.
 pub fn limits_of<'a>(
     name: &str,
     criteria: impl Iterator<Item = &'a Criterion>,

@@ -60,12 +60,13 @@ pub struct JudgedCriterion {
 /// Highest rate after the end of a burst, as a fraction of the rate before. Other programs cause smaller drops.
 const BURST_END: f64 = 2.0 / 3.0;
 
-/// Minimum time from the end of a burst to the end of the run, seconds, and as a fraction of the run. A stall near the end
-/// of a run is no end of a burst.
+/// Minimum time from the end of a burst to the end of the run: in seconds, and as a fraction of the run. A fall of the
+/// rate later in the run may be a stall.
 const BURST_REST_SEC: f64 = 60.0;
 const BURST_REST: f64 = 1.0 / 3.0;
 
-/// Ends of bursts: the rate of a stream fell permanently. After a stall the rate rises again.
+/// The change points at which a burst ended: the rate of a stream fell and did not rise again, as it does after a
+/// stall.
 pub fn burst_ends(points: Vec<ChangePoint>, ran_sec: f64) -> Vec<ChangePoint> {
     let mut ends = Vec::new();
     for point in &points {
@@ -84,7 +85,7 @@ pub fn burst_ends(points: Vec<ChangePoint>, ran_sec: f64) -> Vec<ChangePoint> {
     ends
 }
 
-/// `burst_ends`: of the run; the sustained state begins after the last.
+/// `burst_ends`: ends of the bursts of the run. The sustained state begins after the last one.
 pub fn judge(
     criterion: &Criterion,
     verdict: &Verdict,
@@ -98,7 +99,7 @@ pub fn judge(
         behind_burst,
     };
     let figure = figures.value(criterion.metric);
-    // The limits of a higher tier do not decide, but their figures are those of deciding limits.
+    // The limits of a higher tier do not decide, but their rates too are those of the slowest slice.
     let decides = criterion.deciding_limit().is_some();
     let is_of_tier =
         criterion.is_of_higher_tier && criterion.standing.is_none_or(LimitStatus::decides);
@@ -212,9 +213,9 @@ fn froze(verdict: &Verdict) -> bool {
         .any(|reason| reason.code == ReasonCode::Silence)
 }
 
-/// Outcome of a run with these criteria. If no queue depth met fio's latency_target, or the load was not carried out, the
-/// run fails only if a criterion has a limit: without one, the load is an assumption. On a busy host a run is invalid
-/// instead of failed, unless operations failed or were lost, which happens on any host.
+/// Outcome of a run with these criteria. If no queue depth met fio's latency_target, or the load was not carried out,
+/// the run fails only if a criterion has a limit: without one, the load is an assumption. On a busy host a run is
+/// invalid instead of failed, unless operations failed or were lost, which happens on any host.
 pub fn outcome_of_run<'c>(
     verdict: &Verdict,
     mut criteria: impl Iterator<Item = &'c Criterion>,

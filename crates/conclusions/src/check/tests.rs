@@ -57,7 +57,7 @@ fn criteria_become_limits_of_their_stream_and_folklore_does_not() {
 }
 
 #[test]
-fn a_criterion_is_judged_by_exact_counts_and_the_end_of_a_burst_by_the_rate_behind_it() {
+fn criteria_are_judged_by_exact_counts_and_by_the_rate_after_a_burst() {
     let figures = Figures {
         ops: 1_000,
         bytes: 4_096_000,
@@ -192,7 +192,7 @@ fn judged(criterion: Criterion, figure: f64, outcome: Outcome) -> JudgedCriterio
 }
 
 #[test]
-fn what_a_busy_host_fails_is_invalid_now_and_when_the_record_is_read_again() {
+fn a_failure_on_a_busy_host_is_invalid_now_and_when_the_record_is_read_again() {
     let p99 = criterion("p99", 1e7, LimitStatus::Required);
     let limits = limits_of("reads", [&p99].into_iter()).unwrap().unwrap();
     let slow = verdict(limits, 900, 100);
@@ -211,7 +211,7 @@ fn what_a_busy_host_fails_is_invalid_now_and_when_the_record_is_read_again() {
 }
 
 #[test]
-fn a_short_test_or_few_operations_are_no_pass_whatever_else_passed() {
+fn a_short_test_or_too_few_operations_are_not_a_pass() {
     let p99 = judged(
         criterion("p99", 1e7, LimitStatus::Required),
         1e6,
@@ -305,7 +305,7 @@ fn the_limits_of_a_higher_tier_are_in_the_sentence_and_decide_nothing() {
 }
 
 #[test]
-fn a_record_has_its_answer_even_if_it_is_old_and_one_whose_run_lies_elsewhere_is_damaged() {
+fn an_old_record_has_its_answer_and_a_record_with_a_run_outside_its_directory_is_damaged() {
     let dir = tempfile::tempdir().unwrap();
     let criteria = [LimitStatus::Required, LimitStatus::Folklore]
         .map(|of| judged(criterion("p99", 1e7, of), 1e6, Outcome::Pass));

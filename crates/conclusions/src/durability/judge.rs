@@ -198,9 +198,9 @@ fn no_cut(record: &WitnessRecord, after_cut: &StateAfterCut) -> Option<String> {
         (Some((_, true)), true) => {}
         (Some((why, has_vanished)), _) => {
             let advice = if *has_vanished {
-                "cut the power while they run; if only the drive lost power, give --drive-cut"
+                "cut the power while the writes run; if only the drive lost power, give --drive-cut"
             } else {
-                "cut the power while they run"
+                "cut the power while the writes run"
             };
             return Some(format!(
                 "the writes had ended before any cut ({why}); {advice}"
@@ -208,8 +208,8 @@ fn no_cut(record: &WitnessRecord, after_cut: &StateAfterCut) -> Option<String> {
         }
         (None, true) => {
             return Some(
-                "the command fell silent, and reported no error of a drive without power; with --drive-cut, \
-                 let the command run until the writes fail"
+                "the command stopped without reporting a failed write; with --drive-cut, let the command run until \
+                 the writes fail"
                     .to_owned(),
             );
         }
@@ -239,7 +239,8 @@ fn no_cut(record: &WitnessRecord, after_cut: &StateAfterCut) -> Option<String> {
     }
 }
 
-/// The drive's counters before and after the cut; `None` if the drive has none, as emulated drives, which count 0.
+/// The drive's counters before and after the cut. `None` if the drive has none, or counts 0 power cycles, as emulated
+/// drives do.
 fn power_counts(
     record: &WitnessRecord,
     after_cut: &StateAfterCut,
@@ -450,12 +451,12 @@ mod tests {
             (
                 record(None, None),
                 after("before", None, true),
-                "the command fell silent",
+                "the command stopped without reporting a failed write",
             ),
             (
                 record(None, None),
                 after("now", None, true),
-                "the command fell silent",
+                "the command stopped without reporting a failed write",
             ),
             (
                 record(None, closed),

@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_read_back() {
+    fn names_ids_and_secrets_are_parsed_as_they_are_written() {
         for mode in DurabilityMethod::ALL {
             assert_eq!(mode.to_string().parse(), Ok(mode));
             assert_eq!(serde_json::to_string(&mode).unwrap(), format!("\"{mode}\""));

@@ -249,7 +249,7 @@ proptest! {
 }
 
 #[test]
-fn each_lie_loses_writes_in_many_stories() {
+fn each_lie_loses_writes_in_many_scenarios() {
     for lie in [Lie::Flush, Lie::Fua, Lie::PartOfFlush, Lie::All] {
         let loses = |seed: &u64| {
             (0..4).any(|number| run_scenario(*seed, lie, 200).counts(number).failed_writes() > 0)

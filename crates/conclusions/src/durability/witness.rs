@@ -32,8 +32,8 @@ pub enum WitnessMessage {
         phase: u64,
         upto: Vec<u64>,
     },
-    /// The writes ended before any power cut of the machine. `vanished`: the drive lost its power or its link. `failed`
-    /// in old files: the device returned any error; not used.
+    /// The writes ended before any power cut of the machine. `vanished`: the drive lost its power or its link.
+    /// `failed`: only in files of earlier versions, ignored.
     End {
         session: SessionId,
         why: String,
@@ -53,7 +53,7 @@ pub enum WitnessMessage {
     },
     /// The tester of this connection runs, but has no new durable writes. Not recorded.
     Alive { session: SessionId },
-    /// This message is only in the witness's file: the session made room for another.
+    /// This message is only in the witness's file: the session was dropped to make room for a new one.
     Dropped { session: SessionId },
     /// Asks for the session `found`, whose ID is on the target, or for the last unexamined session of `subject`.
     Ask {
@@ -123,7 +123,7 @@ pub struct WitnessSessions {
 
 impl WitnessSessions {
     /// Returns the sessions and the length of all complete lines, bytes. The witness never confirmed an incomplete last
-    /// line. Errors: not a witness's file, or damaged.
+    /// line. Errors: `file` is not a witness's file, is damaged, or cannot be read.
     pub fn load(mut file: impl BufRead) -> Result<(Self, u64), String> {
         let mut register = Self::default();
         let mut bytes = 0;
@@ -189,7 +189,7 @@ impl WitnessSessions {
         self.apply(&message, &mut own_session)
     }
 
-    /// `own_session`: of the connection. Errors: the message is refused, and nothing has changed.
+    /// `own_session`: session of the connection. Errors: the message is refused, and nothing has changed.
     pub fn change(
         &mut self,
         message: &WitnessMessage,
@@ -320,7 +320,8 @@ impl WitnessSessions {
         Ok(())
     }
 
-    /// For a change that could not be written to the file. A message about writes stays in effect: they happened.
+    /// Undoes a change that could not be written to the file. Messages about durable writes stay in effect, because the
+    /// writes happened.
     pub fn undo(&mut self, message: &WitnessMessage) {
         match message {
             WitnessMessage::Begin(session) => self
@@ -524,7 +525,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn only_the_connection_of_a_session_appends_and_nothing_goes_back() {
+    fn only_the_connection_of_a_session_changes_it_and_acknowledgements_never_decrease() {
         let mut register = WitnessSessions::default();
         let mut own = None;
         let mut other = None;
@@ -555,7 +556,7 @@ pub(super) mod tests {
         );
         assert!(
             register.change(&judged(1, Some(1)), &mut other).is_err(),
-            "it still runs"
+            "the session still runs"
         );
         let WitnessReply::Record(Some(record)) =
             register.answer(FORMAT_VERSION, "host:/data", None)
@@ -705,7 +706,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn sessions_of_an_earlier_version_need_no_secret_and_none_begins() {
+    fn sessions_of_an_earlier_version_are_closed_without_a_secret_and_no_new_one_begins() {
         let first = Session {
             format_version: 1,
             ..session(1)
@@ -746,7 +747,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn empty_sessions_make_room_first_then_examined_ones_and_never_one_that_waits() {
+    fn empty_sessions_are_dropped_first_then_examined_ones_and_waiting_ones_never() {
         let mut register = WitnessSessions::default();
         for secret in 0..SESSIONS_MAX as u128 {
             assert_eq!(register.superfluous(), None);
@@ -779,7 +780,7 @@ pub(super) mod tests {
                     &mut None,
                 )
                 .unwrap();
-            // The newcomer is empty, too, but its tester is connected.
+            // The new session is empty too, but its tester is connected.
             register
                 .change(&WitnessMessage::Begin(session(secret)), &mut None)
                 .unwrap();

@@ -13,7 +13,8 @@ const FALSE_ALARMS_PER_DRIVE: f64 = 0.0005;
 /// Share of the allowed false-alarm probability that the drives get; firmwares, hosts and slots share the rest equally.
 const FOR_DRIVES: f64 = 0.5;
 
-/// Fraction of the typical number of windows. With fewer, a drive is undecided: its scores spread more than its peers'.
+/// A drive with fewer windows than this fraction of the typical number is undecided, because its scores spread more
+/// than those of its peers.
 const WINDOWS_MIN: f64 = 0.4;
 
 /// Share of slow drives in a group above which the slowness is common to the group.

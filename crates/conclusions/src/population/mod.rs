@@ -103,7 +103,7 @@ pub struct Labels {
 pub struct LatencyWindow {
     /// Seconds since the load began. Drives are compared at equal times.
     pub start_s: f64,
-    /// In any unit: offered IOPS, or the depth of a closed loop. Not the achieved rate: a slow drive lowers it.
+    /// Offered IOPS, or the depth of a closed loop. The achieved rate cannot serve, because a slow drive lowers it.
     pub load: f64,
     pub mean_ns: f64,
     pub p50_ns: f64,
@@ -381,11 +381,11 @@ impl Undecided {
                 format::number(*factor)
             ),
             UndecidedReason::OtherCampaign { factor, peers } => format!(
-                "its drives are at {}x of {peers} in other campaigns",
+                "its drives are {}x as slow as {peers} of other campaigns",
                 format::number(*factor)
             ),
             UndecidedReason::Insensitive { factor, drives } => format!(
-                "among {drives} drives only one at {}x or more is found",
+                "among {drives} drives, only a drive at {}x or more can be found",
                 format::number(*factor)
             ),
         };

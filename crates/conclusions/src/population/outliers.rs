@@ -408,7 +408,7 @@ mod tests {
     ];
 
     #[test]
-    fn outliers_that_hide_each_other_are_those_of_nist() {
+    fn outliers_that_hide_each_other_are_found_as_in_the_example_of_nist() {
         // The mirrored values have a negative skewness, which is not corrected. `alpha` is one-sided: half of NIST's
         // two-sided 5 %, then half of scipy's two-sided p-value 0.0430.
         let mirrored: Vec<(f64, usize)> =

@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_of_the_shift_covers_as_often_as_it_says() {
+    fn the_interval_of_the_shift_has_its_stated_confidence() {
         // 20 + 20 values: the critical U of the usual tables at 5 %, two-sided, is 127.
         assert_eq!(cut(20, 20, 0.025), Some(127));
         let exact = cut(25, 25, 0.025).unwrap();
@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn the_smallest_of_59_drives_is_held_by_95_percent_with_95_percent() {
+    fn the_smallest_of_59_values_is_a_bound_for_95_percent_with_95_percent_confidence() {
         let ratings = |count: u32| {
             (0..count)
                 .map(|at| f64::from(40 + at * 17 % count))
@@ -501,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn few_drives_say_what_confidence_they_have() {
+    fn bounds_from_few_drives_state_their_lower_confidence() {
         let bound = tolerance_bound(&[50.0, f64::NAN, 48.0, 52.0], 0.95, 0.95).unwrap();
         assert_eq!((bound.bound, bound.drives), (48.0, 3));
         assert!((bound.confidence - (1.0 - 0.95_f64.powi(3))).abs() < 1e-12);

@@ -40,7 +40,7 @@ const LOWEST_OF_FIRST: f64 = 0.99 / 64.0;
 const UNRECOVERED_MAX: u32 = 5;
 const DIGITS: i32 = 3;
 
-/// As for all loads of a search. Anything but a finite number above 0 becomes 1.
+/// Rounds a load to three digits, as a search does. Anything but a finite number above 0 becomes 1.
 pub fn three_digits(multiple: f64) -> f64 {
     if !(multiple.is_finite() && multiple > 0.0) {
         return 1.0;
@@ -200,7 +200,8 @@ impl RatingSearch {
         }
     }
 
-    /// Also if the drive did not recover. `overdrove`: true if the load may have left the drive slower than before.
+    /// Records that the load of `run` was not held, or that the drive did not recover. `overdrove`: true if the load
+    /// may have left the drive slower than before.
     pub fn record_not_held(&mut self, run: NextRun, overdrove: bool) {
         let multiple = run.multiple();
         match run {
@@ -248,7 +249,7 @@ impl RatingSearch {
     }
 }
 
-/// Stored in [`Step::details`].
+/// Result of a step of a search, stored in [`Step::details`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StepDetails {
     #[serde(flatten)]
@@ -265,7 +266,7 @@ impl StepDetails {
     }
 }
 
-/// `not_comparable` has phrases: reasons not to compare the rating with published ratings.
+/// `not_comparable`: phrases, reasons not to compare the rating with published ratings.
 pub fn conclude(
     series: &Series,
     finding: &SearchResult,
@@ -391,7 +392,7 @@ fn sentence(finding: &SearchResult) -> String {
             format!("there is no rating, because operations failed: {range_text}")
         }
         (SearchStop::OurLimit, _) => {
-            format!("the rating was not found: this host could not offer a load; {range_text}")
+            format!("the rating was not found: this host could not generate a load; {range_text}")
         }
         (SearchStop::Unstable, _) => {
             format!(
@@ -545,7 +546,7 @@ mod tests {
     }
 
     #[test]
-    fn every_truth_is_found_within_two_percent_from_below() {
+    fn every_rating_is_found_within_two_percent_from_below() {
         for tenth in 3..5_000 {
             let truth = f64::from(tenth) / 10.0;
             let (moves, finding) = searched(truth, 1.0);
@@ -563,7 +564,7 @@ mod tests {
     }
 
     #[test]
-    fn no_load_is_more_than_one_step_beyond_what_was_held_and_each_failure_is_followed_by_a_recovery()
+    fn no_load_is_more_than_one_step_above_the_highest_held_and_each_failure_is_followed_by_a_recovery()
      {
         for truth in [0.5, 1.0, 7.3, 42.0, 275.0] {
             let (moves, _) = searched(truth, 1.0);
@@ -741,7 +742,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rating_says_what_was_held_how_surely_and_what_the_next_load_failed_by() {
+    fn a_rating_names_the_load_held_its_margin_and_why_the_next_load_was_not_held() {
         let held = 42.4;
         let failed = 43.1;
         let why = "6 % of reads on d over 1ms in 2 rounds in a row (limit 5 %)";
@@ -811,7 +812,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_rating_is_not_called_one() {
+    fn a_search_without_a_rating_is_not_called_a_rating() {
         let conclusion = |stop, held, not_held| {
             let finding = SearchResult {
                 stop,

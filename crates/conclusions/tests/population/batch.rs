@@ -3,7 +3,8 @@
 use super::generator::{Plan, Population, draw};
 use conclusions::population::{Examination, PopulationLevel, UndecidedReason, examine};
 
-/// `batch` drives of a new campaign and `old` drives of an earlier one. `spread`: from drive to drive, for six hours.
+/// `batch` drives of a new campaign and `old` drives of an earlier one, for six hours. `spread`:
+/// [`Plan::drive_spread`].
 fn population(batch: usize, old: usize, spread: f64, seed: u64) -> Population {
     let plan = Plan {
         drives: batch + old,
@@ -34,7 +35,7 @@ fn judged(population: &Population, batch: usize) -> Examination {
     examine(&population.labels, &windows, batch)
 }
 
-/// Batches whose first drive is named; batches whose campaign is named; other drives and groups that are named.
+/// Findings about slow drives that are slow, about the campaign, and about anything else (false alarms).
 #[derive(Debug, Default)]
 struct Named {
     first: u64,
@@ -42,7 +43,8 @@ struct Named {
     others: u64,
 }
 
-/// `batch` drives in each of `count` batches. The first `slow` drives are slower by `factor`, all drives by `shift`.
+/// Findings in `count` batches of `batch` drives. The first `slow` drives are slower by `factor`, all drives by
+/// `shift`.
 fn named(batch: usize, spread: f64, slow: usize, factor: f64, shift: f64, count: u64) -> Named {
     let mut named = Named::default();
     for seed in 0..count {
@@ -109,7 +111,7 @@ fn drives_of_other_campaigns_are_peers_and_nothing_is_said_about_them() {
     assert_eq!((found.slow.len(), &*found.slow[0].drives), (1, &[1][..]));
     let factor = found.slow[0].evidence.factor;
     assert!((factor - 3.0).abs() < 0.3, "{factor}");
-    // A batch of a single drive cannot be told from that drive.
+    // In a batch of a single drive, a slow drive and a slow campaign look the same.
     slow_down(&mut population, 0..1, 2.0);
     let found = judged(&population, 1);
     assert_eq!(found.slow, []);

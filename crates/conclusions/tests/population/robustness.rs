@@ -310,7 +310,7 @@ fn a_drive_at_another_load_has_no_peers() {
 }
 
 #[test]
-fn the_time_of_the_slowness_is_told() {
+fn lasting_slowness_has_a_start_and_slowness_at_times_is_not_lasting() {
     let day = Plan {
         seconds: 86_400,
         window_s: 60,
@@ -349,7 +349,7 @@ fn the_time_of_the_slowness_is_told() {
 }
 
 #[test]
-fn numbers_that_are_no_measurements_change_nothing() {
+fn values_that_cannot_be_measurements_are_ignored() {
     let mut population = draw(&plan(), 16);
     slow_down(&mut population, 40, 1.5);
     let mut random = Random(1);

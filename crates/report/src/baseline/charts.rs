@@ -217,7 +217,7 @@ pub(super) fn saturation<'a>(
     charts
 }
 
-/// Names of the doubtful points of a curve; `None` if there are none.
+/// Names of the unreliable points of a curve; `None` if there are none.
 fn in_doubt(curve: &[&Point], name: impl Fn(&Point) -> String) -> Option<String> {
     let names: Vec<_> = curve
         .iter()

@@ -1,12 +1,11 @@
-//! Report of a baseline: curves, tables and doubts for each drive, and the drives side by side.
+//! Report of a baseline: curves, tables and warnings for each drive, and the drives side by side.
 //!
 //! ```text
 //! points of a drive -> sections (charts) + tables of each section -> every form of a report
 //!                   -> numbers -> Beside: drives in columns, outliers named -> reports and comparisons
 //! ```
 //!
-//! The one idea: everything comes from the points in `series.json`, except the timeline of the saturation, which comes
-//! from its run.
+//! All data comes from the points in `series.json`, except the timeline of the saturation, which comes from its run.
 
 mod beside;
 mod charts;
@@ -309,7 +308,7 @@ fn doubts(points: &[Point]) -> Vec<String> {
     doubts
 }
 
-/// Suffix that marks a job in doubt in tables.
+/// Suffix that marks an unreliable job in tables.
 fn in_doubt(point: &Point) -> &'static str {
     if point.doubt.is_some() {
         " (in doubt)"
@@ -343,7 +342,7 @@ fn percentiles<'a>(
         .map(move |(_, percent)| percentile_at(done, percent).to_string().into())
 }
 
-/// Rate and throughput of a job, and the percentiles of the direction that represents it.
+/// Cells of a job: rate, throughput, and the percentiles of its reads (of its writes, if it has no reads).
 fn numbers(
     point: &Point,
     iops: Cell,
@@ -358,7 +357,7 @@ fn numbers(
         .chain(latencies)
 }
 
-/// The 99th percentile of the direction that represents a job.
+/// The 99th percentile of a job's reads (of its writes, if it has no reads).
 fn p99(point: &Point, percentile_at: impl Fn(&DirectionResult, f64) -> Percentile) -> Percentile {
     point
         .main_direction()
@@ -651,7 +650,7 @@ mod tests {
     use conclusions::testing::{baseline, baseline_series};
 
     #[test]
-    fn that_a_drive_copies_data_is_said_only_of_rounds_without_a_doubt() {
+    fn the_note_that_a_drive_copies_data_needs_reliable_rounds() {
         let drive = &baseline_series(&[("/dev/nvme0n1", 1.0)], "run").devices[0];
         let told = |points: &[Point]| {
             layout_notes(drive, None, points)

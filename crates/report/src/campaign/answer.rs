@@ -16,7 +16,7 @@ const UNDECIDED_SHOWN: usize = 5;
 
 const REPLACE: &str =
     "replace the bad drives below, worst first, or test them again with less load";
-const EXCHANGE: &str = "exchange a slow drive with a good one, if possible of another host, and repeat: the cause is where the slowness goes";
+const EXCHANGE: &str = "exchange a slow drive with a good one, if possible of another host, and repeat: if the slowness moves with the drive, the drive is the cause";
 const REPEAT: &str = "repeat the steps without a verdict: flashproof fleet run DIR --failed";
 const WAIT: &str = "wait for the open steps: flashproof fleet status DIR";
 const EXCHANGE_GROUPS: &str = "exchange drives between the groups, or add groups, then repeat";
@@ -113,7 +113,7 @@ impl Campaign {
         head
     }
 
-    /// `24 drives: 21 good, 1 failed, 2 passed but slow`, then slow groups, then what cannot be told.
+    /// `24 drives: 21 good, 1 failed, 2 passed but slow`, then slow groups, then undecided comparisons.
     fn sentence(&self) -> String {
         let mut counts: BTreeMap<DriveFinding, usize> = BTreeMap::new();
         for index in 0..self.drives.len() {
@@ -137,7 +137,7 @@ impl Campaign {
         sentence
     }
 
-    /// Comparisons without a result, except for drives that have no complete run, which their own result explains.
+    /// Comparisons without a result. A drive without a complete run is left out, because its own result says why.
     fn undecided(&self) -> impl Iterator<Item = &Undecided> {
         let drive_index = |name: &str| self.drives.iter().position(|drive| drive.drive == name);
         let is_explained = move |of: &Undecided| match &of.of {
@@ -160,7 +160,7 @@ impl Campaign {
         undecided.short(drives().filter(in_group).count(), drives().count())
     }
 
-    /// Undecided comparisons; then, if no drive is slow, that.
+    /// Sentences: undecided comparisons, drives that were not prepared, and a remark if no drive is slow.
     fn details(&self) -> Vec<String> {
         let undecided: Vec<&Undecided> = self.undecided().collect();
         let shown = undecided.iter().take(UNDECIDED_SHOWN);
@@ -168,7 +168,7 @@ impl Campaign {
         if undecided.len() > UNDECIDED_SHOWN {
             let more = (undecided.len() - UNDECIDED_SHOWN) as u64;
             let more = count(more, "other comparison");
-            details.push(format!("{more} cannot be decided, either"));
+            details.push(format!("{more} cannot be decided"));
         }
         details.extend(self.not_prepared());
         if let Some(step) = &self.compared_step

@@ -1,4 +1,4 @@
-//! A campaign with its results, and its report: which drives are good, which are bad, and what cannot be told.
+//! A campaign with its results, and its report: which drives are good or bad, and which comparisons are undecided.
 //!
 //! * `answer`: the state of each drive, the head, the bad drives, the table of drives
 //! * `statistics`: conclusions about the population, in sentences

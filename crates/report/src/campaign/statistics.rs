@@ -63,7 +63,7 @@ impl Quantity {
             ),
         };
         if comparison.p_value > 1.0 - CONFIDENCE {
-            return format!("{subject}: no difference can be told ({interval}).");
+            return format!("{subject}: no significant difference ({interval}).");
         }
         let side = if comparison.shift > 0.0 {
             "higher"

@@ -147,7 +147,7 @@ fn the_first_line_counts_the_drives_and_the_bad_ones_follow_the_worst_first() {
 }
 
 #[test]
-fn the_pull_list_has_all_bad_drives_the_worst_first_and_since_when_they_are_bad() {
+fn the_list_of_drives_to_pull_has_all_bad_drives_worst_first_with_the_time_they_became_bad() {
     let mut campaign = campaign(24);
     slow_down(&mut campaign, 14);
     campaign.examination.slow[0].evidence.since_s = 7_200.0;
@@ -196,7 +196,7 @@ fn a_campaign_that_differs_as_a_whole_is_named_and_its_peers_are_a_fact() {
     assert_has(
         &text,
         &[
-            "PASS: 2 drives: 2 good; campaign lab: its drives are at 1.3x of 22 in other campaigns\n",
+            "PASS: 2 drives: 2 good; campaign lab: its drives are 1.3x as slow as 22 of other campaigns\n",
             "cannot tell for M, campaign \"lab\": its drives are 1.3 times as slow as 22 drives of other",
             "22 drives of the campaign lab-2025",
         ],
@@ -249,7 +249,7 @@ fn a_slow_group_is_named_once_and_its_drives_are_not_listed_one_by_one() {
 }
 
 #[test]
-fn what_cannot_be_told_comes_before_no_drive_is_slow_in_every_form() {
+fn undecided_comparisons_come_before_no_drive_is_slow_in_every_form() {
     let mut campaign = campaign(24);
     campaign.examination.undecided.push(few_groups());
     for text in [
@@ -275,7 +275,7 @@ fn what_cannot_be_told_comes_before_no_drive_is_slow_in_every_form() {
     };
     assert_eq!(
         short(None, reason),
-        "M: among 4 drives only one at 3x or more is found"
+        "M: among 4 drives, only a drive at 3x or more can be found"
     );
     let reason = UndecidedReason::FewWindows {
         windows: 5,
@@ -334,7 +334,7 @@ fn statistics_are_conclusions_in_words() {
     for (shift, sentence) in [
         (
             0.0,
-            "Rating of firmware F1 against F0: no difference can be told (",
+            "Rating of firmware F1 against F0: no significant difference (",
         ),
         (
             9.0,

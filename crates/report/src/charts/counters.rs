@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn one_source_a_drive_and_the_better_one() {
+    fn the_waf_of_a_drive_comes_from_its_best_source() {
         let fdp = [
             change(Column::FdpMediaBytes, 150.0, 450.0),
             change(Column::FdpHostBytes, 100.0, 300.0),
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_counters_do_not_carry_is_said_and_not_computed() {
+    fn a_waf_that_the_counters_cannot_give_is_unknown_with_a_reason() {
         let few = [
             change(Column::OcpMediaBytesWritten, 0.0, 5e6),
             change(Column::SmartUnitsWritten, 7.0, 9.0),

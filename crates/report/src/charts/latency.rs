@@ -432,7 +432,7 @@ mod tests {
     use results::telemetry::{TimeDistribution, TraceKind, TraceSize};
 
     #[test]
-    fn metrics_that_move_at_once_make_one_mark() {
+    fn metrics_that_change_at_the_same_time_get_one_mark() {
         let change = |metric, at_sec| ChangePoint {
             group: Group {
                 stream: "reads".into(),
@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn the_highest_of_many_samples_survives() {
+    fn the_highest_of_many_samples_is_drawn() {
         let spread = |p99_ns| TimeDistribution {
             p50_ns: 1,
             p99_ns,

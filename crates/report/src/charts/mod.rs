@@ -4,8 +4,8 @@
 //! run directory -> timeline, windows (reduced on the way) -> charts of each section -> HTML | JSON
 //! ```
 //!
-//! The one idea: a chart does not depend on a plotting library. It consists of lines, limits and marks with names and
-//! units, or of the reason why there is nothing to draw. Each output format draws a chart in its own way.
+//! A chart does not depend on a plotting library: it consists of lines, limits and marks with names and units, or of
+//! the reason why there is nothing to draw. Each output format draws a chart in its own way.
 
 pub(crate) mod counters;
 pub(crate) mod latency;
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn identifiers_hold_nothing_that_a_page_would_mind() {
+    fn identifiers_have_only_lower_case_letters_digits_and_hyphens() {
         assert_eq!(
             identifier("p99 of reads@/dev/<x>\"--"),
             "p99-of-reads-dev-x"

@@ -178,7 +178,8 @@ impl TelemetryQuantity {
         Self { hint, ..self }
     }
 
-    /// The chart for `owners`: kernel names of devices, or one empty name for the host. `no_data_reason`: if known.
+    /// The chart for `owners`: kernel names of devices, or one empty name for the host. `no_data_reason`: why no chart
+    /// can have data, if known.
     fn chart(
         &self,
         prefix: &str,

@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_is_no_zero() {
+    fn a_value_that_was_not_measured_is_not_zero() {
         let mut bins = TimeBins::new(2);
         [None, Some(4.0), None, None, Some(1.0)]
             .into_iter()

@@ -1,4 +1,4 @@
-//! The answer of a comparison: the candidate that holds most, or why that cannot be told.
+//! The answer of a comparison: the candidate that holds most, or why it is unknown.
 
 use super::{Candidate, CandidateComparison, HeldLoad, TestFacts};
 use crate::head::Head;
@@ -13,7 +13,7 @@ const SEARCH: &str = "find the highest load of each candidate: flashproof rate";
 const SAME_TEST: &str =
     "test all candidates with the same settings; the warnings name what differs or is damaged";
 
-/// A candidate with a number of it.
+/// A candidate and one of its numbers.
 type Figure<'a> = (&'a Candidate, f64);
 
 impl CandidateComparison {
@@ -36,7 +36,8 @@ impl CandidateComparison {
         head
     }
 
-    /// By the first kind of number that tells candidates apart: load held, highest IOPS, rate, p99.
+    /// Compares the first of these numbers that the candidates have: load held, highest IOPS of baselines, rate of
+    /// closed loops, p99 at equal rates.
     fn headline(&self) -> Headline {
         if let [only] = &self.candidates[..] {
             let reason = only.reason.value().map_or("no result", String::as_str);
@@ -92,7 +93,7 @@ impl CandidateComparison {
         })
     }
 
-    /// By the rate of closed loops, which run as fast as the drive can.
+    /// Compares the rates of closed loops, which run as fast as the drive can.
     fn by_rate(&self) -> Option<String> {
         let rate = |of: &Candidate| {
             let rate = of.rate.value().filter(|rate| rate.offered_iops == 0.0);
@@ -104,7 +105,7 @@ impl CandidateComparison {
         }))
     }
 
-    /// By the p99 at equal rates.
+    /// Compares the p99 at equal rates.
     fn by_p99(&self) -> Option<String> {
         let offered = |of: &Candidate| of.rate.value().map(|rate| rate.offered_iops);
         let [most, _] = first_two(self.candidates.iter(), offered)?;

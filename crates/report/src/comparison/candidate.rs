@@ -22,7 +22,6 @@ pub struct Candidate {
     #[serde(skip)]
     pub(super) run_dir: PathBuf,
     pub kind: CandidateKind,
-    /// The user's note.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
     pub test: ValueOrReason<TestFacts>,

@@ -1,9 +1,10 @@
 //! Charts of the candidates over time: p99.9 and achieved rate of the judged stream. All runs start at 0.
 //!
-//! p99.9, because ACT's strictest limit is for 0.1 % of the reads: a stall that fails a run may not move p99.
+//! The charts show p99.9, because ACT's strictest limit is for 0.1 % of the reads: a stall that fails a run may leave
+//! p99 unchanged.
 //!
-//! The run that represents a series is drawn, as in the percentiles. Its directory is read only for a page, because
-//! reading the intervals of a day takes long.
+//! A series is drawn by its representative run. The directory of this run is read only for a page, because reading the
+//! intervals of a day takes long.
 
 use super::{Candidate, ValueOrReason};
 use crate::charts::latency::quantile_line;
@@ -28,7 +29,7 @@ pub(super) fn charts(candidates: &[Candidate]) -> Vec<Chart> {
         let read = match &candidate.p99 {
             ValueOrReason::Missing { why_not } => Err(why_not.clone()),
             _ if drawn.len() == LINES_MAX => Err(format!(
-                "at most {LINES_MAX} are drawn (name others first to draw them)"
+                "at most {LINES_MAX} are drawn (to draw others, name them first)"
             )),
             ValueOrReason::Value(p99) => {
                 lines(candidate, index, &p99.stream, detail).map_err(|error| error.to_string())

@@ -28,7 +28,7 @@ pub(super) struct CandidateSource {
     pub(super) series: Option<Series>,
     /// The step of the series whose run represents it.
     pub(super) step: Option<Step>,
-    /// Warnings that make the numbers doubtful, each one sentence.
+    /// Reasons why the numbers are unreliable, each one sentence.
     pub(super) warnings: Vec<String>,
     pub(super) remarks: Vec<String>,
     /// True if the series and its runs contradict each other.
@@ -56,7 +56,6 @@ impl CandidateSource {
         }
     }
 
-    /// The user's note.
     pub(super) fn note(&self) -> Option<&str> {
         let of_series = self
             .series

@@ -230,7 +230,7 @@ fn is_baseline(candidate: &Candidate) -> bool {
     candidate.kind == CandidateKind::Baseline
 }
 
-/// Quantiles, each at -log10(1 - quantile): a nine is one step.
+/// Positions and names of quantiles on the axis: -log10(1 - quantile), so that each further nine is one step.
 const NINES: [(f64, &str); 5] = [
     (0.301, "50 %"),
     (1.0, "90 %"),
@@ -441,7 +441,7 @@ impl CandidateComparison {
         }
     }
 
-    /// The percentiles of all candidates over each other; `None` if no candidate has any.
+    /// The percentiles of all candidates in one chart; `None` if no candidate has any.
     fn curves(&self) -> Option<Chart> {
         let known = self.candidates.iter().enumerate();
         let known = known.filter_map(|(index, of)| Some((index, &of.name, of.service.value()?)));

@@ -138,7 +138,7 @@ fn why<T: std::fmt::Debug>(cell: &ValueOrReason<T>) -> &str {
 }
 
 #[test]
-fn what_a_run_did_to_a_device_is_all_its_streams() {
+fn the_io_of_a_device_is_the_sum_over_all_streams() {
     let parent = tempfile::tempdir().unwrap();
     bench(30).write(parent.path());
     let io = one(parent.path()).io;
@@ -426,7 +426,7 @@ fn runs_are_drawn_over_each_other_in_the_colours_of_the_percentiles_and_the_rest
 }
 
 #[test]
-fn only_what_was_run_as_published_ones_were_is_placed_among_them() {
+fn only_runs_like_those_of_published_ratings_are_ranked_among_them() {
     let parent = tempfile::tempdir().unwrap();
     let mut simulated = bench(30);
     simulated.manifest.simulated = true;
@@ -492,7 +492,7 @@ fn preparation(level: Severity) -> Finding {
 }
 
 #[test]
-fn tests_that_differ_are_said_and_each_keeps_its_own_numbers() {
+fn different_tests_get_warnings_and_keep_their_own_numbers() {
     let parent = tempfile::tempdir().unwrap();
     let a = parent.path().join("a");
     let b = parent.path().join("b");
@@ -534,7 +534,7 @@ fn tests_that_differ_are_said_and_each_keeps_its_own_numbers() {
 }
 
 #[test]
-fn a_damaged_candidate_is_shown_as_far_as_it_is_whole_and_marked() {
+fn the_undamaged_part_of_a_damaged_candidate_is_shown_and_marked() {
     let parent = tempfile::tempdir().unwrap();
     let dirs = ["a", "b", "c"].map(|name| parent.path().join(name));
     dirs.iter().for_each(|dir| bench(30).write(dir));
@@ -657,7 +657,7 @@ fn searched(dir: &Path) -> Series {
 }
 
 #[test]
-fn a_search_stands_by_its_rating_and_the_highest_load_that_held() {
+fn a_search_is_compared_by_its_rating_and_the_run_of_the_highest_load_held() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("s");
     let mut series = searched(&dir);
@@ -729,7 +729,7 @@ fn a_search_stands_by_its_rating_and_the_highest_load_that_held() {
 }
 
 #[test]
-fn a_load_whose_confirmation_was_not_held_is_not_called_held_and_has_no_price_and_no_place() {
+fn a_load_whose_confirmation_failed_is_not_called_held_and_has_no_price_and_no_rank() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("s");
     let mut series = searched(&dir);
@@ -817,7 +817,7 @@ fn baseline(dir: &Path, drives: &[(&str, f64)]) -> Series {
 }
 
 #[test]
-fn baselines_stand_drive_by_drive_and_the_one_that_differs_is_named() {
+fn baselines_are_compared_drive_by_drive_and_an_outlier_is_named() {
     let parent = tempfile::tempdir().unwrap();
     let place = |name: &str| parent.path().join(name);
     baseline(
@@ -879,7 +879,7 @@ fn baselines_stand_drive_by_drive_and_the_one_that_differs_is_named() {
 }
 
 #[test]
-fn the_list_of_this_program_reads_whole() {
+fn the_built_in_list_is_read_completely() {
     let list = built_in().unwrap();
     assert_eq!(list.len(), LIST.lines().count() - 1);
     assert_eq!(

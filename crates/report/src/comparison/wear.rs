@@ -291,7 +291,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_ratings_are_bytes() {
+    fn ratings_in_drive_writes_per_day_and_in_terabytes_become_bytes() {
         // 1 DWPD of 1.92 TB over 5 years is what makers call 3504 TBW.
         let dwpd = Endurance::DriveWritesPerDay(1.0)
             .bytes(Some(1_920_000_000_000), 5.0)
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_is_known_by_its_own_name_first() {
+    fn a_value_for_a_device_takes_precedence_over_one_for_its_candidate() {
         let said = [("a".to_owned(), 1), ("/dev/x".to_owned(), 2)];
         assert_eq!(OperatorData::value_for(&said, "a", "/dev/y"), Some(1));
         assert_eq!(OperatorData::value_for(&said, "a", "/dev/x"), Some(2));

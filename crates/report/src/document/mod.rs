@@ -4,8 +4,8 @@
 //! directories -> Document (serialisable) -> html() | markdown() | json() | text()
 //! ```
 //!
-//! The one idea: output formats only do the layout. Judging, reduction, wording and omissions are decided here, so no
-//! two formats can disagree.
+//! Output formats only do the layout. Judging, reduction, wording and omissions are decided here, so no two formats can
+//! disagree.
 
 mod series;
 

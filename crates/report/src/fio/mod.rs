@@ -4,8 +4,8 @@
 //! Interval -> Totals (by stream) -> FioReport (jobs with their kinds) -> normal.rs (also terse), json.rs
 //! ```
 //!
-//! The main idea: fields with fio's names have fio's meaning; additional fields (`wait`, `lag`) have other names. An
-//! operation's clat begins at its submission, so it includes fio's slat; lat is equal to clat.
+//! Fields with fio's names have fio's meaning; additional fields (`wait`, `lag`) have other names. An operation's clat
+//! begins at its submission, so it includes fio's slat; lat is equal to clat.
 
 mod json;
 mod normal;
@@ -283,12 +283,12 @@ impl<'a> FioReport<'a> {
 
 const LEVELS: [&str; 7] = ["1", "2", "4", "8", "16", "32", ">=64"];
 
-/// Minimum length of a period that gives a bandwidth sample, nanoseconds.
+/// Minimum length of a report interval that gives a sample of bandwidth and IOPS, nanoseconds.
 const SAMPLE_NS_MIN: u64 = 500_000_000;
 
 pub type RunHistogram = Histogram<u64>;
 
-/// Mean and standard deviation of values that are sampled once per second.
+/// Statistics of values that are sampled once per report interval.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SampleStats {
     pub count: u64,

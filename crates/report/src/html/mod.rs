@@ -265,7 +265,7 @@ impl HtmlPage {
             .push(html! { div.charts { @for one in blocks { (one) } } });
     }
 
-    /// Adds a table that is shown on demand.
+    /// Adds content that is shown on demand.
     pub fn folded(&mut self, summary: &str, body: &impl Render) {
         self.content
             .push(html! { details { summary { (summary) } (body) } });
@@ -326,7 +326,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_names_are_replaced_but_where_they_are_explained_or_part_of_a_file() {
+    fn long_names_are_replaced_except_in_headings_files_and_their_own_list() {
         let names = ShortNames(vec![
             ("sim:a=1+b=<2>+c".into(), "drive 2".into()),
             ("sim:a=1".into(), "drive 1".into()),

@@ -312,7 +312,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nested_facts_become_lines_and_what_is_unknown_says_so() {
+    fn nested_facts_become_lines_and_missing_facts_become_a_sentence() {
         let value = serde_json::json!({"model": "<X>", "link": {"speed": null}, "notes": ["a", 2], "parts": [{"n": 1}]});
         let html = facts("Device", &value).into_string();
         for row in [

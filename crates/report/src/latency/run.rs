@@ -143,7 +143,7 @@ pub fn judge(
     );
     let mut records = Intervals::open(dir, &manifest)?;
     let recorded_step_sec = manifest.step_sec();
-    // Slices of another length are judged without the windows between them.
+    // With slices of another length, windows that overlap two slices are not judged.
     let window_step_sec = if slice_sec == manifest.slice_sec {
         recorded_step_sec
     } else {

@@ -163,7 +163,7 @@ pub fn judge(log: &SlicedLog, histograms: &[SlicedHistogram], sla: &Sla) -> Judg
     };
     let text = match (&worst, outcome) {
         (Some(worst), Outcome::Pass) => worst.to_string(),
-        (Some(worst), _) if !is_over => format!("{}; of the rest, {worst}", reason.text),
+        (Some(worst), _) if !is_over => format!("{}; in the log, {worst}", reason.text),
         _ => reason.text,
     };
     let log = log.name.clone();
@@ -387,8 +387,8 @@ mod tests {
     }
 
     #[test]
-    fn a_slice_in_which_nothing_ended_is_no_pass_and_is_named() {
-        // Slices of 2 s, as everywhere here.
+    fn a_slice_without_a_completion_is_no_pass_and_is_named() {
+        // All slices in these tests last 2 s.
         assert_eq!(
             judged(&counted(&[(5, 5), (9, 9), (9, 9), (10, 10)]), "40%>1ms").outcome,
             Outcome::Pass
@@ -432,7 +432,7 @@ mod tests {
         let day = |seconds| act_log_text(seconds).replace("duration-sec: 1", "duration-sec: 86400");
         let (outcome, code, reason) = judged(&day(4));
         assert_eq!((outcome, code), (Outcome::Invalid, ReasonCode::Stopped));
-        let begin = "the log is complete up to 4 s of 24 h: the test was stopped, is still running, or the log is cut; of";
+        let begin = "the log is complete up to 4 s of 24 h: the test was stopped, is still running, or the log is cut; in";
         assert!(reason.starts_with(begin), "{reason}");
         let text = day(4).replace("duration-sec: 86400", "duration-sec: 4");
         assert_eq!(judged(&text).1, ReasonCode::Held);
@@ -483,7 +483,7 @@ mod tests {
         assert_eq!(invalid, Outcome::Invalid);
         assert!(
             reason.starts_with(
-                "the log has no histogram \"typo\" to judge: it has reads, /dev/x-reads; of the"
+                "the log has no histogram \"typo\" to judge: it has reads, /dev/x-reads; in the"
             ),
             "{reason}"
         );
@@ -494,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_is_told_from_a_stream_by_the_names_of_devices() {
+    fn the_configured_device_names_separate_device_and_stream() {
         let header = LogHeader {
             configuration: vec![("device-names".to_owned(), "/dev/x sim:seed=2".to_owned())],
             ..LogHeader::default()

@@ -79,7 +79,8 @@ fn origin_line((log, run): (&SlicedLog, &Option<RunLatencies>)) -> String {
     }
 }
 
-/// Text that ACT's script prints on this error before it gives up, for parsers; empty if it goes on, or crashes.
+/// Text that ACT's script prints before it exits with this error, for parsers; empty if the script continues or
+/// crashes.
 pub fn error_in_acts_words(error: &SlicedLogError) -> String {
     let (log, version, message) = match error {
         SlicedLogError::Read {
@@ -514,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn the_average_is_of_the_rounded_numbers_above_it() {
+    fn the_average_line_averages_the_rounded_numbers() {
         let cells = |percent| Cells {
             percents: vec![percent],
             rate: None,

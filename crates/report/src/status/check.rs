@@ -13,7 +13,6 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// Status of a check.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CheckStatus {
     pub name: String,
@@ -22,7 +21,6 @@ pub struct CheckStatus {
     pub result: Option<CheckResult>,
 }
 
-/// Status of the checks of one command.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ChecksStatus {
     pub dir: PathBuf,
@@ -92,7 +90,6 @@ impl ChecksStatus {
         Ok(Some(this))
     }
 
-    /// The recorded results.
     pub fn results(&self) -> impl Iterator<Item = &CheckResult> {
         self.checks.iter().filter_map(|check| check.result.as_ref())
     }
@@ -155,7 +152,7 @@ impl ChecksStatus {
             _ if self.current.is_none() => true,
             Some(ProcessState::Running | ProcessState::Stopped) => false,
             Some(ProcessState::Gone) => true,
-            // In another container, the process is invisible: then its run decides.
+            // A process in another container is invisible; then the state of its run decides.
             _ => self.run.as_ref().is_none_or(|run| run.phase.is_over()),
         }
     }

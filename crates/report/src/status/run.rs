@@ -294,7 +294,7 @@ impl RunStatus {
     }
 }
 
-/// Seconds since telemetry.csv was written; `None` without it. A network file system stamps by another clock.
+/// Seconds since telemetry.csv was written, by the clock of its file system; `None` without this file.
 fn recorded_ago_sec(dir: &Path, now: SystemTime) -> Option<f64> {
     let written = fs::metadata(dir.join(TELEMETRY))
         .and_then(|of| of.modified())

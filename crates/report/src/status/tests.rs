@@ -66,7 +66,7 @@ fn status(dir: &Path, later: u64, seen: ProcessState) -> RunStatus {
 }
 
 #[test]
-fn a_run_that_goes_on_tells_what_it_recorded() {
+fn the_status_of_a_running_run_has_its_recorded_numbers() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("run");
     let _writer = write(&dir, 25);
@@ -122,7 +122,7 @@ fn a_run_that_goes_on_tells_what_it_recorded() {
 }
 
 #[test]
-fn a_share_that_only_own_delays_bring_over_its_limit_is_not_the_device_s() {
+fn a_share_that_only_own_delays_bring_over_its_limit_is_not_over_a_limit() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("run");
     let text_of = |own_ns: u64| {
@@ -159,7 +159,7 @@ fn a_share_that_only_own_delays_bring_over_its_limit_is_not_the_device_s() {
 }
 
 #[test]
-fn a_run_that_operations_end_tells_how_many_are_done_and_the_time_left_by_their_rate() {
+fn the_rate_of_operations_gives_the_time_left_of_a_run_that_ends_by_count() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("run");
     let manifest = Manifest {
@@ -181,7 +181,7 @@ fn a_run_that_operations_end_tells_how_many_are_done_and_the_time_left_by_their_
 }
 
 #[test]
-fn a_killed_run_a_hung_one_and_a_held_one_are_told_apart() {
+fn killed_hung_and_stopped_runs_have_different_phases() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("run");
     let _writer = write(&dir, 25);
@@ -338,7 +338,7 @@ fn a_series_whose_process_is_gone_is_over_though_its_newest_step_has_no_run() {
 }
 
 #[test]
-fn of_a_baseline_it_is_told_how_many_jobs_are_still_to_come() {
+fn the_status_of_a_baseline_has_the_number_of_jobs_left() {
     let dir = tempfile::tempdir().unwrap();
     let mut series = conclusions::testing::baseline_series(&[("/dev/nvme0n1", 1.0)], "run");
     let jobs = series.steps.len() as u64;

@@ -1,13 +1,14 @@
-//! The answer of an experiment: the cost of sharing a drive, and whether placement handles win it back.
+//! The answer of an experiment: the write amplification that sharing a drive costs, and how much of this cost placement
+//! handles avoid.
 
 use super::{WafReport, factor};
 use crate::head::Head;
 use results::judge::{Headline, Outcome};
 
-/// Stands for MEASURED where a simulated drive was measured.
+/// Word in place of MEASURED for a simulated drive.
 pub(super) const PREDICTED: &str = "PREDICTED";
 
-/// Relative difference of two write amplifications that counts as none.
+/// Two write amplifications count as equal up to this relative difference.
 const SAME: f64 = 0.02;
 
 impl WafReport {
@@ -57,7 +58,7 @@ impl WafReport {
     }
 }
 
-/// The cost of sharing, the part that handles win back, and the next step.
+/// The cost of sharing, the part of this cost that handles avoid, and the next step.
 fn sharing(dedicated: f64, shared: f64, fdp: Option<f64>) -> (String, Option<&'static str>) {
     let figures = format!("{shared:.2} against {dedicated:.2} on dedicated drives");
     if shared <= dedicated * (1.0 + SAME) {
@@ -70,9 +71,9 @@ fn sharing(dedicated: f64, shared: f64, fdp: Option<f64>) -> (String, Option<&'s
     };
     let use_handles = Some("give each tenant a placement handle (flashproof waf setup DEVICE)");
     let (effect, action) = match (fdp - dedicated) / (shared - dedicated) {
-        ..0.1 => ("handles win it back", use_handles),
-        ..0.9 => ("handles win a part back", use_handles),
-        _ => ("handles do not help", own_drives),
+        ..0.1 => ("placement handles avoid this cost", use_handles),
+        ..0.9 => ("placement handles avoid a part of this cost", use_handles),
+        _ => ("placement handles do not help", own_drives),
     };
     (format!("{cost}; {effect} ({fdp:.2})"), action)
 }
@@ -82,22 +83,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_answer_says_what_sharing_costs_and_what_handles_win_back() {
+    fn the_answer_has_the_cost_of_sharing_and_the_effect_of_handles() {
         let cases = [
             (
                 1.87,
                 Some(1.10),
-                "costs 1.87 against 1.08 on dedicated drives; handles win it back (1.10)",
+                "costs 1.87 against 1.08 on dedicated drives; placement handles avoid this cost (1.10)",
             ),
             (
                 1.87,
                 Some(1.50),
-                "costs 1.87 against 1.08 on dedicated drives; handles win a part back (1.50)",
+                "costs 1.87 against 1.08 on dedicated drives; placement handles avoid a part of this cost (1.50)",
             ),
             (
                 1.87,
                 Some(1.86),
-                "costs 1.87 against 1.08 on dedicated drives; handles do not help (1.86)",
+                "costs 1.87 against 1.08 on dedicated drives; placement handles do not help (1.86)",
             ),
             (1.87, None, "costs 1.87 against 1.08 on dedicated drives"),
             (

@@ -84,12 +84,12 @@ impl Latency {
         }
     }
 
-    /// True if the drive completed the wanted operations in time.
+    /// True if at most 0.1 % of the scheduled operations were late.
     pub fn keeps_up(&self) -> bool {
         self.late as f64 <= MISSING * self.scheduled as f64
     }
 
-    /// True if hardly any operation failed.
+    /// True if at most 0.1 % of the scheduled operations failed.
     fn succeeds(&self) -> bool {
         self.failed as f64 <= MISSING * self.scheduled as f64
     }
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_p999_is_told_if_enough_came_back_and_none_is_missing_that_would_be_slower() {
+    fn p999_is_shown_if_enough_operations_completed_and_few_are_missing() {
         let told = |latency| {
             let (name, text) = cell(latency);
             assert_eq!(name, "a reads, p99.9 in ms");

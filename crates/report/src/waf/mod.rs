@@ -563,7 +563,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_lie_where_they_are_and_words_beside_each_other_with_their_names() {
+    fn numeric_values_set_the_position_and_words_are_placed_in_order_with_names() {
         let sizes = sweep(&["512KiB", "1MiB", "4MiB"], Some(&[0.5, 1.0, 4.0]));
         assert_eq!(sizes.lines[0].x, Points::Each(vec![0.5, 1.0, 4.0]));
         assert!(!sizes.x.log && sizes.marks.is_empty());

@@ -25,7 +25,7 @@ pub struct Shape<'a> {
     pub intervals: u64,
     pub interval_sec: u64,
     pub devices: &'a [&'a str],
-    /// Every how many intervals an interval is slow: one operation in ten takes 100 ms. 0: no interval is slow.
+    /// In each interval whose number is a multiple of this, one operation in ten takes 100 ms. 0: no interval is slow.
     pub slow_every: u64,
     pub telemetry: bool,
 }

@@ -87,7 +87,7 @@ fn on_a_simulated_drive_a_share_near_its_limit_is_seen_over_the_whole_slice() {
 }
 
 #[test]
-fn what_moves_is_waited_for_and_judged_where_it_is_settled() {
+fn shares_that_change_are_judged_once_they_are_settled() {
     // The share of slow reads falls from 4.9 % to 3 %.
     let (judged, _) = step(TRY, RATE, |round| 49_u64.saturating_sub(4 * round).max(30));
     assert_eq!(judged.seen, Held, "{}", judged.why);
@@ -135,7 +135,7 @@ fn a_window_holds_four_slow_spells_of_this_step_or_of_earlier_ones() {
 }
 
 #[test]
-fn a_step_ends_once_no_rest_of_it_could_make_up_for_its_slow_operations() {
+fn a_step_ends_once_the_rest_cannot_make_up_for_its_slow_operations() {
     // 5 % of the step's 50,000 operations are 2,500; 60 plus three times 900 slow operations exceed this.
     let (judged, enough) = step(
         TRY,
@@ -182,7 +182,7 @@ fn a_whole_slice_is_judged_with_all_of_its_rounds() {
 }
 
 #[test]
-fn a_load_that_is_not_done_is_not_held() {
+fn a_load_that_is_not_carried_out_is_not_held() {
     // After six rounds, 1,212 operations wait; 1,000 of them came due in the last second.
     let (judged, _) = step(TRY, RATE * 798 / 1000, |_| 0);
     assert_eq!(judged.seen, Failed);
@@ -233,7 +233,7 @@ fn a_drive_that_is_slow_to_recover_is_waited_for() {
 }
 
 #[test]
-fn a_slice_in_whose_second_half_the_drive_gets_worse_is_held_and_said_to_get_worse() {
+fn a_held_slice_with_a_worse_second_half_gets_a_warning() {
     let (judged, _) = step(
         StepPurpose::Whole,
         RATE,
@@ -255,7 +255,7 @@ fn a_slice_in_whose_second_half_the_drive_gets_worse_is_held_and_said_to_get_wor
         "worse, and within the limit: {}",
         judged.why
     );
-    // The second half has one stall more than the first, by chance: no conclusion.
+    // The fifth stall, in round 37, brings the step over its limit.
     let (judged, _) = step(StepPurpose::Whole, RATE, |round| {
         if round % 10 == 7 || round == 33 {
             600
@@ -264,15 +264,15 @@ fn a_slice_in_whose_second_half_the_drive_gets_worse_is_held_and_said_to_get_wor
         }
     });
     assert_eq!(judged.seen, Failed, "{}", judged.why);
+    // 3.6 % in the first half, and 5.4 % in the second, which has one stall more by chance: no conclusion.
     let (judged, _) = step(StepPurpose::Whole, RATE, |round| {
         if round % 10 == 9 { 450 } else { 0 }
     });
-    // 5.4 % in the second half, of stalls too rare to tell.
     assert!(!judged.why.contains("getting worse"), "{}", judged.why);
 }
 
 #[test]
-fn a_spell_that_began_in_the_last_rounds_leaves_open_if_the_drive_stays_slow() {
+fn a_first_spell_that_began_in_the_last_rounds_is_recorded_as_unfinished() {
     let ends = |slow: fn(u64) -> u64| step(StepPurpose::Whole, RATE, slow).0.ends_in_new_spell;
     assert!(ends(|round| if round >= 44 { 60 } else { 0 }));
     assert!(
@@ -310,7 +310,7 @@ fn late(late: u64) -> JudgedStep {
 }
 
 #[test]
-fn what_our_own_lag_would_decide_is_no_rating() {
+fn a_share_that_only_own_lag_brings_over_its_limit_does_not_count_against_the_drive() {
     assert_eq!(late(30).seen, Held, "3 % by our lag change nothing");
     let judged = late(70);
     assert_eq!(judged.seen, OurLimit);
@@ -319,7 +319,7 @@ fn what_our_own_lag_would_decide_is_no_rating() {
 }
 
 #[test]
-fn a_step_that_is_broken_off_or_stopped_by_lag_is_told_apart() {
+fn steps_that_were_interrupted_lost_their_device_or_lagged_have_different_outcomes() {
     let manifest = manifest();
     let watcher = Watcher::new(&manifest, TRY, 50);
     let seen = |end: &End| watcher.judge(&manifest.judge().verdict(end)).seen;
