@@ -34,7 +34,6 @@ pub enum SeriesPurpose {
 }
 
 impl SeriesPurpose {
-    /// The command of such a series.
     pub fn command(self) -> &'static str {
         match self {
             Self::Certify => "certify",

@@ -108,7 +108,6 @@ impl Render for Bars {
     }
 }
 
-/// A part of a bar, such as a cause.
 pub(crate) struct StackPart<'a> {
     pub(crate) name: &'a str,
     /// Fraction of the bar; `None`: only in the legend.

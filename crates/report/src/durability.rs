@@ -59,7 +59,6 @@ fn head(result: &Durability) -> Head {
     head
 }
 
-/// Lost writes by mode.
 fn bars(result: &Durability) -> Bars {
     let mut bars = Bars::new(
         "Damaged writes by mode",

@@ -49,8 +49,8 @@ pub struct Listing {
 }
 
 impl Listing {
-    /// Reads the results one level below `dir`; `campaign_in` reads the campaign in a directory. Links are not followed.
-    /// Errors: `dir` cannot be listed.
+    /// Reads the results one level below `dir`; `campaign_in` reads a campaign. Links are not followed. Errors: `dir`
+    /// cannot be listed.
     pub fn read(
         dir: &Path,
         state_of: StateOf<'_>,

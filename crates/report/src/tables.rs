@@ -134,7 +134,6 @@ pub(crate) fn counters(run: &RunReport) -> Table {
         .rows(rows.map(Vec::from_iter).chain(waf.map(Vec::from)))
 }
 
-/// A cause of slow operations, in words.
 pub(crate) fn cause(cause: Cause) -> &'static str {
     match cause {
         Cause::OurLag => "this program",

@@ -273,7 +273,7 @@ pub fn conclude(series: &Series) -> Conclusion {
     };
     let action = match (failed, &doubts) {
         (Some(_), _) => Some(LOOK_AT_DRIVE),
-        (None, Some(_)) => Some("measure again on a host with nothing else to do"),
+        (None, Some(_)) => Some("stop other programs on this host, then measure again"),
         (None, None) => Some("predict the load that it holds: flashproof rate predict DIR"),
     };
     let details = doubts.map_or(Value::Null, |doubts| json!({ IN_DOUBT: doubts }));

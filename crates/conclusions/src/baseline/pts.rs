@@ -20,7 +20,6 @@ const KIB: u64 = 1024;
 /// Write saturation changes slowly, so only one minute out of 31 is tracked.
 const SATURATION_TRACKED: usize = 31;
 
-/// A test of the specification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pts {
     /// Random operations: seven mixes of reads and writes, each with eight sizes.

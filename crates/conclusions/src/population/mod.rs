@@ -45,9 +45,9 @@
 //!
 //! Drives can be judged with the drives of earlier campaigns as further peers. Campaigns differ in hosts, kernels and
 //! days. So a judged drive is slow only if it is slow among all peers, and slower than most drives of its own campaign.
-//! A campaign that differs as a whole is [`UndecidedReason::OtherCampaign`]. Few drives show the level of their campaign
-//! less exactly. So the slowness of a drive among `n` is reduced by the square root of `(n - 1) / n`, except over the
-//! whole run of a campaign that does not differ.
+//! A campaign that differs as a whole is undecided ([`UndecidedReason::OtherCampaign`]). The fewer drives a campaign
+//! has, the less exactly they show its level. So the slowness of a drive among `n` is reduced by the square root of
+//! `(n - 1) / n`, except over the whole run of a campaign that does not differ.
 //!
 //! # Not seen
 //!

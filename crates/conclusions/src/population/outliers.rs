@@ -126,7 +126,6 @@ fn mean_and_variance(values: &[(f64, usize)]) -> (f64, f64) {
     (mean, squares / (count - 1.0))
 }
 
-/// The values in ascending order, with their indexes.
 fn sorted(values: &[f64]) -> Vec<(f64, usize)> {
     let mut sorted: Vec<(f64, usize)> = values.iter().copied().zip(0..).collect();
     sorted.sort_by(|a, b| a.0.total_cmp(&b.0));

@@ -289,7 +289,10 @@ impl Watcher {
             } else {
                 StepOutcome::Failed
             };
-            return (seen, format!("the load of {group} was not done: {found}"));
+            return (
+                seen,
+                format!("the load of {group} was not carried out: {found}"),
+            );
         }
         // The rest of a truncated slice might have made up for a failure.
         let outcome = if verdict.end == End::Completed {
@@ -437,8 +440,8 @@ impl Watcher {
                 let threshold = at_limit.limit.threshold_text();
                 let group = &at_limit.series.group;
                 let why = format!(
-                    "with this program's own lag, {share} of {group} are over {threshold} (limit {limit_text}): this lag \
-                     would decide"
+                    "with this program's own lag, {share} of {group} are over {threshold} (limit {limit_text}): the \
+                     lag would decide, not the drive"
                 );
                 Some((StepOutcome::OurLimit, why))
             } else {

@@ -75,8 +75,8 @@ impl Campaign {
             page.heading("Bad drives, worst first");
             page.add(&[bad]);
         }
-        let intro = "Each point is a drive. Groups that lie apart have a common cause; a single point far off is an odd \
-                     drive.";
+        let intro = "Each point is a drive. Groups that lie apart have a common cause; a single point far off is an \
+                     outlier.";
         let links: BTreeSet<&str> = self.drives.iter().map(|drive| &*drive.link).collect();
         let labels = [GROUP, LINK].into_iter().take(links.len());
         let charts =
@@ -98,7 +98,7 @@ impl Campaign {
         page.html(&self.made_by)
     }
 
-    /// Slowness of each drive, a row for each host and a column for each slot. Drives without a known slot are left out.
+    /// Slowness of each drive: a row for each host, a column for each slot. Drives without a known slot are left out.
     fn grid(&self) -> Table {
         let compared =
             (0..self.drives.len()).filter_map(|index| Some((index, self.factor(index)?)));

@@ -46,7 +46,6 @@ fn linked(text: &str) -> Markup {
     html! { (text[..at]) a href=(address) { (address) } (linked(&text[end..])) }
 }
 
-/// Facts side by side.
 pub(super) fn fact_list(facts: &[Pair]) -> Markup {
     html! { dl.facts { @for fact in facts { div { dt { (fact.name) } dd { (fact.value) } } } } }
 }

@@ -94,7 +94,6 @@ impl ChecksStatus {
         self.checks.iter().filter_map(|check| check.result.as_ref())
     }
 
-    /// The command in words.
     pub(crate) fn command(&self) -> String {
         match &self.checks[..] {
             [one] => format!("check {}", one.name),

@@ -79,7 +79,7 @@ impl Preparations {
         };
         let best = self.found.iter().min_by(by_effort);
         let best = best.map_or("none", |one| one.preparation.as_str());
-        let sentence = format!("steady first, and after the fewest writes: {best}");
+        let sentence = format!("best preparation (steady soonest, then fewest writes): {best}");
         let headline = Headline::new(&sentence, None);
         let mut head = Head::labelled(title, PREDICTED, Some(Outcome::Measured), headline);
         head.fact("Steady WAF", format!("{:.2}", self.waf));

@@ -314,7 +314,7 @@ fn a_share_that_only_own_lag_brings_over_its_limit_does_not_count_against_the_dr
     assert_eq!(late(30).seen, Held, "3 % by our lag change nothing");
     let judged = late(70);
     assert_eq!(judged.seen, OurLimit);
-    let why = "with this program's own lag, 7.00 % of reads on d are over 1ms (limit 5 %): this lag would decide";
+    let why = "with this program's own lag, 7.00 % of reads on d are over 1ms (limit 5 %): the lag would decide, not the drive";
     assert_eq!(judged.why, why);
 }
 
