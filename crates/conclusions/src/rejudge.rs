@@ -213,8 +213,7 @@ fn rejudge_step(
     })
 }
 
-/// The rounds that decided are in the details of the step, not in the verdict of the run. So the verdict can only show
-/// that the record is too good.
+/// The verdict of the run lacks the rounds that decided, so it can only show that the record is too good.
 fn rejudge_search_step(
     step: &Step,
     recorded_outcome: Outcome,

@@ -260,8 +260,7 @@ impl Checks {
         bars
     }
 
-    /// The commands that get the missing answers of several checks. Checks that need much longer get a second command,
-    /// so that they do not lengthen the others.
+    /// Commands that get the missing answers. Checks that need much longer than the others get a second command.
     fn settling_command(&self) -> Option<String> {
         let is_open = |check: &&CheckResult| {
             matches!(

@@ -244,9 +244,8 @@ impl Table {
         self.part(&(0..self.columns.len()).collect::<Vec<_>>(), columns)
     }
 
-    /// The columns `indexes` as text in lines of at most `columns`, if possible. First the widest headings and texts
-    /// are wrapped, but no numbers. Columns that still do not fit follow in a second table, which repeats the first
-    /// column.
+    /// The columns `indexes` as text in lines of at most `columns` if possible: first the widest headings and texts are
+    /// wrapped, but no numbers; then columns that do not fit move to a second table, which repeats the first column.
     fn part(&self, indexes: &[usize], columns: usize) -> String {
         let shown: Vec<&Column> = indexes.iter().map(|index| &self.columns[*index]).collect();
         let texts: Vec<Vec<&str>> = indexes.iter().map(|index| self.texts(*index)).collect();

@@ -98,8 +98,7 @@ fn done_with(steps: &[Step], outcome: Outcome) -> Option<&Step> {
 const CERTIFY: &str =
     "to certify a real drive, run two stages of 24 h on it: flashproof certify DEVICE";
 
-/// Results of a stage, stored in [`Step::details`] so that the conclusion and the report need not read the run
-/// directory.
+/// Results of a stage, stored in [`Step::details`], so that readers do not need the run directory.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StageDetails {

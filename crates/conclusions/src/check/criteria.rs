@@ -154,8 +154,7 @@ impl Criterion {
         }
     }
 
-    /// The deciding limit of a percentile as an SLA: `p99` below 10 ms is `1%>10ms`. `None` for other metrics. Errors:
-    /// the percentile has too many decimals.
+    /// The deciding limit of a percentile: `p99` below 10 ms is `1%>10ms`. Errors: the percent has too many decimals.
     pub fn sla(&self) -> Result<Option<Sla>, String> {
         let (CheckMetric::Percentile(percent), Some(limit_ns)) =
             (self.metric, self.deciding_limit())

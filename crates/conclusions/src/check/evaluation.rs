@@ -65,8 +65,7 @@ const BURST_END: f64 = 2.0 / 3.0;
 const BURST_REST_SEC: f64 = 60.0;
 const BURST_REST: f64 = 1.0 / 3.0;
 
-/// The change points at which a burst ended: the rate of a stream fell and did not rise again, as it does after a
-/// stall.
+/// Change points at which a burst ended: the rate of a stream fell and did not rise again, as it does after a stall.
 pub fn burst_ends(points: Vec<ChangePoint>, ran_sec: f64) -> Vec<ChangePoint> {
     let mut ends = Vec::new();
     for point in &points {

@@ -13,8 +13,7 @@ const FALSE_ALARMS_PER_DRIVE: f64 = 0.0005;
 /// Share of the allowed false-alarm probability that the drives get; firmwares, hosts and slots share the rest equally.
 const FOR_DRIVES: f64 = 0.5;
 
-/// A drive with fewer windows than this fraction of the typical number is undecided, because its scores spread more
-/// than those of its peers.
+/// Drives with fewer windows than this fraction of the typical number are undecided: their scores spread too much.
 const WINDOWS_MIN: f64 = 0.4;
 
 /// Share of slow drives in a group above which the slowness is common to the group.

@@ -178,8 +178,7 @@ impl TelemetryQuantity {
         Self { hint, ..self }
     }
 
-    /// The chart for `owners`: kernel names of devices, or one empty name for the host. `no_data_reason`: why no chart
-    /// can have data, if known.
+    /// The chart for `owners`: kernel names of devices, or "" for the host. `no_data_reason`: why there is no data.
     fn chart(
         &self,
         prefix: &str,

@@ -36,8 +36,7 @@ impl CandidateComparison {
         head
     }
 
-    /// Compares the first of these numbers that the candidates have: load held, highest IOPS of baselines, rate of
-    /// closed loops, p99 at equal rates.
+    /// The first of these comparisons that is possible: load held, highest IOPS of baselines, closed-loop rate, p99.
     fn headline(&self) -> Headline {
         if let [only] = &self.candidates[..] {
             let reason = only.reason.value().map_or("no result", String::as_str);

@@ -79,8 +79,7 @@ fn origin_line((log, run): (&SlicedLog, &Option<RunLatencies>)) -> String {
     }
 }
 
-/// Text that ACT's script prints before it exits with this error, for parsers; empty if the script continues or
-/// crashes.
+/// Text that ACT's script prints for this error before it exits, for parsers; empty if the script continues or crashes.
 pub fn error_in_acts_words(error: &SlicedLogError) -> String {
     let (log, version, message) = match error {
         SlicedLogError::Read {

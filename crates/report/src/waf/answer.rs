@@ -1,5 +1,4 @@
-//! The answer of an experiment: the write amplification that sharing a drive costs, and how much of this cost placement
-//! handles avoid.
+//! The answer of an experiment: the write amplification that sharing a drive costs, and the part that handles avoid.
 
 use super::{WafReport, factor};
 use crate::head::Head;
