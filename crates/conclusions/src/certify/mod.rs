@@ -122,7 +122,7 @@ impl StageDetails {
     }
 }
 
-/// The stage's answer in short, or its reason if the record has no short answer.
+/// The recorded headline of a stage, otherwise its reason.
 fn stage_answer(step: &Step) -> Headline {
     let recorded = StageDetails::from_step(step).headline;
     let name = &step.name;

@@ -132,7 +132,7 @@ impl Beside {
         rows
     }
 
-    /// The drive with the highest IOPS, of the first mix; `None` with fewer than two drives.
+    /// `A reaches 1.3 times the highest IOPS of B`, for the first mix; `None` with fewer than two drives.
     pub(crate) fn answer(&self) -> Option<String> {
         let mut rows = self.rows().into_iter();
         let (kind, mix) = rows.find(|(kind, _)| *kind == MetricKind::Highest)?;

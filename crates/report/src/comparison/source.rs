@@ -349,7 +349,7 @@ pub(super) fn differences(sources: &[CandidateSource]) -> Vec<String> {
         .flat_map(|(_, run)| settings(&run.manifest))
         .map(|(key, _)| key);
     for key in unique(keys) {
-        // A different test, reported above, always has other settings: then only common keys are compared.
+        // Different tests, which are reported above, have different settings: only those of all runs are compared.
         let is_compared = same_test
             || runs
                 .iter()

@@ -1,7 +1,7 @@
 // Draws every chart of the page as SVG, from the JSON in the element "charts": lines, symbols and heat
 // maps over linear and logarithmic axes. Drag to zoom, double click to reset the zoom, point at a place to
 // read its values, click a name in the legend to hide its line. Charts over time are zoomed together, and the
-// fragment of the address holds their zoom: a link to a moment.
+// fragment of the address holds their zoom, so that a link can lead to a moment.
 (() => {
   const SVG = 'http://www.w3.org/2000/svg';
   // Okabe and Ito's colours, which people with colour blindness can distinguish (Color Universal Design,
@@ -92,7 +92,7 @@
     return places.filter((_, at) => at % each === 0);
   };
 
-  // Many points that are not joined, such as maxima: they lie behind the lines, which they would hide.
+  // Many separate points, such as maxima, are drawn behind the lines, which they would hide.
   const isBehind = (line) => !line.joined && line.y.length > 60;
   // Ticks with names, such as categories, in lines. Names that do not fit side by side are slanted; `room` is their
   // height in pixels, less that of one line.
@@ -122,7 +122,7 @@
       const room = Math.max(Math.log10(y1 / y0) * 0.06, y1 / y0 < 2 ? 0.4 : 0.02);
       [y0, y1] = [y0 / 10 ** room, y1 * 10 ** room];
     } else {
-      // Room for the name of a limit or point above it.
+      // Room above a limit or point for its name.
       const head = chart.limits.length > 0 || chart.lines.some((line) => line.named) ? 1.15 : 1.06;
       y1 = y.max ?? (y1 <= 0 ? 1 : y1 * head);
       y0 = y0 < 0 ? y0 * 1.06 : 0;
@@ -203,7 +203,7 @@
       add(parent, 'path', {d, fill: shape.endsWith('z') ? colour : 'none', stroke: colour, opacity: isBehind(line) ? 0.5 : 1});
     }
 
-    // The visible part of the horizontal axis; null for all of it, and for a moment after the end.
+    // The visible part of the horizontal axis. Null: the whole axis, also if the zoom begins after the end.
     zoomedX() {
       const {chart, zoom} = this;
       if (!isTime(chart)) return zoom?.x;

@@ -415,7 +415,7 @@ fn of_drive(
     }
 }
 
-/// Content common to a whole search or baseline: its findings, and from its last run the test, the host and the method.
+/// Content for a whole search or baseline: its findings, and test, host and method of its last run.
 fn of_search(report: &SeriesReport, anchor_prefix: &str) -> Markup {
     let last = report
         .steps
