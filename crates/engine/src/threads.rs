@@ -27,7 +27,8 @@ const LARGE_BYTES: u32 = 64 * 1024;
 /// Interval at which the number of workers is adjusted, nanoseconds.
 const STEP_NS: u64 = 1_000_000;
 
-/// Time without completions after which a device counts as blocking its workers, ns. Shorter: perhaps a busy CPU.
+/// Time without completions after which a device counts as blocking its workers, ns. A shorter pause may be caused by a
+/// busy CPU.
 const HELD_NS: u64 = 10_000_000;
 
 /// Stack of a worker, which runs only a few small functions; the default of 2 MiB would waste address space.
@@ -35,7 +36,8 @@ const STACK_BYTES: usize = 128 * 1024;
 
 struct SharedQueues {
     setup: EngineSetup,
-    /// Large operations go first: few, one at a time per device; behind small ones each would wait for the whole queue.
+    /// Queue of large operations, taken first. There are few, issued one at a time per device; behind small operations
+    /// each of them would wait for the whole queue.
     large_jobs: ArrayQueue<Op>,
     jobs: ArrayQueue<Op>,
     completions: ArrayQueue<Completion>,
@@ -185,7 +187,7 @@ impl Threads {
                 }
             }
         }
-        // Awake workers check the queue again before they park.
+        // Awake workers need no wake-up: they check the queue again before they park.
     }
 }
 
@@ -267,7 +269,7 @@ impl IoEngine for Threads {
 
 impl Drop for Threads {
     fn drop(&mut self) {
-        // Workers are not joined: one that a hung device blocks never ends. A worker owns all memory that it uses.
+        // Workers are not joined: a worker blocked by a hung device never ends. A worker owns all memory that it uses.
         self.shared.is_stopped.store(true, Ordering::SeqCst);
         self.workers.iter().for_each(Thread::unpark);
     }
@@ -305,7 +307,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn workers_follow_the_queue_and_jump_when_the_device_holds_them_all() {
+    fn the_number_of_workers_follows_the_queue_and_jumps_when_the_device_blocks_them_all() {
         let mut level = WorkerLimit {
             workers: 2,
             workers_min: 2,

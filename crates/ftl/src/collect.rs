@@ -44,7 +44,8 @@ impl Ftl {
         Some(moved)
     }
 
-    /// True if the host could use up the space of the last open superblock, which it shares with garbage collection.
+    /// True if the host could use up the space of the last open superblock, which the host shares with garbage
+    /// collection.
     fn host_could_fill_last_point(&self) -> bool {
         self.spec.append == Append::Shared && self.free_list.is_empty()
     }

@@ -177,7 +177,8 @@ impl RunProgress {
         fitted(&parts, columns)
     }
 
-    /// Ends the line, so that the next text starts on a new line. The line of a step makes place for its result.
+    /// Ends the progress line, so that the next text starts on a new line. For a step of a series, erases the line
+    /// instead: the step's result replaces it.
     pub fn end(&mut self) {
         if self.printed_at.take().is_none() || !self.is_terminal {
             return;

@@ -78,7 +78,7 @@ pub struct Recording<'a> {
     progress: RunProgress,
     options: RecordingOptions,
     writer: Option<RunWriter>,
-    /// Samples the host and the block devices; simulated drives have neither.
+    /// Samples the host and the block devices; `None` on simulated drives.
     sampler: Option<Sampler>,
     tracing: Option<Tracing>,
     /// Measurements missing at the end of the run, a sentence each.
@@ -89,7 +89,7 @@ pub struct Recording<'a> {
     pub records_read: Option<RecordsRead>,
     has_warned_of_workers: bool,
     stopped_at: Option<Instant>,
-    /// Detects a sleep of the machine; simulated drives do not mind.
+    /// Detects a sleep of the machine; `None` on simulated drives, whose time is virtual.
     sleep_watch: Option<SleepWatch>,
     _sleep_inhibitor: Option<SleepInhibitor>,
     suspended: Option<End>,
@@ -196,7 +196,8 @@ impl<'a> Recording<'a> {
         verdict
     }
 
-    /// End of the run, as the verdict records it. A sleep of the machine comes first: it may have caused the others.
+    /// End of the run, as the verdict records it. A sleep of the machine has precedence: the sleep may have caused the
+    /// other ends.
     pub fn end(&self) -> End {
         if let Some(suspended) = &self.suspended {
             return suspended.clone();
@@ -273,8 +274,9 @@ pub struct RecordingOptions {
 }
 
 impl Recording<'_> {
-    /// The reason why the run can only fail, if it can: slow operations of an unfinished slice are compared with all
-    /// operations of the whole slice, and delays of this program do not count.
+    /// The reason why the run must fail whatever the rest of the run measures; `None` if a pass is still possible. In
+    /// an unfinished slice, the slow operations so far are compared with the operations due in the whole slice. Delays
+    /// caused by flashproof do not count.
     fn decided(&self) -> Option<String> {
         let verdict = self.judge.verdict(&End::Unrecorded);
         let is_final = |reason: &&Reason| {
@@ -485,7 +487,7 @@ impl Sink for Recording<'_> {
     }
 }
 
-/// Warns if io_uring's workers issue operations on our behalf; true if it warned.
+/// Warns if io-wq workers of the kernel issue operations on our behalf; true if it warned.
 fn warn_of_workers(columns: &[String], row: &TelemetryRow, interval: &Interval) -> bool {
     let column = Column::RingWorkerRunsPerSec.for_object("").to_string();
     let column_index = columns.iter().position(|name| *name == column);

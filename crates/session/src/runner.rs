@@ -423,7 +423,7 @@ pub fn findings_about(devices: &[String], dir: &Path) -> Vec<Finding> {
         warnings += u64::from(*level == Severity::Warning);
         let text = format!("{}: {finding}", device.as_deref().unwrap_or("this host"));
         match (check.as_str(), level) {
-            // If a device is in use, the guard says so.
+            // The guard reports devices that are in use.
             (IN_USE, _) => {}
             (_, Severity::Problem) => console::warning(&text),
             (PREPARATION, Severity::Warning) => console::note(&text),

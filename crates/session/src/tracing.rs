@@ -131,7 +131,7 @@ impl Tracing {
             .spawn(move || {
                 process::lower_priority();
                 if let Err(error) = sampling.run(FIRST_AFTER.min(quarter)) {
-                    // No receiver: the samples were given up.
+                    // Fails only if the run no longer waits for samples.
                     let _ = sampling.sample_sender.send(Err(error.to_string()));
                 }
             })
@@ -159,10 +159,10 @@ impl Tracing {
         written.inspect_err(|why| warn_ended(why)).is_ok()
     }
 
-    /// Ends the current sample and writes the last samples. If the thread does not end within `patience`, gives up its
-    /// sample, and adds a sentence to `unmeasured`.
+    /// Ends the current sample and writes the last samples. If the thread does not end within `patience`, drops its
+    /// last sample, and adds a sentence to `unmeasured`.
     pub(crate) fn finish(mut self, patience: Duration, unmeasured: &mut Vec<String>) {
-        // No receiver: the thread has already ended.
+        // Fails only if the thread has already ended.
         let _ = self.stop_sender.send(());
         let deadline = Instant::now() + patience;
         loop {

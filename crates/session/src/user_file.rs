@@ -130,8 +130,8 @@ pub enum PathKind {
     Open,
 }
 
-/// Determines the object at `path`. Errors: it is neither a regular file nor a path of [`files::is_open_path`], or it is in a run
-/// directory; `advice` tells what to do.
+/// Determines the kind of the object at `path`. Errors: `path` is neither a regular file nor a path of
+/// [`files::is_open_path`], or lies in a run directory. `advice`: the remedy, for the error message.
 fn path_kind(path: &Path, advice: &str) -> Result<PathKind, Failure> {
     // Checks the path and the target of a link: the target may be in a run directory.
     let real_path = fs::canonicalize(path).ok();

@@ -170,7 +170,7 @@ impl<M: DriveModel> IoEngine for SimEngine<M> {
                     unseen_ns: 0,
                 });
                 if completions.len() >= enough {
-                    // All events of this instant still happen.
+                    // Processes all other events of this instant before the return.
                     until_ns = self.now_ns;
                 }
             }

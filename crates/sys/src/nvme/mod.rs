@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_asked_for_whole_and_of_their_endurance_group() {
+    fn log_pages_are_requested_whole_and_for_their_endurance_group() {
         let dwords = |query: Query, len| (query.command(len).cdw10, query.command(len).cdw11);
         assert_eq!(dwords(Query::Smart, 512), (0x007f_0002, 0));
         assert_eq!(dwords(Query::OcpSmart, 512), (0x007f_00c0, 0));
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_is_named_and_its_numbers_stand_beside() {
+    fn a_status_is_printed_with_its_name_and_its_numbers() {
         // Linux and drives also report do-not-retry and further bits.
         let found = NvmeStatus::of_field(0x4280 | 0x2000);
         assert_eq!(found, NvmeStatus { sct: 2, sc: 0x80 });
