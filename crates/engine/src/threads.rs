@@ -78,8 +78,8 @@ struct WorkerLimit {
 }
 
 impl WorkerLimit {
-    /// Adjusts the number of workers, at most once per [`STEP_NS`]. `waiting`: operations in the queue that no worker has
-    /// taken since the previous call. `completed`: completions since the start.
+    /// Adjusts the number of workers, at most once per [`STEP_NS`]. `waiting`: operations in the queue that no worker
+    /// has taken since the previous call. `completed`: completions since the start.
     fn adjust(&mut self, now_ns: u64, waiting: usize, completed: u64) {
         if now_ns < self.adjusted_ns + STEP_NS {
             return;

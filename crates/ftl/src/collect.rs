@@ -17,8 +17,9 @@ impl Ftl {
     /// the append point has space left, the victim is finished before the host takes that space. Returns `None` if no
     /// superblock has an invalid unit (FIFO: if no superblock is closed).
     ///
-    /// Writes collect when they need space. This function collects earlier, best while [`Self::free_superblocks`] is
-    /// only slightly above the reserve: the earlier a victim is collected, the more valid units must be moved.
+    /// Host writes collect garbage when they need space. This function collects earlier, best while
+    /// [`Self::free_superblocks`] is only slightly above the reserve: the earlier a victim is collected, the more valid
+    /// units must be moved.
     pub fn collect_on(&mut self, units: u32, media: &mut impl FlashObserver) -> Option<u32> {
         let mut victim = match self.victims.collecting.take() {
             Some(victim) => victim,

@@ -533,7 +533,7 @@ impl EngineFacts {
         }
     }
 
-    /// Keeps the facts of a ring. Returns the ring's engine.
+    /// Stores the facts of a ring for the manifest. Returns the ring's engine.
     fn keep<W>(&self, (engine, ring): (W, RingFacts)) -> io::Result<W> {
         self.rings
             .lock()

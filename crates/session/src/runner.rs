@@ -77,7 +77,6 @@ pub struct RunRequest<'a> {
     pub multiple: Option<f64>,
     /// Findings made before a series; `None`: host and devices are examined again.
     pub findings: Option<Vec<Finding>>,
-    /// The user's note.
     pub note: Option<String>,
     pub heading: Option<String>,
     pub quiet: bool,

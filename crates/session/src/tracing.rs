@@ -95,12 +95,12 @@ fn position(index: usize, facts: &DeviceFacts, root: &Path) -> Result<BlockPosit
 /// Maximum wait for the sampling thread at the end. On a busy host, the lowest priority may get no CPU for minutes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Samples of one run, taken by a thread of the lowest priority. This side writes them.
+/// Samples of one run. A thread of the lowest priority takes them; this struct, in the recording thread, writes them.
 #[derive(Debug)]
 pub struct Tracing {
     writer: TraceWriter,
     stop_sender: Sender<()>,
-    /// Gets the lines of each sample, or why the tracing ended. Closed by the end of the thread.
+    /// Receives the lines of each sample, or the reason why tracing ended. Disconnected when the thread ends.
     samples: Receiver<Result<Vec<TraceLine>, String>>,
 }
 

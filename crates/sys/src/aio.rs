@@ -366,7 +366,7 @@ pub fn probe(file: BorrowedFd<'_>) -> io::Result<()> {
         .ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
     let kind = OpKind::Read;
     let len = ALIGN as u32;
-    // Panics only for a token in flight.
+    // Cannot fail: no other operation is in flight.
     let _ = aio.push(Op::new(kind, 0, len, buf));
     let began_ns = monotonic_ns();
     let mut result = Err(io::Error::from_raw_os_error(libc::ETIMEDOUT));

@@ -244,7 +244,7 @@ impl Outcome {
         )
     }
 
-    /// True for an error of a drive that lost its power or link. A powered drive can give some of these, too.
+    /// True for an error of a drive that lost its power or link. A powered drive can also return some of these errors.
     pub fn is_of_vanished_drive(self) -> bool {
         use libc::{EIO, ENODEV, ENOLINK, ENOMEDIUM, ENXIO, EREMOTEIO, ESHUTDOWN, ETIMEDOUT};
         let errnos = [

@@ -304,7 +304,8 @@ impl<F: Form> Ring<F> {
                 .register_sync_cancel(Some(CANCEL_WAIT), CancelBuilder::any());
         }
         let _ = self.enter(0, None);
-        // A pass takes only as many completions as fit. Each may carry an accepted socket, which nothing else closes.
+        // Each pass reaps only as many completions as the completion queue holds. A completion may carry an accepted
+        // socket, which only its reaping closes.
         while self.has_completions() {
             self.reap(drop);
             let _ = self.enter(0, None);

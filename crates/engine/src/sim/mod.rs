@@ -4,8 +4,8 @@
 //! a day passes in seconds, and the same seed gives the same run to the nanosecond. Events at the same instant happen
 //! drive by drive, and for each drive in the order of its model.
 //!
-//! Drives store data only if the engine is created with [`DriveContents`]. Then operations have buffers, and reads return
-//! the data written.
+//! Drives store data only if the engine is created with [`DriveContents`]. Then operations have buffers, and reads
+//! return the data written.
 //!
 //! * `contents`: stored data; `model`: interface of a model, and a drive with any model; `queue`: queueing model
 //! * `ftl`: model with flash and garbage collection; `spec`: text form of a drive

@@ -205,7 +205,7 @@ impl QueueModel {
             .from_last(self.spec.channels as usize - 1)
             .map_or(0, |(end_ns, _)| end_ns);
         let taken_ns = match op.kind {
-            // Completed operations are on the medium: a flush waits for all operations accepted before it.
+            // A flush begins when all operations accepted before it have ended.
             OpKind::Flush | OpKind::FlushFile => self
                 .completions
                 .from_last(0)

@@ -33,7 +33,8 @@ fn open_dirs() -> MutexGuard<'static, BTreeMap<PathBuf, Dir>> {
     HELD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// `path` from the root, by its text alone. The working directory is asked for once, because others may rename it.
+/// `path` as an absolute path; links are not resolved. The working directory is determined once, because other users
+/// may rename it.
 fn absolute(path: &Path) -> PathBuf {
     static WORKING_DIR: LazyLock<PathBuf> =
         LazyLock::new(|| std::env::current_dir().unwrap_or_default());
@@ -143,7 +144,8 @@ impl Dir {
         Ok(rustix::fs::fstat(&self.fd)?)
     }
 
-    /// Creates a file to append and read. Errors: `name` exists; the directory is /dev, where it is a mistyped device.
+    /// Creates a file to append and read. Errors: `name` exists; the directory is /dev, where a new file means a
+    /// mistyped device name.
     pub fn create_new(&self, name: &OsStr, mode: u32) -> io::Result<File> {
         self.refuse_dev()?;
         self.open_regular(
@@ -194,7 +196,7 @@ impl Dir {
     /// Creates the directory `name`, and opens it. Errors: the name exists.
     pub fn create_dir(&self, name: &OsStr, mode: u32) -> io::Result<Self> {
         rustix::fs::mkdirat(&self.fd, plain(name)?, Mode::from_raw_mode(mode))?;
-        // A directory of this name may have been held until somebody removed it.
+        // Forgets a held directory of this name, which another process has removed.
         open_dirs().remove(&absolute(&self.path.join(name)));
         let dir = self.open_dir(name)?;
         if self.changeable.is_some()
@@ -261,7 +263,8 @@ impl Dir {
         Ok(())
     }
 
-    /// [`Self::rename_new`] on file systems without the flag, such as NFS: the name is claimed exclusively before.
+    /// [`Self::rename_new`] on file systems without the flag, such as NFS: first creates `to` exclusively, then renames
+    /// over it.
     fn claim_and_rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         let stat = self.stat(from)?.ok_or(ErrorKind::NotFound)?;
         let is_dir = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;

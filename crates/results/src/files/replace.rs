@@ -104,7 +104,7 @@ impl Temporary {
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        // After publication there is no such name.
+        // Fails after publication, because the temporary name no longer exists.
         let _ = self.dir.remove_file(&self.temporary_name);
     }
 }

@@ -310,9 +310,9 @@ pub(super) struct Reached {
 /// The kernel's limit of links in a path.
 const LINKS_MAX: u32 = 40;
 
-/// Follows `path` from the directory `from`, component by component, so that the examined directories are the used
-/// ones. Links are followed. `shown`: the path of `from` in messages. Errors: a component is missing or no directory;
-/// too many links.
+/// Follows `path` from the directory `from`, component by component, so that the directories that are used are those
+/// that were examined. Links are followed. `shown`: the path of `from` in messages. Errors: a component is missing or
+/// no directory; too many links.
 pub(super) fn walk(from: BorrowedFd<'_>, shown: &Path, path: &Path) -> io::Result<Reached> {
     let mut at = open_dir(from, OsStr::new("."))?;
     let mut shown = shown.to_owned();
@@ -383,7 +383,8 @@ fn names_backwards(path: &Path) -> Vec<OsString> {
         .collect()
 }
 
-/// `dir`, if an untrusted user can change the name of its `entry`; `None`: a name that is created exclusively.
+/// Returns `dir` if an untrusted user can change the name of `entry` in `dir`. `entry` is `None` for a name that is
+/// created exclusively.
 fn changeable_names(
     dir: &OwnedFd,
     entry: Option<&Stat>,

@@ -41,7 +41,8 @@ pub(super) struct BacklogGrowth {
 }
 
 impl BacklogGrowth {
-    /// Adds the backlog at the end of report interval `number`, from 1, of `intervals` in slice `slice`.
+    /// Adds the backlog at the end of report interval `number` (from 1) of the `intervals` report intervals of slice
+    /// `slice`.
     pub(super) fn add(
         &mut self,
         slice: usize,

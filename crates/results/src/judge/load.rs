@@ -356,8 +356,8 @@ impl Judge {
         !self.plan.simulated && share >= 1.0 - delayed
     }
 
-    /// Of the complete windows of `group` and those `between` slices, if `is_bad` selects them, the window with the
-    /// largest count `count_of`. Also a text that names this window, and the first bad slice.
+    /// Among the complete windows of `group` and the windows `between` slices for which `is_bad` is true: the window
+    /// with the largest `count_of`. Also returns a text that names this window and the first bad slice.
     fn worst_window(
         &self,
         group: &GroupCounts,
@@ -374,7 +374,7 @@ impl Judge {
             .iter()
             .map(|window| window.first as u64 + 1)
             .min();
-        // Of equal windows, the last one of `max_by_key` would begin in the middle of a slice.
+        // Reversed, because `max_by_key` returns the last of equal windows, and the windows between slices are last.
         let worst = bad_windows
             .into_iter()
             .rev()
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_due_within_the_time_of_grace_is_not_overdue() {
+    fn operations_due_within_the_grace_period_are_not_overdue() {
         let backlog = |in_flight, waiting, late| Backlog {
             in_flight,
             waiting,

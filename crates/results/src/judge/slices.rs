@@ -751,7 +751,8 @@ impl IntervalCounts {
         }
     }
 
-    /// Takes over the counts, reusing the memory. `tightest_ns`: the smallest threshold. The caller sets `after_sec`.
+    /// Copies the counts of `interval`, reusing the memory. `tightest_ns`: the smallest threshold. The caller sets
+    /// `after_sec`.
     pub fn set(&mut self, interval: &Interval, tightest_ns: u64) {
         self.index = interval.index;
         self.end_ns = interval.end_ns;

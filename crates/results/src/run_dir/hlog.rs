@@ -72,7 +72,7 @@ impl HlogKind {
     }
 }
 
-/// The histogram at the log's resolution. Its buckets are unions of a cell's, so no value is rounded twice.
+/// The histogram at the log's resolution. Each bucket is a union of a cell's buckets, so no value is rounded twice.
 fn coarser(histogram: &Latencies, digits: u8) -> Latencies {
     let coarse = Latencies::new_with_bounds(UNIT_NS, DURATION_MAX_NS, digits);
     let mut coarse = coarse.expect("bounds are constants in range");

@@ -4,9 +4,9 @@
 //! can neither format a drive nor write to it. Sources: `include/uapi/linux/nvme_ioctl.h`; NVM Express Base
 //! Specification 2.1: Get Log Page 5.1.12, Identify 5.1.13, Get Features 5.1.11, I/O Management Receive 7.3.
 //!
-//! [`ring`] reads and writes data through io_uring. Names of [`NvmeStatus`]: NVM Express Base Specification 2.1, figures 98
-//! to 107; NVM Command Set Specification 1.1; Linux `include/linux/nvme.h` (`NVME_SC_...`), whose path-related codes
-//! come from the kernel after it has lost the drive.
+//! [`ring`] reads and writes data through io_uring. Names of [`NvmeStatus`]: NVM Express Base Specification 2.1,
+//! figures 98 to 107; NVM Command Set Specification 1.1; Linux `include/linux/nvme.h` (`NVME_SC_...`), whose
+//! path-related codes come from the kernel after it has lost the drive.
 
 pub mod ring;
 
@@ -192,8 +192,8 @@ pub fn send_query(fd: BorrowedFd<'_>, query: Query, answer: &mut [u8]) -> Result
         ..query.command(len)
     };
     // SAFETY: the kernel reads and writes one `nvme_passthru_cmd`. The drive writes as many bytes as the command
-    // requests, which are the `data_len` bytes at `addr` (`fits`). Both outlive the call, which returns when the command
-    // has ended.
+    // requests, which are the `data_len` bytes at `addr` (`fits`). Both outlive the call, which returns when the
+    // command has ended.
     match succeed(unsafe { libc::ioctl(fd.as_raw_fd(), query.request() as _, &raw mut command) })? {
         0 => Ok(command.result),
         // The kernel returns the status of a refused command as a positive number.

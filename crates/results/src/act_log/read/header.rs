@@ -157,7 +157,8 @@ fn read_blocks(
     }
 }
 
-/// ACT 3 and 4, after the version line: two blocks, the second without a title, then device lines; no histogram names.
+/// Reads the header of ACT 3 and 4 after the version line: two blocks, the second without a title, then device lines.
+/// These versions list no histogram names.
 fn read_old(lines: &mut HeaderLines<'_, '_>, header: &mut LogHeader) -> Result<(), LogReadError> {
     written_by(lines)?;
     lines.title(OLD_CONFIGURATION_TITLE)?;
