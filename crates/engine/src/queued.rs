@@ -131,7 +131,8 @@ impl<Q: Queue> Queued<Q> {
         }
     }
 
-    /// Waits for the first completion, which stays unseen only while the woken thread is without a CPU.
+    /// Waits for the first completion. A completion wakes the thread, so the completion is unseen only while the woken
+    /// thread has no CPU.
     fn await_first(&mut self, until_ns: u64) -> io::Result<()> {
         let mut asleep_ns = self.clock_ns();
         // A single operation completes only after its submission, so one call submits it and waits. With several

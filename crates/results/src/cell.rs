@@ -45,7 +45,7 @@ pub struct Cell {
     /// Service times of the operations that waited (also in `service`), and their `wait + service`; allocated with the
     /// first. With `service`, they give the distribution of `wait + service` of all operations.
     pub waited: Option<Box<[Latencies; 2]>>,
-    /// Delays of the issue by this program.
+    /// Lag: delay of the issue by this program.
     pub lag: Latencies,
     /// Service times in ACT's buckets, if the stream is in a log of ACT's format.
     pub act: Option<ActBuckets>,
@@ -148,8 +148,8 @@ impl Cell {
         counts.slow.record(thresholds_ns, times, unseen_ns);
     }
 
-    /// Failed operations count as over every threshold, and are in no latency histogram. `wrong_data` of them returned
-    /// wrong data.
+    /// Failed operations count as over every threshold, and are in no latency histogram. `wrong_data` of the failed
+    /// operations returned wrong data.
     pub fn record_errors(&mut self, errors: u64, wrong_data: u64) {
         self.counts.errors += errors;
         self.counts.wrong_data += wrong_data;
@@ -171,7 +171,8 @@ impl Cell {
         self.record_over_all(1, 0);
     }
 
-    /// `n` operations did not complete in time; `own_delayed` of them would have without delays by this program.
+    /// Records `n` operations that did not complete in time. Without delays by this program, `own_delayed` of them
+    /// would have completed in time.
     pub fn record_missed(&mut self, n: u64, own_delayed: u64) {
         self.counts.missed += n;
         self.counts.missed_lower_bound += n.saturating_sub(own_delayed);

@@ -77,7 +77,8 @@ impl CellCounts {
             .saturating_add(self.lost)
     }
 
-    /// The slow part of `over`, a count over a threshold: failed operations count as over it, but have no latency.
+    /// The slow operations among `over`, a count of operations over a threshold. Failed operations count as over every
+    /// threshold, but have no latency.
     pub(crate) fn slow_of(&self, over: u64) -> u64 {
         over.saturating_sub(self.errors)
     }

@@ -366,7 +366,7 @@ pub fn wrapped_cell(text: &str, columns: usize) -> Vec<Cow<'_, str>> {
 }
 
 /// Quotes a word for a shell: names come from servers and may contain anything. Within single quotes, only another
-/// single quote is special. It is written as `'\''`.
+/// single quote is special. A single quote is written as `'\''`.
 pub fn shell_quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._:@%+=,-".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {

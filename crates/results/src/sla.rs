@@ -39,7 +39,7 @@ impl Limit {
         format!("{} %", self.percent())
     }
 
-    /// `below 5 % over 1 ms`.
+    /// Text such as `below 5 % over 1 ms`.
     fn words(&self) -> String {
         let threshold = ThresholdText(self.threshold_ns);
         format!("below {} over {threshold:#}", self.share_text())
@@ -119,7 +119,7 @@ impl Default for Sla {
 }
 
 impl Sla {
-    /// `below 5 % over 1 ms, below 1 % over 8 ms`.
+    /// Text such as `below 5 % over 1 ms, below 1 % over 8 ms`.
     pub fn words(&self) -> String {
         let limits: Vec<_> = self.limits.iter().map(Limit::words).collect();
         limits.join(", ")

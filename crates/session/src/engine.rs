@@ -268,7 +268,8 @@ impl Engine {
         value
     }
 
-    /// Counts of the records that the finished run read; `None` if it neither verified them nor read in batches.
+    /// Counts of the records that the finished run read; `None` if the run neither verified records nor read them in
+    /// batches.
     pub fn take_records_read(&self) -> Option<RecordsRead> {
         let (verification, in_batches) = match (&self.kind, &self.store) {
             (ShardEngine::Client(settings), _) => {

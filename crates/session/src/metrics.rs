@@ -208,7 +208,7 @@ impl Metrics {
         }
     }
 
-    /// Adds an interval that `judge` has seen, with its telemetry, and publishes the metrics if that is due.
+    /// Adds an interval, which `judge` already has, with its telemetry. Publishes the metrics if a publication is due.
     pub fn interval(
         &mut self,
         interval: &Interval,

@@ -61,7 +61,7 @@ impl RunObserver for NoObserver {}
 /// operation can hang in the kernel forever.
 const STOP_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Number of times per second that io_uring's workers may run without a warning: they run a few times during setup.
+/// Number of times per second that io-wq workers may run without a warning: they run a few times during setup.
 const RING_WORKER_RUNS_TOLD: f64 = 10.0;
 
 /// Maximum number of failed operations printed. All failures are counted, and ACT's log lists more.

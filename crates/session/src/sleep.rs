@@ -12,7 +12,7 @@ const ASLEEP_MAX_NS: u64 = 1_000_000_000;
 
 /// Detects a sleep of the machine since the creation of this value.
 pub(crate) struct SleepWatch {
-    /// Time that the machine has slept since its boot, nanoseconds.
+    /// Reads the time that the machine has slept since its boot, nanoseconds.
     read_ns: fn() -> u64,
     began_ns: u64,
 }

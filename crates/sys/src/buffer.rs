@@ -66,7 +66,8 @@ impl Drop for Mapping {
     }
 }
 
-/// A page-aligned buffer; empty on simulated drives that store no data. Only a pointer: it moves with every operation.
+/// A page-aligned buffer; empty on simulated drives that store no data. Only a pointer, because the buffer is moved
+/// with every operation.
 #[derive(Debug)]
 pub struct Buf(Option<Box<Cut>>);
 

@@ -437,7 +437,7 @@ mod tests {
 
     #[test]
     fn flags_are_those_of_the_kernel() {
-        // linux/fs.h
+        // Source of the numbers: linux/fs.h.
         let steps = |wait_before, write, wait_after| {
             WriteBack {
                 wait_before,

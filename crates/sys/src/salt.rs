@@ -28,7 +28,8 @@ pub const SECTOR_BYTES: usize = 512;
 const LANES: usize = 8;
 const WORDS: usize = SECTOR_BYTES / 8;
 
-/// Bytes of placed fill per seeding, large enough to make seeding cheap. Fills begin at a multiple of this size.
+/// Bytes of placed fill for each seeding of the generator, large enough to make seeding cheap. Fills begin at a
+/// multiple of this size.
 pub const UNIT_BYTES: usize = 4096;
 
 /// Random fill that never repeats.

@@ -60,7 +60,8 @@ impl<M: DriveModel> SimEngine<M> {
         }
     }
 
-    /// Ends the run, returns the contents. Writes in flight are torn; if `power_fails`, unflushed sectors get lost.
+    /// Ends the run, returns the contents. Writes in flight are torn; if `power_fails`, each unflushed sector is lost
+    /// with a probability of 1/2.
     pub fn stop(mut self, power_fails: bool) -> Vec<DriveContents> {
         for op in self
             .ops

@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use sys::op::{Op, OpKind};
 use sys::random::Random;
 
-/// A drive in use.
+/// A simulated drive with its operations in flight.
 #[derive(Debug, Clone)]
 pub struct QueueModel {
     spec: DriveSpec,

@@ -217,7 +217,7 @@ impl Blamer {
         );
     }
 
-    /// Adds a line of the trace, at any time.
+    /// Adds a line of the trace. A line may arrive before or after its intervals.
     pub fn trace(&mut self, line: &TraceLine) {
         if line.device < self.devices {
             self.samples.line(line, &mut self.step_samples);

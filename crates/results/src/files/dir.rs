@@ -50,7 +50,8 @@ fn open_above(path: &Path) -> Option<(Dir, PathBuf)> {
     Some((found.0, path.strip_prefix(found.1).ok()?.to_owned()))
 }
 
-/// `path`, for programs and functions that need a path: below a held directory the path begins at its descriptor.
+/// A form of `path` for programs and functions that need a path. Below a held directory, the path begins at the
+/// directory's descriptor.
 pub fn stable_path(path: &Path) -> Cow<'_, Path> {
     match open_above(&absolute(path)) {
         Some((dir, rest)) => Cow::Owned(
@@ -155,7 +156,8 @@ impl Dir {
         )
     }
 
-    /// Opens `name` to append, or creates it with `mode`. Errors: it is no regular file, or would be created in /dev.
+    /// Opens `name` to append, or creates it with `mode`. Errors: `name` is not a regular file, or would be created in
+    /// /dev.
     pub fn open_to_append(&self, name: &OsStr, mode: u32) -> io::Result<File> {
         match self.stat(name)? {
             // Checked before opening: opening a device can have side effects.

@@ -126,7 +126,7 @@ fn read_open(file: File, bytes_max: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Errors: the type of the file with this `st_mode`, unless it is a regular file. `used`: "read", "written".
+/// Errors: the file with this `st_mode` is not a regular file; the error names its type. `used`: "read", "written".
 fn only_regular(mode: u32, used: &str) -> io::Result<()> {
     let kind = match FileType::from_raw_mode(mode) {
         FileType::RegularFile => return Ok(()),

@@ -1,4 +1,5 @@
-//! The growth of a backlog through each slice, accumulated interval by interval. `backlog` judges the growth.
+//! The growth of a backlog through each slice, accumulated interval by interval. The module `backlog` judges the
+//! growth.
 
 use crate::counts::Backlog;
 

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Maximum length of a headline's sentence, characters. Details stand below it.
+/// Maximum length of a headline's sentence, characters. Details follow below the headline.
 pub const HEADLINE_CHARS_MAX: usize = 120;
 /// A sentence is not cut before this position, because a shorter one would say too little.
 const CUT_CHARS_MIN: usize = 40;
@@ -191,8 +191,8 @@ impl Verdict {
     }
 }
 
-/// `answer` with the share that decided, as fully as fits: with its counts, with its device, with the start of the
-/// name of a simulated drive, alone.
+/// `answer` with the deciding share, in the longest form that fits: with its counts; with its device; with the start of
+/// the name of a simulated drive; the share alone.
 fn with_share(answer: &str, worst: &WorstShare) -> String {
     let device = worst.device.as_deref();
     let on_device = device.map_or_else(String::new, |device| format!(" on {device}"));
@@ -213,7 +213,7 @@ fn with_share(answer: &str, worst: &WorstShare) -> String {
     longest.clone()
 }
 
-/// `7.02 % of reads on /dev/nvme0n1 took over 1 ms in slice 21 (below 5 % is allowed)`.
+/// Text such as `7.02 % of reads on /dev/nvme0n1 took over 1 ms in slice 21 (below 5 % is allowed)`.
 fn short_share(worst: &WorstShare, on_device: &str) -> String {
     let bound = if worst.cut { "at least " } else { "" };
     format!(

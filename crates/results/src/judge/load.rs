@@ -109,7 +109,7 @@ impl Judge {
         let is_undone = |window: &JudgedWindow| {
             is_not_carried_out(window.counts.missed, window.counts.counted_ops())
         };
-        // A slice that was cut short might still have caught up.
+        // Slices that were cut short are ignored: their load might still have caught up.
         let late_windows = self
             .windows(group, end)
             .into_iter()
@@ -244,8 +244,8 @@ impl Judge {
         })
     }
 
-    /// A sentence for each judged closed loop whose device was silent for a too large fraction of a slice. With it, true
-    /// if the lack of CPUs may explain the silence.
+    /// A sentence for each judged closed loop whose device was silent for a too large fraction of a slice. The second
+    /// value: true if the lack of CPUs may explain the silence.
     pub(super) fn silent(&self, end: &End) -> Vec<(String, bool)> {
         self.device_groups().filter_map(|group: &GroupCounts| {
             let info = &self.plan.streams[group.stream];

@@ -409,7 +409,7 @@ impl Judge {
     }
 
     /// The windows from the middle of each complete slice to the middle of the next, for which `size_of` is at least 90
-    /// % of that of a mean slice. None if windows begin only with slices.
+    /// % of that of a mean slice. Empty if windows begin only with slices.
     pub(super) fn windows_between(
         &self,
         group: &GroupCounts,
@@ -482,7 +482,7 @@ impl Judge {
     }
 
     /// Corrects the recorded cause of the end by the counts. The check that stops a run for lag sees only the slots at
-    /// that moment. If this program delayed most of the outstanding operations, it filled the slots.
+    /// that moment. If this program delayed most of the outstanding operations, this program filled the slots.
     pub(super) fn corrected_end(&self, end: &End) -> End {
         let mut settled = end.clone();
         if let End::LagExceeded { lane, whose, .. } = &mut settled {

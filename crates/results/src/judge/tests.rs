@@ -856,7 +856,7 @@ fn a_stream_that_ended_early_has_the_rate_of_the_time_in_which_it_ran() {
         }
         run.verdict().streams[0].achieved_iops
     };
-    // Its last operation was due a period before its end.
+    // The stream's last operation was due one period before the stream's end.
     assert!((rate(0) - 1_000.0 / 1.001).abs() < 1e-6, "{}", rate(0));
     assert_eq!(
         rate(1),

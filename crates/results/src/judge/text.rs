@@ -31,7 +31,8 @@ pub(super) fn slices_text(first: Option<u64>, worst: u64) -> String {
     }
 }
 
-/// `in the hour from 0:30` for a window from the middle of a slice, `from_sec` seconds after the run began.
+/// Text such as `in the hour from 0:30`, for a window that begins in the middle of a slice, `from_sec` seconds after
+/// the run began.
 pub(crate) fn between_text(from_sec: u64, slice_sec: u64) -> String {
     let hours = from_sec / 3_600;
     let minutes = from_sec / 60 % 60;
@@ -234,7 +235,7 @@ impl fmt::Display for RecordsRead {
 }
 
 impl Verdict {
-    /// `limits: below 5 % over 1 ms`.
+    /// Text such as `limits: below 5 % over 1 ms`.
     fn limits_text(&self) -> String {
         if self.has_no_limits() {
             return "no limits".to_owned();

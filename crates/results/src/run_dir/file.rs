@@ -186,7 +186,7 @@ pub fn read<T: DeserializeOwned>(
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(RunDirError::io("reading", path, error)),
     };
-    // An error of JSON quotes the file.
+    // A JSON error can quote bytes of the file, so the text is made printable.
     let damaged = |why: String| RunDirError::Damaged {
         path: path.to_owned(),
         why: in_one_line(&why),

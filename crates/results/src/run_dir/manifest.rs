@@ -201,7 +201,8 @@ impl Manifest {
         })
     }
 
-    /// True if the load comes from a configuration: not from a trace, as in a replay, or from options (transactions).
+    /// True if the load comes from a configuration with keys; false for a replay of a trace, and for transactions,
+    /// which have only options.
     pub fn has_keys(&self) -> bool {
         self.workloads
             .iter()

@@ -268,7 +268,7 @@ impl Intervals {
         let mut intervals = Self {
             layout: manifest.layout(),
             cells,
-            // Without the first line, which has the columns, there are no other lines.
+            // A table without a first line, which names the columns, has no other lines either.
             cell_columns: ColumnMap::default(),
             telemetry,
             columns: Vec::new(),

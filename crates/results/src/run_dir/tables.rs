@@ -51,7 +51,8 @@ const BY_THRESHOLD: [&str; 9] = [
     "held_ns_over_",
 ];
 
-/// Columns after the threshold columns. Format 1 lacks these columns, and format 2 the last. Most lines end before them.
+/// Columns after the threshold columns. Format 1 lacks these columns, and format 2 lacks the last of them. Most lines
+/// end before these columns.
 const LAST: [&str; 10] = [
     "last_back_ns",
     "slice",

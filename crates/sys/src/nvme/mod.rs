@@ -16,7 +16,7 @@ use std::io;
 use std::mem::offset_of;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Bytes of a SMART page: 02h and C0h have the same size.
+/// Bytes of a SMART log page; pages 02h and C0h have the same size.
 pub const LOG_PAGE_BYTES: usize = 512;
 
 /// Bytes of every Identify structure.
@@ -298,7 +298,7 @@ impl NvmeStatus {
     }
 }
 
-/// `NVMe status Write Fault (type 0x2, code 0x80)`.
+/// Text such as `NVMe status Write Fault (type 0x2, code 0x80)`.
 impl fmt::Display for NvmeStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { sct, sc } = self;

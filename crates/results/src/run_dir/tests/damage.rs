@@ -175,7 +175,7 @@ fn edited(dir: &Path, name: &str, from: &str, to: &str) -> Result<Run, RunDirErr
 fn an_edited_line_is_named_and_ends_the_intact_part() {
     let dir = tempfile::tempdir().unwrap();
     killed(dir.path(), &manifest(2, 3, 1), 3);
-    // Checksums are checked first.
+    // With checksums, the edit would be detected before the line is parsed.
     fs::remove_file(dir.path().join(CHECKSUMS)).unwrap();
     let cases = r#"
         intervals.csv | \n1,reads,0, | \n1,reads,9, | 0 | line 2: expected the number of a device, counted from 0, found "1,reads,9,
