@@ -31,8 +31,7 @@ pub struct Caller {
     targets: Arc<[Arc<Target>]>,
     /// By target: its mapping; `None`: system calls.
     mapped: Arc<[Option<Mapped>]>,
-    /// Read only after long operations, and every [`DISCARD_NS`] to discard earlier delay, because a read costs a
-    /// system call.
+    /// Read after long operations only, and every [`DISCARD_NS`] to discard earlier delay: a read is a system call.
     run_delay: RunDelay,
     run_delay_read_ns: u64,
     /// Current I/O priority of the thread: the priority of the last operation.

@@ -28,8 +28,7 @@ pub(crate) struct Detection {
 pub(crate) struct QueueSupport {
     pub(crate) deallocates: bool,
     pub(crate) writes_back: bool,
-    /// True if the queue may return operations that would block: with `EAGAIN`, with `EOPNOTSUPP` (the operation always
-    /// blocks), or partly done.
+    /// True if the queue may return blocking operations: with `EAGAIN`, `EOPNOTSUPP` (always blocks), or partly done.
     pub(crate) gives_back: bool,
     /// True if each write can name its write stream. Otherwise the stream of the inode applies.
     pub(crate) names_streams: bool,
@@ -55,8 +54,7 @@ pub struct Queued<Q> {
     /// Completions of refused operations, for the next reap.
     pub(crate) refused: Vec<Completion>,
     limits: QueueSupport,
-    /// Threads for operations that the queue does not support. Started on first use; with [`QueueSupport::gives_back`],
-    /// before the run.
+    /// Threads for unsupported operations. Started on first use; with [`QueueSupport::gives_back`], before the run.
     helper_threads: Option<Threads>,
     /// Operations that the queue returned, with the times of their submission to the queue.
     given_back: Vec<(Op, u64)>,
@@ -131,8 +129,7 @@ impl<Q: Queue> Queued<Q> {
         }
     }
 
-    /// Waits for the first completion. A completion wakes the thread, so the completion is unseen only while the woken
-    /// thread has no CPU.
+    /// Waits for the first completion, which wakes the thread and is unseen only while the woken thread has no CPU.
     fn await_first(&mut self, until_ns: u64) -> io::Result<()> {
         let mut asleep_ns = self.clock_ns();
         // A single operation completes only after its submission, so one call submits it and waits. With several

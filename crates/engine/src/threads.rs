@@ -27,8 +27,7 @@ const LARGE_BYTES: u32 = 64 * 1024;
 /// Interval at which the number of workers is adjusted, nanoseconds.
 const STEP_NS: u64 = 1_000_000;
 
-/// Time without completions after which a device counts as blocking its workers, ns. A shorter pause may be caused by a
-/// busy CPU.
+/// Time without completions after which a device counts as blocking its workers, ns. A busy CPU causes shorter ones.
 const HELD_NS: u64 = 10_000_000;
 
 /// Stack of a worker, which runs only a few small functions; the default of 2 MiB would waste address space.
@@ -36,8 +35,8 @@ const STACK_BYTES: usize = 128 * 1024;
 
 struct SharedQueues {
     setup: EngineSetup,
-    /// Queue of large operations, taken first. There are few, issued one at a time per device; behind small operations
-    /// each of them would wait for the whole queue.
+    /// Queue of large operations, taken first: few, one at a time per device. Each would wait behind all small
+    /// operations.
     large_jobs: ArrayQueue<Op>,
     jobs: ArrayQueue<Op>,
     completions: ArrayQueue<Completion>,

@@ -148,8 +148,8 @@ impl Cell {
         counts.slow.record(thresholds_ns, times, unseen_ns);
     }
 
-    /// Failed operations count as over every threshold, and are in no latency histogram. `wrong_data` of the failed
-    /// operations returned wrong data.
+    /// Failed operations count as over every threshold, and are in no histogram. `wrong_data` of `errors` read wrong
+    /// data.
     pub fn record_errors(&mut self, errors: u64, wrong_data: u64) {
         self.counts.errors += errors;
         self.counts.wrong_data += wrong_data;

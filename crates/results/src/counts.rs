@@ -77,8 +77,7 @@ impl CellCounts {
             .saturating_add(self.lost)
     }
 
-    /// The slow operations among `over`, a count of operations over a threshold. Failed operations count as over every
-    /// threshold, but have no latency.
+    /// `over`, a count over a threshold, without failed operations, which count as over but have no latency.
     pub(crate) fn slow_of(&self, over: u64) -> u64 {
         over.saturating_sub(self.errors)
     }

@@ -10,9 +10,7 @@ use std::fmt;
 pub enum ColumnSource {
     /// The kernel's statistics of a device, and its hardware monitor.
     Disk,
-    /// The interrupts of a device's controller.
     Interrupts,
-    /// The SMART log of an NVMe drive.
     Smart,
     /// The OCP log page of an NVMe drive.
     Ocp,

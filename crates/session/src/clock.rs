@@ -6,8 +6,7 @@ pub fn now_unix_ms() -> u64 {
     since_1970().as_millis() as u64
 }
 
-/// Seed for a run whose configuration has none. Differs from run to run; the manifest records the seed. Below 2^53, so
-/// that all JSON readers read the seed exactly.
+/// Seed for a run without a configured seed; recorded in the manifest. Below 2^53, so exact in every JSON reader.
 pub fn fresh_seed() -> u64 {
     since_1970().as_nanos() as u64 & ((1 << 53) - 1)
 }

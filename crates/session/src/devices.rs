@@ -47,8 +47,7 @@ pub enum Devices {
 }
 
 impl Devices {
-    /// `spec`: the combined spec of all `workloads`. Devices that a workload writes are opened for writing, with the
-    /// guard's consent.
+    /// `spec`: the combined spec of all `workloads`. Devices that are written need the guard's consent.
     pub fn open(
         spec: &RunSpec,
         workloads: &[&dyn Workload],
@@ -76,8 +75,7 @@ impl Devices {
         Ok(Self::Real(targets.into_iter().map(Arc::new).collect()))
     }
 
-    /// For devices used through the page cache: reads the workload's cached range into the cache, or drops the device's
-    /// pages if the workload has no such range.
+    /// For buffered devices: reads the workload's cached range into the page cache; without a range, drops the pages.
     pub fn use_page_cache(
         &self,
         spec: &RunSpec,

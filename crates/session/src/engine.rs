@@ -268,8 +268,7 @@ impl Engine {
         value
     }
 
-    /// Counts of the records that the finished run read; `None` if the run neither verified records nor read them in
-    /// batches.
+    /// Counts of the records that the finished run read; `None` without verification and batches.
     pub fn take_records_read(&self) -> Option<RecordsRead> {
         let (verification, in_batches) = match (&self.kind, &self.store) {
             (ShardEngine::Client(settings), _) => {
@@ -470,7 +469,6 @@ pub struct EngineFacts {
     pacing: Pacing,
     wake_cost_ns: Option<u64>,
     shards: usize,
-    /// Number of issuing threads that perform system calls.
     synchronous_threads: usize,
     rings: Mutex<Vec<RingFacts>>,
 }

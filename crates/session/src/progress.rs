@@ -177,8 +177,7 @@ impl RunProgress {
         fitted(&parts, columns)
     }
 
-    /// Ends the progress line, so that the next text starts on a new line. For a step of a series, erases the line
-    /// instead: the step's result replaces it.
+    /// Ends the line, so that the next text starts on a new line. Erases the line of a step, for the step's result.
     pub fn end(&mut self) {
         if self.printed_at.take().is_none() || !self.is_terminal {
             return;

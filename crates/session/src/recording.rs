@@ -196,8 +196,7 @@ impl<'a> Recording<'a> {
         verdict
     }
 
-    /// End of the run, as the verdict records it. A sleep of the machine has precedence: the sleep may have caused the
-    /// other ends.
+    /// End of the run, as the verdict records it. A sleep of the machine takes precedence, as a possible cause.
     pub fn end(&self) -> End {
         if let Some(suspended) = &self.suspended {
             return suspended.clone();
@@ -274,9 +273,8 @@ pub struct RecordingOptions {
 }
 
 impl Recording<'_> {
-    /// The reason why the run must fail whatever the rest of the run measures; `None` if a pass is still possible. In
-    /// an unfinished slice, the slow operations so far are compared with the operations due in the whole slice. Delays
-    /// caused by flashproof do not count.
+    /// The reason why the run can no longer pass, if any. In an unfinished slice, the slow operations so far are
+    /// compared with the operations due in the whole slice. Delays by this program do not count.
     fn decided(&self) -> Option<String> {
         let verdict = self.judge.verdict(&End::Unrecorded);
         let is_final = |reason: &&Reason| {

@@ -116,8 +116,7 @@ impl Drop for Armed {
     }
 }
 
-/// Signals that end a command that must restore something. SIGHUP is included, because without a terminal nobody could
-/// end the command.
+/// Signals that end a command that must restore something. Includes SIGHUP: without a terminal nobody could end it.
 pub struct EndSignals {
     signals: Receiver<i32>,
     first_signal: Cell<Option<i32>>,
@@ -167,8 +166,7 @@ impl EndSignals {
 }
 
 /// Calls `on_first_signal` on the first signal not ignored at program start. A second signal ends the program as
-/// `compat_mode` requires. `abort_note`: the state after a second signal. `outlives_terminal`: SIGHUP only causes a
-/// note.
+/// `compat_mode` requires. `abort_note`: the state after it. `outlives_terminal`: SIGHUP only causes a note.
 fn handle_signals(
     abort_note: String,
     compat_mode: CompatMode,

@@ -41,7 +41,8 @@ impl SleepWatch {
 pub struct SleepInhibitor(Child);
 
 impl SleepInhibitor {
-    /// Takes the lock; `None` without `systemd-inhibit`. If logind is missing or denies the lock, the machine can sleep.
+    /// Takes the lock; `None` without `systemd-inhibit`. Without logind, or if it denies the lock, the machine can
+    /// sleep.
     pub fn hold() -> Option<Self> {
         let mut command = Command::new("systemd-inhibit");
         command.args([

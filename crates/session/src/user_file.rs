@@ -139,7 +139,7 @@ fn path_kind(path: &Path, advice: &str) -> Result<PathKind, Failure> {
         if is_run_dir(files::dir_of(path)) {
             return Err(refused(
                 path,
-                "a run is recorded in that directory, and nothing else is put there",
+                "that directory holds a recorded run, and other files are not written there",
                 advice,
             ));
         }
@@ -265,7 +265,9 @@ mod tests {
         for path in [run.join(MANIFEST), run.join("report.html"), link] {
             let text = message(write_page(&path, PAGE));
             assert!(
-                text.contains("a run is recorded in that directory, and nothing else is put there"),
+                text.contains(
+                    "that directory holds a recorded run, and other files are not written there"
+                ),
                 "{text}"
             );
             assert!(OutputFile { path, force: true }.write("x").is_err());

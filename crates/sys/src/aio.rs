@@ -302,8 +302,8 @@ impl Queue for AioContext {
     fn enter(&mut self, now_ns: u64, sleep: Option<Sleep>) -> io::Result<()> {
         self.submit(now_ns);
         match sleep {
-            // Waits only if no completion is posted: reaping posted completions makes room for operations that the
-            // kernel did not take.
+            // Waits only if no completion is posted: reaping one makes room for an operation that the kernel did not
+            // take.
             Some(sleep) if self.posted == 0 => {
                 self.collect(sleep.completions as usize, sleep.until_ns)
             }

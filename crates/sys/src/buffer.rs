@@ -66,8 +66,8 @@ impl Drop for Mapping {
     }
 }
 
-/// A page-aligned buffer; empty on simulated drives that store no data. Only a pointer, because the buffer is moved
-/// with every operation.
+/// A page-aligned buffer; empty on simulated drives that store no data. Only a pointer, because it moves with every
+/// operation.
 #[derive(Debug)]
 pub struct Buf(Option<Box<Cut>>);
 

@@ -186,9 +186,9 @@ impl NetworkForm {
 }
 
 impl Ring<NetworkForm> {
-    /// Returns the receive buffer of an [`NetOutcome::Received`] to the kernel. Any other buffer of the same length
-    /// also works, because the ring owns the buffer while the kernel may write to it. Panics if the length is not that
-    /// of the ring's receive buffers: an empty buffer would look like the end of a connection.
+    /// Returns the receive buffer of an [`NetOutcome::Received`] to the kernel. Any buffer of the same length works,
+    /// because the ring owns it while the kernel may write to it. Panics if the length is not that of the ring's
+    /// receive buffers: an empty buffer would look like the end of a connection.
     pub fn provide(&mut self, buf: Buf) {
         let form = self.form_mut();
         assert_eq!(buf.len(), form.buffer_bytes, "length of a receive buffer");

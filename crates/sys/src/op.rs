@@ -141,8 +141,7 @@ pub struct Op {
     pub sync: WriteSync,
     /// Placement hint of a write; without placement support the write fails with `EOPNOTSUPP`, never silently.
     pub placement: Option<Placement>,
-    /// I/O priority of a read or write. A system call cannot carry a priority, so the calling thread's own priority is
-    /// set before the call.
+    /// I/O priority of a read or write. System calls carry none, so the calling thread's priority is set first.
     pub priority: Priority,
     /// Data of the operation; empty for a simulated drive that stores no data.
     pub buf: Buf,
@@ -192,8 +191,7 @@ pub enum Outcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the comment of a variant describes its fields")]
 pub enum WrongRecord {
-    /// The complete value of an outdated write: write `found` (0: a write of an earlier run) is older than the last
-    /// acknowledged write.
+    /// The complete value of write `found` (0: of an earlier run), which is older than the last acknowledged write.
     Old { acknowledged: u32, found: u32 },
     /// No record, although write `acknowledged` was acknowledged; 0: this run has not written the record.
     Missing { acknowledged: u32 },

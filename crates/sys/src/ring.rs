@@ -304,8 +304,8 @@ impl<F: Form> Ring<F> {
                 .register_sync_cancel(Some(CANCEL_WAIT), CancelBuilder::any());
         }
         let _ = self.enter(0, None);
-        // Each pass reaps only as many completions as the completion queue holds. A completion may carry an accepted
-        // socket, which only its reaping closes.
+        // A pass reaps only what the completion queue holds. Each completion may own an accepted socket, closed by
+        // reaping.
         while self.has_completions() {
             self.reap(drop);
             let _ = self.enter(0, None);

@@ -28,8 +28,7 @@ pub const SECTOR_BYTES: usize = 512;
 const LANES: usize = 8;
 const WORDS: usize = SECTOR_BYTES / 8;
 
-/// Bytes of placed fill for each seeding of the generator, large enough to make seeding cheap. Fills begin at a
-/// multiple of this size.
+/// Bytes of placed fill per seeding, large enough to make seeding cheap. Fills begin at a multiple of this size.
 pub const UNIT_BYTES: usize = 4096;
 
 /// Random fill that never repeats.
@@ -133,8 +132,7 @@ impl Generator {
             }
         }
         sector[..zero_words * 8].fill(0);
-        // The stamp needs two random words. Without a stamp, the guard does not recognise the data as flashproof's, and
-        // asks before erasing the data.
+        // The stamp needs two random words. Without a stamp, the guard asks before erasing the data.
         if zero_words <= WORDS - 2 {
             stamp_end(sector, key);
         }

@@ -25,8 +25,7 @@ pub fn share_descriptors(one: u32, two: u32) -> io::Result<bool> {
 /// may not take leases.
 ///
 /// The kernel grants a write lease only if no other writable open file exists (fcntl(2), `F_SETLEASE`). The lease is
-/// released at once. If another process opens the file in between, the kernel sends SIGURG, which is ignored by
-/// default.
+/// released at once. Opening the file in between raises SIGURG, which is ignored by default.
 pub fn has_other_writer(fd: BorrowedFd<'_>) -> io::Result<Option<bool>> {
     // SAFETY: F_SETSIG takes an integer.
     succeed(unsafe { libc::fcntl(fd.as_raw_fd(), F_SETSIG, libc::SIGURG) })?;

@@ -60,8 +60,7 @@ impl<M: DriveModel> SimEngine<M> {
         }
     }
 
-    /// Ends the run, returns the contents. Writes in flight are torn; if `power_fails`, each unflushed sector is lost
-    /// with a probability of 1/2.
+    /// Ends the run; returns the contents. Tears writes in flight; if `power_fails`, loses unflushed sectors at random.
     pub fn stop(mut self, power_fails: bool) -> Vec<DriveContents> {
         for op in self
             .ops

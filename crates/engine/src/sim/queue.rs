@@ -21,8 +21,7 @@ pub struct QueueModel {
     spec: DriveSpec,
     /// Operations in the drive by end, then arrival. Each holds a channel until its end, or waits for a channel.
     completions: EventQueue<u64, SimCompletion>,
-    /// By direction, reads first: instant from which the data path is free. With windows: end of the time charged to
-    /// the limit.
+    /// By direction, reads first: end of the last transfer; with windows, end of the time charged to the limit.
     path_free_ns: [u64; 2],
     /// By direction: operations that wait for a window, each with the window's start, sorted by it.
     limited: [VecDeque<(u64, QueuedOp)>; 2],
@@ -198,8 +197,7 @@ impl QueueModel {
         if op.has_placement || matches!(op.kind, OpKind::WriteBack(_)) {
             return (now_ns, libc::EOPNOTSUPP);
         }
-        // The N operations that end last hold the N channels; the earliest of their ends frees a channel. Refused
-        // operations hold no channel.
+        // The N operations that end last hold the N channels; the earliest end frees a channel. Refused ones hold none.
         let free_ns = self
             .completions
             .from_last(self.spec.channels as usize - 1)

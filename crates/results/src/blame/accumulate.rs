@@ -26,8 +26,8 @@ pub(super) struct SlowConditions {
     means: [Mean; EVIDENCE],
     /// Mean temperature over the operations whose service time alone was over the threshold.
     pub(super) celsius: Mean,
-    /// Sum over the operations with a response time over the threshold, in intervals in which the device was full:
-    /// service times without unseen times, nanoseconds.
+    /// Summed service times without unseen times, ns, of operations with a response time over the threshold, in
+    /// intervals in which the device was full.
     pub(super) full_service_ns: u64,
 }
 
@@ -227,8 +227,7 @@ impl Blamer {
     fn row(&self, fields: &[String], device: usize) -> IntervalTelemetry {
         IntervalTelemetry(EXPLAINING_COLUMNS.map(|column| {
             match column {
-                // The drive's SMART value takes precedence over the kernel's monitor, because the drive throttles by
-                // the SMART value.
+                // The SMART value takes precedence over the kernel's monitor, because the drive throttles by it.
                 Column::Celsius => self
                     .value(fields, device, Column::SmartCelsius)
                     .or_else(|| self.value(fields, device, Column::Celsius)),
@@ -337,8 +336,8 @@ impl Blamer {
     }
 
     /// The stream that had more than half of the operations in flight on `devices`, and its fraction of these
-    /// operations. Only intervals count in which operations of judged streams were slow or waited on these devices.
-    /// `None`: no stream had more than half.
+    /// operations. Counts only intervals in which operations of judged streams were slow or waited there. `None`: no
+    /// such stream.
     pub(super) fn holder(
         &self,
         steps: &Range<usize>,
@@ -466,7 +465,6 @@ impl FullnessTracker {
 /// Number of leading columns of [`EXPLAINING_COLUMNS`] whose means over slow operations are evidence against the host.
 const EVIDENCE: usize = 6;
 
-/// The columns of telemetry.csv that explain slow operations.
 const EXPLAINING_COLUMNS: [Column; 15] = [
     Column::CpuStealPct,
     Column::RunqueueWaitPct,

@@ -213,8 +213,7 @@ fn a_stall_that_fills_the_slots_is_the_device_although_nearly_all_operations_onl
 
 #[test]
 fn the_operations_with_most_of_the_slot_time_held_the_slots_even_if_they_were_few() {
-    // Ten slots, and 3,000 operations per second, all in ten bursts: one in thirty holds its slot for `in_use_ms`, the
-    // others for 0.5 ms.
+    // Ten slots, 3,000/s in ten bursts: one operation in thirty holds its slot for `in_use_ms`, the others for 0.5 ms.
     let throttled = |in_use_ms| {
         let mut run = Run::new(1, 1, true, "");
         run.second(

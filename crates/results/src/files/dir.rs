@@ -33,8 +33,7 @@ fn open_dirs() -> MutexGuard<'static, BTreeMap<PathBuf, Dir>> {
     HELD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// `path` as an absolute path; links are not resolved. The working directory is determined once, because other users
-/// may rename it.
+/// Absolute form of `path`; links are not resolved. The working directory is read once, because others may rename it.
 fn absolute(path: &Path) -> PathBuf {
     static WORKING_DIR: LazyLock<PathBuf> =
         LazyLock::new(|| std::env::current_dir().unwrap_or_default());
@@ -50,8 +49,7 @@ fn open_above(path: &Path) -> Option<(Dir, PathBuf)> {
     Some((found.0, path.strip_prefix(found.1).ok()?.to_owned()))
 }
 
-/// A form of `path` for programs and functions that need a path. Below a held directory, the path begins at the
-/// directory's descriptor.
+/// `path` for programs and functions that need a path: begins at the descriptor of a held directory, if below one.
 pub fn stable_path(path: &Path) -> Cow<'_, Path> {
     match open_above(&absolute(path)) {
         Some((dir, rest)) => Cow::Owned(
@@ -145,8 +143,7 @@ impl Dir {
         Ok(rustix::fs::fstat(&self.fd)?)
     }
 
-    /// Creates a file to append and read. Errors: `name` exists; the directory is /dev, where a new file means a
-    /// mistyped device name.
+    /// Creates a file to append and read. Errors: `name` exists; the directory is /dev (a mistyped device).
     pub fn create_new(&self, name: &OsStr, mode: u32) -> io::Result<File> {
         self.refuse_dev()?;
         self.open_regular(
@@ -156,8 +153,7 @@ impl Dir {
         )
     }
 
-    /// Opens `name` to append, or creates it with `mode`. Errors: `name` is not a regular file, or would be created in
-    /// /dev.
+    /// Opens `name` to append, or creates it with `mode`. Errors: not a regular file, or a new file in /dev.
     pub fn open_to_append(&self, name: &OsStr, mode: u32) -> io::Result<File> {
         match self.stat(name)? {
             // Checked before opening: opening a device can have side effects.
@@ -265,8 +261,7 @@ impl Dir {
         Ok(())
     }
 
-    /// [`Self::rename_new`] on file systems without the flag, such as NFS: first creates `to` exclusively, then renames
-    /// over it.
+    /// [`Self::rename_new`] on file systems without the flag, such as NFS: creates `to` exclusively, then replaces it.
     fn claim_and_rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         let stat = self.stat(from)?.ok_or(ErrorKind::NotFound)?;
         let is_dir = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;

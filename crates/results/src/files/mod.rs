@@ -166,8 +166,7 @@ pub fn write_to_open(path: &Path, bytes: &[u8]) -> io::Result<()> {
     (&file).write_all(bytes)
 }
 
-/// True for a writable path that is not a regular file: an open descriptor (`/dev/fd/63`, a shell's pipe), terminal,
-/// /dev/null.
+/// True for a writable path other than a file: an open descriptor (`/dev/fd/63`, a shell's pipe), terminal, /dev/null.
 pub fn is_open_path(path: &Path) -> bool {
     [
         "/dev/stdout",

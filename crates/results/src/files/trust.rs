@@ -186,8 +186,8 @@ impl Accounts {
         }
     }
 
-    /// True if all members of the group are trusted. Root's group is always trusted, because its other members are
-    /// system accounts.
+    /// True if all members of the group are trusted. Root's group always is, because its other members are system
+    /// accounts.
     fn is_trusted_group(&self, number: u32) -> bool {
         let primary = self
             .users
@@ -311,9 +311,9 @@ pub(super) struct Reached {
 /// The kernel's limit of links in a path.
 const LINKS_MAX: u32 = 40;
 
-/// Follows `path` from the directory `from`, component by component, so that the directories that are used are those
-/// that were examined. Links are followed. `shown`: the path of `from` in messages. Errors: a component is missing or
-/// no directory; too many links.
+/// Follows `path` from the directory `from`, component by component, so that the directories used are those examined.
+/// Links are followed. `shown`: the path of `from` in messages. Errors: a component is missing or no directory; too
+/// many links.
 pub(super) fn walk(from: BorrowedFd<'_>, shown: &Path, path: &Path) -> io::Result<Reached> {
     let mut at = open_dir(from, OsStr::new("."))?;
     let mut shown = shown.to_owned();
@@ -384,8 +384,7 @@ fn names_backwards(path: &Path) -> Vec<OsString> {
         .collect()
 }
 
-/// Returns `dir` if an untrusted user can change the name of `entry` in `dir`. `entry` is `None` for a name that is
-/// created exclusively.
+/// `dir`, if an untrusted user can change the name of `entry` there. No `entry`: a name that is created exclusively.
 fn changeable_names(
     dir: &OwnedFd,
     entry: Option<&Stat>,

@@ -64,7 +64,7 @@ impl Judge {
     }
 
     /// A sentence if the run was too short to show whether its load was carried out: a slice has fewer than
-    /// [`INTERVALS_MIN`] report intervals, and more operations of a stream were outstanding at the end of the run than
+    /// [`INTERVALS_MIN`] report intervals, and at the end of the run more operations of a stream were outstanding than
     /// may be missing.
     pub(super) fn too_short(&self) -> Option<String> {
         let intervals = self.plan.intervals_per_slice();

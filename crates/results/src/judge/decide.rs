@@ -254,8 +254,8 @@ impl ReasonLists {
         self.doubts.push(Reason::new(ReasonCode::OwnLag, text));
     }
 
-    /// Collects failures that no lower load would avoid. Ignores failures if all of them came after a sleep of the
-    /// machine, in which the drive may have lost power.
+    /// Failures that no lower load would avoid; none if all came after a sleep of the machine (the drive may lose
+    /// power).
     fn add_failures(&mut self, judge: &Judge, end: &End) {
         if end.excuses_errors() {
             return;

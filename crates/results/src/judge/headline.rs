@@ -85,7 +85,6 @@ fn without_open_bracket(clause: &str) -> &str {
 }
 
 impl Verdict {
-    /// The answer and the next step.
     pub fn headline(&self) -> Headline {
         // A user who stopped the run reads this reason first, even if the host was also too busy.
         let mut of_stop = self.reasons.iter();
@@ -191,8 +190,8 @@ impl Verdict {
     }
 }
 
-/// `answer` with the deciding share, in the longest form that fits: with its counts; with its device; with the start of
-/// the name of a simulated drive; the share alone.
+/// `answer` with the deciding share, in the longest form that fits: with counts; with the device; with the start of the
+/// name of a simulated drive; alone.
 fn with_share(answer: &str, worst: &WorstShare) -> String {
     let device = worst.device.as_deref();
     let on_device = device.map_or_else(String::new, |device| format!(" on {device}"));

@@ -1,7 +1,7 @@
 //! Checks that the whole load was carried out: by each stream, judged or not, on each device, in each judged period.
 //!
-//! A verdict on latencies ignores operations that never completed, and streams without limits. The following rules cover
-//! them. An operation counts in the slice in which it was due, whenever it completed.
+//! A verdict on latencies ignores operations that never completed, and streams without limits. The following rules
+//! cover them. An operation counts in the slice in which it was due, whenever it completed.
 //!
 //! * lost: issued, but not completed when the drain ended. A single lost operation fails the run.
 //! * not carried out, for streams with a rate: more than 0.1 % of the operations, and more than one, had not completed

@@ -68,8 +68,8 @@ impl TestedObject {
     }
 }
 
-/// Length of a slice, seconds: `requested_sec` rounded up to whole report intervals, as in ACT's analysis. If the run is
-/// shorter, as many whole report intervals as fit into the run.
+/// Length of a slice, seconds: `requested_sec` rounded up to whole report intervals, as in ACT's analysis. If the run
+/// is shorter, as many whole report intervals as fit into the run.
 pub fn whole_slice_sec(requested_sec: u64, duration_sec: u64, report_interval_sec: u64) -> u64 {
     let interval_sec = report_interval_sec.max(1);
     let slice_sec = requested_sec
@@ -83,8 +83,8 @@ pub fn whole_slice_sec(requested_sec: u64, duration_sec: u64, report_interval_se
     }
 }
 
-/// Distance between the starts of judged windows, seconds: half of a slice, so that any freeze of up to half a slice lies
-/// whole in a window; a slice if its halves are not whole report intervals.
+/// Distance between the starts of judged windows, seconds: half of a slice, so that a window contains any freeze of up
+/// to half a slice; a slice if its halves are not whole report intervals.
 pub fn window_step_sec(slice_sec: u64, report_interval_sec: u64) -> u64 {
     if slice_sec.is_multiple_of(2 * report_interval_sec.max(1)) {
         slice_sec / 2
@@ -751,8 +751,7 @@ impl IntervalCounts {
         }
     }
 
-    /// Copies the counts of `interval`, reusing the memory. `tightest_ns`: the smallest threshold. The caller sets
-    /// `after_sec`.
+    /// Copies `interval`, reusing the memory. `tightest_ns`: the smallest threshold. The caller sets `after_sec`.
     pub fn set(&mut self, interval: &Interval, tightest_ns: u64) {
         self.index = interval.index;
         self.end_ns = interval.end_ns;

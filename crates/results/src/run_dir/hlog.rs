@@ -5,9 +5,8 @@
 //! tagged `stream@device`. A window is a whole number of report intervals, usually at least 10 s. Cells without a
 //! successful operation in a window have no line.
 //!
-//! Durations have a resolution of 1 us or two digits, whichever is coarser: a finer resolution would fill a day's log
-//! with noise. Wait and lag have one digit, which is enough to see delays; with two digits they would take as much
-//! space as service.
+//! Durations have a resolution of 1 us or two digits, whichever is coarser: finer steps would be noise. Wait and lag
+//! have one digit, which is enough to see delays; with two digits they would take as much space as service.
 //!
 //! Source: HdrHistogram's `HistogramLogWriter`, format version 1.3.
 

@@ -201,8 +201,7 @@ impl Manifest {
         })
     }
 
-    /// True if the load comes from a configuration with keys; false for a replay of a trace, and for transactions,
-    /// which have only options.
+    /// True if the load comes from a configuration; false for a replayed trace, and for transactions (options only).
     pub fn has_keys(&self) -> bool {
         self.workloads
             .iter()

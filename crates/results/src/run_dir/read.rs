@@ -242,7 +242,6 @@ pub struct IntervalRecord {
 /// A callback that gets the names of the telemetry values and an interval.
 pub type EachInterval<'a> = &'a mut dyn FnMut(&[String], &IntervalRecord);
 
-/// The intervals of a run, one by one.
 #[derive(Debug)]
 pub struct Intervals {
     layout: Layout,

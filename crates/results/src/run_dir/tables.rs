@@ -51,8 +51,7 @@ const BY_THRESHOLD: [&str; 9] = [
     "held_ns_over_",
 ];
 
-/// Columns after the threshold columns. Format 1 lacks these columns, and format 2 lacks the last of them. Most lines
-/// end before these columns.
+/// Columns after the threshold columns. Format 1 lacks them, and format 2 lacks the last. Most lines end before.
 const LAST: [&str; 10] = [
     "last_back_ns",
     "slice",

@@ -223,8 +223,8 @@ fn loads(header: &LogHeader, names: &[String]) -> Result<Vec<RatedLoad>, String>
         .collect()
 }
 
-/// The load of `streams`, a part of [`RATED_HISTOGRAMS`]. `None`: the header has no rate, or the log lacks a histogram
-/// (ACT does not report reads that only updates cause).
+/// Load of `streams`, part of [`RATED_HISTOGRAMS`]. `None`: the header has no rate, or the log lacks a histogram (ACT
+/// does not report reads that only updates cause).
 fn load(
     header: &LogHeader,
     names: &[String],
