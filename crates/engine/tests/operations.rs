@@ -426,7 +426,7 @@ fn fsync_writes_the_times_of_a_file_and_fdatasync_does_not() {
 }
 
 #[test]
-fn a_placement_that_a_device_does_not_take_fails_and_writes_nothing() {
+fn an_unsupported_placement_fails_and_writes_nothing() {
     with_each(Bench::device, |bench, engine| {
         engine.write(0, 0x11);
         let outcome = engine.perform(Write, 0, 0x22, Some(Placement(1)));

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_of_any_usual_size_can_be() {
+    fn drives_of_all_usual_sizes_are_valid() {
         for logical_bytes in [
             1 << 26,
             1 << 30,

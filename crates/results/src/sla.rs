@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_itself_is_too_many() {
+    fn a_share_equal_to_the_limit_exceeds_the_limit() {
         let limit = "0.7%>1ms".parse::<Sla>().unwrap().limits()[0];
         assert!(limit.is_exceeded(7, 1000));
         assert!(!limit.is_exceeded(6_999, 1_000_000));
@@ -394,7 +394,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_displayed_parses_back(limits in prop::collection::btree_map(1..=THRESHOLD_MAX_NS, 1..=WHOLE_PPB, 1..=THRESHOLDS_MAX)) {
+        fn displayed_limits_parse_back(limits in prop::collection::btree_map(1..=THRESHOLD_MAX_NS, 1..=WHOLE_PPB, 1..=THRESHOLDS_MAX)) {
             let limits = limits.into_iter().map(|(threshold_ns, share_max_ppb)| Limit { share_max_ppb, threshold_ns });
             let sla = Sla { limits: limits.collect() };
             prop_assert_eq!(sla.to_string().parse::<Sla>(), Ok(sla));

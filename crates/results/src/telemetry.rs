@@ -275,7 +275,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_reads_as_the_column_that_it_was_written_for() {
+    fn every_column_name_parses_back_to_its_column() {
         for column in Column::ALL.iter().copied() {
             let of = match column.source() {
                 ColumnSource::Host | ColumnSource::Process => "",

@@ -246,7 +246,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_argument_reaches_a_shell_as_it_was() {
+    fn a_shell_gets_a_quoted_argument_unchanged() {
         for (argument, shown) in [
             (
                 "/dev/disk/by-id/nvme-eui.00:1",

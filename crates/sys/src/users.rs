@@ -60,7 +60,7 @@ mod tests {
     use std::os::fd::AsFd;
 
     #[test]
-    fn threads_share_descriptors_until_one_of_them_leaves() {
+    fn processes_do_not_share_descriptors_and_an_ended_one_is_an_error() {
         let own = std::process::id();
         let child = std::process::Command::new("sleep").arg("60").spawn();
         let Ok(mut child) = child else { return };
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_writer_is_seen_and_a_first_one_is_left_alone() {
+    fn a_second_writer_is_detected_and_the_own_descriptor_is_not() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let Some(other) = has_other_writer(file.as_file().as_fd()).unwrap() else {
             return;

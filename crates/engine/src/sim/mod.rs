@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stall_freezes_what_is_in_service() {
+    fn a_stall_freezes_operations_in_service() {
         let mut engine =
             engine("sim:read-us=100+jitter-pct=0+read-mbps=0+stall-ms=1000+stall-at-s=0.00005");
         engine.submit(read(0, 0));

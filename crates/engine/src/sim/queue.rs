@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stall_delays_what_starts_in_it_and_what_runs_into_it() {
+    fn a_stall_delays_work_that_starts_in_it_or_runs_into_it() {
         let stalls = StallSpec {
             length_ns: 100,
             every_ns: 1000,

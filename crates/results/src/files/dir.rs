@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_others_can_change_is_the_same_for_the_whole_process() {
+    fn a_directory_that_others_can_change_is_held_open_for_the_whole_process() {
         let (top, theirs) = open_to_all();
         let results = theirs.join("results");
         create_dirs(&results).unwrap();

@@ -507,7 +507,7 @@ fn transactions_that_fail_are_no_io_errors() {
 }
 
 #[test]
-fn our_own_lag_makes_a_verdict_invalid_only_when_it_would_decide() {
+fn own_lag_makes_a_verdict_invalid_only_if_the_lag_would_decide() {
     let lagging = |count: u64| {
         judged(|interval| {
             for n in 0..10_000 {
@@ -573,7 +573,7 @@ fn operations_that_were_issued_late_make_a_failure_invalid_only_when_they_would_
 }
 
 #[test]
-fn completions_that_lay_unseen_make_a_failure_invalid_only_when_they_would_decide() {
+fn completions_seen_late_make_a_failure_invalid_only_if_they_would_decide() {
     let unseen_in = |service_ns: u64, unseen_ns: u64, has_keys: bool| {
         let mut run = Run::new(1, 1, 1);
         run.judge.plan.has_keys = has_keys;

@@ -463,7 +463,7 @@ fn suspension_shortens_the_read_tail() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_run_and_another_one_another() {
+fn the_same_seed_gives_the_same_run_and_another_seed_another_run() {
     let run = |seed: u64| {
         let text = format!(
             "capacity=256MiB+op=10%+channels=2+dies=2+superblock=1MiB+precondition=2+seed={seed}"

@@ -24,7 +24,7 @@ fn missing(run: &mut Run, missed: u64, ours: u64) {
 }
 
 #[test]
-fn a_stream_that_nobody_judges_fails_the_run_if_its_load_was_not_carried_out() {
+fn an_unjudged_stream_fails_the_run_if_its_load_was_not_carried_out() {
     let mut run = Run::new(1, 2, 4);
     for missed in [0, 2, 100, 200] {
         missing(&mut run, missed, 0);
@@ -141,7 +141,7 @@ fn one_lost_operation_fails_the_run_and_counts_as_slower_than_every_limit() {
 }
 
 #[test]
-fn operations_of_an_unjudged_stream_may_be_late_by_what_was_allowed() {
+fn operations_of_an_unjudged_stream_may_be_late_by_max_lag_sec() {
     let late = |count| {
         let mut run = Run::new(1, 1, 1).planned(|plan| {
             plan.streams[1].late_ns = Some(10 * SEC);
@@ -166,7 +166,7 @@ fn operations_of_an_unjudged_stream_may_be_late_by_what_was_allowed() {
 }
 
 #[test]
-fn a_silence_over_the_border_of_two_slices_counts_whole() {
+fn a_silence_across_two_slices_counts_as_a_whole() {
     let silent = |step_sec| {
         let mut run = Run::new(1, 4, 8).planned(|plan: &mut JudgePlan| {
             (plan.streams[0].offered_iops, plan.window_step_sec) = (0.0, step_sec)

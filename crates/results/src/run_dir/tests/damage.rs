@@ -283,7 +283,7 @@ fn a_verdict_from_a_damaged_directory_is_never_a_pass() {
 }
 
 #[test]
-fn a_recorded_name_that_leads_elsewhere_is_damage_and_read_nowhere() {
+fn a_recorded_file_name_outside_the_directory_is_damage_and_is_not_read() {
     let dir = tempfile::tempdir().unwrap();
     killed(dir.path(), &manifest(1, 3, 1), 3);
     for name in [
