@@ -78,7 +78,7 @@ pub struct Recording<'a> {
     progress: RunProgress,
     options: RecordingOptions,
     writer: Option<RunWriter>,
-    /// Samples the host and the block devices; `None` on simulated drives.
+    /// Samples the host and the block devices; `None` on simulated drives, and if sampling cannot start.
     sampler: Option<Sampler>,
     tracing: Option<Tracing>,
     /// Measurements missing at the end of the run, a sentence each.
