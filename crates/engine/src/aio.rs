@@ -27,7 +27,7 @@ impl Aio {
             }
             _ => error,
         })?;
-        // All threads start before the run: starting one takes time and can fail.
+        // All threads start before the run: starting a thread takes time and can fail.
         let threads = Threads::new(
             WORKERS_MAX,
             &targets,

@@ -17,9 +17,9 @@ use sys::call::{MapAccess, Mapped, perform_call};
 use sys::op::{Completion, Op, Outcome, Priority, TargetId};
 use sys::process::{RunDelay, set_io_priority};
 
-/// Minimum service time for which the thread's run delay is looked up, as a multiple of [`EngineSetup::harmless_gap_ns`]. The
-/// tightest threshold is 20 such gaps: with a service time below 5 gaps, only a lag of more than 15 gaps leads to a
-/// time above the threshold. A lookup costs a quarter of an operation.
+/// Minimum service time after which the thread's run delay is looked up, as a multiple of
+/// [`EngineSetup::harmless_gap_ns`]. The tightest threshold is 20 such gaps: with a service time below 5 gaps, only a
+/// lag of more than 15 gaps leads to a time above the threshold. A lookup costs a quarter of an operation.
 const LONG_GAPS: u64 = 5;
 
 /// Interval at which the run delay between operations is discarded, nanoseconds.
@@ -31,7 +31,7 @@ pub struct Caller {
     targets: Arc<[Arc<Target>]>,
     /// By target: its mapping; `None`: system calls.
     mapped: Arc<[Option<Mapped>]>,
-    /// A lookup costs a system call, so only after long operations, and every [`DISCARD_NS`] to discard earlier delay.
+    /// Read after long operations only, and every [`DISCARD_NS`] to discard earlier delay: a read is a system call.
     run_delay: RunDelay,
     run_delay_read_ns: u64,
     /// Current I/O priority of the thread: the priority of the last operation.
@@ -106,7 +106,7 @@ impl Caller {
 pub struct MappedTargets {
     /// Targets that are mapped.
     pub targets: Vec<TargetId>,
-    /// Use of the mappings.
+    /// Access pattern and durability of the mappings.
     pub access: MapAccess,
 }
 

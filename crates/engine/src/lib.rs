@@ -66,8 +66,8 @@ pub trait IoEngine {
     fn submit(&mut self, op: Self::Op);
 
     /// Submits queued operations, waits within the bounds of `wait`, and appends completions to `completions`. Blocks
-    /// at most until `wait.until_ns` plus the kernel's timer slack. An error is of the engine, not of an operation, and
-    /// is final.
+    /// at most until `wait.until_ns` plus the kernel's timer slack. Errors are those of the engine, not of an
+    /// operation, and final.
     fn reap(&mut self, wait: Wait, completions: &mut Vec<Self::Completion>) -> std::io::Result<()>;
 
     /// Operations submitted and not yet reaped.

@@ -28,7 +28,7 @@ pub(crate) struct Detection {
 pub(crate) struct QueueSupport {
     pub(crate) deallocates: bool,
     pub(crate) writes_back: bool,
-    /// The queue may return operations that would block: with `EAGAIN`, `EOPNOTSUPP` (always block), or partly done.
+    /// True if the queue may return blocking operations: with `EAGAIN`, `EOPNOTSUPP` (always blocks), or partly done.
     pub(crate) gives_back: bool,
     /// True if each write can name its write stream. Otherwise the stream of the inode applies.
     pub(crate) names_streams: bool,
@@ -54,13 +54,13 @@ pub struct Queued<Q> {
     /// Completions of refused operations, for the next reap.
     pub(crate) refused: Vec<Completion>,
     limits: QueueSupport,
-    /// For operations that the queue lacks. Started on first use; with [`QueueSupport::gives_back`], before the run.
+    /// Threads for unsupported operations. Started on first use; with [`QueueSupport::gives_back`], before the run.
     helper_threads: Option<Threads>,
     /// Operations that the queue returned, with the times of their submission to the queue.
     given_back: Vec<(Op, u64)>,
     /// By token: submission time of an operation that the queue returned.
     submitted_ns: Vec<Option<u64>>,
-    // The last field: the targets, and the guard's claim of their devices, outlast the queue.
+    // Last field, so dropped after the queue: the targets hold the guard's claim of their devices.
     pub(crate) targets: Vec<Arc<Target>>,
 }
 
@@ -129,7 +129,7 @@ impl<Q: Queue> Queued<Q> {
         }
     }
 
-    /// Waits for the first completion, which stays unseen only while the woken thread is without a CPU.
+    /// Waits for the first completion, which wakes the thread and is unseen only while the woken thread has no CPU.
     fn await_first(&mut self, until_ns: u64) -> io::Result<()> {
         let mut asleep_ns = self.clock_ns();
         // A single operation completes only after its submission, so one call submits it and waits. With several
@@ -489,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_that_are_given_back_begin_with_their_first_submission() {
+    fn an_operation_that_the_queue_returned_keeps_the_issue_time_of_its_first_submission() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         std::fs::write(&path, vec![7; 8192]).unwrap();

@@ -27,7 +27,7 @@ const LARGE_BYTES: u32 = 64 * 1024;
 /// Interval at which the number of workers is adjusted, nanoseconds.
 const STEP_NS: u64 = 1_000_000;
 
-/// Time without completions after which a device counts as blocking its workers, ns. Shorter: perhaps a busy CPU.
+/// Time without completions after which a device counts as blocking its workers, ns. A busy CPU causes shorter ones.
 const HELD_NS: u64 = 10_000_000;
 
 /// Stack of a worker, which runs only a few small functions; the default of 2 MiB would waste address space.
@@ -35,7 +35,8 @@ const STACK_BYTES: usize = 128 * 1024;
 
 struct SharedQueues {
     setup: EngineSetup,
-    /// Large operations go first: few, one at a time per device; behind small ones each would wait for the whole queue.
+    /// Queue of large operations, taken first: few, one at a time per device. Each would wait behind all small
+    /// operations.
     large_jobs: ArrayQueue<Op>,
     jobs: ArrayQueue<Op>,
     completions: ArrayQueue<Completion>,
@@ -76,8 +77,8 @@ struct WorkerLimit {
 }
 
 impl WorkerLimit {
-    /// Adjusts the number of workers, at most once per [`STEP_NS`]. `waiting`: operations in the queue that no worker has
-    /// taken since the previous call. `completed`: completions since the start.
+    /// Adjusts the number of workers, at most once per [`STEP_NS`]. `waiting`: operations in the queue that no worker
+    /// has taken since the previous call. `completed`: completions since the start.
     fn adjust(&mut self, now_ns: u64, waiting: usize, completed: u64) {
         if now_ns < self.adjusted_ns + STEP_NS {
             return;
@@ -185,7 +186,7 @@ impl Threads {
                 }
             }
         }
-        // Awake workers check the queue again before they park.
+        // Awake workers need no wake-up: they check the queue again before they park.
     }
 }
 
@@ -267,7 +268,7 @@ impl IoEngine for Threads {
 
 impl Drop for Threads {
     fn drop(&mut self) {
-        // Workers are not joined: one that a hung device blocks never ends. A worker owns all memory that it uses.
+        // Workers are not joined: a worker blocked by a hung device never ends. A worker owns all memory that it uses.
         self.shared.is_stopped.store(true, Ordering::SeqCst);
         self.workers.iter().for_each(Thread::unpark);
     }
@@ -305,7 +306,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn workers_follow_the_queue_and_jump_when_the_device_holds_them_all() {
+    fn the_number_of_workers_follows_the_queue_and_jumps_when_the_device_blocks_them_all() {
         let mut level = WorkerLimit {
             workers: 2,
             workers_min: 2,

@@ -225,7 +225,7 @@ fn the_end_of_an_engine_closes_its_connections() {
 }
 
 #[test]
-fn a_file_is_on_the_same_ring_and_a_placement_that_it_has_not_is_refused() {
+fn a_file_shares_the_ring_and_an_unsupported_placement_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("file");
     std::fs::write(&path, vec![7; 1 << 20]).unwrap();

@@ -303,7 +303,7 @@ fn counter(device: &str, field: usize) -> u64 {
 }
 
 #[test]
-fn a_flush_reaches_the_device_and_plain_writes_bring_none_along() {
+fn a_flush_reaches_the_device_and_plain_writes_cause_no_flush() {
     with_each(Bench::device, |bench, engine| {
         let device = bench.device.as_deref().unwrap();
         let before = flushes(device);
@@ -379,7 +379,7 @@ impl Drop for Mounted {
 }
 
 #[test]
-fn with_the_metadata_of_a_file_its_times_are_written_too() {
+fn fsync_writes_the_times_of_a_file_and_fdatasync_does_not() {
     let Some(mounted) = Mounted::new() else {
         return;
     };
@@ -426,7 +426,7 @@ fn with_the_metadata_of_a_file_its_times_are_written_too() {
 }
 
 #[test]
-fn a_placement_that_a_device_does_not_take_fails_and_writes_nothing() {
+fn an_unsupported_placement_fails_and_writes_nothing() {
     with_each(Bench::device, |bench, engine| {
         engine.write(0, 0x11);
         let outcome = engine.perform(Write, 0, 0x22, Some(Placement(1)));

@@ -136,7 +136,7 @@ fn a_directory_with_foreign_files_is_refused_and_an_earlier_export_is_replaced_b
 }
 
 #[test]
-fn nothing_is_made_where_there_is_no_run_and_where_files_cannot_be_written() {
+fn no_files_are_created_without_a_run_or_if_they_cannot_be_written() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("empty");
     let out = parent.path().join("out");

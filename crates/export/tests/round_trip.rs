@@ -438,7 +438,7 @@ pub(crate) fn write_rating(dir: &Path, drive: Drive, rating: f64, began_unix_ms:
 }
 
 #[test]
-fn a_series_is_believed_as_far_as_its_runs_bear_it_out() {
+fn a_series_is_trusted_only_where_its_runs_confirm_it() {
     let parent = tempfile::tempdir().unwrap();
     let at = |name: &str| parent.path().join("series").join(name);
     write_rating(&at("true"), SOUND, 20.0, 1);
@@ -495,7 +495,7 @@ fn a_series_is_believed_as_far_as_its_runs_bear_it_out() {
 }
 
 #[test]
-fn a_run_that_was_broken_off_is_partial() {
+fn an_interrupted_run_is_partial() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("run");
     let out = parent.path().join("out");

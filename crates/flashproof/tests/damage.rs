@@ -18,7 +18,7 @@ fn a_page_is_never_written_into_a_run_or_over_a_file_that_is_no_report() {
     let manifest = bench.read("run/manifest.json");
     for path in ["run/manifest.json", "run/new.html"] {
         let refusal = format!(
-            "refusing to write to {path} - a run is recorded in that directory, and nothing else is put there"
+            "refusing to write to {path} - that directory holds a recorded run, and other files are not written there"
         );
         bench
             .flashproof(&["report", OUT, "--html", path])

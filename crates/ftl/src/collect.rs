@@ -17,8 +17,8 @@ impl Ftl {
     /// the append point has space left, the victim is finished before the host takes that space. Returns `None` if no
     /// superblock has an invalid unit (FIFO: if no superblock is closed).
     ///
-    /// Writes collect when they need space. This function collects earlier, best while [`Self::free_superblocks`] is
-    /// only slightly above the reserve: the earlier a victim is collected, the more valid units must be moved.
+    /// Host writes collect when they need space. This function collects earlier, best while [`Self::free_superblocks`]
+    /// is only slightly above the reserve: the earlier a victim is collected, the more valid units must be moved.
     pub fn collect_on(&mut self, units: u32, media: &mut impl FlashObserver) -> Option<u32> {
         let mut victim = match self.victims.collecting.take() {
             Some(victim) => victim,
@@ -44,7 +44,7 @@ impl Ftl {
         Some(moved)
     }
 
-    /// True if the host could use up the space of the last open superblock, which it shares with garbage collection.
+    /// True if the host could fill the last open superblock, which the host shares with garbage collection.
     fn host_could_fill_last_point(&self) -> bool {
         self.spec.append == Append::Shared && self.free_list.is_empty()
     }

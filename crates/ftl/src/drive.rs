@@ -249,7 +249,7 @@ impl Ftl {
             - 1.0
     }
 
-    /// Counters since the drive was made.
+    /// Counters since the drive was created.
     pub fn counters(&self) -> WrittenBytes {
         let unit_bytes = u64::from(self.spec.unit_bytes);
         WrittenBytes {

@@ -114,8 +114,7 @@ impl Spec {
         }
         if self.victim == Victim::Choices(0) {
             return Some(
-                "a victim that is the best of 0 superblocks: give at least 1, such as 10"
-                    .to_owned(),
+                "a victim chosen among 0 superblocks: give at least 1, such as 10".to_owned(),
             );
         }
         if handles > 1
@@ -213,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_of_any_usual_size_can_be() {
+    fn drives_of_all_usual_sizes_are_valid() {
         for logical_bytes in [
             1 << 26,
             1 << 30,
@@ -253,7 +252,7 @@ mod tests {
             );
         }
         assert!(refused(|spec| spec.handles = 0).contains("no reclaim unit handle"));
-        assert!(refused(|spec| spec.victim = Victim::Choices(0)).contains("best of 0"));
+        assert!(refused(|spec| spec.victim = Victim::Choices(0)).contains("among 0"));
         assert!(refused(|spec| spec.handles = 2).contains("one append point for all of 2 handles"));
         assert!(refused(|spec| spec.logical_bytes = 1 << 50).contains("at most 2^32"));
         assert!(refused(|spec| spec.logical_bytes = u64::MAX - 4095).contains("at most 2^32"));

@@ -132,7 +132,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn everything_is_conserved(spec in spec(), seed: u64, steps in prop::collection::vec(step(), 1..150)) {
+    fn units_and_counters_are_conserved(spec in spec(), seed: u64, steps in prop::collection::vec(step(), 1..150)) {
         let superblock_units = (spec.superblock_bytes / 4096) as u32;
         let mut flash = Flash { superblock_units, ..Flash::default() };
         let ftl = run(&spec, seed, &steps, &mut flash);

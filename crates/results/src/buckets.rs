@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn act_buckets_have_the_edges_act_tables_in_its_comment() {
+    fn act_buckets_have_the_edges_of_the_table_in_acts_source() {
         let mut buckets = ActBuckets::new(ActScale::Milliseconds);
         for (duration_ns, bucket) in [
             (0, 0),

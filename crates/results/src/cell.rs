@@ -45,7 +45,7 @@ pub struct Cell {
     /// Service times of the operations that waited (also in `service`), and their `wait + service`; allocated with the
     /// first. With `service`, they give the distribution of `wait + service` of all operations.
     pub waited: Option<Box<[Latencies; 2]>>,
-    /// Delays of the issue by this program.
+    /// Lag: delay of the issue by this program.
     pub lag: Latencies,
     /// Service times in ACT's buckets, if the stream is in a log of ACT's format.
     pub act: Option<ActBuckets>,
@@ -148,7 +148,8 @@ impl Cell {
         counts.slow.record(thresholds_ns, times, unseen_ns);
     }
 
-    /// Failed operations count over every threshold, in no latency histogram. `wrong_data` of them returned wrong data.
+    /// Failed operations count as over every threshold, and are in no histogram. `wrong_data` of `errors` read wrong
+    /// data.
     pub fn record_errors(&mut self, errors: u64, wrong_data: u64) {
         self.counts.errors += errors;
         self.counts.wrong_data += wrong_data;
@@ -170,7 +171,8 @@ impl Cell {
         self.record_over_all(1, 0);
     }
 
-    /// `n` operations did not complete in time; `own_delayed` of them would have without delays by this program.
+    /// Records `n` operations that did not complete in time. Without delays by this program, `own_delayed` of them
+    /// would have completed in time.
     pub fn record_missed(&mut self, n: u64, own_delayed: u64) {
         self.counts.missed += n;
         self.counts.missed_lower_bound += n.saturating_sub(own_delayed);
@@ -576,7 +578,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cell_without_room_gets_it_with_what_is_merged_into_it() {
+    fn a_cell_with_minimal_histograms_grows_when_another_is_merged_into_it() {
         let stream = StreamInfo {
             name: "reads".into(),
             ..StreamInfo::default()
@@ -612,7 +614,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_of_no_length_are_counted_when_the_interval_is_closed() {
+    fn zero_durations_are_counted_when_the_interval_is_closed() {
         let layout = Layout {
             streams: vec![],
             devices: vec![],
@@ -680,7 +682,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_is_silent_for_as_long_as_all_shards_with_operations_there_hear_nothing() {
+    fn a_device_is_silent_while_no_shard_with_operations_on_it_gets_a_completion() {
         let reads = crate::testing::layout(&[("reads", true)], 1.0, ["d"])
             .streams
             .remove(0);

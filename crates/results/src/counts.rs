@@ -77,7 +77,7 @@ impl CellCounts {
             .saturating_add(self.lost)
     }
 
-    /// The slow part of `over`, a count over a threshold: failed operations count as over it, but have no latency.
+    /// `over`, a count over a threshold, without failed operations, which count as over but have no latency.
     pub(crate) fn slow_of(&self, over: u64) -> u64 {
         over.saturating_sub(self.errors)
     }
@@ -206,7 +206,7 @@ pub struct SlowTimes {
 
 impl SlowTimes {
     /// Adds an operation to the sums of each of the ascending `thresholds_ns` that its response time reaches.
-    /// Of the two times unseen, the first is a part of its service time, the second of its wait.
+    /// `unseen_ns` is a part of its service time, `unseen_before_ns` a part of its wait.
     pub fn record(
         &mut self,
         thresholds_ns: &[u64],

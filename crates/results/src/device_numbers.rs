@@ -21,7 +21,7 @@ pub struct DeviceNumbers {
 
 /// The numbers of every judged stream on every device of a run, ordered by stream, then by device. `names` are the
 /// current names of the run's devices, in the order of the manifest: a drive can have another name in each run. Errors:
-/// a table or the log of service times is missing or damaged. The part before the damage is not the whole run.
+/// a table or the log of service times is missing or damaged.
 pub fn device_numbers(run: &Run, names: &[&str]) -> Result<Vec<DeviceNumbers>, RunDirError> {
     let manifest = &run.manifest;
     let layout = manifest.layout();

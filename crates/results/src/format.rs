@@ -366,7 +366,7 @@ pub fn wrapped_cell(text: &str, columns: usize) -> Vec<Cow<'_, str>> {
 }
 
 /// Quotes a word for a shell: names come from servers and may contain anything. Within single quotes, only another
-/// single quote is special. It is written as `'\''`.
+/// single quote is special. A single quote is written as `'\''`.
 pub fn shell_quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._:@%+=,-".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_have_three_digits_and_small_ones_do_not_become_nothing() {
+    fn numbers_have_three_digits_and_small_ones_do_not_become_0() {
         let texts = [0.0, 0.001_253_75, 0.5, 9.999, 42.25, 1_234.5, -3.0, 2e-9].map(number);
         assert_eq!(
             texts,
@@ -540,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn dates_that_nobody_can_have_meant_are_not_printed() {
+    fn impossible_dates_are_not_printed() {
         assert_eq!(date(1_795_271_232_147), "2026-11-21 14:27:12 UTC");
         assert_eq!(date(0), "at an unknown time");
         assert_eq!(date(u64::MAX), "at an unknown time");
@@ -549,7 +549,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_those_on_the_label() {
+    fn sizes_of_drives_are_those_on_their_label() {
         let texts = [
             0.0,
             512.0,
@@ -576,7 +576,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_seen_is_shown_and_the_rest_stays() {
+    fn invisible_characters_are_escaped_and_others_stay() {
         let plain = "reads on /dev/nvme0n1: 5 % é 日本\n\tnext";
         assert!(matches!(printable(plain), Cow::Borrowed(same) if same == plain));
         let found = printable("a\x1b[2J\r\u{9b}b\u{202e}c\u{7f}");

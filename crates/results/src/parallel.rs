@@ -4,7 +4,7 @@ use std::panic::resume_unwind;
 use std::thread;
 
 /// Does `work` on all `items` at the same time, each on its own thread, so that a slow item does not delay the others.
-/// The results are in the order of the items. A panic of a thread continues on this one.
+/// The results are in the order of the items. A panic on one of these threads continues on the calling thread.
 pub fn in_parallel<T: Send, R: Send>(
     items: impl IntoIterator<Item = T>,
     work: impl Fn(T) -> R + Sync,

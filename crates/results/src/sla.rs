@@ -39,7 +39,7 @@ impl Limit {
         format!("{} %", self.percent())
     }
 
-    /// `below 5 % over 1 ms`.
+    /// Text such as `below 5 % over 1 ms`.
     fn words(&self) -> String {
         let threshold = ThresholdText(self.threshold_ns);
         format!("below {} over {threshold:#}", self.share_text())
@@ -119,7 +119,7 @@ impl Default for Sla {
 }
 
 impl Sla {
-    /// `below 5 % over 1 ms, below 1 % over 8 ms`.
+    /// Text such as `below 5 % over 1 ms, below 1 % over 8 ms`.
     pub fn words(&self) -> String {
         let limits: Vec<_> = self.limits.iter().map(Limit::words).collect();
         limits.join(", ")
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_itself_is_too_many() {
+    fn a_share_equal_to_the_limit_exceeds_the_limit() {
         let limit = "0.7%>1ms".parse::<Sla>().unwrap().limits()[0];
         assert!(limit.is_exceeded(7, 1000));
         assert!(!limit.is_exceeded(6_999, 1_000_000));
@@ -394,7 +394,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_displayed_parses_back(limits in prop::collection::btree_map(1..=THRESHOLD_MAX_NS, 1..=WHOLE_PPB, 1..=THRESHOLDS_MAX)) {
+        fn displayed_limits_parse_back(limits in prop::collection::btree_map(1..=THRESHOLD_MAX_NS, 1..=WHOLE_PPB, 1..=THRESHOLDS_MAX)) {
             let limits = limits.into_iter().map(|(threshold_ns, share_max_ppb)| Limit { share_max_ppb, threshold_ns });
             let sla = Sla { limits: limits.collect() };
             prop_assert_eq!(sla.to_string().parse::<Sla>(), Ok(sla));

@@ -10,9 +10,7 @@ use std::fmt;
 pub enum ColumnSource {
     /// The kernel's statistics of a device, and its hardware monitor.
     Disk,
-    /// The interrupts of a device's controller.
     Interrupts,
-    /// The SMART log of an NVMe drive.
     Smart,
     /// The OCP log page of an NVMe drive.
     Ocp,
@@ -277,7 +275,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_reads_as_the_column_that_it_was_written_for() {
+    fn every_column_name_parses_back_to_its_column() {
         for column in Column::ALL.iter().copied() {
             let of = match column.source() {
                 ColumnSource::Host | ColumnSource::Process => "",

@@ -14,7 +14,6 @@ macro_rules! assert_contains {
     }};
 }
 
-/// Fails, and shows the text, unless the text begins with `start`.
 #[macro_export]
 macro_rules! assert_starts_with {
     ($text:expr, $start:expr $(,)?) => {{
@@ -23,7 +22,6 @@ macro_rules! assert_starts_with {
     }};
 }
 
-/// Fails, and shows the text, unless the text ends with `end`.
 #[macro_export]
 macro_rules! assert_ends_with {
     ($text:expr, $end:expr $(,)?) => {{

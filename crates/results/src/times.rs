@@ -54,8 +54,7 @@ impl Times {
         }
     }
 
-    /// Sets the delays from before the operation was issued. Unseen completions cannot have held its slot for longer
-    /// than it waited.
+    /// Sets the delays from before the operation was issued. Unseen completions held the slot at most for the wait.
     #[inline]
     #[must_use]
     pub fn with_own_delay(mut self, own_delay: OwnDelay) -> Self {

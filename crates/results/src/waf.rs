@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_counted_since_is_a_difference_unless_a_counter_went_back() {
+    fn bytes_since_are_a_difference_unless_a_counter_fell() {
         let before = WrittenBytes {
             host: 10,
             media: 15,

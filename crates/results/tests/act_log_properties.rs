@@ -15,7 +15,7 @@ const LOGS: [&[u8]; 5] = [
 ];
 
 #[test]
-fn every_log_of_the_examples_is_a_log_to_its_end() {
+fn every_example_log_is_read_to_its_end() {
     for log in LOGS {
         assert!(
             assert_log_property(log),

@@ -6,12 +6,12 @@ pub fn now_unix_ms() -> u64 {
     since_1970().as_millis() as u64
 }
 
-/// Seed for a run without one. Differs from run to run; the manifest records it. Below 2^53 for all JSON readers.
+/// Seed for a run without a configured seed; recorded in the manifest. Below 2^53, so exact in every JSON reader.
 pub fn fresh_seed() -> u64 {
     since_1970().as_nanos() as u64 & ((1 << 53) - 1)
 }
 
-/// Time since 1970. Zero if the clock shows an earlier time: a test can run nevertheless.
+/// Time since 1970. Zero if the clock shows an earlier time, so that a test can still run.
 fn since_1970() -> Duration {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)

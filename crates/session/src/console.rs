@@ -59,7 +59,7 @@ pub fn notice(text: &str) {
 }
 
 /// Draws on standard error, over the previous drawing; names in `text` must be printable. On a slow terminal only the
-/// newest drawing is written, but always the first (`is_first`), because later drawings go over it.
+/// newest drawing is written. A first drawing (`is_first`) is always written, because later drawings overwrite it.
 pub fn draw(text: String, is_first: bool) {
     if is_first {
         STDERR.print_text(text)
@@ -246,7 +246,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_argument_reaches_a_shell_as_it_was() {
+    fn a_shell_gets_a_quoted_argument_unchanged() {
         for (argument, shown) in [
             (
                 "/dev/disk/by-id/nvme-eui.00:1",

@@ -47,7 +47,7 @@ pub enum Devices {
 }
 
 impl Devices {
-    /// `spec`: the combined spec of all `workloads`. Devices to write are opened for writing, with the guard's consent.
+    /// `spec`: the combined spec of all `workloads`. Devices that are written need the guard's consent.
     pub fn open(
         spec: &RunSpec,
         workloads: &[&dyn Workload],
@@ -75,7 +75,7 @@ impl Devices {
         Ok(Self::Real(targets.into_iter().map(Arc::new).collect()))
     }
 
-    /// For devices used through the page cache: reads the workload's cached range, or, without one, drops the pages.
+    /// For buffered devices: reads the workload's cached range into the page cache; without a range, drops the pages.
     pub fn use_page_cache(
         &self,
         spec: &RunSpec,
@@ -222,7 +222,7 @@ pub fn parsed(names: &[String]) -> Result<Vec<DeviceName>, Failure> {
     collect_all(names.iter().map(|name| name.parse()), Failure::usage)
 }
 
-/// Rejects a file size given for block devices alone: the size would be ignored, and the whole device used.
+/// Rejects a file size if all devices are block devices: the size would be ignored, and the whole device used.
 fn check_sizes(spec: &RunSpec) -> Result<(), Failure> {
     if spec.file_size_bytes.is_some()
         && let Some(device) = spec.device_names.first()
@@ -295,7 +295,7 @@ fn open_targets(
         check_distinct(spec.device_names.iter().map(DeviceName::as_str))
             .map_err(Failure::environment)?;
     }
-    // All or none: nothing is erased before the guard agreed to every device.
+    // Nothing is erased until the guard has agreed to every device.
     let consents = match &requests[..] {
         [] => Vec::new(),
         _ => consent(&requests, consents.erase, consents.other_devices)?,

@@ -49,7 +49,7 @@ const THREADS_PERIOD_NS: u64 = 500_000;
 /// us of CPU time each, use most of a CPU.
 const THREADS_GATHERED_IOPS: f64 = 50_000.0;
 
-/// Minimum operations per period for batching. Below, operations are issued individually, at their scheduled times.
+/// Minimum operations per period for batching. With fewer, each operation is issued alone, at its scheduled time.
 const GATHERED_MIN: f64 = 3.0;
 
 #[derive(Debug, Default)]
@@ -268,7 +268,7 @@ impl Engine {
         value
     }
 
-    /// Counts of the records that the finished run read; `None` if it neither verified them nor read in batches.
+    /// Counts of the records that the finished run read; `None` without verification and batches.
     pub fn take_records_read(&self) -> Option<RecordsRead> {
         let (verification, in_batches) = match (&self.kind, &self.store) {
             (ShardEngine::Client(settings), _) => {
@@ -469,14 +469,13 @@ pub struct EngineFacts {
     pacing: Pacing,
     wake_cost_ns: Option<u64>,
     shards: usize,
-    /// Number of issuing threads that perform system calls.
     synchronous_threads: usize,
     rings: Mutex<Vec<RingFacts>>,
 }
 
 impl EngineFacts {
     /// Facts of `engine` before its start. The engine has `shards` issuing threads, of which `synchronous_threads`
-    /// perform system calls. `iops`: operations per second that the load offers, over all threads.
+    /// perform system calls. `iops`: operations per second of the load, over all threads.
     pub fn new(
         engine: &Engine,
         spec: &RunSpec,
@@ -533,7 +532,7 @@ impl EngineFacts {
         }
     }
 
-    /// Keeps the facts of a ring. Returns the ring's engine.
+    /// Stores the facts of a ring for the manifest. Returns the ring's engine.
     fn keep<W>(&self, (engine, ring): (W, RingFacts)) -> io::Result<W> {
         self.rings
             .lock()
@@ -576,7 +575,7 @@ impl EngineFacts {
     }
 }
 
-/// Pacing of a sleeping thread that offers `iops` operations per second. The CPU cost of a wake-up bounds the period.
+/// Pacing of a sleeping thread that issues `iops` operations per second. The CPU cost of a wake-up bounds the period.
 /// The thread wakes for each operation if a period would gather too few operations and the CPU cost permits.
 fn sleep(wake_cost_ns: u64, iops: f64) -> Pacing {
     let period_ns = wake_cost_ns

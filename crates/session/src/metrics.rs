@@ -26,7 +26,7 @@ pub const ADDRESS_VARIABLE: &str = "FLASHPROOF_METRICS";
 /// Environment variable with the file to which metrics are written.
 pub const FILE_VARIABLE: &str = "FLASHPROOF_METRICS_FILE";
 
-/// Least time between two publications: simulated intervals pass faster than anyone scrapes.
+/// Minimum time between two publications: simulated intervals pass faster than any scraper polls.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// Destinations of metrics. Opened once for all runs of a process, so that a series keeps its port.
@@ -127,7 +127,7 @@ pub struct Metrics {
 #[derive(Default)]
 struct CellTotals {
     labels: String,
-    /// True for commits, whose operations other cells count.
+    /// True for a stream of commits: its operations are already counted in other cells.
     commits: bool,
     counts: CellCounts,
     service: LatencyBuckets,
@@ -208,7 +208,7 @@ impl Metrics {
         }
     }
 
-    /// Adds an interval that `judge` has seen, with its telemetry, and publishes the metrics if that is due.
+    /// Adds an interval, which `judge` already has, with its telemetry. Publishes the metrics if a publication is due.
     pub fn interval(
         &mut self,
         interval: &Interval,
@@ -221,7 +221,7 @@ impl Metrics {
             totals.counts.add(&cell.counts);
             totals.service.add(&self.bounds_ns, &cell.service, 1);
             totals.judged.add(&self.bounds_ns, &cell.service, 1);
-            // For operations that waited, replaces the service time by the longer judged time.
+            // For operations that waited, replaces the service time by the longer judged time, wait + service.
             for (histogram, weight) in cell
                 .waited
                 .iter()

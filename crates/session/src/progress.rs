@@ -177,7 +177,7 @@ impl RunProgress {
         fitted(&parts, columns)
     }
 
-    /// Ends the line, so that the next text starts on a new line. The line of a step makes place for its result.
+    /// Ends the line, so that the next text starts on a new line. Erases the line of a step, for the step's result.
     pub fn end(&mut self) {
         if self.printed_at.take().is_none() || !self.is_terminal {
             return;

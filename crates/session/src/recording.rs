@@ -61,7 +61,7 @@ impl RunObserver for NoObserver {}
 /// operation can hang in the kernel forever.
 const STOP_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Number of times per second that io_uring's workers may run without a warning: they run a few times during setup.
+/// Number of times per second that io-wq workers may run without a warning: they run a few times during setup.
 const RING_WORKER_RUNS_TOLD: f64 = 10.0;
 
 /// Maximum number of failed operations printed. All failures are counted, and ACT's log lists more.
@@ -78,7 +78,7 @@ pub struct Recording<'a> {
     progress: RunProgress,
     options: RecordingOptions,
     writer: Option<RunWriter>,
-    /// Samples the host and the block devices; simulated drives have neither.
+    /// Samples the host and the block devices; `None` on simulated drives, and if sampling cannot start.
     sampler: Option<Sampler>,
     tracing: Option<Tracing>,
     /// Measurements missing at the end of the run, a sentence each.
@@ -89,7 +89,7 @@ pub struct Recording<'a> {
     pub records_read: Option<RecordsRead>,
     has_warned_of_workers: bool,
     stopped_at: Option<Instant>,
-    /// Detects a sleep of the machine; simulated drives do not mind.
+    /// Detects a sleep of the machine; `None` on simulated drives, whose time is virtual.
     sleep_watch: Option<SleepWatch>,
     _sleep_inhibitor: Option<SleepInhibitor>,
     suspended: Option<End>,
@@ -196,7 +196,7 @@ impl<'a> Recording<'a> {
         verdict
     }
 
-    /// End of the run, as the verdict records it. A sleep of the machine comes first: it may have caused the others.
+    /// End of the run, as the verdict records it. A sleep of the machine takes precedence, as a possible cause.
     pub fn end(&self) -> End {
         if let Some(suspended) = &self.suspended {
             return suspended.clone();
@@ -273,8 +273,8 @@ pub struct RecordingOptions {
 }
 
 impl Recording<'_> {
-    /// The reason why the run can only fail, if it can: slow operations of an unfinished slice are compared with all
-    /// operations of the whole slice, and delays of this program do not count.
+    /// The reason why the run can no longer pass, if any. In an unfinished slice, the slow operations so far are
+    /// compared with the operations due in the whole slice. Delays by this program do not count.
     fn decided(&self) -> Option<String> {
         let verdict = self.judge.verdict(&End::Unrecorded);
         let is_final = |reason: &&Reason| {
@@ -485,7 +485,7 @@ impl Sink for Recording<'_> {
     }
 }
 
-/// Warns if io_uring's workers issue operations on our behalf; true if it warned.
+/// Warns if io-wq workers of the kernel issue operations on our behalf; true if it warned.
 fn warn_of_workers(columns: &[String], row: &TelemetryRow, interval: &Interval) -> bool {
     let column = Column::RingWorkerRunsPerSec.for_object("").to_string();
     let column_index = columns.iter().position(|name| *name == column);

@@ -35,7 +35,7 @@ const SEEDS_APART: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Limits beyond which a run ends as failed.
 #[derive(Debug, Clone, Copy)]
 pub struct FailureLimits {
-    /// More failed operations than this stop the run; even one fails it.
+    /// More failed operations than this stop the run; even one failed operation fails the run.
     pub max_errors: u64,
     /// After the end of the run, a device that completes no operation for this time is given up, seconds.
     pub hang_sec: u32,
@@ -44,7 +44,7 @@ pub struct FailureLimits {
 }
 
 impl FailureLimits {
-    /// Limits with `max_errors` errors and the default I/O timeout: twice the kernel's.
+    /// Limits with `max_errors` errors, and twice the kernel's default I/O timeout.
     pub const fn with_errors(max_errors: u64) -> Self {
         Self {
             max_errors,
@@ -77,7 +77,6 @@ pub struct RunRequest<'a> {
     pub multiple: Option<f64>,
     /// Findings made before a series; `None`: host and devices are examined again.
     pub findings: Option<Vec<Finding>>,
-    /// The user's note.
     pub note: Option<String>,
     pub heading: Option<String>,
     pub quiet: bool,
@@ -304,7 +303,7 @@ pub fn run(
 }
 
 /// Length of a run's slices, seconds; `requested_sec`: the requested length. Prints a note if the report interval makes
-/// the slices longer. Errors: they would be more than a tenth longer. With `is_act_mode`, this is only a note.
+/// the slices longer. Errors: the slices would be more than a tenth longer; with `is_act_mode`, only a note.
 pub fn length_of_slices(
     requested_sec: u64,
     duration_sec: u64,
@@ -398,7 +397,7 @@ pub fn findings(spec: &RunSpec, dir: &Path) -> Vec<Finding> {
     if spec.is_simulated() {
         return Vec::new();
     }
-    // Files that the run creates cannot be examined before. Missing devices are refused when they are opened.
+    // Files that the run will create cannot be examined yet. Missing devices are refused when they are opened.
     let existing_names: Vec<String> = spec
         .names()
         .into_iter()
@@ -423,7 +422,7 @@ pub fn findings_about(devices: &[String], dir: &Path) -> Vec<Finding> {
         warnings += u64::from(*level == Severity::Warning);
         let text = format!("{}: {finding}", device.as_deref().unwrap_or("this host"));
         match (check.as_str(), level) {
-            // If a device is in use, the guard says so.
+            // The guard reports devices that are in use.
             (IN_USE, _) => {}
             (_, Severity::Problem) => console::warning(&text),
             (PREPARATION, Severity::Warning) => console::note(&text),

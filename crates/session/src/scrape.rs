@@ -78,9 +78,9 @@ fn turn(
         .collect::<Vec<_>>()
         .into_iter();
     let has_newcomers = ready.next() == Some(true);
-    // A client that went away loses only its own response.
+    // A disconnected client loses only its own response.
     clients.retain_mut(|client| ready.next() != Some(true) || client.advance(page).is_ok());
-    // After some newcomers the others have their turn.
+    // After `CLIENTS_MAX` new connections, the open connections are served again.
     for _ in 0..if has_newcomers { CLIENTS_MAX } else { 0 } {
         let stream = match listener.accept() {
             Ok((stream, _)) => stream,
@@ -93,7 +93,7 @@ fn turn(
             deadline: Instant::now() + PATIENCE,
             state: ScrapeState::Request(Vec::new()),
         };
-        // Most requests are already there.
+        // Most clients have already sent their request, so answer without another poll.
         if client.advance(page).is_ok() {
             clients.push(client);
         }
@@ -154,7 +154,7 @@ impl ScrapeClient {
                 if read == 0 && request.is_empty() {
                     return Err(ErrorKind::UnexpectedEof.into());
                 }
-                // An empty line ends a request; a part of the line may have come before.
+                // An empty line ends a request; its first bytes may have arrived with an earlier read.
                 let new_from = request.len().saturating_sub(2);
                 request.extend_from_slice(&bytes[..read]);
                 let new = &request[new_from..];

@@ -116,7 +116,7 @@ impl Drop for Armed {
     }
 }
 
-/// Signals that end a command that must restore something. SIGHUP too: without a terminal nobody could end it.
+/// Signals that end a command that must restore something. Includes SIGHUP: without a terminal nobody could end it.
 pub struct EndSignals {
     signals: Receiver<i32>,
     first_signal: Cell<Option<i32>>,
@@ -124,7 +124,7 @@ pub struct EndSignals {
 
 impl EndSignals {
     /// Handles SIGINT, SIGTERM and SIGHUP, except those ignored at program start. A second signal ends the program at
-    /// once. `abort_note`: the state after that, for the message.
+    /// once. `abort_note`: the state after a second signal, for the message.
     pub fn listen(abort_note: String) -> Result<Self, Failure> {
         let (sender, signals) = mpsc::channel();
         handle_signals(abort_note, CompatMode::Native, false, move |signal| {
@@ -166,7 +166,7 @@ impl EndSignals {
 }
 
 /// Calls `on_first_signal` on the first signal not ignored at program start. A second signal ends the program as
-/// `compat_mode` requires. `abort_note`: the state after that. `outlives_terminal`: SIGHUP only causes a note.
+/// `compat_mode` requires. `abort_note`: the state after it. `outlives_terminal`: SIGHUP only causes a note.
 fn handle_signals(
     abort_note: String,
     compat_mode: CompatMode,

@@ -12,7 +12,7 @@ const ASLEEP_MAX_NS: u64 = 1_000_000_000;
 
 /// Detects a sleep of the machine since the creation of this value.
 pub(crate) struct SleepWatch {
-    /// Time that the machine has slept since its boot, nanoseconds.
+    /// Reads the time that the machine has slept since its boot, nanoseconds.
     read_ns: fn() -> u64,
     began_ns: u64,
 }
@@ -41,7 +41,8 @@ impl SleepWatch {
 pub struct SleepInhibitor(Child);
 
 impl SleepInhibitor {
-    /// Takes the lock; `None` without `systemd-inhibit`. If logind is missing or denies the lock, the machine can sleep.
+    /// Takes the lock; `None` without `systemd-inhibit`. Without logind, or if it denies the lock, the machine can
+    /// sleep.
     pub fn hold() -> Option<Self> {
         let mut command = Command::new("systemd-inhibit");
         command.args([

@@ -95,12 +95,12 @@ fn position(index: usize, facts: &DeviceFacts, root: &Path) -> Result<BlockPosit
 /// Maximum wait for the sampling thread at the end. On a busy host, the lowest priority may get no CPU for minutes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Samples of one run, taken by a thread of the lowest priority. This side writes them.
+/// Samples of one run. A thread of the lowest priority takes them; this struct, in the recording thread, writes them.
 #[derive(Debug)]
 pub struct Tracing {
     writer: TraceWriter,
     stop_sender: Sender<()>,
-    /// Gets the lines of each sample, or why the tracing ended. Closed by the end of the thread.
+    /// Receives the lines of each sample, or the reason why tracing ended. Disconnected when the thread ends.
     samples: Receiver<Result<Vec<TraceLine>, String>>,
 }
 
@@ -131,7 +131,7 @@ impl Tracing {
             .spawn(move || {
                 process::lower_priority();
                 if let Err(error) = sampling.run(FIRST_AFTER.min(quarter)) {
-                    // No receiver: the samples were given up.
+                    // Fails only if the run no longer waits for samples.
                     let _ = sampling.sample_sender.send(Err(error.to_string()));
                 }
             })
@@ -159,10 +159,10 @@ impl Tracing {
         written.inspect_err(|why| warn_ended(why)).is_ok()
     }
 
-    /// Ends the current sample and writes the last samples. If the thread does not end within `patience`, gives up its
-    /// sample, and adds a sentence to `unmeasured`.
+    /// Ends the current sample and writes the last samples. If the thread does not end within `patience`, drops its
+    /// last sample, and adds a sentence to `unmeasured`.
     pub(crate) fn finish(mut self, patience: Duration, unmeasured: &mut Vec<String>) {
-        // No receiver: the thread has already ended.
+        // Fails only if the thread has already ended.
         let _ = self.stop_sender.send(());
         let deadline = Instant::now() + patience;
         loop {

@@ -130,8 +130,8 @@ pub enum PathKind {
     Open,
 }
 
-/// Determines the object at `path`. Errors: it is neither a regular file nor a path of [`files::is_open_path`], or it is in a run
-/// directory; `advice` tells what to do.
+/// Determines the kind of the object at `path`. Errors: `path` is neither a regular file nor a path of
+/// [`files::is_open_path`], or lies in a run directory. `advice`: the remedy, for the error message.
 fn path_kind(path: &Path, advice: &str) -> Result<PathKind, Failure> {
     // Checks the path and the target of a link: the target may be in a run directory.
     let real_path = fs::canonicalize(path).ok();
@@ -139,7 +139,7 @@ fn path_kind(path: &Path, advice: &str) -> Result<PathKind, Failure> {
         if is_run_dir(files::dir_of(path)) {
             return Err(refused(
                 path,
-                "a run is recorded in that directory, and nothing else is put there",
+                "that directory holds a recorded run, and other files are not written there",
                 advice,
             ));
         }
@@ -265,7 +265,9 @@ mod tests {
         for path in [run.join(MANIFEST), run.join("report.html"), link] {
             let text = message(write_page(&path, PAGE));
             assert!(
-                text.contains("a run is recorded in that directory, and nothing else is put there"),
+                text.contains(
+                    "that directory holds a recorded run, and other files are not written there"
+                ),
                 "{text}"
             );
             assert!(OutputFile { path, force: true }.write("x").is_err());

@@ -1,4 +1,4 @@
-//! `salt [COMPRESS_PCT]` measures salt per core, GB/s, in blocks of 128 KiB: fresh salt and placed salt.
+//! `salt [COMPRESS_PCT]`: how fast one core makes fresh salt and placed salt, GB/s, in blocks of 128 KiB.
 
 use std::time::{Duration, Instant};
 use sys::salt::{PlacedSalt, Salt};

@@ -87,7 +87,7 @@ struct AioInFlight {
 pub struct AioContext {
     context: u64,
     /// Descriptors of the context alone: a control block names its file by number, and the kernel looks the number up
-    /// at submission. A number of the caller could then belong to another file.
+    /// at submission. By then, a number of the caller could belong to another file.
     files: Vec<OwnedFd>,
     /// `CLOCK_MONOTONIC` at instant 0 of the clock of [`Queue::enter`].
     epoch_ns: u64,
@@ -302,7 +302,8 @@ impl Queue for AioContext {
     fn enter(&mut self, now_ns: u64, sleep: Option<Sleep>) -> io::Result<()> {
         self.submit(now_ns);
         match sleep {
-            // Waits only if no completion is posted: posted ones free room for operations that the kernel did not take.
+            // Waits only if no completion is posted: reaping one makes room for an operation that the kernel did not
+            // take.
             Some(sleep) if self.posted == 0 => {
                 self.collect(sleep.completions as usize, sleep.until_ns)
             }
@@ -365,11 +366,11 @@ pub fn probe(file: BorrowedFd<'_>) -> io::Result<()> {
         .ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
     let kind = OpKind::Read;
     let len = ALIGN as u32;
-    // Panics only for a token in flight.
+    // Cannot fail: no other operation is in flight.
     let _ = aio.push(Op::new(kind, 0, len, buf));
     let began_ns = monotonic_ns();
     let mut result = Err(io::Error::from_raw_os_error(libc::ETIMEDOUT));
-    // A signal ends a wait early.
+    // A signal can end a wait early, so repeat the wait.
     while aio.posted == 0 && monotonic_ns() < began_ns + PROBE_NS {
         aio.enter(
             0,

@@ -16,7 +16,7 @@ use std::{fs, io};
 /// Alignment of every buffer. No probed minimum I/O size is larger.
 pub const ALIGN: usize = 4096;
 
-/// Size of a huge page (2 MiB where pages are 4 KiB); smaller slices and mappings need none.
+/// Size of a huge page (2 MiB where pages are 4 KiB); smaller slices and mappings get no huge pages.
 const HUGE_PAGE: usize = 2 << 20;
 
 /// A mapping of memory, or of the start of a file.
@@ -66,7 +66,8 @@ impl Drop for Mapping {
     }
 }
 
-/// A page-aligned buffer; empty on simulated drives that store no data. Only a pointer: it moves with every operation.
+/// A page-aligned buffer; empty on simulated drives that store no data. Only a pointer, because it moves with every
+/// operation.
 #[derive(Debug)]
 pub struct Buf(Option<Box<Cut>>);
 

@@ -66,7 +66,7 @@ fn write_back(fd: BorrowedFd<'_>, offset: u64, len: u64, steps: WriteBack) -> io
         .map(drop)
 }
 
-/// Use of a mapping.
+/// Access pattern and durability of a mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MapAccess {
     /// True for random offsets: a page fault reads only its page, without read-ahead.

@@ -144,7 +144,7 @@ impl NetworkForm {
     }
 
     fn provide(&mut self, mut buf: Buf) {
-        // Without a free number the kernel has as many buffers as it has room for, so a further one is dropped.
+        // Without a free number, the kernel's ring of buffers is full: drop `buf`.
         let Some(buffer_id) = self.free_ids.pop() else {
             return;
         };
@@ -186,9 +186,9 @@ impl NetworkForm {
 }
 
 impl Ring<NetworkForm> {
-    /// Returns the receive buffer of an [`NetOutcome::Received`] to the kernel. A buffer of another origin is as good,
-    /// because the ring owns the buffer while the kernel may write to it. Panics if the length is not that of the
-    /// ring's receive buffers: an empty buffer would look like the end of a connection.
+    /// Returns the receive buffer of an [`NetOutcome::Received`] to the kernel. Any buffer of the same length works,
+    /// because the ring owns it while the kernel may write to it. Panics if the length is not that of the ring's
+    /// receive buffers: an empty buffer would look like the end of a connection.
     pub fn provide(&mut self, buf: Buf) {
         let form = self.form_mut();
         assert_eq!(buf.len(), form.buffer_bytes, "length of a receive buffer");
@@ -350,7 +350,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         assert!(ring.push(NetOp::Accept { token: 0, listener }).is_ok());
         ring.enter(0, None).unwrap();
-        // More than the completion queue holds.
+        // More connections than the completion queue holds.
         let clients: Vec<_> = (0..64)
             .map(|_| TcpStream::connect(address).unwrap())
             .collect();

@@ -141,12 +141,12 @@ pub struct Op {
     pub sync: WriteSync,
     /// Placement hint of a write; without placement support the write fails with `EOPNOTSUPP`, never silently.
     pub placement: Option<Placement>,
-    /// I/O priority of a read or write. System calls have none of their own, so the calling thread gets it first.
+    /// I/O priority of a read or write. System calls carry none, so the calling thread's priority is set first.
     pub priority: Priority,
     /// Data of the operation; empty for a simulated drive that stores no data.
     pub buf: Buf,
-    /// Number chosen by the issuer: below the engine's limit of operations in flight, and unique in flight. Issuer and
-    /// engine index their tables with the token, so neither has to search.
+    /// Number chosen by the issuer: below the engine's limit of operations in flight, and unique among the operations
+    /// in flight. Issuer and engine index their tables with the token, so neither has to search.
     pub token: u32,
 }
 
@@ -183,7 +183,7 @@ pub enum Outcome {
     Nvme(NvmeStatus),
     /// Result code of a database server, other than 0.
     Result(u8),
-    /// A read returned a record that no write of it can leave. `key`: the record's key in a batch of reads.
+    /// A read returned a record that none of its writes can have produced. `key`: the record's key in a batch of reads.
     Wrong { key: u64, wrong: WrongRecord },
 }
 
@@ -191,7 +191,7 @@ pub enum Outcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the comment of a variant describes its fields")]
 pub enum WrongRecord {
-    /// The complete value of an outdated write: `found` (0: of an earlier run) precedes the last acknowledged one.
+    /// The complete value of write `found` (0: of an earlier run), which is older than the last acknowledged write.
     Old { acknowledged: u32, found: u32 },
     /// No record, although write `acknowledged` was acknowledged; 0: this run has not written the record.
     Missing { acknowledged: u32 },
@@ -242,7 +242,7 @@ impl Outcome {
         )
     }
 
-    /// True for an error of a drive that lost its power or link. A powered drive can give some of these, too.
+    /// True for an error of a drive that lost its power or link. A powered drive can also return some of these errors.
     pub fn is_of_vanished_drive(self) -> bool {
         use libc::{EIO, ENODEV, ENOLINK, ENOMEDIUM, ENXIO, EREMOTEIO, ESHUTDOWN, ETIMEDOUT};
         let errnos = [
@@ -435,7 +435,7 @@ mod tests {
 
     #[test]
     fn flags_are_those_of_the_kernel() {
-        // linux/fs.h
+        // Source of the numbers: linux/fs.h.
         let steps = |wait_before, write, wait_after| {
             WriteBack {
                 wait_before,

@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn the_run_delay_is_the_second_number() {
+    fn the_run_delay_is_the_second_number_of_schedstat() {
         assert_eq!(run_delay_ns(b"1234567 89012 345\n"), Some(89_012));
         assert_eq!(run_delay_ns(b""), None);
     }

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_differ() {
+    fn parts_of_a_seed_have_different_streams() {
         let found = Random::for_part(1, 0).next_u64();
         assert_ne!(found, Random::for_part(1, 1).next_u64());
     }

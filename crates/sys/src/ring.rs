@@ -218,7 +218,7 @@ impl<F: Form> Ring<F> {
         epoch_ns: u64,
     ) -> io::Result<(Self, RingFacts)> {
         let entries_max = form.entries_max(in_flight_max, memory_bytes);
-        // Before the ring, so that an error below closes the ring before the memory is unmapped.
+        // Declared before the ring, so that an error below drops (closes) the ring before the memory is unmapped.
         let mut pool =
             Pool::new(memory_bytes.next_multiple_of(ALIGN) + form.memory_bytes(in_flight_max))?;
         let (ring, deferred_taskrun) = build(entries_max)?;
@@ -304,7 +304,8 @@ impl<F: Form> Ring<F> {
                 .register_sync_cancel(Some(CANCEL_WAIT), CancelBuilder::any());
         }
         let _ = self.enter(0, None);
-        // A pass takes only as many completions as fit. Each may carry an accepted socket, which nothing else closes.
+        // A pass reaps only what the completion queue holds. Each completion may own an accepted socket, closed by
+        // reaping.
         while self.has_completions() {
             self.reap(drop);
             let _ = self.enter(0, None);
@@ -380,7 +381,7 @@ impl<F: Form> Queue for Ring<F> {
         };
         let result = match sleep {
             None => enter(fd, self.pushed.len(), 0, flags, None),
-            // If the kernel rejects the timer's entry, the kernel does not wait either.
+            // If the kernel rejects the timer's entry, this call does not wait either.
             Some(_) if is_timed => enter(fd, self.pushed.len(), 1, flags, None),
             Some(Sleep {
                 completions,
@@ -784,7 +785,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timer_outlives_the_wait_and_ends_none_too_late() {
+    fn a_timer_outlives_a_wait_and_every_wait_ends_on_time() {
         let Some((mut ring, clock)) = with_timer(60_000_000_000) else {
             return;
         };

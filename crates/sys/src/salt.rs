@@ -132,7 +132,7 @@ impl Generator {
             }
         }
         sector[..zero_words * 8].fill(0);
-        // The stamp needs two random words. Without it the guard cannot recognise the data, and asks before erasing it.
+        // The stamp needs two random words. Without a stamp, the guard asks before erasing the data.
         if zero_words <= WORDS - 2 {
             stamp_end(sector, key);
         }

@@ -25,7 +25,7 @@ pub fn share_descriptors(one: u32, two: u32) -> io::Result<bool> {
 /// may not take leases.
 ///
 /// The kernel grants a write lease only if no other writable open file exists (fcntl(2), `F_SETLEASE`). The lease is
-/// released at once. A signal that this process ignores by default announces an open in between.
+/// released at once. Opening the file in between raises SIGURG, which is ignored by default.
 pub fn has_other_writer(fd: BorrowedFd<'_>) -> io::Result<Option<bool>> {
     // SAFETY: F_SETSIG takes an integer.
     succeed(unsafe { libc::fcntl(fd.as_raw_fd(), F_SETSIG, libc::SIGURG) })?;
@@ -60,7 +60,7 @@ mod tests {
     use std::os::fd::AsFd;
 
     #[test]
-    fn threads_share_descriptors_until_one_of_them_leaves() {
+    fn processes_do_not_share_descriptors_and_an_ended_one_is_an_error() {
         let own = std::process::id();
         let child = std::process::Command::new("sleep").arg("60").spawn();
         let Ok(mut child) = child else { return };
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_writer_is_seen_and_a_first_one_is_left_alone() {
+    fn a_second_writer_is_detected_and_the_own_descriptor_is_not() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let Some(other) = has_other_writer(file.as_file().as_fd()).unwrap() else {
             return;

@@ -15,7 +15,7 @@ const PAGE: usize = 4096;
 pub struct DriveContents {
     sector: usize,
     pages: HashMap<u64, Box<[u8; PAGE]>>,
-    /// By offset: old sectors on the medium that have newer data in the cache.
+    /// By offset: the medium's old data of each sector that has newer data in the cache.
     medium: HashMap<u64, Vec<u8>>,
     random: Random,
 }

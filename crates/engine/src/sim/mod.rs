@@ -4,8 +4,8 @@
 //! a day passes in seconds, and the same seed gives the same run to the nanosecond. Events at the same instant happen
 //! drive by drive, and for each drive in the order of its model.
 //!
-//! Drives store data only if the engine is created with [`DriveContents`]. Then operations have buffers, and reads return
-//! the data written.
+//! Drives store data only if the engine is created with [`DriveContents`]. Then operations have buffers, and reads
+//! return the data written.
 //!
 //! * `contents`: stored data; `model`: interface of a model, and a drive with any model; `queue`: queueing model
 //! * `ftl`: model with flash and garbage collection; `spec`: text form of a drive
@@ -60,7 +60,7 @@ impl<M: DriveModel> SimEngine<M> {
         }
     }
 
-    /// Ends the run, returns the contents. Writes in flight are torn; if `power_fails`, unflushed sectors get lost.
+    /// Ends the run; returns the contents. Tears writes in flight; if `power_fails`, loses unflushed sectors at random.
     pub fn stop(mut self, power_fails: bool) -> Vec<DriveContents> {
         for op in self
             .ops
@@ -170,7 +170,7 @@ impl<M: DriveModel> IoEngine for SimEngine<M> {
                     unseen_ns: 0,
                 });
                 if completions.len() >= enough {
-                    // All events of this instant still happen.
+                    // Processes all other events of this instant before the return.
                     until_ns = self.now_ns;
                 }
             }
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stall_freezes_what_is_in_service() {
+    fn a_stall_freezes_operations_in_service() {
         let mut engine =
             engine("sim:read-us=100+jitter-pct=0+read-mbps=0+stall-ms=1000+stall-at-s=0.00005");
         engine.submit(read(0, 0));

@@ -25,8 +25,7 @@ use sys::op::{Op, OpKind, Outcome};
 ///   run, an enum of them implements this trait.
 pub trait DriveModel {
     /// Accepts an operation at `now_ns`, which never runs backwards. Exactly one [`SimCompletion`] returns its token:
-    /// at `now_ns` for a refused operation, later for any other operation. With a service time of zero, a closed loop
-    /// would never end.
+    /// at `now_ns` for a refused operation, later for any other: otherwise a closed loop would never end.
     fn submit(&mut self, op: &Op, now_ns: u64);
 
     /// Time of the next event; `u64::MAX` if there is none before the next operation arrives. Never before the

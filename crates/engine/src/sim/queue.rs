@@ -15,13 +15,13 @@ use std::collections::VecDeque;
 use sys::op::{Op, OpKind};
 use sys::random::Random;
 
-/// A drive in use.
+/// A simulated drive with its operations in flight.
 #[derive(Debug, Clone)]
 pub struct QueueModel {
     spec: DriveSpec,
     /// Operations in the drive by end, then arrival. Each holds a channel until its end, or waits for a channel.
     completions: EventQueue<u64, SimCompletion>,
-    /// By direction, reads first: when the data path is free. With windows: end of the time charged to the limit.
+    /// By direction, reads first: end of the last transfer; with windows, end of the time charged to the limit.
     path_free_ns: [u64; 2],
     /// By direction: operations that wait for a window, each with the window's start, sorted by it.
     limited: [VecDeque<(u64, QueuedOp)>; 2],
@@ -197,13 +197,13 @@ impl QueueModel {
         if op.has_placement || matches!(op.kind, OpKind::WriteBack(_)) {
             return (now_ns, libc::EOPNOTSUPP);
         }
-        // The N operations that end last hold the N channels; the earliest end frees one. Refused ones do not count.
+        // The N operations that end last hold the N channels; the earliest end frees a channel. Refused ones hold none.
         let free_ns = self
             .completions
             .from_last(self.spec.channels as usize - 1)
             .map_or(0, |(end_ns, _)| end_ns);
         let taken_ns = match op.kind {
-            // Completed operations are on the medium: a flush waits for all operations accepted before it.
+            // A flush begins when all operations accepted before it have ended.
             OpKind::Flush | OpKind::FlushFile => self
                 .completions
                 .from_last(0)
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stall_delays_what_starts_in_it_and_what_runs_into_it() {
+    fn a_stall_delays_work_that_starts_in_it_or_runs_into_it() {
         let stalls = StallSpec {
             length_ns: 100,
             every_ns: 1000,

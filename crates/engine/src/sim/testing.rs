@@ -11,7 +11,7 @@ pub(crate) fn wait(until_ns: u64, completions: u32) -> Wait {
     }
 }
 
-/// Waits for at least one completion, and adds all of its instant to `out`.
+/// Waits for at least one completion, and appends all completions of the same instant to `out`.
 pub(super) fn reap_next<M: DriveModel>(engine: &mut SimEngine<M>, out: &mut Vec<Completion>) {
     engine.reap(wait(u64::MAX, 1), out).unwrap();
 }

@@ -49,7 +49,7 @@ fn mean(octiles: &[f64; 8]) -> f64 {
 }
 
 #[test]
-fn a_real_drive_is_amplified_as_it_measured() {
+fn the_simulation_matches_the_write_amplification_of_a_real_drive() {
     let expected = mean(&OCTILES);
     let error = |over_provisioning: f64| mean(&octiles(over_provisioning)) / expected - 1.0;
     let fitted = [0.075, 0.08, 0.085, 0.09, 0.095]

@@ -73,7 +73,7 @@ fn separated_data_with_the_best_share_of_the_spare_flash_reaches_the_optimum() {
 }
 
 #[test]
-fn with_a_handle_each_greedy_collects_victims_of_equal_valid_share() {
+fn with_separate_handles_greedy_collects_victims_of_equal_valid_share() {
     for over_provisioning in OVER_PROVISIONING {
         // Compensates for flash that the closed form ignores: the reserve, and open superblocks, half empty on average.
         let beside = (1.0 + 4.0 / 2.0) / 8000.0;

@@ -17,7 +17,7 @@ fn spec(superblocks: u64, victim: Victim, append: Append) -> Spec {
 }
 
 #[test]
-fn more_choices_come_from_random_to_greedy() {
+fn d_choices_approaches_greedy_with_more_draws() {
     let of = |choices| {
         measured(
             &spec(4000, Victim::Choices(choices), Append::Shared),

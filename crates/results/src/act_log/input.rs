@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn first_bytes_and_not_names_tell_what_a_log_is() {
+    fn compression_is_detected_from_the_first_bytes_and_not_from_the_name() {
         let text = text();
         for (bytes, compression) in [
             (text.clone(), Compression::Plain),
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_compressed_in_another_way_is_refused_with_the_way_out() {
+    fn unsupported_compression_is_refused_with_the_command_that_decompresses() {
         for (bytes, program) in [
             (&b"\xfd7zXZ\0\0"[..], "xz"),
             (b"BZh91AY", "bzip2"),
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn compressed_data_that_ends_early_gives_what_there_was_and_says_so() {
+    fn truncated_compressed_data_is_read_to_its_end_and_reported_as_cut() {
         let text = text();
         for compressed in [gzip(&text), zstd(&text)] {
             for length in [compressed.len() / 2, compressed.len() - 1] {
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn zstd_windows_beyond_the_memory_that_is_promised_are_refused_with_what_to_do() {
+    fn zstd_windows_above_the_memory_limit_are_refused_with_the_remedy() {
         // A frame without a checksum: the window descriptor and a single empty raw block, marked as the last.
         let frame = |window: u8| [&ZSTD_MAGIC[..], &[0, window, 1, 0, 0]].concat();
         let descriptor = |log: u8, eighths: u8| (log - 10) << 3 | eighths;

@@ -26,8 +26,8 @@ pub(super) struct SlowConditions {
     means: [Mean; EVIDENCE],
     /// Mean temperature over the operations whose service time alone was over the threshold.
     pub(super) celsius: Mean,
-    /// Sum of service times without unseen times, nanoseconds. Includes the operations whose response time was over the
-    /// threshold, in intervals in which the device was full.
+    /// Summed service times without unseen times, ns, of operations with a response time over the threshold, in
+    /// intervals in which the device was full.
     pub(super) full_service_ns: u64,
 }
 
@@ -95,7 +95,7 @@ struct StepFacts {
 #[derive(Debug, Default)]
 pub struct Blamer {
     judged: Vec<usize>,
-    /// By stream: true for commits, whose operations other streams count.
+    /// By stream: true for a stream of commits, whose operations are already counted in other streams.
     commits: Vec<bool>,
     devices: usize,
     intervals_per_step: u64,
@@ -217,7 +217,7 @@ impl Blamer {
         );
     }
 
-    /// Adds a line of the trace, at any time.
+    /// Adds a line of the trace. A line may arrive before or after its intervals.
     pub fn trace(&mut self, line: &TraceLine) {
         if line.device < self.devices {
             self.samples.line(line, &mut self.step_samples);
@@ -227,7 +227,7 @@ impl Blamer {
     fn row(&self, fields: &[String], device: usize) -> IntervalTelemetry {
         IntervalTelemetry(EXPLAINING_COLUMNS.map(|column| {
             match column {
-                // The drive's SMART value takes precedence over the kernel's monitor: the drive throttles by it.
+                // The SMART value takes precedence over the kernel's monitor, because the drive throttles by it.
                 Column::Celsius => self
                     .value(fields, device, Column::SmartCelsius)
                     .or_else(|| self.value(fields, device, Column::Celsius)),
@@ -336,8 +336,8 @@ impl Blamer {
     }
 
     /// The stream that had more than half of the operations in flight on `devices`, and its fraction of these
-    /// operations. Counts the time in which operations of judged streams were slow or waited on these devices. `None`:
-    /// no such stream.
+    /// operations. Counts only intervals in which operations of judged streams were slow or waited there. `None`: no
+    /// such stream.
     pub(super) fn holder(
         &self,
         steps: &Range<usize>,
@@ -465,7 +465,6 @@ impl FullnessTracker {
 /// Number of leading columns of [`EXPLAINING_COLUMNS`] whose means over slow operations are evidence against the host.
 const EVIDENCE: usize = 6;
 
-/// The columns of telemetry.csv that explain slow operations.
 const EXPLAINING_COLUMNS: [Column; 15] = [
     Column::CpuStealPct,
     Column::RunqueueWaitPct,

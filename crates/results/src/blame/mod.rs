@@ -104,9 +104,9 @@ impl BlamedWindow<'_> {
         self.over() as f64 / self.counts.counted_ops() as f64 / self.limit.share_max()
     }
 
-    /// Lower bound of the mean service time of the operations whose service alone was over the threshold: the sum for
-    /// all operations over the threshold is known. Every other operation's service time is below the smallest threshold
-    /// that it did not reach. These upper bounds are subtracted from the sum.
+    /// Lower bound of the mean service time of the operations whose service alone was over the threshold. Only the sum
+    /// for all operations over the threshold is known. The service time of every other operation is below the smallest
+    /// threshold that it did not reach; these upper bounds are subtracted from the sum.
     fn served_slowly_ns(&self) -> u64 {
         let service_over = &self.counts.service_over;
         let limits = self.plan.sla.limits();

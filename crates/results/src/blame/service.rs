@@ -24,7 +24,7 @@ use crate::telemetry::{TraceKind, TraceSize};
 /// merging: the kernel merges neighbouring operations, so that requests carry two operations each.
 const OUTSIDE_MIN: f64 = 0.5;
 
-/// Minimum share of this program's operations in the kernel's statistics; below it they are assumed to be switched off.
+/// Minimum share of this program's operations in the kernel's statistics; below, the statistics count as switched off.
 const COUNTED_MIN: f64 = 0.5;
 
 /// Minimum number of slow operations in the samples for a conclusion about all slow operations.
@@ -195,7 +195,7 @@ impl OutsideRequests {
         {
             return None;
         }
-        // Operations that completed after the run's end are in no whole interval: their requests are taken to be alike.
+        // Operations that completed after the run's end are in no whole interval: assume equal requests.
         requests_ms *= (*ops as f64 / completed).max(1.0);
         let fraction = (1.0 - requests_ms * 1e6 / service_ns as f64).max(0.0);
         let column = if kind == TraceKind::Read {

@@ -142,14 +142,14 @@ fn fast() -> Times {
 }
 
 #[test]
-fn a_slice_below_every_limit_is_nobody_s_fault() {
+fn a_slice_below_every_limit_has_no_blame() {
     let mut run = Run::new(1, 1, false, "");
     run.second(&[(960, fast()), (40, times(0, 0, 5 * MS))], &[]);
     assert_eq!(run.blame(), []);
 }
 
 #[test]
-fn each_stretch_of_time_gets_its_share() {
+fn each_stage_of_an_operation_gets_its_share_of_the_time() {
     let mut run = Run::new(1, 1, true, "");
     run.second(
         &[
@@ -185,7 +185,7 @@ fn a_simulated_drive_is_the_device_and_the_sentence_has_the_numbers() {
 }
 
 #[test]
-fn too_few_slots_before_a_quick_device_are_slot_wait() {
+fn too_few_slots_before_a_fast_device_are_blamed_as_slot_wait() {
     let mut run = Run::new(1, 1, true, "");
     run.second(&[(900, fast()), (1000, times(7 * MS, 0, 200 * US))], &[]);
     let blame = run.only();
@@ -212,8 +212,8 @@ fn a_stall_that_fills_the_slots_is_the_device_although_nearly_all_operations_onl
 }
 
 #[test]
-fn slots_are_held_by_those_that_had_their_time_however_few_they_were() {
-    // Ten slots; 3,000/s let through ten times per second: one in thirty waits 100 ms in its slot, all others for one.
+fn the_operations_with_most_of_the_slot_time_held_the_slots_even_if_they_were_few() {
+    // Ten slots, 3,000/s in ten bursts: one operation in thirty holds its slot for `in_use_ms`, the others for 0.5 ms.
     let throttled = |in_use_ms| {
         let mut run = Run::new(1, 1, true, "");
         run.second(
@@ -234,7 +234,7 @@ fn slots_are_held_by_those_that_had_their_time_however_few_they_were() {
 }
 
 #[test]
-fn what_failed_has_no_time_and_what_never_went_out_is_what_kept_back_the_others() {
+fn failed_operations_have_no_time_and_unissued_ones_get_the_cause_of_the_others() {
     let mut run = Run::new(1, 1, true, "");
     run.second_with(&[], |interval| {
         let cell = &mut interval.cells[0];
@@ -300,7 +300,7 @@ fn the_stream_that_holds_the_slots_is_named_where_another_waits_for_them() {
 }
 
 #[test]
-fn our_lag_is_blamed_where_only_it_is_over_the_limit_and_completions_seen_late_are_ours() {
+fn own_lag_is_blamed_if_it_alone_exceeds_the_limit_and_completions_seen_late_are_own_lag() {
     let mut run = Run::new(1, 1, false, "");
     run.second(&[(900, fast()), (100, times(0, 3 * MS, 100 * US))], &[]);
     let blame = run.only();
@@ -317,7 +317,7 @@ fn our_lag_is_blamed_where_only_it_is_over_the_limit_and_completions_seen_late_a
 }
 
 #[test]
-fn of_a_server_neither_kernel_nor_device_is_spoken() {
+fn a_run_on_a_server_blames_neither_kernel_nor_device() {
     let mut run = Run::new(1, 1, false, "");
     let plan = JudgePlan {
         tested: TestedObject::Server,
@@ -336,7 +336,7 @@ fn of_a_server_neither_kernel_nor_device_is_spoken() {
 }
 
 #[test]
-fn that_the_limit_is_reached_without_the_largest_part_too_is_said() {
+fn the_sentence_says_if_the_limit_is_reached_even_without_the_largest_part() {
     let mut run = Run::new(1, 1, true, "");
     run.second(
         &[
@@ -353,7 +353,7 @@ fn that_the_limit_is_reached_without_the_largest_part_too_is_said() {
 }
 
 #[test]
-fn without_trace_and_statistics_device_and_kernel_are_not_told_apart_and_that_is_said() {
+fn without_trace_and_statistics_the_split_of_device_and_kernel_is_reported_as_unknown() {
     let mut run = Run::new(1, 1, false, "");
     run.second(&[(900, fast()), (100, times(0, 0, 2 * MS))], &[]);
     let blame = run.only();
@@ -411,7 +411,7 @@ fn samples_are_compared_with_their_own_intervals_and_not_with_a_stall_that_they_
 }
 
 #[test]
-fn a_sample_told_of_late_is_still_compared_and_one_from_long_ago_is_passed_over() {
+fn a_sample_that_arrives_late_is_still_compared_and_a_very_old_one_is_skipped() {
     let mut run = Run::new(1, 20, false, "");
     for _ in 0..20 {
         run.second(&[(900, fast()), (100, times(0, 0, 2 * MS))], &[]);
@@ -423,7 +423,7 @@ fn a_sample_told_of_late_is_still_compared_and_one_from_long_ago_is_passed_over(
 }
 
 #[test]
-fn time_that_the_kernel_s_statistics_do_not_have_was_spent_before_them() {
+fn service_time_missing_from_the_kernel_s_statistics_was_spent_before_requests_existed() {
     let columns = "nvme0n1.r/s nvme0n1.r_await";
     let throttled = [(1000, times(0, 0, 80 * MS))];
     // 0.1 ms for each request, and 80 ms of service.
@@ -443,7 +443,7 @@ fn time_that_the_kernel_s_statistics_do_not_have_was_spent_before_them() {
 }
 
 #[test]
-fn what_came_back_after_the_end_is_taken_to_be_like_the_rest() {
+fn operations_completed_after_the_end_are_assumed_to_be_like_the_others() {
     let columns = "nvme0n1.r/s nvme0n1.r_await";
     for (await_ms, expected) in [(0.1, KernelQueue), (79.0, Unknown)] {
         let mut run = Run::new(1, 1, false, columns);
@@ -470,7 +470,7 @@ fn stalled(requests_max: Option<u64>, ends: [f64; 2], queue_means: [f64; 2]) -> 
 }
 
 #[test]
-fn what_waits_behind_a_device_that_holds_all_its_requests_is_the_device_s() {
+fn waits_behind_a_full_device_are_charged_to_the_device() {
     for ends in [[128.0, 1.0], [0.0, 122.0], [0.0, 0.0]] {
         let blame = stalled(Some(128), ends, [0.1, 128.0]);
         let found = causes(&blame[0]);
@@ -482,7 +482,7 @@ fn what_waits_behind_a_device_that_holds_all_its_requests_is_the_device_s() {
 }
 
 #[test]
-fn a_device_with_room_or_full_for_moments_or_of_unknown_room_leaves_the_time_to_the_kernel() {
+fn unless_the_device_is_known_to_be_full_the_time_is_charged_to_the_kernel() {
     for (requests_max, queue_mean, end) in [
         (Some(1023), 128.0, 128.0),
         (None, 128.0, 128.0),
@@ -567,7 +567,7 @@ fn a_drive_that_throttles_itself_is_named_with_its_temperature() {
 }
 
 #[test]
-fn heat_is_evidence_only_while_service_grew_and_above_where_drives_throttle() {
+fn heat_is_evidence_only_if_service_slowed_down_and_the_drive_is_hot_enough_to_throttle() {
     let slow = [(900, fast()), (100, times(0, 0, 2 * MS))];
     type Row<'a> = (&'a [(u64, Times)], f64, f64);
     let heat = |rows: &[Row<'_>]| {

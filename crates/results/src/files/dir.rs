@@ -33,7 +33,7 @@ fn open_dirs() -> MutexGuard<'static, BTreeMap<PathBuf, Dir>> {
     HELD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// `path` from the root, by its text alone. The working directory is asked for once, because others may rename it.
+/// Absolute form of `path`; links are not resolved. The working directory is read once, because others may rename it.
 fn absolute(path: &Path) -> PathBuf {
     static WORKING_DIR: LazyLock<PathBuf> =
         LazyLock::new(|| std::env::current_dir().unwrap_or_default());
@@ -49,7 +49,7 @@ fn open_above(path: &Path) -> Option<(Dir, PathBuf)> {
     Some((found.0, path.strip_prefix(found.1).ok()?.to_owned()))
 }
 
-/// `path`, for programs and functions that need a path: below a held directory the path begins at its descriptor.
+/// `path` for programs and functions that need a path: begins at the descriptor of a held directory, if below one.
 pub fn stable_path(path: &Path) -> Cow<'_, Path> {
     match open_above(&absolute(path)) {
         Some((dir, rest)) => Cow::Owned(
@@ -143,7 +143,7 @@ impl Dir {
         Ok(rustix::fs::fstat(&self.fd)?)
     }
 
-    /// Creates a file to append and read. Errors: `name` exists; the directory is /dev, where it is a mistyped device.
+    /// Creates a file to append and read. Errors: `name` exists; the directory is /dev (a mistyped device).
     pub fn create_new(&self, name: &OsStr, mode: u32) -> io::Result<File> {
         self.refuse_dev()?;
         self.open_regular(
@@ -153,7 +153,7 @@ impl Dir {
         )
     }
 
-    /// Opens `name` to append, or creates it with `mode`. Errors: it is no regular file, or would be created in /dev.
+    /// Opens `name` to append, or creates it with `mode`. Errors: not a regular file, or a new file in /dev.
     pub fn open_to_append(&self, name: &OsStr, mode: u32) -> io::Result<File> {
         match self.stat(name)? {
             // Checked before opening: opening a device can have side effects.
@@ -194,7 +194,7 @@ impl Dir {
     /// Creates the directory `name`, and opens it. Errors: the name exists.
     pub fn create_dir(&self, name: &OsStr, mode: u32) -> io::Result<Self> {
         rustix::fs::mkdirat(&self.fd, plain(name)?, Mode::from_raw_mode(mode))?;
-        // A directory of this name may have been held until somebody removed it.
+        // Forgets a held directory of this name, which another process has removed.
         open_dirs().remove(&absolute(&self.path.join(name)));
         let dir = self.open_dir(name)?;
         if self.changeable.is_some()
@@ -261,7 +261,7 @@ impl Dir {
         Ok(())
     }
 
-    /// [`Self::rename_new`] on file systems without the flag, such as NFS: the name is claimed exclusively before.
+    /// [`Self::rename_new`] on file systems without the flag, such as NFS: creates `to` exclusively, then replaces it.
     fn claim_and_rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         let stat = self.stat(from)?.ok_or(ErrorKind::NotFound)?;
         let is_dir = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_others_can_change_is_the_same_for_the_whole_process() {
+    fn a_directory_that_others_can_change_is_held_open_for_the_whole_process() {
         let (top, theirs) = open_to_all();
         let results = theirs.join("results");
         create_dirs(&results).unwrap();

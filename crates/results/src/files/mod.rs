@@ -1,5 +1,5 @@
-//! The one door for files: every file that flashproof reads for a user, writes, renames or removes goes through this
-//! module. `clippy.toml` forbids the other ways; each exception names its reason.
+//! All access to files: every file that flashproof reads for a user, writes, renames or removes goes through this
+//! module. `clippy.toml` forbids other access; each exception names its reason.
 //!
 //! A path given as a configuration, a log or a run can be a FIFO that blocks a read forever, `/dev/zero` that never
 //! ends, or a link to another directory. So this module usually reads only regular files, and only up to a maximum
@@ -34,7 +34,7 @@ use std::io::{self, BufRead, ErrorKind, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Marker within the first kilobyte of an HTML report: flashproof recognises its own files by it.
+/// Marker at the start of an HTML report, by which flashproof recognises its own files.
 pub const HTML_MARK: &str = "<meta name=\"generator\" content=\"flashproof\">";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,7 +126,7 @@ fn read_open(file: File, bytes_max: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Errors: the type of the file with this `st_mode`, unless it is a regular file. `used`: "read", "written".
+/// Errors: the file with this `st_mode` is not a regular file; the error names its type. `used`: "read", "written".
 fn only_regular(mode: u32, used: &str) -> io::Result<()> {
     let kind = match FileType::from_raw_mode(mode) {
         FileType::RegularFile => return Ok(()),
@@ -166,7 +166,7 @@ pub fn write_to_open(path: &Path, bytes: &[u8]) -> io::Result<()> {
     (&file).write_all(bytes)
 }
 
-/// True for a writable path of no regular file: an open descriptor (`/dev/fd/63`, a shell's pipe), terminal, /dev/null.
+/// True for a writable path other than a file: an open descriptor (`/dev/fd/63`, a shell's pipe), terminal, /dev/null.
 pub fn is_open_path(path: &Path) -> bool {
     [
         "/dev/stdout",
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn only_regular_files_are_read_and_none_is_waited_for() {
+    fn only_regular_files_are_read_and_a_pipe_does_not_block() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
         fs::write(at("file"), "text").unwrap();
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_named_file_keeps_its_owner_and_who_may_read_it() {
+    fn a_file_named_by_the_user_keeps_its_owner_and_permissions() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("a");
         for mode in [0o600, 0o664, 0o444] {

@@ -104,7 +104,7 @@ impl Temporary {
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        // After publication there is no such name.
+        // Fails after publication, because the temporary name no longer exists.
         let _ = self.dir.remove_file(&self.temporary_name);
     }
 }
@@ -117,7 +117,7 @@ fn copy_owner_and_mode(file: &File, replaced: &Stat) -> io::Result<()> {
     file.set_permissions(Permissions::from_mode(replaced.st_mode & 0o7777))
 }
 
-/// Errors: the entry `name` is not a regular file, or is not this program's although `target` demands this.
+/// Errors: the entry `name` is not a regular file, or flashproof did not write the file although `target` demands this.
 fn check_existing(dir: &Dir, name: &OsStr, target: ReplaceTarget) -> io::Result<()> {
     let Some(stat) = dir.stat(name)? else {
         return Ok(());

@@ -186,7 +186,8 @@ impl Accounts {
         }
     }
 
-    /// True if all members of the group are trusted. Root's group always is: its other members are system accounts.
+    /// True if all members of the group are trusted. Root's group always is, because its other members are system
+    /// accounts.
     fn is_trusted_group(&self, number: u32) -> bool {
         let primary = self
             .users
@@ -213,7 +214,7 @@ impl Accounts {
     }
 }
 
-/// Who, besides trusted users, can write to the object at `path` with this `stat`.
+/// The untrusted users who can write to the open object `fd`, whose metadata is `stat`; `None` if there are none.
 fn untrusted_writer(stat: &Stat, fd: BorrowedFd<'_>) -> Option<ForeignWriter> {
     let mode = Mode::from_raw_mode(stat.st_mode);
     if !is_trusted(stat.st_uid) {
@@ -275,7 +276,7 @@ fn changeable_file(path: &Path, file: &File) -> io::Result<Option<Changeable>> {
     }))
 }
 
-/// Nobody, to whom servers map root and the kernel maps users without a number here.
+/// User ID of nobody. NFS servers map root to nobody, and the kernel maps users outside this user namespace to nobody.
 const OVERFLOW_USER: u32 = 65_534;
 
 /// Source of the numbers: linux/magic.h.
@@ -310,9 +311,9 @@ pub(super) struct Reached {
 /// The kernel's limit of links in a path.
 const LINKS_MAX: u32 = 40;
 
-/// Follows `path` from the directory `from`, component by component, so that the examined directories are the used
-/// ones. Links are followed. `shown`: the path of `from` in messages. Errors: a component is missing or no directory;
-/// too many links.
+/// Follows `path` from the directory `from`, component by component, so that the directories used are those examined.
+/// Links are followed. `shown`: the path of `from` in messages. Errors: a component is missing or no directory; too
+/// many links.
 pub(super) fn walk(from: BorrowedFd<'_>, shown: &Path, path: &Path) -> io::Result<Reached> {
     let mut at = open_dir(from, OsStr::new("."))?;
     let mut shown = shown.to_owned();
@@ -383,7 +384,7 @@ fn names_backwards(path: &Path) -> Vec<OsString> {
         .collect()
 }
 
-/// `dir`, if an untrusted user can change the name of its `entry`; `None`: a name that is created exclusively.
+/// `dir`, if an untrusted user can change the name of `entry` there. No `entry`: a name that is created exclusively.
 fn changeable_names(
     dir: &OwnedFd,
     entry: Option<&Stat>,

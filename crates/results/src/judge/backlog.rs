@@ -63,8 +63,9 @@ impl Judge {
         too_much.collect()
     }
 
-    /// A sentence if the run was too short to show whether its load was carried out: under [`INTERVALS_MIN`] report
-    /// intervals in a slice, and more operations of a stream outstanding at its end than may be missing.
+    /// A sentence if the run was too short to show whether its load was carried out: a slice has fewer than
+    /// [`INTERVALS_MIN`] report intervals, and at the end of the run more operations of a stream were outstanding than
+    /// may be missing.
     pub(super) fn too_short(&self) -> Option<String> {
         let intervals = self.plan.intervals_per_slice();
         if intervals >= INTERVALS_MIN {
@@ -204,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn the_growth_is_told_with_what_is_allowed() {
+    fn the_reason_has_the_growth_and_the_allowed_growth() {
         let verdict = judged(Arrivals::Even, "5%>1ms", &waiting(&[0, 0, 0, 120]));
         assert_eq!(verdict.reasons[0].code, ReasonCode::NotCarriedOut);
         assert_eq!(
@@ -215,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backlog_of_this_program_is_held_against_no_device() {
+    fn a_backlog_caused_by_this_program_fails_no_device() {
         let late = |late, waiting| Backlog {
             late,
             waiting,

@@ -254,7 +254,8 @@ impl ReasonLists {
         self.doubts.push(Reason::new(ReasonCode::OwnLag, text));
     }
 
-    /// Failures that no lower load would avoid; none after a sleep of the machine, when the drive may have lost power.
+    /// Failures that no lower load would avoid; none if all came after a sleep of the machine (the drive may lose
+    /// power).
     fn add_failures(&mut self, judge: &Judge, end: &End) {
         if end.excuses_errors() {
             return;

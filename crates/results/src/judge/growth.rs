@@ -1,4 +1,4 @@
-//! The growth of a backlog through each slice, accumulated interval by interval. `backlog` judges the growth.
+//! The growth of a backlog through each slice, accumulated by interval. The module `backlog` judges the growth.
 
 use crate::counts::Backlog;
 
@@ -41,7 +41,7 @@ pub(super) struct BacklogGrowth {
 }
 
 impl BacklogGrowth {
-    /// Adds the backlog at the end of report interval `number`, from 1, of `intervals` in slice `slice`.
+    /// Adds the backlog at the end of report interval `number`, from 1, of the `intervals` intervals of `slice`.
     pub(super) fn add(
         &mut self,
         slice: usize,

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Maximum length of a headline's sentence, characters. Details stand below it.
+/// Maximum length of a headline's sentence, characters. Details follow below the headline.
 pub const HEADLINE_CHARS_MAX: usize = 120;
 /// A sentence is not cut before this position, because a shorter one would say too little.
 const CUT_CHARS_MIN: usize = 40;
@@ -37,7 +37,7 @@ impl Headline {
         }
     }
 
-    /// `text`, unless the sentence has all of it.
+    /// `text`; `None` if the sentence already contains all of `text`.
     pub fn unless_said<'a>(&self, text: &'a str) -> Option<&'a str> {
         Some(text).filter(|text| !self.sentence.contains(text))
     }
@@ -85,9 +85,8 @@ fn without_open_bracket(clause: &str) -> &str {
 }
 
 impl Verdict {
-    /// The answer and the next step.
     pub fn headline(&self) -> Headline {
-        // Who stopped a run wants to read that first, also if the host was busy besides.
+        // A user who stopped the run reads this reason first, even if the host was also too busy.
         let mut of_stop = self.reasons.iter();
         let of_stop = of_stop.find(|reason| reason.code == ReasonCode::Stopped);
         let reason = match (self.reasons.first(), of_stop) {
@@ -171,7 +170,7 @@ impl Verdict {
             | ReasonCode::Silence => LOOK_AT_DRIVE,
             ReasonCode::TooShort => "run longer",
             ReasonCode::Stopped => "run again, to the end",
-            ReasonCode::StoppedForAnother => "mend the other workload, then run again",
+            ReasonCode::StoppedForAnother => "fix the other workload, then run again",
             ReasonCode::NothingJudged => {
                 "check that the configuration has reads or writes to judge"
             }
@@ -191,12 +190,12 @@ impl Verdict {
     }
 }
 
-/// `answer` with the share that decided, as fully as fits: with its counts, with its device, with the start of the
-/// name of a simulated drive, alone.
+/// `answer` with the deciding share, in the longest form that fits: with counts; with the device; with the start of the
+/// name of a simulated drive; alone.
 fn with_share(answer: &str, worst: &WorstShare) -> String {
     let device = worst.device.as_deref();
     let on_device = device.map_or_else(String::new, |device| format!(" on {device}"));
-    // Simulated drives with names are told apart by them.
+    // A simulated drive with a name is shown by this name, without its other parameters.
     let on_named = on_device
         .split_once('+')
         .filter(|(first, _)| first.starts_with(" on sim:name="))
@@ -213,7 +212,7 @@ fn with_share(answer: &str, worst: &WorstShare) -> String {
     longest.clone()
 }
 
-/// `7.02 % of reads on /dev/nvme0n1 took over 1 ms in slice 21 (below 5 % is allowed)`.
+/// Text such as `7.02 % of reads on /dev/nvme0n1 took over 1 ms in slice 21 (below 5 % is allowed)`.
 fn short_share(worst: &WorstShare, on_device: &str) -> String {
     let bound = if worst.cut { "at least " } else { "" };
     format!(

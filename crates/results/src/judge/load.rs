@@ -1,7 +1,7 @@
 //! Checks that the whole load was carried out: by each stream, judged or not, on each device, in each judged period.
 //!
-//! A verdict on latencies ignores operations that never completed, and streams without limits. The following rules cover
-//! them. An operation counts in the slice in which it was due, whenever it completed.
+//! A verdict on latencies ignores operations that never completed, and streams without limits. The following rules
+//! cover them. An operation counts in the slice in which it was due, whenever it completed.
 //!
 //! * lost: issued, but not completed when the drain ended. A single lost operation fails the run.
 //! * not carried out, for streams with a rate: more than 0.1 % of the operations, and more than one, had not completed
@@ -109,7 +109,7 @@ impl Judge {
         let is_undone = |window: &JudgedWindow| {
             is_not_carried_out(window.counts.missed, window.counts.counted_ops())
         };
-        // A slice that was cut short might still have caught up.
+        // Slices that were cut short are ignored: their load might still have caught up.
         let late_windows = self
             .windows(group, end)
             .into_iter()
@@ -244,8 +244,8 @@ impl Judge {
         })
     }
 
-    /// A sentence for each judged closed loop whose device was silent for a too large fraction of a slice. With it, true
-    /// if the lack of CPUs may explain the silence.
+    /// A sentence for each judged closed loop whose device was silent for a too large fraction of a slice. The second
+    /// value: true if the lack of CPUs may explain the silence.
     pub(super) fn silent(&self, end: &End) -> Vec<(String, bool)> {
         self.device_groups().filter_map(|group: &GroupCounts| {
             let info = &self.plan.streams[group.stream];
@@ -356,8 +356,8 @@ impl Judge {
         !self.plan.simulated && share >= 1.0 - delayed
     }
 
-    /// Of the complete windows of `group` and those `between` slices, if `is_bad` selects them, the window with the
-    /// largest count `count_of`. Also a text that names this window, and the first bad slice.
+    /// Among the complete windows of `group` and the windows `between` slices for which `is_bad` is true: the window
+    /// with the largest `count_of`. Also returns a text that names this window and the first bad slice.
     fn worst_window(
         &self,
         group: &GroupCounts,
@@ -374,7 +374,7 @@ impl Judge {
             .iter()
             .map(|window| window.first as u64 + 1)
             .min();
-        // Of equal windows, the last one of `max_by_key` would begin in the middle of a slice.
+        // Reversed, because `max_by_key` returns the last of equal windows, and the windows between slices are last.
         let worst = bad_windows
             .into_iter()
             .rev()
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_due_within_the_time_of_grace_is_not_overdue() {
+    fn operations_due_within_the_grace_period_are_not_overdue() {
         let backlog = |in_flight, waiting, late| Backlog {
             in_flight,
             waiting,

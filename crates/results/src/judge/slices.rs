@@ -68,8 +68,8 @@ impl TestedObject {
     }
 }
 
-/// Length of a slice, seconds: `requested_sec` rounded up to whole report intervals, as in ACT's analysis. If the run is
-/// shorter, as many whole report intervals as fit into the run.
+/// Length of a slice, seconds: `requested_sec` rounded up to whole report intervals, as in ACT's analysis. If the run
+/// is shorter, as many whole report intervals as fit into the run.
 pub fn whole_slice_sec(requested_sec: u64, duration_sec: u64, report_interval_sec: u64) -> u64 {
     let interval_sec = report_interval_sec.max(1);
     let slice_sec = requested_sec
@@ -83,8 +83,8 @@ pub fn whole_slice_sec(requested_sec: u64, duration_sec: u64, report_interval_se
     }
 }
 
-/// Distance between the starts of judged windows, seconds: half of a slice, so that any freeze of up to half a slice lies
-/// whole in a window; a slice if its halves are not whole report intervals.
+/// Distance between the starts of judged windows, seconds: half of a slice, so that a window contains any freeze of up
+/// to half a slice; a slice if its halves are not whole report intervals.
 pub fn window_step_sec(slice_sec: u64, report_interval_sec: u64) -> u64 {
     if slice_sec.is_multiple_of(2 * report_interval_sec.max(1)) {
         slice_sec / 2
@@ -409,7 +409,7 @@ impl Judge {
     }
 
     /// The windows from the middle of each complete slice to the middle of the next, for which `size_of` is at least 90
-    /// % of that of a mean slice. None if windows begin only with slices.
+    /// % of that of a mean slice. Empty if windows begin only with slices.
     pub(super) fn windows_between(
         &self,
         group: &GroupCounts,
@@ -482,7 +482,7 @@ impl Judge {
     }
 
     /// Corrects the recorded cause of the end by the counts. The check that stops a run for lag sees only the slots at
-    /// that moment. If this program delayed most of the outstanding operations, it filled the slots.
+    /// that moment. If this program delayed most of the outstanding operations, this program filled the slots.
     pub(super) fn corrected_end(&self, end: &End) -> End {
         let mut settled = end.clone();
         if let End::LagExceeded { lane, whose, .. } = &mut settled {
@@ -751,7 +751,7 @@ impl IntervalCounts {
         }
     }
 
-    /// Takes over the counts, reusing the memory. `tightest_ns`: the smallest threshold. The caller sets `after_sec`.
+    /// Copies `interval`, reusing the memory. `tightest_ns`: the smallest threshold. The caller sets `after_sec`.
     pub fn set(&mut self, interval: &Interval, tightest_ns: u64) {
         self.index = interval.index;
         self.end_ns = interval.end_ns;

@@ -394,7 +394,7 @@ fn any_io_error_fails_even_of_a_stream_that_is_not_judged() {
 }
 
 #[test]
-fn what_failed_was_not_slow() {
+fn failed_operations_do_not_count_as_slow() {
     let with_errors = |slow: u64, errors: u64, wrong_data: u64| {
         judged(|interval| {
             (0..9_000)
@@ -507,7 +507,7 @@ fn transactions_that_fail_are_no_io_errors() {
 }
 
 #[test]
-fn our_own_lag_makes_a_verdict_invalid_only_when_it_would_decide() {
+fn own_lag_makes_a_verdict_invalid_only_if_the_lag_would_decide() {
     let lagging = |count: u64| {
         judged(|interval| {
             for n in 0..10_000 {
@@ -527,7 +527,7 @@ fn our_own_lag_makes_a_verdict_invalid_only_when_it_would_decide() {
 }
 
 #[test]
-fn who_stopped_a_run_on_a_busy_host_reads_that_first() {
+fn the_headline_of_a_stopped_run_on_a_busy_host_is_the_stop() {
     let mut run = Run::new(1, 1, 1);
     run.add(|interval| {
         for _ in 0..1_000 {
@@ -573,7 +573,7 @@ fn operations_that_were_issued_late_make_a_failure_invalid_only_when_they_would_
 }
 
 #[test]
-fn completions_that_lay_unseen_make_a_failure_invalid_only_when_they_would_decide() {
+fn completions_seen_late_make_a_failure_invalid_only_if_they_would_decide() {
     let unseen_in = |service_ns: u64, unseen_ns: u64, has_keys: bool| {
         let mut run = Run::new(1, 1, 1);
         run.judge.plan.has_keys = has_keys;
@@ -632,7 +632,7 @@ fn completions_that_lay_unseen_make_a_failure_invalid_only_when_they_would_decid
 }
 
 #[test]
-fn who_was_slow_decides_what_stopping_for_lag_means() {
+fn the_owner_of_the_delay_decides_the_outcome_of_a_stop_for_lag() {
     let mut run = Run::new(1, 1, 60);
     run.second(5_000, 0);
     let lag = |whose| End::LagExceeded {
@@ -777,8 +777,7 @@ fn a_verdict_survives_json() {
 }
 
 #[test]
-fn a_rate_counts_what_came_back_in_the_time_of_the_run_and_where_it_differs_from_the_load_that_is_said()
- {
+fn the_achieved_rate_counts_completions_within_the_run_and_a_note_names_a_lower_rate() {
     let verdict = judged(|interval| {
         for n in 0..1_000 {
             interval.cells[0].record(&Times::new(0, 0, 0, MS / 10), 0, 1536);
@@ -857,7 +856,7 @@ fn a_stream_that_ended_early_has_the_rate_of_the_time_in_which_it_ran() {
         }
         run.verdict().streams[0].achieved_iops
     };
-    // Its last operation was due a period before its end.
+    // The stream's last operation was due one period before the stream's end.
     assert!((rate(0) - 1_000.0 / 1.001).abs() < 1e-6, "{}", rate(0));
     assert_eq!(
         rate(1),

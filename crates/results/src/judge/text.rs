@@ -31,7 +31,7 @@ pub(super) fn slices_text(first: Option<u64>, worst: u64) -> String {
     }
 }
 
-/// `in the hour from 0:30` for a window from the middle of a slice, `from_sec` seconds after the run began.
+/// `in the hour from 0:30`: names a window that begins in mid-slice, `from_sec` seconds after the run began.
 pub(crate) fn between_text(from_sec: u64, slice_sec: u64) -> String {
     let hours = from_sec / 3_600;
     let minutes = from_sec / 60 % 60;
@@ -234,7 +234,7 @@ impl fmt::Display for RecordsRead {
 }
 
 impl Verdict {
-    /// `limits: below 5 % over 1 ms`.
+    /// Text such as `limits: below 5 % over 1 ms`.
     fn limits_text(&self) -> String {
         if self.has_no_limits() {
             return "no limits".to_owned();
@@ -303,7 +303,7 @@ impl Verdict {
         for entry in self.insufficient.iter().take(INSUFFICIENT_LISTED_MAX) {
             writeln!(
                 f,
-                "  insufficient: slice {} of {} on {} has {}, below {}: its share says little",
+                "  insufficient: slice {} of {} on {} has {}, below {}: its share is unreliable",
                 entry.slice,
                 entry.stream,
                 device_text(entry.device.as_deref()),
@@ -425,7 +425,7 @@ impl Verdict {
             (ReasonCode::WrongData, &self.wrong_data),
             (ReasonCode::IoError, &self.failures),
         ] {
-            // The reason with the count describes the first failure. After a sleep of the machine, there is no such reason.
+            // The reason with the count describes the first failure. After a sleep of the machine, it is missing.
             let is_counted = reasons.iter().any(|reason| reason.code == code);
             reasons.extend(
                 failures
@@ -468,7 +468,6 @@ impl Verdict {
         }
     }
 
-    /// True if no limits of latency were given.
     pub fn has_no_limits(&self) -> bool {
         self.sla == Sla::UNLIMITED
     }

@@ -111,7 +111,7 @@ impl AppendFile {
             return Ok(());
         }
         self.unsynced = true;
-        // A sum takes any bytes.
+        // Cannot fail: a sum accepts all bytes.
         let _ = self.appended.write_all(bytes);
         let tried = || format!("appending {} bytes to", bytes.len());
         self.file
@@ -186,7 +186,7 @@ pub fn read<T: DeserializeOwned>(
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(RunDirError::io("reading", path, error)),
     };
-    // An error of JSON quotes the file.
+    // A JSON error can quote bytes of the file, so the text is made printable.
     let damaged = |why: String| RunDirError::Damaged {
         path: path.to_owned(),
         why: in_one_line(&why),
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn any_tool_reads_it_and_can_check_it() {
+    fn the_file_is_json_whose_checksum_any_tool_can_check() {
         let text = String::from_utf8(to_bytes(&Thing {
             format_version: 1,
             name: "x".into(),

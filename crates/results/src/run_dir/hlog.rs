@@ -5,9 +5,8 @@
 //! tagged `stream@device`. A window is a whole number of report intervals, usually at least 10 s. Cells without a
 //! successful operation in a window have no line.
 //!
-//! Durations are resolved to 1 us, or to two digits if that is coarser: finer steps would fill a day's log with noise.
-//! Wait and lag have one digit, which is enough to see delays; with two digits they would take as much space as
-//! service.
+//! Durations have a resolution of 1 us or two digits, whichever is coarser: finer steps would be noise. Wait and lag
+//! have one digit, which is enough to see delays; with two digits they would take as much space as service.
 //!
 //! Source: HdrHistogram's `HistogramLogWriter`, format version 1.3.
 
@@ -72,7 +71,7 @@ impl HlogKind {
     }
 }
 
-/// The histogram at the log's resolution. Its buckets are unions of a cell's, so no value is rounded twice.
+/// The histogram at the log's resolution. Each bucket is a union of a cell's buckets, so no value is rounded twice.
 fn coarser(histogram: &Latencies, digits: u8) -> Latencies {
     let coarse = Latencies::new_with_bounds(UNIT_NS, DURATION_MAX_NS, digits);
     let mut coarse = coarse.expect("bounds are constants in range");

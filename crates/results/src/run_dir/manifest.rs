@@ -201,7 +201,7 @@ impl Manifest {
         })
     }
 
-    /// True if the load comes from a configuration: not from a trace, as in a replay, or from options (transactions).
+    /// True if the load comes from a configuration; false for a replayed trace, and for transactions (options only).
     pub fn has_keys(&self) -> bool {
         self.workloads
             .iter()

@@ -239,7 +239,6 @@ pub fn is_run_dir(dir: &Path) -> bool {
     files_of_a_run(dir).nth(1).is_some()
 }
 
-/// True if a directory in `dir` holds a run or a series.
 fn has_run_below(dir: &Path) -> bool {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     entries

@@ -242,7 +242,6 @@ pub struct IntervalRecord {
 /// A callback that gets the names of the telemetry values and an interval.
 pub type EachInterval<'a> = &'a mut dyn FnMut(&[String], &IntervalRecord);
 
-/// The intervals of a run, one by one.
 #[derive(Debug)]
 pub struct Intervals {
     layout: Layout,
@@ -268,7 +267,7 @@ impl Intervals {
         let mut intervals = Self {
             layout: manifest.layout(),
             cells,
-            // Without the first line, which has the columns, there are no other lines.
+            // A table without a first line, which names the columns, has no other lines either.
             cell_columns: ColumnMap::default(),
             telemetry,
             columns: Vec::new(),

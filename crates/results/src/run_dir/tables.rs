@@ -51,7 +51,7 @@ const BY_THRESHOLD: [&str; 9] = [
     "held_ns_over_",
 ];
 
-/// Columns after the threshold columns. Format 1 lacks these columns, and format 2 the last. Most lines end before them.
+/// Columns after the threshold columns. Format 1 lacks them, and format 2 lacks the last. Most lines end before.
 const LAST: [&str; 10] = [
     "last_back_ns",
     "slice",
@@ -681,7 +681,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn a_header_names_what_is_written_and_nothing_may_be_missing_or_twice() {
+    fn a_header_has_each_written_column_exactly_once() {
         let sla = Sla::default();
         let header = header(&sla);
         assert!(
@@ -742,7 +742,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn written_trace_lines_are_read_back() {
         let dir = tempfile::tempdir().unwrap();
         let manifest = manifest();
         let mut writer = TraceWriter::create(dir.path(), &manifest.sla).unwrap();

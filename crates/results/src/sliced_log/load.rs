@@ -177,7 +177,7 @@ impl LoadProgress<'_> {
         } else {
             0.0
         };
-        // As in the verdict of a run: an operation is missing if it is not back after another second.
+        // As in the verdict of a run, an operation is missing if it has not completed one second later.
         let catching_up = if is_last { 0.0 } else { self.load.per_sec };
         due - self.ops as f64
             > (due * IN_FLIGHT_MAX).max(2.0).max(self.load.in_flight) + random + catching_up
@@ -223,8 +223,8 @@ fn loads(header: &LogHeader, names: &[String]) -> Result<Vec<RatedLoad>, String>
         .collect()
 }
 
-/// The load of `streams`, a part of [`RATED_HISTOGRAMS`]. `None`: the header has no rate, or the log lacks a histogram (ACT does
-/// not report reads that only updates cause).
+/// Load of `streams`, part of [`RATED_HISTOGRAMS`]. `None`: the header has no rate, or the log lacks a histogram (ACT
+/// does not report reads that only updates cause).
 fn load(
     header: &LogHeader,
     names: &[String],

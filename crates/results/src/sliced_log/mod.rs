@@ -168,7 +168,7 @@ pub fn common_slice_sec(requested_sec: u64, intervals_sec: &[u64]) -> Result<u64
     })
 }
 
-/// A log in the form that tables need.
+/// A log by slice, as tables show the log.
 #[derive(Debug)]
 pub struct SlicedLog {
     pub name: String,

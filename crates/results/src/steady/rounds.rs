@@ -65,7 +65,6 @@ impl fmt::Display for Group {
     }
 }
 
-/// The values of a group in a round.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Round {
     pub scheduled_ops: u64,

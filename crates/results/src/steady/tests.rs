@@ -252,7 +252,7 @@ fn a_share_near_zero_settles_against_its_limit() {
 }
 
 #[test]
-fn what_moves_is_said_with_its_numbers() {
+fn the_sentence_names_the_unsteady_metric_with_its_numbers() {
     let text = window(
         RoundMetric::P99,
         [100.0, 100.0, 100.0, 100.0, 200.0],

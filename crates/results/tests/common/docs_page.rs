@@ -2,8 +2,8 @@
 
 use std::fs;
 
-/// Asserts that a page of `docs/` is what `generate` makes of its present text. With UPDATE_DOCS=1, writes the page.
-/// `tests` are the arguments of `cargo test` that select the test of this page.
+/// Asserts that a page of `docs/` equals the page that `generate` makes from its current text. With UPDATE_DOCS=1,
+/// writes the page. `tests` are the arguments of `cargo test` that select the test of this page.
 pub(crate) fn assert_page(page: &str, tests: &str, generate: impl FnOnce(&str) -> String) {
     let path = format!("{}/../../docs/{page}", env!("CARGO_MANIFEST_DIR"));
     let written = fs::read_to_string(&path).unwrap_or_default();

@@ -4,9 +4,9 @@
 //! can neither format a drive nor write to it. Sources: `include/uapi/linux/nvme_ioctl.h`; NVM Express Base
 //! Specification 2.1: Get Log Page 5.1.12, Identify 5.1.13, Get Features 5.1.11, I/O Management Receive 7.3.
 //!
-//! [`ring`] reads and writes data through io_uring. Names of [`NvmeStatus`]: NVM Express Base Specification 2.1, figures 98
-//! to 107; NVM Command Set Specification 1.1; Linux `include/linux/nvme.h` (`NVME_SC_...`), whose path-related codes
-//! come from the kernel after it has lost the drive.
+//! [`ring`] reads and writes data through io_uring. Names of [`NvmeStatus`]: NVM Express Base Specification 2.1,
+//! figures 98 to 107; NVM Command Set Specification 1.1; Linux `include/linux/nvme.h` (`NVME_SC_...`), whose
+//! path-related codes come from the kernel after it has lost the drive.
 
 pub mod ring;
 
@@ -16,7 +16,7 @@ use std::io;
 use std::mem::offset_of;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Bytes of a SMART page: 02h and C0h have the same size.
+/// Bytes of a SMART log page; pages 02h and C0h have the same size.
 pub const LOG_PAGE_BYTES: usize = 512;
 
 /// Bytes of every Identify structure.
@@ -192,8 +192,8 @@ pub fn send_query(fd: BorrowedFd<'_>, query: Query, answer: &mut [u8]) -> Result
         ..query.command(len)
     };
     // SAFETY: the kernel reads and writes one `nvme_passthru_cmd`. The drive writes as many bytes as the command
-    // requests, which are the `data_len` bytes at `addr` (`fits`). Both outlive the call, which returns when the command
-    // has ended.
+    // requests, which are the `data_len` bytes at `addr` (`fits`). Both outlive the call, which returns when the
+    // command has ended.
     match succeed(unsafe { libc::ioctl(fd.as_raw_fd(), query.request() as _, &raw mut command) })? {
         0 => Ok(command.result),
         // The kernel returns the status of a refused command as a positive number.
@@ -298,7 +298,7 @@ impl NvmeStatus {
     }
 }
 
-/// `NVMe status Write Fault (type 0x2, code 0x80)`.
+/// Text such as `NVMe status Write Fault (type 0x2, code 0x80)`.
 impl fmt::Display for NvmeStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { sct, sc } = self;
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_asked_for_whole_and_of_their_endurance_group() {
+    fn log_pages_are_requested_whole_and_for_their_endurance_group() {
         let dwords = |query: Query, len| (query.command(len).cdw10, query.command(len).cdw11);
         assert_eq!(dwords(Query::Smart, 512), (0x007f_0002, 0));
         assert_eq!(dwords(Query::OcpSmart, 512), (0x007f_00c0, 0));
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_is_named_and_its_numbers_stand_beside() {
+    fn a_status_is_printed_with_its_name_and_its_numbers() {
         // Linux and drives also report do-not-retry and further bits.
         let found = NvmeStatus::of_field(0x4280 | 0x2000);
         assert_eq!(found, NvmeStatus { sct: 2, sc: 0x80 });

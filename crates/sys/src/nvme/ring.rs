@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_carries_the_identifier_that_stands_at_its_place_in_the_list() {
+    fn a_write_carries_the_placement_identifier_at_its_index_in_the_list() {
         let mut pool = Pool::new(1 << 20).unwrap();
         let mut commands = commands(&mut pool);
         for (place, id) in [(1, 7), (2, 0x102), (3, 3)] {

@@ -28,7 +28,7 @@ pub(super) struct GarbageCollection {
 struct CollectionStep {
     reads: u32,
     programs: u32,
-    /// Stripes to program when all reads are done, with their number of host units.
+    /// Stripes to program when all reads are done, each with its number of host units.
     filled: Vec<(u32, u32)>,
 }
 
@@ -75,7 +75,8 @@ impl GarbageCollection {
         vacant(&mut self.steps, |step| step.reads + step.programs == 0)
     }
 
-    /// Begins `step` (unless [`NO_STEP`]): `reads` reads, then `programs`, which are taken if they must wait for reads.
+    /// Starts `step` (unless [`NO_STEP`]): `reads` reads, then `programs`. If there are reads, moves `programs` into
+    /// the step; [`Self::collected`] returns them after the last read.
     pub(super) fn begin(&mut self, step: u16, reads: usize, programs: &mut Vec<(u32, u32)>) {
         let Some(step) = self.steps.get_mut(usize::from(step)) else {
             return;

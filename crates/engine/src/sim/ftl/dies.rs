@@ -38,14 +38,14 @@ pub(super) enum DieWork {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct WorkEnd {
     die: u16,
-    /// Value of [`Die::work_number`] at the start of the work. If [`Die::work_number`] has changed since, the work was suspended.
+    /// Value of [`Die::work_number`] at the start of the work. A different value now means that the work was suspended.
     work_number: u32,
 }
 
 #[derive(Debug, Clone, Default)]
 struct Die {
     work: Option<DieWork>,
-    /// Bytes that the array is reading, for the transfer afterwards.
+    /// Bytes of the array read (tR) in progress, which are transferred afterwards; 0: no array read in progress.
     reading_bytes: u32,
     ends_ns: u64,
     /// Number of times that the die has begun or resumed work.
@@ -109,9 +109,9 @@ impl Dies {
         }
     }
 
-    /// Ends a turn of a die: a piece of work, or the array part of a read. Returns the finished work and the die's next
-    /// turn. No work is finished if the turn was suspended, or if the transfer of a read begins now. The channel is
-    /// busy only during the transfer.
+    /// Ends the current phase of a die: a piece of work, or the array read (tR) of a read. Returns the finished work,
+    /// and the end of the die's next phase. No work is finished if the work was suspended, or if a read now transfers
+    /// its data. A read occupies the channel only during its transfer.
     #[inline]
     pub(super) fn end(
         &mut self,

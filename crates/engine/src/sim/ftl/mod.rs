@@ -29,7 +29,7 @@ use std::collections::VecDeque;
 use sys::op::{Op, OpKind};
 use sys::random::Random;
 
-/// A drive in use.
+/// A simulated drive with its flash and its operations in flight.
 #[derive(Clone)]
 pub struct FtlModel {
     drive: DriveSpec,

@@ -213,7 +213,7 @@ fn a_channel_passes_the_data_of_its_dies_in_turn() {
 }
 
 #[test]
-fn a_channel_is_not_kept_for_a_read_whose_array_is_not_done() {
+fn a_channel_is_free_while_a_read_is_still_in_the_array() {
     let mut engine = engine(
         "capacity=64MiB+op=50%+channels=1+dies=2+read-us=50+bus-mbps=1000+controller-us=10+superblock=1MiB",
     );
@@ -280,7 +280,7 @@ fn operations_without_flash_access_take_only_the_controller() {
 }
 
 #[test]
-fn a_unit_that_is_written_in_part_is_read_before() {
+fn a_partial_write_of_a_unit_reads_the_unit_first() {
     let mut engine = engine("capacity=1GiB+precondition=1");
     let parts = [(512, 512), (8192 + 512, 4096), (16384, 4096)];
     open_loop(
@@ -296,9 +296,9 @@ fn a_unit_that_is_written_in_part_is_read_before() {
 }
 
 #[test]
-fn a_full_buffer_holds_writes_to_what_the_dies_program() {
+fn a_full_buffer_limits_writes_to_the_program_rate_of_the_dies() {
     let mut engine = engine("capacity=1GiB+channels=4+dies=1+buffer=1MiB+suspend-us=off");
-    // Four dies program 64 KiB each in 500 us, after 41 us of transfer: 484.6 MB/s. The load offers twice that rate.
+    // Four dies program 64 KiB each in 500 us, after 41 us of transfer: 484.6 MB/s. The load writes at twice that rate.
     let total: u64 = 256 << 20;
     let writes = (0..total >> 17).map(|n| (n * 135_000, Write, n << 17, 1 << 17));
     let run = open_loop(&mut engine, writes);
@@ -322,7 +322,7 @@ fn a_full_buffer_holds_writes_to_what_the_dies_program() {
 }
 
 #[test]
-fn sustained_writes_go_at_the_bandwidth_of_the_dies_over_the_write_amplification() {
+fn sustained_write_bandwidth_is_that_of_the_dies_divided_by_the_write_amplification() {
     for append in ["separate", "shared"] {
         let mut engine = engine(&format!("{FLASH_OF_WRITES}+append={append}+buffer=4MiB"));
         let mut random = Random::new(9);
@@ -375,7 +375,7 @@ fn reads_meet_a_busy_die_as_often_as_the_counters_say() {
 }
 
 #[test]
-fn the_same_text_is_amplified_the_same_with_time_and_without() {
+fn write_amplification_is_the_same_with_and_without_timing() {
     for parameters in [
         "op=20%",
         "op=7%+reserve=6",
@@ -418,7 +418,7 @@ fn the_same_text_is_amplified_the_same_with_time_and_without() {
 }
 
 #[test]
-fn a_handle_waits_no_longer_for_its_superblock_because_others_have_room() {
+fn a_handle_does_not_wait_longer_for_a_superblock_when_other_handles_have_room() {
     // All data has the same lifetime, so handles gain nothing and only cost open superblocks.
     let run = |placement: fn(u64) -> Option<Placement>| {
         let text = "capacity=512MiB+op=25%+superblock=1MiB+precondition=3+channels=4+dies=1+handles=4+append=per-handle";
@@ -463,7 +463,7 @@ fn suspension_shortens_the_read_tail() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_run_and_another_one_another() {
+fn the_same_seed_gives_the_same_run_and_another_seed_another_run() {
     let run = |seed: u64| {
         let text = format!(
             "capacity=256MiB+op=10%+channels=2+dies=2+superblock=1MiB+precondition=2+seed={seed}"
@@ -477,7 +477,7 @@ fn the_same_seed_gives_the_same_run_and_another_one_another() {
 }
 
 #[test]
-fn handles_keep_streams_apart_and_what_a_drive_does_not_have_is_refused() {
+fn handles_separate_streams_and_unknown_handles_are_refused() {
     let write = |placement: Option<u16>, token| Op {
         placement: placement.map(Placement),
         ..op(Write, u64::from(token) << 12, 4096, token)

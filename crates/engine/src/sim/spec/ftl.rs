@@ -66,7 +66,7 @@ const UNIT_BYTES: RangeInclusive<u64> = 4 << 10..=64 << 10;
 const SUPERBLOCKS: u64 = 512;
 
 impl Default for FtlDrive {
-    /// TLC flash of 2019 to 2024, with so few dies that they are busy; no particular drive.
+    /// TLC flash of 2019 to 2024, with few dies, so that the dies are busy; not a model of a particular drive.
     fn default() -> Self {
         Self {
             spec: Spec {

@@ -74,7 +74,7 @@ pub struct StallSpec {
 }
 
 impl Default for DriveSpec {
-    /// A drive with typical size and speed of SATA and NVMe drives; no particular drive.
+    /// A drive with a typical size and speed of SATA and NVMe drives; not a model of a particular drive.
     fn default() -> Self {
         Self {
             capacity_bytes: 64 << 30,

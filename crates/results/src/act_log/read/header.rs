@@ -25,7 +25,6 @@ struct HeaderLines<'a, 'b> {
     first_message: Option<String>,
     part: HeaderPart,
     version: String,
-    /// Bytes of the lines read so far.
     bytes: usize,
 }
 
@@ -157,7 +156,7 @@ fn read_blocks(
     }
 }
 
-/// ACT 3 and 4, after the version line: two blocks, the second without a title, then device lines; no histogram names.
+/// Reads ACT 3 and 4 after the version line: two blocks, the second untitled, then device lines; no histogram names.
 fn read_old(lines: &mut HeaderLines<'_, '_>, header: &mut LogHeader) -> Result<(), LogReadError> {
     written_by(lines)?;
     lines.title(OLD_CONFIGURATION_TITLE)?;

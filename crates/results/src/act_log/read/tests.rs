@@ -65,7 +65,7 @@ fn an_index_log_in_microseconds_is_read() {
 }
 
 #[test]
-fn a_log_of_act_5_is_read_with_its_queue_length_passed_over() {
+fn a_log_of_act_5_is_read_and_its_queue_length_is_skipped() {
     let (reader, chunks) = read(ACT5);
     assert_eq!(reader.header().act_version, "5.3");
     assert_eq!(reader.names()[..2], ["reads", "device-reads"]);
@@ -120,7 +120,7 @@ fn act_6_1_names_histograms_that_it_does_not_report() {
 }
 
 #[test]
-fn passing_over_reports_finds_the_wanted_ones_and_times_that_do_not_ascend() {
+fn skipping_reports_finds_the_selected_ones_and_times_that_do_not_ascend() {
     let all = read(COMMIT).1;
     let is_selected = |after_sec: u64| after_sec.is_multiple_of(6);
     let passing = |text: &str| {
@@ -158,7 +158,7 @@ fn passing_over_reports_finds_the_wanted_ones_and_times_that_do_not_ascend() {
 }
 
 #[test]
-fn a_report_longer_than_any_is_given_up_before_it_fills_the_memory() {
+fn an_overlong_report_is_an_error_before_it_fills_the_memory() {
     let mut text = COMMIT.as_bytes().to_vec();
     text.extend(b"after 22 sec:\n");
     text.extend(std::iter::repeat_n(b"x\n", 3 << 20).flatten());
@@ -175,7 +175,7 @@ fn a_report_longer_than_any_is_given_up_before_it_fills_the_memory() {
 }
 
 #[test]
-fn messages_without_end_are_passed_over() {
+fn a_flood_of_messages_is_skipped() {
     let messages = "ERROR: reading /dev/loop0: 5 'Input/output error'\n".repeat(200_000);
     for place in [
         "ACT version",
@@ -190,7 +190,7 @@ fn messages_without_end_are_passed_over() {
 }
 
 #[test]
-fn headers_and_names_without_end_are_given_up() {
+fn endless_headers_and_lists_of_names_are_errors() {
     for (before, line, expected) in [
         (
             "num-devices: 2\n",
@@ -240,7 +240,7 @@ const NOISE: [&str; 5] = [
 ];
 
 #[test]
-fn lines_that_are_no_part_of_a_report_are_passed_over_wherever_they_stand_among_reports() {
+fn foreign_lines_are_skipped_anywhere_among_reports() {
     for log in [COMMIT, ACT5, ACT4] {
         let clean = read(log).1;
         let lines: Vec<&str> = log.lines().collect();
@@ -270,7 +270,7 @@ fn lines_that_are_no_part_of_a_report_are_passed_over_wherever_they_stand_among_
 }
 
 #[test]
-fn a_line_of_a_report_that_was_damaged_is_not_passed_over_as_something_else() {
+fn a_damaged_line_of_a_report_is_not_skipped_as_a_foreign_line() {
     let damaged = |from: &str, to: &str| {
         assert!(STORAGE.contains(from), "{from}");
         error(&STORAGE.replacen(from, to, 1))
@@ -293,7 +293,7 @@ fn a_line_of_a_report_that_was_damaged_is_not_passed_over_as_something_else() {
 }
 
 #[test]
-fn why_the_test_stopped_is_passed_over() {
+fn messages_about_why_the_test_stopped_are_skipped() {
     let stop = "ERROR: service thread can't keep up\nACT can't do requested load - test stopped\n\
                 try configuring more 'service-threads'\n";
     let text = format!("{STORAGE}{stop}");
@@ -302,7 +302,7 @@ fn why_the_test_stopped_is_passed_over() {
 }
 
 #[test]
-fn a_message_is_no_name_where_names_stand_in_reports_alone() {
+fn a_message_is_not_taken_for_a_name_if_only_the_reports_have_names() {
     for message in [
         "ERROR: reading /dev/sda: 5 'Input/output error'",
         "try configuring more 'service-threads'",
@@ -425,7 +425,7 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn what_was_written_is_read_back(
+    fn a_written_log_is_read_back_unchanged(
         header in headers(),
         steps in prop::collection::vec((1u64..5000, any::<bool>(), prop::collection::vec((0usize..65, 1u64..1 << 40), 0..9)), 0..6),
     ) {

@@ -24,7 +24,7 @@ fn missing(run: &mut Run, missed: u64, ours: u64) {
 }
 
 #[test]
-fn a_stream_that_nobody_judges_fails_the_run_if_its_load_was_not_carried_out() {
+fn an_unjudged_stream_fails_the_run_if_its_load_was_not_carried_out() {
     let mut run = Run::new(1, 2, 4);
     for missed in [0, 2, 100, 200] {
         missing(&mut run, missed, 0);
@@ -41,7 +41,7 @@ fn a_stream_that_nobody_judges_fails_the_run_if_its_load_was_not_carried_out() {
 }
 
 #[test]
-fn a_load_that_this_program_held_up_is_invalid_and_one_operation_may_be_missing() {
+fn a_load_that_this_program_delayed_is_invalid_and_one_operation_may_be_missing() {
     let ended = |missed, ours| {
         let mut run = Run::new(1, 2, 2);
         missing(&mut run, 0, 0);
@@ -100,7 +100,7 @@ fn a_slice_cut_short_can_still_make_up_for_what_was_missing() {
 }
 
 #[test]
-fn who_held_the_slots_is_named_and_stands_before_those_that_waited_for_them() {
+fn the_stream_that_held_the_slots_is_named_before_those_that_waited_for_them() {
     let mut run = Run::new(2, 1, 1);
     run.add(|interval| {
         for cell in 0..2 {
@@ -141,7 +141,7 @@ fn one_lost_operation_fails_the_run_and_counts_as_slower_than_every_limit() {
 }
 
 #[test]
-fn operations_of_an_unjudged_stream_may_be_late_by_what_was_allowed() {
+fn operations_of_an_unjudged_stream_may_be_late_by_max_lag_sec() {
     let late = |count| {
         let mut run = Run::new(1, 1, 1).planned(|plan| {
             plan.streams[1].late_ns = Some(10 * SEC);
@@ -166,7 +166,7 @@ fn operations_of_an_unjudged_stream_may_be_late_by_what_was_allowed() {
 }
 
 #[test]
-fn a_silence_over_the_border_of_two_slices_counts_whole() {
+fn a_silence_across_two_slices_counts_as_a_whole() {
     let silent = |step_sec| {
         let mut run = Run::new(1, 4, 8).planned(|plan: &mut JudgePlan| {
             (plan.streams[0].offered_iops, plan.window_step_sec) = (0.0, step_sec)
@@ -213,7 +213,7 @@ fn a_device_may_be_silent_under_a_closed_loop_for_the_share_of_the_loosest_limit
 }
 
 #[test]
-fn a_silence_as_long_as_this_program_lacked_a_cpu_is_held_against_no_device() {
+fn a_silence_as_long_as_this_program_lacked_a_cpu_fails_no_device() {
     let silent = |run_delay_ns, cpu_ns| {
         let mut run = Run::new(1, 1, 1).planned(|plan| plan.streams[0].offered_iops = 0.0);
         run.add(|interval| {
@@ -255,7 +255,7 @@ fn without_limits_a_load_that_was_done_is_measured_and_one_that_was_not_fails() 
 }
 
 #[test]
-fn a_stream_below_its_least_rate_fails_and_at_it_passes() {
+fn a_stream_below_its_minimum_rate_fails_and_at_it_passes() {
     let least = |least_iops, least_bytes_per_sec| StreamLimits {
         sla: None,
         least_iops,
@@ -275,7 +275,7 @@ fn a_stream_below_its_least_rate_fails_and_at_it_passes() {
 }
 
 #[test]
-fn a_least_rate_missed_for_want_of_cpu_is_held_against_no_device() {
+fn a_minimum_rate_missed_for_lack_of_cpu_fails_no_device() {
     let delayed = |run_delay_ns| {
         let limits = StreamLimits {
             least_iops: Some(1_000.0),
@@ -294,8 +294,7 @@ fn a_least_rate_missed_for_want_of_cpu_is_held_against_no_device() {
 }
 
 #[test]
-fn without_the_completions_in_time_it_shows_by_what_was_outstanding_whether_a_load_was_carried_out()
-{
+fn a_run_without_counts_of_late_operations_is_undecidable_if_too_many_were_outstanding() {
     let is_undecidable = |overtime: u64| {
         let mut run = Run::new(1, 1, 1);
         run.add(|interval| {

@@ -137,7 +137,7 @@ fn each_damage(dir: &Path, other: &Path, then: impl Fn(&str, Damage, &Run, &str)
 }
 
 #[test]
-fn of_a_run_at_its_end_every_damage_to_every_file_is_seen_and_is_no_pass() {
+fn every_damage_to_a_file_of_a_complete_run_is_detected_and_never_a_pass() {
     let (_parent, dir, other) = dirs(SECONDS);
     let whole = read(&dir).unwrap();
     assert_eq!(whole.verdict.outcome, Outcome::Pass);
@@ -174,7 +174,7 @@ fn of_a_run_at_its_end_every_damage_to_every_file_is_seen_and_is_no_pass() {
 }
 
 #[test]
-fn of_a_killed_run_every_damage_is_seen_but_to_the_last_piece_of_a_file() {
+fn every_damage_to_a_killed_run_is_detected_except_at_the_end_of_a_file() {
     // The run is so long that half of a file lacks more than the last window, which a power cut may take.
     const SECONDS: u64 = 65;
     let (_parent, dir, other) = dirs(SECONDS);
@@ -206,7 +206,7 @@ fn of_a_killed_run_every_damage_is_seen_but_to_the_last_piece_of_a_file() {
 }
 
 #[test]
-fn what_is_before_the_damage_is_read() {
+fn data_before_the_damage_is_read() {
     let (_parent, dir, other) = dirs(SECONDS);
     let manifest = read(&dir).unwrap().manifest;
     for name in [INTERVALS, TELEMETRY] {
@@ -235,7 +235,7 @@ fn what_is_before_the_damage_is_read() {
 }
 
 #[test]
-fn a_run_that_goes_on_is_read_while_it_grows() {
+fn a_run_is_read_while_it_is_recorded() {
     let dir = tempfile::tempdir().unwrap();
     let manifest = manifest(1, 10_000, 1);
     let mut writer = begin(dir.path(), &manifest);

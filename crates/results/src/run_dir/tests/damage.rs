@@ -172,10 +172,10 @@ fn edited(dir: &Path, name: &str, from: &str, to: &str) -> Result<Run, RunDirErr
 }
 
 #[test]
-fn an_edited_line_ends_what_is_whole_and_is_named() {
+fn an_edited_line_is_named_and_ends_the_intact_part() {
     let dir = tempfile::tempdir().unwrap();
     killed(dir.path(), &manifest(2, 3, 1), 3);
-    // Checksums are checked first.
+    // With checksums, the edit would be detected before the line is parsed.
     fs::remove_file(dir.path().join(CHECKSUMS)).unwrap();
     let cases = r#"
         intervals.csv | \n1,reads,0, | \n1,reads,9, | 0 | line 2: expected the number of a device, counted from 0, found "1,reads,9,
@@ -283,7 +283,7 @@ fn a_verdict_from_a_damaged_directory_is_never_a_pass() {
 }
 
 #[test]
-fn a_recorded_name_that_leads_elsewhere_is_damage_and_read_nowhere() {
+fn a_recorded_file_name_outside_the_directory_is_damage_and_is_not_read() {
     let dir = tempfile::tempdir().unwrap();
     killed(dir.path(), &manifest(1, 3, 1), 3);
     for name in [
@@ -307,7 +307,7 @@ fn a_recorded_name_that_leads_elsewhere_is_damage_and_read_nowhere() {
 }
 
 #[test]
-fn devices_are_compared_by_what_they_are_called_now_and_never_by_what_is_left_of_a_run() {
+fn devices_are_compared_by_their_current_names_and_damaged_runs_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     write_run(dir.path(), &manifest(2, 3, 1), 3);
     let run = read(dir.path()).unwrap();
@@ -349,7 +349,7 @@ fn a_stream_limited_at_a_threshold_that_was_not_counted_is_damage() {
 }
 
 #[test]
-fn what_failed_before_the_damage_has_failed() {
+fn a_failure_before_the_damage_stays_a_failure() {
     let dir = tempfile::tempdir().unwrap();
     let manifest = modified(manifest(1, 3, 1), |it| it.slice_sec = 1);
     assert_eq!(write_run(dir.path(), &manifest, 3).outcome, Outcome::Fail);
@@ -372,7 +372,7 @@ fn a_verdict_that_does_not_follow_from_the_tables_is_remarked() {
 }
 
 #[test]
-fn fields_of_a_later_program_do_not_disturb() {
+fn fields_of_a_later_version_are_ignored() {
     let dir = tempfile::tempdir().unwrap();
     write_run(dir.path(), &manifest(1, 3, 1), 3);
     let run = edited(dir.path(), MANIFEST, "\"seed\"", "\"new\": [1], \"seed\"").unwrap();
@@ -454,7 +454,7 @@ fn a_disk_that_fills_up_stops_the_recording_and_leaves_the_run_marked_incomplete
 }
 
 #[test]
-fn an_interval_log_that_is_missing_was_not_edited_but_left_behind() {
+fn a_missing_interval_log_is_reported_as_missing_and_not_as_edited() {
     let dir = tempfile::tempdir().unwrap();
     let manifest = manifest(1, 20, 1);
     write_run(dir.path(), &manifest, 20);

@@ -164,7 +164,7 @@ fn write_one(writer: &mut RunWriter, judge: &mut Judge, manifest: &Manifest, ind
 }
 
 #[test]
-fn every_message_says_what_on_what_why_and_what_to_do() {
+fn every_message_names_operation_object_cause_and_remedy() {
     let dir = PathBuf::from("/runs/a");
     let room = RunDirError::NoRoom {
         dir: dir.clone(),
@@ -201,7 +201,7 @@ fn message(dir: &Path) -> String {
 }
 
 #[test]
-fn what_is_no_run_is_named_with_what_it_is_and_what_to_do() {
+fn a_path_without_a_run_is_described_with_a_remedy() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("d");
     assert_eq!(

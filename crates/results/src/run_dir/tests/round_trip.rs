@@ -59,7 +59,7 @@ proptest! {
 }
 
 #[test]
-fn operations_of_earlier_slices_are_read_as_they_were_written_and_move_there() {
+fn operations_due_in_earlier_slices_are_read_back_into_those_slices() {
     let dir = tempfile::tempdir().unwrap();
     let manifest = modified(manifest(1, 3, 1), |it| it.slice_sec = 1);
     let mut writer = begin(dir.path(), &manifest);

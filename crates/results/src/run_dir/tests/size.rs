@@ -47,7 +47,7 @@ fn busy_interval(manifest: &Manifest, index: u64, numbers: &mut Numbers) -> Inte
 }
 
 #[test]
-fn a_day_of_one_second_reports_takes_at_most_a_hundred_megabytes_a_device_and_what_was_foreseen() {
+fn a_day_of_one_second_reports_takes_at_most_100_mb_per_device_and_the_estimated_size() {
     let dir = tempfile::tempdir().unwrap();
     let manifest = manifest(1, SAMPLE_SEC, 1);
     let columns: Vec<_> = (0..6).map(|column| format!("column_{column}")).collect();
