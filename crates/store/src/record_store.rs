@@ -269,7 +269,8 @@ impl Store {
             .copied()
     }
 
-    /// Executes a transaction, or starts the read that it needs. `holds_key`: it is the write that `busy` names.
+    /// Executes a transaction, or starts the read that the transaction needs. `holds_key`: the transaction is the write
+    /// for which `busy` has the key.
     fn begin(
         &mut self,
         (number, transaction): NumberedTransaction,
@@ -672,7 +673,7 @@ impl Store {
         }
     }
 
-    /// Compares the running totals with a recount. Errors: a sentence with the difference.
+    /// Compares the running totals with a recount. Errors: the difference.
     pub fn check(&self) -> Result<(), String> {
         let mut live = HashMap::new();
         let mut counted = [0_u64; 2];

@@ -184,7 +184,7 @@ impl DiscoveredNode {
         let mut connection =
             NodeConnection::begin(socket, &self.tls_name, access, &mut self.session)?;
         if !self.id.is_empty() {
-            // Another node may have this address by now.
+            // Another node may have taken over this address.
             let id = connection
                 .ask(&["node".to_owned()])?
                 .pop()
@@ -203,11 +203,11 @@ impl DiscoveredNode {
     }
 
     fn peers(&mut self, query: PeersQuery, access: &Access) -> Result<Vec<Peer>, String> {
-        // Servers before 3.10 know only the old name.
+        // Servers before 3.10 know only the old request.
         let values = self.ask(&[query.name(), query.old_name().to_owned()], access)?;
         match &values[..] {
             [Some(new), _] if !new.is_empty() && !is_refusal(new) => peers(new),
-            // The old name returns only addresses without TLS.
+            // The old request returns only addresses without TLS.
             [_, Some(old)] if !query.uses_tls && !is_refusal(old) => services(old),
             [new, _] => Err(format!(
                 "unexpected reply to {}: {}",
@@ -225,7 +225,7 @@ impl std::fmt::Display for DiscoveredNode {
     }
 }
 
-/// A value that is not a refusal. Errors: the beginning of the refusal, or "nothing".
+/// The value in a reply. Errors: the start of the server's refusal, or "nothing" without a reply.
 fn accepted_value(reply: Option<&str>) -> Result<&str, String> {
     match reply {
         Some(value) if !is_refusal(value) => Ok(value),

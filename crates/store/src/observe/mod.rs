@@ -33,7 +33,7 @@ pub struct NodeView {
     pub peers: Vec<server::ClusterNode>,
     /// Incremented when the peers change.
     pub peers_generation: u32,
-    /// Incremented when partitions change hands.
+    /// Incremented when the partitions of this node change.
     pub partition_generation: u32,
     /// Partitions of which this node is the master, then those of which it is the replica.
     pub partitions: Vec<Bitmap>,
@@ -51,7 +51,7 @@ pub struct NodeView {
 pub struct Takeover {
     /// Time since the other node's last message, ms.
     pub ms: u64,
-    /// Number of clients' requests since the link was lost, and of those that were refused or timed out.
+    /// Clients' requests since the link was lost. `failed`: requests that were refused or timed out.
     pub requests: u64,
     pub failed: u64,
 }
@@ -215,7 +215,7 @@ pub struct TransactionCounts {
     pub read: Outcomes,
     pub write: Outcomes,
     pub delete: Outcomes,
-    /// Transactions that another node carried out.
+    /// Transactions that another node executed.
     pub proxy: Outcomes,
     /// Number of transactions whose partition no node could serve (`tsvc_error`).
     pub refused: u64,
@@ -257,7 +257,7 @@ pub struct NamespaceCounts {
     pub batch_sub: TransactionCounts,
     /// Transactions of clients of other nodes.
     pub from_proxy: TransactionCounts,
-    /// Transactions refused because too many others wait for the same record.
+    /// Transactions refused because too many transactions wait for the same record.
     pub key_busy: u64,
     /// Transactions refused because of the record's generation.
     pub generation: u64,

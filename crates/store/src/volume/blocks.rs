@@ -472,7 +472,7 @@ impl BlockTable {
         blocks.filter(|block| block.state == state).count()
     }
 
-    /// Compares the running totals with a recount. Errors: a sentence with the difference.
+    /// Compares the running totals with a recount. Errors: the difference.
     pub(crate) fn check(&self, live: impl Fn(u32) -> u32) -> Result<(), String> {
         let mut total = 0;
         for (number, block) in self.blocks.iter().enumerate() {
