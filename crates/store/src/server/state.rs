@@ -103,7 +103,7 @@ pub struct ServerSetup {
 /// Stores of a sleeping core, in which other cores execute transactions: saves two wake-ups for each transaction.
 #[derive(Default)]
 pub(super) struct LentStores {
-    /// Empty while the thread of the core is awake. The second value: see [`super::cores`].
+    /// Empty while the thread of the core is awake. The range: the tokens of the store's operations.
     pub(super) stores: Vec<(Store, Range<u32>)>,
     /// I/O for the ring of the core.
     pub(super) ops: Vec<op::Op>,

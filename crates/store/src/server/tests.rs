@@ -746,7 +746,7 @@ fn each_of_two_nodes_has_its_records_and_copies_of_the_other_node_s() {
             counted == [200 - own, own, 200 - own, 0]
         });
     }
-    // The loss of a node is logged. Transactions that need the node fail; others continue.
+    // The loss of a node is logged. The other node serves its own records, then takes over and serves all records.
     b.stop();
     a.until("said", |of| {
         of.lines

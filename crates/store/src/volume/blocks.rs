@@ -212,7 +212,8 @@ impl BlockTable {
         }
     }
 
-    /// True if a torn write to the block can be told from damage: it has no former use, or that has certainly ended.
+    /// True if a torn write to the block can be distinguished from damage: the block has no former use, or its former
+    /// use has certainly ended.
     pub(crate) fn may_be_torn(&self, block: u32) -> bool {
         let is_used = self
             .unwritten
@@ -432,7 +433,7 @@ impl BlockTable {
         (entry.sequence, entry.state, entry.is_empty) = (0, BlockState::Bad, false);
     }
 
-    /// Sorts the blocks after the cold start of those before `end`. `blocks_to_renew` get an empty header.
+    /// Sorts the blocks after a cold start that read the blocks before `end`. `blocks_to_renew` get an empty header.
     pub(crate) fn start(&mut self, end: u32, blocks_to_renew: &BTreeSet<u32>) {
         self.used = end;
         let mut free = Vec::new();

@@ -147,7 +147,8 @@ pub(super) fn take_field<'a>(bytes: &mut &'a [u8]) -> Option<(u8, &'a [u8])> {
     field.split_first().map(|(kind, value)| (*kind, value))
 }
 
-/// Takes all of `bytes` as a batch, which says where its keys end: Go client 8.5 adds a filter's bytes to its size.
+/// Takes all of `bytes` as a batch, and ignores the size of the field: Go client 8.5 adds the bytes of a filter to the
+/// size. The batch itself contains the number of its keys.
 fn take_long_batch<'a>(bytes: &mut &'a [u8]) -> Option<(u8, &'a [u8])> {
     let ([.., kind], batch) = std::mem::take(bytes).split_first_chunk::<5>()?;
     (*kind == field::BATCH).then_some((*kind, batch))

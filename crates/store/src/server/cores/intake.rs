@@ -146,7 +146,7 @@ impl ServerCore {
                 return bytes.len();
             };
             let is_node = connection.role != Role::Client || rest.first() == Some(&MAGIC);
-            // A node that leaves answers the other node until its end.
+            // In mode `Leaving`, this node answers the other node until it ends.
             let is_over = self.is_quiet && self.state.pair.mode() != PairMode::Leaving;
             if connection.is_closed || self.stops_ns.is_some() && (is_over || !is_node) {
                 return bytes.len();
