@@ -360,7 +360,8 @@ impl OpenTable {
             .then(|| (pct_over.to_vec(), *rate))
     }
 
-    /// The table, computed from its slices if any: the line of averages weighs slices without operations like others.
+    /// The table, computed from its slices if any, because the line of averages gives the same weight to slices without
+    /// operations.
     fn closed(&mut self, pct_over: Vec<f64>, per_sec: f64) -> Option<Pasted> {
         let Self {
             name,

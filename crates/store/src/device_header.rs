@@ -71,7 +71,7 @@ pub enum HeaderCheck {
     Format,
     /// A valid header with the expected settings: the records can be read.
     Open(DeviceHeader),
-    /// A valid header with other settings: a sentence for each difference.
+    /// A valid header with other settings: each difference, with both values.
     Differs(Vec<String>),
     /// A device of flashproof without a valid header.
     Damaged,

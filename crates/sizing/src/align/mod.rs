@@ -27,7 +27,8 @@ use act::{ActConfig, Arrival, ConfigProblem, SizeWithinBucket, derive_storage};
 use load::rate::Rate;
 use std::ops::RangeInclusive;
 
-/// Plausible offsets, percent: sizes within their buckets explain these. Others have another cause.
+/// Plausible offsets, percent: the unknown sizes within the buckets explain offsets in this range. An offset outside
+/// has another cause.
 pub const PLAUSIBLE_PCT: RangeInclusive<u32> = 80..=125;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -417,7 +418,8 @@ fn commits_for(
     }
 }
 
-/// The whole percent of `key` at which the non-decreasing `value_at` is nearest to `target`; `None`: too large.
+/// The whole percent of `key` at which the non-decreasing `value_at` is nearest to `target`. `value_at` returns `None`
+/// if the value is too large.
 fn bisect_pct(target: f64, key: &str, value_at: &dyn Fn(u32) -> Option<f64>) -> u32 {
     let percents = range(key);
     let mut low = *percents.start();

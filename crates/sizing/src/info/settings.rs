@@ -1,8 +1,8 @@
 //! Reads, changes and restores the log settings that a sizing needs on a server.
 //!
-//! A setting that lacks the required value becomes a [`SettingChange`], which stores the old value. A change is reverted only
-//! if the setting still has the changed value: otherwise another user has set it since. The requests depend on the
-//! version of the node.
+//! A setting that lacks the required value becomes a [`SettingChange`], which stores the old value. A change is
+//! reverted only if the setting still has the changed value: otherwise another user has set it since. The requests
+//! depend on the version of the node.
 
 use super::{Build, Namespace, pairs};
 use serde::{Deserialize, Serialize};
@@ -186,7 +186,7 @@ fn is_on_devices(config: &str) -> bool {
     namespace.is_on_devices()
 }
 
-/// Info names of the configuration, queried once.
+/// Info commands that are sent once per node: configuration, version, peers.
 pub fn once_names(
     build: Option<Build>,
     namespaces: &[String],
@@ -217,7 +217,7 @@ pub fn once_names(
         .collect()
 }
 
-/// Info names of counters, queried repeatedly.
+/// Info commands that are sent for each sample: counters.
 pub fn sample_names(build: Option<Build>, namespaces: &[String]) -> Vec<String> {
     let latencies = if build.is_none_or(Build::has_latencies) {
         "latencies:"
@@ -241,7 +241,7 @@ pub fn get_config(build: Option<Build>, namespace: &str) -> String {
     )
 }
 
-/// The word that selects a namespace.
+/// Name of the parameter that selects a namespace.
 pub(super) fn selector(build: Option<Build>) -> &'static str {
     if build.is_some_and(Build::selects_by_namespace) {
         "namespace"

@@ -170,7 +170,8 @@ enum FirstReport {
     Unknown,
 }
 
-/// Removes first reports (ascending indices `firsts`) that may cover the time since boot. Returns a sentence each.
+/// Removes first reports (ascending indices `firsts`) that may cover the time since boot. Returns remarks: one for
+/// all runs with the same reason.
 fn drop_firsts(reports: &mut Vec<IostatReport>, firsts: &[usize]) -> Vec<String> {
     let ends = firsts.iter().skip(1).copied().chain([reports.len()]);
     let mut is_used = vec![true; reports.len()];

@@ -10,7 +10,7 @@ fn data(path: &str) -> std::path::PathBuf {
         .join(path)
 }
 
-/// Words of a command line. Text in quotes is one word.
+/// Arguments of a command line. Quoted text is one argument.
 fn words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     for (at, part) in line.split('\'').enumerate() {

@@ -189,7 +189,7 @@ impl BlockRates {
         (self.defrag_reads - self.io_skips.unwrap_or(0.0) - self.defrag_q).max(0.0)
     }
 
-    /// Formula of [`Self::blocks_read`] in drv_ssd's words.
+    /// Formula of [`Self::blocks_read`] in the names of drv_ssd's counters.
     pub fn how_read(&self) -> &'static str {
         match self.io_skips {
             _ if self.is_memory => "nothing is read, because the records are in memory,",
@@ -199,8 +199,8 @@ impl BlockRates {
     }
 }
 
-/// Reads of the tomb raider per second within `window`. Its counter starts again from 0 with each round: the time of such
-/// a start is left out, as is time across clock `steps`.
+/// Reads of the tomb raider per second within `window`. Its counter starts again from 0 with each round: the time of
+/// such a start is left out, as is time across clock `steps`.
 fn tomb_raider_reads(lines: &[DriveLine], window: LoadWindow, steps: &[Timestamp]) -> f64 {
     let pairs = lines.windows(2).map(|pair| (&pair[0], &pair[1]));
     let inside = pairs
@@ -261,9 +261,9 @@ impl BlockSizes {
     }
 }
 
-/// The block sizes of `device`, whose lines have the `key`, from the first source that has them: the user or the server's
-/// configuration, the log, iostat, an assumption. `kib_written_per_sec`: iostat's value for the device's drive, if
-/// nothing else writes there.
+/// The block sizes of `device`, whose lines have the `key`, from the first source that has them: the user or the
+/// server's configuration, the log, iostat, an assumption. `kib_written_per_sec`: iostat's value for the device's
+/// drive, if nothing else writes there.
 pub fn of_device(
     log: &ServerLog,
     device: &str,

@@ -24,7 +24,6 @@ pub struct ProfileSources {
 /// Configuration of a namespace, from the user or the server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NamespaceFacts {
-    /// Source, a phrase.
     pub origin: String,
     pub build: Option<Build>,
     pub write_block_bytes: Option<u64>,

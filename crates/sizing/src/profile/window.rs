@@ -223,7 +223,7 @@ pub fn check(log: &ServerLog, name: &str, window: LoadWindow) -> Result<LoadWind
     }
 }
 
-/// Describes a change in `window` that makes it unsteady, see [`UNSTEADY`]. A sentence.
+/// Describes a change in `window` that makes it unsteady, see [`UNSTEADY`].
 pub fn unsteady(
     log: &ServerLog,
     name: &str,

@@ -1,4 +1,4 @@
-//! Steps of a log's clock, which the distances of lines show that are logged regularly.
+//! Detects steps of a log's clock from the time between lines that are logged regularly.
 
 use jiff::Timestamp;
 

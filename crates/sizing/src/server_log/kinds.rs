@@ -19,7 +19,7 @@ pub enum Treatment {
     Used(&'static str),
     /// Not read, for this reason.
     Ignored(&'static str),
-    /// Named in the profile with the time of the lines. The text says what the lines mean for the profile.
+    /// Named in the profile, with the time of the lines and this text: their meaning for the profile.
     Named(&'static str),
 }
 

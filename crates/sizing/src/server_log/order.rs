@@ -53,7 +53,8 @@ impl LogFile {
     }
 }
 
-/// Files sorted by their start times, and the names of empty files. Errors: also if all files are empty.
+/// Files sorted by their start times, and the names of empty files. Errors: a file cannot be read or is not a log, or
+/// all files are empty.
 pub(crate) fn in_order(sources: Vec<InputFile>) -> Result<(Vec<LogFile>, Vec<String>), LogError> {
     let mut files = Vec::new();
     let mut empty = Vec::new();
@@ -107,8 +108,8 @@ pub fn read(sources: Vec<InputFile>) -> Result<Vec<ServerLog>, LogError> {
     Ok(logs)
 }
 
-/// The log of each node. Sources without counters are left out with a remark. Only the first source of a file is a node
-/// by its id alone: any other line with an id may be torn or quoted. Errors: two sources are of one node.
+/// The log of each node. Sources without counters are left out with a remark. The first source of a file needs only an
+/// id to be a node; in other sources, a line with an id may be torn or quoted. Errors: two sources are of one node.
 fn of_nodes(nodes: Vec<NodeLog>) -> Result<Vec<ServerLog>, LogError> {
     let mut logs: Vec<(String, ServerLog)> = Vec::new();
     let mut others: Vec<_> = Vec::new();

@@ -454,7 +454,7 @@ fn a_clock_that_goes_back_leaves_out_what_is_not_later() {
     let remarks = odd.remarks.join("\n");
     assert_contains!(remarks, "the clock of the log goes back by 11 min 30 s");
     assert!(remarks.contains("20 histogram"), "{remarks}");
-    // A line with a wrong date does not hide all that follows.
+    // One line with a wrong date does not make the reader drop the lines after it.
     let wrong = log(100, 1, 11).replace("2026", "2062");
     let odd = read_one([log(0, 10, 1), wrong, log(110, 10, 12)].concat());
     assert_eq!(odd.histograms["{test}-read"].len(), 20, "{:?}", odd.remarks);

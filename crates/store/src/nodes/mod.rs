@@ -237,7 +237,7 @@ fn accepted_value(reply: Option<&str>) -> Result<&str, String> {
 pub struct DiscoveredNodes {
     /// The nodes, in the order of their ids.
     pub nodes: Vec<DiscoveredNode>,
-    /// A sentence for each node that could not be reached or queried.
+    /// For each node that could not be reached or queried, the error.
     pub missing: Vec<String>,
 }
 

@@ -123,7 +123,7 @@ impl Server {
         self.threads.iter().any(JoinHandle::is_finished)
     }
 
-    /// Answers pending requests, writes the buffers, and ends. Errors: a sentence, if a ring failed.
+    /// Answers pending requests, writes the buffers, and ends. Errors: a ring failed.
     pub fn stop(mut self) -> Result<(), String> {
         self.state.send_to_all(|| CoreMessage::Stop);
         // All threads write their buffers, even if one fails.

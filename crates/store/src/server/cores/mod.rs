@@ -288,7 +288,7 @@ impl ServerCore {
         })
     }
 
-    /// Serves until the server stops. Errors: a sentence, if the ring fails.
+    /// Serves until the server stops. Errors: the ring fails.
     pub(super) fn run(mut self) -> Result<(), String> {
         let mut completions = Vec::new();
         let mut is_accepting = false;
