@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::io::{Cursor, Read};
 
-/// Line of a number, behind a prefix.
+/// Formats a log line, given its number and text, with a prefix.
 type Format<'a> = &'a dyn Fn(usize, &str) -> String;
 
 fn captured() -> String {
@@ -166,7 +166,7 @@ fn the_tomb_raider_reads_too() {
         text += line;
         if line.contains(" write-q ") {
             reads += 598 * 20;
-            // Its counter starts again with each round.
+            // The counter of the tomb raider starts again from 0 with each round.
             reads %= 598 * 20 * 9;
             let _ = write!(text, " shadow-write-q 0 tomb-raider-read ({reads},598.0)");
         }
@@ -201,7 +201,7 @@ fn the_tomb_raider_reads_too() {
         conf.remarks
     );
     assert_contains!(conf.text, &format!("\ntomb-raider-sleep-usec: {sleep}\n"));
-    // This iostat was recorded without a raider, so that the reads do not balance.
+    // This iostat output was recorded without a tomb raider, so the check of the reads fails.
     let path = format!(
         "{}/tests/data/ce-8.0.0.15/iostat-x.txt.zst",
         env!("CARGO_MANIFEST_DIR")

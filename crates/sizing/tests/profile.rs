@@ -51,7 +51,6 @@ fn options() -> ProfileOptions {
     }
 }
 
-/// The window of the golden values.
 fn golden_window(golden: &Value) -> ProfileOptions {
     let at = |n: usize| {
         let text = golden["drv_ssd_window"][n].as_str().unwrap();

@@ -277,7 +277,6 @@ pub fn rewrite(text: &str, before: Offsets, after: Offsets, note: &str) -> Strin
 pub struct Distortion([f64; 4]);
 
 impl Distortion {
-    /// No distortion: all requested I/O reaches the device.
     pub const NONE: Self = Self([1.0; 4]);
 
     /// Distortion of a burst. A number that was not requested, or did not reach the device at all, has factor 1.

@@ -19,7 +19,6 @@ pub enum ServerSetting {
     /// The same histograms before version 3.9, for the whole server: `storage-benchmarks`.
     OldBenchmarks,
     LogLevel {
-        /// Number of the sink.
         sink: u32,
         file: String,
     },
@@ -233,7 +232,6 @@ pub fn sample_names(build: Option<Build>, namespaces: &[String]) -> Vec<String> 
         .collect()
 }
 
-/// Info name that queries the configuration of a namespace.
 pub fn get_config(build: Option<Build>, namespace: &str) -> String {
     format!(
         "get-config:context=namespace;{}={namespace}",

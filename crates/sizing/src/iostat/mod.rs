@@ -106,7 +106,6 @@ pub fn read(source: InputFile, near_date: Option<Date>) -> Result<Iostat, Iostat
     }
 }
 
-/// iostat's output of one machine.
 #[derive(Debug, Clone, Default)]
 pub struct Iostat {
     /// In order. The first report of a run of iostat is dropped unless its numbers show that it covers an interval.

@@ -211,7 +211,6 @@ pub(super) fn number(text: &str, factor: f64) -> Option<f64> {
     Some(value * factor).filter(|value| value.is_finite())
 }
 
-/// Nesting depth of a report.
 const REPORT_DEPTH: usize = 6;
 /// Nesting depth of a machine's facts.
 const HOST_DEPTH: usize = 4;

@@ -16,7 +16,6 @@ use jiff::tz::Offset;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct WrittenDate {
     parts: [u16; 3],
-    /// True if the year comes first.
     year_first: bool,
     /// True if the separator, a point, shows that the day comes first.
     day_first: bool,

@@ -108,8 +108,9 @@ pub fn read(sources: Vec<InputFile>) -> Result<Vec<ServerLog>, LogError> {
     Ok(logs)
 }
 
-/// The log of each node. Sources without counters are left out with a remark. The first source of a file needs only an
-/// id to be a node; in other sources, a line with an id may be torn or quoted. Errors: two sources are of one node.
+/// The log of each node. A source is a node if it has counters, or if a file begins with it and it has a node id: a
+/// line with an id in another source may be torn or quoted. Other sources are left out with a remark. Errors: two
+/// sources are of one node.
 fn of_nodes(nodes: Vec<NodeLog>) -> Result<Vec<ServerLog>, LogError> {
     let mut logs: Vec<(String, ServerLog)> = Vec::new();
     let mut others: Vec<_> = Vec::new();

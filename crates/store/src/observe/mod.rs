@@ -23,7 +23,6 @@ pub const BUILD: &str = "7.0.0.26";
 /// A bit for each partition, the most significant bit first.
 pub type Bitmap = [u8; 512];
 
-/// This node and its view of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeView {
     pub id: u64,

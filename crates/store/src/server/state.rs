@@ -23,7 +23,6 @@ const FACTS_AGE: Duration = Duration::from_millis(5);
 
 #[derive(Debug)]
 pub(super) enum CoreMessage {
-    /// A new client connection.
     Accepted(TcpStream),
     /// A new connection to a node. The receiving core clears `link` when the connection is lost.
     Linked {

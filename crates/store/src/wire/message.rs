@@ -17,7 +17,6 @@ pub const HEADER_BYTES: usize = 22;
 /// Bits of the first info byte: reads.
 pub mod info1 {
     pub const READ: u8 = 1;
-    /// All bins.
     pub const GET_ALL: u8 = 1 << 1;
     pub const BATCH: u8 = 1 << 3;
     /// No bins: only generation and time to live.

@@ -460,7 +460,7 @@ impl Story {
     }
 
     fn haunt(&mut self) {
-        // Ghosts often arrive late.
+        // Only one call in 20 delivers a ghost, so that many ghosts arrive very late.
         if self.ghosts.is_empty() || self.below(20) > 0 {
             return;
         }
