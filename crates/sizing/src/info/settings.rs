@@ -15,7 +15,9 @@ pub const DETAIL: &str = "detail";
 #[serde(tag = "setting", rename_all = "kebab-case")]
 pub enum ServerSetting {
     /// Histograms of each device: `enable-benchmarks-storage` of a namespace.
-    Benchmarks { namespace: String },
+    Benchmarks {
+        namespace: String,
+    },
     /// The same histograms before version 3.9, for the whole server: `storage-benchmarks`.
     OldBenchmarks,
     LogLevel {
