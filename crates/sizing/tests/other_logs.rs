@@ -245,7 +245,7 @@ fn with_ticker(message: &str) -> String {
 }
 
 #[test]
-fn an_index_on_flash_needs_a_test_of_its_own() {
+fn an_index_on_flash_gets_a_separate_test() {
     for message in [
         "{test} index-flash-usage: used-bytes 5502926848 used-pct 1",
         "{test} index-usage: used-bytes 1 used-pct 1 alloc-bytes 4096 alloc-pct 1",
@@ -310,7 +310,7 @@ fn an_index_on_flash_needs_a_test_of_its_own() {
 }
 
 #[test]
-fn what_no_number_contains_is_named_with_its_time() {
+fn events_that_no_number_contains_are_named_with_their_times() {
     let profile = profile_of(with_ticker(
         "{test} migrations: remaining (10,20,30) active (1,1,0) complete-pct 1.00",
     ));
@@ -399,7 +399,7 @@ fn old_drive_lines_give_blocks_without_a_namespace() {
 }
 
 #[test]
-fn a_prefix_changes_nothing_and_tells_nodes_apart() {
+fn prefixes_do_not_change_the_profile_and_distinguish_nodes() {
     let whole = captured();
     let expected = profile_of(whole.clone());
     let prefixed = |prefix: &dyn Fn(usize, &str) -> String| {

@@ -257,7 +257,7 @@ mod tests {
     const DEVICE: &str = "storage-engine=device;storage-engine.device[0]=/dev/a;storage-engine.enable-benchmarks-storage=false";
 
     #[test]
-    fn only_what_is_not_so_already_is_changed() {
+    fn only_settings_that_differ_from_the_required_value_are_changed() {
         let on = DEVICE.replace("false", "true");
         let memory = "storage-engine=memory;enable-benchmarks-storage=false";
         let current = NodeSettings {

@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_counted_within_the_window_counts() {
+    fn only_counts_within_the_window_are_used() {
         let dumps = [
             dump(0, &[1]),
             dump(10, &[1, 2]),
@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn means_lie_between_the_edges() {
+    fn mean_sizes_lie_between_the_edges_of_their_buckets() {
         let found = mean_bytes(&[100.0, 100.0, 50.0, 0.0]);
         assert_eq!(found, (0.5 * 2.0 + 0.5 * 4.0, 6.0));
         assert_eq!(mean_bytes(&[]), (0.0, 0.0));

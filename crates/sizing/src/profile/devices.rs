@@ -241,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn partitions_are_on_the_drive_whose_name_they_extend() {
+    fn the_drive_of_a_partition_follows_from_its_name() {
         for (device, drive) in [
             ("/dev/nvme0n1", "nvme0n1"),
             ("/dev/nvme10n1p12", "nvme10n1"),

@@ -485,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_from_iostat_leaves_the_terminal_alone() {
+    fn control_characters_in_a_name_from_iostat_are_escaped() {
         let window = LoadWindow {
             from: Timestamp::UNIX_EPOCH,
             to: Timestamp::UNIX_EPOCH,
@@ -502,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_without_a_drive_that_others_have_is_one_of_zeros() {
+    fn a_drive_missing_from_a_report_counts_as_zeros() {
         let window = LoadWindow {
             from: Timestamp::UNIX_EPOCH,
             to: Timestamp::UNIX_EPOCH,

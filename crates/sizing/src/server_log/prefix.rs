@@ -293,7 +293,7 @@ mod tests {
         "Nov 20 2026 23:04:05.123 GMT: INFO (as): (as.c:299) <><>  a \"b\" build 8.0.0.15  <><>";
 
     #[test]
-    fn what_stands_before_the_stamp_is_the_source_without_its_times_and_numbers() {
+    fn the_prefix_without_times_and_numbers_is_the_source() {
         let json = serde_json::to_string(&format!("{LINE}\n"))
             .unwrap()
             .replace('<', "\\u003c");
