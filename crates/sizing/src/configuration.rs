@@ -280,7 +280,7 @@ impl<'a> NamespaceLoad<'a> {
         let raider_per_sec = self.sum(|load| load.tomb_raider_reads_per_sec);
         if raider_per_sec > 0.0 {
             remarks.push(format!(
-                "{}.conf: the raider reads at most {raider_per_sec:.1} blocks/s, less the time of its reads",
+                "{}.conf: the tomb raider reads at most {raider_per_sec:.1} blocks/s: each read delays the next by its own time",
                 first.namespace
             ));
         }
@@ -413,10 +413,10 @@ impl<'a> NamespaceLoad<'a> {
             note(
                 "tomb-raider",
                 format!(
-                    "the cluster's raider read {per_sec:.1} blocks/s (drv_ssd: tomb-raider-read)"
+                    "the cluster's tomb raider read {per_sec:.1} blocks/s (drv_ssd: tomb-raider-read)"
                 ),
             );
-            let sleep = "the time from one of the cluster's reads to the next; a read's own time is added to this pause";
+            let sleep = "mean time between two tomb raider reads of the cluster; in the test, the time of each read is added";
             note("tomb-raider-sleep-usec", sleep.to_owned());
         }
         note(

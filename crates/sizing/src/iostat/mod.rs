@@ -95,7 +95,7 @@ pub fn read(source: InputFile, near_date: Option<Date>) -> Result<Iostat, Iostat
     let found = table_result.map_err(read_error)?;
     if input.is_cut() {
         collector.add_remark(
-            "the compressed data is truncated: it is read as far as it goes".to_owned(),
+            "the compressed data is truncated: only its readable part is used".to_owned(),
         );
     }
     let (iostat, unusable) = collector.finish(near_date);

@@ -314,7 +314,7 @@ fn read_to_end(
     }
     if lines.input.is_cut() {
         collector.add_remark(format!(
-            "{name}: the compressed data is truncated: it is read as far as it goes"
+            "{name}: the compressed data is truncated: only its readable part is used"
         ));
     }
     Ok(())

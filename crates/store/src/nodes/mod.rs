@@ -258,7 +258,7 @@ pub fn find_nodes(
             let reached = DiscoveredNode::reach(&peer.hosts, peer.tls_name.as_deref(), access);
             reached.map_err(|error| match peer.node.as_str() {
                 "" => format!("cannot ask {error}"),
-                node => format!("cannot ask node {node}, which its peers know - {error}"),
+                node => format!("cannot ask node {node}, which other nodes report - {error}"),
             })
         });
         let mut new_nodes = Vec::new();

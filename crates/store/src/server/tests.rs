@@ -753,7 +753,7 @@ fn each_of_two_nodes_has_its_records_and_copies_of_the_other_node_s() {
             .lock()
             .unwrap()
             .iter()
-            .any(|line| line.contains("is gone"))
+            .any(|line| line.contains("is disconnected"))
     });
     let own = (0..200)
         .find(|key| cluster(0).has(crate::partition(&digest_of(*key)), 0))

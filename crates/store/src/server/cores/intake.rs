@@ -618,9 +618,9 @@ impl ServerCore {
             let name = peer.name();
             let host = &peer.host;
             let port = peer.port;
-            let fail = "is gone - writes to records with a copy on that node fail until it returns";
+            let fail = "is disconnected - writes to records with a copy on that node fail until it returns";
             let what = match self.state.pair.mode() {
-                PairMode::Ahead | PairMode::Leaving => "is gone".to_owned(),
+                PairMode::Ahead | PairMode::Leaving => "is disconnected".to_owned(),
                 _ if self.state.pair.takes_over() => format!("{fail} or this node takes over"),
                 _ => fail.to_owned(),
             };
