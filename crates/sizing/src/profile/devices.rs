@@ -148,8 +148,8 @@ impl NodeSources<'_> {
                 .any(|line| line.write_q.is_some() || has_partial_writes(line)) =>
             {
                 remarks.push(format!(
-                    "node {id}, {{{namespace}}} {stripe}: the records are in memory, and no source names a device behind \
-                     it: without a device there is no I/O"
+                    "node {id}, {{{namespace}}} {stripe}: the records are in memory, and no source names the device to \
+                     which they are written: without a device there is no I/O"
                 ));
                 return None;
             }

@@ -255,7 +255,7 @@ const CLOCK_SEC: i64 = 1;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IostatMismatch {
     #[error(
-        "iostat's reports are of {first} to {last}, but the load is of {from} to {to} - give iostat's output of the \
+        "iostat's reports cover {first} to {last}, but the load is from {from} to {to} - give iostat's output of the \
          load's time, or --iostat-zone if the clock of iostat's machine is not in UTC"
     )]
     OtherTime {
