@@ -347,7 +347,8 @@ impl NodeSources<'_> {
         }
     }
 
-    /// Counts of a histogram of sizes. A histogram that is never dumped is empty: the server dumps both, or none.
+    /// Counts of a histogram of sizes; a histogram that is not in the log counts as empty. The server dumps the
+    /// histograms of reads and of writes together: without both, the load is marked as unknown.
     fn sizes(&self, name: String, window: LoadWindow) -> Result<HistogramCounts, SizingError> {
         if self.log.histograms.contains_key(&name) {
             self.counted(&name, window)

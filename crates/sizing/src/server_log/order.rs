@@ -2,10 +2,6 @@
 //!
 //! First the head of each file is read, to find its start time and its node. Then all files are read to their ends, in
 //! the order of time. A file that names no node is added to a node whose files do not overlap it.
-//!
-//! This module also detects steps of a server's clock. The server's ticker sleeps by a monotonic clock, so the lines of
-//! a series have a steady distance, 10 or 20 s. If the time stamps deviate from that distance, the clock was set in
-//! between, or lines are missing.
 
 use super::clock_steps::CLOCK_SET;
 use super::collect::LogCollector;

@@ -6,10 +6,10 @@
 //! source: aerospike-1
 //! ```
 //!
-//! The rule is the same for all formats: the server's time stamp begins the server's line, and the text before the stamp is a
-//! prefix. The words of the prefix, without times, numbers and names of streams, are the source of the line. Lines with
-//! different sources may be of different nodes. If the stamp is in a JSON string, the line ends where the string ends.
-//! The other fields of the object are no source, because they may differ in each line.
+//! The rule is the same for all formats: the server's time stamp begins the server's line, and the text before the
+//! stamp is a prefix. The words of the prefix, without times, numbers and names of streams, are the source of the line.
+//! Lines with different sources may be of different nodes. If the stamp is in a JSON string, the line ends where the
+//! string ends. The other fields of the object are no source, because they may differ in each line.
 
 use super::text::{self, Stamp, Stamps};
 use memchr::{memchr, memchr_iter, memchr2, memmem};
