@@ -22,7 +22,7 @@ pub(crate) struct TransactionOutcome<'a> {
 }
 
 impl<'a> TransactionOutcome<'a> {
-    /// An answer from a server. A transaction that timed out on the server may still complete.
+    /// An answer from a server. A transaction that timed out or failed on the server may still complete.
     pub(crate) fn from_result(result: ResultCode, bins: &'a [u8]) -> Self {
         let outcome = if result == ResultCode::OK {
             Outcome::Done

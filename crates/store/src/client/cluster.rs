@@ -308,7 +308,7 @@ impl PolledNode {
     }
 
     /// Queries the node's generations, and peers and partitions if these changed or are unknown. After an error, the
-    /// node's last valid replies stay in use.
+    /// node's last partitions stay in use. An invalid list of peers counts as empty.
     fn refresh(
         &mut self,
         namespace: &str,
