@@ -74,7 +74,8 @@ pub struct Embedded<E: BlockEngine> {
 
 impl<E: BlockEngine> Embedded<E> {
     /// Waits until `store`, which was opened on `engine`, has read the devices. `object`: the records to read and
-    /// write; `overload`: the behaviour when a device is overloaded. Errors: an engine that fails; damage.
+    /// write; `overload`: the behaviour when a device is overloaded. Errors: the engine fails, or the records are
+    /// damaged.
     pub fn open(
         mut engine: E,
         store: Store,

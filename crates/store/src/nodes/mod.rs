@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! seeds -> find -> DiscoveredNode -> NodeConnection: TCP, then TLS if used, then the login if any
-//!                            queries, blocking           Node::ask
+//!                            queries, blocking           DiscoveredNode::ask
 //!                            handed over to a ring       client::routes
 //! ```
 //!

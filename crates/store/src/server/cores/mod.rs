@@ -288,7 +288,7 @@ impl ServerCore {
         })
     }
 
-    /// Serves until the server stops. Errors: the ring fails.
+    /// Serves until the server stops. Errors: the ring fails, or a device fails and the other node takes over.
     pub(super) fn run(mut self) -> Result<(), String> {
         let mut completions = Vec::new();
         let mut is_accepting = false;
