@@ -510,7 +510,7 @@ fn prefixes_do_not_change_the_profile_and_distinguish_nodes() {
             .collect::<Vec<_>>(),
         [expected.loads[0].reads_per_sec; 2]
     );
-    // A file with later lines of the second node, which do not name it.
+    // A second file, with later lines of the second node, none of which contains its id.
     let stream = both(&other);
     let (first, later) = stream.split_at(stream[..stream.len() / 2].rfind("node-1  | ").unwrap());
     let later = later.lines().filter(|line| line.starts_with("node-2"));

@@ -7,7 +7,7 @@
 //!
 //! The log has the format of the real server 7.0, so that the same tools can read it.
 //!
-//! Each core has its own counts. The thread that writes the log adds them up.
+//! Each core has its own counts. `ServerState::facts` adds them up.
 
 mod ticker;
 

@@ -118,7 +118,7 @@ pub struct ServerState {
     pub(super) mailboxes: Vec<Mailbox<CoreMessage>>,
     /// By core: the stores while their thread sleeps.
     pub(super) lent: Vec<Mutex<LentStores>>,
-    /// Counts of each core, at most a few milliseconds old.
+    /// Counts of each core, updated every 20 ms if they have changed.
     pub(super) counts: Vec<Mutex<ServerCounts>>,
     /// Facts derived from the counts, and the time of their last update.
     facts: Mutex<(Facts, Instant)>,
