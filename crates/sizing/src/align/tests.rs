@@ -161,7 +161,7 @@ fn a_distorting_device_is_met_in_a_few_rounds() {
         let truth = Offsets {
             large_block_reads: 60 + (random() * 100.0) as u32,
             large_block_writes: 60 + (random() * 100.0) as u32,
-            // At more than 100 %, sizes of the largest bucket do not fit a large block.
+            // Above 100 %, sizes of the largest bucket would exceed a large block.
             read_size: 60 + (random() * 40.0) as u32,
             write_size: 100,
         };

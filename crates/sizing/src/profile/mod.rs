@@ -303,8 +303,8 @@ const WRITES: &str = "writes/s";
 /// Blocks that may fall outside a window at its ends, because the lines of two counters have different times.
 const EDGE_BLOCKS: f64 = 5.0;
 
-/// Checks of one namespace on one device. `ios_a_block`: I/Os per write block of drv_ssd. `reads`: the rates by the
-/// device's own histogram and by the histogram of sizes. `lbr`, `writes`: the rates by the device's own histogram.
+/// Checks of one namespace on one device. `ios_a_block`: I/Os per write block of drv_ssd. `reads`: rates from the
+/// device's own histogram and from the histogram of sizes. `lbr`, `writes`: rates from the device's own histograms.
 fn of_device(
     load: &DeviceLoad,
     blocks: &BlockRates,

@@ -174,7 +174,7 @@ fn begin_of_stamp(before_zone: &[u8]) -> Option<usize> {
     (letters > 0 && is_word).then_some(begin)
 }
 
-/// The words of a part of a prefix that name its source, with their positions. The part begins at `begin`.
+/// Names of the source in `part` of a prefix, with their positions. The part begins at `begin`.
 fn names(begin: usize, part: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     let is_separator = |byte: &u8| byte.is_ascii_whitespace() || b":,|<>".contains(byte);
     let words = without_line_number(part)

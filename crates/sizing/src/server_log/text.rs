@@ -196,7 +196,7 @@ pub(crate) fn drive_line(text: &[u8]) -> Option<DriveCounts<'_>> {
             block_bytes = size_bytes(value).and_then(|free| block_size(free, blocks));
             words.next().filter(|word| *word == "wblocks)")?;
         } else if KEYS.contains(&key) {
-            // `N`, or `(N,r)`.
+            // A count N, or `(N,r)` with the rate r.
             let (count, printed) = match value.strip_prefix('(') {
                 Some(pair) => pair.strip_suffix(')')?.split_once(',')?,
                 None => (value, ""),

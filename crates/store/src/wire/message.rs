@@ -56,9 +56,9 @@ pub mod info3 {
     pub const READ_RELAX: u8 = 1 << 7;
 }
 
-/// Bits of the fourth info byte, all for transactions over several records.
+/// Bits of the fourth info byte. All belong to transactions over several records.
 pub mod info4 {
-    /// Verifies a read, rolls forward, rolls back, locks.
+    /// The bits for: verify a read, roll forward, roll back, lock.
     pub const TRANSACTION: u8 = 0b1_0111;
 }
 

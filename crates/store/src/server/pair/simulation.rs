@@ -40,7 +40,7 @@ struct Record {
     write: u64,
 }
 
-/// Contents of a node's devices. After a crash during the recording of the mode, either the old or the new record.
+/// Contents of a node's devices. A crash during the recording of the mode leaves either the old or the new record.
 #[derive(Debug, Default, Clone)]
 struct Device {
     recorded: Option<ModeRecord>,
