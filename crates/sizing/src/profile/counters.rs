@@ -129,7 +129,6 @@ pub struct BlockRates {
     pub partial_flushes: Option<f64>,
     /// Growth of the number of free blocks.
     pub free_wblocks: f64,
-    /// Large blocks read by the tomb raider.
     pub tomb_raider_reads: f64,
     /// True if defragmentation reads from memory.
     pub is_memory: bool,

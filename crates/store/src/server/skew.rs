@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 /// Maximum round trip of a heartbeat that is used, ns. The error of a sample is at most half of its round trip.
 const ROUND_TRIP_NS_MAX: u64 = 100_000_000;
 
-/// Skew from which on the log has a warning, and change of the skew after which the log has another warning, us.
+/// Minimum skew for a warning in the log, and minimum change of the skew for another warning, us.
 const WARNING_US: i64 = 1_000_000;
 
 /// Skew above which writes are refused, as by the real server (`SKEW_STOP_SEC` of its `nsup.c`), ms.

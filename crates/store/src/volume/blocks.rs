@@ -407,7 +407,6 @@ impl BlockTable {
         self.look_at(block);
     }
 
-    /// Puts the block being collected back into the queue.
     pub(crate) fn put_back(&mut self, block: u32) {
         self.collecting = None;
         self.get_mut(block).state = BlockState::Queued;

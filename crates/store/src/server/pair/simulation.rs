@@ -397,7 +397,6 @@ impl Story {
         }
     }
 
-    /// Delivers a message of node `from` on the link of its core.
     fn deliver(&mut self, from: usize, core: usize) {
         let to = 1 - from;
         let (Some(link), Some(receiver)) = (&mut self.links[from][core], &self.running[to]) else {
