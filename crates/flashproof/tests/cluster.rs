@@ -456,7 +456,7 @@ fn an_unreachable_peer_makes_a_collection_incomplete() {
     );
     let ended = collect(&bench, &server, &[]).expect(3);
     let warnings = ended.warnings();
-    let why = format!("which its peers know - {gone}: cannot connect - ");
+    let why = format!("which other nodes report - {gone}: cannot connect - ");
     assert!(
         warnings[0].starts_with(&format!("cannot ask node DD4, {why}")),
         "{warnings:?}"

@@ -131,7 +131,7 @@ pub fn configurations(
 struct NamespaceLoad<'a> {
     loads: Vec<&'a DeviceLoad>,
     drives: BTreeSet<&'a str>,
-    /// A factor: bytes of record reads that iostat counted, divided by the bytes that these reads would have with every
+    /// Factor: bytes of record reads that iostat counted, divided by the bytes that these reads would have with every
     /// size at the lower edge of its bucket. `None` without iostat, or if large-block reads exceed iostat's bytes.
     read_bytes: Option<f64>,
 }
@@ -176,7 +176,7 @@ impl<'a> NamespaceLoad<'a> {
         self.loads.iter().map(|load| rate_of(load)).sum::<f64>() / self.drives.len() as f64
     }
 
-    /// I/O of this namespace on one drive without the tomb raider's, under iostat's names.
+    /// I/O of this namespace on one drive, under iostat's names, without the reads of the tomb raider.
     fn cluster_io(&self) -> DriveIo {
         let all: DriveIo = self
             .loads
@@ -193,7 +193,7 @@ impl<'a> NamespaceLoad<'a> {
         all.map(|n| n / self.drives.len() as f64)
     }
 
-    /// Time between two reads of the tomb raider on a drive, microseconds; `None` if the cluster's raider rests.
+    /// Time between two reads of the tomb raider on a drive, microseconds; `None` if it does not read.
     fn tomb_raider_sleep_us(&self) -> Option<u32> {
         let per_sec = self.sum(|load| load.tomb_raider_reads_per_sec);
         (per_sec > 0.0).then_some((1e6 / per_sec) as u32)
@@ -280,7 +280,7 @@ impl<'a> NamespaceLoad<'a> {
         let raider_per_sec = self.sum(|load| load.tomb_raider_reads_per_sec);
         if raider_per_sec > 0.0 {
             remarks.push(format!(
-                "{}.conf: the raider reads at most {raider_per_sec:.1} blocks/s, less the time of its reads",
+                "{}.conf: the tomb raider reads at most {raider_per_sec:.1} blocks/s: each read delays the next by its own time",
                 first.namespace
             ));
         }
@@ -413,10 +413,10 @@ impl<'a> NamespaceLoad<'a> {
             note(
                 "tomb-raider",
                 format!(
-                    "the cluster's raider read {per_sec:.1} blocks/s (drv_ssd: tomb-raider-read)"
+                    "the cluster's tomb raider read {per_sec:.1} blocks/s (drv_ssd: tomb-raider-read)"
                 ),
             );
-            let sleep = "the time from one of the cluster's reads to the next; a read's own time is added to this pause";
+            let sleep = "mean time between two tomb raider reads of the cluster; in the test, the time of each read is added";
             note("tomb-raider-sleep-usec", sleep.to_owned());
         }
         note(
@@ -517,7 +517,6 @@ fn offset_note(pct: u32, what: &str) -> String {
     format!("at 100 % the model issues {share_pct:.1} % of the cluster's {what}")
 }
 
-/// A rate per second, as a whole number.
 fn rate(per_sec: f64) -> String {
     results::format::number(per_sec.round())
 }

@@ -360,7 +360,8 @@ impl OpenTable {
             .then(|| (pct_over.to_vec(), *rate))
     }
 
-    /// The table, computed from its slices if any: the line of averages weighs slices without operations like others.
+    /// The table, computed from its slices if any, because the line of averages gives the same weight to slices without
+    /// operations.
     fn closed(&mut self, pct_over: Vec<f64>, per_sec: f64) -> Option<Pasted> {
         let Self {
             name,
@@ -426,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn old_and_new_heads_are_read_and_blanks_may_be_collapsed() {
+    fn old_and_new_headings_are_read_and_blanks_may_be_collapsed() {
         let old = "{a}-device-read-size\nApr 09 2018 21:31:30\n% > (bytes)\nslice-to (sec) 1 2 4 ops/sec\n\
                    -------------- ------ ----------\n21:39:52 502 100.00 50.00 0.00 10407.5\n\
                    21:48:13 501 100.00 60.00 0.00 10436.5\navg 100.00 55.00 0.00 10427.0\nmax 100.00 60.00 0.00 10448.3\n";
@@ -456,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_without_its_head_has_the_name_of_the_command_before_it() {
+    fn a_table_without_a_heading_gets_its_name_from_the_command_before_it() {
         let (tables, _) = pasted(
             "$ asloglatency -t 500 -n 3 -e 1 -h {a}-device-write-size -l x\navg 100.00 20.00 0.00 7.5\n",
         );
@@ -479,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_are_dumps_whose_difference_has_their_averages() {
+    fn a_table_becomes_two_dumps_whose_difference_has_its_averages() {
         let (tables, _) = pasted(
             "{a}-device-read-size\nslice-to (sec) 1 2 4 ops/sec\navg 100.00 25.00 0.00 1000.0\n",
         );

@@ -116,7 +116,7 @@ fn rates(configured: &[(TestConfiguration, ActConfig)]) -> Vec<(&str, usize, u32
 }
 
 #[test]
-fn loads_are_divided_by_drives_however_namespaces_and_drives_are_shared() {
+fn loads_are_divided_by_drives_for_all_ways_of_sharing() {
     let one = || load("a", "/dev/nvme0n1", "nvme0n1", 8000.0);
     assert_eq!(
         rates(&configured(vec![one()], "1")),
@@ -168,7 +168,7 @@ fn loads_are_divided_by_drives_however_namespaces_and_drives_are_shared() {
 }
 
 #[test]
-fn what_a_configuration_asks_of_a_drive_is_what_the_clusters_drive_did() {
+fn a_configuration_requests_the_io_of_the_clusters_drive() {
     let mut eight = load("a", "/dev/nvme0n1", "nvme0n1", 3000.0);
     // Blocks of 8 MiB, moved by I/Os of 1 MiB.
     (eight.write_block_bytes, eight.large_block_bytes) = (8 << 20, 1 << 20);
@@ -210,7 +210,7 @@ fn what_a_configuration_asks_of_a_drive_is_what_the_clusters_drive_did() {
 }
 
 #[test]
-fn records_that_are_committed_one_by_one_are_writes_of_their_own() {
+fn with_commit_to_device_each_record_is_a_separate_write() {
     let mut commits = load("a", "/dev/nvme0n1", "nvme0n1", 3000.0);
     commits.commit_to_device = true;
     let configured = configured(vec![commits], "1");
@@ -225,7 +225,7 @@ fn records_that_are_committed_one_by_one_are_writes_of_their_own() {
 }
 
 #[test]
-fn what_no_offset_can_bring_about_is_said() {
+fn a_load_that_no_offset_can_match_is_reported() {
     let mut flushed = load("a", "/dev/nvme0n1", "nvme0n1", 3000.0);
     // 75 large-block writes of 8 MiB per second at 1,500 record writes per second need an offset beyond 1000 %.
     (flushed.write_block_bytes, flushed.large_block_bytes) = (8 << 20, 8 << 20);
@@ -235,7 +235,7 @@ fn what_no_offset_can_bring_about_is_said() {
 }
 
 #[test]
-fn with_iostat_reads_are_as_large_as_it_showed() {
+fn with_iostat_the_mean_size_of_reads_is_that_of_iostat() {
     let mut profile = profile(vec![load("a", "/dev/nvme0n1", "nvme0n1", 8000.0)]);
     let seen = DriveIo {
         read_kib_per_sec: profile.drives[0].predicted.read_kib_per_sec * 1.2,
@@ -256,7 +256,7 @@ fn with_iostat_reads_are_as_large_as_it_showed() {
 }
 
 #[test]
-fn loads_of_one_direction_and_records_over_a_large_block_can_be_configured() {
+fn read_only_write_only_and_records_larger_than_a_large_block_can_be_configured() {
     let mut reads_only = load("a", "/dev/nvme0n1", "nvme0n1", 5000.0);
     (
         reads_only.writes_per_sec,
@@ -293,7 +293,7 @@ fn loads_of_one_direction_and_records_over_a_large_block_can_be_configured() {
 }
 
 #[test]
-fn the_node_that_moves_most_is_the_one_to_size_for() {
+fn the_node_with_the_highest_throughput_is_chosen() {
     let mut profile = profile(vec![load("a", "/dev/sda", "sda", 500.0)]);
     let node = modified(profile.nodes[0].clone(), |it| it.id = "B2".to_owned());
     profile.nodes.push(node);
@@ -323,7 +323,7 @@ fn the_node_that_moves_most_is_the_one_to_size_for() {
 }
 
 #[test]
-fn a_profile_in_doubt_stays_in_doubt_in_its_configurations() {
+fn doubts_of_a_profile_are_written_into_its_configurations() {
     let mut profile = profile(vec![load("a", "/dev/sda", "sda", 500.0)]);
     profile
         .assumptions

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::io::{Cursor, Read};
 
-/// Line of a number, behind a prefix.
+/// Formats a log line, given its number and text, with a prefix.
 type Format<'a> = &'a dyn Fn(usize, &str) -> String;
 
 fn captured() -> String {
@@ -166,7 +166,7 @@ fn the_tomb_raider_reads_too() {
         text += line;
         if line.contains(" write-q ") {
             reads += 598 * 20;
-            // Its counter starts again with each round.
+            // The counter of the tomb raider starts again from 0 with each round.
             reads %= 598 * 20 * 9;
             let _ = write!(text, " shadow-write-q 0 tomb-raider-read ({reads},598.0)");
         }
@@ -201,7 +201,7 @@ fn the_tomb_raider_reads_too() {
         conf.remarks
     );
     assert_contains!(conf.text, &format!("\ntomb-raider-sleep-usec: {sleep}\n"));
-    // This iostat was recorded without a raider, so that the reads do not balance.
+    // This iostat output was recorded without a tomb raider, so the check of the reads fails.
     let path = format!(
         "{}/tests/data/ce-8.0.0.15/iostat-x.txt.zst",
         env!("CARGO_MANIFEST_DIR")
@@ -245,7 +245,7 @@ fn with_ticker(message: &str) -> String {
 }
 
 #[test]
-fn an_index_on_flash_needs_a_test_of_its_own() {
+fn an_index_on_flash_gets_a_separate_test() {
     for message in [
         "{test} index-flash-usage: used-bytes 5502926848 used-pct 1",
         "{test} index-usage: used-bytes 1 used-pct 1 alloc-bytes 4096 alloc-pct 1",
@@ -310,7 +310,7 @@ fn an_index_on_flash_needs_a_test_of_its_own() {
 }
 
 #[test]
-fn what_no_number_contains_is_named_with_its_time() {
+fn events_that_no_number_contains_are_named_with_their_times() {
     let profile = profile_of(with_ticker(
         "{test} migrations: remaining (10,20,30) active (1,1,0) complete-pct 1.00",
     ));
@@ -399,7 +399,7 @@ fn old_drive_lines_give_blocks_without_a_namespace() {
 }
 
 #[test]
-fn a_prefix_changes_nothing_and_tells_nodes_apart() {
+fn prefixes_do_not_change_the_profile_and_distinguish_nodes() {
     let whole = captured();
     let expected = profile_of(whole.clone());
     let prefixed = |prefix: &dyn Fn(usize, &str) -> String| {
@@ -510,7 +510,7 @@ fn a_prefix_changes_nothing_and_tells_nodes_apart() {
             .collect::<Vec<_>>(),
         [expected.loads[0].reads_per_sec; 2]
     );
-    // A file with later lines of the second node, which do not name it.
+    // A second file, with later lines of the second node, none of which contains its id.
     let stream = both(&other);
     let (first, later) = stream.split_at(stream[..stream.len() / 2].rfind("node-1  | ").unwrap());
     let later = later.lines().filter(|line| line.starts_with("node-2"));

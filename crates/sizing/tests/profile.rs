@@ -51,7 +51,6 @@ fn options() -> ProfileOptions {
     }
 }
 
-/// The window of the golden values.
 fn golden_window(golden: &Value) -> ProfileOptions {
     let at = |n: usize| {
         let text = golden["drv_ssd_window"][n].as_str().unwrap();
@@ -84,7 +83,7 @@ fn near(found: f64, expected: f64, what: &str) {
 }
 
 #[test]
-fn rates_are_those_recomputed_independently_in_the_golden_window_and_in_the_one_that_is_found() {
+fn rates_equal_independently_computed_rates_in_the_golden_and_in_the_found_window() {
     for capture in CAPTURES {
         let golden = golden(capture);
         for options in [golden_window(&golden), options()] {
@@ -147,7 +146,7 @@ fn rates_are_those_recomputed_independently_in_the_golden_window_and_in_the_one_
 }
 
 #[test]
-fn blocks_are_8_mib_and_flushes_smaller_from_7_1_on_and_both_are_the_same_before() {
+fn blocks_are_8_mib_from_7_1_on_and_equal_to_flushes_before() {
     let blocks = |capture| {
         let profile = profile_of(log(capture), &options()).unwrap();
         (
@@ -160,7 +159,7 @@ fn blocks_are_8_mib_and_flushes_smaller_from_7_1_on_and_both_are_the_same_before
 }
 
 #[test]
-fn without_a_devices_own_histograms_drv_ssd_gives_the_same_rates_once_the_flush_is_told() {
+fn without_histograms_of_devices_drv_ssd_and_flush_size_give_the_same_rates() {
     for capture in CAPTURES {
         let mut log = log(capture);
         log.histograms.retain(|name, _| !name.contains("/dev/"));
@@ -234,7 +233,7 @@ fn shared() -> ServerLog {
 }
 
 #[test]
-fn a_drive_has_the_load_of_all_namespaces_on_it_whichever_is_asked_for() {
+fn a_drive_s_load_includes_namespaces_that_were_not_requested() {
     let only = modified(options(), |it| it.namespaces = vec!["test".to_owned()]);
     let profile = profile_of(shared(), &only).unwrap();
     let all = profile_of(shared(), &options()).unwrap();
@@ -286,7 +285,7 @@ fn a_drive_has_the_load_of_all_namespaces_on_it_whichever_is_asked_for() {
 }
 
 #[test]
-fn what_is_written_to_a_shadow_device_is_a_load_of_its_own() {
+fn writes_to_a_shadow_device_are_a_separate_load() {
     let mut log = log("ce-8.0.0.15");
     log.drives
         .values_mut()
@@ -340,7 +339,7 @@ fn what_is_written_to_a_shadow_device_is_a_load_of_its_own() {
 }
 
 #[test]
-fn block_sizes_that_contradict_each_other_are_a_doubt() {
+fn contradictory_block_sizes_are_a_doubt() {
     let with = |capture, facts: NamespaceFacts| {
         let mut sources = ProfileSources {
             logs: vec![log(capture)],
@@ -380,7 +379,7 @@ fn block_sizes_that_contradict_each_other_are_a_doubt() {
 }
 
 #[test]
-fn without_details_the_balance_is_not_checked_and_that_is_said() {
+fn without_detail_lines_a_remark_says_that_the_balance_is_not_checked() {
     let mut log = log("ce-4.9.0.37");
     log.drives
         .values_mut()
@@ -406,7 +405,7 @@ fn without_details_the_balance_is_not_checked_and_that_is_said() {
 }
 
 #[test]
-fn a_window_that_somebody_chose_is_looked_at_too() {
+fn a_window_chosen_by_the_user_is_checked_too() {
     let of = |from: &str, to: &str| {
         let options = ProfileOptions {
             from: from.parse().ok(),
@@ -439,7 +438,7 @@ fn a_window_that_somebody_chose_is_looked_at_too() {
 }
 
 #[test]
-fn of_two_servers_in_one_log_each_window_has_its_own() {
+fn each_window_of_an_upgraded_server_s_log_has_its_version() {
     let mut upgraded = log("ce-4.9.0.37");
     let of_new = Start {
         timestamp: upgraded.span.unwrap().1,
@@ -486,7 +485,7 @@ fn stepped(at: &str, seconds: i64) -> ServerLog {
 }
 
 #[test]
-fn what_was_counted_while_the_clock_was_set_is_left_out() {
+fn counts_from_the_time_of_a_clock_step_are_left_out() {
     let golden = golden("ce-4.9.0.37");
     for seconds in [-20, -12, -10, -5, -3, 3, 5, 10, 12, 20] {
         let log = stepped("2026-11-20T23:16:00", seconds);
@@ -569,7 +568,7 @@ fn a_time_with_its_offset_needs_no_zone() {
 }
 
 #[test]
-fn iostat_of_a_part_of_the_window_is_said_and_the_advice_is_about_it() {
+fn iostat_that_covers_part_of_the_window_is_reported_with_advice() {
     let mut iostat = iostat_of("ce-8.0.0.15", "%m/%d/%y %H:%M:%S", SignedDuration::ZERO);
     let begins = "2026-11-20T23:08:30".parse().unwrap();
     let golden = golden_window(&golden("ce-8.0.0.15"));
@@ -601,7 +600,7 @@ fn iostat_of_a_part_of_the_window_is_said_and_the_advice_is_about_it() {
 }
 
 #[test]
-fn what_is_off_is_so_many_percent_of_what_it_should_be() {
+fn a_deviation_is_a_percentage_of_the_expected_range() {
     let check = |found, should_be| ProfileCheck {
         node: "A".to_owned(),
         place: "loop2".to_owned(),
@@ -629,7 +628,7 @@ fn what_is_off_is_so_many_percent_of_what_it_should_be() {
 }
 
 #[test]
-fn histograms_that_were_turned_on_late_are_looked_at_where_they_are() {
+fn the_window_is_searched_where_the_histograms_are_on() {
     let mut changed = log("ce-8.0.0.15");
     let from: Timestamp = "2026-11-20T23:06:30Z".parse().unwrap();
     for (name, dumps) in changed
@@ -645,7 +644,7 @@ fn histograms_that_were_turned_on_late_are_looked_at_where_they_are() {
 }
 
 #[test]
-fn counters_that_contradict_each_other_are_a_doubt() {
+fn contradictory_counters_are_a_doubt() {
     let mut log = log("ce-4.9.0.37");
     for line in log.drives.values_mut().flatten() {
         line.writes = line.writes * 11 / 10;
@@ -661,7 +660,7 @@ fn counters_that_contradict_each_other_are_a_doubt() {
 }
 
 #[test]
-fn what_cannot_be_sized_is_said() {
+fn inputs_that_cannot_be_sized_are_refused_with_the_reason() {
     let error = |log: ServerLog, options: ProfileOptions| {
         profile_of(log, &options).unwrap_err().to_string()
     };
@@ -720,7 +719,7 @@ fn what_cannot_be_sized_is_said() {
 
 /// The sizing paper's tables, drv_ssd lines and iostat, as somebody pasted them.
 #[test]
-fn the_papers_example_balances_and_its_configuration_asks_for_what_its_iostat_shows() {
+fn the_papers_example_passes_all_checks_and_its_configuration_requests_the_io_of_its_iostat() {
     let example = |name| {
         PathBuf::from(env!("CARGO_MANIFEST_DIR"))
             .join("../../examples/paper")

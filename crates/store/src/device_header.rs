@@ -37,7 +37,7 @@ const BLOCKS_MIN: u64 = 8;
 /// Maximum number of cores: the space between the copies of the header has room for the marks of this many cores.
 const CORES_MAX: u16 = ((HEADER_OFFSETS[1] - WRITTEN_BYTES as u64) / MARKS_BYTES) as u16;
 
-/// Bytes of the border of a write block, which have its header.
+/// Bytes at the start of a write block that contain the block's header.
 pub const BORDER_BYTES: usize = 512;
 
 const MAGIC: &[u8; 16] = b"flashproof store";
@@ -71,7 +71,7 @@ pub enum HeaderCheck {
     Format,
     /// A valid header with the expected settings: the records can be read.
     Open(DeviceHeader),
-    /// A valid header with other settings: a sentence for each difference.
+    /// A valid header with other settings: each difference, with both values.
     Differs(Vec<String>),
     /// A device of flashproof without a valid header.
     Damaged,
@@ -168,7 +168,7 @@ impl DeviceHeader {
         }
     }
 
-    /// Compares this expected header with one copy, taken for the first.
+    /// Compares this expected header with one copy, as if the copy were the first.
     fn plan_copy(&self, bytes: &[u8]) -> HeaderCheck {
         let Some(bytes) = bytes.get(..WRITTEN_BYTES) else {
             return HeaderCheck::Format;
@@ -254,9 +254,10 @@ impl DeviceHeader {
         }
     }
 
-    /// Offset of a write block with foreign data in the place of the store's: data that opening the store would lose.
+    /// Offset of a write block that holds foreign data instead of the store's: opening the store would destroy that
+    /// data.
     ///
-    /// Checked are the first block of each core, which formatting clears, and samples of the blocks that have a header
+    /// Checks the first block of each core, which formatting clears, and samples of the blocks that have a header
     /// according to the marks. Data behind those blocks may be older than the store. Zeros and unreadable blocks are
     /// damage of the store, not foreign data. `read` reads a number of bytes at an offset.
     pub fn foreign_block(

@@ -74,7 +74,8 @@ pub struct Embedded<E: BlockEngine> {
 
 impl<E: BlockEngine> Embedded<E> {
     /// Waits until `store`, which was opened on `engine`, has read the devices. `object`: the records to read and
-    /// write; `overload`: the behaviour when a device is overloaded. Errors: an engine that fails; damage.
+    /// write; `overload`: the behaviour when a device is overloaded. Errors: the engine fails, or the records are
+    /// damaged.
     pub fn open(
         mut engine: E,
         store: Store,
@@ -143,7 +144,8 @@ impl<E: BlockEngine> Embedded<E> {
         Ok(())
     }
 
-    /// Ends a run: waits for its transactions, drops completions, writes all buffers, as if the store had just opened.
+    /// Ends a run: waits for its transactions, drops completions, and writes all buffers. The store is then as if just
+    /// opened.
     fn forget(&mut self) -> io::Result<()> {
         while self.issuer.in_flight() + self.submitted.len() > 0 {
             let until_ns = self.engine.now() + TURN_NS;
@@ -514,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_is_not_there_is_a_failure_and_transactions_take_time_of_the_core() {
+    fn a_missing_record_is_a_failure_and_transactions_take_cpu_time() {
         let (mut engine, _) = opened(drive(), &namespace(), false, false);
         let began_ns = engine.now();
         let found = all(&mut engine, OpKind::Read, KEYS, 8);

@@ -22,7 +22,7 @@ pub(crate) struct TransactionOutcome<'a> {
 }
 
 impl<'a> TransactionOutcome<'a> {
-    /// An answer from a server. A transaction that timed out on the server may still complete.
+    /// An answer from a server. A transaction that timed out or failed on the server may still complete.
     pub(crate) fn from_result(result: ResultCode, bins: &'a [u8]) -> Self {
         let outcome = if result == ResultCode::OK {
             Outcome::Done
@@ -53,7 +53,7 @@ pub(crate) struct CompletionTime {
     pub(crate) unseen_ns: u64,
 }
 
-/// The completion of an operation; token and transaction of a write of the same key that waited for it.
+/// Completion of an operation, and the write of the same key that waited for this operation: token and transaction.
 type EndedOperation = (Completion, Option<(u32, Transaction)>);
 
 #[derive(Debug)]
@@ -293,7 +293,7 @@ const PAUSES_NS: std::ops::RangeInclusive<u64> = 1_000_000..=64_000_000;
 /// Longest total delay of a transaction, ns. After that the transaction fails, because the drive hangs.
 const PATIENCE_NS: u64 = 60_000_000_000;
 
-/// Overload behaviour of issuers on several threads, and its statistics.
+/// Overload behaviour and its statistics, shared by the issuers of all threads.
 #[derive(Debug, Default)]
 pub struct Overload {
     waits: AtomicBool,

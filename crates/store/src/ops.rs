@@ -45,7 +45,7 @@ pub const HEADER_BYTES: usize = 8;
 /// Longest name of a bin, bytes.
 pub const NAME_BYTES_MAX: usize = 15;
 
-/// Entries of a reply to operations.
+/// Selects the entries of the reply to operations.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Answers {
     /// Each operation except a touch has an entry, even if it reads nothing.
@@ -543,7 +543,7 @@ mod bins_tests {
     }
 
     #[test]
-    fn a_record_of_many_bins_is_not_searched_from_its_first() {
+    fn a_record_of_many_bins_is_not_searched_linearly() {
         let names: Vec<_> = (0..BINS_MAX + 1).map(|n| n.to_string()).collect();
         let operations: Vec<u8> = names[1..]
             .iter()

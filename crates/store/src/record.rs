@@ -122,12 +122,12 @@ pub(crate) fn moves(record: &[u8]) -> u8 {
     record[14] >> 1
 }
 
-/// True if the first of two copies of a record was moved more often.
+/// True if a copy with number `moves` was moved more often than a copy with number `other_moves`, both modulo 128.
 pub(crate) fn is_later(moves: u8, other_moves: u8) -> bool {
     (1..64).contains(&(moves.wrapping_sub(other_moves) & 127))
 }
 
-/// Start value of the checksum of a record at byte `at` of a block with this seed. A copy elsewhere is invalid.
+/// Start value of the checksum of a record at byte `at` of a block with this seed: a copy at another byte is invalid.
 pub(crate) fn seed_at(seed: u32, at: usize) -> u32 {
     // The factor is odd, so that no two positions have the same start value.
     seed.wrapping_add((at as u32).wrapping_mul(0x9e37_79b1))

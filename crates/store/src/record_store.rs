@@ -181,8 +181,8 @@ impl Store {
     pub fn needs(namespace: &NamespaceSettings, devices: usize) -> (u32, usize) {
         let block_bytes = namespace.write_block_bytes as usize;
         let reads = READS * devices;
-        // Memory for each device: chunks of the cold start; writes, a block to collect and a block to search for
-        // tombstones; writes of partly filled buffers. Memory for each read: a record of some kilobytes.
+        // Each device needs memory for chunks of the cold start, for writes, for a block to collect, for a block to
+        // search for tombstones, and for partly filled buffers. Each read needs memory for a record of some kilobytes.
         let device = scan::DEPTH * scan::chunk_bytes(block_bytes) + 7 * block_bytes + (256 << 10);
         (
             (reads + 16 * devices) as u32,
@@ -269,7 +269,8 @@ impl Store {
             .copied()
     }
 
-    /// Executes a transaction, or starts the read that it needs. `holds_key`: it is the write that `busy` names.
+    /// Executes a transaction, or starts the read that the transaction needs. `holds_key`: the transaction is the write
+    /// for which `busy` has the key.
     fn begin(
         &mut self,
         (number, transaction): NumberedTransaction,
@@ -672,7 +673,7 @@ impl Store {
         }
     }
 
-    /// Compares the running totals with a recount. Errors: a sentence with the difference.
+    /// Compares the running totals with a recount. Errors: the difference.
     pub fn check(&self) -> Result<(), String> {
         let mut live = HashMap::new();
         let mut counted = [0_u64; 2];

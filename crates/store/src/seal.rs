@@ -9,8 +9,8 @@
 //!
 //! The pieces of a block follow each other without gap and are written one after the other. A block whose pieces reach
 //! its end is complete. Each seal also states which data was durable when the seal was written ([`DurableBounds`]).
-//! Such statements stay true, so a cold start joins the statements of all seals and marks. Whatever contradicts them is
-//! damage.
+//! Such statements stay true, so a cold start joins the statements of all seals and marks. Data that contradicts a
+//! statement is damaged.
 //!
 //! A drive that loses power in the middle of a write may have written any of the write's sectors. In a block that is
 //! used again, this destroys records of the former use. Therefore the first write to such a block waits until a durable
@@ -331,7 +331,8 @@ impl VolumeMark {
         }))
     }
 
-    /// The marks in both slots, older first; number of missing or damaged ones, 0 for two empty slots: not written yet.
+    /// The valid marks of both slots, older first, and the number of missing or damaged marks: 0 for two empty slots,
+    /// which were never written.
     pub(crate) fn read_both(bytes: &[u8], id: u64) -> (Vec<Self>, usize) {
         let slots: Vec<_> = bytes
             .chunks(SLOT_BYTES as usize)

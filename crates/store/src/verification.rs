@@ -49,7 +49,8 @@ pub(crate) struct Verifier {
     /// Number of the last write, if nothing is verified.
     writes: u32,
     keys: HashMap<u64, Writes>,
-    /// Writes that never got an answer, by key. Each may have been executed, or may still be executed.
+    /// Writes without an answer, or whose answer leaves the outcome open, by key. Each may have been executed, or may
+    /// still be executed.
     in_doubt: HashMap<u64, Vec<u32>>,
     /// Tokens of writes that wait for an earlier write of their key.
     waiting: HashMap<u64, VecDeque<u32>>,

@@ -23,7 +23,8 @@ pub(crate) struct WriteBlockHeader {
     pub(crate) id: u64,
     /// Increases with each block that is begun in the space.
     pub(crate) sequence: u64,
-    /// Random number of the store that began the block: a sequence number lost in a crash is assigned again.
+    /// Random number of the store that began the block. Distinguishes two uses with the same sequence number: a number
+    /// lost in a crash is assigned again.
     pub(crate) opening: u64,
     pub(crate) block: u32,
 }

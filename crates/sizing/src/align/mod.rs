@@ -27,7 +27,8 @@ use act::{ActConfig, Arrival, ConfigProblem, SizeWithinBucket, derive_storage};
 use load::rate::Rate;
 use std::ops::RangeInclusive;
 
-/// Plausible offsets, percent: sizes within their buckets explain these. Others have another cause.
+/// Plausible offsets, percent: the unknown sizes within the buckets explain offsets in this range. An offset outside
+/// has another cause.
 pub const PLAUSIBLE_PCT: RangeInclusive<u32> = 80..=125;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -276,7 +277,6 @@ pub fn rewrite(text: &str, before: Offsets, after: Offsets, note: &str) -> Strin
 pub struct Distortion([f64; 4]);
 
 impl Distortion {
-    /// No distortion: all requested I/O reaches the device.
     pub const NONE: Self = Self([1.0; 4]);
 
     /// Distortion of a burst. A number that was not requested, or did not reach the device at all, has factor 1.
@@ -417,7 +417,8 @@ fn commits_for(
     }
 }
 
-/// The whole percent of `key` at which the non-decreasing `value_at` is nearest to `target`; `None`: too large.
+/// The whole percent of `key` at which the non-decreasing `value_at` is nearest to `target`. `value_at` returns `None`
+/// if the value is too large.
 fn bisect_pct(target: f64, key: &str, value_at: &dyn Fn(u32) -> Option<f64>) -> u32 {
     let percents = range(key);
     let mut low = *percents.start();

@@ -73,7 +73,7 @@ fn rounds(
 }
 
 #[test]
-fn the_papers_cluster_is_met_within_a_percent_and_each_offset_is_the_one_by_hand() {
+fn the_papers_cluster_is_met_within_a_percent_with_the_offsets_calculated_by_hand() {
     let config = config("");
     let solved = solve(&config, 512, &CLUSTER, &Distortion::NONE);
     // Calculated by hand: large-block writes 1548 / 1679.3; large-block reads (11,788.5 - 10,470) / 1349.4. The
@@ -84,7 +84,7 @@ fn the_papers_cluster_is_met_within_a_percent_and_each_offset_is_the_one_by_hand
 }
 
 #[test]
-fn a_load_with_known_offsets_gives_them_back_wherever_it_starts() {
+fn known_offsets_are_found_again_from_any_start() {
     for min_io_bytes in [512, 4096] {
         for (truth, more) in [
             (offsets(100, 100, 100, 100), ""),
@@ -124,7 +124,7 @@ fn a_load_with_known_offsets_gives_them_back_wherever_it_starts() {
 }
 
 #[test]
-fn commits_need_both_offsets_of_writes_and_get_them() {
+fn with_commit_to_device_both_offsets_of_writes_are_solved_for() {
     for (truth, more) in [
         (offsets(90, 110, 100, 100), "commit-to-device: yes\n"),
         (offsets(100, 60, 95, 72), "commit-to-device: yes\n"),
@@ -161,7 +161,7 @@ fn a_distorting_device_is_met_in_a_few_rounds() {
         let truth = Offsets {
             large_block_reads: 60 + (random() * 100.0) as u32,
             large_block_writes: 60 + (random() * 100.0) as u32,
-            // At more than 100 %, sizes of the largest bucket do not fit a large block.
+            // Above 100 %, sizes of the largest bucket would exceed a large block.
             read_size: 60 + (random() * 40.0) as u32,
             write_size: 100,
         };
@@ -186,7 +186,7 @@ fn a_distorting_device_is_met_in_a_few_rounds() {
 }
 
 #[test]
-fn what_no_offset_reaches_stays_at_the_end_of_its_range() {
+fn an_unreachable_target_gets_the_offset_at_the_end_of_its_range() {
     let config = config("");
     let target = DriveIo {
         reads_per_sec: 9000.0,
@@ -214,7 +214,7 @@ fn what_no_offset_reaches_stays_at_the_end_of_its_range() {
 }
 
 #[test]
-fn another_rule_explains_an_offset_that_is_off() {
+fn an_implausible_offset_becomes_plausible_with_another_size_rule() {
     // Sizes are really log-uniform: with the paper's rule there are a quarter too many large blocks.
     let truth = config("size-within-bucket: log-uniform\n");
     let target = asked(&truth, 512);
@@ -236,7 +236,7 @@ fn another_rule_explains_an_offset_that_is_off() {
 }
 
 #[test]
-fn few_large_blocks_and_many_sizes_take_longer() {
+fn few_large_blocks_and_varied_sizes_need_a_longer_measurement() {
     let seconds = |more: &str| {
         RequestedLoad::from_config(&config(more), 512)
             .unwrap()
@@ -270,7 +270,7 @@ fn few_large_blocks_and_many_sizes_take_longer() {
 }
 
 #[test]
-fn only_the_lines_of_offsets_change_and_their_comments_stay() {
+fn a_rewrite_changes_only_the_offset_lines_and_keeps_their_comments() {
     let text = "# mine\r\ndevice-names: sim:\n lbw-req-offset 093 # by eye # twice\n#read-size-offset: 090\n\n";
     let before = offsets(100, 93, 100, 100);
     let after = offsets(98, 92, 100, 100);

@@ -1,8 +1,8 @@
 //! Reads, changes and restores the log settings that a sizing needs on a server.
 //!
-//! A setting that lacks the required value becomes a [`SettingChange`], which stores the old value. A change is reverted only
-//! if the setting still has the changed value: otherwise another user has set it since. The requests depend on the
-//! version of the node.
+//! A setting that lacks the required value becomes a [`SettingChange`], which stores the old value. A change is
+//! reverted only if the setting still has the changed value: otherwise another user has set it since. The requests
+//! depend on the version of the node.
 
 use super::{Build, Namespace, pairs};
 use serde::{Deserialize, Serialize};
@@ -15,11 +15,12 @@ pub const DETAIL: &str = "detail";
 #[serde(tag = "setting", rename_all = "kebab-case")]
 pub enum ServerSetting {
     /// Histograms of each device: `enable-benchmarks-storage` of a namespace.
-    Benchmarks { namespace: String },
+    Benchmarks {
+        namespace: String,
+    },
     /// The same histograms before version 3.9, for the whole server: `storage-benchmarks`.
     OldBenchmarks,
     LogLevel {
-        /// Number of the sink.
         sink: u32,
         file: String,
     },
@@ -186,7 +187,7 @@ fn is_on_devices(config: &str) -> bool {
     namespace.is_on_devices()
 }
 
-/// Info names of the configuration, queried once.
+/// Info commands that are sent once per node: configuration, version, peers.
 pub fn once_names(
     build: Option<Build>,
     namespaces: &[String],
@@ -217,7 +218,7 @@ pub fn once_names(
         .collect()
 }
 
-/// Info names of counters, queried repeatedly.
+/// Info commands that are sent for each sample: counters.
 pub fn sample_names(build: Option<Build>, namespaces: &[String]) -> Vec<String> {
     let latencies = if build.is_none_or(Build::has_latencies) {
         "latencies:"
@@ -233,7 +234,6 @@ pub fn sample_names(build: Option<Build>, namespaces: &[String]) -> Vec<String> 
         .collect()
 }
 
-/// Info name that queries the configuration of a namespace.
 pub fn get_config(build: Option<Build>, namespace: &str) -> String {
     format!(
         "get-config:context=namespace;{}={namespace}",
@@ -241,7 +241,7 @@ pub fn get_config(build: Option<Build>, namespace: &str) -> String {
     )
 }
 
-/// The word that selects a namespace.
+/// Name of the parameter that selects a namespace.
 pub(super) fn selector(build: Option<Build>) -> &'static str {
     if build.is_some_and(Build::selects_by_namespace) {
         "namespace"
@@ -257,7 +257,7 @@ mod tests {
     const DEVICE: &str = "storage-engine=device;storage-engine.device[0]=/dev/a;storage-engine.enable-benchmarks-storage=false";
 
     #[test]
-    fn only_what_is_not_so_already_is_changed() {
+    fn only_settings_that_differ_from_the_required_value_are_changed() {
         let on = DEVICE.replace("false", "true");
         let memory = "storage-engine=memory;enable-benchmarks-storage=false";
         let current = NodeSettings {

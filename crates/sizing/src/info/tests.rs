@@ -15,7 +15,7 @@ fn read(bytes: &[u8]) -> InfoReplies {
 }
 
 #[test]
-fn a_server_of_4_9_says_what_a_profile_needs() {
+fn replies_of_a_server_4_9_give_the_values_of_a_profile() {
     let replies = read(OF_4_9);
     assert_eq!(replies.node_id.as_deref(), Some("32C901000000FC02"));
     assert_eq!(replies.build, Build::parse("4.9.0.37"));
@@ -40,7 +40,7 @@ fn a_server_of_4_9_says_what_a_profile_needs() {
 }
 
 #[test]
-fn a_server_of_8_0_says_it_by_other_names() {
+fn replies_of_a_server_8_0_give_the_values_under_other_names() {
     let replies = read(OF_8_0);
     let test = &replies.namespaces["test"];
     assert_eq!(test.write_block_bytes(replies.build), Some(8 << 20));
@@ -52,7 +52,7 @@ fn a_server_of_8_0_says_it_by_other_names() {
 }
 
 #[test]
-fn files_of_a_script_that_keeps_one_for_each_name_are_one_node_together() {
+fn a_script_s_files_with_one_name_each_are_one_node() {
     let dir = tempfile::tempdir().unwrap();
     let mut text = String::new();
     Input::new(OF_8_0)
@@ -113,7 +113,7 @@ fn a_file_is_read_as_it_is_written() {
 }
 
 #[test]
-fn what_a_server_refused_is_no_value() {
+fn a_refused_query_gives_no_value() {
     let text = "# 20261120T230225Z\nnamespace/a\tERROR:4:no such namespace\nlatency:\tERROR:4:unrecognized command\n\
                 build\tFAIL:80:not authenticated\nnode\tbb9\nnode\tcc1\n";
     let replies = read(text.as_bytes());
@@ -137,7 +137,7 @@ fn a_line_of_a_gigabyte_nul_bytes_and_too_many_namespaces_cost_no_memory() {
 }
 
 #[test]
-fn versions_are_read_with_what_packagers_add() {
+fn versions_are_read_with_suffixes_of_packagers() {
     let texts = [
         "8.0.0.15",
         "3.15.1.4-1-g0123abc",
@@ -163,7 +163,7 @@ fn versions_are_read_with_what_packagers_add() {
 }
 
 #[test]
-fn what_changed_with_a_version_changes_at_it() {
+fn each_change_of_the_protocol_applies_from_its_version_on() {
     let of = |text| Build::parse(text).unwrap();
     assert!(!of("8.0.0.15").selects_by_namespace() && of("8.1.0.0").selects_by_namespace());
     assert!(!of("5.0.0.38").has_latencies() && of("5.1.0.3").has_latencies());
@@ -209,7 +209,7 @@ fn old_names_are_found_under_the_new_ones() {
 }
 
 #[test]
-fn blocks_are_8_mib_from_7_1_whatever_is_flushed() {
+fn blocks_are_8_mib_from_7_1_on_with_any_flush_size() {
     let namespace = namespace_from("storage-engine=device;storage-engine.flush-size=131072");
     let build = Build::parse("8.0.0.15");
     assert_eq!(namespace.write_block_bytes(build), Some(8 << 20));
@@ -217,7 +217,7 @@ fn blocks_are_8_mib_from_7_1_whatever_is_flushed() {
 }
 
 #[test]
-fn a_block_size_that_no_server_has_is_not_known() {
+fn an_impossible_block_size_is_unknown() {
     for size in ["0", "1310", "131073", "16777216", "256", "x"] {
         let namespace = namespace_from(&format!("write-block-size={size};flush-size={size}"));
         let build = Build::parse("6.4.0.1");
@@ -230,7 +230,7 @@ fn a_block_size_that_no_server_has_is_not_known() {
 }
 
 #[test]
-fn a_memory_namespace_stores_on_devices_only_where_it_is_backed() {
+fn a_memory_namespace_stores_on_devices_only_with_backing_devices() {
     assert!(
         !namespace_from("storage-engine=memory;storage-engine.stripe[0].used_bytes=1")
             .is_on_devices()

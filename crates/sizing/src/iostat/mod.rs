@@ -95,7 +95,7 @@ pub fn read(source: InputFile, near_date: Option<Date>) -> Result<Iostat, Iostat
     let found = table_result.map_err(read_error)?;
     if input.is_cut() {
         collector.add_remark(
-            "the compressed data is truncated: it is read as far as it goes".to_owned(),
+            "the compressed data is truncated: only its readable part is used".to_owned(),
         );
     }
     let (iostat, unusable) = collector.finish(near_date);
@@ -106,7 +106,6 @@ pub fn read(source: InputFile, near_date: Option<Date>) -> Result<Iostat, Iostat
     }
 }
 
-/// iostat's output of one machine.
 #[derive(Debug, Clone, Default)]
 pub struct Iostat {
     /// In order. The first report of a run of iostat is dropped unless its numbers show that it covers an interval.
@@ -170,7 +169,8 @@ enum FirstReport {
     Unknown,
 }
 
-/// Removes first reports (ascending indices `firsts`) that may cover the time since boot. Returns a sentence each.
+/// Removes first reports (ascending indices `firsts`) that may cover the time since boot. Returns remarks: one for
+/// all runs with the same reason.
 fn drop_firsts(reports: &mut Vec<IostatReport>, firsts: &[usize]) -> Vec<String> {
     let ends = firsts.iter().skip(1).copied().chain([reports.len()]);
     let mut is_used = vec![true; reports.len()];

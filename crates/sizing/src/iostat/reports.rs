@@ -59,7 +59,7 @@ pub(super) struct ReportCollector {
     rows: usize,
     reports_dropped: u64,
     unread: u64,
-    /// Tables that cannot serve, and the reason of the first.
+    /// Number of tables that cannot be used, and the reason for the first of them.
     unusable_tables: u64,
     unusable: Option<Unusable>,
     incomplete: u64,

@@ -117,7 +117,7 @@ pub(super) fn read<R: Read>(
     Ok(description.unwrap_or_else(|| "nothing".to_owned()))
 }
 
-/// The reason why the table with this header cannot serve; `None`: no header of such a table.
+/// The reason why the table with this header cannot be used; `None`: not the header of such a table.
 fn unusable(words: &[&str]) -> Option<Unusable> {
     let has = |names: &[&str]| words.iter().any(|word| names.contains(word));
     if has(&["kr/s", "kw/s", "Kr/s", "Kw/s", "KB/t"]) {
@@ -211,7 +211,6 @@ pub(super) fn number(text: &str, factor: f64) -> Option<f64> {
     Some(value * factor).filter(|value| value.is_finite())
 }
 
-/// Nesting depth of a report.
 const REPORT_DEPTH: usize = 6;
 /// Nesting depth of a machine's facts.
 const HOST_DEPTH: usize = 4;

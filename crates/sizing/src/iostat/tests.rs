@@ -49,7 +49,7 @@ fn device(
 }
 
 #[test]
-fn captured_text_and_json_say_the_same_of_the_same_minutes() {
+fn captured_text_and_json_of_the_same_minutes_agree() {
     for (version, reports, begin) in [
         ("ce-4.9.0.37", 36, "2026-11-20T23:13:05"),
         ("ce-8.0.0.15", 48, "2026-11-20T23:02:35"),
@@ -139,7 +139,7 @@ fn sectors_megabytes_human_sizes_and_decimal_commas_are_kib() {
 }
 
 #[test]
-fn times_are_read_in_the_ways_of_locales() {
+fn times_are_read_in_the_formats_of_all_locales() {
     for (banner, line, near, expected) in [
         ("11/20/26", "11/20/26 23:02:35", None, "2026-11-20T23:02:35"),
         (
@@ -220,7 +220,7 @@ fn times_are_read_in_the_ways_of_locales() {
 }
 
 #[test]
-fn the_first_report_of_a_run_is_left_out_when_it_is_since_boot_and_the_numbers_tell() {
+fn the_numbers_show_if_the_first_report_covers_the_time_since_boot() {
     let banner = "Linux 5.4 (host) \t11/20/26 \t_x86_64_\t(2 CPU)\n\n";
     let run = |rates: &[&str]| {
         let reports = rates
@@ -268,7 +268,7 @@ fn the_first_report_of_a_run_is_left_out_when_it_is_since_boot_and_the_numbers_t
 }
 
 #[test]
-fn cpu_blocks_idle_devices_cut_rows_and_other_tables_do_not_disturb() {
+fn cpu_blocks_idle_devices_truncated_rows_and_other_tables_are_skipped() {
     let cpu = "avg-cpu:  %user   %nice %system %iowait  %steal   %idle\n          34.43   25.03   13.09    3.95    0.17   23.33\n\n";
     let text = format!(
         "{cpu}{NEW}{}{}\n{cpu}{NEW}{}\n{cpu}{NEW}sda 1.0 2.0\n",
@@ -289,7 +289,7 @@ fn cpu_blocks_idle_devices_cut_rows_and_other_tables_do_not_disturb() {
 }
 
 #[test]
-fn json_reads_cut_off_anywhere_in_one_line_and_with_decimal_commas() {
+fn json_is_read_truncated_anywhere_in_one_line_and_with_decimal_commas() {
     let path = format!(
         "{}/tests/data/ce-8.0.0.15/iostat-x.json.zst",
         env!("CARGO_MANIFEST_DIR")
@@ -330,7 +330,7 @@ fn json_reads_cut_off_anywhere_in_one_line_and_with_decimal_commas() {
 }
 
 #[test]
-fn what_is_no_iostat_is_refused_with_what_was_found() {
+fn a_file_that_is_not_iostat_s_is_refused_with_its_beginning() {
     for (text, found) in [
         ("", "nothing"),
         ("{\"a\": 1}", "JSON that is not iostat's"),
@@ -382,7 +382,7 @@ fn what_is_no_iostat_is_refused_with_what_was_found() {
 }
 
 #[test]
-fn a_report_without_an_end_has_so_many_devices_and_no_more() {
+fn the_number_of_devices_of_an_endless_report_is_limited() {
     let rows = (0..200_000).fold(String::new(), |text, i| {
         text + &new_row(&format!("sd{i}"), "1.00")
     });

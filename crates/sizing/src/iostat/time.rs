@@ -16,7 +16,6 @@ use jiff::tz::Offset;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct WrittenDate {
     parts: [u16; 3],
-    /// True if the year comes first.
     year_first: bool,
     /// True if the separator, a point, shows that the day comes first.
     day_first: bool,
@@ -151,10 +150,10 @@ pub(super) fn order(dates: &[WrittenDate], near_date: Option<Date>) -> (DateOrde
     if unclear.is_empty() {
         return (DateOrder::MonthDay, true);
     }
-    // Dates that span months in one order span days in the other order.
     let fitting_order = smaller_order(&|order| fits(order).then_some(0));
     let sure = fitting_order
         .or_else(|| {
+            // Dates that span months in one order span days in the other order.
             smaller_order(&|order| {
                 let dates: Vec<Date> = unclear.iter().filter_map(|date| date.date(order)).collect();
                 let first = dates.iter().min()?;

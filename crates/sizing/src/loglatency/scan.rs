@@ -139,7 +139,7 @@ impl<'a> Scanner<'a> {
         }
         if file.lines.input.is_cut() {
             self.add_remark(format!(
-                "{}: the compressed data is truncated: it is read as far as it goes",
+                "{}: the compressed data is truncated: only its readable part is used",
                 file.name
             ));
         }

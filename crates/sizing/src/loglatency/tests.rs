@@ -10,7 +10,7 @@ fn data(path: &str) -> std::path::PathBuf {
         .join(path)
 }
 
-/// Words of a command line. Text in quotes is one word.
+/// Arguments of a command line. Quoted text is one argument.
 fn words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     for (at, part) in line.split('\'').enumerate() {
@@ -81,7 +81,7 @@ fn source(text: impl AsRef<[u8]>) -> InputFile {
 }
 
 #[test]
-fn tables_are_those_of_asloglatency_to_the_byte() {
+fn tables_equal_those_of_asloglatency_byte_by_byte() {
     let mut compared = 0;
     for version in ["ce-4.9.0.37", "ce-8.0.0.15"] {
         for file in std::fs::read_dir(data(version).join("asloglatency")).unwrap() {
@@ -170,7 +170,7 @@ fn a_name_without_a_namespace_is_the_sum_of_all() {
 }
 
 #[test]
-fn a_restart_is_told_and_no_slice_goes_over_it_unless_asked() {
+fn a_restart_is_reported_and_no_slice_spans_it_unless_requested() {
     let text = log(&[100, 200, 300, 10, 20], "usec");
     let own = table_of(&text, "-h {a}-read -f head");
     assert_eq!((own.slices.len(), own.restarts.len()), (3, 1));
@@ -200,7 +200,7 @@ fn a_restart_is_told_and_no_slice_goes_over_it_unless_asked() {
 }
 
 #[test]
-fn a_total_that_goes_back_is_a_restart_also_where_the_unit_changes() {
+fn a_total_that_goes_back_is_a_restart_even_if_the_unit_changes() {
     let ticks = [(0, 300), (10, 100), (20, 200), (30, 250), (40, 300)];
     let dumps = ticks.map(|tick| log_at(&[tick], if tick.0 == 10 { "msec" } else { "usec" }));
     let table = table_of(&dumps.concat(), "-h {a}-read -f head -t 20");
@@ -210,7 +210,7 @@ fn a_total_that_goes_back_is_a_restart_also_where_the_unit_changes() {
 }
 
 #[test]
-fn no_slice_goes_over_a_step_of_the_clock() {
+fn no_slice_spans_a_step_of_the_clock() {
     for step in [-60, -12, -10, -7, -3, 3, 7, 10, 12, 20, 33] {
         let ticks = (0..30).map(|n| {
             (
@@ -239,7 +239,7 @@ fn no_slice_goes_over_a_step_of_the_clock() {
 }
 
 #[test]
-fn a_unit_that_changes_ends_the_table_and_is_said() {
+fn a_change_of_unit_ends_the_table_and_is_reported() {
     let text = log(&[0, 100, 300], "usec");
     let text = text.clone() + &log(&[400, 500], "msec").replace("2026 00:0", "2026 00:1");
     let table = table_of(&text, "-h {a}-read -f head");
@@ -250,7 +250,7 @@ fn a_unit_that_changes_ends_the_table_and_is_said() {
 }
 
 #[test]
-fn slices_without_operations_are_of_noughts_and_a_gap_is_one_slice() {
+fn slices_without_operations_have_zeros_and_a_gap_is_one_slice() {
     let table = table_of(&log(&[5, 5, 5], "usec"), "-h {a}-read -f head");
     assert_eq!(table.slices.len(), 2);
     assert!(
@@ -301,7 +301,7 @@ fn the_last_histogram_counts_when_a_line_follows_it() {
 }
 
 #[test]
-fn a_log_that_has_every_line_twice_has_the_table_of_one_that_has_it_once() {
+fn a_log_with_every_line_twice_has_the_same_table() {
     let once = log(&[0, 100, 200, 300], "usec");
     let twice: String = once
         .lines()

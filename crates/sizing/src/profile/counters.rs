@@ -129,7 +129,6 @@ pub struct BlockRates {
     pub partial_flushes: Option<f64>,
     /// Growth of the number of free blocks.
     pub free_wblocks: f64,
-    /// Large blocks read by the tomb raider.
     pub tomb_raider_reads: f64,
     /// True if defragmentation reads from memory.
     pub is_memory: bool,
@@ -189,7 +188,7 @@ impl BlockRates {
         (self.defrag_reads - self.io_skips.unwrap_or(0.0) - self.defrag_q).max(0.0)
     }
 
-    /// Formula of [`Self::blocks_read`] in drv_ssd's words.
+    /// Formula of [`Self::blocks_read`] in the names of drv_ssd's counters.
     pub fn how_read(&self) -> &'static str {
         match self.io_skips {
             _ if self.is_memory => "nothing is read, because the records are in memory,",
@@ -199,8 +198,8 @@ impl BlockRates {
     }
 }
 
-/// Reads of the tomb raider per second within `window`. Its counter starts again from 0 with each round: the time of such
-/// a start is left out, as is time across clock `steps`.
+/// Reads of the tomb raider per second within `window`. Its counter starts again from 0 with each round: the time of
+/// such a start is left out, as is time across clock `steps`.
 fn tomb_raider_reads(lines: &[DriveLine], window: LoadWindow, steps: &[Timestamp]) -> f64 {
     let pairs = lines.windows(2).map(|pair| (&pair[0], &pair[1]));
     let inside = pairs
@@ -261,9 +260,9 @@ impl BlockSizes {
     }
 }
 
-/// The block sizes of `device`, whose lines have the `key`, from the first source that has them: the user or the server's
-/// configuration, the log, iostat, an assumption. `kib_written_per_sec`: iostat's value for the device's drive, if
-/// nothing else writes there.
+/// The block sizes of `device`, whose lines have the `key`, from the first source that has them: the user or the
+/// server's configuration, the log, iostat, an assumption. `kib_written_per_sec`: iostat's value for the device's
+/// drive, if nothing else writes there.
 pub fn of_device(
     log: &ServerLog,
     device: &str,
@@ -424,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_counted_within_the_window_counts() {
+    fn only_counts_within_the_window_are_used() {
         let dumps = [
             dump(0, &[1]),
             dump(10, &[1, 2]),
@@ -457,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn means_lie_between_the_edges() {
+    fn mean_sizes_lie_between_the_edges_of_their_buckets() {
         let found = mean_bytes(&[100.0, 100.0, 50.0, 0.0]);
         assert_eq!(found, (0.5 * 2.0 + 0.5 * 4.0, 6.0));
         assert_eq!(mean_bytes(&[]), (0.0, 0.0));

@@ -285,7 +285,8 @@ impl NodeSources<'_> {
         Ok(())
     }
 
-    /// True if the options select the namespace `name`, or that of which it is the shadow. `stored`: all with devices.
+    /// True if the options select the namespace `name`, or the namespace whose shadow it is. `stored`: all namespaces
+    /// with devices.
     fn is_selected(&self, stored: &BTreeSet<String>, name: &str) -> bool {
         let namespace = name
             .strip_suffix(SHADOW)
@@ -346,7 +347,8 @@ impl NodeSources<'_> {
         }
     }
 
-    /// Counts of a histogram of sizes. A histogram that is never dumped is empty: the server dumps both, or none.
+    /// Counts of a histogram of sizes; a histogram that is not in the log counts as empty. The server dumps the
+    /// histograms of reads and of writes together: without both, the load is marked as unknown.
     fn sizes(&self, name: String, window: LoadWindow) -> Result<HistogramCounts, SizingError> {
         if self.log.histograms.contains_key(&name) {
             self.counted(&name, window)
@@ -513,7 +515,7 @@ impl NodeSources<'_> {
     }
 }
 
-/// Predicted numbers that no source of the device's side confirms: neither iostat, nor for writes the drive lines.
+/// Predicted numbers that no measurement at the device confirms. iostat confirms all numbers, drive lines confirm w/s.
 fn unconfirmed(
     target: &DriveTarget,
     loads: &[&DeviceLoad],

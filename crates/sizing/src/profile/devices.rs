@@ -148,8 +148,8 @@ impl NodeSources<'_> {
                 .any(|line| line.write_q.is_some() || has_partial_writes(line)) =>
             {
                 remarks.push(format!(
-                    "node {id}, {{{namespace}}} {stripe}: the records are in memory, and no source names a device behind \
-                     it: without a device there is no I/O"
+                    "node {id}, {{{namespace}}} {stripe}: the records are in memory, and no source names the device to \
+                     which they are written: without a device there is no I/O"
                 ));
                 return None;
             }
@@ -241,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn partitions_are_on_the_drive_whose_name_they_extend() {
+    fn the_drive_of_a_partition_follows_from_its_name() {
         for (device, drive) in [
             ("/dev/nvme0n1", "nvme0n1"),
             ("/dev/nvme10n1p12", "nvme10n1"),

@@ -45,7 +45,7 @@ pub struct Profile {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub indexes: Vec<IndexLoad>,
     pub assumptions: Vec<String>,
-    /// Oddities of the sources, each a sentence; none puts the numbers in doubt.
+    /// Oddities of the sources that do not make the numbers unreliable.
     pub remarks: Vec<String>,
 }
 
@@ -108,7 +108,7 @@ pub struct DeviceLoad {
     pub origin: LoadOrigin,
 }
 
-/// Origins of the numbers of a [`DeviceLoad`], each a phrase.
+/// Origins of the numbers of a [`DeviceLoad`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoadOrigin {
     pub reads: String,
@@ -232,7 +232,7 @@ pub struct ProfileCheck {
     pub most: f64,
     /// Allowed deviation, percent of the expected value.
     pub allowed_pct: f64,
-    /// Why the numbers may differ and what to do about it, a sentence.
+    /// Why the numbers may differ, and what to do.
     pub advice: String,
 }
 
@@ -257,7 +257,7 @@ impl ProfileCheck {
         let nearest = self.found.min(self.most).max(self.least);
         match self.found - nearest {
             0.0 => 0.0,
-            // An undefined number never balances.
+            // A check with an undefined number always fails.
             off if !off.is_finite() => f64::INFINITY,
             off if nearest == 0.0 => 100.0_f64.copysign(off),
             off => off / nearest.abs() * 100.0,
@@ -303,8 +303,8 @@ const WRITES: &str = "writes/s";
 /// Blocks that may fall outside a window at its ends, because the lines of two counters have different times.
 const EDGE_BLOCKS: f64 = 5.0;
 
-/// Checks of one namespace on one device. `ios_a_block`: I/Os per write block of drv_ssd. `reads`: the rates by the
-/// device's own histogram and by the histogram of sizes. `lbr`, `writes`: the rates by the device's own histogram.
+/// Checks of one namespace on one device. `ios_a_block`: I/Os per write block of drv_ssd. `reads`: rates from the
+/// device's own histogram and from the histogram of sizes. `lbr`, `writes`: rates from the device's own histograms.
 fn of_device(
     load: &DeviceLoad,
     blocks: &BlockRates,

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Namespaces and devices that a remark names.
 const SUBJECTS_SHOWN: usize = 8;
 
-/// Named lines of one meaning.
+/// Named lines that have the same meaning.
 #[derive(Default)]
 struct NamedEvents {
     subjects: BTreeSet<String>,
@@ -20,7 +20,7 @@ struct NamedEvents {
 }
 
 impl NodeSources<'_> {
-    /// A sentence for each meaning of named lines, with namespaces and devices, times, and whether these are in `window`.
+    /// A remark for each meaning of named lines, with namespaces and devices, and times relative to `window`.
     pub(super) fn events(&self, window: LoadWindow) -> Vec<String> {
         let mut by_meaning = BTreeMap::<&str, NamedEvents>::new();
         for (kind, subject, periods) in self.log.events.iter() {

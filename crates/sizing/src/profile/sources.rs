@@ -24,7 +24,6 @@ pub struct ProfileSources {
 /// Configuration of a namespace, from the user or the server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NamespaceFacts {
-    /// Source, a phrase.
     pub origin: String,
     pub build: Option<Build>,
     pub write_block_bytes: Option<u64>,
@@ -256,7 +255,7 @@ const CLOCK_SEC: i64 = 1;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IostatMismatch {
     #[error(
-        "iostat's reports are of {first} to {last}, but the load is of {from} to {to} - give iostat's output of the \
+        "iostat's reports cover {first} to {last}, but the load is from {from} to {to} - give iostat's output of the \
          load's time, or --iostat-zone if the clock of iostat's machine is not in UTC"
     )]
     OtherTime {
@@ -486,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_from_iostat_leaves_the_terminal_alone() {
+    fn control_characters_in_a_name_from_iostat_are_escaped() {
         let window = LoadWindow {
             from: Timestamp::UNIX_EPOCH,
             to: Timestamp::UNIX_EPOCH,
@@ -503,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_without_a_drive_that_others_have_is_one_of_zeros() {
+    fn a_drive_missing_from_a_report_counts_as_zeros() {
         let window = LoadWindow {
             from: Timestamp::UNIX_EPOCH,
             to: Timestamp::UNIX_EPOCH,

@@ -223,7 +223,7 @@ pub fn check(log: &ServerLog, name: &str, window: LoadWindow) -> Result<LoadWind
     }
 }
 
-/// Describes a change in `window` that makes it unsteady, see [`UNSTEADY`]. A sentence.
+/// Describes a change in `window` that makes it unsteady, see [`UNSTEADY`].
 pub fn unsteady(
     log: &ServerLog,
     name: &str,
@@ -591,7 +591,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_that_changes_has_no_window_and_says_what_changed() {
+    fn a_changing_load_has_no_window_and_the_error_names_the_change() {
         let rises: Vec<_> = (1..20).map(|n| (1000 * n, 20)).collect();
         let error = found(&log(&rises), 180).unwrap_err().to_string();
         assert!(
@@ -607,7 +607,7 @@ mod tests {
     }
 
     #[test]
-    fn a_begin_that_is_not_settled_is_cut_off() {
+    fn the_unsettled_start_of_a_window_is_cut_off() {
         let steady = [10.0, 10.2, 9.8, 10.1, 9.9, 10.0, 10.2, 9.8];
         assert_eq!(unsettled(&[&[7.0, 9.0], &steady[..]].concat(), 5), 2);
         assert_eq!(
@@ -622,7 +622,7 @@ mod tests {
     }
 
     #[test]
-    fn few_counts_scatter_and_are_steady_all_the_same() {
+    fn the_scatter_of_small_counts_does_not_make_a_window_unsteady() {
         // At three blocks a second, a cell has 40 to 80 blocks by chance.
         assert_eq!(
             found(&log(&[(2, 60), (4, 60), (3, 100), (2, 60), (4, 60)]), 180),
@@ -651,7 +651,7 @@ mod tests {
     }
 
     #[test]
-    fn no_window_holds_a_restart() {
+    fn no_window_contains_a_restart() {
         let mut twice = log(&[(1000, 800)]);
         let restart = Timestamp::from_second(505).unwrap();
         twice.restarts.push(restart);

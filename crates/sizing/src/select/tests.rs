@@ -41,7 +41,7 @@ fn supply(io: DriveIo) -> Supply {
 }
 
 #[test]
-fn the_worst_of_operations_and_bytes_decides_on_the_busiest_node() {
+fn the_largest_ratio_of_the_busiest_node_decides() {
     // Node B does 3,000 reads, 300 writes, 60,000 KiB read and 38,400 KiB written.
     for (does, per_node, exact, limit) in [
         (
@@ -106,7 +106,7 @@ fn the_worst_of_operations_and_bytes_decides_on_the_busiest_node() {
 }
 
 #[test]
-fn room_and_wear_decide_where_they_are_known() {
+fn capacity_and_wear_are_limits_if_they_are_known() {
     let fast = io(1e9, 1e9, 1e9, 1e9);
     // 400 GB of records, and drives that may be half full: two drives of 480 GB; 2.5 times the data needs five.
     let room = modified(supply(fast), |it| it.capacity_bytes = Some(480e9));
@@ -136,7 +136,7 @@ fn room_and_wear_decide_where_they_are_known() {
 }
 
 #[test]
-fn a_multiple_of_the_load_is_the_same_load_and_other_sizes_are_another() {
+fn a_multiple_of_the_load_is_the_same_mix_and_other_sizes_are_not() {
     let mean = io(1250.0, 125.0, 25_000.0, 16_000.0);
     let times = |n: f64| mean.map(|it| it * n);
     for n in [0.1, 1.0, 7.0] {
@@ -159,7 +159,7 @@ fn a_multiple_of_the_load_is_the_same_load_and_other_sizes_are_another() {
 }
 
 #[test]
-fn a_published_rating_is_that_many_of_acts_records() {
+fn a_published_rating_is_converted_to_act_s_records_and_blocks() {
     // 2,000 reads of 1.5 KiB, and 2 x 1,000 / 85 large blocks of 128 KiB each way.
     let blocks = 2000.0 / 85.0;
     let found = published(10.0).numbers();

@@ -1,4 +1,6 @@
-//! Steps of a log's clock, which the distances of lines show that are logged regularly.
+//! Detects steps of a server's clock. The server's ticker sleeps by a monotonic clock, so the lines of a series have a
+//! steady distance, 10 or 20 s. If the time stamps deviate from that distance, the clock was set in between, or lines
+//! are missing.
 
 use jiff::Timestamp;
 

@@ -24,7 +24,8 @@ const SERIES_MAX: usize = 8192;
 const KEPT_MAX: usize = 1_000_000;
 /// First distance to which entries are thinned.
 const THINNED: SignedDuration = SignedDuration::from_secs(15);
-/// Maximum number of stored restarts. A node has few; a file with lines of two nodes, one at nearly every histogram.
+/// Maximum number of stored restarts. A node has few restarts. In a file with lines of two nodes, nearly every
+/// histogram looks like a restart.
 const RESTARTS_MAX: usize = 10_000;
 
 #[derive(Debug, Default)]

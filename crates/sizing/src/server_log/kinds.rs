@@ -15,11 +15,11 @@ use std::sync::LazyLock;
 /// Effect of a line on a profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Treatment {
-    /// Read, for this purpose.
+    /// The line is read, for this purpose.
     Used(&'static str),
-    /// Not read, for this reason.
+    /// The line is not read, for this reason.
     Ignored(&'static str),
-    /// Named in the profile with the time of the lines. The text says what the lines mean for the profile.
+    /// The profile has a remark with the times of such lines, and this text about their meaning.
     Named(&'static str),
 }
 

@@ -52,7 +52,7 @@ pub struct ServerLog {
     pub is_averages: bool,
     /// Lines about devices and namespaces that no number of a profile contains.
     pub events: Events,
-    /// Oddities: torn lines, units that changed, each a sentence with numbers.
+    /// Oddities, with numbers: torn lines, units that changed.
     pub remarks: Vec<String>,
 }
 

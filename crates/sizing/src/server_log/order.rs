@@ -2,10 +2,6 @@
 //!
 //! First the head of each file is read, to find its start time and its node. Then all files are read to their ends, in
 //! the order of time. A file that names no node is added to a node whose files do not overlap it.
-//!
-//! This module also detects steps of a server's clock. The server's ticker sleeps by a monotonic clock, so the lines of
-//! a series have a steady distance, 10 or 20 s. If the time stamps deviate from that distance, the clock was set in
-//! between, or lines are missing.
 
 use super::clock_steps::CLOCK_SET;
 use super::collect::LogCollector;
@@ -53,7 +49,8 @@ impl LogFile {
     }
 }
 
-/// Files sorted by their start times, and the names of empty files. Errors: also if all files are empty.
+/// Files sorted by their start times, and the names of empty files. Errors: a file cannot be read or is not a log, or
+/// all files are empty.
 pub(crate) fn in_order(sources: Vec<InputFile>) -> Result<(Vec<LogFile>, Vec<String>), LogError> {
     let mut files = Vec::new();
     let mut empty = Vec::new();
@@ -107,8 +104,9 @@ pub fn read(sources: Vec<InputFile>) -> Result<Vec<ServerLog>, LogError> {
     Ok(logs)
 }
 
-/// The log of each node. Sources without counters are left out with a remark. Only the first source of a file is a node
-/// by its id alone: any other line with an id may be torn or quoted. Errors: two sources are of one node.
+/// The log of each node. A source is a node if it has counters, or if a file begins with it and it has a node id: a
+/// line with an id in another source may be torn or quoted. Other sources are left out with a remark. Errors: two
+/// sources are of one node.
 fn of_nodes(nodes: Vec<NodeLog>) -> Result<Vec<ServerLog>, LogError> {
     let mut logs: Vec<(String, ServerLog)> = Vec::new();
     let mut others: Vec<_> = Vec::new();
@@ -312,7 +310,7 @@ fn read_to_end(
     }
     if lines.input.is_cut() {
         collector.add_remark(format!(
-            "{name}: the compressed data is truncated: it is read as far as it goes"
+            "{name}: the compressed data is truncated: only its readable part is used"
         ));
     }
     Ok(())

@@ -6,10 +6,10 @@
 //! source: aerospike-1
 //! ```
 //!
-//! The rule is the same for all formats: the server's time stamp begins the server's line, and the text before the stamp is a
-//! prefix. The words of the prefix, without times, numbers and names of streams, are the source of the line. Lines with
-//! different sources may be of different nodes. If the stamp is in a JSON string, the line ends where the string ends.
-//! The other fields of the object are no source, because they may differ in each line.
+//! The rule is the same for all formats: the server's time stamp begins the server's line, and the text before the
+//! stamp is a prefix. The words of the prefix, without times, numbers and names of streams, are the source of the line.
+//! Lines with different sources may be of different nodes. If the stamp is in a JSON string, the line ends where the
+//! string ends. The other fields of the object are no source, because they may differ in each line.
 
 use super::text::{self, Stamp, Stamps};
 use memchr::{memchr, memchr_iter, memchr2, memmem};
@@ -174,7 +174,7 @@ fn begin_of_stamp(before_zone: &[u8]) -> Option<usize> {
     (letters > 0 && is_word).then_some(begin)
 }
 
-/// The words of a part of a prefix that name its source, with their positions. The part begins at `begin`.
+/// Names of the source in `part` of a prefix, with their positions. The part begins at `begin`.
 fn names(begin: usize, part: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     let is_separator = |byte: &u8| byte.is_ascii_whitespace() || b":,|<>".contains(byte);
     let words = without_line_number(part)
@@ -293,7 +293,7 @@ mod tests {
         "Nov 20 2026 23:04:05.123 GMT: INFO (as): (as.c:299) <><>  a \"b\" build 8.0.0.15  <><>";
 
     #[test]
-    fn what_stands_before_the_stamp_is_the_source_without_its_times_and_numbers() {
+    fn the_prefix_without_times_and_numbers_is_the_source() {
         let json = serde_json::to_string(&format!("{LINE}\n"))
             .unwrap()
             .replace('<', "\\u003c");

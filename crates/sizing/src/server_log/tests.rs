@@ -74,7 +74,7 @@ fn ticks(second: u64, count: u64) -> String {
 }
 
 #[test]
-fn a_log_that_has_every_line_twice_is_that_with_every_line_once() {
+fn a_log_with_every_line_twice_is_read_as_if_each_came_once() {
     let once = log(0, 20, 1);
     let twice: String = once
         .lines()
@@ -92,7 +92,7 @@ fn a_log_that_has_every_line_twice_is_that_with_every_line_once() {
 }
 
 #[test]
-fn the_captured_logs_read_whole_and_without_a_remark() {
+fn captured_logs_are_read_completely_and_without_a_remark() {
     for (version, node, dumps, unit) in [
         ("ce-4.9.0.37", "32C901000000FC02", 45, HistogramUnit::Millis),
         ("ce-8.0.0.15", "32C901000000FC02", 63, HistogramUnit::Micros),
@@ -240,7 +240,7 @@ fn stamps_have_milliseconds_zones_and_long_months() {
 }
 
 #[test]
-fn counters_that_go_back_and_starts_are_restarts_once() {
+fn counters_that_go_back_and_a_start_are_one_restart() {
     let before = log(0, 5, 100);
     let start = "Nov 20 2026 00:01:00 GMT: INFO (as): (as.c:301) <><><><><>  Aerospike Community Edition build 4.9.0.37  \
                  <><><><><>\n";
@@ -298,7 +298,7 @@ fn lines_of_two_nodes_in_one_file_are_refused() {
 }
 
 #[test]
-fn a_step_of_the_clock_shows_in_the_distance_of_lines() {
+fn a_step_of_the_clock_is_found_from_the_distance_of_lines() {
     for step in (-60_i64..=60).filter(|step| step.abs() >= 3) {
         let after = (3600 + 200 + step) as u64;
         let stepped = read_one([log(3600, 20, 1), log(after, 30, 21)].concat());
@@ -406,7 +406,7 @@ fn nodes_are_told_apart_by_their_id_or_by_overlapping_times() {
 }
 
 #[test]
-fn what_is_strange_is_counted_and_the_rest_is_read() {
+fn oddities_are_counted_and_all_other_lines_are_read() {
     let clean = read_one(log(0, 20, 1));
     let mut text = log(0, 10, 1).into_bytes();
     text.extend([0; 5000]);
@@ -446,7 +446,7 @@ fn what_is_strange_is_counted_and_the_rest_is_read() {
 }
 
 #[test]
-fn a_clock_that_goes_back_leaves_out_what_is_not_later() {
+fn after_a_step_back_of_the_clock_lines_that_are_not_later_are_left_out() {
     let odd = read_one([log(3600, 10, 1), log(3000, 10, 11), log(3720, 10, 30)].concat());
     let reads = &odd.histograms["{test}-read"];
     assert!(reads.is_sorted_by(|a, b| a.timestamp < b.timestamp));
@@ -454,7 +454,7 @@ fn a_clock_that_goes_back_leaves_out_what_is_not_later() {
     let remarks = odd.remarks.join("\n");
     assert_contains!(remarks, "the clock of the log goes back by 11 min 30 s");
     assert!(remarks.contains("20 histogram"), "{remarks}");
-    // A line with a wrong date does not hide all that follows.
+    // One line with a wrong date does not make the reader drop the lines after it.
     let wrong = log(100, 1, 11).replace("2026", "2062");
     let odd = read_one([log(0, 10, 1), wrong, log(110, 10, 12)].concat());
     assert_eq!(odd.histograms["{test}-read"].len(), 20, "{:?}", odd.remarks);
@@ -462,7 +462,7 @@ fn a_clock_that_goes_back_leaves_out_what_is_not_later() {
 }
 
 #[test]
-fn units_and_zones_that_change_are_said() {
+fn changes_of_units_and_zones_are_reported() {
     let text = [
         log(0, 5, 1),
         log(50, 5, 6)
@@ -482,7 +482,7 @@ fn units_and_zones_that_change_are_said() {
 }
 
 #[test]
-fn what_is_no_log_is_refused_with_what_was_found() {
+fn a_file_that_is_not_a_log_is_refused_with_its_beginning() {
     for (bytes, found) in [
         (&b""[..], "found no data"),
         (
@@ -522,7 +522,7 @@ impl Read for Long {
 }
 
 #[test]
-fn a_gigabyte_in_one_line_is_skipped_wherever_it_stands() {
+fn a_line_of_a_gigabyte_is_skipped_anywhere() {
     let first = log(0, 5, 1);
     let second = log(50, 5, 6);
     for (byte, begin) in [(b'x', &first[..]), (b'x', ""), (0, ""), (0, &first)] {
@@ -541,7 +541,7 @@ fn a_gigabyte_in_one_line_is_skipped_wherever_it_stands() {
 }
 
 #[test]
-fn too_much_is_thinned_and_said() {
+fn too_many_entries_are_thinned_and_reported() {
     let mut collector = LogCollector::keeping(50);
     let text = log(0, 200, 1);
     read_all(&mut collector, &text);
@@ -569,7 +569,7 @@ fn reads(stamps: impl Iterator<Item = (String, u64)>) -> String {
 }
 
 #[test]
-fn two_nodes_in_one_file_are_said_once_and_take_no_more_memory() {
+fn two_nodes_in_one_file_are_reported_once_and_take_bounded_memory() {
     let stamp = |i: u64| {
         format!(
             "Nov {} 2026 {:02}:{:02}:{:02}",
@@ -616,7 +616,7 @@ fn two_nodes_in_one_file_are_said_once_and_take_no_more_memory() {
 }
 
 #[test]
-fn what_cannot_be_thinned_is_no_reason_to_try_at_every_line() {
+fn thinning_without_effect_is_not_repeated_at_every_line() {
     // 4,000 series with one histogram each: more than the 100 entries that may be stored.
     let text = (0..4_000).fold(String::new(), |text, i| {
         text + &log(0, 1, 1).replace("test", &format!("t{i}"))
@@ -635,7 +635,7 @@ fn a_last_date_far_in_the_future_is_kept_and_costs_nothing() {
 }
 
 #[test]
-fn what_was_logged_before_the_clock_was_set_is_left_out() {
+fn lines_from_before_the_clock_was_set_are_left_out() {
     let unset = log(0, 3, 1).replace("Nov 20 2026", "Jan 01 1970");
     let begins = [unset.clone(), log(300, 10, 10)].concat();
     let odd = read_one(&begins);
@@ -663,7 +663,7 @@ fn what_was_logged_before_the_clock_was_set_is_left_out() {
 }
 
 #[test]
-fn a_block_size_that_no_server_has_is_not_believed() {
+fn an_impossible_block_size_is_not_used() {
     let line = |size: &str| {
         format!(
             "Nov 20 2026 00:00:00 GMT: INFO (drv_ssd): (drv_ssd.c:2) /dev/sdb has 16384 wblocks of size {size}\n"
@@ -683,7 +683,7 @@ fn a_block_size_that_no_server_has_is_not_believed() {
 }
 
 #[test]
-fn a_name_with_control_characters_is_of_a_damaged_line() {
+fn a_line_with_control_characters_in_a_name_counts_as_damaged() {
     let line = |device: &str| {
         format!(
             "Nov 20 2026 23:12:27 GMT: INFO (drv_ssd): (drv_ssd.c:1828) {{test}} {device}: used-bytes 1 free-wblocks 2 write-q 0 \

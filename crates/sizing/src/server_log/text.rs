@@ -105,7 +105,6 @@ pub(crate) fn buckets(text: &[u8]) -> Option<([(usize, u64); BUCKETS_OF_LINE_MAX
         let colon = memchr(b':', &inner[..close])?;
         let bucket = digits(&inner[..colon])? as usize;
         *pairs.get_mut(count)? = (bucket, digits(inner[colon + 1..close].trim_ascii_start())?);
-        // Buckets must ascend.
         if bucket >= BUCKETS || count > 0 && pairs[count - 1].0 >= bucket {
             return None;
         }
@@ -148,7 +147,6 @@ const KEYS: &[&str] = &[
     "defrag-partial-writes",
 ];
 
-/// Text of the drive line.
 pub(super) const DRIVE_LINE: &str = ": used";
 /// Text of the detail line that follows a drive line.
 pub(super) const DETAIL_LINE: &str = " defrag-io-skips ";
@@ -198,7 +196,7 @@ pub(crate) fn drive_line(text: &[u8]) -> Option<DriveCounts<'_>> {
             block_bytes = size_bytes(value).and_then(|free| block_size(free, blocks));
             words.next().filter(|word| *word == "wblocks)")?;
         } else if KEYS.contains(&key) {
-            // `N`, or `(N,r)`.
+            // A count N, or `(N,r)` with the rate r.
             let (count, printed) = match value.strip_prefix('(') {
                 Some(pair) => pair.strip_suffix(')')?.split_once(',')?,
                 None => (value, ""),

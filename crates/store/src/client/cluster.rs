@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A node keeps its number for the run, even if it returns with another address. Replies are not trusted: after an
-//! empty map, or a truncated or endless reply, the only effect is that the node loses its partitions.
+//! invalid, truncated or endless reply, the node's last valid partitions stay in use.
 
 use super::replies::{COPIES_MAX, NodePartitions, parse_partitions, rack};
 use crate::nodes::{
@@ -75,7 +75,7 @@ impl PartitionMap {
         &self.copies[0]
     }
 
-    /// Partitions of which a node is master.
+    /// Number of partitions of which `node` is the master.
     pub fn owned(&self, node: usize) -> usize {
         self.masters()
             .iter()
@@ -101,12 +101,12 @@ pub struct ClientCluster {
     pub(super) refresh_sender: Sender<()>,
 }
 
-/// A connection to a node. Errors: the error number for the waiting operations, and a sentence.
+/// A connection to a node. Errors: the error number for the waiting operations, and the reason.
 pub(super) type ConnectResult = Result<NodeConnection, (i32, String)>;
 
 impl ClientCluster {
     /// Finds the cluster of at least one of `seeds`, for `namespace`. `uses_alternate`: use the nodes' alternate
-    /// addresses. Errors: a sentence, if no seed answers or the cluster has no such namespace.
+    /// addresses. Errors: no seed answers, or the cluster has no such namespace.
     pub fn find(
         seeds: &[HostPort],
         namespace: &str,
@@ -308,7 +308,7 @@ impl PolledNode {
     }
 
     /// Queries the node's generations, and peers and partitions if these changed or are unknown. After an error, the
-    /// node's last valid replies stay in use.
+    /// node's last partitions stay in use. An invalid list of peers counts as empty.
     fn refresh(
         &mut self,
         namespace: &str,
@@ -384,7 +384,8 @@ impl ClusterPoller {
         })
     }
 
-    /// Queries the nodes that answered last time. Another thread looks for the others, which may cost timeouts.
+    /// Queries the nodes that answered last time. Another thread looks for the other nodes, because it may have to wait
+    /// for timeouts.
     fn ask(&mut self) -> PartitionMap {
         while let Ok(found_nodes) = self.node_receiver.try_recv() {
             self.is_searching = false;

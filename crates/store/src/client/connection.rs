@@ -137,15 +137,15 @@ pub type KeySource = Box<dyn FnMut() -> u64>;
 pub struct BatchReads {
     /// Records of a batch. At least 2.
     pub records: u32,
-    /// Makes the source of further keys for an issuing thread, from the thread's number and the number of threads. No
-    /// key belongs to two threads.
+    /// Returns the source of the batch's other keys. Arguments: number of the issuing thread, number of threads. No key
+    /// belongs to two threads.
     pub keys: Arc<dyn Fn(usize, usize) -> KeySource + Send + Sync>,
 }
 
 /// Index of a record in its batch, and its digest.
 pub(super) type IndexedDigest = (u32, Digest);
 
-/// Allows the server to read in the receiving thread, and asks for an entry for every key. Source: the Go client.
+/// Flags of a batch: the server may read in its receiving thread, and answers every key. Source: the Go client.
 const FLAGS: u8 = 0b101;
 
 /// Flags of a key: info bytes and a time to live follow.
@@ -309,7 +309,7 @@ mod batch_tests {
     }
 
     #[test]
-    fn a_batch_equals_that_of_the_go_client() {
+    fn a_batch_has_the_same_bytes_as_the_go_client_s() {
         // Request recorded between the Go client v8.5.0 and a server 8.0.
         let body = "1608000000000000000000000000000003e7000100000000005529000000020500000000\
                     1a14cc7cb06a682f634e45a0e6230d5e58a25c2f0a030000000000000002000000000005007465737400000005016773657400000001\

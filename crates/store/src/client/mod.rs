@@ -262,7 +262,7 @@ impl Client {
             std::mem::take(&mut self.connections[slot].pending_replies)
         {
             let Some(token) = token else { continue };
-            // The request may have been sent.
+            // In doubt: the request may have been sent.
             let lost = TransactionOutcome::lost(errno, true);
             match part {
                 Some(part) => part

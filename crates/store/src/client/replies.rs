@@ -100,7 +100,7 @@ fn of_namespace<'a>(text: &'a str, namespace: &str) -> Option<&'a str> {
         .find_map(|one| one.strip_prefix(namespace)?.strip_prefix(':'))
 }
 
-/// The rack of a node in `namespace`: `ns:rack;ns:rack`.
+/// Parses the rack of a node in `namespace` from `ns:rack;ns:rack`.
 pub fn rack(rack_ids: &str, namespace: &str) -> Option<u32> {
     of_namespace(rack_ids, namespace)?.parse().ok()
 }

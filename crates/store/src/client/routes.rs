@@ -37,7 +37,7 @@ pub enum Replica {
     PreferRack,
 }
 
-/// Parses the words of Aerospike's benchmark.
+/// Accepts the option values of Aerospike's benchmark.
 impl FromStr for Replica {
     type Err = &'static str;
 

@@ -198,7 +198,7 @@ fn a_failing_connection_costs_only_the_requests_in_flight() {
 }
 
 #[test]
-fn requests_go_to_the_node_of_their_partition_and_a_missing_node_fails_only_its_own() {
+fn requests_go_to_the_node_of_their_partition_and_a_missing_node_fails_only_its_own_requests() {
     let Some(()) = ring() else { return };
     let half = |first: u8, second: u8| BASE64.encode([[first; 256], [second; 256]].concat());
     let one = Server::with("A1", &half(255, 0));

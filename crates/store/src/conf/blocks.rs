@@ -90,7 +90,8 @@ pub(super) fn read<'a>(text: &'a str, problems: &mut ConfProblems) -> Directive<
     block
 }
 
-/// Ends `block`, and continues with the last of `outer_blocks`. Returns the block's line and name; `None`: the file.
+/// Ends `block`, and continues with the last of `outer_blocks`. Returns the line and name of the ended block; `None`:
+/// no block is open.
 fn close<'a>(
     block: &mut Directive<'a>,
     outer_blocks: &mut Vec<Directive<'a>>,

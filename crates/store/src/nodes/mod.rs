@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! seeds -> find -> DiscoveredNode -> NodeConnection: TCP, then TLS if used, then the login if any
-//!                            queries, blocking           Node::ask
+//!                            queries, blocking           DiscoveredNode::ask
 //!                            handed over to a ring       client::routes
 //! ```
 //!
@@ -184,7 +184,7 @@ impl DiscoveredNode {
         let mut connection =
             NodeConnection::begin(socket, &self.tls_name, access, &mut self.session)?;
         if !self.id.is_empty() {
-            // Another node may have this address by now.
+            // Another node may have taken over this address.
             let id = connection
                 .ask(&["node".to_owned()])?
                 .pop()
@@ -203,11 +203,11 @@ impl DiscoveredNode {
     }
 
     fn peers(&mut self, query: PeersQuery, access: &Access) -> Result<Vec<Peer>, String> {
-        // Servers before 3.10 know only the old name.
+        // Servers before 3.10 know only the old request.
         let values = self.ask(&[query.name(), query.old_name().to_owned()], access)?;
         match &values[..] {
             [Some(new), _] if !new.is_empty() && !is_refusal(new) => peers(new),
-            // The old name returns only addresses without TLS.
+            // The old request returns only addresses without TLS.
             [_, Some(old)] if !query.uses_tls && !is_refusal(old) => services(old),
             [new, _] => Err(format!(
                 "unexpected reply to {}: {}",
@@ -225,7 +225,7 @@ impl std::fmt::Display for DiscoveredNode {
     }
 }
 
-/// A value that is not a refusal. Errors: the beginning of the refusal, or "nothing".
+/// The value in a reply. Errors: the start of the server's refusal, or "nothing" without a reply.
 fn accepted_value(reply: Option<&str>) -> Result<&str, String> {
     match reply {
         Some(value) if !is_refusal(value) => Ok(value),
@@ -237,7 +237,7 @@ fn accepted_value(reply: Option<&str>) -> Result<&str, String> {
 pub struct DiscoveredNodes {
     /// The nodes, in the order of their ids.
     pub nodes: Vec<DiscoveredNode>,
-    /// A sentence for each node that could not be reached or queried.
+    /// For each node that could not be reached or queried, the error.
     pub missing: Vec<String>,
 }
 
@@ -258,7 +258,7 @@ pub fn find_nodes(
             let reached = DiscoveredNode::reach(&peer.hosts, peer.tls_name.as_deref(), access);
             reached.map_err(|error| match peer.node.as_str() {
                 "" => format!("cannot ask {error}"),
-                node => format!("cannot ask node {node}, which its peers know - {error}"),
+                node => format!("cannot ask node {node}, which other nodes report - {error}"),
             })
         });
         let mut new_nodes = Vec::new();

@@ -7,7 +7,7 @@
 //!
 //! The log has the format of the real server 7.0, so that the same tools can read it.
 //!
-//! Each core has its own counts. The thread that writes the log adds them up.
+//! Each core has its own counts. `ServerState::facts` adds them up.
 
 mod ticker;
 
@@ -23,7 +23,6 @@ pub const BUILD: &str = "7.0.0.26";
 /// A bit for each partition, the most significant bit first.
 pub type Bitmap = [u8; 512];
 
-/// This node and its view of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeView {
     pub id: u64,
@@ -33,7 +32,7 @@ pub struct NodeView {
     pub peers: Vec<server::ClusterNode>,
     /// Incremented when the peers change.
     pub peers_generation: u32,
-    /// Incremented when partitions change hands.
+    /// Incremented when the partitions of this node change.
     pub partition_generation: u32,
     /// Partitions of which this node is the master, then those of which it is the replica.
     pub partitions: Vec<Bitmap>,
@@ -51,7 +50,7 @@ pub struct NodeView {
 pub struct Takeover {
     /// Time since the other node's last message, ms.
     pub ms: u64,
-    /// Number of clients' requests since the link was lost, and of those that were refused or timed out.
+    /// Clients' requests since the link was lost. `failed`: requests that were refused or timed out.
     pub requests: u64,
     pub failed: u64,
 }
@@ -215,7 +214,7 @@ pub struct TransactionCounts {
     pub read: Outcomes,
     pub write: Outcomes,
     pub delete: Outcomes,
-    /// Transactions that another node carried out.
+    /// Transactions that another node executed.
     pub proxy: Outcomes,
     /// Number of transactions whose partition no node could serve (`tsvc_error`).
     pub refused: u64,
@@ -257,7 +256,7 @@ pub struct NamespaceCounts {
     pub batch_sub: TransactionCounts,
     /// Transactions of clients of other nodes.
     pub from_proxy: TransactionCounts,
-    /// Transactions refused because too many others wait for the same record.
+    /// Transactions refused because too many transactions wait for the same record.
     pub key_busy: u64,
     /// Transactions refused because of the record's generation.
     pub generation: u64,

@@ -83,7 +83,8 @@ impl Store {
         if now_ns < self.collectors[number].next_ns {
             return self.collectors[number].next_ns;
         }
-        // Gaps behind long records at the ends of blocks: the copies would leave the same gaps.
+        // A block must have less than 7/8 of the units of the last packed block. Long records leave gaps at the ends of
+        // blocks, and their copies would leave the same gaps.
         if volume.blocks.queue.is_empty()
             && !volume.blocks.queue_emptiest(volume.packed_units / 8 * 7)
         {

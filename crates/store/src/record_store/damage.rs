@@ -111,7 +111,8 @@ impl Store {
         }
         for block in 0..progress.used {
             let Block { sequence, live, .. } = *self.volumes[number].blocks.get(block);
-            // Seals say that this use has ended, but the newer copies are lost. Renewing copies its records first.
+            // According to seals this use of the block has ended, but newer copies of its records are lost. The block's
+            // records are copied before the block is renewed.
             if live > 0 && progress.evidence.has_ended(block, sequence) {
                 verdict.blocks_to_renew.insert(block);
             }

@@ -330,7 +330,7 @@ pub(super) struct Expiry {
 }
 
 impl Store {
-    /// Continues the search. Returns the time of the next step.
+    /// Continues the search for expired records. Returns the time of the next step.
     pub(super) fn expire(&mut self, disk: &mut impl StoreDisk) -> u64 {
         let now_ns = disk.now_ns();
         let period = u64::from(self.namespace.nsup_period_sec);
@@ -356,7 +356,8 @@ impl Store {
             if self.busy.contains_key(&digest) {
                 continue;
             }
-            // Only one more than the record's version: the other node, with its own clock, may have a later write.
+            // The tombstone's version is only one above the record's, because the other node, with its own clock, may
+            // have a later write.
             let body = self.tombstone_body(&digest);
             let tombstone = tombstone(digest, entry.version + 1, entry.generation, &body);
             self.version = self.version.max(tombstone.version);

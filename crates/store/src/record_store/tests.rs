@@ -122,7 +122,7 @@ impl Bench {
             .result
     }
 
-    /// As [`Bench::write`], in place of a record.
+    /// As [`Bench::write`], but replaces an existing record.
     fn put(&mut self, key: u64, value: &[u8]) -> ResultCode {
         self.ask(key, put(value)).result
     }
@@ -471,7 +471,7 @@ fn block_counts_balance_with_the_bytes_written() {
 }
 
 #[test]
-fn a_block_that_is_free_needs_no_write_to_be_used() {
+fn a_block_without_live_records_is_reused_although_no_buffer_is_written() {
     let mut bench = Bench::new(
         |namespace| (namespace.min_avail_pct, namespace.defrag_sleep_us) = (0, 2_000_000),
         8,
@@ -849,7 +849,7 @@ fn a_device_that_fails_writes_is_reported_and_writes_are_refused() {
     );
     assert_eq!(bench.write(1, b"x"), ResultCode::OK);
     bench.run(1_000);
-    // Reads see the record, and a retry may write it: in doubt.
+    // The write is in doubt: reads see the record, and a retry may still write it.
     assert_eq!(bench.write(2, b"y"), ResultCode::TIMEOUT);
     assert_eq!(bench.value(2), b"y".to_vec());
     assert_eq!(bench.store.failing_device(), Some(0));

@@ -12,7 +12,7 @@ use std::cmp::Ordering;
 /// Longest time to live, seconds: ten years, as in the server.
 const TTL_MAX_SEC: u32 = 10 * 365 * 86_400;
 
-/// Maximum clock difference to another node, us.
+/// Maximum clock difference to another node, us: one day.
 const AHEAD_US: u64 = 86_400_000_000;
 
 /// Start value of the checksum of records sent to another node.
@@ -296,9 +296,10 @@ impl Store {
         )
     }
 
-    /// Replies to a comparison. If the other node's version differs, the reply has the image of this node's record, and
-    /// its version; 0: no image. A greater version of the other node may be a write that nobody acknowledged: then this
-    /// node's record gets an even greater one. Errors: a version more than a day ahead of this node's clock.
+    /// Replies to a comparison. If the other node's version differs, the reply has the image and the version of this
+    /// node's record; version 0: no image. A greater version of the other node may be a write that nobody acknowledged:
+    /// this node's record then gets an even greater version. Errors: a version more than a day ahead of this node's
+    /// clock.
     fn reply_to_compare(
         &mut self,
         number: u64,

@@ -34,7 +34,8 @@ pub(super) struct PeerConnection {
     /// Distinguishes the connection from an earlier connection with the same number.
     pub(super) serial: u32,
     pub(super) role: Role,
-    /// For another node's connection: number of its process, and this node's mode changes at the greeting.
+    /// For a connection with another node: process number of that node, and number of this node's mode changes at the
+    /// greeting.
     pub(super) process: u64,
     pub(super) greeting_changes: u16,
     /// Bytes received and not parsed yet.

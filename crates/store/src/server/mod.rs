@@ -118,12 +118,13 @@ impl Server {
         &self.state
     }
 
-    /// True if a thread has ended. Unless the server is stopped, this happens only when a ring fails.
+    /// True if a thread has ended: the server was stopped, a ring failed, or a device failed and the other node takes
+    /// over.
     pub fn has_ended(&self) -> bool {
         self.threads.iter().any(JoinHandle::is_finished)
     }
 
-    /// Answers pending requests, writes the buffers, and ends. Errors: a sentence, if a ring failed.
+    /// Answers pending requests, writes the buffers, and ends. Errors: a ring or a device failed.
     pub fn stop(mut self) -> Result<(), String> {
         self.state.send_to_all(|| CoreMessage::Stop);
         // All threads write their buffers, even if one fails.

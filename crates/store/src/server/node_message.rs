@@ -45,13 +45,13 @@ pub enum NodeMessage<'a> {
     },
     /// Result of an `Image`.
     Done { number: u64, result: ResultCode },
-    /// A client's transaction on a partition of the receiver, in the format of clients.
+    /// A client's transaction on a partition of the receiver, in the format of the client protocol.
     Proxy {
         number: u64,
         mode_version: ModeVersion,
         message: &'a [u8],
     },
-    /// The reply to a `Proxy`, in the format of clients.
+    /// The reply to a `Proxy`, in the format of the client protocol.
     Answer { number: u64, reply: &'a [u8] },
     /// The version that the sender has of a record.
     Compare {
@@ -60,7 +60,7 @@ pub enum NodeMessage<'a> {
         digest: Digest,
         version: Version,
     },
-    /// Answer to a `Compare`: the answering node's version. It may just have received a newer version.
+    /// Answer to a `Compare`: the version that the answering node has now, possibly a copy that it just received.
     Compared { number: u64, version: u64 },
     /// Core `core` of the sender's `cores` has compared all its records, in the comparison of this number.
     ComparedAll {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 /// Maximum round trip of a heartbeat that is used, ns. The error of a sample is at most half of its round trip.
 const ROUND_TRIP_NS_MAX: u64 = 100_000_000;
 
-/// Skew from which on the log has a warning, and change of the skew after which the log has another warning, us.
+/// Minimum skew for a warning in the log, and minimum change of the skew for another warning, us.
 const WARNING_US: i64 = 1_000_000;
 
 /// Skew above which writes are refused, as by the real server (`SKEW_STOP_SEC` of its `nsup.c`), ms.
@@ -18,7 +18,8 @@ pub(crate) fn stops_writes(skew_ms: u64, namespace: &NamespaceSettings) -> bool 
     skew_ms > STOP_MS && namespace.nsup_period_sec > 0
 }
 
-/// The time of the other node less the time of this node, us: measured last, and in the last warning.
+/// Clock skew, us: time of the other node minus time of this node. `us`: the last sample; `warned_us`: in the last
+/// warning, 0 if none.
 #[derive(Debug, Default)]
 pub(super) struct ClockSkew {
     us: AtomicI64,
@@ -30,14 +31,14 @@ impl ClockSkew {
         self.us.load(Ordering::Relaxed).unsigned_abs() / 1_000
     }
 
-    /// Without a link, the skew is unknown.
+    /// Forgets the skew when the link is lost.
     pub(super) fn reset(&self) {
         self.us.store(0, Ordering::Relaxed);
         self.warned_us.store(0, Ordering::Relaxed);
     }
 
-    /// Takes the answer to a heartbeat: the times of both nodes since 1970. Returns a sentence for the log if the skew
-    /// became large, changed, or is over; true: a warning.
+    /// Takes the answer to a heartbeat: the times of both nodes since 1970. Returns a text for the log if the skew
+    /// became large, changed, or ended, and true if the text is a warning.
     pub(super) fn measure(
         &self,
         peer_ns: u64,

@@ -23,7 +23,6 @@ const FACTS_AGE: Duration = Duration::from_millis(5);
 
 #[derive(Debug)]
 pub(super) enum CoreMessage {
-    /// A new client connection.
     Accepted(TcpStream),
     /// A new connection to a node. The receiving core clears `link` when the connection is lost.
     Linked {
@@ -103,7 +102,7 @@ pub struct ServerSetup {
 /// Stores of a sleeping core, in which other cores execute transactions: saves two wake-ups for each transaction.
 #[derive(Default)]
 pub(super) struct LentStores {
-    /// Empty while the thread of the core is awake. The second value: see [`super::cores`].
+    /// Empty while the thread of the core is awake. The range: the tokens of the store's operations.
     pub(super) stores: Vec<(Store, Range<u32>)>,
     /// I/O for the ring of the core.
     pub(super) ops: Vec<op::Op>,
@@ -119,7 +118,7 @@ pub struct ServerState {
     pub(super) mailboxes: Vec<Mailbox<CoreMessage>>,
     /// By core: the stores while their thread sleeps.
     pub(super) lent: Vec<Mutex<LentStores>>,
-    /// Counts of each core, at most a few milliseconds old.
+    /// Counts of each core, updated every 20 ms if they have changed.
     pub(super) counts: Vec<Mutex<ServerCounts>>,
     /// Facts derived from the counts, and the time of their last update.
     facts: Mutex<(Facts, Instant)>,

@@ -746,14 +746,14 @@ fn each_of_two_nodes_has_its_records_and_copies_of_the_other_node_s() {
             counted == [200 - own, own, 200 - own, 0]
         });
     }
-    // The loss of a node is logged. Transactions that need the node fail; others continue.
+    // The loss of a node is logged. The other node serves its own records, then takes over and serves all records.
     b.stop();
     a.until("said", |of| {
         of.lines
             .lock()
             .unwrap()
             .iter()
-            .any(|line| line.contains("is gone"))
+            .any(|line| line.contains("is disconnected"))
     });
     let own = (0..200)
         .find(|key| cluster(0).has(crate::partition(&digest_of(*key)), 0))

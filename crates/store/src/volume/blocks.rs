@@ -212,7 +212,8 @@ impl BlockTable {
         }
     }
 
-    /// True if a torn write to the block can be told from damage: it has no former use, or that has certainly ended.
+    /// True if a torn write to the block can be distinguished from damage: the block has no former use, or its former
+    /// use has certainly ended.
     pub(crate) fn may_be_torn(&self, block: u32) -> bool {
         let is_used = self
             .unwritten
@@ -406,7 +407,6 @@ impl BlockTable {
         self.look_at(block);
     }
 
-    /// Puts the block being collected back into the queue.
     pub(crate) fn put_back(&mut self, block: u32) {
         self.collecting = None;
         self.get_mut(block).state = BlockState::Queued;
@@ -432,7 +432,7 @@ impl BlockTable {
         (entry.sequence, entry.state, entry.is_empty) = (0, BlockState::Bad, false);
     }
 
-    /// Sorts the blocks after the cold start of those before `end`. `blocks_to_renew` get an empty header.
+    /// Sorts the blocks after a cold start that read the blocks before `end`. `blocks_to_renew` get an empty header.
     pub(crate) fn start(&mut self, end: u32, blocks_to_renew: &BTreeSet<u32>) {
         self.used = end;
         let mut free = Vec::new();
@@ -472,7 +472,7 @@ impl BlockTable {
         blocks.filter(|block| block.state == state).count()
     }
 
-    /// Compares the running totals with a recount. Errors: a sentence with the difference.
+    /// Compares the running totals with a recount. Errors: the difference.
     pub(crate) fn check(&self, live: impl Fn(u32) -> u32) -> Result<(), String> {
         let mut total = 0;
         for (number, block) in self.blocks.iter().enumerate() {

@@ -27,7 +27,8 @@ use writes::Marks;
 /// Maximum number of spare buffers kept for the next blocks.
 const SPARE_MAX: usize = 8;
 
-/// Free blocks at which clients' records, and at which tombstones, get no new block. Collection may use all blocks.
+/// Numbers of free blocks at or below which clients' records (first) and tombstones (second) get no new block.
+/// Collection may use all blocks.
 const RESERVED: [usize; 2] = [4, 2];
 
 /// Maximum number of empty headers that are being written.
@@ -170,7 +171,7 @@ impl Volume {
             min_avail_pct: namespace.min_avail_pct,
             packed_units: (block_bytes / UNIT) as u32,
             post_write_blocks: namespace.post_write_blocks as usize,
-            // Fewer blocks than the number of consecutive unused blocks that ends a cold start.
+            // Must stay below the number of consecutive unused blocks that ends a cold start.
             write_cache_blocks: ((namespace.max_write_cache_bytes / block_bytes as u64) as usize)
                 .clamp(1, unwritten_max(block_bytes) as usize / 2),
             opening,

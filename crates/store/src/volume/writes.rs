@@ -375,7 +375,6 @@ impl Volume {
         self.sequence.max(self.marks.last_mark.number)
     }
 
-    /// The note in the marks; `None` if the marks are lost.
     pub(crate) fn note(&self) -> Option<Note> {
         (!self.marks.are_lost).then_some(self.marks.note)
     }

@@ -17,7 +17,6 @@ pub const HEADER_BYTES: usize = 22;
 /// Bits of the first info byte: reads.
 pub mod info1 {
     pub const READ: u8 = 1;
-    /// All bins.
     pub const GET_ALL: u8 = 1 << 1;
     pub const BATCH: u8 = 1 << 3;
     /// No bins: only generation and time to live.
@@ -57,9 +56,9 @@ pub mod info3 {
     pub const READ_RELAX: u8 = 1 << 7;
 }
 
-/// Bits of the fourth info byte, all for transactions over several records.
+/// Bits of the fourth info byte. All belong to transactions over several records.
 pub mod info4 {
-    /// Verifies a read, rolls forward, rolls back, locks.
+    /// The bits for: verify a read, roll forward, roll back, lock.
     pub const TRANSACTION: u8 = 0b1_0111;
 }
 
@@ -147,7 +146,8 @@ pub(super) fn take_field<'a>(bytes: &mut &'a [u8]) -> Option<(u8, &'a [u8])> {
     field.split_first().map(|(kind, value)| (*kind, value))
 }
 
-/// Takes all of `bytes` as a batch, which says where its keys end: Go client 8.5 adds a filter's bytes to its size.
+/// Takes all of `bytes` as a batch, and ignores the size of the field: Go client 8.5 adds the bytes of a filter to the
+/// size. The batch itself contains the number of its keys.
 fn take_long_batch<'a>(bytes: &mut &'a [u8]) -> Option<(u8, &'a [u8])> {
     let ([.., kind], batch) = std::mem::take(bytes).split_first_chunk::<5>()?;
     (*kind == field::BATCH).then_some((*kind, batch))

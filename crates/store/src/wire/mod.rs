@@ -5,7 +5,7 @@
 //! bytes -> frame::take -> Info      -> info                                    -> text
 //!                         Message   -> request::parse -> ParsedMessage         -> transactions -> message::put_reply
 //!                                                     -> MessageError::Refused -> message::put_refusal
-//!                         the others                                           -> query::put_unsupported
+//!                         other kinds                                          -> query::put_unsupported
 //!          Malformed: the connection is closed
 //! ```
 

@@ -37,7 +37,8 @@ const COST: u32 = 10;
 /// Bytes of the fixed part of a security message.
 const SECURITY_BYTES: usize = 16;
 
-/// Length of the body behind the header of a reply of `kind`, bytes. Errors: a sentence.
+/// Length of the body behind the header of a reply of `kind`, bytes. Errors: another protocol or kind, or more than
+/// 16 MiB.
 pub fn body_bytes(header: [u8; HEADER_BYTES], kind: FrameKind) -> Result<usize, String> {
     match frame::header(header, REPLY_BYTES_MAX) {
         Ok((found, bytes)) if found == kind => Ok(bytes),
@@ -203,7 +204,7 @@ pub fn put_unsupported(out: &mut Vec<u8>, kind: FrameKind) {
 /// Result codes of servers that need no login: the edition has no security, or security is not configured.
 pub const NO_SECURITY: [u8; 2] = [51, 52];
 
-/// Result code of an unknown command, from a server without sessions.
+/// Result code for an unknown command. Servers without sessions, before version 4, answer a login with this code.
 pub const UNKNOWN_COMMAND: u8 = 54;
 
 /// Reads the reply to a login: result code (0: success), and the session's token for further connections.
@@ -253,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_equals_that_of_asadm() {
+    fn an_info_request_has_the_same_bytes_as_asadm_s() {
         // Recorded between asadm 5.0.3 and a server: INFO v2 len=5 'node\n'.
         let found = info_request(&names(&["node"]));
         assert_eq!(found, b"\x02\x01\0\0\0\0\0\x05node\n");

@@ -26,7 +26,7 @@ impl LogCollector {
         }
         let starts = &mut self.log.starts;
         let last = starts.last().and_then(|last| last.build.clone());
-        // No window contains a start without later counters.
+        // No counters follow the previous start, so no window needs it.
         if std::mem::replace(&mut self.kept_at_start, self.kept_count) == self.kept_count {
             starts.pop();
         } else if starts.len() >= STARTS_MAX {

@@ -49,7 +49,7 @@ pub(super) struct State {
     pub(super) most_at_once: AtomicU32,
     pub(super) owned: Mutex<String>,
     pub(super) peers: Mutex<String>,
-    /// The server reports this as the generation of the peers and of the partitions.
+    /// Generation that the server reports for its peers and for its partitions.
     pub(super) generation: AtomicU32,
     pub(super) racks: Mutex<String>,
     pub(super) liar: Mutex<Option<ReplyHook>>,
@@ -132,7 +132,7 @@ impl Server {
         server
     }
 
-    /// Sets the other nodes that this server reports.
+    /// Sets the peers that this server reports.
     pub(super) fn names(&self, others: &[(&str, SocketAddr)]) {
         let generation = self.state.generation.fetch_add(1, Ordering::SeqCst) + 1;
         let others: Vec<_> = others

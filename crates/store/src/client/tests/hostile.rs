@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// Nonsense instead of a reply: its name, and the function that sends it. True: the connection stays open.
 type Nonsense = (&'static str, fn(FrameKind, &mut dyn Write) -> bool);
 
-/// Bytes of endless replies.
+/// Number of bytes sent in endless replies.
 static SENT: AtomicU64 = AtomicU64::new(0);
 
 /// A header that announces a body of this many bytes.

@@ -343,7 +343,7 @@ fn opened_where_flushes_fail(failures: u64) -> Bench {
 }
 
 #[test]
-fn a_cold_start_whose_flush_fails_tries_again_and_then_refuses_writes_but_reads() {
+fn a_cold_start_retries_a_failed_flush_and_then_serves_reads_and_refuses_writes() {
     let mut again = opened_where_flushes_fail(5);
     assert_eq!(again.store.take_remark(), None);
     assert_eq!(again.put(2, b"new"), ResultCode::OK);

@@ -146,7 +146,7 @@ impl ServerCore {
                 return bytes.len();
             };
             let is_node = connection.role != Role::Client || rest.first() == Some(&MAGIC);
-            // A node that leaves answers the other node until its end.
+            // In mode `Leaving`, this node answers the other node until it ends.
             let is_over = self.is_quiet && self.state.pair.mode() != PairMode::Leaving;
             if connection.is_closed || self.stops_ns.is_some() && (is_over || !is_node) {
                 return bytes.len();
@@ -618,9 +618,9 @@ impl ServerCore {
             let name = peer.name();
             let host = &peer.host;
             let port = peer.port;
-            let fail = "is gone - writes to records with a copy on that node fail until it returns";
+            let fail = "is disconnected - writes to records with a copy on that node fail until it returns";
             let what = match self.state.pair.mode() {
-                PairMode::Ahead | PairMode::Leaving => "is gone".to_owned(),
+                PairMode::Ahead | PairMode::Leaving => "is disconnected".to_owned(),
                 _ if self.state.pair.takes_over() => format!("{fail} or this node takes over"),
                 _ => fail.to_owned(),
             };

@@ -238,7 +238,8 @@ impl ServerCore {
         });
     }
 
-    /// Ends the comparison: the other node is gone. Writes continue without it, so all records must be compared again.
+    /// Ends the comparison, because the other node is disconnected. Writes continue without that node, so all records
+    /// must be compared again.
     pub(super) fn end_migration(&mut self) {
         if self
             .migration
@@ -295,7 +296,7 @@ impl ServerCore {
             .is_some_and(|migration| migration.is_begun)
     }
 
-    /// Handles the answer to a comparison. `version`: the other node's, which it may just have received.
+    /// Handles the answer to a comparison. `version`: the other node's version, possibly a copy that it just received.
     pub(super) fn on_compared(&mut self, number: u64, version: u64) {
         let Ok(number) = u32::try_from(number) else {
             return;
@@ -405,7 +406,7 @@ impl ServerCore {
             }) => self.state.pair.compare_again(),
             Some(comparison) => self.begin_migration(comparison, AGAIN_NS),
         }
-        // Other log lines have the reason for a lost link, or for a core that has not begun to compare.
+        // Other log lines report a lost link, or a core that has not begun to compare.
         if matches!(result, ResultCode::UNAVAILABLE | ResultCode::TIMEOUT) {
             return;
         }
@@ -492,7 +493,8 @@ impl CopiesInFlight {
 }
 
 impl ServerCore {
-    /// Handles the store's reply to a linearizable read or a write without effect. Returns it if it can be sent now.
+    /// Handles the store's reply to a linearizable read or a write without effect. Returns the reply if it can be sent
+    /// now.
     pub(super) fn settle(&mut self, number: u32, key: RecordKey, reply: Reply) -> Option<Reply> {
         self.copies.end(key, number);
         if self.copies.suspect_copies.contains_key(&key) {
@@ -579,7 +581,7 @@ impl ServerCore {
                 return Reply::with_result(result);
             }
         }
-        // The fate of the write is unknown.
+        // In doubt: the other node may or may not have the write.
         Reply::with_result(ResultCode::TIMEOUT)
     }
 

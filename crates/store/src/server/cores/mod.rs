@@ -74,7 +74,8 @@ impl StoreDisk for LentDisk<'_> {
         self.0.push(op);
     }
 
-    /// Only the other core's thread can take memory of its ring. Until then, the store waits for a buffer.
+    /// Only the owning core's thread can allocate from its ring's memory. The store waits for a buffer until that
+    /// thread runs.
     fn buffer(&mut self, _len: usize) -> Option<Buf> {
         None
     }
@@ -287,7 +288,7 @@ impl ServerCore {
         })
     }
 
-    /// Serves until the server stops. Errors: a sentence, if the ring fails.
+    /// Serves until the server stops. Errors: the ring fails, or a device fails and the other node takes over.
     pub(super) fn run(mut self) -> Result<(), String> {
         let mut completions = Vec::new();
         let mut is_accepting = false;
@@ -462,7 +463,8 @@ impl ServerCore {
         self.cores_to_wake[target_core] = true;
     }
 
-    /// Lets other threads execute in this core's stores, once this thread has announced its sleep: operations wake it.
+    /// Lends this core's stores to other threads. This thread must have announced its sleep before, so that the I/O of
+    /// the other threads wakes it.
     fn lend(&mut self, until_ns: u64) {
         let mut lent = lock(&self.state.lent[self.core]);
         (lent.stores, lent.until_ns) = (std::mem::take(&mut self.stores), until_ns);
@@ -701,7 +703,8 @@ impl ServerCore {
                 .flatten()
                 .for_each(|at| self.ping(at));
         }
-        // An answer to this ping proves that the other node has all writes sent before, also those that nobody awaits.
+        // An answer to this ping proves that the other node has all writes sent before the ping, including writes for
+        // which no client waits.
         let answered_ns = self.answered_ns.unwrap_or(u64::MAX);
         let are_copied = self.links.iter().flatten().all(|at| {
             self.connections
@@ -711,7 +714,7 @@ impl ServerCore {
         let may_leave = all_answered && are_copied && !self.state.pair.is_handing_back();
         if !self.is_quiet && (may_leave || !is_parting) {
             self.is_quiet = true;
-            // Clients go on with another node, or see that there is none.
+            // Closed connections make the clients continue with another node, if there is one.
             self.connections
                 .iter()
                 .filter(|(_, of)| of.role == Role::Client)
@@ -739,7 +742,7 @@ impl ServerCore {
             .filter(|(store, _)| store.is_ready() && !store.is_idle())
         {
             store.flush(&mut RingDisk(&mut self.net, self.now_ns));
-            // The other node has the records that a failing device does not get.
+            // The buffers of a failing device may be lost: the other node has their records.
             all_idle &= store.is_idle() || is_leaving && store.failing_device().is_some();
         }
         let flush_ms = self.state.setup.limits.flush_ms;

@@ -177,7 +177,7 @@ impl ServerCore {
         if !is_here {
             return self.proxy(number, &transaction, at_master);
         }
-        // Without a lease, the other node may have taken over and written.
+        // Without a lease, the other node may have taken over and executed writes that this node does not have.
         let replica = cluster
             .replica(partition)
             .filter(|_| at_master && has_copies && pair.mode() == PairMode::Paired);
@@ -234,7 +234,7 @@ impl ServerCore {
         let Some((store, _)) = store else {
             return Some(transaction);
         };
-        // Not the time of the pass, after which the other thread may have used the store.
+        // The time of this pass may be too early: the other thread may have used the store since then.
         let now_ns = self.net.now();
         let replies_before = self.replies.len();
         store.execute(
@@ -244,7 +244,7 @@ impl ServerCore {
             &mut self.replies,
         );
         *is_touched = true;
-        // The thread has to do the I/O, or it sleeps so long that counts or a buffer would be late.
+        // Wake the thread if it has I/O to do, or if it would sleep so long that counts or a buffer are late.
         self.cores_to_wake[core] |= !ops.is_empty()
             || self.replies.len() == replies_before
             || *until_ns > now_ns + REPORT_NS;
@@ -281,7 +281,7 @@ impl ServerCore {
         let Some(pending) = self.pending.get(number) else {
             return;
         };
-        // Two nodes that take each other for the master would pass the transaction back and forth.
+        // If each node considers the other the master, they would pass the transaction back and forth.
         let is_again = matches!(pending.origin, Requester::Proxied(_));
         if let Some(code) = if is_again {
             Some(ResultCode::UNAVAILABLE)
@@ -427,7 +427,7 @@ impl ServerCore {
                     Some(core) if core < self.cores_to_wake.len() => {
                         self.mail(core, CoreMessage::Reply { number, reply })
                     }
-                    // A transaction of the store itself.
+                    // The store began this transaction itself: nobody waits for the reply.
                     Some(_) => {}
                 }
             }

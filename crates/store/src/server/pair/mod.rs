@@ -122,7 +122,8 @@ struct PairState {
 }
 
 impl PairState {
-    /// First: the other node also lacks records in each namespace where this node has none. Second: exchanged.
+    /// First value: true if the other node also lacks records in each namespace where this node has none. Second value:
+    /// the same with the nodes exchanged.
     fn covers(&self) -> [bool; 2] {
         let [own_empty, peer_empty] = self.empty_namespaces;
         [own_empty & !peer_empty == 0, peer_empty & !own_empty == 0]
@@ -445,7 +446,7 @@ impl NodePair {
         Some(last_report_ns)
     }
 
-    /// Begins to acknowledge writes and linearizable reads without the other node, as soon as that is recorded.
+    /// Begins to acknowledge writes and linearizable reads without the other node, as soon as the mode is recorded.
     pub(super) fn begin_use(&self) {
         self.lock_state().is_unused = false;
     }
@@ -477,7 +478,7 @@ impl NodePair {
         may_end.then(|| self.set(&mut state, PairMode::Leaving))
     }
 
-    /// True unless the other node has yet to learn that this node leaves, or leaves itself.
+    /// False while this node is `Leaving` and the other node has neither taken over nor is leaving itself.
     pub(super) fn is_relieved(&self) -> bool {
         self.mode() != PairMode::Leaving
             || matches!(
@@ -486,7 +487,7 @@ impl NodePair {
             )
     }
 
-    /// True if a write must wait: in `Ahead` until that is recorded, in `Handing` until the other node is paired.
+    /// True if a write must wait: in `Ahead` until the mode is recorded, in `Handing` until the other node is paired.
     pub(super) fn must_wait(&self, mode_version: ModeVersion) -> bool {
         match mode_version.mode {
             PairMode::Handing => true,

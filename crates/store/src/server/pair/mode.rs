@@ -218,7 +218,7 @@ pub(in crate::server) struct ModeRecord {
 }
 
 impl ModeRecord {
-    /// The record that stands for a record that is lost.
+    /// Used in place of a lost record.
     pub(in crate::server) const LOST: Self = Self {
         mode: PairMode::MaybeAhead,
         devices: DeviceIdentity {

@@ -40,7 +40,7 @@ struct Record {
     write: u64,
 }
 
-/// Contents of a node's devices. After a crash during the recording of the mode, either the old or the new record.
+/// Contents of a node's devices. A crash during the recording of the mode leaves either the old or the new record.
 #[derive(Debug, Default, Clone)]
 struct Device {
     recorded: Option<ModeRecord>,
@@ -397,7 +397,6 @@ impl Story {
         }
     }
 
-    /// Delivers a message of node `from` on the link of its core.
     fn deliver(&mut self, from: usize, core: usize) {
         let to = 1 - from;
         let (Some(link), Some(receiver)) = (&mut self.links[from][core], &self.running[to]) else {
@@ -460,7 +459,7 @@ impl Story {
     }
 
     fn haunt(&mut self) {
-        // Ghosts often arrive late.
+        // Only one call in 20 delivers a ghost, so that many ghosts arrive very late.
         if self.ghosts.is_empty() || self.below(20) > 0 {
             return;
         }

@@ -200,7 +200,7 @@ fn a_leaving_node_is_replaced_at_once_and_never_serves_again() {
         assert_eq!(hear(&node, Ahead, 2 * S), None);
         assert_eq!(takeover(&node, 2 * S, Some(2 * S)), None);
     }
-    // A node that is ahead has nobody who could take over.
+    // Nobody can take over from a node that is ahead.
     let alone = paired(0);
     takeover(&alone, S, None).unwrap();
     assert!(!alone.may_leave(9 * S));

@@ -379,7 +379,7 @@ impl Story {
         }
         self.kill(at);
         self.devices[at] = copy;
-        // In a random order: restored, or restarted, first.
+        // At random, the other node restarts before the restored node starts.
         if self.below(2) == 0 {
             self.kill(1 - at);
             self.start(1 - at);
