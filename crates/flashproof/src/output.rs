@@ -80,7 +80,7 @@ impl FormArgs {
         self.html.as_deref().map(check_page).transpose().map(drop)
     }
 
-    /// The text of a result that is only looked at: nothing if a page is written instead.
+    /// `text`, or nothing if an HTML page is written instead.
     pub fn unless_page(&self, text: impl FnOnce() -> String) -> String {
         if self.html.is_some() {
             String::new()

@@ -1,5 +1,5 @@
 //! Help: the first page, the layout of a command's page, examples laid out for a terminal, man pages, completions, and
-//! suggestions for words typed in place of a command.
+//! suggestions for unknown commands.
 
 use super::Cli;
 use act::options::Test;
@@ -33,7 +33,6 @@ const GROUPS: [(&str, &[&str]); 6] = [
 /// The page of a command: examples before options.
 const TEMPLATE: &str = "{about-with-newline}\n{usage-heading} {usage}{after-help}\n\n{all-args}";
 
-/// Options of `flashproof help`.
 #[derive(Args, Debug)]
 pub struct HelpArgs {
     /// A command, such as "size profile"; or "keys" for the keys of a configuration file
@@ -44,7 +43,6 @@ pub struct HelpArgs {
     pub man: Option<PathBuf>,
 }
 
-/// Options of `flashproof completions`.
 #[derive(Args, Debug)]
 pub struct CompletionsArgs {
     /// The shell
@@ -79,7 +77,7 @@ pub(crate) fn full_command() -> Command {
     in_order(command).help_template(page)
 }
 
-/// The command with a short help that leaves out the forms of its report, so that the help fits a screen.
+/// Hides the output formats in the short help, so that the help fits a screen.
 fn without_forms(command: Command) -> Command {
     command.mut_args(|arg| match arg.get_id().as_str() {
         "html" | "json" | "markdown" => arg.hide_short_help(true),
@@ -118,7 +116,7 @@ fn in_order(command: Command) -> Command {
     })
 }
 
-/// Help of the command in `words`. Without words: the first page.
+/// Help of the command `words`, such as `size profile`; the first page if `words` is empty.
 pub fn page(words: &[String]) -> Result<String, Failure> {
     let mut command = full_command();
     // Makes the usage line contain the full name.
@@ -142,7 +140,7 @@ pub fn page(words: &[String]) -> Result<String, Failure> {
     Ok(help.to_string())
 }
 
-/// Failure of the help of `words`, with the command that was probably meant instead of `word`.
+/// The error of `flashproof help WORDS` if `word` is unknown; suggests the most similar command.
 fn no_command(word: &str, words: &[String]) -> Failure {
     let typed: Vec<OsString> = std::iter::once("flashproof".into())
         .chain(words.iter().map(OsString::from))
@@ -230,7 +228,7 @@ fn cannot_write_pages(path: &Path, error: &io::Error) -> Failure {
     ))
 }
 
-/// Words that are not commands, each with the command to suggest: names of earlier versions, and common synonyms.
+/// Unknown commands, each with the command to suggest: names of earlier versions, and common synonyms.
 const SYNONYMS: [(&str, &str); 21] = [
     ("devices", "doctor"),
     ("list", "doctor"),
@@ -255,7 +253,7 @@ const SYNONYMS: [(&str, &str); 21] = [
     ("version", "--version"),
 ];
 
-/// Words of a command that earlier versions had: the command, its word, and what helps now.
+/// Arguments that only earlier versions had: the command, its argument, and the advice.
 const REMOVED: [(&str, &str, &str); 2] = [
     (
         "waf",
@@ -269,9 +267,8 @@ const REMOVED: [(&str, &str, &str); 2] = [
     ),
 ];
 
-/// Suggestion if an argument begins with a typographic mark, if the command has a word of earlier versions, or if the
-/// first word after the program's name is a device, a file, or another name of a command. `None`: clap parses the
-/// arguments.
+/// Suggestion if an argument begins with a typographic mark, if an argument is one of earlier versions, or if the first
+/// argument is a device, a file, a directory, or a synonym of a command. `None`: clap parses the arguments.
 pub(super) fn suggestion(command: &Command, arguments: &[OsString]) -> Option<String> {
     let word = arguments.get(1)?.to_str()?;
     if let Some(pasted) = arguments.iter().find_map(|argument| typographic(argument)) {
@@ -306,7 +303,7 @@ pub(super) fn suggestion(command: &Command, arguments: &[OsString]) -> Option<St
     Some(format!("{} is no command - {hint}", quoted(word)))
 }
 
-/// The error of an argument that begins with a dash or a quotation mark of a text program, as in pasted commands.
+/// The error for an argument that begins with a typographic dash or quotation mark, as in commands pasted from a text.
 fn typographic(argument: &OsStr) -> Option<String> {
     let argument = argument.to_str()?;
     argument.starts_with(['—', '–', '“', '”', '„', '‘', '’']).then(|| {

@@ -175,7 +175,7 @@ pub fn resolve_file_sizes(
             load.files.insert(name.to_string(), size);
         }
         known_sizes.insert(name.to_string(), size);
-        // As in fio, also for mixed loads: reads of unwritten blocks would not reach the drive.
+        // As in fio, mixed loads also get a layout: reads of unwritten blocks would not reach the drive.
         if is_short && lays_out && !load.appends_to(name) {
             layouts.push(layout(name, kept_bytes, size - kept_bytes)?);
         }

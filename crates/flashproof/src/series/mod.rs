@@ -27,7 +27,6 @@ use session::failure::Failure;
 use session::{console, runner};
 use std::path::Path;
 
-/// Options of the runs of a series.
 #[derive(Args, Debug, Clone, Default)]
 pub struct SeriesOptions {
     /// Do not sample the block tracepoints (0.5 s in every 30, as root) that separate kernel and device latency
@@ -206,7 +205,8 @@ impl Drives {
         }
     }
 
-    /// Devices to prepare now: one without a lasting name only at the start; if `has_begun`, it is prepared already.
+    /// Devices to prepare now. The preparation of a device without a lasting name is not recorded, so such a device is
+    /// prepared only at the start of the series.
     pub fn to_prepare(&self, has_begun: bool) -> Vec<String> {
         let now = self
             .unprepared

@@ -53,8 +53,8 @@ impl SeriesDir {
     /// before the directory is created, so that a refusal leaves nothing behind. For a series that has ended, there is
     /// no call.
     ///
-    /// Errors: another process runs the series; the directory holds another series, or a run; the runs of the series do
-    /// not support its record; there is no consent.
+    /// Errors: another process runs the series; the directory holds another series, or a run; a recorded step
+    /// contradicts its run directory; there is no consent.
     pub fn open(
         first: &Path,
         options: SeriesOptions,
@@ -120,7 +120,7 @@ impl SeriesDir {
     }
 
     /// Opens the existing series in `dir`, to add to its conclusion.
-    /// Errors: the directory has no series; another process runs the series; its runs do not support its record.
+    /// Errors: there is no series; another process runs the series; a recorded step contradicts its run directory.
     pub fn open_existing(dir: &Path) -> Result<Self, Failure> {
         if !dir.is_dir() {
             return Err(no_series_in(dir));
@@ -293,7 +293,7 @@ fn gone_on(
     fixed_terms: &[&str],
 ) -> Result<Series, Failure> {
     for name in fixed_terms {
-        // An empty list of unprepared drives is not fixed: a drive that was prepared at the start must not be discarded.
+        // An empty list of unprepared drives is not fixed: if a drive was discarded meanwhile, `check_same` fails.
         let recorded_term = recorded
             .terms
             .iter()
@@ -319,7 +319,7 @@ fn gone_on(
     })
 }
 
-/// Errors: the runs of the series in `dir` do not support its record.
+/// Errors: a recorded step of the series in `dir` contradicts its run directory.
 fn require_agreement(dir: &Path, recorded: &Series) -> Result<(), Failure> {
     match rejudge_steps_in(dir, &mut recorded.clone()).first() {
         None => Ok(()),

@@ -240,7 +240,7 @@ fn run_jobs(
         let point = observer.point(offset, job, doubt.clone());
         let so_far = points_of(&series_dir.series, *device);
         let step = &mut series_dir.series.steps[index + offset];
-        // A drive whose run was ended by another drive's errors is not at fault: its job is repeated without that one.
+        // Errors of another drive ended this drive's run: its job is repeated without the failed drive.
         if judged.outcome == Outcome::Invalid {
             step.interrupt(&judged.reason);
             continue;
@@ -293,7 +293,7 @@ fn step(device: usize, job: &Job, dir: &str, series: &Series) -> Step {
     .begun(now_unix_ms())
 }
 
-/// A name for use in a directory name.
+/// `name` as part of a directory name: letters and digits, joined by single hyphens.
 fn slug(name: &str) -> String {
     let plain: String = name
         .chars()
@@ -343,7 +343,7 @@ fn summary(series_dir: &SeriesDir, request: &BaselineSetup) -> String {
     )
 }
 
-/// Heading of a job's progress: its number, and the load that is left in the whole baseline.
+/// Heading of a job's progress: its number, and the time under load left in the whole baseline.
 fn heading(request: &BaselineSetup, job: &Job, series: &Series) -> String {
     let Some(jobs) = request.form.jobs() else {
         return job.name.clone();
@@ -399,7 +399,7 @@ fn result_line(point: &Point) -> String {
     texts.join("; ")
 }
 
-/// Achieved operations per second, and the offered rate if it was higher.
+/// Achieved operations per second; with the offered rate, if operations did not complete.
 fn achieved(done: &DirectionResult) -> String {
     match done.offered_iops {
         Some(offered) if done.undone > 0 => format!("{} of {}", number(done.iops), number(offered)),

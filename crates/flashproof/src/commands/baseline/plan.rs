@@ -138,7 +138,7 @@ impl BaselineRequest {
         self.pts.is_empty().then(|| self.planned(&[]).len())
     }
 
-    /// The first SNIA test that lacks a tracked job, because the drive does not support such small operations.
+    /// The first SNIA test whose tracking variable needs operations smaller than the drive supports.
     pub fn untracked(&self) -> Option<Pts> {
         self.pts.iter().copied().find(|test| {
             test.tracked()
@@ -365,7 +365,7 @@ impl BaselineRequest {
         jobs
     }
 
-    /// Reads alone or writes alone, at `load` as a message names it.
+    /// Reads alone or writes alone. `load`: depth or rate, for the job's name.
     fn single_direction(&self, load: &str, part: JobPurpose, reads: bool) -> Job {
         Job {
             name: format!("{} at {load}", if reads { "reads" } else { "writes" }),

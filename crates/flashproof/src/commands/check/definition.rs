@@ -18,7 +18,7 @@ use std::path::Path;
 
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Length of a slice of the verdict, seconds: at least, and if a latency has a limit.
+/// Minimum length of a slice of the verdict, seconds: without and with a limit on a latency.
 const SLICE_SEC: [u64; 2] = [10, 60];
 
 /// Longest run, seconds: a week.
@@ -64,7 +64,7 @@ pub struct RunDefinition {
     criterion: Vec<WrittenCriterion>,
     #[serde(skip)]
     pub criteria: Vec<Criterion>,
-    /// True if the run is longer than its check says, so that jobs have the database's own rate.
+    /// True if the run is longer than in the file of the check: jobs then use `long_rate_iops`.
     #[serde(skip)]
     pub is_long: bool,
 }

@@ -38,7 +38,7 @@ const WAIT_SHARE_MAX: f64 = 0.1;
 #[derive(Debug)]
 pub struct CheckRequest<'a> {
     pub definition: Definition,
-    /// Set for a look.
+    /// `None`: the check of a database.
     pub look: Option<&'a LookRequest>,
     /// Directory, device or simulated drive.
     pub path: &'a str,
@@ -48,7 +48,6 @@ pub struct CheckRequest<'a> {
     /// Seconds of load in the checks after this one.
     pub later_sec: u64,
     pub quiet: bool,
-    /// The user's note.
     pub note: Option<&'a str>,
 }
 
@@ -217,7 +216,7 @@ pub(super) struct CompletedRun {
     /// Evidence that a layer above the disk answered; `None` if there is none, or the disk is not known.
     cached: Option<String>,
     is_disk_known: bool,
-    /// True if operations failed or were lost, or the device went away.
+    /// True if operations failed or were lost, or the device disappeared.
     is_broken: bool,
 }
 
@@ -380,7 +379,8 @@ fn perform_run(
         )
     });
     let outcome = outcome_of_run(&verdict, definition.criteria.iter(), busy_host.is_some());
-    // The search found no depth that holds the latency goal, or the load is an assumption: no criterion demands it.
+    // The verdict failed, but no criterion did: no depth met the latency goal, or a rate that no criterion limits was
+    // not held.
     let is_goal_alone = outcome == Outcome::Measured && verdict.outcome == Outcome::Fail;
     let is_in_doubt = outcome == Outcome::Invalid && verdict.outcome == Outcome::Fail;
     for judged in criteria

@@ -227,7 +227,7 @@ fn row(guard_report: &GuardReport) -> [String; 9] {
     ]
 }
 
-/// Values of the disk are shown in its own line only.
+/// Empty for a partition: only the line of the whole disk shows the disk's values.
 fn disk_text(text: Option<&String>, is_partition: bool) -> String {
     if is_partition {
         return String::new();

@@ -25,7 +25,6 @@ pub enum Fleet {
     Task(TaskArgs),
 }
 
-/// Options of an inventory.
 #[derive(Args, Debug)]
 pub struct InventoryArgs {
     /// Write DIR/inventory/HOST.json, for a campaign in DIR
@@ -64,7 +63,6 @@ pub struct CampaignArgs {
     pub dir: PathBuf,
 }
 
-/// Options of a new campaign file.
 #[derive(Args, Debug)]
 pub struct InitArgs {
     #[command(flatten)]
@@ -77,7 +75,6 @@ pub struct InitArgs {
     pub force: bool,
 }
 
-/// Options of `flashproof fleet run`.
 #[derive(Args, Debug)]
 pub struct RunArgs {
     #[command(flatten)]
@@ -90,7 +87,6 @@ pub struct RunArgs {
     pub quiet: bool,
 }
 
-/// Options of a campaign's status.
 #[derive(Args, Debug)]
 pub struct FleetStatusArgs {
     #[command(flatten)]
@@ -103,7 +99,6 @@ pub struct FleetStatusArgs {
     pub json: bool,
 }
 
-/// Options of a task.
 #[derive(Args, Debug)]
 pub struct TaskArgs {
     #[command(flatten)]

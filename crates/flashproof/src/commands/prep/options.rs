@@ -20,7 +20,6 @@ pub enum Purpose {
     RandomWrites,
 }
 
-/// Options of a preparation.
 #[derive(Args, Debug)]
 pub struct PrepArgs {
     /// Devices or files to prepare: ALL their data is erased

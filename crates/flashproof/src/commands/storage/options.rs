@@ -14,7 +14,6 @@ use session::runner::{NamedWorkload, RunRequest};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Options of a storage or index test.
 #[derive(Args, Debug)]
 pub struct TestArgs {
     /// Configuration file in ACT's dialect, one "name: value" per line. Several files run at the same time, on the same
@@ -90,7 +89,6 @@ pub fn parse_test_as_act(test: Test, arguments: Vec<OsString>) -> TestArgs {
     parse_as(act, arguments).unwrap_or_else(exit_as_act)
 }
 
-/// Options of a storage test, with ACT's load, a trace or another load.
 #[derive(Args, Debug)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct StorageArgs {
@@ -105,7 +103,6 @@ pub struct StorageArgs {
     pub replay: ReplayArgs,
 }
 
-/// Options of a replay.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Replay of a trace")]
 pub struct ReplayArgs {

@@ -265,7 +265,7 @@ fn varied(setup: &Setup, parameter: &str, value: &str) -> Result<Setup, Failure>
     Ok(setup)
 }
 
-/// Sets a parameter of tenants or interleaving; false for one of the drive. Errors: the values that can be given.
+/// Sets a parameter of tenants or interleaving; false for a parameter of the drive. Errors: the valid values.
 fn set_parameter(setup: &mut Setup, parameter: &str, value: &str) -> Result<bool, &'static str> {
     let tenants = &mut setup.tenants.tenants;
     let percent = value.trim_end_matches('%');

@@ -384,7 +384,7 @@ fn the_write_saturation_of_snia_ends_with_four_times_the_capacity() {
         ..form(600)
     };
     let mut points = Vec::new();
-    // Never steady: every other round does half as much. 1.5 MB per second for 60 s are 90 MB per round.
+    // The drive is never steady: every other round is half as fast. 1.5 MB/s for 60 s are 90 MB per round.
     while let Some(job) = test.next(&points, 100_000_000) {
         let mut point = measured(&job);
         let writes = point.writes.as_mut().unwrap();

@@ -57,7 +57,7 @@ const HEARTBEAT: Duration = Duration::from_secs(1);
 /// Maximum wait for a write that does not return.
 const HANG: Duration = Duration::from_secs(10);
 
-/// Maximum wait for the device node to disappear after an error that a drive with power gives, too.
+/// Maximum wait for the device node to disappear, after an error that a powered drive can also return.
 const VANISH_MAX: Duration = Duration::from_secs(60);
 
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -206,7 +206,7 @@ fn open(
     let mut guard_request = WriteRequest {
         min_size_bytes: size,
         odsync: false,
-        // Everything that is read was written before.
+        // The test reads only what it has written, so the guard need not warn about unwritten blocks.
         reads: false,
         ..WriteRequest::new(durability_target.target_path(), "check durability")
     };

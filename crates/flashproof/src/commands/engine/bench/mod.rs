@@ -252,7 +252,7 @@ struct RowInProgress {
     keys: u32,
     backend: Backend,
     object: RecordSpec,
-    /// If enabled, as during insertions: transactions wait while a device is overloaded. Counts those that waited.
+    /// Enabled during insertions: transactions then wait while a device is overloaded, and are counted.
     overload: Arc<Overload>,
     io: Box<dyn Fn() -> IoSnapshot>,
 }

@@ -8,7 +8,6 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Options of the transactions benchmark.
 #[derive(Args, Debug)]
 pub struct TransactionsArgs {
     /// Block device, file or simulated drive ("sim:", "sim:ftl+op=12%"). Replicated rows of the table need two devices

@@ -8,7 +8,6 @@ use results::format::seconds;
 use store::client::Replica;
 use store::object::ValueType;
 
-/// Options of a benchmark of a database.
 #[derive(Args, Debug)]
 #[command(disable_help_flag = true)]
 pub struct ClientArgs {

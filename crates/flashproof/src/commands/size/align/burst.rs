@@ -561,7 +561,7 @@ mod tests {
     #[test]
     fn where_flushes_hide_writes_it_is_known_that_they_are_as_issued() {
         for (writes, flushes, reached, as_issued) in [
-            // Half were merged or split, or another program wrote as many: the counters do not distinguish these.
+            // The counters do not show if writes were split or merged, or if another program wrote.
             (150, 100, 100.0, true),
             (100, 50, 100.0, true),
             // Without flushes, or with more writes than flushes explain, the counted number is used.

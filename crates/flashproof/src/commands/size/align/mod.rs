@@ -42,7 +42,7 @@ pub use target::{balanced, read_profile};
 
 /// Bounds of the default length of a burst, seconds.
 const BURST_SEC: [f64; 2] = [5.0, 300.0];
-/// Allowed standard deviation of a number, as a fraction of the tolerance: four of them fit into it.
+/// Allowed standard deviation of a number, as a fraction of the tolerance, which is four standard deviations.
 const NOISE_PART: f64 = 0.25;
 /// Allowed difference between issued and counted I/O: a fraction, plus the I/O of [`UNSEEN_SEC`], because the kernel's
 /// counters are read some milliseconds after the end of an interval.
@@ -96,7 +96,7 @@ pub fn run(args: &Alignment) -> Result<(), Failure> {
              without tomb-raider, then set it again",
         ));
     }
-    // The raider has no rate that an offset could scale.
+    // The tomb raider has no rate that an offset could scale.
     let config = ActConfig {
         tomb_raider: false,
         ..config
@@ -345,7 +345,7 @@ impl<'a> Bursts<'a> {
             findings: Some(findings),
             heading: Some(name),
             quiet: self.args.quiet,
-            // Not traced by the run: the burst itself traces requests during the whole measured time.
+            // The burst itself traces requests during the whole measured time.
             trace: false,
             ..RunRequest::new(NamedWorkload::alone(workload, act::echo::to_text(&config)))
         };

@@ -33,7 +33,7 @@ pub struct SampledNode {
     settings: Vec<(ServerSetting, Option<String>, &'static str)>,
     pub changes: Vec<SettingChange>,
     missed_samples: u64,
-    /// True if the last sample is missing.
+    /// True if the node did not answer the last query.
     is_away: bool,
 }
 

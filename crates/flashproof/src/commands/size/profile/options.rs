@@ -9,7 +9,6 @@ use load::factor::Factor;
 use results::format::seconds;
 use std::path::PathBuf;
 
-/// Options of a profile.
 #[derive(Args, Debug)]
 pub struct SizeArgs {
     /// Folders of "flashproof size collect"; the kind of each file is recognised

@@ -201,7 +201,7 @@ fn a_mix_is_compared_once_its_writes_have_filled_the_queue() {
 fn a_limit_of_operations_is_told_from_one_of_bytes_by_rates_alone() {
     let drive = "sim:channels=32+read-us=20+write-us=40+read-mbps=0+write-mbps=0+read-iops=3000+write-iops=4000+window-ms=100";
     let large = |offered| Some((128 << 10, Some(offered)));
-    // No closed loops of large operations: a busy machine has put them in doubt.
+    // Closed loops of large operations are left out, as if a busy machine had made them unreliable.
     let mut points: Vec<_> = baseline(drive)
         .into_iter()
         .filter(|point| point.part != JobPurpose::Profile)
