@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_stand_before_directories_and_numbers() {
+    fn names_precede_directories_and_numbers() {
         assert_eq!(
             parse_named_dir("a=b/c"),
             Ok(CandidateDir {

@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn each_command_stands_in_one_group() {
+    fn each_command_is_in_exactly_one_group() {
         let command = Cli::command();
         let mut named: Vec<&str> = GROUPS
             .iter()
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn help_of_no_command_names_the_one_that_is_meant() {
+    fn help_of_an_unknown_command_suggests_a_command() {
         let error = |word: &str| page(&[word.to_owned()]).unwrap_err().message;
         assert_eq!(
             error("checks"),
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_command_is_told_with_the_one_that_is_meant() {
+    fn an_unknown_command_gets_a_suggestion() {
         assert_eq!(
             hint("devices").unwrap(),
             "\"devices\" is no command - use flashproof doctor"
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_recommended_is_there() {
+    fn every_suggested_command_exists() {
         let whole = full_command();
         for (typed, name) in SYNONYMS {
             assert!(

@@ -319,7 +319,7 @@ mod tests {
     use fio::LogOptions;
 
     #[test]
-    fn lines_are_fios() {
+    fn log_lines_equal_those_of_fio() {
         let operation = LogSample {
             end_ns: 1_999_999,
             direction: 1,

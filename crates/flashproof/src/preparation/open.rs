@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_written_before_it_is_on_record() {
+    fn nothing_is_written_to_a_device_before_its_record_is_written() {
         let place = Place::new();
         let facts = place.facts();
         let drive = || {
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_another_run_took_while_it_was_verified_is_not_blamed() {
+    fn a_run_that_writes_during_a_verification_is_named_as_the_cause() {
         let place = Place::new();
         let facts = place.facts();
         let identity = facts.identity().unwrap();
@@ -496,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn a_preparation_goes_on_with_its_own_key_only() {
+    fn a_preparation_is_resumed_only_with_the_same_stamp_key() {
         let place = Place::new().interrupted();
         let facts = place.facts();
         let resume = place.resume();
@@ -544,7 +544,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_between_the_decision_and_the_consent_is_seen() {
+    fn changes_between_the_decision_and_the_consent_are_detected() {
         let place = Place::new().interrupted();
         let facts = place.facts();
         let resume = place.resume();

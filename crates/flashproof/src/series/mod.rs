@@ -295,7 +295,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_end_is_told_by_the_minute_and_by_its_day_if_that_is_another() {
+    fn a_time_is_shown_to_the_minute_with_the_date_if_it_is_another_day() {
         let now = (3_600 * 14 + 309) * 1_000;
         assert_eq!(utc(now, 60), "14:06 UTC");
         assert_eq!(utc(now, 86_400), "14:05 UTC on 1970-01-02");

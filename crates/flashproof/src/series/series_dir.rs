@@ -526,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_that_was_prepared_at_the_start_and_is_not_now_ends_the_series() {
+    fn a_series_is_not_resumed_on_a_drive_that_lost_its_preparation() {
         // A preparation between two runs changes nothing, and a drive may have a new name after a reboot.
         for (then, now) in [("", ""), ("/dev/x", ""), ("/dev/x", "/dev/y")] {
             assert_eq!(resumed(then, now).unwrap().terms[1].1, then);
@@ -539,7 +539,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fresh_series_begins_beside_and_is_the_one_that_is_found_again() {
+    fn a_fresh_series_gets_a_numbered_directory_and_is_found_again() {
         let dir = tempfile::tempdir().unwrap();
         let first = dir.path().join("series");
         assert_eq!(

@@ -376,7 +376,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_never_done_took_longer_than_the_rest() {
+    fn operations_that_never_completed_count_as_slower_than_all_others() {
         let mut durations = RunHistogram::new_with_bounds(1, 1 << 40, 3).unwrap();
         (1..=80).for_each(|number| durations.record(number * 1_000).unwrap());
         let near = |latency: &LatencyStats, percent, us: f64| {

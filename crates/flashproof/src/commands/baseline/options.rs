@@ -402,7 +402,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_and_depths_are_those_that_can_be_run() {
+    fn only_valid_sizes_and_depths_are_accepted() {
         assert_eq!(
             (block_bytes("4k"), block_bytes("1536"), block_bytes("128k")),
             (Ok(4096), Ok(1536), Ok(131_072))

@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_a_check_and_those_that_a_killed_one_left_are_removed_and_no_others() {
+    fn only_the_files_of_this_check_and_of_a_killed_check_are_removed() {
         let Some(parent) = on_disk() else {
             return eprintln!("skipped: no directory on a disk");
         };
@@ -509,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_in_its_place_is_not_followed() {
+    fn a_symbolic_link_in_place_of_the_checks_directory_is_not_followed() {
         let Some(parent) = on_disk() else {
             return eprintln!("skipped: no directory on a disk");
         };
@@ -523,7 +523,7 @@ mod tests {
     }
 
     #[test]
-    fn too_little_room_is_said_with_numbers_and_nothing_is_left() {
+    fn a_lack_of_space_is_reported_with_numbers_and_no_file_remains() {
         let Some(parent) = on_disk() else {
             return eprintln!("skipped: no directory on a disk");
         };

@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_in_use_that_nobody_named_is_no_problem_and_not_examined_for_a_test() {
+    fn a_disk_in_use_that_was_not_named_gets_a_note_and_no_findings_about_tests() {
         let findings = vec![
             finding(Severity::Problem, "in-use", Some("/dev/x")),
             finding(Severity::Problem, "smart-critical", Some("/dev/x")),
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_note_of_one_device_is_told_with_its_name_and_one_of_all_once() {
+    fn a_note_about_one_device_has_its_name_and_a_note_about_all_is_shown_once() {
         let outlook = |path: &str, notes: &[&str]| GuardReport {
             path: path.into(),
             facts: None,

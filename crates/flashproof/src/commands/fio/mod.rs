@@ -686,7 +686,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_another_program_changed_is_no_longer_the_commands_own() {
+    fn a_file_that_another_program_changed_no_longer_counts_as_written_by_the_command() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         fs::write(&path, "written").unwrap();

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_in_the_words_of_acts_script() {
+    fn option_errors_have_the_text_of_acts_script() {
         assert_eq!(parse(&["-z"]).unwrap_err(), "option -z not recognized");
         assert_eq!(
             parse(&["--nonsense=3"]).unwrap_err(),

@@ -483,7 +483,7 @@ mod tests {
     use crate::docs_page::{assert_page, with_part};
 
     #[test]
-    fn values_lie_where_their_units_say() {
+    fn swept_values_are_scaled_by_their_units() {
         let of = |parameter, values: &[&str]| {
             axis_values(
                 parameter,

@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn long_windows_shorten_a_run_and_are_said_to() {
+    fn a_long_rate_limit_window_is_reported_to_shorten_the_run() {
         assert_eq!(
             few_periods(&drive("sim:read-iops=600+window-ms=3000")).unwrap(),
             None
