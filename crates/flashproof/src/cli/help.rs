@@ -308,8 +308,8 @@ fn typographic(argument: &OsStr) -> Option<String> {
     let argument = argument.to_str()?;
     argument.starts_with(['—', '–', '“', '”', '„', '‘', '’']).then(|| {
         format!(
-            "cannot read the argument {argument} - it begins with a dash or quotation mark of a text program, not of a \
-             shell - type it again with -- or '"
+            "cannot read the argument {argument} - it begins with a typographic dash or quotation mark - type it again \
+             with -- or '"
         )
     })
 }

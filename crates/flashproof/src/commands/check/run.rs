@@ -545,8 +545,8 @@ fn remarks(site: &Site, files: &BTreeMap<String, FileUse>, runs: &[CompletedRun]
         |used: &FileUse| !matches!(used.state, FileState::Shared | FileState::Existing);
     if site.files_bytes.is_none() && files.values().any(is_state_missing) {
         remarks.push(
-            "there is no file system here: the database's files, new, rewritten or growing, cost more than these writes to \
-             a device"
+            "no file system was tested: a database's writes to new, rewritten or growing files cost more than these \
+             writes to a device"
                 .to_owned(),
         );
     }

@@ -174,7 +174,7 @@ fn commands(
     let group = fdp.endurance_group;
     if fdp.why_no_handles().is_none() {
         return Ok(match fdp.unknown.first() {
-            Some(unknown) => return Err(format!("this is unknown: {unknown} - run as root")),
+            Some(unknown) => return Err(format!("cannot query {unknown} - run as root")),
             None => format!(
                 "Nothing to do: FDP is on in endurance group {group}, and namespace {nsid} has {}.\n",
                 count(fdp.placement.len() as u64, "placement handle")

@@ -107,7 +107,8 @@ pub(super) fn run(
         end_signals.stop_hint()
     ));
     console::notice(&format!(
-        "secret {secret}: note it down; after a drive lost everything, only --secret {secret} examines the session"
+        "secret {secret}: note it down; if the drive loses everything, the session can be examined only with --secret \
+         {secret}"
     ));
 
     let zeros = vec![0; session.lanes.len()];
@@ -396,7 +397,7 @@ impl Shared {
             return;
         }
         console::warning(&format!(
-            "{}: {} - a drive with power gives this error, too; waiting {} s for the device to disappear",
+            "{}: {} - a drive with power can return this error, too; waiting up to {} s for the device to disappear",
             request.path,
             self.device_failure(),
             VANISH_MAX.as_secs()
@@ -516,9 +517,9 @@ impl Shared {
                 request.path
             )),
             Some(Stop::Device) => Failure::device(format!(
-                "{}: {device_failure} {so_far} - the device did not disappear, so this session counts as no power cut, \
-                 even with --drive-cut - remove the cause of the error, then run the same command twice: the first run \
-                 examines this session",
+                "{}: {device_failure} {so_far} - the device did not disappear, so this session does not count as a \
+                 power cut, even with --drive-cut - remove the cause of the error, then run the same command twice: the \
+                 first run examines this session",
                 request.path
             )),
         }

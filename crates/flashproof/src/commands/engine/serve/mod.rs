@@ -618,7 +618,7 @@ fn check_starts(
             ""
         };
         return Err(Failure::environment(format!(
-            "cannot open {why} - give all devices the state of the same stop, or {accept}{CLEAR_HINT}"
+            "cannot open {why} - give all devices the state of the same shutdown, or {accept}{CLEAR_HINT}"
         )));
     }
     Ok(numbers)

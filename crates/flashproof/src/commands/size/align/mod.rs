@@ -92,7 +92,7 @@ pub fn run(args: &Alignment) -> Result<(), Failure> {
     if config.tomb_raider && !target.excludes_tomb_raider {
         return Err(Failure::usage(
             "cannot align this configuration - with \"tomb-raider: yes\" a device is read as fast as possible, and the \
-             target does not say how much of its reads are the raider's - give the profile as --target, or align \
+             target does not say how many of the reads are the tomb raider's - give the profile as --target, or align \
              without tomb-raider, then set it again",
         ));
     }
