@@ -26,7 +26,6 @@ use session::{CompatMode, console};
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-/// A parsed command line, and the program to imitate.
 pub struct Invocation {
     pub command: Command,
     /// Program whose output and exit codes the command imitates.

@@ -50,7 +50,6 @@ pub struct CompletionsArgs {
     pub shell: Completed,
 }
 
-/// Shells whose command lines can be completed.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum Completed {
     /// GNU Bash

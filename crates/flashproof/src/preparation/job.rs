@@ -481,7 +481,7 @@ impl Job {
     }
 }
 
-/// Exit code of an interrupted preparation; a failed device or host has a lower one.
+/// Exit code of an interrupted preparation. The exit codes of failed devices and hosts are lower.
 pub(super) const INTERRUPTED: u8 = 4;
 
 #[cfg(test)]

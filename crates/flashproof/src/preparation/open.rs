@@ -210,7 +210,7 @@ fn check_unrecorded(resume: &Resume, facts: &DeviceFacts, records: &Records) -> 
     ))
 }
 
-/// Refuses to resume with another stamp key than that of the data so far: the device's halves would not match.
+/// Refuses to resume with a new stamp key: the stamps of the two parts of the device would not match.
 fn check_same_key(resume: &Resume, consent: &WriteConsent) -> Result<(), String> {
     match resume.key {
         Some(key) if key != consent.stamp_key() => Err(format!(
@@ -480,7 +480,7 @@ mod tests {
         };
         place.records.keep_prepared(&identity, &taken).unwrap();
         verified().unwrap();
-        // The other half of the data still shows that the record is that of this file.
+        // The other half of the data still shows that the record belongs to this file.
         let mut content = fs::read(place.file()).unwrap();
         content[..SIZE / 2].fill(0);
         fs::write(place.file(), content).unwrap();

@@ -256,7 +256,7 @@ fn file(name: &str, size_bytes: u64) -> DriveIdentity {
     }
 }
 
-/// Identity of a device: serial number, with the partition or namespace; without one, another lasting name.
+/// Identity of a device: serial number, with the partition or namespace; without a serial number, another lasting name.
 fn identity(facts: &DeviceFacts) -> DriveIdentity {
     let part = match (&facts.partition, facts.nsid) {
         (Some(part), _) => format!(" partition {} at {}", part.index, part.start_bytes),

@@ -409,8 +409,8 @@ pub fn single_load(load: StagedLoad, name: &str) -> Vec<NamedWorkload> {
 
 impl SeriesDir {
     /// Runs the step `index`, which is recorded as running, into its directory. `base_request` has the load, limits and
-    /// heading, and the devices if they are open already. `round`: number of a repetition, whose directory lies within
-    /// that of the step. Returns the verdict.
+    /// heading, and the devices if they are open already. `round`: number of a repetition, whose directory is below
+    /// the step's directory. Returns the verdict.
     ///
     /// Errors: the run did not begin, or could not be recorded; the step is then recorded as interrupted.
     pub fn run_step(

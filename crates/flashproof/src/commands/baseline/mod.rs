@@ -157,7 +157,7 @@ fn precondition(
 /// A run of jobs ends after this many I/O errors. A drive with any error gets no further jobs.
 const PATIENCE: FailureLimits = FailureLimits::with_errors(100);
 
-/// Next jobs, with drive numbers: those of the drives furthest behind, run together. A failed drive has none.
+/// Drive numbers and next jobs of the drives furthest behind, which run together. A failed drive has no next job.
 fn next_jobs(form: &BaselineRequest, series: &Series) -> Vec<(usize, Job)> {
     let mut next: Vec<_> = series
         .devices

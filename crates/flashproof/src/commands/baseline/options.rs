@@ -338,7 +338,6 @@ impl BaselineSetup {
         Ok(OpenDevices { devices, engine })
     }
 
-    /// A new series of this request on `devices`.
     pub(super) fn series(&self, devices: Vec<DriveIdentity>, unprepared: &[String]) -> Series {
         let sizes: Vec<_> = self
             .form

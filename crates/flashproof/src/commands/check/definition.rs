@@ -260,8 +260,8 @@ impl Definition {
 
 impl RunDefinition {
     /// Length of a slice of the verdict, seconds. With a limit on a latency: a minute or more, as in published
-    /// percentiles. Otherwise a quarter of the run, because a rate has to last: the worst quarter decides. No slice is
-    /// shorter than 10 s, and no remainder is left, so the slice can be the whole run.
+    /// percentiles. Otherwise a quarter of the run or about a minute: a rate has to last, so the worst slice decides.
+    /// Slices divide the run without remainder, so a slice can be the whole run. No slice is shorter than 10 s.
     pub fn slice_sec(&self) -> u64 {
         let mut limited = self
             .criteria

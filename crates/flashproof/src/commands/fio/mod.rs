@@ -309,7 +309,7 @@ fn read_text(path: &str) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|error| format!("it is not UTF-8 text: {error}"))
 }
 
-/// All sections, those of the command line first, and their text.
+/// All sections, the command line's first, and their text.
 fn sections(
     mut sections: Vec<JobSection>,
     files: &[String],

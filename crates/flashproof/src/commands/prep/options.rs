@@ -105,7 +105,6 @@ fn cache_bytes(text: &str) -> Result<u64, String> {
 }
 
 impl PrepArgs {
-    /// Builds the preparation from the options.
     pub fn preparation(&self) -> Preparation {
         Preparation {
             options: PrepOptions {

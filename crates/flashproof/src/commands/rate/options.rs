@@ -16,7 +16,6 @@ pub struct RateArgs {
     /// Ratings without a search
     #[command(subcommand)]
     pub other: Option<OtherRating>,
-    /// Options of a search.
     #[command(flatten)]
     pub search: RateOptions,
 }

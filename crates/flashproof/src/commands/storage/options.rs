@@ -47,7 +47,6 @@ pub struct TestArgs {
 }
 
 impl TestArgs {
-    /// Builds the run of `workloads` from the options.
     pub fn request(&self, workloads: Vec<NamedWorkload>) -> RunRequest<'_> {
         RunRequest {
             consents: Consents {
@@ -95,10 +94,8 @@ pub struct StorageArgs {
     /// Another load
     #[command(subcommand)]
     pub other: Option<OtherLoad>,
-    /// Options of every test.
     #[command(flatten)]
     pub test: TestArgs,
-    /// Options of a replay.
     #[command(flatten)]
     pub replay: ReplayArgs,
 }

@@ -211,7 +211,7 @@ pub struct TraceResult {
 }
 
 impl TracedDevices {
-    /// The devices with the names `devices`. Warns about limitations. Errors: a name is not that of a block device.
+    /// The devices with the names `devices`. Warns about limitations. Errors: a device is not a block device.
     pub fn from_names(devices: &[String]) -> Result<Self, Failure> {
         let mut positions = Vec::new();
         let mut has_bios = false;

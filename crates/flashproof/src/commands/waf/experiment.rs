@@ -393,7 +393,7 @@ fn sweep_point(setup: &Setup, arrangement: Arrangement) -> SweepPoint {
     }
 }
 
-/// Values as numbers on an axis, and their unit: for sizes, that of the largest. `None`: a value is not a number.
+/// Values as numbers on an axis, and their unit; sizes have the unit of the largest. `None`: a value is not a number.
 fn axis_values(parameter: &str, values: &[String]) -> (Option<Vec<f64>>, &'static str) {
     // Over-provisioning without `%` is a fraction, as in the drive's description.
     let percent_factor = if parameter.starts_with("op") {

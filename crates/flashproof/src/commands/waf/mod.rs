@@ -264,7 +264,7 @@ fn commands(
     ))
 }
 
-/// The valid configuration with the most handles. If several have as many, the one with the smallest reclaim unit.
+/// The valid configuration with the most handles; of several, the configuration with the smallest reclaim unit.
 fn best(configurations: &[FdpConfiguration]) -> Option<&FdpConfiguration> {
     let valid = configurations
         .iter()

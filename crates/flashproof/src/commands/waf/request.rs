@@ -37,7 +37,6 @@ pub struct WafRequest {
     pub rating: EnduranceRating,
 }
 
-/// Endurance rating of a drive.
 #[derive(Args, Debug, Clone, Copy)]
 pub struct EnduranceRating {
     /// Rated drive writes per day

@@ -65,7 +65,6 @@ pub struct TransactionsArgs {
     /// Seed of all random choices [default: random]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Options of every run.
     #[command(flatten)]
     pub record: RecordArgs,
 }
@@ -76,7 +75,6 @@ fn size(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "give a size such as 512MiB or 10GB".to_owned())
 }
 
-/// A row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowKind {
     /// Bytes of a record.

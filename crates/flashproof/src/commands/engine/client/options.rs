@@ -104,7 +104,6 @@ pub struct ClientArgs {
     pub seed: Option<u64>,
     #[command(flatten)]
     pub access: AccessArgs,
-    /// Options of every run.
     #[command(flatten)]
     pub record: RecordArgs,
     /// Print help

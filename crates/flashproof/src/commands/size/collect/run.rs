@@ -250,7 +250,7 @@ fn query_settings(
         .map_err(|error| format!("cannot query the configuration of node {node} - {error}"))
 }
 
-/// Prints the changes to make, or those that --enable would make.
+/// Prints the planned changes, or the changes that --enable would make.
 fn show(sampled_nodes: &[SampledNode], args: &CollectArgs) {
     for node in sampled_nodes {
         for change in &node.changes {

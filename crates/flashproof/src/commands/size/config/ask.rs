@@ -16,7 +16,7 @@ use std::fmt::Display;
 use std::io::{BufRead, Read, Write};
 use std::path::PathBuf;
 
-/// Maximum number of invalid answers to a question. Input with more is probably not meant for this program.
+/// Maximum number of invalid answers to a question. After more, the input is probably not meant for this program.
 const TRIES_MAX: u32 = 10;
 /// Maximum length of an answer, longer than any device name.
 const ANSWER_BYTES_MAX: u64 = 1 << 16;

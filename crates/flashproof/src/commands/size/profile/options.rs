@@ -77,7 +77,6 @@ pub struct SizeArgs {
     pub json: bool,
 }
 
-/// A time given by the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Instant {
     /// Date and time.
