@@ -288,7 +288,6 @@ impl FioRun {
             .collect()
     }
 
-    /// Recorded results of an entry by kind.
     pub fn kinds(&self, entry: usize) -> [Option<&KindStats>; KINDS] {
         let mut kinds = [None; KINDS];
         for ((recorded_entry, kind, _), recorded) in

@@ -8,8 +8,8 @@
 //!            the next jobs of the drives furthest behind -> one run of these jobs -> a point for each drive
 //!         -> conclusion, report
 //! ```
-//! `crate::commands::baseline::plan` decides the next job, and `conclusions::baseline` draws conclusions from points. Several drives
-//! work at the same time, as in a server: each has its own job, and a step for this job.
+//! `plan` decides the next job, and `conclusions::baseline` draws conclusions from points. Several drives work at the
+//! same time, as in a server: each has its own job, and a step for this job.
 
 mod measuring;
 mod options;

@@ -58,8 +58,8 @@ const ROUNDS: u64 = 10;
 
 /// Maximum ramp before a job counts, seconds. The ramp is a tenth of the job's time.
 const RAMP_SEC_MAX: u64 = 30;
-/// Jobs of at least this many seconds have a ramp of at least 1 s. The ramp of a shorter job is the fractional second of
-/// the job's time.
+/// Jobs of at least this many seconds have a ramp of at least 1 s. The ramp of a shorter job is the fractional part of
+/// its time.
 const RAMPED_SEC_MIN: u64 = 4;
 
 /// Maximum length of a job or the saturation on virtual time, seconds: more time would not change the result.

@@ -155,7 +155,6 @@ impl Definition {
         ))
     }
 
-    /// The load of `run` on files and ranges of `site`.
     pub fn load(&self, run: &RunDefinition, site: &Site) -> Result<FioLoad, Failure> {
         let mut files = BTreeMap::<String, u64>::new();
         let jobs = run.check_jobs(self)?.into_iter().map(

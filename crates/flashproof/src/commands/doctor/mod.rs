@@ -78,7 +78,6 @@ fn content_finding(guard_report: &GuardReport) -> Option<Finding> {
     })
 }
 
-/// Names of the disks of this machine.
 fn disks() -> Vec<String> {
     let (disks, _) = discover::list(Path::new("/"));
     disks.into_iter().map(|listed| listed.disk).collect()

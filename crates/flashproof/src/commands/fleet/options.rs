@@ -55,7 +55,6 @@ pub struct InventoryArgs {
     pub quiet: bool,
 }
 
-/// The directory of a campaign.
 #[derive(Args, Debug)]
 pub struct CampaignArgs {
     /// Directory of the campaign, shared by all its hosts

@@ -71,7 +71,6 @@ pub struct DurabilityOptions {
     pub file: Option<PathBuf>,
 }
 
-/// Checks that an address has a port.
 fn with_port(address: &str) -> Result<String, String> {
     let port = address
         .rsplit_once(':')

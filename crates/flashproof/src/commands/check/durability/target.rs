@@ -131,7 +131,6 @@ impl DurabilityTarget {
         }
     }
 
-    /// The session on the target, and its secret.
     pub(super) fn session(&self) -> Result<Option<(SessionId, Option<Secret>)>, Failure> {
         let Some(target) = self.to_read()? else {
             return Ok(None);

@@ -250,7 +250,7 @@ fn not_carried_out(run: &CompletedRun) -> Vec<String> {
     .collect()
 }
 
-/// Use of a disk by others, as a finding shows it.
+/// `is in use` or `may be in use`, if `finding` is about other users of the disk.
 fn use_by_others(finding: &Finding) -> Option<&'static str> {
     match (finding.check.as_str(), finding.level) {
         (IN_USE, Severity::Ok) => None,

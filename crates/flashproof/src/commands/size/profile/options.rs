@@ -79,7 +79,6 @@ pub struct SizeArgs {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Instant {
-    /// Date and time.
     At(Timestamp),
     /// Time of day, on the last day of the log on which this time occurs.
     Of(Time),
