@@ -293,7 +293,7 @@ fn gone_on(
     fixed_terms: &[&str],
 ) -> Result<Series, Failure> {
     for name in fixed_terms {
-        // An empty list of unprepared drives is not fixed: if a drive was discarded meanwhile, `check_same` fails.
+        // An empty list of unprepared drives is not fixed: if a drive has lost its preparation, `check_same` fails.
         let recorded_term = recorded
             .terms
             .iter()

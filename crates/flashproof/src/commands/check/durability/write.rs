@@ -197,7 +197,7 @@ fn size(lanes: &[WriteLane]) -> u64 {
     ends.max().unwrap_or(LANE_ALIGN)
 }
 
-/// Opens the target with the guard's consent; in a directory, makes the files.
+/// Opens the target with the guard's consent. In a directory, first makes the directory for the files.
 fn open(
     request: &DurabilityRequest<'_>,
     durability_target: &DurabilityTarget,
