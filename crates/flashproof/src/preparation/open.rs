@@ -183,7 +183,7 @@ fn opened(
     })
 }
 
-/// Warns that nothing can be recorded. Refuses if an existing record would become wrong, or if later runs need a record.
+/// Warns that nothing can be recorded. Refuses if an existing record would become wrong, or later runs need a record.
 fn check_unrecorded(resume: &Resume, facts: &DeviceFacts, records: &Records) -> Result<(), String> {
     let path = &facts.path;
     let PreparationRecord {

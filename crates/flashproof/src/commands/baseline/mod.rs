@@ -417,7 +417,7 @@ fn show_conclusion(series_dir: &SeriesDir) -> Result<ExitCode, Failure> {
         }
     }
     page.push_str(&table(series_dir));
-    // A prediction uses only the depth jobs, not SNIA's tests.
+    // A prediction needs the depth jobs, which SNIA's tests do not have.
     let depth_points: Vec<_> = series_dir
         .series
         .steps

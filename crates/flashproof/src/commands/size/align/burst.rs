@@ -93,7 +93,7 @@ pub(super) struct TracedRequests {
 pub(super) struct BurstMeasurement {
     /// Measured time, seconds.
     pub seconds: f64,
-    /// Period of the kernel's counters minus measured time, seconds. Not 0 if flashproof had no CPU when due to read.
+    /// Difference between the period of the kernel's counters and the measured time, seconds: flashproof waited for a CPU.
     pub timing_error_sec: f64,
     pub issued: Vec<StreamRates>,
     pub reached: DriveIo,

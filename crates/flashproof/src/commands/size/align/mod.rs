@@ -419,7 +419,7 @@ impl<'a> Bursts<'a> {
     }
 }
 
-/// Parent of the bursts' directories. Without `--out-dir` temporary: a guard deletes it at the end.
+/// Parent of the bursts' directories. Without `--out-dir`, a temporary directory, with the guard that deletes it.
 fn parent_dir(args: &Alignment) -> Result<(PathBuf, Option<TempDir>), Failure> {
     let Some(dir) = &args.out_dir else {
         let temp_dir = files::temporary_dir("flashproof-align-", &std::env::temp_dir()).map_err(|error| {
