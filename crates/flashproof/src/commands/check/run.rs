@@ -207,7 +207,7 @@ pub(super) struct CompletedRun {
     overwritten: Vec<String>,
     /// Evidence that the host was too busy; `None` if there is none.
     pub(super) busy_host: Option<String>,
-    /// A latency goal that no depth met.
+    /// A goal that the run missed, although no criterion failed.
     missed_goal: Option<String>,
     figures: Vec<(String, Figures)>,
     pub(super) streams: Vec<StreamTotals>,
@@ -477,7 +477,7 @@ fn cpu_waits(dir: &Path, manifest: &Manifest) -> Result<Vec<(u64, u64)>, Failure
     })
 }
 
-/// The waits for a CPU after `from_sec`, as a fraction of the time.
+/// The waits of all threads for a CPU after `from_sec`, as a fraction of the time; above 1 if several threads wait.
 fn wait_share(waits: &[(u64, u64)], from_sec: u64, manifest: &Manifest) -> f64 {
     let later: Vec<_> = waits
         .iter()
@@ -487,7 +487,7 @@ fn wait_share(waits: &[(u64, u64)], from_sec: u64, manifest: &Manifest) -> f64 {
     waited_ns as f64 / (later.len().max(1) as f64 * manifest.report_interval_sec as f64 * 1e9)
 }
 
-/// Burst ends in the run in `dir`, except where flashproof's threads had no CPU when the rate fell.
+/// Burst ends in the run in `dir`, except ends after which flashproof's threads waited for a CPU.
 fn burst_ends_in(
     dir: &Path,
     manifest: &Manifest,
@@ -535,7 +535,7 @@ fn remarks(site: &Site, files: &BTreeMap<String, FileUse>, runs: &[CompletedRun]
         .filter(|done| done.run.outcome != Outcome::Invalid);
     let busy = judged.filter_map(|done| {
         Some(format!(
-            "run {}: {}; its values are of a busy host",
+            "run {}: {}; its values were measured on a busy host",
             done.run.name,
             done.busy_host.as_ref()?
         ))
@@ -591,7 +591,7 @@ fn write_files(
     .map_err(|error| Failure::environment(format!("cannot write {} - {error}", path.display())))
 }
 
-/// Fills placeholders with figures. Comments (#) without a figure are left out; other such lines are errors.
+/// Fills placeholders with figures. A comment (#) whose figure is missing is left out; any other such line is an error.
 fn fill_template(template: &str, path: &str, runs: &[CompletedRun]) -> Result<String, String> {
     let mut text = String::new();
     for line in template.trim_start().split_inclusive('\n') {

@@ -223,7 +223,7 @@ pub fn run(args: &FioArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure>
     }))
 }
 
-/// The report on jobs that cannot run: fio's error number is EINVAL.
+/// The report of jobs that cannot run, with fio's error number for them: EINVAL.
 fn unstarted(load: FioLoad) -> FioRun {
     let mut run = FioRun::new(load);
     run.error = Some(22);

@@ -226,7 +226,7 @@ pub struct StatusPage {
     pub exit_code: u8,
 }
 
-/// The state of the campaign in `dir`. Once every step has ended, with the outcome of the comparison.
+/// The state of the campaign in `dir`. Once every step has ended, the text includes the outcome of the comparison.
 pub fn status_page(dir: &Path, json: bool) -> Result<StatusPage, Failure> {
     let plan = recorded(dir)?;
     let status = CampaignStatus::read(&plan);

@@ -93,7 +93,7 @@ pub(super) struct TracedRequests {
 pub(super) struct BurstMeasurement {
     /// Measured time, seconds.
     pub seconds: f64,
-    /// Difference between the period of the kernel's counters and the measured time, seconds: flashproof waited for a CPU.
+    /// Difference between the period of the kernel's counters and the measured time, seconds; 0 if no CPU was lacking.
     pub timing_error_sec: f64,
     pub issued: Vec<StreamRates>,
     pub reached: DriveIo,
