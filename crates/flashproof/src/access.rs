@@ -145,7 +145,6 @@ impl Drop for TerminalModeGuard<'_> {
     }
 }
 
-/// Login and TLS.
 #[derive(Args, Debug)]
 pub struct AccessArgs {
     /// User, if the cluster requires a login; the password is prompted for, or read from --password-file or the

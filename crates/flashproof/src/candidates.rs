@@ -25,7 +25,7 @@ pub struct GivenArgs {
 }
 
 impl GivenArgs {
-    /// Drive writes per day hold for `warranty_years`. With both kinds of ratings, terabytes count, as in a warranty.
+    /// Drive writes per day are rated for `warranty_years`. If a drive has both ratings, terabytes written count.
     pub fn given(&self, warranty_years: f64) -> OperatorData {
         let Self { dwpd, tbw, price } = self;
         let dwpd = dwpd
@@ -75,7 +75,7 @@ pub fn ratings(path: Option<&Path>) -> Result<Vec<PublishedRating>, Failure> {
     }
 }
 
-/// The comparison of `candidates`; prints its warnings and remarks.
+/// Compares `candidates`, and prints warnings and remarks.
 pub fn compared(
     candidates: &[CandidateDir],
     operator_data: &OperatorData,
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_stand_before_directories_and_numbers() {
+    fn names_precede_directories_and_numbers() {
         assert_eq!(
             parse_named_dir("a=b/c"),
             Ok(CandidateDir {

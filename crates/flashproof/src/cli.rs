@@ -26,7 +26,6 @@ use session::{CompatMode, console};
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-/// A parsed command line, and the program to imitate.
 pub struct Invocation {
     pub command: Command,
     /// Program whose output and exit codes the command imitates.
@@ -220,7 +219,7 @@ fn parse_own(arguments: Vec<OsString>) -> Invocation {
     }
 }
 
-/// Parses the words of a command line after the program's name. Errors: the reason, one sentence.
+/// Checks the arguments after the program's name. Errors: the first line of clap's error.
 pub fn check_words(words: &[String]) -> Result<(), String> {
     let name = std::iter::once("flashproof").chain(words.iter().map(String::as_str));
     help::full_command()
@@ -235,7 +234,7 @@ fn reason(error: &clap::Error) -> String {
     first.trim_start_matches("error: ").to_owned()
 }
 
-/// Prints help or a usage error, and exits. A monitoring plugin has its own output and exit code.
+/// Prints help or a usage error, and exits. With `--plugin`, the error has the output and exit code of a plugin.
 fn refuse(error: clap::Error, arguments: &[OsString]) -> ! {
     if error.use_stderr() && arguments.iter().any(|word| word == "--plugin") {
         crate::commands::doctor::plugin::refuse(&reason(&error));
@@ -243,7 +242,7 @@ fn refuse(error: clap::Error, arguments: &[OsString]) -> ! {
     exit(error, 2)
 }
 
-/// True if the innermost command has the flag `--quiet`, and it was given.
+/// True if the innermost subcommand was given `--quiet`.
 fn is_quiet(matches: &ArgMatches) -> bool {
     match matches.subcommand() {
         Some((_, inner)) => is_quiet(inner),

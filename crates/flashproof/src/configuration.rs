@@ -122,7 +122,7 @@ fn read_configuration(path: &Path) -> Result<Vec<u8>, Failure> {
     })
 }
 
-/// Advice for a drive in the place of a configuration.
+/// Advice if the user names a drive instead of a configuration.
 fn device_advice(drive: &Path) -> String {
     let drive = console::shell_quoted(&drive.display().to_string());
     format!(

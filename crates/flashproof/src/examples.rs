@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn comments_stand_beside_their_commands_where_all_fit_and_below_where_not() {
+    fn comments_are_next_to_their_commands_if_all_fit_and_otherwise_below() {
         let narrow =
             "Examples:\n  a b     one\n  a       two\n  c\n\nA sentence\nthat goes on.\n\nAnother.";
         assert_eq!(

@@ -61,7 +61,7 @@ fn keep_best_tips(error: &mut clap::Error) {
 mod tests {
     use crate::cli::help::full_command;
 
-    /// The error for the words of a command line, with the best tips.
+    /// The error for a command line, with the best tips.
     fn refusal(line: &str) -> String {
         let words = line.split(' ');
         let mut error = full_command().try_get_matches_from(words).unwrap_err();

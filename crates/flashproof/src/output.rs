@@ -14,7 +14,6 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Output formats of a result, other than text.
 #[derive(Args, Debug, Clone, Default)]
 pub struct FormArgs {
     /// Write one self-contained HTML page
@@ -38,7 +37,6 @@ pub fn json(value: &(impl Serialize + ?Sized)) -> Result<String, Failure> {
     report::json(value).map_err(Failure::environment)
 }
 
-/// A table as CSV.
 pub fn csv(table: &Table) -> Result<String, Failure> {
     table.csv().map_err(Failure::environment)
 }
@@ -80,7 +78,7 @@ impl FormArgs {
         self.html.as_deref().map(check_page).transpose().map(drop)
     }
 
-    /// The text of a result that is only looked at: nothing if a page is written instead.
+    /// `text`, or nothing if an HTML page is written instead.
     pub fn unless_page(&self, text: impl FnOnce() -> String) -> String {
         if self.html.is_some() {
             String::new()

@@ -301,7 +301,7 @@ fn a_silent_tester_and_an_error_of_a_drive_with_power_are_no_cut() {
     tool("blockdev", &["--setrw", &device.name]).unwrap();
     ended.says(&[
         "Operation not permitted",
-        "counts as no power cut, even with --drive-cut",
+        "does not count as a power cut, even with --drive-cut",
     ]);
     is_invalid(&[
         "ended before any cut (lane ",

@@ -432,7 +432,7 @@ fn a_device_with_an_older_state_is_refused_and_no_crash_of_a_start_looks_like_on
         "second has an older state than first",
         "number 1,",
         "start 2 reached",
-        "state of the same stop",
+        "state of the same shutdown",
     ];
     let ended = refused(&bench, &both, &said);
     assert!(

@@ -1,5 +1,5 @@
 //! Help: the first page, the layout of a command's page, examples laid out for a terminal, man pages, completions, and
-//! suggestions for words typed in place of a command.
+//! suggestions for unknown commands.
 
 use super::Cli;
 use act::options::Test;
@@ -33,7 +33,6 @@ const GROUPS: [(&str, &[&str]); 6] = [
 /// The page of a command: examples before options.
 const TEMPLATE: &str = "{about-with-newline}\n{usage-heading} {usage}{after-help}\n\n{all-args}";
 
-/// Options of `flashproof help`.
 #[derive(Args, Debug)]
 pub struct HelpArgs {
     /// A command, such as "size profile"; or "keys" for the keys of a configuration file
@@ -44,7 +43,6 @@ pub struct HelpArgs {
     pub man: Option<PathBuf>,
 }
 
-/// Options of `flashproof completions`.
 #[derive(Args, Debug)]
 pub struct CompletionsArgs {
     /// The shell
@@ -52,7 +50,6 @@ pub struct CompletionsArgs {
     pub shell: Completed,
 }
 
-/// Shells whose command lines can be completed.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum Completed {
     /// GNU Bash
@@ -79,7 +76,7 @@ pub(crate) fn full_command() -> Command {
     in_order(command).help_template(page)
 }
 
-/// The command with a short help that leaves out the forms of its report, so that the help fits a screen.
+/// Hides the output formats in the short help, so that the help fits a screen.
 fn without_forms(command: Command) -> Command {
     command.mut_args(|arg| match arg.get_id().as_str() {
         "html" | "json" | "markdown" => arg.hide_short_help(true),
@@ -118,7 +115,7 @@ fn in_order(command: Command) -> Command {
     })
 }
 
-/// Help of the command in `words`. Without words: the first page.
+/// Help of the command `words`, such as `size profile`; the first page if `words` is empty.
 pub fn page(words: &[String]) -> Result<String, Failure> {
     let mut command = full_command();
     // Makes the usage line contain the full name.
@@ -142,7 +139,7 @@ pub fn page(words: &[String]) -> Result<String, Failure> {
     Ok(help.to_string())
 }
 
-/// Failure of the help of `words`, with the command that was probably meant instead of `word`.
+/// The error of `flashproof help WORDS` if `word` is unknown; suggests the most similar command.
 fn no_command(word: &str, words: &[String]) -> Failure {
     let typed: Vec<OsString> = std::iter::once("flashproof".into())
         .chain(words.iter().map(OsString::from))
@@ -230,7 +227,7 @@ fn cannot_write_pages(path: &Path, error: &io::Error) -> Failure {
     ))
 }
 
-/// Words that are not commands, each with the command to suggest: names of earlier versions, and common synonyms.
+/// Unknown commands, each with the command to suggest: names of earlier versions, and common synonyms.
 const SYNONYMS: [(&str, &str); 21] = [
     ("devices", "doctor"),
     ("list", "doctor"),
@@ -255,7 +252,7 @@ const SYNONYMS: [(&str, &str); 21] = [
     ("version", "--version"),
 ];
 
-/// Words of a command that earlier versions had: the command, its word, and what helps now.
+/// Arguments that only earlier versions had: the command, its argument, and the advice.
 const REMOVED: [(&str, &str, &str); 2] = [
     (
         "waf",
@@ -269,9 +266,8 @@ const REMOVED: [(&str, &str, &str); 2] = [
     ),
 ];
 
-/// Suggestion if an argument begins with a typographic mark, if the command has a word of earlier versions, or if the
-/// first word after the program's name is a device, a file, or another name of a command. `None`: clap parses the
-/// arguments.
+/// Suggestion if an argument begins with a typographic mark, if an argument is one of earlier versions, or if the first
+/// argument is a device, a file, a directory, or a synonym of a command. `None`: clap parses the arguments.
 pub(super) fn suggestion(command: &Command, arguments: &[OsString]) -> Option<String> {
     let word = arguments.get(1)?.to_str()?;
     if let Some(pasted) = arguments.iter().find_map(|argument| typographic(argument)) {
@@ -306,13 +302,13 @@ pub(super) fn suggestion(command: &Command, arguments: &[OsString]) -> Option<St
     Some(format!("{} is no command - {hint}", quoted(word)))
 }
 
-/// The error of an argument that begins with a dash or a quotation mark of a text program, as in pasted commands.
+/// The error for an argument that begins with a typographic dash or quotation mark, as in commands pasted from a text.
 fn typographic(argument: &OsStr) -> Option<String> {
     let argument = argument.to_str()?;
     argument.starts_with(['—', '–', '“', '”', '„', '‘', '’']).then(|| {
         format!(
-            "cannot read the argument {argument} - it begins with a dash or quotation mark of a text program, not of a \
-             shell - type it again with -- or '"
+            "cannot read the argument {argument} - it begins with a typographic dash or quotation mark - type it again \
+             with -- or '"
         )
     })
 }
@@ -332,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn each_command_stands_in_one_group() {
+    fn each_command_is_in_exactly_one_group() {
         let command = Cli::command();
         let mut named: Vec<&str> = GROUPS
             .iter()
@@ -356,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn help_of_no_command_names_the_one_that_is_meant() {
+    fn help_of_an_unknown_command_suggests_a_command() {
         let error = |word: &str| page(&[word.to_owned()]).unwrap_err().message;
         assert_eq!(
             error("checks"),
@@ -367,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_command_is_told_with_the_one_that_is_meant() {
+    fn an_unknown_command_gets_a_suggestion() {
         assert_eq!(
             hint("devices").unwrap(),
             "\"devices\" is no command - use flashproof doctor"
@@ -402,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_recommended_is_there() {
+    fn every_suggested_command_exists() {
         let whole = full_command();
         for (typed, name) in SYNONYMS {
             assert!(

@@ -29,7 +29,7 @@ type OfClone = (usize, LogKind, Vec<(PathBuf, bool)>);
 const IOLOG: &str = "fio version 3 iolog";
 
 impl LogKind {
-    /// Suffixes of the files, before the job's number; false: stays empty, as flashproof counts fio's slat as clat.
+    /// Suffixes of the files, before the job's number. False: the file stays empty, because clat includes slat here.
     fn endings(self) -> &'static [(&'static str, bool)] {
         match self {
             Self::Bandwidth => &[("bw", true)],
@@ -238,7 +238,7 @@ impl Logs {
         })
     }
 
-    /// Appends new lines; `ran_ns` is the end of a finished run. Errors: why writing failed.
+    /// Appends new lines. `ran_ns`: end of a finished run.
     pub fn write(&mut self, load: &FioLoad, ran_ns: Option<u64>) -> Result<(), String> {
         let take =
             |samples: &Option<Arc<Samples>>| samples.as_ref().map(|samples| samples.take(ran_ns));
@@ -319,7 +319,7 @@ mod tests {
     use fio::LogOptions;
 
     #[test]
-    fn lines_are_fios() {
+    fn log_lines_equal_those_of_fio() {
         let operation = LogSample {
             end_ns: 1_999_999,
             direction: 1,

@@ -82,7 +82,7 @@ pub fn write_layout<'a>(
         .then(|| verdict.reason().unwrap_or_default().to_owned()))
 }
 
-/// Unit of the size of a file that a layout keeps.
+/// A layout keeps a file's data in whole blocks of this size, bytes.
 const LAYOUT_BLOCK: u64 = 4_096;
 
 enum PathState {
@@ -116,7 +116,7 @@ fn too_short(name: &DeviceName, required_bytes: u64, len: u64) -> String {
 
 /// Settles the file sizes of `load`, and returns the loads that write files first. `known_sizes` has the files of
 /// earlier runs with their sizes; the files of this run are inserted.
-/// Errors: a missing file of unknown size; files and devices in one run.
+/// Errors: a missing file of unknown size; a file too short for a replayed log; files and devices in one run.
 pub fn resolve_file_sizes(
     load: &mut FioLoad,
     known_sizes: &mut HashMap<String, u64>,
@@ -175,7 +175,7 @@ pub fn resolve_file_sizes(
             load.files.insert(name.to_string(), size);
         }
         known_sizes.insert(name.to_string(), size);
-        // As in fio, also for mixed loads: reads of unwritten blocks would not reach the drive.
+        // As in fio, mixed loads also get a layout: reads of unwritten blocks would not reach the drive.
         if is_short && lays_out && !load.appends_to(name) {
             layouts.push(layout(name, kept_bytes, size - kept_bytes)?);
         }

@@ -86,7 +86,7 @@ impl FioRun {
         self.disks[1] = disks_under(&self.load);
     }
 
-    /// Goals that jobs missed, a sentence each. A stopped search has not failed.
+    /// Goals that jobs missed, a sentence each. If the run is not complete, an unfinished search is no missed goal.
     pub fn missed(&self, is_complete: bool) -> Vec<String> {
         let mut sentences = Vec::new();
         let mut ended_jobs = Vec::new();
@@ -194,7 +194,7 @@ impl FioRun {
             .collect()
     }
 
-    /// True if all jobs ended within their ramp time, so that it was measured.
+    /// True if all jobs ended within their ramp time, so that the ramp time was measured.
     fn measures_ramp(&self) -> bool {
         self.load.threads.iter().all(JobClone::is_done_in_ramp)
     }
@@ -288,7 +288,6 @@ impl FioRun {
             .collect()
     }
 
-    /// Recorded results of an entry by kind.
     pub fn kinds(&self, entry: usize) -> [Option<&KindStats>; KINDS] {
         let mut kinds = [None; KINDS];
         for ((recorded_entry, kind, _), recorded) in
@@ -535,7 +534,7 @@ impl RunObserver for FioRunObserver<'_> {
             return;
         };
         fio_run.begin(manifest.devices.len(), manifest.started_unix_ms);
-        // Not before the guard has consented: a refused run changes no earlier log.
+        // The guard has consented by now: a refused run changes no earlier log.
         match Logs::create(&fio_run.load, self.force, manifest.started_unix_ms) {
             Ok(logs) => fio_run.logs = logs,
             Err(failure) => self.failure = Some(failure.message),

@@ -481,7 +481,7 @@ impl Job {
     }
 }
 
-/// Exit code of an interrupted preparation; a failed device or host has a lower one.
+/// Exit code of an interrupted preparation. The exit codes of failed devices and hosts are lower.
 pub(super) const INTERRUPTED: u8 = 4;
 
 #[cfg(test)]
@@ -494,7 +494,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn nothing_begins_that_cannot_be_recorded() {
+    fn a_preparation_does_not_begin_if_it_cannot_be_recorded() {
         let dir = tempfile::tempdir().unwrap();
         let records = Records::open(Some(dir.path().into()));
         let identity = Some("serial a".to_owned());

@@ -134,7 +134,7 @@ impl Preparation {
             .collect())
     }
 
-    /// The simulated drives, if all devices are simulated; `None` if all are real.
+    /// The simulated drives, if all devices are simulated; `None` if all are real. Errors: a mix of both.
     fn simulated(&self) -> Result<Option<Vec<DeviceName>>, Failure> {
         let names = parsed(&self.devices)?;
         match names.iter().filter(|name| name.drive().is_some()).count() {

@@ -183,7 +183,7 @@ fn opened(
     })
 }
 
-/// Warns that nothing can be recorded. Refuses if an existing record would become wrong, or later runs need it.
+/// Warns that nothing can be recorded. Refuses if an existing record would become wrong, or later runs need a record.
 fn check_unrecorded(resume: &Resume, facts: &DeviceFacts, records: &Records) -> Result<(), String> {
     let path = &facts.path;
     let PreparationRecord {
@@ -210,7 +210,7 @@ fn check_unrecorded(resume: &Resume, facts: &DeviceFacts, records: &Records) -> 
     ))
 }
 
-/// Refuses to resume with another stamp key than that of the data so far: the device's halves would not match.
+/// Refuses to resume with a new stamp key: the stamps of the two parts of the device would not match.
 fn check_same_key(resume: &Resume, consent: &WriteConsent) -> Result<(), String> {
     match resume.key {
         Some(key) if key != consent.stamp_key() => Err(format!(
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_written_before_it_is_on_record() {
+    fn nothing_is_written_to_a_device_before_its_record_is_written() {
         let place = Place::new();
         let facts = place.facts();
         let drive = || {
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_another_run_took_while_it_was_verified_is_not_blamed() {
+    fn a_run_that_writes_during_a_verification_is_named_as_the_cause() {
         let place = Place::new();
         let facts = place.facts();
         let identity = facts.identity().unwrap();
@@ -480,7 +480,7 @@ mod tests {
         };
         place.records.keep_prepared(&identity, &taken).unwrap();
         verified().unwrap();
-        // The other half of the data still shows that the record is that of this file.
+        // The other half of the data still shows that the record belongs to this file.
         let mut content = fs::read(place.file()).unwrap();
         content[..SIZE / 2].fill(0);
         fs::write(place.file(), content).unwrap();
@@ -496,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn a_preparation_goes_on_with_its_own_key_only() {
+    fn a_preparation_is_resumed_only_with_the_same_stamp_key() {
         let place = Place::new().interrupted();
         let facts = place.facts();
         let resume = place.resume();
@@ -544,7 +544,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_between_the_decision_and_the_consent_is_seen() {
+    fn changes_between_the_decision_and_the_consent_are_detected() {
         let place = Place::new().interrupted();
         let facts = place.facts();
         let resume = place.resume();

@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupted_preparation_goes_on_with_its_own_seed() {
+    fn an_interrupted_preparation_resumes_with_its_own_seed() {
         let (_dir, records, prepared) = interrupted();
         let resume =
             Resume::from_records(&subject("serial a"), &WANTED, &records, BEGINNING).unwrap();
@@ -520,7 +520,7 @@ mod tests {
     }
 
     #[test]
-    fn a_preparation_that_a_test_wrote_into_is_not_gone_on_with() {
+    fn a_preparation_is_not_resumed_after_a_test_wrote_to_the_device() {
         let (_dir, records, prepared) = interrupted();
         records
             .keep_prepared(
@@ -540,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn a_complete_one_begins_anew() {
+    fn a_device_with_a_complete_preparation_is_prepared_again_from_the_start() {
         let (_dir, records, prepared) = interrupted();
         records
             .keep_prepared(

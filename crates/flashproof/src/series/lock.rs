@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_one_is_refused_until_the_first_lets_go() {
+    fn a_second_lock_is_refused_until_the_first_is_released() {
         let dir = tempfile::tempdir().unwrap();
         let first = SeriesLock::take(dir.path()).unwrap();
         let error = SeriesLock::take(dir.path()).unwrap_err();

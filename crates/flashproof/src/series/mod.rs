@@ -27,7 +27,6 @@ use session::failure::Failure;
 use session::{console, runner};
 use std::path::Path;
 
-/// Options of the runs of a series.
 #[derive(Args, Debug, Clone, Default)]
 pub struct SeriesOptions {
     /// Do not sample the block tracepoints (0.5 s in every 30, as root) that separate kernel and device latency
@@ -206,7 +205,8 @@ impl Drives {
         }
     }
 
-    /// Devices to prepare now: one without a lasting name only at the start; if `has_begun`, it is prepared already.
+    /// Devices to prepare now. The preparation of a device without a lasting name is not recorded, so such a device is
+    /// prepared only at the start of the series.
     pub fn to_prepare(&self, has_begun: bool) -> Vec<String> {
         let now = self
             .unprepared
@@ -256,7 +256,7 @@ fn file(name: &str, size_bytes: u64) -> DriveIdentity {
     }
 }
 
-/// Identity of a device: serial number, with the partition or namespace; without one, another lasting name.
+/// Identity of a device: serial number, with the partition or namespace; without a serial number, another lasting name.
 fn identity(facts: &DeviceFacts) -> DriveIdentity {
     let part = match (&facts.partition, facts.nsid) {
         (Some(part), _) => format!(" partition {} at {}", part.index, part.start_bytes),
@@ -295,7 +295,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_end_is_told_by_the_minute_and_by_its_day_if_that_is_another() {
+    fn a_time_is_shown_to_the_minute_with_the_date_if_it_is_another_day() {
         let now = (3_600 * 14 + 309) * 1_000;
         assert_eq!(utc(now, 60), "14:06 UTC");
         assert_eq!(utc(now, 86_400), "14:05 UTC on 1970-01-02");

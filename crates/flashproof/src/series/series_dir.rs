@@ -53,8 +53,8 @@ impl SeriesDir {
     /// before the directory is created, so that a refusal leaves nothing behind. For a series that has ended, there is
     /// no call.
     ///
-    /// Errors: another process runs the series; the directory holds another series, or a run; the runs of the series do
-    /// not support its record; there is no consent.
+    /// Errors: another process runs the series; the directory holds another series, or a run; a recorded step
+    /// contradicts its run directory; there is no consent.
     pub fn open(
         first: &Path,
         options: SeriesOptions,
@@ -120,7 +120,7 @@ impl SeriesDir {
     }
 
     /// Opens the existing series in `dir`, to add to its conclusion.
-    /// Errors: the directory has no series; another process runs the series; its runs do not support its record.
+    /// Errors: there is no series; another process runs the series; a recorded step contradicts its run directory.
     pub fn open_existing(dir: &Path) -> Result<Self, Failure> {
         if !dir.is_dir() {
             return Err(no_series_in(dir));
@@ -293,7 +293,7 @@ fn gone_on(
     fixed_terms: &[&str],
 ) -> Result<Series, Failure> {
     for name in fixed_terms {
-        // An empty list of unprepared drives is not fixed: a drive that was prepared at the start must not be discarded.
+        // An empty list of unprepared drives is not fixed: if a drive has lost its preparation, `check_same` fails.
         let recorded_term = recorded
             .terms
             .iter()
@@ -319,7 +319,7 @@ fn gone_on(
     })
 }
 
-/// Errors: the runs of the series in `dir` do not support its record.
+/// Errors: a recorded step of the series in `dir` contradicts its run directory.
 fn require_agreement(dir: &Path, recorded: &Series) -> Result<(), Failure> {
     match rejudge_steps_in(dir, &mut recorded.clone()).first() {
         None => Ok(()),
@@ -409,8 +409,8 @@ pub fn single_load(load: StagedLoad, name: &str) -> Vec<NamedWorkload> {
 
 impl SeriesDir {
     /// Runs the step `index`, which is recorded as running, into its directory. `base_request` has the load, limits and
-    /// heading, and the devices if they are open already. `round`: number of a repetition, whose directory lies within
-    /// that of the step. Returns the verdict.
+    /// heading, and the devices if they are open already. `round`: number of a repetition, whose directory is below
+    /// the step's directory. Returns the verdict.
     ///
     /// Errors: the run did not begin, or could not be recorded; the step is then recorded as interrupted.
     pub fn run_step(
@@ -526,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_that_was_prepared_at_the_start_and_is_not_now_ends_the_series() {
+    fn a_series_is_not_resumed_on_a_drive_that_lost_its_preparation() {
         // A preparation between two runs changes nothing, and a drive may have a new name after a reboot.
         for (then, now) in [("", ""), ("/dev/x", ""), ("/dev/x", "/dev/y")] {
             assert_eq!(resumed(then, now).unwrap().terms[1].1, then);
@@ -539,7 +539,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fresh_series_begins_beside_and_is_the_one_that_is_found_again() {
+    fn a_fresh_series_gets_a_numbered_directory_and_is_found_again() {
         let dir = tempfile::tempdir().unwrap();
         let first = dir.path().join("series");
         assert_eq!(

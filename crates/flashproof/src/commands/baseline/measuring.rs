@@ -17,13 +17,13 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Instant;
 
-/// Largest fraction of a run for which threads may wait for a CPU without raising a doubt.
+/// If threads wait for a CPU for more than this fraction of a run, its point is unreliable.
 const RUN_DELAY_MAX: f64 = 0.05;
 
-/// Smallest mean number of operations in flight that raises no doubt, as a fraction of the job's depth.
+/// If fewer operations are in flight on average than this fraction of the job's depth, the point is unreliable.
 const DEPTH_KEPT: f64 = 0.8;
 
-/// Largest busy fraction of closed-loop threads that raises no doubt. Above it, the threads limit the rate.
+/// If closed-loop threads are busy for more than this fraction, they limit the rate, and the point is unreliable.
 const BUSY_MAX: f64 = 0.9;
 
 pub(super) struct JobObserver<'a> {
@@ -126,7 +126,7 @@ impl<'a> JobObserver<'a> {
         Some(done(kind, bytes, offered_iops, self.ran_sec()))
     }
 
-    /// Doubt: flashproof waited for a CPU for part of the time, which may have lowered the rate.
+    /// The point is unreliable if flashproof waited for a CPU, which may have lowered the rate.
     fn lacked_cpu(&self) -> Option<String> {
         let share = self.of_threads(self.run_delay_ns);
         (share > RUN_DELAY_MAX).then(|| {
@@ -137,7 +137,7 @@ impl<'a> JobObserver<'a> {
         })
     }
 
-    /// Doubt: the threads were never idle, so more threads might reach a higher rate.
+    /// The point is unreliable if the threads were hardly ever idle: more threads might reach a higher rate.
     fn was_busy(&self, job: &Job) -> Option<String> {
         let share = self.of_threads(self.cpu_ns);
         (!self.is_simulated() && job.rates.is_none() && share > BUSY_MAX).then(|| {
@@ -149,7 +149,7 @@ impl<'a> JobObserver<'a> {
         })
     }
 
-    /// Doubt: the queue depth was not kept. Little's law: mean number in flight = rate x mean service time.
+    /// The point is unreliable if the queue depth was not kept. By Little's law, depth = rate x mean service time.
     fn lost_depth(&self, job: &Job, directions: [&Option<DirectionResult>; 2]) -> Option<String> {
         let in_flight: f64 = directions
             .into_iter()
@@ -176,7 +176,7 @@ impl<'a> JobObserver<'a> {
             .is_none_or(|begun| begun.is_simulated)
     }
 
-    /// `ns`, summed over the issuing threads, as a fraction of their time. More clones than CPUs share threads.
+    /// `ns`, a sum over the issuing threads, as a fraction of their time. There are at most as many threads as CPUs.
     fn of_threads(&self, ns: u64) -> f64 {
         let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get());
         let all_ns = self
@@ -318,7 +318,7 @@ fn counters_of(device: &str, disks: &[diskstats::DiskStatistics]) -> Option<Coun
 
 fn done(kind: &KindStats, bytes: u64, offered_iops: Option<f64>, seconds: f64) -> DirectionResult {
     let service = latency(&kind.clat, 0);
-    // Operations never done count as longer than all others, because each was due before the last completion.
+    // Operations that never completed count as slower than all others: each was due before the last completion.
     let answer = if offered_iops.is_some() {
         latency(&kind.response_times(), kind.undone)
     } else {
@@ -349,7 +349,7 @@ fn done(kind: &KindStats, bytes: u64, offered_iops: Option<f64>, seconds: f64) -
     }
 }
 
-/// Summary of `durations`; `unknown` further operations took longer, and percentiles among these are left out.
+/// Summary of `durations`. `unknown`: number of slower operations; percentiles that fall among them are left out.
 fn latency(durations: &RunHistogram, unknown: u64) -> LatencyStats {
     if durations.is_empty() {
         return LatencyStats::default();
@@ -376,7 +376,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_never_done_took_longer_than_the_rest() {
+    fn operations_that_never_completed_count_as_slower_than_all_others() {
         let mut durations = RunHistogram::new_with_bounds(1, 1 << 40, 3).unwrap();
         (1..=80).for_each(|number| durations.record(number * 1_000).unwrap());
         let near = |latency: &LatencyStats, percent, us: f64| {

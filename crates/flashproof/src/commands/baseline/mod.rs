@@ -8,8 +8,8 @@
 //!            the next jobs of the drives furthest behind -> one run of these jobs -> a point for each drive
 //!         -> conclusion, report
 //! ```
-//! `crate::commands::baseline::plan` decides the next job, and `conclusions::baseline` draws conclusions from points. Several drives
-//! work at the same time, as in a server: each has its own job, and a step for this job.
+//! `plan` decides the next job, and `conclusions::baseline` draws conclusions from points. Several drives work at the
+//! same time, as in a server: each has its own job, and a step for this job.
 
 mod measuring;
 mod options;
@@ -157,7 +157,7 @@ fn precondition(
 /// A run of jobs ends after this many I/O errors. A drive with any error gets no further jobs.
 const PATIENCE: FailureLimits = FailureLimits::with_errors(100);
 
-/// Next jobs, with drive numbers: those of the drives furthest behind, run together. A failed drive has none.
+/// Drive numbers and next jobs of the drives furthest behind, which run together. A failed drive has no next job.
 fn next_jobs(form: &BaselineRequest, series: &Series) -> Vec<(usize, Job)> {
     let mut next: Vec<_> = series
         .devices
@@ -240,7 +240,7 @@ fn run_jobs(
         let point = observer.point(offset, job, doubt.clone());
         let so_far = points_of(&series_dir.series, *device);
         let step = &mut series_dir.series.steps[index + offset];
-        // A drive whose run was ended by another drive's errors is not at fault: its job is repeated without that one.
+        // Errors of another drive ended this drive's run: its job is repeated without the failed drive.
         if judged.outcome == Outcome::Invalid {
             step.interrupt(&judged.reason);
             continue;
@@ -293,7 +293,7 @@ fn step(device: usize, job: &Job, dir: &str, series: &Series) -> Step {
     .begun(now_unix_ms())
 }
 
-/// A name for use in a directory name.
+/// `name` as part of a directory name: letters and digits, joined by single hyphens.
 fn slug(name: &str) -> String {
     let plain: String = name
         .chars()
@@ -343,7 +343,7 @@ fn summary(series_dir: &SeriesDir, request: &BaselineSetup) -> String {
     )
 }
 
-/// Heading of a job's progress: its number, and the load that is left in the whole baseline.
+/// Heading of a job's progress: its number, and the time under load left in the whole baseline.
 fn heading(request: &BaselineSetup, job: &Job, series: &Series) -> String {
     let Some(jobs) = request.form.jobs() else {
         return job.name.clone();
@@ -399,7 +399,7 @@ fn result_line(point: &Point) -> String {
     texts.join("; ")
 }
 
-/// Achieved operations per second, and the offered rate if it was higher.
+/// Achieved operations per second; with the offered rate, if operations did not complete.
 fn achieved(done: &DirectionResult) -> String {
     match done.offered_iops {
         Some(offered) if done.undone > 0 => format!("{} of {}", number(done.iops), number(offered)),
@@ -417,7 +417,7 @@ fn show_conclusion(series_dir: &SeriesDir) -> Result<ExitCode, Failure> {
         }
     }
     page.push_str(&table(series_dir));
-    // A prediction uses only the depth jobs, not SNIA's tests.
+    // A prediction needs the depth jobs, which SNIA's tests do not have.
     let depth_points: Vec<_> = series_dir
         .series
         .steps

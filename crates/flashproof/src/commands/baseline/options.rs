@@ -25,7 +25,6 @@ const SIMULATED_PTS_SEC: u64 = 2;
 /// Length of a quick baseline in seconds: the shortest baseline that contains every job.
 const QUICK_SEC: u32 = 600;
 
-/// Options of a drive's baseline.
 #[derive(Args, Debug)]
 pub struct BaselineOptions {
     /// Device to measure: ALL its data is erased. Several devices are measured at the same time, each with its own jobs
@@ -83,7 +82,6 @@ fn block_bytes(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Parses the name of a SNIA test.
 fn pts(text: &str) -> Result<Pts, String> {
     let test = Pts::ALL
         .into_iter()
@@ -101,7 +99,6 @@ fn depth(text: &str) -> Result<u32, String> {
     depth.ok_or_else(|| "give a power of two from 1 to 4096".to_owned())
 }
 
-/// The requested baseline.
 pub(super) struct BaselineSetup {
     /// Jobs and their times.
     pub form: BaselineRequest,
@@ -206,7 +203,7 @@ impl BaselineSetup {
         })
     }
 
-    /// The form, as part of a directory's name.
+    /// Duration or SNIA tests, as part of a directory's name.
     pub(super) fn name(&self) -> String {
         if !self.form.pts.is_empty() {
             return format!("pts-{}", self.tests().join("-"));
@@ -257,7 +254,6 @@ impl BaselineSetup {
         remarks
     }
 
-    /// Run parameters.
     pub(super) fn spec(&self) -> RunSpec {
         self.widest.spec()
     }
@@ -267,8 +263,8 @@ impl BaselineSetup {
         load_of(&self.devices, self.form.read_only, jobs)
     }
 
-    /// Opens the devices read-only, before hours are spent, to find their smallest operation. Errors: a device cannot
-    /// be opened, or does not support one of the sizes.
+    /// Opens the devices read-only, before hours are spent, to find their smallest I/O. Errors: a device cannot be
+    /// opened, is too small, or does not support one of the sizes.
     pub(super) fn probe_devices(&mut self) -> Result<(), Failure> {
         let reads = Job {
             read_pct: 100,
@@ -328,7 +324,7 @@ impl BaselineSetup {
         Ok(())
     }
 
-    /// Opens the devices for the whole series, with the guard's consent unless read-only. Errors: refused.
+    /// Opens the devices for the whole series; with the guard's consent, unless read-only.
     pub(super) fn open(&self, erase: &[String]) -> Result<OpenDevices, Failure> {
         let spec = self.spec();
         let consents = Consents {
@@ -342,7 +338,6 @@ impl BaselineSetup {
         Ok(OpenDevices { devices, engine })
     }
 
-    /// A new series of this request on `devices`.
     pub(super) fn series(&self, devices: Vec<DriveIdentity>, unprepared: &[String]) -> Series {
         let sizes: Vec<_> = self
             .form
@@ -406,7 +401,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_and_depths_are_those_that_can_be_run() {
+    fn only_valid_sizes_and_depths_are_accepted() {
         assert_eq!(
             (block_bytes("4k"), block_bytes("1536"), block_bytes("128k")),
             (Ok(4096), Ok(1536), Ok(131_072))

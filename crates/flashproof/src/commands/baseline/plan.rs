@@ -58,10 +58,11 @@ const ROUNDS: u64 = 10;
 
 /// Maximum ramp before a job counts, seconds. The ramp is a tenth of the job's time.
 const RAMP_SEC_MAX: u64 = 30;
-/// Jobs of at least this many seconds have a ramp of at least 1 s; shorter ones, the fractional part of their time.
+/// Jobs of at least this many seconds have a ramp of at least 1 s. The ramp of a shorter job is the fractional part of
+/// its time.
 const RAMPED_SEC_MIN: u64 = 4;
 
-/// Maximum length of a job or the saturation on virtual time, seconds: longer ones cost time and change nothing.
+/// Maximum length of a job or the saturation on virtual time, seconds: more time would not change the result.
 const SIMULATED_SEC_MAX: u64 = 5;
 const SIMULATED_SATURATION_SEC_MAX: u64 = 50;
 
@@ -138,7 +139,7 @@ impl BaselineRequest {
         self.pts.is_empty().then(|| self.planned(&[]).len())
     }
 
-    /// The first SNIA test that lacks a tracked job, because the drive does not support such small operations.
+    /// The first SNIA test whose tracking variable needs operations smaller than the drive supports.
     pub fn untracked(&self) -> Option<Pts> {
         self.pts.iter().copied().find(|test| {
             test.tracked()
@@ -365,7 +366,7 @@ impl BaselineRequest {
         jobs
     }
 
-    /// Reads alone or writes alone, at `load` as a message names it.
+    /// Reads alone or writes alone. `load`: depth or rate, for the job's name.
     fn single_direction(&self, load: &str, part: JobPurpose, reads: bool) -> Job {
         Job {
             name: format!("{} at {load}", if reads { "reads" } else { "writes" }),
@@ -511,7 +512,7 @@ fn rate_at(pct: u32, highest: f64) -> u64 {
     ((f64::from(pct) / 100.0 * highest) as u64).max(1)
 }
 
-/// A mix in words: `95/5 of 128k`.
+/// A mix as text: `95/5 of 128k`.
 fn mix(read_pct: u32, bytes: u64) -> String {
     match read_pct {
         0 => format!("writes of {}", size(bytes)),

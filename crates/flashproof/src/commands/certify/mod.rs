@@ -246,7 +246,6 @@ impl CertificationRequest {
     }
 }
 
-/// The certification, its directory, and the lock to run it.
 struct Certification<'a> {
     args: &'a CertifyOptions,
     /// The request, with the claim that the series may make.

@@ -9,7 +9,6 @@ use results::format::seconds;
 use results::judge::Sla;
 use std::path::PathBuf;
 
-/// Options of a certification.
 #[derive(Args, Debug)]
 pub struct CertifyOptions {
     /// Devices to certify: ALL their data is erased [default: those of CONFIG, or a simulated drive]

@@ -18,7 +18,7 @@ use std::path::Path;
 
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Length of a slice of the verdict, seconds: at least, and if a latency has a limit.
+/// Minimum length of a slice of the verdict, seconds: without and with a limit on a latency.
 const SLICE_SEC: [u64; 2] = [10, 60];
 
 /// Longest run, seconds: a week.
@@ -64,7 +64,7 @@ pub struct RunDefinition {
     criterion: Vec<WrittenCriterion>,
     #[serde(skip)]
     pub criteria: Vec<Criterion>,
-    /// True if the run is longer than its check says, so that jobs have the database's own rate.
+    /// True if the run is longer than in the file of the check: jobs then use `long_rate_iops`.
     #[serde(skip)]
     pub is_long: bool,
 }
@@ -260,8 +260,8 @@ impl Definition {
 
 impl RunDefinition {
     /// Length of a slice of the verdict, seconds. With a limit on a latency: a minute or more, as in published
-    /// percentiles. Otherwise a quarter of the run, because a rate has to last: the worst quarter decides. No slice is
-    /// shorter than 10 s, and no remainder is left, so the slice can be the whole run.
+    /// percentiles. Otherwise a quarter of the run or about a minute: a rate has to last, so the worst slice decides.
+    /// Slices divide the run without remainder, so a slice can be the whole run. No slice is shorter than 10 s.
     pub fn slice_sec(&self) -> u64 {
         let mut limited = self
             .criteria

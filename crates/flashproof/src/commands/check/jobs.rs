@@ -1,4 +1,4 @@
-//! The jobs of a check: fio's, with keys of their own for properties of databases that fio cannot express.
+//! The jobs of a check: fio's jobs, with additional keys for properties of databases that fio cannot express.
 
 use super::definition::{Definition, RunDefinition, is_plain};
 use super::file_use::{FileState, FileUse};
@@ -30,7 +30,7 @@ const FILE_BYTES_MAX: u64 = 1 << 50;
 pub(super) struct CheckJob {
     pub(super) job: Job,
     pub(super) state: FileState,
-    /// Name in the jobs of the job's file, and the bytes that the job uses.
+    /// Name of the file in the job, and number of bytes that the job uses.
     file: String,
     pub(super) bytes: u64,
     /// Name of the file in the directory of the check.
@@ -87,7 +87,7 @@ fn number(value: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
     })
 }
 
-/// The commits of a job; `None` if not each of its writes is synced. Errors: the reason why the keys do not fit the job.
+/// The commits of a job; `None` unless every write is synced. Errors: the job does not allow `commit_*` keys.
 fn commit_of(job: &Job, keys: &OwnKeys) -> Result<Option<CommitParts>, String> {
     let parts = CommitParts {
         writes: keys.commit_writes.unwrap_or(1),
@@ -155,7 +155,6 @@ impl Definition {
         ))
     }
 
-    /// The load of `run` on files and ranges of `site`.
     pub fn load(&self, run: &RunDefinition, site: &Site) -> Result<FioLoad, Failure> {
         let mut files = BTreeMap::<String, u64>::new();
         let jobs = run.check_jobs(self)?.into_iter().map(
@@ -174,7 +173,7 @@ impl Definition {
                 if offset > 0 {
                     job.offset = Size::Bytes(offset);
                 }
-                // Without files there is no page cache between: the writes are those that the cache would send.
+                // A device is opened without the page cache, so the jobs issue the writes that the cache would issue.
                 if site.files_bytes.is_none() && !job.direct {
                     job.direct = true;
                     job.sizes = job

@@ -1,6 +1,6 @@
 //! `flashproof check`: is a disk good enough for a database? Lists the checks, shows one, performs one or all. With a path
-//! alone, takes a look at its disk.
-//! With a witness (a second machine that logs acknowledged writes), tests whether these writes survive a power cut.
+//! alone, takes a look at the path's disk. With a witness (a second machine that logs acknowledged writes), tests
+//! whether these writes survive a power cut.
 
 mod definition;
 pub mod durability;

@@ -7,7 +7,6 @@ use clap::Args;
 use results::format::seconds;
 use std::path::PathBuf;
 
-/// Options of a check.
 #[derive(Args, Debug)]
 pub struct CheckArgs {
     /// A check, several with commas, "all", or your own TOML file; a path alone for a look; nothing for a list

@@ -38,7 +38,7 @@ const WAIT_SHARE_MAX: f64 = 0.1;
 #[derive(Debug)]
 pub struct CheckRequest<'a> {
     pub definition: Definition,
-    /// Set for a look.
+    /// `None`: the check of a database.
     pub look: Option<&'a LookRequest>,
     /// Directory, device or simulated drive.
     pub path: &'a str,
@@ -48,7 +48,6 @@ pub struct CheckRequest<'a> {
     /// Seconds of load in the checks after this one.
     pub later_sec: u64,
     pub quiet: bool,
-    /// The user's note.
     pub note: Option<&'a str>,
 }
 
@@ -208,7 +207,7 @@ pub(super) struct CompletedRun {
     overwritten: Vec<String>,
     /// Evidence that the host was too busy; `None` if there is none.
     pub(super) busy_host: Option<String>,
-    /// A latency goal that no depth met.
+    /// A goal that the run missed, although no criterion failed.
     missed_goal: Option<String>,
     figures: Vec<(String, Figures)>,
     pub(super) streams: Vec<StreamTotals>,
@@ -217,7 +216,7 @@ pub(super) struct CompletedRun {
     /// Evidence that a layer above the disk answered; `None` if there is none, or the disk is not known.
     cached: Option<String>,
     is_disk_known: bool,
-    /// True if operations failed or were lost, or the device went away.
+    /// True if operations failed or were lost, or the device disappeared.
     is_broken: bool,
 }
 
@@ -380,7 +379,8 @@ fn perform_run(
         )
     });
     let outcome = outcome_of_run(&verdict, definition.criteria.iter(), busy_host.is_some());
-    // The search found no depth that holds the latency goal, or the load is an assumption: no criterion demands it.
+    // The verdict failed, but no criterion did: no depth met the latency goal, or a rate that no criterion limits was
+    // not held.
     let is_goal_alone = outcome == Outcome::Measured && verdict.outcome == Outcome::Fail;
     let is_in_doubt = outcome == Outcome::Invalid && verdict.outcome == Outcome::Fail;
     for judged in criteria
@@ -477,7 +477,7 @@ fn cpu_waits(dir: &Path, manifest: &Manifest) -> Result<Vec<(u64, u64)>, Failure
     })
 }
 
-/// The waits for a CPU after `from_sec`, as a fraction of the time.
+/// The waits of all threads for a CPU after `from_sec`, as a fraction of the time; above 1 if several threads wait.
 fn wait_share(waits: &[(u64, u64)], from_sec: u64, manifest: &Manifest) -> f64 {
     let later: Vec<_> = waits
         .iter()
@@ -487,7 +487,7 @@ fn wait_share(waits: &[(u64, u64)], from_sec: u64, manifest: &Manifest) -> f64 {
     waited_ns as f64 / (later.len().max(1) as f64 * manifest.report_interval_sec as f64 * 1e9)
 }
 
-/// Burst ends in the run in `dir`, except where flashproof's threads had no CPU when the rate fell.
+/// Burst ends in the run in `dir`, except ends after which flashproof's threads waited for a CPU.
 fn burst_ends_in(
     dir: &Path,
     manifest: &Manifest,
@@ -535,7 +535,7 @@ fn remarks(site: &Site, files: &BTreeMap<String, FileUse>, runs: &[CompletedRun]
         .filter(|done| done.run.outcome != Outcome::Invalid);
     let busy = judged.filter_map(|done| {
         Some(format!(
-            "run {}: {}; its values are of a busy host",
+            "run {}: {}; its values were measured on a busy host",
             done.run.name,
             done.busy_host.as_ref()?
         ))
@@ -545,8 +545,8 @@ fn remarks(site: &Site, files: &BTreeMap<String, FileUse>, runs: &[CompletedRun]
         |used: &FileUse| !matches!(used.state, FileState::Shared | FileState::Existing);
     if site.files_bytes.is_none() && files.values().any(is_state_missing) {
         remarks.push(
-            "there is no file system here: the database's files, new, rewritten or growing, cost more than these writes to \
-             a device"
+            "no file system was tested: a database's writes to new, rewritten or growing files cost more than these \
+             writes to a device"
                 .to_owned(),
         );
     }
@@ -591,7 +591,7 @@ fn write_files(
     .map_err(|error| Failure::environment(format!("cannot write {} - {error}", path.display())))
 }
 
-/// Fills placeholders with figures. Comments (#) without a figure are left out; other such lines are errors.
+/// Fills placeholders with figures. A comment (#) whose figure is missing is left out; any other such line is an error.
 fn fill_template(template: &str, path: &str, runs: &[CompletedRun]) -> Result<String, String> {
     let mut text = String::new();
     for line in template.trim_start().split_inclusive('\n') {

@@ -171,7 +171,7 @@ impl Site {
         }
     }
 
-    /// Target and offset of a file of the jobs.
+    /// Target and offset of a job's file.
     pub fn place(&self, file: &str) -> (String, u64) {
         self.targets.get(file).cloned().unwrap_or_default()
     }
@@ -244,7 +244,7 @@ pub(super) fn cannot_check(path: &str, why: String) -> Failure {
     Failure::environment(format!("cannot check {} - {why}", quoted(path)))
 }
 
-/// Metadata of a path that can be checked. Errors: the reason, a phrase with a remedy.
+/// Metadata of a path that can be checked. Errors: `path` does not exist, or is a regular file.
 pub(crate) fn directory_or_device(path: &str) -> Result<fs::Metadata, String> {
     let metadata = fs::metadata(path).map_err(|error| match error.kind() {
         ErrorKind::NotFound => "there is no such directory or device; check the name".to_owned(),
@@ -269,7 +269,8 @@ pub(crate) struct OwnDir {
 
 impl OwnDir {
     /// Creates the directory `name` below `parent` for the files `files` of `needed_bytes` in total, and removes the
-    /// files of an earlier check. Errors: the reason, a phrase with a remedy.
+    /// files of an earlier check. Errors: `parent` is in memory, full or not writable; another check uses the
+    /// directory; or the directory holds foreign files.
     pub(crate) fn make(
         parent: &Path,
         name: &str,
@@ -471,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_a_check_and_those_that_a_killed_one_left_are_removed_and_no_others() {
+    fn only_the_files_of_this_check_and_of_a_killed_check_are_removed() {
         let Some(parent) = on_disk() else {
             return eprintln!("skipped: no directory on a disk");
         };
@@ -508,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_in_its_place_is_not_followed() {
+    fn a_symbolic_link_in_place_of_the_checks_directory_is_not_followed() {
         let Some(parent) = on_disk() else {
             return eprintln!("skipped: no directory on a disk");
         };
@@ -522,7 +523,7 @@ mod tests {
     }
 
     #[test]
-    fn too_little_room_is_said_with_numbers_and_nothing_is_left() {
+    fn a_lack_of_space_is_reported_with_numbers_and_no_file_remains() {
         let Some(parent) = on_disk() else {
             return eprintln!("skipped: no directory on a disk");
         };

@@ -78,7 +78,6 @@ fn content_finding(guard_report: &GuardReport) -> Option<Finding> {
     })
 }
 
-/// Names of the disks of this machine.
 fn disks() -> Vec<String> {
     let (disks, _) = discover::list(Path::new("/"));
     disks.into_iter().map(|listed| listed.disk).collect()
@@ -227,7 +226,7 @@ fn row(guard_report: &GuardReport) -> [String; 9] {
     ]
 }
 
-/// Values of the disk are shown in its own line only.
+/// Empty for a partition: only the line of the whole disk shows the disk's values.
 fn disk_text(text: Option<&String>, is_partition: bool) -> String {
     if is_partition {
         return String::new();
@@ -320,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_in_use_that_nobody_named_is_no_problem_and_not_examined_for_a_test() {
+    fn a_disk_in_use_that_was_not_named_gets_a_note_and_no_findings_about_tests() {
         let findings = vec![
             finding(Severity::Problem, "in-use", Some("/dev/x")),
             finding(Severity::Problem, "smart-critical", Some("/dev/x")),
@@ -345,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_note_of_one_device_is_told_with_its_name_and_one_of_all_once() {
+    fn a_note_about_one_device_has_its_name_and_a_note_about_all_is_shown_once() {
         let outlook = |path: &str, notes: &[&str]| GuardReport {
             path: path.into(),
             facts: None,

@@ -3,7 +3,6 @@
 use clap::Args;
 use std::path::PathBuf;
 
-/// Options of the list of devices, and of an examination.
 #[derive(Args, Debug)]
 pub struct DoctorArgs {
     /// Devices, partitions or files to examine [default: none; the devices of this machine are listed]

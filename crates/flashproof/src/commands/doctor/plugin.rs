@@ -103,7 +103,7 @@ fn values(name: &str, smart: &Smart) -> String {
     )
 }
 
-/// `text` in one line, without the sign before performance data.
+/// `text` in one line, without `|`, which would begin the performance data.
 fn plain(text: &str) -> String {
     in_one_line(text).replace('|', "\\u007c")
 }

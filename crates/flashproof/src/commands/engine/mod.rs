@@ -11,7 +11,6 @@ pub mod client;
 mod formatting;
 pub mod serve;
 
-/// The record engine, its client and its benchmark.
 #[derive(Subcommand)]
 pub enum RecordEngine {
     /// Serve records on a drive to Aerospike clients; ERASES other data on the drive

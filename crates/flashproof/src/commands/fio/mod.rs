@@ -223,7 +223,7 @@ pub fn run(args: &FioArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure>
     }))
 }
 
-/// The report on jobs that cannot run: fio's error number is EINVAL.
+/// The report of jobs that cannot run, with fio's error number for them: EINVAL.
 fn unstarted(load: FioLoad) -> FioRun {
     let mut run = FioRun::new(load);
     run.error = Some(22);
@@ -309,7 +309,7 @@ fn read_text(path: &str) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|error| format!("it is not UTF-8 text: {error}"))
 }
 
-/// All sections, those of the command line first, and their text.
+/// All sections, the command line's first, and their text.
 fn sections(
     mut sections: Vec<JobSection>,
     files: &[String],
@@ -686,7 +686,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_another_program_changed_is_no_longer_the_commands_own() {
+    fn a_file_that_another_program_changed_no_longer_counts_as_written_by_the_command() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         fs::write(&path, "written").unwrap();

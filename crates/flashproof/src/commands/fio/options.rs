@@ -3,7 +3,6 @@
 use clap::Args;
 use std::ffi::OsString;
 
-/// Arguments of `flashproof fio`.
 #[derive(Args, Debug)]
 pub struct FioArgs {
     /// fio's options and job files
@@ -15,7 +14,6 @@ pub struct FioArgs {
     pub words: Vec<String>,
 }
 
-/// Help of `flashproof fio`.
 pub const FIO_HELP: &str = include_str!("examples.txt");
 
 /// Arguments of a program called fio.

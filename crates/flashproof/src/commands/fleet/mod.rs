@@ -39,7 +39,7 @@ pub fn run(fleet: &Fleet) -> Result<ExitCode, Failure> {
 }
 
 /// `flashproof report` of a campaign. `peers`: campaigns whose drives are further peers. `anonymous`: drives and hosts
-/// have pseudonyms. `as_csv`: text is the table of bad drives.
+/// have pseudonyms. `as_csv`: the text form is the table of bad drives as CSV.
 pub fn report(
     dir: &Path,
     peers: &[PathBuf],
@@ -70,7 +70,7 @@ pub fn report(
     Ok(ExitCode::from(status.exit_code()))
 }
 
-/// Path of `dir` relative to a `page` in it, for links. A page elsewhere has no links: it may be sent without `dir`.
+/// Path of `dir` relative to a `page` below `dir`, for links. A page elsewhere has no links: `dir` may not go with it.
 fn link_base(page: &Path, dir: &Path) -> Option<String> {
     let parent = page
         .parent()
@@ -80,7 +80,7 @@ fn link_base(page: &Path, dir: &Path) -> Option<String> {
     Some(format!("./{}", "../".repeat(below.components().count())))
 }
 
-/// The campaign in `dir` for a list of results; `None` if there is none.
+/// The campaign in `dir` for a list of results; `None` if `dir` has no campaign.
 pub fn listed(dir: &Path) -> Option<ListedResult> {
     let listed = is_campaign(dir).then(|| {
         let plan = recorded(dir)?;
@@ -106,9 +106,9 @@ fn plan_text(dir: &Path) -> Result<String, Failure> {
     Ok(erased.map_or_else(String::new, |line| line + "\n") + &plan.text())
 }
 
-/// The plan of the next start, by an absolute path: tasks have other working directories. The command of each step that
-/// accepts `--dry-run` is rehearsed; `refused` gets the reason of a refusal. Sets `erases` if a step can erase its
-/// drive: its command takes the consent, `--erase`, and its rehearsal does not say that it only reads.
+/// The plan of the next start, by an absolute path, because tasks have other working directories. A step whose command
+/// accepts `--dry-run` is rehearsed with this option; `refused` gets the reason if the rehearsal is refused. Sets
+/// `erases` if the command of a step accepts `--erase`, and its rehearsal does not show that the command only reads.
 fn plan(
     dir: &Path,
     erases: &Cell<bool>,
@@ -226,7 +226,7 @@ pub struct StatusPage {
     pub exit_code: u8,
 }
 
-/// The state of the campaign in `dir`. Once every step has ended, with the outcome of the comparison.
+/// The state of the campaign in `dir`. Once every step has ended, the text includes the outcome of the comparison.
 pub fn status_page(dir: &Path, json: bool) -> Result<StatusPage, Failure> {
     let plan = recorded(dir)?;
     let status = CampaignStatus::read(&plan);

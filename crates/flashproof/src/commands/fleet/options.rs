@@ -25,7 +25,6 @@ pub enum Fleet {
     Task(TaskArgs),
 }
 
-/// Options of an inventory.
 #[derive(Args, Debug)]
 pub struct InventoryArgs {
     /// Write DIR/inventory/HOST.json, for a campaign in DIR
@@ -56,7 +55,6 @@ pub struct InventoryArgs {
     pub quiet: bool,
 }
 
-/// The directory of a campaign.
 #[derive(Args, Debug)]
 pub struct CampaignArgs {
     /// Directory of the campaign, shared by all its hosts
@@ -64,7 +62,6 @@ pub struct CampaignArgs {
     pub dir: PathBuf,
 }
 
-/// Options of a new campaign file.
 #[derive(Args, Debug)]
 pub struct InitArgs {
     #[command(flatten)]
@@ -77,7 +74,6 @@ pub struct InitArgs {
     pub force: bool,
 }
 
-/// Options of `flashproof fleet run`.
 #[derive(Args, Debug)]
 pub struct RunArgs {
     #[command(flatten)]
@@ -90,7 +86,6 @@ pub struct RunArgs {
     pub quiet: bool,
 }
 
-/// Options of a campaign's status.
 #[derive(Args, Debug)]
 pub struct FleetStatusArgs {
     #[command(flatten)]
@@ -103,7 +98,6 @@ pub struct FleetStatusArgs {
     pub json: bool,
 }
 
-/// Options of a task.
 #[derive(Args, Debug)]
 pub struct TaskArgs {
     #[command(flatten)]

@@ -78,7 +78,7 @@ pub fn run(args: &LatencyArgs) -> Result<ExitCode, Failure> {
 struct Opened<'a> {
     path: &'a Path,
     source: LogReader<'static>,
-    /// Judgement by the counts of a run directory, if they include the thresholds of the SLA.
+    /// `None` unless the counts of a run directory include the thresholds of the SLA.
     judgement: Option<Judgement>,
 }
 
@@ -88,7 +88,7 @@ impl Opened<'_> {
     }
 }
 
-/// Appends to `page`; on an error, the part produced so far. Returns the worst outcome if an SLA was given.
+/// Appends the tables to `page`, up to an error if there is one. Returns the worst outcome if an SLA was given.
 fn page_of(args: &LatencyArgs, page: &mut String) -> Result<Option<Outcome>, TableError> {
     let table_options = choice(args)?;
     let mut opened = args

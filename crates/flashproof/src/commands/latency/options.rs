@@ -81,7 +81,6 @@ pub struct LatencyArgs {
     pub typed: Vec<String>,
 }
 
-/// Output formats of a latency table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// ACT's table
@@ -94,7 +93,6 @@ pub enum Format {
     Markdown,
 }
 
-/// Usage text of ACT's script.
 pub const ACT_USAGE: &str = include_str!("act-usage.txt");
 
 /// Parses the options of ACT's script. Errors are reported in the script's words.
@@ -251,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_in_the_words_of_acts_script() {
+    fn option_errors_have_the_text_of_acts_script() {
         assert_eq!(parse(&["-z"]).unwrap_err(), "option -z not recognized");
         assert_eq!(
             parse(&["--nonsense=3"]).unwrap_err(),

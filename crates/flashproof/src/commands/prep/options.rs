@@ -20,7 +20,6 @@ pub enum Purpose {
     RandomWrites,
 }
 
-/// Options of a preparation.
 #[derive(Args, Debug)]
 pub struct PrepArgs {
     /// Devices or files to prepare: ALL their data is erased
@@ -106,7 +105,6 @@ fn cache_bytes(text: &str) -> Result<u64, String> {
 }
 
 impl PrepArgs {
-    /// Builds the preparation from the options.
     pub fn preparation(&self) -> Preparation {
         Preparation {
             options: PrepOptions {

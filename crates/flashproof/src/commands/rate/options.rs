@@ -10,14 +10,12 @@ use results::format::seconds;
 use results::judge::Sla;
 use std::path::PathBuf;
 
-/// Options of `flashproof rate`.
 #[derive(Args, Debug)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct RateArgs {
     /// Ratings without a search
     #[command(subcommand)]
     pub other: Option<OtherRating>,
-    /// Options of a search.
     #[command(flatten)]
     pub search: RateOptions,
 }
@@ -30,7 +28,6 @@ pub enum OtherRating {
     Predict(Box<PredictArgs>),
 }
 
-/// Options of a search for the highest rating.
 #[derive(Args, Debug)]
 pub struct RateOptions {
     /// Device to rate: ALL its data is erased. Several devices get the load at the same time

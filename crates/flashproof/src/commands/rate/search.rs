@@ -64,7 +64,7 @@ impl<'a> SearchRun<'a> {
         };
         for step in &series.steps {
             search.ran_sec += step.details["ran_sec"].as_f64().unwrap_or(0.0);
-            // The limit of flashproof or its host that ended such a step need not apply now.
+            // A step that flashproof or its host limited is left out: the limit need not apply now.
             if let Some(details) = StepDetails::from_step(step)
                 .filter(|details| details.judged.seen != StepOutcome::OurLimit)
             {

@@ -7,7 +7,6 @@ use clap::{Args, Subcommand};
 use report::comparison::CandidateDir;
 use std::path::PathBuf;
 
-/// Options of a report.
 #[derive(Args, Debug)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct ReportArgs {
@@ -40,7 +39,6 @@ pub struct ReportArgs {
     pub force: bool,
 }
 
-/// Options of a comparison.
 #[derive(Args, Debug)]
 pub struct CompareArgs {
     /// Directories of runs or of series (certify, rate), each as DIR or NAME=DIR
@@ -61,7 +59,6 @@ pub struct CompareArgs {
     pub csv: bool,
 }
 
-/// Options of a status.
 #[derive(Args, Debug)]
 pub struct StatusArgs {
     /// Directories of runs, series, checks or campaigns, running or finished

@@ -14,7 +14,6 @@ pub mod config;
 pub mod profile;
 pub mod select;
 
-/// The steps from a live cluster to the drives that it needs.
 #[derive(Subcommand)]
 pub enum Sizing {
     /// Collect the data for a profile from a live cluster into one folder: statistics of each node, logs, iostat

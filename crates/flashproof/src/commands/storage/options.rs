@@ -14,7 +14,6 @@ use session::runner::{NamedWorkload, RunRequest};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Options of a storage or index test.
 #[derive(Args, Debug)]
 pub struct TestArgs {
     /// Configuration file in ACT's dialect, one "name: value" per line. Several files run at the same time, on the same
@@ -48,7 +47,6 @@ pub struct TestArgs {
 }
 
 impl TestArgs {
-    /// Builds the run of `workloads` from the options.
     pub fn request(&self, workloads: Vec<NamedWorkload>) -> RunRequest<'_> {
         RunRequest {
             consents: Consents {
@@ -90,22 +88,18 @@ pub fn parse_test_as_act(test: Test, arguments: Vec<OsString>) -> TestArgs {
     parse_as(act, arguments).unwrap_or_else(exit_as_act)
 }
 
-/// Options of a storage test, with ACT's load, a trace or another load.
 #[derive(Args, Debug)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct StorageArgs {
     /// Another load
     #[command(subcommand)]
     pub other: Option<OtherLoad>,
-    /// Options of every test.
     #[command(flatten)]
     pub test: TestArgs,
-    /// Options of a replay.
     #[command(flatten)]
     pub replay: ReplayArgs,
 }
 
-/// Options of a replay.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Replay of a trace")]
 pub struct ReplayArgs {

@@ -53,7 +53,7 @@ fn trace(name: &str, speed: load::factor::Factor) -> Result<Trace, Failure> {
     trace.map_err(|error| Failure::usage(format!("cannot replay {name} - {error}")))
 }
 
-/// Checks that each device of the trace has a target.
+/// Checks that `--device` names one target for each device of the trace, and none twice.
 fn check_devices(name: &str, trace: &Trace, device_names: &[String]) -> Result<(), Failure> {
     let trace_devices = trace.devices();
     if let Some((_, twice)) = device_names

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_ones_stand_above_quick_ones_and_later_ones_to_the_right() {
+    fn slow_requests_are_above_fast_ones_and_later_ones_to_the_right() {
         let mut heat = OffsetHeat::default();
         (0..100).for_each(|_| heat.add(1_000_000, 70_000));
         heat.add(3_500_000, 300_000);

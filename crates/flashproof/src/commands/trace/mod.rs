@@ -53,7 +53,7 @@ fn from_kernel(args: &TraceArgs) -> Result<ExitCode, Failure> {
         "no result is shown; the next trace removes the tracefs instance of this trace".to_owned(),
     )?;
     let trace = traced_devices.start(args.buffer << 20)?;
-    // Printed only now: everything after this line is in the trace.
+    // Printed after the start, so that everything after this line is in the trace.
     let length = args.duration.map_or("until Ctrl-C".to_owned(), |seconds| {
         format!("for {}", format::span(seconds.into()))
     });
@@ -132,7 +132,7 @@ fn from_text(args: &TraceArgs, name: &str) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints operations, if requested; false if the reader is gone.
+/// Prints operations, if requested; false if the reader closed the pipe.
 fn print_ops(args: &TraceArgs, requests: &[BlockRequest]) -> Result<bool, Failure> {
     if !args.ops || requests.is_empty() {
         return Ok(true);
@@ -211,7 +211,7 @@ pub struct TraceResult {
 }
 
 impl TracedDevices {
-    /// The devices with the names `devices`. Warns about limitations. Errors: a name is not that of a block device.
+    /// The devices with the names `devices`. Warns about limitations. Errors: a device is not a block device.
     pub fn from_names(devices: &[String]) -> Result<Self, Failure> {
         let mut positions = Vec::new();
         let mut has_bios = false;

@@ -3,7 +3,6 @@
 use clap::Args;
 use std::path::PathBuf;
 
-/// Options of a trace.
 #[derive(Args, Debug)]
 pub struct TraceArgs {
     /// Block devices to trace; with --from, device numbers such as 259,0 [default with --from: all]

@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn few_sizes_are_exact_and_many_are_powers_of_two_without_losing_any() {
+    fn few_sizes_are_counted_exactly_and_many_by_powers_of_two_without_loss() {
         let mut summary = Summary::default();
         (1..=32).for_each(|sectors| summary.add(&request(sectors, 1)));
         let key = (DeviceNumber::new(7, 0), EventOp::Read);
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_without_end_take_no_more_memory() {
+    fn the_number_of_traced_sizes_is_bounded_for_any_number_of_devices() {
         let mut summary = Summary::default();
         (0..20_000).for_each(|minor| {
             summary.add(&BlockRequest {
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_without_end_take_no_more_memory() {
+    fn the_number_of_separate_processes_is_bounded() {
         let mut summary = Summary::default();
         (0..10_000).for_each(|pid| summary.add(&request(8, pid + 1)));
         assert!(summary.tasks.len() <= TASKS_MAX + 1);
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_seen_to_complete_is_counted_and_has_no_time() {
+    fn a_request_without_a_completion_is_counted_and_has_no_time() {
         let mut summary = Summary::default();
         summary.add(&request(8, 1));
         summary.add(&BlockRequest {

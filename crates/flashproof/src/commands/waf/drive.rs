@@ -175,7 +175,7 @@ impl MeasuredDrive {
                         "{why} - `flashproof waf setup {}` prints the commands that change it",
                         self.facts.path
                     )),
-                    (None, 0) => Err(format!("this is unknown: {} - run as root", fdp.unknown.join(", "))),
+                    (None, 0) => Err(format!("cannot query {} - run as root", fdp.unknown.join(", "))),
                     (None, handles) => {
                         let handles = u16::try_from(handles).unwrap_or(u16::MAX);
                         with_handles(tenants, handles).map_err(|error| error.to_string())
@@ -198,9 +198,9 @@ impl MeasuredDrive {
         let fill_sec = self.facts.size_bytes as f64 / self.bytes_per_sec;
         if fill_sec < FILL_SEC_MIN {
             return Err(Failure::usage(format!(
-                "cannot separate the eighths of a drive fill on {} - at the file's rates its {} are written in \
-                 {fill_sec:.1} s, but its counters are read once per second - lower the rates to a drive fill in \
-                 {FILL_SEC_MIN} s or more",
+                "cannot measure each eighth of a drive fill on {} - at the file's rates a drive fill ({}) takes only \
+                 {fill_sec:.1} s, but the drive's counters are read once per second - lower the rates, so that a drive \
+                 fill takes {FILL_SEC_MIN} s or more",
                 self.facts.path,
                 bytes(self.facts.size_bytes as f64)
             )));

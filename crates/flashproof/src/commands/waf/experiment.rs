@@ -265,7 +265,7 @@ fn varied(setup: &Setup, parameter: &str, value: &str) -> Result<Setup, Failure>
     Ok(setup)
 }
 
-/// Sets a parameter of tenants or interleaving; false for one of the drive. Errors: the values that can be given.
+/// Sets a parameter of tenants or interleaving; false for a parameter of the drive. Errors: the valid values.
 fn set_parameter(setup: &mut Setup, parameter: &str, value: &str) -> Result<bool, &'static str> {
     let tenants = &mut setup.tenants.tenants;
     let percent = value.trim_end_matches('%');
@@ -393,7 +393,7 @@ fn sweep_point(setup: &Setup, arrangement: Arrangement) -> SweepPoint {
     }
 }
 
-/// Values as numbers on an axis, and their unit: for sizes, that of the largest. `None`: a value is not a number.
+/// Values as numbers on an axis, and their unit; sizes have the unit of the largest. `None`: a value is not a number.
 fn axis_values(parameter: &str, values: &[String]) -> (Option<Vec<f64>>, &'static str) {
     // Over-provisioning without `%` is a fraction, as in the drive's description.
     let percent_factor = if parameter.starts_with("op") {
@@ -483,7 +483,7 @@ mod tests {
     use crate::docs_page::{assert_page, with_part};
 
     #[test]
-    fn values_lie_where_their_units_say() {
+    fn swept_values_are_scaled_by_their_units() {
         let of = |parameter, values: &[&str]| {
             axis_values(
                 parameter,

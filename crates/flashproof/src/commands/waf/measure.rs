@@ -212,7 +212,7 @@ struct ArrangementRun<'a> {
     tenants: &'a Tenants,
     dir: &'a Path,
     signal_handler: &'a SignalHandler,
-    /// Control for a signal while no run is in progress.
+    /// Control for a signal between two runs, or while the spaces are written.
     control: &'a Arc<Control>,
 }
 
@@ -275,7 +275,7 @@ impl ArrangementRun<'_> {
         if all_bytes as f64 > own_bytes as f64 * (1.0 + OTHERS)
             && all_bytes > own_bytes + self.drive.facts.size_bytes / 64
         {
-            // Not steady: the amplification includes writes of other programs.
+            // The amplification includes writes of other programs, so it does not count as steady.
             found.steady_after = None;
             code = 4;
             report.remarks.push(format!(
@@ -483,7 +483,7 @@ impl<'a> WafObserver<'a> {
         }
     }
 
-    /// Adds an interval. Returns the bytes that tenants wrote in it.
+    /// Adds an interval. Returns the bytes that tenants wrote during the interval.
     fn add(&mut self, interval: &Interval) -> u64 {
         let Some(layout) = &self.layout else { return 0 };
         let mut bytes_written = 0;

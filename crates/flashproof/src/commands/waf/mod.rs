@@ -174,7 +174,7 @@ fn commands(
     let group = fdp.endurance_group;
     if fdp.why_no_handles().is_none() {
         return Ok(match fdp.unknown.first() {
-            Some(unknown) => return Err(format!("this is unknown: {unknown} - run as root")),
+            Some(unknown) => return Err(format!("cannot query {unknown} - run as root")),
             None => format!(
                 "Nothing to do: FDP is on in endurance group {group}, and namespace {nsid} has {}.\n",
                 count(fdp.placement.len() as u64, "placement handle")
@@ -264,7 +264,7 @@ fn commands(
     ))
 }
 
-/// The valid configuration with the most handles. If several have as many, the one with the smallest reclaim unit.
+/// The valid configuration with the most handles; of several, the configuration with the smallest reclaim unit.
 fn best(configurations: &[FdpConfiguration]) -> Option<&FdpConfiguration> {
     let valid = configurations
         .iter()
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn switching_fdp_on_erases_all_of_its_group_and_says_the_way_back() {
+    fn turning_fdp_on_erases_the_whole_group_and_the_page_shows_how_to_undo_it() {
         let page = commands("/dev/nvme7", 2, &off(), &namespaces(true)).unwrap();
         let delete = [
             "nvme delete-ns /dev/nvme7 --namespace-id=1",
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn where_fdp_is_on_only_the_namespace_without_handles_goes() {
+    fn if_fdp_is_on_only_the_namespace_without_handles_is_deleted() {
         let on = Fdp {
             state: FdpState::On(0),
             ..off()
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn where_there_is_nothing_to_do_or_no_way_it_says_so() {
+    fn the_page_tells_if_nothing_is_to_do_or_why_fdp_is_impossible() {
         let handle = PlacementHandle {
             placement_id: 0,
             reclaim_unit_handle: 0,

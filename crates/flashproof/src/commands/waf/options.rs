@@ -25,7 +25,6 @@ pub enum Waf {
     Setup(WafSetupArgs),
 }
 
-/// Options of tenants whose write amplification is predicted or measured.
 #[derive(Args, Debug)]
 pub struct OnDriveArgs {
     /// File of the tenants, as for flashproof storage tenants
@@ -51,7 +50,6 @@ pub struct OnDriveArgs {
     pub html: Option<PathBuf>,
 }
 
-/// Options of a prediction.
 #[derive(Args, Debug)]
 pub struct WafModelArgs {
     #[command(flatten)]
@@ -60,7 +58,6 @@ pub struct WafModelArgs {
     pub model: Model,
 }
 
-/// Options of a measurement.
 #[derive(Args, Debug)]
 pub struct WafMeasureArgs {
     #[command(flatten)]
@@ -69,7 +66,6 @@ pub struct WafMeasureArgs {
     pub measurement: Measurement,
 }
 
-/// Options of a comparison of preparations.
 #[derive(Args, Debug)]
 pub struct WafPrepArgs {
     /// Simulated drive: sim:ftl+...
@@ -91,7 +87,6 @@ pub struct WafPrepArgs {
     pub form: FormArgs,
 }
 
-/// Options of `flashproof waf setup`.
 #[derive(Args, Debug)]
 pub struct WafSetupArgs {
     /// Namespace to set up

@@ -21,7 +21,6 @@ const SEED: u64 = 1;
 /// Suffix of the name of a predicted column next to a measured one.
 const PREDICTED: &str = ", predicted";
 
-/// Question: which write amplification do these tenants cause?
 #[derive(Debug, Clone)]
 pub struct WafRequest {
     /// Tenants without devices: the arrangement assigns drives.
@@ -38,7 +37,6 @@ pub struct WafRequest {
     pub rating: EnduranceRating,
 }
 
-/// Endurance rating of a drive.
 #[derive(Args, Debug, Clone, Copy)]
 pub struct EnduranceRating {
     /// Rated drive writes per day
@@ -197,7 +195,7 @@ fn chosen(requested: &[Arrangement], setup: &Setup) -> Vec<Arrangement> {
     if !requested.is_empty() {
         return requested.to_vec();
     }
-    // An error that also occurs without handles concerns every arrangement: reported with the first arrangement.
+    // An error that also occurs without handles concerns every arrangement, so the first arrangement reports the error.
     let is_possible = TenantLayout::new(Arrangement::Shared, &setup.tenants, &setup.drive).is_ok();
     match with_handles(&setup.tenants, setup.drive.spec.handles) {
         Err(error) if is_possible => {

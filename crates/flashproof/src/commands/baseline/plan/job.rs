@@ -12,7 +12,7 @@ with_defaults! {
     /// A fio job, without the device.
     #[derive(Debug, Clone, PartialEq)]
     pub struct Job {
-        /// Such as `reads at depth 32`.
+        /// For messages and reports: `reads at depth 32`.
         pub name: String = String::new(),
         pub part: JobPurpose = JobPurpose::Saturation,
         pub random: bool = true,

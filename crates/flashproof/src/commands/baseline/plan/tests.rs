@@ -55,7 +55,7 @@ fn all(form: &BaselineRequest) -> Vec<Job> {
 }
 
 #[test]
-fn all_of_a_form_takes_no_longer_than_it_says() {
+fn the_jobs_of_a_baseline_take_no_longer_than_its_duration() {
     for seconds in [120, 599, 600, 21_600, 86_400] {
         let jobs = all(&form(seconds));
         let sum = jobs
@@ -75,7 +75,7 @@ fn all_of_a_form_takes_no_longer_than_it_says() {
 }
 
 #[test]
-fn what_is_let_through_after_a_pause_is_not_measured() {
+fn jobs_have_a_ramp_that_depends_on_their_length() {
     let ramps = |seconds| {
         let mut jobs = all(&form(seconds));
         jobs.retain(|job| !matches!(job.part, JobPurpose::Saturation | JobPurpose::Watch));
@@ -101,7 +101,7 @@ fn what_is_let_through_after_a_pause_is_not_measured() {
 }
 
 #[test]
-fn depths_go_up_to_the_limit_and_rates_follow_from_what_they_showed() {
+fn depths_go_up_to_the_maximum_and_rates_follow_from_the_measured_depths() {
     let jobs = all(&form(600));
     let depths: Vec<_> = jobs
         .iter()
@@ -140,7 +140,7 @@ fn depths_go_up_to_the_limit_and_rates_follow_from_what_they_showed() {
 }
 
 #[test]
-fn a_watch_is_light_and_takes_a_tenth_of_the_time_or_hours_that_are_virtual() {
+fn a_watch_has_a_light_load_and_takes_a_tenth_of_the_time_or_hours_of_virtual_time() {
     let watches = |form: &BaselineRequest| {
         all(form)
             .into_iter()
@@ -196,7 +196,7 @@ fn a_watch_is_light_and_takes_a_tenth_of_the_time_or_hours_that_are_virtual() {
 }
 
 #[test]
-fn several_threads_do_together_what_one_would() {
+fn several_threads_have_the_same_total_depth_as_one() {
     let one = all(&form(600));
     let four = all(&BaselineRequest {
         threads: 4,
@@ -237,7 +237,7 @@ fn several_threads_do_together_what_one_would() {
 }
 
 #[test]
-fn what_only_reads_has_no_job_that_writes() {
+fn a_read_only_baseline_has_no_job_that_writes() {
     let jobs = all(&BaselineRequest {
         read_only: true,
         ..form(600)
@@ -250,7 +250,7 @@ fn fio_jobs(sections: &[JobSection], warnings: &mut Vec<Problem>) -> Vec<fio::Jo
 }
 
 #[test]
-fn every_job_is_one_that_fio_takes_as_it_was_meant() {
+fn fio_parses_every_job_as_intended() {
     for job in all(&BaselineRequest {
         block_sizes: vec![1536, 4096],
         ..form(600)
@@ -295,7 +295,7 @@ fn every_job_is_one_that_fio_takes_as_it_was_meant() {
 }
 
 #[test]
-fn a_saturation_goes_on_until_it_is_steady_and_no_longer_than_25_rounds() {
+fn an_unsteady_saturation_ends_after_25_rounds() {
     let mut points = Vec::new();
     for round in 0..25 {
         let job = form(600).next(&points, 1 << 30).unwrap();
@@ -384,7 +384,7 @@ fn the_write_saturation_of_snia_ends_with_four_times_the_capacity() {
         ..form(600)
     };
     let mut points = Vec::new();
-    // Never steady: every other round does half as much. 1.5 MB per second for 60 s are 90 MB per round.
+    // The drive is never steady: every other round is half as fast. 1.5 MB/s for 60 s are 90 MB per round.
     while let Some(job) = test.next(&points, 100_000_000) {
         let mut point = measured(&job);
         let writes = point.writes.as_mut().unwrap();

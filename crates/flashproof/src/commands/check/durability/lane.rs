@@ -181,7 +181,7 @@ impl Worker {
         }
     }
 
-    /// Performs an operation on the target; a write takes the whole buffer.
+    /// Performs an operation on the target. A write transfers the whole buffer.
     fn carry_out(&mut self, kind: OpKind, offset: u64, sync: WriteSync) -> Result<(), LaneError> {
         let fd = match &self.writer {
             Writer::Cached(file) => file.as_fd(),
@@ -217,7 +217,7 @@ fn replace(dir: &Dir, handle: &File, number: u32, slot: u64, bytes: &[u8]) -> io
 }
 
 fn outcome_of(error: &io::Error) -> Outcome {
-    // Without an error number: not all bytes were written.
+    // An error without an errno is a short write (`write_all`).
     error
         .raw_os_error()
         .map_or(Outcome::Short(0), Outcome::Errno)

@@ -40,7 +40,6 @@ use witness::Connection;
 /// Name of the directory for the files. The directory stays until the session was examined.
 pub const OWN_DIR: &str = "flashproof-durability";
 
-/// Options of `check durability` and of `check witness`.
 #[derive(Args, Debug)]
 #[command(
     next_help_heading = "Options of check durability, and of check witness on another machine"
@@ -72,7 +71,6 @@ pub struct DurabilityOptions {
     pub file: Option<PathBuf>,
 }
 
-/// Checks that an address has a port.
 fn with_port(address: &str) -> Result<String, String> {
     let port = address
         .rsplit_once(':')
@@ -134,12 +132,12 @@ pub fn check(
         subject: durability_target.subject.clone(),
         found: found_session,
     };
-    // The connection closes here: the writes have one of their own.
+    // This connection closes after the reply. `write::run` opens its own.
     let reply = Connection::to(request.witness)?
         .ask(&ask)
         .map_err(|why| cannot_ask(request.witness, &why))?;
     match reply {
-        // Anyone can begin a session with this subject, so --new also passes over a session that seems to be running.
+        // Anyone can begin a session with this subject, so --new also ignores a session that seems to be running.
         WitnessReply::Record(Some(record))
             if record.is_open
                 && (!request.options.new || found_session == Some(record.session.id)) =>
@@ -244,7 +242,7 @@ fn give_up(witness: &str, session: SessionId, secret: Option<Secret>) -> Result<
     Ok(())
 }
 
-/// The error for a session that cannot be told from a session of a stranger.
+/// The error if no secret proves that the session began on this drive.
 fn without_secret(request: &DurabilityRequest<'_>, record: &WitnessRecord) -> Failure {
     let why = match request.options.secret {
         Some(_) => "--secret gives the secret of another session",

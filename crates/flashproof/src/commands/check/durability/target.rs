@@ -27,7 +27,7 @@ pub(super) struct DurabilityTarget {
     pub path: String,
     /// Directory of the files; `None` for a device.
     pub dir: Option<PathBuf>,
-    /// The disk, if it is known and the only one.
+    /// `None` if the disk is unknown, or if there are several.
     pub disk: Option<DeviceFacts>,
     /// Machine and target, the witness's key for a session.
     pub subject: String,
@@ -43,7 +43,8 @@ impl DurabilityTarget {
         }
         let metadata = directory_or_device(path).map_err(cannot)?;
         let (dir, disk, identity) = if metadata.is_dir() {
-            // Holds the directory of an earlier session, if others can change the parent directory. It may be missing.
+            // If others can change the parent directory, this call keeps the directory of an earlier session open, so
+            // that nobody can replace it. The directory may be missing.
             let _ = Dir::open(Path::new(path)).and_then(|dir| dir.open_dir(OWN_DIR.as_ref()));
             let disks = disks_beneath(DeviceNumber::of_stat(metadata.dev()), Path::new("/"));
             // Several disks may make different claims about write cache and FUA, so none is named.
@@ -82,7 +83,7 @@ impl DurabilityTarget {
         })
     }
 
-    /// Identity of the disk, and the mount point. Without a loop device, which may change with the next mount.
+    /// Identity of the disk, and the mount point. Loop devices are left out: their number may change at the next mount.
     pub(super) fn disk_identity(&self) -> Option<String> {
         let disk = self
             .disk
@@ -130,14 +131,13 @@ impl DurabilityTarget {
         }
     }
 
-    /// The session on the target with its secret, if one is there.
     pub(super) fn session(&self) -> Result<Option<(SessionId, Option<Secret>)>, Failure> {
         let Some(target) = self.to_read()? else {
             return Ok(None);
         };
         let len = SESSION_BYTES.min(target.size_bytes()) / 4096 * 4096;
         let mut buf = one_buffer(4096)?;
-        // Read in steps, so that an unreadable sector hides no other.
+        // Reads of 4 KiB each, so that an unreadable sector does not hide the others.
         Ok((0..len).step_by(4096).find_map(|offset| {
             let outcome = perform(target.fd(), OpKind::Read, offset, &mut buf, WriteSync::No);
             outcome.is_done().then(|| find_session(&buf))?

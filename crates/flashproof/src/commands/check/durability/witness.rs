@@ -1,6 +1,6 @@
 //! The witness: a server that records which writes of its clients are durable.
 //!
-//! A line is in the file before it is answered, so kill -9 loses nothing that was confirmed. The file is not synced,
+//! Each line is appended to the file before it is answered, so kill -9 loses nothing confirmed. The file is not synced,
 //! because the power of this machine is not cut.
 //!
 //! Anyone can connect, so everything is bounded: connections, sessions, lines, and the file. Of the lines of a session
@@ -27,8 +27,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Maximum open connections. A further connection takes the place of the oldest without a session: of an idle peer,
-/// because a question takes milliseconds.
+/// Maximum open connections. At the limit, a new connection replaces the oldest one without a session. Its peer is
+/// idle, because a request takes milliseconds.
 const CONNECTIONS_MAX: usize = 64;
 
 /// Length at which the file is replaced by a shorter one, bytes. A tester on a fast network sends this much in a minute,
@@ -403,7 +403,7 @@ pub(super) const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 pub(super) struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
-    /// The peer fell silent, but its kernel neither closed nor reset the connection: as when a machine loses power.
+    /// True if the peer stopped sending without a FIN or RST, as when its machine loses power.
     pub fell_silent: bool,
 }
 
@@ -418,7 +418,7 @@ impl Connection {
         })
     }
 
-    /// Tries the addresses in turn. Errors: the reason for the last.
+    /// Tries the addresses in turn. Errors: the name has no address, or why the last address failed.
     fn connect(witness: &str) -> Result<Self, String> {
         let addresses = witness
             .to_socket_addrs()

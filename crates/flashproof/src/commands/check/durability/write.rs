@@ -57,7 +57,7 @@ const HEARTBEAT: Duration = Duration::from_secs(1);
 /// Maximum wait for a write that does not return.
 const HANG: Duration = Duration::from_secs(10);
 
-/// Maximum wait for the device node to disappear after an error that a drive with power gives, too.
+/// Maximum wait for the device node to disappear, after an error that a powered drive can also return.
 const VANISH_MAX: Duration = Duration::from_secs(60);
 
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -107,7 +107,8 @@ pub(super) fn run(
         end_signals.stop_hint()
     ));
     console::notice(&format!(
-        "secret {secret}: note it down; after a drive lost everything, only --secret {secret} examines the session"
+        "secret {secret}: note it down; if the drive loses everything, the session can be examined only with --secret \
+         {secret}"
     ));
 
     let zeros = vec![0; session.lanes.len()];
@@ -196,7 +197,7 @@ fn size(lanes: &[WriteLane]) -> u64 {
     ends.max().unwrap_or(LANE_ALIGN)
 }
 
-/// Opens the target with the guard's consent; in a directory, makes the files.
+/// Opens the target with the guard's consent. In a directory, first makes the directory for the files.
 fn open(
     request: &DurabilityRequest<'_>,
     durability_target: &DurabilityTarget,
@@ -206,7 +207,7 @@ fn open(
     let mut guard_request = WriteRequest {
         min_size_bytes: size,
         odsync: false,
-        // Everything that is read was written before.
+        // The test reads only what it has written, so the guard need not warn about unwritten blocks.
         reads: false,
         ..WriteRequest::new(durability_target.target_path(), "check durability")
     };
@@ -396,7 +397,7 @@ impl Shared {
             return;
         }
         console::warning(&format!(
-            "{}: {} - a drive with power gives this error, too; waiting {} s for the device to disappear",
+            "{}: {} - a drive with power can return this error, too; waiting up to {} s for the device to disappear",
             request.path,
             self.device_failure(),
             VANISH_MAX.as_secs()
@@ -516,9 +517,9 @@ impl Shared {
                 request.path
             )),
             Some(Stop::Device) => Failure::device(format!(
-                "{}: {device_failure} {so_far} - the device did not disappear, so this session counts as no power cut, \
-                 even with --drive-cut - remove the cause of the error, then run the same command twice: the first run \
-                 examines this session",
+                "{}: {device_failure} {so_far} - the device did not disappear, so this session does not count as a \
+                 power cut, even with --drive-cut - remove the cause of the error, then run the same command twice: the \
+                 first run examines this session",
                 request.path
             )),
         }

@@ -30,7 +30,7 @@ const PART_IN_USE: u64 = 10;
 const IS_IN_USE: &str = "is in use";
 const MAY_BE_IN_USE: &str = "may be in use";
 
-/// A stream that carried out less than this fraction of its rate is named.
+/// The answer names each stream that completed less than this fraction of its rate.
 const CARRIED_OUT: f64 = 0.99;
 
 /// Percentiles for the answer, the highest that the number of operations resolves.
@@ -40,7 +40,7 @@ pub const PERCENTS: [f64; 3] = [99.9, 99.0, 90.0];
 pub struct LookRequest {
     path: String,
     is_directory: bool,
-    /// `is in use`, or `may be in use` if the doctor cannot exclude users; `None` if nobody uses the disk.
+    /// `is in use`, or `may be in use` if the doctor cannot exclude it; `None` if nobody uses the disk.
     in_use: Option<&'static str>,
     /// Operations per second of each job.
     rate: u64,
@@ -117,7 +117,7 @@ impl LookRequest {
         self.is_directory
     }
 
-    /// Why a complete run says nothing about the disk; `None` if it does.
+    /// Why a complete run does not show the disk's performance; `None` if the run is valid.
     pub fn why_invalid(&self, run: &CompletedRun) -> Option<String> {
         let zeros = run.reads_of_zeros;
         let is_blank = zeros > 0
@@ -136,7 +136,7 @@ impl LookRequest {
             .filter(|_| run.run.outcome == Outcome::Measured)
     }
 
-    /// Adds the lines of the look to `check`, which is concluded.
+    /// Adds the lines of the look to the concluded `check`.
     pub fn conclude(&self, check: &mut CheckResult, run: &CompletedRun) {
         if check.outcome == Outcome::Measured {
             check.sentence = self.measured(run);
@@ -250,7 +250,7 @@ fn not_carried_out(run: &CompletedRun) -> Vec<String> {
     .collect()
 }
 
-/// Use of a disk by others, as a finding shows it.
+/// `is in use` or `may be in use`, if `finding` is about other users of the disk.
 fn use_by_others(finding: &Finding) -> Option<&'static str> {
     match (finding.check.as_str(), finding.level) {
         (IN_USE, Severity::Ok) => None,

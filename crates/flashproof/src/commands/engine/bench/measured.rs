@@ -123,7 +123,7 @@ impl RowsRequest<'_> {
             // On a simulated core, each transaction takes the same assumed CPU time.
             tps * ran_sec * VIRTUAL_CPU_NS as f64 / 1e9
         } else if over_loopback {
-            // The servers' CPU time is that of the process without the clients' threads.
+            // CPU time of the servers: that of the process minus the clients' threads.
             (cpu_ns as f64 / 1e9 - host.issuing_cpu_sec).max(0.0)
         } else {
             host.issuing_cpu_sec
@@ -254,7 +254,7 @@ const READY_TIMEOUT: Duration = Duration::from_secs(60);
 /// Timeout of a transaction, ms: longer than any delay of a device that is merely slow.
 const TIMEOUT_MS: u32 = 10_000;
 
-/// Connections in addition to those of clients.
+/// Connections in addition to the clients' connections.
 const SPARE: u32 = 100;
 
 /// Servers, and their cluster as clients see it.

@@ -174,7 +174,7 @@ pub fn run(args: &TransactionsArgs) -> Result<ExitCode, Failure> {
     let new_dirs = files::create_dirs(&dir).map_err(|error| {
         Failure::environment(format!("cannot create {} - {error}", dir.display()))
     })?;
-    // The user did not name the files of the store, so those that this command creates are removed at the end.
+    // The user did not name the files of the store, so the files that this command creates are removed at the end.
     let created: Vec<_> = names
         .iter()
         .filter(|name: &&DeviceName| {
@@ -252,7 +252,7 @@ struct RowInProgress {
     keys: u32,
     backend: Backend,
     object: RecordSpec,
-    /// If enabled, as during insertions: transactions wait while a device is overloaded. Counts those that waited.
+    /// Enabled during insertions: transactions then wait while a device is overloaded, and are counted.
     overload: Arc<Overload>,
     io: Box<dyn Fn() -> IoSnapshot>,
 }
@@ -525,7 +525,7 @@ impl RowsRequest<'_> {
         let (target, issuing, opened) = match &row_in_progress.backend {
             Backend::Store(opened) => (self.names[0].clone(), self.cores().into(), &**opened),
             Backend::Loopback(loopback) => {
-                // With a new start time, clients treat earlier records as those of another run.
+                // With a new start time, clients treat earlier records as records of another run.
                 let object = RecordSpec {
                     began: began(false),
                     ..row_in_progress.object.clone()

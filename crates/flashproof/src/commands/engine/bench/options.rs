@@ -8,7 +8,6 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Options of the transactions benchmark.
 #[derive(Args, Debug)]
 pub struct TransactionsArgs {
     /// Block device, file or simulated drive ("sim:", "sim:ftl+op=12%"). Replicated rows of the table need two devices
@@ -66,7 +65,6 @@ pub struct TransactionsArgs {
     /// Seed of all random choices [default: random]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Options of every run.
     #[command(flatten)]
     pub record: RecordArgs,
 }
@@ -77,7 +75,6 @@ fn size(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "give a size such as 512MiB or 10GB".to_owned())
 }
 
-/// A row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowKind {
     /// Bytes of a record.

@@ -50,8 +50,8 @@ pub(super) struct LatencySummary {
 
 /// Published results by record size, per server: "Reaching one million database transactions per second", Intel and
 /// Aerospike, 2014: 72 hardware threads and two NVMe drives per node, Aerospike 3.3.40, single bin, 95 % reads, over a
-/// network. Each entry: the record size of the rows to compare, the published cells of the first table, and those of
-/// the second table, the last of which is per busy thread.
+/// network. Each entry: the record size of the rows to compare, the published cells of the first table, and the
+/// published cells of the second table, the last of which is per busy thread.
 const PUBLISHED: [(&str, [&str; 7], [&str; 6]); 4] = [
     (
         "1k",

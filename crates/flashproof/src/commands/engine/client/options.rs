@@ -8,7 +8,6 @@ use results::format::seconds;
 use store::client::Replica;
 use store::object::ValueType;
 
-/// Options of a benchmark of a database.
 #[derive(Args, Debug)]
 #[command(disable_help_flag = true)]
 pub struct ClientArgs {
@@ -105,7 +104,6 @@ pub struct ClientArgs {
     pub seed: Option<u64>,
     #[command(flatten)]
     pub access: AccessArgs,
-    /// Options of every run.
     #[command(flatten)]
     pub record: RecordArgs,
     /// Print help

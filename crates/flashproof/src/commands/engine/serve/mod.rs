@@ -44,7 +44,7 @@ const LINES_MAX: usize = 10_000;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The last way out if the devices of a namespace cannot be used.
+/// Advice of last resort if the devices of a namespace cannot be used.
 const CLEAR_HINT: &str = "clear all devices of the namespace (blkdiscard -z; remove a file): its records are lost, unless \
                           the other node of a pair has them";
 
@@ -190,7 +190,7 @@ fn refuse(damage: &[(String, Losses)]) -> Result<(), Failure> {
     )))
 }
 
-/// Warnings with replication: if both nodes were killed at once, acknowledged data only in memory is lost.
+/// A warning for each replicated namespace that may have lost acknowledged writes, if both nodes were killed at once.
 fn maybe_older(facts: &Facts) -> Vec<ServerLogLine> {
     let namespaces = facts.config.namespaces.iter().zip(&facts.counts.namespaces);
     let doubtful = namespaces.filter(|(namespace, counts)| {
@@ -274,7 +274,7 @@ fn check_files(config: &AerospikeConf) {
     }
 }
 
-/// Listens. Retries while a server that was just killed holds the port: the kernel closes that ring with a delay.
+/// Retries while a killed server still holds the port: the kernel closes the server's io_uring with a delay.
 fn bind_with_retries(socket_address: SocketAddr) -> std::io::Result<TcpListener> {
     let begin = Instant::now();
     loop {
@@ -509,7 +509,8 @@ fn existing_header(expected: &ExpectedDevice<'_>) -> Result<Option<DeviceHeader>
     }
 }
 
-/// True if samples of the device show only the store of `header`. Otherwise says so: the guard then asks.
+/// True if samples of the device show only the store of `header`. If false, prints a warning; the guard then asks for
+/// consent.
 fn holds_only_records(name: &str, header: &DeviceHeader) -> bool {
     let Ok(device) = File::open(name) else {
         return false;
@@ -550,7 +551,7 @@ fn compare_header(
     first_block: &[u8],
     size_bytes: u64,
 ) -> Result<Option<DeviceHeader>, String> {
-    // A file that ends before the second copy is no device of the store.
+    // A file that ends before the second copy was never formatted, so this is not an error.
     let fails = |error: &io::Error| error.kind() != io::ErrorKind::UnexpectedEof;
     let has_failed = copies.iter().any(|copy| copy.as_ref().is_err_and(fails));
     let bytes = copies
@@ -617,7 +618,7 @@ fn check_starts(
             ""
         };
         return Err(Failure::environment(format!(
-            "cannot open {why} - give all devices the state of the same stop, or {accept}{CLEAR_HINT}"
+            "cannot open {why} - give all devices the state of the same shutdown, or {accept}{CLEAR_HINT}"
         )));
     }
     Ok(numbers)
@@ -679,7 +680,7 @@ fn header(
         existing,
         compare_header(expected, &copies, &first_block, target.size_bytes())?,
     ) {
-        // No records to keep: the device was empty, or the user consented to its erasure.
+        // There are no records to keep: the device was empty, or the user consented to its erasure.
         (None, None) => Ok(expected.header.clone().sized(target.size_bytes())),
         (Some(before), Some(now)) if now == *before => Ok(now),
         _ => Err(cannot(

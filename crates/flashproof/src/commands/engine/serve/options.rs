@@ -3,7 +3,6 @@
 use clap::Args;
 use std::path::PathBuf;
 
-/// Options of the server.
 #[derive(Args, Debug)]
 pub struct ServeArgs {
     /// Configuration: the subset of aerospike.conf in docs/serve.md

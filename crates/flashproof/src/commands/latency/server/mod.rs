@@ -250,7 +250,7 @@ fn csv(table: &LatencyTable, page: &mut String) {
     page.push_str("histogram,from,to,seconds,ops_per_sec,over,unit,percent\n");
     let mut from = table.from.unwrap_or_default();
     for slice in &table.slices {
-        // Restarts leave gaps.
+        // After a restart of the server, a slice begins later than the previous slice ended.
         from = from.max(
             slice
                 .to

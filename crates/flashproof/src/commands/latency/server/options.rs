@@ -8,7 +8,6 @@ use sizing::loglatency::TableStart;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Options of tables of a server's log.
 #[derive(Args, Debug)]
 #[command(disable_help_flag = true, args_override_self = true)]
 pub struct LogLatencyArgs {

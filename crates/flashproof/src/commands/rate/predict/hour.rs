@@ -36,7 +36,7 @@ const STREAM_OPS: f64 = 2_000.0;
 const OPS_MAX: f64 = 4.0 * OPS;
 /// Report intervals of such a run. A growing backlog shows best between instants that are far apart.
 const INTERVALS: u64 = 8;
-/// Length of such a run, seconds. In longer runs, no backlog hides in the second by which operations may be late.
+/// Length of such a run, seconds. Operations may be up to 1 s late, which would hide a growing backlog in shorter runs.
 const RUN_SEC: std::ops::RangeInclusive<f64> = 8.0..=1_000.0;
 /// Number of windows of the drive's rate limit, or of frequent stalls, in such a run: [`PERIODS`], or as many as take
 /// [`PERIODS_SEC`]. The backlog grows and shrinks in each.
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn long_windows_shorten_a_run_and_are_said_to() {
+    fn a_long_rate_limit_window_is_reported_to_shorten_the_run() {
         assert_eq!(
             few_periods(&drive("sim:read-iops=600+window-ms=3000")).unwrap(),
             None

@@ -265,7 +265,8 @@ const HOUR_SEC: u64 = 3_600;
 const FELL: f64 = 0.1;
 const LAST_ROUNDS: usize = 3;
 
-/// Minimum factor and difference of two watches' medians that are drift: large, as the second watch is short.
+/// A drive drifts if the medians of its two watches differ by more than this factor and this difference. Both are
+/// large, because the second watch is short.
 const DRIFT_FACTOR: f64 = 1.2;
 const DRIFT_US: f64 = 5.0;
 

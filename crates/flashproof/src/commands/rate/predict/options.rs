@@ -4,7 +4,6 @@ use crate::commands::rate::predict::PredictedLoad;
 use clap::Args;
 use std::path::PathBuf;
 
-/// Options of a prediction.
 #[derive(Args, Debug)]
 pub struct PredictArgs {
     /// Directory of a baseline, made by `flashproof baseline`

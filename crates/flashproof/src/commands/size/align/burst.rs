@@ -93,7 +93,7 @@ pub(super) struct TracedRequests {
 pub(super) struct BurstMeasurement {
     /// Measured time, seconds.
     pub seconds: f64,
-    /// Period of the kernel's counters minus measured time, seconds. Not 0 if flashproof had no CPU when due to read.
+    /// Difference between the period of the kernel's counters and the measured time, seconds; 0 if no CPU was lacking.
     pub timing_error_sec: f64,
     pub issued: Vec<StreamRates>,
     pub reached: DriveIo,
@@ -501,7 +501,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn writes_with_data_lie_between_what_was_counted_and_what_flushes_leave_of_it() {
+    fn writes_with_data_are_between_the_counted_writes_and_these_minus_the_flushes() {
         // Observed, in this order: a loop device with io_uring, with pwrite, a drive with FUA, a drive without a cache.
         for (writes, flushes) in [(190.0, 190.0), (380.0, 380.0), (380.0, 190.0), (190.0, 0.0)] {
             assert_eq!(with_data(writes, flushes, 190.0), 190.0);
@@ -559,9 +559,9 @@ mod tests {
     }
 
     #[test]
-    fn where_flushes_hide_writes_it_is_known_that_they_are_as_issued() {
+    fn if_flushes_hide_the_writes_the_issued_rate_is_used_and_marked() {
         for (writes, flushes, reached, as_issued) in [
-            // Half were merged or split, or another program wrote as many: the counters do not distinguish these.
+            // The counters do not show if writes were split or merged, or if another program wrote.
             (150, 100, 100.0, true),
             (100, 50, 100.0, true),
             // Without flushes, or with more writes than flushes explain, the counted number is used.
@@ -578,7 +578,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_by_chance_may_vary_by_chance() {
+    fn poisson_arrivals_may_deviate_by_four_standard_deviations() {
         let mut measure = counted(100, 0);
         for (per_sec, evenly, by_chance) in [
             (100.0, true, true),

@@ -42,7 +42,7 @@ pub use target::{balanced, read_profile};
 
 /// Bounds of the default length of a burst, seconds.
 const BURST_SEC: [f64; 2] = [5.0, 300.0];
-/// Allowed standard deviation of a number, as a fraction of the tolerance: four of them fit into it.
+/// Allowed standard deviation of a number, as a fraction of the tolerance, which is four standard deviations.
 const NOISE_PART: f64 = 0.25;
 /// Allowed difference between issued and counted I/O: a fraction, plus the I/O of [`UNSEEN_SEC`], because the kernel's
 /// counters are read some milliseconds after the end of an interval.
@@ -92,11 +92,11 @@ pub fn run(args: &Alignment) -> Result<(), Failure> {
     if config.tomb_raider && !target.excludes_tomb_raider {
         return Err(Failure::usage(
             "cannot align this configuration - with \"tomb-raider: yes\" a device is read as fast as possible, and the \
-             target does not say how much of its reads are the raider's - give the profile as --target, or align \
+             target does not say how many of the reads are the tomb raider's - give the profile as --target, or align \
              without tomb-raider, then set it again",
         ));
     }
-    // The raider has no rate that an offset could scale.
+    // The tomb raider has no rate that an offset could scale.
     let config = ActConfig {
         tomb_raider: false,
         ..config
@@ -345,7 +345,7 @@ impl<'a> Bursts<'a> {
             findings: Some(findings),
             heading: Some(name),
             quiet: self.args.quiet,
-            // Not traced by the run: the burst itself traces requests during the whole measured time.
+            // The burst itself traces requests during the whole measured time.
             trace: false,
             ..RunRequest::new(NamedWorkload::alone(workload, act::echo::to_text(&config)))
         };
@@ -419,7 +419,7 @@ impl<'a> Bursts<'a> {
     }
 }
 
-/// Parent of the bursts' directories. Without `--out-dir` temporary: a guard deletes it at the end.
+/// Parent of the bursts' directories. Without `--out-dir`, a temporary directory, with the guard that deletes it.
 fn parent_dir(args: &Alignment) -> Result<(PathBuf, Option<TempDir>), Failure> {
     let Some(dir) = &args.out_dir else {
         let temp_dir = files::temporary_dir("flashproof-align-", &std::env::temp_dir()).map_err(|error| {

@@ -7,7 +7,6 @@ use engine::DeviceName;
 use results::format::seconds;
 use std::path::PathBuf;
 
-/// Request for an alignment.
 #[derive(Args, Debug)]
 pub struct Alignment {
     /// Configuration with histograms, from "flashproof size profile" or written by hand

@@ -19,7 +19,6 @@ pub struct NodeArgs {
     pub retry: u32,
 }
 
-/// Options of `flashproof size collect`.
 #[derive(Args, Debug)]
 pub struct CollectArgs {
     /// A node to start from: HOST or HOST:PORT; may be repeated, or several joined by commas
@@ -60,7 +59,6 @@ pub struct CollectArgs {
     pub nodes: NodeArgs,
 }
 
-/// Options of `flashproof size restore`.
 #[derive(Args, Debug)]
 pub struct RestoreArgs {
     /// Folder of the collection

@@ -33,7 +33,7 @@ pub struct SampledNode {
     settings: Vec<(ServerSetting, Option<String>, &'static str)>,
     pub changes: Vec<SettingChange>,
     missed_samples: u64,
-    /// True if the last sample is missing.
+    /// True if the node did not answer the last query.
     is_away: bool,
 }
 
@@ -250,7 +250,7 @@ fn query_settings(
         .map_err(|error| format!("cannot query the configuration of node {node} - {error}"))
 }
 
-/// Prints the changes to make, or those that --enable would make.
+/// Prints the planned changes, or the changes that --enable would make.
 fn show(sampled_nodes: &[SampledNode], args: &CollectArgs) {
     for node in sampled_nodes {
         for change in &node.changes {

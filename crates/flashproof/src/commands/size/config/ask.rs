@@ -16,7 +16,7 @@ use std::fmt::Display;
 use std::io::{BufRead, Read, Write};
 use std::path::PathBuf;
 
-/// Maximum number of invalid answers to a question. Input with more is probably not meant for this program.
+/// Maximum number of invalid answers to a question. After more, the input is probably not meant for this program.
 const TRIES_MAX: u32 = 10;
 /// Maximum length of an answer, longer than any device name.
 const ANSWER_BYTES_MAX: u64 = 1 << 16;
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_asked_again() {
+    fn a_question_is_repeated_after_an_invalid_answer() {
         let (request, asked) = told(
             "none\n0\n2\n/dev/a /dev/b\n\n/dev/a\n/dev/a\n/dev/b\ny\n1d2x\n0\n12\nmaybe\nn\n-3\nnan\n0\n1.5\nn\n",
         );
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_and_records_of_ones_own_are_asked_for_each_drive() {
+    fn the_dialogue_asks_for_rates_of_each_drive_and_record_sizes() {
         let (request, asked) = told("1\nsim:\nn\ny\ny\n0\n0\n10\ny\n0\n4096\ny\n64\nn\n");
         assert_eq!((request.load, request.per_drive), (None, Some((0, 10))));
         let set = [("record-bytes", "4096"), ("service-threads", "64")];
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_given_is_not_asked() {
+    fn values_given_by_options_are_not_asked_for() {
         let mut request = ConfigArgs {
             device: vec!["/dev/a".into()],
             duration: Some(5),
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dialogue_that_breaks_off_says_where() {
+    fn the_error_of_an_incomplete_dialogue_names_the_question() {
         assert!(
             failure("")
                 .starts_with("the answers end at \"Number of devices\" - nothing was written")

@@ -7,7 +7,6 @@ use load::factor::Factor;
 use results::format::seconds;
 use std::path::PathBuf;
 
-/// Options of the writer of configurations.
 #[derive(Args, Debug, Clone, Default)]
 pub struct ConfigArgs {
     /// Configuration to start from, of any ACT version from 1 to 6 or of flashproof; "-" reads standard input

@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Exit code of a profile whose numbers contradict each other: such a profile says nothing about the drives.
+/// Exit code if the numbers of a profile contradict each other.
 const IN_DOUBT: u8 = 4;
 
 const PROFILE: &str = "profile.json";
@@ -58,7 +58,7 @@ pub fn run(args: &SizeArgs) -> Result<ExitCode, Failure> {
         console::page(&page::page(&profile, configurations))?;
     }
     let configurations = match configured {
-        // The doubts have the reason.
+        // The profile's doubts name the reason.
         Err(ConfigurationError::RecordsUnknown { .. }) if !balances => Vec::new(),
         configured => configured.map_err(Failure::usage)?,
     };

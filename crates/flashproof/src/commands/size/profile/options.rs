@@ -9,7 +9,6 @@ use load::factor::Factor;
 use results::format::seconds;
 use std::path::PathBuf;
 
-/// Options of a profile.
 #[derive(Args, Debug)]
 pub struct SizeArgs {
     /// Folders of "flashproof size collect"; the kind of each file is recognised
@@ -78,10 +77,8 @@ pub struct SizeArgs {
     pub json: bool,
 }
 
-/// A time given by the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Instant {
-    /// Date and time.
     At(Timestamp),
     /// Time of day, on the last day of the log on which this time occurs.
     Of(Time),

@@ -1,5 +1,5 @@
-//! The answer of a selection: the cheapest candidate, or the one of which fewest drives are needed, and the limit that
-//! binds.
+//! The answer of a selection: the cheapest candidate (without prices: the candidate that needs the fewest drives), and
+//! the limit that binds.
 
 use super::{Basis, DriveChoice, Selection};
 use report::head::Head;

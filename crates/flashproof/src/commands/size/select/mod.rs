@@ -413,7 +413,6 @@ impl Selection {
         table
     }
 
-    /// A self-contained HTML page.
     pub fn html(&self) -> String {
         let mut page = self.head().page();
         page.add(&[self.table()]);

@@ -7,7 +7,6 @@ use clap::Args;
 use report::comparison::CandidateDir;
 use std::path::PathBuf;
 
-/// Options of a selection.
 #[derive(Args, Debug)]
 pub struct SelectArgs {
     /// The cluster's load: profile.json of "flashproof size profile"

@@ -473,7 +473,7 @@ impl Search<'_> {
         let (compared, tolerances): (Vec<f64>, Vec<f64>) = compared
             .map(|(off, near)| (off.abs(), (STEP_OF_TIMES / near).powi(2)))
             .unzip();
-        // 95 % confidence, if the residuals are random: a cost of 4 times the variance of one observation.
+        // 95 % confidence, if the residuals are random: the cost rises by 4 times the variance of one observation.
         let free_parameters = values.iter().filter(|value| **value > 0.0).count();
         let variance = cost / compared.len().saturating_sub(free_parameters).max(1) as f64;
         // Histogram resolution shifts all numbers together, so more points do not reduce its error.
@@ -500,7 +500,7 @@ impl Search<'_> {
                     fast_end.map(|end| end.max(values[index] * window_factor)),
                 ];
             }
-            // An end without a bound is not the fitted value: the simulated hour shows if the parameter matters.
+            // Without a bound, the range of the parameter ends here: the simulated hour shows if the parameter matters.
             slow[index] = ends[0].unwrap_or(kind.slowest);
             fast[index] = ends[1].unwrap_or(kind.fastest);
             let [slow_end, fast_end] = ends;

@@ -96,7 +96,7 @@ fn baseline(drive: &str) -> Vec<Point> {
 }
 
 #[test]
-fn parameters_are_found_again() {
+fn a_fit_recovers_the_parameters_of_a_simulated_drive() {
     let drives = [
         "sim:channels=8+read-us=90+write-us=30+read-mbps=1200+write-mbps=600+jitter-pct=30",
         "sim:channels=2+read-us=700+write-us=500+jitter-pct=20+stall-ms=7+stall-every-s=0.25",
@@ -140,7 +140,7 @@ fn parameters_are_found_again() {
 }
 
 #[test]
-fn a_job_that_is_run_again_meets_as_many_stalls_as_it_has_periods() {
+fn a_simulated_job_meets_one_stall_per_period() {
     let drive = "sim:channels=2+read-us=700+jitter-pct=0+stall-ms=7+stall-every-s=0.25";
     // 5 s hold 20 stalls. Each stall delays the operations in flight: at most one on each of the two channels.
     for (depth, delayed) in [(1, 20), (2, 40)] {
@@ -181,7 +181,7 @@ fn a_parameter_without_a_bound_does_not_limit_the_fast_drive() {
 }
 
 #[test]
-fn a_mix_is_compared_once_its_writes_have_filled_the_queue() {
+fn a_mixed_load_is_compared_once_its_writes_have_filled_the_queue() {
     let drive = "sim:channels=64+write-mbps=50";
     let small = Some((4_096, None));
     let mut mix = point(drive, JobPurpose::Profile, 64, [small, small]);
@@ -198,10 +198,10 @@ fn a_mix_is_compared_once_its_writes_have_filled_the_queue() {
 }
 
 #[test]
-fn a_limit_of_operations_is_told_from_one_of_bytes_by_rates_alone() {
+fn an_iops_limit_is_distinguished_from_a_bandwidth_limit_by_rates_alone() {
     let drive = "sim:channels=32+read-us=20+write-us=40+read-mbps=0+write-mbps=0+read-iops=3000+write-iops=4000+window-ms=100";
     let large = |offered| Some((128 << 10, Some(offered)));
-    // No closed loops of large operations: a busy machine has put them in doubt.
+    // Closed loops of large operations are left out, as if a busy machine had made them unreliable.
     let mut points: Vec<_> = baseline(drive)
         .into_iter()
         .filter(|point| point.part != JobPurpose::Profile)
@@ -225,7 +225,7 @@ fn a_limit_of_operations_is_told_from_one_of_bytes_by_rates_alone() {
 }
 
 #[test]
-fn a_drive_of_another_kind_is_said_to_be_one() {
+fn a_fit_that_misses_half_of_the_points_is_doubtful() {
     // Every other job meets a drive that is busy with something else.
     let mut points = baseline("sim:channels=8+read-us=90+write-us=30");
     for point in points.iter_mut().step_by(2) {
@@ -245,7 +245,7 @@ fn a_drive_of_another_kind_is_said_to_be_one() {
 }
 
 #[test]
-fn points_that_say_too_little_are_refused_and_nonsense_does_not_hang() {
+fn too_few_or_unreliable_points_are_refused_and_absurd_points_do_not_hang() {
     let drive = "sim:channels=2";
     let small = Some((4096, None));
     let reads = point(drive, JobPurpose::Depth, 1, [small, None]);
