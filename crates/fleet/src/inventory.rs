@@ -63,7 +63,7 @@ pub struct InventoryDrive {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DriveState {
-    /// Empty, and nothing uses it.
+    /// The drive is not in use, and holds no data.
     #[default]
     Free,
     /// Not in use, but holds data: erased only with consent.
@@ -308,7 +308,7 @@ impl Inventory {
                         .wear_percent
                         .map_or("-".to_owned(), |percent| format!("{percent} %")),
                     drive.state.text().to_owned(),
-                    // Drops the advice, which follows the last semicolon.
+                    // The advice after the last semicolon is dropped.
                     drive
                         .why
                         .as_deref()

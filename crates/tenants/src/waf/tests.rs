@@ -273,7 +273,7 @@ fn small() -> Spec {
 }
 
 #[test]
-fn with_time_drives_amplify_as_without_and_no_operation_is_left_out() {
+fn a_timed_run_has_the_same_waf_and_omits_no_operation() {
     for arrangement in Arrangement::ALL {
         let (waf, timed) = with_time(arrangement, &drive(&small()));
         let waf = waf.unwrap();
