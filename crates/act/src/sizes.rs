@@ -74,8 +74,8 @@ pub struct SizeBucket {
 impl SizeHistogram {
     /// Reads percentages separated by commas, blanks allowed.
     ///
-    /// Errors, a phrase: the first value that is not a number, is outside 0 to 100, has over four decimals or is larger
-    /// than the previous value; too many values; a last value that is not 0.
+    /// Errors: a value that is not a number, is outside 0 to 100, has over four decimals or is larger than the previous
+    /// value; too many values; a last value that is not 0.
     pub fn parse(text: &str) -> Result<Self, String> {
         let count = text.split(',').count();
         if count > BUCKETS_MAX {

@@ -29,8 +29,7 @@ pub fn read(
 ) -> Result<Campaign, Failure> {
     let mut campaign = overview(plan, status);
     let drives = 0..campaign.drives.len();
-    // Only the last step that measured over half of the drives is compared: the write history of a drive differs from
-    // step to step.
+    // Compares only the last step that measured over half of the drives: write histories differ between steps.
     let steps = plan.campaign.steps.iter().rev();
     let mut with_runs = steps.map(|step| (step, compared_runs(plan, status, &step.name)));
     let compared = with_runs.find(|(_, runs)| runs.iter().flatten().count() * 2 > drives.len());

@@ -60,8 +60,7 @@ impl CampaignStatus {
                 .map_err(|failure| failure.message),
             None => plan.unknown_settings.clone().map_or(Ok(None), Err),
         };
-        // Journals are read again after the queue. A task writes its last events before it leaves the queue, so a task
-        // that has just ended does not look lost.
+        // Journals are read again, because a task writes its last events before it leaves the queue.
         if matches!(queue, Ok(Some(_))) {
             journals = read_journals(plan);
         }

@@ -399,8 +399,7 @@ fn limit_reached(step: &CampaignStep) -> String {
     format!("the time limit of {limit} was reached")
 }
 
-/// Progress that the next attempt of a stopped step keeps. A step that stops twice with the same progress would never
-/// end.
+/// Progress that the next attempt of a stopped step keeps. Two stops with the same progress would repeat for ever.
 fn progress(step: &CampaignStep, results_dir: &Path) -> String {
     let series = Series::read(results_dir).ok().flatten();
     let steps = series.map_or_else(Vec::new, |series| series.steps);

@@ -294,8 +294,7 @@ struct TenantInputs<'a> {
 }
 
 impl TenantInputs<'_> {
-    /// The request that all operations of `stream` are copied from, at the first byte of the space. A stream without a
-    /// rate has no operations.
+    /// The common fields of a stream's operations, at the first byte of the space. A stream without a rate has none.
     fn request(&self, kind: OpKind, stream: &str, buffers: u16) -> IoRequest {
         let target = self.device.target;
         let cell = self.plan_offsets.cell_of(stream, target).unwrap_or(0);

@@ -189,7 +189,7 @@ impl<D> LaneInputs<'_, D> {
         }
     }
 
-    /// This shard's part of a device's closed loop if no rate is offered.
+    /// This shard's part of a device's closed loop.
     fn closed_on(&self, index: usize, shard: u32) -> Arrival {
         Arrival::Closed {
             depth: share(self.client_slots_on(index), self.shards, shard),

@@ -287,7 +287,7 @@ fn keys_that_an_old_act_ignored_are_dropped_and_keys_of_flashproof_stay() {
 }
 
 #[test]
-fn a_slip_of_a_key_that_has_to_be_there_is_still_a_mistake() {
+fn a_misspelt_mandatory_key_is_still_a_mistake() {
     let errors = errors(&ACT3.replace("record-bytes:", "recod-bytes:"));
     assert!(
         errors[0].contains("unknown key \"recod-bytes\" - did you mean record-bytes?"),

@@ -253,7 +253,7 @@ impl DeviceState {
         })
     }
 
-    /// From the disk upwards; for a drive with several paths, the directories of its first controller follow.
+    /// Directories in sysfs from the disk upwards; with several paths, then those of the drive's first controller.
     fn above(&self) -> Vec<SysDir> {
         let Some(disk) = &self.disk else {
             return Vec::new();

@@ -261,7 +261,7 @@ impl<'a> DeviceNames<'a> {
     }
 }
 
-/// With `_` for spaces, because spaces separate names; udev replaces spaces in the same way.
+/// `name` with `_` for spaces, because spaces separate names. udev replaces spaces in the same way.
 fn typed(name: &str) -> String {
     name.split_whitespace().collect::<Vec<_>>().join("_")
 }

@@ -192,7 +192,7 @@ fn read(path: &Path) -> Option<DeviceRecord> {
     (record.version == VERSION).then_some(record)
 }
 
-/// Errors: among others, an untrusted user can change the record, so that the record proves nothing.
+/// Errors: the record cannot be read, or an untrusted user can change it, so that the record proves nothing.
 fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
     files::read_instructions(path, Links::Refused, Instructions::Data, RECORD_BYTES_MAX)
 }
@@ -413,7 +413,7 @@ impl Records {
             .filter(|prepared| prepared.size_bytes == size_bytes)
     }
 
-    /// The consent has already created the record of the device.
+    /// Records the progress of a preparation. The consent has already created the record of the device.
     pub fn keep_prepared(
         &self,
         identity: &str,
@@ -448,7 +448,7 @@ impl Records {
         Ok(is_same)
     }
 
-    /// From now on the preparation does not describe the contents of the device.
+    /// Records that another run writes: from now on, the preparation does not describe the contents of the device.
     pub(super) fn note_writing(&self, identity: &str, purpose: &str) -> Result<(), StateError> {
         let was_prepared = self
             .find(identity)

@@ -11,8 +11,8 @@
 //! coarsely as the keys allow: by a count per block under uniform keys ([`uniform`]), by each record's death under
 //! skewed keys ([`skewed`]), by each record's place under sequential keys ([`records`]). A [`wheel`] holds the instants
 //! at which blocks fall below the mark. Defragmentation keeps up: a block is collected as soon as it is below the mark,
-//! as in a server with a short defrag-sleep. The model uses no clock and no device. All random choices follow from the
-//! seed.
+//! as in a server with a short defrag-sleep. The model uses no clock and no device, and one seed for all random
+//! choices.
 
 mod records;
 mod skewed;

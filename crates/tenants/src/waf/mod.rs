@@ -87,8 +87,7 @@ pub struct Experiment {
 }
 
 impl Experiment {
-    /// Makes the drives and stores of `layout`. Every unit in a tenant's space was written once. Errors: an invalid
-    /// drive or store.
+    /// Makes drives and stores, with every unit of the tenants' spaces written once. Errors: an invalid drive or store.
     pub fn new(
         layout: &TenantLayout<'_>,
         interleaving: Interleaving,

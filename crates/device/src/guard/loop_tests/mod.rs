@@ -181,7 +181,7 @@ fn a_device_open_in_another_process_is_refused_with_its_number_and_name() {
     let shared = bench.consent(&bench.shared()).unwrap_err();
     assert!(
         shared.contains("it is open in process"),
-        "a shared run takes no strangers: {shared}"
+        "a user without flashproof's mark: {shared}"
     );
     drop(open);
     assert!(bench.consent(&bench.request()).is_ok());
@@ -404,7 +404,7 @@ fn a_file_system_without_its_partition_table_is_named_in_every_run() {
     let Some(_) = succeed("mkfs.ext4", &options) else {
         return;
     };
-    // Only once: a device that is detached twice may be another test's by then.
+    // Detach only once: after that, the loop device may belong to another test.
     drop(detach);
     bench.put(0, &[0; 1 << 20]);
     for _ in 0..3 {
@@ -417,7 +417,7 @@ fn a_file_system_without_its_partition_table_is_named_in_every_run() {
             "no key of a record: {text}"
         );
     }
-    // The first superblock is lost as well: 8 MiB and 1 KiB behind the start is the backup.
+    // Also erases the first superblock. Its backup is 8 MiB and 1 KiB behind the start.
     bench.put(1 << 20, &[0; 4 << 20]);
     let backup = "an ext4 file system, label \"backup\"";
     let at = (1 << 20) + (8 << 20) + 1024 + 0x38;

@@ -94,7 +94,7 @@ impl Poller {
         answer_receiver
     }
 
-    /// Empty if there was no reading since the last call.
+    /// The latest reading; empty if there was none since the last call.
     pub(in crate::observe) fn take(&mut self) -> Reading {
         self.latest
             .lock()
