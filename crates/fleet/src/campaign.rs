@@ -392,7 +392,7 @@ fn steps(
         }
         let bad = |why: String| source.mistake(location.clone(), format!("step {name}: {why}"));
         let words = shlex::split(&run)
-            .ok_or_else(|| bad("\"run\" has a quotation mark without partner".to_owned()))?;
+            .ok_or_else(|| bad("\"run\" has an unclosed quotation mark".to_owned()))?;
         // A step with `together` may omit the drive, because clients of a database need none.
         if together.is_none() && !words.iter().any(|word| word.contains(DRIVE)) {
             return Err(bad(format!(
@@ -683,7 +683,7 @@ mod tests {
             ),
             (
                 &with("certify", "'certify"),
-                "c.toml:2: step a: \"run\" has a quotation mark",
+                "c.toml:2: step a: \"run\" has an unclosed quotation mark",
             ),
             (
                 &(of(STEP) + "after = [\"q\"]\n"),

@@ -149,7 +149,6 @@ pub struct TaskStatus {
     pub steps: Vec<TaskStepStatus>,
 }
 
-/// The scheduler's answer about a task.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum QueueAnswer<'a> {
     /// The campaign has no scheduler, or no open step.

@@ -77,7 +77,7 @@ const SPOTS_LIMIT: Duration = Duration::from_secs(5);
 #[derive(Debug, Clone, Default)]
 pub struct WriteRequest {
     pub path: String,
-    /// `None` refuses files. Ignored for devices.
+    /// Size of a file; `None` refuses files. Ignored for devices.
     pub file_size_bytes: Option<u64>,
     /// True if the blocks of a file shall not be allocated in advance.
     pub sparse: bool,

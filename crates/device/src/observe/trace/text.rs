@@ -453,7 +453,6 @@ fn nanoseconds(text: &str) -> Option<u64> {
     number(whole)?.checked_mul(NS_PER_SEC)?.checked_add(part_ns)
 }
 
-/// The first `N` words and the rest.
 fn first_words<const N: usize>(text: &str) -> Option<([&str; N], &str)> {
     let mut words = [""; N];
     let mut rest = text;
