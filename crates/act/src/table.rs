@@ -412,7 +412,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slip_finds_its_key_and_nonsense_finds_none() {
+    fn a_misspelt_key_is_recognised_and_nonsense_is_not() {
         let near = |name| nearest(Test::Storage, name);
         assert_eq!(near("recod-bytes"), Some("record-bytes"));
         assert_eq!(near("read_reqs_per_sec"), Some("read-reqs-per-sec"));

@@ -344,7 +344,6 @@ fn cannot_read(path: &Path, why: impl std::fmt::Display) -> Failure {
     ))
 }
 
-/// True if `requested` is empty, or lists one of `values`.
 fn matches_any(requested: &[String], values: &[Option<&str>]) -> bool {
     requested.is_empty()
         || values

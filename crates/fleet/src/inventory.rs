@@ -21,7 +21,6 @@ pub const INVENTORY_DIR: &str = "inventory";
 /// Name of a host; `None` for any host, because simulated drives are on all hosts.
 pub type DriveHost = Option<String>;
 
-/// The name of a host, or `any`.
 pub fn host_text(host: &DriveHost) -> &str {
     host.as_deref().unwrap_or("any")
 }

@@ -107,7 +107,7 @@ fn act_3_and_4_stored_records_in_steps_of_128_bytes() {
 }
 
 #[test]
-fn a_queue_for_each_device_bounds_them_together() {
+fn threads_of_a_queue_per_device_become_one_limit_for_all_devices() {
     let text = without(ACT3, &["num-queues"]).replace("device: no", "device: yes");
     let (config, translation) = translated(&text);
     assert_eq!(config.service_threads, Some(16));

@@ -84,7 +84,6 @@ impl SysDir {
         self.name().replace('!', "/")
     }
 
-    /// Path of the device's node: `/dev/nvme0n1`.
     pub(crate) fn node(&self) -> String {
         format!("/dev/{}", self.node_name())
     }

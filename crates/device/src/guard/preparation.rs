@@ -65,7 +65,7 @@ pub enum StateError {
         "cannot keep a record of the preparation - neither FLASHPROOF_STATE, XDG_STATE_HOME nor HOME is set; set FLASHPROOF_STATE to a directory"
     )]
     NoDirectory,
-    /// The directory or file could not be used: `write`, `make the directory of`...
+    /// The directory or file could not be used. `tried`: `write`, `make the directory of`...
     #[error(
         "cannot {tried} the preparation record {path} - {source}; make the directory writable, or set FLASHPROOF_STATE to a writable directory"
     )]

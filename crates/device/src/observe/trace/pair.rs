@@ -575,7 +575,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bio_sent_back_and_sent_again_waited_since_the_first_time() {
+    fn a_bio_refused_with_eagain_waits_since_it_was_first_sent() {
         let text = "0.000001 Q R 8 8\n0.000002 X R 8 8\n0.000010 Q R 8 8\n0.000011 D R 8 8\n0.000020 C R 8 8\n\
                     0.000030 Q R 8 8\n0.000031 D R 8 8\n0.000040 C R 8 8\n";
         assert_eq!(paired(text), [(Read, 8, 8, 10, 9), (Read, 8, 8, 1, 9)]);
