@@ -147,7 +147,6 @@ impl<D> LaneInputs<'_, D> {
         IoRequest::new(kind, target, cell, self.plan_offsets.buffers(class))
     }
 
-    /// The caller has checked that each device holds at least one block.
     fn blocks(&self, request: IoRequest, index: usize, bytes: u32) -> Extent {
         let extent = Extent::blocks(request, self.devices[index].size_bytes, bytes);
         extent.expect("a block fits each device, as was checked")

@@ -68,7 +68,7 @@ const WATCH: Duration = Duration::from_secs(1);
 /// Maximum wait for a short-lived user (udev after a change, a run that just ended).
 const SETTLE: Duration = Duration::from_secs(3);
 
-/// Random samples between the ends. All of them miss data on 1 % of the device in one of 30,000 runs.
+/// Random samples between the ends. In one of 30,000 runs, all of them miss data that covers 1 % of the device.
 const SPOTS: u32 = 1024;
 
 /// Time limit for the random samples; a hard disk reads about 100 per second.

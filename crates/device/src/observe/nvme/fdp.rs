@@ -1,7 +1,7 @@
 //! Flexible Data Placement, as reported by a drive: NVM Express Base Specification 2.1, 3.2.4 and 8.1.10.
 //!
 //! ```text
-//! Identify Controller  CTRATT bit 19 -> has FDP          Log page 20h -> available Configurations
+//! Identify Controller  CTRATT bit 19 -> has FDP          Log page 20h -> available configurations
 //! Identify Namespace   ENDGID        -> endurance group  Feature 1Dh  -> enabled configuration, if any
 //! I/O Management Receive -> PlacementHandles of the namespace
 //! Log page 21h -> users of handles                       Log page 22h -> bytes written in the group

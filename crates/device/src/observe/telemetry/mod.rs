@@ -437,7 +437,7 @@ mod health_tests {
                 .into_iter()
                 .all(|column| column.source() == ColumnSource::Smart)
         );
-        // Without OCP's count.
+        // SMART's transitions alone: 216 + 220.
         assert_eq!(row(&mut health)[6], Some(436.0));
     }
 }
