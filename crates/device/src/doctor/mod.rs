@@ -234,7 +234,7 @@ struct DeviceState {
 }
 
 impl DeviceState {
-    /// Errors: cause and, after a semicolon, remedy.
+    /// Errors: no such device or file; the text has the remedy after a semicolon.
     fn find(name: &str, root: &Path) -> Result<Self, String> {
         let resolved = if root == Path::new("/") {
             discover::resolve(Path::new(name), root).map_err(|error| error.to_string())?

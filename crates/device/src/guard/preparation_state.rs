@@ -213,8 +213,8 @@ impl PreparationState {
     pub fn contradiction(&self) -> Option<String> {
         match self {
             Self::Unrecognised(samples) => Some(format!(
-                "it is not prepared, although its record says so: {samples}: it was discarded or overwritten since, or \
-                 another file or device has its name now"
+                "it is not prepared, although its record says so: {samples}, so it was discarded or overwritten since, \
+                 or another file or device has its name now"
             )),
             Self::Erased(prepared, samples) => {
                 let writer = prepared.written_since.as_ref();
@@ -222,7 +222,7 @@ impl PreparationState {
                     format!(", or emptied by a test (the last: {run})")
                 });
                 Some(format!(
-                    "it is no longer prepared: {samples}: it was discarded or erased since{or_test}"
+                    "it is no longer prepared: {samples}, so it was discarded or erased since{or_test}"
                 ))
             }
             _ => None,
@@ -347,7 +347,7 @@ mod tests {
             "11 of 1024 samples are empty (all bytes 0x00, or all 0xff), 1 cannot be read";
         assert_eq!(
             text,
-            format!("it is no longer prepared: {samples}: it was discarded or erased since")
+            format!("it is no longer prepared: {samples}, so it was discarded or erased since")
         );
     }
 
