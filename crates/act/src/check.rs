@@ -33,7 +33,7 @@ pub fn check(config: &ActConfig) -> Vec<ConfigProblem> {
     problems
 }
 
-/// Each value must be in its range.
+/// Contradictions between values that are each in their range.
 pub(super) fn conflicts(config: &ActConfig) -> Vec<ConfigProblem> {
     let mut collector = Conflicts {
         config,

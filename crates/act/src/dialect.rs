@@ -176,14 +176,14 @@ mod tests {
     }
 
     #[test]
-    fn blank_lines_and_comments_count_but_say_nothing() {
+    fn blank_lines_and_comments_are_counted_and_skipped() {
         let found = pairs("# a: 1\r\n\n   \t\n#\nb: 2\n\n  # c\nd: # nothing");
         assert_eq!(found, [(5, "b", "2"), (8, "d", "")]);
         assert_eq!(pairs(""), []);
     }
 
     #[test]
-    fn the_title_of_acts_config_helper_says_nothing() {
+    fn the_title_of_acts_config_helper_is_skipped() {
         let file = "##########\nact config file for testing 1 device(s) at 3x load\n##########\n\na: 1\nact config: 2";
         assert_eq!(pairs(file), [(5, "a", "1"), (6, "act", "config: 2")]);
     }

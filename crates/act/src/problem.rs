@@ -11,7 +11,7 @@ use thiserror::Error;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Located<T> {
     pub file: String,
-    /// From 1.
+    /// Line number, from 1; `None` for a problem of the whole file.
     pub line: Option<usize>,
     pub what: T,
 }

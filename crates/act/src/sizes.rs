@@ -74,8 +74,8 @@ pub struct SizeBucket {
 impl SizeHistogram {
     /// Reads percentages separated by commas, blanks allowed.
     ///
-    /// Errors, a phrase: the first value that is not a number, is outside 0 to 100, has over four decimals or is larger
-    /// than the previous value; too many values; a last value that is not 0.
+    /// Errors: a value that is not a number, is outside 0 to 100, has over four decimals or is larger than the previous
+    /// value; too many values; a last value that is not 0.
     pub fn parse(text: &str) -> Result<Self, String> {
         let count = text.split(',').count();
         if count > BUCKETS_MAX {
@@ -187,9 +187,9 @@ fn percent_ppm(position: usize, text: &str) -> Result<u32, String> {
 pub enum BucketPosition {
     Lower,
     Upper,
-    /// Anywhere, each size as likely as another.
+    /// Anywhere in the bucket, each size as likely as another.
     Uniform,
-    /// Anywhere, with a uniformly distributed logarithm: smaller sizes are more likely.
+    /// Anywhere in the bucket, with a uniformly distributed logarithm: smaller sizes are more likely.
     LogUniform,
 }
 
@@ -201,9 +201,9 @@ choice! {
         Paper = "paper",
         Lower = "lower",
         Upper = "upper",
-        /// Anywhere, each size as likely as another.
+        /// Anywhere in the bucket, each size as likely as another.
         Uniform = "uniform",
-        /// Anywhere, with a uniformly distributed logarithm.
+        /// Anywhere in the bucket, with a uniformly distributed logarithm.
         LogUniform = "log-uniform",
     }
 }
@@ -266,7 +266,7 @@ impl HistogramSizes {
         )
     }
 
-    /// At least 1.
+    /// Smallest size in bytes, at least 1.
     pub fn bytes_min(&self) -> u32 {
         let smallest = self
             .histogram
@@ -281,7 +281,7 @@ impl HistogramSizes {
         self.scaled_bytes(edge)
     }
 
-    /// At least 1.
+    /// Largest size in bytes, at least 1.
     pub fn bytes_max(&self) -> u32 {
         let largest = self.histogram.largest();
         let edge = if self.within == BucketPosition::Lower {

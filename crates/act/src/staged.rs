@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn other_devices_get_what_those_of_the_file_would_each() {
+    fn each_other_device_gets_the_load_of_one_device_of_the_file() {
         let text = "device-names: /dev/a\ntest-duration-sec: 60\nread-reqs-per-sec: 2000\nwrite-reqs-per-sec: 1000\n";
         let base = BaseLoad::of_config(parsed(text), &names(3)).unwrap();
         assert_eq!(base.config().device_names, names(3));

@@ -25,7 +25,7 @@ pub(crate) const SERVICE_THREADS_MAX: u64 = 1 << 20;
 pub(crate) const RECORD_BYTES_MAX: u64 = LARGE_BLOCK_KBYTES_MAX * 1024;
 /// Ten times the rate. The paper adjusts rates by a tenth; a factor above ten would be a different load.
 const REQ_OFFSET_PCT_MAX: u64 = 1000;
-/// The edges of a bucket are a factor of two apart.
+/// Twice the size: the edges of a bucket are a factor of two apart.
 const SIZE_OFFSET_PCT_MAX: u64 = 200;
 
 pub(super) const fn from(min: u64, max: u64) -> OptionKind {
@@ -64,7 +64,6 @@ macro_rules! options {
         /// must pass [`check`](super::check()) again; [`derive`](super::derive()) calls it.
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub struct ActConfig {
-            /// The test that the configuration is for.
             pub test: Test,
             $(#[doc = $help] pub $field: $type,)+
         }
@@ -413,7 +412,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slip_finds_its_key_and_nonsense_finds_none() {
+    fn a_misspelt_key_is_recognised_and_nonsense_is_not() {
         let near = |name| nearest(Test::Storage, name);
         assert_eq!(near("recod-bytes"), Some("record-bytes"));
         assert_eq!(near("read_reqs_per_sec"), Some("read-reqs-per-sec"));

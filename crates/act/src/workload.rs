@@ -46,7 +46,7 @@ impl ActWorkload {
         echo::blocks(&self.config, &self.derived)
     }
 
-    /// Client operations over all devices; `None` for an index test, which has no 1x.
+    /// Client operations over all devices, as a multiple of 1x; `None` for an index test, which has no 1x.
     pub fn times_1x(&self) -> Option<f64> {
         let Self {
             config,

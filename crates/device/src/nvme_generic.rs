@@ -112,7 +112,7 @@ impl NvmeGeneric {
             metadata_bytes,
             ..
         } = nvme::NvmeNamespace::parse(nsid, &identify);
-        // A block size beyond 32 bits becomes 0.
+        // A block size beyond 32 bits becomes 0, unlike that of any block device.
         let block_bytes = u32::try_from(block_bytes).unwrap_or(0);
         if metadata_bytes != 0 {
             return Err(GenericReason::Metadata {

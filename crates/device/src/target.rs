@@ -52,8 +52,8 @@ impl Target {
         }
     }
 
-    /// Read-only, with direct I/O; needs no consent, and takes no claim. Errors: the path is missing, is neither device
-    /// nor file, needs a permission, or has fewer than `min_size_bytes`.
+    /// Opens `path` read-only, with direct I/O; needs no consent, and takes no claim. Errors: the path is missing, is
+    /// neither device nor file, needs a permission, or has fewer than `min_size_bytes`.
     pub fn read_only(path: &str, min_size_bytes: u64) -> Result<Self, OpenError> {
         let opened = open_to_read(path, min_size_bytes);
         let opened = opened.map_err(|reason| OpenError {
@@ -80,12 +80,12 @@ impl Target {
         &self.opened.facts
     }
 
-    /// Usable, from offset 0. A writable file: the requested size, which can be less than the file's length.
+    /// Usable bytes, from offset 0. For a writable file: the requested size, which can be less than the file's length.
     pub fn size_bytes(&self) -> u64 {
         self.opened.size_bytes
     }
 
-    /// Offsets, lengths and buffers must be multiples of this: 512, 1024, 2048 or 4096.
+    /// Offsets, lengths and buffer addresses must be multiples of this number: 512, 1024, 2048 or 4096 bytes.
     pub fn min_io_bytes(&self) -> u32 {
         self.opened.min_io_bytes
     }
@@ -114,7 +114,7 @@ impl Target {
         self.opened.facts.max_write_streams.unwrap_or(0)
     }
 
-    /// Directs every write that names no stream to `stream` (1 to [`Self::write_streams`]). For engines whose writes
+    /// Directs every write that names no stream to `stream` (1 to [`Self::write_streams`]), for engines whose writes
     /// cannot name a stream. The device has a single hint, which all writes share. Errors: `EINVAL` for a stream above
     /// 5.
     pub fn set_write_hint(&self, stream: u16) -> io::Result<()> {

@@ -45,8 +45,8 @@ impl Barrier {
         }
     }
 
-    /// Waits until all tasks are ready. Returns the start, milliseconds since 1970 by the file server's clock.
-    /// Errors, as one sentence: `patience` is exceeded, the start has passed, or `is_over` returns true.
+    /// Waits until all tasks are ready. Returns the start, milliseconds since 1970 by the file server's clock. Errors,
+    /// as one sentence: `patience` has passed, the start has passed, or `is_over` returns true.
     pub(crate) fn agree(
         &self,
         lead_sec: u32,
@@ -55,7 +55,7 @@ impl Barrier {
     ) -> Result<u64, String> {
         let agreed = self.meet(lead_sec, patience, is_over);
         if agreed.is_err() {
-            // The other tasks must no longer wait for this task.
+            // The other tasks must not count this task as ready.
             let _ = files::remove_file(&self.ready(self.index));
         }
         agreed
@@ -151,7 +151,7 @@ mod tests {
         let meet = |ahead_ms| barrier(dir.path(), ahead_ms).agree(30, Duration::ZERO, &|| false);
         assert_contains!(meet(0).unwrap_err(), "waiting for 1 of 2 drives: tasks [1]");
         let found = fs::read_dir(dir.path()).unwrap().count();
-        assert_eq!(found, 0, "nobody counts on a task that went");
+        assert_eq!(found, 0, "the task that gave up is no longer ready");
         fs::write(barrier(dir.path(), 0).ready(1), "").unwrap();
         let start = meet(0).unwrap();
         assert_eq!(meet(0).unwrap(), start);

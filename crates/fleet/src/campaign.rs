@@ -141,7 +141,7 @@ struct Consent {
     erase: Vec<Spanned<String>>,
 }
 
-/// The text of a campaign, for messages with lines.
+/// The text of a campaign file, for messages that name a line.
 struct CampaignText<'a> {
     path: &'a Path,
     text: &'a str,
@@ -261,8 +261,8 @@ impl CampaignConfig {
         })
     }
 
-    /// The drives of the campaign, and the matching drives that are left out because they are in use.
-    /// Errors: no drive is left, or a drive is in two inventories.
+    /// Returns the drives of the campaign, and the matching drives that are left out because they are in use. Errors:
+    /// no drive is left, or a drive is in two inventories.
     pub fn select(
         &self,
         inventories: &[(PathBuf, Inventory)],
@@ -331,7 +331,7 @@ impl CampaignConfig {
     }
 }
 
-/// True if a step runs another program: fio's trigger.
+/// True if an option of a step names another program to run: fio's `--trigger`.
 pub(crate) fn name_commands(steps: &[CampaignStep]) -> bool {
     let mut words = steps.iter().flat_map(|step| &step.words);
     words.any(|word| word.starts_with("--trigger"))
@@ -344,7 +344,6 @@ fn cannot_read(path: &Path, why: impl std::fmt::Display) -> Failure {
     ))
 }
 
-/// True if `requested` is empty, or lists one of `values`.
 fn matches_any(requested: &[String], values: &[Option<&str>]) -> bool {
     requested.is_empty()
         || values
@@ -392,7 +391,7 @@ fn steps(
         }
         let bad = |why: String| source.mistake(location.clone(), format!("step {name}: {why}"));
         let words = shlex::split(&run)
-            .ok_or_else(|| bad("\"run\" has a quotation mark without partner".to_owned()))?;
+            .ok_or_else(|| bad("\"run\" has an unclosed quotation mark".to_owned()))?;
         // A step with `together` may omit the drive, because clients of a database need none.
         if together.is_none() && !words.iter().any(|word| word.contains(DRIVE)) {
             return Err(bad(format!(
@@ -683,7 +682,7 @@ mod tests {
             ),
             (
                 &with("certify", "'certify"),
-                "c.toml:2: step a: \"run\" has a quotation mark",
+                "c.toml:2: step a: \"run\" has an unclosed quotation mark",
             ),
             (
                 &(of(STEP) + "after = [\"q\"]\n"),
@@ -716,7 +715,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_is_chosen_once_and_only_if_it_is_wanted_and_free() {
+    fn a_drive_is_chosen_once_and_only_if_it_matches_and_is_free() {
         let drive = |id: &str, serial: Option<&str>, wwid: Option<&str>, state| InventoryDrive {
             id: id.to_owned(),
             path: "/dev/x".to_owned(),
@@ -788,7 +787,7 @@ mod tests {
         ] {
             assert_eq!(select(settings, &some).unwrap(), is, "{settings}");
         }
-        // The same drive under other names, seen by two hosts; a path alone is a name on one host.
+        // The same drive under other names, seen by two hosts. A path alone identifies a drive on one host only.
         let first = drive("S1", Some("S1"), Some("eui.1"), free);
         for other in [
             drive("eui.1", Some("other"), Some("eui.1"), free),

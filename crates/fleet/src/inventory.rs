@@ -21,7 +21,6 @@ pub const INVENTORY_DIR: &str = "inventory";
 /// Name of a host; `None` for any host, because simulated drives are on all hosts.
 pub type DriveHost = Option<String>;
 
-/// The name of a host, or `any`.
 pub fn host_text(host: &DriveHost) -> &str {
     host.as_deref().unwrap_or("any")
 }
@@ -63,7 +62,7 @@ pub struct InventoryDrive {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DriveState {
-    /// Empty, and nothing uses it.
+    /// The drive is not in use, and holds no data.
     #[default]
     Free,
     /// Not in use, but holds data: erased only with consent.
@@ -308,7 +307,7 @@ impl Inventory {
                         .wear_percent
                         .map_or("-".to_owned(), |percent| format!("{percent} %")),
                     drive.state.text().to_owned(),
-                    // Drops the advice, which follows the last semicolon.
+                    // The advice after the last semicolon is dropped.
                     drive
                         .why
                         .as_deref()

@@ -21,7 +21,7 @@ pub const JOURNAL: &str = "journal.jsonl";
 /// File whose lock is the task's lock.
 pub(crate) const LOCK: &str = ".lock";
 
-/// Longest line read; a longer line is damage.
+/// Maximum line length, bytes. A longer line counts as damage.
 const LINE_BYTES_MAX: u64 = 64 << 10;
 
 /// Maximum number of lines read of one journal: a step has three lines, and three more for each repetition.
@@ -143,7 +143,7 @@ impl Journal {
         self.entries.iter().rev().find(|entry| entry.step == step)
     }
 
-    /// State of `step`: its last event, or reset. Only the host or the scheduler knows if a begun step still runs.
+    /// State of `step`: its last event, or reset. Only the host or the scheduler knows if a step that began still runs.
     pub fn state(&self, step: &str) -> &StepEvent {
         self.last(step)
             .map_or(&StepEvent::Reset, |entry| &entry.event)

@@ -29,7 +29,7 @@ pub(crate) const RESULTS: &str = "out";
 
 const CANCELLED: &str = "cancelled";
 
-/// Content of the plan file. Task N is `drives[N]`. Version 1 has only the names and words of steps, as arrays.
+/// Content of the plan file. Task N is `drives[N]`. Version 1 has only the names and arguments of steps, as arrays.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct PlanFile {
     format_version: u32,
@@ -101,8 +101,8 @@ impl CampaignPlan {
         Ok(plan)
     }
 
-    /// Reads what the last start in `dir` fixed; the campaign file may be broken or missing. Before the first start, as
-    /// [`Self::read`].
+    /// Reads what the last start in `dir` fixed, even if the campaign file is broken or missing. Before the first
+    /// start: the same as [`Self::read`].
     pub fn recorded(
         dir: &Path,
         check: &dyn Fn(&[String]) -> Result<(), String>,
@@ -231,7 +231,7 @@ impl CampaignPlan {
         let changed = if plan_file.steps.len() != campaign.steps.len() {
             Some("the number of its steps".to_owned())
         } else if plan_file.format_version == PLAN_VERSION && plan_file.name != campaign.name {
-            // Queued tasks are found by the name.
+            // Slurm's queue is searched for tasks of this name.
             Some(format!("its name {}", quoted(&plan_file.name)))
         } else {
             step.map(|(then, _)| format!("its step {}", then.name))
@@ -305,7 +305,7 @@ impl CampaignPlan {
         shares
     }
 
-    /// The plan for people: the drives of each host, how many run at once, and for how long.
+    /// The plan as text: the drives of each host, how many run at once, and for how long.
     pub fn text(&self) -> String {
         let tasks = self.by_host();
         let shares = self.shares();
@@ -677,7 +677,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_of_all_drives_needs_room_for_all_of_them() {
+    fn a_step_on_all_drives_together_needs_limits_that_let_all_run_at_once() {
         let step = format!("{STEP}together = \"9s\"\n");
         for (limits, is_room) in [
             ("[limits]\nper_host = 3\n", true),

@@ -1,4 +1,4 @@
-//! A rehearsal of a step: its command on a simulated drive, as far as usage errors.
+//! Checks the command of a step for usage errors, by a dry run on a simulated drive.
 
 use results::format::in_one_line;
 use session::devices::ONLY_READS;
@@ -8,20 +8,20 @@ use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A dry run that takes longer, because a trace or a job file is long, has found no usage error.
+/// Timeout of the dry run. A slower dry run, with a long trace or job file, counts as free of usage errors.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 const USAGE: Option<i32> = Some(2);
 
-/// Runs the command `words`, which name a simulated drive, with `--dry-run` in the campaign's directory `dir`. Returns
-/// true if the command says that it only reads. Errors: the command refuses its options.
+/// Runs the command line `words`, whose drive is simulated, with `--dry-run` in the campaign's directory `dir`. Returns
+/// true if the command says that it only reads. Errors: the command cannot be run, or refuses its options.
 pub fn rehearse(dir: &Path, words: &[String]) -> Result<bool, String> {
     let output = run(dir, words)
         .map_err(|error| format!("cannot run its command with --dry-run - {error}"))?;
     let code = output.status.code();
     let stderr = String::from_utf8_lossy(&output.stderr);
     match stderr.split_once("error: ") {
-        // The real drive has what a simulated drive lacks.
+        // Errors about the simulated drive are ignored: the real drive may have what a simulated drive lacks.
         Some((_, message)) if code == USAGE && !message.contains("simulated") => {
             Err(in_one_line(&message.trim().replace("\nerror: ", "; ")))
         }
@@ -29,7 +29,7 @@ pub fn rehearse(dir: &Path, words: &[String]) -> Result<bool, String> {
     }
 }
 
-/// Exit code and standard error of the dry run.
+/// Runs the command with `--dry-run`. Captures only the exit code and standard error.
 fn run(dir: &Path, words: &[String]) -> io::Result<Output> {
     let mut command = Command::new("/proc/self/exe");
     command.args(words).arg("--dry-run").current_dir(dir);

@@ -18,9 +18,9 @@ use session::runner::{cpus, tool};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The document of the campaign in `status`, judged with the drives of `peers`, other campaigns, as further peers.
-/// `anonymous` replaces names of drives and hosts by pseudonyms.
-/// Errors: no step of a peer has the compared command. Unreadable journals and results become remarks.
+/// The document of the campaign in `status`. The drives of the other campaigns `peers` serve as further peers.
+/// `anonymous` replaces names of drives and hosts by pseudonyms. Errors: no step of a peer has the compared command.
+/// Unreadable journals and results become remarks.
 pub fn read(
     plan: &CampaignPlan,
     status: &CampaignStatus,
@@ -29,7 +29,7 @@ pub fn read(
 ) -> Result<Campaign, Failure> {
     let mut campaign = overview(plan, status);
     let drives = 0..campaign.drives.len();
-    // The last step that measured over half of the drives. One step only: the steps have different histories of writes.
+    // Compares only the last step that measured over half of the drives: write histories differ between steps.
     let steps = plan.campaign.steps.iter().rev();
     let mut with_runs = steps.map(|step| (step, compared_runs(plan, status, &step.name)));
     let compared = with_runs.find(|(_, runs)| runs.iter().flatten().count() * 2 > drives.len());
@@ -94,8 +94,8 @@ fn overview(plan: &CampaignPlan, status: &CampaignStatus) -> Campaign {
     }
 }
 
-/// Adds the drives of `peer` that ran the command of `step`, and returns its name and their number. A drive that is
-/// already there is not its own peer. Errors: no step of `peer` has this command.
+/// Adds the drives of `peer` that ran the command of `step`; returns the name of `peer` and the number of these drives.
+/// A drive of the campaign is not its own peer. Errors: no step of `peer` has this command.
 fn add_peers(
     step: &CampaignStep,
     peer: &CampaignPlan,

@@ -126,7 +126,7 @@ pub fn submit(
             log(plan, &indices, "submitting the task to Slurm")?;
             let submission = array(plan, slurm, host, &indices, share.at_once, &earlier_jobs);
             let job = submission.inspect_err(|failure| {
-                // The failure itself is returned.
+                // Errors of the log are ignored, because `failure` is returned.
                 let _ = log(plan, &indices, &failure.message);
             })?;
             submitted += indices.len();

@@ -224,7 +224,7 @@ fn run_here(plan: &CampaignPlan, mut waiting: Vec<usize>) -> Result<(), Failure>
                 console::notice(&format!("ending {}", count(running.len() as u64, "task")));
                 running.iter().for_each(|(_, child)| ask_to_end(child.id()));
             }
-            // After the first signal, no wait lasts.
+            // After the first signal, `wait` returns at once.
             Some(_) => std::thread::sleep(TICK),
         }
     }

@@ -43,8 +43,8 @@ pub struct CampaignStatus {
 }
 
 impl CampaignStatus {
-    /// Asks the scheduler only if a step is open. Without an answer, the state of open steps is unknown. An unreadable
-    /// journal is a fault of its task.
+    /// Asks the scheduler only if a step is open. If the scheduler does not answer, the state of open steps is unknown.
+    /// An unreadable journal is a fault of its task.
     pub fn read(plan: &CampaignPlan) -> Self {
         let mut journals = read_journals(plan);
         let is_open = |journal: &Journal| {
@@ -60,7 +60,7 @@ impl CampaignStatus {
                 .map_err(|failure| failure.message),
             None => plan.unknown_settings.clone().map_or(Ok(None), Err),
         };
-        // A task may have ended before the queue was read: its events come first, then it leaves the queue.
+        // Journals are read again, because a task writes its last events before it leaves the queue.
         if matches!(queue, Ok(Some(_))) {
             journals = read_journals(plan);
         }
@@ -291,7 +291,7 @@ fn shared_line(group: &[(&TaskStatus, &TaskStepStatus)]) -> String {
         return step.line(task);
     }
     let indexes = group.iter().map(|(task, _)| task.index).enumerate();
-    // Successive numbers have the same distance from their place.
+    // Successive numbers have the same difference between number and position.
     let ranges = grouped(indexes.map(|(place, index)| (index - place, index)));
     let ranges = ranges.iter().map(|(_, range)| match range[..] {
         [index] => format!("{index:04}"),

@@ -399,7 +399,7 @@ fn limit_reached(step: &CampaignStep) -> String {
     format!("the time limit of {limit} was reached")
 }
 
-/// Progress that the next attempt of a stopped step keeps. A step that twice stops with the same progress never ends.
+/// Progress that the next attempt of a stopped step keeps. Two stops with the same progress would repeat for ever.
 fn progress(step: &CampaignStep, results_dir: &Path) -> String {
     let series = Series::read(results_dir).ok().flatten();
     let steps = series.map_or_else(Vec::new, |series| series.steps);
@@ -593,7 +593,7 @@ fn find(plan: &CampaignPlan, planned: &PlannedDrive) -> Result<String, String> {
         };
     }
     let guard = Guard::new(None);
-    // Try this path first: a scan briefly opens every device.
+    // The recorded path is tried first, because a scan briefly opens every device.
     if guard.is_name_of(id, path) {
         return Ok(path.clone());
     }
@@ -688,7 +688,7 @@ mod tests {
     use std::os::unix::process::ExitStatusExt;
 
     #[test]
-    fn before_its_first_run_a_series_prepares_its_drive_and_that_is_progress() {
+    fn a_preparation_before_the_first_run_of_a_series_is_progress() {
         let dir = tempfile::tempdir().unwrap();
         let found = |command: &str| {
             let words = vec![command.to_owned(), DRIVE.to_owned()];

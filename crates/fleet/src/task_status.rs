@@ -35,7 +35,7 @@ pub enum StepState {
     Stopped,
     /// The drive was missing, or the environment failed.
     Refused,
-    /// Begun, but its process is gone.
+    /// The step began, but its process is gone.
     Lost,
 }
 
@@ -149,7 +149,6 @@ pub struct TaskStatus {
     pub steps: Vec<TaskStepStatus>,
 }
 
-/// The scheduler's answer about a task.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum QueueAnswer<'a> {
     /// The campaign has no scheduler, or no open step.
@@ -209,7 +208,7 @@ pub(crate) fn step_status(
     if let QueueAnswer::Queued(task) = answer
         && match this.now {
             StepState::Waiting | StepState::Stopped | StepState::Lost => true,
-            // A running task goes on with its next step.
+            // A task that runs continues with its next step.
             StepState::Refused => task.state == "PENDING",
             _ => false,
         }
@@ -231,7 +230,7 @@ pub(crate) fn step_status(
     this
 }
 
-/// Explains why a task that is not in the queue does not go on. `log`: output of the task's jobs.
+/// Explains why a task that is not in the queue does not continue. `log`: output of the task's jobs.
 pub(crate) fn explain_missing_job(steps: &mut [TaskStepStatus], log: &Path) {
     let Some(line) = last_line(log) else {
         return;

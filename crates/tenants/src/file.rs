@@ -39,7 +39,7 @@ struct File {
 
 /// Options of a tenant, or the defaults of all tenants.
 #[derive(Deserialize, Default, Clone)]
-// `expecting` is a part of the error texts.
+// Error messages contain the text of `expecting`.
 #[serde(
     rename_all = "kebab-case",
     deny_unknown_fields,
@@ -197,7 +197,7 @@ impl Tenants {
             .collect();
         let device = format::printable(device);
         let mut placed: Vec<(usize, Range<u64>)> = Vec::new();
-        // The largest block, so that each range begins at a multiple of its own block size.
+        // Ranges are aligned to the largest block, so that each begins at a multiple of its own block size.
         let align_bytes = tenants_here
             .iter()
             .map(|(_, tenant)| u64::from(tenant.write_block_bytes))
@@ -209,7 +209,7 @@ impl Tenants {
             let start = tenant.space.at.unwrap_or(next_start);
             let size = match tenant.space.size {
                 SpaceSize::Bytes(bytes) => bytes,
-                // Exact to a byte up to 2^53; rounded down to whole steps in any case.
+                // A double is exact to a byte up to 2^53. The size is rounded down to whole blocks in any case.
                 SpaceSize::Pct(pct) => {
                     (device_bytes as f64 * (pct / 100.0)) as u64 / align_bytes * align_bytes
                 }

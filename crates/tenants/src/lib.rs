@@ -45,7 +45,7 @@ pub struct Tenants {
 pub struct Tenant {
     /// Letters, digits, `.`, `-`, `_`.
     pub name: String,
-    /// Device of the tenant; `None`: the default device.
+    /// `None`: the default device.
     pub device: Option<String>,
     pub space: TenantSpace,
     /// Bytes of a write block, a power of two.

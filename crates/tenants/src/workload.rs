@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Defragmentation follows the client's write in the same slot. So it always keeps up, and its rates follow from the
-//! model. At the start of a run, the store is taken to have been in use for long: earlier data are not read back, only
-//! their positions matter. On a real drive, [`TenantFill`] first writes the space once from its beginning to its end.
+//! model. The model assumes that the store has been in use for long: earlier data are not read back, only their
+//! positions matter. On a real drive, [`TenantFill`] first writes the space once from its beginning to its end.
 
 use super::store_model::{BlockWrite, StoreModel, StoreStep, WriteCause};
 use super::{Tenant, Tenants};
@@ -294,7 +294,7 @@ struct TenantInputs<'a> {
 }
 
 impl TenantInputs<'_> {
-    /// Fields that a stream's operations share, at the space's first byte. Without a rate, it has no operations.
+    /// The common fields of a stream's operations, at the first byte of the space. A stream without a rate has none.
     fn request(&self, kind: OpKind, stream: &str, buffers: u16) -> IoRequest {
         let target = self.device.target;
         let cell = self.plan_offsets.cell_of(stream, target).unwrap_or(0);
@@ -304,7 +304,7 @@ impl TenantInputs<'_> {
         }
     }
 
-    /// The phase of the tenant's `stream`-th stream: no two streams of a run begin together.
+    /// The phase of the tenant's `stream`-th stream. No two streams of a run begin together.
     fn phase(&self, stream: usize) -> u32 {
         phase(2 * self.plan_offsets.workload + stream)
     }

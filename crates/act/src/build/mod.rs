@@ -147,7 +147,6 @@ impl<D> LaneInputs<'_, D> {
         IoRequest::new(kind, target, cell, self.plan_offsets.buffers(class))
     }
 
-    /// The caller has checked that each device holds at least one block.
     fn blocks(&self, request: IoRequest, index: usize, bytes: u32) -> Extent {
         let extent = Extent::blocks(request, self.devices[index].size_bytes, bytes);
         extent.expect("a block fits each device, as was checked")
@@ -189,7 +188,7 @@ impl<D> LaneInputs<'_, D> {
         }
     }
 
-    /// This shard's part of a device's closed loop if no rate is offered.
+    /// This shard's part of a device's closed loop.
     fn closed_on(&self, index: usize, shard: u32) -> Arrival {
         Arrival::Closed {
             depth: share(self.client_slots_on(index), self.shards, shard),

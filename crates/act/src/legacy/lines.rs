@@ -35,7 +35,7 @@ impl LegacyLines {
         file
     }
 
-    /// Every key in the file, once or more.
+    /// The key of each line; a key can come more than once.
     pub(super) fn keys(&self) -> impl Iterator<Item = &str> {
         self.lines.iter().map(|entry| entry.key.as_str())
     }

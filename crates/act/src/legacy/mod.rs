@@ -54,7 +54,7 @@ pub struct Translation {
     pub warnings: Vec<Located<String>>,
 }
 
-/// `file` is only named in messages. Errors: every mistake of the file.
+/// `file`: name for messages. Errors: every mistake of the file.
 pub fn read(file: &str, bytes: &[u8], reading: &ReadOptions) -> Result<Translation, ConfigErrors> {
     let mut lines = LegacyLines::new(bytes);
     let test_in_file = test_of(&lines);
@@ -190,7 +190,7 @@ fn candidates(
     }
 }
 
-/// The newest candidate. But ACT 4, not 5, for a file with every key that is mandatory in ACT 4 and optional in ACT 5.
+/// The newest candidate; ACT 4 instead of 5 if no key that is mandatory only until ACT 4 is missing.
 fn likeliest(lines: &LegacyLines, candidates: &RangeInclusive<u8>) -> u8 {
     let newest = *candidates.end();
     let mandatory_keys = [

@@ -107,7 +107,7 @@ fn act_3_and_4_stored_records_in_steps_of_128_bytes() {
 }
 
 #[test]
-fn a_queue_for_each_device_bounds_them_together() {
+fn threads_of_a_queue_per_device_become_one_limit_for_all_devices() {
     let text = without(ACT3, &["num-queues"]).replace("device: no", "device: yes");
     let (config, translation) = translated(&text);
     assert_eq!(config.service_threads, Some(16));
@@ -287,7 +287,7 @@ fn keys_that_an_old_act_ignored_are_dropped_and_keys_of_flashproof_stay() {
 }
 
 #[test]
-fn a_slip_of_a_key_that_has_to_be_there_is_still_a_mistake() {
+fn a_misspelt_mandatory_key_is_still_a_mistake() {
     let errors = errors(&ACT3.replace("record-bytes:", "recod-bytes:"));
     assert!(
         errors[0].contains("unknown key \"recod-bytes\" - did you mean record-bytes?"),

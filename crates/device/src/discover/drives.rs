@@ -20,7 +20,7 @@ pub struct Drive {
     pub members: Vec<String>,
     /// Size of the whole drive in bytes. `None` for a file, or if unknown.
     pub size_bytes: Option<u64>,
-    /// `None` if unknown.
+    /// Logical sector size in bytes; `None` if unknown.
     pub min_io_bytes: Option<u32>,
     /// Why the drive was identified by its name; `None` if the kernel knows the drive.
     pub discovery_error: Option<String>,

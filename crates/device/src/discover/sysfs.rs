@@ -22,7 +22,7 @@ pub(super) const STACK_DEPTH_MAX: u32 = 8;
 pub(crate) struct SysDir(PathBuf);
 
 impl SysDir {
-    /// Links are resolved.
+    /// The directory of the block device `number`, links resolved; `None` if sysfs lacks the device.
     pub(crate) fn of_block(root: &Path, number: DeviceNumber) -> Option<Self> {
         fs::canonicalize(root.join("sys/dev/block").join(number.to_string()))
             .ok()
@@ -84,7 +84,6 @@ impl SysDir {
         self.name().replace('!', "/")
     }
 
-    /// Path of the device's node: `/dev/nvme0n1`.
     pub(crate) fn node(&self) -> String {
         format!("/dev/{}", self.node_name())
     }
@@ -136,7 +135,7 @@ impl SysDir {
         }
     }
 
-    /// From text such as `none [mq-deadline] kyber`. A single choice may come without brackets.
+    /// The chosen word of text such as `none [mq-deadline] kyber`. A single choice may come without brackets.
     pub(crate) fn chosen(&self, attribute: &str) -> Option<String> {
         let text = self.text(attribute)?;
         match text

@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn steal_and_use_are_shares_of_the_moment() {
+    fn steal_and_utilisation_are_shares_of_the_interval() {
         let levels = |before, after| -> Vec<_> {
             all(|findings| check_time(before, after, findings))
                 .into_iter()

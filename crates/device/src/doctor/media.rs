@@ -220,7 +220,7 @@ fn check_read_back(device: &DeviceState, records: &Records, findings: &mut Findi
         );
 }
 
-/// Reads the SMART log of a device. Errors: the reason, in words.
+/// Reads the SMART log of a device. Errors: as for [`read_smart`].
 pub(super) type SmartReader = fn(&DeviceFacts) -> Result<Smart, String>;
 
 /// Timeout of a query; a healthy drive needs some milliseconds.
@@ -263,7 +263,7 @@ pub fn read_smart(root: &Path, facts: &DeviceFacts) -> Result<Smart, String> {
     let controller = Controller::find(root, number);
     let controller = controller.ok_or("its controller could not be opened; run as root")?;
     let (result_sender, result_receiver) = mpsc::channel();
-    // After the timeout the answer has no receiver.
+    // Send errors are ignored: after the timeout there is no receiver.
     let query =
         move || drop(result_sender.send(controller.smart().map_err(|error| error.to_string())));
     thread::Builder::new()

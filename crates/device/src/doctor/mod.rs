@@ -234,7 +234,7 @@ struct DeviceState {
 }
 
 impl DeviceState {
-    /// Errors: cause and, after a semicolon, remedy.
+    /// Errors: no such device or file; the text has the remedy after a semicolon.
     fn find(name: &str, root: &Path) -> Result<Self, String> {
         let resolved = if root == Path::new("/") {
             discover::resolve(Path::new(name), root).map_err(|error| error.to_string())?
@@ -253,7 +253,7 @@ impl DeviceState {
         })
     }
 
-    /// From the disk upwards; for a drive with several paths, the directories of its first controller follow.
+    /// Directories in sysfs from the disk upwards; with several paths, then those of the drive's first controller.
     fn above(&self) -> Vec<SysDir> {
         let Some(disk) = &self.disk else {
             return Vec::new();

@@ -312,7 +312,7 @@ fn a_slow_slot_is_distinguished_from_a_bad_contact() {
 }
 
 #[test]
-fn controllers_between_are_named_by_their_driver() {
+fn controllers_between_host_and_drive_are_named_by_their_driver() {
     let controllers = r"
         megaraid_sas | Warning | a RAID controller (megaraid_sas) is between
         mpt3sas      | Note    | a host bus adapter (mpt3sas) is between

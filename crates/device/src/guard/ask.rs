@@ -261,7 +261,7 @@ impl<'a> DeviceNames<'a> {
     }
 }
 
-/// With `_` for spaces, because spaces separate names; udev replaces spaces in the same way.
+/// `name` with `_` for spaces, because spaces separate names. udev replaces spaces in the same way.
 fn typed(name: &str) -> String {
     name.split_whitespace().collect::<Vec<_>>().join("_")
 }
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn a_named_device_is_not_asked_for() {
+    fn a_device_named_in_advance_is_not_asked_about() {
         assert!(
             decide(EraseAnswers::named(["/dev/x".to_owned()]).or_ask(|_| panic!("asked"))).is_ok()
         );

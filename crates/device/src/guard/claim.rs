@@ -110,8 +110,7 @@ fn claimed(node: &Path, open_mode: OpenMode) -> Result<File, RefusalReason> {
     Ok(file)
 }
 
-/// Opens for direct reads, without a lasting claim. A momentary claim from the kernel shows that nobody else holds the
-/// device.
+/// Opens `node` for direct reads. A momentary claim from the kernel shows that nobody else holds the device.
 pub(super) fn open_for_examination(node: &Path, settle: Duration) -> Result<File, RefusalReason> {
     let failed = |source| RefusalReason::io("open it for reading", source);
     retry(settle, is_busy, || open(node, false, libc::O_EXCL)).map_err(|source| {

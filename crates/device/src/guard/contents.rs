@@ -16,7 +16,7 @@ const MIB: u64 = 1 << 20;
 /// Bytes of a GPT's backup: 32 sectors of entries and the header.
 const GPT_BACKUP_BYTES: u64 = 33 * 512;
 
-/// Begins of the device, and of first partitions: after 63 sectors (DOS), at 1 MiB, at 2 MiB.
+/// Offsets at which a format can begin: the device's start, or a first partition's (63 sectors in DOS, 1 MiB, 2 MiB).
 const STARTS: [u64; 4] = [0, 63 * 512, MIB, 2 * MIB];
 
 /// Data read from a device, and the key of flashproof's stamps on this device.

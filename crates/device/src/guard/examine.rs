@@ -141,7 +141,7 @@ fn directory_of(path: &Path) -> &Path {
         .unwrap_or(Path::new("."))
 }
 
-/// Errors: all objections.
+/// Errors: every reason to refuse the target.
 pub(super) fn examine(
     guard: &Guard,
     request: &WriteRequest,
@@ -322,7 +322,7 @@ fn device_size(file: &File, request: &WriteRequest) -> Result<u64, RefusalReason
     Ok(size_bytes)
 }
 
-/// So that nobody mounts the drive through another path during the writes. A path without a node cannot be claimed.
+/// Claims the drive's other paths, so that nobody mounts them during the writes. A path without a node gets a note.
 fn claim_other_paths(
     guard: &Guard,
     devices: &TargetDevices,
@@ -431,7 +431,7 @@ impl fmt::Display for EraseSafety {
 pub struct GuardReport {
     /// The name as given.
     pub path: String,
-    /// `None` if the name leads to no device or file.
+    /// Facts about the device or file; `None` if `path` leads to neither.
     pub facts: Option<DeviceFacts>,
     pub erase_name: String,
     pub safety: EraseSafety,
@@ -478,7 +478,7 @@ impl Guard {
     }
 }
 
-/// Mounts, swap, kernel devices, processes; not shared runs. Opens nothing and does not wait.
+/// Finds mounts, swap, kernel devices and processes, but not shared runs. Opens nothing and does not wait.
 pub(crate) fn users_of(resolved: &Resolved, root: &Path) -> Objections {
     let mut findings = Objections::default();
     match TargetDevices::from_resolved(resolved, root) {

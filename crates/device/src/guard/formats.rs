@@ -86,7 +86,7 @@ fn signature(contents: &Contents, magic: &Magic) -> Option<Evidence> {
     })
 }
 
-/// The byte of `magic` at an offset in `extent`; from its end if the offset is negative.
+/// Position of `magic` on the device if `magic` is at `offset` of `extent`. A negative offset counts from the end.
 fn is_at(contents: &Contents, offset: i64, extent: &Range<u64>, magic: &[u8]) -> Option<u64> {
     let origin = if offset < 0 {
         extent.end / 512 * 512
@@ -97,7 +97,7 @@ fn is_at(contents: &Contents, offset: i64, extent: &Range<u64>, magic: &[u8]) ->
     (contents.count_unstamped(at, magic.len()) == Some(magic)).then_some(at)
 }
 
-/// The byte of a backup superblock's magic number.
+/// Position of the magic number of the first backup superblock found.
 fn backup(contents: &Contents, magic: &Magic) -> Option<u64> {
     let is_there = |at: &u64| contents.count_unstamped(*at, magic.magic.len()) == Some(magic.magic);
     let mut extents = extents(contents.size_bytes);

@@ -106,7 +106,7 @@ impl KernelUsers {
     }
 }
 
-/// Empty, with a note, if the table cannot be read.
+/// The text of the table; empty, with a note, if the table cannot be read.
 fn read_table(list_name: &str, path: &Path, findings: &mut Objections) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| {
         findings.note(format!(

@@ -186,7 +186,7 @@ pub(super) fn md(contents: &Contents, _: u64, start: u64) -> Vec<String> {
         .collect()
 }
 
-/// The text of the metadata, at the place that the header of its area names, begins with the name of the volume group.
+/// The metadata begins with the volume group's name; the header of the metadata area has the metadata's offset.
 pub(super) fn lvm(contents: &Contents, start: u64, magic_at: u64) -> Vec<String> {
     let area = start + 4096;
     let metadata = text(

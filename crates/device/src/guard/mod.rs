@@ -68,7 +68,7 @@ const WATCH: Duration = Duration::from_secs(1);
 /// Maximum wait for a short-lived user (udev after a change, a run that just ended).
 const SETTLE: Duration = Duration::from_secs(3);
 
-/// Random samples between the ends. All of them miss data on 1 % of the device in one of 30,000 runs.
+/// Random samples between the ends. In one of 30,000 runs, all of them miss data that covers 1 % of the device.
 const SPOTS: u32 = 1024;
 
 /// Time limit for the random samples; a hard disk reads about 100 per second.
@@ -77,7 +77,7 @@ const SPOTS_LIMIT: Duration = Duration::from_secs(5);
 #[derive(Debug, Clone, Default)]
 pub struct WriteRequest {
     pub path: String,
-    /// `None` refuses files. Ignored for devices.
+    /// Size of a file; `None` refuses files. Ignored for devices.
     pub file_size_bytes: Option<u64>,
     /// True if the blocks of a file shall not be allocated in advance.
     pub sparse: bool,

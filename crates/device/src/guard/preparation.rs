@@ -65,7 +65,7 @@ pub enum StateError {
         "cannot keep a record of the preparation - neither FLASHPROOF_STATE, XDG_STATE_HOME nor HOME is set; set FLASHPROOF_STATE to a directory"
     )]
     NoDirectory,
-    /// The directory or file could not be used: `write`, `make the directory of`...
+    /// The directory or file could not be used. `tried`: `write`, `make the directory of`...
     #[error(
         "cannot {tried} the preparation record {path} - {source}; make the directory writable, or set FLASHPROOF_STATE to a writable directory"
     )]
@@ -192,7 +192,7 @@ fn read(path: &Path) -> Option<DeviceRecord> {
     (record.version == VERSION).then_some(record)
 }
 
-/// Errors: among others, an untrusted user can change the record, so that the record proves nothing.
+/// Errors: the record cannot be read, or an untrusted user can change it, so that the record proves nothing.
 fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
     files::read_instructions(path, Links::Refused, Instructions::Data, RECORD_BYTES_MAX)
 }
@@ -413,7 +413,7 @@ impl Records {
             .filter(|prepared| prepared.size_bytes == size_bytes)
     }
 
-    /// The consent has already created the record of the device.
+    /// Records the progress of a preparation. The consent has already created the record of the device.
     pub fn keep_prepared(
         &self,
         identity: &str,
@@ -448,7 +448,7 @@ impl Records {
         Ok(is_same)
     }
 
-    /// From now on the preparation does not describe the contents of the device.
+    /// Records that another run writes: from now on, the preparation does not describe the contents of the device.
     pub(super) fn note_writing(&self, identity: &str, purpose: &str) -> Result<(), StateError> {
         let was_prepared = self
             .find(identity)

@@ -1,7 +1,7 @@
 //! State of a device's preparation: its record, compared with samples of the device.
 //!
-//! A record is believed only where the device shows its data. A complete preparation with random fill leaves no place of
-//! its part empty, and later runs replace its data by other data. So an empty place was discarded since, or overwritten
+//! A record is believed only where the device shows its data. A complete random fill leaves no place of the prepared
+//! part empty, and later runs replace its data by other data. So an empty place was discarded since, or overwritten
 //! with zeros, or belongs to a new file. A discard after which the drive returns the old data cannot be seen.
 //!
 //! | Samples of the prepared part                          | State                              |
@@ -39,7 +39,8 @@ pub struct PreparedSamples {
 }
 
 impl PreparedSamples {
-    /// `key`: of the stamps. Errors: the reason, in words. A hung drive ends the wait after twice [`SPOTS_LIMIT`].
+    /// Samples the first `used_bytes` of `path`; `key`: key of the stamps. Errors: no thread or memory, the device
+    /// cannot be opened, or gives no answer within twice [`SPOTS_LIMIT`].
     pub(crate) fn read(path: &str, used_bytes: u64, key: u64) -> Result<Self, String> {
         let (sender, receiver) = mpsc::channel();
         let path = path.to_owned();
@@ -135,7 +136,7 @@ pub enum PreparationState {
     ZerosOnly(PreparationRecord),
     /// The record says that the device is prepared, but the device could not be examined; the reason.
     Unexamined(PreparationRecord, String),
-    /// The device does not show that the record is its own: a device without a serial number is recognised by its data.
+    /// No sample has the record's stamp, and the identity is not the drive's own: the record may be another device's.
     Unrecognised(PreparedSamples),
     /// The device was discarded, erased, or overwritten with zeros since its preparation.
     Erased(PreparationRecord, PreparedSamples),
@@ -186,7 +187,7 @@ impl PreparationState {
         }
     }
 
-    /// True if the record of this name is another device's. Reads samples only if the name can pass to another device.
+    /// True if the record is another device's. Reads samples only if the identity can pass to another device.
     pub(crate) fn is_of_another(facts: &DeviceFacts, records: &Records) -> bool {
         !facts.has_own_name() && matches!(Self::from_records(facts, records), Self::Unrecognised(_))
     }
@@ -212,8 +213,8 @@ impl PreparationState {
     pub fn contradiction(&self) -> Option<String> {
         match self {
             Self::Unrecognised(samples) => Some(format!(
-                "it is not prepared, although its record says so: {samples}: it was discarded or overwritten since, or \
-                 another file or device has its name now"
+                "it is not prepared, although its record says so: {samples}, so it was discarded or overwritten since, \
+                 or another file or device has its name now"
             )),
             Self::Erased(prepared, samples) => {
                 let writer = prepared.written_since.as_ref();
@@ -221,7 +222,7 @@ impl PreparationState {
                     format!(", or emptied by a test (the last: {run})")
                 });
                 Some(format!(
-                    "it is no longer prepared: {samples}: it was discarded or erased since{or_test}"
+                    "it is no longer prepared: {samples}, so it was discarded or erased since{or_test}"
                 ))
             }
             _ => None,
@@ -346,7 +347,7 @@ mod tests {
             "11 of 1024 samples are empty (all bytes 0x00, or all 0xff), 1 cannot be read";
         assert_eq!(
             text,
-            format!("it is no longer prepared: {samples}: it was discarded or erased since")
+            format!("it is no longer prepared: {samples}, so it was discarded or erased since")
         );
     }
 

@@ -164,7 +164,7 @@ impl ProcessScan<'_> {
         Ok(has_memory)
     }
 
-    /// Without the right to follow `link` (`CAP_CHECKPOINT_RESTORE`), the part at the path of the mapping.
+    /// The mapped part of the target; found by path without the right to follow `link` (`CAP_CHECKPOINT_RESTORE`).
     fn part_of(&self, mapping: &MappedFile<'_>, link: &Path) -> Option<TargetPart> {
         (self.find)(link).or_else(|| {
             let may_follow = fs::metadata(link).map_or_else(

@@ -11,7 +11,7 @@ use thiserror::Error;
 #[error("refusing to write to {device} - {}", numbered(.reasons))]
 pub struct Refusal {
     pub device: String,
-    /// At least one.
+    /// At least one reason.
     pub reasons: Vec<RefusalReason>,
 }
 

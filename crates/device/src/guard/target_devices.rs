@@ -222,7 +222,8 @@ impl TargetDevices {
             .extend(generic.map(|number| (number, format!("{possessive} NVMe character device"))));
     }
 
-    /// For a partition with the range `bytes`: each path's whole disk, and its partitions that overlap the range.
+    /// Adds the other paths to the drive: for a partition with the range `bytes`, whole disks and overlapping
+    /// partitions.
     fn add_other_paths(
         &mut self,
         machine: &BlockDevices<'_>,
@@ -464,7 +465,7 @@ impl OverlappingDevice {
     }
 }
 
-/// Volumes of one LVM group, partitions mapped by kpartx, arrays of one md container: each has its own bytes.
+/// True for devices without common bytes: volumes of one LVM group, kpartx partitions, arrays of one md container.
 fn lie_apart(one: &SysDir, two: &SysDir) -> bool {
     let uuid = |dir: &SysDir| dir.child("dm").text("uuid").unwrap_or_default();
     let one_uuid = uuid(one);

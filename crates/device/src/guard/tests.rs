@@ -190,7 +190,7 @@ fn a_file_that_does_not_fit_is_refused_with_both_numbers_and_not_made() {
 }
 
 #[test]
-fn a_users_file_is_asked_for_and_stays_as_it_was_until_written_to() {
+fn a_users_file_needs_consent_and_stays_unchanged_until_written_to() {
     let place = Place::new();
     fs::write(place.path("old"), "precious").unwrap();
     let request = place.request("old");
@@ -211,7 +211,7 @@ fn a_users_file_is_asked_for_and_stays_as_it_was_until_written_to() {
 }
 
 #[test]
-fn our_own_file_is_not_asked_for_and_may_grow() {
+fn our_own_file_needs_no_consent_and_may_grow() {
     let place = Place::new();
     let key = place.run_once(&place.request("ours"), SIZE as usize);
     let grown = WriteRequest {
@@ -295,7 +295,7 @@ fn a_new_file_with_the_inode_of_a_prepared_file_is_not_that_file() {
 }
 
 #[test]
-fn foreign_data_behind_the_part_that_would_be_written_is_asked_for() {
+fn foreign_data_behind_the_written_part_needs_consent() {
     let place = Place::new();
     place.run_once(&place.request("ours"), SIZE as usize);
     let file = fs::OpenOptions::new()

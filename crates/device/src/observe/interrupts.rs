@@ -94,7 +94,6 @@ impl InterruptsByCpu {
         sum.map(|counts| Self { counts })
     }
 
-    /// Interrupts on all CPUs together.
     pub fn total(&self) -> u64 {
         self.counts.iter().sum()
     }
@@ -121,7 +120,7 @@ impl InterruptsByCpu {
     }
 }
 
-/// Separated by commas. [`InterruptsByCpu::since`] treats a wrap of the 32-bit counters as a reset.
+/// Parses counts separated by commas. [`InterruptsByCpu::since`] treats a wrap of the 32-bit counters as a reset.
 fn parse_counts(text: &str) -> Option<Vec<u64>> {
     text.trim()
         .split(',')

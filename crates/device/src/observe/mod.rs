@@ -42,7 +42,7 @@ fn thermometer(root: &Path, number: DeviceNumber) -> Option<ProcFile> {
 
 /// Degrees Celsius now; `None` if the drive does not answer.
 fn celsius(thermometer: &mut ProcFile) -> Option<f64> {
-    // The kernel's hwmon/sysfs-interface.rst: millidegrees.
+    // Millidegrees. Source: `hwmon/sysfs-interface.rst` of the kernel.
     Some(thermometer.read().ok()?.trim().parse::<i64>().ok()? as f64 / 1_000.0)
 }
 

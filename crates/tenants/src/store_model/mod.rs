@@ -11,7 +11,8 @@
 //! coarsely as the keys allow: by a count per block under uniform keys ([`uniform`]), by each record's death under
 //! skewed keys ([`skewed`]), by each record's place under sequential keys ([`records`]). A [`wheel`] holds the instants
 //! at which blocks fall below the mark. Defragmentation keeps up: a block is collected as soon as it is below the mark,
-//! as in a server with a short defrag-sleep. The model uses no clock and no device; all chance comes from the seed.
+//! as in a server with a short defrag-sleep. The model uses no clock and no device, and one seed for all random
+//! choices.
 
 mod records;
 mod skewed;
@@ -45,7 +46,7 @@ pub enum WriteCause {
     Defrag,
 }
 
-/// A block that is written, by its number in the space.
+/// A block that is written; blocks are numbered within the space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockWrite {
     pub block: u32,
@@ -162,8 +163,8 @@ fn check_memory(tenant: &Tenant, steady: &StoreGeometry, bytes: u64) -> Result<(
 }
 
 impl StoreModel {
-    /// `tenant` on a space of `blocks` write blocks after long use: blocks of every age, spread over the space, each
-    /// written at least once. Errors: an invalid store, or a fill that defragmentation cannot sustain.
+    /// Models `tenant` on a space of `blocks` write blocks after long use: blocks of every age, spread over the space,
+    /// each written at least once. Errors: an invalid store, or a fill that defragmentation cannot sustain.
     pub fn new(tenant: &Tenant, blocks: u64, seed: u64) -> Result<Self, CannotRun> {
         let steady = StoreGeometry::new(tenant, blocks)?;
         steady.check_fill(tenant)?;
@@ -171,7 +172,7 @@ impl StoreModel {
         let spread = tenant.fill <= steady.fill_max && tenant.keys != Keys::Sequential;
         let mut model = Self::with(tenant, steady, spread, seed)?;
         if tenant.keys != Keys::Uniform {
-            // The second pass over all records is in the steady state.
+            // Counts only the second pass over all records, which is in the steady state.
             for _ in 0..2 {
                 model.counters = HostCounters::default();
                 while model.counters.client_blocks < model.loaded_blocks() {
@@ -190,7 +191,7 @@ impl StoreModel {
         spread: bool,
         seed: u64,
     ) -> Result<Self, CannotRun> {
-        // A free block is in two lists while the store is made.
+        // While the store is made, a free block is in two lists.
         let bytes = Wheel::memory_bytes(steady.blocks) + 8 * steady.blocks;
         memory::check(bytes).map_err(|why| {
             let blocks = Grouped(steady.blocks);
@@ -251,7 +252,7 @@ impl StoreModel {
         }
     }
 
-    /// The next step of defragmentation; `None` when none is pending. Errors: as of [`Self::step`].
+    /// The next step of defragmentation; `None` if no step is pending. Errors: as for [`Self::step`].
     #[inline]
     pub fn defrag_step(&mut self) -> Result<Option<StoreStep>, CannotRun> {
         let per_block = u64::from(self.steady.records_per_block);
@@ -282,7 +283,7 @@ impl StoreModel {
         }
     }
 
-    /// The next block that the store writes. Errors: as of [`Self::step`].
+    /// The next block that the store writes. Errors: as for [`Self::step`].
     #[inline]
     pub fn next_block(&mut self) -> Result<BlockWrite, CannotRun> {
         loop {
@@ -292,7 +293,7 @@ impl StoreModel {
         }
     }
 
-    /// The next block that clients fill, even if steps of defragmentation are pending. Errors: as of [`Self::step`].
+    /// The next block that clients fill, even if steps of defragmentation are pending. Errors: as for [`Self::step`].
     #[inline]
     pub fn client_block(&mut self) -> Result<BlockWrite, CannotRun> {
         let new_block = self.take(RESERVE as usize)?;

@@ -9,7 +9,7 @@ use load::keys::KeyGenerator;
 use std::collections::VecDeque;
 use sys::random::Random;
 
-/// Memory that the records of a tenant may take.
+/// Maximum memory for the records of a tenant, bytes.
 pub(super) const MEMORY_MAX: u64 = 1 << 30;
 
 #[derive(Debug, Clone)]
@@ -34,7 +34,7 @@ impl ExactStore {
         4 * (steady.records + steady.blocks + steady.blocks * u64::from(steady.records_per_block))
     }
 
-    /// A store in blocks taken from `blocks`: with `spread`, blocks of every age, else full blocks.
+    /// Takes blocks from `blocks` and fills them: with `spread`, blocks of every age, else full blocks.
     pub(super) fn new(
         steady: &StoreGeometry,
         draw: KeyGenerator,
@@ -72,7 +72,7 @@ impl ExactStore {
             let (block_keys, other_keys) =
                 keys_left.split_at((live_max as usize).min(keys_left.len()));
             let first_place = block * store.records_per_block;
-            // The place of an overwritten record gets a key whose live record is at another place.
+            // A place whose record was overwritten gets a key whose live record is at another place.
             let own_then_gone = block_keys
                 .iter()
                 .chain(std::iter::repeat(&block_keys[0]))

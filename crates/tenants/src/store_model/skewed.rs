@@ -121,13 +121,13 @@ impl SkewedStore {
         self.keep(block);
     }
 
-    /// Stores the remaining lives `left` of a block's records; a record with 0 or less is dead.
+    /// Stores the remaining lives of the records in `block`; a record with 0 or less is dead.
     fn keep(&mut self, block: u32) {
         let below_mark = self.records_per_block - self.survivors - 1;
         self.sorted.clone_from(&self.lives_left);
         let wait = *self.sorted.select_nth_unstable(below_mark).1;
         let now = self.wheel.now();
-        // In order of arrival, not of death: chance decides which survivors share their next block.
+        // Survivors keep the order of arrival, not of death, so that which survivors share their next block is random.
         let survivors = self
             .lives_left
             .iter()

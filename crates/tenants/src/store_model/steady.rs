@@ -44,7 +44,7 @@ pub struct StoreGeometry {
 }
 
 impl StoreGeometry {
-    /// Values for `tenant` on a space of `blocks`. Errors: such a store is impossible.
+    /// Values for `tenant` on a space of `blocks`. Errors: too few or too many blocks, or a mark above a full block.
     pub fn new(tenant: &Tenant, blocks: u64) -> Result<Self, CannotRun> {
         let block_bytes = tenant.write_block_bytes;
         let record_bytes = tenant.record_bytes;

@@ -115,7 +115,7 @@ fn seen(host: &mut StoreModel, client_blocks: u64) -> [f64; 4] {
 }
 
 #[test]
-fn a_count_for_each_block_gives_what_single_records_give() {
+fn a_model_of_counts_agrees_with_a_model_of_records() {
     for (records_per_block, fill, lwm_pct) in [
         (128, 0.6, 50),
         (16, 0.5, 50),
@@ -181,7 +181,7 @@ fn in_use(host: &mut StoreModel, client_blocks: u64) -> [f64; 6] {
 }
 
 #[test]
-fn a_death_for_each_record_gives_what_their_places_give() {
+fn a_model_of_deaths_agrees_with_a_model_of_places() {
     let hot_cold = HotCold {
         keys_pct: 10.0,
         traffic_pct: 70.0,
@@ -221,13 +221,13 @@ fn a_death_for_each_record_gives_what_their_places_give() {
     }
 }
 
-/// A turn: each record is updated once on average.
+/// Client blocks in which each record is updated once on average.
 fn turn(host: &StoreModel) -> u64 {
     host.loaded_blocks()
 }
 
 #[test]
-fn keys_change_what_is_in_use_and_not_what_is_written_but_in_order_nothing_is_moved() {
+fn skewed_keys_use_more_blocks_at_the_same_engine_wa_and_sequential_keys_move_nothing() {
     let hot_cold = HotCold {
         keys_pct: 20.0,
         traffic_pct: 80.0,
@@ -268,7 +268,7 @@ fn keys_change_what_is_in_use_and_not_what_is_written_but_in_order_nothing_is_mo
 }
 
 #[test]
-fn a_block_is_written_only_when_it_is_free_and_everything_is_somewhere() {
+fn only_free_blocks_are_written_and_no_record_is_lost() {
     for keys in [Uniform, Sequential, Zipfian { theta: 0.8 }] {
         for reuse in [Reuse::Fifo, Reuse::Lowest, Reuse::Random] {
             let tenant = Tenant {
@@ -300,7 +300,7 @@ fn a_block_is_written_only_when_it_is_free_and_everything_is_somewhere() {
                 );
                 assert!(
                     in_use[write.block as usize],
-                    "a buffer has its block already"
+                    "the block of a buffer is not free"
                 );
                 let next = if write.cause == WriteCause::Client {
                     host.open_client_block
@@ -323,7 +323,7 @@ fn a_block_is_written_only_when_it_is_free_and_everything_is_somewhere() {
 }
 
 #[test]
-fn blocks_are_free_in_the_order_in_which_they_were_freed_or_from_the_first_or_any() {
+fn reuse_takes_the_oldest_the_lowest_or_a_random_free_block() {
     let taken = |reuse| {
         let mut free = FreeBlocks::new(reuse, vec![5, 1, 9], Random::new(1));
         free.put(3);

@@ -47,7 +47,7 @@ impl UniformStore {
 
     pub(super) fn empty(steady: &StoreGeometry, random: Random) -> Self {
         let store_blocks = steady.records as f64 / f64::from(steady.records_per_block);
-        // About the life of a block of many records, or longer.
+        // The wheel's typical wait: about the life of a block of many records, or longer.
         let life = store_blocks
             * (f64::from(steady.records_per_block) / f64::from(steady.mark))
                 .ln()

@@ -6,7 +6,7 @@
 
 const NONE: u32 = u32::MAX;
 
-/// Maximum number of spans of the wheel; at least half as many are used. Blocks are only appended to spans.
+/// Maximum number of spans of the wheel; at least half as many are used.
 const SPANS: usize = 1024;
 
 #[derive(Debug, Clone)]
@@ -19,7 +19,7 @@ pub(super) struct Wheel {
     /// For each instant of the current span: index of its first entry. An entry is a block and the next entry's index.
     first_entries: Box<[u32]>,
     entries: Vec<(u32, u32)>,
-    /// The emptied list of a span, for reuse.
+    /// The empty list of a past span, for reuse.
     spare: Vec<(u32, u32)>,
 }
 

@@ -48,7 +48,6 @@ pub struct ArrangedDrive {
     pub drive: FtlDrive,
 }
 
-/// A tenant with its drive, range and handles.
 #[derive(Debug, Clone)]
 pub struct Placed<'a> {
     pub tenant: &'a Tenant,
@@ -60,7 +59,7 @@ pub struct Placed<'a> {
 
 #[derive(Debug, Clone)]
 pub struct TenantLayout<'a> {
-    /// At least one.
+    /// At least one drive.
     pub drives: Vec<ArrangedDrive>,
     /// All tenants, also read-only ones: their data occupies the drive.
     pub tenants: Vec<Placed<'a>>,

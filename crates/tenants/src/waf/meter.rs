@@ -24,7 +24,7 @@ pub enum MeasurementEnd {
 }
 
 impl Meter {
-    /// For at most `fills_max` fills of the drive `name`. `counters`: the drive's counters at the start.
+    /// A meter for at most `fills_max` fills of the drive `name`. `counters`: the drive's counters at the start.
     pub fn new(name: &str, logical_bytes: u64, fills_max: usize, counters: WrittenBytes) -> Self {
         let drive = DriveWrites {
             name: name.to_owned(),

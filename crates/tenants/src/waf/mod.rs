@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! StoreModel of each tenant -> blocks, at its rate -> commands, several blocks in flight -> Ftl of its drive
-//!                                               counters after each octile of a drive fill -> Found
+//!                                               counters after each octile of a drive fill
 //! ```
 //!
 //! The one idea: amplification depends on the order of writes and not on their instants, so there is no clock. An
@@ -87,7 +87,7 @@ pub struct Experiment {
 }
 
 impl Experiment {
-    /// On the drives of `layout`, every unit in a tenant's space was written once. Errors: an invalid drive or store.
+    /// Makes drives and stores, with every unit of the tenants' spaces written once. Errors: an invalid drive or store.
     pub fn new(
         layout: &TenantLayout<'_>,
         interleaving: Interleaving,

@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn sprandom_comes_as_near_as_that_of_fio() {
+    fn our_sprandom_is_as_near_the_steady_state_as_fios() {
         // With these values of over-provisioning, the shares of fio 3.42 are 0.3 %, 0.9 % and 1.2 % too low.
         for over_provisioning in [0.07, 0.15, 0.28] {
             let shares = sprandom_shares(over_provisioning);

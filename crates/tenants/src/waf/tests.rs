@@ -252,7 +252,7 @@ fn a_drive_that_is_hardly_written_is_not_steady() {
     );
 }
 
-/// WAF of the tenants of `micron-2024-op14.toml` in the steady state of a small drive, then their wait times.
+/// WAF of the tenants of `micron-2024-op14.toml` in the steady state of a small drive, and the timed run that follows.
 fn with_time(arrangement: Arrangement, drive: &FtlDrive) -> (Option<f64>, TimedResult) {
     let tenants = tenants([5, 7, 9, 11], 40, "uniform");
     let layout = TenantLayout::new(arrangement, &tenants, drive).unwrap();
@@ -273,7 +273,7 @@ fn small() -> Spec {
 }
 
 #[test]
-fn with_time_drives_amplify_as_without_and_no_operation_is_left_out() {
+fn a_timed_run_has_the_same_waf_and_omits_no_operation() {
     for arrangement in Arrangement::ALL {
         let (waf, timed) = with_time(arrangement, &drive(&small()));
         let waf = waf.unwrap();

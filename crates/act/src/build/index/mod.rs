@@ -83,7 +83,7 @@ pub(in super::super) fn index(
 fn streams(config: &ActConfig, derived: &IndexDerived) -> Vec<StreamInfo> {
     let updates_iops = derived.update_rate.per_sec_f64();
     let reads_iops = match config.arrival {
-        // A closed loop offers no rate.
+        // A closed loop has no rate.
         Arrivals::Closed => 0.0,
         _ => derived.service_read_rate.per_sec_f64() + updates_iops,
     };

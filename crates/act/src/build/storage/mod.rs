@@ -207,7 +207,7 @@ impl LaneInputs<'_, StorageDerived> {
             .map(|(stream, sizes)| Some(Arc::new(sizes?.table(self.step_bytes(stream, device)))))
     }
 
-    /// Operations per second that the load offers, over all devices.
+    /// Operations per second of the load, over all devices.
     fn iops(&self) -> f64 {
         let StorageDerived {
             large_block_read_rate,
@@ -385,7 +385,8 @@ impl LaneInputs<'_, StorageDerived> {
         sizes.max().unwrap_or(0).max(1)
     }
 
-    /// `first_lane`: first lane of the plan that gets buffers. `record_slots`: maximum record operations in flight.
+    /// Buffers by class. `first_lane`: first lane that gets buffers. `record_slots`: maximum record operations in
+    /// flight.
     fn buffers(
         &self,
         shard: u32,

@@ -292,7 +292,7 @@ fn an_engine_that_carries_few_operations_is_shared_by_the_devices() {
     let plan = &workload.shards[0];
     assert_eq!(
         plan.limits[0].slots, 97,
-        "a third of 300, less two large blocks and the raider"
+        "a third of 300, less two large blocks and the tomb raider"
     );
     assert!(plan.in_flight_max() <= 300);
 }
@@ -314,7 +314,7 @@ fn no_more_are_in_flight_than_the_queue_of_a_device_holds() {
             mine.map(|(plan, lane)| plan.limits[lane.limit as usize].slots)
                 .sum()
         };
-        // The raider's buffers are counted even if it does not run.
+        // The tomb raider's buffers are counted even if it does not run.
         assert!(
             (127..=128).contains(&on(1)),
             "{} in flight, large blocks included",

@@ -52,7 +52,7 @@ fn aerospike_headers_name_their_namespace() {
 }
 
 #[test]
-fn a_store_of_our_own_is_named_as_one() {
+fn a_store_of_the_record_engine_is_named() {
     let mut header = b"flashproof store".to_vec();
     header.resize(42, 1);
     header.extend([4, 0]);
@@ -120,7 +120,7 @@ fn a_gpt_is_found_at_both_ends_and_with_both_sector_sizes() {
 }
 
 #[test]
-fn an_mbr_counts_with_entries_only() {
+fn an_mbr_is_reported_only_with_entries() {
     let mut sector = vec![0; 512];
     sector[510..].copy_from_slice(&[0x55, 0xaa]);
     assert!(on_device(0, &sector).is_empty());
@@ -155,7 +155,7 @@ fn superblocks_near_the_end_are_found() {
     }
 }
 
-/// Bytes that the formats which are recognised by more than a magic number need.
+/// `magic`, followed by the other bytes by which the format `name` is recognised.
 fn planted(name: &str, magic: &[u8]) -> Vec<u8> {
     let mut bytes = magic.to_vec();
     if name == EXT {
@@ -409,7 +409,7 @@ fn every_format_that_libblkid_knows_has_a_name() {
 }
 
 #[test]
-fn a_jmicron_superblock_counts_with_its_checksum_only() {
+fn a_jmicron_superblock_is_reported_only_with_its_checksum() {
     let mut superblock = [0; 128];
     superblock[..2].copy_from_slice(b"JM");
     assert!(on_device(SIZE - 512, &superblock).is_empty());

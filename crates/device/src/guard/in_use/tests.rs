@@ -302,7 +302,7 @@ fn volumes_beside_the_target_do_not_count_and_hand_made_mappings_do() {
 }
 
 #[test]
-fn arrays_of_one_container_lie_apart() {
+fn md_arrays_of_one_container_do_not_overlap() {
     let machine = Machine::new();
     for (name, number) in [("md126", "9:126"), ("md127", "9:127")] {
         let md = machine.add_device(name, number, &[("md/level", "raid1")]);

@@ -225,7 +225,7 @@ fn on_a_terminal_the_path_is_enough_because_the_drive_is_shown() {
 }
 
 #[test]
-fn a_device_without_a_name_of_its_own_is_given_up_by_its_path() {
+fn the_path_consents_for_a_device_without_a_lasting_name() {
     let Some(drive) = Drive::new(&[]) else { return };
     let device = drive.bench.device.as_str();
     drive.refused(

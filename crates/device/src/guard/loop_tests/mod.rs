@@ -108,7 +108,7 @@ fn a_mounted_device_is_refused_with_its_mount_point() {
 }
 
 #[test]
-fn swap_that_is_off_is_asked_for() {
+fn inactive_swap_space_needs_consent() {
     let Some(bench) = Bench::new(&[]) else { return };
     let Some(_) = succeed("mkswap", &[&bench.device]) else {
         return;
@@ -117,7 +117,7 @@ fn swap_that_is_off_is_asked_for() {
 }
 
 #[test]
-fn a_partition_in_use_stops_its_disk() {
+fn a_disk_is_refused_while_its_partition_is_in_use() {
     let Some(bench) = Bench::new(&["--partscan"]) else {
         return;
     };
@@ -137,7 +137,7 @@ fn a_partition_in_use_stops_its_disk() {
 }
 
 #[test]
-fn a_disk_in_use_stops_its_partition_and_both_cannot_be_named() {
+fn a_partition_is_refused_while_its_disk_is_in_use_or_named_too() {
     let Some(bench) = Bench::new(&["--partscan"]) else {
         return;
     };
@@ -181,7 +181,7 @@ fn a_device_open_in_another_process_is_refused_with_its_number_and_name() {
     let shared = bench.consent(&bench.shared()).unwrap_err();
     assert!(
         shared.contains("it is open in process"),
-        "a shared run takes no strangers: {shared}"
+        "a user without flashproof's mark: {shared}"
     );
     drop(open);
     assert!(bench.consent(&bench.request()).is_ok());
@@ -371,7 +371,7 @@ fn io_of_other_shared_runs_is_no_reason_to_refuse() {
 }
 
 #[test]
-fn a_partition_table_is_asked_for() {
+fn a_partition_table_needs_consent() {
     let Some(bench) = Bench::new(&[]) else { return };
     let mut sector = [0; 512];
     sector[446 + 4] = 0x83;
@@ -404,7 +404,7 @@ fn a_file_system_without_its_partition_table_is_named_in_every_run() {
     let Some(_) = succeed("mkfs.ext4", &options) else {
         return;
     };
-    // Only once: a device that is detached twice may be another test's by then.
+    // Detach only once: after that, the loop device may belong to another test.
     drop(detach);
     bench.put(0, &[0; 1 << 20]);
     for _ in 0..3 {
@@ -417,7 +417,7 @@ fn a_file_system_without_its_partition_table_is_named_in_every_run() {
             "no key of a record: {text}"
         );
     }
-    // The first superblock is lost as well: 8 MiB and 1 KiB behind the start is the backup.
+    // Also erases the first superblock. Its backup is 8 MiB and 1 KiB behind the start.
     bench.put(1 << 20, &[0; 4 << 20]);
     let backup = "an ext4 file system, label \"backup\"";
     let at = (1 << 20) + (8 << 20) + 1024 + 0x38;
@@ -432,7 +432,7 @@ fn a_file_system_without_its_partition_table_is_named_in_every_run() {
 }
 
 #[test]
-fn an_aerospike_header_is_asked_for_by_its_namespace() {
+fn an_aerospike_header_needs_consent_and_is_named_by_its_namespace() {
     let Some(bench) = Bench::new(&[]) else { return };
     let mut header = 0x4349_7472_7573_0322_u64.to_le_bytes().to_vec();
     header.extend([4, 0, 0, 0]);
@@ -445,7 +445,7 @@ fn an_aerospike_header_is_asked_for_by_its_namespace() {
 }
 
 #[test]
-fn a_sample_that_is_not_zero_is_asked_for() {
+fn a_sample_that_is_not_zero_needs_consent() {
     let Some(bench) = Bench::new(&[]) else { return };
     bench.put(SIZE - 1, &[1]);
     let why = "flashproof has no record of a write to the device (loop ";

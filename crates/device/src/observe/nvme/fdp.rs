@@ -1,10 +1,10 @@
 //! Flexible Data Placement, as reported by a drive: NVM Express Base Specification 2.1, 3.2.4 and 8.1.10.
 //!
 //! ```text
-//! Identify Controller  CTRATT bit 19 -> has FDP          Log page 20h -> available Configurations
+//! Identify Controller  CTRATT bit 19 -> has FDP          Log page 20h -> available configurations
 //! Identify Namespace   ENDGID        -> endurance group  Feature 1Dh  -> enabled configuration, if any
 //! I/O Management Receive -> PlacementHandles of the namespace
-//! Log page 21h -> users of handles                       Log page 22h -> Bytes written in the group
+//! Log page 21h -> users of handles                       Log page 22h -> bytes written in the group
 //! ```
 //! A write names an index into the namespace's placement list. flashproof counts from 1, as the kernel's write streams
 //! do; the drive counts from 0. All commands are queries that change nothing.
@@ -110,7 +110,7 @@ pub struct PlacementHandle {
 }
 
 impl Fdp {
-    /// `None` for a drive without NVMe or without FDP. Errors: why the query failed.
+    /// `None` without NVMe or FDP. Errors: the controller or the namespace cannot be opened, or refuses a query.
     pub fn read(root: &Path, facts: &DeviceFacts) -> Result<Option<Self>, String> {
         let Some((number, disk)) = facts
             .disk_number()
@@ -231,7 +231,7 @@ impl fmt::Display for Fdp {
 }
 
 impl Controller {
-    /// For the namespace at `node`; `Ok(None)` without FDP. Errors: the drive or the kernel refused a mandatory query.
+    /// FDP facts of the namespace at `node`; `Ok(None)` without FDP. Errors: a mandatory query was refused.
     pub fn fdp(&self, node: &File) -> Result<Option<Fdp>, QueryError> {
         let Some(endurance_group) = self.endurance_group()? else {
             return Ok(None);
@@ -283,8 +283,8 @@ impl Controller {
         Ok(*self.group.get_or_init(|| group))
     }
 
-    /// Bytes written in the endurance group of the namespace; `Ok(None)` without FDP. Errors: those of any query; also
-    /// [`QueryError::Status`] if FDP is off.
+    /// Bytes written in the endurance group of the namespace; `Ok(None)` without FDP. Errors: the drive or the kernel
+    /// refused a query, as the drive does if FDP is off ([`QueryError::Status`]).
     pub fn fdp_statistics(&self) -> Result<Option<WrittenBytes>, QueryError> {
         let Some(group) = self.endurance_group()? else {
             return Ok(None);
@@ -302,7 +302,7 @@ pub(crate) fn is_supported(fd: BorrowedFd<'_>) -> Result<bool, QueryError> {
     Ok(little_endian::<4>(&controller, 96) & HAS_FDP != 0)
 }
 
-/// Reads the head of an answer, computes the total length with `len`, and reads the whole answer.
+/// Reads the head of an answer, computes the total length from it with `len`, and reads the whole answer.
 fn log(
     fd: BorrowedFd<'_>,
     query: Query,

@@ -3,7 +3,7 @@
 //! ```text
 //! Controller::find -> /dev/nvme0, read-only -> Get Log Page 02h -> Smart
 //!                                              Get Log Page C0h -> OcpSmart (identified by its GUID)
-//!                                              FDP's logs       -> Fdp, Bytes
+//!                                              FDP's logs       -> Fdp, WrittenBytes
 //! ```
 //!
 //! All queries are read-only ([`sys::nvme::Query`]), and need root. A slow drive blocks the caller; callers that cannot
@@ -35,8 +35,8 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// For a drive with several paths, the first controller that can be opened; `root` is `/` except in tests. `None`:
-    /// not an NVMe drive, or no controller can be opened.
+    /// The controller of the drive; for a drive with several paths, the first controller that can be opened. `root` is
+    /// `/` except in tests. `None`: not an NVMe drive, or no controller can be opened.
     pub fn find(root: &Path, device: DeviceNumber) -> Option<Self> {
         let dir = SysDir::of_block(root, device)?;
         let names = controller_names(&dir);
@@ -67,7 +67,7 @@ impl Controller {
         &self.name
     }
 
-    /// Errors: the kernel or the drive refused.
+    /// Errors: the kernel or the drive refused the query.
     pub fn smart(&self) -> Result<Smart, QueryError> {
         self.page(Query::Smart).map(|bytes| Smart::parse(&bytes))
     }
@@ -85,7 +85,7 @@ impl Controller {
     }
 }
 
-/// Unsigned; N bytes at `at`, the offset of a field within the page.
+/// The unsigned number of N bytes at `at`, the offset of a field within the page.
 fn little_endian<const N: usize>(page: &[u8], at: usize) -> u128 {
     let field = page.get(at..at + N).unwrap_or_default();
     field

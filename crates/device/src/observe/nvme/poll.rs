@@ -94,7 +94,7 @@ impl Poller {
         answer_receiver
     }
 
-    /// Empty if there was no reading since the last call.
+    /// The latest reading; empty if there was none since the last call.
     pub(in crate::observe) fn take(&mut self) -> Reading {
         self.latest
             .lock()
@@ -173,7 +173,7 @@ pub(in crate::observe) mod tests {
     }
 
     #[test]
-    fn the_last_answer_is_of_now_and_no_other_follows() {
+    fn the_last_answer_is_current_and_no_other_follows() {
         let drive = FakeDrive {
             with_fdp: true,
             ..FakeDrive::default()

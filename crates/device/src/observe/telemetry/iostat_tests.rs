@@ -102,7 +102,7 @@ fn iostat_shows_the_same_values_for_a_load_within_one_interval() {
         .map_while(Result::ok)
         .filter(|line| line.contains("disk_device"));
     let mut sampler = Sampler::new(&[device.number()]).unwrap();
-    // The first report covers the time since boot: iostat has its first sample. A load across two reports is repeated.
+    // The first report shows that iostat has its first sample. A load that spans two reports is repeated.
     reports.next().expect("a first report");
     let mut last = reports.next().expect("a second one");
     for _ in 0..20 {
@@ -126,7 +126,7 @@ fn iostat_shows_the_same_values_for_a_load_within_one_interval() {
         assert!(interval > 0.9, "{interval} s, in {shown}");
         for (column, value) in ours(&row) {
             let expected = printed(&shown, column);
-            // The interval is as coarse as the rate from which it was computed.
+            // The interval is only as exact as the printed rate from which it was computed.
             let allowed = ROUNDING + 0.001 * expected;
             assert!(
                 (value - expected).abs() <= allowed,

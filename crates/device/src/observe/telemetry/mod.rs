@@ -119,7 +119,7 @@ impl Sampler {
         self.sample_over(interval)
     }
 
-    /// For the last row: queries the health of the drives again, so that the counters cover the whole run.
+    /// The last row of a run. Queries the health of the drives again, so that the counters cover the whole run.
     pub fn sample_last(&mut self) -> TelemetryRow {
         let healths = self
             .devices
@@ -437,7 +437,7 @@ mod health_tests {
                 .into_iter()
                 .all(|column| column.source() == ColumnSource::Smart)
         );
-        // Without OCP's count.
+        // SMART's transitions alone: 216 + 220.
         assert_eq!(row(&mut health)[6], Some(436.0));
     }
 }

@@ -105,8 +105,8 @@ pub struct TraceEvent {
     pub task: TracedTask,
 }
 
-/// A stable sort; issue comes before completion at equal times ([`EventKind`]). The kernel has a buffer for each CPU,
-/// so events of several CPUs arrive one CPU after the other.
+/// Sorts by time, stably; at equal times, an issue comes before a completion ([`EventKind`]). The kernel has a buffer
+/// for each CPU, so events of several CPUs arrive one CPU after the other.
 pub fn sort_by_time(events: &mut [TraceEvent]) {
     events.sort_by_key(|event| (event.time_ns, event.kind));
 }
@@ -131,7 +131,7 @@ struct EventLayout {
     comm: Option<RecordField>,
 }
 
-/// A record that ends before its fields do.
+/// The record ends before its last field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ShortRecord;
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Trace -> Instance (own buffers, filter by device in the kernel, clock = CLOCK_MONOTONIC)
-//!   per CPU: trace_pipe_raw -> page -> record -> Decoder -> Event
+//!   per CPU: trace_pipe_raw -> page -> record -> RecordDecoder -> TraceEvent
 //! ```
 //!
 //! The trace is independent of the run loop: the kernel takes the times. Lost events are counted and reported. Tracing
@@ -35,9 +35,9 @@ pub struct TraceOptions {
     /// Maximum buffer of one CPU, bytes. With few CPUs the total then stays below `buffer_bytes`.
     pub cpu_buffer_bytes: u64,
     pub complete: bool,
-    /// True to record bios, too: entering the block layer (queue time before the issue), and ending with an error.
+    /// True to also record when bios enter the block layer (queue time before the issue) or end with an error.
     pub queue: bool,
-    /// True to record successful bios, too (needs `queue`): the only completions on a device without requests.
+    /// True to also record the end of successful bios (needs `queue`), the only completions without requests.
     pub bios_done: bool,
 }
 
@@ -104,7 +104,7 @@ struct CpuBuffer {
 }
 
 impl BlockTrace {
-    /// Whole disks only: a partition's requests carry its disk's number. Errors: [`TraceError::NotPermitted`] without
+    /// Traces whole disks: a partition's requests carry its disk's number. Errors: [`TraceError::NotPermitted`] without
     /// root; [`TraceError::NoTracefs`] and [`TraceError::NoEvent`] without support in the kernel.
     pub fn start(devices: &[DeviceNumber], options: TraceOptions) -> Result<Self, TraceError> {
         if devices.is_empty() {
@@ -211,8 +211,8 @@ impl BlockTrace {
     }
 }
 
-/// Decodes a page of `trace_pipe_raw`, with the kernel's texts `events/header_page` and `format` of each kind of event.
-/// Errors, as a sentence: a text lacks a field, or the page is inconsistent.
+/// Decodes a page of `trace_pipe_raw`. `header_page` and `formats` are the kernel's texts `events/header_page` and
+/// `format` of each kind of event. Errors, as a sentence: a text lacks a field, or the page is inconsistent.
 pub fn page_events(
     header_page: &str,
     formats: &[(EventKind, String)],

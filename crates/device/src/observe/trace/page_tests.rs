@@ -116,7 +116,7 @@ fn time_records_before_a_record_change_its_time() {
 }
 
 #[test]
-fn a_time_stamp_that_ran_over_goes_forward() {
+fn a_time_stamp_that_wrapped_goes_forward() {
     let before = (2_u64 << ABSOLUTE_BITS) - 1;
     assert_eq!(absolute(3, before), Some((2 << ABSOLUTE_BITS) + 3));
 }

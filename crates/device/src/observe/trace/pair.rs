@@ -112,7 +112,7 @@ struct Pending {
     request: BlockRequest,
     /// The sector after the last sector of the request.
     end_sector: u64,
-    /// The kernel will add a flush, and report the completion again.
+    /// True if the kernel will add a flush, and report the completion again.
     flush_follows: bool,
 }
 
@@ -575,7 +575,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bio_sent_back_and_sent_again_waited_since_the_first_time() {
+    fn a_bio_refused_with_eagain_waits_since_it_was_first_sent() {
         let text = "0.000001 Q R 8 8\n0.000002 X R 8 8\n0.000010 Q R 8 8\n0.000011 D R 8 8\n0.000020 C R 8 8\n\
                     0.000030 Q R 8 8\n0.000031 D R 8 8\n0.000040 C R 8 8\n";
         assert_eq!(paired(text), [(Read, 8, 8, 10, 9), (Read, 8, 8, 1, 9)]);
@@ -635,7 +635,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_was_given_back_is_one_request() {
+    fn a_requeued_request_is_one_request() {
         let text = "0.000001 Q R 8 8\n0.000002 D R 8 8\n0.000003 R R 8 8\n0.000004 I R 8 8\n0.000009 D R 8 8\n\
                     0.000011 C R 8 8\n";
         assert_eq!(all_of(text), [(Read, 8, 8, Some(8), Some(2))]);
@@ -728,7 +728,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_keeps_its_promise_needs_no_second_completion() {
+    fn a_device_with_fua_support_needs_no_second_completion() {
         let text = "0.000001 Q WFS 8 8\n0.000002 D WFS 8 8\n0.000007 C WFS 8 8\n";
         assert_eq!(paired(text), [(Write, 8, 8, 1, 5)]);
     }

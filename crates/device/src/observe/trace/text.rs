@@ -37,7 +37,7 @@ const NS_PER_SEC: u64 = 1_000_000_000;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TraceText {
     pub lines: u64,
-    /// Lines that are not part of a trace.
+    /// Number of lines that are not part of a trace.
     pub unread_lines: u64,
     /// Number and beginning of the first line that is not part of a trace.
     pub first_unread: Option<(u64, String)>,
@@ -361,7 +361,7 @@ fn blkparse(line: &str) -> Option<ParsedLine> {
     event(kind, time_ns, cpu, TracedTask::new(pid, ""), &body).map(ParsedLine::Event)
 }
 
-/// By position. COMM can contain blanks, so the columns behind COMM are counted from the end of the line.
+/// Column names by position. COMM can contain blanks, so the columns behind COMM are counted from the end of the line.
 #[derive(Debug, Clone, PartialEq)]
 struct RequestColumns {
     names: Vec<String>,
@@ -453,7 +453,6 @@ fn nanoseconds(text: &str) -> Option<u64> {
     number(whole)?.checked_mul(NS_PER_SEC)?.checked_add(part_ns)
 }
 
-/// The first words and the rest.
 fn first_words<const N: usize>(text: &str) -> Option<([&str; N], &str)> {
     let mut words = [""; N];
     let mut rest = text;

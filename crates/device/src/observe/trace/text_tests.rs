@@ -92,7 +92,7 @@ fn every_kernels_lines_of_a_request_are_read() {
 }
 
 #[test]
-fn bios_insertions_and_what_the_driver_gave_back_are_read() {
+fn bios_insertions_and_requeues_are_read() {
     let text = "# tracer: nop
   fio-9 [000] ..... 1.000001: block_bio_queue: 8,0 WFSM 100 + 8 [fio]
   fio-9 [000] ..... 1.000002: block_getrq: 8,0 WFSM 100 + 8 [fio]

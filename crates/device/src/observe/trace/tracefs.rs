@@ -343,7 +343,7 @@ pub(super) fn parse_fields(text: &str) -> Result<RecordFields, FormatError> {
         .map(RecordFields)
 }
 
-/// Records have this ID in `common_type`.
+/// The ID of an event, which its records have in `common_type`.
 pub(super) fn parse_id(text: &str) -> Result<u64, FormatError> {
     let number = text.lines().find_map(|line| line.strip_prefix("ID:"));
     number
