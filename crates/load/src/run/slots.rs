@@ -31,7 +31,7 @@ impl Slot {
     }
 }
 
-/// The completed operations of a commit: they follow each other in a slot, and the commit is recorded in its own cell.
+/// The completed operations of a commit. These follow each other in a slot; the commit is recorded in its own cell.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Commit {
     pub(super) cell: u32,
