@@ -41,7 +41,7 @@ const PERCENTILES: [f64; 17] = [
 /// Seed of a job that makes the same random choices in each run.
 const REPEATED_SEED: u64 = 0x89;
 
-/// Maximum run without a runtime, seconds: reserves space for records. The run ends earlier if its jobs have ended.
+/// Maximum duration of a job without a runtime, seconds. A run ends earlier if its jobs have ended.
 const UNTIL_DONE_SEC: u64 = 2 * 86_400;
 
 /// A commit: the operations from the issue of its first write to the return of its last sync.
@@ -409,9 +409,9 @@ impl Job {
         Some(once.saturating_mul(self.loops))
     }
 
-    /// Bytes of a sequence with steps in a range of `len` bytes, `room` bytes before the end of the device or file. As in
-    /// fio the sequence ends where the next operation does not fit. If a step leads to the end of the device or file
-    /// or beyond, the sequence begins again instead, and has `len` bytes: `None`.
+    /// Bytes of a sequence with steps in a range of `len` bytes that begins `room` bytes before the end of the device
+    /// or file. As in fio, the sequence ends where the next operation does not fit. `None` if a step leads to the end of
+    /// the device or file or beyond: the sequence then begins again, and has `len` bytes.
     pub(super) fn stepped_bytes(&self, len: u64, room: u64) -> Option<u64> {
         let unit = self.unit_bytes();
         let skip = u64::try_from(self.order.skip)
@@ -484,7 +484,7 @@ impl Job {
             .collect()
     }
 
-    /// Overrides all options that choose operations.
+    /// Replaces all options that determine the operations.
     pub(super) fn replay_log(&mut self, log: Iolog) {
         for direction in 0..DIRECTIONS {
             let (count, bytes) = log.of_kind(direction);
@@ -568,7 +568,7 @@ impl Job {
             .fold(sizes.min_bytes(), greatest_divisor)
     }
 
-    /// Bytes of a block, which has its own header. As in fio, the size of each operation is a multiple of this size.
+    /// Bytes of a verified block. As in fio, the size of each operation is a multiple of this size.
     pub(super) fn block_bytes(&self) -> u64 {
         let grain = self.size_divisor();
         self.verify

@@ -8,7 +8,6 @@ use load::rate::Rate;
 use std::mem::discriminant;
 
 with_defaults! {
-    /// A job's options of rates.
     #[derive(Debug, Clone)]
     pub struct RateOptions {
         pub targets: [RateTarget; DIRECTIONS] = [RateTarget::Unlimited; DIRECTIONS],

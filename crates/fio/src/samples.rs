@@ -13,7 +13,6 @@ use std::sync::Mutex;
 const KEPT_MAX: usize = 4 << 20;
 
 with_defaults! {
-    /// A job's options of logs.
     #[derive(Debug, Clone)]
     pub struct LogOptions {
         /// Name prefixes of the logs of bandwidth, latency and operations; empty: the name of the job.
