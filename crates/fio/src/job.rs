@@ -41,7 +41,8 @@ const PERCENTILES: [f64; 17] = [
 /// Seed of a job that makes the same random choices in each run.
 const REPEATED_SEED: u64 = 0x89;
 
-/// Maximum duration of a job without a runtime, seconds. A run ends earlier if its jobs have ended.
+/// Maximum duration of a job without a runtime, seconds. A run needs free space for the records of this time, but ends
+/// as soon as its jobs have ended.
 const UNTIL_DONE_SEC: u64 = 2 * 86_400;
 
 /// A commit: the operations from the issue of its first write to the return of its last sync.
