@@ -101,11 +101,9 @@ with_defaults! {
         /// True if each clone gets one of the CPUs.
         pub splits_cpus: bool = false,
         pub numjobs: u64 = 1,
-        /// Time after which the job ends.
         pub runtime_ns: Option<u64> = None,
         /// True if the job repeats until its runtime is over.
         pub time_based: bool = false,
-        /// Ramp time before the measurement.
         pub ramp_ns: u64 = 0,
         pub direct: bool = false,
         /// Minimum time between the operations of a closed loop with a depth of 1; 0: none. Not an option of fio.
@@ -120,13 +118,11 @@ with_defaults! {
         pub verify: VerifyOptions = VerifyOptions::default(),
         /// True if each run makes the same random choices.
         pub randrepeat: bool = true,
-        /// Seed of random offsets.
         pub randseed: Option<u64> = None,
         pub think: ThinkTimeOptions = ThinkTimeOptions::default(),
         pub latency_target: LatencyTargetOptions = LatencyTargetOptions::default(),
         /// Maximum latency of each direction: a slower operation ends the job.
         pub latency_max_ns: [u64; DIRECTIONS] = [u64::MAX; DIRECTIONS],
-        /// Delay before the job starts.
         pub start_delay_ns: u64 = 0,
         pub exit: ExitOptions = ExitOptions::default(),
         /// True if the job writes until the device is full.
@@ -433,7 +429,7 @@ impl Job {
         self.random && (!self.order.norandommap || self.order.lfsr) && uniform
     }
 
-    /// True if `directions` share one map: a block visited by any of them counts as visited.
+    /// True if `directions` share one map: a block visited in any of these directions counts as visited.
     pub(super) fn shares_map(&self, directions: &[usize]) -> bool {
         let unit = |direction: usize| self.sizes[direction].min_bytes();
         directions

@@ -289,8 +289,8 @@ impl LaneBuilder<'_> {
     }
 }
 
-/// The part of lane `number` of the job's operations or bytes: in proportion to the lanes' `rates`, or an equal part if a
-/// lane has no rate. `u64::MAX` is unlimited.
+/// Share of lane `number` in `amount`, the job's operations or bytes: in proportion to the lanes' `rates`, or an equal
+/// share if a lane has no rate. `u64::MAX` is unlimited.
 fn lane_share(amount: u64, rates: &[f64], number: usize) -> u64 {
     if amount == u64::MAX || rates.len() == 1 {
         amount

@@ -13,7 +13,6 @@ with_defaults! {
         pub targets: [RateTarget; DIRECTIONS] = [RateTarget::Unlimited; DIRECTIONS],
         /// Minimum rates, checked in each cycle.
         pub min: [RateTarget; DIRECTIONS] = [RateTarget::Unlimited; DIRECTIONS],
-        /// Length of a cycle.
         pub cycle_ns: u64 = NS_PER_SEC,
         /// True for exponentially distributed gaps between operations.
         pub poisson: bool = false,

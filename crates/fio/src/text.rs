@@ -306,7 +306,7 @@ pub fn job_file(
 }
 
 struct JobFileReader<'a> {
-    /// True once a file was reported whose includes are nested too deep.
+    /// True once an include that is nested too deep was reported.
     too_deep: bool,
     context: &'a ParseContext<'a>,
     warnings: &'a mut Vec<Problem>,
@@ -482,7 +482,7 @@ mod tests {
             .collect()
     }
 
-    /// The options that `text` names, as `options` gives them: `name=value` or `name`, with blanks between them.
+    /// The options in `text`, `name=value` or `name` with blanks between them, in the form that `options` returns.
     fn given(text: &str) -> Vec<(&str, Option<&str>)> {
         text.split(' ')
             .map(|word| {

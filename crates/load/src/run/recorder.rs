@@ -23,7 +23,7 @@ const RUN_DELAY_MIN: f64 = 0.05;
 /// Operations of a cell that this thread may have delayed because it lacked a CPU.
 #[derive(Debug, Clone, Copy, Default)]
 struct CpuWait {
-    /// Number of operations possibly delayed since the last interval at whose end no operation waited.
+    /// Operations possibly delayed since the end of the last interval without a backlog.
     ops: f64,
     /// Backlog at the end of the last interval.
     backlog: u64,

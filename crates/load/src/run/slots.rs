@@ -17,7 +17,6 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    /// Times of the operation, once completed.
     #[inline]
     pub(super) fn times(&self, is_closed: bool, issued_ns: u64, completed_ns: u64) -> Times {
         if is_closed {
