@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn bins_are_fios() {
+    fn latency_bins_equal_fios() {
         // Pairs of latency and bin, as fio's plat_val_to_idx() computes them.
         for (ns, index) in [
             (0, 0),

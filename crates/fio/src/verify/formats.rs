@@ -290,7 +290,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_header_of_fio_is_read_and_written_alike() {
+    fn a_header_of_fio_is_the_same_after_reading_and_writing() {
         // A block of fio 3.33 with verify=md5, up to the digest.
         let block: [u8; HEADER_BYTES] = [
             0xca, 0xac, 0x02, 0x00, 0x00, 0x10, 0x00, 0x00, 0x2e, 0x56, 0xdb, 0xf6, 0x8c, 0x0a,

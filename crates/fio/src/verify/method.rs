@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn digests_are_standard_where_fios_are() {
+    fn digests_equal_the_standards_where_fio_follows_them() {
         // CRC check values are from the CRC catalogue, without the inversions that fio omits; others from standards.
         let check = b"123456789";
         let first = |method: Method, bytes: usize| method.digest(check)[..bytes].to_vec();

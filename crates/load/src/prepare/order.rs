@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn seeds_differ_and_an_order_never_changes() {
+    fn different_seeds_give_different_orders_and_an_order_never_changes() {
         let sum = |seed| {
             let order = order(1 << 16, 0.15, 1_000, seed).unwrap();
             (0..order.writes()).fold(0xcbf2_9ce4_8422_2325_u64, |hash, index| {
