@@ -50,7 +50,7 @@ pub struct SteadyCriterion {
 }
 
 impl SteadyCriterion {
-    /// Parses `iops:10%`. Errors: an unknown measure, or a limit that is no number from 0 (to 100 with `%`).
+    /// Parses `iops:10%`. Errors: an unknown measure, or a limit below 0 or above 100 %.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let (what, limit) = text
             .split_once(':')

@@ -97,7 +97,7 @@ enum JobPhase {
     /// The job's own operations.
     #[default]
     Main,
-    /// All writes are issued. The files with indices below this number are flushed after these writes have completed.
+    /// The files with indices below this number are still to be flushed, after the writes in flight have completed.
     Flush(usize),
     ReadBack,
 }

@@ -254,7 +254,7 @@ impl Workload for Replay {
     }
 
     fn unit_bytes(&self) -> u64 {
-        // Enlarging an operation to whole units of direct I/O adds up to 4096 bytes.
+        // Room to enlarge operations to whole units of direct I/O. `check` refuses devices that are still too small.
         self.trace.largest_bytes() + 4_096
     }
 

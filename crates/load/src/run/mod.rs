@@ -161,7 +161,7 @@ impl<E: BlockEngine> Shard<E> {
         self.count_unissued();
         match (self.recorder.is_ramping, self.is_done()) {
             (false, _) => {}
-            // All streams ended within the ramp, so the ramp is the result.
+            // All streams ended within the ramp: without the ramp there would be no result.
             (true, true) => self.recorder.measure_ramp(),
             // The run was stopped during its ramp, whose errors still count.
             (true, false) => self.rotate(self.clock.stop_ns),
