@@ -20,8 +20,8 @@ use sys::random::Random;
 /// Regions of a pass, each with one share of lasting writes: steps of 0.1 % of the flash.
 const REGIONS: u64 = 1024;
 
-/// The cache may have at most 1/`CACHE_SHARE` of the bytes of the pass. The newest writes, as many as fit the cache, are
-/// all lasting, unlike in the steady state.
+/// The cache may have at most 1/`CACHE_SHARE` of the bytes of the pass. The newest writes, as many as fit the cache,
+/// are all lasting, unlike in the steady state.
 const CACHE_SHARE: u64 = 8;
 
 /// Rounds of the Feistel network in [`permuted`].
