@@ -407,8 +407,8 @@ impl Job {
     }
 
     /// Bytes of a sequence with steps in a range of `len` bytes that begins `room` bytes before the end of the device
-    /// or file. As in fio, the sequence ends where the next operation does not fit. `None` if a step leads to the end of
-    /// the device or file or beyond: the sequence then begins again, and has `len` bytes.
+    /// or file. As in fio, the sequence ends where the next operation does not fit. `None` if a step leads to the end
+    /// of the device or file or beyond: the sequence then begins again, and has `len` bytes.
     pub(super) fn stepped_bytes(&self, len: u64, room: u64) -> Option<u64> {
         let unit = self.unit_bytes();
         let skip = u64::try_from(self.order.skip)
