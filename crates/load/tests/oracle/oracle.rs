@@ -23,7 +23,7 @@
 //! For each judged stream, the share of slow operations must stay below each limit, on each device and over all
 //! devices. For shares and silences, windows from the middle of a slice to the middle of the next are judged, too, if
 //! the halves of slices are whole report intervals and both halves of the window are complete. For shares, such a
-//! window needs 3,000 operations and 90 % of the mean number in a complete slice; for silences, 90 % of the time of a slice.
+//! window needs 3,000 operations and 90 % of the mean number in a complete slice; for silences, 90 % of a slice's time.
 
 use super::draw::{Draw, Drive, LaneArrivals, LaneDraw, SEC};
 use super::log::{Log, Logged};
