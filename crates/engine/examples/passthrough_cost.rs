@@ -1,6 +1,6 @@
 //! `passthrough_cost /dev/nvme0n1` compares the cost of an operation through the block layer and as an NVMe command.
-//! The program issues random reads of 4 KiB, with 1 and with 16 in flight, by both ways in turn. The output has time
-//! and CPU time of the issuing thread, including the kernel's part. The device is only read.
+//! The program issues random reads of 4 KiB, with 1 and with 16 in flight, alternately by both ways. The output has the
+//! time, and the CPU time of the issuing thread including the kernel's part. The device is only read.
 
 use device::nvme_generic::NvmeGeneric;
 use device::target::Target;

@@ -8,7 +8,7 @@ use super::NS_PER_SEC;
 use super::progress::{LATENCY_MISSED, Progress};
 use load::choice::with_defaults;
 
-/// Pauses of a job (`thinktime`).
+/// Pauses of a job (`thinktime`), with the defaults filled in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ThinkTime {
     pub pause_ns: u64,
@@ -18,11 +18,10 @@ pub struct ThinkTime {
     pub work_ns: u64,
 }
 
-/// A job's options of `thinktime`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ThinkTimeOptions {
     pub pause_ns: u64,
-    /// Time of the pause in which fio spins.
+    /// `thinktime_spin`: the part of the pause in which fio spins.
     pub spin_ns: u64,
     /// Operations between two pauses.
     pub blocks: Option<u64>,
@@ -42,7 +41,6 @@ impl ThinkTimeOptions {
 }
 
 with_defaults! {
-    /// A job's options for the refill of its queue.
     #[derive(Debug, Clone, Copy)]
     pub struct RefillOptions {
         /// Number of completions after which a closed loop that reached its depth issues again
@@ -62,7 +60,7 @@ impl RefillOptions {
 }
 
 with_defaults! {
-    /// Options of a job that searches for a depth.
+    /// `latency_target` and its further options.
     #[derive(Debug, Clone, Copy, PartialEq)]
     pub struct LatencyTargetOptions {
         pub latency_ns: u64 = 0,

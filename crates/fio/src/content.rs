@@ -11,7 +11,6 @@ use sys::salt::{SECTOR_BYTES, STAMP_BYTES, stamp_end};
 const GOLDEN: u64 = 0x61c8_8646_80b5_83eb;
 
 with_defaults! {
-    /// Options for the contents of writes.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct ContentOptions {
         pub zeros: bool = false,
@@ -349,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_are_those_of_fios_examples() {
+    fn fios_example_patterns_are_parsed_to_the_same_bytes() {
         // The examples in the comment on parse_and_fill_pattern().
         assert_eq!(bytes("\"abcd\""), *b"abcd");
         assert_eq!(bytes("-1024"), [0x00, 0xfc, 0xff, 0xff]);
@@ -392,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_cut_out_of_the_whole() {
+    fn a_pattern_can_be_filled_in_from_any_byte_of_the_block() {
         let pattern = BytePattern::parse("\"ab\"%o", true).unwrap();
         let mut whole = [0; 95];
         pattern.fill(&mut whole, 0, 0x1122);

@@ -81,7 +81,7 @@ impl Job {
             && !self.fills_device;
         let rules = [
             (thinks && has_rates && self.directions().count() > 1)
-                .then_some("thinktime pauses each direction of a job with rates at its own times, which fio does not - give each direction its own job"),
+                .then_some("with rates, flashproof would pause each direction of a job at its own times (thinktime), but fio pauses all directions together - give each direction its own job"),
             (searches && (has_rates || thinks))
                 .then_some("latency_target searches for a queue depth, but a rate or thinktime bounds the load instead - leave one of them out"),
             (self.refill_at().is_some() && (has_rates || thinks || searches))

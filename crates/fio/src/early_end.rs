@@ -28,7 +28,6 @@ const MEASURES: [&str; 3] = ["iops", "bw", "lat"];
 const BANDWIDTH: usize = 1;
 const LATENCY: usize = 2;
 
-/// A job's `steadystate` options.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct SteadyOptions {
     pub criterion: Option<SteadyCriterion>,
@@ -51,7 +50,7 @@ pub struct SteadyCriterion {
 }
 
 impl SteadyCriterion {
-    /// Parses `iops:10%`. Errors: the reason, a phrase.
+    /// Parses `iops:10%`. Errors: an unknown measure, or a limit below 0 or above 100 %.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let (what, limit) = text
             .split_once(':')
@@ -264,7 +263,8 @@ impl SteadyStateStatus {
 /// Time after the ramp in which a minimum rate is not checked.
 const SETTLE_NS: u64 = 2_000_000_000;
 
-/// A cycle with more own lag than 1/`OWN_ONE_IN` of its length is ignored: its rate says nothing about the device.
+/// A cycle in which flashproof lagged more than 1/`OWN_ONE_IN` of its length is ignored: its rate says nothing about
+/// the device.
 const OWN_ONE_IN: u64 = 10;
 
 /// Operations of a direction in the current cycle.

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-/// A job's options of `exitall`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ExitOptions {
     /// True if other jobs end when this job ends.
@@ -33,7 +32,7 @@ pub enum ExitWhat {
 
 #[derive(Debug, Clone)]
 pub(super) struct ExitGroups {
-    /// For each group of the run, and last for all later runs: the end of the jobs, nanoseconds since the run began.
+    /// End of the jobs, nanoseconds since the run began: an entry for each group, and a last entry for all later runs.
     pub(super) groups: Arc<[AtomicU64]>,
     pub(super) own_group: usize,
     /// Groups whose jobs end with this job.

@@ -7,12 +7,11 @@ use load::choice::with_defaults;
 pub enum FileOrder {
     InTurn,
     Random,
-    /// The next file when the one before is done.
+    /// Each file after the previous file is complete.
     OneByOne,
 }
 
 with_defaults! {
-    /// A job's options of files.
     #[derive(Debug, Clone)]
     pub struct FileOptions {
         /// Files or devices; empty: the job has its own files.

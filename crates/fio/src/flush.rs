@@ -2,7 +2,6 @@
 
 use sys::op::{OpKind, WriteBack};
 
-/// A job's options of flush calls.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct FlushOptions {
     /// For fsync, fdatasync and sync_file_range: number of writes between two calls; 0: no calls.

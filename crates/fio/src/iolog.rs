@@ -32,7 +32,6 @@ const KEPT_MAX: usize = 4 << 20;
 const FILES_MAX: usize = 1_024;
 
 with_defaults! {
-    /// A job's options of `read_iolog`.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct ReplayOptions {
         /// Path of the log; `None`: the job generates its operations.
@@ -121,7 +120,7 @@ impl Iolog {
         }
     }
 
-    /// Errors: number of a line, and the reason.
+    /// Errors, with the number of the line: an invalid line, or too many operations or files.
     fn parse(options: &ReplayOptions, text: &str) -> Result<Self, (usize, String)> {
         let mut lines = (1..).zip(text.lines());
         let is_timed = match lines.next().map(|(_, line)| line.trim_end()) {
@@ -256,7 +255,8 @@ impl Iolog {
             .max()
     }
 
-    /// `shapes` are in the order of `files`. Errors: the reason, a phrase.
+    /// `shapes` are in the order of `files`. Errors: an operation is beyond the end of its file, or not aligned for
+    /// direct I/O.
     pub(super) fn check(&self, shapes: &[&DeviceShape], direct: bool) -> Result<(), String> {
         for operation in self
             .operations
@@ -299,7 +299,8 @@ pub struct IssuedOps {
     pub dropped: Counter,
 }
 
-/// Hold to sort by issue time, nanoseconds: an operation that was issued later may complete earlier.
+/// Time for which operations are held to sort them by issue time, nanoseconds: an operation issued later may complete
+/// earlier.
 const HOLD_NS: u64 = 2_000_000_000;
 
 impl IssuedOps {
@@ -421,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn version_2_has_waits_or_no_times() {
+    fn logs_of_version_2_have_waits_or_no_times() {
         let closed = "fio version 2 iolog\na add\na read 0 4096\na write 4096 4096\n";
         assert!(
             parse(&ReplayOptions::default(), closed)

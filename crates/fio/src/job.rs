@@ -41,7 +41,8 @@ const PERCENTILES: [f64; 17] = [
 /// Seed of a job that makes the same random choices in each run.
 const REPEATED_SEED: u64 = 0x89;
 
-/// Maximum run without a runtime, seconds: reserves space for records. The run ends earlier if its jobs have ended.
+/// Maximum duration of a job without a runtime, seconds. A run needs free space for the records of this time, but ends
+/// as soon as its jobs have ended.
 const UNTIL_DONE_SEC: u64 = 2 * 86_400;
 
 /// A commit: the operations from the issue of its first write to the return of its last sync.
@@ -100,11 +101,9 @@ with_defaults! {
         /// True if each clone gets one of the CPUs.
         pub splits_cpus: bool = false,
         pub numjobs: u64 = 1,
-        /// Time after which the job ends.
         pub runtime_ns: Option<u64> = None,
         /// True if the job repeats until its runtime is over.
         pub time_based: bool = false,
-        /// Ramp time before the measurement.
         pub ramp_ns: u64 = 0,
         pub direct: bool = false,
         /// Minimum time between the operations of a closed loop with a depth of 1; 0: none. Not an option of fio.
@@ -119,13 +118,11 @@ with_defaults! {
         pub verify: VerifyOptions = VerifyOptions::default(),
         /// True if each run makes the same random choices.
         pub randrepeat: bool = true,
-        /// Seed of random offsets.
         pub randseed: Option<u64> = None,
         pub think: ThinkTimeOptions = ThinkTimeOptions::default(),
         pub latency_target: LatencyTargetOptions = LatencyTargetOptions::default(),
         /// Maximum latency of each direction: a slower operation ends the job.
         pub latency_max_ns: [u64; DIRECTIONS] = [u64::MAX; DIRECTIONS],
-        /// Delay before the job starts.
         pub start_delay_ns: u64 = 0,
         pub exit: ExitOptions = ExitOptions::default(),
         /// True if the job writes until the device is full.
@@ -409,9 +406,9 @@ impl Job {
         Some(once.saturating_mul(self.loops))
     }
 
-    /// Bytes of a sequence with steps in a range of `len` bytes, `room` bytes before the end of the device or file. As in
-    /// fio the sequence ends where the next operation does not fit. If a step leads to the end of the device or file
-    /// or beyond, the sequence begins again instead, and has `len` bytes: `None`.
+    /// Bytes of a sequence with steps in a range of `len` bytes that begins `room` bytes before the end of the device
+    /// or file. As in fio, the sequence ends where the next operation does not fit. `None` if a step leads to the end
+    /// of the device or file or beyond: the sequence then begins again, and has `len` bytes.
     pub(super) fn stepped_bytes(&self, len: u64, room: u64) -> Option<u64> {
         let unit = self.unit_bytes();
         let skip = u64::try_from(self.order.skip)
@@ -432,7 +429,7 @@ impl Job {
         self.random && (!self.order.norandommap || self.order.lfsr) && uniform
     }
 
-    /// True if `directions` share one map: a block visited by any of them counts as visited.
+    /// True if `directions` share one map: a block visited in any of these directions counts as visited.
     pub(super) fn shares_map(&self, directions: &[usize]) -> bool {
         let unit = |direction: usize| self.sizes[direction].min_bytes();
         directions
@@ -484,7 +481,7 @@ impl Job {
             .collect()
     }
 
-    /// Overrides all options that choose operations.
+    /// Replaces all options that determine the operations.
     pub(super) fn replay_log(&mut self, log: Iolog) {
         for direction in 0..DIRECTIONS {
             let (count, bytes) = log.of_kind(direction);
@@ -568,7 +565,7 @@ impl Job {
             .fold(sizes.min_bytes(), greatest_divisor)
     }
 
-    /// Bytes of a block, which has its own header. As in fio, the size of each operation is a multiple of this size.
+    /// Bytes of a verified block. As in fio, the size of each operation is a multiple of this size.
     pub(super) fn block_bytes(&self) -> u64 {
         let grain = self.size_divisor();
         self.verify

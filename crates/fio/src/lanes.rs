@@ -73,7 +73,7 @@ impl LaneBuilder<'_> {
             }
             areas.push(of_lane);
         }
-        // Bytes that the job uses of all its devices or files.
+        // Bytes that the job uses of all its devices and files together.
         let used_bytes: u64 = areas[0].iter().map(|area| area.used_bytes).sum();
         let total_bytes = if job.iolog.is_some() || job.time_based {
             u64::MAX
@@ -108,7 +108,7 @@ impl LaneBuilder<'_> {
             .transpose()?;
         let limit = plan.add_limit(slots, true);
         let cells = std::array::from_fn(|kind| self.first_cell(thread_index, kind).unwrap_or(0));
-        // Of each lane.
+        // One entry for each lane.
         let mut bytes_per_sec = Vec::new();
         let mut ops_per_sec = Vec::new();
         for directions in &lanes {
@@ -249,7 +249,8 @@ impl LaneBuilder<'_> {
         Some(self.plan_offsets.cell(stream, 0))
     }
 
-    /// Classes for the writes to each of `shapes`: random data (salt) carries its device's stamp, so each has its own.
+    /// Buffer classes for the writes to each of `shapes`. Random data (salt) carries the stamp of its device, so each
+    /// device has its own class.
     fn buffers_of_writes(
         &self,
         job: &Job,
@@ -288,8 +289,8 @@ impl LaneBuilder<'_> {
     }
 }
 
-/// The part of lane `number` of the job's operations or bytes: in proportion to the lanes' `rates`, or an equal part if a
-/// lane has no rate. `u64::MAX` is unlimited.
+/// Share of lane `number` in `amount`, the job's operations or bytes: in proportion to the lanes' `rates`, or an equal
+/// share if a lane has no rate. `u64::MAX` is unlimited.
 fn lane_share(amount: u64, rates: &[f64], number: usize) -> u64 {
     if amount == u64::MAX || rates.len() == 1 {
         amount

@@ -75,7 +75,6 @@ impl Area {
                 } else {
                     wrapped_offset(last_end, *skip, self.len)
                 };
-                // Wrap around at the end.
                 let at = if self.len - at < unit { 0 } else { at };
                 (at, len_max.min((self.len - at) / unit * unit))
             }
@@ -131,7 +130,8 @@ fn wrapped_offset(last_end: u64, skip: i64, len: u64) -> u64 {
     next.or(again).unwrap_or(0)
 }
 
-/// For a clone's lane of `directions`. `start_override` overrides the job's `offset`. Errors: the reason, a phrase.
+/// The area of a clone's lane of `directions` on a device. `start_override` overrides the job's `offset`. Errors: the
+/// operations do not fit the device or the job's range, or are not aligned for direct I/O.
 pub(super) fn new_area(
     thread: &JobClone,
     directions: &[usize],

@@ -107,7 +107,7 @@ const ZERO_COUNTS: [&str; 6] = [
     "dedupe_working_set_percentage",
 ];
 
-/// Values with which an unsupported option says what flashproof does anyway.
+/// Values of unsupported options that request what flashproof does anyway.
 const AS_WITHOUT: [(&str, &str); 5] = [
     ("rw_sequencer", "sequential"),
     ("replay_time_scale", "100"),

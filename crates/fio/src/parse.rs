@@ -54,7 +54,10 @@ impl OptionValue<'_> {
             .split_once('-')
             .is_some_and(|(min, max)| is_size(min) && is_size(max))
         {
-            return Err(format!("a range of sizes is bsrange={}", self.text));
+            return Err(format!(
+                "the value is a range of sizes - give bsrange={}",
+                self.text
+            ));
         }
         match number(self.text, NumberUnit::Kilo(self.kb_base))? {
             0 => Err("an operation must have at least 1 byte".into()),

@@ -158,7 +158,7 @@ enum Ranks {
 }
 
 impl OffsetSampler {
-    /// `blocks` must not be 0. Errors: the distribution does not fit the range, a phrase.
+    /// `blocks` must not be 0. Errors: a zone has no whole block in the range.
     pub(super) fn new(
         distribution: &Distribution,
         blocks: u64,
@@ -168,7 +168,7 @@ impl OffsetSampler {
         let ranks = match distribution {
             Distribution::Uniform => Ranks::Uniform,
             Distribution::Zipf(theta) => Ranks::Zipf(Zipfian::new(blocks, *theta)),
-            // The first fraction x of the ranks gets x^(1/power) of the operations: the fraction h gets 1 - h.
+            // The first fraction x of the ranks gets x^(1/exponent) of the operations, so the fraction h gets 1 - h.
             Distribution::Pareto(h) => Ranks::Pareto(h.ln() / (1.0 - h).ln()),
             Distribution::Normal(percent) => Ranks::Normal(blocks as f64 * percent / 200.0),
             Distribution::Zoned(zones) => {

@@ -26,8 +26,8 @@ pub struct Progress {
     begun_ops: Counter,
     pub(super) read_back: Counter,
     pub verify: VerifyCounts,
-    /// Of a job that reads its writes back at the end: time spent on the job's own operations, and time spent on the
-    /// read-backs, nanoseconds without the ramp time.
+    /// For a job that reads its writes back at the end: time of the job's own operations, and of the read-backs,
+    /// nanoseconds without the ramp time.
     pub phases_ns: [Counter; 2],
     /// Lanes that completed their work before their time was over.
     pub lanes_done: Counter,

@@ -8,13 +8,11 @@ use load::rate::Rate;
 use std::mem::discriminant;
 
 with_defaults! {
-    /// A job's options of rates.
     #[derive(Debug, Clone)]
     pub struct RateOptions {
         pub targets: [RateTarget; DIRECTIONS] = [RateTarget::Unlimited; DIRECTIONS],
         /// Minimum rates, checked in each cycle.
         pub min: [RateTarget; DIRECTIONS] = [RateTarget::Unlimited; DIRECTIONS],
-        /// Length of a cycle.
         pub cycle_ns: u64 = NS_PER_SEC,
         /// True for exponentially distributed gaps between operations.
         pub poisson: bool = false,

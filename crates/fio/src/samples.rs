@@ -13,7 +13,6 @@ use std::sync::Mutex;
 const KEPT_MAX: usize = 4 << 20;
 
 with_defaults! {
-    /// A job's options of logs.
     #[derive(Debug, Clone)]
     pub struct LogOptions {
         /// Name prefixes of the logs of bandwidth, latency and operations; empty: the name of the job.
@@ -261,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn bins_are_fios() {
+    fn latency_bins_equal_fios() {
         // Pairs of latency and bin, as fio's plat_val_to_idx() computes them.
         for (ns, index) in [
             (0, 0),

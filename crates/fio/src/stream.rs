@@ -97,7 +97,7 @@ enum JobPhase {
     /// The job's own operations.
     #[default]
     Main,
-    /// The files with indices below this number must still be flushed, once all writes have completed.
+    /// The files with indices below this number are still to be flushed, after the writes in flight have completed.
     Flush(usize),
     ReadBack,
 }
@@ -268,12 +268,13 @@ impl FioStream {
         }
     }
 
-    /// Counts from the last completion and from the end of the ramp time on. Flushes between phases belong to none.
+    /// Adds the time since the last call to the current phase, without the ramp time. The flushes between the phases
+    /// belong to neither.
     fn count_phase(&mut self) {
         let phase = match self.state.phase {
             JobPhase::ReadBack => Some(1),
-            // The last writes complete while the flushes wait for them.
             JobPhase::Flush(files) if files < self.areas.len() => None,
+            // `Flush(areas.len())`: no flush has begun, because the last writes are in flight.
             JobPhase::Main | JobPhase::Flush(_) => Some(0),
         };
         let ramp_end_ns = self.thread.job.ramp_end_ns();
@@ -393,7 +394,7 @@ impl FioStream {
                 return Some(self.flush(area, kind));
             }
         }
-        // A flush after a write may complete after the main phase: `area` is the number of files, with nothing to drop.
+        // With `area == areas.len()`, no flush of this phase has begun: the completed flush followed a write.
         if let (JobPhase::Flush(area), OpKind::FlushFile, false) =
             (self.state.phase, request.kind, self.thread.job.direct)
             && area < self.areas.len()
@@ -458,7 +459,7 @@ impl FioStream {
         }
     }
 
-    /// The flush of the next file, once the last operation completes.
+    /// The next flush of `end_fsync`, after the last operation has completed.
     #[inline]
     fn end_flush(&mut self) -> Option<IoRequest> {
         if self.end_flush

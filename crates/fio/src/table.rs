@@ -40,7 +40,7 @@ pub struct KnownOption {
     pub default: &'static str,
     /// Meaning, as the help and the documentation show it.
     pub meaning: &'static str,
-    /// Parses a value and sets the field of a job. Errors: the reason, a phrase.
+    /// Parses a value and sets the field of a job.
     setter: fn(&mut Job, OptionValue<'_>) -> Result<(), String>,
 }
 

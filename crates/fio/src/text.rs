@@ -20,7 +20,7 @@ pub const BYTES_MAX: usize = 4 << 20;
 const OPTIONS_MAX: usize = 100_000;
 
 pub struct ParseContext<'a> {
-    /// Reads an included file. Errors: the reason.
+    /// Reads an included file.
     pub read: &'a dyn Fn(&str) -> Result<String, String>,
     pub variable: &'a dyn Fn(&str) -> Option<String>,
     /// Value of `$ncpus`.
@@ -127,7 +127,7 @@ pub struct CommandLine {
 
 pub(super) const COMMAND_LINE: &str = "command line";
 
-/// Characters that word processors put in place of hyphens.
+/// Dashes, which word processors put in place of hyphens.
 const DASHES: [char; 6] = [
     '\u{2010}', '\u{2011}', '\u{2012}', '\u{2013}', '\u{2014}', '\u{2212}',
 ];
@@ -147,7 +147,7 @@ fn with_hyphens(text: &str, position: &str, warnings: &mut Vec<Problem>) -> Stri
     if has(NAMES, plain_name) && value.contains(DASHES) {
         return format!("{}={value}", with_hyphens(name, position, warnings));
     }
-    // Other words are values or file names, and keep their dashes.
+    // Other arguments are values or file names, and keep their dashes.
     let is_option = text.starts_with(DASHES) || text.starts_with('-') || text.contains('=');
     if !text.contains(DASHES) || !is_option {
         return text.to_owned();
@@ -220,7 +220,7 @@ pub fn command_line(arguments: &[String]) -> Result<CommandLine, Vec<Problem>> {
                 format!("flashproof does not support --{name} - {advice}"),
             ));
             if name == "profile" {
-                // The further options belong to the profile.
+                // All later options are options of fio's profile, which flashproof does not know.
                 return Err(problems);
             }
             continue;
@@ -306,7 +306,7 @@ pub fn job_file(
 }
 
 struct JobFileReader<'a> {
-    /// True once a file was reported whose includes are nested too deep.
+    /// True once an include that is nested too deep was reported.
     too_deep: bool,
     context: &'a ParseContext<'a>,
     warnings: &'a mut Vec<Problem>,
@@ -418,7 +418,7 @@ impl JobFileReader<'_> {
     }
 }
 
-/// Errors: a variable that is not set.
+/// Replaces variables by their values. Errors: a variable is not set, or not closed; an invalid expression.
 fn substituted(value: &str, context: &ParseContext<'_>) -> Result<String, String> {
     let mut text = String::new();
     let mut rest = value;
@@ -482,7 +482,7 @@ mod tests {
             .collect()
     }
 
-    /// The options that `text` names, as `options` gives them: `name=value` or `name`, with blanks between them.
+    /// The options in `text`, `name=value` or `name` with blanks between them, in the form that `options` returns.
     fn given(text: &str) -> Vec<(&str, Option<&str>)> {
         text.split(' ')
             .map(|word| {

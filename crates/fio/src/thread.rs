@@ -32,7 +32,7 @@ pub struct JobClone {
     pub by_priority: Option<Arc<LatenciesByPriority>>,
     /// Latencies of reads that returned data, and of reads that returned only zeros, if they are counted apart.
     pub(super) by_content: Option<Arc<Mutex<[Latencies; 2]>>>,
-    /// End of the entry by `steadystate`, if given.
+    /// Detector of the report entry's steady state, if `steadystate` is given.
     pub steady: Option<Arc<SteadyStateDetector>>,
     pub(super) exit: Option<ExitGroups>,
 }

@@ -44,7 +44,7 @@ impl Size {
     }
 }
 
-/// A size: `4k`, `20%`, `(2*8m)`. Errors: the reason, a phrase.
+/// A size: `4k`, `20%`, `(2*8m)`. Errors: as [`number`], or more than 100 %.
 pub(super) fn size(text: &str, kilo: u64) -> Result<Size, String> {
     match text.trim().strip_suffix('%') {
         None => Ok(Size::Bytes(number(text, NumberUnit::Kilo(kilo))?)),
@@ -57,7 +57,7 @@ pub(super) fn size(text: &str, kilo: u64) -> Result<Size, String> {
 
 const TOO_LARGE: &str = "the value is too large";
 
-/// A whole number with a suffix of `unit`. Errors: the reason, a phrase.
+/// A whole number with a suffix of `unit`. Errors: not a number, negative, too large, or an unknown suffix.
 pub fn number(text: &str, unit: NumberUnit) -> Result<u64, String> {
     let text = text.trim();
     let value = match text.strip_prefix('(') {
@@ -145,7 +145,8 @@ fn factor(suffix: &str, unit: NumberUnit) -> Result<u64, String> {
 
 const NESTING_MAX: u32 = 32;
 
-/// The value of an expression: numbers with units, `+ - * / % ^` and parentheses. Errors: the reason, a phrase.
+/// The value of an expression: numbers with units, `+ - * / % ^` and parentheses. Errors: invalid syntax, an unknown
+/// unit, or a division by zero.
 pub(super) fn expression(text: &str, unit: NumberUnit) -> Result<f64, String> {
     let mut reader = Expression {
         remaining: text,

@@ -275,7 +275,7 @@ impl FioLoad {
         let groups = self.entries.iter().map(|entry| entry.group);
         let first_group = groups.clone().min().unwrap_or(0);
         let last_group = groups.max().unwrap_or(0);
-        // The entry after those of the groups is for later runs.
+        // The last entry is for later runs.
         let group_ends_ns: Arc<[AtomicU64]> = (first_group..=last_group + 1)
             .map(|_| AtomicU64::new(u64::MAX))
             .collect();
@@ -433,7 +433,7 @@ impl FioLoad {
         }
     }
 
-    /// A run has to count all of them. Errors: more thresholds than a cell can count.
+    /// The thresholds of all streams, which the run counts. Errors: more thresholds than a cell can count.
     pub fn thresholds(&self) -> Result<Sla, String> {
         Sla::joined(
             self.limits

@@ -4,7 +4,6 @@
 
 use super::value::Size;
 
-/// A job's options of `zonemode=strided`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ZoneOptions {
     /// True for `zonemode=strided`, false for `zonemode=none`; `None`: strided if `zonesize` is given, as in fio.

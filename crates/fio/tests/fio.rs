@@ -21,7 +21,7 @@ fn the_tables_of_options_are_up_to_date() {
 }
 
 #[test]
-fn no_part_of_a_job_file_does_harm() {
+fn damaged_job_files_and_command_lines_keep_the_parsers_property() {
     let whole = include_bytes!("data/mix.fio");
     assert!(assert_fio_property(whole));
     for end in 0..whole.len() {

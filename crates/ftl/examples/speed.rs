@@ -1,4 +1,4 @@
-//! `speed DRIVE [DIVISOR]` measures how fast a drive is simulated without timing.
+//! `speed DRIVE [DIVISOR]` measures the speed of the simulated flash translation layer, without a simulation of time.
 //!
 //! Prints millions of host writes per second, and millions of flash pages per second (written by the host or moved), on
 //! one core. The load is random writes of one unit, on a drive that was filled and overwritten once. Also prints the

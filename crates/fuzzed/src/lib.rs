@@ -5,8 +5,8 @@
 //!                  -> libFuzzer: derived inputs       -> its property     scripts/fuzz
 //! ```
 //!
-//! Some properties are in the `tests` folder of the parser's crate, because tests there use them too. `fuzz/dict` is a
-//! libFuzzer dictionary of text that is hard to parse.
+//! Some properties are in the `tests` folder of the parser's crate, because tests there use them too. `fuzz/dict` has
+//! libFuzzer's dictionaries of text that is hard to parse.
 
 #![allow(
     clippy::disallowed_methods,
@@ -79,7 +79,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn every_kept_input_has_its_property_and_some_are_valid() {
+    fn every_corpus_input_keeps_its_property_and_some_are_valid() {
         for (name, property) in TARGETS {
             let dir = Path::new(env!("CARGO_MANIFEST_DIR"))
                 .join("../../fuzz/corpus")

@@ -1,7 +1,7 @@
 //! Properties of the files of a run directory and of a series, with arbitrary bytes.
 //!
-//! An input is a sequence of files, each below a line `== NAME`. Checksums in JSON are corrected, so that the data that
-//! they guard is parsed, too.
+//! An input is a sequence of files, each below a line `== NAME`. Checksums in JSON are corrected, so that the data
+//! after them is parsed, too.
 
 use crate::assert_one_line;
 use conclusions::series::Series;

@@ -1,7 +1,7 @@
-//! Declarations for configurations of any kind: options whose value is one of a few words, structs with
-//! defaults, and names that a user may have meant.
+//! Helpers for all configurations: enums that are written as words, structs with defaults, and suggestions for
+//! misspelled names.
 //!
-//! Each such option is an enum that lists its own words, so that an option table, a parser and an echo cannot disagree.
+//! Each enum lists its own words, so the option table, the parser and the printed configuration cannot disagree.
 
 use results::cell::Arrivals;
 
@@ -125,7 +125,7 @@ choice! {
 
 /// The most similar name that begins with `word` or differs in at most a third of its letters.
 pub fn similar(word: &str, names: impl Iterator<Item = &'static str>) -> Option<&'static str> {
-    // Longer words resemble no name, and the cost grows with the product of the lengths.
+    // No name is as long, and the cost grows with the product of the lengths.
     const LEN_MAX: usize = 64;
     if word.len() > LEN_MAX {
         return None;

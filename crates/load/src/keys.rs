@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_have_the_keys_and_the_updates_that_are_drawn() {
+    fn key_classes_match_the_drawn_keys_and_updates() {
         for keys in [
             Keys::Zipfian { theta: 0.99 },
             Keys::Zipfian { theta: 1.3 },

@@ -13,10 +13,10 @@ const NS_PER_SEC: f64 = 1e9;
 /// Bounds on the operations of a job: enough for a 99th percentile, and more where stalls or windows are rare.
 const OPS_MIN: usize = 4_000;
 const OPS_MAX: usize = 20_000;
-/// Operations before the measured part of a job: a mix needs them until the slower direction has filled the queue. Not
-/// more than [`OPS_MIN`], at which a job may end.
+/// Unmeasured operations at the start of a job: in a mix, the slower direction fills the queue meanwhile. At most
+/// [`OPS_MIN`], because a job may end after that number.
 const WARM_UP_OPS: usize = OPS_MIN;
-/// Minimum number of stall periods, or of a limit's windows, that a job must cover.
+/// Minimum number of stall periods, or of windows of a rate limit, that a job must cover.
 const PERIODS: u64 = 4;
 pub const PERCENTS: [f64; 5] = [10.0, 50.0, 90.0, 99.0, 99.9];
 
@@ -62,17 +62,16 @@ impl ModelJob {
     pub fn run(&self, drive: &DriveSpec) -> [Option<JobResults>; 2] {
         let period_ns = drive.stalls.every_ns.max(drive.window_ns).max(1);
         let mut periods = 0;
-        // Whole periods: a fraction of a period would contain a whole stall, or the operations of a whole window, or none.
+        // Whole periods: a fraction of a period has more or less than its share of stalls, or of a window's operations.
         let whole_periods_ns =
             |every_ns: u64| (self.duration_ns + every_ns / 2) / every_ns * every_ns;
         let duration_ns = match period_ns {
             every_ns if (1..=self.duration_ns).contains(&every_ns) => whole_periods_ns(every_ns),
             _ => self.duration_ns,
         };
-        // Stalls and windows are counted from the start.
+        // With stalls or windows there is no warm-up, because their periods count from the start of the job.
         let warm_up_ops = if period_ns == 1 { WARM_UP_OPS } else { 0 };
         let (times_ns, seconds) = Running::new(self, drive).run(warm_up_ops, |ops, now_ns| {
-            // The job ends at the end of a period: a fraction of a period has more or less than its share of stalls.
             let period_ended =
                 std::mem::replace(&mut periods, now_ns / period_ns) < now_ns / period_ns;
             ops >= OPS_MAX

@@ -69,7 +69,6 @@ pub enum Fill {
     ByStream,
 }
 
-/// Everything that one shard runs.
 #[derive(Debug, Default)]
 pub struct Plan {
     pub lanes: Vec<Lane>,

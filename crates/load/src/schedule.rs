@@ -464,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn seven_a_second_over_three_devices_is_exact_to_the_operation() {
+    fn seven_operations_per_second_over_three_devices_are_exact() {
         for phase in [0, 40_503, PHASE_ONE - 1] {
             let counts: Vec<_> = (0..3)
                 .map(|device| {
@@ -491,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_drifts_in_a_year() {
+    fn an_even_schedule_does_not_drift_in_a_year() {
         let year_s = 365 * 86_400;
         let mut schedule = Even::new(Rate::new(1_000_003, 7).unwrap(), 0, 1_000_003, 0).unwrap();
         // Every 1,000,003rd operation falls on a multiple of 7 s exactly.

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn no_weights_are_no_panic() {
+    fn a_size_table_without_weights_does_not_panic() {
         assert_eq!(SizeTable::new(BTreeMap::new()).draw(&mut Random::new(1)), 0);
     }
 
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn every_sector_from_4_to_8_mib_takes_little_memory() {
+    fn a_size_table_of_every_sector_from_4_to_8_mib_takes_little_memory() {
         let table = SizeTable::new((8192..16_384).map(|sectors| (512 * sectors, 1)).collect());
         assert!(
             size_of_val(&*table.columns) <= 128 << 10,

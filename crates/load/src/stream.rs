@@ -276,7 +276,6 @@ impl Extent {
     }
 }
 
-/// Uniformly random operations on one target.
 #[derive(Debug, Clone)]
 pub struct Uniform {
     pub extent: Extent,
@@ -323,9 +322,9 @@ impl Stream for Sequential {
     }
 }
 
-/// Page updates as in ACT: a read of a random page, then, even if it failed, a write of a random page. An arrival is
-/// one update, or a bundle of updates that run one after the other. Several bundles in flight would each need a count
-/// of the updates left, so a lane has at most one bundle in flight.
+/// Page updates as in ACT: a read of a random page, then, even if the read failed, a write of a random page. An arrival
+/// is one update, or a bundle of updates that run one after the other. A lane has at most one bundle in flight, because
+/// each bundle in flight would need its own count of updates left.
 #[derive(Debug, Clone)]
 pub struct Updates {
     reads: Vec<Extent>,
@@ -496,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn the_raider_starts_over_at_the_end() {
+    fn sequential_reads_start_over_at_the_end() {
         let extent = Extent::blocks(request(OpKind::Read, 0, 0), 3000, 1000).unwrap();
         let mut raider = Sequential {
             extent,

@@ -8,8 +8,8 @@
 //!                                        -> WorkloadRecord: the configuration as it is in force
 //! ```
 //!
-//! The one idea: running, recording, judging and reporting use a [`Workload`] without knowing its kind. A run has one
-//! or several workloads, which share the run's devices and shards: each adds to the same [`RunPlan`].
+//! Running, recording, judging and reporting use a [`Workload`] without knowing its kind. A run has one or several
+//! workloads, which share the run's devices and shards: each adds to the same [`RunPlan`].
 
 use crate::choice::{Engine, Pacing};
 use crate::plan::{Arrival, Lane, Plan};
@@ -110,7 +110,7 @@ pub trait Workload {
 pub struct FilePlan {
     /// Size of the file, bytes; `None`: the load writes to a device.
     pub size_bytes: Option<u64>,
-    /// True if the load reads the file or device. If not, it needs no warning about unwritten blocks.
+    /// True if the load reads the file or device. If not, the warning about unwritten blocks is skipped.
     pub is_read: bool,
     /// True if the writes allocate the blocks of a new file.
     pub sparse: bool,
@@ -170,7 +170,8 @@ impl RunSpec {
         self.device_names.iter().map(ToString::to_string).collect()
     }
 
-    /// All devices of `specs`, in the order given. Errors: the first disagreement, a sentence.
+    /// The common spec of a run, with all devices of `specs`. Errors: two specs differ in a setting of the run, or real
+    /// and simulated drives are mixed.
     pub fn joined(specs: &[Self]) -> Result<Self, String> {
         let mut joined = specs
             .first()
@@ -273,7 +274,7 @@ impl BuildContext {
     }
 }
 
-/// A load that these devices cannot run: a sentence.
+/// The reason why these devices cannot run a load, a sentence.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct CannotRun(pub String);

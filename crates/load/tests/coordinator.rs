@@ -68,7 +68,7 @@ fn sim(_: usize, _: &Plan) -> io::Result<SimEngine> {
     )]))
 }
 
-/// A sink that keeps the operations of each interval. On request it fails, at the start or at an interval.
+/// A sink that keeps the operations of each interval, and can be told to fail at the start or at an interval.
 #[derive(Default)]
 struct Kept {
     ready: u32,

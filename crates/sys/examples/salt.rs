@@ -1,4 +1,5 @@
-//! `salt [COMPRESS_PCT]`: how fast one core makes fresh salt and placed salt, GB/s, in blocks of 128 KiB.
+//! `salt [COMPRESS_PCT]` measures how fast one core makes random fill (salt), GB/s, in blocks of 128 KiB: `fresh` for
+//! each write, and `placed`, a function of the offset.
 
 use std::time::{Duration, Instant};
 use sys::salt::{PlacedSalt, Salt};

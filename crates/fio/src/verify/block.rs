@@ -198,8 +198,8 @@ impl BlockCodec {
         })
     }
 
-    /// The complete blocks to which `header` of `block` may belong: flashproof's block, and fio's block. fio derives
-    /// the data of a whole operation from one seed.
+    /// The complete blocks that flashproof, and fio, would have written with `header` of `block`. fio derives the data
+    /// of a whole operation from one seed.
     fn candidate_blocks(
         &self,
         block: &[u8],

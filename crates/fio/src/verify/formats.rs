@@ -28,7 +28,7 @@ use std::path::Path;
 
 const MAGIC: u16 = 0xacca;
 
-/// Bytes of the header that is written.
+/// Bytes of the header of fio 3.33, which flashproof writes.
 pub(super) const HEADER_BYTES: usize = 40;
 
 /// Bytes of the header of later fio versions.
@@ -86,7 +86,7 @@ impl BlockHeader {
         header[36..40].copy_from_slice(&sum.to_le_bytes());
     }
 
-    /// The header at the beginning of `block`, of either version.
+    /// The header at the beginning of `block`, in the format of fio 3.33 or of later versions.
     pub(super) fn parse(block: &[u8]) -> Result<Self, HeaderError> {
         let bytes = padded(block);
         let u16_at = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
@@ -149,7 +149,7 @@ const STATE_HEAD_BYTES: usize = 24;
 const GENERATOR_BYTES: usize = 56;
 const NAME_BYTES: usize = 64;
 
-/// Sanity limit for a state file, bytes: the depth is some thousands at most.
+/// Maximum size of a state file that is read, bytes.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -290,7 +290,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_header_of_fio_is_read_and_written_alike() {
+    fn a_header_of_fio_is_the_same_after_reading_and_writing() {
         // A block of fio 3.33 with verify=md5, up to the digest.
         let block: [u8; HEADER_BYTES] = [
             0xca, 0xac, 0x02, 0x00, 0x00, 0x10, 0x00, 0x00, 0x2e, 0x56, 0xdb, 0xf6, 0x8c, 0x0a,

@@ -165,8 +165,8 @@ fn sha256(data: &[u8]) -> [u8; 64] {
     last
 }
 
-/// fio's sha512: the working buffer after all data was read. fio 3.33 never computes the digest, so only 128 bytes of
-/// the data count.
+/// fio 3.33's sha512: the working buffer after all data was read. fio 3.33 never computes the digest, so only 128 bytes
+/// of the data count.
 fn sha512_unfinished(data: &[u8]) -> [u8; 128] {
     let mut buffer = [0; 128];
     let (blocks, rest) = data.as_chunks::<128>();
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn digests_are_standard_where_fios_are() {
+    fn digests_equal_the_standards_where_fio_follows_them() {
         // CRC check values are from the CRC catalogue, without the inversions that fio omits; others from standards.
         let check = b"123456789";
         let first = |method: Method, bytes: usize| method.digest(check)[..bytes].to_vec();

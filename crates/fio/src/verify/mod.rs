@@ -66,7 +66,7 @@ struct ReadBackBacklog {
     /// Writes done since the last batch was read back.
     writes_since_batch: u64,
     reads_left: u64,
-    /// Area, first block, number of blocks. Writes dropped for lack of room are read back at the end.
+    /// Area, first block, number of blocks. Writes for which there is no room here are read back at the end.
     unread_writes: VecDeque<(usize, usize, usize)>,
 }
 
@@ -111,7 +111,7 @@ impl Verify {
             write_table: job
                 .reads_back()
                 .then(|| WriteTable::new(job.size_divisor(), areas)),
-            // Data of an earlier run must not pass as data of this run.
+            // The seed differs from run to run, so that data of an earlier run is not accepted.
             seed: seed ^ since_1970.as_nanos() as u64,
             writes: 0,
             backlog: ReadBackBacklog {
@@ -243,7 +243,7 @@ impl Verify {
         }
     }
 
-    /// Error: a description of the damage.
+    /// Compares the data of a read. Errors: a block is wrong; the text describes the damage.
     pub(super) fn check(&mut self, address: OpAddress, data: &[u8]) -> Result<(), String> {
         let Self {
             blocks,

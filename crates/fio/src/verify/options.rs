@@ -5,12 +5,11 @@ use super::method::Method;
 use load::choice::with_defaults;
 
 with_defaults! {
-    /// The options of `verify`.
     #[derive(Debug, Clone, PartialEq)]
     pub struct VerifyOptions {
         pub method: Method = Method::None,
         pub pattern: Option<BytePattern> = None,
-        /// Bytes of a block, which has its own header.
+        /// Bytes of a block; each block has its own header.
         pub interval: Option<u64> = None,
         /// True if writes are read back.
         pub reads_back: bool = true,

@@ -63,7 +63,7 @@ impl WriteTable {
         }
     }
 
-    /// A failed write leaves the blocks unknown.
+    /// Ends a write. After a failed write the contents of its blocks are unknown.
     pub(super) fn end(&mut self, area: usize, blocks: Range<usize>, is_done: bool) {
         for entry in &mut self.areas[area][blocks] {
             if !is_done {

@@ -24,7 +24,7 @@ pub(crate) fn assert_fio_property(bytes: &[u8]) -> bool {
             .iter()
             .for_each(|problem| assert_one_line(&problem.to_string())),
     }
-    // A file that includes itself.
+    // Each included file has the same text, so it may include itself.
     let around = ParseContext {
         read: &|_| Ok(text.clone().into_owned()),
         variable: &|name| Some(name.chars().rev().collect()),

@@ -20,11 +20,11 @@ use sys::random::Random;
 /// Regions of a pass, each with one share of lasting writes: steps of 0.1 % of the flash.
 const REGIONS: u64 = 1024;
 
-/// Maximum cache size: the bytes of the pass divided by this. The newest writes, as many as fit the cache, are all
-/// lasting writes, which differs from the steady state.
+/// The cache may have at most 1/`CACHE_SHARE` of the bytes of the pass. The newest writes, as many as fit the cache,
+/// are all lasting, unlike in the steady state.
 const CACHE_SHARE: u64 = 8;
 
-/// Rounds of the permutation.
+/// Rounds of the Feistel network in [`permuted`].
 const ROUNDS: u64 = 6;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub struct Order {
     blocks: u64,
     /// Writes in a region; fewer in the last.
     region: u64,
-    /// The second write of a block is at the earliest this many regions after its first write.
+    /// The second write of a block comes at least this many regions after the first.
     lead: u64,
     /// Counts before each region, and after the last.
     region_counts: Vec<Counts>,
@@ -209,7 +209,7 @@ fn counts(blocks: u64, total_writes: u64, region: u64, lead: u64) -> Vec<Counts>
                 last_counts.lasting + writes - last_counts.writes,
             )
         } else {
-            // The exact number, so that none of the newest regions has a first write.
+            // The exact number, so that all writes after this region are lasting.
             blocks.saturating_sub(total - writes)
         };
         let due = end
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn every_block_has_one_lasting_write_and_a_first_one_beyond_the_cache() {
+    fn each_block_has_one_lasting_write_and_any_earlier_write_is_farther_back_than_the_cache() {
         for (blocks, cache) in [
             (1, 0),
             (2, 0),
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_region_lasts_as_the_closed_form_says() {
+    fn the_share_of_lasting_writes_in_the_oldest_region_matches_the_closed_formula() {
         // WAF of FIFO under uniform writes (Desnoyers 2012), computed separately with Lambert's W.
         for (over_provisioning, waf) in [(0.07, 7.785_2), (0.15, 4.007_1), (0.28, 2.480_1)] {
             let order = order(1 << 20, over_provisioning, 0, 1).unwrap();
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn seeds_differ_and_an_order_never_changes() {
+    fn different_seeds_give_different_orders_and_an_order_never_changes() {
         let sum = |seed| {
             let order = order(1 << 16, 0.15, 1_000, seed).unwrap();
             (0..order.writes()).fold(0xcbf2_9ce4_8422_2325_u64, |hash, index| {
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_that_cannot_be_written_again_far_enough_away_are_refused() {
+    fn an_order_whose_two_writes_of_a_block_would_be_too_close_is_refused() {
         let why = order(1000, 0.28, 161, 1).unwrap_err();
         assert_eq!(
             why,

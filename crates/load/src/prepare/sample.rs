@@ -16,7 +16,7 @@ use sys::random::Random;
 /// depends on the offset is filled in whole units of this size.
 pub const SPOT_BYTES: usize = sys::salt::UNIT_BYTES;
 
-/// Number of bytes that a mismatch shows, of the expected and of the found data.
+/// Bytes that a mismatch shows of the expected data, and of the found data.
 const SHOWN_BYTES: usize = 16;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,7 +63,7 @@ impl Compared {
                 expected: excerpt(&expected[diff_index..]),
                 found: excerpt(&found[diff_index..]),
             };
-            // Reads come back in any order; the lowest offset is reported.
+            // Reads complete in any order; the lowest offset is reported.
             if self
                 .first_mismatch
                 .is_none_or(|first| mismatch.offset < first.offset)
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_as_large_as_the_device_is_the_device() {
+    fn a_sample_as_large_as_the_device_reads_all_of_it() {
         for spots in [4, 5, u64::MAX] {
             let all = requests(sample(3 * SPOT + 512, spots, 9));
             assert_eq!(
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_byte_that_differs_is_told_with_what_belongs_there() {
+    fn a_mismatch_shows_the_first_differing_byte_and_the_expected_data() {
         let mut sample = sample(8 * SPOT, 8, 1);
         while let Some(request) = sample.next() {
             let mut data = vec![0; request.len as usize];

@@ -5,8 +5,8 @@
 //!              offset: number of the key; length: bytes of the record
 //! ```
 //!
-//! The one idea: to the run loop a transaction is an operation, and a namespace is a target. The engine maps these
-//! operations to transactions, and makes key digests and record contents.
+//! To the run loop, a transaction is an operation, and a namespace is a target. The engine maps these operations to
+//! transactions, and makes key digests and record contents.
 //!
 //! Each shard has every n-th key. So a single engine sees all writes of a key, and engines need no
 //! coordination. With skewed keys, each shard has the same distribution over its own keys.

@@ -6,9 +6,9 @@
 //!                        Replay (a Workload): one open lane for each stream on each device
 //! ```
 //!
-//! The main idea: a stream's schedule is the list of its instants, and its operations are a parallel list. Both are
-//! shared, so any number of shards can take every n-th entry. An operation is issued at the instant of the traced
-//! operation, whatever happened to earlier operations: a trace does not show dependencies.
+//! A stream's schedule is the list of its instants, and its operations are a parallel list. Both are shared, so any
+//! number of shards can take every n-th entry. An operation is issued at the instant of the traced operation, whatever
+//! happened to earlier operations: a trace does not show dependencies.
 //!
 //! Reads smaller than ACT's large block (128 KiB) are judged, because clients wait for them. In a trace without such
 //! reads, the first class that occurs is judged, in this order: small writes, large reads, large writes, flushes,
@@ -173,12 +173,12 @@ impl Replay {
     }
 }
 
-/// Operations that are not replayed as they were recorded.
+/// Numbers of operations that are not replayed as they were recorded.
 #[derive(Debug, Default)]
 struct ReplayChanges {
-    /// Enlarged to whole units of the device's direct I/O.
+    /// Operations enlarged to whole units of the device's direct I/O.
     rounded: u64,
-    /// Wrapped around to the start of the device.
+    /// Operations whose offset wrapped around to the start of the device.
     moved: u64,
 }
 
@@ -191,7 +191,7 @@ struct UsableRange {
 
 impl UsableRange {
     fn new(device: &DeviceShape, class: Class) -> Self {
-        // A flush has no offset.
+        // A flush has no offset to align.
         let unit_bytes = if class == Class::Flushes {
             1
         } else {
@@ -254,7 +254,7 @@ impl Workload for Replay {
     }
 
     fn unit_bytes(&self) -> u64 {
-        // Covering may add one unit of direct I/O.
+        // Room to enlarge operations to whole units of direct I/O. `check` refuses devices that are still too small.
         self.trace.largest_bytes() + 4_096
     }
 

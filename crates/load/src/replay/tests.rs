@@ -311,7 +311,7 @@ fn a_trace_that_cannot_be_replayed_is_refused_with_the_reason() {
 }
 
 #[test]
-fn a_flush_at_the_largest_sector_has_no_place() {
+fn the_sector_of_a_flush_is_ignored() {
     let replay = replay_of(&[traced(0, Flush, u64::MAX, 8)]);
     let (plan, _) = plan(&replay, shape(1 << 20, 4096), 1).unwrap();
     assert_eq!(scheduled_ops(plan), [(0, "flush", 0, 0, false)]);
@@ -352,7 +352,7 @@ fn a_trace_without_small_reads_is_judged_by_its_other_operations() {
     assert_eq!(found, Some("writes"));
 }
 
-/// Lines of every form that is read.
+/// Lines of every supported trace format.
 const LINES: [&str; 9] = [
     "    asd-17665   [001] .....  10.000001: block_rq_issue: 7,2 RS 8704 () 1293793 + 17 be,0,4 [asd]",
     "    ftl-24883   [001] ..s1.  10.000091: block_rq_complete: 7,2 RS () 1293793 + 17 be,0,4 [0]",

@@ -13,7 +13,7 @@ use sys::op::{OpKind, WriteSync};
 /// Maximum number of operations: 240 MB of memory, and briefly as much again while the largest stream is sorted.
 pub const OPERATIONS_MAX: u64 = 10_000_000;
 
-/// Below this size operations are small: that of ACT's large block and of the modelled servers' smallest write block.
+/// Operations below this size are small. Size of ACT's large block, and of the modelled servers' smallest write block.
 const LARGE_BYTES: u64 = 128 << 10;
 
 /// Memory for the buffers of a stream on a device, including those salted ahead, bytes.

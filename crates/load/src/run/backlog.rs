@@ -1,9 +1,8 @@
 //! Operations that are due but not done: the lag of lanes, the backlog at an instant, and lost operations.
 //!
 //! No counter is kept of due operations: their number follows from a lane's schedule. Operations that are due but not
-//! yet taken wait for a slot, or for flashproof. Part of a wait for a slot is charged to flashproof. If flashproof had
-//! issued all earlier operations on time and seen all completions at once, the slot would have been free earlier: this
-//! difference is charged.
+//! yet taken wait for a slot, or for flashproof. A wait for a slot is charged to flashproof in part: by as much as the
+//! slot would have been free earlier if flashproof had issued all operations on time and seen all completions at once.
 
 use super::lanes::RunningLane;
 use super::limits::RunningLimit;
@@ -278,7 +277,8 @@ impl<E: BlockEngine> Shard<E> {
         std::iter::once(slot.request.cell).chain(commit_cell)
     }
 
-    /// Counts the never issued operation of `slot`, its followers and its commit. The stream learns that no byte moved.
+    /// Counts the operation of `slot`, which was never issued, with its followers and its commit. Reports to the stream
+    /// that no byte moved.
     pub(super) fn count_chain(&mut self, slot: &Slot, is_own: bool) {
         let own_delayed = u64::from(is_own);
         if let Some((cell, intended_ns)) = self.slots.commit_of(slot) {

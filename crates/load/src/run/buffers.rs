@@ -43,7 +43,7 @@ impl Buffers {
             let mut fill = class.fill;
             match &mut fill {
                 Fill::Fresh(salt) => ready.iter_mut().for_each(|buf| salt.fill(buf)),
-                // Touched now: a write to the device from memory that was never touched costs a page fault.
+                // Zeroed now, because the first access to each page of memory costs a page fault.
                 Fill::AsIs => ready.iter_mut().for_each(|buf| buf.fill(0)),
                 Fill::Placed(_) | Fill::ByStream => {}
             }
@@ -105,7 +105,7 @@ impl Buffers {
 
     pub(super) fn salt_slice(&mut self) {
         let mut budget = SLICE_BYTES;
-        // Begins with another class each time, so that no class starves when salt is short.
+        // Each call begins with another class, so that no class starves when salt is short.
         self.first_class = (self.first_class + 1) % self.classes.len().max(1);
         let (before, from_first) = self.classes.split_at_mut(self.first_class);
         for ClassBuffers {

@@ -67,7 +67,8 @@ impl RunClock {
         self.issue_end_ns == 0
     }
 
-    /// Counts a turn. True now and then: virtual time can stand still, but the user's signal must be seen.
+    /// Counts a turn. True if the control is to be checked: after some time, or after [`TURNS_UNCHECKED_MAX`] turns, so
+    /// that a signal is seen even if virtual time stands still.
     #[inline]
     pub(super) fn begin_turn(&mut self) -> bool {
         self.turns += 1;

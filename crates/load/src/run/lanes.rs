@@ -12,7 +12,7 @@ pub(super) struct RunningLane {
     pub(super) limit: u32,
     pub(super) name: String,
     pub(super) ended: bool,
-    /// Operations by which the stream keeps a closed loop below its depth now.
+    /// For a closed loop: depth less the operations that are queued or in flight, because the stream allows no more.
     resting_ops: u32,
     pub(super) due: DueCounter,
 }
@@ -103,7 +103,7 @@ impl Lanes {
         }
     }
 
-    /// Takes back an operation of a closed lane at `now_ns`.
+    /// Counts an operation of a closed lane as done at `now_ns`, and queues the next if the stream allows it.
     #[inline]
     pub(super) fn rest(&mut self, lane: u32, now_ns: u64) {
         self[lane].resting_ops += 1;

@@ -18,8 +18,8 @@ pub(super) struct RunningLimit {
     /// slot from the instant at which that slot became free, even if other completions were seen in the same poll.
     pub(super) free_slots: VecDeque<FreeSlot>,
     pub(super) limit: Limit,
-    /// Delays of the operation that last freed a slot, and of the earlier operations on that slot: without them the
-    /// slot would have been free earlier by at most their sum.
+    /// Delays of the operation that last freed a slot, and of the earlier operations on that slot. Without these delays
+    /// the slot would have been free earlier by at most their sum.
     pub(super) own_delay: OwnDelay,
     /// Lanes that wait for a slot, each with the intended start of its next operation.
     pub(super) waiting: VecDeque<(u64, u32)>,
@@ -78,8 +78,8 @@ impl Limits {
         self.lanes_waiting += 1;
     }
 
-    /// Puts a lane, whose stream has no next operation now, first in the queue. False if no operation in flight under
-    /// the limit can change that.
+    /// Puts a lane whose stream has no next operation now first in the queue. False if no operation is in flight under
+    /// the limit, so that no completion can end the wait.
     pub(super) fn starve(&mut self, limit: u32, intended_ns: u64, lane: u32) -> bool {
         self.lanes_waiting += 1;
         let limit = &mut self[limit];
@@ -90,7 +90,7 @@ impl Limits {
 
     #[inline]
     pub(super) fn free(&mut self, limit: u32, completed_ns: u64, own_delay: OwnDelay) {
-        // Without its lag, the operation would have freed its slot earlier. For that time the next lane on the slot
+        // Without its lag, the operation would have freed its slot earlier. During the lag, the next lane on the slot
         // waits for flashproof, not for the device. `unseen_ns` is only an upper bound.
         let slot = FreeSlot {
             freed_ns: completed_ns.saturating_sub(own_delay.lag_ns),

@@ -42,7 +42,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use sys::op::{Completion, Op};
 
-/// The share of a thread in a run.
 pub struct Shard<E> {
     engine: E,
     settings: Settings,
@@ -162,7 +161,7 @@ impl<E: BlockEngine> Shard<E> {
         self.count_unissued();
         match (self.recorder.is_ramping, self.is_done()) {
             (false, _) => {}
-            // Streams that end within the ramp would have no result without it.
+            // All streams ended within the ramp: without the ramp there would be no result.
             (true, true) => self.recorder.measure_ramp(),
             // The run was stopped during its ramp, whose errors still count.
             (true, false) => self.rotate(self.clock.stop_ns),

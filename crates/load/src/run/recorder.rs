@@ -1,5 +1,4 @@
-//! The records of a shard. They leave the hot path by exchange: a full interval goes out through a channel, an empty
-//! one comes back.
+//! The records of a shard. The hot path sends each full interval through a channel, and gets an empty interval back.
 
 use super::silence::{Silence, Silent};
 use super::{Control, EndCause, RunConfig};
@@ -17,14 +16,14 @@ const SPARES: usize = 3;
 /// Failed operations reported one by one in each interval; the rest are only counted.
 const FAILURES_TOLD_MAX: u32 = 8;
 
-/// If a thread lacks a CPU for this fraction of the time, the result is in doubt. The default limits allow the same
+/// If a thread lacks a CPU for this fraction of the time, the result is unreliable. The default limits allow the same
 /// fraction of operations above their tightest threshold. On an idle machine, a thread lacks a CPU far less.
 const RUN_DELAY_MIN: f64 = 0.05;
 
 /// Operations of a cell that this thread may have delayed because it lacked a CPU.
 #[derive(Debug, Clone, Copy, Default)]
 struct CpuWait {
-    /// Number of operations possibly delayed since the last interval at whose end no operation waited.
+    /// Operations possibly delayed since the end of the last interval without a backlog.
     ops: f64,
     /// Backlog at the end of the last interval.
     backlog: u64,
@@ -89,7 +88,7 @@ pub(super) struct Recorder {
     /// consumed. So one interval is simulated while the previous interval is consumed, and a stop takes effect at a
     /// reproducible instant: the end of the next interval.
     is_lockstep: bool,
-    /// A clean interval that has already come back.
+    /// A clean interval that the merging thread has returned.
     spare_interval: Option<Box<Interval>>,
     failures_logged: u32,
     wrong_data_logged: u32,
@@ -124,7 +123,7 @@ impl Recorder {
         let (to_shard, clean) = channel();
         // A recorder in lockstep fills one interval while the coordinator merges the other.
         for _ in 0..if lockstep { 1 } else { SPARES } {
-            // Cannot fail: the receiver is right here.
+            // Cannot fail: `clean`, the receiver, still exists.
             let _ = to_shard.send(Box::new(Interval::of_cells(layout, used.as_deref())));
         }
         let mut recorder = Self {
@@ -393,7 +392,7 @@ impl Recorder {
             .unwrap_or(0)
     }
 
-    /// Measures the ramp: all of it is part of the first interval.
+    /// Counts the ramp as part of the measurement: all of it is in the first interval.
     pub(super) fn measure_ramp(&mut self) {
         (self.ramp_ns, self.is_ramping) = (0, false);
         self.current.carried.clear();

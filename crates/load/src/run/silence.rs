@@ -9,7 +9,7 @@ struct DeviceActivity {
     in_flight: u32,
     /// Time of the last completion, nanoseconds since the run began.
     last_completion_ns: u64,
-    /// Time since which an answer is due: the time of the last completion, or of a submission to the idle device.
+    /// Time since which a completion is awaited: the last completion, or a submission to the idle device.
     since_ns: u64,
     /// Operations in flight when the last punctual operation was issued.
     usual_in_flight: u32,

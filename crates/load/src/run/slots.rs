@@ -17,7 +17,6 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    /// Times of the operation, once completed.
     #[inline]
     pub(super) fn times(&self, is_closed: bool, issued_ns: u64, completed_ns: u64) -> Times {
         if is_closed {
@@ -31,7 +30,7 @@ impl Slot {
     }
 }
 
-/// The completed operations of a commit: they follow each other in a slot, and the commit is recorded in its own cell.
+/// The completed operations of a commit. These follow each other in a slot; the commit is recorded in its own cell.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Commit {
     pub(super) cell: u32,

@@ -36,7 +36,7 @@ pub(crate) fn dispersion(times_ns: &[u64], window_ns: u64) -> Option<Dispersion>
 
 /// Variance / mean of `times_ns` in windows of `window_ns`, averaged over ten offsets of the windows. If the period of
 /// bursts is a multiple of the window, windows at some offsets cut all bursts, at others none: the index at a single
-/// offset can be off by a factor of two. Errors: as [`dispersion`].
+/// offset can be off by a factor of two. `None` as for [`dispersion`].
 pub(crate) fn index_over_places(times_ns: &[u64], window_ns: u64) -> Option<f64> {
     const PLACES: u32 = 10;
     let mut sorted = times_ns.to_vec();
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn even_spacing_has_almost_none() {
+    fn evenly_spaced_events_have_an_index_near_0() {
         let even: Vec<u64> = (0..100_000).map(|index| index * 10).collect();
         assert_eq!(
             dispersion(&even, 100).unwrap(),
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn poisson_arrivals_have_one() {
+    fn poisson_arrivals_have_an_index_of_1() {
         let mut seed = 23;
         let mut now = 0.0;
         let times: Vec<u64> = std::iter::repeat_with(|| {
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn bursts_of_ten_have_nine() {
+    fn evenly_spaced_bursts_of_ten_have_an_index_of_9() {
         let bursts: Vec<u64> = (0..10_000)
             .flat_map(|burst| (0..10).map(move |index| burst * 1_000 + index))
             .collect();
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn where_windows_begin_is_averaged_out() {
+    fn the_index_is_averaged_over_the_offsets_of_the_windows() {
         // Ten events within 60 of every 500. At some offsets the windows of 100 hold each burst whole, at others they
         // cut every burst at the same spot.
         let bursts: Vec<u64> = (0..10_000)
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn empty_windows_count() {
-        // Windows of 10 from 5: 2 events, 0, 0, 1; the event at 45 only ends the fourth.
+        // Windows of 10 from 5 on have 2, 0, 0 and 1 events. The event at 45 only ends the fourth window.
         let dispersion = dispersion(&[5, 6, 35, 45], 10).unwrap();
         assert_eq!(
             dispersion,
@@ -179,13 +179,13 @@ mod tests {
     }
 
     #[test]
-    fn order_does_not_matter() {
+    fn the_order_of_events_does_not_matter() {
         let found = dispersion(&[45, 6, 35, 5], 10);
         assert_eq!(found, dispersion(&[5, 6, 35, 45], 10));
     }
 
     #[test]
-    fn without_a_whole_window_there_is_no_answer() {
+    fn without_a_whole_window_there_is_no_index() {
         assert_eq!(dispersion(&[], 10), None);
         assert_eq!(dispersion(&[5], 10), None);
         assert_eq!(dispersion(&[5, 14], 10), None);

@@ -132,7 +132,7 @@ fn operations_due_while_this_program_had_no_cpu_are_charged_to_no_drive() {
         duration_sec: 9,
         hang_sec: 2,
         signal_ns: None,
-        // This time without a CPU ends half a second after the last instant at which waiting operations may be issued.
+        // The program gets a CPU again half a second after the last instant at which waiting operations may be issued.
         away_ns: vec![(4_800 * MS, 6_500 * MS)],
     };
     let verdict = run(&draw, 1).verdict;

@@ -1,5 +1,5 @@
-//! Random commits: chains of operations in one slot, recorded as one latency. The log of single operations gives the
-//! latencies without code of the recorder.
+//! Random commits: chains of operations in one slot, recorded as one latency. The expected latencies are computed from
+//! the log of single operations, without code of the recorder.
 
 use super::draw::{Drive, SEC};
 use super::log::{LANES_MAX, Log, Logged, Model, STEP_BYTES, Watched};
@@ -269,7 +269,7 @@ fn commits_that_this_program_delays_are_not_charged_to_the_device() {
     let mut late = 0;
     for seed in 1..=100 {
         let mut draw = Draw::new(seed);
-        // A commit of one operation has the fate of its operation.
+        // A commit of one operation is late or lost exactly if its operation is.
         draw.lanes.iter_mut().for_each(|(length, ..)| *length = 1);
         let (_, _, backlogs) =
             draw.run(seed, vec![(700 * MS, 1_200 * MS), (1_800 * MS, 2_300 * MS)]);

@@ -122,7 +122,7 @@ pub(crate) fn differences(draw: &Draw, verdict: &Verdict, found: &Found) -> Vec<
                     })
                     .collect::<Vec<_>>()
             };
-            // The backlog is named only where all operations completed soon after their slice.
+            // The verdict names a growing backlog only if all operations completed soon after their slice.
             let undone = Some(of("not-carried-out"))
                 .filter(|undone| !undone.is_empty())
                 .unwrap_or_else(|| of(GREW));
@@ -206,7 +206,7 @@ pub(crate) fn differences(draw: &Draw, verdict: &Verdict, found: &Found) -> Vec<
 /// in the same load without delays by this program.
 pub(crate) fn excuses(prompt: &Found, verdict: &Verdict) -> Vec<String> {
     let told = codes(verdict);
-    // When a drive goes away, the issue time decides which operations fail. The run has failed in any case.
+    // When a drive disconnects, the issue time decides which operations fail. The run has failed in any case.
     let has_died = [&prompt.codes, &told]
         .iter()
         .any(|codes| codes.contains("lost") || codes.contains("device-gone"));

@@ -463,7 +463,7 @@ impl Draw {
                 per_sec: own,
                 seed: dice.within(0, 1 << 40),
             },
-            // Starts late.
+            // A sequence that starts late.
             1 => LaneArrivals::Listed(
                 (0..)
                     .map(|k| from_ns + k * SEC / own)
@@ -540,7 +540,7 @@ impl Draw {
         )
     }
 
-    /// Makes operations of the last lane special: so many that a rule just holds, or is just broken.
+    /// Makes as many operations of the last lane slow, late or missing that a rule just holds, or is just broken.
     fn edge(
         &self,
         dice: &mut Dice,

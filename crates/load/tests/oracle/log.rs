@@ -158,7 +158,7 @@ impl DriveModel for Model {
     }
 }
 
-/// The simulator with a log of its operations. Also simulates a signal, and a machine without a free CPU.
+/// The simulator with a log of its operations. Can also simulate a signal, and times without a CPU.
 pub(crate) struct Watched {
     pub(crate) engine: SimEngine<Model>,
     pub(crate) log: Rc<RefCell<Log>>,

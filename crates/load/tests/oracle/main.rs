@@ -220,7 +220,7 @@ fn compare(draw: &Draw, seed: u64) -> Vec<String> {
 }
 
 /// In about three of 10,000 draws, judge and oracle disagree: the judge counts the time of a closed loop on a device in
-/// whole report intervals, or an operation due when a drive goes away may be in either of two slices.
+/// whole report intervals, or an operation due when a drive disconnects may be in either of two slices.
 #[test]
 fn the_oracle_agrees_on_drives_of_the_simulator() {
     for_each_draw(Draw::of_queues, compare, 1);
@@ -241,7 +241,7 @@ fn the_oracle_agrees_on_streams_with_limits_of_their_own() {
 }
 
 #[test]
-fn the_oracle_agrees_where_rules_just_hold_and_just_do_not() {
+fn the_oracle_agrees_on_loads_that_just_keep_or_just_break_a_rule() {
     for_each_draw(Draw::of_edges, compare, 0);
 }
 
@@ -273,21 +273,21 @@ fn excuses(draw: &Draw, seed: u64) -> Vec<String> {
     compare::excuses(&prompt.found, &late.verdict)
 }
 
-/// In up to two of a thousand draws the verdict blames a drive wrongly: it is at its limit, or stalls just after the
-/// end of the run, and would have completed the load had the program not lacked a CPU some seconds before.
+/// In up to two of a thousand draws the verdict blames a drive wrongly: the drive is at its limit, or stalls just after
+/// the end of the run, and would have completed the load had the program not lacked a CPU some seconds before.
 #[test]
-fn absences_of_this_program_fail_no_drive() {
+fn no_drive_fails_because_this_program_lacked_a_cpu() {
     for_each_draw(|seed| Draw::of_edges(seed).with_absences(seed), excuses, 3);
     for_each_draw(|seed| Draw::of_queues(seed).with_absences(seed), excuses, 3);
 }
 
 #[test]
-fn draws_that_were_judged_wrongly_once_are_not_any_more() {
+fn draws_that_were_once_judged_wrongly_are_judged_correctly() {
     // Faults found: a stream charged with the silence of another; a closed loop that continued after its end.
     for seed in [70_001_423, 70_001_612, 70_002_521] {
         assert_eq!(compare(&Draw::of_queues(seed), seed), [""; 0], "{seed}");
     }
-    // Fault found: operations issued late delayed others in the drive or held their slots: slow, or not done in time.
+    // Fault found: operations issued late delayed others in the drive or held their slots, and the drive was blamed.
     for seed in [8_675_998, 70_000_418, 70_000_706, 70_000_729, 70_000_829] {
         assert_eq!(
             excuses(&Draw::of_queues(seed).with_absences(seed), seed),

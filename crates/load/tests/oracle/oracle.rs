@@ -21,9 +21,9 @@
 //! operation and 0.1 %, is too short.
 //!
 //! For each judged stream, the share of slow operations must stay below each limit, on each device and over all
-//! devices. For shares and silences, windows are judged that begin and end in the middle of slices, too: if the halves
-//! of slices are whole report intervals, and both halves of the window are complete. For shares, such a window needs
-//! 3,000 operations and 90 % of the mean number in a complete slice; for silences, 90 % of the time of a slice.
+//! devices. For shares and silences, windows from the middle of a slice to the middle of the next are judged, too, if
+//! the halves of slices are whole report intervals and both halves of the window are complete. For shares, such a
+//! window needs 3,000 operations and 90 % of the mean number in a complete slice; for silences, 90 % of a slice's time.
 
 use super::draw::{Draw, Drive, LaneArrivals, LaneDraw, SEC};
 use super::log::{Log, Logged};
@@ -71,7 +71,7 @@ pub(crate) struct Ran<'a> {
     pub(crate) stop_ns: u64,
     /// True if the run ended before its planned end.
     pub(crate) is_stopped: bool,
-    /// True if the run ended because a drive went away.
+    /// True if the run ended because a drive disconnected.
     pub(crate) is_gone: bool,
 }
 
@@ -108,7 +108,7 @@ pub(crate) struct Found {
     pub(crate) totals: Vec<[u64; 5]>,
     /// By device: operations that never completed.
     pub(crate) lost: BTreeMap<usize, u64>,
-    /// The run ended where a slice begins.
+    /// True if the run ended at the start of a slice.
     pub(crate) ends_on_border: bool,
     pub(crate) complaints: Vec<String>,
     /// The codes that the rules leave open: a slice that was cut short could have passed or failed.
@@ -122,7 +122,7 @@ struct Stretch {
     is_cut: bool,
 }
 
-/// A time in which shares and silences are judged, beside the stretches: from one slice's middle to the next's.
+/// A window from the middle of one slice to the middle of the next, in which shares and silences are judged, too.
 #[derive(Clone, Copy)]
 struct Between {
     from_ns: u64,
@@ -643,7 +643,7 @@ impl Ran<'_> {
         } in self.stretches(fates)
         {
             let (scheduled, over) = count(first, last);
-            // A failed operation has no latency.
+            // Failed operations have no latency, so latency limits do not count them.
             let failed = fates
                 .iter()
                 .filter(|fate| (first..=last).contains(&fate.slice) && fate.failed)
@@ -663,7 +663,7 @@ impl Ran<'_> {
             if !is_cut && exceeded(scheduled) {
                 found.codes.insert("over-limit");
             }
-            // The rest of a cut slice could have been fast. The whole slice's operations are known approximately.
+            // The rest of a cut slice could have been fast. The number of operations of the whole slice is an estimate.
             let per_sec = self.draw.streams[stream].per_sec;
             if is_cut && per_sec > 0 {
                 let whole = scheduled + per_sec * (self.draw.slice_sec + 1) + 2;
@@ -761,7 +761,7 @@ impl Ran<'_> {
         {
             complaints.push("an operation was issued that was not wanted".to_owned());
         }
-        // After a drive went away, waiting operations are not issued, not even after the end of their stream.
+        // After a drive disconnected, waiting operations are not issued, not even after the end of their stream.
         let goes_away = self
             .draw
             .drives

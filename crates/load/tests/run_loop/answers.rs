@@ -5,7 +5,7 @@ use load::schedule::Poisson;
 use load::stream::Updates;
 
 #[test]
-fn a_freeze_of_one_second_makes_a_thousand_slow_operations_of_a_thousand_a_second() {
+fn at_1000_operations_per_second_a_freeze_of_one_second_makes_1000_slow_operations() {
     let ran = even_reads(FREEZE, 1000, (4096, false), settings(10));
     let total = ran.total();
     let cell = &total.cells[0];
@@ -25,7 +25,7 @@ fn a_freeze_of_one_second_makes_a_thousand_slow_operations_of_a_thousand_a_secon
 }
 
 #[test]
-fn a_closed_loop_would_have_reported_one_slow_operation() {
+fn a_closed_loop_reports_a_freeze_as_one_slow_operation() {
     let lanes = vec![(
         reads(0, 1),
         Arrival::Closed {
@@ -37,7 +37,7 @@ fn a_closed_loop_would_have_reported_one_slow_operation() {
     assert_eq!(
         ran.total().cells[0].counts.judged_over[0],
         1,
-        "the freeze hides its own victims"
+        "during the freeze, a closed loop issues nothing"
     );
 }
 
@@ -147,7 +147,7 @@ fn an_operation_can_be_followed_by_another_in_its_slot() {
     assert_eq!(total.cells[0].counts.ops, 10_000);
     assert_eq!(total.cells[1].counts.ops, 10_000);
     let found = total.cells[1].wait.max();
-    assert_eq!(found, 0, "the follower is wanted when its leader ends");
+    assert_eq!(found, 0, "a follower is due when the leader completes");
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn an_update_is_written_as_soon_as_its_read_completes() {
 }
 
 #[test]
-fn a_closed_lane_keeps_its_depth_going() {
+fn a_closed_lane_keeps_its_depth_in_flight() {
     // Depth 4, 100 us for each operation, 32 channels: 40,000 operations per second.
     let lanes = vec![(reads(0, 1), closed(4))];
     let ran = run(
@@ -214,7 +214,7 @@ fn nothing_is_issued_before_instant_zero() {
 }
 
 #[test]
-fn nothing_of_a_ramp_is_counted() {
+fn operations_of_the_ramp_are_not_counted() {
     // The drive freezes from 5 to 6 s.
     let slow = |ramp_ns, seconds: u64| {
         let settings = Settings {

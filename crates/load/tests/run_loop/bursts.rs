@@ -66,7 +66,7 @@ fn variance_over_mean(times_ns: &[u64]) -> f64 {
 }
 
 #[test]
-fn the_schedule_of_act_bursts_and_an_even_one_does_not() {
+fn acts_schedule_makes_bursts_and_an_even_schedule_does_not() {
     let act = reads_ns(Arrivals::Act);
     let paced = reads_ns(Arrivals::Paced);
     for times_ns in [&act, &paced] {

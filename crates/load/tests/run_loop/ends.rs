@@ -251,7 +251,7 @@ fn completions_after_the_end_do_not_count_toward_the_achieved_rate() {
 }
 
 #[test]
-fn a_run_in_which_time_stands_still_can_be_stopped() {
+fn a_run_whose_virtual_time_hardly_advances_can_be_stopped() {
     // Each operation takes 1 ns: in a virtual hour there would be some 10^13 operations.
     let lanes = vec![(reads(0, 1), closed(4))];
     let what = what(settings(3600), &layout(1, 1));

@@ -128,7 +128,7 @@ fn unseen(drive: &str, look_ns: u64) -> impl BlockEngine {
 }
 
 #[test]
-fn a_program_without_a_cpu_blames_itself_and_not_the_device() {
+fn lateness_from_a_lack_of_cpu_is_charged_to_this_program_and_not_to_the_device() {
     // 1,000 operations per second, held off for 1.5 s: 1,500 are issued late, all at once, and fill all 64 slots.
     let engine = paused("sim:jitter-pct=0", 3 * SEC..4 * SEC + SEC / 2);
     let plan = plan(vec![(reads(0, 1), even(1_000, 0, 1))], 64, false);
@@ -141,7 +141,7 @@ fn a_program_without_a_cpu_blames_itself_and_not_the_device() {
     assert!(cell.lag.max() > 1_400 * MS, "{}", cell.lag.max());
     assert!(
         cell.wait.max() < MS / 10,
-        "a wait behind our own backlog is not the device's: {}",
+        "a wait behind this program's backlog is not charged to the device: {}",
         cell.wait.max()
     );
     assert_eq!(
@@ -205,7 +205,7 @@ fn a_device_that_keeps_up_has_no_backlog_beyond_operations_in_flight() {
 }
 
 #[test]
-fn a_poisson_backlog_is_counted_as_exactly() {
+fn the_backlog_of_poisson_arrivals_is_counted_exactly() {
     let poisson = Poisson::new(Rate::per_sec(1250), Random::new(7)).unwrap();
     let arrival = Arrival::Scheduled(Schedule::Poisson(poisson));
     let ran = run(
