@@ -223,7 +223,7 @@ fn agreed(bench: &Bench, dir: &str, own: Option<&Ended>) -> Value {
 }
 
 #[test]
-fn every_form_says_the_same_of_jobs_that_ended() {
+fn every_output_format_agrees_on_jobs_that_ended() {
     let bench = Bench::new();
     let cases = [
         (
@@ -305,7 +305,7 @@ fn every_form_says_the_same_of_jobs_that_ended() {
 }
 
 #[test]
-fn every_form_says_the_same_of_runs_that_were_stopped_or_are_damaged() {
+fn every_output_format_agrees_on_stopped_and_damaged_runs() {
     let bench = Bench::new();
     for (dir, signal) in [("killed", "KILL"), ("interrupted", "INT")] {
         let mut running = storage(&bench, dir, ENDLESS);
@@ -348,7 +348,7 @@ fn every_form_says_the_same_of_runs_that_were_stopped_or_are_damaged() {
 }
 
 #[test]
-fn every_form_says_the_same_of_several_loads_at_once() {
+fn every_output_format_agrees_on_simultaneous_loads() {
     let bench = Bench::new();
     for (name, drive) in [("a", "sim:name=a"), ("b", "sim:name=b+read-us=9000")] {
         let config =
@@ -376,7 +376,7 @@ fn every_form_says_the_same_of_several_loads_at_once() {
 
 /// A search ends its steps early, and a series has its own outcome.
 #[test]
-fn every_form_says_the_same_of_a_series_and_of_its_steps() {
+fn every_output_format_agrees_on_a_series_and_its_steps() {
     let bench = Bench::new();
     for (dir, outcome, line) in [
         (

@@ -112,7 +112,7 @@ fn the_papers_example_meets_its_cluster_and_keeps_its_comments() {
 }
 
 #[test]
-fn offsets_that_made_a_load_are_found_again() {
+fn align_finds_the_offsets_that_generated_a_load() {
     let bench = Bench::new();
     let plain = example(&["lbr-req", "lbw-req"])
         .replace("7200", "5")
@@ -172,7 +172,7 @@ fn offsets_that_made_a_load_are_found_again() {
 }
 
 #[test]
-fn a_drive_that_does_not_hold_the_load_measures_nothing() {
+fn align_refuses_a_drive_that_does_not_hold_the_load() {
     let bench = Bench::new();
     bench.write("in.conf", example(&[]));
     let on = |device: &str| {
@@ -192,7 +192,7 @@ fn a_drive_that_does_not_hold_the_load_measures_nothing() {
 }
 
 #[test]
-fn a_wrong_block_size_is_said_and_not_fitted() {
+fn a_wrong_block_size_is_reported_and_not_fitted() {
     let bench = Bench::new();
     let target = CLUSTER.replace("w/s=1548", "w/s=3096");
     let ended = align(&bench, &example(&[]), &target, &[]).expect(4);
@@ -211,7 +211,7 @@ fn a_wrong_block_size_is_said_and_not_fitted() {
 }
 
 #[test]
-fn an_offset_that_hides_something_needs_a_reason_which_is_then_written() {
+fn a_suspicious_offset_needs_a_reason_which_the_configuration_keeps() {
     let bench = Bench::new();
     // With sizes distributed log-uniformly in their buckets, the paper's rule gives too many large blocks.
     let config = format!("{}seed: 1\n", example(&["lbr-req", "lbw-req"]));
@@ -319,7 +319,7 @@ fn json(profile: &Profile) -> String {
 }
 
 #[test]
-fn a_profile_says_what_a_configuration_stands_for_and_is_believed_only_when_it_balances() {
+fn a_profile_is_a_target_only_if_its_counts_balance() {
     let bench = Bench::new();
     let config = example(&["lbr-req", "lbw-req"]);
     let aligned = |more: &[&str]| align(&bench, &config, "profile.json", more);
@@ -439,7 +439,7 @@ fn a_profile_says_what_a_configuration_stands_for_and_is_believed_only_when_it_b
 }
 
 #[test]
-fn what_iostat_printed_is_a_target_and_its_flushes_are_no_writes() {
+fn iostats_output_is_a_target_and_its_flushes_are_no_writes() {
     let bench = Bench::new();
     let report = |r: f64, w: f64| {
         format!(
@@ -497,7 +497,7 @@ fn what_iostat_printed_is_a_target_and_its_flushes_are_no_writes() {
 }
 
 #[test]
-fn what_cannot_be_aligned_is_refused_before_anything_runs() {
+fn invalid_targets_are_refused_before_anything_runs() {
     let bench = Bench::new();
     let plain = "device-names: sim:\ntest-duration-sec: 60\nread-reqs-per-sec: 100\n";
     align(&bench, plain, CLUSTER, &[]).expect_error(2, &["it has no histograms"]);
@@ -541,7 +541,7 @@ fn small(device: &str) -> String {
 }
 
 #[test]
-fn on_a_loop_device_what_the_kernel_counts_is_aligned_flushes_apart_and_splits_are_said() {
+fn on_a_loop_device_the_kernels_counts_are_aligned_without_flushes_and_splits_are_reported() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 64 << 20, &[]) else {
         return;
@@ -606,7 +606,7 @@ fn on_a_loop_device_what_the_kernel_counts_is_aligned_flushes_apart_and_splits_a
 }
 
 #[test]
-fn another_user_of_the_device_makes_it_no_measure() {
+fn io_of_another_program_fails_an_alignment() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 64 << 20, &[]) else {
         return;
@@ -644,7 +644,7 @@ fn another_user_of_the_device_makes_it_no_measure() {
 }
 
 #[test]
-fn a_signal_ends_it_without_a_configuration_or_a_part_of_one() {
+fn a_signal_ends_align_without_writing_a_configuration() {
     let bench = Bench::new();
     bench.write(
         "in.conf",

@@ -29,7 +29,7 @@ fn near(found: f64, expected: f64) {
 }
 
 #[test]
-fn a_drive_is_found_to_be_what_it_is() {
+fn a_baseline_finds_the_properties_of_a_simulated_drive() {
     let bench = Bench::new();
     let line = format!("baseline {SLOW} --duration 2m --out b --html page.html");
     let ended = bench.line(&line).expect(0);
@@ -113,7 +113,7 @@ fn a_drive_is_found_to_be_what_it_is() {
 }
 
 #[test]
-fn after_kill_9_it_goes_on_with_the_job_that_was_running() {
+fn after_kill_9_a_baseline_resumes_with_the_interrupted_job() {
     let bench = Bench::new();
     let line = "baseline sim:channels=4+read-us=200+write-us=200 --duration 2m --out b";
     let mut running = Running::start(bench.prepare(&words(line)));
@@ -205,7 +205,7 @@ fn drives_work_at_the_same_time_and_the_one_that_differs_is_named() {
 }
 
 #[test]
-fn tests_of_snia_say_what_they_are_and_what_they_left_out() {
+fn snia_tests_report_steady_rounds_and_deviations_from_the_specification() {
     let bench = Bench::new();
     let line = format!("baseline {SLOW} --pts latency,throughput --pts-round 1 --out b --quiet");
     let ended = bench.line(&line).expect(0);
@@ -234,7 +234,7 @@ fn tests_of_snia_say_what_they_are_and_what_they_left_out() {
 }
 
 #[test]
-fn what_cannot_be_measured_is_refused_before_anything_is_touched() {
+fn invalid_baselines_are_refused_before_any_io() {
     let bench = Bench::new();
     bench.write_victim("file", 1);
     for (line, code, says) in [
@@ -335,7 +335,7 @@ fn a_drive_that_fails_has_no_further_jobs_and_a_healthy_one_beside_it_keeps_its_
 
 #[test]
 #[ignore = "eight drives: make soak"]
-fn ninety_five_percent_of_the_highest_rate_is_what_the_drive_does() {
+fn the_load_of_95_percent_matches_the_drives_true_highest_rate() {
     let bench = Bench::new();
     // Jobs have a few hundred operations, so rates vary by chance: a rate of 200/s varies by some 6/s, and the best of
     // nine depths is some 9/s too high. The mean over reads and writes of eight drives hardly varies.
@@ -367,7 +367,7 @@ fn ninety_five_percent_of_the_highest_rate_is_what_the_drive_does() {
 }
 
 #[test]
-fn a_loop_device_is_guarded_and_what_the_kernel_had_in_flight_is_told() {
+fn a_loop_device_is_guarded_and_its_mean_queue_depth_is_recorded() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 16 << 20, &[]) else {
         return;
@@ -412,7 +412,7 @@ fn a_loop_device_is_guarded_and_what_the_kernel_had_in_flight_is_told() {
 }
 
 #[test]
-fn the_write_saturation_of_snia_begins_on_a_drive_that_was_emptied_and_ends_when_it_is_full() {
+fn snias_write_saturation_begins_on_an_empty_drive_and_ends_when_the_drive_is_full() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 16 << 20, &[]) else {
         return;

@@ -155,7 +155,7 @@ fn until_next_second() -> Duration {
 }
 
 #[test]
-fn a_test_sized_by_an_engine_asks_of_a_device_what_the_engine_asked() {
+fn a_test_sized_from_an_engine_causes_the_engines_io() {
     let look_sec =
         std::env::var("FLASHPROOF_CIRCLE_SEC").map_or(LOOK_SEC, |text| text.parse().unwrap());
     // The log and iostat do not see exactly the same seconds of a random load, so the numbers of quiet runs differ with

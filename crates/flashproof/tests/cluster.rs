@@ -68,7 +68,7 @@ fn sampled(bench: &Bench, name: &str) -> Vec<String> {
 }
 
 #[test]
-fn without_enable_nothing_is_changed_and_everything_is_kept() {
+fn without_enable_no_setting_changes_and_all_replies_are_recorded() {
     for (replies, build) in [(OF_8_0, "8.0.0.15"), (OF_4_9, "4.9.0.37")] {
         let bench = Bench::new();
         let server = InfoServer::start(replies);
@@ -137,7 +137,7 @@ fn without_enable_nothing_is_changed_and_everything_is_kept() {
 }
 
 #[test]
-fn with_enable_settings_are_on_while_it_samples_and_put_back_then() {
+fn with_enable_settings_are_on_during_sampling_and_restored_afterwards() {
     let bench = Bench::new();
     let server = InfoServer::start(OF_8_0);
     collect(&bench, &server, &["--enable"]).expect(0);
@@ -170,7 +170,7 @@ fn with_enable_settings_are_on_while_it_samples_and_put_back_then() {
 }
 
 #[test]
-fn only_the_namespaces_that_are_wanted_are_asked_and_changed_as_8_1_spells_it() {
+fn only_selected_namespaces_are_queried_and_changed_in_the_syntax_of_8_1() {
     let bench = Bench::new();
     let server = InfoServer::start(OF_8_0);
     let config = "storage-engine=device;storage-engine.device[0]=/dev/a;storage-engine.enable-benchmarks-storage=true";
@@ -190,7 +190,7 @@ fn only_the_namespaces_that_are_wanted_are_asked_and_changed_as_8_1_spells_it() 
 }
 
 #[test]
-fn what_was_on_already_stays_on() {
+fn settings_that_were_on_before_stay_on() {
     let bench = Bench::new();
     let server = InfoServer::start(OF_4_9);
     server.set_settings(true, "DETAIL");
@@ -201,7 +201,7 @@ fn what_was_on_already_stays_on() {
 }
 
 #[test]
-fn signals_end_it_early_and_settings_are_put_back() {
+fn a_signal_ends_the_sampling_and_settings_are_restored() {
     for signal in ["INT", "TERM", "HUP"] {
         let bench = Bench::new();
         let server = InfoServer::start(OF_8_0);
@@ -221,7 +221,7 @@ fn signals_end_it_early_and_settings_are_put_back() {
 }
 
 #[test]
-fn what_a_killed_collection_changed_is_put_back_by_restore() {
+fn restore_undoes_the_changes_of_a_killed_collection() {
     let bench = Bench::new();
     let server = InfoServer::start(OF_8_0);
     let running = sampling(&bench, &server, &[]);
@@ -255,7 +255,7 @@ fn what_a_killed_collection_changed_is_put_back_by_restore() {
 }
 
 #[test]
-fn what_somebody_else_changed_meanwhile_is_left_as_it_is() {
+fn settings_that_another_user_changed_meanwhile_are_kept() {
     let bench = Bench::new();
     let server = InfoServer::start(OF_8_0);
     let running = sampling(&bench, &server, &[]);
@@ -269,7 +269,7 @@ fn what_somebody_else_changed_meanwhile_is_left_as_it_is() {
 }
 
 #[test]
-fn of_two_collections_at_once_the_second_puts_nothing_back() {
+fn of_two_simultaneous_collections_only_the_first_restores() {
     let bench = Bench::new();
     let server = InfoServer::start(OF_8_0);
     let first = sampling(&bench, &server, &[]);
@@ -289,7 +289,7 @@ fn of_two_collections_at_once_the_second_puts_nothing_back() {
 }
 
 #[test]
-fn a_node_that_is_away_when_settings_are_put_back_is_tried_again() {
+fn a_node_unreachable_at_the_restoration_is_retried() {
     let bench = Bench::new();
     let server = InfoServer::start(OF_8_0);
     let mut running = sampling(&bench, &server, &[]);
@@ -302,7 +302,7 @@ fn a_node_that_is_away_when_settings_are_put_back_is_tried_again() {
 }
 
 #[test]
-fn a_node_that_does_not_answer_keeps_no_other_from_being_put_back() {
+fn an_unresponsive_node_does_not_prevent_the_restoration_of_others() {
     let bench = Bench::new();
     let good = InfoServer::start(OF_8_0);
     let bad = InfoServer::start(OF_8_0);
@@ -340,7 +340,7 @@ fn a_node_that_does_not_answer_keeps_no_other_from_being_put_back() {
 }
 
 #[test]
-fn what_cannot_be_put_back_is_said_with_the_commands_and_kept_for_restore() {
+fn settings_that_cannot_be_restored_are_printed_as_commands_and_kept_for_restore() {
     let bench = Bench::new();
     let server = InfoServer::start(OF_8_0);
     let port = server.address.port();
@@ -365,7 +365,7 @@ fn what_cannot_be_put_back_is_said_with_the_commands_and_kept_for_restore() {
 }
 
 #[test]
-fn a_server_that_refuses_changes_is_left_as_it_was() {
+fn a_server_that_refuses_changes_keeps_its_settings() {
     let bench = Bench::new();
     let server = InfoServer::start_as(Mode::RefuseSettings("ERROR:81:role violation"));
     let why = "cannot change enable-benchmarks-storage of namespace test on node";
@@ -396,7 +396,7 @@ fn a_server_that_refuses_changes_is_left_as_it_was() {
 }
 
 #[test]
-fn every_node_is_asked_once_however_peers_name_each_other() {
+fn every_node_is_queried_once_however_peer_lists_overlap() {
     let servers: Vec<_> = (0..3).map(|_| InfoServer::start(OF_8_0)).collect();
     let entry = |index: usize| format!("[NODE{index},,[{}]]", servers[index].host());
     let all = format!("1,3000,[{},{},{}]", entry(0), entry(1), entry(2));
@@ -479,7 +479,7 @@ fn an_unreachable_peer_makes_a_collection_incomplete() {
 }
 
 #[test]
-fn what_is_no_reply_is_told_with_what_came() {
+fn invalid_replies_are_reported_with_the_bytes_received() {
     let long = "expected a reply of at most 16,777,216 bytes, found a reply of 140,737,488,355,328";
     let other = "expected a line that begins with \"node\", found \"foo\\u0009bar\"";
     for (mode, parts) in [
@@ -530,7 +530,7 @@ fn what_is_no_reply_is_told_with_what_came() {
 }
 
 #[test]
-fn a_server_that_stops_or_drips_holds_nobody_up() {
+fn a_server_that_stalls_or_drips_bytes_does_not_delay_others() {
     for mode in [
         Mode::Stall(0),
         Mode::Stall(20),
@@ -572,7 +572,7 @@ fn a_server_that_stops_or_drips_holds_nobody_up() {
 }
 
 #[test]
-fn a_user_logs_in_by_password_once_and_by_the_session_then() {
+fn a_user_logs_in_with_the_password_once_and_then_with_the_session_token() {
     let login = Mode::Login("admin".to_owned(), CREDENTIAL_OF_ADMIN.to_owned());
     let bench = Bench::new();
     let server = InfoServer::start_as(login);
@@ -650,7 +650,7 @@ fn a_user_logs_in_by_password_once_and_by_the_session_then() {
 }
 
 #[test]
-fn over_tls_the_nodes_certificate_is_checked_and_ours_is_shown() {
+fn over_tls_the_nodes_certificate_is_checked_and_the_clients_is_sent() {
     let file = |name: &str| tls_file(name).into_os_string().into_string().unwrap();
     let authorities = file("ca.pem");
     let certificate = file("client.pem");
@@ -725,7 +725,7 @@ fn over_tls_the_nodes_certificate_is_checked_and_ours_is_shown() {
 }
 
 #[test]
-fn logs_and_iostat_are_copied_beside_as_they_are() {
+fn logs_and_iostat_outputs_are_copied_unchanged_into_the_folder() {
     let bench = Bench::new();
     let server = InfoServer::start(OF_8_0);
     fs::create_dir_all(bench.path("a")).unwrap();
@@ -777,7 +777,7 @@ fn logs_and_iostat_are_copied_beside_as_they_are() {
 }
 
 #[test]
-fn a_folder_alone_is_sized_also_of_several_nodes() {
+fn size_profile_needs_only_the_folder_also_of_several_nodes() {
     let captured = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../sizing/tests/data/ce-4.9.0.37/"
@@ -834,7 +834,7 @@ fn a_folder_alone_is_sized_also_of_several_nodes() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_before_anybody_is_asked() {
+fn invalid_options_of_collect_are_refused_before_any_connection() {
     let bench = Bench::new();
     let collect = |more: &[&str]| bench.flashproof(&[&["size", "collect"], more].concat());
     collect(&[]).expect_error(2, &["no source to collect from - give --host HOST:PORT"]);
@@ -861,7 +861,7 @@ fn what_cannot_be_is_refused_before_anybody_is_asked() {
 }
 
 #[test]
-fn commands_to_type_follow_the_servers_or_are_of_every_version() {
+fn print_commands_match_the_servers_version_or_cover_all_versions() {
     let bench = Bench::new();
     let server = InfoServer::start(OF_4_9);
     let host = server.host();
@@ -898,7 +898,7 @@ fn commands_to_type_follow_the_servers_or_are_of_every_version() {
 }
 
 #[test]
-fn a_full_disk_ends_it_with_settings_put_back() {
+fn a_full_disk_ends_a_collection_and_settings_are_restored() {
     let bench = Bench::new();
     let server = InfoServer::start(OF_8_0);
     let Some(_disk) = crate::support::small_disk(&bench, "disk", 64) else {
