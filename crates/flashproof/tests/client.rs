@@ -29,7 +29,7 @@ fn the_short_option_h_is_the_host_so_help_has_only_a_long_option() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_what_to_do() {
+fn invalid_options_of_the_client_are_refused_with_advice() {
     let bench = Bench::new();
     for (options, said) in [
         (

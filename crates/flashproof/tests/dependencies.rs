@@ -91,7 +91,7 @@ fn a_licence_needs_one_allowed_choice() {
 }
 
 #[test]
-fn dependencies_have_allowed_licences_stand_once_and_need_no_newer_rust() {
+fn dependencies_have_allowed_licences_one_version_and_no_newer_rust() {
     let packages = match packages() {
         Ok(packages) => packages,
         Err(why) => {

@@ -232,7 +232,7 @@ fn a_directory_on_a_drive_that_ignores_flushes_is_found() {
 }
 
 #[test]
-fn a_drive_that_forgets_a_part_of_a_flush_is_found_by_the_later_writes_that_it_kept() {
+fn a_drive_that_loses_part_of_a_flush_is_found_by_later_writes_that_it_kept() {
     cuts("part", false, &["fdatasync"], |json| {
         is_lost(json);
         let result = &json["modes"][0];
@@ -244,7 +244,7 @@ fn a_drive_that_forgets_a_part_of_a_flush_is_found_by_the_later_writes_that_it_k
 }
 
 #[test]
-fn a_silent_tester_and_an_error_of_a_drive_with_power_are_no_cut() {
+fn a_stopped_tester_and_a_drive_error_do_not_count_as_power_cuts() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, DRIVE_BYTES, &["--direct-io=on"]) else {
         return;
@@ -310,7 +310,7 @@ fn a_silent_tester_and_an_error_of_a_drive_with_power_are_no_cut() {
 }
 
 #[test]
-fn without_a_cut_nothing_is_told_and_the_files_go() {
+fn without_a_power_cut_the_result_is_invalid_and_the_files_are_removed() {
     let Some(bench) = Bench::on_disk() else {
         return;
     };
@@ -438,7 +438,7 @@ fn without_a_cut_nothing_is_told_and_the_files_go() {
 }
 
 #[test]
-fn a_witness_goes_on_whatever_it_is_sent() {
+fn a_witness_survives_invalid_messages() {
     let bench = Bench::new();
     let (_witness, address) = witness(&bench, "127.0.0.1:0");
     let sent = |bytes: &[u8]| {
@@ -583,7 +583,7 @@ fn durable(id: u128, upto: &[u64]) -> String {
 }
 
 #[test]
-fn a_stranger_cannot_close_a_session_and_the_tester_can() {
+fn only_the_holder_of_the_secret_can_close_a_session() {
     let Some(bench) = Bench::on_disk() else {
         return;
     };
@@ -650,7 +650,7 @@ fn a_stranger_cannot_close_a_session_and_the_tester_can() {
 }
 
 #[test]
-fn the_file_of_a_witness_is_bounded_and_sessions_without_writes_make_room() {
+fn the_file_of_a_witness_has_a_size_limit_and_sessions_without_writes_are_dropped() {
     let bench = Bench::new();
     let (witness, address) = self::witness(&bench, "127.0.0.1:0");
     let mut tester = Peer::new(&address);

@@ -117,7 +117,7 @@ fn a_mapped_device_is_read_and_written_by_page_faults_as_by_fio() {
 }
 
 #[test]
-fn a_file_that_is_truncated_under_its_mapping_fails_reads_and_ends_no_process() {
+fn a_file_truncated_under_its_mapping_fails_reads_without_ending_the_process() {
     let bench = Bench::new();
     bench.write_victim("data", 8);
     let line = "fio --out=run --name=a --filename=data --rw=randread --bs=4k --ioengine=mmap --time_based --runtime=60";
@@ -136,7 +136,7 @@ fn a_file_that_is_truncated_under_its_mapping_fails_reads_and_ends_no_process() 
 }
 
 #[test]
-fn writes_that_append_leave_what_a_file_has() {
+fn appending_writes_keep_the_existing_data() {
     let bench = Bench::new();
     bench.fio_jobs(
         "--out=made --name=a --filename=ours --rw=write --size=1m --bs=64k",
@@ -255,7 +255,7 @@ fn the_page_cache_of_a_file_is_dropped_kept_or_filled_before_a_job() {
 }
 
 #[test]
-fn files_are_made_and_nothing_else() {
+fn create_only_creates_the_files_and_does_no_io() {
     let bench = Bench::new();
     let line = "--nrfiles=3 --size=3m --create_only=1";
     for rw in ["write", "read"] {
@@ -280,7 +280,7 @@ fn files_are_made_and_nothing_else() {
 }
 
 #[test]
-fn a_file_of_an_earlier_job_is_extended_for_reads_and_a_file_of_the_user_is_not() {
+fn a_file_of_an_earlier_job_is_extended_for_reads_but_a_users_file_is_not() {
     let bench = Bench::new();
     let (_, _) = bench.fio_jobs(
         "--out=write --name=w --filename=data --rw=write --bs=64k --size=4m",

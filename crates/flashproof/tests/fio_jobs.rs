@@ -14,7 +14,7 @@ fn number(value: &Value) -> f64 {
 }
 
 #[test]
-fn a_file_gets_its_blocks_before_the_run_or_from_its_writes() {
+fn fallocate_decides_if_blocks_are_allocated_before_the_run_or_by_its_writes() {
     let bench = Bench::new();
     let allocated = |fallocate: &str| {
         let line = format!(
@@ -117,7 +117,7 @@ fn a_job_ends_when_it_is_steady_and_says_so() {
 }
 
 #[test]
-fn runtimes_have_fractions_and_jobs_wait_for_those_they_name() {
+fn fractional_runtimes_and_wait_for_work() {
     let bench = Bench::new();
     let line = "--filename=sim: --direct=1 --rw=randread --time_based --name=a --runtime=1.5 --name=b --runtime=250ms --wait_for=a";
     let (jobs_of, ended) = bench.fio_jobs(&format!("--out=run {line}"), 0);
@@ -154,7 +154,7 @@ fn a_null_engine_measures_nothing_and_the_verdict_says_so() {
 }
 
 #[test]
-fn a_part_of_the_operations_has_another_priority() {
+fn cmdprio_percentage_gives_a_share_of_the_operations_another_priority() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 8 * MIB, &[]) else {
         return;
@@ -191,7 +191,7 @@ fn a_part_of_the_operations_has_another_priority() {
 }
 
 #[test]
-fn a_full_queue_drains_on_a_device() {
+fn iodepth_low_drains_a_full_queue_before_it_is_refilled() {
     let bench = Bench::new();
     let line = "--out=run --name=a --filename=sim:jitter-pct=0 --direct=1 --rw=randread --iodepth=16 --size=4m";
     let (job, _) = bench.fio_jobs(&format!("{line} --iodepth_low=1"), 0);
@@ -204,7 +204,7 @@ fn a_full_queue_drains_on_a_device() {
 }
 
 #[test]
-fn a_log_of_operations_is_written_and_replayed() {
+fn an_iolog_is_written_and_replayed() {
     let bench = Bench::new();
     let write = "--out=first --name=a --filename=data --rw=randrw --bs=4k --size=256k --rate_iops=100,100 --fdatasync=4 --write_iolog=log";
     let (first, _) = bench.fio_jobs(write, 0);
@@ -261,7 +261,7 @@ fn a_log_of_operations_is_written_and_replayed() {
 }
 
 #[test]
-fn logs_have_histograms_greatest_values_and_the_time_of_day() {
+fn logs_have_histograms_maxima_and_unix_times() {
     let bench = Bench::new();
     let line = "--name=a --filename=sim: --direct=1 --rw=randrw --rate_iops=1000,500 --time_based --runtime=2";
     let logs = "--write_hist_log=h --log_hist_msec=500 --write_lat_log=l --log_avg_msec=500";
@@ -396,7 +396,7 @@ fn as_fio(bench: &Bench, line: &str, code: i32) -> (Vec<Value>, Ended) {
 }
 
 #[test]
-fn jobs_of_a_command_overwrite_each_others_data_and_a_job_that_cannot_run_loses_no_results() {
+fn jobs_of_one_command_may_overwrite_each_others_data_and_a_refused_job_keeps_earlier_results() {
     let bench = Bench::new();
     // Blocks of verify, and patterns, have no stamps of the guard.
     for (file, data) in [("v", "--verify=md5"), ("p", "--buffer_pattern=0xdeadbeef")] {
@@ -492,7 +492,7 @@ fn a_run_reads_one_device_and_writes_another() {
 }
 
 #[test]
-fn logs_of_operations_are_numbered_only_where_they_share_a_name() {
+fn iologs_are_numbered_only_if_jobs_share_a_name() {
     let bench = Bench::new();
     let line = "--filename=sim: --direct=1 --number_ios=3 --rw=read --name=a --write_iolog=one --numjobs=2 --name=b \
                 --write_iolog=other --name=c --stonewall --write_iolog=one";
@@ -503,7 +503,7 @@ fn logs_of_operations_are_numbered_only_where_they_share_a_name() {
 }
 
 #[test]
-fn a_job_that_misses_its_goal_has_fios_error_number() {
+fn a_job_that_misses_its_latency_or_rate_has_fios_error_number() {
     let bench = Bench::new();
     let sim = "--name=a --filename=sim:read-us=100+jitter-pct=0 --direct=1 --rw=randread --time_based --runtime=10";
     for (goal, error) in [

@@ -162,7 +162,7 @@ fn one_bit_anywhere_is_found_and_counted() {
 }
 
 #[test]
-fn torn_and_foreign_blocks_are_told_apart() {
+fn torn_and_foreign_blocks_are_distinguished() {
     let bench = Bench::new();
     let options = "--name=a --bs=64k --size=1m --direct=0 --verify=crc32c";
     let write = |seed: &str| {
@@ -248,7 +248,7 @@ fn while_it_is_read_back(change: impl Fn(&LoopDevice, &[u8], &[u8])) -> Option<S
 }
 
 #[test]
-fn a_write_that_never_arrived_is_stale_and_not_right() {
+fn a_lost_write_is_reported_as_stale() {
     let put = |device: &LoopDevice, data: &[u8], from: usize, to: usize| {
         device.put(from as u64, &data[from..to])
     };
@@ -290,7 +290,7 @@ fn a_write_that_never_arrived_is_stale_and_not_right() {
 }
 
 #[test]
-fn what_was_written_is_read_back_in_every_kind_of_job() {
+fn every_kind_of_job_reads_back_its_writes() {
     let bench = Bench::new();
     let all = "--name=a --size=4m --verify=xxhash --direct=0 --iodepth=8";
     let (whole, _) = job(&bench, &format!("{all} --rw=randwrite --bs=4k"), 0);
@@ -389,7 +389,7 @@ fn what_was_written_is_read_back_in_every_kind_of_job() {
 }
 
 #[test]
-fn the_first_wrong_block_ends_a_fatal_job_and_wrong_blocks_are_dumped() {
+fn with_verify_fatal_the_first_wrong_block_ends_the_job_and_wrong_blocks_are_dumped() {
     let bench = Bench::new();
     let options =
         "--name=a --bs=4k --size=256k --direct=0 --verify=crc32 --verify_fatal=1 --verify_dump=1";
@@ -411,7 +411,7 @@ fn the_first_wrong_block_ends_a_fatal_job_and_wrong_blocks_are_dumped() {
 }
 
 #[test]
-fn a_run_that_was_stopped_says_how_far_its_writes_came() {
+fn a_stopped_run_saves_the_number_of_its_completed_writes() {
     let bench = Bench::new();
     let options = "--name=a --bs=4k --size=64m --direct=0 --verify=crc32c";
     let line = format!(
@@ -473,7 +473,7 @@ fn a_run_that_was_stopped_says_how_far_its_writes_came() {
 }
 
 #[test]
-fn contents_of_writes_are_those_that_were_asked_for() {
+fn written_data_has_the_requested_pattern_compressibility_and_duplicates() {
     let bench = Bench::new();
     let written = |more: &str| {
         job(
@@ -511,7 +511,7 @@ fn contents_of_writes_are_those_that_were_asked_for() {
 }
 
 #[test]
-fn writes_and_their_read_back_have_times_of_their_own() {
+fn writes_and_their_read_back_have_separate_runtimes() {
     let bench = Bench::new();
     // The 99 pauses between 100 writes take 990 ms, many times as long as the read-back.
     let options =
