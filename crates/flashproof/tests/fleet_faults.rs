@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// FLASHPROOF_FLEET_FAULTS sets the number of faults, FLASHPROOF_FLEET_SEED their choice.
 #[test]
 #[ignore = "minutes: make soak"]
-fn a_campaign_ends_whole_and_tests_no_drive_twice_at_once_whatever_is_killed() {
+fn a_campaign_completes_without_overlapping_tests_of_a_drive_whatever_is_killed() {
     let number =
         |name: &str, default| std::env::var(name).map_or(default, |text| text.parse().unwrap());
     let faults = number("FLASHPROOF_FLEET_FAULTS", 20);

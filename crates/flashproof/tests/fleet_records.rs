@@ -75,7 +75,7 @@ fn kept(version: u32) -> Lab {
 }
 
 #[test]
-fn kept_campaigns_of_each_format_are_read_without_slurm_and_without_their_campaign_file() {
+fn old_campaigns_of_each_format_are_read_without_slurm_and_campaign_file() {
     for (version, campaign) in [
         (1, None),
         (1, Some("[[step")),
@@ -133,7 +133,7 @@ fn kept_campaigns_of_each_format_are_read_without_slurm_and_without_their_campai
 }
 
 #[test]
-fn a_kept_campaign_of_format_1_takes_its_settings_from_a_readable_campaign_file() {
+fn a_campaign_of_format_1_reads_its_settings_from_the_campaign_file_if_possible() {
     let lab = kept(1);
     let plan: Value = lab.bench.json_file("lab/plan.json");
     let words: Vec<_> = plan["steps"][0][1].as_array().unwrap().iter().collect();
@@ -162,7 +162,7 @@ fn a_kept_campaign_of_format_1_takes_its_settings_from_a_readable_campaign_file(
 }
 
 #[test]
-fn without_an_answer_of_slurm_open_steps_are_unknown_and_only_a_start_fails() {
+fn if_slurm_does_not_answer_open_steps_are_unknown_and_only_a_start_fails() {
     for version in [1, 2] {
         let lab = kept(version);
         let journal = lab.bench.text("lab/tasks/0001/journal.jsonl");
@@ -210,7 +210,7 @@ fn without_an_answer_of_slurm_open_steps_are_unknown_and_only_a_start_fails() {
 }
 
 #[test]
-fn an_edit_of_the_campaign_file_changes_nothing_for_tasks_until_the_next_start() {
+fn edits_of_the_campaign_file_affect_tasks_only_after_the_next_start() {
     let lab = Lab::simulated(2);
     let campaign = format!("{SCREEN}{BY_SLURM}");
     lab.campaign("edited", &campaign);

@@ -229,7 +229,7 @@ fn keys<'a>(summary: &'a Value, name: &str) -> &'a [Value] {
 }
 
 #[test]
-fn clients_see_a_linearizable_history_of_each_key_whatever_happens_to_one_node() {
+fn each_keys_history_is_linearizable_whatever_happens_to_one_node() {
     let Some(program) = program("linearizability") else {
         return;
     };
@@ -302,7 +302,7 @@ fn clients_see_a_linearizable_history_of_each_key_whatever_happens_to_one_node()
 }
 
 #[test]
-fn clients_see_a_linearizable_history_when_drives_fail_and_nodes_end_one_after_the_other() {
+fn each_keys_history_is_linearizable_when_drives_fail_and_nodes_end_in_turn() {
     let Some(program) = program("linearizability") else {
         return;
     };
@@ -332,7 +332,7 @@ fn clients_see_a_linearizable_history_when_drives_fail_and_nodes_end_one_after_t
 }
 
 #[test]
-fn where_the_master_alone_acknowledges_only_what_it_did_around_an_event_is_lost() {
+fn with_master_only_acknowledgement_only_writes_around_an_event_are_lost() {
     let Some(program) = program("linearizability") else {
         return;
     };
@@ -367,7 +367,7 @@ fn where_the_master_alone_acknowledges_only_what_it_did_around_an_event_is_lost(
 }
 
 #[test]
-fn the_check_finds_what_two_killed_nodes_had_in_memory_only() {
+fn the_check_finds_unflushed_writes_lost_by_killing_both_nodes() {
     let Some(program) = program("linearizability") else {
         return;
     };
@@ -386,7 +386,7 @@ fn the_check_finds_what_two_killed_nodes_had_in_memory_only() {
 }
 
 #[test]
-fn the_check_finds_faults_in_made_up_histories() {
+fn the_check_finds_faults_in_invented_histories() {
     let Some(program) = program("linearizability-tests") else {
         return;
     };

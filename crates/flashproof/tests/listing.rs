@@ -70,7 +70,7 @@ fn a_directory_of_results_is_listed_newest_first_with_notes_damage_and_open_runs
 }
 
 #[test]
-fn a_note_is_kept_and_shown_everywhere_and_is_a_line_of_plain_text() {
+fn a_note_is_one_line_of_plain_text_and_is_shown_in_every_output() {
     let bench = Bench::new();
     for (note, word) in [
         ("a\x1b[31mb", "control"),
@@ -122,7 +122,7 @@ fn a_note_is_kept_and_shown_everywhere_and_is_a_line_of_plain_text() {
 }
 
 #[test]
-fn the_directory_of_several_checks_is_reported_and_its_status_says_what_is_missing() {
+fn a_directory_of_several_checks_has_a_report_and_its_status_names_missing_checks() {
     let bench = Bench::new();
     let checks = ["check", "etcd,kafka", "sim:", "--for", "8s", "--out", "two"];
     bench
