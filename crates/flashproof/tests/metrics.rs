@@ -213,7 +213,7 @@ fn the_file_has_the_counts_of_the_run_and_is_valid_for_promtool() {
 }
 
 #[test]
-fn prometheus_sees_the_operations_that_the_run_directory_has() {
+fn prometheus_counts_the_operations_that_the_run_directory_has() {
     let bench = Bench::new();
     if tool("prometheus", &["--version"]).is_none() {
         return;
@@ -308,7 +308,7 @@ fn prometheus_sees_the_operations_that_the_run_directory_has() {
 }
 
 #[test]
-fn hostile_clients_get_errors_and_hold_up_nobody() {
+fn hostile_clients_get_errors_and_do_not_delay_scrapes() {
     let bench = Bench::new();
     let (mut running, address) = started(&bench, 600);
     running.wait_until("its first interval", || bench.exists("m.prom"));
@@ -404,7 +404,7 @@ fn neither_idle_nor_trickling_connections_delay_a_scrape() {
 }
 
 #[test]
-fn the_page_the_dashboard_and_the_alerts_name_the_metrics_that_exist() {
+fn docs_dashboard_and_alerts_name_only_existing_metrics() {
     let bench = Bench::new();
     bench.write(
         "a.conf",

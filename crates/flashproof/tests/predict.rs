@@ -69,7 +69,7 @@ fn rating(bench: &Bench, mut command: Command, options: &[&str]) -> f64 {
 }
 
 #[test]
-fn the_predicted_rating_is_within_ten_percent_of_the_one_that_is_found() {
+fn the_predicted_rating_is_within_10_percent_of_the_measured_rating() {
     let drives = [
         // Too few channels, and service times that differ.
         (
@@ -170,7 +170,7 @@ const CHANGING: [(&str, u64, Told); 4] = [
 ];
 
 #[test]
-fn drives_that_change_with_time_are_in_the_interval_or_declined() {
+fn predictions_for_changing_drives_hold_or_are_declined() {
     let few = if support::long() { CHANGING.len() } else { 1 };
     for (drive, seconds, told) in CHANGING.into_iter().take(few) {
         assert_predicted(drive, seconds, told);
@@ -178,7 +178,7 @@ fn drives_that_change_with_time_are_in_the_interval_or_declined() {
 }
 
 #[test]
-fn a_baseline_says_what_it_cannot_know() {
+fn a_prediction_names_what_the_baseline_cannot_show() {
     let bench = Bench::new();
     let drive = "sim:channels=2+read-us=300+write-us=200+stall-ms=5000+stall-at-s=1800";
     let prediction = predicted(&bench, || bench.prepare::<&str>(&[]), &[drive], &[]);
@@ -295,7 +295,7 @@ fn the_rating_of_a_throttled_device_is_predicted() {
 }
 
 #[test]
-fn a_signal_ends_it_while_it_fits() {
+fn a_signal_ends_rate_predict_during_its_computation() {
     let bench = Bench::new();
     bench
         .flashproof(&[
@@ -316,7 +316,7 @@ fn a_signal_ends_it_while_it_fits() {
 }
 
 #[test]
-fn what_is_no_baseline_is_refused() {
+fn directories_that_are_no_baselines_are_refused() {
     let bench = Bench::new();
     bench
         .line("rate predict nowhere")

@@ -84,7 +84,7 @@ fn a_killed_run_releases_the_lock() {
 }
 
 #[test]
-fn simulated_drives_do_not_mind_a_sleep() {
+fn simulated_drives_need_no_lock_against_sleep() {
     let (bench, run) = bench_and_run("sim:", 1);
     run.end().expect(0);
     assert!(!bench.exists("arguments"));

@@ -160,7 +160,7 @@ fn kill(killed: usize) {
 }
 
 #[test]
-fn a_node_that_returns_gets_what_it_lacks_and_loses_what_was_deleted_at_the_rate_that_was_set() {
+fn a_returning_node_gets_missing_records_and_deletions_at_the_configured_rate() {
     const KEYS: u64 = 600;
     let pair = Pair::new([PATIENT, "migrate-sleep 20000", "commit-to-device true"]);
     let Some([mut a, b]) = pair.start_both() else {
@@ -270,7 +270,7 @@ fn the_first_node_is_killed_and_the_second_takes_over() {
 }
 
 #[test]
-fn a_node_that_returns_before_anything_was_written_gets_its_partitions_back() {
+fn a_node_that_returns_before_any_write_gets_its_partitions_back() {
     let pair = Pair::new([PATIENT, "", ""]);
     let Some([mut a, b]) = pair.start_both() else {
         return;
@@ -299,7 +299,7 @@ fn a_node_that_returns_before_anything_was_written_gets_its_partitions_back() {
 }
 
 #[test]
-fn what_a_killed_node_had_in_memory_only_is_answered_by_the_other_however_soon_it_returns() {
+fn unflushed_writes_of_a_killed_node_are_read_from_the_other_node_after_a_quick_restart() {
     let pair = Pair::new([PATIENT, "", "flush-max-ms 0"]);
     let Some([a, b]) = pair.start_both() else {
         return;
@@ -381,17 +381,17 @@ fn stop_second(namespace: &'static str) {
 }
 
 #[test]
-fn the_second_node_is_stopped_and_learns_what_it_lost_before_it_acknowledges_a_write() {
+fn after_a_stop_the_second_node_learns_what_it_missed_before_it_acknowledges_a_write() {
     stop_second("");
 }
 
 #[test]
-fn or_that_its_lease_is_over_where_the_master_alone_acknowledges() {
+fn after_a_stop_the_second_node_learns_that_its_lease_is_over_with_master_only_acknowledgement() {
     stop_second("write-commit-level-override master");
 }
 
 #[test]
-fn a_lease_ends_where_the_master_alone_acknowledges() {
+fn with_master_only_acknowledgement_writes_end_with_the_lease() {
     let pair = Pair::new([
         "transaction-max-ms 500",
         "write-commit-level-override master",
@@ -420,7 +420,7 @@ fn a_lease_ends_where_the_master_alone_acknowledges() {
 }
 
 #[test]
-fn the_first_node_is_stopped_and_the_second_refuses_writes_until_it_continues() {
+fn while_the_first_node_is_stopped_the_second_refuses_writes() {
     let pair = Pair::new(["transaction-max-ms 500", "", ""]);
     let Some([a, b]) = pair.start_both() else {
         return;
@@ -454,7 +454,7 @@ fn the_first_node_is_stopped_and_the_second_refuses_writes_until_it_continues() 
 }
 
 #[test]
-fn under_a_split_the_first_node_alone_acknowledges_writes() {
+fn in_a_network_split_only_the_first_node_acknowledges_writes() {
     let Some(pair) = Pair::separable(["transaction-max-ms 500", "", "commit-to-device true"])
     else {
         return;
@@ -494,7 +494,7 @@ fn under_a_split_the_first_node_alone_acknowledges_writes() {
 }
 
 #[test]
-fn a_node_whose_drive_fails_leaves_and_the_other_takes_over() {
+fn a_node_whose_drive_fails_exits_and_the_other_takes_over() {
     for node in [0, 1] {
         let Some(pair) = Pair::failing([PATIENT, "", "commit-to-device true"]) else {
             return;

@@ -99,7 +99,7 @@ fn one_tenant_on_a_slow_drive_fails_alone() {
 }
 
 #[test]
-fn on_a_real_device_nothing_is_written_outside_of_the_spaces_nor_without_consent() {
+fn on_a_real_device_only_the_tenants_spaces_are_written_and_only_with_consent() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 64 * MIB, &[]) else {
         return;
@@ -182,7 +182,7 @@ fn a_drive_that_is_too_slow_fails_and_does_not_fill_the_store() {
 }
 
 #[test]
-fn what_cannot_be_run_is_refused_with_what_and_why() {
+fn invalid_tenants_are_refused_with_the_reason() {
     let bench = Bench::new();
     bench.write("nul", b"\0\0[[tenant]]");
     bench.write("binary", b"\xff\xfe");

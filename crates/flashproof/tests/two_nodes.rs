@@ -245,7 +245,7 @@ fn copies_are_the_same(pair: &Pair, answer: u8) -> Option<()> {
 }
 
 #[test]
-fn a_write_is_answered_when_both_have_it() {
+fn a_write_is_acknowledged_when_both_nodes_have_it() {
     let pair = Pair::new(["transaction-max-ms 300", "", ""]);
     if copies_are_the_same(&pair, TIMEOUT).is_none() {
         return;
@@ -261,7 +261,7 @@ fn a_write_is_answered_when_both_have_it() {
 }
 
 #[test]
-fn or_before_if_that_is_wanted() {
+fn with_master_only_acknowledgement_a_write_is_acknowledged_before_both_nodes_have_it() {
     copies_are_the_same(
         &Pair::new([PATIENT, "write-commit-level-override master", ""]),
         OK,
@@ -269,7 +269,7 @@ fn or_before_if_that_is_wanted() {
 }
 
 #[test]
-fn aerospike_s_python_client_finds_both_nodes_by_one_and_nothing_amiss() {
+fn aerospike_s_python_client_finds_both_nodes_and_succeeds() {
     let Some(client) = serve_clients::client() else {
         return;
     };
@@ -287,7 +287,7 @@ fn aerospike_s_python_client_finds_both_nodes_by_one_and_nothing_amiss() {
 
 /// Both nodes get a second namespace. The node that stopped first misses a write of the other node, which took over.
 #[test]
-fn a_namespace_that_is_new_on_both_nodes_needs_no_help() {
+fn a_new_namespace_on_both_nodes_needs_no_manual_step() {
     for last in [0, 1] {
         let mut pair = Pair::new([PATIENT, "", ""]);
         let Some(nodes) = pair.start_both() else {
@@ -311,7 +311,7 @@ fn a_namespace_that_is_new_on_both_nodes_needs_no_help() {
 
 /// Without the wait, the other node would start with all records, and overwrite what only this node acknowledged.
 #[test]
-fn a_node_that_took_over_and_lost_records_waits_until_somebody_chooses() {
+fn a_node_that_lost_records_after_a_takeover_waits_for_a_decision() {
     let pair = Pair::new([PATIENT, "", "commit-to-device true"]);
     let Some([a, b]) = pair.start_both() else {
         return;
@@ -363,7 +363,7 @@ fn damage(pair: &Pair, name: &str) {
 
 /// After both nodes were stopped, one of them loses records: the other has them.
 #[test]
-fn a_damaged_node_gets_its_records_from_the_other_whichever_was_stopped_first() {
+fn a_damaged_node_gets_its_records_from_the_other_whichever_stopped_first() {
     for (damaged, stopped_first) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
         let pair = Pair::new([PATIENT, "", "commit-to-device true"]);
         let Some(nodes) = pair.start_both() else {

@@ -42,7 +42,7 @@ const LONG: [&str; 5] = [
 ];
 
 #[test]
-fn every_command_that_can_run_here_does_what_its_page_says() {
+fn every_documented_command_that_can_run_here_has_the_expected_exit_code() {
     let project = project();
     let mut pages: Vec<PathBuf> = std::fs::read_dir(project.join("docs"))
         .unwrap()
@@ -157,7 +157,7 @@ fn typed(bench: &Bench, command: &str) -> (i32, String) {
 }
 
 #[test]
-fn a_command_is_what_stands_before_its_remark() {
+fn a_command_is_the_text_before_its_remark() {
     let of = |line| command_of(line, false).unwrap_or_default();
     assert_eq!(
         of("    flashproof doctor /dev/nvme1n1    # what will spoil it"),

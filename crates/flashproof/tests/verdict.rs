@@ -52,7 +52,7 @@ impl Expected {
 }
 
 #[test]
-fn a_drive_that_stops_answering_fails_whatever_was_asked_of_it() {
+fn a_drive_that_stops_answering_fails_under_every_load() {
     let hang = "sim:stall-at-s=5+stall-ms=1000000 --iodepth=32 --runtime=60 --time_based";
     let lost =
         "sim:stall-at-s=5+stall-ms=1000000 completed nothing after 5 s: 32 a-reads never completed";
@@ -93,7 +93,7 @@ fn a_drive_that_stops_answering_fails_whatever_was_asked_of_it() {
 }
 
 #[test]
-fn a_rate_that_was_not_reached_fails_however_the_job_ends() {
+fn a_missed_rate_fails_however_the_job_ends() {
     let slow = "sim:read-us=100000+channels=1+jitter-pct=0";
     Expected(1, ReasonCode::NotCarriedOut).fio(&[
         ("sim:read-us=300000 --rate_iops=1000 --iodepth=2000 --runtime=1 --time_based", "of 1,000 operations"),
@@ -129,7 +129,7 @@ fn a_rate_that_was_not_reached_fails_however_the_job_ends() {
 }
 
 #[test]
-fn each_job_is_judged_and_groups_are_for_the_table() {
+fn each_job_is_judged_separately_also_within_a_group() {
     let both = "sim:read-us=2100+channels=1 --rate_iops=1000 --iodepth=64 --runtime=10 \
                 --name=b --rw=randread --bs=4k --filename=sim: --rate_iops=20000 --runtime=21 --time_based";
     let of_a =
@@ -146,13 +146,13 @@ fn each_job_is_judged_and_groups_are_for_the_table() {
 }
 
 #[test]
-fn errors_before_what_counts_fail_the_run() {
+fn errors_before_the_measured_time_fail_the_run() {
     let bad = "sim:capacity=1GiB+bad=0-1GiB --rate_iops=100 --ramp_time=5 --number_ios=200";
     Expected(1, ReasonCode::IoError).fio(&[(bad, "200 I/O errors")]);
 }
 
 #[test]
-fn a_device_that_is_silent_has_not_held_a_closed_loop() {
+fn a_stalled_device_fails_a_closed_loop() {
     let silent =
         "sim:stall-at-s=5+stall-ms=50000 --iodepth=32 --runtime=60 --time_based --sla 0.1%>64ms";
     Expected(1, ReasonCode::Silence).fio(&[(
@@ -162,7 +162,7 @@ fn a_device_that_is_silent_has_not_held_a_closed_loop() {
 }
 
 #[test]
-fn loads_that_were_done_are_not_held_against_a_drive() {
+fn completed_loads_with_late_operations_do_not_fail() {
     Expected(0, ReasonCode::NoLimits).fio(&[
         // Operations that are due at the very end, at 80 % utilisation.
         (
@@ -195,7 +195,7 @@ fn loads_that_were_done_are_not_held_against_a_drive() {
 }
 
 #[test]
-fn nothing_planned_is_left_unjudged() {
+fn every_planned_part_of_a_load_is_judged() {
     Expected(1, ReasonCode::OverLimit).storage(&[
         (
             "sim:slow-after-s=601+slow-factor=40; test-duration-sec: 1190",
@@ -218,7 +218,7 @@ fn nothing_planned_is_left_unjudged() {
 }
 
 #[test]
-fn of_several_configurations_the_others_keep_their_verdict() {
+fn a_failed_configuration_does_not_fail_the_others() {
     let bench = Bench::new();
     let config = |drive: &str| {
         format!("device-names: {drive}\ntest-duration-sec: 60\nread-reqs-per-sec: 2000\nseed: 1\n")
@@ -251,7 +251,7 @@ fn of_several_configurations_the_others_keep_their_verdict() {
 }
 
 #[test]
-fn a_rate_above_one_a_nanosecond_is_refused() {
+fn a_rate_above_one_operation_per_nanosecond_is_refused() {
     let bench = Bench::new();
     for rate in ["45035996273704960", "18446744073709551615"] {
         let line =
@@ -279,7 +279,7 @@ const FREEZES_AT_A_BORDER: &str = "read-reqs-per-sec: 2000\nwrite-reqs-per-sec: 
                                    device-names: sim:stall-at-s=9.991+stall-ms=82\n";
 
 #[test]
-fn a_freeze_over_the_border_of_two_slices_counts_whole() {
+fn a_freeze_across_two_slices_is_judged_as_a_whole() {
     let bench = Bench::new();
     bench
         .storage(FREEZES_AT_A_BORDER, &["--slice", "10s"])
@@ -306,7 +306,7 @@ fn a_freeze_over_the_border_of_two_slices_counts_whole() {
 }
 
 #[test]
-fn a_run_of_format_2_is_judged_by_whole_slices_and_says_so() {
+fn a_run_of_format_2_is_judged_by_whole_slices_with_a_remark() {
     let bench = Bench::new();
     let data = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/format-2");
     std::fs::create_dir(bench.path(OUT)).unwrap();
@@ -328,7 +328,7 @@ fn a_run_of_format_2_is_judged_by_whole_slices_and_says_so() {
 }
 
 #[test]
-fn a_run_that_can_only_fail_ends_as_failed_and_no_other_run_ends_early() {
+fn only_a_run_that_must_fail_ends_early() {
     let bench = Bench::new();
     // Three quarters of all reads take over 8 ms, so that 1 % of those of an hour are certain after about 48 s.
     for (drive, code, ran_sec) in [("sim:read-us=9000", 1, 40..60), ("sim:", 0, 3_600..3_601)] {
