@@ -87,7 +87,7 @@ fn a_slice_is_seconds_or_a_number_with_a_unit() {
 }
 
 #[test]
-fn unknown_commands_and_options_are_named_and_missing_ones_too() {
+fn unknown_and_missing_commands_and_options_are_named() {
     let bench = Bench::new();
     bench
         .flashproof(&["storag"])

@@ -171,7 +171,7 @@ fn large_blocks_must_be_powers_of_two_and_fit_a_record() {
 }
 
 #[test]
-fn a_load_of_nothing_is_refused_and_a_small_one_runs() {
+fn a_load_without_operations_is_refused_and_a_tiny_load_runs() {
     refused(
         "device-names: victim\ntest-duration-sec: 1\n",
         ": read-reqs-per-sec and write-reqs-per-sec are both 0: there is no load - give at least one of them",

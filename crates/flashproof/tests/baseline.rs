@@ -158,7 +158,7 @@ fn after_kill_9_a_baseline_resumes_with_the_interrupted_job() {
 }
 
 #[test]
-fn drives_work_at_the_same_time_and_the_one_that_differs_is_named() {
+fn drives_are_measured_in_parallel_and_a_deviating_drive_is_named() {
     let bench = Bench::new();
     let drives = ["a", "b", "c"].map(|name| match name {
         "c" => format!("{}+name=c", SLOW.replace("read-us=2000", "read-us=3000")),
@@ -285,7 +285,7 @@ fn invalid_baselines_are_refused_before_any_io() {
 }
 
 #[test]
-fn a_drive_that_fails_has_no_further_jobs_and_a_healthy_one_beside_it_keeps_its_own() {
+fn a_failed_drive_gets_no_further_jobs_and_a_healthy_drive_gets_all_of_its_jobs() {
     // At an error rate of 0.01 the run completes. At 0.5 the errors end it.
     for (rate, interrupted) in [("0.01", 0), ("0.5", 1)] {
         let bench = Bench::new();

@@ -87,7 +87,7 @@ fn too_few_slots_are_blamed_instead_of_a_fast_drive() {
 }
 
 #[test]
-fn a_run_that_passes_blames_nobody() {
+fn a_passed_run_blames_no_cause() {
     let bench = Bench::new();
     let config = "device-names: sim:\ntest-duration-sec: 5\nread-reqs-per-sec: 1000\n";
     let ended = bench.storage(config, &[]).expect(0);
@@ -103,7 +103,7 @@ fn a_run_that_passes_blames_nobody() {
 }
 
 #[test]
-fn a_device_throttled_by_a_cgroup_is_slow_because_of_the_kernel_and_not_of_the_device() {
+fn the_wait_in_a_throttling_cgroup_is_blamed_on_the_kernel_and_not_on_the_device() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 64 * MIB, &[]) else {
         return;

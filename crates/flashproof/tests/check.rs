@@ -226,7 +226,7 @@ fn a_check_prints_its_answer_with_the_figure_the_limit_and_its_source() {
 }
 
 #[test]
-fn a_drive_that_freezes_and_one_that_dies_fail_although_their_percentiles_are_good() {
+fn freezing_and_lost_drives_fail_although_their_percentiles_are_good() {
     let bench = Bench::new();
     bench.write(
         "mine.toml",

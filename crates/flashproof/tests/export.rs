@@ -18,7 +18,7 @@ const TWO_DRIVES: &str = "device-names: sim: sim:name=b\ntest-duration-sec: 60\n
 
 #[cfg(not(feature = "export"))]
 #[test]
-fn a_build_without_exports_says_so() {
+fn a_build_without_exports_names_the_missing_feature() {
     let bench = Bench::new();
     let ended = bench
         .flashproof(&["report", "run", "--parquet", "data"])

@@ -87,7 +87,7 @@ fn a_missed_rate_fails_and_names_the_bottleneck_and_the_operations_not_done() {
 }
 
 #[test]
-fn a_rate_is_judged_though_its_group_has_jobs_without_one() {
+fn a_rate_is_judged_although_other_jobs_of_the_group_have_none() {
     let bench = Bench::new();
     let slow = "sim:channels=1+read-us=1000+jitter-pct=0";
     let line = format!(

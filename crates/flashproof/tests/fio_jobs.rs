@@ -61,7 +61,7 @@ fn fallocate_decides_if_blocks_are_allocated_before_the_run_or_by_its_writes() {
 }
 
 #[test]
-fn a_job_ends_when_it_is_steady_and_says_so() {
+fn a_job_ends_in_steady_state_and_reports_it() {
     let bench = Bench::new();
     let line = "--filename=sim:channels=4+read-us=1000+jitter-pct=0 --direct=1 --rw=randread --iodepth=4 --time_based --runtime=60";
     let steady = "--steadystate=iops:1% --ss_dur=4 --ss_ramp=3";
@@ -136,7 +136,7 @@ fn fractional_runtimes_and_wait_for_work() {
 }
 
 #[test]
-fn a_null_engine_measures_nothing_and_the_verdict_says_so() {
+fn the_null_engine_measures_nothing_and_a_warning_says_so() {
     let bench = Bench::new();
     let (job, ended) = bench.fio_jobs(
         "--out=run --name=a --ioengine=null --size=64m --rw=randrw",

@@ -70,7 +70,7 @@ fn job(bench: &Bench, line: &str, code: i32) -> (Value, Ended) {
 }
 
 #[test]
-fn fio_writes_and_flashproof_verifies_and_the_other_way_round() {
+fn fio_and_flashproof_verify_each_others_data() {
     if tool("fio", &["--version"]).is_none() {
         return;
     }

@@ -369,7 +369,7 @@ fn the_environment_may_give_consent() {
 }
 
 #[test]
-fn only_the_devices_that_the_environment_names_are_written_to() {
+fn flashproof_only_restricts_writes_to_the_devices_that_it_names() {
     let Some(case) = Case::with_file_system() else {
         return;
     };

@@ -526,13 +526,13 @@ fn walk(benches: &CopiedBench, cases: &[Case], obstacles_each: usize) {
 }
 
 #[test]
-fn nothing_of_others_is_changed_whatever_lies_under_the_names_of_a_command() {
+fn foreign_files_under_the_names_of_a_command_are_not_changed() {
     walk(&CopiedBench::new(Bench::new(), String::new()), CASES, 2);
 }
 
 #[test]
 #[ignore = "a minute: make soak"]
-fn nothing_of_others_is_changed_whatever_lies_under_each_name() {
+fn every_kind_of_foreign_file_under_every_name_is_not_changed() {
     walk(
         &CopiedBench::new(Bench::new(), String::new()),
         CASES,
@@ -541,7 +541,7 @@ fn nothing_of_others_is_changed_whatever_lies_under_each_name() {
 }
 
 #[test]
-fn nothing_of_others_is_changed_by_a_client() {
+fn a_client_does_not_change_foreign_files() {
     let server = Bench::new();
     let Some((_running, port)) = serve(&server, SERVE) else {
         return;
@@ -550,7 +550,7 @@ fn nothing_of_others_is_changed_by_a_client() {
 }
 
 #[test]
-fn nothing_of_others_is_changed_in_a_checked_directory() {
+fn a_check_does_not_change_foreign_files_in_its_directory() {
     let Some(bench) = Bench::on_disk() else {
         return;
     };
@@ -669,7 +669,7 @@ const REFUSED: &[(i32, &str)] = &[
 ];
 
 #[test]
-fn a_refused_command_leaves_exactly_the_files_of_before() {
+fn a_refused_command_leaves_all_files_as_they_were() {
     let benches = CopiedBench::new(Bench::new(), String::new());
     let wrong = Mutex::new(Vec::new());
     in_parallel(REFUSED, |(code, line)| {
@@ -700,7 +700,7 @@ fn a_refused_command_leaves_exactly_the_files_of_before() {
 }
 
 #[test]
-fn results_below_links_of_the_user_and_in_directories_for_all_are_written() {
+fn results_may_be_written_below_own_links_and_in_directories_that_all_may_write() {
     let benches = CopiedBench::new(Bench::new(), String::new());
     let dir = benches.dir();
     fs::create_dir_all(dir.join("real/results")).unwrap();

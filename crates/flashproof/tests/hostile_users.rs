@@ -57,7 +57,7 @@ fn prepare(bench: &Bench, line: &str) -> Command {
 }
 
 #[test]
-fn a_file_named_store_that_is_no_store_is_neither_overwritten_nor_removed() {
+fn a_foreign_file_named_store_is_neither_overwritten_nor_removed() {
     let bench = Bench::new();
     let bytes: Vec<u8> = (0..3 * MIB)
         .map(|at| ((at * 2_654_435_761) >> 13) as u8)
@@ -229,7 +229,7 @@ fn a_servers_log_is_never_written_to_a_device_nor_created_in_dev() {
 }
 
 #[test]
-fn a_trigger_file_that_exists_is_refused_and_stays() {
+fn an_existing_trigger_file_is_refused_and_kept() {
     let bench = Bench::new();
     bench.write("file", "precious");
     symlink("file", bench.path("link")).unwrap();
@@ -397,7 +397,7 @@ fn plans_and_journals_that_others_can_change_are_not_followed() {
 }
 
 #[test]
-fn a_series_that_others_can_change_is_not_resumed_and_a_check_of_others_not_run() {
+fn series_and_checks_that_others_can_change_are_refused() {
     if !is_root() {
         return;
     }

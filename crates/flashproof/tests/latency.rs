@@ -559,7 +559,7 @@ fn csv_and_json_have_unrounded_numbers() {
 }
 
 #[test]
-fn markdown_is_a_table() {
+fn format_markdown_prints_a_table() {
     let markdown = latency(
         &bench(),
         &[

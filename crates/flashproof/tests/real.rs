@@ -386,7 +386,7 @@ fn all_streams_of_the_model_run_together() {
 }
 
 #[test]
-fn the_largest_records_and_blocks_run() {
+fn the_largest_records_and_blocks_are_accepted() {
     let bench = Bench::new();
     let config = on_file(
         2,

@@ -131,7 +131,7 @@ fn rates_are_exact_over_hours_and_devices() {
 }
 
 #[test]
-fn eight_drives_share_a_load_evenly_and_the_bad_one_decides() {
+fn eight_drives_share_a_load_evenly_and_the_slow_one_decides() {
     let bench = Bench::new();
     let drives: Vec<String> = (0..8)
         .map(|n| format!("sim:name=d{n}{}", if n == 5 { "+read-us=1500" } else { "" }))
@@ -159,7 +159,7 @@ fn eight_drives_share_a_load_evenly_and_the_bad_one_decides() {
 }
 
 #[test]
-fn a_drive_that_slows_down_fails_from_that_slice_on() {
+fn a_drive_that_slows_down_fails_from_the_slice_of_the_slowdown_on() {
     let bench = Bench::new();
     let config = "device-names: sim:slow-after-s=25+slow-factor=20\ntest-duration-sec: 50\nread-reqs-per-sec: 1000\n";
     bench.storage(config, &["--slice", "10"]).expect(1);
@@ -185,7 +185,7 @@ fn a_simulated_day_takes_seconds_and_is_no_certification() {
 }
 
 #[test]
-fn several_configurations_share_a_drive_and_each_has_a_verdict_a_log_and_its_whole_load() {
+fn several_configurations_share_a_drive_and_each_has_its_verdict_log_and_load() {
     let bench = Bench::new();
     let config = |devices: &str, reads: u32| {
         format!(

@@ -90,7 +90,7 @@ fn storage_and_report_show_the_drives_counters() {
 }
 
 #[test]
-fn drives_of_both_models_are_in_one_run() {
+fn one_run_may_use_drives_with_and_without_an_ftl() {
     let bench = Bench::new();
     let config = format!(
         "device-names: {DRIVE},sim:name=b\ntest-duration-sec: 5\nread-reqs-per-sec: 2000\nwrite-reqs-per-sec: 500\n"

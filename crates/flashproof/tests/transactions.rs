@@ -4,7 +4,7 @@ use crate::support;
 use support::{Bench, LoopDevice, OUT, skip, totals};
 
 #[test]
-fn rows_on_a_simulated_drive_insert_warm_up_and_measure_and_find_what_was_inserted() {
+fn rows_on_a_simulated_drive_insert_warm_up_measure_and_find_the_inserted_records() {
     let bench = Bench::new();
     let run = [
         "engine",

@@ -266,7 +266,7 @@ fn a_rate_above_one_operation_per_nanosecond_is_refused() {
 }
 
 #[test]
-fn a_job_cut_short_by_its_runtime_says_so() {
+fn a_job_ended_by_its_runtime_before_its_size_is_reported() {
     let bench = Bench::new();
     let line = "fio --out=run --name=a --rw=randread --filename=sim:read-us=100000+channels=1 --number_ios=1000 --runtime=5";
     let cut = "job \"a\" was ended by its runtime after 50 of 1,000 operations";

@@ -228,7 +228,7 @@ fn a_machine_whose_drive_keeps_every_write_passes_in_all_modes_after_a_power_cut
 
 #[test]
 #[ignore = "a guest of its own: make soak"]
-fn a_machine_whose_drive_has_a_cache_that_it_denies_fails_after_a_power_cut() {
+fn a_machine_whose_drive_hides_its_cache_fails_after_a_power_cut() {
     cuts(
         &Cut {
             lie: "none",

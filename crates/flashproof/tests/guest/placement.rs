@@ -103,7 +103,7 @@ fn arrives(guest: &mut Guest, name: &str, carrier: &str, placements: &[(&str, u1
 }
 
 #[test]
-fn what_each_stream_writes_arrives_at_its_handle_and_what_the_media_wrote_besides_is_reported() {
+fn each_streams_writes_arrive_at_its_handle_and_extra_media_writes_are_reported() {
     let Some(machine) = Machine::new(&format!("{FDP} {PARTITIONED}")) else {
         return;
     };

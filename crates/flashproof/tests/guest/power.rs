@@ -90,7 +90,7 @@ fn check(machine: &Machine, image: &Path, written: &str, which: &str) {
 
 #[test]
 #[ignore = "a guest of its own: make soak"]
-fn after_a_power_cut_certify_goes_on_with_the_stage_that_was_running() {
+fn after_a_power_cut_certify_resumes_with_the_interrupted_stage() {
     let Some(machine) = Machine::new(SMALL_FDP) else {
         return;
     };
