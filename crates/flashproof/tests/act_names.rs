@@ -18,7 +18,7 @@ fn writes(bench: &Bench, seconds: u32) -> String {
     )
 }
 
-/// Command `act_storage a.conf MORE`. Standard output and standard error go to the same file, as in many scripts.
+/// Command `act_storage a.conf MORE` with standard output and standard error in the same file, as in many scripts.
 fn into_one_file(bench: &Bench, more: &str) -> Command {
     let mut command = bench.command("sh");
     let program = bench.act_storage();

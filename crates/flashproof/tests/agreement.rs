@@ -30,7 +30,7 @@ fn shown(bench: &Bench, arguments: &[&str]) -> (i32, String) {
     (ended.code.unwrap(), ended.stdout)
 }
 
-/// Outcome of a result, and the code of its first reason.
+/// Outcome and code of the first reason.
 fn decided(result: &Value) -> [&str; 2] {
     [&result["outcome"], &result["reasons"][0]["code"]].map(|value| value.as_str().unwrap())
 }
@@ -86,7 +86,7 @@ fn agreed(bench: &Bench, dir: &str, own: Option<&Ended>) -> Value {
     let has = |form: &str, told: &str, what: &str| {
         assert!(told.contains(what), "{dir}: {form}: no {what}\n{told}")
     };
-    // The first lines of a verdict: the answer, then the next step. The reason in full stands below, unless the answer has it.
+    // A verdict begins with the answer and the next step. The full reason follows, unless the answer contains it.
     let head = |form: &str, told: &str| {
         let mut lines = told
             .lines()

@@ -75,7 +75,7 @@ fn the_papers_example_meets_its_cluster_and_keeps_its_comments() {
         let [there, before, after] = row(&ended, name);
         assert_eq!(there, cluster);
         assert!((after / cluster - 1.0).abs() <= 0.02, "{}", ended.stdout);
-        // For ACT, iostat shows 8.5 % more large blocks in the paper, 10 % here: 1,702 per second instead of 1,548.
+        // Before the alignment, ACT writes more large blocks than the cluster (1,548/s): 8.5 % more in the paper, 10 % here.
         assert!(
             !name.starts_with('w') || before / cluster > 1.08,
             "{}",
@@ -146,7 +146,7 @@ fn align_finds_the_offsets_that_generated_a_load() {
             per_sec("writes", &|it| it.bytes / 1024)
         );
         bench.write("in.conf", &config);
-        // The tolerance is small enough to show a step of one percent.
+        // --within 0.5 is small enough to distinguish offsets that differ by one percent.
         bench
             .line(&format!(
                 "size align in.conf --target {target} --out out.conf --force --within 0.5"
@@ -373,7 +373,7 @@ fn a_profile_is_a_target_only_if_its_counts_balance() {
         ended.stdout
     );
 
-    // The tomb raider has no rate: its reads are left out of the target, and of the bursts.
+    // The tomb raider has no fixed rate. Therefore its reads are excluded from the target and from the bursts.
     let plain = bench.text("out.conf");
     let mut raided = profile();
     raided.loads[0].tomb_raider_reads_per_sec = 100.0;
@@ -394,7 +394,7 @@ fn a_profile_is_a_target_only_if_its_counts_balance() {
     )
     .expect(0);
     ended.shows(&["drive nvme0n1 without the tomb raider's reads of node BB9"]);
-    // Bursts are drawn anew, so offsets differ by a few.
+    // Each burst draws new random sizes, so the offsets differ by a few.
     let raided_offsets = offsets(&bench.text("out.conf"));
     let plain_offsets = offsets(&plain);
     let is_near = |(one, two): (&u32, &u32)| one.abs_diff(*two) <= 8;
@@ -429,7 +429,6 @@ fn a_profile_is_a_target_only_if_its_counts_balance() {
     });
     bench.write("profile.json", json(&negative));
     aligned(&["--force"]).expect_error(2, &["drive nvme0n1 of node BB9 has a number below 0"]);
-    // A profile of a later version, then files that are no profiles.
     bench.write("profile.json", "{\"format\": 2}");
     aligned(&["--force"]).expect_error(2, &["its format is 2, but this flashproof reads up to 1"]);
     for text in ["", "{}", "[1]", "\0\u{1b}[2J", "{\"format\": \"x\"}"] {
@@ -588,7 +587,7 @@ fn on_a_loop_device_the_kernels_counts_are_aligned_without_flushes_and_splits_ar
     let _restored = device.set_queue("max_sectors_kb", "64");
     fs::remove_dir_all(bench.path("bursts")).unwrap();
     let errors = align(target, &[]).expect(4).errors().join("\n");
-    // The kernel may count sectors of a request in the burst, but its completion later, which shifts the mean size.
+    // The kernel may count the sectors of a request during the burst and its completion later: the mean size shifts.
     let reached = errors
         .split_once("reach this device in writes of ")
         .and_then(|it| it.1.split_once(" KiB"));
@@ -598,7 +597,7 @@ fn on_a_loop_device_the_kernels_counts_are_aligned_without_flushes_and_splits_ar
             && errors.contains("max_sectors_kb is 64"),
         "{errors}"
     );
-    // If the requests of the cluster were split, too, the split is reported, but is no error.
+    // If the cluster's requests were split, too, the split causes only a warning.
     fs::remove_dir_all(bench.path("bursts")).unwrap();
     align("r/s=600,w/s=200,rkB/s=14400,wkB/s=12800", &[])
         .expect(0)

@@ -358,7 +358,7 @@ fn closed_and_full_outputs_have_defined_exit_codes() {
             .contains("cannot write the result to standard output")
     );
     assert!(!bench.exists("e/verdict.json"));
-    // The reader of the output ends after the first line.
+    // `head` closes the pipe after the first line.
     let mut shell = bench.command("sh");
     shell
         .args([

@@ -1,5 +1,5 @@
-//! Invalid configurations: each mistake is reported in one line, and no file is changed. The runs here have consent to
-//! erase a file with data: the file would change if a mistake were overlooked.
+//! Invalid configurations: each mistake is reported in one line, and no file is changed. These runs have consent to erase
+//! a file with data, so an overlooked mistake would change the file.
 
 use crate::support;
 
@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 use std::process::Command;
 use support::{Bench, OUT};
 
-/// Common, valid lines of every configuration here. Errors begin in line 6.
+/// Valid lines at the start of every configuration here. Line 6 is the first with an error.
 const GOOD: &str = "device-names: victim\nfile-size-mbytes: 2\ntest-duration-sec: 1\nread-reqs-per-sec: 100\nwrite-reqs-per-sec: 100\n";
 
 /// Asserts that `config` is refused with one error line, and its file is unchanged. `error` follows the file's name.

@@ -6,7 +6,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use support::{Bench, LAX, LoopDevice, MIB, Nobody, OUT, tool};
 
-/// A load on `devices`: one that writes, or one that only reads.
+/// A load of reads on `devices`, with `writes` also of writes.
 fn load(devices: &str, writes: bool) -> String {
     let writes = if writes {
         "write-reqs-per-sec: 100\n"

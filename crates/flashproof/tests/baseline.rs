@@ -8,7 +8,7 @@ use results::judge::Outcome;
 use std::time::Duration;
 use support::{Bench, LoopDevice, Running, words};
 
-/// Two channels: 1,000 reads or 2,000 writes a second.
+/// Two channels: 1,000 reads/s or 2,000 writes/s.
 const SLOW: &str =
     "sim:channels=2+read-us=2000+write-us=1000+jitter-pct=0+read-mbps=0+write-mbps=0";
 
@@ -60,7 +60,7 @@ fn a_baseline_finds_the_properties_of_a_simulated_drive() {
                 .as_ref()
                 .unwrap();
             near(done.iops, highest * f64::from(point.depth.min(2)) / 2.0);
-            // The first operations of a job wait behind fewer others, which shifts the mean of a short job.
+            // The median is compared: the first operations of a short job meet a shorter queue, which lowers the mean.
             near(
                 done.service.at(50.0).unwrap(),
                 each_us * f64::from(point.depth).max(2.0) / 2.0,
@@ -319,7 +319,7 @@ fn a_failed_drive_gets_no_further_jobs_and_a_healthy_drive_gets_all_of_its_jobs(
                 .all(|step| step.reason.starts_with("another drive ended the run")),
             "{lost:?}"
         );
-        // The healthy drive has all steps of a drive tested alone: a saturation of five rounds, and 44 jobs.
+        // The healthy drive has as many steps as a drive tested alone: five rounds of saturation, and 44 jobs.
         let kept: Vec<_> = of(0)
             .filter(|step| step.outcome == Some(Outcome::Measured))
             .collect();
@@ -337,8 +337,8 @@ fn a_failed_drive_gets_no_further_jobs_and_a_healthy_drive_gets_all_of_its_jobs(
 #[ignore = "eight drives: make soak"]
 fn the_load_of_95_percent_matches_the_drives_true_highest_rate() {
     let bench = Bench::new();
-    // Jobs have a few hundred operations, so rates vary by chance: a rate of 200/s varies by some 6/s, and the best of
-    // nine depths is some 9/s too high. The mean over reads and writes of eight drives hardly varies.
+    // Jobs have only a few hundred operations: a rate of 200/s varies randomly by some 6/s, and the best of nine depths
+    // is some 9/s too high. The mean over reads and writes of eight drives hardly varies.
     let drive = "sim:channels=1+read-us=5000+write-us=5000+jitter-pct=100+read-mbps=0+write-mbps=0";
     let drives: Vec<_> = ('a'..='h')
         .map(|name| format!("{drive}+name={name}"))
@@ -361,7 +361,7 @@ fn the_load_of_95_percent_matches_the_drives_true_highest_rate() {
         .filter_map(|point| point.offered_iops())
         .sum();
     let reached: f64 = fastest.iter().map(|point| point.iops()).sum();
-    // The tolerance is five standard deviations of this mean. The best depth of a sweep would be 4 % too high.
+    // The tolerance of 2 % is five standard deviations of this mean. The best of nine depths would be 4 % too high.
     assert!((offered / 16.0 / 190.0 - 1.0).abs() < 0.02, "{offered}");
     assert!(reached >= 0.98 * offered, "{reached} of {offered}");
 }

@@ -1,5 +1,5 @@
-//! Each cause of slowness is created on purpose, and the verdict must blame this cause. The loads make the cause
-//! outweigh all others on any machine: the tests assert which part is the largest, but no sizes of parts.
+//! Each test creates one cause of slowness, which outweighs all others on any machine. The verdict must blame this cause:
+//! the tests assert which part of the time is the largest, but not how large.
 
 use crate::support;
 
@@ -144,8 +144,8 @@ fn a_device_that_is_slow_from_issue_to_completion_is_blamed() {
     let Some(throttled) = Throttled::new(&bench, &below, &[("read_iops", 400)]) else {
         return;
     };
-    // With eight operations in flight and 400 admitted per second, each takes 20 ms on average. A trace sample waits
-    // longer than this for the operations in flight at its end, even if a busy machine adds time.
+    // With eight operations in flight and 400 admitted per second, each takes 20 ms on average (8 / 400 s). At its end,
+    // a trace sample waits longer than 20 ms for the operations in flight.
     let config =
         "test-duration-sec: 4\nread-reqs-per-sec: 400\narrival: closed\nservice-threads: 8\n";
     bench.write(support::CONFIG, format!("device-names: {name}\n{config}"));
@@ -201,8 +201,8 @@ fn cpu_contention_is_reported_as_flashproofs_lag_and_blamed_on_the_host() {
     // Format of `allowed`: `pid 12's current affinity list: 0,1`, or `0-7` at the end.
     let list = allowed.rsplit(' ').next().unwrap_or_default();
     let cpu = list.split([',', '-']).next().unwrap_or("0").to_owned();
-    // The worker of a loop device is a kernel thread and gets its share of CPU. With a file in memory or a zram device,
-    // io_uring's workers would lack CPU as flashproof does, and their delay would not count as lag.
+    // A loop device completes I/O in a kernel thread of normal priority. With a file in memory or a zram device, io_uring's
+    // workers would lack CPU as flashproof does, and their delay would not count as lag.
     let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else {
         return;
     };
@@ -237,7 +237,7 @@ fn cpu_contention_is_reported_as_flashproofs_lag_and_blamed_on_the_host() {
     {
         return skip("this kernel does not tell how long threads waited for a CPU").unwrap_or(());
     }
-    // The wait for a CPU is counted when the operation gets a CPU, possibly in the next slice.
+    // The wait for a CPU is counted at its end, which may be in the next slice.
     let blame = bench.run().verdict.blame;
     let off_cpu = |blame: &Blame| {
         part(blame, Cause::Host).is_some_and(|host| host.contains("waited for a CPU"))

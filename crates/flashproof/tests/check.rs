@@ -106,7 +106,7 @@ fn json_on(name: &str, drive: &str, time: &str) -> Value {
         .json()
 }
 
-/// Deciding limits of rates of reads or writes, with drives like those of [`LIMITS`].
+/// Deciding limits of rates of reads or writes. Each has a good and a bad drive, as in [`LIMITS`].
 fn limits_of_rates() -> Vec<[String; 4]> {
     let all = json_on("all", "sim:", "4s");
     let checks = all["checks"].as_array().unwrap().iter();
@@ -276,7 +276,7 @@ fn a_run_within_a_burst_is_too_short_to_pass_and_the_end_of_a_burst_is_found() {
         sentence.contains(" for 60 s (too brief: 60 s of 40 min)"),
         "{sentence}"
     );
-    // A stall near the end of a run is no end of a burst.
+    // A stall near the end of a run is not mistaken for the end of a burst.
     for stall in ["16", "26.5"] {
         let drive = format!("sim:stall-at-s={stall}+stall-ms=3000");
         let json = check(&Bench::new(), &["longhorn", &drive], 0);
@@ -285,7 +285,7 @@ fn a_run_within_a_burst_is_too_short_to_pass_and_the_end_of_a_burst_is_found() {
             "{stall}"
         );
     }
-    // Without a published limit, the load is an assumption that a slow drive may miss.
+    // The load has no published limit and is only assumed, so a slow drive does not fail.
     let json = check(
         &Bench::new(),
         &["mysql", "sim:read-us=5000+write-us=8000+channels=4"],
@@ -357,7 +357,7 @@ fn the_strictest_of_several_limits_decides() {
         "mine.toml",
         and_criterion(&open_loop, "p99.9", "below = \"10ms\""),
     );
-    // The drive is slow in the remainder of the run, which only the verdict of the run covers.
+    // After 70 s the drive is slow. Only the verdict of the whole run covers this time.
     check(
         &bench,
         &["./mine.toml", "sim:stall-at-s=70+stall-ms=100"],
@@ -791,7 +791,7 @@ fn files_on_a_disk_are_created_without_root_and_removed_at_the_end_and_after_a_k
     assert_eq!(fs::read_dir(&data).unwrap().count(), 0);
 }
 
-/// A check with a run for each state of a file, and a job of commits of two syncs.
+/// A check with one run for each initial state of a file, and a job whose commits have two syncs.
 fn with_states() -> String {
     let head = "database = \"mine\"\nquestion = \"Is it good?\"\n[sustained]\nseconds = 2\nwritten = \"0\"\nwhy = \"It is short.\"\n";
     let runs = ["fresh", "rewritten", "appended"].map(|state| {
@@ -867,7 +867,7 @@ fn each_run_begins_with_its_file_in_the_state_that_the_database_has() {
         stream[field].as_u64().unwrap()
     };
     let ops = |name: &str| count(name, "ops");
-    // A commit of pages: four writes, a sync, a write, a sync. A commit over the end of the run is synced at once.
+    // A commit of pages is four writes, a sync, a write, a sync. A commit at the end of the run may lack writes, but no sync.
     let commits = ops("pages-commits");
     let whole = commits - count("pages-commits", "overtime");
     assert!((40..=50).contains(&commits), "{verdict}");
@@ -950,7 +950,7 @@ fn a_memory_file_system_and_writes_to_the_page_cache_are_reported() {
     );
 }
 
-/// True if the look was judged. On a busy host, it says so instead.
+/// True if the look was judged. On a busy host, the outcome may be "not judged" instead.
 fn is_judged(ended: &Ended) -> bool {
     let is_busy = ended.code == Some(4)
         && ended
@@ -1131,7 +1131,7 @@ fn a_look_at_an_unusable_path_is_refused_and_leaves_no_files() {
     bench
         .flashproof(&erase)
         .expect_error(2, &["nothing is erased"]);
-    // Only a device can be read as it is.
+    // With files=existing, a job reads existing data, which only a device has.
     bench.write(
         "mine.toml",
         own(|text| {

@@ -178,7 +178,7 @@ fn a_test_sized_from_an_engine_causes_the_engines_io() {
     ));
 }
 
-/// Goes around the circle. Returns `None`, with a message, if something is missing for it here.
+/// One round: load, profile, aligned test, comparison. `None`, with a message, if a tool or permission is missing.
 fn attempt(look_sec: u64) -> Option<Attempt> {
     let bench = Bench::new();
     let device = LoopDevice::new(&bench, DEVICE_BYTES, &[])?;
@@ -211,7 +211,7 @@ fn attempt(look_sec: u64) -> Option<Attempt> {
 
     let profile: Profile = serde_json::from_slice(&bench.read("sized/profile.json")).unwrap();
     let there = profile.drives[0].iostat.unwrap();
-    // Half of the transactions are reads. A few of them find their record in memory, not yet on the device.
+    // Half of the transactions are reads. A few records are still in memory, and their reads cause no I/O.
     assert!(
         (600.0..1000.0).contains(&profile.loads[0].reads_per_sec),
         "{profile:?}"
@@ -255,7 +255,7 @@ fn attempt(look_sec: u64) -> Option<Attempt> {
     let (reads, read_bytes) = done("reads");
     let (writes, bytes_written) = done("writes");
     let per_sec = |count: u64| count as f64 / TEST_SEC as f64;
-    // The kernel counts these operations, and also the reads and the few marks of the guard.
+    // Besides these operations, the kernel counts the reads and the few stamps of the guard.
     assert!(
         (writes..writes + 50).contains(&(after.write.completed - before.write.completed)),
         "{before:?} {after:?} {ended:?}"
@@ -310,7 +310,7 @@ fn attempt(look_sec: u64) -> Option<Attempt> {
             "-t",
             "2",
         ];
-        // A busy machine may have no complete slice, so the exit code is not checked.
+        // The exit code is not checked, because on a busy machine no slice may be complete.
         println!("{histogram}\n{}", bench.flashproof(&engine).stdout);
     }
     let test = [

@@ -49,7 +49,7 @@ fn invalid_options_of_the_client_are_refused_with_advice() {
             .flashproof(&[&["engine", "client"], options].concat())
             .expect_error(2, &[said]);
     }
-    // Nothing listens on the port of a connected client socket, and the kernel gives this port to no other program.
+    // Nothing listens on the local port of a connected client socket, and the kernel gives this port to no other program.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let port = client.local_addr().unwrap().port().to_string();
@@ -190,7 +190,7 @@ fn wrong_logins_and_certificates_are_refused_and_a_server_without_security_accep
 #[test]
 fn losses_of_a_killed_server_are_counted_by_kind_without_writes_in_doubt() {
     let bench = Bench::new();
-    // The server writes a buffer only when it is full. The fixed address stays the same after a restart.
+    // The server writes a buffer only when it is full. A fixed port lets the client reconnect after a restart.
     let port = TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
@@ -213,7 +213,7 @@ fn losses_of_a_killed_server_are_counted_by_kind_without_writes_in_doubt() {
     ];
     let client =
         |more: &[&str]| bench.prepare(&[&client[..], &["--sla", "99%>3600s"], more].concat());
-    // 200 records stay in memory, because they fit in a write block, until the server shuts down cleanly.
+    // 200 records fit in a write block. Therefore they stay in memory until a clean shutdown.
     Running::start(client(&["-w", "I", "--out", "first"]))
         .end()
         .expect(0);

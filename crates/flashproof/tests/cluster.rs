@@ -225,7 +225,7 @@ fn restore_undoes_the_changes_of_a_killed_collection() {
     let bench = Bench::new();
     let server = InfoServer::start(OF_8_0);
     let running = sampling(&bench, &server, &[]);
-    // While the collection runs, nothing else can restore the settings.
+    // While the collection runs, `size restore` is refused.
     let ended = bench.flashproof(&["size", "restore", DIR]);
     ended.expect_error(
         3,
@@ -284,7 +284,7 @@ fn of_two_simultaneous_collections_only_the_first_restores() {
     assert_eq!(server.settings(), (false, "INFO".to_owned()));
     let ended = second.end_by("INT").expect(4);
     assert_eq!(server.settings(), (false, "INFO".to_owned()));
-    // The first collection restored the setting, so from then on the log of the second collection lacks data.
+    // After the first collection restored the setting, the server's log lacks data for the second collection.
     ended.says(&["was detail at the start and is info now"]);
 }
 
@@ -329,7 +329,7 @@ fn an_unresponsive_node_does_not_prevent_the_restoration_of_others() {
     running.signal("TERM");
     running.wait_until("the other is put back", || !good.settings().0);
     running.wait_until("it is crossed out", || !bench.text(PUT_BACK).contains(NODE));
-    // SIGINT, because a second SIGTERM so soon after the first would count as a scheduler's repetition.
+    // SIGINT, because a second SIGTERM soon after the first counts as a repetition by the scheduler.
     running.end_by("INT").expect(4);
     bad.set_mode(Mode::Plain);
     bench.flashproof(&["size", "restore", DIR]).expect(0);
@@ -373,7 +373,7 @@ fn a_server_that_refuses_changes_keeps_its_settings() {
     collect(&bench, &server, &["--enable"]).expect_error(3, &parts);
     assert!(!bench.exists(PUT_BACK));
     assert_eq!(server.samples(), 0);
-    // If a setting cannot be changed, a setting that was changed before is restored.
+    // If one setting cannot be changed, the settings changed before are restored.
     let bench = Bench::new();
     let server = InfoServer::start(OF_8_0);
     server.set("log/0", "misc:INFO;drv_ssd:DETAIL");
@@ -541,7 +541,7 @@ fn a_server_that_stalls_or_drips_bytes_does_not_delay_others() {
         let ended = collect(&bench, &server, &["--timeout", "1"]);
         ended.expect_error(3, &["incomplete reply - timed out after 1 s - received "]);
     }
-    // A node fails during sampling: the other node's samples continue, and the settings are restored.
+    // One node stalls during sampling: sampling of the other node continues, and the settings of both are restored.
     let bench = Bench::new();
     let good = InfoServer::start(OF_8_0);
     let bad = InfoServer::start(OF_8_0);
@@ -617,7 +617,7 @@ fn a_user_logs_in_with_the_password_once_and_then_with_the_session_token() {
     ended.expect_error(3, &["user nobody cannot log in - no such user (code 60)"]);
     bench.write("password", "");
     collect(&bench, &server, &user).expect_error(2, &["there is no password in password"]);
-    // The password comes from the environment, and there is no terminal for a prompt.
+    // The password comes from the environment. Without a terminal, a prompt is impossible.
     let host = server.host();
     let mut command = bench.prepare(&arguments(&host, &["--user", "admin"]));
     command.env("FLASHPROOF_PASSWORD", "admin");
@@ -793,7 +793,7 @@ fn size_profile_needs_only_the_folder_also_of_several_nodes() {
     let more = ["--log", &log, "--iostat", &of_node];
     bench.flashproof(&arguments(&hosts, &more)).expect(0);
     assert!(bench.exists(&format!("{DIR}/{NODE}-iostat-x.txt.zst")));
-    // Two files of the same name, on a path with a "=". The copies' names still show the node, if one is given.
+    // Two files of the same name, on a path with a "=". The copies have separate names, with the node if one is given.
     fs::create_dir_all(bench.path("run=3")).unwrap();
     fs::copy(&iostat, bench.path("run=3/x.txt.zst")).unwrap();
     let twice = format!("{NODE}=run=3/x.txt.zst");
@@ -829,7 +829,7 @@ fn size_profile_needs_only_the_folder_also_of_several_nodes() {
     let ended = bench.flashproof(&["size", "profile", DIR]).expect(0);
     ended.shows(&["iostat's r/s"]);
     ended.shows(&[format!("node {NODE} (server 4.9.0.37)")]);
-    // Block sizes are those of the replies.
+    // The block sizes come from the recorded info replies.
     ended.shows(&["from the configuration of node"]);
 }
 

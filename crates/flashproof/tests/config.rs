@@ -440,7 +440,7 @@ fn the_dialogue_writes_the_answers_and_nothing_if_it_is_aborted() {
         stdout.contains("\ntest-duration-sec: 7200\n") && stdout.contains("\ncache-threads: 8\n"),
         "{stdout}"
     );
-    // The last answer names an existing file: the configuration is printed, so that the other answers are not lost.
+    // The file of the last answer exists: the configuration is printed instead, so that the answers are not lost.
     let (code, stdout, stderr) = answered(&bench, &["--ask"], answers);
     assert_eq!(code, Some(2), "{stderr}");
     assert!(

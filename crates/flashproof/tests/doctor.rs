@@ -157,7 +157,7 @@ fn devices_that_the_guard_accepts_are_listed_as_safe_and_stay_unchanged() {
         (&"yes".into(), &(8 * MIB).into()),
         "{free}"
     );
-    // The guard reads samples: the data put here is so large that a sample hits it.
+    // The guard reads only samples of a device. This data (4 MiB) is large enough for one of them.
     loop_device.put(MIB, &b"precious".repeat(1 << 19));
     let before = loop_device.content();
     let asks = device(&bench, &loop_device.name);
