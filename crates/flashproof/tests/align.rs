@@ -75,7 +75,8 @@ fn the_papers_example_meets_its_cluster_and_keeps_its_comments() {
         let [there, before, after] = row(&ended, name);
         assert_eq!(there, cluster);
         assert!((after / cluster - 1.0).abs() <= 0.02, "{}", ended.stdout);
-        // Before the alignment, ACT writes more large blocks than the cluster (1,548/s): 8.5 % more in the paper, 10 % here.
+        // Before the alignment, there are more large blocks than in the cluster (1,548/s): 8.5 % more in the paper, 10
+        // % here.
         assert!(
             !name.starts_with('w') || before / cluster > 1.08,
             "{}",

@@ -1,5 +1,5 @@
-//! Invalid configurations: each mistake is reported in one line, and no file is changed. These runs have consent to erase
-//! a file with data, so an overlooked mistake would change the file.
+//! Invalid configurations: each mistake is reported in one line, and no file is changed. These runs have consent to
+//! erase a file with data, so an overlooked mistake would change the file.
 
 use crate::support;
 

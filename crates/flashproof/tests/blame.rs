@@ -1,5 +1,5 @@
-//! Each test creates one cause of slowness, which outweighs all others on any machine. The verdict must blame this cause:
-//! the tests assert which part of the time is the largest, but not how large.
+//! Each test creates one cause of slowness, which outweighs all others on any machine. The verdict must blame this
+//! cause: the tests assert which part of the time is the largest, but not how large.
 
 use crate::support;
 
@@ -201,8 +201,8 @@ fn cpu_contention_is_reported_as_flashproofs_lag_and_blamed_on_the_host() {
     // Format of `allowed`: `pid 12's current affinity list: 0,1`, or `0-7` at the end.
     let list = allowed.rsplit(' ').next().unwrap_or_default();
     let cpu = list.split([',', '-']).next().unwrap_or("0").to_owned();
-    // A loop device completes I/O in a kernel thread of normal priority. With a file in memory or a zram device, io_uring's
-    // workers would lack CPU as flashproof does, and their delay would not count as lag.
+    // A loop device completes I/O in a kernel thread, which gets its share of CPU. With a file in memory or a zram
+    // device, io_uring's workers would lack CPU as flashproof does, and their delay would not count as lag.
     let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else {
         return;
     };

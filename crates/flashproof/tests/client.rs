@@ -49,7 +49,7 @@ fn invalid_options_of_the_client_are_refused_with_advice() {
             .flashproof(&[&["engine", "client"], options].concat())
             .expect_error(2, &[said]);
     }
-    // Nothing listens on the local port of a connected client socket, and the kernel gives this port to no other program.
+    // Nothing listens on the local port of a connected client, and the kernel gives this port to no other program.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let port = client.local_addr().unwrap().port().to_string();
