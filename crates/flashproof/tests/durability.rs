@@ -16,7 +16,7 @@ use sys::random::Random;
 
 /// Number of power cuts for each kind of drive.
 const CUTS: u64 = 2;
-/// Seed of the random moments of the cuts.
+/// Seed of the random times of the cuts.
 const SEED: u64 = 1;
 
 /// Size of a drive, enough for all lanes and a file system.
@@ -69,7 +69,8 @@ pub(crate) fn secret(said: &str) -> String {
         .to_owned()
 }
 
-/// Runs a session on a drive with the defect `lie`, cuts its power, examines the data. `None`: cannot be tested here.
+/// Runs a session on a drive with the defect `lie`, cuts the drive's power, and examines the data. `None`, with a
+/// message, if a tool or permission is missing.
 fn cut(lie: &str, in_directory: bool, modes: &[&str], number: u64, seed: u64) -> Option<Value> {
     let mut random = Random::for_part(seed, number);
     let bench = Bench::new();
@@ -83,7 +84,7 @@ fn cut(lie: &str, in_directory: bool, modes: &[&str], number: u64, seed: u64) ->
     }
     let (_witness, address) = witness(&bench, "127.0.0.1:0");
     let target = if in_directory { "fs" } else { "drive" };
-    // A link gives the drive the same name, whatever the number of the loop device is.
+    // A symbolic link keeps the name of the drive, although the number of the loop device changes.
     let attach = |drive: &CachedDrive| {
         let attached = Attached::new(&bench, drive)?;
         let _ = fs::remove_file(bench.path("drive"));
@@ -152,7 +153,7 @@ pub(crate) fn of_mode(json: &Value, mode: &str) -> (String, u64) {
     (result["outcome"].as_str().unwrap().to_owned(), gone)
 }
 
-/// Cuts drives' power. FLASHPROOF_DURABILITY_CUTS sets the number of cuts, FLASHPROOF_DURABILITY_SEED their moments.
+/// Cuts the power of drives: FLASHPROOF_DURABILITY_CUTS times, at times drawn with FLASHPROOF_DURABILITY_SEED.
 fn cuts(lie: &str, in_directory: bool, modes: &[&str], check: impl Fn(&Value)) {
     let seed = variable("FLASHPROOF_DURABILITY_SEED", SEED);
     for number in 0..variable("FLASHPROOF_DURABILITY_CUTS", CUTS) {
@@ -287,7 +288,7 @@ fn a_stopped_tester_and_a_drive_error_do_not_count_as_power_cuts() {
     tester.signal("KILL");
     drop(tester);
     is_invalid(&["the command fell silent"]);
-    // Only the connection of the session fell silent: the question at the start of the command was over by then.
+    // Only the session's connection timed out. The query at the start of the command had been answered before.
     assert_eq!(
         witness.said().matches("no whole line within").count(),
         1,
@@ -371,7 +372,7 @@ fn without_a_power_cut_the_result_is_invalid_and_the_files_are_removed() {
     let ended = bench.flashproof(&command).expect(4);
     ended.shows(&["ended before any cut (the witness ended, which also ended"]);
 
-    // After a kill, the kernel closes the connection: the witness sees an end without a power cut.
+    // After a kill, the kernel closes the connection. A power cut would leave the connection open.
     let mut tester = Running::start(bench.prepare(&command));
     tester.wait_to_hear(" writes to data");
     tester.signal("KILL");
@@ -462,7 +463,8 @@ fn a_witness_survives_invalid_messages() {
     garbage.iter().for_each(|bytes| drop(sent(bytes)));
     let ask = b"{\"ask\":{\"format_version\":2,\"subject\":\"x\",\"found\":null}}\n";
     assert_eq!(sent(ask), "{\"record\":null}\n");
-    // Idle connections, and connections that send a byte, make room for a tester. A gigabyte in one line ends early.
+    // Idle connections, and connections that sent one byte, do not keep a tester out. A line of 1 GiB is not read to
+    // its end.
     let mut idle: Vec<_> = (0..200)
         .map(|_| TcpStream::connect(&address).unwrap())
         .collect();
@@ -620,7 +622,7 @@ fn only_the_holder_of_the_secret_can_close_a_session() {
     }
     assert!(!bench.text("sessions").contains("judged"));
 
-    // The drive lost everything. The session is still there, and only the right secret examines it.
+    // Even if the drive lost everything, the witness has the session. An examination needs the session's secret.
     fs::write(bench.path("data/flashproof-durability/data"), "").unwrap();
     bench
         .flashproof(&command)
@@ -665,11 +667,11 @@ fn the_file_of_a_witness_has_a_size_limit_and_sessions_without_writes_are_droppe
             && bench.text("sessions").len() < before.len() + 200
     );
 
-    // Sessions without writes push each other out, and never the session that waits.
+    // Sessions without writes replace each other, but never a session with writes.
     for id in 2..1200 {
         assert_eq!(Peer::new(&address).ask(&begin(id, 1)), "\"kept\"\n", "{id}");
     }
-    // With progress, the file grows up to its limit, and then becomes short.
+    // With each progress message the file grows. At its limit of 64 MiB, it is shortened.
     let mut writer = Peer::new(&address);
     assert_eq!(writer.ask(&begin(5000, 64)), "\"kept\"\n");
     let mut longest = 0;

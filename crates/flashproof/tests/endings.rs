@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use support::{Bench, LAX, OUT, Running};
 
-/// A real-time load that only reads a file, so that it begins at once.
+/// A real-time load that only reads a file. Without writes, the load begins at once.
 fn reads(bench: &Bench, seconds: u32) -> String {
     File::create(bench.path("file"))
         .unwrap()
@@ -64,7 +64,8 @@ fn a_run_killed_at_any_moment_is_readable_and_loses_at_most_one_interval() {
         let run = results::run_dir::read(&bench.path(name(index))).unwrap();
         assert_eq!(run.verdict.end, End::Unrecorded);
         assert!(run.verdict.partial);
-        // Two intervals may be missing: the one in progress, and the one being written. More time is lost at the start.
+        // Two intervals may be missing: the interval in progress, and the interval being written. The first interval
+        // begins after the start.
         let ran_ms = killed_unix_ms - run.manifest.started_unix_ms;
         assert!(
             run.intervals + 2 >= ran_ms / 1000,
@@ -143,7 +144,7 @@ fn an_incomplete_slice_shows_shares_of_done_and_of_scheduled_operations() {
     let bench = Bench::new();
     let config = "device-names: sim:stall-ms=140+stall-every-s=1\ntest-duration-sec: 86400\nread-reqs-per-sec: 4000\n";
     let mut running = bench.start(config, &["--slice", "24h"]);
-    // The limit of 0.1 % of the whole day's operations is exceeded after a quarter of an hour, whatever would follow.
+    // After a quarter of an hour, 0.1 % of the whole day's operations are slow. The rest of the day cannot change this.
     running.wait_until("half an hour", || intervals(&bench) >= 1_800);
     running.end_by("INT").shows(&[
         " due in the whole slice; ",
@@ -243,7 +244,7 @@ fn a_stopped_and_continued_run_blames_flashproofs_own_lag() {
         (run.verdict.outcome, run.verdict.partial),
         (Outcome::Invalid, false)
     );
-    // On a busy machine, flashproof may also see completions late, and the verdict may give that doubt instead.
+    // On a busy machine, flashproof may also see completions late, and the verdict may name this reason instead.
     let doubts = [
         "this program's own lag would decide",
         "this program may have caused the slow operations",

@@ -1,4 +1,5 @@
-//! Devices that fail in the middle of a run: errors fail the run, a lost device stops it; the directory has the cause.
+//! Devices that fail during a run: errors fail the run, a lost device stops the run, and the directory records the
+//! cause.
 
 use crate::support;
 
@@ -45,7 +46,7 @@ fn errors_fail_a_run_that_runs_to_its_end() {
         .filter(|line| line.contains(" of sim:error-rate=0.01 failed: "))
         .count();
     assert_eq!(told, 5, "{}", ended.stderr);
-    // The verdict also has these messages, so that they are not lost with the terminal.
+    // The verdict records these messages, too, because a terminal may be closed.
     assert_eq!(run.verdict.failures.len(), 5);
     assert!(
         run.verdict

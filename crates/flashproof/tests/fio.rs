@@ -1,4 +1,5 @@
-//! `flashproof fio`: fio's jobs are run, guarded, recorded, judged, reported; compared with the real fio if installed.
+//! `flashproof fio`: jobs are run, guarded, recorded, judged and reported. If fio is installed, the outputs are
+//! compared.
 
 use crate::support;
 
@@ -199,7 +200,7 @@ fn percentages_of_a_device_are_rounded_to_whole_operations_and_counts_follow_the
     );
 }
 
-/// A drive that completes up to eight operations at once in 100 us; further operations wait for these.
+/// A drive that serves eight operations at once, each in 100 us. Further operations wait.
 const EIGHT: &str =
     "--filename=sim:channels=8+read-us=100+jitter-pct=0+read-mbps=0 --direct=1 --rw=randread";
 
@@ -223,7 +224,7 @@ fn latency_target_finds_a_queue_depth_and_the_report_covers_only_this_depth() {
         (&found["latency_window"], &found["latency_percentile"]),
         (&200_000.into(), &99.0.into())
     );
-    // The report covers a second at the depth that was found, without the search.
+    // The report covers one second at the depth found, and not the search.
     assert_eq!(found["read"]["runtime"], 1_000, "{}", found["read"]);
     let ops = found["read"]["total_ios"].as_u64().unwrap();
     let slowest = found["read"]["clat_ns"]["max"].as_u64().unwrap();
@@ -705,7 +706,7 @@ fn the_terse_line_has_the_fields_of_the_real_fio() {
     let theirs = fields("fio".into());
     symlink(FLASHPROOF, bench.path("fio")).unwrap();
     let ours = fields(bench.path("fio"));
-    // The fields after these describe disks, and a container may see no disk.
+    // Later fields describe disks. A container may see no disk.
     assert!(theirs.len() >= 121 && ours.len() >= 121, "{ours:?}");
     for place in [0, 1, 2, 3, 4, 5, 46, 49, 92] {
         assert_eq!(theirs[place], ours[place], "field {place}");
@@ -853,7 +854,8 @@ fn synchronous_jobs_run_beside_others() {
     assert_eq!(support::totals(&bench.run(), "queue-reads"), (1024, 0, 0));
 }
 
-/// Starts a run whose calls hang, because the kernel admits one byte per second. Also returns the throttled cgroup.
+/// Starts a run whose system calls hang, because its cgroup may write only one byte per second. Also returns the
+/// cgroup.
 fn hanging(bench: &Bench, device: &LoopDevice, line: &str) -> Option<(Throttled, Running)> {
     let throttled = Throttled::new(bench, device, &[("write_bps", 1)])?;
     let mut command = throttled.command(bench);

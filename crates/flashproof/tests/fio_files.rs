@@ -46,7 +46,7 @@ fn a_mapped_device_is_read_and_written_by_page_faults_as_by_fio() {
     let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else {
         return;
     };
-    // Bytes that fio 3.33 empties (MADV_REMOVE): the whole mapping, if a block device is mapped for writing.
+    // fio 3.33 clears the whole mapping (MADV_REMOVE) if a block device is mapped for writing: so many bytes.
     for (number, (options, emptied_bytes)) in [
         ("--rw=randread --number_ios=100", 0),
         ("--rw=randread --number_ios=50 --direct=1", 0),
@@ -101,7 +101,7 @@ fn a_mapped_device_is_read_and_written_by_page_faults_as_by_fio() {
             // disk_util does not include the reads of the guard.
             ours_read.unwrap().abs_diff(fios.read.completed) <= 4
         };
-        // Other programs, other tests among them, may read the device meanwhile, so there are several attempts.
+        // Other programs may read the device meanwhile, so there are several attempts.
         assert!((0..12).any(agrees), "{options}: other reads than fio's");
     }
     let line = format!(
@@ -218,7 +218,8 @@ fn the_page_cache_of_a_file_is_dropped_kept_or_filled_before_a_job() {
         let line =
             format!("--name=a --filename=data --rw=randread --bs=4k --number_ios=1 {options}");
         let run = |is_fio: bool| -> Option<u64> {
-            // This job empties the page cache, as pre_read needs; for invalidate=0, the read below then fills it.
+            // This job empties the page cache, as the test of pre_read needs. For invalidate=0, the following read
+            // fills the cache.
             bench
                 .line(&format!(
                     "fio --out=empty-{number}-{is_fio} --name=a --filename=data --number_ios=1"

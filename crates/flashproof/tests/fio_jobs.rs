@@ -90,7 +90,7 @@ fn a_job_ends_in_steady_state_and_reports_it() {
         seconds.len() == 4 && seconds.iter().all(|iops| (3_950.0..4_050.0).contains(iops)),
         "{seconds:?}"
     );
-    // If the drive slows down, the job is steady later. A job that is never steady runs for its whole runtime.
+    // A drive that slows down delays the steady state. Without a steady state, the job runs for its whole runtime.
     let slow = line
         .replace("jitter-pct=0", "jitter-pct=0+slow-after-s=5")
         .replace("60", "30");
@@ -398,7 +398,7 @@ fn as_fio(bench: &Bench, line: &str, code: i32) -> (Vec<Value>, Ended) {
 #[test]
 fn jobs_of_one_command_may_overwrite_each_others_data_and_a_refused_job_keeps_earlier_results() {
     let bench = Bench::new();
-    // Blocks of verify, and patterns, have no stamps of the guard.
+    // Verify blocks and buffer patterns do not contain the guard's stamps.
     for (file, data) in [("v", "--verify=md5"), ("p", "--buffer_pattern=0xdeadbeef")] {
         let line = format!(
             "--size=1m --filename={file} --name=w1 --rw=write {data} --do_verify=0 --name=w2 --stonewall --rw=randwrite {data}"
@@ -410,13 +410,13 @@ fn jobs_of_one_command_may_overwrite_each_others_data_and_a_refused_job_keeps_ea
             "{data}"
         );
         let bytes = bench.read(file);
-        // Another command needs consent, and so does a file that took the place of the file that was written.
+        // Another command needs consent.
         let line = format!("--size=1m --filename={file} --name=w --rw=write");
         let ended = bench.program(bench.path("fio"), &words(&line)).expect(1);
         assert!(ended.stderr.contains(file), "{}", ended.stderr);
         assert_eq!(bench.read(file), bytes);
     }
-    // The parts of a name with a space are names of other files.
+    // `my file` is one file, and not the files `my` and `file`.
     bench.write_victim("my", 1);
     let before = bench.read("my");
     let parts = "[a]\nfilename=my file\nrw=write\nsize=1m\n[b]\nstonewall\nfilename=my file:my\nrw=write\nsize=2m\n";
@@ -469,7 +469,7 @@ fn a_run_reads_one_device_and_writes_another() {
         [counts(&jobs[0]), counts(&jobs[1])],
         [[Some(200), Some(0)], [Some(0), Some(200)]]
     );
-    // A file that is only read keeps its data and its size, though another file is written and is longer.
+    // A file that is only read keeps its data and size, although the job writes another, longer file.
     bench.write_victim("log", 1);
     let before = bench.read("log");
     let line =
@@ -547,7 +547,7 @@ fn a_job_that_ends_within_its_ramp_time_is_reported_whole() {
         ended.stderr
     );
     assert!(!ended.stderr.contains("smaller"), "{}", ended.stderr);
-    // A start delay is no time of the job.
+    // A start delay does not count as runtime.
     let (report, _) = as_fio(&bench, &format!("{line} --startdelay=2"), 0);
     assert!(
         report[0]["write"]["runtime"]
@@ -573,7 +573,7 @@ fn a_job_that_ends_within_its_ramp_time_is_reported_whole() {
         "{}",
         ended.stderr
     );
-    // A job that outlasts its ramp is measured from its end, also after a start delay.
+    // A job longer than its ramp time is measured from the end of the ramp, also after a start delay.
     let paced = line.replace("--size=32m", "--size=1g --rate_iops=10 --startdelay=2");
     let (jobs, ended) = as_fio(&bench, &paced, 0);
     assert_eq!(

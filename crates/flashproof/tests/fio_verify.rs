@@ -214,7 +214,8 @@ fn torn_and_foreign_blocks_are_distinguished() {
     );
 }
 
-/// Runs a job that writes, stops it while it reads back, applies `change` to the loop device, and continues the job.
+/// Runs a job that writes, pauses the job during the read-back, applies `change` to the loop device, and continues the
+/// job.
 fn while_it_is_read_back(change: impl Fn(&LoopDevice, &[u8], &[u8])) -> Option<String> {
     let bench = Bench::new();
     let device = LoopDevice::new(&bench, 2 * MIB, &["--direct-io=on"])
@@ -305,7 +306,8 @@ fn every_kind_of_job_reads_back_its_writes() {
         ),
         (&(4 * MIB).into(), &0.into())
     );
-    // If sizes vary, each smallest block has its own header. An offset written several times holds the last write.
+    // With variable sizes, each block of the smallest size has its own header. For an offset written several times, the
+    // last write is verified.
     for more in [
         "--rw=randwrite --bssplit=4k/50:16k/50",
         "--rw=randwrite --bs=4k --norandommap --random_distribution=zipf:1.2",
@@ -379,7 +381,7 @@ fn every_kind_of_job_reads_back_its_writes() {
         ),
         (&0.into(), &(4 * MIB).into())
     );
-    // Reads of a mixed job verify nothing.
+    // The reads of a mixed job are not verified.
     let (mixed, _) = job(
         &bench,
         "--name=new --size=1m --verify=crc32c --direct=0 --rw=randrw --bs=4k --do_verify=0",
@@ -425,7 +427,7 @@ fn a_stopped_run_saves_the_number_of_its_completed_writes() {
     assert_eq!((state[0], state.len()), (3, 24 + 152 + 16));
     let written = u64::from_le_bytes(state[24 + 16..24 + 24].try_into().unwrap());
     assert!((10..2_000).contains(&written), "{written}");
-    // The rest of the file holds no blocks to verify.
+    // The stopped run left the rest of the file without verify blocks.
     job(&bench, &format!("{options} --rw=read"), 1);
     let (read, _) = job(
         &bench,

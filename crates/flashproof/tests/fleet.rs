@@ -428,7 +428,7 @@ fn a_task_tests_and_writes_only_its_own_drive() {
             device.name
         )
     };
-    // The second drive of the command line needs no consent, because it is empty. But it is not the task's drive.
+    // The second drive of the command line is empty and needs no consent, but is not the task's drive.
     lab.drives(Some(&host()), &[(&device.name, &device.name)]);
     lab.campaign(
         "other",
@@ -454,7 +454,7 @@ fn a_task_tests_and_writes_only_its_own_drive() {
         now == "refused" && why.starts_with("the drive is not on this host: /dev/loop"),
         "{now} {why}"
     );
-    // The drive of the task belongs to another host, where it has the same path.
+    // The task's drive belongs to another host, on which it has the same path.
     let lab = Lab::new();
     lab.campaign("other", &step("--rw=read --filename={drive}"));
     lab.drives(Some("elsewhere"), &[(&other.name, &other.name)]);
@@ -912,7 +912,7 @@ fn peers_from_earlier_campaigns_are_compared_only_if_the_command_is_the_same() {
     let old: Vec<(u32, u32)> = (1..=8).map(|number| (number, 300 + number)).collect();
     run_campaign(&lab, "earlier", &old, &step);
     fs::rename(lab.bench.path(LAB), lab.bench.path("old")).unwrap();
-    // The drive 8 of the old campaign is in the new batch, too, and is not its own peer.
+    // Drive 8 is in both campaigns, and does not count as its own peer.
     run_campaign(&lab, "batch", &[(8, 308), (21, 305), (22, 600)], &step);
     lab.bench
         .line("report lab --peers old")

@@ -59,7 +59,8 @@ fn a_campaign_completes_without_overlapping_tests_of_a_drive_whatever_is_killed(
         );
         let slurm = lab.slurm.unwrap();
         slurm.hurry("drawn");
-        // A killed controller can forget that a job began, and drains the node. An administrator would resume it.
+        // After a kill, the controller may have forgotten a started job, and then drains the node. An administrator
+        // would resume the node.
         for node in slurm
             .run("sinfo", &["-h", "-N", "-t", "drain", "-o", "%N"])
             .lines()
@@ -165,7 +166,7 @@ fn check(lab: &Lab, task: usize, seed: u64) {
     for pair in times.windows(2) {
         let before = &pair[0];
         let after = &pair[1];
-        // A clock may be set by some milliseconds between two runs.
+        // The clock may be adjusted by some milliseconds between two runs.
         assert!(
             before.1 <= after.0 + 100,
             "seed {seed}: {before:?} and {after:?} at the same time"

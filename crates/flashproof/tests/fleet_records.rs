@@ -8,7 +8,7 @@ use std::path::Path;
 use support::lab::{BY_SLURM, LAB, Lab, SCREEN};
 use support::{Ended, Running, tool};
 
-/// Scripts in place of Slurm's programs: the whole search path.
+/// Runs commands with a PATH that contains only scripts in place of Slurm's programs.
 struct Programs<'a>(&'a Lab);
 
 impl<'a> Programs<'a> {
@@ -34,7 +34,8 @@ impl<'a> Programs<'a> {
         Running::start(command).end()
     }
 
-    /// The report in each form, with the states of the drives' only step, by JSON and by Parquet.
+    /// The report as JSON and in all other formats. Asserts that JSON and Parquet have the same states of the only
+    /// step.
     fn reported(&self, code: i32) -> (Value, Vec<Ended>) {
         let forms = ["", " --html page.html", " --markdown", " --csv"];
         let run = |form: &&str| self.run(&format!("report {LAB}{form}")).expect(code);
@@ -57,8 +58,8 @@ impl<'a> Programs<'a> {
     }
 }
 
-/// A kept campaign of Slurm whose plan file has this version: two drives passed their only step. The words of the step
-/// name an option that does not exist.
+/// The recorded Slurm campaign of tests/data/campaign with the plan file of format `version`: two drives passed their
+/// only step. The step's command has an option that no longer exists.
 fn kept(version: u32) -> Lab {
     let lab = Lab::new();
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/campaign");
@@ -96,7 +97,7 @@ fn old_campaigns_of_each_format_are_read_without_slurm_and_campaign_file() {
         assert_eq!(json["drives"][1]["results"][0]["state"], "PASS", "{json}");
         let command = json["commands"][0].as_str().unwrap();
         assert!(command.contains("--latency-limits"), "{command}");
-        // Version 1 has the name only in the campaign file.
+        // With format 1, only the campaign file has the name of the campaign.
         let remarks = json["remarks"].as_array().unwrap();
         if version == 1 {
             assert_eq!((&json["name"], remarks.len()), (&json!("lab"), 1));

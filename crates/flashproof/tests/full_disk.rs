@@ -7,7 +7,7 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use support::{Bench, CONFIG, small_disk};
 
-/// Number of files under test: so many that every interval needs another page of the disk.
+/// Number of files under test, large enough that every interval needs another page of the disk.
 const FILES: usize = 64;
 
 #[test]

@@ -6,7 +6,7 @@ use std::fs::OpenOptions;
 use std::process::Command;
 use support::{Bench, Ended, LAX, LoopDevice, MIB, OUT, Running, Undo, tool};
 
-/// A device with a bench around it.
+/// A loop device and its bench.
 struct Case {
     // The device comes first: fields are dropped in this order.
     device: LoopDevice,
@@ -28,7 +28,7 @@ impl Case {
         })
     }
 
-    /// A case with a file system to which the kernel writes nothing on its own after mount and sync.
+    /// A case with a file system to which the kernel writes nothing by itself after mount and sync.
     fn with_file_system() -> Option<Self> {
         let case = Self::new()?;
         // mkfs writes everything here. Otherwise, the kernel would write tables and bitmaps after the mount.
@@ -201,7 +201,7 @@ fn a_refused_series_leaves_no_files_and_does_not_fix_the_settings() {
             assert!(!case.bench.exists(OUT), "{command:?}");
         }
     }
-    // The refused attempt does not fix the terms of the series.
+    // The refused attempt does not fix the settings of the series.
     let [certify, ..] = SERIES;
     let longer: Vec<&str> = certify
         .iter()

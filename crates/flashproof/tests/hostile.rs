@@ -14,7 +14,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use support::{Bench, Ended, FLASHPROOF, Running, project, serve, tool};
 
-/// Timeout of one command in seconds. A pipe or a lock that is waited for would exceed it: the exit code is then 124.
+/// Timeout of one command in seconds. A command that waits for a pipe or a lock ends by this timeout, with exit code
+/// 124.
 const PATIENCE: &str = "15";
 
 /// A drive that is small enough for a test.
@@ -24,10 +25,10 @@ const FTL: &str = "sim:ftl+capacity=1GiB+op=14.5%+unit=32KiB+superblock=1MiB+res
 struct Case {
     /// A line for bash. `$FTL` is a simulated drive, `$PROJECT` the project's directory.
     line: &'static str,
-    /// Names that the command uses; those that a run in a clean directory creates are added, unless too slow.
+    /// Names that the command uses. If `is_quick`, the names that a run in a clean directory creates are added.
     names: &'static [&'static str],
     is_quick: bool,
-    /// Beginnings of names that are not tried, each for the reason given in the case.
+    /// Beginnings of names without obstacles. The reason stands in the case.
     except: &'static [&'static str],
 }
 
@@ -151,7 +152,7 @@ const CASES: &[Case] = &[
         line: "flashproof fleet run campaign --quiet",
         names: &["campaign/.lock", "campaign/tasks/0000/.lock"],
         is_quick: true,
-        // Results of an interrupted attempt are set aside; the log is appended to; locking does not change other files.
+        // Results of an interrupted attempt are moved aside, and the log is appended to.
         except: &["campaign/tasks/0000/one", "campaign/tasks/0000/task.log"],
     },
     quick("flashproof help --man man"),
@@ -227,7 +228,8 @@ impl Obstacle {
     }
 }
 
-/// All that may not change of an object: type and mode, owner, inode, device number, content or target of a link.
+/// Properties of an object that must not change: type and mode, owner, inode, device number, content or target of a
+/// link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct FileState {
     mode: u32,
@@ -388,7 +390,7 @@ impl CopiedBench {
             );
             fs::remove_dir_all(dir).unwrap();
         }
-        // The name of a device's record has the inode of the file, which is different in each copy.
+        // The name of a device's record contains the inode number of the file, which differs in each copy.
         names.retain(|name| !name.to_string_lossy().starts_with("state/devices/file_"));
         names.retain(|name| {
             !case
@@ -493,7 +495,7 @@ fn walk(benches: &CopiedBench, cases: &[Case], obstacles_each: usize) {
                     name.components().count() == 1
                         || case.names.iter().any(|listed| Path::new(listed) == name)
                 });
-            // Below a directory of results, some names with one obstacle each are enough.
+            // Below a directory of results, only some names are tried, each with one obstacle.
             let some = below
                 .iter()
                 .step_by(below.len().div_ceil(OBSTACLES.len()).max(1));

@@ -1,5 +1,5 @@
-//! Two users: root runs flashproof, and nobody changes the names that root uses. The tests play nobody: they own the
-//! directories as nobody and swap names while flashproof runs.
+//! Two users: root runs flashproof, and the user `nobody` changes the names that root uses. The directories belong to
+//! `nobody`, and the tests swap names while flashproof runs.
 
 use crate::durability::{acknowledged, witness};
 use crate::support;
@@ -77,7 +77,7 @@ fn a_foreign_file_named_store_is_neither_overwritten_nor_removed() {
     assert!(bench.path("linked/store").is_symlink());
 }
 
-/// Replaces the directory `path` by one of nobody, in which `names` are links to `victim`.
+/// Replaces the directory `path` by a directory of the user `nobody`, in which `names` are links to `victim`.
 fn swap(path: &Path, victim: &Path, names: &[String]) {
     let prepared = path.with_file_name("prepared");
     fs::create_dir(&prepared).unwrap();

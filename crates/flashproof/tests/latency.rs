@@ -451,7 +451,8 @@ fn several_logs_are_shown_side_by_side_in_slices_of_equal_length() {
             format!("[2] {MS} is ACT version 6.6")
         ]
     );
-    // Intervals of 1 and 2 s: slices of 6 s. The first log has four slices, the second has three.
+    // Slices of 5 s become 6 s, a multiple of both intervals (1 and 2 s). The first log has four slices, the second
+    // three.
     assert_eq!(lines[4], "analyzing time slices of 6 seconds");
     assert_eq!(lines[5], "        [1] reads       [2] reads    ");
     assert_eq!(lines[6], "        %>(us)          %>(ms)       ");
@@ -720,7 +721,7 @@ fn a_log_with_fewer_operations_than_its_header_requests_is_no_pass() {
         latency(&bench, &json).expect(1).json()["judgements"][0]["code"],
         "not-carried-out"
     );
-    // A run that did its load passes. The same log does not, with a header of 100 times the load.
+    // A run that carried out its load passes. The same log with a header of 100 times the load does not pass.
     let config = "device-names: sim:\ntest-duration-sec: 300\nread-reqs-per-sec: 2000\nwrite-reqs-per-sec: 1000\n";
     bench
         .start_as("sound.conf", "sound", config, &["--quiet"])
@@ -937,14 +938,15 @@ fn a_run_directory_has_percentiles_rates_and_exact_counts() {
             .ends_with("could not find 3600 seconds of data\n"),
         "{alone:?}"
     );
-    // Half of the reads are on the slow device. 1.5 ms is no edge of the log's buckets, but the run counted it.
+    // Half of the reads are on the slow device. No bucket of the log ends at 1.5 ms, but the run counted the reads over
+    // 1.5 ms.
     let ended = latency(&bench, &["-l", OUT, "-t", "10", "--sla", "5%>1500us"]).expect(1);
     let last = ended.stdout.lines().last().unwrap();
     assert!(
         last.contains("by wait + service): 100 % of reads on sim:read-us=3000 took over 1500 us"),
         "{last}"
     );
-    // 2 ms is an edge of the log's buckets, but the run did not count the reads over 2 ms.
+    // A bucket of the log ends at 2 ms, but the run did not count the reads over 2 ms.
     let ended = latency(&bench, &["-l", OUT, "-t", "10", "--sla", "5%>2ms"]).expect(1);
     assert!(
         ended

@@ -14,10 +14,10 @@ use std::thread;
 use std::time::Duration;
 use sys::random::Random;
 
-/// Longest time for checking the history of a long run.
+/// Timeout of the check of a long history.
 const CHECK_MAX: Duration = Duration::from_secs(1800);
 
-/// Time of load on two whole nodes before an event.
+/// Time of load without a fault, before and after each event.
 const CALM: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,7 +124,7 @@ impl Loaded {
 
     fn cause(&mut self, event: Event) {
         let Event { what, lasts } = event;
-        // In these events, the second node does not hear the first.
+        // In these events, the second node may lose contact with the first, so its plain reads may be old.
         let is_silent = matches!(what, What::Split | What::Pause(1));
         self.load.tell(&format!(
             "{} {what:?} of {lasts:?}",
@@ -169,7 +169,7 @@ impl Loaded {
                 self.pair.join("up");
             }
         }
-        // A node that was cut off learns with a delay that the other took over.
+        // A node that was cut off learns of the takeover with a delay.
         thread::sleep(CALM);
         until(&format!("both have all records after {event:?}"), || {
             is_whole(self.pair.addresses)

@@ -1,4 +1,4 @@
-//! `flashproof report` of a directory that holds results, the notes on results, and what reports and statuses show of them.
+//! `flashproof report` of a directory of several results, and the notes of results in reports and statuses.
 
 use crate::support;
 

@@ -220,7 +220,7 @@ fn under_the_name_act_storage_it_prints_acts_log_and_exits_0_whatever_the_verdic
         "{}",
         ended.stderr
     );
-    // A test that cannot run is not completed: ACT's program then exits with 255.
+    // Like ACT's program, act_storage exits with 255 if a test cannot run.
     bench
         .program(&act, &["missing.conf"])
         .expect_error(255, &["cannot read the configuration missing.conf"]);

@@ -58,7 +58,7 @@ fn assert_same(found: &[u8], expected: &[u8]) {
     assert_eq!(differs, None, "the first byte that differs");
 }
 
-/// A loop device with a bench around it.
+/// A loop device and its bench.
 struct Case {
     // The device comes first: fields are dropped in this order.
     device: LoopDevice,
