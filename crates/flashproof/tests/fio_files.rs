@@ -46,7 +46,7 @@ fn a_mapped_device_is_read_and_written_by_page_faults_as_by_fio() {
     let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else {
         return;
     };
-    // fio 3.33 clears the whole mapping (MADV_REMOVE) if a block device is mapped for writing: so many bytes.
+    // `emptied_bytes`: fio 3.33 clears the whole mapping (MADV_REMOVE) if a block device is mapped for writing.
     for (number, (options, emptied_bytes)) in [
         ("--rw=randread --number_ios=100", 0),
         ("--rw=randread --number_ios=50 --direct=1", 0),

@@ -28,7 +28,7 @@ struct Case {
     /// Names that the command uses. If `is_quick`, the names that a run in a clean directory creates are added.
     names: &'static [&'static str],
     is_quick: bool,
-    /// Beginnings of names without obstacles. The reason stands in the case.
+    /// Beginnings of names that get no obstacle. A comment in the case gives the reason.
     except: &'static [&'static str],
 }
 

@@ -92,7 +92,7 @@ fn the_predicted_rating_is_within_10_percent_of_the_measured_rating() {
             "sim:channels=16+read-us=150+write-us=60+read-iops=8000+write-iops=8000+window-ms=50",
             NEAR,
         ),
-        // A freeze and the operation before it together take about as long as ACT's limit of 8 ms.
+        // A freeze of 7 ms and the operation before the freeze together take about 8 ms, one of ACT's limits.
         (
             "sim:channels=2+read-us=700+write-us=500+stall-ms=7+stall-every-s=0.25",
             NEAR_A_LIMIT,
@@ -135,14 +135,14 @@ fn assert_near(drive: &str, prediction: &Prediction, found: f64, near: f64) {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Told {
-    /// A rating, which is in the interval.
+    /// A rating is predicted, and the true rating is in its interval.
     Rating,
     /// The drive holds no load.
     Nothing,
     Declined(DeclinedBy),
 }
 
-/// The lowest load to try if no load is predicted to be held.
+/// The load that is tried if the prediction says that the drive holds no load.
 const LOW: f64 = 0.2;
 
 /// Drives that change over time, the length of runs that check the prediction (seconds), and the expected prediction.
@@ -182,7 +182,8 @@ fn a_prediction_names_what_the_baseline_cannot_show() {
     let bench = Bench::new();
     let drive = "sim:channels=2+read-us=300+write-us=200+stall-ms=5000+stall-at-s=1800";
     let prediction = predicted(&bench, || bench.prepare::<&str>(&[]), &[drive], &[]);
-    // A single stall of 5 s in an hour exceeds ACT's limits, and the baseline cannot show if one will come.
+    // A single stall of 5 s in an hour exceeds ACT's limits. A baseline of two minutes cannot show if there are such
+    // stalls.
     assert_eq!(
         prediction.declined.map(|declined| declined.cause),
         Some(DeclinedBy::Stalls)
@@ -283,7 +284,8 @@ fn the_rating_of_a_throttled_device_is_predicted() {
             assert_near(&format!("{limits:?}"), &prediction, found, NEAR);
             Some(true)
         };
-        // A busy machine does not behave like a drive of channels and service times, so three baselines are tried.
+        // Under load from other programs, a loop device does not behave like a modelled drive, so three baselines are
+        // tried.
         let outcome = (0..3)
             .map(|_| is_predicted())
             .find(|outcome| *outcome != Some(false));

@@ -39,7 +39,7 @@ fn interrupt(bench: &Bench, passes_done: u32, mark_bytes: u64) {
     fs::write(record_path(bench), record.to_string()).unwrap();
 }
 
-/// Expected salt of pass `fill` on a device of the bench.
+/// Data that random pass `fill` writes to a device of `len` bytes, from the seed and key on record.
 fn salt(bench: &Bench, fill: u32, len: u64) -> Vec<u8> {
     let record = record(bench);
     let seed = record["prepared"]["seed"].as_u64().unwrap();
@@ -145,7 +145,7 @@ fn every_byte_has_the_expected_data_and_later_runs_need_no_consent() {
     case.prep(&["--verify"]).expect(0);
     case.storage(WRITES).expect(0);
     assert_eq!(case.used_bytes(), ODD_BYTES);
-    // The data of a storage test is flashproof's, too, but cannot be computed from the record.
+    // A storage test writes flashproof's own data, but the record does not say which.
     case.prep(&["--verify"]).expect_error(
         3,
         &["it was written to since its preparation (storage test)"],
@@ -363,7 +363,7 @@ fn assert_preparation(bench: &Bench, device: &str, level: &str, says: &str) {
 
 #[test]
 fn a_discarded_device_is_not_prepared_despite_its_record() {
-    // All 1,024 places of such a device are samples.
+    // A device of 4 MiB has 1,024 places of 4 KiB, and all of them are sampled.
     let Some(case) = Case::new(4 * MIB) else {
         return;
     };
@@ -382,7 +382,7 @@ fn a_discarded_device_is_not_prepared_despite_its_record() {
         "ok",
         "written once (2 passes), and 0 of 1024 samples are empty",
     );
-    // 10 places are less than 1 %, 11 places are more.
+    // Up to 1 % empty samples are accepted: 10 of 1,024, but not 11.
     let Some(_) = discard("40960") else { return };
     assert_preparation(
         bench,
@@ -531,7 +531,7 @@ fn every_later_run_warns_about_a_failed_preparation() {
         "all passes are written, but 1 of 513 places read back differ",
     );
 
-    // A later preparation succeeds, and does not remove the cause.
+    // A later preparation succeeds, but does not remove the warning.
     let failure = "a read-back after its preparation found other data than written: 1 of 513 places, the first at byte";
     let warned = |ended: &Ended| {
         ended
@@ -586,7 +586,8 @@ fn a_pass_in_random_order_writes_its_planned_bytes_and_leaves_known_data() {
         .prep(&[&RANDOM[..], &["--seed", "7"]].concat())
         .expect(0);
     assert_same(&case.device.content(), &salt(&case.bench, 1, ODD_BYTES));
-    // A pass writes 769 blocks. The last block has 2,560 bytes, and is written once or twice.
+    // A pass writes 922 blocks of 4,096 bytes (1.2 times the 769 blocks of the device). The last block has only 2,560
+    // bytes, and is written once or twice.
     let pass_bytes = 922 * 4096;
     let short = pass_bytes - (bytes_written() - before);
     assert!([1536, 3072].contains(&short), "{short}");
@@ -610,7 +611,7 @@ fn a_pass_in_random_order_writes_its_planned_bytes_and_leaves_known_data() {
         &["1 of 769 places read back differ, the first at byte 2000001"],
     );
 
-    // A file has no discard. This file has 8 blocks of 32 KiB and a short last block.
+    // A file cannot be discarded. This file has 8 blocks of 32 KiB and a short last block.
     let size = 8 * 32768 + 700;
     case.bench.write("file", vec![0; size]);
     let larger = [
@@ -818,7 +819,7 @@ fn later_runs_do_not_touch_the_unprepared_part_of_a_device() {
         assert_same(&content[half as usize..], &vec![0; half as usize]);
     }
 
-    // Data beyond the prepared part is kept, and a load on the prepared part needs no consent.
+    // A load stays within the prepared part and needs no consent, although foreign data follows.
     let stranger = b"stranger".repeat(half as usize / 8);
     case.device.put(half, &stranger);
     for writes in ["", WRITES] {

@@ -147,8 +147,8 @@ const SLOW: [Rated; 21] = [
     ),
 ];
 
-/// Configuration of `multiple` times the load of 1x for an hour. The random choices of a drive are those of `seed`: a
-/// rating that had 0.998 % of 1 % allowed is refuted by other hours.
+/// Configuration of `multiple` times the load of 1x for an hour. `seed` selects the random choices of the drive: with
+/// 0.998 % of slow reads and 1 % allowed, an hour with another seed may fail.
 fn config(drive: &str, multiple: f64, seed: u32) -> String {
     let reads = (2000.0 * multiple).round();
     let writes = (1000.0 * multiple).round();
@@ -171,7 +171,8 @@ fn holds(bench: &Bench, Rated { drive, sla, .. }: &Rated, multiple: f64) -> bool
     ended.code == Some(0)
 }
 
-/// The highest load that runs of an hour hold, within 1 %: bisected from `near`; `None`: below 1/64 of the first.
+/// The highest load that a run of an hour holds, within 1.3 %, by bisection from `near`. `None`: less than 1/64 of the
+/// first load.
 fn truth(bench: &Bench, rated: &Rated, near: Option<f64>) -> Option<f64> {
     let first: f64 = rated.from.parse().unwrap();
     let mut held = near.unwrap_or(first / 64.0);
@@ -286,7 +287,7 @@ fn ratings_are_within_five_percent_of_the_highest_load_that_an_hour_passes() {
             shown(rating),
             shown(truth)
         );
-        // The bisection starts at the rating: a truth below it means that a run of an hour failed there.
+        // The bisection starts at the rating. A true rating below this start means that an hour at the rating failed.
         if !ratio.map_or(rating == truth, |ratio| (0.95..=1.0).contains(&ratio)) {
             wrong.push(format!(
                 "{}: {rating:?}, truth {truth:?}\n{page}",

@@ -81,7 +81,8 @@ fn flashproof_kernel_and_trace_all_count_23_reads() {
         return;
     };
     for engine in ["uring", "aio", "threads"] {
-        // Programs that open the device read a little of it, which the kernel counts: the runs' difference excludes it.
+        // The kernel also counts reads of programs that open the device. The difference of two runs excludes these
+        // reads.
         let reads = |rate: u32| {
             let before = device.counters();
             let config = load(
@@ -206,7 +207,8 @@ fn if_io_uring_is_forbidden_another_engine_is_used_with_a_warning() {
     let Some(nobody) = Nobody::new(&bench) else {
         return;
     };
-    // Without rights and locked memory a user gets no ring. This forbids io_uring to one process, not to all.
+    // An unprivileged process without locked memory (RLIMIT_MEMLOCK) gets no io_uring. Other processes are not
+    // affected.
     let Some(_) = tool("prlimit", &["--memlock=0", "true"]) else {
         return;
     };
@@ -475,7 +477,7 @@ fn a_device_does_not_fail_because_flashproof_lacks_a_cpu() {
     sort_by_time(&mut events);
     events.iter().for_each(|event| pairing.add(event));
     let requests = pairing.requests();
-    // By the times of the block layer, the device stays below half of each limit.
+    // By the block layer's times, the device has at most half of the slow requests that each limit allows.
     let is_quick = Sla::default().limits().iter().all(|limit| {
         let over = requests.iter().filter(|request| {
             request.queue_ns().unwrap_or(0) + request.device_ns().unwrap_or(0) >= limit.threshold_ns
@@ -508,7 +510,7 @@ fn several_workloads_share_the_queue_of_their_device() {
         .trim()
         .parse()
         .unwrap();
-    // A rate that no device reaches, so that all slots are in use.
+    // The rate exceeds that of any device, so that all slots are in use.
     for name in ["one.conf", "two.conf"] {
         bench.write(
             name,

@@ -72,7 +72,7 @@ fn a_trace_of_a_replay_has_the_sizes_and_counts_of_the_replayed_trace() {
     let Some(device) = LoopDevice::new(&bench, 2048 * MIB, &[]) else {
         return;
     };
-    // Late operations are issued together, and the kernel would merge neighbours.
+    // Late operations are issued together. Without nomerges, the kernel would merge adjacent operations.
     let _restored = device.set_queue("nomerges", "2");
     let path = captured("ce-4.9.0.37-1s.txt.gz");
     let mut kernel = match BlockTrace::start(
@@ -103,7 +103,8 @@ fn a_trace_of_a_replay_has_the_sizes_and_counts_of_the_replayed_trace() {
         })
         .unwrap();
     assert!(lost.is_none() && kernel.lost().unwrap().is_none());
-    // By awk, see the README beside the data. Programs that open the device read 512, 4,096 and more bytes of it.
+    // Counts by awk, see the README beside the data. Requests of other sizes, such as 512 and 4,096 bytes, come from
+    // programs that open the device.
     for (bytes, count) in [
         (1_024, 289),
         (1_536, 12),

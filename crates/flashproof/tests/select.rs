@@ -114,7 +114,7 @@ fn a_run_of_the_clusters_load_counts_as_a_measurement_and_twice_the_load_needs_t
         let choice = &found["choices"][choice];
         assert_eq!(choice["basis"], "measured", "{choice}");
         let held = choice["times_the_busiest"].as_f64().unwrap();
-        // The rates of the example differ slightly from the paper's. This must not add a drive.
+        // The example's rates differ slightly from those of the paper, which must not add a drive.
         assert!((held / times - 1.0).abs() < 0.01 && held != times, "{held}");
         let exact = ["now", "scaled"].map(|need| choice[need]["exact"].as_f64().unwrap());
         assert!(

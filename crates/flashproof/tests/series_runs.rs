@@ -1,4 +1,5 @@
-//! A series whose record or runs were changed: every command that opens the series says so, and none counts with it.
+//! A series whose record or runs were changed: every command that opens the series reports the change, and none uses
+//! the series.
 
 use crate::{select, support};
 
@@ -49,7 +50,7 @@ fn edit(dir: &Path, change: impl FnOnce(&mut Series)) {
     series.write(dir).unwrap();
 }
 
-/// The answer and its details: the output from the line that begins with `begin`.
+/// Output from the line that begins with `begin`: the answer and its details.
 fn answer<'a>(ended: &'a Ended, begin: &str) -> &'a str {
     let output = &ended.stdout;
     let at = output.find(&format!("\n{begin}"));
@@ -191,7 +192,7 @@ fn a_certification_is_valid_only_with_its_own_runs() {
         },
         "stage-1/manifest.json - its bytes have the checksum ",
     );
-    // The run of another load, with the manifest of a stage and a checksum of its own.
+    // The run of another load, with the manifest of a stage, whose checksum is correct.
     attack(
         "disguised",
         &|dir: &Path| {
@@ -232,7 +233,7 @@ fn a_certification_is_valid_only_with_its_own_runs() {
     bench.flashproof(&["report", "deleted.2"]).expect(0);
 }
 
-/// Like the other attacks, but the command with the original terms names the edited term.
+/// Like the other attacks, but the command with the original limits must name the edited limits.
 fn attack_terms(bench: &Bench, name: &str, change: impl Fn(&Path), why: &str) {
     copy(&bench.path(SERIES), &bench.path(name));
     change(&bench.path(name));

@@ -186,7 +186,7 @@ fn a_store_with_flipped_bytes_stays_closed_until_its_losses_are_accepted_and_nev
         "{}",
         running.said()
     );
-    // Waits until the readable records have been moved.
+    // Within 3 s, the server moves the readable records.
     let whole = |key: &u64| ask(address.port(), *key, None).0 == 0;
     let key = (0..1_000).find(whole).unwrap();
     thread::sleep(Duration::from_secs(3));
@@ -247,7 +247,7 @@ fn formatting_clears_foreign_signatures_but_not_the_data_between_them() {
     let bench = Bench::new();
     bench.write_victim("records", SIZE >> 20);
     let mut content = bench.read("records");
-    // Signatures of a RAID array and of a partition table, which the store's header does not overwrite.
+    // Signatures of a RAID array and of a partition table, at offsets that the store's header does not overwrite.
     content[4096..4104].copy_from_slice(&[0xfc, 0x4e, 0x2b, 0xa9, 1, 0, 0, 0]);
     content[SIZE - 512..SIZE - 504].copy_from_slice(b"EFI PART");
     bench.write("records", &content);
@@ -399,7 +399,7 @@ fn a_lost_header_is_restored_from_its_copy_and_without_both_nothing_is_written()
     ];
     refused(&bench, &config(SMALL), &said);
     assert!(content == bench.read("records"), "nothing was written");
-    // Another command knows the store by the second header.
+    // Another command recognises the store by the second header.
     content[SECOND_HEADER..8 << 20].copy_from_slice(&header);
     bench.write("records", &content);
     let storage = "device-names: records\nfile-size-mbytes: 16\ntest-duration-sec: 1\nwrite-reqs-per-sec: 10\n";
@@ -444,7 +444,8 @@ fn a_device_with_an_older_state_is_refused_but_not_after_a_crash_during_the_star
         old == bench.read("second") && new[0] == bench.read("first"),
         "nothing was written"
     );
-    // The other node has newer records, which the older records could replace.
+    // In a cluster of two nodes, --accept-losses is refused: the older records could replace newer records of the other
+    // node.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     drop(listener);
@@ -481,7 +482,7 @@ fn a_device_with_an_older_state_is_refused_but_not_after_a_crash_during_the_star
     running.terminate();
     serve_once(&bench, &both, &[]).unwrap();
 
-    // Both devices of the same stop start, and so does a server that was killed at any time of its start.
+    // Devices with the state of the same stop are accepted, also after kills at any time during a start.
     bench.write("first", &new[0]);
     bench.write("second", &new[1]);
     for round in 0..20 {
@@ -570,7 +571,7 @@ fn requests_wake_only_the_core_of_their_connection() {
         .collect();
     let count = |name| support::statistic(("127.0.0.1", port), name);
     let requests = count("client_read_success") + count("client_write_success") - 1000;
-    // The only data connection has requests for records of both cores. Counts and buffers wake the other core 50 times/s.
+    // The only data connection requests records of both cores. Statistics and buffers wake the other core 50 times/s.
     assert!(
         slept.len() == 2 && *slept.iter().min().unwrap() < 200 + requests / 20,
         "{slept:?} of {requests}"

@@ -64,7 +64,7 @@ fn a_freeze_is_also_counted_for_operations_that_wait_for_a_slot() {
     let config = "device-names: sim:stall-ms=1000+stall-at-s=5\ntest-duration-sec: 10\nread-reqs-per-sec: 1000\n\
                   service-threads: 8\n";
     bench.storage(config, &[]).expect(1);
-    // Operations that wait for a slot are as slow as operations that wait in the drive, and take as long to catch up.
+    // Operations that wait for a slot count as slow like operations that wait in the drive.
     assert!(
         (990..=1050).contains(&slow(&bench.run().verdict)),
         "{}",

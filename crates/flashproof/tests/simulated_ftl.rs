@@ -69,7 +69,7 @@ fn storage_and_report_show_the_drives_counters() {
             .start_as(&format!("{seed}.conf"), out, &config(seed), &[])
             .end()
             .expect(0);
-        // The program's own use of the real clock, and its start time, may differ.
+        // The start time, and columns of flashproof's own use of real time, may differ.
         let counted = bench.text(&format!("{out}/telemetry.csv"));
         let own = counted
             .lines()
@@ -112,7 +112,7 @@ fn one_run_may_use_drives_with_and_without_an_ftl() {
 #[test]
 fn rate_finds_the_rating_of_an_ftl_drive() {
     let bench = Bench::new();
-    // Large blocks are spread over the only die and delay reads, so the rating is low and the search is short.
+    // Large blocks occupy the only die and delay reads, so the rating is low and the search is short.
     let drive = "sim:ftl+capacity=256MiB+op=100%+channels=1+dies=1+superblock=1MiB+precondition=2+read-us=400";
     let ended = bench
         .flashproof(&[

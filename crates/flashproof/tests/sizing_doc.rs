@@ -85,7 +85,7 @@ fn matches(said: &[&str], printed: &[String]) -> bool {
     }
 }
 
-/// The new output, shortened at the same place as before if the neighbouring lines still exist.
+/// The new output, with omitted lines at the same place as before if the neighbouring lines still exist.
 fn anew(said: &[&str], printed: &[String]) -> String {
     let place = said.iter().position(|line| *line == LEFT_OUT);
     let kept = place.and_then(|place| {

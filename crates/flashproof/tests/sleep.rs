@@ -7,7 +7,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use support::{Bench, FLASHPROOF, Running};
 
-/// Writes its arguments, descriptors and process group to files, then runs its last argument, as `systemd-inhibit`.
+/// Writes its arguments, descriptors, process group and pid to files. Like `systemd-inhibit … cat`, ends when its
+/// standard input ends.
 const STAND_IN: &str = "#!/bin/sh\n\
     echo \"$*\" > arguments\n\
     for fd in /proc/$$/fd/*; do readlink $fd; done > descriptors\n\

@@ -21,7 +21,8 @@ const NO_TAKEOVER: Duration = Duration::from_secs(6);
 const TOOK_OVER: &str = "took over the partitions of node";
 const LACKS: &str = "gets the missing records";
 
-/// Repeats a write until it is acknowledged; before, only refusals and unknown results. Returns the time until then.
+/// Repeats a write until it is acknowledged, and returns the time until then. Asserts that earlier results are timeouts
+/// or "unavailable".
 fn until_written(at: SocketAddr, key: u64, value: &[u8]) -> Duration {
     let begin = Instant::now();
     loop {
@@ -34,7 +35,7 @@ fn until_written(at: SocketAddr, key: u64, value: &[u8]) -> Duration {
     }
 }
 
-/// The value of a record. Asks until there is an answer, because cores may connect to the other node late.
+/// The value of a record. Repeats the read until there is an answer, because cores may connect to the other node late.
 fn value_of(at: SocketAddr, key: u64) -> Vec<u8> {
     let mut answer = ask(at, key, None);
     until("it answers", || {
@@ -110,7 +111,8 @@ pub(crate) fn kill_9(node: Option<Running>) {
     assert_eq!(node.end_by("KILL").signal, Some(9));
 }
 
-/// A node is killed under load, and restarted. When it has all records again, the same is done with the other node.
+/// Kills a node under load and restarts it. When the node has all records again, the other node is killed and
+/// restarted.
 fn kill(killed: usize) {
     let survivor = 1 - killed;
     let pair = Pair::new([PATIENT, "", "commit-to-device true"]);
@@ -130,7 +132,7 @@ fn kill(killed: usize) {
     println!("node {killed} killed, written after {took:?}: {line}");
     thread::sleep(Duration::from_millis(300));
 
-    // No client gets the old records of the node that returns.
+    // Clients do not read old records from the returning node.
     let mut returned = pair.start(killed).unwrap();
     returned.wait_to_hear(LACKS);
     assert_eq!(value_of(of_killed, key), b"after");
@@ -331,7 +333,7 @@ fn unflushed_writes_of_a_killed_node_are_read_from_the_other_node_after_a_quick_
     [a, b].into_iter().for_each(Running::terminate);
 }
 
-/// The second node is stopped for a while, and continues. `namespace`: a line of the configuration of its namespace.
+/// Stops the second node for a while, and continues it. `namespace`: a line for the configuration of the namespace.
 fn stop_second(namespace: &'static str) {
     let pair = Pair::new([PATIENT, namespace, ""]);
     let Some([mut a, mut b]) = pair.start_both() else {
@@ -358,7 +360,8 @@ fn stop_second(namespace: &'static str) {
         let value = format!("number {number}").into_bytes();
         if ask(pair.addresses[1], keys[1], Some(&value)).result == OK {
             acknowledged = value;
-            // When the nodes are paired again, the master alone may acknowledge just before the other has the write.
+            // After the nodes are paired again, a master that acknowledges alone may do so just before the other node
+            // has the write.
             let mut looks = 0;
             until("the other has what was acknowledged", || {
                 looks += 1;
@@ -507,7 +510,7 @@ fn a_node_whose_drive_fails_exits_and_the_other_takes_over() {
         until_written(pair.addresses[node], key, b"before");
         pair.set_device(node, "setro");
         let begin = Instant::now();
-        // In doubt: the record is in memory, and was sent to no other node.
+        // The result is in doubt (timeout): the record is in memory, but was not sent to the other node.
         assert_eq!(
             ask(pair.addresses[node], key, Some(b"during")).result,
             TIMEOUT
@@ -529,7 +532,7 @@ fn a_node_whose_drive_fails_exits_and_the_other_takes_over() {
         let mut returned = pair.start(node).unwrap();
         returned.wait_to_hear(PAIRED);
         assert_eq!(value_of(pair.addresses[node], key), b"after");
-        // Nobody else could take over from the only node that is left.
+        // If the drive of the only remaining node fails, the node continues, because no other node could take over.
         let mut survivor = nodes[1 - node].take().unwrap();
         returned.terminate();
         survivor.wait_to_hear("answers all requests until");

@@ -150,7 +150,7 @@ fn on_a_real_device_only_the_tenants_spaces_are_written_and_only_with_consent() 
 #[test]
 fn a_drive_that_is_too_slow_fails_and_does_not_fill_the_store() {
     let bench = Bench::new();
-    // As full as allowed: of 150 blocks, hardly more are free than those that defragmentation keeps free.
+    // The store is as full as allowed: of 150 blocks, hardly more are free than defragmentation keeps free.
     bench.write(
         "tight.toml",
         "seed = 1\noperations-per-sec = 400_000\nduration-sec = 20\n[[tenant]]\nname = \"tight\"\nread-pct = 0\nrecord-bytes = 4096\n\

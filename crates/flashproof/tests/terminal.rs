@@ -201,7 +201,7 @@ fn a_run_completes_although_its_terminal_is_blocked() {
     let Some(terminal) = Terminal::open(80) else {
         return;
     };
-    // The effect of Ctrl-S, or of a broken connection: writes block.
+    // Like Ctrl-S or a broken connection, this blocks writes to the terminal.
     rustix::termios::tcflow(&terminal.inside, rustix::termios::Action::OOff).unwrap();
     let Some(_child) = terminal.run(&command(&bench, 3)) else {
         return;
@@ -245,7 +245,7 @@ fn shown(command: &Command) -> Option<(String, Option<i32>)> {
     let Terminal { mut window, inside } = terminal;
     drop(inside);
     let mut text = Vec::new();
-    // When no program has the terminal open any more, reads end with EIO.
+    // After the last program has closed the terminal, reads fail with EIO.
     let _ = window.read_to_end(&mut text);
     let text = String::from_utf8_lossy(&text).into_owned();
     Some((text, child.0.wait().unwrap().code()))
@@ -316,7 +316,7 @@ fn a_page_fits_the_terminal_and_has_colours_unless_no_color_is_set() {
         assert_eq!(child.0.wait().unwrap().code(), Some(1));
         let page = read_so_far(&terminal);
         assert!(page.starts_with(said), "{page:?}");
-        // A command is pasted in one piece.
+        // Lines with a command are not wrapped, so that the command can be pasted.
         let (steps, sentences): (Vec<_>, Vec<_>) =
             page.lines().partition(|line| line.starts_with("Do: "));
         let is_command = steps.iter().all(|step| step.contains("(flashproof rate)"));

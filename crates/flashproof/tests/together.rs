@@ -15,7 +15,7 @@ use support::{Bench, LoopDevice, Running, statistic};
 /// Command of 20 simulated seconds.
 const READS: &str = "fio --name=r --rw=randread --bs=4k --iodepth=16 --runtime=20 --time_based";
 
-/// A run of 20 simulated seconds on a drive with the seed `seed`, as the part of a host.
+/// The run of a host: 20 simulated seconds on a drive with the seed `seed`.
 fn part(bench: &Bench, host: &str, seed: u32, rate: u32) -> HostRun {
     part_of(bench, host, seed, rate, "5%>1ms")
 }
@@ -32,7 +32,7 @@ fn part_of(bench: &Bench, host: &str, seed: u32, rate: u32, limits: &str) -> Hos
 }
 
 fn recorded(host: &str, dir: PathBuf) -> HostRun {
-    // Simulated runs do not begin at the agreed time: the difference is declared as a difference of clocks.
+    // Simulated runs do not begin at the agreed time, so the difference is declared as a clock offset.
     let clock_ahead_ms = manifest(&dir).unwrap().started_unix_ms as i64 - AGREED as i64;
     HostRun {
         host: host.to_owned(),

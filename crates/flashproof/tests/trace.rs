@@ -347,7 +347,8 @@ fn tracefs_is_restored_however_a_trace_ends() {
     let killed = tracing(&bench, &device.name, &[]);
     let killed_pid = killed.pid();
     assert_eq!(killed.end_by("KILL").signal, Some(9));
-    // Any later trace removes the instance: a trace of another test may have removed it already.
+    // Any later trace removes the instance of a killed trace. A trace of another test may have removed the instance
+    // already.
     let other = tracing(&bench, &device.name, &[]);
     assert_eq!(instances(killed_pid), [""; 0]);
     bench
@@ -407,7 +408,7 @@ fn a_device_without_requests_is_traced_by_bios() {
         return skip(&format!("nobody makes {name} here")).unwrap_or_default();
     }
     let running = tracing(&bench, &name, &["--json"]);
-    // A sector of this device is a page.
+    // A logical sector of a zram device is a page.
     for block in 0..23 {
         let line = format!(
             "dd if=/dev/zero of={name} bs=8192 count=1 oflag=direct seek={} status=none",

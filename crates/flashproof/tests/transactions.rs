@@ -40,7 +40,7 @@ fn rows_on_a_simulated_drive_insert_warm_up_measure_and_find_the_inserted_record
         // The bounds: one core at 2 us for each transaction, and 64 reads of about 100 us at once.
         let per_sec = row["transactions_per_sec"].as_f64().unwrap();
         assert!((50_000.0..=500_000.0).contains(&per_sec), "{row}");
-        // The reads of records come from the drive: 95 of 100.
+        // 95 of 100 transactions read a record from the drive.
         let read = row["read_mb_per_sec"].as_f64().unwrap() * 1e6;
         let bytes = row["record_bytes"].as_f64().unwrap();
         assert!(read > 0.9 * per_sec * bytes, "{row}");
@@ -106,7 +106,7 @@ fn a_warning_common_to_all_rows_is_printed_once() {
 #[test]
 fn insertions_wait_for_a_slow_drive_and_measured_writes_fail_with_device_overload() {
     let bench = Bench::new();
-    // The insertion fills the store's queue of 64 MiB for a drive with 20 MB/s: each record takes a block of 128 KiB.
+    // Each record takes a block of 128 KiB, so the insertion fills the store's queue (64 MiB) for a drive with 20 MB/s.
     let run = [
         "engine",
         "bench",
@@ -320,7 +320,7 @@ fn invalid_options_of_engine_bench_are_refused() {
     }
 }
 
-/// Runs rows over sockets of this machine, which need io_uring. `None`, with a message, without io_uring.
+/// Runs rows over loopback. `None`, with a message, without io_uring.
 fn over_loopback(bench: &Bench, more: &[&str]) -> Option<serde_json::Value> {
     let run = [
         "engine",
@@ -352,7 +352,7 @@ fn over_loopback(bench: &Bench, more: &[&str]) -> Option<serde_json::Value> {
     if ended.stderr.contains("cannot make a ring") {
         return skip(&ended.stderr);
     }
-    // Other programs may use all CPUs for a second. The output then says so, and the test accepts it.
+    // Other programs may use all CPUs for a second. Then the result is INVALID for this reason, which the test accepts.
     let busy = ended
         .stdout
         .contains("INVALID; limited by CPU: all CPUs of this machine are busy");
@@ -365,7 +365,7 @@ fn over_loopback(bench: &Bench, more: &[&str]) -> Option<serde_json::Value> {
 #[test]
 fn rows_over_loopback_use_servers_in_this_process_and_replicated_rows_write_each_record_twice() {
     let bench = Bench::new();
-    // Acknowledged writes are on the device, so they can be counted. With large records, joint writes hardly matter.
+    // With --commit-to-device, the bytes on the device show each acknowledged write. Large records hardly share writes.
     let rows = [
         "--rows",
         "32k,32k-replicated",

@@ -29,7 +29,7 @@ const NOT_HERE: [&str; 19] = [
     "report status flashproof-results/check-2026",
 ];
 
-/// A run of seconds of CPU time that begins many pages: run once, and its results copied to the pages.
+/// The first command of many pages. Because it takes seconds of CPU time, it runs once, and its results are copied.
 const DEMO: &str = "flashproof storage examples/demo.conf --out flashproof-results/demo";
 
 /// Commands that take minutes in a test build. Other lines on the pages have the same options.
@@ -99,7 +99,7 @@ fn every_documented_command_that_can_run_here_has_the_expected_exit_code() {
             }
         }
         for entry in std::fs::read_dir(bench.path("")).unwrap() {
-            // Results are in one directory. Beside it are configurations and tables that a command names.
+            // Results are in one directory. Other files in the working directory must be named by a command.
             let name = entry.unwrap().file_name().into_string().unwrap();
             let is_named = [".conf", ".data", ".fio", ".iolog", ".json", ".toml"]
                 .iter()
@@ -116,8 +116,8 @@ fn every_documented_command_that_can_run_here_has_the_expected_exit_code() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The command of a line that is indented or in a fenced block, without its remark, and with names that do not exist
-/// here.
+/// The command of an indented or fenced line, without the remark after it, and with names of devices and nodes that do
+/// not exist here.
 fn command_of(line: &str, is_fenced: bool) -> Option<String> {
     let line = line
         .strip_prefix("    ")

@@ -10,7 +10,7 @@ use support::{Bench, OUT};
 struct Expected(i32, ReasonCode);
 
 impl Expected {
-    /// Runs jobs of 4 KiB random reads: each on a file name, with the options after it. The first reason has the part.
+    /// Runs jobs of 4 KiB random reads. A case is a file name with further options, and a part of the first reason.
     fn fio(self, cases: &[(&str, &str)]) {
         for (line, part) in cases {
             let bench = Bench::new();
@@ -22,7 +22,7 @@ impl Expected {
                 verdict.reasons[0].code == self.1 && verdict.reasons[0].text.contains(part),
                 "{line}\n{verdict}"
             );
-            // The sentence that all operations completed appears only without a reason against it.
+            // Only a verdict without a contrary reason says that all operations completed.
             let says_done = verdict.to_string().contains("all operations completed");
             assert_eq!(
                 says_done,
@@ -32,7 +32,8 @@ impl Expected {
         }
     }
 
-    /// Like [`Self::fio`], with further lines for a configuration of 2,000 reads and 1,000 writes per second, and options.
+    /// Like [`Self::fio`], with configurations of 2,000 reads and 1,000 writes per second. A case is device names (and
+    /// further lines, each after "; "), options, and a part of the first reason.
     fn storage(self, cases: &[(&str, &[&str], &str)]) {
         for (lines, more, part) in cases {
             let bench = Bench::new();
@@ -56,7 +57,7 @@ fn a_drive_that_stops_answering_fails_under_every_load() {
     let hang = "sim:stall-at-s=5+stall-ms=1000000 --iodepth=32 --runtime=60 --time_based";
     let lost =
         "sim:stall-at-s=5+stall-ms=1000000 completed nothing after 5 s: 32 a-reads never completed";
-    // The drive answers after 90 s: one --hang limit is long enough, the other is not.
+    // The drive answers after 90 s: --hang=100 is long enough, the default is not.
     let answers_late = "sim:stall-at-s=5+stall-ms=90000 --iodepth=32 --runtime=30 --time_based";
     Expected(1, ReasonCode::Lost).fio(&[
         (hang, lost),
@@ -169,7 +170,7 @@ fn completed_loads_with_late_operations_do_not_fail() {
             "sim:read-us=800+channels=1+jitter-pct=0 --rate_iops=1000 --rate_process=poisson --iodepth=1 --runtime=60",
             "all operations completed",
         ),
-        // The last operations take minutes.
+        // The last operations complete minutes after the end.
         ("sim:read-mbps=5 --rw=read --bs=16m --iodepth=64 --runtime=6 --time_based", "over 1 s late"),
         ("sim:stall-ms=1500+stall-at-s=10 --rate_iops=1000 --iodepth=4096 --runtime=60", "the latest after 1.5 s"),
         ("sim:stall-ms=8000+stall-at-s=0 --rate_iops=1000 --iodepth=16000 --runtime=60", "the latest after 8 s"),
@@ -225,7 +226,8 @@ fn a_failed_configuration_does_not_fail_the_others() {
     };
     bench.write("well.conf", config("sim:name=well"));
     for (drive, outcome) in [
-        // A lost drive and a long stall make the run invalid. A stall near the end does not.
+        // A lost drive or a long stall makes the verdict of the healthy configuration invalid. A stall near the end
+        // does not.
         ("sim:gone-at-s=30", Outcome::Invalid),
         ("sim:stall-at-s=30+stall-ms=1000000", Outcome::Invalid),
         ("sim:stall-at-s=58+stall-ms=1000000", Outcome::Pass),
@@ -330,7 +332,8 @@ fn a_run_of_format_2_is_judged_by_whole_slices_with_a_remark() {
 #[test]
 fn only_a_run_that_must_fail_ends_early() {
     let bench = Bench::new();
-    // Three quarters of all reads take over 8 ms, so that 1 % of those of an hour are certain after about 48 s.
+    // Three quarters of all reads take over 8 ms, so after about 48 s the slow reads exceed 1 % of the whole hour's
+    // reads.
     for (drive, code, ran_sec) in [("sim:read-us=9000", 1, 40..60), ("sim:", 0, 3_600..3_601)] {
         let config =
             format!("device-names: {drive}\ntest-duration-sec: 3600\nread-reqs-per-sec: 100\n");

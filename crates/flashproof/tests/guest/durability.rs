@@ -20,7 +20,7 @@ use sys::random::Random;
 /// Timeout for the first writes, only against hanging.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Time after which the witness believes that a tester has no power.
+/// Silence after which the witness assumes that the tester lost its power.
 const SILENCE: Duration = Duration::from_secs(20);
 
 const DEVICES: &str = "-chardev socket,id=first,path=first,server=on,wait=off -device virtserialport,chardev=first \
@@ -40,7 +40,7 @@ chmod 755 /tmp/relay
 nc -ll -p 7070 -e /tmp/relay >/dev/null 2>&1 &
 until grep -q :1B9E /proc/net/tcp /proc/net/tcp6; do sleep 0.1; done"#;
 
-/// Connects a serial port to the witness at the first bytes. The connection is never closed, as after a power cut.
+/// Connects a serial port to the witness when the first bytes arrive. The connection stays open, as after a power cut.
 fn relay(port: &Path, address: &str) {
     let mut guest = UnixStream::connect(port).unwrap();
     let address = address.to_owned();
@@ -72,7 +72,8 @@ struct Cut<'a> {
     modes: &'a [&'a str],
 }
 
-/// Cuts a machine's power while it writes. Returns the examination after the restart; `None`: cannot be tested here.
+/// Cuts a machine's power during writes. Returns the examination after the restart. `None`, with a message, if a tool
+/// is missing.
 fn cut(cut: &Cut<'_>, seed: u64) -> Option<Value> {
     let Cut {
         lie,
@@ -216,7 +217,7 @@ fn a_machine_whose_drive_keeps_every_write_passes_in_all_modes_after_a_power_cut
                     "{json:#}"
                 )
             });
-            // In a slow guest, all modes may have too few writes for a judgement.
+            // In a slow guest, no mode may have enough writes for a judgement.
             let is_untested = json["sentence"]
                 .as_str()
                 .unwrap()

@@ -40,7 +40,7 @@ fn after_a_power_cut_a_run_reads_and_lacks_at_most_one_interval() {
     );
     guest.wait_until("grep -qs ^0, /data/run/telemetry.csv");
     let image = machine.bench.path("cut.img");
-    // Number of whole lines that the program has written, on the disk or still in memory.
+    // Number of complete lines that flashproof has written, whether or not they are on the disk.
     let moment = |random: &mut Random| {
         format!(
             "sleep 0.{:03}; grep -c ^[0-9] /data/run/telemetry.csv",
@@ -83,7 +83,7 @@ fn check(machine: &Machine, image: &Path, written: &str, which: &str) {
         "{which}: {} intervals of {written}",
         run.intervals
     );
-    // Exit code 4, invalid: the end of the run was not recorded.
+    // Exit code 4 (INVALID), because the end of the run was not recorded.
     machine.bench.flashproof(&["report", "found"]).expect(4);
     fs::remove_dir_all(&dir).unwrap();
 }
