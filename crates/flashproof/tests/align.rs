@@ -75,8 +75,8 @@ fn the_papers_example_meets_its_cluster_and_keeps_its_comments() {
         let [there, before, after] = row(&ended, name);
         assert_eq!(there, cluster);
         assert!((after / cluster - 1.0).abs() <= 0.02, "{}", ended.stdout);
-        // Before the alignment, there are more large blocks than in the cluster (1,548/s): 8.5 % more in the paper, 10
-        // % here.
+        // Before the alignment, the load has more large blocks than the cluster: 8.5 % in the paper, 10 % here
+        // (1,702/s).
         assert!(
             !name.starts_with('w') || before / cluster > 1.08,
             "{}",

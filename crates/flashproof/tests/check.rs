@@ -867,8 +867,7 @@ fn each_run_begins_with_its_file_in_the_state_that_the_database_has() {
         stream[field].as_u64().unwrap()
     };
     let ops = |name: &str| count(name, "ops");
-    // A commit of pages is four writes, a sync, a write, a sync. A commit at the end of the run may lack writes, but
-    // not syncs.
+    // A commit of pages is four writes, a sync, a write, a sync. The last commit may lack writes, but not syncs.
     let commits = ops("pages-commits");
     let whole = commits - count("pages-commits", "overtime");
     assert!((40..=50).contains(&commits), "{verdict}");

@@ -415,7 +415,6 @@ fn every_node_is_queried_once_however_peer_lists_overlap() {
         ["NODE0", "NODE1", "NODE2"]
     );
     assert!(servers.iter().all(|server| server.samples() == 2));
-    // With --one-node, only the given node is sampled.
     let bench = Bench::new();
     collect(&bench, &servers[1], &["--one-node"]).expect(0);
     assert_eq!(nodes(&bench).len(), 1);
@@ -687,7 +686,6 @@ fn over_tls_the_nodes_certificate_is_checked_and_the_clients_is_sent() {
         3,
         &["cannot begin TLS with node.test - invalid peer certificate"],
     );
-    // Only one side uses TLS.
     collect(&bench, &server, &["--timeout", "1"]).expect(3);
     let plain = InfoServer::start(OF_8_0);
     collect(&bench, &plain, &[&named[..], &["--timeout", "1"]].concat()).expect(3);

@@ -5,7 +5,6 @@ use crate::support;
 use std::fs;
 use support::{Bench, Running};
 
-/// Runs a minute of simulated time, recorded in `out`.
 fn run(bench: &Bench, out: &str, more: &str) {
     let config =
         format!("device-names: sim:\ntest-duration-sec: 60\nread-reqs-per-sec: 2000\n{more}");

@@ -69,8 +69,7 @@ pub(crate) fn secret(said: &str) -> String {
         .to_owned()
 }
 
-/// Runs a session on a drive with the defect `lie`, cuts the drive's power, and examines the data. `None`, with a
-/// message, if a tool or permission is missing.
+/// Runs a session on a drive with the defect `lie`, cuts its power, and examines the data. `None`: a tool is missing.
 fn cut(lie: &str, in_directory: bool, modes: &[&str], number: u64, seed: u64) -> Option<Value> {
     let mut random = Random::for_part(seed, number);
     let bench = Bench::new();
@@ -463,8 +462,8 @@ fn a_witness_survives_invalid_messages() {
     garbage.iter().for_each(|bytes| drop(sent(bytes)));
     let ask = b"{\"ask\":{\"format_version\":2,\"subject\":\"x\",\"found\":null}}\n";
     assert_eq!(sent(ask), "{\"record\":null}\n");
-    // Idle connections, and connections that sent one byte, do not keep a tester out. A line of 1 GiB is not read to
-    // its end.
+    // Idle connections, and connections that sent one byte, do not block a tester. A line of 1 GiB is not read to its
+    // end.
     let mut idle: Vec<_> = (0..200)
         .map(|_| TcpStream::connect(&address).unwrap())
         .collect();
@@ -568,7 +567,6 @@ impl Peer {
     }
 }
 
-/// Message that begins a session with `id`.
 fn begin(id: u128, lanes: usize) -> String {
     let lane =
         json!({"mode": "fua", "write_bytes": 4096, "slots": 1024, "at": 0, "scattered": false});
@@ -579,7 +577,6 @@ fn begin(id: u128, lanes: usize) -> String {
     .to_string()
 }
 
-/// Message about durable writes of a session.
 fn durable(id: u128, upto: &[u64]) -> String {
     json!({"durable": {"session": format!("{id:032x}"), "phase": 0, "upto": upto}}).to_string()
 }

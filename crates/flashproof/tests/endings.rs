@@ -64,8 +64,7 @@ fn a_run_killed_at_any_moment_is_readable_and_loses_at_most_one_interval() {
         let run = results::run_dir::read(&bench.path(name(index))).unwrap();
         assert_eq!(run.verdict.end, End::Unrecorded);
         assert!(run.verdict.partial);
-        // Two intervals may be missing: the interval in progress, and the interval being written. The first interval
-        // begins after the start.
+        // Two intervals may be missing: the interval in progress, and the interval being written.
         let ran_ms = killed_unix_ms - run.manifest.started_unix_ms;
         assert!(
             run.intervals + 2 >= ran_ms / 1000,

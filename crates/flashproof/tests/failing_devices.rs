@@ -1,5 +1,4 @@
-//! Devices that fail during a run: errors fail the run, a lost device stops the run, and the directory records the
-//! cause.
+//! Devices that fail during a run: errors fail the run, a lost device stops it, and the directory records the cause.
 
 use crate::support;
 

@@ -1,5 +1,4 @@
-//! `flashproof fio`: jobs are run, guarded, recorded, judged and reported. If fio is installed, the outputs are
-//! compared.
+//! `flashproof fio`: jobs are run, guarded, recorded, judged and reported; outputs are compared with those of fio.
 
 use crate::support;
 
@@ -854,8 +853,7 @@ fn synchronous_jobs_run_beside_others() {
     assert_eq!(support::totals(&bench.run(), "queue-reads"), (1024, 0, 0));
 }
 
-/// Starts a run whose system calls hang, because its cgroup may write only one byte per second. Also returns the
-/// cgroup.
+/// Starts a run whose writes hang, because its cgroup may write only one byte per second. Also returns the cgroup.
 fn hanging(bench: &Bench, device: &LoopDevice, line: &str) -> Option<(Throttled, Running)> {
     let throttled = Throttled::new(bench, device, &[("write_bps", 1)])?;
     let mut command = throttled.command(bench);

@@ -218,8 +218,7 @@ fn the_page_cache_of_a_file_is_dropped_kept_or_filled_before_a_job() {
         let line =
             format!("--name=a --filename=data --rw=randread --bs=4k --number_ios=1 {options}");
         let run = |is_fio: bool| -> Option<u64> {
-            // This job empties the page cache, as the test of pre_read needs. For invalidate=0, the following read
-            // fills the cache.
+            // This job empties the page cache. For invalidate=0, the following read fills the cache.
             bench
                 .line(&format!(
                     "fio --out=empty-{number}-{is_fio} --name=a --filename=data --number_ios=1"

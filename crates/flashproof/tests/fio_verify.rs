@@ -214,8 +214,7 @@ fn torn_and_foreign_blocks_are_distinguished() {
     );
 }
 
-/// Runs a job that writes, pauses the job during the read-back, applies `change` to the loop device, and continues the
-/// job.
+/// Pauses a writing job during its read-back, applies `change` to the loop device, and continues the job.
 fn while_it_is_read_back(change: impl Fn(&LoopDevice, &[u8], &[u8])) -> Option<String> {
     let bench = Bench::new();
     let device = LoopDevice::new(&bench, 2 * MIB, &["--direct-io=on"])
@@ -306,8 +305,8 @@ fn every_kind_of_job_reads_back_its_writes() {
         ),
         (&(4 * MIB).into(), &0.into())
     );
-    // With variable sizes, each block of the smallest size has its own header. For an offset written several times, the
-    // last write is verified.
+    // With variable sizes, each smallest block has its own header. Of several writes to an offset, the last is
+    // verified.
     for more in [
         "--rw=randwrite --bssplit=4k/50:16k/50",
         "--rw=randwrite --bs=4k --norandommap --random_distribution=zipf:1.2",

@@ -266,7 +266,6 @@ fn replaced_and_missing_drives_are_refused_and_resume_when_they_are_back() {
     );
 }
 
-/// A campaign with the real-time step on a loop device of this host.
 fn real() -> Option<(Lab, LoopDevice)> {
     let lab = Lab::new();
     let device = lab.real()?;

@@ -59,8 +59,7 @@ fn a_campaign_completes_without_overlapping_tests_of_a_drive_whatever_is_killed(
         );
         let slurm = lab.slurm.unwrap();
         slurm.hurry("drawn");
-        // After a kill, the controller may have forgotten a started job, and then drains the node. An administrator
-        // would resume the node.
+        // A killed controller may forget a started job and then drain the node, which an administrator would resume.
         for node in slurm
             .run("sinfo", &["-h", "-N", "-t", "drain", "-o", "%N"])
             .lines()

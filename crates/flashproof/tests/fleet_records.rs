@@ -34,8 +34,7 @@ impl<'a> Programs<'a> {
         Running::start(command).end()
     }
 
-    /// The report as JSON and in all other formats. Asserts that JSON and Parquet have the same states of the only
-    /// step.
+    /// The report as JSON and in all other formats. Asserts that JSON and Parquet have the same states of the step.
     fn reported(&self, code: i32) -> (Value, Vec<Ended>) {
         let forms = ["", " --html page.html", " --markdown", " --csv"];
         let run = |form: &&str| self.run(&format!("report {LAB}{form}")).expect(code);

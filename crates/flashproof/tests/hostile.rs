@@ -14,8 +14,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use support::{Bench, Ended, FLASHPROOF, Running, project, serve, tool};
 
-/// Timeout of one command in seconds. A command that waits for a pipe or a lock ends by this timeout, with exit code
-/// 124.
+/// Timeout of one command in seconds: a command that waits for a pipe or a lock ends with exit code 124.
 const PATIENCE: &str = "15";
 
 /// A drive that is small enough for a test.
@@ -228,8 +227,7 @@ impl Obstacle {
     }
 }
 
-/// Properties of an object that must not change: type and mode, owner, inode, device number, content or target of a
-/// link.
+/// Properties of an object that must not change: type and mode, owner, inode, device number, content or link target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct FileState {
     mode: u32,

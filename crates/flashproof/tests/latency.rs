@@ -451,8 +451,7 @@ fn several_logs_are_shown_side_by_side_in_slices_of_equal_length() {
             format!("[2] {MS} is ACT version 6.6")
         ]
     );
-    // Slices of 5 s become 6 s, a multiple of both intervals (1 and 2 s). The first log has four slices, the second
-    // three.
+    // Slices of 5 s become 6 s, a multiple of both intervals (1 and 2 s). The logs have four and three slices.
     assert_eq!(lines[4], "analyzing time slices of 6 seconds");
     assert_eq!(lines[5], "        [1] reads       [2] reads    ");
     assert_eq!(lines[6], "        %>(us)          %>(ms)       ");
@@ -938,15 +937,14 @@ fn a_run_directory_has_percentiles_rates_and_exact_counts() {
             .ends_with("could not find 3600 seconds of data\n"),
         "{alone:?}"
     );
-    // Half of the reads are on the slow device. No bucket of the log ends at 1.5 ms, but the run counted the reads over
-    // 1.5 ms.
+    // Half of the reads are on the slow device. The run counted the reads over 1.5 ms, where no bucket of the log ends.
     let ended = latency(&bench, &["-l", OUT, "-t", "10", "--sla", "5%>1500us"]).expect(1);
     let last = ended.stdout.lines().last().unwrap();
     assert!(
         last.contains("by wait + service): 100 % of reads on sim:read-us=3000 took over 1500 us"),
         "{last}"
     );
-    // A bucket of the log ends at 2 ms, but the run did not count the reads over 2 ms.
+    // The run did not count the reads over 2 ms, although a bucket of the log ends there.
     let ended = latency(&bench, &["-l", OUT, "-t", "10", "--sla", "5%>2ms"]).expect(1);
     assert!(
         ended

@@ -182,8 +182,7 @@ fn a_prediction_names_what_the_baseline_cannot_show() {
     let bench = Bench::new();
     let drive = "sim:channels=2+read-us=300+write-us=200+stall-ms=5000+stall-at-s=1800";
     let prediction = predicted(&bench, || bench.prepare::<&str>(&[]), &[drive], &[]);
-    // A single stall of 5 s in an hour exceeds ACT's limits. A baseline of two minutes cannot show if there are such
-    // stalls.
+    // A single stall of 5 s in an hour exceeds ACT's limits. A baseline of two minutes cannot exclude such stalls.
     assert_eq!(
         prediction.declined.map(|declined| declined.cause),
         Some(DeclinedBy::Stalls)
@@ -284,8 +283,7 @@ fn the_rating_of_a_throttled_device_is_predicted() {
             assert_near(&format!("{limits:?}"), &prediction, found, NEAR);
             Some(true)
         };
-        // Under load from other programs, a loop device does not behave like a modelled drive, so three baselines are
-        // tried.
+        // Under other load, a loop device does not behave like a modelled drive, so three baselines are tried.
         let outcome = (0..3)
             .map(|_| is_predicted())
             .find(|outcome| *outcome != Some(false));

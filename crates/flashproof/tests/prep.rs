@@ -586,8 +586,8 @@ fn a_pass_in_random_order_writes_its_planned_bytes_and_leaves_known_data() {
         .prep(&[&RANDOM[..], &["--seed", "7"]].concat())
         .expect(0);
     assert_same(&case.device.content(), &salt(&case.bench, 1, ODD_BYTES));
-    // A pass writes 922 blocks of 4,096 bytes (1.2 times the 769 blocks of the device). The last block has only 2,560
-    // bytes, and is written once or twice.
+    // A pass writes 922 blocks (1.2 times 769). The last block of the device has 2,560 bytes, and is written once or
+    // twice.
     let pass_bytes = 922 * 4096;
     let short = pass_bytes - (bytes_written() - before);
     assert!([1536, 3072].contains(&short), "{short}");

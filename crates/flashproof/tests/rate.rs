@@ -171,8 +171,7 @@ fn holds(bench: &Bench, Rated { drive, sla, .. }: &Rated, multiple: f64) -> bool
     ended.code == Some(0)
 }
 
-/// The highest load that a run of an hour holds, within 1.3 %, by bisection from `near`. `None`: less than 1/64 of the
-/// first load.
+/// The highest load held for an hour, within 1.3 %, by bisection from `near`. `None`: less than 1/64 of the first load.
 fn truth(bench: &Bench, rated: &Rated, near: Option<f64>) -> Option<f64> {
     let first: f64 = rated.from.parse().unwrap();
     let mut held = near.unwrap_or(first / 64.0);

@@ -81,8 +81,7 @@ fn flashproof_kernel_and_trace_all_count_23_reads() {
         return;
     };
     for engine in ["uring", "aio", "threads"] {
-        // The kernel also counts reads of programs that open the device. The difference of two runs excludes these
-        // reads.
+        // The kernel also counts reads by programs that open the device. The difference of two runs excludes them.
         let reads = |rate: u32| {
             let before = device.counters();
             let config = load(
@@ -207,8 +206,7 @@ fn if_io_uring_is_forbidden_another_engine_is_used_with_a_warning() {
     let Some(nobody) = Nobody::new(&bench) else {
         return;
     };
-    // An unprivileged process without locked memory (RLIMIT_MEMLOCK) gets no io_uring. Other processes are not
-    // affected.
+    // An unprivileged process without locked memory (RLIMIT_MEMLOCK) gets no io_uring. Other processes still do.
     let Some(_) = tool("prlimit", &["--memlock=0", "true"]) else {
         return;
     };

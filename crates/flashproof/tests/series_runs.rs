@@ -1,5 +1,4 @@
-//! A series whose record or runs were changed: every command that opens the series reports the change, and none uses
-//! the series.
+//! A series whose record or runs were changed: every command that opens the series reports and rejects the change.
 
 use crate::{select, support};
 

@@ -444,8 +444,7 @@ fn a_device_with_an_older_state_is_refused_but_not_after_a_crash_during_the_star
         old == bench.read("second") && new[0] == bench.read("first"),
         "nothing was written"
     );
-    // In a cluster of two nodes, --accept-losses is refused: the older records could replace newer records of the other
-    // node.
+    // With a second node, --accept-losses is refused: the older records could replace newer records of the other node.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     drop(listener);

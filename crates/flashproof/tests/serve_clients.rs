@@ -62,8 +62,7 @@ fn aerospike_s_python_client_succeeds_and_the_log_counts_its_operations() {
     };
     assert!(steps(&client, SocketAddr::from(([127, 0, 0, 1], port))).contains("1 nodes"));
 
-    // Five records remain: two of a batch of 500, and three with keys of other types. The record with a short TTL
-    // expires.
+    // Five records remain: two of a batch of 500, and three with keys of other types. The record with a TTL expires.
     let log = bench.path("serve.log");
     let begin = Instant::now();
     let text = || fs::read_to_string(&log).unwrap();

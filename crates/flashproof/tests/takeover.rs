@@ -21,8 +21,7 @@ const NO_TAKEOVER: Duration = Duration::from_secs(6);
 const TOOK_OVER: &str = "took over the partitions of node";
 const LACKS: &str = "gets the missing records";
 
-/// Repeats a write until it is acknowledged, and returns the time until then. Asserts that earlier results are timeouts
-/// or "unavailable".
+/// Repeats a write until it is acknowledged, and returns the time until then. Other results may only be timeouts or refusals.
 fn until_written(at: SocketAddr, key: u64, value: &[u8]) -> Duration {
     let begin = Instant::now();
     loop {
@@ -111,8 +110,7 @@ pub(crate) fn kill_9(node: Option<Running>) {
     assert_eq!(node.end_by("KILL").signal, Some(9));
 }
 
-/// Kills a node under load and restarts it. When the node has all records again, the other node is killed and
-/// restarted.
+/// Kills and restarts a node under load. When the node has all records again, kills and restarts the other node.
 fn kill(killed: usize) {
     let survivor = 1 - killed;
     let pair = Pair::new([PATIENT, "", "commit-to-device true"]);
@@ -360,8 +358,7 @@ fn stop_second(namespace: &'static str) {
         let value = format!("number {number}").into_bytes();
         if ask(pair.addresses[1], keys[1], Some(&value)).result == OK {
             acknowledged = value;
-            // After the nodes are paired again, a master that acknowledges alone may do so just before the other node
-            // has the write.
+            // If the master acknowledges alone, the other node may get the write just after the acknowledgement.
             let mut looks = 0;
             until("the other has what was acknowledged", || {
                 looks += 1;

@@ -347,8 +347,7 @@ fn tracefs_is_restored_however_a_trace_ends() {
     let killed = tracing(&bench, &device.name, &[]);
     let killed_pid = killed.pid();
     assert_eq!(killed.end_by("KILL").signal, Some(9));
-    // Any later trace removes the instance of a killed trace. A trace of another test may have removed the instance
-    // already.
+    // Any later trace removes the instance of a killed trace. A trace of another test may have done so already.
     let other = tracing(&bench, &device.name, &[]);
     assert_eq!(instances(killed_pid), [""; 0]);
     bench

@@ -309,8 +309,7 @@ fn a_new_namespace_on_both_nodes_needs_no_manual_step() {
     }
 }
 
-/// Without the wait, the other node would start with all records, and overwrite writes that only this node
-/// acknowledged.
+/// Without the wait, the other node would overwrite records that only this node acknowledged.
 #[test]
 fn a_node_that_lost_records_after_a_takeover_waits_for_a_decision() {
     let pair = Pair::new([PATIENT, "", "commit-to-device true"]);

@@ -32,8 +32,8 @@ impl Expected {
         }
     }
 
-    /// Like [`Self::fio`], with configurations of 2,000 reads and 1,000 writes per second. A case is device names (and
-    /// further lines, each after "; "), options, and a part of the first reason.
+    /// Like [`Self::fio`], for 2,000 reads/s and 1,000 writes/s. A case is devices with more lines, options, and the
+    /// part.
     fn storage(self, cases: &[(&str, &[&str], &str)]) {
         for (lines, more, part) in cases {
             let bench = Bench::new();
@@ -226,8 +226,7 @@ fn a_failed_configuration_does_not_fail_the_others() {
     };
     bench.write("well.conf", config("sim:name=well"));
     for (drive, outcome) in [
-        // A lost drive or a long stall makes the verdict of the healthy configuration invalid. A stall near the end
-        // does not.
+        // A lost drive or a long stall makes the healthy configuration invalid. A stall near the end does not.
         ("sim:gone-at-s=30", Outcome::Invalid),
         ("sim:stall-at-s=30+stall-ms=1000000", Outcome::Invalid),
         ("sim:stall-at-s=58+stall-ms=1000000", Outcome::Pass),
@@ -332,8 +331,7 @@ fn a_run_of_format_2_is_judged_by_whole_slices_with_a_remark() {
 #[test]
 fn only_a_run_that_must_fail_ends_early() {
     let bench = Bench::new();
-    // Three quarters of all reads take over 8 ms, so after about 48 s the slow reads exceed 1 % of the whole hour's
-    // reads.
+    // Three quarters of all reads take over 8 ms: after about 48 s, these are 1 % of the whole hour's reads.
     for (drive, code, ran_sec) in [("sim:read-us=9000", 1, 40..60), ("sim:", 0, 3_600..3_601)] {
         let config =
             format!("device-names: {drive}\ntest-duration-sec: 3600\nread-reqs-per-sec: 100\n");

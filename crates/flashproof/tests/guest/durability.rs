@@ -72,8 +72,7 @@ struct Cut<'a> {
     modes: &'a [&'a str],
 }
 
-/// Cuts a machine's power during writes. Returns the examination after the restart. `None`, with a message, if a tool
-/// is missing.
+/// Cuts a machine's power during writes. Returns the examination after the restart. `None`: a tool is missing.
 fn cut(cut: &Cut<'_>, seed: u64) -> Option<Value> {
     let Cut {
         lie,

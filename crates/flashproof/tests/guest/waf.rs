@@ -88,8 +88,7 @@ fn tenants_with_handles_are_measured_by_the_drives_own_counters() {
             .map(|octile| octile[counter].as_u64().unwrap());
         octiles.sum::<u64>()
     });
-    // The rest of the reclaim unit (16 MiB), and up to 5 % of the host's bytes: QEMU counts a write that fills a unit
-    // twice.
+    // The 16 MiB of the reclaim unit, and up to 5 % of the host's bytes: QEMU counts a write that fills a unit twice.
     let added = media - host;
     assert!(
         (16 << 20..(16 << 20) + host / 20).contains(&added),

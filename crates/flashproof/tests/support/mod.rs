@@ -56,8 +56,7 @@ pub const MIB: u64 = 1 << 20;
 /// No limits: a run of a second is too short for a verdict if a busy machine still has operations in flight at its end.
 pub const LAX: [&str; 2] = ["--sla", "100%>3600s"];
 
-/// A directory for one test. Commands run in this directory, so that names are short and messages can be compared
-/// whole.
+/// A directory for one test. Commands run there, so that names are short and messages can be compared whole.
 pub struct Bench {
     dir: TempDir,
 }

@@ -269,7 +269,6 @@ impl Running {
     }
 }
 
-/// A process that is killed when dropped.
 pub struct Killed(pub Child);
 
 impl Drop for Killed {

@@ -1,6 +1,6 @@
-//! Eight nodes of Slurm on this machine, with two `flash` resources each, shared by the tests of one process. One
-//! thread, which lives as long as this process, starts all daemons: the kernel kills a daemon when its parent thread
-//! ends.
+//! Eight nodes of Slurm on this machine, with two `flash` resources each, shared by the tests of one process. The
+//! kernel kills a daemon when its parent thread ends. Therefore, a thread that lives as long as the process starts all
+//! daemons.
 
 use super::{skip, tool};
 use std::fs;
@@ -134,7 +134,6 @@ impl Slurm {
         self.until("munge listens", || self.dir.join("munge.socket").exists());
     }
 
-    /// Starts the controller.
     pub fn controller(&self) {
         let mut command = Command::new("slurmctld");
         command.arg("-D").arg("-f").arg(self.conf());
@@ -144,7 +143,6 @@ impl Slurm {
         });
     }
 
-    /// Starts the daemon of a node.
     pub fn node(&self, name: &str) {
         let mut command = Command::new("slurmd");
         command

@@ -100,7 +100,6 @@ impl Throttled {
         Some(this)
     }
 
-    /// Removes the limits, so that waiting I/O continues.
     pub fn lift(&self) {
         self.lifted
             .iter()
