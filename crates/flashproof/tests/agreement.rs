@@ -331,7 +331,7 @@ fn every_output_format_agrees_on_stopped_and_damaged_runs() {
         agreed(&bench, "behind", Some(&own))["reasons"][0]["code"],
         "fell-behind"
     );
-    // A passed run whose table is cut off does not pass when it is judged again.
+    // A truncated intervals.csv makes a passed run INVALID.
     let own = storage(
         &bench,
         "cut",

@@ -1,4 +1,4 @@
-//! Invalid command lines, unusable run directories, and outputs that nobody reads.
+//! Invalid command lines, unusable run directories, and closed outputs.
 
 use crate::support;
 

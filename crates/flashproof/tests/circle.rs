@@ -158,9 +158,9 @@ fn until_next_second() -> Duration {
 fn a_test_sized_from_an_engine_causes_the_engines_io() {
     let look_sec =
         std::env::var("FLASHPROOF_CIRCLE_SEC").map_or(LOOK_SEC, |text| text.parse().unwrap());
-    // The log and iostat do not see exactly the same seconds of a random load, so the numbers of quiet runs differ with
-    // a standard deviation of 0.5 %, and more on a busy machine. A test that is wrong misses in all attempts. Three
-    // misses are no failure only if the load was late in each attempt.
+    // The log and iostat do not cover exactly the same seconds of a random load, so the numbers of quiet runs differ
+    // with a standard deviation of 0.5 %, and more on a busy machine. A wrong test misses in all attempts. Three misses
+    // fail, unless the load was late in each attempt.
     let mut late_share = f64::INFINITY;
     let mut misses = Vec::new();
     for _ in 0..3 {

@@ -12,7 +12,7 @@ const LICENCES: &str = "MIT, Apache-2.0, Apache-2.0 WITH LLVM-exception, ISC, BS
 /// Libraries in two versions, because different dependencies need them.
 const TWICE: [&str; 3] = ["crypto-common", "getrandom", "syn"];
 
-/// Libraries that cargo lists but never builds here: it lists the features of all platforms.
+/// Libraries that cargo never builds here, but lists, because the list covers the features of all platforms.
 const OF_OTHER_PLATFORMS: [&str; 1] = ["tiny-keccak"];
 
 /// All packages for this platform, or why they cannot be listed.

@@ -46,7 +46,7 @@ pub(crate) fn witness(bench: &Bench, address: &str) -> (Running, String) {
     (witness, address)
 }
 
-/// Acknowledged writes, from the last line of the witness's file with this number; 0 without such a line.
+/// Number of acknowledged writes, from the last progress line of the witness's file. 0 without such a line.
 pub(crate) fn acknowledged(bench: &Bench) -> u64 {
     let text = fs::read_to_string(bench.path("sessions")).unwrap_or_default();
     let upto = text
@@ -137,7 +137,7 @@ fn cut(lie: &str, in_directory: bool, modes: &[&str], number: u64, seed: u64) ->
     Some(json)
 }
 
-/// Outcome of a mode, and the number of its acknowledged writes that are gone.
+/// Outcome of a mode, and the number of its acknowledged writes that are lost, stale, torn or foreign.
 pub(crate) fn of_mode(json: &Value, mode: &str) -> (String, u64) {
     let result = json["modes"]
         .as_array()

@@ -383,7 +383,7 @@ fn only_a_drive_with_consent_is_erased() {
     lab.drives(Some(&host()), &[(&device.name, &device.name)]);
     let write = "[[step]]\nname = \"write\"\nlimit = \"1m\"\nrun = \"fio --name=w --filename={drive} --rw=write --bs=64k --size=1m --out {out}\"\n";
     lab.campaign("erase", write);
-    // FLASHPROOF_ERASE gives consent to a run by hand, but not to a campaign.
+    // FLASHPROOF_ERASE gives consent to a manual run, but not to a campaign.
     let mut command = lab.prepare(&["run", LAB]);
     command.env("FLASHPROOF_ERASE", &device.name);
     Running::start(command).end().expect(3);

@@ -1,4 +1,5 @@
-//! Campaigns are read from their records: on any machine, without Slurm, and whatever became of the campaign file.
+//! Campaigns are read from their records: on any machine, without Slurm, even if the campaign file changed or is
+//! missing.
 
 use crate::support;
 
@@ -58,7 +59,7 @@ impl<'a> Programs<'a> {
 }
 
 /// The recorded Slurm campaign of tests/data/campaign with the plan file of format `version`: two drives passed their
-/// only step. The step's command has an option that no longer exists.
+/// only step. The step's command has an option that does not exist.
 fn kept(version: u32) -> Lab {
     let lab = Lab::new();
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/campaign");

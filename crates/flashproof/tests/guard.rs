@@ -93,7 +93,7 @@ impl Case {
         self.refused(&["--erase", &self.device.name, "--shared"], why);
     }
 
-    /// Asserts that a writing load with these options runs, and that it wrote.
+    /// Asserts that a writing load with these options runs and changes the device.
     #[track_caller]
     fn runs(&self, options: &[&str]) {
         let before = self.content();

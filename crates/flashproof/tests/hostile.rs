@@ -189,7 +189,7 @@ const DISK_CASES: &[Case] = &[
     },
 ];
 
-/// An object that somebody else makes under a name that flashproof uses.
+/// An object that another user created under a name that flashproof uses.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Obstacle {
     Link,
@@ -207,7 +207,7 @@ const OBSTACLES: [Obstacle; 5] = [
     Obstacle::File,
 ];
 
-/// A file of somebody else, and the missing target of a link.
+/// A file of another user, and the missing target of a dangling link.
 const VICTIM: &str = "victim-of-links";
 const ABSENT: &str = "absent-target";
 

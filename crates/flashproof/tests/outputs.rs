@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::fs;
 use support::{Bench, OUT, Running, totals};
 
-/// All streams at once on two drives: 1,000 reads/s, 480 commits/s, defragmentation, a tomb raider with the rest.
+/// All streams on two drives: 1,000 reads/s, 480 commits/s, defragmentation, and a tomb raider.
 const FULL: &str = "device-names: sim:capacity=1GiB sim:capacity=1GiB+name=b\ntest-duration-sec: 12\n\
                     read-reqs-per-sec: 1000\nwrite-reqs-per-sec: 480\ncommit-to-device: yes\ntomb-raider: yes\n\
                     tomb-raider-sleep-usec: 2000\nmicrosecond-histograms: yes\n";

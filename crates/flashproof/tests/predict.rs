@@ -216,7 +216,7 @@ fn holds(drive: &str, multiple: f64, seconds: u64) -> bool {
     ended.code == Some(0)
 }
 
-/// The prediction for `drive` must be `expected`, and runs of `seconds` confirm it. `scripts/predictions`: many drives.
+/// Asserts that the prediction for `drive` is `expected`, and that runs of `seconds` confirm the prediction.
 fn assert_predicted(drive: &str, seconds: u64, expected: Told) {
     let bench = Bench::new();
     let prediction = predicted(&bench, || bench.prepare::<&str>(&[]), &[drive], &[]);

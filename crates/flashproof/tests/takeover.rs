@@ -21,7 +21,8 @@ const NO_TAKEOVER: Duration = Duration::from_secs(6);
 const TOOK_OVER: &str = "took over the partitions of node";
 const LACKS: &str = "gets the missing records";
 
-/// Repeats a write until it is acknowledged, and returns the time until then. Other results may only be timeouts or refusals.
+/// Repeats a write until it is acknowledged, and returns the time until then. Earlier writes may time out or be
+/// refused.
 fn until_written(at: SocketAddr, key: u64, value: &[u8]) -> Duration {
     let begin = Instant::now();
     loop {

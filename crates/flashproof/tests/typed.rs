@@ -1,7 +1,6 @@
-//! Checks the command lines of README and docs/: each that can run here is run, page by page and in the order of the
-//! page, in an empty directory with the project's examples. Devices and nodes on a page stand for the reader's own.
-//! Here they get names that do not exist, and the command must be refused for this reason alone. docs/sizing.md has its
-//! own test, which compares the output.
+//! Runs each command line of README and docs/ that can run here, page by page and in order, in an empty directory with
+//! the project's examples. Names of devices and nodes are replaced by names that do not exist, and the command must be
+//! refused only for this reason. docs/sizing.md has its own test, which compares the output.
 
 use crate::support::{Bench, project};
 use std::path::PathBuf;

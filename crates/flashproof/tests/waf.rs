@@ -1,4 +1,4 @@
-//! Write amplification of tenants as a user sees it: table, JSON, page, sweep, and what is refused.
+//! `flashproof waf`: write amplification of tenants in table, JSON, page and sweep, and refused commands.
 
 use crate::support::{Bench, Ended};
 use serde_json::json;

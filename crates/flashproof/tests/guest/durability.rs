@@ -27,7 +27,7 @@ const DEVICES: &str = "-chardev socket,id=first,path=first,server=on,wait=off -d
      -chardev socket,id=second,path=second,server=on,wait=off -device virtserialport,chardev=second \
      -chardev socket,id=third,path=third,server=on,wait=off -device virtserialport,chardev=third";
 
-/// Script of a TCP server in the guest, which forwards each connection to a serial port of its own.
+/// Script of a TCP server in the guest, which forwards each connection to a separate serial port.
 const RELAY: &str = r#"ifconfig lo up
 cat >/tmp/relay <<'END'
 #!/bin/sh
