@@ -462,8 +462,7 @@ fn a_witness_survives_invalid_messages() {
     garbage.iter().for_each(|bytes| drop(sent(bytes)));
     let ask = b"{\"ask\":{\"format_version\":2,\"subject\":\"x\",\"found\":null}}\n";
     assert_eq!(sent(ask), "{\"record\":null}\n");
-    // Idle connections, and connections that sent one byte, do not block a tester. A line of 1 GiB is not read to its
-    // end.
+    // Idle connections, also after one byte, do not block a tester. A line of 1 GiB is not read to its end.
     let mut idle: Vec<_> = (0..200)
         .map(|_| TcpStream::connect(&address).unwrap())
         .collect();

@@ -333,7 +333,7 @@ fn each_clone_logs_each_operation_in_its_own_logs() {
         }
         assert_eq!(bench.text("x_slat.1.log"), "");
     }
-    // As in the real fio, means can cover any time, not only whole seconds.
+    // As in the real fio, log_avg_msec may be any time, not only whole seconds.
     let means = "--write_iops_log=y --log_avg_msec=250 --rate_iops=100 --time_based --runtime=1";
     job(&bench, &format!("--out=means --name=a {means} {EIGHT}"), 0);
     assert_eq!(

@@ -305,8 +305,7 @@ fn every_kind_of_job_reads_back_its_writes() {
         ),
         (&(4 * MIB).into(), &0.into())
     );
-    // With variable sizes, each smallest block has its own header. Of several writes to an offset, the last is
-    // verified.
+    // With variable sizes, each smallest block has its own header. The last write to an offset is verified.
     for more in [
         "--rw=randwrite --bssplit=4k/50:16k/50",
         "--rw=randwrite --bs=4k --norandommap --random_distribution=zipf:1.2",

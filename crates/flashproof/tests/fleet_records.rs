@@ -1,5 +1,4 @@
-//! Campaigns are read from their records: on any machine, without Slurm, even if the campaign file changed or is
-//! missing.
+//! Campaigns are read from their records: on any machine, without Slurm, also without a valid campaign file.
 
 use crate::support;
 

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::Duration;
 use support::{Bench, LoopDevice, MIB, OUT, Running, Throttled};
 
-/// Maximum deviation of the prediction from the rating. It is larger for stalls that are nearly as long as a limit
+/// Maximum deviation of the prediction from the rating. `NEAR_A_LIMIT` is for stalls that are nearly as long as a limit
 /// allows: stalls that are 1 % longer then cost several percent of the rating.
 const NEAR: f64 = 0.10;
 const NEAR_A_LIMIT: f64 = 0.25;

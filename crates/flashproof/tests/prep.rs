@@ -1,4 +1,4 @@
-//! Preparation: every byte is known, interruptions leave no trace, excluded parts stay unchanged, refusals.
+//! `flashproof prep`: the data of every byte, interruptions and resumption, parts that must stay unchanged, refusals.
 
 use crate::support;
 
@@ -145,7 +145,7 @@ fn every_byte_has_the_expected_data_and_later_runs_need_no_consent() {
     case.prep(&["--verify"]).expect(0);
     case.storage(WRITES).expect(0);
     assert_eq!(case.used_bytes(), ODD_BYTES);
-    // A storage test writes flashproof's own data, but the record does not say which.
+    // A storage test also writes flashproof's data, but the record does not suffice to compute this data.
     case.prep(&["--verify"]).expect_error(
         3,
         &["it was written to since its preparation (storage test)"],
@@ -586,8 +586,7 @@ fn a_pass_in_random_order_writes_its_planned_bytes_and_leaves_known_data() {
         .prep(&[&RANDOM[..], &["--seed", "7"]].concat())
         .expect(0);
     assert_same(&case.device.content(), &salt(&case.bench, 1, ODD_BYTES));
-    // A pass writes 922 blocks (1.2 times 769). The last block of the device has 2,560 bytes, and is written once or
-    // twice.
+    // A pass writes 922 blocks (1.2 times 769). The last block has only 2,560 bytes, and is written once or twice.
     let pass_bytes = 922 * 4096;
     let short = pass_bytes - (bytes_written() - before);
     assert!([1536, 3072].contains(&short), "{short}");

@@ -103,8 +103,7 @@ fn a_trace_of_a_replay_has_the_sizes_and_counts_of_the_replayed_trace() {
         })
         .unwrap();
     assert!(lost.is_none() && kernel.lost().unwrap().is_none());
-    // Counts by awk (README beside the data). Programs that open the device read other sizes, such as 512 and 4,096
-    // bytes.
+    // Counts by awk (README beside the data). Programs that open the device read other sizes, such as 4,096 bytes.
     for (bytes, count) in [
         (1_024, 289),
         (1_536, 12),

@@ -1,4 +1,4 @@
-//! Aerospike's own client on `flashproof engine serve`, and readers of real servers' logs on flashproof's log.
+//! Aerospike's own client with `flashproof engine serve`, and flashproof's log with readers of real servers' logs.
 
 use crate::support::{Bench, FLASHPROOF, serve, skip};
 use std::fs;

@@ -64,7 +64,7 @@ fn a_freeze_is_also_counted_for_operations_that_wait_for_a_slot() {
     let config = "device-names: sim:stall-ms=1000+stall-at-s=5\ntest-duration-sec: 10\nread-reqs-per-sec: 1000\n\
                   service-threads: 8\n";
     bench.storage(config, &[]).expect(1);
-    // Operations that wait for a slot count as slow like operations that wait in the drive.
+    // Operations that wait for a slot are as slow as operations that wait in the drive.
     assert!(
         (990..=1050).contains(&slow(&bench.run().verdict)),
         "{}",
@@ -210,7 +210,7 @@ fn several_configurations_share_a_drive_and_each_has_its_verdict_log_and_load() 
         (totals(&run, "one/reads"), totals(&run, "two/reads")),
         ((10_000, 0, 0), (20_000, 0, 0))
     );
-    // A report from the directory gives the same verdicts, and each log is a log of ACT.
+    // A report from the directory gives the same verdicts, and each log has ACT's format.
     let again = bench.flashproof(&["report", OUT]).expect(1);
     assert!(
         again.stdout.contains("two: FAIL: ") && !again.stdout.contains("differs"),

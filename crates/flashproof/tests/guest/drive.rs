@@ -1,4 +1,4 @@
-//! Tests with a real controller: its logs, its byte counters, and its removal.
+//! Tests with an NVMe controller of QEMU: its logs, its byte counters, and its removal.
 
 use super::machine::{DRIVE_BYTES, Guest};
 use serde_json::{Value, json};
