@@ -200,7 +200,7 @@ fn is_lost(json: &Value) {
 }
 
 #[test]
-fn a_drive_that_keeps_what_it_flushed_is_never_reported() {
+fn a_drive_that_keeps_flushed_data_is_never_reported() {
     cuts("writeback", false, &["fdatasync", "fsync"], is_durable);
 }
 
@@ -216,7 +216,7 @@ fn a_drive_that_ignores_flushes_is_found_in_every_mode() {
 }
 
 #[test]
-fn a_directory_on_a_drive_that_keeps_what_it_flushed_is_never_reported() {
+fn a_directory_on_a_drive_that_keeps_flushed_data_is_never_reported() {
     cuts("none", true, &["fsync", "rename"], is_durable);
 }
 

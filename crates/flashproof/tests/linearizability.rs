@@ -286,7 +286,7 @@ fn each_keys_history_is_linearizable_whatever_happens_to_one_node() {
         summary["keys"].as_u64() >= Some(500) && numbers[0] > Some(1000 * events.len() as u64),
         "{summary}"
     );
-    // During each event some writes succeeded, and each long event disturbed some writes.
+    // During each event some writes succeeded, and during each long event some were refused or had an unknown result.
     let seen = keys(&summary, "events")
         .iter()
         .zip(&events)

@@ -9,7 +9,7 @@ use support::{Bench, tool};
 
 const NOTE: &str = "rack 7, after fw 2.1";
 
-/// Runs 60 s on a simulated drive into `results/NAME`, with the options `more`.
+/// Runs 60 s on a simulated drive into `flashproof-results/NAME`, with the options `more`.
 fn run(bench: &Bench, name: &str, drive: &str, more: &[&str]) -> Option<i32> {
     let config = format!("device-names: {drive}\ntest-duration-sec: 60\nread-reqs-per-sec: 100\n");
     let out = format!("flashproof-results/{name}");

@@ -22,7 +22,7 @@ fn act_log(text: &[u8]) -> (Vec<String>, Vec<Chunk>) {
 }
 
 #[test]
-fn a_run_directory_has_everything_and_nothing_else() {
+fn a_run_directory_has_exactly_the_expected_files() {
     let bench = Bench::new();
     let ended = bench.storage(FULL, &[]).expect(0);
     let mut names: Vec<_> = fs::read_dir(bench.path(OUT))

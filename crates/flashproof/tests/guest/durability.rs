@@ -154,7 +154,7 @@ fn cuts(of: &Cut<'_>, check: impl Fn(&Value)) {
 
 #[test]
 #[ignore = "a guest of its own: make soak"]
-fn a_machine_whose_drive_keeps_what_it_flushed_passes_after_a_power_cut() {
+fn a_machine_whose_drive_keeps_flushed_data_passes_after_a_power_cut() {
     let modes = ["fdatasync", "dsync", "fsync"];
     cuts(
         &Cut {

@@ -8,7 +8,7 @@ use std::path::Path;
 use sys::random::Random;
 
 const CUTS: u64 = 5;
-/// Seed of the random moments of the cuts.
+/// Seed of the random times of the cuts.
 const SEED: u64 = 1;
 
 fn number(name: &str, default: u64) -> u64 {
@@ -19,7 +19,7 @@ fn number(name: &str, default: u64) -> u64 {
     })
 }
 
-/// FLASHPROOF_POWER_CUTS sets the number of cuts, FLASHPROOF_POWER_SEED their moments.
+/// FLASHPROOF_POWER_CUTS sets the number of cuts, FLASHPROOF_POWER_SEED the seed of their times.
 #[test]
 #[ignore = "a guest of its own: make soak"]
 fn after_a_power_cut_a_run_reads_and_lacks_at_most_one_interval() {
