@@ -18,7 +18,7 @@ fn writes(bench: &Bench, seconds: u32) -> String {
     )
 }
 
-/// Command `act_storage a.conf MORE`. Standard output and standard error go to the same file, as in many scripts.
+/// Command `act_storage a.conf MORE` with standard output and standard error in the same file, as in many scripts.
 fn into_one_file(bench: &Bench, more: &str) -> Command {
     let mut command = bench.command("sh");
     let program = bench.act_storage();
@@ -40,7 +40,7 @@ fn latency(bench: &Bench, log: &str) -> Ended {
 }
 
 #[test]
-fn its_log_and_its_messages_in_one_file_give_the_tables_of_the_log_alone() {
+fn messages_mixed_into_act_storages_log_do_not_change_its_tables() {
     let bench = Bench::new();
     bench.write("a.conf", writes(&bench, 4));
     Running::start(into_one_file(&bench, &format!("--out {OUT}")))
@@ -72,7 +72,7 @@ fn its_log_and_its_messages_in_one_file_give_the_tables_of_the_log_alone() {
 }
 
 #[test]
-fn nothing_but_the_log_is_left_behind_unless_it_is_asked_for() {
+fn act_storage_writes_a_run_directory_only_with_out() {
     let bench = Bench::new();
     fs::create_dir(bench.path("scratch")).unwrap();
     bench.write(
@@ -112,7 +112,7 @@ fn nothing_but_the_log_is_left_behind_unless_it_is_asked_for() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_written_is_good_enough_to_be_called_in() {
+fn act_storage_runs_in_a_directory_that_cannot_be_written() {
     let bench = Bench::new();
     bench.write(
         "a.conf",
@@ -129,7 +129,7 @@ fn a_directory_that_cannot_be_written_is_good_enough_to_be_called_in() {
 }
 
 #[test]
-fn its_pacing_is_acts_unless_the_file_says_otherwise() {
+fn act_storage_paces_as_act_does_unless_the_file_says_otherwise() {
     let bench = Bench::new();
     let program = bench.act_storage();
     for (more, arrival) in [
@@ -156,7 +156,7 @@ fn its_pacing_is_acts_unless_the_file_says_otherwise() {
 }
 
 #[test]
-fn as_act_contradicts_a_file_that_asks_for_another_arrival() {
+fn as_act_contradicts_a_file_that_sets_another_arrival() {
     let bench = Bench::new();
     let config = "device-names: sim:\ntest-duration-sec: 5\nread-reqs-per-sec: 100\n";
     for arrival in ["poisson", "paced", "closed"] {
@@ -185,7 +185,7 @@ fn as_act_contradicts_a_file_that_asks_for_another_arrival() {
 }
 
 #[test]
-fn a_signal_ends_it_as_it_ends_acts_programs_with_a_last_report() {
+fn a_signal_ends_act_storage_after_a_last_report_as_in_act() {
     for (signal, number) in [("TERM", 15), ("INT", 2)] {
         let bench = Bench::new();
         bench.write("a.conf", writes(&bench, 600));
@@ -214,7 +214,7 @@ fn a_signal_ends_it_as_it_ends_acts_programs_with_a_last_report() {
 }
 
 #[test]
-fn a_shell_sees_128_and_the_number_of_the_signal_from_act_prep_too() {
+fn act_prep_exits_with_128_plus_the_signal_number() {
     let bench = Bench::new();
     symlink(FLASHPROOF, bench.path("act_prep")).unwrap();
     let mut command = bench.command("sh");

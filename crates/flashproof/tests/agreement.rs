@@ -30,7 +30,7 @@ fn shown(bench: &Bench, arguments: &[&str]) -> (i32, String) {
     (ended.code.unwrap(), ended.stdout)
 }
 
-/// Outcome of a result, and the code of its first reason.
+/// Outcome and code of the first reason.
 fn decided(result: &Value) -> [&str; 2] {
     [&result["outcome"], &result["reasons"][0]["code"]].map(|value| value.as_str().unwrap())
 }
@@ -86,7 +86,7 @@ fn agreed(bench: &Bench, dir: &str, own: Option<&Ended>) -> Value {
     let has = |form: &str, told: &str, what: &str| {
         assert!(told.contains(what), "{dir}: {form}: no {what}\n{told}")
     };
-    // The first lines of a verdict: the answer, then the next step. The reason in full stands below, unless the answer has it.
+    // A verdict begins with the answer and the next step. The full reason follows, unless the answer contains it.
     let head = |form: &str, told: &str| {
         let mut lines = told
             .lines()
@@ -223,7 +223,7 @@ fn agreed(bench: &Bench, dir: &str, own: Option<&Ended>) -> Value {
 }
 
 #[test]
-fn every_form_says_the_same_of_jobs_that_ended() {
+fn every_output_format_agrees_on_jobs_that_ended() {
     let bench = Bench::new();
     let cases = [
         (
@@ -305,7 +305,7 @@ fn every_form_says_the_same_of_jobs_that_ended() {
 }
 
 #[test]
-fn every_form_says_the_same_of_runs_that_were_stopped_or_are_damaged() {
+fn every_output_format_agrees_on_stopped_and_damaged_runs() {
     let bench = Bench::new();
     for (dir, signal) in [("killed", "KILL"), ("interrupted", "INT")] {
         let mut running = storage(&bench, dir, ENDLESS);
@@ -331,7 +331,7 @@ fn every_form_says_the_same_of_runs_that_were_stopped_or_are_damaged() {
         agreed(&bench, "behind", Some(&own))["reasons"][0]["code"],
         "fell-behind"
     );
-    // A passed run whose table is cut off does not pass when it is judged again.
+    // A truncated intervals.csv makes a passed run INVALID.
     let own = storage(
         &bench,
         "cut",
@@ -348,7 +348,7 @@ fn every_form_says_the_same_of_runs_that_were_stopped_or_are_damaged() {
 }
 
 #[test]
-fn every_form_says_the_same_of_several_loads_at_once() {
+fn every_output_format_agrees_on_simultaneous_loads() {
     let bench = Bench::new();
     for (name, drive) in [("a", "sim:name=a"), ("b", "sim:name=b+read-us=9000")] {
         let config =
@@ -376,7 +376,7 @@ fn every_form_says_the_same_of_several_loads_at_once() {
 
 /// A search ends its steps early, and a series has its own outcome.
 #[test]
-fn every_form_says_the_same_of_a_series_and_of_its_steps() {
+fn every_output_format_agrees_on_a_series_and_its_steps() {
     let bench = Bench::new();
     for (dir, outcome, line) in [
         (

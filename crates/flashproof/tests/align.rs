@@ -75,7 +75,8 @@ fn the_papers_example_meets_its_cluster_and_keeps_its_comments() {
         let [there, before, after] = row(&ended, name);
         assert_eq!(there, cluster);
         assert!((after / cluster - 1.0).abs() <= 0.02, "{}", ended.stdout);
-        // For ACT, iostat shows 8.5 % more large blocks in the paper, 10 % here: 1,702 per second instead of 1,548.
+        // Before the alignment, the load has more large blocks than the cluster: 8.5 % in the paper, 10 % here
+        // (1,702/s).
         assert!(
             !name.starts_with('w') || before / cluster > 1.08,
             "{}",
@@ -112,7 +113,7 @@ fn the_papers_example_meets_its_cluster_and_keeps_its_comments() {
 }
 
 #[test]
-fn offsets_that_made_a_load_are_found_again() {
+fn align_finds_the_offsets_that_generated_a_load() {
     let bench = Bench::new();
     let plain = example(&["lbr-req", "lbw-req"])
         .replace("7200", "5")
@@ -146,7 +147,7 @@ fn offsets_that_made_a_load_are_found_again() {
             per_sec("writes", &|it| it.bytes / 1024)
         );
         bench.write("in.conf", &config);
-        // The tolerance is small enough to show a step of one percent.
+        // --within 0.5 is small enough to distinguish offsets that differ by one percent.
         bench
             .line(&format!(
                 "size align in.conf --target {target} --out out.conf --force --within 0.5"
@@ -172,7 +173,7 @@ fn offsets_that_made_a_load_are_found_again() {
 }
 
 #[test]
-fn a_drive_that_does_not_hold_the_load_measures_nothing() {
+fn align_refuses_a_drive_that_does_not_hold_the_load() {
     let bench = Bench::new();
     bench.write("in.conf", example(&[]));
     let on = |device: &str| {
@@ -192,7 +193,7 @@ fn a_drive_that_does_not_hold_the_load_measures_nothing() {
 }
 
 #[test]
-fn a_wrong_block_size_is_said_and_not_fitted() {
+fn a_wrong_block_size_is_reported_and_not_fitted() {
     let bench = Bench::new();
     let target = CLUSTER.replace("w/s=1548", "w/s=3096");
     let ended = align(&bench, &example(&[]), &target, &[]).expect(4);
@@ -211,7 +212,7 @@ fn a_wrong_block_size_is_said_and_not_fitted() {
 }
 
 #[test]
-fn an_offset_that_hides_something_needs_a_reason_which_is_then_written() {
+fn a_suspicious_offset_needs_a_reason_which_the_configuration_keeps() {
     let bench = Bench::new();
     // With sizes distributed log-uniformly in their buckets, the paper's rule gives too many large blocks.
     let config = format!("{}seed: 1\n", example(&["lbr-req", "lbw-req"]));
@@ -319,7 +320,7 @@ fn json(profile: &Profile) -> String {
 }
 
 #[test]
-fn a_profile_says_what_a_configuration_stands_for_and_is_believed_only_when_it_balances() {
+fn a_profile_is_a_target_only_if_its_counts_balance() {
     let bench = Bench::new();
     let config = example(&["lbr-req", "lbw-req"]);
     let aligned = |more: &[&str]| align(&bench, &config, "profile.json", more);
@@ -373,7 +374,7 @@ fn a_profile_says_what_a_configuration_stands_for_and_is_believed_only_when_it_b
         ended.stdout
     );
 
-    // The tomb raider has no rate: its reads are left out of the target, and of the bursts.
+    // The tomb raider has no fixed rate. Therefore its reads are excluded from the target and from the bursts.
     let plain = bench.text("out.conf");
     let mut raided = profile();
     raided.loads[0].tomb_raider_reads_per_sec = 100.0;
@@ -394,7 +395,7 @@ fn a_profile_says_what_a_configuration_stands_for_and_is_believed_only_when_it_b
     )
     .expect(0);
     ended.shows(&["drive nvme0n1 without the tomb raider's reads of node BB9"]);
-    // Bursts are drawn anew, so offsets differ by a few.
+    // Each burst draws new random sizes, so the offsets differ by a few.
     let raided_offsets = offsets(&bench.text("out.conf"));
     let plain_offsets = offsets(&plain);
     let is_near = |(one, two): (&u32, &u32)| one.abs_diff(*two) <= 8;
@@ -429,7 +430,6 @@ fn a_profile_says_what_a_configuration_stands_for_and_is_believed_only_when_it_b
     });
     bench.write("profile.json", json(&negative));
     aligned(&["--force"]).expect_error(2, &["drive nvme0n1 of node BB9 has a number below 0"]);
-    // A profile of a later version, then files that are no profiles.
     bench.write("profile.json", "{\"format\": 2}");
     aligned(&["--force"]).expect_error(2, &["its format is 2, but this flashproof reads up to 1"]);
     for text in ["", "{}", "[1]", "\0\u{1b}[2J", "{\"format\": \"x\"}"] {
@@ -439,7 +439,7 @@ fn a_profile_says_what_a_configuration_stands_for_and_is_believed_only_when_it_b
 }
 
 #[test]
-fn what_iostat_printed_is_a_target_and_its_flushes_are_no_writes() {
+fn iostats_output_is_a_target_and_its_flushes_are_no_writes() {
     let bench = Bench::new();
     let report = |r: f64, w: f64| {
         format!(
@@ -497,7 +497,7 @@ fn what_iostat_printed_is_a_target_and_its_flushes_are_no_writes() {
 }
 
 #[test]
-fn what_cannot_be_aligned_is_refused_before_anything_runs() {
+fn invalid_targets_are_refused_before_anything_runs() {
     let bench = Bench::new();
     let plain = "device-names: sim:\ntest-duration-sec: 60\nread-reqs-per-sec: 100\n";
     align(&bench, plain, CLUSTER, &[]).expect_error(2, &["it has no histograms"]);
@@ -541,7 +541,7 @@ fn small(device: &str) -> String {
 }
 
 #[test]
-fn on_a_loop_device_what_the_kernel_counts_is_aligned_flushes_apart_and_splits_are_said() {
+fn on_a_loop_device_the_kernels_counts_are_aligned_without_flushes_and_splits_are_reported() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 64 << 20, &[]) else {
         return;
@@ -588,7 +588,7 @@ fn on_a_loop_device_what_the_kernel_counts_is_aligned_flushes_apart_and_splits_a
     let _restored = device.set_queue("max_sectors_kb", "64");
     fs::remove_dir_all(bench.path("bursts")).unwrap();
     let errors = align(target, &[]).expect(4).errors().join("\n");
-    // The kernel may count sectors of a request in the burst, but its completion later, which shifts the mean size.
+    // The kernel may count the sectors of a request during the burst and its completion later: the mean size shifts.
     let reached = errors
         .split_once("reach this device in writes of ")
         .and_then(|it| it.1.split_once(" KiB"));
@@ -598,7 +598,7 @@ fn on_a_loop_device_what_the_kernel_counts_is_aligned_flushes_apart_and_splits_a
             && errors.contains("max_sectors_kb is 64"),
         "{errors}"
     );
-    // If the requests of the cluster were split, too, the split is reported, but is no error.
+    // If the cluster's requests were split, too, the split causes only a warning.
     fs::remove_dir_all(bench.path("bursts")).unwrap();
     align("r/s=600,w/s=200,rkB/s=14400,wkB/s=12800", &[])
         .expect(0)
@@ -606,7 +606,7 @@ fn on_a_loop_device_what_the_kernel_counts_is_aligned_flushes_apart_and_splits_a
 }
 
 #[test]
-fn another_user_of_the_device_makes_it_no_measure() {
+fn io_of_another_program_fails_an_alignment() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 64 << 20, &[]) else {
         return;
@@ -644,7 +644,7 @@ fn another_user_of_the_device_makes_it_no_measure() {
 }
 
 #[test]
-fn a_signal_ends_it_without_a_configuration_or_a_part_of_one() {
+fn a_signal_ends_align_without_writing_a_configuration() {
     let bench = Bench::new();
     bench.write(
         "in.conf",

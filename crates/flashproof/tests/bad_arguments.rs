@@ -1,4 +1,4 @@
-//! Invalid command lines, unusable run directories, and outputs that nobody reads.
+//! Invalid command lines, unusable run directories, and closed outputs.
 
 use crate::support;
 
@@ -19,7 +19,7 @@ fn refused(options: &[&str], part: &str) {
 }
 
 #[test]
-fn a_limit_that_is_none_is_told_with_its_reason_and_the_form_of_one() {
+fn an_invalid_limit_is_refused_with_the_reason_and_the_syntax() {
     let form = "write limits like 5%>1ms,1%>8ms,0.1%>64ms";
     for (sla, why) in [
         ("banana", "no \">\" between share and threshold"),
@@ -45,7 +45,7 @@ fn a_limit_that_is_none_is_told_with_its_reason_and_the_form_of_one() {
 }
 
 #[test]
-fn two_limits_for_one_threshold_contradict() {
+fn two_limits_for_one_threshold_are_refused() {
     refused(
         &["--sla", "5%>1ms,4%>1ms"],
         "two limits for 1ms; keep the smaller one",
@@ -76,7 +76,7 @@ fn numbers_of_options_are_checked() {
 }
 
 #[test]
-fn a_slice_is_a_time_in_seconds_or_in_words() {
+fn a_slice_is_seconds_or_a_number_with_a_unit() {
     for slice in ["5", "5s"] {
         let bench = Bench::new();
         bench
@@ -87,7 +87,7 @@ fn a_slice_is_a_time_in_seconds_or_in_words() {
 }
 
 #[test]
-fn unknown_commands_and_options_are_named_and_missing_ones_too() {
+fn unknown_and_missing_commands_and_options_are_named() {
     let bench = Bench::new();
     bench
         .flashproof(&["storag"])
@@ -186,7 +186,7 @@ fn help_fits_a_screen_and_names_each_command_with_its_man_page_and_completions()
 }
 
 #[test]
-fn names_that_are_no_text_do_no_harm() {
+fn file_names_that_are_not_utf8_are_handled() {
     let bench = Bench::new();
     let name = OsStr::from_bytes(b"odd\xff");
     fs::write(bench.path(name), GOOD).unwrap();
@@ -212,7 +212,7 @@ fn names_that_are_no_text_do_no_harm() {
 }
 
 #[test]
-fn a_directory_that_holds_a_run_takes_no_other() {
+fn a_run_is_not_written_over_another_run() {
     let bench = Bench::new();
     bench.storage(GOOD, &[]).expect(0);
     let before = bench.read("run/act.log");
@@ -230,7 +230,7 @@ fn a_directory_that_holds_a_run_takes_no_other() {
 }
 
 #[test]
-fn a_directory_that_is_there_and_empty_takes_a_run_and_missing_parents_are_made() {
+fn a_run_may_use_an_empty_directory_and_missing_parents_are_created() {
     let bench = Bench::new();
     fs::create_dir(bench.path(OUT)).unwrap();
     bench.storage(GOOD, &[]).expect(0);
@@ -241,7 +241,7 @@ fn a_directory_that_is_there_and_empty_takes_a_run_and_missing_parents_are_made(
 }
 
 #[test]
-fn a_place_that_cannot_hold_a_directory_is_told() {
+fn a_path_where_no_directory_can_be_created_is_refused() {
     let bench = Bench::new();
     bench.write(CONFIG, GOOD);
     let into = |out: &str| bench.flashproof(&["storage", CONFIG, "--out", out]);
@@ -251,7 +251,7 @@ fn a_place_that_cannot_hold_a_directory_is_told() {
 }
 
 #[test]
-fn a_read_only_place_is_told() {
+fn a_read_only_file_system_is_refused() {
     let bench = Bench::new();
     bench.write(CONFIG, GOOD);
     let Some(_disk) = small_disk(&bench, "disk", 8192) else {
@@ -267,7 +267,7 @@ fn a_read_only_place_is_told() {
 }
 
 #[test]
-fn a_disk_without_room_for_the_whole_run_is_told_before_it_begins() {
+fn a_disk_without_space_for_the_whole_run_is_refused_before_the_start() {
     let bench = Bench::new();
     // The disk has space only for the first hours of a run of a day.
     bench.write(CONFIG, GOOD.replace(": 2\n", ": 86400\n"));
@@ -293,7 +293,7 @@ fn a_disk_without_room_for_the_whole_run_is_told_before_it_begins() {
 }
 
 #[test]
-fn a_report_on_what_is_no_run_says_so() {
+fn report_refuses_paths_that_are_no_runs() {
     let bench = Bench::new();
     bench.write(CONFIG, GOOD);
     let expected = [
@@ -323,7 +323,7 @@ fn a_report_on_what_is_no_run_says_so() {
 }
 
 #[test]
-fn closed_outputs_do_no_harm() {
+fn closed_and_full_outputs_have_defined_exit_codes() {
     let bench = Bench::new();
     bench.act_storage();
     bench.write(CONFIG, GOOD);
@@ -358,7 +358,7 @@ fn closed_outputs_do_no_harm() {
             .contains("cannot write the result to standard output")
     );
     assert!(!bench.exists("e/verdict.json"));
-    // The reader of the output ends after the first line.
+    // `head` closes the pipe after the first line.
     let mut shell = bench.command("sh");
     shell
         .args([
@@ -381,7 +381,7 @@ fn closed_outputs_do_no_harm() {
 }
 
 #[test]
-fn a_run_in_a_directory_that_its_user_may_not_write_to_is_told() {
+fn a_run_without_write_permission_for_its_directory_is_refused() {
     let bench = Bench::new();
     bench.write(CONFIG, GOOD);
     let Some(nobody) = support::Nobody::new(&bench) else {

@@ -1,5 +1,5 @@
-//! Invalid configurations: each mistake is reported in one line, and no file is changed. The runs here have consent to
-//! erase a file with data: the file would change if a mistake were overlooked.
+//! Invalid configurations: each mistake is reported in one line, and no file is changed. These runs have consent to
+//! erase a file with data, so an overlooked mistake would change the file.
 
 use crate::support;
 
@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 use std::process::Command;
 use support::{Bench, OUT};
 
-/// Common, valid lines of every configuration here. Errors begin in line 6.
+/// Valid lines at the start of every configuration here. Line 6 is the first with an error.
 const GOOD: &str = "device-names: victim\nfile-size-mbytes: 2\ntest-duration-sec: 1\nread-reqs-per-sec: 100\nwrite-reqs-per-sec: 100\n";
 
 /// Asserts that `config` is refused with one error line, and its file is unchanged. `error` follows the file's name.
@@ -136,7 +136,7 @@ fn numbers_are_whole_positive_and_in_range() {
 }
 
 #[test]
-fn percentages_and_answers_are_what_they_say() {
+fn percentages_and_yes_or_no_values_are_checked() {
     for (key, max) in [
         ("update-pct", 100),
         ("compress-pct", 100),
@@ -157,7 +157,7 @@ fn percentages_and_answers_are_what_they_say() {
 }
 
 #[test]
-fn large_blocks_are_powers_of_two_that_hold_a_record() {
+fn large_blocks_must_be_powers_of_two_and_fit_a_record() {
     for (value, why) in [("0", "0 is too small"), ("100", "100 is no power of two")] {
         let error = format!("{why} - give a power of two from 1 to 8192 (KiB)");
         refused_line("large-block-op-kbytes", value, &error);
@@ -171,7 +171,7 @@ fn large_blocks_are_powers_of_two_that_hold_a_record() {
 }
 
 #[test]
-fn a_load_of_nothing_is_refused_and_a_small_one_runs() {
+fn a_load_without_operations_is_refused_and_a_tiny_load_runs() {
     refused(
         "device-names: victim\ntest-duration-sec: 1\n",
         ": read-reqs-per-sec and write-reqs-per-sec are both 0: there is no load - give at least one of them",
@@ -191,7 +191,7 @@ fn a_load_of_nothing_is_refused_and_a_small_one_runs() {
 }
 
 #[test]
-fn all_mistakes_of_a_file_are_told_at_once_in_its_order() {
+fn all_mistakes_of_a_file_are_reported_at_once_in_line_order() {
     let bench = Bench::new();
     let ended = bench
         .storage(
@@ -205,7 +205,7 @@ fn all_mistakes_of_a_file_are_told_at_once_in_its_order() {
 }
 
 #[test]
-fn a_simulated_drive_that_cannot_be_is_refused() {
+fn invalid_simulated_drives_are_refused() {
     for (names, error) in [
         (
             "sim:channels=0",
@@ -223,7 +223,7 @@ fn a_simulated_drive_that_cannot_be_is_refused() {
 }
 
 #[test]
-fn what_is_no_configuration_is_said_to_be_none() {
+fn files_that_are_no_configurations_are_refused() {
     let bench = Bench::new();
     let storage = |name: &str| bench.flashproof(&["storage", name, "--out", OUT]);
     let unreadable = |name: &str, why: &str| {

@@ -6,7 +6,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use support::{Bench, LAX, LoopDevice, MIB, Nobody, OUT, tool};
 
-/// A load on `devices`: one that writes, or one that only reads.
+/// A load of reads on `devices`, with `writes` also of writes.
 fn load(devices: &str, writes: bool) -> String {
     let writes = if writes {
         "write-reqs-per-sec: 100\n"
@@ -30,7 +30,7 @@ fn refused(bench: &Bench, devices: &str, why: &str) {
 }
 
 #[test]
-fn a_name_that_leads_nowhere_is_told() {
+fn missing_paths_and_dangling_links_are_refused() {
     let bench = Bench::new();
     let why = "there is no such device or file; check the name (`lsblk -d` lists the disks)";
     refused(&bench, "/dev/flashproof-has-none", why);
@@ -53,7 +53,7 @@ fn a_name_that_leads_nowhere_is_told() {
 }
 
 #[test]
-fn one_device_under_two_names_is_not_read_as_two() {
+fn one_device_under_two_names_is_refused() {
     let bench = Bench::new();
     bench.write_victim("one", 16);
     fs::hard_link(bench.path("one"), bench.path("two")).unwrap();
@@ -87,7 +87,7 @@ fn one_device_under_two_names_is_not_read_as_two() {
 }
 
 #[test]
-fn the_placeholder_of_examples_is_known_as_that() {
+fn the_placeholder_device_of_the_examples_is_recognised() {
     let bench = Bench::new();
     bench.link_examples();
     let why = "PUT-YOUR-DRIVE-HERE is a placeholder from flashproof's examples, not a device";
@@ -104,7 +104,7 @@ fn the_placeholder_of_examples_is_known_as_that() {
 }
 
 #[test]
-fn a_size_is_for_files_alone() {
+fn file_size_mbytes_is_refused_for_devices() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else {
         return;
@@ -123,7 +123,7 @@ fn a_size_is_for_files_alone() {
 }
 
 #[test]
-fn a_lack_of_descriptors_is_told_as_that() {
+fn a_lack_of_file_descriptors_is_reported_as_the_cause() {
     let bench = Bench::new();
     fs::File::create(bench.path("file"))
         .unwrap()
@@ -164,7 +164,7 @@ fn a_lack_of_descriptors_is_told_as_that() {
 }
 
 #[test]
-fn what_is_no_block_device_is_told() {
+fn a_path_that_is_no_block_device_is_refused() {
     let bench = Bench::new();
     let advice =
         "not a block device; name a whole disk, a partition, or a file with file-size-mbytes";
@@ -198,7 +198,7 @@ fn a_file_without_a_size_is_not_written_to() {
 }
 
 #[test]
-fn a_file_that_does_not_fit_is_told_and_not_made() {
+fn a_file_larger_than_the_free_space_is_refused_and_not_created() {
     let bench = Bench::new();
     let Some(_disk) = support::small_disk(&bench, "disk", 4096) else {
         return;
@@ -229,7 +229,7 @@ fn a_read_only_device_is_read_but_not_written_to() {
 }
 
 #[test]
-fn a_device_smaller_than_a_large_block_is_told() {
+fn a_device_smaller_than_a_large_block_is_refused() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 65_536, &[]) else {
         return;
@@ -243,7 +243,7 @@ fn a_device_smaller_than_a_large_block_is_told() {
 }
 
 #[test]
-fn who_has_no_permission_is_told() {
+fn a_missing_permission_is_reported() {
     let bench = Bench::new();
     let Some(nobody) = Nobody::new(&bench) else {
         return;
@@ -276,7 +276,7 @@ fn who_has_no_permission_is_told() {
 }
 
 #[test]
-fn one_bad_device_of_several_keeps_all_of_them_from_being_touched() {
+fn one_bad_device_of_several_leaves_all_devices_unwritten() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else {
         return;
@@ -296,7 +296,7 @@ fn one_bad_device_of_several_keeps_all_of_them_from_being_touched() {
 }
 
 #[test]
-fn a_device_that_is_only_read_is_opened_before_anything_is_agreed_for_the_written_ones() {
+fn a_missing_read_device_is_found_before_written_files_are_created() {
     let bench = Bench::new();
     for (name, writes) in [("new", true), ("gone", false)] {
         bench.write(

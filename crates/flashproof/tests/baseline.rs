@@ -8,7 +8,7 @@ use results::judge::Outcome;
 use std::time::Duration;
 use support::{Bench, LoopDevice, Running, words};
 
-/// Two channels: 1,000 reads or 2,000 writes a second.
+/// Two channels: 1,000 reads/s or 2,000 writes/s.
 const SLOW: &str =
     "sim:channels=2+read-us=2000+write-us=1000+jitter-pct=0+read-mbps=0+write-mbps=0";
 
@@ -29,7 +29,7 @@ fn near(found: f64, expected: f64) {
 }
 
 #[test]
-fn a_drive_is_found_to_be_what_it_is() {
+fn a_baseline_finds_the_properties_of_a_simulated_drive() {
     let bench = Bench::new();
     let line = format!("baseline {SLOW} --duration 2m --out b --html page.html");
     let ended = bench.line(&line).expect(0);
@@ -60,7 +60,7 @@ fn a_drive_is_found_to_be_what_it_is() {
                 .as_ref()
                 .unwrap();
             near(done.iops, highest * f64::from(point.depth.min(2)) / 2.0);
-            // The first operations of a job wait behind fewer others, which shifts the mean of a short job.
+            // The median is compared: the first operations of a short job meet a shorter queue, which lowers the mean.
             near(
                 done.service.at(50.0).unwrap(),
                 each_us * f64::from(point.depth).max(2.0) / 2.0,
@@ -113,7 +113,7 @@ fn a_drive_is_found_to_be_what_it_is() {
 }
 
 #[test]
-fn after_kill_9_it_goes_on_with_the_job_that_was_running() {
+fn after_kill_9_a_baseline_resumes_with_the_interrupted_job() {
     let bench = Bench::new();
     let line = "baseline sim:channels=4+read-us=200+write-us=200 --duration 2m --out b";
     let mut running = Running::start(bench.prepare(&words(line)));
@@ -158,7 +158,7 @@ fn after_kill_9_it_goes_on_with_the_job_that_was_running() {
 }
 
 #[test]
-fn drives_work_at_the_same_time_and_the_one_that_differs_is_named() {
+fn drives_are_measured_in_parallel_and_a_deviating_drive_is_named() {
     let bench = Bench::new();
     let drives = ["a", "b", "c"].map(|name| match name {
         "c" => format!("{}+name=c", SLOW.replace("read-us=2000", "read-us=3000")),
@@ -205,7 +205,7 @@ fn drives_work_at_the_same_time_and_the_one_that_differs_is_named() {
 }
 
 #[test]
-fn tests_of_snia_say_what_they_are_and_what_they_left_out() {
+fn snia_tests_report_steady_rounds_and_deviations_from_the_specification() {
     let bench = Bench::new();
     let line = format!("baseline {SLOW} --pts latency,throughput --pts-round 1 --out b --quiet");
     let ended = bench.line(&line).expect(0);
@@ -234,7 +234,7 @@ fn tests_of_snia_say_what_they_are_and_what_they_left_out() {
 }
 
 #[test]
-fn what_cannot_be_measured_is_refused_before_anything_is_touched() {
+fn invalid_baselines_are_refused_before_any_io() {
     let bench = Bench::new();
     bench.write_victim("file", 1);
     for (line, code, says) in [
@@ -285,7 +285,7 @@ fn what_cannot_be_measured_is_refused_before_anything_is_touched() {
 }
 
 #[test]
-fn a_drive_that_fails_has_no_further_jobs_and_a_healthy_one_beside_it_keeps_its_own() {
+fn a_failed_drive_gets_no_further_jobs_and_a_healthy_drive_gets_all_of_its_jobs() {
     // At an error rate of 0.01 the run completes. At 0.5 the errors end it.
     for (rate, interrupted) in [("0.01", 0), ("0.5", 1)] {
         let bench = Bench::new();
@@ -319,7 +319,7 @@ fn a_drive_that_fails_has_no_further_jobs_and_a_healthy_one_beside_it_keeps_its_
                 .all(|step| step.reason.starts_with("another drive ended the run")),
             "{lost:?}"
         );
-        // The healthy drive has all steps of a drive tested alone: a saturation of five rounds, and 44 jobs.
+        // The healthy drive has as many steps as a drive tested alone: five rounds of saturation, and 44 jobs.
         let kept: Vec<_> = of(0)
             .filter(|step| step.outcome == Some(Outcome::Measured))
             .collect();
@@ -335,10 +335,10 @@ fn a_drive_that_fails_has_no_further_jobs_and_a_healthy_one_beside_it_keeps_its_
 
 #[test]
 #[ignore = "eight drives: make soak"]
-fn ninety_five_percent_of_the_highest_rate_is_what_the_drive_does() {
+fn the_load_of_95_percent_matches_the_drives_true_highest_rate() {
     let bench = Bench::new();
-    // Jobs have a few hundred operations, so rates vary by chance: a rate of 200/s varies by some 6/s, and the best of
-    // nine depths is some 9/s too high. The mean over reads and writes of eight drives hardly varies.
+    // Jobs have only a few hundred operations: a rate of 200/s varies randomly by some 6/s, and the best of nine depths
+    // is some 9/s too high. The mean over reads and writes of eight drives hardly varies.
     let drive = "sim:channels=1+read-us=5000+write-us=5000+jitter-pct=100+read-mbps=0+write-mbps=0";
     let drives: Vec<_> = ('a'..='h')
         .map(|name| format!("{drive}+name={name}"))
@@ -361,13 +361,13 @@ fn ninety_five_percent_of_the_highest_rate_is_what_the_drive_does() {
         .filter_map(|point| point.offered_iops())
         .sum();
     let reached: f64 = fastest.iter().map(|point| point.iops()).sum();
-    // The tolerance is five standard deviations of this mean. The best depth of a sweep would be 4 % too high.
+    // The tolerance of 2 % is five standard deviations of this mean. The best of nine depths would be 4 % too high.
     assert!((offered / 16.0 / 190.0 - 1.0).abs() < 0.02, "{offered}");
     assert!(reached >= 0.98 * offered, "{reached} of {offered}");
 }
 
 #[test]
-fn a_loop_device_is_guarded_and_what_the_kernel_had_in_flight_is_told() {
+fn a_loop_device_is_guarded_and_its_mean_queue_depth_is_recorded() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 16 << 20, &[]) else {
         return;
@@ -412,7 +412,7 @@ fn a_loop_device_is_guarded_and_what_the_kernel_had_in_flight_is_told() {
 }
 
 #[test]
-fn the_write_saturation_of_snia_begins_on_a_drive_that_was_emptied_and_ends_when_it_is_full() {
+fn snias_write_saturation_begins_on_an_empty_drive_and_ends_when_the_drive_is_full() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 16 << 20, &[]) else {
         return;

@@ -1,5 +1,5 @@
-//! Each cause of slowness is created on purpose, and the verdict must blame this cause. The loads make the cause
-//! outweigh all others on any machine: the tests assert which part is the largest, but no sizes of parts.
+//! Each test creates one cause of slowness, which outweighs all others on any machine. The verdict must blame this
+//! cause: the tests assert which part of the time is the largest, but not how large.
 
 use crate::support;
 
@@ -47,7 +47,7 @@ fn assert_blamed(bench: &Bench, cause: Cause) -> Blame {
 }
 
 #[test]
-fn a_simulated_drive_that_stalls_is_blamed_itself_whether_its_victims_wait_in_it_or_for_a_slot() {
+fn a_stalled_simulated_drive_is_blamed_for_operations_in_the_drive_and_waiting_for_a_slot() {
     let bench = Bench::new();
     let config = "device-names: sim:stall-ms=200+stall-every-s=2\ntest-duration-sec: 10\nread-reqs-per-sec: 1000\n";
     for more in ["", "service-threads: 8\n"] {
@@ -72,7 +72,7 @@ fn a_simulated_drive_that_stalls_is_blamed_itself_whether_its_victims_wait_in_it
 }
 
 #[test]
-fn too_few_slots_before_a_quick_drive_are_blamed_and_not_the_drive() {
+fn too_few_slots_are_blamed_instead_of_a_fast_drive() {
     let bench = Bench::new();
     // Two slots serve 5,000 reads per second; the drive could serve 160,000.
     let config = "device-names: sim:channels=64+read-us=400+jitter-pct=0\ntest-duration-sec: 5\nmax-lag-sec: 0\n\
@@ -87,7 +87,7 @@ fn too_few_slots_before_a_quick_drive_are_blamed_and_not_the_drive() {
 }
 
 #[test]
-fn a_run_that_passes_blames_nobody() {
+fn a_passed_run_blames_no_cause() {
     let bench = Bench::new();
     let config = "device-names: sim:\ntest-duration-sec: 5\nread-reqs-per-sec: 1000\n";
     let ended = bench.storage(config, &[]).expect(0);
@@ -103,7 +103,7 @@ fn a_run_that_passes_blames_nobody() {
 }
 
 #[test]
-fn a_device_throttled_by_a_cgroup_is_slow_because_of_the_kernel_and_not_of_the_device() {
+fn the_wait_in_a_throttling_cgroup_is_blamed_on_the_kernel_and_not_on_the_device() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 64 * MIB, &[]) else {
         return;
@@ -128,7 +128,7 @@ fn a_device_throttled_by_a_cgroup_is_slow_because_of_the_kernel_and_not_of_the_d
 }
 
 #[test]
-fn a_device_that_is_slow_from_issue_to_completion_is_blamed_itself() {
+fn a_device_that_is_slow_from_issue_to_completion_is_blamed() {
     let bench = Bench::new();
     let Some(below) = LoopDevice::new(&bench, 64 * MIB, &[]) else {
         return;
@@ -144,8 +144,8 @@ fn a_device_that_is_slow_from_issue_to_completion_is_blamed_itself() {
     let Some(throttled) = Throttled::new(&bench, &below, &[("read_iops", 400)]) else {
         return;
     };
-    // With eight operations in flight and 400 admitted per second, each takes 20 ms on average. A trace sample waits
-    // longer than this for the operations in flight at its end, even if a busy machine adds time.
+    // With eight operations in flight and 400 admitted per second, each takes 20 ms on average (8 / 400 s). At its end,
+    // a trace sample waits longer than 20 ms for the operations in flight.
     let config =
         "test-duration-sec: 4\nread-reqs-per-sec: 400\narrival: closed\nservice-threads: 8\n";
     bench.write(support::CONFIG, format!("device-names: {name}\n{config}"));
@@ -193,7 +193,7 @@ impl Drop for Busy {
 }
 
 #[test]
-fn a_busy_process_that_holds_us_off_the_cpu_makes_it_our_lag_and_the_host_s_doing() {
+fn cpu_contention_is_reported_as_flashproofs_lag_and_blamed_on_the_host() {
     let bench = Bench::new();
     let Some(allowed) = tool("taskset", &["-cp", &std::process::id().to_string()]) else {
         return;
@@ -201,8 +201,8 @@ fn a_busy_process_that_holds_us_off_the_cpu_makes_it_our_lag_and_the_host_s_doin
     // Format of `allowed`: `pid 12's current affinity list: 0,1`, or `0-7` at the end.
     let list = allowed.rsplit(' ').next().unwrap_or_default();
     let cpu = list.split([',', '-']).next().unwrap_or("0").to_owned();
-    // The worker of a loop device is a kernel thread and gets its share of CPU. With a file in memory or a zram device,
-    // io_uring's workers would lack CPU as flashproof does, and their delay would not count as lag.
+    // A loop device completes I/O in a kernel thread, which gets its share of CPU. With a file in memory or a zram
+    // device, io_uring's workers would lack CPU as flashproof does, and their delay would not count as lag.
     let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else {
         return;
     };
@@ -237,7 +237,7 @@ fn a_busy_process_that_holds_us_off_the_cpu_makes_it_our_lag_and_the_host_s_doin
     {
         return skip("this kernel does not tell how long threads waited for a CPU").unwrap_or(());
     }
-    // The wait for a CPU is counted when the operation gets a CPU, possibly in the next slice.
+    // The wait for a CPU is counted at its end, which may be in the next slice.
     let blame = bench.run().verdict.blame;
     let off_cpu = |blame: &Blame| {
         part(blame, Cause::Host).is_some_and(|host| host.contains("waited for a CPU"))
@@ -278,7 +278,7 @@ fn recorded(bench: &Bench, telemetry: &str) -> Run {
 }
 
 #[test]
-fn a_recorded_drive_that_throttled_itself_was_too_hot() {
+fn a_recorded_thermal_throttling_is_blamed() {
     let bench = Bench::new();
     let run = recorded(&bench, "hot.telemetry.csv");
     let blame = worst(&run);
@@ -293,7 +293,7 @@ fn a_recorded_drive_that_throttled_itself_was_too_hot() {
 }
 
 #[test]
-fn a_recorded_host_whose_cpu_time_was_stolen_is_named() {
+fn recorded_cpu_steal_is_blamed_on_the_host() {
     let bench = Bench::new();
     let run = recorded(&bench, "steal.telemetry.csv");
     let blame = worst(&run);
@@ -305,7 +305,7 @@ fn a_recorded_host_whose_cpu_time_was_stolen_is_named() {
 }
 
 #[test]
-fn a_recorded_host_that_gave_all_interrupts_to_one_full_cpu_is_named() {
+fn recorded_interrupts_on_one_saturated_cpu_are_blamed() {
     let bench = Bench::new();
     let run = recorded(&bench, "interrupts.telemetry.csv");
     let host = part(worst(&run), Cause::Host);

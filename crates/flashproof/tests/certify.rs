@@ -31,7 +31,7 @@ fn written(bench: &Bench, stage: &str) -> SystemTime {
 }
 
 #[test]
-fn alone_it_screens_a_simulated_drive_and_leaves_a_directory_that_it_finds_again() {
+fn certify_without_arguments_screens_a_simulated_drive_and_finds_its_results_again() {
     let bench = Bench::new();
     let ended = certify(&bench, &[]).expect(0);
     let first = ended.stdout.lines().find(|line| !line.is_empty()).unwrap();
@@ -70,7 +70,7 @@ fn alone_it_screens_a_simulated_drive_and_leaves_a_directory_that_it_finds_again
 }
 
 #[test]
-fn after_kill_9_it_goes_on_with_the_stage_that_was_running() {
+fn after_kill_9_certify_resumes_with_the_interrupted_stage() {
     let bench = Bench::new();
     let mut running = Running::start(bench.prepare(&[&["certify"], &SHORT[..]].concat()));
     running.wait_until("stage 2 runs", || {
@@ -101,7 +101,7 @@ fn after_kill_9_it_goes_on_with_the_stage_that_was_running() {
 }
 
 #[test]
-fn after_ctrl_c_it_goes_on_with_the_stage_that_was_running() {
+fn after_ctrl_c_certify_resumes_with_the_interrupted_stage() {
     let bench = Bench::new();
     let mut running = Running::start(bench.prepare(&[&["certify"], &SHORT[..]].concat()));
     running.wait_until("the run has begun", || {
@@ -130,7 +130,7 @@ fn only_one_process_runs_a_series() {
 }
 
 #[test]
-fn the_state_of_another_drive_or_of_other_terms_is_refused_by_name() {
+fn a_series_of_another_drive_or_with_other_settings_is_refused() {
     let bench = Bench::new();
     let short = [
         "sim:",
@@ -192,7 +192,7 @@ fn the_state_of_another_drive_or_of_other_terms_is_refused_by_name() {
 }
 
 #[test]
-fn what_cannot_be_certified_is_refused_before_anything_is_made() {
+fn invalid_certifications_are_refused_before_any_file_is_created() {
     let bench = Bench::new();
     for (arguments, part) in [
         (&["--load", "0"][..], "0 times a load is no load"),
@@ -236,7 +236,7 @@ fn what_cannot_be_certified_is_refused_before_anything_is_made() {
 }
 
 #[test]
-fn a_drive_that_fails_stage_1_is_not_stressed_unless_all_stages_are_wanted() {
+fn after_a_failed_stage_1_stage_2_runs_only_on_request() {
     let bench = Bench::new();
     let slow = [
         "sim:read-us=1500",
@@ -307,7 +307,7 @@ fn stage_2_may_be_slow_but_has_to_complete() {
 }
 
 #[test]
-fn slices_that_a_file_would_make_twice_as_long_are_asked_for() {
+fn a_file_whose_intervals_lengthen_the_slices_needs_the_option_slice() {
     let bench = Bench::new();
     let text = "device-names: sim:\ntest-duration-sec: 60\nread-reqs-per-sec: 5\nreport-interval-sec: 7200\n";
     bench.write("rare.conf", text);
@@ -349,7 +349,7 @@ fn several_devices_are_tested_alone_and_together_and_compared() {
 }
 
 #[test]
-fn a_dry_run_says_what_would_run_and_how_long_and_makes_nothing() {
+fn a_dry_run_shows_the_stages_and_their_duration_and_creates_nothing() {
     let bench = Bench::new();
     for (line, says) in [
         (
@@ -411,7 +411,7 @@ fn a_device_is_prepared_first_and_only_once() {
     let Some(device) = LoopDevice::new(&bench, 64 << 20, &[]) else {
         return;
     };
-    // A loop device on a busy machine may be too slow, so both verdicts are accepted. Only the procedure is tested.
+    // PASS and FAIL are accepted, because a loop device on a busy machine may be too slow.
     let options = [
         "--out",
         SERIES,
@@ -442,7 +442,7 @@ fn a_device_is_prepared_first_and_only_once() {
     .expect_judged();
     assert!(!again.stderr.contains("preparing"), "{}", again.stderr);
 
-    // The record still says that the device is prepared.
+    // After a discard, the record still says that the device is prepared, but the data does not.
     let Some(_) = tool("blkdiscard", &["-f", &device.name]) else {
         return;
     };
@@ -468,7 +468,7 @@ fn a_device_is_prepared_first_and_only_once() {
 }
 
 #[test]
-fn without_preparation_it_is_said_loudly() {
+fn a_certification_without_preparation_is_marked_clearly() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 64 << 20, &[]) else {
         return;

@@ -106,7 +106,7 @@ fn json_on(name: &str, drive: &str, time: &str) -> Value {
         .json()
 }
 
-/// Deciding limits of rates of reads or writes, with drives like those of [`LIMITS`].
+/// Deciding limits of rates of reads or writes. Each has a good and a bad drive, as in [`LIMITS`].
 fn limits_of_rates() -> Vec<[String; 4]> {
     let all = json_on("all", "sim:", "4s");
     let checks = all["checks"].as_array().unwrap().iter();
@@ -149,7 +149,7 @@ fn limits_of_rates() -> Vec<[String; 4]> {
 }
 
 #[test]
-fn each_limit_is_held_by_a_drive_that_is_just_good_enough_and_not_by_one_that_just_is_not() {
+fn each_limit_passes_a_drive_just_within_and_fails_a_drive_just_beyond() {
     let rates = limits_of_rates();
     assert!(rates.len() > 30, "{rates:?}");
     let rates = rates
@@ -226,7 +226,7 @@ fn a_check_prints_its_answer_with_the_figure_the_limit_and_its_source() {
 }
 
 #[test]
-fn a_drive_that_freezes_and_one_that_dies_fail_although_their_percentiles_are_good() {
+fn freezing_and_lost_drives_fail_although_their_percentiles_are_good() {
     let bench = Bench::new();
     bench.write(
         "mine.toml",
@@ -263,7 +263,7 @@ fn a_drive_that_freezes_and_one_that_dies_fail_although_their_percentiles_are_go
 }
 
 #[test]
-fn a_pass_within_a_burst_is_too_brief_and_its_end_is_found() {
+fn a_run_within_a_burst_is_too_short_to_pass_and_the_end_of_a_burst_is_found() {
     let bench = Bench::new();
     let json = check(&bench, &["vault", "sim:"], 0);
     assert_eq!(json["outcome"], "measured");
@@ -276,7 +276,7 @@ fn a_pass_within_a_burst_is_too_brief_and_its_end_is_found() {
         sentence.contains(" for 60 s (too brief: 60 s of 40 min)"),
         "{sentence}"
     );
-    // A stall near the end of a run is no end of a burst.
+    // A stall near the end of a run is not mistaken for the end of a burst.
     for stall in ["16", "26.5"] {
         let drive = format!("sim:stall-at-s={stall}+stall-ms=3000");
         let json = check(&Bench::new(), &["longhorn", &drive], 0);
@@ -285,7 +285,7 @@ fn a_pass_within_a_burst_is_too_brief_and_its_end_is_found() {
             "{stall}"
         );
     }
-    // Without a published limit, the load is an assumption that a slow drive may miss.
+    // The load has no published limit and is only assumed, so a slow drive does not fail.
     let json = check(
         &Bench::new(),
         &["mysql", "sim:read-us=5000+write-us=8000+channels=4"],
@@ -357,7 +357,7 @@ fn the_strictest_of_several_limits_decides() {
         "mine.toml",
         and_criterion(&open_loop, "p99.9", "below = \"10ms\""),
     );
-    // The drive is slow in the remainder of the run, which only the verdict of the run covers.
+    // After 70 s the drive is slow. Only the verdict of the whole run covers this time.
     check(
         &bench,
         &["./mine.toml", "sim:stall-at-s=70+stall-ms=100"],
@@ -366,7 +366,7 @@ fn the_strictest_of_several_limits_decides() {
 }
 
 #[test]
-fn a_rate_in_bytes_is_judged_behind_the_end_of_a_burst_and_no_other_stream_stands_for_it() {
+fn a_bandwidth_limit_is_judged_after_a_burst_but_a_percentile_is_not() {
     let bench = Bench::new();
     let text =
         own(|text| text.replace("bs=4k\nfdatasync=1", "bs=128k\nioengine=libaio\niodepth=8"))
@@ -420,7 +420,7 @@ fn several_checks_answer_in_a_few_lines_failed_ones_first() {
 }
 
 #[test]
-fn all_checks_make_one_table_and_values_are_written_for_programs() {
+fn check_all_prints_one_table_and_writes_json() {
     let bench = Bench::new();
     let ended = bench
         .flashproof(&[
@@ -483,7 +483,7 @@ fn own(change: impl Fn(String) -> String) -> String {
 }
 
 #[test]
-fn a_check_of_ones_own_runs_and_its_mistakes_are_named() {
+fn a_users_own_check_runs_and_its_mistakes_are_named() {
     let bench = Bench::new();
     bench.write("mine.toml", own(|text| text));
     let json = check(&bench, &["./mine.toml", "sim:"], 0);
@@ -669,7 +669,7 @@ fn a_check_of_ones_own_runs_and_its_mistakes_are_named() {
 }
 
 #[test]
-fn the_first_tier_decides_and_limits_that_only_warn_are_shown() {
+fn the_first_tier_decides_and_warning_limits_are_shown() {
     let bench = Bench::new();
     let text =
         own(|text| text.replace("[sustained]", "tiers = [\"small\", \"large\"]\n[sustained]"));
@@ -705,7 +705,7 @@ fn mounted(bench: &Bench, mib: u64) -> Option<(LoopDevice, Undo, PathBuf)> {
 }
 
 #[test]
-fn files_on_a_disk_are_made_without_root_and_removed_at_the_end_and_after_a_kill() {
+fn files_on_a_disk_are_created_without_root_and_removed_at_the_end_and_after_a_kill() {
     let Some(bench) = Bench::on_disk() else {
         return;
     };
@@ -791,7 +791,7 @@ fn files_on_a_disk_are_made_without_root_and_removed_at_the_end_and_after_a_kill
     assert_eq!(fs::read_dir(&data).unwrap().count(), 0);
 }
 
-/// A check with a run for each state of a file, and a job of commits of two syncs.
+/// A check with one run for each initial state of a file, and a job whose commits have two syncs.
 fn with_states() -> String {
     let head = "database = \"mine\"\nquestion = \"Is it good?\"\n[sustained]\nseconds = 2\nwritten = \"0\"\nwhy = \"It is short.\"\n";
     let runs = ["fresh", "rewritten", "appended"].map(|state| {
@@ -806,7 +806,7 @@ fn with_states() -> String {
 }
 
 #[test]
-fn each_run_begins_with_its_file_in_the_state_of_the_databases() {
+fn each_run_begins_with_its_file_in_the_state_that_the_database_has() {
     let Some(bench) = Bench::on_disk() else {
         return;
     };
@@ -867,7 +867,7 @@ fn each_run_begins_with_its_file_in_the_state_of_the_databases() {
         stream[field].as_u64().unwrap()
     };
     let ops = |name: &str| count(name, "ops");
-    // A commit of pages: four writes, a sync, a write, a sync. A commit over the end of the run is synced at once.
+    // A commit of pages is four writes, a sync, a write, a sync. The last commit may lack writes, but not syncs.
     let commits = ops("pages-commits");
     let whole = commits - count("pages-commits", "overtime");
     assert!((40..=50).contains(&commits), "{verdict}");
@@ -883,7 +883,7 @@ fn each_run_begins_with_its_file_in_the_state_of_the_databases() {
 }
 
 #[test]
-fn a_new_file_that_is_too_small_is_named_and_failed_commits_are_counted_once() {
+fn a_too_small_new_file_is_named_and_failed_commits_are_counted_once() {
     let Some(bench) = Bench::on_disk() else {
         return;
     };
@@ -921,7 +921,7 @@ fn a_new_file_that_is_too_small_is_named_and_failed_commits_are_counted_once() {
 }
 
 #[test]
-fn memory_and_a_page_cache_that_answer_for_the_disk_are_named() {
+fn a_memory_file_system_and_writes_to_the_page_cache_are_reported() {
     let Some(bench) = Bench::on_disk() else {
         return;
     };
@@ -950,7 +950,7 @@ fn memory_and_a_page_cache_that_answer_for_the_disk_are_named() {
     );
 }
 
-/// True if the look was judged. On a busy host, it says so instead.
+/// True if the look was judged. On a busy host, the outcome may be "not judged" instead.
 fn is_judged(ended: &Ended) -> bool {
     let is_busy = ended.code == Some(4)
         && ended
@@ -966,7 +966,7 @@ fn is_judged(ended: &Ended) -> bool {
 }
 
 #[test]
-fn a_path_alone_is_looked_at_in_three_lines_and_the_next_command() {
+fn check_with_only_a_path_prints_three_lines_and_the_next_command() {
     let bench = Bench::new();
     let ended = bench
         .flashproof(&["check", "sim:", "--out", OUT, "--html", "page.html"])
@@ -1100,7 +1100,7 @@ fn a_look_at_a_directory_removes_its_files_also_if_it_is_stopped() {
 }
 
 #[test]
-fn what_cannot_be_looked_at_is_named_and_nothing_is_left() {
+fn a_look_at_an_unusable_path_is_refused_and_leaves_no_files() {
     let bench = Bench::new();
     tool("mkfifo", &[bench.path("fifo").to_str().unwrap()]);
     bench.write("file", "precious");
@@ -1131,7 +1131,7 @@ fn what_cannot_be_looked_at_is_named_and_nothing_is_left() {
     bench
         .flashproof(&erase)
         .expect_error(2, &["nothing is erased"]);
-    // Only a device can be read as it is.
+    // With files=existing, a job reads existing data, which only a device has.
     bench.write(
         "mine.toml",
         own(|text| {

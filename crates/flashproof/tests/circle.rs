@@ -155,12 +155,12 @@ fn until_next_second() -> Duration {
 }
 
 #[test]
-fn a_test_sized_by_an_engine_asks_of_a_device_what_the_engine_asked() {
+fn a_test_sized_from_an_engine_causes_the_engines_io() {
     let look_sec =
         std::env::var("FLASHPROOF_CIRCLE_SEC").map_or(LOOK_SEC, |text| text.parse().unwrap());
-    // The log and iostat do not see exactly the same seconds of a random load, so the numbers of quiet runs differ with
-    // a standard deviation of 0.5 %, and more on a busy machine. A test that is wrong misses in all attempts. Three
-    // misses are no failure only if the load was late in each attempt.
+    // The log and iostat do not cover exactly the same seconds of a random load, so the numbers of quiet runs differ
+    // with a standard deviation of 0.5 %, and more on a busy machine. A wrong test misses in all attempts. Three misses
+    // fail, unless the load was late in each attempt.
     let mut late_share = f64::INFINITY;
     let mut misses = Vec::new();
     for _ in 0..3 {
@@ -178,7 +178,7 @@ fn a_test_sized_by_an_engine_asks_of_a_device_what_the_engine_asked() {
     ));
 }
 
-/// Goes around the circle. Returns `None`, with a message, if something is missing for it here.
+/// One round: load, profile, aligned test, comparison. `None`, with a message, if a tool or permission is missing.
 fn attempt(look_sec: u64) -> Option<Attempt> {
     let bench = Bench::new();
     let device = LoopDevice::new(&bench, DEVICE_BYTES, &[])?;
@@ -211,7 +211,7 @@ fn attempt(look_sec: u64) -> Option<Attempt> {
 
     let profile: Profile = serde_json::from_slice(&bench.read("sized/profile.json")).unwrap();
     let there = profile.drives[0].iostat.unwrap();
-    // Half of the transactions are reads. A few of them find their record in memory, not yet on the device.
+    // Half of the transactions are reads. A few records are still in memory, and their reads cause no I/O.
     assert!(
         (600.0..1000.0).contains(&profile.loads[0].reads_per_sec),
         "{profile:?}"
@@ -255,7 +255,7 @@ fn attempt(look_sec: u64) -> Option<Attempt> {
     let (reads, read_bytes) = done("reads");
     let (writes, bytes_written) = done("writes");
     let per_sec = |count: u64| count as f64 / TEST_SEC as f64;
-    // The kernel counts these operations, and also the reads and the few marks of the guard.
+    // Besides these operations, the kernel counts the reads and the few stamps of the guard.
     assert!(
         (writes..writes + 50).contains(&(after.write.completed - before.write.completed)),
         "{before:?} {after:?} {ended:?}"
@@ -310,7 +310,7 @@ fn attempt(look_sec: u64) -> Option<Attempt> {
             "-t",
             "2",
         ];
-        // A busy machine may have no complete slice, so the exit code is not checked.
+        // The exit code is not checked, because on a busy machine no slice may be complete.
         println!("{histogram}\n{}", bench.flashproof(&engine).stdout);
     }
     let test = [

@@ -14,7 +14,7 @@ const CONFIG: &str = "service {\n service-threads 1\n}\nnetwork {\n service {\n 
                       namespace test {\n storage-engine device {\n file records\n filesize 16M\n }\n}\n";
 
 #[test]
-fn help_is_a_long_option_because_h_is_the_host() {
+fn the_short_option_h_is_the_host_so_help_has_only_a_long_option() {
     let bench = Bench::new();
     let help = bench.line("engine client --help").expect(0);
     help.shows(&[
@@ -29,7 +29,7 @@ fn help_is_a_long_option_because_h_is_the_host() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_what_to_do() {
+fn invalid_options_of_the_client_are_refused_with_advice() {
     let bench = Bench::new();
     for (options, said) in [
         (
@@ -49,7 +49,7 @@ fn what_cannot_be_is_refused_with_what_to_do() {
             .flashproof(&[&["engine", "client"], options].concat())
             .expect_error(2, &[said]);
     }
-    // Nothing listens on the port of a connected client socket, and the kernel gives this port to no other program.
+    // Nothing listens on the local port of a connected client, and the kernel gives this port to no other program.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let port = client.local_addr().unwrap().port().to_string();
@@ -59,7 +59,7 @@ fn what_cannot_be_is_refused_with_what_to_do() {
 }
 
 #[test]
-fn records_that_were_inserted_otherwise_are_not_verified_and_it_is_said_what_they_are() {
+fn verify_names_the_options_with_which_the_records_were_inserted() {
     let bench = Bench::new();
     let Some((running, port)) = serve(&bench, CONFIG) else {
         return;
@@ -98,7 +98,7 @@ fn records_that_were_inserted_otherwise_are_not_verified_and_it_is_said_what_the
 }
 
 #[test]
-fn a_login_is_that_of_a_collection_and_a_server_without_security_takes_any_user() {
+fn wrong_logins_and_certificates_are_refused_and_a_server_without_security_accepts_any_user() {
     let login = Mode::Login("admin".to_owned(), CREDENTIAL_OF_ADMIN.to_owned());
     let bench = Bench::new();
     let server = InfoServer::start_as(login);
@@ -188,9 +188,9 @@ fn a_login_is_that_of_a_collection_and_a_server_without_security_takes_any_user(
 }
 
 #[test]
-fn losses_of_a_server_that_is_killed_are_counted_by_their_kinds_and_writes_in_doubt_are_none() {
+fn losses_of_a_killed_server_are_counted_by_kind_without_writes_in_doubt() {
     let bench = Bench::new();
-    // The server writes a buffer only when it is full. The fixed address stays the same after a restart.
+    // The server writes a buffer only when it is full. A fixed port lets the client reconnect after a restart.
     let port = TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
@@ -213,7 +213,7 @@ fn losses_of_a_server_that_is_killed_are_counted_by_their_kinds_and_writes_in_do
     ];
     let client =
         |more: &[&str]| bench.prepare(&[&client[..], &["--sla", "99%>3600s"], more].concat());
-    // 200 records stay in memory, because they fit in a write block, until the server shuts down cleanly.
+    // 200 records fit in a write block. Therefore they stay in memory until a clean shutdown.
     Running::start(client(&["-w", "I", "--out", "first"]))
         .end()
         .expect(0);
@@ -391,7 +391,7 @@ fn a_batch_counts_its_records_and_is_verified() {
 }
 
 #[test]
-fn a_rack_that_is_not_there_is_told_and_one_must_be_given() {
+fn a_missing_rack_is_reported_and_rack_aware_reads_need_one() {
     let bench = Bench::new();
     let prefer = ["engine", "client", "--replica", "prefer-rack"];
     assert!(
@@ -430,7 +430,7 @@ fn a_rack_that_is_not_there_is_told_and_one_must_be_given() {
 }
 
 #[test]
-fn a_load_runs_over_tls_with_a_certificate_of_its_own_and_a_login_on_each_connection() {
+fn a_load_runs_over_tls_with_a_client_certificate_and_a_login_on_each_connection() {
     let bench = Bench::new();
     let Some((running, port)) = serve(&bench, CONFIG) else {
         return;

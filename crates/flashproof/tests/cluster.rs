@@ -68,7 +68,7 @@ fn sampled(bench: &Bench, name: &str) -> Vec<String> {
 }
 
 #[test]
-fn without_enable_nothing_is_changed_and_everything_is_kept() {
+fn without_enable_no_setting_changes_and_all_replies_are_recorded() {
     for (replies, build) in [(OF_8_0, "8.0.0.15"), (OF_4_9, "4.9.0.37")] {
         let bench = Bench::new();
         let server = InfoServer::start(replies);
@@ -137,7 +137,7 @@ fn without_enable_nothing_is_changed_and_everything_is_kept() {
 }
 
 #[test]
-fn with_enable_settings_are_on_while_it_samples_and_put_back_then() {
+fn with_enable_settings_are_on_during_sampling_and_restored_afterwards() {
     let bench = Bench::new();
     let server = InfoServer::start(OF_8_0);
     collect(&bench, &server, &["--enable"]).expect(0);
@@ -170,7 +170,7 @@ fn with_enable_settings_are_on_while_it_samples_and_put_back_then() {
 }
 
 #[test]
-fn only_the_namespaces_that_are_wanted_are_asked_and_changed_as_8_1_spells_it() {
+fn only_selected_namespaces_are_queried_and_changed_in_the_syntax_of_8_1() {
     let bench = Bench::new();
     let server = InfoServer::start(OF_8_0);
     let config = "storage-engine=device;storage-engine.device[0]=/dev/a;storage-engine.enable-benchmarks-storage=true";
@@ -190,7 +190,7 @@ fn only_the_namespaces_that_are_wanted_are_asked_and_changed_as_8_1_spells_it() 
 }
 
 #[test]
-fn what_was_on_already_stays_on() {
+fn settings_that_were_on_before_stay_on() {
     let bench = Bench::new();
     let server = InfoServer::start(OF_4_9);
     server.set_settings(true, "DETAIL");
@@ -201,7 +201,7 @@ fn what_was_on_already_stays_on() {
 }
 
 #[test]
-fn signals_end_it_early_and_settings_are_put_back() {
+fn a_signal_ends_the_sampling_and_settings_are_restored() {
     for signal in ["INT", "TERM", "HUP"] {
         let bench = Bench::new();
         let server = InfoServer::start(OF_8_0);
@@ -221,11 +221,11 @@ fn signals_end_it_early_and_settings_are_put_back() {
 }
 
 #[test]
-fn what_a_killed_collection_changed_is_put_back_by_restore() {
+fn restore_undoes_the_changes_of_a_killed_collection() {
     let bench = Bench::new();
     let server = InfoServer::start(OF_8_0);
     let running = sampling(&bench, &server, &[]);
-    // While the collection runs, nothing else can restore the settings.
+    // While the collection runs, `size restore` is refused.
     let ended = bench.flashproof(&["size", "restore", DIR]);
     ended.expect_error(
         3,
@@ -255,7 +255,7 @@ fn what_a_killed_collection_changed_is_put_back_by_restore() {
 }
 
 #[test]
-fn what_somebody_else_changed_meanwhile_is_left_as_it_is() {
+fn settings_that_another_user_changed_meanwhile_are_kept() {
     let bench = Bench::new();
     let server = InfoServer::start(OF_8_0);
     let running = sampling(&bench, &server, &[]);
@@ -269,7 +269,7 @@ fn what_somebody_else_changed_meanwhile_is_left_as_it_is() {
 }
 
 #[test]
-fn of_two_collections_at_once_the_second_puts_nothing_back() {
+fn of_two_simultaneous_collections_only_the_first_restores() {
     let bench = Bench::new();
     let server = InfoServer::start(OF_8_0);
     let first = sampling(&bench, &server, &[]);
@@ -284,12 +284,12 @@ fn of_two_collections_at_once_the_second_puts_nothing_back() {
     assert_eq!(server.settings(), (false, "INFO".to_owned()));
     let ended = second.end_by("INT").expect(4);
     assert_eq!(server.settings(), (false, "INFO".to_owned()));
-    // The first collection restored the setting, so from then on the log of the second collection lacks data.
+    // After the first collection restored the setting, the server's log lacks data for the second collection.
     ended.says(&["was detail at the start and is info now"]);
 }
 
 #[test]
-fn a_node_that_is_away_when_settings_are_put_back_is_tried_again() {
+fn a_node_unreachable_at_the_restoration_is_retried() {
     let bench = Bench::new();
     let server = InfoServer::start(OF_8_0);
     let mut running = sampling(&bench, &server, &[]);
@@ -302,7 +302,7 @@ fn a_node_that_is_away_when_settings_are_put_back_is_tried_again() {
 }
 
 #[test]
-fn a_node_that_does_not_answer_keeps_no_other_from_being_put_back() {
+fn an_unresponsive_node_does_not_prevent_the_restoration_of_others() {
     let bench = Bench::new();
     let good = InfoServer::start(OF_8_0);
     let bad = InfoServer::start(OF_8_0);
@@ -329,7 +329,7 @@ fn a_node_that_does_not_answer_keeps_no_other_from_being_put_back() {
     running.signal("TERM");
     running.wait_until("the other is put back", || !good.settings().0);
     running.wait_until("it is crossed out", || !bench.text(PUT_BACK).contains(NODE));
-    // SIGINT, because a second SIGTERM so soon after the first would count as a scheduler's repetition.
+    // SIGINT, because a second SIGTERM soon after the first counts as a repetition by the scheduler.
     running.end_by("INT").expect(4);
     bad.set_mode(Mode::Plain);
     bench.flashproof(&["size", "restore", DIR]).expect(0);
@@ -340,7 +340,7 @@ fn a_node_that_does_not_answer_keeps_no_other_from_being_put_back() {
 }
 
 #[test]
-fn what_cannot_be_put_back_is_said_with_the_commands_and_kept_for_restore() {
+fn settings_that_cannot_be_restored_are_printed_as_commands_and_kept_for_restore() {
     let bench = Bench::new();
     let server = InfoServer::start(OF_8_0);
     let port = server.address.port();
@@ -365,7 +365,7 @@ fn what_cannot_be_put_back_is_said_with_the_commands_and_kept_for_restore() {
 }
 
 #[test]
-fn a_server_that_refuses_changes_is_left_as_it_was() {
+fn a_server_that_refuses_changes_keeps_its_settings() {
     let bench = Bench::new();
     let server = InfoServer::start_as(Mode::RefuseSettings("ERROR:81:role violation"));
     let why = "cannot change enable-benchmarks-storage of namespace test on node";
@@ -373,7 +373,7 @@ fn a_server_that_refuses_changes_is_left_as_it_was() {
     collect(&bench, &server, &["--enable"]).expect_error(3, &parts);
     assert!(!bench.exists(PUT_BACK));
     assert_eq!(server.samples(), 0);
-    // If a setting cannot be changed, a setting that was changed before is restored.
+    // If one setting cannot be changed, the settings changed before are restored.
     let bench = Bench::new();
     let server = InfoServer::start(OF_8_0);
     server.set("log/0", "misc:INFO;drv_ssd:DETAIL");
@@ -396,7 +396,7 @@ fn a_server_that_refuses_changes_is_left_as_it_was() {
 }
 
 #[test]
-fn every_node_is_asked_once_however_peers_name_each_other() {
+fn every_node_is_queried_once_however_peer_lists_overlap() {
     let servers: Vec<_> = (0..3).map(|_| InfoServer::start(OF_8_0)).collect();
     let entry = |index: usize| format!("[NODE{index},,[{}]]", servers[index].host());
     let all = format!("1,3000,[{},{},{}]", entry(0), entry(1), entry(2));
@@ -415,7 +415,6 @@ fn every_node_is_asked_once_however_peers_name_each_other() {
         ["NODE0", "NODE1", "NODE2"]
     );
     assert!(servers.iter().all(|server| server.samples() == 2));
-    // With --one-node, only the given node is sampled.
     let bench = Bench::new();
     collect(&bench, &servers[1], &["--one-node"]).expect(0);
     assert_eq!(nodes(&bench).len(), 1);
@@ -479,7 +478,7 @@ fn an_unreachable_peer_makes_a_collection_incomplete() {
 }
 
 #[test]
-fn what_is_no_reply_is_told_with_what_came() {
+fn invalid_replies_are_reported_with_the_bytes_received() {
     let long = "expected a reply of at most 16,777,216 bytes, found a reply of 140,737,488,355,328";
     let other = "expected a line that begins with \"node\", found \"foo\\u0009bar\"";
     for (mode, parts) in [
@@ -530,7 +529,7 @@ fn what_is_no_reply_is_told_with_what_came() {
 }
 
 #[test]
-fn a_server_that_stops_or_drips_holds_nobody_up() {
+fn a_server_that_stalls_or_drips_bytes_does_not_delay_others() {
     for mode in [
         Mode::Stall(0),
         Mode::Stall(20),
@@ -541,7 +540,7 @@ fn a_server_that_stops_or_drips_holds_nobody_up() {
         let ended = collect(&bench, &server, &["--timeout", "1"]);
         ended.expect_error(3, &["incomplete reply - timed out after 1 s - received "]);
     }
-    // A node fails during sampling: the other node's samples continue, and the settings are restored.
+    // One node stalls during sampling: sampling of the other node continues, and the settings of both are restored.
     let bench = Bench::new();
     let good = InfoServer::start(OF_8_0);
     let bad = InfoServer::start(OF_8_0);
@@ -572,7 +571,7 @@ fn a_server_that_stops_or_drips_holds_nobody_up() {
 }
 
 #[test]
-fn a_user_logs_in_by_password_once_and_by_the_session_then() {
+fn a_user_logs_in_with_the_password_once_and_then_with_the_session_token() {
     let login = Mode::Login("admin".to_owned(), CREDENTIAL_OF_ADMIN.to_owned());
     let bench = Bench::new();
     let server = InfoServer::start_as(login);
@@ -617,7 +616,7 @@ fn a_user_logs_in_by_password_once_and_by_the_session_then() {
     ended.expect_error(3, &["user nobody cannot log in - no such user (code 60)"]);
     bench.write("password", "");
     collect(&bench, &server, &user).expect_error(2, &["there is no password in password"]);
-    // The password comes from the environment, and there is no terminal for a prompt.
+    // The password comes from the environment. Without a terminal, a prompt is impossible.
     let host = server.host();
     let mut command = bench.prepare(&arguments(&host, &["--user", "admin"]));
     command.env("FLASHPROOF_PASSWORD", "admin");
@@ -650,7 +649,7 @@ fn a_user_logs_in_by_password_once_and_by_the_session_then() {
 }
 
 #[test]
-fn over_tls_the_nodes_certificate_is_checked_and_ours_is_shown() {
+fn over_tls_the_nodes_certificate_is_checked_and_the_clients_is_sent() {
     let file = |name: &str| tls_file(name).into_os_string().into_string().unwrap();
     let authorities = file("ca.pem");
     let certificate = file("client.pem");
@@ -687,7 +686,6 @@ fn over_tls_the_nodes_certificate_is_checked_and_ours_is_shown() {
         3,
         &["cannot begin TLS with node.test - invalid peer certificate"],
     );
-    // Only one side uses TLS.
     collect(&bench, &server, &["--timeout", "1"]).expect(3);
     let plain = InfoServer::start(OF_8_0);
     collect(&bench, &plain, &[&named[..], &["--timeout", "1"]].concat()).expect(3);
@@ -725,7 +723,7 @@ fn over_tls_the_nodes_certificate_is_checked_and_ours_is_shown() {
 }
 
 #[test]
-fn logs_and_iostat_are_copied_beside_as_they_are() {
+fn logs_and_iostat_outputs_are_copied_unchanged_into_the_folder() {
     let bench = Bench::new();
     let server = InfoServer::start(OF_8_0);
     fs::create_dir_all(bench.path("a")).unwrap();
@@ -777,7 +775,7 @@ fn logs_and_iostat_are_copied_beside_as_they_are() {
 }
 
 #[test]
-fn a_folder_alone_is_sized_also_of_several_nodes() {
+fn size_profile_needs_only_the_folder_also_of_several_nodes() {
     let captured = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../sizing/tests/data/ce-4.9.0.37/"
@@ -793,7 +791,7 @@ fn a_folder_alone_is_sized_also_of_several_nodes() {
     let more = ["--log", &log, "--iostat", &of_node];
     bench.flashproof(&arguments(&hosts, &more)).expect(0);
     assert!(bench.exists(&format!("{DIR}/{NODE}-iostat-x.txt.zst")));
-    // Two files of the same name, on a path with a "=". The copies' names still show the node, if one is given.
+    // Two files of the same name, on a path with a "=". The copies have separate names, with the node if one is given.
     fs::create_dir_all(bench.path("run=3")).unwrap();
     fs::copy(&iostat, bench.path("run=3/x.txt.zst")).unwrap();
     let twice = format!("{NODE}=run=3/x.txt.zst");
@@ -829,12 +827,12 @@ fn a_folder_alone_is_sized_also_of_several_nodes() {
     let ended = bench.flashproof(&["size", "profile", DIR]).expect(0);
     ended.shows(&["iostat's r/s"]);
     ended.shows(&[format!("node {NODE} (server 4.9.0.37)")]);
-    // Block sizes are those of the replies.
+    // The block sizes come from the recorded info replies.
     ended.shows(&["from the configuration of node"]);
 }
 
 #[test]
-fn what_cannot_be_is_refused_before_anybody_is_asked() {
+fn invalid_options_of_collect_are_refused_before_any_connection() {
     let bench = Bench::new();
     let collect = |more: &[&str]| bench.flashproof(&[&["size", "collect"], more].concat());
     collect(&[]).expect_error(2, &["no source to collect from - give --host HOST:PORT"]);
@@ -861,7 +859,7 @@ fn what_cannot_be_is_refused_before_anybody_is_asked() {
 }
 
 #[test]
-fn commands_to_type_follow_the_servers_or_are_of_every_version() {
+fn print_commands_match_the_servers_version_or_cover_all_versions() {
     let bench = Bench::new();
     let server = InfoServer::start(OF_4_9);
     let host = server.host();
@@ -898,7 +896,7 @@ fn commands_to_type_follow_the_servers_or_are_of_every_version() {
 }
 
 #[test]
-fn a_full_disk_ends_it_with_settings_put_back() {
+fn a_full_disk_ends_a_collection_and_settings_are_restored() {
     let bench = Bench::new();
     let server = InfoServer::start(OF_8_0);
     let Some(_disk) = crate::support::small_disk(&bench, "disk", 64) else {

@@ -5,7 +5,6 @@ use crate::support;
 use std::fs;
 use support::{Bench, Running};
 
-/// Runs a minute of simulated time, recorded in `out`.
 fn run(bench: &Bench, out: &str, more: &str) {
     let config =
         format!("device-names: sim:\ntest-duration-sec: 60\nread-reqs-per-sec: 2000\n{more}");
@@ -16,7 +15,7 @@ fn run(bench: &Bench, out: &str, more: &str) {
 }
 
 #[test]
-fn runs_are_laid_side_by_side_with_what_the_operator_gave() {
+fn runs_are_compared_side_by_side_with_names_prices_and_endurance_of_the_operator() {
     let bench = Bench::new();
     run(&bench, "a", "write-reqs-per-sec: 1000\n");
     run(
@@ -86,7 +85,7 @@ fn runs_are_laid_side_by_side_with_what_the_operator_gave() {
 }
 
 #[test]
-fn what_cannot_be_compared_says_why_and_what_to_do() {
+fn invalid_comparisons_are_refused_with_advice() {
     let bench = Bench::new();
     run(&bench, "a", "");
     let error = |arguments: &[&str], code, parts: &[&str]| {
@@ -130,7 +129,7 @@ fn what_cannot_be_compared_says_why_and_what_to_do() {
 }
 
 #[test]
-fn a_damaged_run_is_compared_as_far_as_it_is_whole() {
+fn a_damaged_run_is_compared_up_to_the_damage() {
     let bench = Bench::new();
     run(&bench, "a", "");
     run(&bench, "b", "");

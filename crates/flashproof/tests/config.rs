@@ -42,7 +42,7 @@ fn typed_into(mut command: Command, answers: &str) -> (Option<i32>, String, Stri
 }
 
 #[test]
-fn thirty_x_counts_drives_and_not_partitions() {
+fn a_load_of_30x_is_per_drive_and_not_per_partition() {
     let bench = Bench::new();
     let ended = config(
         &bench,
@@ -84,7 +84,7 @@ fn thirty_x_counts_drives_and_not_partitions() {
 }
 
 #[test]
-fn drives_with_as_many_partitions_each_get_what_was_asked_for() {
+fn drives_with_equal_numbers_of_partitions_get_equal_loads() {
     let bench = Bench::new();
     let ended = config(
         &bench,
@@ -110,7 +110,7 @@ fn drives_with_as_many_partitions_each_get_what_was_asked_for() {
 }
 
 #[test]
-fn a_histogram_may_join_a_file_that_names_no_size() {
+fn a_histogram_may_be_added_to_a_file_without_record_bytes() {
     let bench = Bench::new();
     let base = "device-names: sim:\ntest-duration-sec: 5\nread-reqs-per-sec: 10\n";
     bench.write("base.conf", base);
@@ -124,7 +124,7 @@ fn a_histogram_may_join_a_file_that_names_no_size() {
 }
 
 #[test]
-fn what_is_written_runs() {
+fn the_written_configurations_run() {
     let bench = Bench::new();
     for test in ["storage", "index"] {
         let file = format!("{test}.conf");
@@ -143,7 +143,7 @@ fn what_is_written_runs() {
 }
 
 #[test]
-fn a_file_of_act_3_becomes_one_of_today() {
+fn a_file_of_act_3_is_converted_to_todays_keys() {
     let bench = Bench::new();
     bench.write(
         "old.txt",
@@ -185,7 +185,7 @@ fn a_file_of_act_3_becomes_one_of_today() {
 }
 
 #[test]
-fn what_cannot_be_configured_is_said_and_nothing_is_written() {
+fn invalid_configurations_are_refused_and_nothing_is_written() {
     let bench = Bench::new();
     for (arguments, said) in [
         ("--device sim: --load 0", "0 times a load is no load"),
@@ -301,7 +301,7 @@ fn what_cannot_be_configured_is_said_and_nothing_is_written() {
 }
 
 #[test]
-fn every_mistake_of_a_file_is_named_and_what_is_no_text_is_one() {
+fn every_mistake_of_a_file_is_named_and_binary_files_are_refused() {
     let bench = Bench::new();
     let bad = "device-names: a\ntest-duration: 5\nread-reqs-per-sec: many\nnum-queues: 0\nnum-queues: 1\n";
     bench.write("bad.conf", bad);
@@ -333,7 +333,7 @@ fn every_mistake_of_a_file_is_named_and_what_is_no_text_is_one() {
 }
 
 #[test]
-fn a_file_is_only_replaced_by_force_and_never_in_part() {
+fn a_file_is_replaced_only_with_force_and_never_in_part() {
     let bench = Bench::new();
     let write = |more: &str| {
         config(
@@ -410,7 +410,7 @@ fn a_drive_is_not_read_as_a_configuration() {
 }
 
 #[test]
-fn the_dialogue_writes_what_was_answered_and_nothing_when_it_breaks_off() {
+fn the_dialogue_writes_the_answers_and_nothing_if_it_is_aborted() {
     let bench = Bench::new();
     let answers = "storage\n1\n/dev/nvme90n1\nn\n\n\n3\ny\n\n";
     let (code, stdout, stderr) = answered(&bench, &["--ask"], answers);
@@ -440,7 +440,7 @@ fn the_dialogue_writes_what_was_answered_and_nothing_when_it_breaks_off() {
         stdout.contains("\ntest-duration-sec: 7200\n") && stdout.contains("\ncache-threads: 8\n"),
         "{stdout}"
     );
-    // The last answer names an existing file: the configuration is printed, so that the other answers are not lost.
+    // The file of the last answer exists: the configuration is printed instead, so that the answers are not lost.
     let (code, stdout, stderr) = answered(&bench, &["--ask"], answers);
     assert_eq!(code, Some(2), "{stderr}");
     assert!(

@@ -12,7 +12,7 @@ const PASSES: &str =
     "device-names: sim:\ntest-duration-sec: 25\nread-reqs-per-sec: 400\nwrite-reqs-per-sec: 200\n";
 
 #[test]
-fn a_page_is_never_written_into_a_run_or_over_a_file_that_is_no_report() {
+fn an_html_page_is_never_written_into_a_run_or_over_another_file() {
     let bench = Bench::new();
     bench.storage(PASSES, &[]).expect(0);
     let manifest = bench.read("run/manifest.json");
@@ -49,7 +49,7 @@ fn a_page_is_never_written_into_a_run_or_over_a_file_that_is_no_report() {
 }
 
 #[test]
-fn a_log_is_a_file_standard_input_or_a_pipe_of_the_shell() {
+fn a_log_is_read_from_a_file_standard_input_or_a_pipe() {
     let bench = Bench::new();
     bench.storage(PASSES, &[]).expect(0);
     assert!(
@@ -105,7 +105,7 @@ fn a_log_is_a_file_standard_input_or_a_pipe_of_the_shell() {
 }
 
 #[test]
-fn files_of_a_run_that_are_links_or_pipes_are_named_and_not_read() {
+fn links_and_pipes_in_a_run_directory_are_named_and_not_read() {
     let bench = Bench::new();
     bench.storage(PASSES, &[]).expect(0);
     for file in ["run/manifest.json", "run/intervals.csv", "run/verdict.json"] {
@@ -133,7 +133,7 @@ fn files_of_a_run_that_are_links_or_pipes_are_named_and_not_read() {
 }
 
 #[test]
-fn a_limit_of_the_size_of_files_is_told_and_leaves_the_run_incomplete() {
+fn an_exceeded_file_size_limit_is_reported_and_leaves_the_run_incomplete() {
     let bench = Bench::new();
     bench.write("a.conf", PASSES.replace("25", "3600"));
     let mut command = bench.command("bash");
@@ -147,7 +147,7 @@ fn a_limit_of_the_size_of_files_is_told_and_leaves_the_run_incomplete() {
 }
 
 #[test]
-fn a_damaged_run_is_marked_in_every_form_and_exits_with_a_code_of_its_own() {
+fn a_damaged_run_is_marked_in_every_output_format_and_has_its_own_exit_code() {
     let bench = Bench::new();
     bench.storage(PASSES, &[]).expect(0);
     bench.flashproof(&["report", OUT]).expect(0);
@@ -201,7 +201,7 @@ fn a_damaged_run_is_marked_in_every_form_and_exits_with_a_code_of_its_own() {
 }
 
 #[test]
-fn what_a_name_does_to_a_terminal_is_shown_and_not_done() {
+fn terminal_control_characters_in_names_are_escaped() {
     let bench = Bench::new();
     let config = PASSES.replace("sim:", "sim:name=\u{1b}[2Jgone\u{202e}");
     let ended = bench.storage(&config, &[]);

@@ -5,14 +5,14 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::process::Command;
 
-/// Allowed licences. Each library must offer an alternative of which all licences (joined by AND) are in this list.
+/// Allowed licences. Each library must offer an alternative whose licences (joined by AND) are all in this list.
 const LICENCES: &str = "MIT, Apache-2.0, Apache-2.0 WITH LLVM-exception, ISC, BSD-2-Clause, BSD-3-Clause, 0BSD, Zlib, \
                         Unlicense, Unicode-3.0";
 
 /// Libraries in two versions, because different dependencies need them.
 const TWICE: [&str; 3] = ["crypto-common", "getrandom", "syn"];
 
-/// Libraries that cargo lists but never builds here: it lists the features of all platforms.
+/// Libraries that cargo never builds here, but lists, because the list covers the features of all platforms.
 const OF_OTHER_PLATFORMS: [&str; 1] = ["tiny-keccak"];
 
 /// All packages for this platform, or why they cannot be listed.
@@ -51,7 +51,7 @@ fn packages() -> Result<Vec<Value>, String> {
     Ok(all.filter(is_used).filter(is_built).cloned().collect())
 }
 
-/// True if one choice of `licence` is allowed. `licence` is an SPDX expression, or the older form with slashes.
+/// True if one alternative of `licence` is allowed. `licence` is an SPDX expression, or has the older form `A/B`.
 fn is_allowed(licence: &str) -> bool {
     let has = |licence: &str| LICENCES.split(", ").any(|allowed| allowed == licence);
     match licence.split_once(") AND ") {
@@ -91,7 +91,7 @@ fn a_licence_needs_one_allowed_choice() {
 }
 
 #[test]
-fn dependencies_have_allowed_licences_stand_once_and_need_no_newer_rust() {
+fn dependencies_have_allowed_licences_one_version_and_no_newer_rust() {
     let packages = match packages() {
         Ok(packages) => packages,
         Err(why) => {
@@ -100,7 +100,7 @@ fn dependencies_have_allowed_licences_stand_once_and_need_no_newer_rust() {
     };
     assert!(packages.len() > 50, "{} packages", packages.len());
     let text = |package: &Value, of: &str| package[of].as_str().unwrap_or_default().to_owned();
-    // Only the first two numbers of a version count: no library needs a patch release.
+    // Only major and minor version are compared: no library needs a patch release.
     let version = |text: &str| {
         text.split('.')
             .take(2)

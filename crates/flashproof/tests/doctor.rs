@@ -42,7 +42,7 @@ fn device(bench: &Bench, path: &str) -> Value {
 }
 
 #[test]
-fn a_free_loop_device_has_no_problem_and_is_told_for_what_it_is() {
+fn a_free_loop_device_has_no_problem_and_its_kind_is_named() {
     let _alone = alone();
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 64 * MIB, &[]) else {
@@ -145,7 +145,7 @@ fn a_mounted_device_is_a_problem_and_not_safe_to_test() {
 }
 
 #[test]
-fn what_the_guard_would_let_pass_is_safe_and_nothing_of_it_changes() {
+fn devices_that_the_guard_accepts_are_listed_as_safe_and_stay_unchanged() {
     let _alone = alone();
     let bench = Bench::new();
     let Some(loop_device) = LoopDevice::new(&bench, 8 * MIB, &[]) else {
@@ -157,7 +157,7 @@ fn what_the_guard_would_let_pass_is_safe_and_nothing_of_it_changes() {
         (&"yes".into(), &(8 * MIB).into()),
         "{free}"
     );
-    // The guard reads samples: the data put here is so large that a sample hits it.
+    // The guard reads only samples of a device. This data (4 MiB) is large enough for one of them.
     loop_device.put(MIB, &b"precious".repeat(1 << 19));
     let before = loop_device.content();
     let asks = device(&bench, &loop_device.name);
@@ -174,7 +174,7 @@ fn what_the_guard_would_let_pass_is_safe_and_nothing_of_it_changes() {
 }
 
 #[test]
-fn bad_names_are_problems_with_what_to_do() {
+fn invalid_device_names_are_problems_with_advice() {
     let _alone = alone();
     let bench = Bench::new();
     std::fs::create_dir(bench.path("dir")).unwrap();
@@ -206,7 +206,7 @@ fn bad_names_are_problems_with_what_to_do() {
 }
 
 #[test]
-fn every_disk_is_examined_on_request_and_one_in_use_is_no_problem() {
+fn every_disk_is_examined_on_request_and_a_disk_in_use_is_no_problem() {
     let _alone = alone();
     let bench = Bench::new();
     let ended = bench.flashproof(&["doctor", "--every", "--json"]);
@@ -226,7 +226,7 @@ fn every_disk_is_examined_on_request_and_one_in_use_is_no_problem() {
 }
 
 #[test]
-fn without_rights_it_says_what_it_could_not_look_at() {
+fn without_root_the_unexamined_facts_are_named() {
     let _alone = alone();
     let bench = Bench::new();
     let Some(loop_device) = LoopDevice::new(&bench, 8 * MIB, &[]) else {

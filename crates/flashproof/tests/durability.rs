@@ -16,7 +16,7 @@ use sys::random::Random;
 
 /// Number of power cuts for each kind of drive.
 const CUTS: u64 = 2;
-/// Seed of the random moments of the cuts.
+/// Seed of the random times of the cuts.
 const SEED: u64 = 1;
 
 /// Size of a drive, enough for all lanes and a file system.
@@ -46,7 +46,7 @@ pub(crate) fn witness(bench: &Bench, address: &str) -> (Running, String) {
     (witness, address)
 }
 
-/// Acknowledged writes, from the last line of the witness's file with this number; 0 without such a line.
+/// Number of acknowledged writes, from the last progress line of the witness's file. 0 without such a line.
 pub(crate) fn acknowledged(bench: &Bench) -> u64 {
     let text = fs::read_to_string(bench.path("sessions")).unwrap_or_default();
     let upto = text
@@ -69,7 +69,7 @@ pub(crate) fn secret(said: &str) -> String {
         .to_owned()
 }
 
-/// Runs a session on a drive with the defect `lie`, cuts its power, examines the data. `None`: cannot be tested here.
+/// Runs a session on a drive with the defect `lie`, cuts its power, and examines the data. `None`: a tool is missing.
 fn cut(lie: &str, in_directory: bool, modes: &[&str], number: u64, seed: u64) -> Option<Value> {
     let mut random = Random::for_part(seed, number);
     let bench = Bench::new();
@@ -83,7 +83,7 @@ fn cut(lie: &str, in_directory: bool, modes: &[&str], number: u64, seed: u64) ->
     }
     let (_witness, address) = witness(&bench, "127.0.0.1:0");
     let target = if in_directory { "fs" } else { "drive" };
-    // A link gives the drive the same name, whatever the number of the loop device is.
+    // A symbolic link keeps the name of the drive, although the number of the loop device changes.
     let attach = |drive: &CachedDrive| {
         let attached = Attached::new(&bench, drive)?;
         let _ = fs::remove_file(bench.path("drive"));
@@ -137,7 +137,7 @@ fn cut(lie: &str, in_directory: bool, modes: &[&str], number: u64, seed: u64) ->
     Some(json)
 }
 
-/// Outcome of a mode, and the number of its acknowledged writes that are gone.
+/// Outcome of a mode, and the number of its acknowledged writes that are lost, stale, torn or foreign.
 pub(crate) fn of_mode(json: &Value, mode: &str) -> (String, u64) {
     let result = json["modes"]
         .as_array()
@@ -152,7 +152,7 @@ pub(crate) fn of_mode(json: &Value, mode: &str) -> (String, u64) {
     (result["outcome"].as_str().unwrap().to_owned(), gone)
 }
 
-/// Cuts drives' power. FLASHPROOF_DURABILITY_CUTS sets the number of cuts, FLASHPROOF_DURABILITY_SEED their moments.
+/// Cuts the power of drives: FLASHPROOF_DURABILITY_CUTS times, at times drawn with FLASHPROOF_DURABILITY_SEED.
 fn cuts(lie: &str, in_directory: bool, modes: &[&str], check: impl Fn(&Value)) {
     let seed = variable("FLASHPROOF_DURABILITY_SEED", SEED);
     for number in 0..variable("FLASHPROOF_DURABILITY_CUTS", CUTS) {
@@ -200,7 +200,7 @@ fn is_lost(json: &Value) {
 }
 
 #[test]
-fn a_drive_that_keeps_what_it_flushed_is_never_reported() {
+fn a_drive_that_keeps_flushed_data_is_never_reported() {
     cuts("writeback", false, &["fdatasync", "fsync"], is_durable);
 }
 
@@ -216,7 +216,7 @@ fn a_drive_that_ignores_flushes_is_found_in_every_mode() {
 }
 
 #[test]
-fn a_directory_on_a_drive_that_keeps_what_it_flushed_is_never_reported() {
+fn a_directory_on_a_drive_that_keeps_flushed_data_is_never_reported() {
     cuts("none", true, &["fsync", "rename"], is_durable);
 }
 
@@ -232,7 +232,7 @@ fn a_directory_on_a_drive_that_ignores_flushes_is_found() {
 }
 
 #[test]
-fn a_drive_that_forgets_a_part_of_a_flush_is_found_by_the_later_writes_that_it_kept() {
+fn a_drive_that_loses_part_of_a_flush_is_found_by_later_writes_that_it_kept() {
     cuts("part", false, &["fdatasync"], |json| {
         is_lost(json);
         let result = &json["modes"][0];
@@ -244,7 +244,7 @@ fn a_drive_that_forgets_a_part_of_a_flush_is_found_by_the_later_writes_that_it_k
 }
 
 #[test]
-fn a_silent_tester_and_an_error_of_a_drive_with_power_are_no_cut() {
+fn a_stopped_tester_and_a_drive_error_do_not_count_as_power_cuts() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, DRIVE_BYTES, &["--direct-io=on"]) else {
         return;
@@ -287,7 +287,7 @@ fn a_silent_tester_and_an_error_of_a_drive_with_power_are_no_cut() {
     tester.signal("KILL");
     drop(tester);
     is_invalid(&["the command stopped without reporting a failed write"]);
-    // Only the connection of the session fell silent: the question at the start of the command was over by then.
+    // Only the session's connection timed out. The query at the start of the command had been answered before.
     assert_eq!(
         witness.said().matches("no whole line within").count(),
         1,
@@ -310,7 +310,7 @@ fn a_silent_tester_and_an_error_of_a_drive_with_power_are_no_cut() {
 }
 
 #[test]
-fn without_a_cut_nothing_is_told_and_the_files_go() {
+fn without_a_power_cut_the_result_is_invalid_and_the_files_are_removed() {
     let Some(bench) = Bench::on_disk() else {
         return;
     };
@@ -371,7 +371,7 @@ fn without_a_cut_nothing_is_told_and_the_files_go() {
     let ended = bench.flashproof(&command).expect(4);
     ended.shows(&["ended before any cut (the witness ended, which also ended"]);
 
-    // After a kill, the kernel closes the connection: the witness sees an end without a power cut.
+    // After a kill, the kernel closes the connection. A power cut would leave the connection open.
     let mut tester = Running::start(bench.prepare(&command));
     tester.wait_to_hear(" writes to data");
     tester.signal("KILL");
@@ -438,7 +438,7 @@ fn without_a_cut_nothing_is_told_and_the_files_go() {
 }
 
 #[test]
-fn a_witness_goes_on_whatever_it_is_sent() {
+fn a_witness_survives_invalid_messages() {
     let bench = Bench::new();
     let (_witness, address) = witness(&bench, "127.0.0.1:0");
     let sent = |bytes: &[u8]| {
@@ -462,7 +462,7 @@ fn a_witness_goes_on_whatever_it_is_sent() {
     garbage.iter().for_each(|bytes| drop(sent(bytes)));
     let ask = b"{\"ask\":{\"format_version\":2,\"subject\":\"x\",\"found\":null}}\n";
     assert_eq!(sent(ask), "{\"record\":null}\n");
-    // Idle connections, and connections that send a byte, make room for a tester. A gigabyte in one line ends early.
+    // Idle connections, also after one byte, do not block a tester. A line of 1 GiB is not read to its end.
     let mut idle: Vec<_> = (0..200)
         .map(|_| TcpStream::connect(&address).unwrap())
         .collect();
@@ -566,7 +566,6 @@ impl Peer {
     }
 }
 
-/// Message that begins a session with `id`.
 fn begin(id: u128, lanes: usize) -> String {
     let lane =
         json!({"mode": "fua", "write_bytes": 4096, "slots": 1024, "at": 0, "scattered": false});
@@ -577,13 +576,12 @@ fn begin(id: u128, lanes: usize) -> String {
     .to_string()
 }
 
-/// Message about durable writes of a session.
 fn durable(id: u128, upto: &[u64]) -> String {
     json!({"durable": {"session": format!("{id:032x}"), "phase": 0, "upto": upto}}).to_string()
 }
 
 #[test]
-fn a_stranger_cannot_close_a_session_and_the_tester_can() {
+fn only_the_holder_of_the_secret_can_close_a_session() {
     let Some(bench) = Bench::on_disk() else {
         return;
     };
@@ -620,7 +618,7 @@ fn a_stranger_cannot_close_a_session_and_the_tester_can() {
     }
     assert!(!bench.text("sessions").contains("judged"));
 
-    // The drive lost everything. The session is still there, and only the right secret examines it.
+    // Even if the drive lost everything, the witness has the session. An examination needs the session's secret.
     fs::write(bench.path("data/flashproof-durability/data"), "").unwrap();
     bench
         .flashproof(&command)
@@ -650,7 +648,7 @@ fn a_stranger_cannot_close_a_session_and_the_tester_can() {
 }
 
 #[test]
-fn the_file_of_a_witness_is_bounded_and_sessions_without_writes_make_room() {
+fn the_file_of_a_witness_has_a_size_limit_and_sessions_without_writes_are_dropped() {
     let bench = Bench::new();
     let (witness, address) = self::witness(&bench, "127.0.0.1:0");
     let mut tester = Peer::new(&address);
@@ -665,11 +663,11 @@ fn the_file_of_a_witness_is_bounded_and_sessions_without_writes_make_room() {
             && bench.text("sessions").len() < before.len() + 200
     );
 
-    // Sessions without writes push each other out, and never the session that waits.
+    // Sessions without writes replace each other, but never a session with writes.
     for id in 2..1200 {
         assert_eq!(Peer::new(&address).ask(&begin(id, 1)), "\"kept\"\n", "{id}");
     }
-    // With progress, the file grows up to its limit, and then becomes short.
+    // With each progress message the file grows. At its limit of 64 MiB, it is shortened.
     let mut writer = Peer::new(&address);
     assert_eq!(writer.ask(&begin(5000, 64)), "\"kept\"\n");
     let mut longest = 0;

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use support::{Bench, LAX, OUT, Running};
 
-/// A real-time load that only reads a file, so that it begins at once.
+/// A real-time load that only reads a file. Without writes, the load begins at once.
 fn reads(bench: &Bench, seconds: u32) -> String {
     File::create(bench.path("file"))
         .unwrap()
@@ -26,7 +26,7 @@ fn unix_ms() -> u64 {
 }
 
 #[test]
-fn killed_at_any_moment_a_run_can_be_read_and_has_lost_at_most_one_interval() {
+fn a_run_killed_at_any_moment_is_readable_and_loses_at_most_one_interval() {
     let bench = Bench::new();
     let config = reads(&bench, 600);
     // A random moment in each of six successive periods of 700 ms. A failure prints the moments.
@@ -64,7 +64,7 @@ fn killed_at_any_moment_a_run_can_be_read_and_has_lost_at_most_one_interval() {
         let run = results::run_dir::read(&bench.path(name(index))).unwrap();
         assert_eq!(run.verdict.end, End::Unrecorded);
         assert!(run.verdict.partial);
-        // Two intervals may be missing: the one in progress, and the one being written. More time is lost at the start.
+        // Two intervals may be missing: the interval in progress, and the interval being written.
         let ran_ms = killed_unix_ms - run.manifest.started_unix_ms;
         assert!(
             run.intervals + 2 >= ran_ms / 1000,
@@ -139,11 +139,11 @@ fn a_signal_ends_a_run_cleanly_with_a_partial_verdict() {
 }
 
 #[test]
-fn two_shares_of_a_slice_that_was_cut_short_each_say_of_what() {
+fn an_incomplete_slice_shows_shares_of_done_and_of_scheduled_operations() {
     let bench = Bench::new();
     let config = "device-names: sim:stall-ms=140+stall-every-s=1\ntest-duration-sec: 86400\nread-reqs-per-sec: 4000\n";
     let mut running = bench.start(config, &["--slice", "24h"]);
-    // The limit of 0.1 % of the whole day's operations is exceeded after a quarter of an hour, whatever would follow.
+    // After a quarter of an hour, 0.1 % of the whole day's operations are slow. The rest of the day cannot change this.
     running.wait_until("half an hour", || intervals(&bench) >= 1_800);
     running.end_by("INT").shows(&[
         " due in the whole slice; ",
@@ -160,7 +160,7 @@ fn two_shares_of_a_slice_that_was_cut_short_each_say_of_what() {
 }
 
 #[test]
-fn a_hangup_ends_nothing() {
+fn a_hangup_does_not_end_a_run() {
     let bench = Bench::new();
     let mut running = started(&bench);
     running.signal("HUP");
@@ -177,7 +177,7 @@ fn a_hangup_ends_nothing() {
 }
 
 #[test]
-fn an_interrupted_run_that_had_failed_already_has_failed() {
+fn a_run_interrupted_after_its_failure_is_a_fail() {
     let bench = Bench::new();
     // A run of four months of simulated time: the signal arrives near its beginning.
     let config = "device-names: sim:error-rate=0.0001\ntest-duration-sec: 10000000\nread-reqs-per-sec: 1000\n\
@@ -201,7 +201,7 @@ fn an_interrupted_run_that_had_failed_already_has_failed() {
 }
 
 #[test]
-fn a_second_signal_ends_it_at_once_without_a_verdict() {
+fn a_second_signal_ends_a_run_at_once_without_a_verdict() {
     let bench = Bench::new();
     // The rate is far too high for one slot. At the first signal, ten more seconds are needed for the late operations.
     let config = reads(&bench, 600).replace(": 100\n", ": 4000000\n")
@@ -228,7 +228,7 @@ fn a_second_signal_ends_it_at_once_without_a_verdict() {
 }
 
 #[test]
-fn a_program_that_is_stopped_for_a_while_measures_itself_and_says_so() {
+fn a_stopped_and_continued_run_blames_flashproofs_own_lag() {
     let bench = Bench::new();
     let config = reads(&bench, 3).replace(": 100\n", ": 1000\n");
     // The stop of 600 ms delays a fifth of the reads, far more than a busy disk does.
@@ -243,7 +243,7 @@ fn a_program_that_is_stopped_for_a_while_measures_itself_and_says_so() {
         (run.verdict.outcome, run.verdict.partial),
         (Outcome::Invalid, false)
     );
-    // On a busy machine, flashproof may also see completions late, and the verdict may give that doubt instead.
+    // On a busy machine, flashproof may also see completions late, and the verdict may name this reason instead.
     let doubts = [
         "this program's own lag would decide",
         "this program may have caused the slow operations",
@@ -261,7 +261,7 @@ fn a_program_that_is_stopped_for_a_while_measures_itself_and_says_so() {
 }
 
 #[test]
-fn a_signal_that_was_ignored_at_the_start_ends_nothing() {
+fn a_signal_ignored_at_the_start_does_not_end_a_run() {
     let bench = Bench::new();
     bench.write(support::CONFIG, reads(&bench, 600));
     // nohup ignores SIGHUP. A shell without job control ignores SIGINT for programs that it starts with `&`.
@@ -287,11 +287,11 @@ fn a_signal_that_was_ignored_at_the_start_ends_nothing() {
 }
 
 #[test]
-fn tests_begin_what_they_start_as_if_no_signal_were_ignored() {
+fn tests_start_programs_with_default_signal_dispositions() {
     // Runs these tests again with signals ignored, as under `nohup` or in the background of a script.
     let tests = [
         "a_signal_ends_a_run_cleanly_with_a_partial_verdict",
-        "a_hangup_ends_nothing",
+        "a_hangup_does_not_end_a_run",
     ];
     let line = format!(
         "trap '' HUP INT QUIT TERM; exec \"$0\" --include-ignored --test-threads 2 {}",

@@ -18,7 +18,7 @@ const TWO_DRIVES: &str = "device-names: sim: sim:name=b\ntest-duration-sec: 60\n
 
 #[cfg(not(feature = "export"))]
 #[test]
-fn a_build_without_exports_says_so() {
+fn a_build_without_exports_names_the_missing_feature() {
     let bench = Bench::new();
     let ended = bench
         .flashproof(&["report", "run", "--parquet", "data"])
@@ -35,7 +35,7 @@ fn a_build_without_exports_says_so() {
 
 #[cfg(feature = "export")]
 #[test]
-fn a_run_is_exported_once_and_again_with_force() {
+fn a_second_export_of_a_run_needs_force() {
     let bench = Bench::new();
     bench.storage(TWO_DRIVES, &[]).expect(0);
     let export = |more: &[&str]| {
@@ -138,7 +138,7 @@ pub(crate) fn answer(bench: &Bench, query: &str) -> Option<Value> {
 
 #[cfg(feature = "export")]
 #[test]
-fn percentiles_by_sql_are_those_of_the_report() {
+fn percentiles_by_sql_equal_those_of_the_report() {
     let bench = Bench::new();
     bench.storage(TWO_DRIVES, &[]).expect(0);
     bench

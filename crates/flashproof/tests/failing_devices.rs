@@ -1,4 +1,4 @@
-//! Devices that fail in the middle of a run: errors fail the run, a lost device stops it; the directory has the cause.
+//! Devices that fail during a run: errors fail the run, a lost device stops it, and the directory records the cause.
 
 use crate::support;
 
@@ -13,7 +13,7 @@ fn reads(device: &str, seconds: u32, rate: u32) -> String {
 }
 
 #[test]
-fn errors_fail_a_run_that_goes_on_to_its_end() {
+fn errors_fail_a_run_that_runs_to_its_end() {
     let bench = Bench::new();
     let ended = bench
         .storage(&reads("sim:error-rate=0.01", 100, 50), &[])
@@ -45,7 +45,7 @@ fn errors_fail_a_run_that_goes_on_to_its_end() {
         .filter(|line| line.contains(" of sim:error-rate=0.01 failed: "))
         .count();
     assert_eq!(told, 5, "{}", ended.stderr);
-    // The verdict also has these messages, so that they are not lost with the terminal.
+    // The verdict records these messages, too, because a terminal may be closed.
     assert_eq!(run.verdict.failures.len(), 5);
     assert!(
         run.verdict
@@ -66,7 +66,7 @@ fn errors_fail_a_run_that_goes_on_to_its_end() {
 }
 
 #[test]
-fn a_bad_place_fails_exactly_the_operations_that_touch_it() {
+fn a_bad_byte_range_fails_exactly_the_operations_in_it() {
     let bench = Bench::new();
     let device = "sim:capacity=1GiB+bad=0-512MiB";
     let ended = bench.storage(&reads(device, 10, 100), &[]).expect(1);
@@ -123,7 +123,7 @@ fn more_errors_than_allowed_stop_the_run() {
 }
 
 #[test]
-fn a_device_that_is_gone_stops_the_run_and_fails_it() {
+fn a_lost_device_stops_and_fails_the_run() {
     let bench = Bench::new();
     let device = "sim:gone-at-s=3";
     let config = reads(&format!("{device} sim:name=other"), 3600, 100);
@@ -148,7 +148,7 @@ fn a_device_that_is_gone_stops_the_run_and_fails_it() {
 
 /// A file is cut short under a loop device with direct I/O: the kernel itself answers EIO beyond the end of the file.
 #[test]
-fn an_error_of_a_real_device_is_one_of_the_run() {
+fn an_io_error_of_the_kernel_fails_the_run() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 64 * MIB, &["--direct-io=on"]) else {
         return;

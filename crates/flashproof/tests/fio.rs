@@ -1,4 +1,4 @@
-//! `flashproof fio`: fio's jobs are run, guarded, recorded, judged, reported; compared with the real fio if installed.
+//! `flashproof fio`: jobs are run, guarded, recorded, judged and reported; outputs are compared with those of fio.
 
 use crate::support;
 
@@ -14,7 +14,7 @@ fn job(bench: &Bench, line: &str, code: i32) -> (Value, Ended) {
 }
 
 #[test]
-fn jobs_on_a_simulated_drive_are_a_run_like_any_and_reported_as_fio_does() {
+fn jobs_on_a_simulated_drive_are_recorded_as_a_run_and_reported_in_fios_formats() {
     let bench = Bench::new();
     let line = "--out=run --name=mix --filename=sim: --direct=1 --rw=randrw --rate_iops=2000,500 --iodepth=32 --runtime=4 \
                 --time_based --ramp_time=2 --write_iops_log=mix --log_avg_msec=2000 --percentile_list=50:99.9";
@@ -69,7 +69,7 @@ fn jobs_on_a_simulated_drive_are_a_run_like_any_and_reported_as_fio_does() {
 }
 
 #[test]
-fn a_rate_that_is_not_reached_fails_with_a_culprit_and_what_was_not_done() {
+fn a_missed_rate_fails_and_names_the_bottleneck_and_the_operations_not_done() {
     let bench = Bench::new();
     let line = "--out=run --name=a --filename=sim:channels=1+read-us=1000+jitter-pct=0 --direct=1 --rw=randread --rate_iops=2000 --iodepth=4 --runtime=3 --time_based";
     let (job, ended) = job(&bench, line, 1);
@@ -87,7 +87,7 @@ fn a_rate_that_is_not_reached_fails_with_a_culprit_and_what_was_not_done() {
 }
 
 #[test]
-fn a_rate_is_judged_though_its_group_has_jobs_without_one() {
+fn a_rate_is_judged_although_other_jobs_of_the_group_have_none() {
     let bench = Bench::new();
     let slow = "sim:channels=1+read-us=1000+jitter-pct=0";
     let line = format!(
@@ -108,7 +108,7 @@ fn a_rate_is_judged_though_its_group_has_jobs_without_one() {
 }
 
 #[test]
-fn flushes_and_writes_after_trims_are_beside_what_is_wanted_and_not_in_its_place() {
+fn flushes_and_writes_after_trims_do_not_count_towards_the_rate() {
     let bench = Bench::new();
     let paced = "--name=a --filename=sim: --direct=1 --time_based --runtime=4";
     let (fsync, _) = job(
@@ -168,7 +168,7 @@ fn flushes_and_writes_after_trims_are_beside_what_is_wanted_and_not_in_its_place
 }
 
 #[test]
-fn each_device_of_a_job_is_known_again() {
+fn each_file_of_a_job_is_recognised_by_the_next_run() {
     let bench = Bench::new();
     let line = "--name=a --filename=one:two --rw=write --bs=64k --size=1m";
     job(&bench, &format!("--out=first {line}"), 0);
@@ -181,7 +181,7 @@ fn each_device_of_a_job_is_known_again() {
 }
 
 #[test]
-fn shares_of_a_device_are_whole_operations_and_counts_follow_the_rates() {
+fn percentages_of_a_device_are_rounded_to_whole_operations_and_counts_follow_the_rates() {
     let bench = Bench::new();
     let sim = "--name=a --filename=sim:capacity=256MiB --direct=1";
     let (percent, _) = job(
@@ -199,12 +199,12 @@ fn shares_of_a_device_are_whole_operations_and_counts_follow_the_rates() {
     );
 }
 
-/// A drive that completes up to eight operations at once in 100 us; further operations wait for these.
+/// A drive that serves eight operations at once, each in 100 us. Further operations wait.
 const EIGHT: &str =
     "--filename=sim:channels=8+read-us=100+jitter-pct=0+read-mbps=0 --direct=1 --rw=randread";
 
 #[test]
-fn the_depth_that_a_latency_allows_is_found_and_what_is_reported_is_measured_at_it() {
+fn latency_target_finds_a_queue_depth_and_the_report_covers_only_this_depth() {
     let bench = Bench::new();
     let run = |out: &str, more: &str, code| {
         job(
@@ -223,7 +223,7 @@ fn the_depth_that_a_latency_allows_is_found_and_what_is_reported_is_measured_at_
         (&found["latency_window"], &found["latency_percentile"]),
         (&200_000.into(), &99.0.into())
     );
-    // The report covers a second at the depth that was found, without the search.
+    // The report covers one second at the depth found, and not the search.
     assert_eq!(found["read"]["runtime"], 1_000, "{}", found["read"]);
     let ops = found["read"]["total_ios"].as_u64().unwrap();
     let slowest = found["read"]["clat_ns"]["max"].as_u64().unwrap();
@@ -255,7 +255,7 @@ fn the_depth_that_a_latency_allows_is_found_and_what_is_reported_is_measured_at_
 }
 
 #[test]
-fn a_file_that_is_read_and_written_is_laid_out_first_and_one_that_is_only_written_is_not() {
+fn a_file_is_laid_out_first_only_if_the_job_reads_it() {
     let bench = Bench::new();
     let made = |rw: &str| {
         let line =
@@ -273,7 +273,7 @@ fn a_file_that_is_read_and_written_is_laid_out_first_and_one_that_is_only_writte
 }
 
 #[test]
-fn pauses_come_after_so_many_operations_or_so_much_time() {
+fn thinktime_pauses_after_a_number_of_operations_or_a_time() {
     let bench = Bench::new();
     // Four operations at once take 100 us, then the job idles for 900 us.
     let blocks = "--thinktime=900 --thinktime_blocks=4 --iodepth=32 --time_based --runtime=2";
@@ -300,7 +300,7 @@ fn pauses_come_after_so_many_operations_or_so_much_time() {
 }
 
 #[test]
-fn each_operation_is_a_line_of_the_logs_of_each_clone() {
+fn each_clone_logs_each_operation_in_its_own_logs() {
     let bench = Bench::new();
     let logs = "--write_lat_log=x --write_bw_log=x --log_offset=1 --numjobs=2 --group_reporting";
     job(
@@ -333,7 +333,7 @@ fn each_operation_is_a_line_of_the_logs_of_each_clone() {
         }
         assert_eq!(bench.text("x_slat.1.log"), "");
     }
-    // As in the real fio, means can cover any time, not only whole seconds.
+    // As in the real fio, log_avg_msec may be any time, not only whole seconds.
     let means = "--write_iops_log=y --log_avg_msec=250 --rate_iops=100 --time_based --runtime=1";
     job(&bench, &format!("--out=means --name=a {means} {EIGHT}"), 0);
     assert_eq!(
@@ -343,7 +343,7 @@ fn each_operation_is_a_line_of_the_logs_of_each_clone() {
 }
 
 #[test]
-fn jobs_end_with_the_first_and_those_that_begin_later_are_reported_for_their_own_time() {
+fn exitall_ends_all_jobs_and_delayed_jobs_are_reported_for_their_own_runtime() {
     let bench = Bench::new();
     let rated = "--rate_iops=100 --time_based";
     let line = format!(
@@ -379,7 +379,7 @@ fn jobs_end_with_the_first_and_those_that_begin_later_are_reported_for_their_own
 }
 
 #[test]
-fn an_option_that_there_is_not_is_named_and_nothing_runs() {
+fn an_unknown_option_is_named_and_nothing_runs() {
     let bench = Bench::new();
     bench.write_victim("victim", 2);
     let before = bench.read("victim");
@@ -471,7 +471,7 @@ fn an_option_that_there_is_not_is_named_and_nothing_runs() {
 }
 
 #[test]
-fn streams_have_limits_of_their_own_and_files_laid_out_have_none() {
+fn streams_have_their_own_limits_and_laid_out_files_have_none() {
     let bench = Bench::new();
     let line = "--name=log --filename=sim:write-us=50 --direct=1 --rw=write --fdatasync=1 --runtime=2 --time_based --sla=";
     for (limits, code, says) in [
@@ -503,7 +503,7 @@ fn streams_have_limits_of_their_own_and_files_laid_out_have_none() {
 }
 
 #[test]
-fn a_loop_device_is_guarded_and_gets_what_the_job_says() {
+fn a_loop_device_is_guarded_and_receives_exactly_the_jobs_writes() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else {
         return;
@@ -561,7 +561,7 @@ fn a_job_issues_from_the_cpus_it_names() {
 }
 
 #[test]
-fn files_that_are_no_earlier_output_are_kept_unless_forced() {
+fn files_that_are_no_earlier_output_are_replaced_only_with_force() {
     let bench = Bench::new();
     let line = "fio --name=a --filename=sim: --direct=1 --rw=randread --rate_iops=100 --runtime=2 --time_based --quiet \
                 --output=out.txt --write_iops_log=a";
@@ -705,7 +705,7 @@ fn the_terse_line_has_the_fields_of_the_real_fio() {
     let theirs = fields("fio".into());
     symlink(FLASHPROOF, bench.path("fio")).unwrap();
     let ours = fields(bench.path("fio"));
-    // The fields after these describe disks, and a container may see no disk.
+    // Later fields describe disks. A container may see no disk.
     assert!(theirs.len() >= 121 && ours.len() >= 121, "{ours:?}");
     for place in [0, 1, 2, 3, 4, 5, 46, 49, 92] {
         assert_eq!(theirs[place], ours[place], "field {place}");
@@ -717,7 +717,7 @@ fn the_terse_line_has_the_fields_of_the_real_fio() {
 }
 
 #[test]
-fn called_fio_it_prints_what_fio_prints_and_leaves_nothing_else() {
+fn under_the_name_fio_it_prints_fios_output_and_leaves_no_other_files() {
     let bench = Bench::new();
     symlink(FLASHPROOF, bench.path("fio")).unwrap();
     let fio = |line: &str| bench.program(bench.path("fio"), &words(line));
@@ -781,7 +781,7 @@ fn called_fio_it_prints_what_fio_prints_and_leaves_nothing_else() {
 }
 
 #[test]
-fn a_synchronous_engine_is_a_thread_of_each_clone_that_makes_system_calls() {
+fn a_synchronous_engine_issues_system_calls_from_a_thread_per_clone() {
     let bench = Bench::new();
     let device = LoopDevice::new(&bench, 4 * MIB, &[]);
     for engine in ["sync", "psync", "vsync", "pvsync", "pvsync2"] {
@@ -853,7 +853,7 @@ fn synchronous_jobs_run_beside_others() {
     assert_eq!(support::totals(&bench.run(), "queue-reads"), (1024, 0, 0));
 }
 
-/// Starts a run whose calls hang, because the kernel admits one byte per second. Also returns the throttled cgroup.
+/// Starts a run whose writes hang, because its cgroup may write only one byte per second. Also returns the cgroup.
 fn hanging(bench: &Bench, device: &LoopDevice, line: &str) -> Option<(Throttled, Running)> {
     let throttled = Throttled::new(bench, device, &[("write_bps", 1)])?;
     let mut command = throttled.command(bench);
@@ -866,7 +866,7 @@ fn hanging(bench: &Bench, device: &LoopDevice, line: &str) -> Option<(Throttled,
 }
 
 #[test]
-fn a_device_that_never_answers_a_call_has_lost_it() {
+fn a_call_that_the_device_never_completes_counts_as_never_completed() {
     for (line, stream) in [
         ("--rw=randwrite --direct=1", "a-writes"),
         ("--rw=write --fdatasync=1", "a-flushes"),

@@ -1,5 +1,5 @@
-//! The example jobs in fio's repository: the accepted ones, and the refused ones with the reason; a table in
-//! `docs/fio.md`. `FLASHPROOF_FIO_EXAMPLES` names the directory of the examples in a checkout of fio.
+//! Each example job in fio's repository is accepted, or refused with a reason, as the table in `docs/fio.md` says.
+//! `FLASHPROOF_FIO_EXAMPLES` names the directory of the examples in a checkout of fio.
 
 use crate::support;
 
@@ -73,7 +73,7 @@ fn examples_of_fio_are_accepted_or_refused_with_a_reason() {
                 code == Some(2) && text.contains(reason) && text.contains("nothing was run")
             }
             None if is_known => code == Some(0),
-            // An example of another version of fio, or one that needs other environment variables.
+            // This example is of another version of fio, or needs other environment variables.
             None => matches!(code, Some(0 | 2)),
         };
         seen += u32::from(is_known);

@@ -46,7 +46,7 @@ fn a_mapped_device_is_read_and_written_by_page_faults_as_by_fio() {
     let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else {
         return;
     };
-    // Bytes that fio 3.33 empties (MADV_REMOVE): the whole mapping, if a block device is mapped for writing.
+    // `emptied_bytes`: fio 3.33 clears the whole mapping (MADV_REMOVE) if a block device is mapped for writing.
     for (number, (options, emptied_bytes)) in [
         ("--rw=randread --number_ios=100", 0),
         ("--rw=randread --number_ios=50 --direct=1", 0),
@@ -101,7 +101,7 @@ fn a_mapped_device_is_read_and_written_by_page_faults_as_by_fio() {
             // disk_util does not include the reads of the guard.
             ours_read.unwrap().abs_diff(fios.read.completed) <= 4
         };
-        // Other programs, other tests among them, may read the device meanwhile, so there are several attempts.
+        // Other programs may read the device meanwhile, so there are several attempts.
         assert!((0..12).any(agrees), "{options}: other reads than fio's");
     }
     let line = format!(
@@ -117,7 +117,7 @@ fn a_mapped_device_is_read_and_written_by_page_faults_as_by_fio() {
 }
 
 #[test]
-fn a_file_that_is_truncated_under_its_mapping_fails_reads_and_ends_no_process() {
+fn a_file_truncated_under_its_mapping_fails_reads_without_ending_the_process() {
     let bench = Bench::new();
     bench.write_victim("data", 8);
     let line = "fio --out=run --name=a --filename=data --rw=randread --bs=4k --ioengine=mmap --time_based --runtime=60";
@@ -136,7 +136,7 @@ fn a_file_that_is_truncated_under_its_mapping_fails_reads_and_ends_no_process() 
 }
 
 #[test]
-fn writes_that_append_leave_what_a_file_has() {
+fn appending_writes_keep_the_existing_data() {
     let bench = Bench::new();
     bench.fio_jobs(
         "--out=made --name=a --filename=ours --rw=write --size=1m --bs=64k",
@@ -218,7 +218,7 @@ fn the_page_cache_of_a_file_is_dropped_kept_or_filled_before_a_job() {
         let line =
             format!("--name=a --filename=data --rw=randread --bs=4k --number_ios=1 {options}");
         let run = |is_fio: bool| -> Option<u64> {
-            // This job empties the page cache, as pre_read needs; for invalidate=0, the read below then fills it.
+            // This job empties the page cache. For invalidate=0, the following read fills the cache.
             bench
                 .line(&format!(
                     "fio --out=empty-{number}-{is_fio} --name=a --filename=data --number_ios=1"
@@ -255,7 +255,7 @@ fn the_page_cache_of_a_file_is_dropped_kept_or_filled_before_a_job() {
 }
 
 #[test]
-fn files_are_made_and_nothing_else() {
+fn create_only_creates_the_files_and_does_no_io() {
     let bench = Bench::new();
     let line = "--nrfiles=3 --size=3m --create_only=1";
     for rw in ["write", "read"] {
@@ -280,7 +280,7 @@ fn files_are_made_and_nothing_else() {
 }
 
 #[test]
-fn a_file_of_an_earlier_job_is_extended_for_reads_and_a_file_of_the_user_is_not() {
+fn a_file_of_an_earlier_job_is_extended_for_reads_but_a_users_file_is_not() {
     let bench = Bench::new();
     let (_, _) = bench.fio_jobs(
         "--out=write --name=w --filename=data --rw=write --bs=64k --size=4m",

@@ -14,7 +14,7 @@ fn number(value: &Value) -> f64 {
 }
 
 #[test]
-fn a_file_gets_its_blocks_before_the_run_or_from_its_writes() {
+fn fallocate_decides_if_blocks_are_allocated_before_the_run_or_by_its_writes() {
     let bench = Bench::new();
     let allocated = |fallocate: &str| {
         let line = format!(
@@ -61,7 +61,7 @@ fn a_file_gets_its_blocks_before_the_run_or_from_its_writes() {
 }
 
 #[test]
-fn a_job_ends_when_it_is_steady_and_says_so() {
+fn a_job_ends_in_steady_state_and_reports_it() {
     let bench = Bench::new();
     let line = "--filename=sim:channels=4+read-us=1000+jitter-pct=0 --direct=1 --rw=randread --iodepth=4 --time_based --runtime=60";
     let steady = "--steadystate=iops:1% --ss_dur=4 --ss_ramp=3";
@@ -90,7 +90,7 @@ fn a_job_ends_when_it_is_steady_and_says_so() {
         seconds.len() == 4 && seconds.iter().all(|iops| (3_950.0..4_050.0).contains(iops)),
         "{seconds:?}"
     );
-    // If the drive slows down, the job is steady later. A job that is never steady runs for its whole runtime.
+    // A drive that slows down delays the steady state. Without a steady state, the job runs for its whole runtime.
     let slow = line
         .replace("jitter-pct=0", "jitter-pct=0+slow-after-s=5")
         .replace("60", "30");
@@ -117,7 +117,7 @@ fn a_job_ends_when_it_is_steady_and_says_so() {
 }
 
 #[test]
-fn runtimes_have_fractions_and_jobs_wait_for_those_they_name() {
+fn fractional_runtimes_and_wait_for_work() {
     let bench = Bench::new();
     let line = "--filename=sim: --direct=1 --rw=randread --time_based --name=a --runtime=1.5 --name=b --runtime=250ms --wait_for=a";
     let (jobs_of, ended) = bench.fio_jobs(&format!("--out=run {line}"), 0);
@@ -136,7 +136,7 @@ fn runtimes_have_fractions_and_jobs_wait_for_those_they_name() {
 }
 
 #[test]
-fn a_null_engine_measures_nothing_and_the_verdict_says_so() {
+fn the_null_engine_measures_nothing_and_a_warning_says_so() {
     let bench = Bench::new();
     let (job, ended) = bench.fio_jobs(
         "--out=run --name=a --ioengine=null --size=64m --rw=randrw",
@@ -154,7 +154,7 @@ fn a_null_engine_measures_nothing_and_the_verdict_says_so() {
 }
 
 #[test]
-fn a_part_of_the_operations_has_another_priority() {
+fn cmdprio_percentage_gives_a_share_of_the_operations_another_priority() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 8 * MIB, &[]) else {
         return;
@@ -191,7 +191,7 @@ fn a_part_of_the_operations_has_another_priority() {
 }
 
 #[test]
-fn a_full_queue_drains_on_a_device() {
+fn iodepth_low_drains_a_full_queue_before_it_is_refilled() {
     let bench = Bench::new();
     let line = "--out=run --name=a --filename=sim:jitter-pct=0 --direct=1 --rw=randread --iodepth=16 --size=4m";
     let (job, _) = bench.fio_jobs(&format!("{line} --iodepth_low=1"), 0);
@@ -204,7 +204,7 @@ fn a_full_queue_drains_on_a_device() {
 }
 
 #[test]
-fn a_log_of_operations_is_written_and_replayed() {
+fn an_iolog_is_written_and_replayed() {
     let bench = Bench::new();
     let write = "--out=first --name=a --filename=data --rw=randrw --bs=4k --size=256k --rate_iops=100,100 --fdatasync=4 --write_iolog=log";
     let (first, _) = bench.fio_jobs(write, 0);
@@ -261,7 +261,7 @@ fn a_log_of_operations_is_written_and_replayed() {
 }
 
 #[test]
-fn logs_have_histograms_greatest_values_and_the_time_of_day() {
+fn logs_have_histograms_maxima_and_unix_times() {
     let bench = Bench::new();
     let line = "--name=a --filename=sim: --direct=1 --rw=randrw --rate_iops=1000,500 --time_based --runtime=2";
     let logs = "--write_hist_log=h --log_hist_msec=500 --write_lat_log=l --log_avg_msec=500";
@@ -396,9 +396,9 @@ fn as_fio(bench: &Bench, line: &str, code: i32) -> (Vec<Value>, Ended) {
 }
 
 #[test]
-fn jobs_of_a_command_overwrite_each_others_data_and_a_job_that_cannot_run_loses_no_results() {
+fn jobs_of_one_command_may_overwrite_each_others_data_and_a_refused_job_keeps_earlier_results() {
     let bench = Bench::new();
-    // Blocks of verify, and patterns, have no stamps of the guard.
+    // Verify blocks and buffer patterns do not contain the guard's stamps.
     for (file, data) in [("v", "--verify=md5"), ("p", "--buffer_pattern=0xdeadbeef")] {
         let line = format!(
             "--size=1m --filename={file} --name=w1 --rw=write {data} --do_verify=0 --name=w2 --stonewall --rw=randwrite {data}"
@@ -410,13 +410,13 @@ fn jobs_of_a_command_overwrite_each_others_data_and_a_job_that_cannot_run_loses_
             "{data}"
         );
         let bytes = bench.read(file);
-        // Another command needs consent, and so does a file that took the place of the file that was written.
+        // Another command needs consent.
         let line = format!("--size=1m --filename={file} --name=w --rw=write");
         let ended = bench.program(bench.path("fio"), &words(&line)).expect(1);
         assert!(ended.stderr.contains(file), "{}", ended.stderr);
         assert_eq!(bench.read(file), bytes);
     }
-    // The parts of a name with a space are names of other files.
+    // `my file` is one file, and not the files `my` and `file`.
     bench.write_victim("my", 1);
     let before = bench.read("my");
     let parts = "[a]\nfilename=my file\nrw=write\nsize=1m\n[b]\nstonewall\nfilename=my file:my\nrw=write\nsize=2m\n";
@@ -469,7 +469,7 @@ fn a_run_reads_one_device_and_writes_another() {
         [counts(&jobs[0]), counts(&jobs[1])],
         [[Some(200), Some(0)], [Some(0), Some(200)]]
     );
-    // A file that is only read keeps its data and its size, though another file is written and is longer.
+    // A file that is only read keeps its data and size, although the job writes another, longer file.
     bench.write_victim("log", 1);
     let before = bench.read("log");
     let line =
@@ -492,7 +492,7 @@ fn a_run_reads_one_device_and_writes_another() {
 }
 
 #[test]
-fn logs_of_operations_are_numbered_only_where_they_share_a_name() {
+fn iologs_are_numbered_only_if_jobs_share_a_name() {
     let bench = Bench::new();
     let line = "--filename=sim: --direct=1 --number_ios=3 --rw=read --name=a --write_iolog=one --numjobs=2 --name=b \
                 --write_iolog=other --name=c --stonewall --write_iolog=one";
@@ -503,7 +503,7 @@ fn logs_of_operations_are_numbered_only_where_they_share_a_name() {
 }
 
 #[test]
-fn a_job_that_misses_its_goal_has_fios_error_number() {
+fn a_job_that_misses_its_latency_or_rate_has_fios_error_number() {
     let bench = Bench::new();
     let sim = "--name=a --filename=sim:read-us=100+jitter-pct=0 --direct=1 --rw=randread --time_based --runtime=10";
     for (goal, error) in [
@@ -547,7 +547,7 @@ fn a_job_that_ends_within_its_ramp_time_is_reported_whole() {
         ended.stderr
     );
     assert!(!ended.stderr.contains("smaller"), "{}", ended.stderr);
-    // A start delay is no time of the job.
+    // A start delay does not count as runtime.
     let (report, _) = as_fio(&bench, &format!("{line} --startdelay=2"), 0);
     assert!(
         report[0]["write"]["runtime"]
@@ -573,7 +573,7 @@ fn a_job_that_ends_within_its_ramp_time_is_reported_whole() {
         "{}",
         ended.stderr
     );
-    // A job that outlasts its ramp is measured from its end, also after a start delay.
+    // A job longer than its ramp time is measured from the end of the ramp, also after a start delay.
     let paced = line.replace("--size=32m", "--size=1g --rate_iops=10 --startdelay=2");
     let (jobs, ended) = as_fio(&bench, &paced, 0);
     assert_eq!(

@@ -155,7 +155,7 @@ fn wrong(bench: &Bench, name: &str, report: &Value) -> Option<String> {
 }
 
 #[test]
-fn test_jobs_of_fio_run_and_show_what_they_must() {
+fn fios_test_jobs_run_with_the_expected_results() {
     let Some(dir) = std::env::var_os("FLASHPROOF_FIO_TEST_JOBS").map(PathBuf::from) else {
         return support::skip("FLASHPROOF_FIO_TEST_JOBS names no directory with fio's test jobs")
             .unwrap_or(());

@@ -70,7 +70,7 @@ fn job(bench: &Bench, line: &str, code: i32) -> (Value, Ended) {
 }
 
 #[test]
-fn fio_writes_and_flashproof_verifies_and_the_other_way_round() {
+fn fio_and_flashproof_verify_each_others_data() {
     if tool("fio", &["--version"]).is_none() {
         return;
     }
@@ -162,7 +162,7 @@ fn one_bit_anywhere_is_found_and_counted() {
 }
 
 #[test]
-fn torn_and_foreign_blocks_are_told_apart() {
+fn torn_and_foreign_blocks_are_distinguished() {
     let bench = Bench::new();
     let options = "--name=a --bs=64k --size=1m --direct=0 --verify=crc32c";
     let write = |seed: &str| {
@@ -214,7 +214,7 @@ fn torn_and_foreign_blocks_are_told_apart() {
     );
 }
 
-/// Runs a job that writes, stops it while it reads back, applies `change` to the loop device, and continues the job.
+/// Pauses a writing job during its read-back, applies `change` to the loop device, and continues the job.
 fn while_it_is_read_back(change: impl Fn(&LoopDevice, &[u8], &[u8])) -> Option<String> {
     let bench = Bench::new();
     let device = LoopDevice::new(&bench, 2 * MIB, &["--direct-io=on"])
@@ -248,7 +248,7 @@ fn while_it_is_read_back(change: impl Fn(&LoopDevice, &[u8], &[u8])) -> Option<S
 }
 
 #[test]
-fn a_write_that_never_arrived_is_stale_and_not_right() {
+fn a_lost_write_is_reported_as_stale() {
     let put = |device: &LoopDevice, data: &[u8], from: usize, to: usize| {
         device.put(from as u64, &data[from..to])
     };
@@ -290,7 +290,7 @@ fn a_write_that_never_arrived_is_stale_and_not_right() {
 }
 
 #[test]
-fn what_was_written_is_read_back_in_every_kind_of_job() {
+fn every_kind_of_job_reads_back_its_writes() {
     let bench = Bench::new();
     let all = "--name=a --size=4m --verify=xxhash --direct=0 --iodepth=8";
     let (whole, _) = job(&bench, &format!("{all} --rw=randwrite --bs=4k"), 0);
@@ -305,7 +305,7 @@ fn what_was_written_is_read_back_in_every_kind_of_job() {
         ),
         (&(4 * MIB).into(), &0.into())
     );
-    // If sizes vary, each smallest block has its own header. An offset written several times holds the last write.
+    // With variable sizes, each smallest block has its own header. The last write to an offset is verified.
     for more in [
         "--rw=randwrite --bssplit=4k/50:16k/50",
         "--rw=randwrite --bs=4k --norandommap --random_distribution=zipf:1.2",
@@ -379,7 +379,7 @@ fn what_was_written_is_read_back_in_every_kind_of_job() {
         ),
         (&0.into(), &(4 * MIB).into())
     );
-    // Reads of a mixed job verify nothing.
+    // The reads of a mixed job are not verified.
     let (mixed, _) = job(
         &bench,
         "--name=new --size=1m --verify=crc32c --direct=0 --rw=randrw --bs=4k --do_verify=0",
@@ -389,7 +389,7 @@ fn what_was_written_is_read_back_in_every_kind_of_job() {
 }
 
 #[test]
-fn the_first_wrong_block_ends_a_fatal_job_and_wrong_blocks_are_dumped() {
+fn with_verify_fatal_the_first_wrong_block_ends_the_job_and_wrong_blocks_are_dumped() {
     let bench = Bench::new();
     let options =
         "--name=a --bs=4k --size=256k --direct=0 --verify=crc32 --verify_fatal=1 --verify_dump=1";
@@ -411,7 +411,7 @@ fn the_first_wrong_block_ends_a_fatal_job_and_wrong_blocks_are_dumped() {
 }
 
 #[test]
-fn a_run_that_was_stopped_says_how_far_its_writes_came() {
+fn a_stopped_run_saves_the_number_of_its_completed_writes() {
     let bench = Bench::new();
     let options = "--name=a --bs=4k --size=64m --direct=0 --verify=crc32c";
     let line = format!(
@@ -425,7 +425,7 @@ fn a_run_that_was_stopped_says_how_far_its_writes_came() {
     assert_eq!((state[0], state.len()), (3, 24 + 152 + 16));
     let written = u64::from_le_bytes(state[24 + 16..24 + 24].try_into().unwrap());
     assert!((10..2_000).contains(&written), "{written}");
-    // The rest of the file holds no blocks to verify.
+    // The stopped run left the rest of the file without verify blocks.
     job(&bench, &format!("{options} --rw=read"), 1);
     let (read, _) = job(
         &bench,
@@ -473,7 +473,7 @@ fn a_run_that_was_stopped_says_how_far_its_writes_came() {
 }
 
 #[test]
-fn contents_of_writes_are_those_that_were_asked_for() {
+fn written_data_has_the_requested_pattern_compressibility_and_duplicates() {
     let bench = Bench::new();
     let written = |more: &str| {
         job(
@@ -511,7 +511,7 @@ fn contents_of_writes_are_those_that_were_asked_for() {
 }
 
 #[test]
-fn writes_and_their_read_back_have_times_of_their_own() {
+fn writes_and_their_read_back_have_separate_runtimes() {
     let bench = Bench::new();
     // The 99 pauses between 100 writes take 990 ms, many times as long as the read-back.
     let options =

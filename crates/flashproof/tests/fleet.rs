@@ -9,7 +9,7 @@ use support::lab::{BY_SLURM, LAB, Lab, REAL, SCREEN, host, kill};
 use support::{Bench, Ended, FLASHPROOF, LoopDevice, Running, tool};
 
 #[test]
-fn a_campaign_runs_here_from_its_inventory_to_its_verdicts_and_a_second_start_has_nothing_to_do() {
+fn a_campaign_runs_on_this_machine_and_a_second_start_repeats_nothing() {
     let lab = Lab::simulated(3);
     lab.fleet(&["init", LAB]).expect(0);
     lab.fleet(&["plan", LAB])
@@ -66,7 +66,7 @@ fn a_campaign_runs_here_from_its_inventory_to_its_verdicts_and_a_second_start_ha
 }
 
 #[test]
-fn a_drive_that_fails_stops_its_later_steps_and_no_others() {
+fn a_failed_step_skips_the_steps_after_it_on_this_drive_only() {
     let lab = Lab::new();
     lab.drives(
         None,
@@ -102,7 +102,7 @@ fn a_drive_that_fails_stops_its_later_steps_and_no_others() {
 }
 
 #[test]
-fn mistakes_in_files_have_a_place_and_a_remedy_and_nothing_runs() {
+fn mistakes_in_campaign_files_are_reported_with_place_and_advice_and_nothing_runs() {
     let lab = Lab::simulated(2);
     let wrong = |text: &str, parts: &[&str]| {
         lab.campaign("x", text);
@@ -191,7 +191,7 @@ fn mistakes_in_files_have_a_place_and_a_remedy_and_nothing_runs() {
 }
 
 #[test]
-fn links_in_the_results_are_not_followed() {
+fn symbolic_links_in_the_results_are_refused() {
     let lab = Lab::simulated(1);
     lab.campaign("links", SCREEN);
     let elsewhere = lab.bench.path("elsewhere");
@@ -223,7 +223,7 @@ fn links_in_the_results_are_not_followed() {
 }
 
 #[test]
-fn a_replaced_drive_and_a_missing_one_are_not_tested_and_go_on_when_they_are_back() {
+fn replaced_and_missing_drives_are_refused_and_resume_when_they_are_back() {
     let lab = Lab::new();
     lab.drives(None, &[("S1", "sim:channels=2"), ("S2", "sim:channels=3")]);
     lab.campaign(
@@ -266,7 +266,6 @@ fn a_replaced_drive_and_a_missing_one_are_not_tested_and_go_on_when_they_are_bac
     );
 }
 
-/// A campaign with the real-time step on a loop device of this host.
 fn real() -> Option<(Lab, LoopDevice)> {
     let lab = Lab::new();
     let device = lab.real()?;
@@ -274,7 +273,7 @@ fn real() -> Option<(Lab, LoopDevice)> {
 }
 
 #[test]
-fn a_killed_task_goes_on_where_it_stood_and_no_second_one_tests_its_drive() {
+fn a_killed_task_resumes_at_its_stage_and_a_second_task_for_the_drive_is_refused() {
     let Some((lab, _device)) = real() else { return };
     let mut task = lab.start(&["task", LAB, "0"]);
     let stage_2 = lab.out(0, "certify/out/stage-2/intervals.csv");
@@ -328,7 +327,7 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 #[test]
-fn a_cancelled_campaign_ends_with_partial_results_and_goes_on_later() {
+fn a_cancelled_campaign_has_partial_results_and_can_be_resumed() {
     let Some((lab, _device)) = real() else { return };
     let mut run = lab.start(&["run", LAB]);
     let stage_1 = lab.out(0, "certify/out/stage-1/intervals.csv");
@@ -353,7 +352,7 @@ fn a_cancelled_campaign_ends_with_partial_results_and_goes_on_later() {
 }
 
 #[test]
-fn a_time_limit_stops_a_step_and_the_next_start_goes_on() {
+fn a_time_limit_stops_a_step_and_the_next_start_resumes_it() {
     let Some((lab, _device)) = real() else { return };
     lab.campaign("real", &REAL.replace("\"10m\"", "\"10s\""));
     lab.fleet(&["task", LAB, "0"]).expect(75);
@@ -384,7 +383,7 @@ fn only_a_drive_with_consent_is_erased() {
     lab.drives(Some(&host()), &[(&device.name, &device.name)]);
     let write = "[[step]]\nname = \"write\"\nlimit = \"1m\"\nrun = \"fio --name=w --filename={drive} --rw=write --bs=64k --size=1m --out {out}\"\n";
     lab.campaign("erase", write);
-    // FLASHPROOF_ERASE gives consent to a run by hand, but not to a campaign.
+    // FLASHPROOF_ERASE gives consent to a manual run, but not to a campaign.
     let mut command = lab.prepare(&["run", LAB]);
     command.env("FLASHPROOF_ERASE", &device.name);
     Running::start(command).end().expect(3);
@@ -412,7 +411,7 @@ fn only_a_drive_with_consent_is_erased() {
 }
 
 #[test]
-fn no_other_drive_than_that_of_the_task_is_tested_or_written() {
+fn a_task_tests_and_writes_only_its_own_drive() {
     let lab = Lab::new();
     let aside = Bench::new();
     let (Some(device), Some(other)) = (
@@ -428,7 +427,7 @@ fn no_other_drive_than_that_of_the_task_is_tested_or_written() {
             device.name
         )
     };
-    // The second drive of the command line needs no consent, because it is empty. But it is not the task's drive.
+    // The second drive of the command line is empty and needs no consent, but is not the task's drive.
     lab.drives(Some(&host()), &[(&device.name, &device.name)]);
     lab.campaign(
         "other",
@@ -454,7 +453,7 @@ fn no_other_drive_than_that_of_the_task_is_tested_or_written() {
         now == "refused" && why.starts_with("the drive is not on this host: /dev/loop"),
         "{now} {why}"
     );
-    // The drive of the task belongs to another host, where it has the same path.
+    // The task's drive belongs to another host, on which it has the same path.
     let lab = Lab::new();
     lab.campaign("other", &step("--rw=read --filename={drive}"));
     lab.drives(Some("elsewhere"), &[(&other.name, &other.name)]);
@@ -469,7 +468,7 @@ fn no_other_drive_than_that_of_the_task_is_tested_or_written() {
 }
 
 #[test]
-fn a_task_of_a_cancelled_campaign_begins_nothing() {
+fn a_task_of_a_cancelled_campaign_starts_no_step() {
     let lab = Lab::simulated(1);
     lab.campaign("cancelled", SCREEN);
     lab.fleet(&["cancel", LAB]).expect(0);
@@ -480,7 +479,7 @@ fn a_task_of_a_cancelled_campaign_begins_nothing() {
 }
 
 #[test]
-fn a_results_directory_that_is_full_or_read_only_loses_nothing_that_was_there() {
+fn a_full_or_read_only_results_directory_loses_no_earlier_results() {
     let lab = Lab::new();
     let Some(_disk) = support::small_disk(&lab.bench, LAB, 4_096) else {
         return;
@@ -529,7 +528,7 @@ fn a_clock_that_is_an_hour_off_is_named() {
 }
 
 #[test]
-fn xargs_runs_the_tasks_too() {
+fn tasks_can_be_run_by_xargs() {
     let lab = Lab::simulated(4);
     lab.campaign("xargs", SCREEN);
     Running::start(
@@ -542,7 +541,7 @@ fn xargs_runs_the_tasks_too() {
 }
 
 #[test]
-fn jobs_have_the_limits_of_the_campaign_and_wait_for_those_before_them() {
+fn slurm_jobs_have_the_campaigns_limits_and_depend_on_earlier_jobs() {
     let lab = Lab::new();
     fs::create_dir(lab.bench.path("bin")).unwrap();
     let log = lab.bench.path("log").display().to_string();
@@ -636,7 +635,7 @@ fn jobs_have_the_limits_of_the_campaign_and_wait_for_those_before_them() {
 }
 
 #[test]
-fn slurm_runs_every_step_of_every_drive_once_though_two_start_the_campaign() {
+fn slurm_runs_every_step_of_every_drive_once_although_the_campaign_is_started_twice() {
     let Some(lab) = Lab::on_slurm() else { return };
     lab.simulate(8);
     let more = SCREEN.replace("\"screen\"", "\"more\"");
@@ -708,7 +707,7 @@ fn all_pass(lab: &Lab, name: &str, drives: usize) {
 }
 
 #[test]
-fn a_killed_task_a_killed_node_and_a_killed_controller_cost_a_stage_at_most() {
+fn killing_a_task_a_node_or_the_controller_repeats_at_most_one_stage() {
     let Some((lab, _devices)) = on_nodes("killed", &["n1", "n2", "n3"]) else {
         return;
     };
@@ -749,7 +748,7 @@ fn a_killed_task_a_killed_node_and_a_killed_controller_cost_a_stage_at_most() {
 }
 
 #[test]
-fn preemption_and_the_time_limit_stop_a_step_that_then_goes_on() {
+fn after_preemption_or_the_time_limit_a_step_is_resumed() {
     let Some((lab, _devices)) = on_nodes("preempted", &["n4", "n5"]) else {
         return;
     };
@@ -791,7 +790,7 @@ fn preemption_and_the_time_limit_stop_a_step_that_then_goes_on() {
 }
 
 #[test]
-fn the_report_of_a_campaign_names_the_odd_drive_and_hides_names_on_request() {
+fn the_report_of_a_campaign_names_the_slow_drive_and_can_be_anonymous() {
     let lab = Lab::new();
     let drives: Vec<(u32, u32)> = (1..=12)
         .map(|number| (number, if number == 7 { 600 } else { 300 + number }))
@@ -906,13 +905,13 @@ fn run_campaign(lab: &Lab, name: &str, drives: &[(u32, u32)], step: &str) -> End
 }
 
 #[test]
-fn a_new_batch_is_judged_with_the_drives_of_earlier_campaigns_and_with_the_same_command_only() {
+fn peers_from_earlier_campaigns_are_compared_only_if_the_command_is_the_same() {
     let lab = Lab::new();
     let step = SCREEN.replace("10m --out", "5m --out");
     let old: Vec<(u32, u32)> = (1..=8).map(|number| (number, 300 + number)).collect();
     run_campaign(&lab, "earlier", &old, &step);
     fs::rename(lab.bench.path(LAB), lab.bench.path("old")).unwrap();
-    // The drive 8 of the old campaign is in the new batch, too, and is not its own peer.
+    // Drive 8 is in both campaigns, and does not count as its own peer.
     run_campaign(&lab, "batch", &[(8, 308), (21, 305), (22, 600)], &step);
     lab.bench
         .line("report lab --peers old")

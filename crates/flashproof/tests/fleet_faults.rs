@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// FLASHPROOF_FLEET_FAULTS sets the number of faults, FLASHPROOF_FLEET_SEED their choice.
 #[test]
 #[ignore = "minutes: make soak"]
-fn a_campaign_ends_whole_and_tests_no_drive_twice_at_once_whatever_is_killed() {
+fn a_campaign_completes_without_overlapping_tests_of_a_drive_whatever_is_killed() {
     let number =
         |name: &str, default| std::env::var(name).map_or(default, |text| text.parse().unwrap());
     let faults = number("FLASHPROOF_FLEET_FAULTS", 20);
@@ -59,7 +59,7 @@ fn a_campaign_ends_whole_and_tests_no_drive_twice_at_once_whatever_is_killed() {
         );
         let slurm = lab.slurm.unwrap();
         slurm.hurry("drawn");
-        // A killed controller can forget that a job began, and drains the node. An administrator would resume it.
+        // A killed controller may forget a started job and then drain the node, which an administrator would resume.
         for node in slurm
             .run("sinfo", &["-h", "-N", "-t", "drain", "-o", "%N"])
             .lines()
@@ -165,7 +165,7 @@ fn check(lab: &Lab, task: usize, seed: u64) {
     for pair in times.windows(2) {
         let before = &pair[0];
         let after = &pair[1];
-        // A clock may be set by some milliseconds between two runs.
+        // The clock may be adjusted by some milliseconds between two runs.
         assert!(
             before.1 <= after.0 + 100,
             "seed {seed}: {before:?} and {after:?} at the same time"

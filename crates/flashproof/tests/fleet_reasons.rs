@@ -125,7 +125,7 @@ fn drives_with_the_same_reason_share_a_line() {
 }
 
 #[test]
-fn each_task_has_its_own_port_and_file_of_metrics() {
+fn each_task_has_its_own_metrics_port_and_metrics_file() {
     let lab = Lab::simulated(2);
     lab.campaign("metrics", &format!("{SCREEN}[limits]\nper_host = 2\n"));
     let metrics = |index: usize| {
@@ -227,7 +227,7 @@ fn without_queue(lab: &Lab) -> String {
 }
 
 #[test]
-fn a_campaign_in_a_read_only_directory_is_cancelled_and_the_message_says_what_was_not_written() {
+fn in_a_read_only_directory_cancel_works_and_names_the_file_that_was_not_written() {
     let lab = Lab::new();
     let Some(_disk) = small_disk(&lab.bench, LAB, 4_096) else {
         return;
@@ -332,7 +332,7 @@ fn a_task_that_cannot_start_is_lost_with_the_last_line_of_its_log() {
 }
 
 #[test]
-fn a_job_that_a_user_cancels_does_not_return_and_a_refused_step_has_its_state_meanwhile() {
+fn a_job_cancelled_by_a_user_is_not_requeued_and_other_steps_keep_their_state() {
     let Some(lab) = Lab::on_slurm() else { return };
     let Some(device) = LoopDevice::new(&lab.bench, 64 << 20, &[]) else {
         return;
@@ -370,7 +370,7 @@ fn a_job_that_a_user_cancels_does_not_return_and_a_refused_step_has_its_state_me
 }
 
 #[test]
-fn the_reason_why_a_task_waits_is_in_the_status() {
+fn the_status_shows_why_a_task_is_queued() {
     let Some(lab) = Lab::on_slurm() else { return };
     lab.simulate(3);
     let held = BY_SLURM.replace("=main", "=main\", \"--hold");

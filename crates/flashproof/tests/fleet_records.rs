@@ -1,4 +1,4 @@
-//! Campaigns are read from their records: on any machine, without Slurm, and whatever became of the campaign file.
+//! Campaigns are read from their records: on any machine, without Slurm, also without a valid campaign file.
 
 use crate::support;
 
@@ -8,7 +8,7 @@ use std::path::Path;
 use support::lab::{BY_SLURM, LAB, Lab, SCREEN};
 use support::{Ended, Running, tool};
 
-/// Scripts in place of Slurm's programs: the whole search path.
+/// Runs commands with a PATH that contains only scripts in place of Slurm's programs.
 struct Programs<'a>(&'a Lab);
 
 impl<'a> Programs<'a> {
@@ -34,7 +34,7 @@ impl<'a> Programs<'a> {
         Running::start(command).end()
     }
 
-    /// The report in each form, with the states of the drives' only step, by JSON and by Parquet.
+    /// The report as JSON and in all other formats. Asserts that JSON and Parquet have the same states of the step.
     fn reported(&self, code: i32) -> (Value, Vec<Ended>) {
         let forms = ["", " --html page.html", " --markdown", " --csv"];
         let run = |form: &&str| self.run(&format!("report {LAB}{form}")).expect(code);
@@ -57,8 +57,8 @@ impl<'a> Programs<'a> {
     }
 }
 
-/// A kept campaign of Slurm whose plan file has this version: two drives passed their only step. The words of the step
-/// name an option that does not exist.
+/// The recorded Slurm campaign of tests/data/campaign with the plan file of format `version`: two drives passed their
+/// only step. The step's command has an option that does not exist.
 fn kept(version: u32) -> Lab {
     let lab = Lab::new();
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/campaign");
@@ -75,7 +75,7 @@ fn kept(version: u32) -> Lab {
 }
 
 #[test]
-fn kept_campaigns_of_each_format_are_read_without_slurm_and_without_their_campaign_file() {
+fn old_campaigns_of_each_format_are_read_without_slurm_and_campaign_file() {
     for (version, campaign) in [
         (1, None),
         (1, Some("[[step")),
@@ -96,7 +96,7 @@ fn kept_campaigns_of_each_format_are_read_without_slurm_and_without_their_campai
         assert_eq!(json["drives"][1]["results"][0]["state"], "PASS", "{json}");
         let command = json["commands"][0].as_str().unwrap();
         assert!(command.contains("--latency-limits"), "{command}");
-        // Version 1 has the name only in the campaign file.
+        // With format 1, only the campaign file has the name of the campaign.
         let remarks = json["remarks"].as_array().unwrap();
         if version == 1 {
             assert_eq!((&json["name"], remarks.len()), (&json!("lab"), 1));
@@ -133,7 +133,7 @@ fn kept_campaigns_of_each_format_are_read_without_slurm_and_without_their_campai
 }
 
 #[test]
-fn a_kept_campaign_of_format_1_takes_its_settings_from_a_readable_campaign_file() {
+fn a_campaign_of_format_1_reads_its_settings_from_the_campaign_file_if_possible() {
     let lab = kept(1);
     let plan: Value = lab.bench.json_file("lab/plan.json");
     let words: Vec<_> = plan["steps"][0][1].as_array().unwrap().iter().collect();
@@ -162,7 +162,7 @@ fn a_kept_campaign_of_format_1_takes_its_settings_from_a_readable_campaign_file(
 }
 
 #[test]
-fn without_an_answer_of_slurm_open_steps_are_unknown_and_only_a_start_fails() {
+fn if_slurm_does_not_answer_open_steps_are_unknown_and_only_a_start_fails() {
     for version in [1, 2] {
         let lab = kept(version);
         let journal = lab.bench.text("lab/tasks/0001/journal.jsonl");
@@ -210,7 +210,7 @@ fn without_an_answer_of_slurm_open_steps_are_unknown_and_only_a_start_fails() {
 }
 
 #[test]
-fn an_edit_of_the_campaign_file_changes_nothing_for_tasks_until_the_next_start() {
+fn edits_of_the_campaign_file_affect_tasks_only_after_the_next_start() {
     let lab = Lab::simulated(2);
     let campaign = format!("{SCREEN}{BY_SLURM}");
     lab.campaign("edited", &campaign);

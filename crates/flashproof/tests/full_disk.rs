@@ -7,11 +7,11 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use support::{Bench, CONFIG, small_disk};
 
-/// Number of files under test: so many that every interval needs another page of the disk.
+/// Number of files under test, large enough that every interval needs another page of the disk.
 const FILES: usize = 64;
 
 #[test]
-fn the_run_ends_and_what_was_recorded_before_can_be_read() {
+fn a_full_disk_ends_the_run_and_earlier_intervals_are_readable() {
     let bench = Bench::new();
     let Some(_disk) = small_disk(&bench, "disk", 8192) else {
         return;

@@ -90,7 +90,7 @@ fn only_specs_of_unsupported_features_fail() {
         .iter()
         .filter(|name| !listed.contains(&name[..]))
         .collect();
-    // Specs of the same name may pass and fail.
+    // Of several specs with the same name, one may pass and another fail.
     let outdated: Vec<_> = listed
         .iter()
         .filter(|name| passed.contains(**name) && !failed.contains(**name))

@@ -6,7 +6,7 @@ use std::fs::OpenOptions;
 use std::process::Command;
 use support::{Bench, Ended, LAX, LoopDevice, MIB, OUT, Running, Undo, tool};
 
-/// A device with a bench around it.
+/// A loop device and its bench.
 struct Case {
     // The device comes first: fields are dropped in this order.
     device: LoopDevice,
@@ -28,7 +28,7 @@ impl Case {
         })
     }
 
-    /// A case with a file system to which the kernel writes nothing on its own after mount and sync.
+    /// A case with a file system to which the kernel writes nothing by itself after mount and sync.
     fn with_file_system() -> Option<Self> {
         let case = Self::new()?;
         // mkfs writes everything here. Otherwise, the kernel would write tables and bitmaps after the mount.
@@ -93,7 +93,7 @@ impl Case {
         self.refused(&["--erase", &self.device.name, "--shared"], why);
     }
 
-    /// Asserts that a writing load with these options runs, and that it wrote.
+    /// Asserts that a writing load with these options runs and changes the device.
     #[track_caller]
     fn runs(&self, options: &[&str]) {
         let before = self.content();
@@ -127,7 +127,7 @@ impl Case {
 }
 
 #[test]
-fn a_mounted_device_is_refused_whatever_is_said() {
+fn a_mounted_device_is_refused_even_with_erase_and_shared() {
     let Some(case) = Case::with_file_system() else {
         return;
     };
@@ -166,7 +166,7 @@ const SERIES: [&[&str]; 3] = [
 ];
 
 #[test]
-fn a_refused_series_leaves_nothing_behind_and_binds_nobody() {
+fn a_refused_series_leaves_no_files_and_does_not_fix_the_settings() {
     let Some(case) = Case::with_file_system() else {
         return;
     };
@@ -201,7 +201,7 @@ fn a_refused_series_leaves_nothing_behind_and_binds_nobody() {
             assert!(!case.bench.exists(OUT), "{command:?}");
         }
     }
-    // The refused attempt does not fix the terms of the series.
+    // The refused attempt does not fix the settings of the series.
     let [certify, ..] = SERIES;
     let longer: Vec<&str> = certify
         .iter()
@@ -212,7 +212,7 @@ fn a_refused_series_leaves_nothing_behind_and_binds_nobody() {
 }
 
 #[test]
-fn a_file_system_mounted_through_another_loop_device_is_refused_whatever_is_said() {
+fn a_file_system_mounted_through_another_loop_device_is_refused_even_with_erase_and_shared() {
     let Some(case) = Case::with_file_system() else {
         return;
     };
@@ -232,7 +232,7 @@ fn a_file_system_mounted_through_another_loop_device_is_refused_whatever_is_said
 }
 
 #[test]
-fn swap_is_refused_whatever_is_said() {
+fn swap_is_refused_even_with_erase_and_shared() {
     // The image is on a disk, because the kernel may swap to the device at any time (DAMON does so without memory
     // pressure). Pages of an image in memory would be swapped to themselves, and the kernel would wait forever.
     let Some(mut case) = Bench::on_disk().and_then(Case::on) else {
@@ -253,7 +253,7 @@ fn swap_is_refused_whatever_is_said() {
 }
 
 #[test]
-fn a_device_open_elsewhere_is_refused_with_who_has_it() {
+fn a_device_open_in_another_process_is_refused_and_the_process_is_named() {
     let Some(case) = Case::new() else { return };
     let open = OpenOptions::new()
         .read(true)
@@ -291,7 +291,7 @@ fn a_second_run_is_refused_until_the_first_ends() {
 }
 
 #[test]
-fn runs_that_all_say_shared_run_together_and_keep_others_out() {
+fn runs_with_shared_run_together_and_exclude_runs_without_it() {
     let Some(case) = Case::new() else { return };
     let first = case.start("first", &["--shared"]);
     let second = case.start("second", &["--shared"]);
@@ -310,7 +310,7 @@ fn runs_that_all_say_shared_run_together_and_keep_others_out() {
 }
 
 #[test]
-fn a_file_system_is_asked_for_and_given_by_its_exact_name() {
+fn erasing_a_file_system_needs_the_exact_name_of_the_device() {
     let Some(case) = Case::with_file_system() else {
         return;
     };
@@ -338,7 +338,7 @@ fn a_file_system_is_asked_for_and_given_by_its_exact_name() {
 }
 
 #[test]
-fn what_a_run_wrote_itself_is_not_asked_for() {
+fn data_of_an_earlier_run_needs_no_consent() {
     let Some(case) = Case::new() else { return };
     case.runs(&[]);
     std::fs::remove_dir_all(case.bench.path(OUT)).unwrap();
@@ -351,7 +351,7 @@ fn what_a_run_wrote_itself_is_not_asked_for() {
 }
 
 #[test]
-fn the_environment_may_give_leave_too() {
+fn the_environment_may_give_consent() {
     let Some(case) = Case::with_file_system() else {
         return;
     };
@@ -369,7 +369,7 @@ fn the_environment_may_give_leave_too() {
 }
 
 #[test]
-fn only_the_devices_that_the_environment_names_are_written_to() {
+fn flashproof_only_restricts_writes_to_the_devices_that_it_names() {
     let Some(case) = Case::with_file_system() else {
         return;
     };
@@ -389,7 +389,7 @@ fn only_the_devices_that_the_environment_names_are_written_to() {
 }
 
 #[test]
-fn leave_that_reaches_no_device_is_worth_a_warning() {
+fn consent_for_an_unused_device_causes_a_warning() {
     let bench = Bench::new();
     let config = "device-names: file\nfile-size-mbytes: 2\ntest-duration-sec: 1\nwrite-reqs-per-sec: 10\nread-reqs-per-sec: 10\n";
     let ended = bench
@@ -400,7 +400,7 @@ fn leave_that_reaches_no_device_is_worth_a_warning() {
 }
 
 #[test]
-fn a_load_that_only_reads_needs_no_leave_and_changes_nothing() {
+fn a_read_only_load_needs_no_consent_and_changes_nothing() {
     let Some(case) = Case::with_file_system() else {
         return;
     };

@@ -53,7 +53,7 @@ fn iostat(bench: &Bench) -> [f64; 4] {
 }
 
 #[test]
-fn the_papers_example_does_to_a_drive_what_its_rules_say() {
+fn the_papers_example_causes_the_io_that_its_formulas_predict() {
     const ADJUSTED: [&str; 4] = ["direct-frees", "total-lbw", "lbr-req", "lbw-req"];
     for (without, more, expected) in [
         (&ADJUSTED[..], "", [12_149.3, 1679.3, 388_240.0, 214_954.0]),
@@ -80,7 +80,7 @@ fn the_papers_example_does_to_a_drive_what_its_rules_say() {
 }
 
 #[test]
-fn the_printed_configuration_runs_as_it_is_but_for_its_drive() {
+fn the_papers_printed_configuration_runs_with_only_the_drive_replaced() {
     let printed =
         fs::read_to_string(project("crates/act/tests/data/sizing-paper/final.conf")).unwrap();
     let here = printed

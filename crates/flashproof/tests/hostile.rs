@@ -14,7 +14,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use support::{Bench, Ended, FLASHPROOF, Running, project, serve, tool};
 
-/// Timeout of one command in seconds. A pipe or a lock that is waited for would exceed it: the exit code is then 124.
+/// Timeout of one command in seconds: a command that waits for a pipe or a lock ends with exit code 124.
 const PATIENCE: &str = "15";
 
 /// A drive that is small enough for a test.
@@ -24,10 +24,10 @@ const FTL: &str = "sim:ftl+capacity=1GiB+op=14.5%+unit=32KiB+superblock=1MiB+res
 struct Case {
     /// A line for bash. `$FTL` is a simulated drive, `$PROJECT` the project's directory.
     line: &'static str,
-    /// Names that the command uses; those that a run in a clean directory creates are added, unless too slow.
+    /// Names that the command uses. If `is_quick`, the names that a run in a clean directory creates are added.
     names: &'static [&'static str],
     is_quick: bool,
-    /// Beginnings of names that are not tried, each for the reason given in the case.
+    /// Beginnings of names that get no obstacle. A comment in the case gives the reason.
     except: &'static [&'static str],
 }
 
@@ -151,7 +151,7 @@ const CASES: &[Case] = &[
         line: "flashproof fleet run campaign --quiet",
         names: &["campaign/.lock", "campaign/tasks/0000/.lock"],
         is_quick: true,
-        // Results of an interrupted attempt are set aside; the log is appended to; locking does not change other files.
+        // Results of an interrupted attempt are moved aside, and the log is appended to.
         except: &["campaign/tasks/0000/one", "campaign/tasks/0000/task.log"],
     },
     quick("flashproof help --man man"),
@@ -189,7 +189,7 @@ const DISK_CASES: &[Case] = &[
     },
 ];
 
-/// An object that somebody else makes under a name that flashproof uses.
+/// An object that another user created under a name that flashproof uses.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Obstacle {
     Link,
@@ -207,7 +207,7 @@ const OBSTACLES: [Obstacle; 5] = [
     Obstacle::File,
 ];
 
-/// A file of somebody else, and the missing target of a link.
+/// A file of another user, and the missing target of a dangling link.
 const VICTIM: &str = "victim-of-links";
 const ABSENT: &str = "absent-target";
 
@@ -227,7 +227,7 @@ impl Obstacle {
     }
 }
 
-/// All that may not change of an object: type and mode, owner, inode, device number, content or target of a link.
+/// Properties of an object that must not change: type and mode, owner, inode, device number, content or link target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct FileState {
     mode: u32,
@@ -388,7 +388,7 @@ impl CopiedBench {
             );
             fs::remove_dir_all(dir).unwrap();
         }
-        // The name of a device's record has the inode of the file, which is different in each copy.
+        // The name of a device's record contains the inode number of the file, which differs in each copy.
         names.retain(|name| !name.to_string_lossy().starts_with("state/devices/file_"));
         names.retain(|name| {
             !case
@@ -493,7 +493,7 @@ fn walk(benches: &CopiedBench, cases: &[Case], obstacles_each: usize) {
                     name.components().count() == 1
                         || case.names.iter().any(|listed| Path::new(listed) == name)
                 });
-            // Below a directory of results, some names with one obstacle each are enough.
+            // Below a directory of results, only some names are tried, each with one obstacle.
             let some = below
                 .iter()
                 .step_by(below.len().div_ceil(OBSTACLES.len()).max(1));
@@ -526,13 +526,13 @@ fn walk(benches: &CopiedBench, cases: &[Case], obstacles_each: usize) {
 }
 
 #[test]
-fn nothing_of_others_is_changed_whatever_lies_under_the_names_of_a_command() {
+fn foreign_files_under_the_names_of_a_command_are_not_changed() {
     walk(&CopiedBench::new(Bench::new(), String::new()), CASES, 2);
 }
 
 #[test]
 #[ignore = "a minute: make soak"]
-fn nothing_of_others_is_changed_whatever_lies_under_each_name() {
+fn every_kind_of_foreign_file_under_every_name_is_not_changed() {
     walk(
         &CopiedBench::new(Bench::new(), String::new()),
         CASES,
@@ -541,7 +541,7 @@ fn nothing_of_others_is_changed_whatever_lies_under_each_name() {
 }
 
 #[test]
-fn nothing_of_others_is_changed_by_a_client() {
+fn a_client_does_not_change_foreign_files() {
     let server = Bench::new();
     let Some((_running, port)) = serve(&server, SERVE) else {
         return;
@@ -550,7 +550,7 @@ fn nothing_of_others_is_changed_by_a_client() {
 }
 
 #[test]
-fn nothing_of_others_is_changed_in_a_checked_directory() {
+fn a_check_does_not_change_foreign_files_in_its_directory() {
     let Some(bench) = Bench::on_disk() else {
         return;
     };
@@ -669,7 +669,7 @@ const REFUSED: &[(i32, &str)] = &[
 ];
 
 #[test]
-fn a_refused_command_leaves_exactly_the_files_of_before() {
+fn a_refused_command_leaves_all_files_as_they_were() {
     let benches = CopiedBench::new(Bench::new(), String::new());
     let wrong = Mutex::new(Vec::new());
     in_parallel(REFUSED, |(code, line)| {
@@ -700,7 +700,7 @@ fn a_refused_command_leaves_exactly_the_files_of_before() {
 }
 
 #[test]
-fn results_below_links_of_the_user_and_in_directories_for_all_are_written() {
+fn results_may_be_written_below_own_links_and_in_directories_that_all_may_write() {
     let benches = CopiedBench::new(Bench::new(), String::new());
     let dir = benches.dir();
     fs::create_dir_all(dir.join("real/results")).unwrap();

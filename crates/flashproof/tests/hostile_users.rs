@@ -1,5 +1,5 @@
-//! Two users: root runs flashproof, and nobody changes the names that root uses. The tests play nobody: they own the
-//! directories as nobody and swap names while flashproof runs.
+//! Two users: root runs flashproof, and the user `nobody` changes the names that root uses. The directories belong to
+//! `nobody`, and the tests swap names while flashproof runs.
 
 use crate::durability::{acknowledged, witness};
 use crate::support;
@@ -57,7 +57,7 @@ fn prepare(bench: &Bench, line: &str) -> Command {
 }
 
 #[test]
-fn a_file_named_store_that_is_no_store_is_neither_overwritten_nor_removed() {
+fn a_foreign_file_named_store_is_neither_overwritten_nor_removed() {
     let bench = Bench::new();
     let bytes: Vec<u8> = (0..3 * MIB)
         .map(|at| ((at * 2_654_435_761) >> 13) as u8)
@@ -77,7 +77,7 @@ fn a_file_named_store_that_is_no_store_is_neither_overwritten_nor_removed() {
     assert!(bench.path("linked/store").is_symlink());
 }
 
-/// Replaces the directory `path` by one of nobody, in which `names` are links to `victim`.
+/// Replaces the directory `path` by a directory of the user `nobody`, in which `names` are links to `victim`.
 fn swap(path: &Path, victim: &Path, names: &[String]) {
     let prepared = path.with_file_name("prepared");
     fs::create_dir(&prepared).unwrap();
@@ -229,7 +229,7 @@ fn a_servers_log_is_never_written_to_a_device_nor_created_in_dev() {
 }
 
 #[test]
-fn a_trigger_file_that_exists_is_refused_and_stays() {
+fn an_existing_trigger_file_is_refused_and_kept() {
     let bench = Bench::new();
     bench.write("file", "precious");
     symlink("file", bench.path("link")).unwrap();
@@ -397,7 +397,7 @@ fn plans_and_journals_that_others_can_change_are_not_followed() {
 }
 
 #[test]
-fn a_series_that_others_can_change_is_not_resumed_and_a_check_of_others_not_run() {
+fn series_and_checks_that_others_can_change_are_refused() {
     if !is_root() {
         return;
     }

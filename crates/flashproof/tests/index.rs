@@ -68,7 +68,7 @@ fn the_log_has_the_histograms_of_act_index() {
 }
 
 #[test]
-fn a_drive_too_slow_for_its_updates_is_named() {
+fn a_bottleneck_of_page_updates_is_named() {
     let bench = Bench::new();
     // The drive does one write of 50 ms at a time: 20 per second, but 40 are scheduled.
     let config = "device-names: sim:channels=1+write-us=50000+jitter-pct=0\ntest-duration-sec: 600\n\
@@ -89,7 +89,7 @@ fn a_drive_too_slow_for_its_updates_is_named() {
 }
 
 #[test]
-fn a_loop_device_does_what_was_asked_for_whichever_engine_carries_it() {
+fn a_loop_device_receives_the_requested_operations_from_each_engine() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 64 * MIB, &[]) else {
         return;
@@ -115,7 +115,7 @@ fn a_loop_device_does_what_was_asked_for_whichever_engine_carries_it() {
 }
 
 #[test]
-fn called_act_index_it_prints_acts_log() {
+fn under_the_name_act_index_it_prints_acts_log() {
     let bench = Bench::new();
     let name = bench.path("act_index");
     symlink(FLASHPROOF, &name).unwrap();

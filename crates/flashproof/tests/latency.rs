@@ -42,7 +42,7 @@ fn table(stdout: &str) -> Vec<&str> {
 }
 
 #[test]
-fn tables_are_those_of_acts_script_to_the_byte() {
+fn tables_equal_those_of_acts_script_byte_for_byte() {
     let bench = bench();
     let mut seen = 0;
     for entry in fs::read_dir(DATA).unwrap() {
@@ -70,7 +70,7 @@ fn tables_are_those_of_acts_script_to_the_byte() {
 }
 
 #[test]
-fn compressed_and_piped_logs_give_the_same_table_whatever_their_names() {
+fn compressed_and_piped_logs_give_the_same_table_whatever_the_file_name() {
     let bench = bench();
     let log = bench.read(US);
     let mut gzip = GzEncoder::new(Vec::new(), flate2::Compression::default());
@@ -98,7 +98,7 @@ fn compressed_and_piped_logs_give_the_same_table_whatever_their_names() {
 }
 
 #[test]
-fn a_log_that_grows_shows_what_is_complete_and_says_what_was_left_out() {
+fn an_unfinished_log_is_shown_up_to_its_last_complete_report_with_a_warning() {
     let bench = bench();
     let log = bench.text(US);
     let whole = latency(&bench, &["-l", US, "-t", "2"]).expect(0).stdout;
@@ -122,7 +122,7 @@ fn a_log_that_grows_shows_what_is_complete_and_says_what_was_left_out() {
 }
 
 #[test]
-fn damage_names_file_line_what_was_expected_and_what_is_usable() {
+fn a_damaged_log_is_reported_with_file_line_expectation_and_usable_part() {
     let bench = bench();
     let log = bench.text(MS);
     let line = |text: &str, part: &str| 1 + text[..text.find(part).unwrap()].matches('\n').count();
@@ -178,7 +178,7 @@ fn damage_names_file_line_what_was_expected_and_what_is_usable() {
 }
 
 #[test]
-fn a_compressed_log_that_does_not_match_its_checksum_is_damaged_and_no_pass() {
+fn a_compressed_log_with_a_wrong_checksum_is_damaged_and_no_pass() {
     let bench = bench();
     let level = ruzstd::encoding::CompressionLevel::Uncompressed;
     let mut zstd = ruzstd::encoding::compress_to_vec(&bench.read(MS)[..], level);
@@ -211,7 +211,7 @@ fn a_compressed_log_that_does_not_match_its_checksum_is_damaged_and_no_pass() {
 }
 
 #[test]
-fn damage_in_reports_that_no_slice_ends_at_is_found_where_times_stand() {
+fn wrong_times_within_a_slice_are_found() {
     let bench = bench();
     let log = bench.text(US);
     bench.write("twice.log", [&log[..], &log].concat());
@@ -231,7 +231,7 @@ fn damage_in_reports_that_no_slice_ends_at_is_found_where_times_stand() {
 }
 
 #[test]
-fn logs_without_their_header_are_refused_in_both_languages() {
+fn logs_with_a_wrong_header_are_refused_in_acts_words_and_in_flashproofs() {
     let bench = bench();
     let log = bench.text(MS);
     let configuration = log.find("ACT-STORAGE").unwrap()..log.find("DERIVED").unwrap();
@@ -277,7 +277,7 @@ fn logs_without_their_header_are_refused_in_both_languages() {
 }
 
 #[test]
-fn a_bad_option_is_told_where_acts_script_crashes() {
+fn invalid_options_that_crash_acts_script_are_refused() {
     let bench = bench();
     for (option, value, says) in [
         (
@@ -328,7 +328,7 @@ fn a_bad_option_is_told_where_acts_script_crashes() {
 }
 
 #[test]
-fn a_name_that_fits_several_histograms_is_refused_and_one_that_fits_one_is_it() {
+fn an_ambiguous_histogram_prefix_is_refused_and_a_unique_one_is_accepted() {
     let bench = bench();
     latency(&bench, &["-l", US, "-t", "5", "-h", "large-block", "--format", "csv"])
         .expect_error(2, &["\"large-block\" is the beginning of 2 histograms: large-block-reads, large-block-writes"]);
@@ -340,7 +340,7 @@ fn a_name_that_fits_several_histograms_is_refused_and_one_that_fits_one_is_it() 
 }
 
 #[test]
-fn a_histogram_twice_shows_twice_and_one_that_is_not_there_shows_dashes() {
+fn a_repeated_histogram_is_shown_twice_and_a_missing_one_as_dashes() {
     let bench = bench();
     let ended = latency(
         &bench,
@@ -361,7 +361,7 @@ fn a_histogram_twice_shows_twice_and_one_that_is_not_there_shows_dashes() {
 }
 
 #[test]
-fn a_message_within_a_histogram_loses_none_of_its_buckets() {
+fn a_message_within_a_histogram_does_not_hide_buckets() {
     let bench = bench();
     let log = bench.text(MS);
     let report = log.find("after 10 sec:\nreads (40000 total)\n").unwrap()
@@ -383,7 +383,7 @@ fn a_message_within_a_histogram_loses_none_of_its_buckets() {
 }
 
 #[test]
-fn a_slice_without_its_reports_is_left_out_and_the_later_ones_are_shown() {
+fn slices_with_missing_reports_are_omitted_and_later_slices_are_shown() {
     let bench = bench();
     let log = bench.text(MS);
     let lost = log.find("after 8 sec:").unwrap()..log.find("after 10 sec:").unwrap();
@@ -440,7 +440,7 @@ fn idle_log() -> String {
 }
 
 #[test]
-fn logs_stand_side_by_side_in_slices_that_end_together() {
+fn several_logs_are_shown_side_by_side_in_slices_of_equal_length() {
     let bench = bench();
     let ended = latency(&bench, &["-l", US, "-l", MS, "-t", "5", "-n", "2"]).expect(0);
     let lines: Vec<&str> = ended.stdout.lines().collect();
@@ -451,7 +451,7 @@ fn logs_stand_side_by_side_in_slices_that_end_together() {
             format!("[2] {MS} is ACT version 6.6")
         ]
     );
-    // Intervals of 1 and 2 s: slices of 6 s. The first log has four slices, the second has three.
+    // Slices of 5 s become 6 s, a multiple of both intervals (1 and 2 s). The logs have four and three slices.
     assert_eq!(lines[4], "analyzing time slices of 6 seconds");
     assert_eq!(lines[5], "        [1] reads       [2] reads    ");
     assert_eq!(lines[6], "        %>(us)          %>(ms)       ");
@@ -469,7 +469,7 @@ fn logs_stand_side_by_side_in_slices_that_end_together() {
 }
 
 #[test]
-fn csv_and_json_have_the_unrounded_numbers() {
+fn csv_and_json_have_unrounded_numbers() {
     let bench = bench();
     let options = ["-l", MS, "-t", "10", "-n", "2", "-e", "3"];
     let csv = latency(&bench, &[&options[..], &["--format", "csv"]].concat())
@@ -559,7 +559,7 @@ fn csv_and_json_have_the_unrounded_numbers() {
 }
 
 #[test]
-fn markdown_is_a_table() {
+fn format_markdown_prints_a_table() {
     let markdown = latency(
         &bench(),
         &[
@@ -584,7 +584,7 @@ fn markdown_is_a_table() {
 }
 
 #[test]
-fn a_log_is_judged_by_whole_numbers_of_its_worst_slice() {
+fn a_log_is_judged_by_the_exact_counts_of_its_worst_slice() {
     let bench = bench();
     let judged = |sla: &str, code| {
         let ended = latency(&bench, &["-l", MS, "-t", "10", "--sla", sla]).expect(code);
@@ -656,7 +656,7 @@ fn judgement(bench: &Bench, log: &str, slice: &str, sla: &str, code: i32) -> Str
 }
 
 #[test]
-fn genuine_logs_of_act_did_their_load_except_the_one_that_did_not() {
+fn only_one_of_the_recorded_act_logs_lacks_operations_of_its_load() {
     let bench = Bench::new();
     let results = concat!(env!("CARGO_MANIFEST_DIR"), "/../results/tests/data");
     let mut seen = 0;
@@ -687,7 +687,7 @@ fn genuine_logs_of_act_did_their_load_except_the_one_that_did_not() {
 }
 
 #[test]
-fn a_log_of_less_load_than_its_header_is_no_pass() {
+fn a_log_with_fewer_operations_than_its_header_requests_is_no_pass() {
     let bench = Bench::new();
     // The drive serves one operation at a time, in 897 us: 1,114 of 2,000 reads per second, each below a millisecond.
     let config = "device-names: sim:channels=1+read-us=897+jitter-pct=0+read-mbps=0\ntest-duration-sec: 60\n\
@@ -720,7 +720,7 @@ fn a_log_of_less_load_than_its_header_is_no_pass() {
         latency(&bench, &json).expect(1).json()["judgements"][0]["code"],
         "not-carried-out"
     );
-    // A run that did its load passes. The same log does not, with a header of 100 times the load.
+    // A run that carried out its load passes. The same log with a header of 100 times the load does not pass.
     let config = "device-names: sim:\ntest-duration-sec: 300\nread-reqs-per-sec: 2000\nwrite-reqs-per-sec: 1000\n";
     bench
         .start_as("sound.conf", "sound", config, &["--quiet"])
@@ -757,7 +757,7 @@ fn a_log_of_less_load_than_its_header_is_no_pass() {
 }
 
 #[test]
-fn a_log_that_was_cut_is_no_pass() {
+fn a_truncated_log_is_no_pass() {
     let bench = Bench::new();
     let config = "device-names: sim:\ntest-duration-sec: 300\nread-reqs-per-sec: 2000\nwrite-reqs-per-sec: 1000\n";
     bench.storage(config, &[]).expect(0);
@@ -785,7 +785,7 @@ fn a_log_that_was_cut_is_no_pass() {
 }
 
 #[test]
-fn a_log_with_a_part_lost_is_no_pass() {
+fn a_log_with_an_unreadable_part_is_no_pass() {
     let bench = bench();
     bench.write(
         "bad.log",
@@ -800,7 +800,7 @@ fn a_log_with_a_part_lost_is_no_pass() {
 }
 
 #[test]
-fn a_slice_in_which_nothing_ended_or_a_histogram_that_is_missing_is_no_pass() {
+fn a_slice_without_operations_or_a_missing_histogram_is_no_pass() {
     let bench = bench();
     bench.write("idle.log", idle_log());
     let judged = |arguments: &[&str]| {
@@ -821,7 +821,7 @@ fn a_slice_in_which_nothing_ended_or_a_histogram_that_is_missing_is_no_pass() {
 }
 
 #[test]
-fn the_logs_of_several_configurations_are_named_and_shown_in_the_slices_of_their_run() {
+fn a_run_of_several_configurations_lists_its_logs_and_each_uses_the_slices_of_the_run() {
     let bench = Bench::new();
     for name in ["A.conf", "B.conf"] {
         bench.write(
@@ -937,14 +937,14 @@ fn a_run_directory_has_percentiles_rates_and_exact_counts() {
             .ends_with("could not find 3600 seconds of data\n"),
         "{alone:?}"
     );
-    // Half of the reads are on the slow device. 1.5 ms is no edge of the log's buckets, but the run counted it.
+    // Half of the reads are on the slow device. The run counted the reads over 1.5 ms, where no bucket of the log ends.
     let ended = latency(&bench, &["-l", OUT, "-t", "10", "--sla", "5%>1500us"]).expect(1);
     let last = ended.stdout.lines().last().unwrap();
     assert!(
         last.contains("by wait + service): 100 % of reads on sim:read-us=3000 took over 1500 us"),
         "{last}"
     );
-    // 2 ms is an edge of the log's buckets, but the run did not count the reads over 2 ms.
+    // The run did not count the reads over 2 ms, although a bucket of the log ends there.
     let ended = latency(&bench, &["-l", OUT, "-t", "10", "--sla", "5%>2ms"]).expect(1);
     assert!(
         ended

@@ -14,10 +14,10 @@ use std::thread;
 use std::time::Duration;
 use sys::random::Random;
 
-/// Longest time for checking the history of a long run.
+/// Timeout of the check of a long history.
 const CHECK_MAX: Duration = Duration::from_secs(1800);
 
-/// Time of load on two whole nodes before an event.
+/// Time of load without a fault, before and after each event.
 const CALM: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,7 +124,7 @@ impl Loaded {
 
     fn cause(&mut self, event: Event) {
         let Event { what, lasts } = event;
-        // In these events, the second node does not hear the first.
+        // In these events, the second node may lose contact with the first, so its plain reads may be old.
         let is_silent = matches!(what, What::Split | What::Pause(1));
         self.load.tell(&format!(
             "{} {what:?} of {lasts:?}",
@@ -169,7 +169,7 @@ impl Loaded {
                 self.pair.join("up");
             }
         }
-        // A node that was cut off learns with a delay that the other took over.
+        // A node that was cut off learns of the takeover with a delay.
         thread::sleep(CALM);
         until(&format!("both have all records after {event:?}"), || {
             is_whole(self.pair.addresses)
@@ -229,7 +229,7 @@ fn keys<'a>(summary: &'a Value, name: &str) -> &'a [Value] {
 }
 
 #[test]
-fn clients_see_a_linearizable_history_of_each_key_whatever_happens_to_one_node() {
+fn each_keys_history_is_linearizable_whatever_happens_to_one_node() {
     let Some(program) = program("linearizability") else {
         return;
     };
@@ -286,7 +286,7 @@ fn clients_see_a_linearizable_history_of_each_key_whatever_happens_to_one_node()
         summary["keys"].as_u64() >= Some(500) && numbers[0] > Some(1000 * events.len() as u64),
         "{summary}"
     );
-    // During each event some writes succeeded, and each long event disturbed some writes.
+    // During each event some writes succeeded, and during each long event some were refused or had an unknown result.
     let seen = keys(&summary, "events")
         .iter()
         .zip(&events)
@@ -302,7 +302,7 @@ fn clients_see_a_linearizable_history_of_each_key_whatever_happens_to_one_node()
 }
 
 #[test]
-fn clients_see_a_linearizable_history_when_drives_fail_and_nodes_end_one_after_the_other() {
+fn each_keys_history_is_linearizable_when_drives_fail_and_nodes_end_in_turn() {
     let Some(program) = program("linearizability") else {
         return;
     };
@@ -332,7 +332,7 @@ fn clients_see_a_linearizable_history_when_drives_fail_and_nodes_end_one_after_t
 }
 
 #[test]
-fn where_the_master_alone_acknowledges_only_what_it_did_around_an_event_is_lost() {
+fn with_master_only_acknowledgement_only_writes_around_an_event_are_lost() {
     let Some(program) = program("linearizability") else {
         return;
     };
@@ -367,7 +367,7 @@ fn where_the_master_alone_acknowledges_only_what_it_did_around_an_event_is_lost(
 }
 
 #[test]
-fn the_check_finds_what_two_killed_nodes_had_in_memory_only() {
+fn the_check_finds_unflushed_writes_lost_by_killing_both_nodes() {
     let Some(program) = program("linearizability") else {
         return;
     };
@@ -386,7 +386,7 @@ fn the_check_finds_what_two_killed_nodes_had_in_memory_only() {
 }
 
 #[test]
-fn the_check_finds_faults_in_made_up_histories() {
+fn the_check_finds_faults_in_invented_histories() {
     let Some(program) = program("linearizability-tests") else {
         return;
     };

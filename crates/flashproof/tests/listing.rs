@@ -1,4 +1,4 @@
-//! `flashproof report` of a directory that holds results, the notes on results, and what reports and statuses show of them.
+//! `flashproof report` of a directory of several results, and the notes of results in reports and statuses.
 
 use crate::support;
 
@@ -9,7 +9,7 @@ use support::{Bench, tool};
 
 const NOTE: &str = "rack 7, after fw 2.1";
 
-/// Runs 60 s on a simulated drive into `results/NAME`, with the options `more`.
+/// Runs 60 s on a simulated drive into `flashproof-results/NAME`, with the options `more`.
 fn run(bench: &Bench, name: &str, drive: &str, more: &[&str]) -> Option<i32> {
     let config = format!("device-names: {drive}\ntest-duration-sec: 60\nread-reqs-per-sec: 100\n");
     let out = format!("flashproof-results/{name}");
@@ -70,7 +70,7 @@ fn a_directory_of_results_is_listed_newest_first_with_notes_damage_and_open_runs
 }
 
 #[test]
-fn a_note_is_kept_and_shown_everywhere_and_is_a_line_of_plain_text() {
+fn a_note_is_one_line_of_plain_text_and_is_shown_in_every_output() {
     let bench = Bench::new();
     for (note, word) in [
         ("a\x1b[31mb", "control"),
@@ -122,7 +122,7 @@ fn a_note_is_kept_and_shown_everywhere_and_is_a_line_of_plain_text() {
 }
 
 #[test]
-fn the_directory_of_several_checks_is_reported_and_its_status_says_what_is_missing() {
+fn a_directory_of_several_checks_has_a_report_and_its_status_names_missing_checks() {
     let bench = Bench::new();
     let checks = ["check", "etcd,kafka", "sim:", "--for", "8s", "--out", "two"];
     bench

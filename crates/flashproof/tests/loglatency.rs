@@ -34,7 +34,7 @@ fn as_asloglatency(bench: &Bench, arguments: &[&str]) -> Ended {
 }
 
 #[test]
-fn both_names_print_what_asloglatency_printed() {
+fn both_names_print_the_output_of_asloglatency() {
     let bench = bench();
     for name in ["ns-read", "ns-device-read-size", "dev-lbr"] {
         let text = fs::read_to_string(Path::new(CAPTURE).join(format!("asloglatency/{name}.txt")))
@@ -77,7 +77,7 @@ fn both_names_print_what_asloglatency_printed() {
 }
 
 #[test]
-fn latency_tells_a_servers_log_from_acts_and_from_a_run_by_content() {
+fn latency_distinguishes_server_logs_act_logs_and_runs_by_content() {
     let bench = bench();
     let same = own(
         &bench,
@@ -139,7 +139,7 @@ fn latency_tells_a_servers_log_from_acts_and_from_a_run_by_content() {
 }
 
 #[test]
-fn what_is_not_there_is_told_with_what_is() {
+fn missing_histograms_and_times_are_reported_with_the_existing_ones() {
     let bench = bench();
     let log = ["-l", "a.zst", "-f", "head", "-h"];
     own(&bench, &[&log[..], &["test-read"]].concat()).expect_error(
@@ -196,7 +196,7 @@ fn what_is_not_there_is_told_with_what_is() {
 }
 
 #[test]
-fn a_restart_is_told_and_left_out_and_json_and_csv_have_the_numbers_of_the_table() {
+fn a_restart_is_reported_and_no_slice_spans_it_also_in_json_and_csv() {
     let bench = Bench::new();
     let mut log = String::new();
     for (at, count) in [100, 200, 300, 10, 20].into_iter().enumerate() {

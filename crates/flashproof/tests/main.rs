@@ -1,4 +1,4 @@
-//! Tests of the binary as a user sees it, by theme. In one program: linking takes seconds, and waits overlap.
+//! Tests of the binary as a user sees it, by theme. One program has all tests, because linking takes seconds.
 
 #![allow(clippy::disallowed_methods, reason = "tests make files of their own")]
 

@@ -66,7 +66,7 @@ fn response(to: SocketAddr, request: &[u8]) -> (u32, String) {
     (head[9..12].parse().unwrap(), body.to_owned())
 }
 
-/// Far below the time for which 130 clients, one after the other, would delay a scrape; long enough for a busy machine.
+/// Timeout of a scrape. Enough for a busy machine, and far below the delay by 130 clients that are served in turn.
 const AT_ONCE: Duration = Duration::from_secs(5);
 
 /// Values of a metrics text, by name and labels.
@@ -181,7 +181,7 @@ fn the_file_has_the_counts_of_the_run_and_is_valid_for_promtool() {
             };
             let exact = slice.judged_over[index] as f64;
             let ops = slice.scheduled as f64;
-            // A histogram resolves 1 % of a time; no service takes longer than 844 us.
+            // Histograms have a resolution of 1 %. The longest service time is 844 us, below both thresholds.
             assert!(
                 exact > 0.005 * ops && (over("judged") - exact).abs() < 0.01 * ops,
                 "{exact}, {}",
@@ -213,7 +213,7 @@ fn the_file_has_the_counts_of_the_run_and_is_valid_for_promtool() {
 }
 
 #[test]
-fn prometheus_sees_the_operations_that_the_run_directory_has() {
+fn prometheus_counts_the_operations_that_the_run_directory_has() {
     let bench = Bench::new();
     if tool("prometheus", &["--version"]).is_none() {
         return;
@@ -295,7 +295,7 @@ fn prometheus_sees_the_operations_that_the_run_directory_has() {
         total += record.counts.cells.iter().map(|cell| cell.ops).sum::<u64>();
         by_interval.push(total as f64);
     }
-    // The endpoint is gone with the process: the last interval may come after the last scrape.
+    // The endpoint ends with the process, so the last intervals may not have been scraped.
     assert!(
         scraped.len() == 1 && by_interval[by_interval.len() - 3..].contains(&scraped[0]),
         "{scraped:?} {by_interval:?}"
@@ -308,7 +308,7 @@ fn prometheus_sees_the_operations_that_the_run_directory_has() {
 }
 
 #[test]
-fn hostile_clients_get_errors_and_hold_up_nobody() {
+fn hostile_clients_get_errors_and_do_not_delay_scrapes() {
     let bench = Bench::new();
     let (mut running, address) = started(&bench, 600);
     running.wait_until("its first interval", || bench.exists("m.prom"));
@@ -356,7 +356,7 @@ fn hostile_clients_get_errors_and_hold_up_nobody() {
     let mut slow = TcpStream::connect(address).unwrap();
     let began = Instant::now();
     let sender = std::thread::spawn(move || {
-        // Writing fails once the responder has given the client up.
+        // Writing fails when the responder has closed the connection.
         while slow.write_all(b"x").is_ok() && began.elapsed() < Duration::from_secs(30) {
             std::thread::sleep(Duration::from_millis(200));
         }
@@ -404,7 +404,7 @@ fn neither_idle_nor_trickling_connections_delay_a_scrape() {
 }
 
 #[test]
-fn the_page_the_dashboard_and_the_alerts_name_the_metrics_that_exist() {
+fn docs_dashboard_and_alerts_name_only_existing_metrics() {
     let bench = Bench::new();
     bench.write(
         "a.conf",

@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::fs;
 use support::{Bench, OUT, Running, totals};
 
-/// All streams at once on two drives: 1,000 reads/s, 480 commits/s, defragmentation, a tomb raider with the rest.
+/// All streams on two drives: 1,000 reads/s, 480 commits/s, defragmentation, and a tomb raider.
 const FULL: &str = "device-names: sim:capacity=1GiB sim:capacity=1GiB+name=b\ntest-duration-sec: 12\n\
                     read-reqs-per-sec: 1000\nwrite-reqs-per-sec: 480\ncommit-to-device: yes\ntomb-raider: yes\n\
                     tomb-raider-sleep-usec: 2000\nmicrosecond-histograms: yes\n";
@@ -22,7 +22,7 @@ fn act_log(text: &[u8]) -> (Vec<String>, Vec<Chunk>) {
 }
 
 #[test]
-fn a_run_directory_has_everything_and_nothing_else() {
+fn a_run_directory_has_exactly_the_expected_files() {
     let bench = Bench::new();
     let ended = bench.storage(FULL, &[]).expect(0);
     let mut names: Vec<_> = fs::read_dir(bench.path(OUT))
@@ -58,7 +58,7 @@ fn a_run_directory_has_everything_and_nothing_else() {
 }
 
 #[test]
-fn acts_log_counts_every_operation() {
+fn the_act_log_counts_every_operation() {
     let bench = Bench::new();
     bench.storage(FULL, &[]).expect(0);
     let run = bench.run();
@@ -101,7 +101,7 @@ fn acts_log_counts_every_operation() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_run_and_another_seed_another() {
+fn equal_seeds_give_equal_runs_and_different_seeds_different_runs() {
     let bench = Bench::new();
     for (out, seed) in [("a", 1), ("b", 1), ("c", 2)] {
         bench
@@ -153,7 +153,7 @@ fn the_same_seed_gives_the_same_run_and_another_seed_another() {
 }
 
 #[test]
-fn a_report_gives_the_verdict_of_the_run_again() {
+fn a_report_repeats_the_verdict_of_the_run() {
     let bench = Bench::new();
     let config = "device-names: sim:stall-ms=1000+stall-at-s=3\ntest-duration-sec: 10\nread-reqs-per-sec: 500\n";
     let ended = bench.storage(config, &["--slice", "5"]).expect(1);
@@ -182,7 +182,7 @@ fn a_report_gives_the_verdict_of_the_run_again() {
 }
 
 #[test]
-fn an_edited_verdict_is_not_believed() {
+fn an_edited_verdict_is_detected_and_ignored() {
     let bench = Bench::new();
     bench
         .storage(
@@ -203,7 +203,7 @@ fn an_edited_verdict_is_not_believed() {
 }
 
 #[test]
-fn called_act_storage_it_prints_acts_log_and_ends_well_whatever_the_verdict() {
+fn under_the_name_act_storage_it_prints_acts_log_and_exits_0_whatever_the_verdict() {
     let bench = Bench::new();
     bench.write(
         "slow.conf",
@@ -220,14 +220,14 @@ fn called_act_storage_it_prints_acts_log_and_ends_well_whatever_the_verdict() {
         "{}",
         ended.stderr
     );
-    // A test that cannot run is not completed: ACT's program then exits with 255.
+    // Like ACT's program, act_storage exits with 255 if a test cannot run.
     bench
         .program(&act, &["missing.conf"])
         .expect_error(255, &["cannot read the configuration missing.conf"]);
 }
 
 #[test]
-fn a_duration_on_the_command_line_takes_the_place_of_the_files() {
+fn a_duration_on_the_command_line_overrides_the_files() {
     let bench = Bench::new();
     bench.storage(FULL, &["--duration", "6s"]).expect(0);
     assert_eq!(totals(&bench.run(), "reads"), (6_000, 0, 0));
@@ -242,7 +242,7 @@ fn a_duration_on_the_command_line_takes_the_place_of_the_files() {
 }
 
 #[test]
-fn a_run_without_out_names_its_directory_and_quiet_is_quiet() {
+fn a_run_without_out_prints_its_directory_and_quiet_suppresses_progress() {
     let bench = Bench::new();
     bench.write(
         "a.conf",
@@ -276,7 +276,7 @@ fn a_run_without_out_names_its_directory_and_quiet_is_quiet() {
 }
 
 #[test]
-fn a_record_that_lost_the_part_that_failed_is_no_pass() {
+fn a_run_directory_without_the_failed_part_is_no_pass() {
     let bench = Bench::new();
     let config = "device-names: sim:stall-at-s=8+stall-ms=900\ntest-duration-sec: 10\nread-reqs-per-sec: 2000\n";
     bench.storage(config, &[]).expect(1);
@@ -293,7 +293,7 @@ fn a_record_that_lost_the_part_that_failed_is_no_pass() {
 }
 
 #[test]
-fn runs_that_begin_at_once_and_name_no_directory_each_get_their_own() {
+fn simultaneous_runs_without_out_get_separate_directories() {
     let bench = Bench::new();
     bench.write(
         "test.conf",

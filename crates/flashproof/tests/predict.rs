@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::Duration;
 use support::{Bench, LoopDevice, MIB, OUT, Running, Throttled};
 
-/// Maximum deviation of the prediction from the rating. It is larger for stalls that are nearly as long as a limit
+/// Maximum deviation of the prediction from the rating. `NEAR_A_LIMIT` is for stalls that are nearly as long as a limit
 /// allows: stalls that are 1 % longer then cost several percent of the rating.
 const NEAR: f64 = 0.10;
 const NEAR_A_LIMIT: f64 = 0.25;
@@ -69,7 +69,7 @@ fn rating(bench: &Bench, mut command: Command, options: &[&str]) -> f64 {
 }
 
 #[test]
-fn the_predicted_rating_is_within_ten_percent_of_the_one_that_is_found() {
+fn the_predicted_rating_is_within_10_percent_of_the_measured_rating() {
     let drives = [
         // Too few channels, and service times that differ.
         (
@@ -92,7 +92,7 @@ fn the_predicted_rating_is_within_ten_percent_of_the_one_that_is_found() {
             "sim:channels=16+read-us=150+write-us=60+read-iops=8000+write-iops=8000+window-ms=50",
             NEAR,
         ),
-        // A freeze and the operation before it together take about as long as ACT's limit of 8 ms.
+        // A freeze of 7 ms and the operation before the freeze together take about 8 ms, one of ACT's limits.
         (
             "sim:channels=2+read-us=700+write-us=500+stall-ms=7+stall-every-s=0.25",
             NEAR_A_LIMIT,
@@ -135,14 +135,14 @@ fn assert_near(drive: &str, prediction: &Prediction, found: f64, near: f64) {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Told {
-    /// A rating, which is in the interval.
+    /// A rating is predicted, and the true rating is in its interval.
     Rating,
     /// The drive holds no load.
     Nothing,
     Declined(DeclinedBy),
 }
 
-/// The lowest load to try if no load is predicted to be held.
+/// The load that is tried if the prediction says that the drive holds no load.
 const LOW: f64 = 0.2;
 
 /// Drives that change over time, the length of runs that check the prediction (seconds), and the expected prediction.
@@ -170,7 +170,7 @@ const CHANGING: [(&str, u64, Told); 4] = [
 ];
 
 #[test]
-fn drives_that_change_with_time_are_in_the_interval_or_declined() {
+fn predictions_for_changing_drives_hold_or_are_declined() {
     let few = if support::long() { CHANGING.len() } else { 1 };
     for (drive, seconds, told) in CHANGING.into_iter().take(few) {
         assert_predicted(drive, seconds, told);
@@ -178,11 +178,11 @@ fn drives_that_change_with_time_are_in_the_interval_or_declined() {
 }
 
 #[test]
-fn a_baseline_says_what_it_cannot_know() {
+fn a_prediction_names_what_the_baseline_cannot_show() {
     let bench = Bench::new();
     let drive = "sim:channels=2+read-us=300+write-us=200+stall-ms=5000+stall-at-s=1800";
     let prediction = predicted(&bench, || bench.prepare::<&str>(&[]), &[drive], &[]);
-    // A single stall of 5 s in an hour exceeds ACT's limits, and the baseline cannot show if one will come.
+    // A single stall of 5 s in an hour exceeds ACT's limits. A baseline of two minutes cannot exclude such stalls.
     assert_eq!(
         prediction.declined.map(|declined| declined.cause),
         Some(DeclinedBy::Stalls)
@@ -216,7 +216,7 @@ fn holds(drive: &str, multiple: f64, seconds: u64) -> bool {
     ended.code == Some(0)
 }
 
-/// The prediction for `drive` must be `expected`, and runs of `seconds` confirm it. `scripts/predictions`: many drives.
+/// Asserts that the prediction for `drive` is `expected`, and that runs of `seconds` confirm the prediction.
 fn assert_predicted(drive: &str, seconds: u64, expected: Told) {
     let bench = Bench::new();
     let prediction = predicted(&bench, || bench.prepare::<&str>(&[]), &[drive], &[]);
@@ -283,7 +283,7 @@ fn the_rating_of_a_throttled_device_is_predicted() {
             assert_near(&format!("{limits:?}"), &prediction, found, NEAR);
             Some(true)
         };
-        // A busy machine does not behave like a drive of channels and service times, so three baselines are tried.
+        // Under other load, a loop device does not behave like a modelled drive, so three baselines are tried.
         let outcome = (0..3)
             .map(|_| is_predicted())
             .find(|outcome| *outcome != Some(false));
@@ -295,7 +295,7 @@ fn the_rating_of_a_throttled_device_is_predicted() {
 }
 
 #[test]
-fn a_signal_ends_it_while_it_fits() {
+fn a_signal_ends_rate_predict_during_its_computation() {
     let bench = Bench::new();
     bench
         .flashproof(&[
@@ -316,7 +316,7 @@ fn a_signal_ends_it_while_it_fits() {
 }
 
 #[test]
-fn what_is_no_baseline_is_refused() {
+fn directories_that_are_no_baselines_are_refused() {
     let bench = Bench::new();
     bench
         .line("rate predict nowhere")

@@ -1,4 +1,4 @@
-//! Preparation: every byte is known, interruptions leave no trace, excluded parts stay unchanged, refusals.
+//! `flashproof prep`: the data of every byte, interruptions and resumption, parts that must stay unchanged, refusals.
 
 use crate::support;
 
@@ -39,7 +39,7 @@ fn interrupt(bench: &Bench, passes_done: u32, mark_bytes: u64) {
     fs::write(record_path(bench), record.to_string()).unwrap();
 }
 
-/// Expected salt of pass `fill` on a device of the bench.
+/// Data that random pass `fill` writes to a device of `len` bytes, from the seed and key on record.
 fn salt(bench: &Bench, fill: u32, len: u64) -> Vec<u8> {
     let record = record(bench);
     let seed = record["prepared"]["seed"].as_u64().unwrap();
@@ -58,7 +58,7 @@ fn assert_same(found: &[u8], expected: &[u8]) {
     assert_eq!(differs, None, "the first byte that differs");
 }
 
-/// A loop device with a bench around it.
+/// A loop device and its bench.
 struct Case {
     // The device comes first: fields are dropped in this order.
     device: LoopDevice,
@@ -107,7 +107,7 @@ impl Case {
 const WRITES: &str = "write-reqs-per-sec: 100\n";
 
 #[test]
-fn every_byte_is_the_salt_of_its_place_and_no_later_run_asks() {
+fn every_byte_has_the_expected_data_and_later_runs_need_no_consent() {
     let Some(case) = Case::new(ODD_BYTES) else {
         return;
     };
@@ -145,7 +145,7 @@ fn every_byte_is_the_salt_of_its_place_and_no_later_run_asks() {
     case.prep(&["--verify"]).expect(0);
     case.storage(WRITES).expect(0);
     assert_eq!(case.used_bytes(), ODD_BYTES);
-    // The data of a storage test is flashproof's, too, but cannot be computed from the record.
+    // A storage test also writes flashproof's data, but the record does not suffice to compute this data.
     case.prep(&["--verify"]).expect_error(
         3,
         &["it was written to since its preparation (storage test)"],
@@ -154,7 +154,7 @@ fn every_byte_is_the_salt_of_its_place_and_no_later_run_asks() {
 }
 
 #[test]
-fn every_byte_of_a_file_whose_size_fits_nothing_is_written() {
+fn every_byte_of_a_file_of_odd_size_is_written() {
     let bench = Bench::new();
     for odd in [1, 20, 700, 4096 + 513] {
         let size = 2 * MIB + odd;
@@ -178,7 +178,7 @@ fn every_byte_of_a_file_whose_size_fits_nothing_is_written() {
 }
 
 #[test]
-fn what_is_on_a_device_is_asked_for_and_all_pass_or_none() {
+fn without_consent_for_one_device_none_is_written() {
     let bench = Bench::new();
     bench.write_victim("one", 1);
     bench.write("two", vec![0; MIB as usize]);
@@ -194,7 +194,7 @@ fn what_is_on_a_device_is_asked_for_and_all_pass_or_none() {
 }
 
 #[test]
-fn a_dry_run_asks_the_guard_says_how_long_and_writes_nothing() {
+fn a_dry_run_checks_consent_shows_the_duration_and_writes_nothing() {
     let bench = Bench::new();
     bench.write("file", vec![0; MIB as usize]);
     let plan = "file: 1.05 MB, zeros and 2 random fills: 3.15 MB to write, 1 s at 1 GB/s; then 16,384 places read back";
@@ -218,7 +218,7 @@ fn a_dry_run_asks_the_guard_says_how_long_and_writes_nothing() {
 }
 
 #[test]
-fn a_preparation_goes_on_exactly_at_its_mark() {
+fn a_preparation_resumes_exactly_at_its_checkpoint() {
     let Some(case) = Case::new(ODD_BYTES) else {
         return;
     };
@@ -243,7 +243,7 @@ fn a_preparation_goes_on_exactly_at_its_mark() {
 }
 
 #[test]
-fn a_device_that_lost_what_its_record_relies_on_is_not_gone_on_with() {
+fn a_preparation_is_not_resumed_if_data_before_its_checkpoint_is_missing() {
     let bench = Bench::new();
     let mark = MIB / 2;
     bench.write("file", vec![0; MIB as usize]);
@@ -314,7 +314,7 @@ fn interrupted_by(signal: &str) -> Option<(Case, Ended)> {
 }
 
 #[test]
-fn a_killed_preparation_goes_on_and_leaves_what_an_uninterrupted_one_would() {
+fn a_killed_preparation_resumes_with_the_same_result_as_an_uninterrupted_one() {
     let Some((_, ended)) = interrupted_by("KILL") else {
         return;
     };
@@ -322,7 +322,7 @@ fn a_killed_preparation_goes_on_and_leaves_what_an_uninterrupted_one_would() {
 }
 
 #[test]
-fn a_preparation_ends_cleanly_on_a_signal_and_says_how_to_go_on() {
+fn a_preparation_ends_cleanly_on_a_signal_and_prints_how_to_resume() {
     let Some((_, ended)) = interrupted_by("INT") else {
         return;
     };
@@ -362,8 +362,8 @@ fn assert_preparation(bench: &Bench, device: &str, level: &str, says: &str) {
 }
 
 #[test]
-fn a_discarded_device_is_not_prepared_whatever_its_record_says() {
-    // All 1,024 places of such a device are samples.
+fn a_discarded_device_is_not_prepared_despite_its_record() {
+    // A device of 4 MiB has 1,024 places of 4 KiB, and all of them are sampled.
     let Some(case) = Case::new(4 * MIB) else {
         return;
     };
@@ -382,7 +382,7 @@ fn a_discarded_device_is_not_prepared_whatever_its_record_says() {
         "ok",
         "written once (2 passes), and 0 of 1024 samples are empty",
     );
-    // 10 places are less than 1 %, 11 places are more.
+    // Up to 1 % empty samples are accepted: 10 of 1,024, but not 11.
     let Some(_) = discard("40960") else { return };
     assert_preparation(
         bench,
@@ -432,7 +432,7 @@ fn a_discarded_device_is_not_prepared_whatever_its_record_says() {
 }
 
 #[test]
-fn a_file_system_that_discards_and_our_own_trims_and_zeros_end_a_preparation() {
+fn a_file_system_trims_and_zeros_invalidate_a_preparation() {
     let Some(case) = Case::new(8 * MIB) else {
         return;
     };
@@ -507,7 +507,7 @@ fn a_new_file_with_the_inode_of_a_prepared_file_is_not_prepared() {
 }
 
 #[test]
-fn a_preparation_that_failed_is_shown_by_every_later_run() {
+fn every_later_run_warns_about_a_failed_preparation() {
     let bench = Bench::new();
     let size = 2 * MIB as usize + 20;
     bench.write("file", vec![0; size]);
@@ -531,7 +531,7 @@ fn a_preparation_that_failed_is_shown_by_every_later_run() {
         "all passes are written, but 1 of 513 places read back differ",
     );
 
-    // A later preparation succeeds, and does not remove the cause.
+    // A later preparation succeeds, but does not remove the warning.
     let failure = "a read-back after its preparation found other data than written: 1 of 513 places, the first at byte";
     let warned = |ended: &Ended| {
         ended
@@ -576,7 +576,7 @@ const RANDOM: [&str; 6] = [
 ];
 
 #[test]
-fn a_pass_in_random_order_writes_the_flash_once_and_leaves_known_data() {
+fn a_pass_in_random_order_writes_its_planned_bytes_and_leaves_known_data() {
     let Some(case) = Case::new(ODD_BYTES) else {
         return;
     };
@@ -586,7 +586,7 @@ fn a_pass_in_random_order_writes_the_flash_once_and_leaves_known_data() {
         .prep(&[&RANDOM[..], &["--seed", "7"]].concat())
         .expect(0);
     assert_same(&case.device.content(), &salt(&case.bench, 1, ODD_BYTES));
-    // A pass writes 769 blocks. The last block has 2,560 bytes, and is written once or twice.
+    // A pass writes 922 blocks (1.2 times 769). The last block has only 2,560 bytes, and is written once or twice.
     let pass_bytes = 922 * 4096;
     let short = pass_bytes - (bytes_written() - before);
     assert!([1536, 3072].contains(&short), "{short}");
@@ -610,7 +610,7 @@ fn a_pass_in_random_order_writes_the_flash_once_and_leaves_known_data() {
         &["1 of 769 places read back differ, the first at byte 2000001"],
     );
 
-    // A file has no discard. This file has 8 blocks of 32 KiB and a short last block.
+    // A file cannot be discarded. This file has 8 blocks of 32 KiB and a short last block.
     let size = 8 * 32768 + 700;
     case.bench.write("file", vec![0; size]);
     let larger = [
@@ -646,7 +646,7 @@ fn a_pass_in_random_order_writes_the_flash_once_and_leaves_known_data() {
 }
 
 #[test]
-fn a_pass_in_random_order_that_was_killed_goes_on_at_its_mark() {
+fn a_killed_pass_in_random_order_resumes_at_its_checkpoint() {
     let size = 128 * MIB + 512;
     let Some(case) = Case::new(size) else { return };
     let options = [
@@ -703,7 +703,7 @@ fn a_pass_in_random_order_that_was_killed_goes_on_at_its_mark() {
 }
 
 #[test]
-fn another_seed_or_another_drive_is_refused_until_it_may_begin_anew() {
+fn another_seed_or_another_drive_needs_restart() {
     let bench = Bench::new();
     bench.write("slot", vec![0; MIB as usize]);
     let prep = |more: &[&str]| bench.flashproof(&[&["prep", "slot"], more].concat());
@@ -748,7 +748,7 @@ fn freeze_record(bench: &Bench) -> Option<Undo> {
 }
 
 #[test]
-fn nothing_is_written_where_what_is_on_record_would_no_longer_be_true() {
+fn nothing_is_written_if_the_existing_record_cannot_be_replaced() {
     let bench = Bench::new();
     bench.write("file", vec![0; MIB as usize]);
     bench.flashproof(&["prep", "file", "--seed", "1"]).expect(0);
@@ -785,7 +785,7 @@ fn nothing_is_written_where_what_is_on_record_would_no_longer_be_true() {
 }
 
 #[test]
-fn what_cannot_be_recorded_is_prepared_as_a_whole_or_not_at_all() {
+fn without_a_record_only_a_whole_device_can_be_prepared() {
     let bench = Bench::new();
     bench.write("file", vec![0; MIB as usize]);
     let prep = |more: &[&str]| {
@@ -804,7 +804,7 @@ fn what_cannot_be_recorded_is_prepared_as_a_whole_or_not_at_all() {
 }
 
 #[test]
-fn a_part_that_is_not_used_stays_untouched_by_all_later_runs() {
+fn later_runs_do_not_touch_the_unprepared_part_of_a_device() {
     let Some(case) = Case::new(8 * MIB) else {
         return;
     };
@@ -818,7 +818,7 @@ fn a_part_that_is_not_used_stays_untouched_by_all_later_runs() {
         assert_same(&content[half as usize..], &vec![0; half as usize]);
     }
 
-    // Data beyond the prepared part is kept, and a load on the prepared part needs no consent.
+    // A load stays within the prepared part and needs no consent, although foreign data follows.
     let stranger = b"stranger".repeat(half as usize / 8);
     case.device.put(half, &stranger);
     for writes in ["", WRITES] {
@@ -841,7 +841,7 @@ fn a_part_that_is_not_used_stays_untouched_by_all_later_runs() {
 }
 
 #[test]
-fn a_byte_that_changed_is_found_and_named() {
+fn verify_finds_and_names_a_changed_byte() {
     let Some(case) = Case::new(ODD_BYTES) else {
         return;
     };
@@ -918,7 +918,7 @@ fn a_write_error_fails_its_device_and_no_other() {
 }
 
 #[test]
-fn discard_is_refused_where_there_is_none_and_done_where_there_is() {
+fn discard_first_discards_a_device_and_is_refused_for_a_file() {
     let bench = Bench::new();
     bench.write("file", vec![0; MIB as usize]);
     bench
@@ -933,7 +933,7 @@ fn discard_is_refused_where_there_is_none_and_done_where_there_is() {
 }
 
 #[test]
-fn under_the_name_of_acts_program_it_speaks_plainly_and_fails_with_its_code() {
+fn under_the_name_act_prep_it_prints_acts_lines_and_fails_with_exit_code_255() {
     let bench = Bench::new();
     bench.write("file", vec![0; ODD_BYTES as usize]);
     let link = bench.path("act_prep");
@@ -954,7 +954,7 @@ fn under_the_name_of_acts_program_it_speaks_plainly_and_fails_with_its_code() {
 }
 
 #[test]
-fn what_cannot_be_is_a_usage_error() {
+fn invalid_options_of_prep_are_usage_errors() {
     let bench = Bench::new();
     for arguments in [
         &["prep"][..],

@@ -147,8 +147,8 @@ const SLOW: [Rated; 21] = [
     ),
 ];
 
-/// Configuration of `multiple` times the load of 1x for an hour. The random choices of a drive are those of `seed`: a
-/// rating that had 0.998 % of 1 % allowed is refuted by other hours.
+/// Configuration of `multiple` times the load of 1x for an hour. `seed` selects the random choices of the drive: with
+/// 0.998 % of slow reads and 1 % allowed, an hour with another seed may fail.
 fn config(drive: &str, multiple: f64, seed: u32) -> String {
     let reads = (2000.0 * multiple).round();
     let writes = (1000.0 * multiple).round();
@@ -171,7 +171,7 @@ fn holds(bench: &Bench, Rated { drive, sla, .. }: &Rated, multiple: f64) -> bool
     ended.code == Some(0)
 }
 
-/// The highest load that runs of an hour hold, within 1 %: bisected from `near`; `None`: below 1/64 of the first.
+/// The highest load held for an hour, within 1.3 %, by bisection from `near`. `None`: less than 1/64 of the first load.
 fn truth(bench: &Bench, rated: &Rated, near: Option<f64>) -> Option<f64> {
     let first: f64 = rated.from.parse().unwrap();
     let mut held = near.unwrap_or(first / 64.0);
@@ -236,7 +236,7 @@ fn found(
 }
 
 #[test]
-fn no_hour_refutes_a_rating_and_an_hour_with_five_percent_more_does() {
+fn a_drive_holds_its_rating_for_an_hour_and_not_5_percent_more() {
     for rated in &FAST {
         let bench = Bench::new();
         let (rating, page) = found(&bench, rated).unwrap();
@@ -286,7 +286,7 @@ fn ratings_are_within_five_percent_of_the_highest_load_that_an_hour_passes() {
             shown(rating),
             shown(truth)
         );
-        // The bisection starts at the rating: a truth below it means that a run of an hour failed there.
+        // The bisection starts at the rating. A true rating below this start means that an hour at the rating failed.
         if !ratio.map_or(rating == truth, |ratio| (0.95..=1.0).contains(&ratio)) {
             wrong.push(format!(
                 "{}: {rating:?}, truth {truth:?}\n{page}",
@@ -305,7 +305,7 @@ fn ratings_are_within_five_percent_of_the_highest_load_that_an_hour_passes() {
 }
 
 #[test]
-fn no_step_goes_further_than_twice_what_was_held() {
+fn no_step_exceeds_twice_the_load_held_before() {
     let bench = Bench::new();
     let line = [
         "rate",
@@ -354,7 +354,7 @@ fn no_step_goes_further_than_twice_what_was_held() {
 
 #[test]
 #[ignore = "minutes: make soak"]
-fn a_load_that_costs_too_much_is_judged_for_less_than_an_hour_and_says_so() {
+fn an_expensive_load_is_judged_for_less_than_an_hour_and_this_is_reported() {
     let bench = Bench::new();
     let most = [
         "sim:channels=256+read-mbps=0+write-mbps=0",
@@ -376,7 +376,7 @@ fn a_load_that_costs_too_much_is_judged_for_less_than_an_hour_and_says_so() {
 }
 
 #[test]
-fn after_kill_9_it_goes_on_with_the_step_that_was_running() {
+fn after_kill_9_rate_resumes_with_the_interrupted_step() {
     let bench = Bench::new();
     let drive = "sim:channels=8+read-us=400";
     let mut running =
@@ -403,7 +403,7 @@ fn after_kill_9_it_goes_on_with_the_step_that_was_running() {
 }
 
 #[test]
-fn other_terms_are_refused_and_a_search_that_ended_shows_its_result_again() {
+fn other_settings_are_refused_and_an_ended_search_prints_its_result_again() {
     let bench = Bench::new();
     let drive = "sim:channels=1+read-us=600";
     let first = rate(&bench, &[drive, "--from", "0.1", "--slice", "2m"]).expect(0);
@@ -418,7 +418,7 @@ fn other_terms_are_refused_and_a_search_that_ended_shows_its_result_again() {
 }
 
 #[test]
-fn a_drive_that_becomes_slow_just_before_the_end_of_its_confirmation_is_confirmed_for_longer() {
+fn a_slowdown_near_the_end_of_the_confirmation_lengthens_the_confirmation() {
     let bench = Bench::new();
     let drive = "sim:channels=1+read-us=400+slow-after-s=119+slow-factor=20";
     rate(&bench, &[drive, "--from", "0.1", "--slice", "2m"]);
@@ -437,7 +437,7 @@ fn a_drive_that_becomes_slow_just_before_the_end_of_its_confirmation_is_confirme
 }
 
 #[test]
-fn what_is_not_found_is_not_called_a_rating() {
+fn an_unfinished_or_failed_search_gives_no_rating() {
     let bench = Bench::new();
     // Six simulated minutes: too few to find the rating.
     let within = |time: &str| {
@@ -480,7 +480,7 @@ fn what_is_not_found_is_not_called_a_rating() {
 }
 
 #[test]
-fn nonsense_is_refused_with_what_to_do() {
+fn invalid_options_of_rate_are_refused_with_advice() {
     let bench = Bench::new();
     for (arguments, expected) in [
         (&["sim:", "--from", "0"][..], "0 times a load is no load"),

@@ -75,13 +75,13 @@ fn traced(bench: &Bench, device: &LoopDevice, config: &str) -> Option<Vec<TraceE
 }
 
 #[test]
-fn twenty_three_reads_are_twenty_three_for_everybody_who_counts() {
+fn flashproof_kernel_and_trace_all_count_23_reads() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 64 * MIB, &[]) else {
         return;
     };
     for engine in ["uring", "aio", "threads"] {
-        // Programs that open the device read a little of it, which the kernel counts: the runs' difference excludes it.
+        // The kernel also counts reads by programs that open the device. The difference of two runs excludes them.
         let reads = |rate: u32| {
             let before = device.counters();
             let config = load(
@@ -125,7 +125,7 @@ fn twenty_three_reads_are_twenty_three_for_everybody_who_counts() {
 }
 
 #[test]
-fn twenty_three_commits_are_twenty_three_for_everybody_who_counts() {
+fn flashproof_kernel_and_trace_all_count_23_commits() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 64 * MIB, &[]) else {
         return;
@@ -165,7 +165,7 @@ fn twenty_three_commits_are_twenty_three_for_everybody_who_counts() {
 }
 
 #[test]
-fn an_engine_that_is_asked_for_is_used_and_named() {
+fn the_requested_engine_is_used_and_recorded() {
     let bench = Bench::new();
     for (engine, named) in [
         ("threads", "threads"),
@@ -201,12 +201,12 @@ fn an_engine_that_is_asked_for_is_used_and_named() {
 }
 
 #[test]
-fn where_io_uring_is_forbidden_another_engine_is_used_and_that_is_said() {
+fn if_io_uring_is_forbidden_another_engine_is_used_with_a_warning() {
     let bench = Bench::new();
     let Some(nobody) = Nobody::new(&bench) else {
         return;
     };
-    // Without rights and locked memory a user gets no ring. This forbids io_uring to one process, not to all.
+    // An unprivileged process without locked memory (RLIMIT_MEMLOCK) gets no io_uring. Other processes still do.
     let Some(_) = tool("prlimit", &["--memlock=0", "true"]) else {
         return;
     };
@@ -266,7 +266,7 @@ fn where_io_uring_is_forbidden_another_engine_is_used_and_that_is_said() {
 }
 
 #[test]
-fn a_file_is_made_written_and_known_again() {
+fn a_file_is_created_written_and_recognised_by_the_next_run() {
     let bench = Bench::new();
     let config = on_file(2, "read-reqs-per-sec: 100\nwrite-reqs-per-sec: 1000");
     let ended = bench.storage(&config, &LAX).expect(0);
@@ -319,7 +319,7 @@ fn a_file_is_made_written_and_known_again() {
 }
 
 #[test]
-fn every_arrival_runs_and_keeps_its_rate() {
+fn every_arrival_keeps_its_rate() {
     let bench = Bench::new();
     for arrival in ["paced", "poisson", "act", "closed"] {
         let config = on_file(
@@ -348,7 +348,7 @@ fn every_arrival_runs_and_keeps_its_rate() {
 }
 
 #[test]
-fn the_whole_model_runs_at_once() {
+fn all_streams_of_the_model_run_together() {
     let bench = Bench::new();
     let config = on_file(
         2,
@@ -386,7 +386,7 @@ fn the_whole_model_runs_at_once() {
 }
 
 #[test]
-fn the_largest_records_and_blocks_run() {
+fn the_largest_records_and_blocks_are_accepted() {
     let bench = Bench::new();
     let config = on_file(
         2,
@@ -438,7 +438,7 @@ fn telemetry(bench: &Bench, name: &str) -> impl Iterator<Item = f64> {
 }
 
 #[test]
-fn a_device_does_not_fail_because_this_program_lacks_a_cpu() {
+fn a_device_does_not_fail_because_flashproof_lacks_a_cpu() {
     const SECONDS: u32 = 4;
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 64 * MIB, &[]) else {
@@ -475,7 +475,7 @@ fn a_device_does_not_fail_because_this_program_lacks_a_cpu() {
     sort_by_time(&mut events);
     events.iter().for_each(|event| pairing.add(event));
     let requests = pairing.requests();
-    // By the times of the block layer, the device stays below half of each limit.
+    // By the block layer's times, the device has at most half of the slow requests that each limit allows.
     let is_quick = Sla::default().limits().iter().all(|limit| {
         let over = requests.iter().filter(|request| {
             request.queue_ns().unwrap_or(0) + request.device_ns().unwrap_or(0) >= limit.threshold_ns
@@ -508,7 +508,7 @@ fn several_workloads_share_the_queue_of_their_device() {
         .trim()
         .parse()
         .unwrap();
-    // A rate that no device reaches, so that all slots are in use.
+    // The rate exceeds that of any device, so that all slots are in use.
     for name in ["one.conf", "two.conf"] {
         bench.write(
             name,

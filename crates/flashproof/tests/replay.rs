@@ -19,7 +19,7 @@ fn replay<'a>(trace: &'a str, device: &'a str, more: &[&'a str]) -> Vec<&'a str>
 }
 
 #[test]
-fn a_captured_trace_on_a_simulated_drive_is_a_run_like_any() {
+fn a_replay_on_a_simulated_drive_is_recorded_as_a_run() {
     let bench = Bench::new();
     let path = captured("ce-8.0.0.15-1s.txt.zst");
     let trace = path.to_str().unwrap();
@@ -67,12 +67,12 @@ fn a_captured_trace_on_a_simulated_drive_is_a_run_like_any() {
 }
 
 #[test]
-fn the_trace_of_a_replay_has_the_sizes_and_the_counts_of_the_trace() {
+fn a_trace_of_a_replay_has_the_sizes_and_counts_of_the_replayed_trace() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 2048 * MIB, &[]) else {
         return;
     };
-    // Late operations are issued together, and the kernel would merge neighbours.
+    // Late operations are issued together. Without nomerges, the kernel would merge adjacent operations.
     let _restored = device.set_queue("nomerges", "2");
     let path = captured("ce-4.9.0.37-1s.txt.gz");
     let mut kernel = match BlockTrace::start(
@@ -103,7 +103,7 @@ fn the_trace_of_a_replay_has_the_sizes_and_the_counts_of_the_trace() {
         })
         .unwrap();
     assert!(lost.is_none() && kernel.lost().unwrap().is_none());
-    // By awk, see the README beside the data. Programs that open the device read 512, 4,096 and more bytes of it.
+    // Counts by awk (README beside the data). Programs that open the device read other sizes, such as 4,096 bytes.
     for (bytes, count) in [
         (1_024, 289),
         (1_536, 12),
@@ -145,7 +145,7 @@ fn the_trace_of_a_replay_has_the_sizes_and_the_counts_of_the_trace() {
 }
 
 #[test]
-fn a_trace_that_writes_erases_nothing_without_consent_and_one_that_reads_needs_none() {
+fn a_trace_with_writes_needs_consent_and_a_read_only_trace_does_not() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 64 * MIB, &[]) else {
         return;
@@ -194,7 +194,7 @@ fn a_trace_that_writes_erases_nothing_without_consent_and_one_that_reads_needs_n
 }
 
 #[test]
-fn what_cannot_be_replayed_is_refused_before_anything_is_opened() {
+fn invalid_replays_are_refused_before_any_device_is_opened() {
     let bench = Bench::new();
     let issue = |device: &str, sector: u64| {
         format!(" a-1 [000] .... 1.5: block_rq_issue: {device} R 4096 () {sector} + 8 [a]\n")

@@ -104,7 +104,7 @@ fn json(bench: &Bench, more: &[&str]) -> Value {
 }
 
 #[test]
-fn a_run_of_the_clusters_own_load_is_a_measurement_and_twice_the_load_needs_twice_the_drives() {
+fn a_run_of_the_clusters_load_counts_as_a_measurement_and_twice_the_load_needs_twice_the_drives() {
     let bench = Bench::new();
     write_profile(&bench, &profile(PAPER));
     run_of_example(&bench, "one", 1);
@@ -114,7 +114,7 @@ fn a_run_of_the_clusters_own_load_is_a_measurement_and_twice_the_load_needs_twic
         let choice = &found["choices"][choice];
         assert_eq!(choice["basis"], "measured", "{choice}");
         let held = choice["times_the_busiest"].as_f64().unwrap();
-        // The rates of the example differ slightly from the paper's. This must not add a drive.
+        // The example's rates differ slightly from those of the paper, which must not add a drive.
         assert!((held / times - 1.0).abs() < 0.01 && held != times, "{held}");
         let exact = ["now", "scaled"].map(|need| choice[need]["exact"].as_f64().unwrap());
         assert!(
@@ -180,7 +180,7 @@ fn a_run_of_the_clusters_own_load_is_a_measurement_and_twice_the_load_needs_twic
 }
 
 #[test]
-fn room_and_wear_decide_where_they_ask_for_more_drives() {
+fn capacity_or_wear_decides_if_it_needs_more_drives() {
     let bench = Bench::new();
     write_profile(&bench, &profile(PAPER));
     run_of_example(&bench, "three", 3);
@@ -209,7 +209,7 @@ fn room_and_wear_decide_where_they_ask_for_more_drives() {
 }
 
 #[test]
-fn another_load_is_an_estimate_by_the_worse_of_operations_and_bytes() {
+fn a_run_of_another_load_gives_an_estimate_by_the_worse_of_operations_and_bytes() {
     let bench = Bench::new();
     write_profile(&bench, &profile(PAPER));
     let config = "device-names: sim:channels=64\ntest-duration-sec: 10\nread-reqs-per-sec: 24000\nwrite-reqs-per-sec: 12000\n";
@@ -239,7 +239,7 @@ fn another_load_is_an_estimate_by_the_worse_of_operations_and_bytes() {
 }
 
 #[test]
-fn what_did_not_hold_its_load_needs_no_number() {
+fn a_run_that_failed_its_load_gives_no_number_of_drives() {
     let bench = Bench::new();
     write_profile(&bench, &profile(PAPER));
     bench
@@ -311,7 +311,7 @@ fn published_ratings_are_estimates_with_a_warning() {
 }
 
 #[test]
-fn a_profile_that_cannot_be_believed_selects_nothing() {
+fn an_unbalanced_or_empty_profile_is_refused() {
     let bench = Bench::new();
     let mut unbalanced = profile(PAPER);
     unbalanced.checks.push(ProfileCheck {

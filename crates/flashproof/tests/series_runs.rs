@@ -1,4 +1,4 @@
-//! A series whose record or runs were changed: every command that opens the series says so, and none counts with it.
+//! A series whose record or runs were changed: every command that opens the series reports and rejects the change.
 
 use crate::{select, support};
 
@@ -49,7 +49,7 @@ fn edit(dir: &Path, change: impl FnOnce(&mut Series)) {
     series.write(dir).unwrap();
 }
 
-/// The answer and its details: the output from the line that begins with `begin`.
+/// Output from the line that begins with `begin`: the answer and its details.
 fn answer<'a>(ended: &'a Ended, begin: &str) -> &'a str {
     let output = &ended.stdout;
     let at = output.find(&format!("\n{begin}"));
@@ -118,7 +118,7 @@ fn is_invalid(bench: &Bench, command: &[&str], dir: &str, why: &str) {
 }
 
 #[test]
-fn a_certification_stands_only_with_its_own_runs() {
+fn a_certification_is_valid_only_with_its_own_runs() {
     let bench = Bench::new();
     bench.flashproof(&SCREENING).expect(0);
     let other_drives = SCREENING.map(|word| match word {
@@ -191,7 +191,7 @@ fn a_certification_stands_only_with_its_own_runs() {
         },
         "stage-1/manifest.json - its bytes have the checksum ",
     );
-    // The run of another load, with the manifest of a stage and a checksum of its own.
+    // The run of another load, with the manifest of a stage, whose checksum is correct.
     attack(
         "disguised",
         &|dir: &Path| {
@@ -232,7 +232,7 @@ fn a_certification_stands_only_with_its_own_runs() {
     bench.flashproof(&["report", "deleted.2"]).expect(0);
 }
 
-/// Like the other attacks, but the command with the original terms names the edited term.
+/// Like the other attacks, but the command with the original limits must name the edited limits.
 fn attack_terms(bench: &Bench, name: &str, change: impl Fn(&Path), why: &str) {
     copy(&bench.path(SERIES), &bench.path(name));
     change(&bench.path(name));
@@ -291,7 +291,7 @@ fn a_stage_that_was_replaced_is_not_resumed() {
 }
 
 #[test]
-fn a_rating_stands_only_with_its_own_runs() {
+fn a_rating_is_valid_only_with_its_own_runs() {
     let bench = Bench::new();
     let rate = [
         "rate",
@@ -341,7 +341,7 @@ fn a_rating_stands_only_with_its_own_runs() {
 }
 
 #[test]
-fn a_baseline_stands_only_with_its_own_runs() {
+fn a_baseline_is_valid_only_with_its_own_runs() {
     let bench = Bench::new();
     let drive = "sim:channels=4+read-us=2000+write-us=1000";
     let baseline = [

@@ -34,7 +34,7 @@ fn ask(port: u16, key: u64, value: Option<&[u8]>) -> (u8, Vec<u8>) {
 }
 
 #[test]
-fn records_outlive_a_signal_and_a_kill_and_no_other_command_takes_their_file() {
+fn records_survive_a_signal_and_a_kill_and_other_commands_refuse_their_file() {
     let bench = Bench::new();
     let Some((running, port)) = serve(&bench, &config(SMALL)) else {
         return;
@@ -87,7 +87,7 @@ fn records_outlive_a_signal_and_a_kill_and_no_other_command_takes_their_file() {
 }
 
 #[test]
-fn in_the_background_of_a_script_the_way_to_end_it_is_kill() {
+fn if_sigint_is_ignored_the_server_names_kill_as_the_way_to_end_it() {
     let bench = Bench::new();
     bench.write("serve.conf", config(SMALL));
     let mut running =
@@ -108,7 +108,7 @@ fn in_the_background_of_a_script_the_way_to_end_it_is_kill() {
 }
 
 #[test]
-fn what_is_on_a_device_is_asked_for_and_a_damaged_store_is_not_written() {
+fn existing_data_needs_consent_and_a_damaged_store_is_not_written() {
     let bench = Bench::new();
     bench.write_victim("records", 16);
     let before = bench.read("records");
@@ -186,7 +186,7 @@ fn a_store_with_flipped_bytes_stays_closed_until_its_losses_are_accepted_and_nev
         "{}",
         running.said()
     );
-    // Waits until the readable records have been moved.
+    // Within 3 s, the server moves the readable records.
     let whole = |key: &u64| ask(address.port(), *key, None).0 == 0;
     let key = (0..1_000).find(whole).unwrap();
     thread::sleep(Duration::from_secs(3));
@@ -204,7 +204,7 @@ fn a_store_with_flipped_bytes_stays_closed_until_its_losses_are_accepted_and_nev
 }
 
 #[test]
-fn a_port_in_use_and_a_configuration_with_mistakes_are_said() {
+fn a_port_in_use_and_configuration_mistakes_are_reported() {
     let bench = Bench::new();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -242,12 +242,12 @@ fn serve_once(bench: &Bench, config: &str, more: &[&str]) -> Option<()> {
 }
 
 #[test]
-fn formatting_clears_what_another_would_know_the_device_by_and_nothing_between() {
+fn formatting_clears_foreign_signatures_but_not_the_data_between_them() {
     const SIZE: usize = 16 << 20;
     let bench = Bench::new();
     bench.write_victim("records", SIZE >> 20);
     let mut content = bench.read("records");
-    // Signatures of a RAID array and of a partition table, which the store's header does not overwrite.
+    // Signatures of a RAID array and of a partition table, at offsets that the store's header does not overwrite.
     content[4096..4104].copy_from_slice(&[0xfc, 0x4e, 0x2b, 0xa9, 1, 0, 0, 0]);
     content[SIZE - 512..SIZE - 504].copy_from_slice(b"EFI PART");
     bench.write("records", &content);
@@ -283,7 +283,7 @@ fn formatting_clears_what_another_would_know_the_device_by_and_nothing_between()
 }
 
 #[test]
-fn foreign_data_behind_a_header_is_asked_about() {
+fn foreign_data_after_a_header_needs_consent() {
     const HEADER_BYTES: usize = 8 << 20;
     let bench = Bench::new();
     if serve_once(&bench, &config(SMALL), &[]).is_none() {
@@ -299,7 +299,7 @@ fn foreign_data_behind_a_header_is_asked_about() {
 }
 
 #[test]
-fn all_devices_are_looked_at_before_one_is_formatted() {
+fn all_devices_are_checked_before_one_is_formatted() {
     let bench = Bench::new();
     let other = Bench::new();
     let Some(first) = LoopDevice::new(&bench, 16 << 20, &[]) else {
@@ -333,7 +333,7 @@ fn all_devices_are_looked_at_before_one_is_formatted() {
 }
 
 #[test]
-fn a_device_of_another_set_is_none_of_the_namespaces() {
+fn a_device_formatted_with_another_set_is_refused() {
     let bench = Bench::new();
     let both = config(SMALL).replace("file records", "file first\n file second");
     if serve_once(&bench, &both, &[]).is_none() {
@@ -356,7 +356,7 @@ fn a_device_of_another_set_is_none_of_the_namespaces() {
 }
 
 #[test]
-fn a_lost_header_is_restored_from_its_other_copy_and_without_both_nothing_is_written() {
+fn a_lost_header_is_restored_from_its_copy_and_without_both_nothing_is_written() {
     let bench = Bench::new();
     let Some((running, port)) = serve(&bench, &config(SMALL)) else {
         return;
@@ -399,7 +399,7 @@ fn a_lost_header_is_restored_from_its_other_copy_and_without_both_nothing_is_wri
     ];
     refused(&bench, &config(SMALL), &said);
     assert!(content == bench.read("records"), "nothing was written");
-    // Another command knows the store by the second header.
+    // Another command recognises the store by the second header.
     content[SECOND_HEADER..8 << 20].copy_from_slice(&header);
     bench.write("records", &content);
     let storage = "device-names: records\nfile-size-mbytes: 16\ntest-duration-sec: 1\nwrite-reqs-per-sec: 10\n";
@@ -410,7 +410,7 @@ fn a_lost_header_is_restored_from_its_other_copy_and_without_both_nothing_is_wri
 }
 
 #[test]
-fn a_device_with_an_older_state_is_refused_and_no_crash_of_a_start_looks_like_one() {
+fn a_device_with_an_older_state_is_refused_but_not_after_a_crash_during_the_start() {
     let bench = Bench::new();
     let both = config(SMALL).replace("file records", "file first\n file second");
     let Some((running, port)) = serve_with(&bench, &both, &[]) else {
@@ -444,7 +444,7 @@ fn a_device_with_an_older_state_is_refused_and_no_crash_of_a_start_looks_like_on
         old == bench.read("second") && new[0] == bench.read("first"),
         "nothing was written"
     );
-    // The other node has newer records, which the older records could replace.
+    // With a second node, --accept-losses is refused: the older records could replace newer records of the other node.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     drop(listener);
@@ -481,7 +481,7 @@ fn a_device_with_an_older_state_is_refused_and_no_crash_of_a_start_looks_like_on
     running.terminate();
     serve_once(&bench, &both, &[]).unwrap();
 
-    // Both devices of the same stop start, and so does a server that was killed at any time of its start.
+    // Devices with the state of the same stop are accepted, also after kills at any time during a start.
     bench.write("first", &new[0]);
     bench.write("second", &new[1]);
     for round in 0..20 {
@@ -570,7 +570,7 @@ fn requests_wake_only_the_core_of_their_connection() {
         .collect();
     let count = |name| support::statistic(("127.0.0.1", port), name);
     let requests = count("client_read_success") + count("client_write_success") - 1000;
-    // The only data connection has requests for records of both cores. Counts and buffers wake the other core 50 times/s.
+    // The only data connection requests records of both cores. Statistics and buffers wake the other core 50 times/s.
     assert!(
         slept.len() == 2 && *slept.iter().min().unwrap() < 200 + requests / 20,
         "{slept:?} of {requests}"

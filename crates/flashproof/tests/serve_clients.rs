@@ -1,4 +1,4 @@
-//! Aerospike's own client on `flashproof engine serve`, and readers of real servers' logs on flashproof's log.
+//! Aerospike's own client with `flashproof engine serve`, and flashproof's log with readers of real servers' logs.
 
 use crate::support::{Bench, FLASHPROOF, serve, skip};
 use std::fs;
@@ -54,7 +54,7 @@ pub(crate) fn steps(client: &Path, node: SocketAddr) -> String {
 }
 
 #[test]
-fn aerospike_s_python_client_finds_nothing_amiss_and_the_log_tells_what_it_did() {
+fn aerospike_s_python_client_succeeds_and_the_log_counts_its_operations() {
     let Some(client) = client() else { return };
     let bench = Bench::new();
     let Some((running, port)) = serve(&bench, CONFIG) else {
@@ -62,7 +62,7 @@ fn aerospike_s_python_client_finds_nothing_amiss_and_the_log_tells_what_it_did()
     };
     assert!(steps(&client, SocketAddr::from(([127, 0, 0, 1], port))).contains("1 nodes"));
 
-    // Left: two of the 500 from a batch, and three with keys of other types. The record with a short life expires.
+    // Five records remain: two of a batch of 500, and three with keys of other types. The record with a TTL expires.
     let log = bench.path("serve.log");
     let begin = Instant::now();
     let text = || fs::read_to_string(&log).unwrap();

@@ -27,7 +27,7 @@ fn number(name: &str) -> Option<u64> {
 }
 
 #[test]
-fn what_was_acknowledged_outlives_kill_9_at_any_moment() {
+fn acknowledged_writes_survive_kill_9_at_any_moment() {
     let kills = number("FLASHPROOF_SERVER_KILLS").unwrap_or(KILLS);
     let seed = number("FLASHPROOF_KILL_SEED");
     let seed = seed.unwrap_or_else(|| u64::from(std::process::id()));

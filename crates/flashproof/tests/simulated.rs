@@ -16,7 +16,7 @@ fn slow(verdict: &Verdict) -> u64 {
 }
 
 #[test]
-fn a_freeze_of_a_second_at_a_thousand_a_second_is_a_thousand_slow_operations() {
+fn a_freeze_of_1_s_at_1000_reads_per_s_makes_1000_slow_reads() {
     let bench = Bench::new();
     let config = "device-names: sim:stall-ms=1000+stall-at-s=5\ntest-duration-sec: 10\nread-reqs-per-sec: 1000\n";
     let ended = bench.storage(config, &[]).expect(1);
@@ -59,12 +59,12 @@ fn a_freeze_of_a_second_at_a_thousand_a_second_is_a_thousand_slow_operations() {
 }
 
 #[test]
-fn a_freeze_behind_a_limit_is_no_shorter_for_what_waits_there() {
+fn a_freeze_is_also_counted_for_operations_that_wait_for_a_slot() {
     let bench = Bench::new();
     let config = "device-names: sim:stall-ms=1000+stall-at-s=5\ntest-duration-sec: 10\nread-reqs-per-sec: 1000\n\
                   service-threads: 8\n";
     bench.storage(config, &[]).expect(1);
-    // Operations that wait for a slot are as slow as operations that wait in the drive, and take as long to catch up.
+    // Operations that wait for a slot are as slow as operations that wait in the drive.
     assert!(
         (990..=1050).contains(&slow(&bench.run().verdict)),
         "{}",
@@ -131,7 +131,7 @@ fn rates_are_exact_over_hours_and_devices() {
 }
 
 #[test]
-fn eight_drives_share_a_load_evenly_and_the_bad_one_decides() {
+fn eight_drives_share_a_load_evenly_and_the_slow_one_decides() {
     let bench = Bench::new();
     let drives: Vec<String> = (0..8)
         .map(|n| format!("sim:name=d{n}{}", if n == 5 { "+read-us=1500" } else { "" }))
@@ -159,7 +159,7 @@ fn eight_drives_share_a_load_evenly_and_the_bad_one_decides() {
 }
 
 #[test]
-fn a_drive_that_slows_down_fails_from_that_slice_on() {
+fn a_drive_that_slows_down_fails_from_the_slice_of_the_slowdown_on() {
     let bench = Bench::new();
     let config = "device-names: sim:slow-after-s=25+slow-factor=20\ntest-duration-sec: 50\nread-reqs-per-sec: 1000\n";
     bench.storage(config, &["--slice", "10"]).expect(1);
@@ -175,7 +175,7 @@ fn a_drive_that_slows_down_fails_from_that_slice_on() {
 }
 
 #[test]
-fn a_simulated_day_passes_in_seconds_and_certifies_nothing() {
+fn a_simulated_day_takes_seconds_and_is_no_certification() {
     let bench = Bench::new();
     let config = "device-names: sim:\ntest-duration-sec: 86400\nread-reqs-per-sec: 20\nreport-interval-sec: 60\n";
     bench
@@ -185,7 +185,7 @@ fn a_simulated_day_passes_in_seconds_and_certifies_nothing() {
 }
 
 #[test]
-fn several_configurations_share_a_drive_and_each_has_a_verdict_a_log_and_its_whole_load() {
+fn several_configurations_share_a_drive_and_each_has_its_verdict_log_and_load() {
     let bench = Bench::new();
     let config = |devices: &str, reads: u32| {
         format!(
@@ -210,7 +210,7 @@ fn several_configurations_share_a_drive_and_each_has_a_verdict_a_log_and_its_who
         (totals(&run, "one/reads"), totals(&run, "two/reads")),
         ((10_000, 0, 0), (20_000, 0, 0))
     );
-    // A report from the directory gives the same verdicts, and each log is a log of ACT.
+    // A report from the directory gives the same verdicts, and each log has ACT's format.
     let again = bench.flashproof(&["report", OUT]).expect(1);
     assert!(
         again.stdout.contains("two: FAIL: ") && !again.stdout.contains("differs"),
@@ -230,7 +230,7 @@ fn several_configurations_share_a_drive_and_each_has_a_verdict_a_log_and_its_who
 }
 
 #[test]
-fn devices_of_the_command_line_replace_those_of_the_file_and_each_gets_the_load_of_one() {
+fn the_option_device_replaces_the_files_devices_and_each_gets_the_load_of_one() {
     let config = "device-names: /dev/nowhere1,/dev/nowhere2\ntest-duration-sec: 20\nread-reqs-per-sec: 200\n";
     for (devices, reads) in [
         (&["sim:"][..], 100 * 20),
@@ -254,7 +254,7 @@ fn devices_of_the_command_line_replace_those_of_the_file_and_each_gets_the_load_
 }
 
 #[test]
-fn configurations_that_cannot_be_one_run_are_refused() {
+fn configurations_that_cannot_run_together_are_refused() {
     let bench = Bench::new();
     bench.write(
         "a.conf",
@@ -286,7 +286,7 @@ fn configurations_that_cannot_be_one_run_are_refused() {
 }
 
 #[test]
-fn what_drives_counted_is_in_telemetry_and_agrees_with_what_was_recorded() {
+fn the_simulated_drives_counters_in_telemetry_agree_with_the_recorded_operations() {
     let bench = Bench::new();
     // The drive's name contains a point, which also separates the parts of a column's name.
     let drives = ["sim:read-us=90", "sim:error-rate=0.001"];

@@ -9,7 +9,7 @@ const DRIVE: &str =
     "sim:ftl+capacity=512MiB+op=20%+channels=2+dies=1+superblock=2MiB+precondition=2";
 
 #[test]
-fn storage_and_report_show_what_the_drive_counts() {
+fn storage_and_report_show_the_drives_counters() {
     let bench = Bench::new();
     let load = "test-duration-sec: 20\nread-reqs-per-sec: 2000\nwrite-reqs-per-sec: 2000\nreport-interval-sec: 1\n";
     let config = |seed: u32| format!("device-names: {DRIVE}\n{load}seed: {seed}\n");
@@ -69,7 +69,7 @@ fn storage_and_report_show_what_the_drive_counts() {
             .start_as(&format!("{seed}.conf"), out, &config(seed), &[])
             .end()
             .expect(0);
-        // The program's own use of the real clock, and its start time, may differ.
+        // The start time, and columns of flashproof's own use of real time, may differ.
         let counted = bench.text(&format!("{out}/telemetry.csv"));
         let own = counted
             .lines()
@@ -90,7 +90,7 @@ fn storage_and_report_show_what_the_drive_counts() {
 }
 
 #[test]
-fn drives_of_both_models_are_in_one_run() {
+fn one_run_may_use_drives_with_and_without_an_ftl() {
     let bench = Bench::new();
     let config = format!(
         "device-names: {DRIVE},sim:name=b\ntest-duration-sec: 5\nread-reqs-per-sec: 2000\nwrite-reqs-per-sec: 500\n"
@@ -110,9 +110,9 @@ fn drives_of_both_models_are_in_one_run() {
 }
 
 #[test]
-fn rate_finds_what_such_a_drive_holds() {
+fn rate_finds_the_rating_of_an_ftl_drive() {
     let bench = Bench::new();
-    // Large blocks are spread over the only die and delay reads, so the rating is low and the search is short.
+    // Large blocks occupy the only die and delay reads, so the rating is low and the search is short.
     let drive = "sim:ftl+capacity=256MiB+op=100%+channels=1+dies=1+superblock=1MiB+precondition=2+read-us=400";
     let ended = bench
         .flashproof(&[
@@ -123,7 +123,7 @@ fn rate_finds_what_such_a_drive_holds() {
 }
 
 #[test]
-fn certify_runs_its_stages_on_such_a_drive() {
+fn certify_runs_its_stages_on_an_ftl_drive() {
     let bench = Bench::new();
     let arguments = [
         "certify",
@@ -140,7 +140,7 @@ fn certify_runs_its_stages_on_such_a_drive() {
 }
 
 #[test]
-fn a_drive_that_cannot_be_is_refused_with_what_would_fit() {
+fn invalid_ftl_drives_are_refused_with_valid_values() {
     let bench = Bench::new();
     for (drive, why) in [
         (

@@ -83,7 +83,7 @@ fn a_folder_becomes_a_profile_and_a_configuration_that_runs() {
 }
 
 #[test]
-fn what_does_not_balance_is_marked_and_not_used_unless_accepted() {
+fn an_unbalanced_profile_is_marked_and_used_only_on_request() {
     let bench = Bench::new();
     // Another program also writes to this drive.
     let iostat = "Device            r/s     rkB/s     w/s     wkB/s\n\
@@ -108,7 +108,7 @@ fn what_does_not_balance_is_marked_and_not_used_unless_accepted() {
 }
 
 #[test]
-fn sources_of_something_else_are_named() {
+fn files_that_are_no_valid_sources_are_named() {
     let bench = Bench::new();
     bench.write("none.log", "");
     std::fs::create_dir(bench.path("empty")).unwrap();
@@ -186,7 +186,7 @@ fn sources_of_something_else_are_named() {
 }
 
 #[test]
-fn a_log_without_sizes_gives_blocks_in_doubt_and_no_configuration() {
+fn a_log_without_sizes_gives_unconfirmed_blocks_and_no_configuration() {
     let bench = Bench::new();
     let text = log()
         .lines()
@@ -220,7 +220,7 @@ fn a_log_without_sizes_gives_blocks_in_doubt_and_no_configuration() {
 }
 
 #[test]
-fn an_index_test_is_no_row_of_the_data_drive() {
+fn an_index_device_has_its_own_row() {
     let bench = Bench::new();
     let usage = "{test} index-usage: used-bytes 1 used-pct 1 alloc-bytes 4096 alloc-pct 1";
     let text = log().lines().fold(String::new(), |text, line| {
@@ -234,7 +234,7 @@ fn an_index_test_is_no_row_of_the_data_drive() {
 }
 
 #[test]
-fn a_log_behind_a_prefix_reads_from_a_pipe() {
+fn a_log_with_line_prefixes_is_read_from_a_pipe() {
     let bench = Bench::new();
     let text = log().lines().fold(String::new(), |text, line| {
         text + "node-1  | 2026-11-20T23:04:05.1Z " + line + "\n"
@@ -249,7 +249,7 @@ fn a_log_behind_a_prefix_reads_from_a_pipe() {
 }
 
 #[test]
-fn a_time_of_day_beyond_the_end_of_the_log_is_of_its_last_day() {
+fn a_time_of_day_after_the_end_of_the_log_belongs_to_its_last_day() {
     let bench = Bench::new();
     let ended = size(
         &bench,
@@ -271,7 +271,7 @@ fn a_time_of_day_beyond_the_end_of_the_log_is_of_its_last_day() {
 }
 
 #[test]
-fn a_log_of_a_hostile_writer_is_read_as_far_as_it_is_one() {
+fn hostile_lines_in_a_log_are_skipped() {
     let bench = Bench::new();
     let mut text = log().into_bytes();
     let middle = text.len() / 2;
@@ -283,7 +283,7 @@ fn a_log_of_a_hostile_writer_is_read_as_far_as_it_is_one() {
 }
 
 #[test]
-fn two_nodes_with_devices_of_one_name_are_two() {
+fn equal_device_names_of_two_nodes_stay_separate() {
     let bench = Bench::new();
     let log = log();
     bench.write("a.log", &log);

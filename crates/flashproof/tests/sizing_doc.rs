@@ -9,7 +9,7 @@ use crate::support::{Bench, project};
 const LEFT_OUT: &str = "[...]";
 
 #[test]
-fn every_command_of_the_page_prints_what_the_page_says() {
+fn every_command_of_the_page_prints_the_output_on_the_page() {
     let bench = Bench::new();
     bench.link_examples();
     let path = project().join("docs/sizing.md");
@@ -85,7 +85,7 @@ fn matches(said: &[&str], printed: &[String]) -> bool {
     }
 }
 
-/// The new output, shortened at the same place as before if the neighbouring lines still exist.
+/// The new output, with omitted lines at the same place as before if the neighbouring lines still exist.
 fn anew(said: &[&str], printed: &[String]) -> String {
     let place = said.iter().position(|line| *line == LEFT_OUT);
     let kept = place.and_then(|place| {
@@ -117,7 +117,7 @@ fn anew(said: &[&str], printed: &[String]) -> String {
 }
 
 #[test]
-fn lines_left_out_are_any_lines() {
+fn omitted_lines_match_any_lines() {
     let printed = ["a", "b", "c", "d"].map(str::to_owned);
     assert!(matches(&["a", LEFT_OUT, "d"], &printed) && matches(&[LEFT_OUT], &printed));
     assert!(

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use support::{Bench, FLASHPROOF, Running};
 
-/// Writes its arguments, descriptors and process group to files, then runs its last argument, as `systemd-inhibit`.
+/// Writes its arguments, descriptors, process group and pid to files, and holds the lock until the end of its input.
 const STAND_IN: &str = "#!/bin/sh\n\
     echo \"$*\" > arguments\n\
     for fd in /proc/$$/fd/*; do readlink $fd; done > descriptors\n\
@@ -84,7 +84,7 @@ fn a_killed_run_releases_the_lock() {
 }
 
 #[test]
-fn simulated_drives_do_not_mind_a_sleep() {
+fn simulated_drives_need_no_lock_against_sleep() {
     let (bench, run) = bench_and_run("sim:", 1);
     run.end().expect(0);
     assert!(!bench.exists("arguments"));

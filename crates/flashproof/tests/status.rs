@@ -27,7 +27,7 @@ fn status(bench: &Bench, code: i32) -> Value {
 }
 
 #[test]
-fn a_run_that_goes_on_is_told_from_one_that_is_held_and_one_that_was_killed() {
+fn running_stopped_and_killed_runs_are_distinguished() {
     let bench = Bench::new();
     let mut running = started(&bench, 600);
     let going_on = status(&bench, 0);
@@ -77,7 +77,7 @@ fn a_run_that_goes_on_is_told_from_one_that_is_held_and_one_that_was_killed() {
 }
 
 #[test]
-fn a_series_that_was_killed_is_told_to_be_over_at_once() {
+fn a_killed_series_is_not_running_immediately_after_the_kill() {
     let bench = Bench::new();
     File::create(bench.path("file"))
         .unwrap()
@@ -121,7 +121,7 @@ fn a_series_that_was_killed_is_told_to_be_over_at_once() {
 }
 
 #[test]
-fn of_several_directories_each_is_shown_and_the_worst_gives_the_code() {
+fn several_directories_are_shown_and_the_worst_decides_the_exit_code() {
     let bench = Bench::new();
     for (name, drive, code) in [("good", "sim:", 0), ("bad", "sim:read-us=9000", 1)] {
         let config =
@@ -184,7 +184,7 @@ fn a_watched_run_is_shown_until_its_verdict() {
 }
 
 #[test]
-fn a_place_without_a_run_is_named() {
+fn a_directory_without_a_run_is_refused() {
     let bench = Bench::new();
     bench
         .line("report status nowhere")

@@ -21,7 +21,8 @@ const NO_TAKEOVER: Duration = Duration::from_secs(6);
 const TOOK_OVER: &str = "took over the partitions of node";
 const LACKS: &str = "gets the missing records";
 
-/// Repeats a write until it is acknowledged; before, only refusals and unknown results. Returns the time until then.
+/// Repeats a write until it is acknowledged, and returns the time until then. Earlier writes may time out or be
+/// refused.
 fn until_written(at: SocketAddr, key: u64, value: &[u8]) -> Duration {
     let begin = Instant::now();
     loop {
@@ -34,7 +35,7 @@ fn until_written(at: SocketAddr, key: u64, value: &[u8]) -> Duration {
     }
 }
 
-/// The value of a record. Asks until there is an answer, because cores may connect to the other node late.
+/// The value of a record. Repeats the read until there is an answer, because cores may connect to the other node late.
 fn value_of(at: SocketAddr, key: u64) -> Vec<u8> {
     let mut answer = ask(at, key, None);
     until("it answers", || {
@@ -110,7 +111,7 @@ pub(crate) fn kill_9(node: Option<Running>) {
     assert_eq!(node.end_by("KILL").signal, Some(9));
 }
 
-/// A node is killed under load, and restarted. When it has all records again, the same is done with the other node.
+/// Kills and restarts a node under load. When the node has all records again, kills and restarts the other node.
 fn kill(killed: usize) {
     let survivor = 1 - killed;
     let pair = Pair::new([PATIENT, "", "commit-to-device true"]);
@@ -130,7 +131,7 @@ fn kill(killed: usize) {
     println!("node {killed} killed, written after {took:?}: {line}");
     thread::sleep(Duration::from_millis(300));
 
-    // No client gets the old records of the node that returns.
+    // Clients do not read old records from the returning node.
     let mut returned = pair.start(killed).unwrap();
     returned.wait_to_hear(LACKS);
     assert_eq!(value_of(of_killed, key), b"after");
@@ -160,7 +161,7 @@ fn kill(killed: usize) {
 }
 
 #[test]
-fn a_node_that_returns_gets_what_it_lacks_and_loses_what_was_deleted_at_the_rate_that_was_set() {
+fn a_returning_node_gets_missing_records_and_deletions_at_the_configured_rate() {
     const KEYS: u64 = 600;
     let pair = Pair::new([PATIENT, "migrate-sleep 20000", "commit-to-device true"]);
     let Some([mut a, b]) = pair.start_both() else {
@@ -270,7 +271,7 @@ fn the_first_node_is_killed_and_the_second_takes_over() {
 }
 
 #[test]
-fn a_node_that_returns_before_anything_was_written_gets_its_partitions_back() {
+fn a_node_that_returns_before_any_write_gets_its_partitions_back() {
     let pair = Pair::new([PATIENT, "", ""]);
     let Some([mut a, b]) = pair.start_both() else {
         return;
@@ -299,7 +300,7 @@ fn a_node_that_returns_before_anything_was_written_gets_its_partitions_back() {
 }
 
 #[test]
-fn what_a_killed_node_had_in_memory_only_is_answered_by_the_other_however_soon_it_returns() {
+fn unflushed_writes_of_a_killed_node_are_read_from_the_other_node_after_a_quick_restart() {
     let pair = Pair::new([PATIENT, "", "flush-max-ms 0"]);
     let Some([a, b]) = pair.start_both() else {
         return;
@@ -331,7 +332,7 @@ fn what_a_killed_node_had_in_memory_only_is_answered_by_the_other_however_soon_i
     [a, b].into_iter().for_each(Running::terminate);
 }
 
-/// The second node is stopped for a while, and continues. `namespace`: a line of the configuration of its namespace.
+/// Stops the second node for a while, and continues it. `namespace`: a line for the configuration of the namespace.
 fn stop_second(namespace: &'static str) {
     let pair = Pair::new([PATIENT, namespace, ""]);
     let Some([mut a, mut b]) = pair.start_both() else {
@@ -358,7 +359,7 @@ fn stop_second(namespace: &'static str) {
         let value = format!("number {number}").into_bytes();
         if ask(pair.addresses[1], keys[1], Some(&value)).result == OK {
             acknowledged = value;
-            // When the nodes are paired again, the master alone may acknowledge just before the other has the write.
+            // If the master acknowledges alone, the other node may get the write just after the acknowledgement.
             let mut looks = 0;
             until("the other has what was acknowledged", || {
                 looks += 1;
@@ -381,17 +382,17 @@ fn stop_second(namespace: &'static str) {
 }
 
 #[test]
-fn the_second_node_is_stopped_and_learns_what_it_lost_before_it_acknowledges_a_write() {
+fn after_a_stop_the_second_node_learns_what_it_missed_before_it_acknowledges_a_write() {
     stop_second("");
 }
 
 #[test]
-fn or_that_its_lease_is_over_where_the_master_alone_acknowledges() {
+fn after_a_stop_the_second_node_learns_that_its_lease_is_over_with_master_only_acknowledgement() {
     stop_second("write-commit-level-override master");
 }
 
 #[test]
-fn a_lease_ends_where_the_master_alone_acknowledges() {
+fn with_master_only_acknowledgement_writes_end_with_the_lease() {
     let pair = Pair::new([
         "transaction-max-ms 500",
         "write-commit-level-override master",
@@ -420,7 +421,7 @@ fn a_lease_ends_where_the_master_alone_acknowledges() {
 }
 
 #[test]
-fn the_first_node_is_stopped_and_the_second_refuses_writes_until_it_continues() {
+fn while_the_first_node_is_stopped_the_second_refuses_writes() {
     let pair = Pair::new(["transaction-max-ms 500", "", ""]);
     let Some([a, b]) = pair.start_both() else {
         return;
@@ -454,7 +455,7 @@ fn the_first_node_is_stopped_and_the_second_refuses_writes_until_it_continues() 
 }
 
 #[test]
-fn under_a_split_the_first_node_alone_acknowledges_writes() {
+fn in_a_network_split_only_the_first_node_acknowledges_writes() {
     let Some(pair) = Pair::separable(["transaction-max-ms 500", "", "commit-to-device true"])
     else {
         return;
@@ -494,7 +495,7 @@ fn under_a_split_the_first_node_alone_acknowledges_writes() {
 }
 
 #[test]
-fn a_node_whose_drive_fails_leaves_and_the_other_takes_over() {
+fn a_node_whose_drive_fails_exits_and_the_other_takes_over() {
     for node in [0, 1] {
         let Some(pair) = Pair::failing([PATIENT, "", "commit-to-device true"]) else {
             return;
@@ -507,7 +508,7 @@ fn a_node_whose_drive_fails_leaves_and_the_other_takes_over() {
         until_written(pair.addresses[node], key, b"before");
         pair.set_device(node, "setro");
         let begin = Instant::now();
-        // In doubt: the record is in memory, and was sent to no other node.
+        // The result is in doubt (timeout): the record is in memory, but was not sent to the other node.
         assert_eq!(
             ask(pair.addresses[node], key, Some(b"during")).result,
             TIMEOUT
@@ -529,7 +530,7 @@ fn a_node_whose_drive_fails_leaves_and_the_other_takes_over() {
         let mut returned = pair.start(node).unwrap();
         returned.wait_to_hear(PAIRED);
         assert_eq!(value_of(pair.addresses[node], key), b"after");
-        // Nobody else could take over from the only node that is left.
+        // If the drive of the only remaining node fails, the node continues, because no other node could take over.
         let mut survivor = nodes[1 - node].take().unwrap();
         returned.terminate();
         survivor.wait_to_hear("answers all requests until");

@@ -12,7 +12,7 @@ fn two(more: &str) -> String {
 }
 
 #[test]
-fn the_example_runs_on_a_simulated_drive_and_each_tenant_has_its_rates_and_its_verdict() {
+fn the_example_runs_and_each_tenant_has_its_rates_and_its_verdict() {
     let bench = Bench::new();
     let text = include_str!("../../../examples/tenants/ycsb-a-four.toml")
         .replace("3600", "20")
@@ -99,7 +99,7 @@ fn one_tenant_on_a_slow_drive_fails_alone() {
 }
 
 #[test]
-fn on_a_real_device_nothing_is_written_outside_of_the_spaces_nor_without_consent() {
+fn on_a_real_device_only_the_tenants_spaces_are_written_and_only_with_consent() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 64 * MIB, &[]) else {
         return;
@@ -150,7 +150,7 @@ fn on_a_real_device_nothing_is_written_outside_of_the_spaces_nor_without_consent
 #[test]
 fn a_drive_that_is_too_slow_fails_and_does_not_fill_the_store() {
     let bench = Bench::new();
-    // As full as allowed: of 150 blocks, hardly more are free than those that defragmentation keeps free.
+    // The store is as full as allowed: of 150 blocks, hardly more are free than defragmentation keeps free.
     bench.write(
         "tight.toml",
         "seed = 1\noperations-per-sec = 400_000\nduration-sec = 20\n[[tenant]]\nname = \"tight\"\nread-pct = 0\nrecord-bytes = 4096\n\
@@ -182,7 +182,7 @@ fn a_drive_that_is_too_slow_fails_and_does_not_fill_the_store() {
 }
 
 #[test]
-fn what_cannot_be_run_is_refused_with_what_and_why() {
+fn invalid_tenants_are_refused_with_the_reason() {
     let bench = Bench::new();
     bench.write("nul", b"\0\0[[tenant]]");
     bench.write("binary", b"\xff\xfe");

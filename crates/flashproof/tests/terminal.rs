@@ -103,7 +103,7 @@ fn command(bench: &Bench, seconds: u32) -> Command {
 }
 
 #[test]
-fn a_terminal_that_goes_away_does_not_end_a_run_and_it_goes_on_to_its_verdict() {
+fn a_run_completes_although_its_terminal_is_closed() {
     let bench = Bench::new();
     let Some(terminal) = Terminal::open(80) else {
         return;
@@ -126,7 +126,7 @@ fn a_terminal_that_goes_away_does_not_end_a_run_and_it_goes_on_to_its_verdict() 
 }
 
 #[test]
-fn a_password_is_asked_for_without_showing_it_and_the_terminal_is_as_before() {
+fn a_password_is_read_without_echo_and_echo_is_restored() {
     for (typed, code) in [
         (&b"adnim\x7f\x7f\x7fmin\r"[..], 0),
         (b"adm\x03", 2),
@@ -196,12 +196,12 @@ fn echoes(terminal: &Terminal) -> bool {
 }
 
 #[test]
-fn a_terminal_that_takes_no_more_holds_up_nothing() {
+fn a_run_completes_although_its_terminal_is_blocked() {
     let bench = Bench::new();
     let Some(terminal) = Terminal::open(80) else {
         return;
     };
-    // The effect of Ctrl-S, or of a broken connection: writes block.
+    // Like Ctrl-S or a broken connection, this blocks writes to the terminal.
     rustix::termios::tcflow(&terminal.inside, rustix::termios::Action::OOff).unwrap();
     let Some(_child) = terminal.run(&command(&bench, 3)) else {
         return;
@@ -211,7 +211,7 @@ fn a_terminal_that_takes_no_more_holds_up_nothing() {
 }
 
 #[test]
-fn a_terminal_that_takes_no_more_does_not_hold_up_a_series_between_its_stages() {
+fn a_series_completes_although_its_terminal_is_blocked() {
     let bench = Bench::new();
     let Some(terminal) = Terminal::open(80) else {
         return;
@@ -245,14 +245,14 @@ fn shown(command: &Command) -> Option<(String, Option<i32>)> {
     let Terminal { mut window, inside } = terminal;
     drop(inside);
     let mut text = Vec::new();
-    // When no program has the terminal open any more, reads end with EIO.
+    // After the last program has closed the terminal, reads fail with EIO.
     let _ = window.read_to_end(&mut text);
     let text = String::from_utf8_lossy(&text).into_owned();
     Some((text, child.0.wait().unwrap().code()))
 }
 
 #[test]
-fn what_comes_after_progress_begins_on_a_line_of_its_own() {
+fn output_after_progress_begins_on_a_new_line() {
     let bench = Bench::new();
     let command = bench.prepare(&[
         "certify",
@@ -291,7 +291,7 @@ fn a_baseline_on_a_terminal_shows_each_result_once_in_the_table_at_the_end() {
 }
 
 #[test]
-fn a_page_on_a_terminal_fits_it_and_has_colours_unless_nobody_wants_them() {
+fn a_page_fits_the_terminal_and_has_colours_unless_no_color_is_set() {
     let bench = Bench::new();
     let config = "device-names: sim:stall-at-s=2+stall-ms=500\ntest-duration-sec: 5\nread-reqs-per-sec: 1000\n";
     bench.write("test.conf", config);
@@ -316,7 +316,7 @@ fn a_page_on_a_terminal_fits_it_and_has_colours_unless_nobody_wants_them() {
         assert_eq!(child.0.wait().unwrap().code(), Some(1));
         let page = read_so_far(&terminal);
         assert!(page.starts_with(said), "{page:?}");
-        // A command is pasted in one piece.
+        // Lines with a command are not wrapped, so that the command can be pasted.
         let (steps, sentences): (Vec<_>, Vec<_>) =
             page.lines().partition(|line| line.starts_with("Do: "));
         let is_command = steps.iter().all(|step| step.contains("(flashproof rate)"));
@@ -372,7 +372,7 @@ fn a_table_is_wrapped_on_a_terminal_and_never_in_a_pipe() {
 }
 
 #[test]
-fn progress_fits_a_narrow_terminal_and_a_file_gets_no_carriage_returns() {
+fn progress_fits_a_narrow_terminal_and_has_no_carriage_returns_in_a_file() {
     let bench = Bench::new();
     let Some(mut terminal) = Terminal::open(40) else {
         return;

@@ -15,7 +15,7 @@ use support::{Bench, LoopDevice, Running, statistic};
 /// Command of 20 simulated seconds.
 const READS: &str = "fio --name=r --rw=randread --bs=4k --iodepth=16 --runtime=20 --time_based";
 
-/// A run of 20 simulated seconds on a drive with the seed `seed`, as the part of a host.
+/// The run of a host: 20 simulated seconds on a drive with the seed `seed`.
 fn part(bench: &Bench, host: &str, seed: u32, rate: u32) -> HostRun {
     part_of(bench, host, seed, rate, "5%>1ms")
 }
@@ -32,7 +32,7 @@ fn part_of(bench: &Bench, host: &str, seed: u32, rate: u32, limits: &str) -> Hos
 }
 
 fn recorded(host: &str, dir: PathBuf) -> HostRun {
-    // Simulated runs do not begin at the agreed time: the difference is declared as a difference of clocks.
+    // Simulated runs do not begin at the agreed time, so the difference is declared as a clock offset.
     let clock_ahead_ms = manifest(&dir).unwrap().started_unix_ms as i64 - AGREED as i64;
     HostRun {
         host: host.to_owned(),
@@ -55,7 +55,7 @@ fn service(part: &HostRun) -> Latencies {
 }
 
 #[test]
-fn the_histogram_of_all_hosts_is_the_sum_of_theirs_bucket_by_bucket() {
+fn the_combined_histogram_is_the_sum_of_the_hosts_histograms() {
     let bench = Bench::new();
     let parts = [
         part(&bench, "n1", 1, 2_000),
@@ -90,7 +90,7 @@ fn the_histogram_of_all_hosts_is_the_sum_of_theirs_bucket_by_bucket() {
 }
 
 #[test]
-fn a_host_that_is_lost_late_or_slow_by_its_own_fault_makes_the_whole_invalid_and_is_named() {
+fn a_lost_or_late_host_makes_the_combined_result_invalid_and_is_named() {
     let bench = Bench::new();
     let parts = [part(&bench, "n1", 1, 2_000), part(&bench, "n2", 2, 2_000)];
     let with = |change: &dyn Fn(&mut HostRun)| {
@@ -160,7 +160,7 @@ fn a_host_that_is_lost_late_or_slow_by_its_own_fault_makes_the_whole_invalid_and
 }
 
 #[test]
-fn one_slow_host_among_three_fails_the_whole() {
+fn one_slow_host_among_three_fails_the_combined_result() {
     let bench = Bench::new();
     let mut parts = vec![part(&bench, "n1", 1, 2_000), part(&bench, "n2", 2, 2_000)];
     fs::create_dir(bench.path("slow")).unwrap();
@@ -178,7 +178,7 @@ fn one_slow_host_among_three_fails_the_whole() {
 }
 
 #[test]
-fn hosts_of_slurm_read_a_shared_device_at_one_instant_and_a_killed_one_is_named() {
+fn slurm_hosts_read_a_shared_device_simultaneously_and_a_killed_host_is_named() {
     let Some(lab) = Lab::on_slurm() else { return };
     let Some(device) = LoopDevice::new(&lab.bench, 64 << 20, &[]) else {
         return;
@@ -234,7 +234,7 @@ fn hosts_of_slurm_read_a_shared_device_at_one_instant_and_a_killed_one_is_named(
 }
 
 #[test]
-fn four_clients_of_two_record_engines_are_one_load() {
+fn four_clients_of_two_record_engines_are_judged_as_one_load() {
     let Some(lab) = Lab::on_slurm() else { return };
     let pair = Pair::new([PATIENT, "", ""]);
     let Some(nodes) = pair.start_both() else {

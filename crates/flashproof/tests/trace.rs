@@ -66,7 +66,7 @@ fn a_captured_trace_has_the_counts_that_awk_finds() {
 }
 
 #[test]
-fn lines_of_operations_read_back_are_the_same_trace() {
+fn a_trace_written_as_lines_reads_back_unchanged() {
     let bench = Bench::new();
     let path = captured("ce-8.0.0.15-1s.txt.zst");
     let from = |name: &str, more: &[&str]| {
@@ -89,7 +89,7 @@ fn lines_of_operations_read_back_are_the_same_trace() {
 }
 
 #[test]
-fn the_page_has_rates_times_processes_and_a_map_and_no_colour_where_nobody_looks() {
+fn a_page_in_a_pipe_has_rates_times_processes_and_a_heat_map_without_colours() {
     let bench = Bench::new();
     let path = captured("ce-4.9.0.37-1s.txt.gz");
     let ended = bench
@@ -134,7 +134,7 @@ fn the_page_has_rates_times_processes_and_a_map_and_no_colour_where_nobody_looks
 }
 
 #[test]
-fn what_is_missing_in_a_trace_that_is_read_is_said() {
+fn missing_data_in_an_imported_trace_is_reported() {
     let bench = Bench::new();
     let iosnoop =
         "COMM PID TYPE DEV BLOCK BYTES LATms\nasd 7 R 8,0 100 0 0.1\nasd 7 R 8,16 100 4096 0.1\n";
@@ -187,7 +187,7 @@ fn what_is_missing_in_a_trace_that_is_read_is_said() {
 }
 
 #[test]
-fn what_is_no_trace_and_what_is_no_device_is_refused_by_name() {
+fn invalid_trace_files_and_devices_are_refused_by_name() {
     let bench = Bench::new();
     bench.write("notes.txt", "buy milk\n");
     bench.write("file", vec![0; 8192]);
@@ -257,7 +257,7 @@ fn tracing(bench: &Bench, device: &str, more: &[&str]) -> Running {
 }
 
 #[test]
-fn fio_and_the_trace_agree_to_the_operation() {
+fn fio_and_the_trace_count_the_same_operations() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 64 * MIB, &[]) else {
         return;
@@ -322,7 +322,7 @@ fn instances_unseen() -> bool {
 }
 
 #[test]
-fn however_it_ends_tracing_is_left_as_it_was_found() {
+fn tracefs_is_restored_however_a_trace_ends() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else {
         return;
@@ -347,7 +347,7 @@ fn however_it_ends_tracing_is_left_as_it_was_found() {
     let killed = tracing(&bench, &device.name, &[]);
     let killed_pid = killed.pid();
     assert_eq!(killed.end_by("KILL").signal, Some(9));
-    // Any later trace removes the instance: a trace of another test may have removed it already.
+    // Any later trace removes the instance of a killed trace. A trace of another test may have done so already.
     let other = tracing(&bench, &device.name, &[]);
     assert_eq!(instances(killed_pid), [""; 0]);
     bench
@@ -358,7 +358,7 @@ fn however_it_ends_tracing_is_left_as_it_was_found() {
 }
 
 #[test]
-fn a_device_that_goes_away_ends_the_trace_with_what_was_seen() {
+fn a_removed_device_ends_the_trace_with_the_requests_so_far() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else {
         return;
@@ -399,7 +399,7 @@ impl Drop for Zram {
 }
 
 #[test]
-fn a_device_that_takes_bios_shows_bios() {
+fn a_device_without_requests_is_traced_by_bios() {
     let bench = Bench::new();
     let Some(zram) = Zram::new() else { return };
     let name = format!("/dev/zram{}", zram.0);
@@ -407,7 +407,7 @@ fn a_device_that_takes_bios_shows_bios() {
         return skip(&format!("nobody makes {name} here")).unwrap_or_default();
     }
     let running = tracing(&bench, &name, &["--json"]);
-    // A sector of this device is a page.
+    // A logical sector of a zram device is a page.
     for block in 0..23 {
         let line = format!(
             "dd if=/dev/zero of={name} bs=8192 count=1 oflag=direct seek={} status=none",
@@ -429,7 +429,7 @@ fn a_device_that_takes_bios_shows_bios() {
 }
 
 #[test]
-fn of_a_partition_its_own_requests_are_shown() {
+fn a_trace_of_a_partition_shows_only_its_own_requests() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 16 * MIB, &["--partscan"]) else {
         return;
@@ -468,7 +468,7 @@ fn read_23(device: &str) {
 }
 
 #[test]
-fn without_root_it_says_what_is_needed() {
+fn without_root_the_message_asks_for_root() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else {
         return;

@@ -73,7 +73,7 @@ fn a_run_on_a_device_has_samples_of_its_requests_and_columns_of_its_threads() {
 }
 
 #[test]
-fn who_wants_no_samples_has_none_and_it_is_written_down() {
+fn no_trace_disables_samples_and_is_recorded() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 64 * MIB, &[]) else {
         return;
@@ -95,7 +95,7 @@ fn who_wants_no_samples_has_none_and_it_is_written_down() {
 }
 
 #[test]
-fn of_a_file_it_is_said_that_it_cannot_be_sampled() {
+fn a_run_on_a_file_warns_that_it_cannot_be_traced() {
     let bench = Bench::new();
     let load = format!(
         "{}file-size-mbytes: 64\n",
@@ -114,7 +114,7 @@ fn of_a_file_it_is_said_that_it_cannot_be_sampled() {
 }
 
 #[test]
-fn a_simulated_run_has_nothing_to_say_of_the_kernel() {
+fn a_simulated_run_has_no_samples_and_no_warning() {
     let bench = Bench::new();
     let ended = bench.storage(&load("sim:"), &LAX).expect(0);
     assert!(!ended.stderr.contains("not measured") && !bench.exists("run/trace.csv"));

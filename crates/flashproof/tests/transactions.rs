@@ -4,7 +4,7 @@ use crate::support;
 use support::{Bench, LoopDevice, OUT, skip, totals};
 
 #[test]
-fn rows_on_a_simulated_drive_insert_warm_up_and_measure_and_find_what_was_inserted() {
+fn rows_on_a_simulated_drive_insert_warm_up_measure_and_find_the_inserted_records() {
     let bench = Bench::new();
     let run = [
         "engine",
@@ -40,7 +40,7 @@ fn rows_on_a_simulated_drive_insert_warm_up_and_measure_and_find_what_was_insert
         // The bounds: one core at 2 us for each transaction, and 64 reads of about 100 us at once.
         let per_sec = row["transactions_per_sec"].as_f64().unwrap();
         assert!((50_000.0..=500_000.0).contains(&per_sec), "{row}");
-        // The reads of records come from the drive: 95 of 100.
+        // 95 of 100 transactions read a record from the drive.
         let read = row["read_mb_per_sec"].as_f64().unwrap() * 1e6;
         let bytes = row["record_bytes"].as_f64().unwrap();
         assert!(read > 0.9 * per_sec * bytes, "{row}");
@@ -71,7 +71,7 @@ fn rows_on_a_simulated_drive_insert_warm_up_and_measure_and_find_what_was_insert
 }
 
 #[test]
-fn what_each_row_would_warn_of_is_said_once() {
+fn a_warning_common_to_all_rows_is_printed_once() {
     let bench = Bench::new();
     let run = [
         "engine",
@@ -104,9 +104,9 @@ fn what_each_row_would_warn_of_is_said_once() {
 }
 
 #[test]
-fn an_insertion_waits_for_a_slow_drive_and_what_is_measured_fails_where_it_cannot_keep_up() {
+fn insertions_wait_for_a_slow_drive_and_measured_writes_fail_with_device_overload() {
     let bench = Bench::new();
-    // The insertion fills the store's queue of 64 MiB for a drive with 20 MB/s: each record takes a block of 128 KiB.
+    // Each record takes a block of 128 KiB, so the insertion fills the store's queue (64 MiB) for a drive with 20 MB/s.
     let run = [
         "engine",
         "bench",
@@ -161,7 +161,7 @@ fn an_insertion_waits_for_a_slow_drive_and_what_is_measured_fails_where_it_canno
 }
 
 #[test]
-fn a_rate_that_was_held_is_what_limits_whatever_else_is_busy() {
+fn a_held_rate_is_the_limit_whatever_else_is_busy() {
     let bench = Bench::new();
     let run = [
         "engine",
@@ -191,7 +191,7 @@ fn a_rate_that_was_held_is_what_limits_whatever_else_is_busy() {
 }
 
 #[test]
-fn a_drive_whose_bytes_memory_does_not_hold_is_refused_before_it_is_taken() {
+fn a_simulated_drive_larger_than_memory_is_refused() {
     let bench = Bench::new();
     let run = [
         "engine",
@@ -210,7 +210,7 @@ fn a_drive_whose_bytes_memory_does_not_hold_is_refused_before_it_is_taken() {
 }
 
 #[test]
-fn a_file_is_opened_anew_for_each_run_and_holds_what_the_run_before_wrote() {
+fn a_file_is_reopened_for_each_run_and_keeps_the_records_of_the_previous_run() {
     let bench = Bench::new();
     let run = [
         "engine",
@@ -250,7 +250,7 @@ fn a_file_is_opened_anew_for_each_run_and_holds_what_the_run_before_wrote() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn invalid_options_of_engine_bench_are_refused() {
     let bench = Bench::new();
     bench
         .flashproof(&["engine", "bench", "-w", "I"])
@@ -320,7 +320,7 @@ fn what_cannot_be_is_refused() {
     }
 }
 
-/// Runs rows over sockets of this machine, which need io_uring. `None`, with a message, without io_uring.
+/// Runs rows over loopback. `None`, with a message, without io_uring.
 fn over_loopback(bench: &Bench, more: &[&str]) -> Option<serde_json::Value> {
     let run = [
         "engine",
@@ -352,7 +352,7 @@ fn over_loopback(bench: &Bench, more: &[&str]) -> Option<serde_json::Value> {
     if ended.stderr.contains("cannot make a ring") {
         return skip(&ended.stderr);
     }
-    // Other programs may use all CPUs for a second. The output then says so, and the test accepts it.
+    // Other programs may use all CPUs for a second. Then the result is INVALID for this reason, which the test accepts.
     let busy = ended
         .stdout
         .contains("INVALID; limited by CPU: all CPUs of this machine are busy");
@@ -363,9 +363,9 @@ fn over_loopback(bench: &Bench, more: &[&str]) -> Option<serde_json::Value> {
 }
 
 #[test]
-fn servers_of_this_process_do_the_rows_and_two_of_them_have_each_record_twice() {
+fn rows_over_loopback_use_servers_in_this_process_and_replicated_rows_write_each_record_twice() {
     let bench = Bench::new();
-    // Acknowledged writes are on the device, so they can be counted. With large records, joint writes hardly matter.
+    // With --commit-to-device, the bytes on the device show each acknowledged write. Large records hardly share writes.
     let rows = [
         "--rows",
         "32k,32k-replicated",
@@ -405,7 +405,7 @@ fn servers_of_this_process_do_the_rows_and_two_of_them_have_each_record_twice() 
 }
 
 #[test]
-fn a_block_device_is_erased_when_it_is_named_and_serves_over_loopback() {
+fn a_named_block_device_is_erased_and_used_over_loopback() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 64 << 20, &[]) else {
         return;

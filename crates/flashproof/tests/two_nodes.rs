@@ -25,7 +25,7 @@ pub(crate) const PATIENT: &str = "transaction-max-ms 20000";
 /// Log text of a node when both have all records.
 pub(crate) const PAIRED: &str = "paired with node";
 
-/// Two addresses that are known before a server listens: free ports of an address that no other process uses.
+/// Two addresses that are known before a server listens: free ports of a loopback address that only this process uses.
 fn addresses() -> [SocketAddr; 2] {
     let [_, a, b, c] = std::process::id().to_be_bytes();
     let ip = IpAddr::V4(Ipv4Addr::new(127, 128 | a, b, c));
@@ -217,7 +217,7 @@ fn copies_are_the_same(pair: &Pair, answer: u8) -> Option<()> {
         .expect(0);
     let more = pair.key_of(0, 1000);
     b.signal("STOP");
-    // The threads stop one by one, and could still answer until then.
+    // Threads stop one by one. A thread that still runs could answer.
     until("it stands still", || stands_still(b.pid()));
     assert_eq!(ask(pair.addresses[0], more, Some(b"more")).result, answer);
     b.signal("CONT");
@@ -245,12 +245,12 @@ fn copies_are_the_same(pair: &Pair, answer: u8) -> Option<()> {
 }
 
 #[test]
-fn a_write_is_answered_when_both_have_it() {
+fn a_write_is_acknowledged_when_both_nodes_have_it() {
     let pair = Pair::new(["transaction-max-ms 300", "", ""]);
     if copies_are_the_same(&pair, TIMEOUT).is_none() {
         return;
     }
-    // If a node was killed, data that it had in memory is not fetched from the other node, and the log says so.
+    // The log says that this node does not fetch data that it had only in memory before a kill.
     let alone = pair.start(1).unwrap();
     let said = alone.said();
     assert!(
@@ -261,7 +261,7 @@ fn a_write_is_answered_when_both_have_it() {
 }
 
 #[test]
-fn or_before_if_that_is_wanted() {
+fn with_master_only_acknowledgement_a_write_is_acknowledged_before_both_nodes_have_it() {
     copies_are_the_same(
         &Pair::new([PATIENT, "write-commit-level-override master", ""]),
         OK,
@@ -269,7 +269,7 @@ fn or_before_if_that_is_wanted() {
 }
 
 #[test]
-fn aerospike_s_python_client_finds_both_nodes_by_one_and_nothing_amiss() {
+fn aerospike_s_python_client_finds_both_nodes_and_succeeds() {
     let Some(client) = serve_clients::client() else {
         return;
     };
@@ -287,7 +287,7 @@ fn aerospike_s_python_client_finds_both_nodes_by_one_and_nothing_amiss() {
 
 /// Both nodes get a second namespace. The node that stopped first misses a write of the other node, which took over.
 #[test]
-fn a_namespace_that_is_new_on_both_nodes_needs_no_help() {
+fn a_new_namespace_on_both_nodes_needs_no_manual_step() {
     for last in [0, 1] {
         let mut pair = Pair::new([PATIENT, "", ""]);
         let Some(nodes) = pair.start_both() else {
@@ -309,9 +309,9 @@ fn a_namespace_that_is_new_on_both_nodes_needs_no_help() {
     }
 }
 
-/// Without the wait, the other node would start with all records, and overwrite what only this node acknowledged.
+/// Without the wait, the other node would overwrite records that only this node acknowledged.
 #[test]
-fn a_node_that_took_over_and_lost_records_waits_until_somebody_chooses() {
+fn a_node_that_lost_records_after_a_takeover_waits_for_a_decision() {
     let pair = Pair::new([PATIENT, "", "commit-to-device true"]);
     let Some([a, b]) = pair.start_both() else {
         return;
@@ -337,7 +337,7 @@ fn a_node_that_took_over_and_lost_records_waits_until_somebody_chooses() {
         pair.start_with(0, &["--accept-losses"]).unwrap(),
         pair.start(1).unwrap(),
     ]);
-    // The damage was accepted before.
+    // --accept-losses is not needed again.
     waits([pair.start(0).unwrap(), pair.start(1).unwrap()]);
     fs::remove_file(pair.bench.path("b.records")).unwrap();
     pair.start_both()
@@ -361,9 +361,9 @@ fn damage(pair: &Pair, name: &str) {
     pair.bench.write(name, &bytes);
 }
 
-/// After both nodes were stopped, one of them loses records: the other has them.
+/// While both nodes are stopped, one of them loses records, which the other node still has.
 #[test]
-fn a_damaged_node_gets_its_records_from_the_other_whichever_was_stopped_first() {
+fn a_damaged_node_gets_its_records_from_the_other_whichever_stopped_first() {
     for (damaged, stopped_first) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
         let pair = Pair::new([PATIENT, "", "commit-to-device true"]);
         let Some(nodes) = pair.start_both() else {

@@ -1,7 +1,6 @@
-//! Checks the command lines of README and docs/: each that can run here is run, page by page and in the order of the
-//! page, in an empty directory with the project's examples. Devices and nodes on a page stand for the reader's own.
-//! Here they get names that do not exist, and the command must be refused for this reason alone. docs/sizing.md has its
-//! own test, which compares the output.
+//! Runs each command line of README and docs/ that can run here, page by page and in order, in an empty directory with
+//! the project's examples. Names of devices and nodes are replaced by names that do not exist, and the command must be
+//! refused only for this reason. docs/sizing.md has its own test, which compares the output.
 
 use crate::support::{Bench, project};
 use std::path::PathBuf;
@@ -29,7 +28,7 @@ const NOT_HERE: [&str; 19] = [
     "report status flashproof-results/check-2026",
 ];
 
-/// A run of seconds of CPU time that begins many pages: run once, and its results copied to the pages.
+/// The first command of many pages. Because it takes seconds of CPU time, it runs once, and its results are copied.
 const DEMO: &str = "flashproof storage examples/demo.conf --out flashproof-results/demo";
 
 /// Commands that take minutes in a test build. Other lines on the pages have the same options.
@@ -42,7 +41,7 @@ const LONG: [&str; 5] = [
 ];
 
 #[test]
-fn every_command_that_can_run_here_does_what_its_page_says() {
+fn every_documented_command_that_can_run_here_has_the_expected_exit_code() {
     let project = project();
     let mut pages: Vec<PathBuf> = std::fs::read_dir(project.join("docs"))
         .unwrap()
@@ -99,7 +98,7 @@ fn every_command_that_can_run_here_does_what_its_page_says() {
             }
         }
         for entry in std::fs::read_dir(bench.path("")).unwrap() {
-            // Results are in one directory. Beside it are configurations and tables that a command names.
+            // Results are in one directory. Other files in the working directory must be named by a command.
             let name = entry.unwrap().file_name().into_string().unwrap();
             let is_named = [".conf", ".data", ".fio", ".iolog", ".json", ".toml"]
                 .iter()
@@ -116,8 +115,8 @@ fn every_command_that_can_run_here_does_what_its_page_says() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The command of a line that is indented or in a fenced block, without its remark, and with names that do not exist
-/// here.
+/// The command of an indented or fenced line, without the remark after it, and with names of devices and nodes that do
+/// not exist here.
 fn command_of(line: &str, is_fenced: bool) -> Option<String> {
     let line = line
         .strip_prefix("    ")
@@ -157,7 +156,7 @@ fn typed(bench: &Bench, command: &str) -> (i32, String) {
 }
 
 #[test]
-fn a_command_is_what_stands_before_its_remark() {
+fn a_command_is_the_text_before_its_remark() {
     let of = |line| command_of(line, false).unwrap_or_default();
     assert_eq!(
         of("    flashproof doctor /dev/nvme1n1    # what will spoil it"),

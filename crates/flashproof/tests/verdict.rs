@@ -10,7 +10,7 @@ use support::{Bench, OUT};
 struct Expected(i32, ReasonCode);
 
 impl Expected {
-    /// Runs jobs of 4 KiB random reads: each on a file name, with the options after it. The first reason has the part.
+    /// Runs jobs of 4 KiB random reads. A case is a file name with further options, and a part of the first reason.
     fn fio(self, cases: &[(&str, &str)]) {
         for (line, part) in cases {
             let bench = Bench::new();
@@ -22,7 +22,7 @@ impl Expected {
                 verdict.reasons[0].code == self.1 && verdict.reasons[0].text.contains(part),
                 "{line}\n{verdict}"
             );
-            // The sentence that all operations completed appears only without a reason against it.
+            // Only a verdict without a contrary reason says that all operations completed.
             let says_done = verdict.to_string().contains("all operations completed");
             assert_eq!(
                 says_done,
@@ -32,7 +32,8 @@ impl Expected {
         }
     }
 
-    /// Like [`Self::fio`], with further lines for a configuration of 2,000 reads and 1,000 writes per second, and options.
+    /// Like [`Self::fio`], for 2,000 reads/s and 1,000 writes/s. A case is devices with more lines, options, and the
+    /// part.
     fn storage(self, cases: &[(&str, &[&str], &str)]) {
         for (lines, more, part) in cases {
             let bench = Bench::new();
@@ -52,11 +53,11 @@ impl Expected {
 }
 
 #[test]
-fn a_drive_that_stops_answering_fails_whatever_was_asked_of_it() {
+fn a_drive_that_stops_answering_fails_under_every_load() {
     let hang = "sim:stall-at-s=5+stall-ms=1000000 --iodepth=32 --runtime=60 --time_based";
     let lost =
         "sim:stall-at-s=5+stall-ms=1000000 completed nothing after 5 s: 32 a-reads never completed";
-    // The drive answers after 90 s: one --hang limit is long enough, the other is not.
+    // The drive answers after 90 s: --hang=100 is long enough, the default is not.
     let answers_late = "sim:stall-at-s=5+stall-ms=90000 --iodepth=32 --runtime=30 --time_based";
     Expected(1, ReasonCode::Lost).fio(&[
         (hang, lost),
@@ -93,7 +94,7 @@ fn a_drive_that_stops_answering_fails_whatever_was_asked_of_it() {
 }
 
 #[test]
-fn a_rate_that_was_not_reached_fails_however_the_job_ends() {
+fn a_missed_rate_fails_however_the_job_ends() {
     let slow = "sim:read-us=100000+channels=1+jitter-pct=0";
     Expected(1, ReasonCode::NotCarriedOut).fio(&[
         ("sim:read-us=300000 --rate_iops=1000 --iodepth=2000 --runtime=1 --time_based", "of 1,000 operations"),
@@ -129,7 +130,7 @@ fn a_rate_that_was_not_reached_fails_however_the_job_ends() {
 }
 
 #[test]
-fn each_job_is_judged_and_groups_are_for_the_table() {
+fn each_job_is_judged_separately_also_within_a_group() {
     let both = "sim:read-us=2100+channels=1 --rate_iops=1000 --iodepth=64 --runtime=10 \
                 --name=b --rw=randread --bs=4k --filename=sim: --rate_iops=20000 --runtime=21 --time_based";
     let of_a =
@@ -146,13 +147,13 @@ fn each_job_is_judged_and_groups_are_for_the_table() {
 }
 
 #[test]
-fn errors_before_what_counts_fail_the_run() {
+fn errors_before_the_measured_time_fail_the_run() {
     let bad = "sim:capacity=1GiB+bad=0-1GiB --rate_iops=100 --ramp_time=5 --number_ios=200";
     Expected(1, ReasonCode::IoError).fio(&[(bad, "200 I/O errors")]);
 }
 
 #[test]
-fn a_device_that_is_silent_has_not_held_a_closed_loop() {
+fn a_stalled_device_fails_a_closed_loop() {
     let silent =
         "sim:stall-at-s=5+stall-ms=50000 --iodepth=32 --runtime=60 --time_based --sla 0.1%>64ms";
     Expected(1, ReasonCode::Silence).fio(&[(
@@ -162,14 +163,14 @@ fn a_device_that_is_silent_has_not_held_a_closed_loop() {
 }
 
 #[test]
-fn loads_that_were_done_are_not_held_against_a_drive() {
+fn completed_loads_with_late_operations_do_not_fail() {
     Expected(0, ReasonCode::NoLimits).fio(&[
         // Operations that are due at the very end, at 80 % utilisation.
         (
             "sim:read-us=800+channels=1+jitter-pct=0 --rate_iops=1000 --rate_process=poisson --iodepth=1 --runtime=60",
             "all operations completed",
         ),
-        // The last operations take minutes.
+        // The last operations complete minutes after the end.
         ("sim:read-mbps=5 --rw=read --bs=16m --iodepth=64 --runtime=6 --time_based", "over 1 s late"),
         ("sim:stall-ms=1500+stall-at-s=10 --rate_iops=1000 --iodepth=4096 --runtime=60", "the latest after 1.5 s"),
         ("sim:stall-ms=8000+stall-at-s=0 --rate_iops=1000 --iodepth=16000 --runtime=60", "the latest after 8 s"),
@@ -195,7 +196,7 @@ fn loads_that_were_done_are_not_held_against_a_drive() {
 }
 
 #[test]
-fn nothing_planned_is_left_unjudged() {
+fn every_planned_part_of_a_load_is_judged() {
     Expected(1, ReasonCode::OverLimit).storage(&[
         (
             "sim:slow-after-s=601+slow-factor=40; test-duration-sec: 1190",
@@ -218,14 +219,14 @@ fn nothing_planned_is_left_unjudged() {
 }
 
 #[test]
-fn of_several_configurations_the_others_keep_their_verdict() {
+fn a_failed_configuration_does_not_fail_the_others() {
     let bench = Bench::new();
     let config = |drive: &str| {
         format!("device-names: {drive}\ntest-duration-sec: 60\nread-reqs-per-sec: 2000\nseed: 1\n")
     };
     bench.write("well.conf", config("sim:name=well"));
     for (drive, outcome) in [
-        // A lost drive and a long stall make the run invalid. A stall near the end does not.
+        // A lost drive or a long stall makes the healthy configuration invalid. A stall near the end does not.
         ("sim:gone-at-s=30", Outcome::Invalid),
         ("sim:stall-at-s=30+stall-ms=1000000", Outcome::Invalid),
         ("sim:stall-at-s=58+stall-ms=1000000", Outcome::Pass),
@@ -251,7 +252,7 @@ fn of_several_configurations_the_others_keep_their_verdict() {
 }
 
 #[test]
-fn a_rate_above_one_a_nanosecond_is_refused() {
+fn a_rate_above_one_operation_per_nanosecond_is_refused() {
     let bench = Bench::new();
     for rate in ["45035996273704960", "18446744073709551615"] {
         let line =
@@ -266,7 +267,7 @@ fn a_rate_above_one_a_nanosecond_is_refused() {
 }
 
 #[test]
-fn a_job_cut_short_by_its_runtime_says_so() {
+fn a_job_ended_by_its_runtime_before_its_size_is_reported() {
     let bench = Bench::new();
     let line = "fio --out=run --name=a --rw=randread --filename=sim:read-us=100000+channels=1 --number_ios=1000 --runtime=5";
     let cut = "job \"a\" was ended by its runtime after 50 of 1,000 operations";
@@ -279,7 +280,7 @@ const FREEZES_AT_A_BORDER: &str = "read-reqs-per-sec: 2000\nwrite-reqs-per-sec: 
                                    device-names: sim:stall-at-s=9.991+stall-ms=82\n";
 
 #[test]
-fn a_freeze_over_the_border_of_two_slices_counts_whole() {
+fn a_freeze_across_two_slices_is_judged_as_a_whole() {
     let bench = Bench::new();
     bench
         .storage(FREEZES_AT_A_BORDER, &["--slice", "10s"])
@@ -306,7 +307,7 @@ fn a_freeze_over_the_border_of_two_slices_counts_whole() {
 }
 
 #[test]
-fn a_run_of_format_2_is_judged_by_whole_slices_and_says_so() {
+fn a_run_of_format_2_is_judged_by_whole_slices_with_a_remark() {
     let bench = Bench::new();
     let data = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/format-2");
     std::fs::create_dir(bench.path(OUT)).unwrap();
@@ -328,9 +329,9 @@ fn a_run_of_format_2_is_judged_by_whole_slices_and_says_so() {
 }
 
 #[test]
-fn a_run_that_can_only_fail_ends_as_failed_and_no_other_run_ends_early() {
+fn only_a_run_that_must_fail_ends_early() {
     let bench = Bench::new();
-    // Three quarters of all reads take over 8 ms, so that 1 % of those of an hour are certain after about 48 s.
+    // Three quarters of all reads take over 8 ms: after about 48 s, these are 1 % of the whole hour's reads.
     for (drive, code, ran_sec) in [("sim:read-us=9000", 1, 40..60), ("sim:", 0, 3_600..3_601)] {
         let config =
             format!("device-names: {drive}\ntest-duration-sec: 3600\nread-reqs-per-sec: 100\n");

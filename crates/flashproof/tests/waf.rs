@@ -1,4 +1,4 @@
-//! Write amplification of tenants as a user sees it: table, JSON, page, sweep, and what is refused.
+//! `flashproof waf`: write amplification of tenants in table, JSON, page and sweep, and refused commands.
 
 use crate::support::{Bench, Ended};
 use serde_json::json;
@@ -20,7 +20,7 @@ fn drive(more: &str) -> String {
 }
 
 #[test]
-fn the_tenants_of_a_paper_are_told_in_a_table_in_json_and_on_a_page_alike_and_twice_the_same() {
+fn table_json_and_page_agree_on_the_tenants_of_a_paper_and_repeated_runs_agree() {
     let bench = Bench::new();
     let drive = drive("+handles=4");
     let ended = waf(
@@ -86,7 +86,7 @@ fn the_tenants_of_a_paper_are_told_in_a_table_in_json_and_on_a_page_alike_and_tw
 }
 
 #[test]
-fn a_sweep_shows_the_cliff_and_says_why_a_point_is_missing() {
+fn a_sweep_shows_where_waf_rises_and_why_a_point_is_missing() {
     let bench = Bench::new();
     let drive = drive("+handles=4")
         .replace("8GiB", "1GiB")
@@ -123,7 +123,7 @@ fn a_sweep_shows_the_cliff_and_says_why_a_point_is_missing() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_what_to_do() {
+fn invalid_waf_commands_are_refused_with_advice() {
     let bench = Bench::new();
     let few = drive("+handles=3");
     let coarse = few.replace("unit=32KiB", "unit=64KiB");

@@ -1,6 +1,6 @@
-"""What Aerospike's Python client does with a server that it takes for a real one: `aerospike_client.py HOST PORT`.
+"""Uses a server through Aerospike's own Python client: `aerospike_client.py HOST PORT`.
 
-Prints a line for each step that held; ends with a failed assertion at the first that did not.
+Prints a line for each step that succeeds. The first step that does not ends the script with a failed assertion.
 """
 
 import sys
@@ -12,7 +12,7 @@ from aerospike_helpers.batch import records
 from aerospike_helpers.operations import list_operations, operations
 
 host, port = sys.argv[1], int(sys.argv[2])
-# A machine may be busy.
+# Long timeouts, because the machine may be busy.
 patient = {"total_timeout": 10000}
 client = aerospike.client({"hosts": [(host, port)], "policies": {"read": patient, "write": patient, "batch": patient}}).connect()
 key = ("test", "people", "ada")
@@ -23,7 +23,7 @@ def step(name):
 
 
 def refused(error, call, *args, **kwargs):
-    """The call fails with this very error."""
+    """Asserts that the call raises exactly `error`, and returns the exception."""
     try:
         call(*args, **kwargs)
     except exception.AerospikeError as raised:

@@ -38,7 +38,7 @@ done
 poweroff -f
 "#;
 
-/// The host's end of the connection.
+/// The host's side of the serial port.
 pub(super) struct Agent {
     stream: BufReader<UnixStream>,
 }

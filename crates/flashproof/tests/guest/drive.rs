@@ -1,4 +1,4 @@
-//! Tests with a real controller: its logs, its byte counters, and its removal.
+//! Tests with an NVMe controller of QEMU: its logs, its byte counters, and its removal.
 
 use super::machine::{DRIVE_BYTES, Guest};
 use serde_json::{Value, json};
@@ -58,7 +58,7 @@ pub(super) fn column(table: &str, name: &str) -> Vec<String> {
     lines.map(|cells| cells[at].to_owned()).collect()
 }
 
-/// A new controller is shown, and its byte counters match those of flashproof.
+/// The doctor lists a new controller, and the controller's byte counters match those of flashproof.
 pub(super) fn is_shown(guest: &mut Guest) {
     let devices = parsed(guest, "flashproof doctor --json");
     let known = |serial: &str| {
@@ -176,7 +176,7 @@ pub(super) fn is_taken_away(guest: &mut Guest) {
     }
     assert!(!ended.stderr.contains("error:"), "{}", ended.stderr);
 
-    // The end is recorded, and reported again without the drive.
+    // The run directory records the cause of the end, and a report works without the drive.
     let verdict = parsed(guest, "cat /data/run/verdict.json");
     assert_eq!(
         verdict["end"],
@@ -209,7 +209,7 @@ pub(super) fn is_in_a_campaign(guest: &mut Guest) {
     guest.ask("flashproof fleet task /data/lab 0 --step first");
 }
 
-/// Another drive in the place of FDP0, which was taken away: nothing is written to it.
+/// Another drive replaces the removed FDP0: nothing is written to the other drive.
 pub(super) fn is_replaced(guest: &mut Guest) {
     let file = json!({ "driver": "file", "filename": "spare.img" });
     guest.qmp.command(

@@ -20,14 +20,14 @@ use sys::random::Random;
 /// Timeout for the first writes, only against hanging.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Time after which the witness believes that a tester has no power.
+/// Silence after which the witness assumes that the tester lost its power.
 const SILENCE: Duration = Duration::from_secs(20);
 
 const DEVICES: &str = "-chardev socket,id=first,path=first,server=on,wait=off -device virtserialport,chardev=first \
      -chardev socket,id=second,path=second,server=on,wait=off -device virtserialport,chardev=second \
      -chardev socket,id=third,path=third,server=on,wait=off -device virtserialport,chardev=third";
 
-/// Script of a TCP server in the guest, which forwards each connection to a serial port of its own.
+/// Script of a TCP server in the guest, which forwards each connection to a separate serial port.
 const RELAY: &str = r#"ifconfig lo up
 cat >/tmp/relay <<'END'
 #!/bin/sh
@@ -40,7 +40,7 @@ chmod 755 /tmp/relay
 nc -ll -p 7070 -e /tmp/relay >/dev/null 2>&1 &
 until grep -q :1B9E /proc/net/tcp /proc/net/tcp6; do sleep 0.1; done"#;
 
-/// Connects a serial port to the witness at the first bytes. The connection is never closed, as after a power cut.
+/// Connects a serial port to the witness when the first bytes arrive. The connection stays open, as after a power cut.
 fn relay(port: &Path, address: &str) {
     let mut guest = UnixStream::connect(port).unwrap();
     let address = address.to_owned();
@@ -72,7 +72,7 @@ struct Cut<'a> {
     modes: &'a [&'a str],
 }
 
-/// Cuts a machine's power while it writes. Returns the examination after the restart; `None`: cannot be tested here.
+/// Cuts a machine's power during writes. Returns the examination after the restart. `None`: a tool is missing.
 fn cut(cut: &Cut<'_>, seed: u64) -> Option<Value> {
     let Cut {
         lie,
@@ -154,7 +154,7 @@ fn cuts(of: &Cut<'_>, check: impl Fn(&Value)) {
 
 #[test]
 #[ignore = "a guest of its own: make soak"]
-fn a_machine_whose_drive_keeps_what_it_flushed_passes_after_a_power_cut() {
+fn a_machine_whose_drive_keeps_flushed_data_passes_after_a_power_cut() {
     let modes = ["fdatasync", "dsync", "fsync"];
     cuts(
         &Cut {
@@ -216,7 +216,7 @@ fn a_machine_whose_drive_keeps_every_write_passes_in_all_modes_after_a_power_cut
                     "{json:#}"
                 )
             });
-            // In a slow guest, all modes may have too few writes for a judgement.
+            // In a slow guest, no mode may have enough writes for a judgement.
             let is_untested = json["sentence"]
                 .as_str()
                 .unwrap()
@@ -228,7 +228,7 @@ fn a_machine_whose_drive_keeps_every_write_passes_in_all_modes_after_a_power_cut
 
 #[test]
 #[ignore = "a guest of its own: make soak"]
-fn a_machine_whose_drive_has_a_cache_that_it_denies_fails_after_a_power_cut() {
+fn a_machine_whose_drive_hides_its_cache_fails_after_a_power_cut() {
     cuts(
         &Cut {
             lie: "none",

@@ -146,7 +146,7 @@ fn passthrough(target: &Arc<Target>) -> Passthrough {
 
 #[test]
 #[ignore = "runs in the guest"]
-fn commands_reach_the_drive_and_bring_its_own_status() {
+fn passthrough_commands_return_the_drives_own_status() {
     for device in [fdp_drive(), partition()] {
         let target = writable(&device);
         let mut engine = passthrough(&target);
@@ -188,7 +188,7 @@ fn commands_reach_the_drive_and_bring_its_own_status() {
 
 #[test]
 #[ignore = "runs in the guest"]
-fn nothing_leaves_its_bounds() {
+fn operations_outside_their_bounds_are_refused() {
     for (device, block) in [(fdp_drive(), 512), (partition(), 4096)] {
         let target = writable(&device);
         let size = target.size_bytes();
@@ -307,7 +307,7 @@ fn each_placement_arrives_at_its_handle_by_write_streams() {
 
 #[test]
 #[ignore = "runs in the guest"]
-fn a_hint_of_the_inode_is_the_handle_of_every_write_and_gone_with_the_target() {
+fn an_inodes_write_hint_selects_the_handle_and_is_cleared_with_the_target() {
     use engine::threads::Threads;
     let device = fdp_drive();
     let target = writable(&device);

@@ -36,7 +36,7 @@ pub(super) const SMALL_FDP: &str = "-device nvme-subsys,id=subsys0,nqn=subsys0,f
      -device nvme-ns,drive=small,nsid=1,bus=fdp0,logical_block_size=512,fdp.ruhs=0-7";
 const SMALL_BYTES: u64 = 96 << 20;
 
-/// A machine without power: its disks, its kernel and its root directory.
+/// A machine that is off: its disks, its kernel and its root directory.
 pub(super) struct Machine {
     pub(super) bench: Bench,
     parts: PathBuf,
@@ -81,7 +81,7 @@ impl Machine {
                 .set_len(bytes)
                 .unwrap();
         }
-        // After a power cut, the journal restores the file system; without a journal, any file could be lost.
+        // After a power cut, the journal restores the file system. Without a journal, any file could be lost.
         tool(
             "mkfs.ext4",
             &[
@@ -219,7 +219,7 @@ impl Guest<'_> {
         self.ask(&format!("until {condition}; do sleep 0.1; done"));
     }
 
-    /// Copies the disk of /data in the state after a power cut at this moment: the machine stands still for the copy.
+    /// Copies the disk of /data as a power cut at this moment would leave it. The machine is paused during the copy.
     pub(super) fn data_now(&mut self, copy: &Path) {
         self.qmp.command("stop", json!({}));
         fs::copy(self.machine.bench.path("data.img"), copy).unwrap();

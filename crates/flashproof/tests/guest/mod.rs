@@ -19,7 +19,7 @@ mod waf;
 
 /// These tests share a machine and its drive, because a boot takes as long as some of the tests.
 #[test]
-fn a_drive_is_shown_refuses_what_it_cannot_do_takes_passthrough_is_taken_away_and_replaced() {
+fn an_nvme_drive_is_listed_refuses_unsupported_features_and_may_be_removed_and_replaced() {
     let Some(machine) = machine::Machine::new(&format!("{} {}", machine::FDP, refused::LOCKED))
     else {
         return;

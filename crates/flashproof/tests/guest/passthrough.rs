@@ -36,7 +36,7 @@ pub(super) fn splits_and_leaves_no_stale_page(guest: &mut Guest<'_>) {
     guest.ask("sleep 120 <$FDP0 >/dev/null 2>&1 &");
     let read = "dd if=$FDP0 bs=1M count=64 2>/dev/null | md5sum";
     guest.ask(read);
-    // No operation has failed; the verdict of an emulated drive depends on the host.
+    // No operation failed. PASS and INVALID are accepted, because the speed of an emulated drive depends on the host.
     let told = guest.end("run");
     assert!(matches!(told.code, Some(0 | 4)), "{}", told.stdout);
     let cached = guest.ask(read);

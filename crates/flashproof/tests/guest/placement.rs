@@ -15,7 +15,7 @@ const PARTITIONED: &str = "-device nvme-subsys,id=subsys1,nqn=subsys1,fdp=on,fdp
      -device nvme-ns,drive=part,nsid=1,bus=part0,logical_block_size=4096,physical_block_size=4096,fdp.ruhs=0-3";
 const PARTITION: std::ops::Range<u64> = 3 << 20..35 << 20;
 
-/// The kernel's number of write streams of the drive.
+/// Sysfs file with the number of write streams of the drive.
 pub(super) const STREAMS: &str = "/sys/block/${FDP0#/dev/}/queue/max_write_streams";
 
 /// Command that writes a file of tenants, without reads, to /tmp/t. `placements`: for each tenant the write block, the
@@ -71,7 +71,7 @@ fn written(guest: &mut Guest, name: &str) -> BTreeMap<String, u64> {
 fn arrives(guest: &mut Guest, name: &str, carrier: &str, placements: &[(&str, u16, u16)]) {
     guest.ask(&tenants(800, 2, placements));
     let before = (Counters::read(guest), blocks_left(guest));
-    // The verdict of an emulated drive depends on the host: exit code 4 is good enough here.
+    // Exit code 4 (INVALID) is accepted, because the speed of an emulated drive depends on the host.
     guest.ask(&format!("{} || [ $? = 4 ]", run(name)));
     let after = (Counters::read(guest), blocks_left(guest));
 
@@ -86,7 +86,7 @@ fn arrives(guest: &mut Guest, name: &str, carrier: &str, placements: &[(&str, u1
             expected[usize::from(*placement) - 1] += bytes;
         }
     }
-    // No stream may fill its reclaim unit: an empty unit would follow, and the difference would mean nothing.
+    // No stream may fill its reclaim unit, because the blocks left would then be those of the next unit.
     assert!(
         expected.iter().all(|bytes| bytes / 512 < UNIT_BLOCKS),
         "a unit was filled: {expected:?}"
@@ -103,7 +103,7 @@ fn arrives(guest: &mut Guest, name: &str, carrier: &str, placements: &[(&str, u1
 }
 
 #[test]
-fn what_each_stream_writes_arrives_at_its_handle_and_what_the_media_wrote_besides_is_reported() {
+fn each_streams_writes_arrive_at_its_handle_and_extra_media_writes_are_reported() {
     let Some(machine) = Machine::new(&format!("{FDP} {PARTITIONED}")) else {
         return;
     };
@@ -121,7 +121,7 @@ fn what_each_stream_writes_arrives_at_its_handle_and_what_the_media_wrote_beside
         ("256KiB", 7, 8),
     ];
     arrives(&mut guest, "streams", "write streams of io_uring", &all);
-    // An empty file replaces max_write_streams, which a kernel before 6.16 does not have.
+    // An empty file over max_write_streams simulates a kernel before 6.16, which has no write streams.
     guest.ask(&format!(": >/tmp/empty; mount --bind /tmp/empty {STREAMS}"));
     arrives(
         &mut guest,
@@ -150,7 +150,7 @@ fn what_each_stream_writes_arrives_at_its_handle_and_what_the_media_wrote_beside
 fn injected(guest: &mut Guest) {
     let placements = [("32KiB", 1, 2), ("64KiB", 3, 4)];
     guest.ask(&tenants(100, 3600, &placements));
-    // Each handle gets an empty reclaim unit, so that no unit becomes full meanwhile.
+    // Each handle gets an empty reclaim unit, which the tenants do not fill during the run.
     guest.ask("for pid in 0 1 2 3 4 5 6 7; do nvme fdp update $FDP0 --pids=$pid || exit; done");
     guest.start("injected", &run("injected"));
     guest.wait_until("grep -qs ^0, /data/injected/telemetry.csv");

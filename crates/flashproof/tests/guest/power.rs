@@ -8,7 +8,7 @@ use std::path::Path;
 use sys::random::Random;
 
 const CUTS: u64 = 5;
-/// Seed of the random moments of the cuts.
+/// Seed of the random times of the cuts.
 const SEED: u64 = 1;
 
 fn number(name: &str, default: u64) -> u64 {
@@ -19,7 +19,7 @@ fn number(name: &str, default: u64) -> u64 {
     })
 }
 
-/// FLASHPROOF_POWER_CUTS sets the number of cuts, FLASHPROOF_POWER_SEED their moments.
+/// FLASHPROOF_POWER_CUTS sets the number of cuts, FLASHPROOF_POWER_SEED the seed of their times.
 #[test]
 #[ignore = "a guest of its own: make soak"]
 fn after_a_power_cut_a_run_reads_and_lacks_at_most_one_interval() {
@@ -40,7 +40,7 @@ fn after_a_power_cut_a_run_reads_and_lacks_at_most_one_interval() {
     );
     guest.wait_until("grep -qs ^0, /data/run/telemetry.csv");
     let image = machine.bench.path("cut.img");
-    // Number of whole lines that the program has written, on the disk or still in memory.
+    // Number of complete lines that flashproof has written, whether or not they are on the disk.
     let moment = |random: &mut Random| {
         format!(
             "sleep 0.{:03}; grep -c ^[0-9] /data/run/telemetry.csv",
@@ -83,14 +83,14 @@ fn check(machine: &Machine, image: &Path, written: &str, which: &str) {
         "{which}: {} intervals of {written}",
         run.intervals
     );
-    // Exit code 4, invalid: the end of the run was not recorded.
+    // Exit code 4 (INVALID), because the end of the run was not recorded.
     machine.bench.flashproof(&["report", "found"]).expect(4);
     fs::remove_dir_all(&dir).unwrap();
 }
 
 #[test]
 #[ignore = "a guest of its own: make soak"]
-fn after_a_power_cut_certify_goes_on_with_the_stage_that_was_running() {
+fn after_a_power_cut_certify_resumes_with_the_interrupted_stage() {
     let Some(machine) = Machine::new(SMALL_FDP) else {
         return;
     };

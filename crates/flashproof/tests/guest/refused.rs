@@ -62,7 +62,7 @@ pub(super) fn nothing_is_written(guest: &mut Guest) {
             ],
             ":",
         ),
-        // The kernel shows flashproof no write streams, like a kernel before 6.16, and forbids io_uring.
+        // The setup hides write streams, as in a kernel before 6.16, and forbids io_uring.
         (
             format!("{}{hidden}; {no_ring}", one(1)),
             &on_fdp,

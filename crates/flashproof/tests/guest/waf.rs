@@ -42,7 +42,7 @@ fn tenants_with_handles_are_measured_by_the_drives_own_counters() {
         refused.stderr
     );
 
-    // A signal ends the measurement after some seconds. The results until then are printed.
+    // A signal ends the measurement after some seconds. waf prints the results up to the signal.
     guest.start(
         "waf",
         "flashproof waf measure /tmp/t.toml --device $FDP0 --erase FDP0 --arrange fdp --out /data/waf --json \
@@ -88,7 +88,7 @@ fn tenants_with_handles_are_measured_by_the_drives_own_counters() {
             .map(|octile| octile[counter].as_u64().unwrap());
         octiles.sum::<u64>()
     });
-    // The added bytes, plus up to 5 % of the host's bytes: a write that fills a reclaim unit to its end counts twice.
+    // The 16 MiB of the reclaim unit, and up to 5 % of the host's bytes: QEMU counts a write that fills a unit twice.
     let added = media - host;
     assert!(
         (16 << 20..(16 << 20) + host / 20).contains(&added),

@@ -25,13 +25,13 @@ pub const CREDENTIAL_OF_ADMIN: &str =
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mode {
     Plain,
-    /// Requires a login with this user and credential first.
+    /// Requires a login with this user and credential before other requests.
     Login(String, String),
     /// Answers every query with this value.
     Every(&'static str),
     /// Refuses to change settings, with this answer.
     RefuseSettings(&'static str),
-    /// Sends the first bytes of a reply, and no more.
+    /// Sends only the first bytes of a reply, and keeps the connection open.
     Stall(usize),
     /// Closes after this many bytes of a reply.
     Close(usize),
@@ -41,7 +41,7 @@ pub enum Mode {
     Drip(Duration),
 }
 
-/// The server; gone when dropped.
+/// The server, which stops when dropped.
 pub struct InfoServer {
     pub address: SocketAddr,
     state: Arc<State>,
@@ -178,7 +178,7 @@ impl InfoServer {
         *self.state.drv_ssd.lock().unwrap() = drv_ssd.to_owned();
     }
 
-    /// True if histograms are on; and the log level of drv_ssd.
+    /// True if histograms are on, and the log level of drv_ssd.
     pub fn settings(&self) -> (bool, String) {
         (
             self.state.benchmarks.load(Ordering::SeqCst),

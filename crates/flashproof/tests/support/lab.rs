@@ -65,7 +65,7 @@ impl Lab {
         .expect(0);
     }
 
-    /// Drives of `host`: identifier and path.
+    /// Writes the inventory of `host`: identifier and path of each drive.
     pub fn drives(&self, host: Option<&str>, drives: &[(&str, &str)]) {
         let drives: Vec<Value> = drives.iter().map(|(id, path): &(&str, &str)| {
             json!({"id": id, "path": path, "model": "M", "serial": id, "wwid": null, "firmware": "F", "size_bytes": 1 << 28,
@@ -86,7 +86,7 @@ impl Lab {
             .write("lab/campaign.toml", format!("name = \"{name}\"\n{text}"));
     }
 
-    /// The real-time step on a loop device of this host.
+    /// Makes a campaign with the real-time step on a loop device of this host.
     pub fn real(&self) -> Option<LoopDevice> {
         let device = LoopDevice::new(&self.bench, 64 << 20, &[])?;
         self.drives(Some(&host()), &[(&device.name, &device.name)]);
@@ -154,12 +154,12 @@ impl Lab {
             .path(format!("lab/tasks/{index:04}/journal.jsonl"))
     }
 
-    /// A file of a step's results.
+    /// A file in the directory of a task.
     pub fn out(&self, index: usize, name: &str) -> PathBuf {
         self.bench.path(format!("lab/tasks/{index:04}/{name}"))
     }
 
-    /// Processes of a task or of a step's command, found by a part of the command line.
+    /// Ids of the processes whose command line matches `part` (pgrep -f).
     pub fn processes(&self, part: &str) -> Vec<String> {
         let text = Command::new("pgrep")
             .args(["-f", part])

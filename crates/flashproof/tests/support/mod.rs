@@ -56,14 +56,14 @@ pub const MIB: u64 = 1 << 20;
 /// No limits: a run of a second is too short for a verdict if a busy machine still has operations in flight at its end.
 pub const LAX: [&str; 2] = ["--sla", "100%>3600s"];
 
-/// A directory for one test. Commands run in it: names are short, and messages can be compared whole.
+/// A directory for one test. Commands run there, so that names are short and messages can be compared whole.
 pub struct Bench {
     dir: TempDir,
 }
 
 impl Bench {
     pub fn new() -> Self {
-        // In memory if possible: O_DSYNC on a slow disk makes a test slow.
+        // In memory if possible, because O_DSYNC on a slow disk would make the tests slow.
         let memory = Path::new("/dev/shm");
         Self::at(
             tempfile::tempdir_in(memory)
@@ -177,7 +177,7 @@ impl Bench {
         self.start_as(CONFIG, OUT, config, more)
     }
 
-    /// Starts a storage test that may run beside others on this bench.
+    /// Like [`Self::start`], with other names, so that several tests can run at the same time on this bench.
     pub fn start_as(&self, name: &str, out: &str, config: &str, more: &[&str]) -> Running {
         self.write(name, config);
         Running::start(self.prepare(&[&["storage", name, "--out", out], more].concat()))
@@ -199,9 +199,9 @@ impl Bench {
     }
 }
 
-/// Makes every program started from here on begin with the default signal dispositions. Under nohup, or in the
-/// background of a script, this process ignores some signals, and so would its programs. A signal with a handler here
-/// is reset to its default in a new program (execve(2)).
+/// Makes later programs start with default signal dispositions. Under nohup, or in the background of a script, this
+/// process ignores some signals, and child programs would inherit this. execve(2) resets a signal with a handler to its
+/// default, so this function installs handlers.
 fn default_signals() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -237,7 +237,7 @@ pub fn long() -> bool {
     std::env::var_os("FLASHPROOF_LONG").is_some()
 }
 
-/// Prints that a test, or a part of it, did not run. The test harness does not hide this message.
+/// Prints that a test, or a part of a test, did not run. The test harness does not hide this message.
 pub fn skip<T>(why: &str) -> Option<T> {
     let test = std::thread::current().name().unwrap_or("test").to_owned();
     let _ = writeln!(io::stderr(), "{test} skipped: {why}");
@@ -265,7 +265,7 @@ pub fn tool(command: &str, arguments: &[&str]) -> Option<String> {
     }
 }
 
-/// Undoes something with a command when dropped.
+/// Runs a command when dropped, such as `umount`.
 pub struct Undo {
     command: &'static str,
     arguments: Vec<String>,
@@ -348,13 +348,13 @@ impl Nobody {
     }
 }
 
-/// Words of a command line in which no word has a blank.
+/// Arguments of a command line, separated by blanks.
 pub fn words(line: &str) -> Vec<&str> {
     line.split_whitespace().collect()
 }
 
 impl Bench {
-    /// Runs `flashproof LINE` to its end; no word of the line has a blank.
+    /// Runs `flashproof LINE` to its end. Blanks separate the arguments.
     pub fn line(&self, line: &str) -> Ended {
         self.flashproof(&words(line))
     }

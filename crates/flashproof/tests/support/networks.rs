@@ -14,7 +14,7 @@ pub struct Networks {
 }
 
 impl Networks {
-    /// `None`, with a message: not allowed, or no `ip`.
+    /// `None`, with a message, without permission or without the program `ip`.
     pub fn new() -> Option<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let id = std::process::id();

@@ -161,14 +161,14 @@ impl Ended {
         self
     }
 
-    /// Asserts a verdict, whichever: for tests that do not depend on the speed of a device, or of the machine.
+    /// Asserts any verdict (exit code 0, 1 or 4), for tests that must not depend on the speed of a device or machine.
     #[track_caller]
     pub fn expect_judged(self) -> Self {
         let code = self.code.filter(|code| [1, 4].contains(code)).unwrap_or(0);
         self.expect(code)
     }
 
-    /// Asserts that nothing was done, and that the errors are exactly these lines.
+    /// Asserts the exit code, exactly these error lines, and no standard output.
     #[track_caller]
     pub fn expect_errors<T: AsRef<str>>(self, code: i32, errors: &[T]) -> Self {
         let ended = self.expect(code);
@@ -194,7 +194,7 @@ impl Ended {
     }
 }
 
-/// Assertions about the two outputs, shown whole if one fails.
+/// Assertions about the two outputs. A failed assertion prints the whole output.
 impl Ended {
     /// Asserts that standard output contains all `parts`.
     #[track_caller]
@@ -262,14 +262,13 @@ impl Running {
         });
     }
 
-    /// Ends the process by SIGTERM, as one that shuts down cleanly.
+    /// Ends the process by SIGTERM, and asserts a clean shutdown (exit code 0).
     #[track_caller]
     pub fn terminate(self) {
         self.end_by("TERM").expect(0);
     }
 }
 
-/// A process that is killed when dropped.
 pub struct Killed(pub Child);
 
 impl Drop for Killed {

@@ -1,5 +1,6 @@
-//! Eight nodes of Slurm on this machine, with two `flash` resources each, shared by the tests of one process. Every
-//! daemon is a child of a thread that ends with this process, so that the kernel then ends the daemon.
+//! Eight nodes of Slurm on this machine, with two `flash` resources each, shared by the tests of one process. The
+//! kernel kills a daemon when its parent thread ends. Therefore, a thread that lives as long as the process starts all
+//! daemons.
 
 use super::{skip, tool};
 use std::fs;
@@ -23,7 +24,7 @@ pub struct Slurm {
 }
 
 impl Slurm {
-    /// Waits until no other test uses the cluster: some tests end the controller.
+    /// Waits until no other test uses the cluster, because some tests kill the controller.
     pub fn turn() -> MutexGuard<'static, ()> {
         static TURN: Mutex<()> = Mutex::new(());
         TURN.lock().unwrap_or_else(PoisonError::into_inner)
@@ -133,7 +134,6 @@ impl Slurm {
         self.until("munge listens", || self.dir.join("munge.socket").exists());
     }
 
-    /// Starts the controller.
     pub fn controller(&self) {
         let mut command = Command::new("slurmctld");
         command.arg("-D").arg("-f").arg(self.conf());
@@ -143,7 +143,6 @@ impl Slurm {
         });
     }
 
-    /// Starts the daemon of a node.
     pub fn node(&self, name: &str) {
         let mut command = Command::new("slurmd");
         command
@@ -224,7 +223,7 @@ impl Slurm {
         }
     }
 
-    /// Nodes and queue, for messages.
+    /// Nodes and queue, as text for messages.
     pub fn state(&self) -> String {
         self.run("sinfo", &["-N", "-l"]) + &self.run("squeue", &["-r", "-l"])
     }

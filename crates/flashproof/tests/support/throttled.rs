@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// A cgroup with limits; removed when dropped.
+/// A cgroup with I/O limits, removed when dropped.
 pub struct Throttled {
     group: PathBuf,
     /// Each file with a limit, and the text that removes the limit.
@@ -100,7 +100,6 @@ impl Throttled {
         Some(this)
     }
 
-    /// Removes the limits, so that waiting I/O continues.
     pub fn lift(&self) {
         self.lifted
             .iter()

@@ -1,4 +1,4 @@
-//! TLS and a login in front of a server that has neither: frames are passed on once a client has logged in.
+//! A proxy that adds TLS and a login to a server without either. After a client's login, its frames are passed on.
 
 use super::info_server::{CREDENTIAL_OF_ADMIN, log_in, security_reply, tls};
 use rustls::{ServerConnection, StreamOwned};
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Time that one direction waits for bytes before the other has its turn.
+/// Read timeout of one direction, before the other direction is read.
 const TURN: Duration = Duration::from_millis(1);
 
 /// Listens for clients that have a certificate and log in as user admin with password admin. Stops when dropped.
@@ -38,7 +38,7 @@ impl TlsFront {
                     break;
                 }
                 let state = serving.clone();
-                // A client without a certificate fails its handshake, and goes away.
+                // Errors are ignored: the handshake of a client without a certificate fails.
                 thread::spawn(move || drop(state.pass_on(socket, server)));
             }
         });

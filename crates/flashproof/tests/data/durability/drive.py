@@ -1,10 +1,10 @@
-# A drive with a volatile cache, as a plugin of nbdkit: what was not flushed is gone when nbdkit is killed.
+# A drive with a volatile cache, as a plugin of nbdkit: data that was not flushed is lost when nbdkit is killed.
 #
 # lie=none   keeps what it acknowledges
 # lie=all    ignores flushes and FUA
 # lie=flush  ignores flushes, honours FUA
 # lie=fua    ignores FUA, honours flushes
-# lie=part   forgets one of eight blocks at a flush, so that later writes are kept and earlier ones are not
+# lie=part   loses each block of a flush with a probability of 1/8, so that later writes are kept and earlier writes are lost
 import os
 import random
 from io import open as io_open
@@ -14,8 +14,8 @@ import nbdkit
 API_VERSION = 2
 BLOCK = 4096
 settings = {"lie": "none"}
-content = bytearray()  # what a reader gets
-cached = set()  # blocks that the medium has not
+content = bytearray()  # data that reads return
+cached = set()  # blocks that are not on the medium
 calls = {"write": 0, "fua": 0, "flush": 0}
 medium = -1
 
