@@ -12,7 +12,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use support::{Bench, Ended, FLASHPROOF, Running, project, serve, tool};
+use support::{Bench, Ended, FLASHPROOF, Running, in_parallel, project, serve, tool};
 
 /// Timeout of one command in seconds: a command that waits for a pipe or a lock ends with exit code 124.
 const PATIENCE: &str = "15";
@@ -461,20 +461,6 @@ fn differences(
     changed
         .chain(new.map(|path| format!("{} was left", path.display())))
         .collect()
-}
-
-/// Calls `each` with all `items`, two at a time.
-fn in_parallel<T: Sync>(items: &[T], each: impl Fn(&T) + Sync) {
-    let next = AtomicUsize::new(0);
-    std::thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    each(item);
-                }
-            });
-        }
-    });
 }
 
 /// Plants `obstacles_each` obstacles under each name that each case uses.

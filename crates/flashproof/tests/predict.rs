@@ -7,7 +7,7 @@ use conclusions::baseline::{DeclinedBy, Prediction};
 use conclusions::series::Series;
 use std::process::Command;
 use std::time::Duration;
-use support::{Bench, LoopDevice, MIB, OUT, Running, Throttled};
+use support::{Bench, LoopDevice, MIB, OUT, Running, Throttled, in_parallel};
 
 /// Maximum deviation of the prediction from the rating. `NEAR_A_LIMIT` is for stalls that are nearly as long as a limit
 /// allows: stalls that are 1 % longer then cost several percent of the rating.
@@ -99,7 +99,7 @@ fn the_predicted_rating_is_within_10_percent_of_the_measured_rating() {
         ),
     ];
     let few = if support::long() { drives.len() } else { 1 };
-    for (drive, near) in drives.into_iter().take(few) {
+    in_parallel(&drives[..few], |&(drive, near)| {
         let bench = Bench::new();
         let prediction = predicted(&bench, || bench.prepare::<&str>(&[]), &[drive], &[]);
         assert_eq!(prediction.declined, None, "{prediction:#?}");
@@ -111,7 +111,7 @@ fn the_predicted_rating_is_within_10_percent_of_the_measured_rating() {
         assert_near(drive, &prediction, found, near);
         let page = bench.flashproof(&["report", "baseline"]).expect(0);
         assert!(!page.stdout.is_empty());
-    }
+    });
 }
 
 fn assert_near(drive: &str, prediction: &Prediction, found: f64, near: f64) {
@@ -172,9 +172,9 @@ const CHANGING: [(&str, u64, Told); 4] = [
 #[test]
 fn predictions_for_changing_drives_hold_or_are_declined() {
     let few = if support::long() { CHANGING.len() } else { 1 };
-    for (drive, seconds, told) in CHANGING.into_iter().take(few) {
+    in_parallel(&CHANGING[..few], |&(drive, seconds, told)| {
         assert_predicted(drive, seconds, told);
-    }
+    });
 }
 
 #[test]

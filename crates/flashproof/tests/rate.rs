@@ -5,8 +5,9 @@ use crate::support;
 use conclusions::rate::{NextRun, StepDetails, StepOutcome};
 use conclusions::series::{Series, SeriesStepState};
 use results::judge::Outcome;
+use std::sync::Mutex;
 use std::time::Duration;
-use support::{Bench, Running};
+use support::{Bench, Running, in_parallel};
 
 const SERIES: &str = "series";
 
@@ -263,16 +264,16 @@ fn a_drive_holds_its_rating_for_an_hour_and_not_5_percent_more() {
 fn ratings_are_within_five_percent_of_the_highest_load_that_an_hour_passes() {
     let shown =
         |rating: Option<f64>| rating.map_or("none".to_owned(), |rating| format!("{rating:.3}"));
-    let mut declined = Vec::new();
-    let mut wrong = Vec::new();
-    for rated in FAST.iter().chain(&SLOW) {
+    let declined = Mutex::new(Vec::new());
+    let wrong = Mutex::new(Vec::new());
+    in_parallel(&FAST.iter().chain(&SLOW).collect::<Vec<_>>(), |rated| {
         let bench = Bench::new();
         let (rating, page) = match found(&bench, rated) {
             Ok(found) => found,
             Err(why) => {
                 println!("| `{}` | declined: {why} | | |", rated.drive);
-                declined.push(rated.drive);
-                continue;
+                declined.lock().unwrap().push(rated.drive);
+                return;
             }
         };
         let truth = truth(&bench, rated, rating);
@@ -288,12 +289,14 @@ fn ratings_are_within_five_percent_of_the_highest_load_that_an_hour_passes() {
         );
         // The bisection starts at the rating. A true rating below this start means that an hour at the rating failed.
         if !ratio.map_or(rating == truth, |ratio| (0.95..=1.0).contains(&ratio)) {
-            wrong.push(format!(
+            wrong.lock().unwrap().push(format!(
                 "{}: {rating:?}, truth {truth:?}\n{page}",
                 rated.drive
             ));
         }
-    }
+    });
+    let declined = declined.into_inner().unwrap();
+    let wrong = wrong.into_inner().unwrap();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(declined.len() <= 4, "{declined:?}");
     assert!(

@@ -33,6 +33,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Once};
 use tempfile::TempDir;
 
@@ -235,6 +236,20 @@ pub fn totals(run: &Run, stream: &str) -> (u64, u64, u64) {
 /// True if tests that take minutes are enabled, as by `make soak`.
 pub fn long() -> bool {
     std::env::var_os("FLASHPROOF_LONG").is_some()
+}
+
+/// Calls `each` with all `items`, two at a time.
+pub fn in_parallel<T: Sync>(items: &[T], each: impl Fn(&T) + Sync) {
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    each(item);
+                }
+            });
+        }
+    });
 }
 
 /// Prints that a test, or a part of a test, did not run. The test harness does not hide this message.
