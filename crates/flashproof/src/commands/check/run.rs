@@ -367,11 +367,7 @@ fn perform_run(
         Some(judge(criterion, &verdict, figures, &change_points))
     });
     let mut criteria: Vec<JudgedCriterion> = judged.collect();
-    let threads = manifest.engine_facts["issuing_threads"]
-        .as_u64()
-        .unwrap_or(1)
-        .max(1);
-    let waited = wait_share(&waits, 0, &manifest) / threads as f64;
+    let waited = wait_share(&waits, 0, &manifest);
     let busy_host = (waited > WAIT_SHARE_MAX).then(|| {
         format!(
             "the host was too busy (flashproof waited for a CPU for {} of the time)",
@@ -477,14 +473,19 @@ fn cpu_waits(dir: &Path, manifest: &Manifest) -> Result<Vec<(u64, u64)>, Failure
     })
 }
 
-/// The waits of all threads for a CPU after `from_sec`, as a fraction of the time; above 1 if several threads wait.
+/// Mean share of the time after `from_sec` in which an issuing thread waited for a CPU.
 fn wait_share(waits: &[(u64, u64)], from_sec: u64, manifest: &Manifest) -> f64 {
     let later: Vec<_> = waits
         .iter()
         .filter(|(after_sec, _)| *after_sec > from_sec)
         .collect();
     let waited_ns: u64 = later.iter().map(|(_, ns)| ns).sum();
-    waited_ns as f64 / (later.len().max(1) as f64 * manifest.report_interval_sec as f64 * 1e9)
+    let threads = manifest.engine_facts["issuing_threads"]
+        .as_u64()
+        .unwrap_or(1)
+        .max(1);
+    let seconds = later.len().max(1) as u64 * manifest.report_interval_sec;
+    waited_ns as f64 / ((threads * seconds) as f64 * 1e9)
 }
 
 /// Burst ends in the run in `dir`, except ends after which flashproof's threads waited for a CPU.
