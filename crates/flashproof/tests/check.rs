@@ -154,7 +154,7 @@ fn each_limit_passes_a_drive_just_within_and_fails_a_drive_just_beyond() {
     assert!(rates.len() > 30, "{rates:?}");
     let rates = rates
         .iter()
-        .map(|limit| (limit.each_ref().map(String::as_str), "8s"));
+        .map(|limit| (limit.each_ref().map(String::as_str), "4s"));
     let limits = rates
         .chain(LIMITS.map(|(name, criterion, good, bad)| ([name, criterion, good, bad], "24s")));
     let wrong = limits.filter_map(|([name, criterion, good, bad], time)| {

@@ -76,7 +76,7 @@ fn runs_are_compared_side_by_side_with_names_prices_and_endurance_of_the_operato
         "bars come first"
     );
     let refused = bench.flashproof(&["report", "compare", "a", "b", "--html", "a/page.html"]);
-    refused.expect_error(2, &["a run is recorded in that directory"]);
+    refused.expect_error(2, &["that directory holds a recorded run"]);
     assert!(
         markdown.stdout.contains("> **Warning:** different tests: "),
         "{}",

@@ -491,7 +491,7 @@ fn a_new_file_with_the_inode_of_a_prepared_file_is_not_prepared() {
     assert_preparation(&bench, "file", "ok", "0 of 256 samples are empty");
     // `write` truncates the file, which keeps its inode.
     bench.write("file", vec![0; 2 * MIB as usize]);
-    let says = "256 of 256 samples are empty (all bytes 0x00, or all 0xff), none has a stamp of flashproof: ";
+    let says = "256 of 256 samples are empty (all bytes 0x00, or all 0xff), none has a stamp of flashproof, so ";
     assert_preparation(&bench, "file", "warning", says);
     bench.write("file", b"stranger".repeat(MIB as usize / 4));
     assert_preparation(

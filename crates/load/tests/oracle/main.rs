@@ -195,7 +195,7 @@ fn for_each_draw(
     let number =
         |name: &str, default| std::env::var(name).map_or(default, |text| text.parse().unwrap());
     let first = number("FLASHPROOF_ORACLE_SEED", 1);
-    let draws = number("FLASHPROOF_ORACLE_DRAWS", 200);
+    let draws = number("FLASHPROOF_ORACLE_DRAWS", 100);
     let mut wrong = Vec::new();
     for seed in first..first + draws {
         let draw = make(seed);
