@@ -7,33 +7,8 @@ use std::os::unix::fs::symlink;
 use std::process::Command;
 use support::{Bench, OUT};
 
-/// Valid lines at the start of every configuration here. Line 6 is the first with an error.
+/// A configuration without mistakes, of five lines.
 const GOOD: &str = "device-names: victim\nfile-size-mbytes: 2\ntest-duration-sec: 1\nread-reqs-per-sec: 100\nwrite-reqs-per-sec: 100\n";
-
-/// Asserts that `config` is refused with one error line, and its file is unchanged. `error` follows the file's name.
-#[track_caller]
-fn refused(config: &str, error: &str) {
-    let bench = Bench::new();
-    bench.write_victim("victim", 2);
-    let before = bench.read("victim");
-    bench
-        .storage(config, &["--erase", "victim"])
-        .expect_errors(2, &[format!("test.conf{error}")]);
-    assert!(before == bench.read("victim"), "the file was written to");
-    assert!(
-        !bench.exists(OUT) && !bench.exists("state"),
-        "a file was created"
-    );
-}
-
-/// Like [`refused`], for `KEY: VALUE` added as line 6 to a valid configuration. `error` follows the name of the key.
-#[track_caller]
-fn refused_line(key: &str, value: &str, error: &str) {
-    refused(
-        &format!("{GOOD}{key}: {value}\n"),
-        &format!(":6: {key}: {error}"),
-    );
-}
 
 #[test]
 fn the_good_configuration_runs_and_erases() {
@@ -50,132 +25,60 @@ fn the_good_configuration_runs_and_erases() {
     );
 }
 
+/// The library has all mistakes (`crates/act/tests/act_bad_input.rs`); here is one of each kind.
 #[test]
-fn an_unknown_key_is_named_with_the_nearest_known_one() {
-    for (key, advice) in [
-        ("read-req-per-sec", "did you mean read-reqs-per-sec?"),
+fn each_kind_of_mistake_is_reported_before_anything_is_written() {
+    let bench = Bench::new();
+    bench.write_victim("victim", 2);
+    let before = bench.read("victim");
+    for (config, errors) in [
         (
-            "bananas",
-            "no known key is similar; docs/options.md lists all keys",
+            format!("{GOOD}read-req-per-sec: 5\nseed: x\nupdate-pct: 101\n"),
+            ":6: unknown key \"read-req-per-sec\" - did you mean read-reqs-per-sec?\n\
+             :7: seed: \"x\" is not a number - give a whole number from 0 to 18446744073709551615\n\
+             :8: update-pct: 101 is too large - give a whole number from 0 to 100 (%)",
+        ),
+        (
+            format!("{GOOD}read-reqs-per-sec: 7\n"),
+            ":6: read-reqs-per-sec: already given in line 4 - keep one of the two",
+        ),
+        (
+            format!("{GOOD}record-bytes: 131073\n"),
+            ":6: record-bytes: a record of 131073 bytes takes 131088 bytes as stored, but a large block has only \
+             131072 bytes and records do not straddle blocks - make record-bytes at most 131072 or raise \
+             large-block-op-kbytes (at most 8192)",
+        ),
+        (
+            "device-names: victim\nread-reqs-per-sec: 1\n".to_owned(),
+            ": test-duration-sec: missing, and it has no default - add a line such as \"test-duration-sec: 86400\"",
+        ),
+        (
+            "device-names: victim\ntest-duration-sec: 1\n".to_owned(),
+            ": read-reqs-per-sec and write-reqs-per-sec are both 0: there is no load - give at least one of them",
+        ),
+        (
+            GOOD.replace("victim", "sim: victim"),
+            ":1: device-names: \"sim:\" is simulated on virtual time, but \"victim\" is not, and a test has only one \
+             clock - test them one after the other",
         ),
     ] {
-        refused(
-            &format!("{GOOD}{key}: 5\n"),
-            &format!(":6: unknown key \"{key}\" - {advice}"),
+        let errors: Vec<_> = errors
+            .lines()
+            .map(|error| format!("test.conf{error}"))
+            .collect();
+        bench
+            .storage(&config, &["--erase", "victim"])
+            .expect_errors(2, &errors);
+        assert!(before == bench.read("victim"), "the file was written to");
+        assert!(
+            !bench.exists(OUT) && !bench.exists("state"),
+            "a file was created"
         );
     }
 }
 
 #[test]
-fn a_missing_key_is_named_with_an_example() {
-    for (config, key, example) in [
-        (
-            "test-duration-sec: 1\nread-reqs-per-sec: 1\n",
-            "device-names",
-            "/dev/nvme0n1",
-        ),
-        (
-            "device-names: victim\nread-reqs-per-sec: 1\n",
-            "test-duration-sec",
-            "86400",
-        ),
-    ] {
-        let advice = format!("add a line such as \"{key}: {example}\"");
-        refused(
-            config,
-            &format!(": {key}: missing, and it has no default - {advice}"),
-        );
-    }
-}
-
-#[test]
-fn a_key_given_twice_is_named_with_its_first_line() {
-    refused_line(
-        "read-reqs-per-sec",
-        "7",
-        "already given in line 4 - keep one of the two",
-    );
-}
-
-#[test]
-fn numbers_are_whole_positive_and_in_range() {
-    for (key, value, why, numbers) in [
-        (
-            "max-lag-sec",
-            "-1",
-            "\"-1\" is negative",
-            "a whole number from 0 to 4294967295 (s)",
-        ),
-        (
-            "record-bytes",
-            "1536k",
-            "\"1536k\" has \"k\" after the number",
-            "a whole number from 0 to 8388608 (bytes)",
-        ),
-        (
-            "report-interval-sec",
-            "4294967296",
-            "4294967296 is too large",
-            "a whole number from 1 to 4294967295 (s)",
-        ),
-        (
-            "seed",
-            "99999999999999999999999999",
-            "99999999999999999999999999 is too large",
-            "a whole number from 0 to 18446744073709551615",
-        ),
-        (
-            "service-threads",
-            "many",
-            "\"many\" is not a number",
-            "0 or a whole number from 1 to 1048576",
-        ),
-    ] {
-        refused_line(key, value, &format!("{why} - give {numbers}"));
-    }
-}
-
-#[test]
-fn percentages_and_yes_or_no_values_are_checked() {
-    for (key, max) in [
-        ("update-pct", 100),
-        ("compress-pct", 100),
-        ("defrag-lwm-pct", 99),
-    ] {
-        let over = (max + 1).to_string();
-        refused_line(
-            key,
-            &over,
-            &format!("{over} is too large - give a whole number from 0 to {max} (%)"),
-        );
-    }
-    refused_line(
-        "tomb-raider",
-        "maybe",
-        "\"maybe\" is neither yes nor no - give yes or no",
-    );
-}
-
-#[test]
-fn large_blocks_must_be_powers_of_two_and_fit_a_record() {
-    for (value, why) in [("0", "0 is too small"), ("100", "100 is no power of two")] {
-        let error = format!("{why} - give a power of two from 1 to 8192 (KiB)");
-        refused_line("large-block-op-kbytes", value, &error);
-    }
-    refused_line(
-        "record-bytes",
-        "131073",
-        "a record of 131073 bytes takes 131088 bytes as stored, but a large block has only 131072 bytes and records do \
-         not straddle blocks - make record-bytes at most 131072 or raise large-block-op-kbytes (at most 8192)",
-    );
-}
-
-#[test]
-fn a_load_without_operations_is_refused_and_a_tiny_load_runs() {
-    refused(
-        "device-names: victim\ntest-duration-sec: 1\n",
-        ": read-reqs-per-sec and write-reqs-per-sec are both 0: there is no load - give at least one of them",
-    );
+fn a_tiny_load_runs() {
     let bench = Bench::new();
     // 85 records fill a block, and defragmentation doubles the writes: a block every 42.5 s. ACT rounds this rate to 0.
     bench
@@ -188,38 +91,6 @@ fn a_load_without_operations_is_refused_and_a_tiny_load_runs() {
         support::totals(&bench.run(), "large-block-writes"),
         (20, 0, 0)
     );
-}
-
-#[test]
-fn all_mistakes_of_a_file_are_reported_at_once_in_line_order() {
-    let bench = Bench::new();
-    let ended = bench
-        .storage(
-            &format!("{GOOD}bananas: 1\nseed: x\nupdate-pct: 101\n"),
-            &[],
-        )
-        .expect(2);
-    let places: Vec<_> = ended.errors().iter().map(|error| &error[..12]).collect();
-    assert_eq!(places, ["test.conf:6:", "test.conf:7:", "test.conf:8:"]);
-    assert!(!bench.exists(OUT));
-}
-
-#[test]
-fn invalid_simulated_drives_are_refused() {
-    for (names, error) in [
-        (
-            "sim:channels=0",
-            "cannot simulate \"sim:channels=0\": channels is \"0\" - give a number from 1 to 4096",
-        ),
-        (
-            "sim: /dev/null",
-            "\"sim:\" is simulated on virtual time, but \"/dev/null\" is not, and a test has only one clock - test \
-             them one after the other",
-        ),
-    ] {
-        let config = format!("device-names: {names}\ntest-duration-sec: 1\nread-reqs-per-sec: 1\n");
-        refused(&config, &format!(":1: device-names: {error}"));
-    }
 }
 
 #[test]
