@@ -361,85 +361,6 @@ fn a_repeated_histogram_is_shown_twice_and_a_missing_one_as_dashes() {
 }
 
 #[test]
-fn a_message_within_a_histogram_does_not_hide_buckets() {
-    let bench = bench();
-    let log = bench.text(MS);
-    let report = log.find("after 10 sec:\nreads (40000 total)\n").unwrap()
-        + "after 10 sec:\nreads (40000 total)\n".len();
-    let error = "ERROR: reading /dev/loop0: 5 'Input/output error'\n";
-    bench.write(
-        "noisy.log",
-        [&log[..report], error, &log[report..]].concat(),
-    );
-    let clean = latency(&bench, &["-l", MS, "-t", "10"]).expect(0).stdout;
-    assert_eq!(
-        table(
-            &latency(&bench, &["-l", "noisy.log", "-t", "10"])
-                .expect(0)
-                .stdout
-        ),
-        table(&clean)
-    );
-}
-
-#[test]
-fn slices_with_missing_reports_are_omitted_and_later_slices_are_shown() {
-    let bench = bench();
-    let log = bench.text(MS);
-    let lost = log.find("after 8 sec:").unwrap()..log.find("after 10 sec:").unwrap();
-    bench.write("gap.log", [&log[..lost.start], &log[lost.end..]].concat());
-    let ended = latency(&bench, &["-l", "gap.log", "-t", "4"]).expect(0);
-    let whole = latency(&bench, &["-l", MS, "-t", "4"]).expect(0).stdout;
-    let numbers: Vec<_> = table(&ended.stdout)
-        .iter()
-        .filter_map(|row| row[..5].trim().parse::<u64>().ok())
-        .collect();
-    assert_eq!(numbers, [1, 4, 5]);
-    assert_eq!(table(&ended.stdout)[1..3], table(&whole)[3..5]);
-    let told = "nothing is shown for slices 2 to 3 of 4 s: a report at the start or end";
-    assert!(ended.warnings()[0].contains(told), "{}", ended.stderr);
-}
-
-#[test]
-fn a_slice_without_operations_has_no_percentage() {
-    let bench = bench();
-    bench.write("idle.log", idle_log());
-    let ended = latency(&bench, &["-l", "idle.log", "-t", "1", "-n", "1", "-x"]).expect(0);
-    let rows: Vec<String> = table(&ended.stdout)
-        .iter()
-        .map(|row| row.split_whitespace().collect::<Vec<_>>().join(" "))
-        .collect();
-    assert_eq!(
-        rows,
-        [
-            "1 25.00 4.0",
-            "2 - 0.0",
-            "3 75.00 4.0",
-            "----- ------ ----------",
-            "avg 50.00 2.7",
-            "max 75.00 4.0"
-        ]
-    );
-}
-
-/// A log of three seconds, without operations in the second one.
-fn idle_log() -> String {
-    let header = "ACT version 6.6\nStorage device IO test\nCopyright\u{20}\n\nACT-STORAGE CONFIGURATION\ndevice-names: /dev/x\n\
-                  report-interval-sec: 1\nmicrosecond-histograms: no\n\nDERIVED CONFIGURATION\na: 1\n\nHISTOGRAM NAMES\nreads\n\n";
-    let reports = [(3, 1), (3, 1), (4, 4)]
-        .iter()
-        .enumerate()
-        .map(|(index, (under, over))| {
-            let total = under + over;
-            format!(
-                "after {} sec:\nreads ({total} total)\n (00: {under:010}) (01: {over:010})\n\n",
-                index + 1
-            )
-        });
-    header.to_owned() + &reports.collect::<String>()
-}
-
-#[test]
 fn several_logs_are_shown_side_by_side_in_slices_of_equal_length() {
     let bench = bench();
     let ended = latency(&bench, &["-l", US, "-l", MS, "-t", "5", "-n", "2"]).expect(0);
@@ -586,10 +507,7 @@ fn format_markdown_prints_a_table() {
 #[test]
 fn a_log_is_judged_by_the_exact_counts_of_its_worst_slice() {
     let bench = bench();
-    let judged = |sla: &str, code| {
-        let ended = latency(&bench, &["-l", MS, "-t", "10", "--sla", sla]).expect(code);
-        ended.stdout.lines().last().unwrap().to_owned()
-    };
+    let judged = |sla: &str, code| judgement(&bench, MS, "10", sla, code);
     // 5,911 of 40,000 are 14.7775 %.
     let fail = judged("14.7775%>1ms", 1);
     assert!(
@@ -603,17 +521,6 @@ fn a_log_is_judged_by_the_exact_counts_of_its_worst_slice() {
         "{fail}"
     );
     assert!(judged("14.7776%>1ms", 0).starts_with("PASS "));
-    let ended = latency(
-        &bench,
-        &["-l", US, "-t", "5", "--format", "csv", "--sla", "5%>1ms"],
-    );
-    ended.expect_error(
-        2,
-        &[
-            "judging storage-us-commit-2dev.log by 5%>1ms",
-            "the nearest at 512 and 1024 us",
-        ],
-    );
     // A named histogram is judged alone. Without a name, the reads and commit writes of each device are judged, too.
     let ended = latency(
         &bench,
@@ -720,104 +627,23 @@ fn a_log_with_fewer_operations_than_its_header_requests_is_no_pass() {
         latency(&bench, &json).expect(1).json()["judgements"][0]["code"],
         "not-carried-out"
     );
-    // A run that carried out its load passes. The same log with a header of 100 times the load does not pass.
+    // A run that carried out its load passes.
     let config = "device-names: sim:\ntest-duration-sec: 300\nread-reqs-per-sec: 2000\nwrite-reqs-per-sec: 1000\n";
     bench
         .start_as("sound.conf", "sound", config, &["--quiet"])
         .end()
         .expect(0);
-    let log = bench.text("sound/act.log");
     judgement(&bench, "sound/act.log", "60", "5%>1ms", 0);
-    bench.write(
-        "edited.log",
-        log.replace(
-            "internal-read-reqs-per-sec: 2000",
-            "internal-read-reqs-per-sec: 200000",
-        ),
-    );
-    let last = judgement(&bench, "edited.log", "60", "5%>1ms", 1);
-    assert!(
-        last.contains(
-            "600,000 of 60,000,000 operations after 5 min, at the header's rate of 200,000/s"
-        ),
-        "{last}"
-    );
-    bench.write(
-        "slower.log",
-        log.replace(
-            "internal-read-reqs-per-sec: 2000",
-            "internal-read-reqs-per-sec: 20",
-        ),
-    );
-    let last = judgement(&bench, "slower.log", "60", "5%>1ms", 4);
-    assert!(
-        last.contains("the load of reads exceeds the header's rate: 600,000 of 6,000 operations"),
-        "{last}"
-    );
 }
 
 #[test]
-fn a_truncated_log_is_no_pass() {
-    let bench = Bench::new();
-    let config = "device-names: sim:\ntest-duration-sec: 300\nread-reqs-per-sec: 2000\nwrite-reqs-per-sec: 1000\n";
-    bench.storage(config, &[]).expect(0);
-    let log = bench.text("run/act.log");
-    let end = log.find("after 151 sec:").unwrap();
-    for (name, end) in [("cut.log", end), ("torn.log", end + 60)] {
-        bench.write(
-            name,
-            log[..end].replace("test-duration-sec: 300", "test-duration-sec: 86400"),
-        );
-        let last = judgement(&bench, name, "60", "5%>1ms", 4);
-        let why = format!(
-            "INVALID {name} (below 5 % over 1 ms; by service): the log is complete up to 2 min 30 s of 24 h: "
-        );
-        assert!(last.starts_with(&why), "{last}");
-        latency(&bench, &["-l", name, "-t", "60"]).expect(0);
-    }
-    let json = [
-        "-l", "cut.log", "-t", "60", "--sla", "5%>1ms", "--format", "json",
-    ];
-    assert_eq!(
-        latency(&bench, &json).expect(4).json()["judgements"][0]["code"],
-        "stopped"
-    );
-}
-
-#[test]
-fn a_log_with_an_unreadable_part_is_no_pass() {
+fn a_cut_log_is_no_pass() {
     let bench = bench();
-    bench.write(
-        "bad.log",
-        bench.text(MS).replace("after 16 sec:", "after 6 sec:"),
-    );
-    let ended = latency(&bench, &["-l", "bad.log", "-t", "4", "--sla", "90%>1ms"]).expect(3);
-    let last = ended.stdout.lines().last().unwrap();
-    assert!(
-        last.starts_with("INVALID bad.log") && last.contains("a part of the log could not be read"),
-        "{last}"
-    );
-}
-
-#[test]
-fn a_slice_without_operations_or_a_missing_histogram_is_no_pass() {
-    let bench = bench();
-    bench.write("idle.log", idle_log());
-    let judged = |arguments: &[&str]| {
-        let ended = latency(&bench, &[&["--sla", "90%>1ms"], arguments].concat()).expect(4);
-        ended.stdout.lines().last().unwrap().to_owned()
-    };
-    let hung = judged(&["-l", "idle.log", "-t", "1"]);
-    assert!(hung.starts_with("INVALID idle.log "), "{hung}");
-    assert!(
-        hung.contains("slice 2 (1 to 2 s) has no operation of reads"),
-        "{hung}"
-    );
-    let missing = judged(&["-l", MS, "-t", "10", "-h", "reads", "-h", "typo"]);
-    assert!(
-        missing.contains("the log has no histogram \"typo\" to judge: it has reads, "),
-        "{missing}"
-    );
+    let log = bench.text(MS);
+    bench.write("cut.log", &log[..log.find("after 12 sec:").unwrap()]);
+    let last = judgement(&bench, "cut.log", "10", "90%>1ms", 4);
+    let begin = "INVALID cut.log (below 90 % over 1 ms; by service): the log is complete up to 10 s of 20 s: ";
+    assert!(last.starts_with(begin), "{last}");
 }
 
 #[test]

@@ -451,6 +451,53 @@ mod tests {
     }
 
     #[test]
+    fn a_log_with_a_lost_or_an_unreadable_report_is_no_pass() {
+        let text = act_log_text(10);
+        let lost = text.find("after 4 sec:").unwrap()..text.find("after 5 sec:").unwrap();
+        let gap = [&text[..lost.start], &text[lost.end..]].concat();
+        let unreadable = text.replace("after 9 sec:", "after 6 sec:");
+        for text in [gap, unreadable] {
+            let judged = judged(&text, "50%>1ms");
+            assert_eq!(
+                (judged.outcome, judged.code),
+                (Outcome::Invalid, ReasonCode::Damaged)
+            );
+            let begin = "a part of the log could not be read; in the log, ";
+            assert!(judged.reason.starts_with(begin), "{}", judged.reason);
+        }
+    }
+
+    #[test]
+    fn a_log_with_fewer_or_more_operations_than_its_header_requests_is_no_pass() {
+        // The log has 10 reads per second.
+        let judged = |per_sec: &str| {
+            let rate = format!("internal-read-reqs-per-sec: {per_sec}\n");
+            judged(&act_log_text(4).replace("a: 1\n", &rate), "50%>1ms")
+        };
+        assert_eq!(judged("10").outcome, Outcome::Pass);
+        for (per_sec, outcome, code, begin) in [
+            (
+                "1000",
+                Outcome::Fail,
+                ReasonCode::NotCarriedOut,
+                "the load of reads was not carried out: 40 of 4,000 operations after 4 s, at the header's rate of \
+                 1,000/s; in the log, ",
+            ),
+            (
+                "1",
+                Outcome::Invalid,
+                ReasonCode::Damaged,
+                "the load of reads exceeds the header's rate: 40 of 4 operations after 4 s, at the header's rate of \
+                 1/s; in the log, ",
+            ),
+        ] {
+            let judged = judged(per_sec);
+            assert_eq!((judged.outcome, judged.code), (outcome, code));
+            assert!(judged.reason.starts_with(begin), "{}", judged.reason);
+        }
+    }
+
+    #[test]
     fn a_test_that_act_stopped_because_of_the_drives_fails() {
         let stopped = act_log_text(4)
             + "ERROR: large block reads can't keep up\ndrive(s) can't keep up - test stopped\n";
@@ -556,7 +603,11 @@ mod tests {
             ),
         ] {
             let error = edge(sla, scale).unwrap_err().to_string();
-            assert!(error.contains(nearest), "{error}");
+            let begin = format!("judging a.log by {sla} - its buckets end at powers of two of ");
+            assert!(
+                error.starts_with(&begin) && error.contains(nearest),
+                "{error}"
+            );
         }
     }
 }

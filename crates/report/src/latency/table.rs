@@ -535,6 +535,39 @@ mod tests {
     }
 
     #[test]
+    fn a_slice_without_operations_has_no_percentage_and_lowers_the_average_rate() {
+        // The slices have 10, 0 and 20 operations; in each slice with operations, 40 % take 1 ms or longer.
+        let report =
+            |seconds: u64| act_log_text(seconds)[act_log_text(seconds - 1).len()..].to_owned();
+        let text = act_log_text(1) + &report(1).replace("after 1", "after 2") + &report(3);
+        let log = sliced_log_reader(&text)
+            .read(1, &["reads".to_owned()], &[0])
+            .unwrap();
+        let choice = TableOptions {
+            buckets_max: 1,
+            slice_sec: 1,
+            extra: true,
+            ..TableOptions::default()
+        };
+        let shown = table(&[log], &choice);
+        let rows = shown.lines().skip(4);
+        let rows: Vec<String> = rows
+            .map(|row| row.split_whitespace().collect::<Vec<_>>().join(" "))
+            .collect();
+        assert_eq!(
+            rows,
+            [
+                "1 40.00 10.0",
+                "2 - 0.0",
+                "3 40.00 20.0",
+                "----- ------ ----------",
+                "avg 40.00 10.0",
+                "max 40.00 20.0"
+            ]
+        );
+    }
+
+    #[test]
     fn a_title_longer_than_its_columns_pads_the_next_group() {
         let names = ["/dev/x-reads".to_owned(), "reads".to_owned()];
         let choice = TableOptions {

@@ -427,6 +427,26 @@ mod tests {
     }
 
     #[test]
+    fn a_lost_report_omits_the_slices_at_both_sides_and_keeps_later_ones() {
+        let text = act_log_text(10);
+        let lost = text.find("after 4 sec:").unwrap()..text.find("after 5 sec:").unwrap();
+        let text = [&text[..lost.start], &text[lost.end..]].concat();
+        let log = read(&text, 2, &["reads"]);
+        assert!(log.damage.is_none());
+        let slices = log.slices_of(&log.histograms[0]);
+        let found: Vec<_> = slices
+            .map(|(number, slice)| (number, slice.total, slice.ops_over.to_vec()))
+            .collect();
+        assert_eq!(found, [1, 4, 5].map(|number| (number, 20, vec![8, 2])));
+        assert_eq!(
+            log.remarks(),
+            [
+                "a.log: nothing is shown for slices 2 to 3 of 2 s: a report at the start or end is missing"
+            ]
+        );
+    }
+
+    #[test]
     fn slices_of_several_logs_end_together() {
         assert_eq!(common_slice_sec(5, &[1, 2]).unwrap(), 6);
         assert_eq!(common_slice_sec(3600, &[7]).unwrap(), 3605);
