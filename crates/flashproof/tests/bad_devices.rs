@@ -218,9 +218,8 @@ fn a_read_only_device_is_read_but_not_written_to() {
         return;
     };
     let name = device.name.as_str();
-    let why = "it is read-only (the device says so); make it writable (`blockdev --setrw`), or name another device";
     let ended = bench.storage(&load(name, true), &["--erase", name]);
-    ended.expect_errors(3, &[format!("refusing to write to {name} - {why}")]);
+    ended.expect_error(3, &["refusing to write to ", " - it is read-only"]);
     assert!(!bench.exists(OUT));
     bench
         .storage(&load(name, false), &["--sla", "100%>3600s"])

@@ -376,7 +376,7 @@ mod tests {
     fn only_the_exact_name_allows_an_erasure() {
         assert!(decide(EraseAnswers::named(["/dev/x".to_owned()])).is_ok());
         assert!(decide(EraseAnswers::default().or_ask(|_| Some("/dev/x\n".into()))).is_ok());
-        for wrong in ["/dev/", "/dev/x1", "x", "yes", "*"] {
+        for wrong in ["/dev/", "/dev/x1", "x", "yes", "*", "/dev/*"] {
             let named = decide(EraseAnswers::named([wrong.to_owned()])).unwrap_err();
             let pass = "pass `--erase /dev/x` or set FLASHPROOF_ERASE=/dev/x (exactly as you gave the device)";
             assert!(named.ends_with(pass), "{named}");

@@ -439,104 +439,82 @@ mod tests {
     }
 
     #[test]
-    fn another_seed_or_other_options_are_refused_with_the_numbers() {
-        let (_dir, records, _) = interrupted();
+    fn only_the_same_work_on_the_same_drive_is_resumed() {
+        let (_dir, records, prepared) = interrupted();
         let a = subject("serial a");
-        for (options, why) in [
+        let grown = DeviceFacts {
+            size_bytes: 2 * SIZE,
+            ..a.clone()
+        };
+        fn with(change: fn(&mut PrepOptions)) -> PrepOptions {
+            let mut options = WANTED;
+            change(&mut options);
+            options
+        }
+        for (subject, options, why) in [
             (
-                PrepOptions {
-                    seed: Some(7),
-                    ..WANTED
-                },
-                "with other options: seed was 5 and is now 7",
+                &a,
+                with(|options| (options.seed, options.fills) = (Some(7), 2)),
+                "interrupted at byte 1048576 of 10485760 of pass 2 of 2 (or still runs in another process), with other \
+                 options: seed was 5 and is now 7, fills was 1 and is now 2 - give the same options to resume, or \
+                 --restart",
             ),
             (
-                PrepOptions {
-                    fills: 2,
-                    zeros: false,
-                    ..WANTED
-                },
+                &a,
+                with(|options| (options.fills, options.zeros) = (2, false)),
                 "fills was 1 and is now 2, zeros was yes and is now no",
             ),
             (
-                PrepOptions {
-                    use_pct: 50,
-                    ..WANTED
-                },
+                &a,
+                with(|options| options.use_pct = 50),
                 "used bytes (--use-pct) was 10485760 and is now 5242880",
             ),
             (
-                PrepOptions {
-                    discard_first: true,
-                    ..WANTED
-                },
+                &a,
+                with(|options| options.discard_first = true),
                 "discard-first was no and is now yes",
             ),
             (
-                PrepOptions { fills: 2, ..WANTED },
-                "interrupted at byte 1048576 of 10485760 of pass 2 of 2 (or",
+                &subject("serial b"),
+                WANTED,
+                "the preparation interrupted under this name (at byte 1048576 of 10485760 of pass 2 of 2) was of \
+                 serial a with 10485760 bytes, but the device is now serial b with",
+            ),
+            (&subject(""), WANTED, "a device without a lasting name"),
+            (
+                &grown,
+                WANTED,
+                "when it had 10485760 bytes, and it has 20971520 now",
             ),
         ] {
-            refused(&a, &options, &records, why);
+            refused(subject, &options, &records, why);
         }
+        let written = PreparationRecord {
+            written_since: Some("storage test".into()),
+            ..prepared
+        };
+        records.keep_prepared("serial a", &written).unwrap();
+        let why = "and it was written to since (storage test)";
+        refused(&a, &WANTED, &records, why);
     }
 
     #[test]
-    fn another_drive_in_the_same_slot_is_refused() {
+    fn another_drive_needs_no_restart_under_another_name_or_once_begun() {
         let (_dir, records, _) = interrupted();
         let b = subject("serial b");
-        let why = "was of serial a with 10485760 bytes, but the device is now serial b with";
-        refused(&b, &WANTED, &records, why);
-        refused(
-            &subject(""),
-            &WANTED,
-            &records,
-            "a device without a lasting name",
-        );
+        let resume = |facts: &DeviceFacts| {
+            Resume::from_records(facts, &WANTED, &records, BEGINNING).unwrap()
+        };
         let elsewhere = DeviceFacts {
             path: "/dev/y".into(),
-            ..b
+            ..b.clone()
         };
-        assert!(
-            !Resume::from_records(&elsewhere, &WANTED, &records, BEGINNING)
-                .unwrap()
-                .is_resumed()
-        );
-    }
-
-    #[test]
-    fn another_size_is_refused() {
-        let (_dir, records, _) = interrupted();
-        let grown = DeviceFacts {
-            size_bytes: 2 * SIZE,
-            ..subject("serial a")
-        };
-        refused(
-            &grown,
-            &WANTED,
-            &records,
-            "when it had 10485760 bytes, and it has 20971520 now",
-        );
-    }
-
-    #[test]
-    fn a_preparation_is_not_resumed_after_a_test_wrote_to_the_device() {
-        let (_dir, records, prepared) = interrupted();
-        records
-            .keep_prepared(
-                "serial a",
-                &PreparationRecord {
-                    written_since: Some("storage test".into()),
-                    ..prepared
-                },
-            )
-            .unwrap();
-        refused(
-            &subject("serial a"),
-            &WANTED,
-            &records,
-            "and it was written to since (storage test)",
-        );
+        assert!(!resume(&elsewhere).is_resumed());
+        // As by --restart, in the second in which the preparation of the other drive began.
+        records.keep("serial b", SIZE, PREPARATION).unwrap();
+        let begun = begun("serial b");
+        records.keep_prepared("serial b", &begun).unwrap();
+        assert_eq!(resume(&b).prepared, begun);
     }
 
     #[test]

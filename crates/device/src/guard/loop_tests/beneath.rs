@@ -46,7 +46,7 @@ fn a_file_system_that_is_mounted_through_another_loop_device_is_not_written_to()
     let file = format!("its backing file {image} is held by");
     let holder = kernel_name(&other);
     let why = format!(
-        "{file} the loop device {holder} (mounted at {at}); unmount or stop the holder first"
+        "{file} the loop device {holder} (mounted at {at}); unmount or stop the holder first, or name another device"
     );
     assert_refused_whatever_is_said(&bench, &bench.request(), &[&why]);
     assert_refused_whatever_is_said(&bench, &bench.shared(), &[&why]);

@@ -238,7 +238,9 @@ fn a_read_only_device_is_refused_and_can_still_be_read() {
     let Some(bench) = Bench::new(&["--read-only"]) else {
         return;
     };
-    bench.assert_refused("it is read-only (the device says so); make it writable");
+    bench.assert_refused(
+        "it is read-only (the device says so); make it writable (`blockdev --setrw`), or name another device",
+    );
     let target = crate::target::Target::read_only(&bench.device, SIZE).unwrap();
     assert!(!target.is_writable() && target.is_direct() && target.size_bytes() == SIZE);
 }
