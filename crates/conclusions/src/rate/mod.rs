@@ -430,7 +430,7 @@ fn spells(details: &StepDetails, sla: &Sla) -> String {
     let spell_texts: Vec<_> = spell_texts.collect();
     let multiple = details.moved.multiple();
     if spell_texts.is_empty() {
-        return format!("no slow spells at {multiple}x: no report interval had a share at a limit");
+        return format!("no slow spells at {multiple}x: no report interval reached a limit");
     }
     let few = details
         .judged
@@ -443,7 +443,7 @@ fn spells(details: &StepDetails, sla: &Sla) -> String {
         ""
     };
     format!(
-        "slow spells at {multiple}x (report intervals with a share at a limit): {}{few}",
+        "slow spells at {multiple}x (report intervals that reached a limit): {}{few}",
         spell_texts.join("; ")
     )
 }
@@ -781,7 +781,7 @@ mod tests {
             [
                 "at 42.4x: within the limits; the mean of 5 rounds is 4.00 % ± 0.100 % over 1ms (95 % confidence)",
                 "not held: 43.1x: 6 % of reads on d over 1ms in 2 rounds in a row (limit 5 %)",
-                "no slow spells at 42.4x: no report interval had a share at a limit",
+                "no slow spells at 42.4x: no report interval reached a limit",
                 "not seen: stalls and garbage collection rarer than every 15 min, and effects that begin later than 1 h into a \
                  load; certify the rating",
             ]
@@ -802,7 +802,7 @@ mod tests {
         };
         assert_eq!(
             of([Spells::default(), spells(899, 4.0), spells(11, 300.0)]),
-            "slow spells at 2x (report intervals with a share at a limit): 899 over 8ms, at most 4 s apart; 11 over \
+            "slow spells at 2x (report intervals that reached a limit): 899 over 8ms, at most 4 s apart; 11 over \
              64ms, at most 5 min apart"
         );
         assert!(of([spells(1, 0.0), spells(899, 4.0), Spells::default()]).ends_with(

@@ -399,8 +399,8 @@ impl Watcher {
         ))
     }
 
-    /// The first share that has already reached the limit for the whole step, without the delays that this program may
-    /// have caused. A recovery has no cliff.
+    /// Why the step has already failed: the first share that exceeds its limit even if all remaining operations are
+    /// fast. Excludes delays that this program may have caused. `None` for a recovery.
     fn cliff(&self) -> Option<String> {
         if matches!(self.target, StepPurpose::Return(_)) {
             return None;

@@ -457,7 +457,7 @@ fn fixed<'a>(
     ]
 }
 
-/// Appends the line that closes an interval with `lines` lines in intervals.csv.
+/// Appends the closing line of an interval, as in intervals.csv. `lines`: number of the interval's other lines.
 pub(super) fn push_closing(
     text: &mut String,
     counts: &mut IntervalCounts,

@@ -20,7 +20,7 @@ use std::path::Path;
 const ON_DEVICE: &str = include_str!("device.toml");
 const IN_DIRECTORY: &str = include_str!("directory.toml");
 
-/// Operations per second that any SSD carries out, and that any hard disk carries out.
+/// Operations per second that even the slowest SSD or hard disk sustains.
 const SSD_RATE: u64 = 1_000;
 const HARD_DISK_RATE: u64 = 100;
 
