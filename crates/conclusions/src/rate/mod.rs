@@ -7,7 +7,7 @@
 //!
 //! The search climbs from below. A load is never more than one step beyond the highest load held, because an overdriven
 //! drive is slow for a long time afterwards. A step is watched round by round, and ends as soon as its shares are
-//! settled or a cliff shows. After a failed step, the last held load runs until its earlier shares return; only then is
+//! settled, or can no longer pass. After a failed step, the last held load runs until its earlier shares return; only then is
 //! another load judged.
 //!
 //! The caller runs a step and records its result, so the same search can be replayed from a record.
@@ -53,7 +53,7 @@ pub fn three_digits(multiple: f64) -> f64 {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", tag = "move", content = "multiple")]
 pub enum NextRun {
-    /// Run this load until its shares are settled, or a cliff shows.
+    /// Run this load until its shares are settled, or can no longer pass.
     Try(f64),
     /// Run this load, which was held before, until its earlier shares return.
     Recover(f64),
@@ -105,7 +105,8 @@ pub struct RatingSearch {
     confirmed: Option<f64>,
     not_held: Option<f64>,
     growth: usize,
-    /// Steps down since the confirmation of a tried load failed; `None` before. Then every load gets a whole slice.
+    /// Steps down since the confirmation of a tried load failed; `None` before. After such a failure, each
+    /// load runs for a whole slice.
     shrinkage: Option<usize>,
     unrecovered: u32,
     /// True if the drive was overdriven and has not recovered yet.

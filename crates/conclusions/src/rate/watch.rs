@@ -2,8 +2,8 @@
 //!
 //! A step lasts a slice, and its load is held if a verdict on this slice would pass. Two events end a step early:
 //!
-//! * a **cliff**: so many slow operations that the rest of the slice cannot make up for them. The load is not held.
-//! * for a load that is only tried, a **window** over which the shares are settled. A window has at least six rounds,
+//! * so many slow operations that the rest of the slice cannot make up for them. The load is not held.
+//! * for a load that is only tried: a **window** over which the shares are settled. A window has at least six rounds,
 //!   and contains four of the drive's slow spells ([`Spells`]). A share is settled if it agrees in both halves of the
 //!   window, or is at most half of its limit. On a simulated drive only the second condition counts, because simulated
 //!   time costs little.

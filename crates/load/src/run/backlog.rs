@@ -1,4 +1,4 @@
-//! Operations that are due but not done: the lag of lanes, the backlog at an instant, and lost operations.
+//! Operations that are due but not done: the lag of lanes, the backlog at a given time, and lost operations.
 //!
 //! No counter is kept of due operations: their number follows from a lane's schedule. Operations that are due but not
 //! yet taken wait for a slot, or for flashproof. A wait for a slot is charged to flashproof in part: by as much as the

@@ -25,9 +25,9 @@ impl RunningLane {
 }
 
 pub(super) struct DueCounter {
-    /// The lane's schedule from the last evaluated instant on; `None` for a closed loop.
+    /// The lane's schedule from the last evaluated time on; `None` for a closed loop.
     schedule: Option<Schedule>,
-    /// Operations due before the last evaluated instant.
+    /// Operations due before the last evaluated time.
     due_ops: u64,
     pub(super) taken_ops: u64,
 }
@@ -57,7 +57,7 @@ impl DueCounter {
 
 pub(super) struct Lanes {
     lanes: Vec<RunningLane>,
-    /// Next operation of each lane that waits only for its start time, ordered by (intended instant, lane).
+    /// Next operation of each lane that waits only for its start time, ordered by (due time, lane).
     due: EventQueue<(u64, u32), ()>,
     pub(super) has_followers: bool,
 }

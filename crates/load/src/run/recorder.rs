@@ -86,7 +86,7 @@ pub(super) struct Recorder {
     pub(super) end_ns: u64,
     /// True in virtual time, which never waits: an interval begins only when the interval before the previous one was
     /// consumed. So one interval is simulated while the previous interval is consumed, and a stop takes effect at a
-    /// reproducible instant: the end of the next interval.
+    /// reproducible time: the end of the next interval.
     is_lockstep: bool,
     /// A clean interval that the merging thread has returned.
     spare_interval: Option<Box<Interval>>,

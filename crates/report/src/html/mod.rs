@@ -271,7 +271,7 @@ impl HtmlPage {
             .push(html! { details { summary { (summary) } (body) } });
     }
 
-    /// Folds what `add` adds; `id` is the anchor of its beginning.
+    /// Folds the content that `add` adds; `id`: anchor at the start of this content.
     pub(crate) fn fold(&mut self, summary: &str, id: &str, add: impl FnOnce(&mut Self)) {
         let begin = self.content.len();
         add(self);

@@ -156,7 +156,7 @@ impl ChecksStatus {
         }
     }
 
-    /// 0 while the checks go on. Afterwards the exit code of the worst outcome.
+    /// Exit code of the worst outcome; 0 while the checks continue.
     pub(super) fn exit_code(&self) -> u8 {
         match self.outcome() {
             Some(outcome) => outcome.exit_code(),

@@ -324,7 +324,7 @@ fn create_missing(path: &Path, mode: u32, created: &mut NewDirs) -> io::Result<D
     let parent = create_missing(dir_of(path), mode, created)?;
     let name = path.file_name().unwrap_or_default();
     match parent.create_dir(name, mode) {
-        // Another process created it at the same time.
+        // Another process created the directory at the same time.
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Dir::open(path),
         dir => {
             created.0.push((parent, name.to_owned()));

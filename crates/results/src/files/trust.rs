@@ -207,7 +207,7 @@ impl Accounts {
         });
         let mut members = primary.map(Some).chain(named).peekable();
         match members.peek() {
-            // An unknown group is private if it has the number of a trusted user, as useradd makes them.
+            // A group without known members is private if it has the number of a trusted user: useradd creates such groups.
             None => is_trusted(number),
             Some(_) => number == 0 || members.all(|member| member.is_some_and(is_trusted)),
         }

@@ -9,7 +9,7 @@ use std::fmt;
 
 /// Maximum length of a headline's sentence, characters. Details follow below the headline.
 pub const HEADLINE_CHARS_MAX: usize = 120;
-/// A sentence is not cut before this position, because a shorter one would say too little.
+/// Minimum length of a cut sentence, characters: a shorter sentence would say too little.
 const CUT_CHARS_MIN: usize = 40;
 
 const NOT_JUDGED: &str = "nothing was judged";

@@ -51,7 +51,8 @@ const BY_THRESHOLD: [&str; 9] = [
     "held_ns_over_",
 ];
 
-/// Columns after the threshold columns. Format 1 lacks them, and format 2 lacks the last. Most lines end before.
+/// Columns after the threshold columns. Format 1 lacks them, and format 2 lacks the last. Most lines end before
+/// these columns.
 const LAST: [&str; 10] = [
     "last_back_ns",
     "slice",

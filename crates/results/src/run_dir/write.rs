@@ -98,7 +98,7 @@ impl RunWriter {
         let columns = telemetry_columns.len();
         check_space(dir, space_needed_bytes(manifest, columns))
             .inspect_err(|_| new_dirs.remove())?;
-        // This file is created first and exclusively: of two runs that start at once, only one gets the directory.
+        // intervals.csv is created first, and exclusively: of two runs that start at once, only one gets the directory.
         let mut intervals = AppendFile::create(dir.join(INTERVALS)).or_else(|error| {
             refuse_occupied(dir)?;
             Err(error)
