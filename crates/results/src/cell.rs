@@ -42,8 +42,8 @@ pub struct Cell {
     /// Service times of the operations that succeeded.
     pub service: Latencies,
     pub wait: Latencies,
-    /// Service times of the operations that waited (also in `service`), and their `wait + service`; allocated for
-    /// the first such operation. With `service`, they give the distribution of `wait + service` of all operations.
+    /// Service times of the operations that waited (also in `service`), and their `wait + service`; allocated for the
+    /// first such operation. With `service`, they give the distribution of `wait + service` of all operations.
     pub waited: Option<Box<[Latencies; 2]>>,
     /// Lag: delay of the issue by this program.
     pub lag: Latencies,

@@ -7,8 +7,8 @@
 //!
 //! The search climbs from below. A load is never more than one step beyond the highest load held, because an overdriven
 //! drive is slow for a long time afterwards. A step is watched round by round, and ends as soon as its shares are
-//! settled, or can no longer pass. After a failed step, the last held load runs until its earlier shares return; only then is
-//! another load judged.
+//! settled, or can no longer pass. After a failed step, the last held load runs until its earlier shares return; only
+//! then is another load judged.
 //!
 //! The caller runs a step and records its result, so the same search can be replayed from a record.
 //!
@@ -105,8 +105,8 @@ pub struct RatingSearch {
     confirmed: Option<f64>,
     not_held: Option<f64>,
     growth: usize,
-    /// Steps down since the confirmation of a tried load failed; `None` before. After such a failure, each
-    /// load runs for a whole slice.
+    /// Steps down since the confirmation of a tried load failed; `None` before. After such a failure, each load runs
+    /// for a whole slice.
     shrinkage: Option<usize>,
     unrecovered: u32,
     /// True if the drive was overdriven and has not recovered yet.

@@ -68,8 +68,7 @@ impl RunClock {
     }
 
     /// Counts an iteration of the loop. True if the control is to be checked: after some time, or after
-    /// [`TURNS_UNCHECKED_MAX`] iterations, so
-    /// that a signal is seen even if virtual time stands still.
+    /// [`TURNS_UNCHECKED_MAX`] iterations, so that a signal is seen even if virtual time stands still.
     #[inline]
     pub(super) fn begin_turn(&mut self) -> bool {
         self.turns += 1;

@@ -1,5 +1,5 @@
-//! Devices with operations in flight: time of the last completion, length of silence, and delay due to operations that
-//! flashproof issued late.
+//! Tracks devices with operations in flight: time of the last completion, length of silence, and delay due to
+//! operations that flashproof issued late.
 
 use std::ops::Range;
 

@@ -14,7 +14,8 @@ use super::slices::GroupCounts;
 use crate::cell::Arrivals;
 use crate::format::{self, Grouped};
 
-/// From this length on, seconds, a slice is judged without its backlog: the grace period hides less than 0.1 % of the slice.
+/// From this length on, seconds, a slice is judged without its backlog: the grace period hides less than 0.1 % of the
+/// slice.
 const SLICE_SEC_MAX: u64 = 1_000;
 
 /// Minimum number of report intervals in a slice that is judged by its backlog.

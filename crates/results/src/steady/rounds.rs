@@ -354,7 +354,8 @@ impl Rounds {
             }
             for (series, (_, service)) in self.series.iter().zip(current.iter_mut()) {
                 if cells_of(series.stream, series.device, devices).contains(&window.cell) {
-                    // `add` fails if a log of another program contains a duration above `DURATION_MAX_NS`: the window is left out.
+                    // `add` fails if a log of another program contains a duration above `DURATION_MAX_NS`: the window
+                    // is left out.
                     let _ = service.add(&window.histogram);
                 }
             }

@@ -31,7 +31,7 @@ pub enum Replica {
     Master,
     /// The master; while the master fails, the replicas.
     Sequence,
-    /// Master and replicas in turn.
+    /// Master and replicas alternately.
     Any,
     /// Nodes of the client's rack first, then all other nodes. The master is the first node of its group.
     PreferRack,

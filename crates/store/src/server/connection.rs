@@ -1,4 +1,4 @@
-//! A connection: received bytes of an incomplete frame, and replies in the order of their requests. Also a slab.
+//! A connection: received bytes of an incomplete frame, and replies in the order of their requests. Also has [`Slab`].
 
 use std::collections::VecDeque;
 use std::net::{Shutdown, TcpStream};

@@ -299,7 +299,7 @@ impl ServerState {
         self.began.elapsed().as_nanos() as u64
     }
 
-    /// Time since 1970 at an instant of the cores' clock, ns: the clock by which records expire.
+    /// Time since 1970, ns, when the cores' clock shows `now_ns`. Records expire by this time.
     pub(super) fn wall_ns(&self, now_ns: u64) -> u64 {
         self.process + now_ns
     }
