@@ -12,7 +12,8 @@ pub(super) struct RunningLane {
     pub(super) limit: u32,
     pub(super) name: String,
     pub(super) ended: bool,
-    /// For a closed loop: depth less the operations that are queued or in flight, because the stream allows no more.
+    /// For a closed loop: operations, up to the depth, that are neither queued nor in flight, because the stream does
+    /// not allow them now.
     resting_ops: u32,
     pub(super) due: DueCounter,
 }

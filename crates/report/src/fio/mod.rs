@@ -160,7 +160,7 @@ pub struct FioReport<'a> {
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct VerifyTotals {
-    /// Bytes that were read and are right.
+    /// Bytes that were read and are as expected.
     pub bytes: u64,
     pub wrong_blocks: u64,
     /// Bytes that were written and not read back.

@@ -33,7 +33,7 @@ fn open_dirs() -> MutexGuard<'static, BTreeMap<PathBuf, Dir>> {
     HELD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Absolute form of `path`; links are not resolved. The working directory is read once, because others may rename it.
+/// Absolute form of `path`; links are not resolved. The working directory is read once: other processes can rename it.
 fn absolute(path: &Path) -> PathBuf {
     static WORKING_DIR: LazyLock<PathBuf> =
         LazyLock::new(|| std::env::current_dir().unwrap_or_default());
@@ -81,7 +81,7 @@ impl Dir {
         Ok(dir)
     }
 
-    /// The directory that contains `path`, and the name there.
+    /// The parent directory of `path`, and the last component of `path`.
     pub(super) fn containing(path: &Path) -> io::Result<(Self, &OsStr)> {
         let name = path
             .file_name()

@@ -75,7 +75,7 @@ pub fn brief(text: &str) -> String {
     }
 }
 
-/// `clause` up to a bracket that it opens and does not close.
+/// `clause` up to its last bracket, if a bracket is not closed.
 fn without_open_bracket(clause: &str) -> &str {
     let opened = clause.matches('(').count() > clause.matches(')').count();
     match clause.rfind(" (").filter(|_| opened) {

@@ -1,8 +1,8 @@
 //! Compares the operations of a log with the rates in its header.
 //!
-//! A log has only completed operations, so a load that was not carried out is missing from its histograms: the shares of
-//! slow operations can be small because few operations ran. The counts since the beginning of the test are compared at
-//! the end of each slice and at the end of the log.
+//! A log has only completed operations, so a load that was not carried out is missing from its histograms: the shares
+//! of slow operations can be small because few operations ran. The counts since the beginning of the test are compared
+//! at the end of each slice and at the end of the log.
 //!
 //! Header and counts of a genuine log differ for known reasons, all of which are allowed here. Source: ACT's source
 //! code, versions 3.0 to 6.6.
@@ -177,7 +177,7 @@ impl LoadProgress<'_> {
         } else {
             0.0
         };
-        // As in the verdict of a run, an operation is missing if it has not completed one second later.
+        // As in the verdict of a run, an operation is missing if it has not completed one second after the slice.
         let catching_up = if is_last { 0.0 } else { self.load.per_sec };
         due - self.ops as f64
             > (due * IN_FLIGHT_MAX).max(2.0).max(self.load.in_flight) + random + catching_up
