@@ -64,7 +64,7 @@ const IN_FLIGHT_MAX: f64 = 0.001;
 /// Standard deviations of a random number of operations that are allowed.
 const DEVIATIONS: f64 = 4.0;
 
-/// More operations than this multiple of a rate do not belong to the header.
+/// If a log has more operations than this multiple of its header's rate, header and log do not belong together.
 const EXCESS_MIN: f64 = 2.0;
 
 /// Findings about the load of a log, one sentence each.
@@ -79,7 +79,7 @@ pub struct LoadCheck {
 
 #[derive(Debug, Default)]
 struct RatedLoad {
-    /// Indexes of its histograms, with their names.
+    /// Indexes and names of the load's histograms.
     histograms: Vec<(usize, &'static str)>,
     /// Rate in the header, operations per second.
     per_sec: f64,

@@ -116,7 +116,7 @@ pub struct ServerState {
     pub(super) setup: ServerSetup,
     pub(super) began: Instant,
     pub(super) mailboxes: Vec<Mailbox<CoreMessage>>,
-    /// By core: the stores while their thread sleeps.
+    /// By core: the core's stores, which other threads may use while the core's thread sleeps.
     pub(super) lent: Vec<Mutex<LentStores>>,
     /// Counts of each core, updated every 20 ms if they have changed.
     pub(super) counts: Vec<Mutex<ServerCounts>>,
