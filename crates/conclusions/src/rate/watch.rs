@@ -260,7 +260,8 @@ impl Watcher {
         match &verdict.end {
             End::Interrupted { .. } => Some((StepOutcome::Interrupted, verdict.end.to_string())),
             _ if verdict.is_broken() => Some((StepOutcome::Broken, reason())),
-            // A device or a limit that causes a lag fails the run. So otherwise this program's own lag stopped the run.
+            // If a device or a limit fell behind, the verdict of the stopped run is a failure. Without a failure, this
+            // program's own lag stopped the run.
             end if !end.is_complete() && verdict.outcome == Outcome::Fail => {
                 Some((StepOutcome::Failed, reason()))
             }

@@ -130,7 +130,7 @@ fn overview(document: &Document) -> Markup {
     html! { section.overview { h1 { "Reports" } (table) } }
 }
 
-/// Names longer than this, in characters, are replaced.
+/// Names of more characters than this are replaced by short names.
 const LONG: usize = 20;
 
 /// Elements whose text is not shortened.
