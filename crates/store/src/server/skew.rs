@@ -1,5 +1,6 @@
-//! The difference between the clocks of two nodes, measured with their heartbeats: a record expires by the clock of the
-//! node that reads it. A node reads the time of day once, at its start, and then counts with its monotonic clock.
+//! The difference between the clocks of two nodes, measured with their heartbeats. The difference matters, because a
+//! record expires by the clock of the node that reads it. A node reads the time of day once, at its start, and then
+//! counts with its monotonic clock.
 
 use crate::NamespaceSettings;
 use std::sync::atomic::{AtomicI64, Ordering};
