@@ -292,7 +292,7 @@ impl<E: BlockEngine> Embedded<E> {
 impl<E: BlockEngine> Drop for Embedded<E> {
     fn drop(&mut self) {
         if !self.engine.is_virtual() {
-            // If the engine fails here, it has already failed the run.
+            // Errors are ignored: if the engine fails here, the run has already failed because of the engine.
             let _ = self.flush();
         }
     }

@@ -53,7 +53,8 @@ impl ClockSkew {
         self.us.store(us, Ordering::Relaxed);
         let warned_us = self.warned_us.load(Ordering::Relaxed);
         let is_new = us.abs() >= WARNING_US && us.saturating_sub(warned_us).abs() >= WARNING_US;
-        // A skew of about a second must not alternate between the two messages.
+        // The end is below half of the warning threshold: otherwise a skew near the threshold would cause both messages
+        // again and again.
         let is_over = warned_us != 0 && us.abs() < WARNING_US / 2;
         if !is_new && !is_over {
             return None;

@@ -460,7 +460,7 @@ impl Story {
     }
 
     fn haunt(&mut self) {
-        // Only one call in 20 delivers a ghost, so that many ghosts arrive very late.
+        // Only one call in 20 delivers a message of `ghosts`, so that many of these messages arrive very late.
         if self.ghosts.is_empty() || self.below(20) > 0 {
             return;
         }
