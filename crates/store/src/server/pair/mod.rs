@@ -466,7 +466,7 @@ impl NodePair {
             .map(|version| version.mode)
     }
 
-    /// True if the other node does not know yet that it has all records, so that it could not take over.
+    /// True if the other node has all records but does not know this yet, so that it could not take over.
     pub(super) fn is_handing_back(&self) -> bool {
         self.mode() == PairMode::Paired && self.peer_mode() == Some(PairMode::Behind)
     }
