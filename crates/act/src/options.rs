@@ -471,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_come_from_the_table() {
+    fn values_outside_an_options_range_are_refused() {
         assert_eq!(set::<u32>("update-pct", "100"), Ok(100));
         assert_eq!(set::<u32>("update-pct", "101"), wrong("101 is too large"));
         let found = set::<u32>("test-duration-sec", "0");

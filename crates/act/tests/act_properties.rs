@@ -270,7 +270,7 @@ fn almost_old_configs() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn a_commented_file_reads_back_whatever_is_said_in_it(config in configs(), told in ".{0,200}") {
+    fn a_config_with_arbitrary_comments_parses_back_unchanged(config in configs(), told in ".{0,200}") {
         prop_assume!(check(&config).is_empty());
         let mut document = AnnotatedConfig::new(config.clone());
         document.paragraph(&told);

@@ -213,7 +213,8 @@ fn rejudge_step(
     })
 }
 
-/// The verdict of the run lacks the rounds that decided, so it can only show that the record is too good.
+/// [`rejudge_step`] for a step of a search. The verdict of the run does not cover the rounds that decided the step, so
+/// this verdict can only show that the recorded outcome is too good.
 fn rejudge_search_step(
     step: &Step,
     recorded_outcome: Outcome,

@@ -328,7 +328,8 @@ impl Merged {
             each_window(&run.dir, &layout, HlogKind::Service, |window| {
                 if let Some(of_stream) = service.get_mut(window.cell / layout.devices.len().max(1))
                 {
-                    // Other programs may write histograms with other bounds; `add` accepts the values that fit.
+                    // `add` fails if a log of another program contains a duration above `DURATION_MAX_NS`: the window
+                    // is left out.
                     let _ = of_stream.add(&window.histogram);
                 }
             })?;

@@ -447,7 +447,7 @@ fn export_two_campaigns(parent: &Path, out: &Path) {
 }
 
 #[test]
-fn the_history_of_a_drive_and_pairs_of_firmwares_are_those_of_the_page() {
+fn drive_history_and_firmware_pair_queries_return_the_rows_in_data_md() {
     let Some(duckdb) = duckdb() else { return };
     let parent = tempfile::tempdir().unwrap();
     let out = parent.path().join("out");

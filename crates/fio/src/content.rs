@@ -227,7 +227,7 @@ impl BytePattern {
         let number = text[..end].parse::<i32>().map_err(
             |_| "a pattern is a sequence of \"strings\", numbers, 0xHEX and, only in verify_pattern, %o, without separators",
         )?;
-        // Little-endian, without leading zeros.
+        // Little-endian, without the zero bytes at the end.
         let bytes = number.to_le_bytes();
         let used = bytes
             .iter()

@@ -20,7 +20,7 @@ use tenants::Tenants;
 
 const TENANTS_BYTES_MAX: u64 = 1 << 20;
 
-/// Reads a configuration of `test`, and its text. Prints warnings.
+/// Reads a configuration of `test`. Returns its text and the configuration; prints warnings.
 pub fn read_test(test: Test, path: &Path) -> Result<(String, ActConfig), Failure> {
     let bytes = read_configuration(path)?;
     let name = path.display().to_string();
@@ -46,7 +46,7 @@ fn with_pointer(errors: &ConfigErrors, name: &str, bytes: &[u8]) -> String {
     }
 }
 
-/// Reads a configuration of any ACT version, paced `as_act`. Prints the changes of the translation.
+/// Reads a configuration of any ACT version, with ACT's pacing if `as_act`. Prints the changes of the translation.
 pub fn read_any(path: &Path, as_act: bool) -> Result<ActConfig, Failure> {
     let bytes = bytes_of(path)?;
     let mut translation = translation_of(path, &bytes, &ReadOptions::default())?;

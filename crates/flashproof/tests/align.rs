@@ -327,11 +327,11 @@ fn a_profile_is_a_target_only_if_its_counts_balance() {
         ),
         (
             "--drive nvme1n1 --namespace ycsb",
-            "the part of namespace ycsb, by the server's counts, of drive",
+            "namespace ycsb's share (server counters) of drive",
         ),
         (
             "--namespace ycsb",
-            "ycsb, by the server's counts, of one drive, the mean of 2, of node BB9",
+            "ycsb's share (server counters) of one drive, the mean of 2, of node BB9",
         ),
     ] {
         let ended = aligned(&[&words(more)[..], &["--force"]].concat()).expect(0);

@@ -512,13 +512,13 @@ fn walk(benches: &CopiedBench, cases: &[Case], obstacles_each: usize) {
 }
 
 #[test]
-fn foreign_files_under_the_names_of_a_command_are_not_changed() {
+fn foreign_files_at_output_paths_are_not_changed() {
     walk(&CopiedBench::new(Bench::new(), String::new()), CASES, 2);
 }
 
 #[test]
 #[ignore = "a minute: make soak"]
-fn every_kind_of_foreign_file_under_every_name_is_not_changed() {
+fn every_kind_of_foreign_file_at_every_output_path_is_not_changed() {
     walk(
         &CopiedBench::new(Bench::new(), String::new()),
         CASES,

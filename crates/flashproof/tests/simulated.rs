@@ -230,7 +230,7 @@ fn several_configurations_share_a_drive_and_each_has_its_verdict_log_and_load() 
 }
 
 #[test]
-fn the_option_device_replaces_the_files_devices_and_each_gets_the_load_of_one() {
+fn device_option_replaces_device_names_and_keeps_the_load_per_device() {
     let config = "device-names: /dev/nowhere1,/dev/nowhere2\ntest-duration-sec: 20\nread-reqs-per-sec: 200\n";
     for (devices, reads) in [
         (&["sim:"][..], 100 * 20),

@@ -125,7 +125,7 @@ choice! {
 
 /// The most similar name that begins with `word` or differs in at most a third of its letters.
 pub fn similar(word: &str, names: impl Iterator<Item = &'static str>) -> Option<&'static str> {
-    // No name is as long, and the cost grows with the product of the lengths.
+    // All names are shorter, and the cost grows with the product of both lengths.
     const LEN_MAX: usize = 64;
     if word.len() > LEN_MAX {
         return None;

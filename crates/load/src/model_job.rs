@@ -1,6 +1,7 @@
 //! A job on a simulated drive: a closed loop at a queue depth, or reads and writes at rates.
 //!
-//! A run loop in miniature, without threads, buffers and histograms, so that a fit can afford thousands of jobs.
+//! The job has a small run loop of its own, without threads, buffers and histograms, so that the fit of a simulated
+//! drive to a real one can afford thousands of jobs.
 
 use engine::sim::{DriveModel, DriveSpec, QueueModel};
 use std::collections::VecDeque;

@@ -8,7 +8,7 @@ use sys::salt::{PlacedSalt, Salt};
 
 #[derive(Debug, Clone)]
 pub enum Arrival {
-    /// Open loop: at instants fixed beforehand.
+    /// Open loop: start times are fixed before the run.
     Scheduled(Schedule),
     /// Closed loop: when one of `depth` operations completes, the next starts `think_ns` later.
     Closed {

@@ -3,7 +3,7 @@
 //! An even schedule is a pure function of the operation's index, `t(j) = (j + phase) / rate`, in exact integer
 //! arithmetic. Nothing drifts, and shards that each take every n-th index need not communicate. A Poisson schedule is
 //! split into independent Poisson processes at fractions of its rate. Together, these equal a process at the full rate.
-//! The schedule of ACT's sleeping threads adds a random delay to each instant of an even schedule.
+//! The schedule of ACT's sleeping threads adds a random delay to each time of an even schedule.
 
 use crate::rate::Rate;
 use std::sync::Arc;
@@ -19,19 +19,19 @@ pub fn phase(stream: usize) -> u32 {
     (stream as u32).wrapping_mul(40_503) % PHASE_ONE
 }
 
-/// Instants at which a lane's operations are due, ascending, in nanoseconds since the run began.
+/// Due times of a lane's operations, ascending, in nanoseconds since the run began.
 #[derive(Debug, Clone)]
 pub enum Schedule {
     Even(Even),
     Poisson(Poisson),
-    /// Wake-ups of a thread that sleeps until each instant of an even sequence.
+    /// Wake-ups of a thread that sleeps until each due time of an even sequence.
     Woken(Woken),
     Listed(Listed),
     Paused(Paused),
 }
 
 impl Schedule {
-    /// The next instant; `None` when no further one fits 64 bits of nanoseconds.
+    /// The next due time; `None` if it exceeds 64 bits of nanoseconds.
     #[inline]
     pub fn next_ns(&mut self) -> Option<u64> {
         match self {
@@ -43,7 +43,7 @@ impl Schedule {
         }
     }
 
-    /// The `count`-th of the remaining instants, if it is before `end_ns`. The next instant has the number 1.
+    /// The `count`-th of the remaining due times, if it is before `end_ns`. The next due time has the number 1.
     pub fn nth_before(&self, count: u64, end_ns: u64) -> Option<u64> {
         let mut schedule = self.clone();
         if let Self::Even(even) = &mut schedule {
@@ -60,7 +60,7 @@ impl Schedule {
         ns.filter(|ns| *ns < end_ns)
     }
 
-    /// Skips the remaining instants before `end_ns`, and returns their number.
+    /// Skips the remaining due times before `end_ns`, and returns their number.
     pub fn count_before(&mut self, end_ns: u64) -> u64 {
         if let Self::Even(even) = self
             && let Some(count) = even.pass_before(end_ns)
@@ -77,7 +77,7 @@ impl Schedule {
         loop {
             let saved = self.clone();
             if self.next_ns().is_none_or(|ns| ns >= end_ns) {
-                // The instant just taken is not before the end, so it is put back.
+                // The due time just taken is not before `end_ns`, so it is put back.
                 *self = saved;
                 return count;
             }
@@ -90,7 +90,7 @@ impl Schedule {
 /// shards) together, so that the parts are evenly interleaved, and the number of operations in a whole period is exact.
 #[derive(Debug, Clone)]
 pub struct Even {
-    /// Instant of the next operation as `whole + numerator / denominator` nanoseconds.
+    /// Due time of the next operation: `whole + numerator / denominator` nanoseconds.
     whole_ns: u128,
     numerator: u128,
     denominator: u128,
@@ -132,7 +132,7 @@ impl Even {
         Some(at_ns)
     }
 
-    /// The instant that follows the next `count` instants; `None` if it exceeds 64 bits of nanoseconds.
+    /// The due time after the next `count` due times; `None` if it exceeds 64 bits of nanoseconds.
     fn skip(&self, count: u64) -> Option<u64> {
         let step = self.step_ns.checked_mul(count.into())?;
         let numerator = self
@@ -146,10 +146,10 @@ impl Even {
         ns.try_into().ok()
     }
 
-    /// Skips the instants before `end_ns` and counts them, by division: a backlog can hold billions of instants.
+    /// Skips and counts the due times before `end_ns`, by division: a backlog can hold billions of operations.
     /// `None`, without skipping, if the division needs more than 128 bits.
     fn pass_before(&mut self, end_ns: u64) -> Option<u64> {
-        // Instant k is (next + k * step) / denominator nanoseconds, rounded down for the comparison with `end_ns`.
+        // Due time k is (next + k * step) / denominator nanoseconds, rounded down for the comparison with `end_ns`.
         let next = self
             .whole_ns
             .checked_mul(self.denominator)?
@@ -194,8 +194,8 @@ impl Poisson {
     }
 }
 
-/// An even sequence as issued by a thread that sleeps until each instant, as ACT's threads do: the thread wakes a
-/// little later, and does not sleep when an instant is already past. All threads sleep until the same instants; the
+/// An even sequence as issued by a thread that sleeps until each due time, as ACT's threads do: the thread wakes a
+/// little later, and does not sleep when a due time is already past. All threads sleep until the same times; the
 /// differences between their wake-ups spread their bursts.
 #[derive(Debug, Clone)]
 pub struct Woken {
@@ -206,7 +206,7 @@ pub struct Woken {
 }
 
 impl Woken {
-    /// A thread whose lateness after each instant of `even` is uniform between 0 and `wake_delay_ns_max`.
+    /// A thread whose lateness after each due time of `even` is uniform between 0 and `wake_delay_ns_max`.
     pub fn new(even: Even, wake_delay_ns_max: u64, random: Random) -> Self {
         Self {
             even,
@@ -226,19 +226,19 @@ impl Woken {
     }
 }
 
-/// Every `stride`-th instant of an ascending list, repeated in laps. Shards share the list without a copy.
+/// Every `stride`-th time of an ascending list, repeated in laps. Shards share the list without a copy.
 #[derive(Debug, Clone)]
 pub struct Listed {
     at_ns: Arc<[u64]>,
     lap_ns: u64,
-    /// Number of instants, over all laps.
+    /// Number of due times, over all laps.
     end_index: u64,
     next_index: u64,
     stride: u64,
 }
 
 impl Listed {
-    /// Instants `first`, `first + stride`, ... of `at_ns`, in `laps` laps of `lap_ns` each.
+    /// Entries `first`, `first + stride`, ... of `at_ns`, in `laps` laps of `lap_ns` each.
     pub fn new(at_ns: Arc<[u64]>, lap_ns: u64, laps: u64, first: u64, stride: u64) -> Self {
         let end = at_ns.len() as u64 * laps;
         Self {
@@ -264,10 +264,10 @@ impl Listed {
             .checked_add(self.at_ns[index as usize])
     }
 
-    /// Skips and counts the instants before `end_ns`, by binary search.
+    /// Skips and counts the due times before `end_ns`, by binary search.
     fn pass_before(&mut self, end_ns: u64) -> u64 {
         let count = self.at_ns.len() as u64;
-        // Laps overlap only at their ends, so the instants before `end_ns` come first in the list.
+        // Laps overlap only at their ends, so the due times before `end_ns` come first in the list.
         let mut low = self.next_index;
         let mut high = self.end_index.max(self.next_index);
         while low < high {
@@ -310,7 +310,7 @@ pub struct Paused {
     pause_end_ns: u64,
     /// Sum of the pauses that delay the next operation.
     delay_ns: u64,
-    /// The next instant, if it is already known.
+    /// The next due time, if it is already known.
     ahead_ns: Option<u64>,
 }
 
@@ -353,7 +353,7 @@ impl Paused {
         Some(at_ns)
     }
 
-    /// Skips and counts the instants before `end_ns`, without a copy of the schedule.
+    /// Skips and counts the due times before `end_ns`, without a copy of the schedule.
     fn pass_before(&mut self, end_ns: u64) -> u64 {
         let mut count = 0;
         while let Some(at_ns) = self.next_ns() {

@@ -33,7 +33,7 @@ pub struct SizeTable {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Column {
-    /// Threshold, in units of 2^-64.
+    /// Below this random fraction of a column the size is `own_bytes`, above it `other_bytes`; in units of 2^-64.
     keep_below: u64,
     own_bytes: u32,
     other_bytes: u32,

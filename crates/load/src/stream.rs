@@ -90,7 +90,7 @@ pub trait Stream: Debug + Send {
     fn stop(&mut self, _at_ns: u64) {}
 
     /// For a closed loop: the number of operations that may be in flight at `now_ns`, at most the loop's depth; and the
-    /// instant before which no further operation begins. Called at the start of the run, and after each completion.
+    /// earliest start of the next operation. Called at the start of the run, and after each completion.
     #[inline]
     fn width(&mut self, _now_ns: u64) -> (u32, u64) {
         (u32::MAX, 0)

@@ -136,7 +136,7 @@ pub struct RunSpec {
     pub odsync: bool,
     pub engine: Engine,
     pub pacing: Pacing,
-    /// True if operations must not be batched, because their exact instants are part of the model.
+    /// True if operations must not be batched, because their exact start times are part of the model.
     pub keeps_instants: bool,
     /// True if the run is judged by slices that do not overlap, as ACT judges.
     pub aligned_slices: bool,

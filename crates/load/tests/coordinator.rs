@@ -169,7 +169,7 @@ impl Sink for Enough {
 }
 
 #[test]
-fn a_sink_with_enough_data_ends_virtual_time_at_the_same_instant_however_slow_the_sink() {
+fn a_sink_that_stops_the_run_stops_it_at_the_same_virtual_time_fast_or_slow() {
     for thinks_ms in [0, 1, 20] {
         let what = ten_minutes();
         let control = what.control.clone();

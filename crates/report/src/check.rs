@@ -1,5 +1,5 @@
-//! Results of checks, mostly of one disk: for which databases is the disk good enough? As text, Markdown, HTML and
-//! JSON.
+//! Shows the results of checks, mostly of one disk, as text, Markdown, HTML and JSON: for which databases is the disk
+//! good enough?
 
 use crate::bars::Bars;
 use crate::charts::identifier;

@@ -1,4 +1,4 @@
-//! Result of a power-cut test: as text, Markdown, HTML and JSON.
+//! Shows the result of a power-cut test as text, Markdown, HTML and JSON.
 
 use crate::bars::Bars;
 use crate::head::Head;

@@ -140,7 +140,7 @@ fn by_stream(dir: &Path, layout: &Layout, kind: HlogKind) -> Result<Vec<Histogra
 
 pub(crate) fn add_window(streams: &mut [Histogram], layout: &Layout, window: &HistogramWindow) {
     if let Some(stream) = streams.get_mut(window.cell / layout.devices.len().max(1)) {
-        // Another program may have written other bounds: `add` grows the histogram, or adds only the values that fit.
+        // `add` fails if a log of another program contains a duration above `DURATION_MAX_NS`: the window is left out.
         let _ = stream.add(&window.histogram);
     }
 }

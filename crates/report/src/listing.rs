@@ -26,7 +26,7 @@ pub type CampaignIn<'a> = &'a dyn Fn(&Path) -> Option<ListedResult>;
 /// A run, a series, checks or a campaign.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct ListedResult {
-    /// Name of its directory.
+    /// Name of the result's directory.
     pub dir: String,
     /// Beginning, milliseconds since 1970; if unknown, the last change of the directory.
     pub began_unix_ms: u64,

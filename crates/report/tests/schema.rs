@@ -290,7 +290,7 @@ fn series_of_both_kinds_are_what_the_schema_says() {
 }
 
 #[test]
-fn every_form_marks_a_baseline_that_has_jobs_in_doubt() {
+fn every_output_format_marks_a_baseline_with_jobs_in_doubt() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path().join("baseline");
     let mut series = write_baseline(&dir, &[("/dev/nvme0n1", 1.0)]);

@@ -19,7 +19,7 @@ pub const SIGNIFICANT_DIGITS: u8 = 2;
 /// A latency histogram, nanoseconds.
 pub type Latencies = Histogram<u32>;
 
-/// Cells of a stream on one of `devices` devices, or on all of them.
+/// Indexes of the cells of `stream`: on `device`, one of `devices` devices, or on all of them (`None`).
 pub(crate) fn cells_of(stream: usize, device: Option<usize>, devices: usize) -> Range<usize> {
     let (first, count) = device.map_or((0, devices), |device| (device, 1));
     let first = stream * devices + first;
@@ -42,8 +42,8 @@ pub struct Cell {
     /// Service times of the operations that succeeded.
     pub service: Latencies,
     pub wait: Latencies,
-    /// Service times of the operations that waited (also in `service`), and their `wait + service`; allocated with the
-    /// first. With `service`, they give the distribution of `wait + service` of all operations.
+    /// Service times of the operations that waited (also in `service`), and their `wait + service`; allocated for the
+    /// first such operation. With `service`, they give the distribution of `wait + service` of all operations.
     pub waited: Option<Box<[Latencies; 2]>>,
     /// Lag: delay of the issue by this program.
     pub lag: Latencies,

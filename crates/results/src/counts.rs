@@ -96,7 +96,7 @@ impl CellCounts {
         self.counted_ops() > 0 || self.backlog != Backlog::default() || self.silent_ns > 0
     }
 
-    /// Adds other counts over the same thresholds. The backlog is not summed, because it belongs to one instant.
+    /// Adds other counts over the same thresholds. The backlog is not summed: it is a state, not a count.
     pub fn add(&mut self, other: &Self) {
         // Saturating, because the numbers may come from an edited file.
         self.combine(other, u64::saturating_add);

@@ -41,7 +41,7 @@ pub fn device_numbers(run: &Run, names: &[&str]) -> Result<Vec<DeviceNumbers>, R
     }
     let mut service: Vec<Latencies> = vec![latencies(); layout.cells()];
     each_window(&run.dir, &layout, HlogKind::Service, |window| {
-        // Other programs may write histograms with other bounds; `add` accepts the values that fit.
+        // `add` fails if a log of another program contains a duration above `DURATION_MAX_NS`: the window is left out.
         let _ = service[window.cell].add(&window.histogram);
     })?;
     let devices = layout.devices.len();

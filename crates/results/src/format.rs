@@ -42,7 +42,7 @@ pub fn count(count: u64, noun: &str) -> String {
     )
 }
 
-/// The first of `names`, and the number of the others: `S1, S2 and 998 more`.
+/// Up to four of `names`, and the number of the rest: `S1, S2, S3, S4 and 996 more`.
 pub fn first_names(names: impl IntoIterator<Item = String>) -> String {
     const SHOWN: usize = 4;
     let mut names: Vec<String> = names.into_iter().collect();

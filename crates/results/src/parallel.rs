@@ -1,4 +1,4 @@
-//! Work on several objects at the same time.
+//! Threads that work on several objects in parallel.
 
 use std::panic::resume_unwind;
 use std::thread;

@@ -1,4 +1,4 @@
-//! The four instants of an operation, and the cause of the time between them.
+//! The four timestamps of an operation, and the cause of the time between two of them.
 //!
 //! ```text
 //! intended ----wait----> eligible ----lag----> issued ----service----> completed
@@ -7,7 +7,7 @@
 //! ```
 //!
 //! `judged = wait + service` is charged to the device; `response = wait + lag + service` is the time that a user would
-//! see. All instants are nanoseconds on the clock of the operation's engine.
+//! see. All timestamps are nanoseconds on the clock of the operation's engine.
 
 /// Upper bounds of delays that this program may have caused, summed over successive operations on a slot, nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -27,7 +27,7 @@ impl OwnDelay {
     }
 }
 
-/// The four instants of an operation, nanoseconds since the run began, and this program's earlier delays. Invariant:
+/// The four timestamps of an operation, nanoseconds since the run began, and this program's earlier delays. Invariant:
 /// `intended <= eligible <= issued <= completed`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Times {
@@ -40,7 +40,7 @@ pub struct Times {
 
 impl Times {
     /// Raises `eligible_ns` to `intended_ns` if a slot was free earlier: an operation cannot be eligible before it is
-    /// due. Panics in debug builds if `issued_ns` or `completed_ns` is before the previous instant.
+    /// due. Panics in debug builds if `issued_ns` or `completed_ns` is before the previous timestamp.
     #[inline]
     pub fn new(intended_ns: u64, eligible_ns: u64, issued_ns: u64, completed_ns: u64) -> Self {
         let eligible_ns = eligible_ns.max(intended_ns);
@@ -54,7 +54,8 @@ impl Times {
         }
     }
 
-    /// Sets the delays from before the operation was issued. Unseen completions held the slot at most for the wait.
+    /// Sets the delays from before the operation was issued. Unseen completions can have held the slot only during the
+    /// operation's wait, so `unseen_ns` is at most the wait.
     #[inline]
     #[must_use]
     pub fn with_own_delay(mut self, own_delay: OwnDelay) -> Self {
@@ -79,7 +80,7 @@ impl Times {
         self.intended_ns
     }
 
-    /// The instant at which this program saw the completion.
+    /// Time at which this program saw the completion.
     #[inline]
     pub fn completed_ns(&self) -> u64 {
         self.completed_ns

@@ -84,7 +84,7 @@ impl EngineDemand {
 pub struct Engine {
     kind: ShardEngine,
     placement: Option<PlacementMechanism>,
-    /// Store that carries out operations as transactions; `None`: operations go to the devices directly.
+    /// Store that executes operations as transactions; `None`: operations go to the devices directly.
     store: Option<InProcess>,
     /// Simulated drives that persist from run to run.
     persistent_drives: Option<Arc<EnginePool<SimEngine<SimulatedDrive>>>>,

@@ -167,7 +167,7 @@ fn last(placement_handles: &BTreeSet<u16>) -> u16 {
     placement_handles.last().copied().unwrap_or(0)
 }
 
-/// The mechanism. Errors: for each device without the mechanism, the reason.
+/// The placement mechanism of the devices. Errors: for each device without the mechanism, the reason.
 fn carrier(
     checked: impl Iterator<Item = Result<PlacementMechanism, String>>,
 ) -> Result<Option<PlacementMechanism>, Failure> {

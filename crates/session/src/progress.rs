@@ -209,7 +209,7 @@ pub struct WriteProgress {
 }
 
 impl WriteProgress {
-    /// Bytes between two readings of the clock.
+    /// The clock is read each time that this many further bytes are written.
     const LOOK_BYTES: u64 = 8 << 20;
 
     pub fn new(label: String, total_bytes: u64) -> Self {

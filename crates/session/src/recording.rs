@@ -289,7 +289,7 @@ impl Recording<'_> {
 /// Environment variable: common start time of a run on several hosts, milliseconds since 1970 by this host's clock.
 pub const START_VARIABLE: &str = "FLASHPROOF_START_AT";
 
-/// Waits for the instant of [`START_VARIABLE`], if there is one. Errors: not a number, or the instant has passed.
+/// Waits until the time in [`START_VARIABLE`], if it is set. Errors: not a number, or the time has passed.
 fn await_start() -> Result<(), SinkError> {
     let Ok(text) = std::env::var(START_VARIABLE) else {
         return Ok(());

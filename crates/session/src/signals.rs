@@ -166,7 +166,8 @@ impl EndSignals {
 }
 
 /// Calls `on_first_signal` on the first signal not ignored at program start. A second signal ends the program as
-/// `compat_mode` requires. `abort_note`: the state after it. `outlives_terminal`: SIGHUP only causes a note.
+/// `compat_mode` requires. `abort_note`: the state after a second signal, for the message. `outlives_terminal`: SIGHUP
+/// only causes a note.
 fn handle_signals(
     abort_note: String,
     compat_mode: CompatMode,

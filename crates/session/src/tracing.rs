@@ -75,7 +75,7 @@ pub(crate) fn plan(
     }
 }
 
-/// Warns once, and adds the sentence to the manifest.
+/// Warns once, and adds `sentence` to `unmeasured`, which the manifest records.
 fn warn_unmeasured(unmeasured: &mut Vec<String>, sentence: String) {
     console::warning_once(&format!("not measured: {sentence}"));
     unmeasured.push(sentence);

@@ -36,7 +36,7 @@ impl<E: BlockEngine> StoreDisk for E {
     }
 }
 
-/// A disk whose clock stands still: all transactions of a turn get the same time.
+/// A disk whose clock stands still: all transactions of one pass get the same time.
 struct DiskAt<'a, D>(&'a mut D, u64);
 
 impl<D: StoreDisk> StoreDisk for DiskAt<'_, D> {
@@ -60,7 +60,7 @@ pub struct Embedded<E: BlockEngine> {
     issuer: TransactionIssuer,
     replies: Replies,
     submitted: Vec<Op>,
-    /// Transactions about to start. Empty between turns; kept so that its memory is reused.
+    /// Transactions about to start. Empty between two passes; kept so that its memory is reused.
     starting: Vec<(u32, Transaction)>,
     /// Time of the engine's clock when the clock was last read.
     now_ns: u64,
@@ -178,7 +178,7 @@ impl<E: BlockEngine> Embedded<E> {
             .push_back((self.cpu_free_ns, token, transaction));
     }
 
-    /// Begins the operations submitted since the last turn, in batches. The index entries of a batch are prefetched
+    /// Begins the operations submitted since the last pass, in batches. The index entries of a batch are prefetched
     /// together; otherwise each transaction would wait for memory.
     fn begin(&mut self) {
         if self.submitted.is_empty() {
@@ -292,7 +292,7 @@ impl<E: BlockEngine> Embedded<E> {
 impl<E: BlockEngine> Drop for Embedded<E> {
     fn drop(&mut self) {
         if !self.engine.is_virtual() {
-            // If the engine fails here, it has already failed the run.
+            // Errors are ignored: if the engine fails here, the run has already failed because of the engine.
             let _ = self.flush();
         }
     }
@@ -301,7 +301,7 @@ impl<E: BlockEngine> Drop for Embedded<E> {
 /// Timeout for writing a store's buffers, nanoseconds.
 const FLUSH_NS: u64 = 20_000_000_000;
 
-/// Longest turn while idle, nanoseconds.
+/// Longest pass while idle, nanoseconds.
 const TURN_NS: u64 = 10_000_000;
 
 impl<E: BlockEngine> IoEngine for Embedded<E> {

@@ -59,7 +59,7 @@ pub(crate) const TOKENS_MIN: u32 = 16;
 #[derive(Debug)]
 pub(crate) struct Io {
     first_token: u32,
-    /// For each number: purpose, kind and bytes of the operation in flight.
+    /// For each operation number: purpose, kind and bytes of the operation in flight.
     pending: Vec<Option<(OpPurpose, OpKind, u32)>>,
     pub(crate) counts: Arc<IoCounts>,
     free_slots: Vec<u32>,

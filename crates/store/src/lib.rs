@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The main idea: a [`Store`] does no I/O, and has neither a clock nor a thread. Its owner passes it transactions,
-//! completions and the time, and carries out its I/O through a [`StoreDisk`]. So the same code runs on a ring shared
+//! completions and the time, and performs its I/O through a [`StoreDisk`]. So the same code runs on a ring shared
 //! with sockets, and on a simulated drive that loses power.
 
 #![forbid(unsafe_code)]

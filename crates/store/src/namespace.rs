@@ -130,7 +130,7 @@ impl fmt::Display for Losses {
     }
 }
 
-/// Carries out a store's I/O.
+/// Performs a store's I/O.
 pub trait StoreDisk {
     /// The clock, ns. Never runs backwards.
     fn now_ns(&mut self) -> u64;

@@ -7,7 +7,7 @@
 //! A record's bins are stored as entries of this format, too, so that reading a whole record copies its bytes into the
 //! reply.
 //!
-//! This module also applies operations to a record's bins. Pure: bytes in, bytes out.
+//! This module also applies operations to a record's bins. It takes bytes and returns bytes, without I/O.
 
 use crate::ResultCode;
 use std::borrow::Cow;

@@ -72,7 +72,7 @@ pub struct Remark {
 #[derive(Debug)]
 pub struct Store {
     namespace: NamespaceSettings,
-    /// Time since 1970 at instant 0 of the disk's clock, us.
+    /// Time since 1970 when the disk's clock showed 0, us.
     wall_us: u64,
     index: Index,
     volumes: Vec<Volume>,
@@ -100,7 +100,7 @@ impl Store {
     /// Opens a store of `namespace` on `spaces`, and starts to read the existing records. The store takes its buffers
     /// from `disk` and keeps them, see [`Self::needs`].
     ///
-    /// `tokens`: numbers for the store's operations; `wall_ms`: time since 1970 at instant 0 of the disk's clock;
+    /// `tokens`: numbers for the store's operations; `wall_ms`: time since 1970 when the disk's clock showed 0;
     /// `seed`: seed of random choices, different for each opening.
     pub fn open(
         namespace: &NamespaceSettings,

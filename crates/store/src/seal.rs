@@ -16,7 +16,7 @@
 //! used again, this destroys records of the former use. Therefore the first write to such a block waits until a durable
 //! seal or mark has announced the block: a cold start then ignores the former use.
 //!
-//! A mark holds the state of a volume at rest, and the losses that were accepted. Marks are written in turn to two
+//! A mark holds the state of a volume at rest, and the losses that were accepted. Marks are written alternately to two
 //! slots, which lie in front of the first block. So one mark is always intact.
 //!
 //! ```text
@@ -55,7 +55,7 @@ pub(crate) const NO_BLOCK: u32 = u32::MAX;
 /// Blocks that may be overwritten from now on, each with the sequence number up to which its uses have ended.
 pub(crate) type Next = [(u32, u64); NEXT];
 
-/// Contents of a volume that are durable, at one instant.
+/// Contents of a volume that are durable at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DurableBounds {
     /// Sequence number of the block that was begun last.

@@ -79,13 +79,14 @@ fn act_2_does_exactly_as_many_large_blocks_as_it_was_told() {
 #[test]
 fn act_2_without_buffers_wrote_zeros() {
     let texts = [
-        (ACT2.replace("buffers: 256", "buffers: 0"), "as given"),
-        (without(ACT2, &["num-write"]), "its default"),
+        (ACT2.replace("buffers: 256", "buffers: 0"), "given"),
+        (without(ACT2, &["num-write"]), "the default"),
     ];
     for (text, given) in texts {
         let (config, translation) = translated(&text);
         assert_eq!(config.compress_pct, 0);
-        let change = format!("was num-write-buffers: 0, {given}: ACT 2 then wrote zeros");
+        let change =
+            format!("replaces num-write-buffers: 0 ({given}), with which ACT 2 wrote zeros");
         assert!(translation.changes.contains(&("compress-pct", change)));
     }
 }

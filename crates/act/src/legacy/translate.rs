@@ -162,12 +162,14 @@ fn large_blocks(lines: &mut LegacyLines) {
 
 /// ACT 1 and 2 wrote zeros, or a few random blocks over and over.
 fn write_buffers(lines: &mut LegacyLines) {
-    let zeros = |given: &str| format!("was num-write-buffers: 0, {given}: ACT 2 then wrote zeros");
+    let zeros = |given: &str| {
+        format!("replaces num-write-buffers: 0 ({given}), with which ACT 2 wrote zeros")
+    };
     let is_given = lines.has("num-write-buffers");
     match lines.take_number("num-write-buffers", 0) {
         Some((line, 0)) => {
             lines.put(line, "compress-pct", 0);
-            lines.changed("compress-pct", zeros("as given"));
+            lines.changed("compress-pct", zeros("given"));
         }
         Some((_, buffers)) => {
             let change = format!(
@@ -179,7 +181,7 @@ fn write_buffers(lines: &mut LegacyLines) {
         None if is_given => {}
         None => {
             lines.add("compress-pct", 0);
-            lines.changed("compress-pct", zeros("its default"));
+            lines.changed("compress-pct", zeros("the default"));
         }
     }
 }

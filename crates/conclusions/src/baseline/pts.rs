@@ -34,14 +34,15 @@ pub enum Pts {
     Saturation,
 }
 
-/// Each job averaged over five rounds.
+/// Results of each job over five rounds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PtsTable {
     pub test: Pts,
     pub rounds: usize,
     /// Round, from 1, at whose end the drive was steady; `None`: not steady, and the table has the last five rounds.
     pub steady_at: Option<usize>,
-    /// Key: size of an operation (bytes), percent of reads. Averages: IOPS, MB/s, or microseconds (mean and maximum).
+    /// Key: size of an operation (bytes), percent of reads. Value: average IOPS or MB/s, and 0; for [`Pts::Latency`],
+    /// the mean and the maximum latency, microseconds.
     pub cells: BTreeMap<(u64, u32), [f64; 2]>,
 }
 

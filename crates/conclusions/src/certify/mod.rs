@@ -202,7 +202,8 @@ fn steps_remarks(series: &Series, outcome: Outcome) -> Vec<String> {
 }
 
 /// The next stage to run; `None` if the series is finished. A failed stage ends the series, except with `all_stages`:
-/// later stages cannot compensate for it, and twice the load would only wear a drive that did not hold the load.
+/// later stages cannot compensate for the failure, and twice the load would only wear a drive that did not hold the
+/// load.
 pub fn next(series: &Series, all_stages: bool) -> Option<usize> {
     let has =
         |step: &Step, outcome| step.state == SeriesStepState::Done && step.outcome == Some(outcome);

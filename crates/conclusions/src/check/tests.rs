@@ -57,7 +57,7 @@ fn criteria_become_limits_of_their_stream_and_folklore_does_not() {
 }
 
 #[test]
-fn criteria_are_judged_by_exact_counts_and_by_the_rate_after_a_burst() {
+fn limits_are_exact_and_a_drop_by_a_third_ends_a_burst() {
     let figures = Figures {
         ops: 1_000,
         bytes: 4_096_000,

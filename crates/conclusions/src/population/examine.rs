@@ -122,7 +122,8 @@ struct Member<'a> {
     scores: Scores,
     /// Slowness that groups already explain.
     shift: [f64; SCORES],
-    /// For each extent, a factor on the slowness of the drive itself: below 1 if few drives show its campaign's level.
+    /// For each extent, a factor on the drive's distance from the median. Below 1 if the level of the drive's campaign
+    /// is estimated from few drives.
     weight: [f64; ScoreExtent::ALL.len()],
 }
 

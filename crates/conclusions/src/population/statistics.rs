@@ -1,4 +1,4 @@
-//! Distributions for the tests of this module, all from the regularized incomplete beta function.
+//! Probability distributions for the tests of this module, all computed from the regularized incomplete beta function.
 //!
 //! Tails are computed directly, never as 1 minus a probability: thresholds for thousands of drives lie at 1e-7.
 //!

@@ -7,8 +7,8 @@
 //!
 //! The search climbs from below. A load is never more than one step beyond the highest load held, because an overdriven
 //! drive is slow for a long time afterwards. A step is watched round by round, and ends as soon as its shares are
-//! settled or a cliff shows. After a failed step, the last held load runs until its earlier shares return; only then is
-//! another load judged.
+//! settled, or can no longer pass. After a failed step, the last held load runs until its earlier shares return; only
+//! then is another load judged.
 //!
 //! The caller runs a step and records its result, so the same search can be replayed from a record.
 //!
@@ -53,7 +53,7 @@ pub fn three_digits(multiple: f64) -> f64 {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", tag = "move", content = "multiple")]
 pub enum NextRun {
-    /// Run this load until its shares are settled, or a cliff shows.
+    /// Run this load until its shares are settled, or can no longer pass.
     Try(f64),
     /// Run this load, which was held before, until its earlier shares return.
     Recover(f64),
@@ -105,7 +105,8 @@ pub struct RatingSearch {
     confirmed: Option<f64>,
     not_held: Option<f64>,
     growth: usize,
-    /// Steps down since the confirmation of a tried load failed; `None` before. Then every load gets a whole slice.
+    /// Steps down since the confirmation of a tried load failed; `None` before. After such a failure, each load runs
+    /// for a whole slice.
     shrinkage: Option<usize>,
     unrecovered: u32,
     /// True if the drive was overdriven and has not recovered yet.
@@ -430,7 +431,7 @@ fn spells(details: &StepDetails, sla: &Sla) -> String {
     let spell_texts: Vec<_> = spell_texts.collect();
     let multiple = details.moved.multiple();
     if spell_texts.is_empty() {
-        return format!("no slow spells at {multiple}x: no report interval had a share at a limit");
+        return format!("no slow spells at {multiple}x: no report interval reached a limit");
     }
     let few = details
         .judged
@@ -443,7 +444,7 @@ fn spells(details: &StepDetails, sla: &Sla) -> String {
         ""
     };
     format!(
-        "slow spells at {multiple}x (report intervals with a share at a limit): {}{few}",
+        "slow spells at {multiple}x (report intervals that reached a limit): {}{few}",
         spell_texts.join("; ")
     )
 }
@@ -781,7 +782,7 @@ mod tests {
             [
                 "at 42.4x: within the limits; the mean of 5 rounds is 4.00 % ± 0.100 % over 1ms (95 % confidence)",
                 "not held: 43.1x: 6 % of reads on d over 1ms in 2 rounds in a row (limit 5 %)",
-                "no slow spells at 42.4x: no report interval had a share at a limit",
+                "no slow spells at 42.4x: no report interval reached a limit",
                 "not seen: stalls and garbage collection rarer than every 15 min, and effects that begin later than 1 h into a \
                  load; certify the rating",
             ]
@@ -802,7 +803,7 @@ mod tests {
         };
         assert_eq!(
             of([Spells::default(), spells(899, 4.0), spells(11, 300.0)]),
-            "slow spells at 2x (report intervals with a share at a limit): 899 over 8ms, at most 4 s apart; 11 over \
+            "slow spells at 2x (report intervals that reached a limit): 899 over 8ms, at most 4 s apart; 11 over \
              64ms, at most 5 min apart"
         );
         assert!(of([spells(1, 0.0), spells(899, 4.0), Spells::default()]).ends_with(

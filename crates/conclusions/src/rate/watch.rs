@@ -2,8 +2,8 @@
 //!
 //! A step lasts a slice, and its load is held if a verdict on this slice would pass. Two events end a step early:
 //!
-//! * a **cliff**: so many slow operations that the rest of the slice cannot make up for them. The load is not held.
-//! * for a load that is only tried, a **window** over which the shares are settled. A window has at least six rounds,
+//! * so many slow operations that the rest of the slice cannot make up for them. The load is not held.
+//! * for a load that is only tried: a **window** over which the shares are settled. A window has at least six rounds,
 //!   and contains four of the drive's slow spells ([`Spells`]). A share is settled if it agrees in both halves of the
 //!   window, or is at most half of its limit. On a simulated drive only the second condition counts, because simulated
 //!   time costs little.
@@ -260,7 +260,8 @@ impl Watcher {
         match &verdict.end {
             End::Interrupted { .. } => Some((StepOutcome::Interrupted, verdict.end.to_string())),
             _ if verdict.is_broken() => Some((StepOutcome::Broken, reason())),
-            // A device or a limit that causes a lag fails the run. So otherwise this program's own lag stopped the run.
+            // If a device or a limit fell behind, the verdict of the stopped run is a failure. Without a failure, this
+            // program's own lag stopped the run.
             end if !end.is_complete() && verdict.outcome == Outcome::Fail => {
                 Some((StepOutcome::Failed, reason()))
             }
@@ -399,8 +400,8 @@ impl Watcher {
         ))
     }
 
-    /// The first share that has already reached the limit for the whole step, without the delays that this program may
-    /// have caused. A recovery has no cliff.
+    /// Why the step has already failed: the first share that exceeds its limit even if all remaining operations are
+    /// fast. Excludes delays that this program may have caused. `None` for a recovery.
     fn cliff(&self) -> Option<String> {
         if matches!(self.target, StepPurpose::Return(_)) {
             return None;

@@ -141,8 +141,8 @@ impl DeviceFacts {
         })
     }
 
-    /// True if the identity is the drive's own name. Otherwise the identity is a place: a new file can get the inode of a
-    /// deleted file, and a volume can move to another drive.
+    /// True if the identity is the drive's own name. Otherwise the identity names a place: a new file can get the inode
+    /// of a deleted file, and a volume can move to another drive.
     pub fn has_own_name(&self) -> bool {
         let is_place = self.file_identity.is_some() || self.loop_backing.is_some();
         !is_place && (self.wwid.is_some() || self.serial.is_some())

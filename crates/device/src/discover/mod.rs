@@ -44,7 +44,7 @@ impl DeviceNumber {
     /// Splits `st_dev` or `st_rdev` of `stat`.
     pub fn of_stat(number: u64) -> Self {
         #[allow(clippy::unnecessary_cast)]
-        // the type is signed in one C library, unsigned in another
+        // The result of `major` and `minor` is signed in one C library, and unsigned in another.
         Self {
             major: libc::major(number) as u32,
             minor: libc::minor(number) as u32,

@@ -4,8 +4,8 @@
 //! names -> DeviceState (facts, sysfs) -> one file per family of checks -> Findings -> Vec<Finding>
 //! ```
 //!
-//! Each check gives exactly one [`Finding`], with [`Severity::Unknown`](results::finding::Severity) if the check cannot be
-//! made. Counters (CPU time, I/O of other programs) are read twice, [`MOMENT`] apart, for all devices at once.
+//! Each check gives exactly one [`Finding`], with [`Severity::Unknown`](results::finding::Severity) if the check cannot
+//! be made. Counters (CPU time, I/O of other programs) are read twice, [`MOMENT`] apart, for all devices at once.
 //!
 //! The doctor writes nothing and decides nothing: [`crate::guard`] decides on erasure, and the check `in-use` uses the
 //! guard. docs/doctor.md describes each check: its sources, and why it matters.
@@ -45,8 +45,8 @@ pub fn examine<S: AsRef<str>>(root: &Path, devices: &[S], run_dir: Option<&Path>
     Doctor::new(root).examine(devices, run_dir)
 }
 
-/// Findings worth showing about disks that will not be written. For such a disk, the finding that it is in use is only a
-/// note. For a disk in use, findings that matter only for a test (preparation, other activity) are dropped.
+/// Findings worth showing about disks that will not be written. For such a disk, the finding that it is in use is only
+/// a note. For a disk in use, findings that matter only for a test (preparation, other activity) are dropped.
 pub fn without_tests(findings: Vec<Finding>) -> Vec<Finding> {
     const OF_TESTS: [&str; 4] = [
         "preparation",
@@ -343,27 +343,27 @@ impl HostCheck<'_> {
         Self { reason, ..self }
     }
 
-    /// No objection.
+    /// Adds a finding without objection.
     fn ok(self, finding: impl Into<String>) {
         self.because("").add_finding(Severity::Ok, finding, "");
     }
 
-    /// Harmless, but worth knowing.
+    /// Adds a finding that is harmless, but worth knowing.
     fn note(self, finding: impl Into<String>, remedy: impl Into<String>) {
         self.add_finding(Severity::Note, finding, remedy);
     }
 
-    /// The check could not be made.
+    /// Adds the finding that the check could not be made.
     fn unknown(self, finding: impl Into<String>, remedy: impl Into<String>) {
         self.add_finding(Severity::Unknown, finding, remedy);
     }
 
-    /// The finding can distort the result.
+    /// Adds a finding that can distort the result of a run.
     fn warning(self, finding: impl Into<String>, remedy: impl Into<String>) {
         self.add_finding(Severity::Warning, finding, remedy);
     }
 
-    /// The finding will distort the result.
+    /// Adds a finding that will distort the result of a run.
     fn problem(self, finding: impl Into<String>, remedy: impl Into<String>) {
         self.add_finding(Severity::Problem, finding, remedy);
     }

@@ -251,7 +251,7 @@ impl<'a> DeviceNames<'a> {
         }
     }
 
-    /// True if a path to the device still leads to it after a reboot.
+    /// True if `path` leads to the same device after a reboot.
     fn is_lasting(&self, path: &Path) -> bool {
         let is_in = |dir: &str| path.parent() == Some(&self.root.join("dev").join(dir));
         let kernel_name = self.facts.kernel_name.as_deref().unwrap_or_default();

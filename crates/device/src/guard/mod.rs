@@ -81,7 +81,7 @@ pub struct WriteRequest {
     pub file_size_bytes: Option<u64>,
     /// True if the blocks of a file shall not be allocated in advance.
     pub sparse: bool,
-    /// True if a file shall keep its length, and grow with the writes.
+    /// True if a file is not extended in advance: it grows as the run writes.
     pub grows: bool,
     /// Minimum size that the load needs: one large block.
     pub min_size_bytes: u64,

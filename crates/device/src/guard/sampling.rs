@@ -1,8 +1,8 @@
 //! Searches a device for data that this program did not write.
 //!
 //! Samples are read: both ends, the places of backup superblocks, and random places. A sector of zeros is empty.
-//! Sectors with the stamp of the device's record were written by flashproof. Any other sector is foreign data. The magic
-//! numbers of partition tables, file systems and so on give known formats a name ([`known_formats`]).
+//! Sectors with the stamp of the device's record were written by flashproof. Any other sector is foreign data. The
+//! magic numbers of partition tables, file systems and so on give known formats a name ([`known_formats`]).
 
 use super::contents::{Contents, END_BYTES, backups};
 use super::evidence::Evidence;
@@ -225,7 +225,8 @@ pub(super) fn explanation(
     }
 }
 
-/// Reads fewer than `len` bytes at the end of the device. For direct I/O, `buf` must hold `len` rounded up.
+/// Reads `len` bytes, rounded up to a multiple of [`SPOT_BYTES`], at offset `at`; fewer bytes at the end of the device.
+/// `buf` must hold the rounded number.
 pub(super) fn read<'a>(file: &File, at: u64, len: u64, buf: &'a mut Buf) -> io::Result<&'a [u8]> {
     let len = len.next_multiple_of(SPOT_BYTES) as usize;
     let mut read_bytes = 0;

@@ -238,7 +238,7 @@ impl Logs {
         })
     }
 
-    /// Appends new lines. `ran_ns`: end of a finished run.
+    /// Appends new lines. `ran_ns`: duration of the run if it has ended.
     pub fn write(&mut self, load: &FioLoad, ran_ns: Option<u64>) -> Result<(), String> {
         let take =
             |samples: &Option<Arc<Samples>>| samples.as_ref().map(|samples| samples.take(ran_ns));

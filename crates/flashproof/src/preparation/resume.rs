@@ -104,7 +104,7 @@ pub(super) struct StartParams {
     pub unix_s: u64,
 }
 
-/// A preparation to carry out, new or partly done.
+/// A preparation to perform, new or partly done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Resume {
     pub prepared: PreparationRecord,

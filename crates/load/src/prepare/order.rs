@@ -209,7 +209,7 @@ fn counts(blocks: u64, total_writes: u64, region: u64, lead: u64) -> Vec<Counts>
                 last_counts.lasting + writes - last_counts.writes,
             )
         } else {
-            // The exact number, so that all writes after this region are lasting.
+            // In the last `lead` regions the count is exact, so that all writes after this region are lasting.
             blocks.saturating_sub(total - writes)
         };
         let due = end

@@ -1,14 +1,14 @@
-//! Replay: the operations of a recorded trace, at their instants, as a load.
+//! Replays the operations of a recorded trace as a load, each at its recorded time.
 //!
 //! ```text
-//! requests of a trace -> TraceBuilder -> Trace: by device and stream, in the order of their instants
+//! requests of a trace -> TraceBuilder -> Trace: by device and stream, ordered by time
 //!                                          |
 //!                        Replay (a Workload): one open lane for each stream on each device
 //! ```
 //!
-//! A stream's schedule is the list of its instants, and its operations are a parallel list. Both are shared, so any
-//! number of shards can take every n-th entry. An operation is issued at the instant of the traced operation, whatever
-//! happened to earlier operations: a trace does not show dependencies.
+//! A stream has two parallel lists: its operations, and their start times. Both are shared, so any number of shards can
+//! take every n-th entry. Each operation is issued at its recorded time, even if earlier operations are late: a trace
+//! does not show dependencies.
 //!
 //! Reads smaller than ACT's large block (128 KiB) are judged, because clients wait for them. In a trace without such
 //! reads, the first class that occurs is judged, in this order: small writes, large reads, large writes, flushes,

@@ -97,10 +97,10 @@ impl Operation {
     }
 }
 
-/// The operations of a stream on a device, in the order of their instants.
+/// The operations of a stream on a device, ordered by start time.
 #[derive(Debug)]
 pub struct ClassOps {
-    /// Instants, nanoseconds since the first operation of the trace.
+    /// Start times, nanoseconds since the first operation of the trace.
     pub at_ns: Arc<[u64]>,
     pub operations: Arc<[Operation]>,
 }

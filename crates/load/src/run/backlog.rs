@@ -1,4 +1,4 @@
-//! Operations that are due but not done: the lag of lanes, the backlog at an instant, and lost operations.
+//! Operations that are due but not done: the lag of lanes, the backlog at a given time, and lost operations.
 //!
 //! No counter is kept of due operations: their number follows from a lane's schedule. Operations that are due but not
 //! yet taken wait for a slot, or for flashproof. A wait for a slot is charged to flashproof in part: by as much as the
@@ -72,8 +72,8 @@ impl<E: BlockEngine> Shard<E> {
         self.lag_cause(*limit, name, whose, behind_ns)
     }
 
-    /// The cell of the oldest operation with a slot of `limit`. `None` if this operation has had its slot for half of the
-    /// allowed lag or less.
+    /// The cell of the oldest operation with a slot of `limit`. `None` if this operation has had its slot for half of
+    /// the allowed lag or less.
     fn holder(&self, limit: u32) -> Option<u32> {
         let in_flight = self
             .slots
@@ -154,7 +154,7 @@ impl<E: BlockEngine> Shard<E> {
             let recorder = &mut self.recorder;
             let mut cell_late_ops = 0;
             stream.expect(count, &mut |cell, count| {
-                // A commit is late if its write, which comes before it, is late.
+                // A commit is late if its write is late; `expect` passes the cell of the write first.
                 if !recorder.layout.streams[cell as usize / devices].commits {
                     cell_late_ops = late_left.min(count);
                     late_left -= cell_late_ops;

@@ -1,22 +1,22 @@
-//! The time of a run: now, the end, and what may still happen after it.
+//! Clock of a run: the current time, the end of the run, and the grace period after the end.
 
 use super::control::SLEEP_MAX_NS;
 use results::cell::GRACE_NS;
 
-/// Turns of the loop after which the control is checked even if no time has passed.
+/// Iterations of the run loop after which the control is checked even if no time has passed.
 const TURNS_UNCHECKED_MAX: u64 = 1 << 16;
 
-/// Turns of the loop in which virtual time has to advance by [`VIRTUAL_NS_MIN`]. Each turn handles all completions of
-/// an instant: no drive has completions at a hundred million instants per second.
+/// Iterations of the run loop in which virtual time has to advance by [`VIRTUAL_NS_MIN`]. An iteration handles all
+/// completions of the same time: no drive has completions at a hundred million different times per second.
 pub(super) const VIRTUAL_TURNS: u64 = 16 * TURNS_UNCHECKED_MAX;
 const VIRTUAL_NS_MIN: u64 = 10_000_000;
 
-/// Instants in nanoseconds since the run began.
+/// Times in nanoseconds since the run began, except `start_ns`.
 #[derive(Default)]
 pub(super) struct RunClock {
-    /// Instant 0 of the run on the engine's clock.
+    /// Start of the run on the engine's clock.
     pub(super) start_ns: u64,
-    /// Operations due from this instant on are not issued.
+    /// Operations due from this time on are not issued.
     pub(super) stop_ns: u64,
     pub(super) now_ns: u64,
     pub(super) issued_ns: u64,
@@ -67,8 +67,8 @@ impl RunClock {
         self.issue_end_ns == 0
     }
 
-    /// Counts a turn. True if the control is to be checked: after some time, or after [`TURNS_UNCHECKED_MAX`] turns, so
-    /// that a signal is seen even if virtual time stands still.
+    /// Counts an iteration of the loop. True if the control is to be checked: after some time, or after
+    /// [`TURNS_UNCHECKED_MAX`] iterations, so that a signal is seen even if virtual time stands still.
     #[inline]
     pub(super) fn begin_turn(&mut self) -> bool {
         self.turns += 1;
@@ -80,7 +80,7 @@ impl RunClock {
         is_due
     }
 
-    /// The time by which virtual time advanced in the last [`VIRTUAL_TURNS`], if too short.
+    /// The advance of virtual time in the last [`VIRTUAL_TURNS`], if it is below [`VIRTUAL_NS_MIN`].
     pub(super) fn virtual_stall_ns(&mut self) -> Option<u64> {
         if !self.turns.is_multiple_of(VIRTUAL_TURNS) {
             return None;

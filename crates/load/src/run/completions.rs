@@ -14,7 +14,8 @@ impl<E: BlockEngine> Shard<E> {
         let mut completions = std::mem::take(&mut self.completions);
         for completion in &mut completions {
             if self.engine.is_virtual() {
-                // In virtual time, one turn can have several completions: each is handled at its own instant.
+                // In virtual time, one iteration can take several completions: each is handled at its own completion
+                // time.
                 self.clock.now_ns = self.clock.since_start_ns(completion.completed_ns);
             }
             self.complete(completion);

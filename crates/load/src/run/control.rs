@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
-    /// Operations intended before this instant are issued.
+    /// Operations due before this time are issued.
     pub duration_ns: u64,
     /// A lane further behind than this ends the run; 0: never.
     pub max_lag_ns: u64,

@@ -1,6 +1,6 @@
 //! The shards of a run, each on its own thread, and the merging of their intervals into intervals of the run.
 //!
-//! All shards are ready before any begins, and all count from the same instant. Their records arrive here, off the
+//! All shards are ready before any begins, and all have the same start time. Their records arrive here, off the
 //! issuing threads, and go to a [`Sink`] interval by interval.
 
 use super::calls::Issuer;
@@ -17,7 +17,7 @@ use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
 use sys::process;
 
-/// Delay between the instant at which all shards are ready and instant 0 of the run, when every thread must be awake.
+/// Delay from the time when all shards are ready to the start of the run, so that every thread is awake at the start.
 const START_DELAY_NS: u64 = 5_000_000;
 
 const IDLE: Duration = Duration::from_millis(100);
@@ -200,7 +200,7 @@ fn start_calls<'scope>(
     )
 }
 
-/// On the new thread, `make` makes the engine and the function that runs the shard from a given instant.
+/// On the new thread, `make` makes the engine and the function that runs the shard from a given start time.
 fn start_thread<'scope, E: BlockEngine, D: FnOnce(Shard<E>, u64)>(
     scope: &'scope Scope<'scope, '_>,
     run: &'scope RunConfig,

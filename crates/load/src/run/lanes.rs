@@ -12,7 +12,8 @@ pub(super) struct RunningLane {
     pub(super) limit: u32,
     pub(super) name: String,
     pub(super) ended: bool,
-    /// For a closed loop: depth less the operations that are queued or in flight, because the stream allows no more.
+    /// For a closed loop: operations, up to the depth, that are neither queued nor in flight, because the stream does
+    /// not allow them now.
     resting_ops: u32,
     pub(super) due: DueCounter,
 }
@@ -25,9 +26,9 @@ impl RunningLane {
 }
 
 pub(super) struct DueCounter {
-    /// The lane's schedule from the last evaluated instant on; `None` for a closed loop.
+    /// The lane's schedule from the last evaluated time on; `None` for a closed loop.
     schedule: Option<Schedule>,
-    /// Operations due before the last evaluated instant.
+    /// Operations due before the last evaluated time.
     due_ops: u64,
     pub(super) taken_ops: u64,
 }
@@ -57,7 +58,7 @@ impl DueCounter {
 
 pub(super) struct Lanes {
     lanes: Vec<RunningLane>,
-    /// Next operation of each lane that waits only for its start time, ordered by (intended instant, lane).
+    /// Next operation of each lane that waits only for its start time, ordered by (due time, lane).
     due: EventQueue<(u64, u32), ()>,
     pub(super) has_followers: bool,
 }

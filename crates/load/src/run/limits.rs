@@ -7,7 +7,7 @@ use std::ops::{Index, IndexMut};
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct FreeSlot {
-    /// Instant at which the slot would have become free without flashproof's lag.
+    /// Time at which the slot would have become free without flashproof's lag.
     pub(super) freed_ns: u64,
     /// Upper bound on the time for which the completions that freed the slot were unseen.
     pub(super) unseen_ns: u64,
@@ -15,7 +15,7 @@ pub(super) struct FreeSlot {
 
 pub(super) struct RunningLimit {
     /// Free slots in the order in which they became free. The lane that has waited longest is entitled to the first
-    /// slot from the instant at which that slot became free, even if other completions were seen in the same poll.
+    /// slot from the time at which that slot became free, even if other completions were seen in the same poll.
     pub(super) free_slots: VecDeque<FreeSlot>,
     pub(super) limit: Limit,
     /// Delays of the operation that last freed a slot, and of the earlier operations on that slot. Without these delays
@@ -40,7 +40,7 @@ impl RunningLimit {
 
 pub(super) struct Limits {
     limits: Vec<RunningLimit>,
-    /// Operations that wait for a slot, over all limits.
+    /// Lanes whose next operation waits for a slot, over all limits.
     lanes_waiting: u32,
 }
 
@@ -78,8 +78,8 @@ impl Limits {
         self.lanes_waiting += 1;
     }
 
-    /// Puts a lane whose stream has no next operation now first in the queue. False if no operation is in flight under
-    /// the limit, so that no completion can end the wait.
+    /// Puts a lane at the head of the queue, because its stream has no next operation until a completion. False if no
+    /// operation is in flight under the limit, so that no completion can end the wait.
     pub(super) fn starve(&mut self, limit: u32, intended_ns: u64, lane: u32) -> bool {
         self.lanes_waiting += 1;
         let limit = &mut self[limit];

@@ -134,7 +134,7 @@ impl<E: BlockEngine> Shard<E> {
         self.look_at_clock();
     }
 
-    /// First half of a turn: submits due operations. Returns the wait before the second half.
+    /// First half of an iteration of the loop: submits due operations. Returns the wait before the second half.
     #[inline]
     fn begin_turn(&mut self) -> Wait {
         self.issue_due();
@@ -146,7 +146,7 @@ impl<E: BlockEngine> Shard<E> {
         self.wait()
     }
 
-    /// Second half of a turn: takes the completions that the engine returned.
+    /// Second half of an iteration: takes the completions that the engine returned.
     #[inline]
     fn end_turn(&mut self) {
         self.look_at_clock();
@@ -174,7 +174,7 @@ impl<E: BlockEngine> Shard<E> {
         self.recorder.rotate(end_ns);
     }
 
-    /// Lets the time until instant 0 pass. Nothing is in flight yet.
+    /// Waits until the start of the run. Nothing is in flight yet.
     fn await_start(&mut self) {
         while self.engine.now() < self.clock.start_ns {
             let wait = Wait {
@@ -248,7 +248,7 @@ impl<E: BlockEngine> Shard<E> {
         }
         self.check_lag();
         // In virtual time only a user's signal is handled within an interval. Other causes are applied at the end of a
-        // later interval: an instant that depends on threads would not be reproducible.
+        // later interval: an end that depends on the timing of threads would not be reproducible.
         if let Some(cause) = self.control.cause()
             && (!self.engine.is_virtual() || matches!(cause, EndCause::Requested { .. }))
         {
@@ -274,7 +274,7 @@ impl<E: BlockEngine> Shard<E> {
                 || !self.awaiting_fill.is_empty())
     }
 
-    /// True if all streams have ended, and all their operations are back.
+    /// True if all streams have ended, and all their operations have completed.
     #[inline]
     fn is_done(&self) -> bool {
         self.engine.in_flight() == 0 && self.awaiting_fill.is_empty() && self.lanes.have_ended()

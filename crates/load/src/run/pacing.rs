@@ -95,7 +95,7 @@ impl<E: BlockEngine> Shard<E> {
         };
         let (until_ns, completions) = match self.settings.pacing {
             _ if self.engine.is_virtual() => {
-                // Completions before `next_ns` trigger nothing: one turn takes all of them.
+                // Completions before `next_ns` trigger nothing: one iteration takes all of them.
                 let takes_all = next_ns < bound_ns && self.is_undisturbed();
                 (next_ns.min(bound_ns), if takes_all { u32::MAX } else { 1 })
             }

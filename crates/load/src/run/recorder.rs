@@ -68,7 +68,7 @@ impl ShardReceiver {
 pub(super) struct Recorder {
     pub(super) current: Box<Interval>,
     pub(super) layout: Layout,
-    /// The cells that the shard records; `None`: any.
+    /// The cells that the shard records; `None`: all.
     recorded_cells: Option<Vec<u32>>,
     messages: Sender<Message>,
     clean_intervals: Receiver<Box<Interval>>,
@@ -86,7 +86,7 @@ pub(super) struct Recorder {
     pub(super) end_ns: u64,
     /// True in virtual time, which never waits: an interval begins only when the interval before the previous one was
     /// consumed. So one interval is simulated while the previous interval is consumed, and a stop takes effect at a
-    /// reproducible instant: the end of the next interval.
+    /// reproducible time: the end of the next interval.
     is_lockstep: bool,
     /// A clean interval that the merging thread has returned.
     spare_interval: Option<Box<Interval>>,
@@ -104,7 +104,7 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    /// A recorder for one shard of `run`, and the receiving side. Only the cells `used` are recorded (`None`: any). The
+    /// A recorder for one shard of `run`, and the receiving side. Only the cells `used` are recorded (`None`: all). The
     /// last interval ends with the run and includes later completions. Slices and steps are whole intervals.
     pub(super) fn new(
         run: &RunConfig,

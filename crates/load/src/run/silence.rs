@@ -1,5 +1,5 @@
-//! Devices with operations in flight: time of the last completion, length of silence, and delay due to operations that
-//! flashproof issued late.
+//! Tracks devices with operations in flight: time of the last completion, length of silence, and delay due to
+//! operations that flashproof issued late.
 
 use std::ops::Range;
 
@@ -25,7 +25,7 @@ struct CellActivity {
     in_flight: u32,
     /// Time since which the stream has operations in flight.
     since_ns: u64,
-    /// Silence before this instant is already counted.
+    /// Silence before this time is already counted.
     counted_ns: u64,
     silent_ns: u64,
     /// Start and end of the silence before the current interval that was not yet long enough to count.

@@ -110,7 +110,7 @@ fn closed(depth: u32) -> Arrival {
     Arrival::Closed { depth, think_ns: 0 }
 }
 
-/// Intervals and slices of a second.
+/// A run whose intervals and slices last one second.
 fn what(settings: Settings, layout: &Layout) -> RunConfig {
     RunConfig {
         layout: layout.clone(),

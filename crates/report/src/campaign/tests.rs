@@ -204,7 +204,7 @@ fn a_campaign_that_differs_as_a_whole_is_named_and_its_peers_are_a_fact() {
 }
 
 #[test]
-fn each_state_of_a_drive_has_its_word_and_the_worst_one_begins_the_answer() {
+fn each_drive_state_has_a_label_and_the_worst_begins_the_report() {
     for (outcome, state, first_line) in [
         (Some(Outcome::Pass), "PASS", "PASS: 1 drive: 1 good"),
         (None, "done", "PASS: 1 drive: 1 good"),

@@ -263,7 +263,7 @@ pub(crate) fn heat_maps(manifest: &Manifest, service: &Windows) -> Vec<Chart> {
     charts.collect()
 }
 
-/// True if a limit lies within the edges of a map; other limits would stretch its axis.
+/// True if a limit lies within the edges of a heat map; other limits would stretch the axis of the map.
 pub(crate) fn is_within(limit: &Limit, edges: &[f64]) -> bool {
     edges
         .first()

@@ -61,7 +61,7 @@ impl StreamDurations {
     /// Adds a window to the point `point`, which never decreases from call to call.
     fn add(&mut self, histogram: &Latencies, point: usize) {
         self.close(point);
-        // Another program may have written other bounds: `add` grows the histogram, or adds only the values that fit.
+        // `add` fails if a log of another program contains a duration above `DURATION_MAX_NS`: the window is left out.
         let _ = self.since_point.add(histogram);
         let _ = self.total.add(histogram);
     }

@@ -110,7 +110,7 @@ fn step_sec(line: &Line) -> f64 {
     }
 }
 
-/// The lengths of a point: runs of different lengths have points of different lengths.
+/// Time per chart point: `10 s`, or `10 s or 30 s` if runs of different lengths are compared.
 fn spans(lines: &[Line]) -> String {
     unique(lines.iter().map(|line| format::span_of(step_sec(line)))).join(" or ")
 }

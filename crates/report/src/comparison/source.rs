@@ -242,7 +242,7 @@ impl CandidateKind {
         }
     }
 
-    /// The words for a table, and for a sentence.
+    /// Name of the kind, for a table and for a sentence.
     pub(crate) fn words(self) -> (&'static str, &'static str) {
         match self {
             Self::Run => ("one run", "run"),

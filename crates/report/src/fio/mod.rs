@@ -42,7 +42,7 @@ pub struct JobReport<'a> {
     pub begin_ns: u64,
     /// End of the reported part, on the same clock.
     pub end_ns: u64,
-    /// Time of each kind of operation, nanoseconds.
+    /// Duration of each kind of operation, by which rates are computed, nanoseconds.
     pub kinds_ns: [u64; KINDS],
     pub started_unix_ms: u64,
     /// fio's number for the goal that the job missed, if it missed one.
@@ -160,7 +160,7 @@ pub struct FioReport<'a> {
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct VerifyTotals {
-    /// Bytes that were read and are right.
+    /// Bytes that were read and are as expected.
     pub bytes: u64,
     pub wrong_blocks: u64,
     /// Bytes that were written and not read back.
@@ -385,7 +385,7 @@ impl KindStats {
     pub fn response_times(&self) -> RunHistogram {
         let mut answers = self.clat.clone();
         let [waited, answered] = &self.waited;
-        // Cannot fail: bounds are equal, and all operations that waited are among the completed ones.
+        // Cannot fail: the histograms have equal bounds, and `clat` contains all operations that waited.
         let _ = answers.subtract(waited).is_ok() && answers.add(answered).is_ok();
         answers
     }

@@ -130,7 +130,7 @@ fn overview(document: &Document) -> Markup {
     html! { section.overview { h1 { "Reports" } (table) } }
 }
 
-/// Names longer than this, in characters, are replaced.
+/// Names of more characters than this are replaced by short names.
 const LONG: usize = 20;
 
 /// Elements whose text is not shortened.
@@ -271,7 +271,7 @@ impl HtmlPage {
             .push(html! { details { summary { (summary) } (body) } });
     }
 
-    /// Folds what `add` adds; `id` is the anchor of its beginning.
+    /// Folds the content that `add` adds; `id`: anchor at the start of this content.
     pub(crate) fn fold(&mut self, summary: &str, id: &str, add: impl FnOnce(&mut Self)) {
         let begin = self.content.len();
         add(self);

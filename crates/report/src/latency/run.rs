@@ -102,7 +102,8 @@ pub fn slice_sec(log: &Path) -> Option<u64> {
         let mut names = (0..manifest.workloads.len()).map(|at| manifest.act_log_name(at));
         let is_one_of_several = names.len() > 1
             && names.any(|name| log.file_name().is_some_and(|log| log == name.as_str()));
-        // A single act.log keeps the default of ACT's script, an hour: it may be read by both programs.
+        // A single act.log keeps the default of ACT's script, an hour, so that the script and this program show the
+        // same slices.
         if !is_one_of_several {
             return None;
         }

@@ -16,7 +16,7 @@ use std::time::SystemTime;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CheckStatus {
     pub name: String,
-    /// Directory of its result and its runs.
+    /// Directory of the check's result and runs.
     pub dir: PathBuf,
     pub result: Option<CheckResult>,
 }
@@ -32,7 +32,7 @@ pub struct ChecksStatus {
     pub checks: Vec<CheckStatus>,
     /// Index of the first check after the last result; `None` if all checks are done.
     pub current: Option<usize>,
-    /// The newest run of that check.
+    /// The newest run of the check `current`.
     pub run: Option<RunStatus>,
     /// Seconds of load until the end of all checks. The time to write test files is extra.
     pub left_sec: f64,
@@ -156,7 +156,7 @@ impl ChecksStatus {
         }
     }
 
-    /// 0 while the checks go on. Afterwards the exit code of the worst outcome.
+    /// Exit code of the worst outcome; 0 while the checks continue.
     pub(super) fn exit_code(&self) -> u8 {
         match self.outcome() {
             Some(outcome) => outcome.exit_code(),

@@ -56,7 +56,7 @@ impl DirStatus {
         }
     }
 
-    /// 0 while the directory's work goes on, or if it passed. Otherwise the exit code of the verdict.
+    /// Exit code of the verdict; 0 while the run, series or checks continue.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Run(run) => run.exit_code(),

@@ -273,7 +273,7 @@ impl RunStatus {
         }
     }
 
-    /// 0 while the run goes on, or if it passed. Otherwise the exit code of the verdict.
+    /// Exit code of the verdict; 0 while the run continues.
     pub(super) fn exit_code(&self) -> u8 {
         if self.phase.is_running() {
             0

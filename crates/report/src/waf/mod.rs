@@ -215,7 +215,7 @@ impl WafReport {
         [Cell::from(name)].into_iter().chain(cells).collect()
     }
 
-    /// WAF of each octile of each drive fill.
+    /// WAF in each eighth (octile) of each drive fill.
     pub fn fill_interval_table(&self) -> Table {
         let headings = (1..=OCTILES_PER_FILL).map(|octile| format!("{octile}/8"));
         let mut table = Table::new("Device WAF by octile of each drive fill")

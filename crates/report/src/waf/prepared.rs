@@ -14,7 +14,7 @@ use serde::Serialize;
 /// Relative difference from the steady state that counts as steady.
 const STEADY: f64 = 0.02;
 
-/// Octiles in the table, numbered from 0: those of the first drive fill after a preparation.
+/// Eighths (octiles) of the first drive fill after a preparation that the table shows, numbered from 0.
 const SHOWN: [usize; 5] = [0, 1, 2, 3, 7];
 
 /// The steady state of random overwrites on a drive, and the state after each preparation.

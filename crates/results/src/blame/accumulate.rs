@@ -41,7 +41,7 @@ impl SlowConditions {
         self.full_service_ns = self.full_service_ns.saturating_add(other.full_service_ns);
     }
 
-    /// The mean of one of the first [`EVIDENCE`] columns of [`EXPLAINING_COLUMNS`], if the mean is at least `min`.
+    /// Mean of `column`, one of the first [`EVIDENCE`] columns of [`EXPLAINING_COLUMNS`]; `None` if below `min`.
     pub(super) fn at_least(&self, column: Column, min: f64) -> Option<f64> {
         self.means
             .get(column_index(column)?)?

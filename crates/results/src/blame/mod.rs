@@ -88,7 +88,7 @@ impl BlamedWindow<'_> {
             .saturating_sub(self.counts.counted_ops().saturating_sub(self.counts.ops))
     }
 
-    /// Mean of one sum of `SlowTimes` over the operations of [`Self::with_times`], nanoseconds.
+    /// Mean time per operation, nanoseconds: `sums`, a field of `SlowTimes`, divided by [`Self::with_times`].
     fn mean_ns(&self, sums: &[u64; THRESHOLDS_MAX]) -> u64 {
         self.at(sums).checked_div(self.with_times()).unwrap_or(0)
     }
@@ -142,7 +142,7 @@ struct CauseShares {
     wait: f64,
     /// Service, and waits for a slot held by operations slow in service.
     service: f64,
-    /// Part of `service`: the waits for a slot.
+    /// Part of `service`: the waits for a slot held by operations slow in service.
     behind_slow_ops: f64,
 }
 

@@ -197,7 +197,7 @@ fn too_few_slots_before_a_fast_device_are_blamed_as_slot_wait() {
 }
 
 #[test]
-fn a_stall_that_fills_the_slots_is_the_device_although_nearly_all_operations_only_waited() {
+fn a_stall_that_fills_all_slots_is_blamed_on_the_device_although_most_operations_only_waited() {
     let mut run = Run::new(1, 1, true, "");
     let victims: Vec<_> = (0..992).map(|n| (1, times(n * MS, 0, 100 * US))).collect();
     run.second(
@@ -426,7 +426,7 @@ fn a_sample_that_arrives_late_is_still_compared_and_a_very_old_one_is_skipped() 
 fn service_time_missing_from_the_kernel_s_statistics_was_spent_before_requests_existed() {
     let columns = "nvme0n1.r/s nvme0n1.r_await";
     let throttled = [(1000, times(0, 0, 80 * MS))];
-    // 0.1 ms for each request, and 80 ms of service.
+    // The kernel reports 0.1 ms per request; this program measured 80 ms of service time.
     let blame = Run::new(1, 1, false, columns)
         .second(&throttled, &[1000.0, 0.1])
         .blame();

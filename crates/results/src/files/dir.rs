@@ -33,7 +33,7 @@ fn open_dirs() -> MutexGuard<'static, BTreeMap<PathBuf, Dir>> {
     HELD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Absolute form of `path`; links are not resolved. The working directory is read once, because others may rename it.
+/// Absolute form of `path`; links are not resolved. The working directory is read once: other processes can rename it.
 fn absolute(path: &Path) -> PathBuf {
     static WORKING_DIR: LazyLock<PathBuf> =
         LazyLock::new(|| std::env::current_dir().unwrap_or_default());
@@ -81,7 +81,7 @@ impl Dir {
         Ok(dir)
     }
 
-    /// The directory that contains `path`, and the name there.
+    /// The parent directory of `path`, and the last component of `path`.
     pub(super) fn containing(path: &Path) -> io::Result<(Self, &OsStr)> {
         let name = path
             .file_name()
@@ -324,7 +324,7 @@ fn create_missing(path: &Path, mode: u32, created: &mut NewDirs) -> io::Result<D
     let parent = create_missing(dir_of(path), mode, created)?;
     let name = path.file_name().unwrap_or_default();
     match parent.create_dir(name, mode) {
-        // Another process created it at the same time.
+        // Another process created the directory at the same time.
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Dir::open(path),
         dir => {
             created.0.push((parent, name.to_owned()));

@@ -1,4 +1,4 @@
-//! Who can change a name: only trusted users, or others as well.
+//! Determines who can change a name: only trusted users, or others as well.
 //!
 //! Trusted are root, the effective user and, for root, the user who called sudo or pkexec. A name is stable if every
 //! directory on the way to the name belongs to a trusted user, and only trusted users can write to it. A sticky
@@ -207,7 +207,8 @@ impl Accounts {
         });
         let mut members = primary.map(Some).chain(named).peekable();
         match members.peek() {
-            // An unknown group is private if it has the number of a trusted user, as useradd makes them.
+            // A group without known members is private if it has the number of a trusted user: useradd creates such
+            // groups.
             None => is_trusted(number),
             Some(_) => number == 0 || members.all(|member| member.is_some_and(is_trusted)),
         }

@@ -1,4 +1,4 @@
-//! A backlog that grows through a slice: a device that is a little too slow completes nothing late in a short slice.
+//! Detects a device that is slightly too slow for its load, by a backlog that grows through a short slice.
 //!
 //! The grace period of the other rules (see `load`) hides a second of the load: a third of a slice of three seconds,
 //! 0.03 % of an hour. So shorter slices are also judged by their backlog: the operations of a stream on a device that
@@ -14,7 +14,8 @@ use super::slices::GroupCounts;
 use crate::cell::Arrivals;
 use crate::format::{self, Grouped};
 
-/// From this length on, seconds, a slice is judged without its backlog: the grace period hides less than 0.1 % of it.
+/// From this length on, seconds, a slice is judged without its backlog: the grace period hides less than 0.1 % of the
+/// slice.
 const SLICE_SEC_MAX: u64 = 1_000;
 
 /// Minimum number of report intervals in a slice that is judged by its backlog.

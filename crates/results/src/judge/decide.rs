@@ -25,7 +25,7 @@ use crate::format::{self, Grouped, ThresholdText, percent};
 /// Messages report the time without a CPU if it is at least this fraction of the runnable time.
 const RUN_DELAY_REPORTED_MIN: f64 = 0.05;
 
-/// The verdict has a note if a stream carried out its load, but achieved less than this fraction of its offered rate.
+/// The verdict has a note if a stream performed its load, but achieved less than this fraction of its offered rate.
 const ACHIEVED_MIN: f64 = 0.99;
 
 /// Selects the counts that a share is computed from.
@@ -571,8 +571,8 @@ fn shares_of(
                 from_sec,
                 length_sec,
                 with_rest: window.last > window.first,
-                // The last slice is also judged without the remainder. If it fails only with the remainder, the remainder
-                // is the first bad slice.
+                // The last slice is also judged without the remainder. If it fails only with the remainder, the
+                // remainder is the first bad slice.
                 first_slice: exceeded.then_some(window.last as u64 + 1),
                 threshold_ns: limit.threshold_ns,
                 over,

@@ -9,7 +9,7 @@ use std::fmt;
 
 /// Maximum length of a headline's sentence, characters. Details follow below the headline.
 pub const HEADLINE_CHARS_MAX: usize = 120;
-/// A sentence is not cut before this position, because a shorter one would say too little.
+/// Minimum length of a cut sentence, characters: a shorter sentence would say too little.
 const CUT_CHARS_MIN: usize = 40;
 
 const NOT_JUDGED: &str = "nothing was judged";
@@ -75,7 +75,7 @@ pub fn brief(text: &str) -> String {
     }
 }
 
-/// `clause` up to a bracket that it opens and does not close.
+/// `clause` up to its last bracket, if a bracket is not closed.
 fn without_open_bracket(clause: &str) -> &str {
     let opened = clause.matches('(').count() > clause.matches(')').count();
     match clause.rfind(" (").filter(|_| opened) {

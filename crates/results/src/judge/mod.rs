@@ -1,4 +1,4 @@
-//! Slices, shares over thresholds, the verdict.
+//! Judges a run: slices, shares over thresholds, the verdict.
 //!
 //! ```text
 //! Interval --IntervalCounts--> Judge (slices of counts) --End--> Verdict
@@ -7,9 +7,9 @@
 //! ```
 //!
 //! A run is cut into slices of equal length (an hour). For each slice, judged stream and threshold, the judge computes
-//! the share of operations over the threshold: on each device, and on all devices together. The same is done for windows
-//! from the middle of a slice to the middle of the next. The worst share decides.
-//! Shares are compared as pairs of whole numbers, without rounding.
+//! the share of operations over the threshold: on each device, and on all devices together. The same is done for
+//! windows from the middle of a slice to the middle of the next. The worst share decides. Shares are compared as pairs
+//! of whole numbers, without rounding.
 //!
 //! Shares represent the load only if the whole load was carried out: see `load`.
 //!

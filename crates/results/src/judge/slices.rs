@@ -40,7 +40,7 @@ pub struct JudgePlan {
     pub has_keys: bool,
 }
 
-/// The kind of target that carries out the operations.
+/// The kind of target that performs the operations.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum TestedObject {
     /// A device: operations are its I/O.

@@ -181,7 +181,7 @@ impl Manifest {
         }
     }
 
-    /// A sentence if a stream has a limit at a threshold that the run did not count: it could never be reached.
+    /// A sentence if a stream has a limit at a threshold that the run did not count: no share could reach such a limit.
     pub(super) fn unknown_threshold(&self) -> Option<String> {
         let run_thresholds = self.sla.thresholds_ns();
         self.streams.iter().find_map(|stream| {

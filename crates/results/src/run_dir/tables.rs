@@ -6,8 +6,9 @@
 //! operation, and a day has many intervals. In telemetry.csv, the caller's columns follow the fixed columns.
 //!
 //! trace.csv has samples of the time of requests in the kernel and in the devices: a line for each sample, device, kind
-//! and size with completed requests. [`TraceWriter`] writes trace.csv, not the [`RunWriter`](super::RunWriter), so that a
-//! failed sample does not harm the run. A directory without this file is complete, too. The file never affects a verdict.
+//! and size with completed requests. [`TraceWriter`] writes trace.csv, not the [`RunWriter`](super::RunWriter), so that
+//! a failed sample does not harm the run. A directory without this file is complete, too. The file never affects a
+//! verdict.
 
 use super::checksums::{FileCheck, RecordedSums};
 use super::file::{AppendFile, WholeLines};
@@ -51,7 +52,8 @@ const BY_THRESHOLD: [&str; 9] = [
     "held_ns_over_",
 ];
 
-/// Columns after the threshold columns. Format 1 lacks them, and format 2 lacks the last. Most lines end before.
+/// Columns after the threshold columns. Format 1 lacks them, and format 2 lacks the last. Most lines end before these
+/// columns.
 const LAST: [&str; 10] = [
     "last_back_ns",
     "slice",
@@ -457,7 +459,7 @@ fn fixed<'a>(
     ]
 }
 
-/// Appends the line that closes an interval with `lines` lines in intervals.csv.
+/// Appends the closing line of an interval, as in intervals.csv. `lines`: number of the interval's other lines.
 pub(super) fn push_closing(
     text: &mut String,
     counts: &mut IntervalCounts,

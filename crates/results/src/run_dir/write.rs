@@ -98,7 +98,7 @@ impl RunWriter {
         let columns = telemetry_columns.len();
         check_space(dir, space_needed_bytes(manifest, columns))
             .inspect_err(|_| new_dirs.remove())?;
-        // This file is created first and exclusively: of two runs that start at once, only one gets the directory.
+        // intervals.csv is created first, and exclusively: of two runs that start at once, only one gets the directory.
         let mut intervals = AppendFile::create(dir.join(INTERVALS)).or_else(|error| {
             refuse_occupied(dir)?;
             Err(error)
@@ -331,7 +331,7 @@ fn refuse_occupied(dir: &Path) -> Result<(), RunDirError> {
 
 /// Bytes of a bucket in ACT's log: ` (00: 0123456789)` and its share of newlines.
 const ACT_BUCKET_BYTES: u64 = 18;
-/// Bytes of a histogram's first line, without the name.
+/// Bytes of a histogram's first line in ACT's log, without the histogram's name.
 const ACT_TOTAL_BYTES: u64 = 20;
 /// Bytes of a line of intervals.csv. Measured by `tests/size.rs`.
 const CELL_LINE_BYTES: u64 = 60;

@@ -1,8 +1,8 @@
 //! Compares the operations of a log with the rates in its header.
 //!
-//! A log has only completed operations, so a load that was not carried out is missing from its histograms: the shares of
-//! slow operations can be small because few operations ran. The counts since the beginning of the test are compared at
-//! the end of each slice and at the end of the log.
+//! A log has only completed operations, so a load that was not carried out is missing from its histograms: the shares
+//! of slow operations can be small because few operations ran. The counts since the beginning of the test are compared
+//! at the end of each slice and at the end of the log.
 //!
 //! Header and counts of a genuine log differ for known reasons, all of which are allowed here. Source: ACT's source
 //! code, versions 3.0 to 6.6.
@@ -64,7 +64,7 @@ const IN_FLIGHT_MAX: f64 = 0.001;
 /// Standard deviations of a random number of operations that are allowed.
 const DEVIATIONS: f64 = 4.0;
 
-/// More operations than this multiple of a rate do not belong to the header.
+/// If a log has more operations than this multiple of its header's rate, header and log do not belong together.
 const EXCESS_MIN: f64 = 2.0;
 
 /// Findings about the load of a log, one sentence each.
@@ -79,7 +79,7 @@ pub struct LoadCheck {
 
 #[derive(Debug, Default)]
 struct RatedLoad {
-    /// Indexes of its histograms, with their names.
+    /// Indexes and names of the load's histograms.
     histograms: Vec<(usize, &'static str)>,
     /// Rate in the header, operations per second.
     per_sec: f64,
@@ -177,7 +177,7 @@ impl LoadProgress<'_> {
         } else {
             0.0
         };
-        // As in the verdict of a run, an operation is missing if it has not completed one second later.
+        // As in the verdict of a run, an operation is missing if it has not completed one second after the slice.
         let catching_up = if is_last { 0.0 } else { self.load.per_sec };
         due - self.ops as f64
             > (due * IN_FLIGHT_MAX).max(2.0).max(self.load.in_flight) + random + catching_up

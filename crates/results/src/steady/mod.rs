@@ -21,11 +21,11 @@
 //! steady. For a share, the limit is that of the SLA; for the 99th percentile, the limit is the tightest threshold; a
 //! rate has no limit.
 //!
-//! A change point often is the cliff of a flash drive hours into a test, when its spare blocks are used up; the average
-//! of the run hides this cliff. The series is segmented into pieces of constant level. The chosen segmentation
-//! minimises the squared distance to the levels plus a penalty per piece (optimal partitioning, as in PELT without its
-//! pruning). A running median first removes single rounds, so that a stall does not count as a level. A shift that a
-//! steady window would allow is not a change.
+//! A typical change point is the slowdown of a flash drive hours into a test, when its spare blocks are used up; the
+//! average of the run hides this slowdown. The series is segmented into pieces of constant level. The chosen
+//! segmentation minimises the squared distance to the levels plus a penalty per piece (optimal partitioning, as in PELT
+//! without its pruning). A running median first removes single rounds, so that a stall does not count as a level. A
+//! shift that a steady window would allow is not a change.
 //!
 //! Source: Jackson et al. 2005, "An algorithm for optimal partitioning of data on an interval"; the penalty is that of
 //! Killick, Fearnhead and Eckley 2012 for a change in mean, tripled because neighbouring rounds are correlated.

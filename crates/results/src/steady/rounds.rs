@@ -354,7 +354,8 @@ impl Rounds {
             }
             for (series, (_, service)) in self.series.iter().zip(current.iter_mut()) {
                 if cells_of(series.stream, series.device, devices).contains(&window.cell) {
-                    // Another program may write other bounds; `add` accepts the values that fit.
+                    // `add` fails if a log of another program contains a duration above `DURATION_MAX_NS`: the window
+                    // is left out.
                     let _ = service.add(&window.histogram);
                 }
             }

@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_follow_the_version() {
+    fn set_config_commands_match_the_server_version() {
         let setting = ServerSetting::Benchmarks {
             namespace: "test".to_owned(),
         };

@@ -25,7 +25,7 @@ use std::fmt;
 pub struct HistogramQuery {
     /// Name of the histogram: `{test}-read`, or `read` for the sum of all namespaces.
     pub histogram: String,
-    /// The namespace, if it is not part of the name.
+    /// Namespace, if `histogram` does not contain it.
     pub namespace: Option<String>,
     pub slice_sec: i64,
     pub start: TableStart,

@@ -210,7 +210,7 @@ fn lines_of_every_version_are_read() {
 }
 
 #[test]
-fn stamps_have_milliseconds_zones_and_long_months() {
+fn timestamps_with_milliseconds_zones_or_long_month_names_are_parsed() {
     for (text, instant) in [
         ("Nov 20 2026 23:12:07 GMT: x", "2026-11-20T23:12:07Z"),
         (

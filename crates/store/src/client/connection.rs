@@ -135,7 +135,7 @@ pub type KeySource = Box<dyn FnMut() -> u64>;
 
 #[derive(Clone)]
 pub struct BatchReads {
-    /// Records of a batch. At least 2.
+    /// Number of records in a batch; at least 2.
     pub records: u32,
     /// Returns the source of the batch's other keys. Arguments: number of the issuing thread, number of threads. No key
     /// belongs to two threads.

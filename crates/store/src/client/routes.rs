@@ -31,7 +31,7 @@ pub enum Replica {
     Master,
     /// The master; while the master fails, the replicas.
     Sequence,
-    /// Master and replicas in turn.
+    /// Master and replicas alternately.
     Any,
     /// Nodes of the client's rack first, then all other nodes. The master is the first node of its group.
     PreferRack,
@@ -169,7 +169,7 @@ impl Client {
         }
     }
 
-    /// A connection to `node` that takes a request.
+    /// A connection to `node` that can take a request now.
     fn pick(&mut self, node: usize) -> Option<usize> {
         let pipeline_max = self.settings.pipeline.max(1) as usize;
         while let Some(slot) = self.nodes[node].free.last().copied() {

@@ -72,7 +72,7 @@ impl NodeView {
     }
 }
 
-/// The state of the server at an instant.
+/// Snapshot of the server's state.
 #[derive(Debug, Clone)]
 pub struct Facts {
     pub config: AerospikeConf,

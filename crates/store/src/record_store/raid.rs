@@ -22,10 +22,10 @@ use crate::{Reply, ResultCode, StoreDisk};
 use sys::buffer::Buf;
 use sys::op::{Completion, OpKind};
 
-/// Maximum number of index entries, or of records of a block, that are examined in one turn.
+/// Maximum number of index entries, or of records of a block, that are examined in one pass.
 const TURN: u32 = 2_000;
 
-/// Delay before the next turn, or before a retry for lack of space, nanoseconds.
+/// Delay before the next pass, or before a retry for lack of space, nanoseconds.
 const PAUSE_NS: u64 = 1_000_000;
 
 /// Minimum time between two urgent searches, if the first search gained little.

@@ -1,4 +1,4 @@
-//! A connection: received bytes of an incomplete frame, and replies in the order of their requests. Also a slab.
+//! A connection: received bytes of an incomplete frame, and replies in the order of their requests. Also has [`Slab`].
 
 use std::collections::VecDeque;
 use std::net::{Shutdown, TcpStream};
@@ -61,7 +61,7 @@ pub(super) struct PeerConnection {
     pending_replies: VecDeque<Option<Vec<u8>>>,
     /// The unanswered batch, which is always the last request: its number, and its approximate memory, bytes.
     pub(super) batch: Option<(u32, usize)>,
-    /// Bytes of the largest reply.
+    /// Bytes of the largest reply so far: the estimate for the next replies.
     reply_bytes: usize,
     /// Bytes of replies that are ready, but wait for earlier replies.
     early_bytes: usize,

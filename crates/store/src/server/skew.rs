@@ -1,5 +1,6 @@
-//! The difference between the clocks of two nodes, measured with their heartbeats: a record expires by the clock of the
-//! node that reads it. A node reads the time of day once, at its start, and then counts with its monotonic clock.
+//! The difference between the clocks of two nodes, measured with their heartbeats. The difference matters, because a
+//! record expires by the clock of the node that reads it. A node reads the time of day once, at its start, and then
+//! counts with its monotonic clock.
 
 use crate::NamespaceSettings;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -52,7 +53,8 @@ impl ClockSkew {
         self.us.store(us, Ordering::Relaxed);
         let warned_us = self.warned_us.load(Ordering::Relaxed);
         let is_new = us.abs() >= WARNING_US && us.saturating_sub(warned_us).abs() >= WARNING_US;
-        // A skew of about a second must not alternate between the two messages.
+        // The end is below half of the warning threshold: otherwise a skew near the threshold would cause both messages
+        // again and again.
         let is_over = warned_us != 0 && us.abs() < WARNING_US / 2;
         if !is_new && !is_over {
             return None;

@@ -116,7 +116,7 @@ pub struct ServerState {
     pub(super) setup: ServerSetup,
     pub(super) began: Instant,
     pub(super) mailboxes: Vec<Mailbox<CoreMessage>>,
-    /// By core: the stores while their thread sleeps.
+    /// By core: the core's stores, which other threads may use while the core's thread sleeps.
     pub(super) lent: Vec<Mutex<LentStores>>,
     /// Counts of each core, updated every 20 ms if they have changed.
     pub(super) counts: Vec<Mutex<ServerCounts>>,
@@ -299,7 +299,7 @@ impl ServerState {
         self.began.elapsed().as_nanos() as u64
     }
 
-    /// Time since 1970 at an instant of the cores' clock, ns: the clock by which records expire.
+    /// Time since 1970, ns, when the cores' clock shows `now_ns`. Records expire by this time.
     pub(super) fn wall_ns(&self, now_ns: u64) -> u64 {
         self.process + now_ns
     }

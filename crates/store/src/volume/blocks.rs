@@ -323,7 +323,7 @@ impl BlockTable {
     }
 
     /// Starts to give an empty header to some free blocks with old versions of records. Returns true if all blocks that
-    /// were free at the start have an empty header, or if too few blocks are free to go on.
+    /// were free at the start have an empty header, or if too few blocks are free to continue.
     pub(crate) fn empty_some(&mut self) -> bool {
         let may_begin = self
             .available()

@@ -303,7 +303,7 @@ impl Volume {
         None
     }
 
-    /// The number up to which all records are on the device.
+    /// All records up to this number are on the device.
     pub(crate) fn durable(&self) -> u64 {
         let firsts = self
             .active

@@ -1,5 +1,5 @@
 //! The protocol of Aerospike's clients: parses bytes to transactions, and formats replies; also a client's queries
-//! ([`query`]). Independent of sockets and stores.
+//! ([`query`]). This module knows nothing of sockets and stores.
 //!
 //! ```text
 //! bytes -> frame::take -> Info      -> info                                    -> text

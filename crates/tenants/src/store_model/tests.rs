@@ -215,7 +215,7 @@ fn a_model_of_deaths_agrees_with_a_model_of_places() {
             (counts[2] - exact_counts[2]).abs() < 0.003 && counts[3] < 0.01,
             "live share, {what}"
         );
-        // An instant is a block of client writes.
+        // Lifetimes are counted in client blocks, so a deviation of one block is allowed.
         let near = |(life, exact): (f64, f64)| (life - exact).abs() <= 0.06 * exact + 1.0;
         assert!(lives.into_iter().zip(exact_lives).all(near), "{what}");
     }

@@ -111,7 +111,7 @@ pub struct NvmeNamespace {
     pub size_blocks: u64,
     /// Capacity, logical blocks (NCAP).
     pub capacity_blocks: u64,
-    /// Number of its LBA format (FLBAS).
+    /// Number of the LBA format (FLBAS).
     pub format: u8,
     pub block_bytes: u64,
     /// Metadata with each block, bytes.

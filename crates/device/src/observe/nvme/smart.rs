@@ -103,7 +103,8 @@ impl Smart {
 pub enum CounterSource {
     /// Log page 22h: bytes of the namespace's endurance group.
     FdpStatistics,
-    /// OCP's log page C0h for the media, and SMART's data units of 512,000 bytes for hosts. The erased bytes are 0.
+    /// OCP's log page C0h for the media, and SMART's data units of 512,000 bytes for hosts. Neither counts erased
+    /// bytes, so [`WrittenBytes::erased`] is 0.
     OcpSmart,
 }
 

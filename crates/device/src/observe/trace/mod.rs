@@ -37,7 +37,8 @@ pub struct TraceOptions {
     pub complete: bool,
     /// True to also record when bios enter the block layer (queue time before the issue) or end with an error.
     pub queue: bool,
-    /// True to also record the end of successful bios (needs `queue`), the only completions without requests.
+    /// True to also record the end of successful bios (needs `queue`): the only completions on devices without
+    /// requests.
     pub bios_done: bool,
 }
 

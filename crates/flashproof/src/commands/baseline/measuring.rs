@@ -349,7 +349,8 @@ fn done(kind: &KindStats, bytes: u64, offered_iops: Option<f64>, seconds: f64) -
     }
 }
 
-/// Summary of `durations`. `unknown`: number of slower operations; percentiles that fall among them are left out.
+/// Summary of `durations`. `unknown`: number of operations slower than all of these, of unknown duration; percentiles
+/// among them are left out.
 fn latency(durations: &RunHistogram, unknown: u64) -> LatencyStats {
     if durations.is_empty() {
         return LatencyStats::default();

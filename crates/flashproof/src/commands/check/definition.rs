@@ -1,4 +1,5 @@
-//! Checks: is a disk good enough for a database? A check is data: a file with fio's jobs, limits and their sources.
+//! Definitions of checks. A check tests if a disk is good enough for a database. Its definition is a file with fio's
+//! jobs, limits and the sources of the limits.
 //!
 //! ```text
 //! checks/NAME.toml -> Definition -> a FioLoad per run -> Verdict, Figures -> Judged criteria -> Check

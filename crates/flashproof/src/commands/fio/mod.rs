@@ -40,7 +40,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// fio's name of the engine that carries out a job on a real device.
+/// fio's name of the engine that runs a job on a real device.
 fn engine_of(job: &Job) -> &'static str {
     match job.engine {
         EngineKind::Mapped => "mmap",

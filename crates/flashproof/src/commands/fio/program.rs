@@ -115,7 +115,7 @@ impl ProgramOptions {
                 seconds => self.trigger.after_sec = Some(seconds),
             },
             "quiet" => self.quiet = true,
-            // Options for fio's own accounting and display: eta, eta-newline, alloc-size, max-jobs.
+            // Ignored options for fio's own accounting and display: eta, eta-newline, alloc-size, max-jobs.
             _ => {}
         }
         Ok(())

@@ -9,10 +9,11 @@ use device::observe::trace::{BlockRequest, EventOp, TracedTask};
 use results::cell::{Latencies, latencies};
 use std::collections::{BTreeMap, HashMap};
 
-/// Maximum number of exact sizes per kind and device.
+/// Maximum number of exact sizes per kind and device; with more, sizes are grouped by powers of two.
 const SIZES_MAX: usize = 32;
 
-/// Maximum sizes of all kinds and devices (36 KB of counts each). Requests of further sizes are left out.
+/// Maximum number of sizes, summed over all kinds and devices (36 KB of counts each). Requests of further sizes are
+/// left out.
 const SIZES_ALL_MAX: usize = 8_192;
 
 /// Maximum number of separate processes; further ones are counted together.

@@ -1,4 +1,5 @@
-//! Tenants on a simulated drive in one arrangement, and with one assumption varied; preparations for random writes.
+//! Experiments of `flashproof waf` on a simulated drive: tenants in one arrangement, sweeps of one assumption, and
+//! preparations for random writes.
 
 use crate::preparation::RandomWrites;
 use device::guard::RandomOrder;

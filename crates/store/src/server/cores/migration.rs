@@ -30,7 +30,7 @@ use std::collections::hash_map::Entry;
 /// Maximum number of records in flight that a core compares or sends again.
 const FLYING_MAX: usize = 64;
 
-/// Maximum number of index entries that are examined in one turn.
+/// Maximum number of index entries that are examined in one pass.
 const TURN: u32 = 4_000;
 
 /// Delay before a comparison begins again, and before a refused record is sent again, ns.

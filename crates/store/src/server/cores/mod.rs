@@ -166,7 +166,7 @@ impl ServerCore {
         listeners: Vec<Arc<TcpListener>>,
     ) -> Result<Self, String> {
         let setup = &state.setup;
-        // Time since 1970 at instant 0 of the clock. All cores have the same clock.
+        // Time since 1970 when the clock showed 0. All cores have the same clock.
         let wall_ms = state.process / 1_000_000;
         let mut targets = Vec::new();
         let mut plans = Vec::new();
@@ -440,7 +440,7 @@ impl ServerCore {
         self.net.submit(NetOp::Accept { token, listener });
     }
 
-    /// Gives a connection to the next core in turn, if the limit allows one more.
+    /// Gives a connection to the next core (round robin), if the limit allows one more.
     fn assign_connection(&mut self, socket: TcpStream) {
         let state = self.state.clone();
         if self.stops_ns.is_some()

@@ -1,4 +1,5 @@
-//! The mode of this node in a pair: changes, record, log lines, parked transactions. Rules: [`super::super::pair`].
+//! The mode of this node in a pair: changes of the mode, its record on the devices, log lines, and transactions that
+//! wait for the record. [`super::super::pair`] has the rules.
 
 use super::super::pair::{Greeting, ModeRecord, ModeVersion, PairMode};
 use super::super::state::{CoreMessage, Mailbox, ServerState, lock};

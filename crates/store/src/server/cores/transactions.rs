@@ -251,7 +251,8 @@ impl ServerCore {
         None
     }
 
-    /// Number of a transaction in a store: the waiting core (0: the store's own), and its number on this core.
+    /// Number of a transaction in a store: the waiting core plus 1 in the upper 32 bits (0: the store's own
+    /// transaction), and the transaction's number on the waiting core in the lower 32 bits.
     fn store_number(&self, number: u32) -> u64 {
         (self.core as u64 + 1) << 32 | u64::from(number)
     }

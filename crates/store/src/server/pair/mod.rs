@@ -56,8 +56,8 @@
 //! the second node never does. A refusal that does not come from the node's host defeats the proof: from a firewall,
 //! through a forwarded port, or at an address that moved to another host.
 //!
-//! **Goodbye.** A node that ends in an orderly way, or because its drive fails, first answers its requests, then reports
-//! [`PairMode::Leaving`]. From then on it acknowledges nothing, so the other node takes over at once.
+//! **Goodbye.** A node that ends in an orderly way, or because its drive fails, first answers its requests, then
+//! reports [`PairMode::Leaving`]. From then on it acknowledges nothing, so the other node takes over at once.
 //!
 //! **Lease.** With `write-commit-level-override master`, an acknowledgement does not need the replica. Such a node
 //! acknowledges writes until [`LEASE_NS`] after it sent the last message that the other node answered in mode `Paired`.
@@ -157,7 +157,7 @@ pub(super) struct NodePair {
     takes_over: bool,
     is_first: bool,
     cores: usize,
-    /// Encoded mode of this node, with the number of changes. Changed only with `state` locked.
+    /// Encoded mode of this node, with the number of mode changes. Changed only with `state` locked.
     mode_number: AtomicU16,
     takeover_changes: AtomicU16,
     /// Send time of the last message that the other node answered in mode `Paired`.
@@ -466,7 +466,7 @@ impl NodePair {
             .map(|version| version.mode)
     }
 
-    /// True if the other node does not know yet that it has all records, so that it could not take over.
+    /// True if the other node has all records but does not know this yet, so that it could not take over.
     pub(super) fn is_handing_back(&self) -> bool {
         self.mode() == PairMode::Paired && self.peer_mode() == Some(PairMode::Behind)
     }

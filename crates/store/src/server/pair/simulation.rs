@@ -1,4 +1,5 @@
-//! Two simulated nodes around real [`NodePair`]s: devices, cores, links, copies, comparisons. Events: [`stories`].
+//! Simulates two nodes around real [`NodePair`]s, with their devices, cores, links, copies and comparisons. The module
+//! [`stories`] chooses the events.
 
 use super::*;
 use crate::server::ClusterNode;
@@ -85,7 +86,7 @@ impl Device {
     }
 }
 
-/// A copy that waits for its answer: of a client's write, or of a record that the other node may lack.
+/// An unanswered copy, sent to the other node: of a client's write, or of a record that the other node may lack.
 #[derive(Debug, Clone, Copy)]
 struct Copied {
     core: usize,
@@ -459,7 +460,7 @@ impl Story {
     }
 
     fn haunt(&mut self) {
-        // Only one call in 20 delivers a ghost, so that many ghosts arrive very late.
+        // Only one call in 20 delivers a message of `ghosts`, so that many of these messages arrive very late.
         if self.ghosts.is_empty() || self.below(20) > 0 {
             return;
         }

@@ -185,7 +185,7 @@ fn a_watch_has_a_light_load_and_takes_a_tenth_of_the_time_or_hours_of_virtual_ti
         ),
         (None, Some(600))
     );
-    // A drive of 200 writes a second gets a tenth of the rates.
+    // A drive with 200 writes/s, a tenth of `WATCHED_IOPS`, gets a tenth of `WATCH_RATES`.
     let mut slow = measured(&form(600).next(&[], 1 << 30).unwrap());
     slow.writes.as_mut().unwrap().iops = 200.0;
     let watch = form(600).next(&vec![slow; 5], 1 << 30).unwrap();

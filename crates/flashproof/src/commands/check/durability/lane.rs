@@ -108,7 +108,7 @@ impl Worker {
     }
 
     /// Reads a block after a lane failed, to learn if the drive still answers. A file system whose drive vanished may
-    /// answer writes with EROFS, and a lane that waited for its turn has no error of its own.
+    /// answer writes with EROFS, and a lane that waited for its phase has no error of its own.
     fn read_back(&mut self) {
         let outcome = perform(
             self.target.fd(),

@@ -51,7 +51,7 @@ pub struct DurabilityOptions {
     /// Test only this mode: fdatasync, fua, dsync, fsync, rename; may be repeated
     #[arg(long = "mode", value_name = "MODE")]
     pub modes: Vec<DurabilityMethod>,
-    /// Judge without a restart of this machine: only the drive lost its power
+    /// Judge although this machine did not reboot: only the drive's power was cut
     #[arg(long)]
     pub drive_cut: bool,
     /// Begin a session, even if the target has a session that the witness does not know

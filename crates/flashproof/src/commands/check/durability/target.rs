@@ -29,7 +29,7 @@ pub(super) struct DurabilityTarget {
     pub dir: Option<PathBuf>,
     /// `None` if the disk is unknown, or if there are several.
     pub disk: Option<DeviceFacts>,
-    /// Machine and target, the witness's key for a session.
+    /// Machine and target, by which the witness finds a session.
     pub subject: String,
 }
 
@@ -168,7 +168,8 @@ impl DurabilityTarget {
         }
     }
 
-    /// Directory of the disk in sysfs, which disappears with the disk; `None` if the disk is unknown or not the only one.
+    /// Directory of the disk in sysfs, which disappears with the disk; `None` if the disk is unknown or not the only
+    /// one.
     pub(super) fn sysfs_dir(&self) -> Option<PathBuf> {
         let number = self.disk.as_ref()?.disk_number()?;
         Some(PathBuf::from(format!("/sys/dev/block/{number}"))).filter(|dir| dir.exists())

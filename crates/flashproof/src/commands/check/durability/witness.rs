@@ -31,8 +31,8 @@ use std::time::{Duration, Instant};
 /// idle, because a request takes milliseconds.
 const CONNECTIONS_MAX: usize = 64;
 
-/// Length at which the file is replaced by a shorter one, bytes. A tester on a fast network sends this much in a minute,
-/// and the shorter file is below a third of this.
+/// Length at which the file is replaced by a shorter one, bytes. A tester on a fast network sends this much in a
+/// minute, and the shorter file is below a third of this.
 const FILE_MAX: u64 = 64 << 20;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -418,7 +418,7 @@ impl Connection {
         })
     }
 
-    /// Tries the addresses in turn. Errors: the name has no address, or why the last address failed.
+    /// Tries the addresses one after another. Errors: the name has no address, or why the last address failed.
     fn connect(witness: &str) -> Result<Self, String> {
         let addresses = witness
             .to_socket_addrs()

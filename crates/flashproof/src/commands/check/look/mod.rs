@@ -1,5 +1,5 @@
-//! A look at a disk, `flashproof check PATH`: the doctor's answer, and a minute of light load. A look erases nothing: its
-//! job on a device only reads, so the device is opened read-only. In a directory the look has files of its own.
+//! A look at a disk, `flashproof check PATH`: the doctor's answer, and a minute of light load. A look erases nothing:
+//! its job on a device only reads, so the device is opened read-only. In a directory the look has files of its own.
 
 use super::definition::Definition;
 use super::run::CompletedRun;
@@ -20,11 +20,11 @@ use std::path::Path;
 const ON_DEVICE: &str = include_str!("device.toml");
 const IN_DIRECTORY: &str = include_str!("directory.toml");
 
-/// Operations per second that any SSD carries out, and that any hard disk carries out.
+/// Operations per second that even the slowest SSD or hard disk sustains.
 const SSD_RATE: u64 = 1_000;
 const HARD_DISK_RATE: u64 = 100;
 
-/// On a disk in use, the rate is divided by this number, for the sake of its users.
+/// On a disk in use, the rate is divided by this number, so that other users are hardly disturbed.
 const PART_IN_USE: u64 = 10;
 
 const IS_IN_USE: &str = "is in use";

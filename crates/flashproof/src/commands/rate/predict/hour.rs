@@ -34,12 +34,13 @@ const FIRST_STEP: f64 = 1.05;
 const OPS: f64 = 300_000.0;
 const STREAM_OPS: f64 = 2_000.0;
 const OPS_MAX: f64 = 4.0 * OPS;
-/// Report intervals of such a run. A growing backlog shows best between instants that are far apart.
+/// Report intervals of a run without rare stalls. Growth of a backlog shows best between intervals that are far apart.
 const INTERVALS: u64 = 8;
-/// Length of such a run, seconds. Operations may be up to 1 s late, which would hide a growing backlog in shorter runs.
+/// Length of a run without rare stalls, seconds. Operations may be up to 1 s late, which would hide a growing backlog
+/// in shorter runs.
 const RUN_SEC: std::ops::RangeInclusive<f64> = 8.0..=1_000.0;
-/// Number of windows of the drive's rate limit, or of frequent stalls, in such a run: [`PERIODS`], or as many as take
-/// [`PERIODS_SEC`]. The backlog grows and shrinks in each.
+/// Number of windows of the drive's rate limit, or of frequent stalls, in a run without rare stalls: [`PERIODS`], or as
+/// many as take [`PERIODS_SEC`]. The backlog grows and shrinks in each window.
 const PERIODS: f64 = 80.0;
 const PERIODS_MIN: f64 = 2.0;
 const PERIODS_SEC: f64 = 240.0;

@@ -462,7 +462,7 @@ fn without_bound(fit: &Fit) -> String {
     }
 }
 
-/// Why a drive that collects garbage has no prediction. `evidence`: a sentence without its end.
+/// Why a drive that collects garbage has no prediction. `evidence`: the first part of the reason.
 fn garbage_collection(evidence: String) -> Declined {
     Declined {
         cause: DeclinedBy::GarbageCollection,

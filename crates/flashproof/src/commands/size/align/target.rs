@@ -315,7 +315,7 @@ fn of_profile(profile: &Profile, args: &Alignment) -> Result<AlignmentTarget, Fa
     };
     let part_text = name
         .filter(|_| is_shared)
-        .map(|name| format!("the part of namespace {name}, by the server's counts, of "));
+        .map(|name| format!("namespace {name}'s share (server counters) of "));
     let unconfirmed_text = if drives.iter().all(|drive| drive.iostat.is_some()) {
         ""
     } else {
@@ -387,7 +387,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn iostats_numbers_are_read_in_any_order_without_flushes_among_the_writes() {
+    fn iostat_values_parse_in_any_order_and_flushes_are_not_counted_as_writes() {
         for (writes, flushes) in [(1548, 0), (3096, 3096), (3096, 1548), (1548, 1548)] {
             let text = format!("w/s={writes},r/s=11788.5,wkB/s=198144, rkB/s=340545,f/s={flushes}");
             let io = typed(&text, Some(128.0)).unwrap();

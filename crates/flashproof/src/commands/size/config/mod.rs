@@ -158,7 +158,7 @@ impl<'a> Draft<'a> {
         })
     }
 
-    /// Text of the file. Also prints the explanation of the load, and the changes.
+    /// Text of the configuration file. Also prints the explanation of the load, and the changes.
     fn document(&self) -> Result<String, Failure> {
         let summary =
             LoadSummary::from_config(&self.config, &self.drives).map_err(Failure::usages)?;
