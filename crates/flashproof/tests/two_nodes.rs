@@ -361,20 +361,22 @@ fn damage(pair: &Pair, name: &str) {
     pair.bench.write(name, &bytes);
 }
 
-/// While both nodes are stopped, one of them loses records, which the other node still has. The first node stops first.
+/// While both nodes are stopped, one of them loses records, which the other node still has.
 #[test]
-fn a_damaged_node_gets_its_records_from_the_other_whether_it_stopped_first_or_last() {
-    for damaged in [0, 1] {
+fn a_damaged_node_gets_its_records_from_the_other_whichever_stopped_first() {
+    for (damaged, stopped_first) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
         let pair = Pair::new([PATIENT, "", "commit-to-device true"]);
         let Some(nodes) = pair.start_both() else {
             return;
         };
+        let mut nodes = nodes.map(Some);
         for key in 0..400 {
             until("it is written", || {
                 ask(pair.addresses[0], key, Some(&[7; 500])).result == OK
             });
         }
-        nodes.into_iter().for_each(Running::terminate);
+        nodes[stopped_first].take().unwrap().terminate();
+        nodes[1 - stopped_first].take().unwrap().terminate();
         damage(&pair, ["a.records", "b.records"][damaged]);
         let start = |node| {
             pair.start_with(
@@ -394,39 +396,44 @@ fn a_damaged_node_gets_its_records_from_the_other_whether_it_stopped_first_or_la
         let of_b = pair.records(1, 400);
         assert!(
             of_a == of_b && of_a.iter().all(|record| record.value == [7; 500]),
-            "{damaged}"
+            "{damaged} {stopped_first}"
         );
     }
 }
 
-/// The first node is started with a copy of its file that is older than the last pairing. With equal copies, it would
-/// be the one to lead.
+/// A node is started with a copy of its file that is older than the last pairing.
 #[test]
 fn an_older_copy_of_a_device_gets_the_newer_records_of_the_other_node() {
-    let pair = Pair::new([PATIENT, "", "commit-to-device true"]);
-    let Some(nodes) = pair.start_both() else {
-        return;
-    };
-    let write = |value: &[u8]| {
-        (0..200).for_each(|key| {
-            until("it is written", || {
-                ask(pair.addresses[0], key, Some(value)).result == OK
-            })
-        });
-    };
-    write(b"old");
-    nodes.into_iter().for_each(Running::terminate);
-    let copy = pair.bench.read("a.records");
-    let nodes = pair.start_both().unwrap();
-    write(b"new");
-    nodes.into_iter().for_each(Running::terminate);
-    pair.bench.write("a.records", &copy);
-    let mut nodes = pair.start_both().unwrap();
-    nodes
-        .iter_mut()
-        .for_each(|node| node.wait_to_hear("hold an older state"));
-    nodes.into_iter().for_each(Running::terminate);
-    let of_a = pair.records(0, 200);
-    let of_b = pair.records(1, 200);
-    assert!(of_a == of_b && of_a.iter().all(|record| record.value == b"new"));
+    for restored in [0, 1] {
+        let pair = Pair::new([PATIENT, "", "commit-to-device true"]);
+        let Some(nodes) = pair.start_both() else {
+            return;
+        };
+        let write = |value: &[u8]| {
+            (0..200).for_each(|key| {
+                until("it is written", || {
+                    ask(pair.addresses[0], key, Some(value)).result == OK
+                })
+            });
+        };
+        write(b"old");
+        nodes.into_iter().for_each(Running::terminate);
+        let name = ["a.records", "b.records"][restored];
+        let copy = pair.bench.read(name);
+        let nodes = pair.start_both().unwrap();
+        write(b"new");
+        nodes.into_iter().for_each(Running::terminate);
+        pair.bench.write(name, &copy);
+        let mut nodes = pair.start_both().unwrap();
+        nodes
+            .iter_mut()
+            .for_each(|node| node.wait_to_hear("hold an older state"));
+        nodes.into_iter().for_each(Running::terminate);
+        let of_a = pair.records(0, 200);
+        let of_b = pair.records(1, 200);
+        assert!(
+            of_a == of_b && of_a.iter().all(|record| record.value == b"new"),
+            "node {restored} was restored"
+        );
+    }
 }
