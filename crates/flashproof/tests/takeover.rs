@@ -111,45 +111,45 @@ pub(crate) fn kill_9(node: Option<Running>) {
     assert_eq!(node.end_by("KILL").signal, Some(9));
 }
 
-/// Kills and restarts the first node under load. When it has all records again, kills and restarts the second. So each
-/// node takes over once.
-#[test]
-fn each_node_is_killed_in_turn_and_the_other_takes_over() {
+/// Kills and restarts a node under load. When the node has all records again, kills and restarts the other node.
+fn kill(killed: usize) {
+    let survivor = 1 - killed;
     let pair = Pair::new([PATIENT, "", "commit-to-device true"]);
-    let Some([a, mut b]) = pair.start_both() else {
+    let Some(mut nodes) = pair.start_both().map(|nodes| nodes.map(Some)) else {
         return;
     };
     let load = Load::start(&pair);
-    let [of_a, of_b] = pair.addresses;
-    let key = pair.key_of(0, 1000);
-    until_written(of_a, key, b"before");
+    let of_killed = pair.addresses[killed];
+    let at = pair.addresses[survivor];
+    let key = pair.key_of(killed, 1000);
+    until_written(of_killed, key, b"before");
 
-    kill_9(Some(a));
-    let took = until_written(of_b, key, b"after");
-    assert_eq!(value_of(of_b, key), b"after");
-    let line = takeover_line(&mut b);
-    println!("first node killed, written after {took:?}: {line}");
+    kill_9(nodes[killed].take());
+    let took = until_written(at, key, b"after");
+    assert_eq!(value_of(at, key), b"after");
+    let line = takeover_line(nodes[survivor].as_mut().unwrap());
+    println!("node {killed} killed, written after {took:?}: {line}");
     thread::sleep(Duration::from_millis(300));
 
     // Clients do not read old records from the returning node.
-    let mut a = pair.start(0).unwrap();
-    a.wait_to_hear(LACKS);
-    assert_eq!(value_of(of_a, key), b"after");
-    until_written(of_a, key, b"through it");
-    assert_eq!(value_of(of_b, key), b"through it");
+    let mut returned = pair.start(killed).unwrap();
+    returned.wait_to_hear(LACKS);
+    assert_eq!(value_of(of_killed, key), b"after");
+    until_written(of_killed, key, b"through it");
+    assert_eq!(value_of(at, key), b"through it");
 
-    a.wait_to_hear(PAIRED);
-    kill_9(Some(b));
-    until_written(of_a, key, b"by the one that was killed first");
-    println!("then the second node: {}", takeover_line(&mut a));
-    let mut b = pair.start(1).unwrap();
-    b.wait_to_hear(PAIRED);
+    returned.wait_to_hear(PAIRED);
+    kill_9(nodes[survivor].take());
+    until_written(of_killed, key, b"by the one that was killed first");
+    println!("then node {survivor}: {}", takeover_line(&mut returned));
+    let mut again = pair.start(survivor).unwrap();
+    again.wait_to_hear(PAIRED);
     pair.addresses
         .iter()
         .for_each(|at| assert_eq!(value_of(*at, key), b"by the one that was killed first"));
     thread::sleep(Duration::from_millis(300));
     load.end(&pair);
-    [a, b].into_iter().for_each(Running::terminate);
+    [returned, again].into_iter().for_each(Running::terminate);
     let of_a = pair.records(0, key + 1);
     let of_b = pair.records(1, key + 1);
     assert!(
@@ -237,25 +237,37 @@ fn a_returning_node_gets_missing_records_and_deletions_at_the_configured_rate() 
     assert_eq!(of_a, of_b);
 }
 
-/// The first node is cleared: of two nodes with equal records, it would be the one to lead.
 #[test]
 fn a_node_whose_device_was_cleared_gets_all_records() {
     let pair = Pair::new([PATIENT, "", "commit-to-device true"]);
-    let Some(nodes) = pair.start_both() else {
-        return;
-    };
-    let key = pair.key_of(0, 0);
-    (0..200).for_each(|key| _ = until_written(pair.addresses[key as usize % 2], key, b"kept"));
-    nodes.into_iter().for_each(Running::terminate);
-    std::fs::remove_file(pair.bench.path("a.records")).unwrap();
-    let mut nodes = [1, 0].map(|node| pair.start(node).unwrap());
-    nodes.iter_mut().for_each(|node| node.wait_to_hear(PAIRED));
-    assert_eq!(value_of(pair.addresses[0], key), b"kept");
-    nodes.into_iter().for_each(Running::terminate);
-    let of_a = pair.records(0, 200);
-    let of_b = pair.records(1, 200);
-    assert!(of_a.iter().all(|record| record.value == b"kept"));
-    assert_eq!(of_a, of_b);
+    for cleared in [1, 0] {
+        let Some(nodes) = pair.start_both() else {
+            return;
+        };
+        let key = pair.key_of(cleared, 0);
+        (0..200).for_each(|key| _ = until_written(pair.addresses[key as usize % 2], key, b"kept"));
+        nodes.into_iter().for_each(Running::terminate);
+        std::fs::remove_file(pair.bench.path(["a.records", "b.records"][cleared])).unwrap();
+        // The order in which the nodes start does not matter.
+        let mut nodes = [1 - cleared, cleared].map(|node| pair.start(node).unwrap());
+        nodes.iter_mut().for_each(|node| node.wait_to_hear(PAIRED));
+        assert_eq!(value_of(pair.addresses[cleared], key), b"kept");
+        nodes.into_iter().for_each(Running::terminate);
+        let of_a = pair.records(0, 200);
+        let of_b = pair.records(1, 200);
+        assert!(of_a.iter().all(|record| record.value == b"kept"));
+        assert_eq!(of_a, of_b);
+    }
+}
+
+#[test]
+fn the_second_node_is_killed_and_the_first_takes_over() {
+    kill(1);
+}
+
+#[test]
+fn the_first_node_is_killed_and_the_second_takes_over() {
+    kill(0);
 }
 
 #[test]
@@ -484,48 +496,58 @@ fn in_a_network_split_only_the_first_node_acknowledges_writes() {
 
 #[test]
 fn a_node_whose_drive_fails_exits_and_the_other_takes_over() {
-    let Some(pair) = Pair::failing([PATIENT, "", "commit-to-device true"]) else {
-        return;
-    };
-    let Some([a, mut b]) = pair.start_both() else {
-        return;
-    };
-    let [of_a, of_b] = pair.addresses;
-    let key = pair.key_of(0, 0);
-    until_written(of_a, key, b"before");
-    pair.set_device(0, "setro");
-    let begin = Instant::now();
-    // The result is in doubt (timeout): the record is in memory, but was not sent to the other node.
-    assert_eq!(ask(of_a, key, Some(b"during")).result, TIMEOUT);
-    let ended = a.end().expect(3);
-    assert!(
-        ended
-            .stderr
-            .contains("this node ends, so that the other node answers all requests"),
-        "{}",
-        ended.stderr
-    );
-    until_written(of_b, key, b"after");
-    println!(
-        "written on the other node {:?} after the failure",
-        begin.elapsed()
-    );
-    pair.set_device(0, "setrw");
-    let mut returned = pair.start(0).unwrap();
-    returned.wait_to_hear(PAIRED);
-    assert_eq!(value_of(of_a, key), b"after");
-    // If the drive of the only remaining node fails, the node continues, because no other node could take over.
-    returned.terminate();
-    b.wait_to_hear("answers all requests until");
-    until_written(of_b, key, b"alone");
-    pair.set_device(1, "setro");
-    until("writes are refused", || {
-        ask(of_b, key, Some(b"more")).result == 1
-    });
-    assert_ne!(ask(of_b, key, None).result, UNAVAILABLE, "it still answers");
-    pair.set_device(1, "setrw");
-    until("a retry succeeds", || {
-        ask(of_b, key, Some(b"last")).result == OK
-    });
-    b.terminate();
+    for node in [0, 1] {
+        let Some(pair) = Pair::failing([PATIENT, "", "commit-to-device true"]) else {
+            return;
+        };
+        let Some(nodes) = pair.start_both() else {
+            return;
+        };
+        let mut nodes = nodes.map(Some);
+        let key = pair.key_of(node, 0);
+        until_written(pair.addresses[node], key, b"before");
+        pair.set_device(node, "setro");
+        let begin = Instant::now();
+        // The result is in doubt (timeout): the record is in memory, but was not sent to the other node.
+        assert_eq!(
+            ask(pair.addresses[node], key, Some(b"during")).result,
+            TIMEOUT
+        );
+        let ended = nodes[node].take().unwrap().end().expect(3);
+        assert!(
+            ended
+                .stderr
+                .contains("this node ends, so that the other node answers all requests"),
+            "{}",
+            ended.stderr
+        );
+        until_written(pair.addresses[1 - node], key, b"after");
+        println!(
+            "node {node}: written on the other node {:?} after the failure",
+            begin.elapsed()
+        );
+        pair.set_device(node, "setrw");
+        let mut returned = pair.start(node).unwrap();
+        returned.wait_to_hear(PAIRED);
+        assert_eq!(value_of(pair.addresses[node], key), b"after");
+        // If the drive of the only remaining node fails, the node continues, because no other node could take over.
+        let mut survivor = nodes[1 - node].take().unwrap();
+        returned.terminate();
+        survivor.wait_to_hear("answers all requests until");
+        until_written(pair.addresses[1 - node], key, b"alone");
+        pair.set_device(1 - node, "setro");
+        until("writes are refused", || {
+            ask(pair.addresses[1 - node], key, Some(b"more")).result == 1
+        });
+        assert_ne!(
+            ask(pair.addresses[1 - node], key, None).result,
+            UNAVAILABLE,
+            "it still answers"
+        );
+        pair.set_device(1 - node, "setrw");
+        until("a retry succeeds", || {
+            ask(pair.addresses[1 - node], key, Some(b"last")).result == OK
+        });
+        survivor.terminate();
+    }
 }
