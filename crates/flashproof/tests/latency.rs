@@ -644,6 +644,15 @@ fn a_cut_log_is_no_pass() {
     let last = judgement(&bench, "cut.log", "10", "90%>1ms", 4);
     let begin = "INVALID cut.log (below 90 % over 1 ms; by service): the log is complete up to 10 s of 20 s: ";
     assert!(last.starts_with(begin), "{last}");
+    let judged_as_json = [
+        "-l", "cut.log", "-t", "10", "--sla", "90%>1ms", "--format", "json",
+    ];
+    assert_eq!(
+        latency(&bench, &judged_as_json).expect(4).json()["judgements"][0]["code"],
+        "stopped"
+    );
+    // Without limits, the whole slices are shown.
+    latency(&bench, &["-l", "cut.log", "-t", "10"]).expect(0);
 }
 
 #[test]

@@ -157,7 +157,7 @@ fn open(node: &Path, write: bool, flags: i32) -> io::Result<File> {
         .open(node)
 }
 
-fn is_busy(error: &io::Error) -> bool {
+pub(super) fn is_busy(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EBUSY)
 }
 
@@ -259,7 +259,7 @@ fn mark(file: &File, open_mode: OpenMode) -> Result<(), RefusalReason> {
 }
 
 /// Repeats `attempt` until it succeeds, until an error for which `is_retryable` is false, or until `limit` has passed.
-fn retry<T>(
+pub(super) fn retry<T>(
     limit: Duration,
     is_retryable: impl Fn(&io::Error) -> bool,
     mut attempt: impl FnMut() -> io::Result<T>,

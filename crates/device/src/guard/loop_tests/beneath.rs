@@ -1,10 +1,12 @@
 //! Tests of devices below and beside the target: backing files of loop devices, and other users of these files.
 
+use super::super::claim::{is_busy, retry};
 use super::super::target_devices::Relation;
 use super::*;
 use crate::discover::DeviceNumber;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
+use std::time::Duration;
 
 fn kernel_name(device: &str) -> &str {
     device.trim_start_matches("/dev/")
@@ -303,11 +305,7 @@ fn two_paths_to_one_drive_are_one_drive() {
     assert!(claim(&other).is_err(), "and stays so");
     drop(consent);
     // A child that another test has just forked holds a copy of the consent's file until it executes its program.
-    let claimed = (0..100).find_map(|_| {
-        std::thread::sleep(std::time::Duration::from_millis(10));
-        claim(&other).ok()
-    });
-    let claimed = claimed.expect("the other path is free again");
+    let claimed = retry(Duration::from_secs(1), is_busy, || claim(&other)).unwrap();
     let text = refused(&[bench.request()]);
     assert!(
         text.contains("/dev/sdy, another path to the same drive, reserved for another user"),
