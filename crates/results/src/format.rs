@@ -406,8 +406,8 @@ pub fn quoted(text: &str) -> String {
     format!("{quote}{}{quote}", in_one_line(text))
 }
 
-/// The first 80 characters of `text` as a string literal, for errors about lines of files.
-pub(crate) fn quoted_start(text: &str) -> String {
+/// The first 80 characters of `text` as a string literal, for messages about lines of files.
+pub fn quoted_start(text: &str) -> String {
     match text.char_indices().nth(80) {
         Some((end, _)) => format!("{:?} and more", &text[..end]),
         None => format!("{text:?}"),

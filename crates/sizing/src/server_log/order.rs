@@ -12,7 +12,7 @@ use crate::lines::{LINE_BYTES_MAX, LineReader};
 use crate::source::{InputFile, SourceError};
 use jiff::{SignedDuration, Timestamp};
 use results::act_log::Input;
-use results::format::{count as count_of, quoted, span};
+use results::format::{count as count_of, quoted, quoted_start, span};
 use std::collections::BTreeSet;
 
 /// Maximum bytes read to find the node of a file: a ticker line comes every 10 s.
@@ -129,7 +129,7 @@ fn of_nodes(nodes: Vec<NodeLog>) -> Result<Vec<ServerLog>, LogError> {
             .filter(|_| log.node_id.is_some())
             .find(same_node)
         {
-            let prefixes = format!("{}, {}", quoted(of), quoted(&source));
+            let prefixes = format!("{}, {}", quoted_start(of), quoted_start(&source));
             let node = other.node_id.clone().unwrap_or_default();
             return Err(LogError::SeveralPrefixes {
                 files: log.files.join(", "),
@@ -141,7 +141,7 @@ fn of_nodes(nodes: Vec<NodeLog>) -> Result<Vec<ServerLog>, LogError> {
     }
     if let (Some((_, log)), Some((source, other))) = (logs.first_mut(), others.first()) {
         let sources = count_of(others.len() as u64, "source");
-        let source = quoted(source);
+        let source = quoted_start(source);
         let files = other.files.join(", ");
         log.remarks.push(format!(
             "lines of {sources} without counters are left out; the first has the prefix {source} in {files}"
