@@ -449,11 +449,21 @@ impl RunningTotals {
     }
 }
 
-/// Adds 32-bit counts to 64-bit counts.
+/// Adds 32-bit counts to 64-bit counts. The iterators of a histogram visit all buckets below its least value too, which
+/// took a quarter of the time of simulated jobs.
 pub fn add(total: &mut RunHistogram, part: &results::cell::Latencies) {
-    for bucket in part.iter_recorded() {
-        // Cannot fail: the bounds are equal.
-        let _ = total.record_n(bucket.value_iterated_to(), bucket.count_at_value().into());
+    let mut add_bucket = |value| {
+        let count = part.count_at(value);
+        if count > 0 {
+            // Cannot fail: the bounds are equal.
+            let _ = total.record_n(value, count.into());
+        }
+    };
+    add_bucket(0);
+    let mut value = part.min_nz();
+    while value <= part.max() {
+        add_bucket(value);
+        value = part.next_non_equivalent(value);
     }
 }
 

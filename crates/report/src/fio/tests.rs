@@ -223,3 +223,44 @@ fn numbers_are_as_short_as_fios() {
         assert_eq!(normal::short(value, 4, binary, ""), text);
     }
 }
+
+#[test]
+fn counts_of_each_bucket_are_added_and_empty_buckets_change_no_extreme() {
+    let mut part = results::cell::latencies();
+    let mut total = durations();
+    add(&mut total, &part);
+    assert_eq!((total.len(), total.max()), (0, 0));
+    let values = [
+        (0, 7),
+        (1, 1),
+        (2_047, 2),
+        (2_048, 3),
+        (2_050, 1),
+        (3 * MS, 4),
+        (1 << 39, u32::MAX),
+    ];
+    for (value, count) in values {
+        part.record_n(value, count).unwrap();
+    }
+    add(&mut total, &part);
+    add(&mut total, &part);
+    let counts = total
+        .iter_recorded()
+        .map(|bucket| (bucket.value_iterated_to(), bucket.count_at_value()));
+    let twice = part.iter_recorded().map(|bucket| {
+        (
+            bucket.value_iterated_to(),
+            2 * u64::from(bucket.count_at_value()),
+        )
+    });
+    assert_eq!(counts.collect::<Vec<_>>(), twice.collect::<Vec<_>>());
+    assert_eq!(
+        (total.len(), total.min(), total.max()),
+        (2 * part.len(), 0, part.max())
+    );
+    let mut positive = results::cell::latencies();
+    positive.record(3 * MS).unwrap();
+    let mut total = durations();
+    add(&mut total, &positive);
+    assert_eq!((total.min(), total.max()), (positive.min(), positive.max()));
+}
