@@ -159,9 +159,9 @@ fn slow_drives_are_found_and_healthy_ones_are_not() {
         ..plan
     };
     heading();
-    let healthy = Tally::from_plan(&short(Plan::healthy()), first..first + 15);
+    let healthy = Tally::from_plan(&short(Plan::healthy()), first..first + 5);
     healthy.row("healthy");
-    assert!(healthy.accused <= 3, "at most one in 1,000: {healthy:?}");
+    assert!(healthy.accused <= 1, "at most one in 1,000: {healthy:?}");
     for (factor, least) in [(5.0, 0.99), (2.0, 0.99), (1.3, 0.8)] {
         let tally = Tally::from_plan(
             &short(slow(factor, 5, When::Always)),
@@ -174,7 +174,7 @@ fn slow_drives_are_found_and_healthy_ones_are_not() {
         );
     }
     for when in [When::AtTimes, When::FromHour10] {
-        let tally = Tally::from_plan(&short(slow(2.0, 5, when)), first + 200..first + 203);
+        let tally = Tally::from_plan(&short(slow(2.0, 5, when)), first + 200..first + 202);
         tally.row(&format!("5 drives, 2 times, {when:?}"));
         assert!(
             tally.recall() >= 0.9 && tally.accused <= 1,
@@ -185,7 +185,7 @@ fn slow_drives_are_found_and_healthy_ones_are_not() {
         slow_hosts: 1,
         ..short(slow(2.0, 2, When::Always))
     };
-    let tally = Tally::from_plan(&plan, first + 300..first + 303);
+    let tally = Tally::from_plan(&plan, first + 300..first + 302);
     tally.row("1 host and 2 drives elsewhere, 2 times");
     assert_eq!((tally.found, tally.false_alarms), (tally.slow, 0));
 }
@@ -204,19 +204,16 @@ fn the_whole_evaluation() {
     };
     heading();
     let healthy = of(&Plan::healthy(), 15);
-    healthy.row("healthy, 3,000 drives");
+    healthy.row(&format!("healthy, {} drives", healthy.healthy));
     let many = of(&Plan::healthy(), 300);
-    many.row("healthy, 60,000 more");
+    many.row(&format!("healthy, {} more", many.healthy));
     let mut failed = Vec::new();
     let mut expect = |holds: bool, what: &str| {
         if !holds {
             failed.push(what.to_owned());
         }
     };
-    expect(
-        healthy.accused <= 3,
-        "one false alarm in 1,000 of 3,000 healthy drives",
-    );
+    expect(healthy.accused <= 3, "at most 3 false alarms");
     expect(
         interval(many.accused, many.healthy)[1] <= 0.001,
         "bound of the false alarm rate",
