@@ -954,14 +954,14 @@ fn peers_from_earlier_campaigns_are_compared_only_if_the_command_is_the_same() {
         &lab,
         "other",
         &[(31, 300)],
-        &step.replace("--load 1", "--load 2"),
+        &step.replace("--load 0.1", "--load 0.2"),
     );
     lab.bench.line("report new --peers old lab").expect_error(
         2,
         &[
             "cannot compare with the campaign other in ",
-            " --load 2 --duration 5m ",
-            " --load 1 --duration 5m ",
+            " --load 0.2 --duration 5m ",
+            " --load 0.1 --duration 5m ",
         ],
     );
 }

@@ -235,7 +235,7 @@ fn edits_of_the_campaign_file_affect_tasks_only_after_the_next_start() {
             "restore it",
         ],
     );
-    lab.campaign("edited", &campaign.replace("--load 1", "--load 2"));
+    lab.campaign("edited", &campaign.replace("--load 0.1", "--load 0.2"));
     slurm
         .run("fleet run lab")
         .expect_error(2, &["its step screen has changed since it began"]);
@@ -245,7 +245,7 @@ fn edits_of_the_campaign_file_affect_tasks_only_after_the_next_start() {
     slurm.run("fleet task lab 1").expect(0);
     let (json, texts) = slurm.reported(0);
     assert!(texts[0].stdout.starts_with("PASS: 2 drives: 2 good"));
-    assert!(json["commands"][0].as_str().unwrap().contains("--load 1"));
+    assert!(json["commands"][0].as_str().unwrap().contains("--load 0.1"));
     lab.campaign("edited", &campaign);
     fs::remove_dir_all(lab.bench.path("lab/tasks/0001")).unwrap();
     Programs::new(&lab, &[("squeue", "exit 1"), ("sbatch", "echo 100")])

@@ -14,6 +14,9 @@ use support::{Bench, LoopDevice, MIB, OUT, Running, Throttled, in_parallel};
 const NEAR: f64 = 0.10;
 const NEAR_A_LIMIT: f64 = 0.25;
 
+/// ACT's limits for a drive that is ten times as slow. Its loads are a tenth, so simulated runs take less time.
+const SLOWER: [&str; 2] = ["--sla", "5%>10ms,1%>80ms,0.1%>640ms"];
+
 /// Timeout, longer than a baseline or a rating on a real device takes.
 const LONG: Duration = Duration::from_secs(3_600);
 
@@ -98,20 +101,25 @@ fn the_predicted_rating_is_within_10_percent_of_the_measured_rating() {
             NEAR_A_LIMIT,
         ),
     ];
-    let few = if support::long() { drives.len() } else { 1 };
-    in_parallel(&drives[..few], |&(drive, near)| {
-        let bench = Bench::new();
-        let prediction = predicted(&bench, || bench.prepare::<&str>(&[]), &[drive], &[]);
-        assert_eq!(prediction.declined, None, "{prediction:#?}");
-        let found = rating(
-            &bench,
-            bench.prepare::<&str>(&[]),
-            &[drive, "--from", "0.1"],
-        );
-        assert_near(drive, &prediction, found, near);
-        let page = bench.flashproof(&["report", "baseline"]).expect(0);
-        assert!(!page.stdout.is_empty());
-    });
+    if support::long() {
+        in_parallel(&drives, |&(drive, near)| {
+            rating_is_predicted(drive, near, "0.1", &[]);
+        });
+    } else {
+        let drive = "sim:channels=1+read-us=5000+write-us=3000+jitter-pct=60";
+        rating_is_predicted(drive, NEAR, "0.01", &SLOWER);
+    }
+}
+
+fn rating_is_predicted(drive: &str, near: f64, from: &str, sla: &[&str]) {
+    let bench = Bench::new();
+    let prediction = predicted(&bench, || bench.prepare::<&str>(&[]), &[drive], sla);
+    assert_eq!(prediction.declined, None, "{prediction:#?}");
+    let options = [&[drive, "--from", from], sla].concat();
+    let found = rating(&bench, bench.prepare::<&str>(&[]), &options);
+    assert_near(drive, &prediction, found, near);
+    let page = bench.flashproof(&["report", "baseline"]).expect(0);
+    assert!(!page.stdout.is_empty());
 }
 
 fn assert_near(drive: &str, prediction: &Prediction, found: f64, near: f64) {
@@ -171,18 +179,22 @@ const CHANGING: [(&str, u64, Told); 4] = [
 
 #[test]
 fn predictions_for_changing_drives_hold_or_are_declined() {
-    let few = if support::long() { CHANGING.len() } else { 1 };
-    in_parallel(&CHANGING[..few], |&(drive, seconds, told)| {
-        assert_predicted(drive, seconds, told);
-    });
+    if support::long() {
+        in_parallel(&CHANGING, |&(drive, seconds, told)| {
+            assert_predicted(drive, seconds, told, &[]);
+        });
+    } else {
+        let drive = "sim:channels=2+read-us=3000+write-us=2000+stall-ms=250+stall-every-s=40";
+        assert_predicted(drive, 4_000, Told::Rating, &SLOWER);
+    }
 }
 
 #[test]
 fn a_prediction_names_what_the_baseline_cannot_show() {
     let bench = Bench::new();
-    let drive = "sim:channels=2+read-us=300+write-us=200+stall-ms=5000+stall-at-s=1800";
-    let prediction = predicted(&bench, || bench.prepare::<&str>(&[]), &[drive], &[]);
-    // A single stall of 5 s in an hour exceeds ACT's limits. A baseline of two minutes cannot exclude such stalls.
+    let drive = "sim:channels=2+read-us=3000+write-us=2000+stall-ms=5000+stall-at-s=1800";
+    let prediction = predicted(&bench, || bench.prepare::<&str>(&[]), &[drive], &SLOWER);
+    // A single stall of 5 s in an hour exceeds the limits. A baseline of two minutes cannot exclude such stalls.
     assert_eq!(
         prediction.declined.map(|declined| declined.cause),
         Some(DeclinedBy::Stalls)
@@ -201,7 +213,7 @@ fn a_prediction_names_what_the_baseline_cannot_show() {
     }
 }
 
-fn holds(drive: &str, multiple: f64, seconds: u64) -> bool {
+fn holds(drive: &str, multiple: f64, seconds: u64, sla: &[&str]) -> bool {
     let bench = Bench::new();
     let reads = (2_000.0 * multiple).round();
     let writes = (1_000.0 * multiple).round();
@@ -209,17 +221,16 @@ fn holds(drive: &str, multiple: f64, seconds: u64) -> bool {
         "device-names: {drive}\ntest-duration-sec: {seconds}\nread-reqs-per-sec: {reads}\nwrite-reqs-per-sec: {writes}\n"
     );
     bench.write("hour.conf", &config);
-    let ended =
-        Running::start(bench.prepare(&["storage", "hour.conf", "--quiet", "--out", "hour"]))
-            .end_within(LONG);
+    let command = [&["storage", "hour.conf", "--quiet", "--out", "hour"], sla].concat();
+    let ended = Running::start(bench.prepare(&command)).end_within(LONG);
     assert!(matches!(ended.code, Some(0 | 1)), "{}", ended.stderr);
     ended.code == Some(0)
 }
 
 /// Asserts that the prediction for `drive` is `expected`, and that runs of `seconds` confirm the prediction.
-fn assert_predicted(drive: &str, seconds: u64, expected: Told) {
+fn assert_predicted(drive: &str, seconds: u64, expected: Told, sla: &[&str]) {
     let bench = Bench::new();
-    let prediction = predicted(&bench, || bench.prepare::<&str>(&[]), &[drive], &[]);
+    let prediction = predicted(&bench, || bench.prepare::<&str>(&[]), &[drive], sla);
     let Prediction {
         rating,
         rating_low,
@@ -239,17 +250,17 @@ fn assert_predicted(drive: &str, seconds: u64, expected: Told) {
             "{prediction:#?}"
         );
         assert!(
-            holds(drive, low, seconds),
+            holds(drive, low, seconds, sla),
             "{drive} does not hold {low}x\n{prediction:#?}"
         );
         assert!(
-            !holds(drive, high, seconds),
+            !holds(drive, high, seconds, sla),
             "{drive} holds {high}x\n{prediction:#?}"
         );
     }
     if told == Told::Nothing {
         assert!(
-            !holds(drive, LOW, seconds),
+            !holds(drive, LOW, seconds, sla),
             "{drive} holds {LOW}x\n{prediction:#?}"
         );
     }

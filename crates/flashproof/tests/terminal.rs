@@ -276,8 +276,12 @@ fn output_after_progress_begins_on_a_new_line() {
 #[test]
 fn a_baseline_on_a_terminal_shows_each_result_once_in_the_table_at_the_end() {
     let bench = Bench::new();
-    let Some((text, code)) = shown(&bench.prepare(&["baseline", "sim:", "--duration", "2m"]))
-    else {
+    let Some((text, code)) = shown(&bench.prepare(&[
+        "baseline",
+        "sim:channels=2+read-us=2000",
+        "--duration",
+        "2m",
+    ])) else {
         return;
     };
     assert_eq!(code, Some(0), "{text}");

@@ -78,9 +78,9 @@ fn a_drive_that_stops_answering_fails_under_every_load() {
     Expected(0, ReasonCode::NoLimits).fio(&[(&format!("{answers_late} --hang=100"), late)]);
     Expected(1, ReasonCode::Lost).storage(&[
         (
-            "sim:stall-at-s=3597+stall-ms=1000000000; test-duration-sec: 3600",
+            "sim:stall-at-s=597+stall-ms=1000000000; test-duration-sec: 600",
             &[],
-            "completed nothing after 3,597 s: 1,024 reads and 1 large-block-reads and 1 large-block-writes never completed",
+            "completed nothing after 597 s: 1,024 reads and 1 large-block-reads and 1 large-block-writes never completed",
         ),
         (
             "sim:channels=4096+write-us=90000000+jitter-pct=0; test-duration-sec: 20; report-interval-sec: 20; \
@@ -89,7 +89,7 @@ fn a_drive_that_stops_answering_fails_under_every_load() {
             "large-block-writes never completed",
         ),
     ]);
-    let closed = "sim:stall-at-s=30+stall-ms=1000000000; test-duration-sec: 120; arrival: closed";
+    let closed = "sim:stall-at-s=3+stall-ms=1000000000; test-duration-sec: 120; arrival: closed";
     Expected(1, ReasonCode::FellBehind).storage(&[(closed, &[], "large-block-writes")]);
 }
 

@@ -82,9 +82,14 @@ impl ModelJob {
         times_ns.map(|times_ns| JobResults::from_times(times_ns, seconds))
     }
 
-    /// Runs for `at_least_ns`. Returns all times, nanoseconds, and the seconds that passed.
+    /// Runs for `at_least_ns`. Returns all times in ascending order, nanoseconds, and the seconds that passed.
     pub fn all(&self, drive: &DriveSpec, at_least_ns: u64) -> ([Vec<u64>; 2], f64) {
-        Running::new(self, drive).run(0, |_, now_ns| now_ns >= at_least_ns)
+        let (mut times_ns, seconds) =
+            Running::new(self, drive).run(0, |_, now_ns| now_ns >= at_least_ns);
+        times_ns
+            .iter_mut()
+            .for_each(|times_ns| times_ns.sort_unstable());
+        (times_ns, seconds)
     }
 }
 

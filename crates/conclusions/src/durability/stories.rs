@@ -222,7 +222,7 @@ impl Scenario {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(ProptestConfig::with_cases(700))]
 
     #[test]
     fn every_lie_that_lost_a_write_is_found_and_no_honest_drive_is_reported(

@@ -10,8 +10,8 @@ use std::sync::MutexGuard;
 
 pub const LAB: &str = "lab";
 
-/// A step with 10 minutes of simulated load per stage, which takes about a second.
-pub const SCREEN: &str = "[[step]]\nname = \"screen\"\nrun = \"certify {drive} --load 1 --duration 10m --out {out}\"\nlimit = \"10m\"\n";
+/// A step with 10 minutes of simulated load per stage, which takes less than a second.
+pub const SCREEN: &str = "[[step]]\nname = \"screen\"\nrun = \"certify {drive} --load 0.1 --duration 10m --out {out}\"\nlimit = \"10m\"\n";
 
 /// A step of two stages of 5 real seconds.
 pub const REAL: &str = "[[step]]\nname = \"certify\"\n\

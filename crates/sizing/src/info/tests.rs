@@ -122,10 +122,10 @@ fn a_refused_query_gives_no_value() {
 }
 
 #[test]
-fn a_line_of_a_gigabyte_nul_bytes_and_too_many_namespaces_cost_no_memory() {
+fn a_line_of_256_mib_nul_bytes_and_too_many_namespaces_cost_no_memory() {
     let mut replies = InfoReplies::default();
     let long = repeat(b'x')
-        .take(1 << 30)
+        .take(1 << 28)
         .chain(&b"\nnode\tBB9\r\n\0\0\tx\n"[..]);
     replies.read("a", long).unwrap();
     assert_eq!(replies.node_id.as_deref(), Some("BB9"));

@@ -525,19 +525,46 @@ impl Read for Long {
 fn a_line_of_a_gigabyte_is_skipped_anywhere() {
     let first = log(0, 5, 1);
     let second = log(50, 5, 6);
-    for (byte, begin) in [(b'x', &first[..]), (b'x', ""), (0, ""), (0, &first)] {
+    let (gigabyte, less) = ((1 << 30, "1,073,741,82"), (1 << 26, "67,108,8"));
+    for (byte, begin, (bytes, told)) in [
+        (b'x', &first[..], gigabyte),
+        (b'x', "", less),
+        (0, "", less),
+        (0, &first, less),
+    ] {
         let end = format!("\n{second}");
         let source = InputFile::new(
             "big",
-            Box::new(Long(begin.into(), 1 << 30, byte, end.into())),
+            Box::new(Long(begin.into(), bytes, byte, end.into())),
             PIPED,
         )
         .unwrap();
         let log = &read(vec![source]).unwrap()[0];
         let found = log.histograms["{test}-read"].len();
         assert_eq!(found, if begin.is_empty() { 5 } else { 10 });
-        assert!(log.remarks[0].contains("1,073,741,82"), "{:?}", log.remarks);
+        assert!(log.remarks[0].contains(told), "{:?}", log.remarks);
     }
+}
+
+#[test]
+fn only_the_start_of_a_long_prefix_is_quoted() {
+    let strange = "\u{fffd}\0".repeat(200);
+    let text = format!(
+        "{}{strange}{}",
+        log(0, 5, 1),
+        ticks(60, 6).lines().next().unwrap()
+    );
+    let remarks = read_one(text).remarks;
+    let remark = remarks
+        .iter()
+        .find(|remark| remark.contains("the first has the prefix"))
+        .unwrap();
+    let (_, prefix) = remark.split_once("the first has the prefix ").unwrap();
+    let (prefix, _) = prefix.split_once(" in a.log").unwrap();
+    assert!(
+        prefix.ends_with("\" and more") && prefix.len() < 400,
+        "{prefix}"
+    );
 }
 
 #[test]

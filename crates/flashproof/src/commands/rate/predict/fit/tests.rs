@@ -25,8 +25,7 @@ fn point(
     let (times, seconds) = job_of(&point).unwrap().all(&drive, 5_000_000_000);
     for (done, times_ns) in [&mut point.reads, &mut point.writes].into_iter().zip(times) {
         let Some(done) = done else { continue };
-        let mut us: Vec<f64> = times_ns.iter().map(|ns| *ns as f64 / 1e3).collect();
-        us.sort_unstable_by(f64::total_cmp);
+        let us: Vec<f64> = times_ns.iter().map(|ns| *ns as f64 / 1e3).collect();
         let count = us.len() as f64;
         let mean_us = us.iter().sum::<f64>() / count;
         let variance = us.iter().map(|us| (us - mean_us).powi(2)).sum::<f64>() / count;
