@@ -10,9 +10,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The controller saves a change after 6 s at most: 5 s after the save before, checked each second (Slurm's
+/// src/slurmctld/state_save.c).
+const SAVED_WITHIN: Duration = Duration::from_secs(7);
 
 const NODES: usize = 8;
 
@@ -173,8 +177,18 @@ impl Slurm {
             .push((name.to_owned(), answered.recv().unwrap()));
     }
 
-    /// Kills the daemon `name`, such as `controller` or `n3`.
+    /// Kills the daemon `name`, such as `controller` or `n3`. Waits until the controller has saved its jobs: the next
+    /// controller would otherwise start a job twice, or not know it.
     pub fn kill(&self, name: &str) {
+        if name == "controller" {
+            let called = SystemTime::now();
+            let jobs = self.dir.join("state/job_state");
+            self.until("the controller has saved its jobs", || {
+                let saved = fs::metadata(&jobs).and_then(|file| file.modified());
+                saved.is_ok_and(|at| at > called)
+                    || called.elapsed().is_ok_and(|age| age > SAVED_WITHIN)
+            });
+        }
         let mut daemons = self.daemons.lock().unwrap();
         let at = daemons
             .iter()
