@@ -8,7 +8,7 @@ use std::time::Duration;
 use sys::random::Random;
 
 /// Number of kills, unless `FLASHPROOF_SERVER_KILLS` is set.
-const KILLS: u64 = 100;
+const KILLS: u64 = 30;
 
 /// A small file, so that blocks are rewritten often. Writes are acknowledged when they are in the file.
 fn config(port: u16) -> String {

@@ -28,8 +28,14 @@ const NOT_HERE: [&str; 19] = [
     "report status flashproof-results/check-2026",
 ];
 
-/// The first command of many pages. Because it takes seconds of CPU time, it runs once, and its results are copied.
-const DEMO: &str = "flashproof storage examples/demo.conf --out flashproof-results/demo";
+/// Commands of several pages, with their exit codes. They take seconds of CPU time, so each runs once, and its results are copied.
+const SHARED: [(&str, i32); 2] = [
+    (
+        "flashproof storage examples/demo.conf --out flashproof-results/demo",
+        1,
+    ),
+    ("flashproof certify", 0),
+];
 
 /// Commands that take minutes in a test build. Other lines on the pages have the same options.
 const LONG: [&str; 5] = [
@@ -52,14 +58,12 @@ fn every_documented_command_that_can_run_here_has_the_expected_exit_code() {
     });
     pages.push(project.join("README.md"));
     pages.sort();
-    let demo = Bench::new();
-    demo.link_examples();
-    assert_eq!(typed(&demo, DEMO).0, 1);
-    let results = demo.path("flashproof-results");
-    let copy_demo = format!(
-        "mkdir -p flashproof-results && cp -r {}/demo flashproof-results",
-        results.display()
-    );
+    let shared = SHARED.map(|(command, code)| {
+        let bench = Bench::new();
+        bench.link_examples();
+        assert_eq!(typed(&bench, command).0, code);
+        (command, bench)
+    });
     let mut run = 0;
     let mut wrong = Vec::new();
     for page in pages {
@@ -83,7 +87,7 @@ fn every_documented_command_that_can_run_here_has_the_expected_exit_code() {
                 continue;
             }
             run += 1;
-            let (ended, said) = typed(&bench, &command.replace(DEMO, &copy_demo));
+            let (ended, said) = typed(&bench, &with_copies(&command, &shared));
             // A missing device gives exit code 3. Commands that only show or write a file need no device.
             let expected = if is_ours {
                 [0, 1].contains(&ended)
@@ -145,6 +149,17 @@ fn command_of(line: &str, is_fenced: bool) -> Option<String> {
             .iter()
             .fold(line, |line, dir| line.replace(dir, "/not/here/"))
     })
+}
+
+/// `command`, which copies results if it begins with one of the `shared` commands, each with the directory in which it ran.
+fn with_copies(command: &str, shared: &[(&str, Bench)]) -> String {
+    let first = command.split(" && ").next().unwrap_or(command);
+    let Some((_, bench)) = shared.iter().find(|(of, _)| *of == first) else {
+        return command.to_owned();
+    };
+    let results = bench.path("flashproof-results");
+    let copy = format!("cp -rT {} flashproof-results", results.display());
+    command.replacen(first, &copy, 1)
 }
 
 fn typed(bench: &Bench, command: &str) -> (i32, String) {
