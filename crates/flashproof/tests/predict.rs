@@ -14,8 +14,8 @@ use support::{Bench, LoopDevice, MIB, OUT, Running, Throttled, in_parallel};
 const NEAR: f64 = 0.10;
 const NEAR_A_LIMIT: f64 = 0.25;
 
-/// ACT's limits for a drive that is ten times as slow. Its loads are a tenth, so simulated runs take less time.
-const SLOWER: [&str; 2] = ["--sla", "5%>10ms,1%>80ms,0.1%>640ms"];
+/// Limits of a drive that is ten times as slow. Its loads are a tenth, so simulated runs take less time.
+const SLOWER: [&str; 2] = ["--sla", crate::rate::SLOWER];
 
 /// Timeout, longer than a baseline or a rating on a real device takes.
 const LONG: Duration = Duration::from_secs(3_600);

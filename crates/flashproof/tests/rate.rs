@@ -40,7 +40,7 @@ const fn rated(drive: &'static str, from: &'static str) -> Rated {
 }
 
 /// ACT's limits for drives that are ten times as slow.
-const SLOWER: &str = "5%>10ms,1%>80ms,0.1%>640ms";
+pub(crate) const SLOWER: &str = "5%>10ms,1%>80ms,0.1%>640ms";
 
 const fn slower(drive: &'static str) -> Rated {
     Rated {

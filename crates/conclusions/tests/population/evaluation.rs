@@ -213,7 +213,10 @@ fn the_whole_evaluation() {
             failed.push(what.to_owned());
         }
     };
-    expect(healthy.accused <= 3, "at most 3 false alarms");
+    expect(
+        healthy.accused <= healthy.healthy.div_ceil(1_000),
+        "one false alarm in 1,000 healthy drives",
+    );
     expect(
         interval(many.accused, many.healthy)[1] <= 0.001,
         "bound of the false alarm rate",

@@ -449,21 +449,21 @@ impl RunningTotals {
     }
 }
 
-/// Adds 32-bit counts to 64-bit counts. The iterators of a histogram visit all buckets below its least value too, which
-/// took a quarter of the time of simulated jobs.
+/// Adds 32-bit counts to 64-bit counts. The iterators of a histogram also visit all buckets below its least value, which
+/// took a quarter of the CPU time of a baseline of three simulated drives.
 pub fn add(total: &mut RunHistogram, part: &results::cell::Latencies) {
-    let mut add_bucket = |value| {
+    let mut value = 0;
+    while value <= part.max() {
         let count = part.count_at(value);
         if count > 0 {
             // Cannot fail: the bounds are equal.
             let _ = total.record_n(value, count.into());
         }
-    };
-    add_bucket(0);
-    let mut value = part.min_nz();
-    while value <= part.max() {
-        add_bucket(value);
-        value = part.next_non_equivalent(value);
+        value = if value == 0 {
+            part.min_nz()
+        } else {
+            part.next_non_equivalent(value)
+        };
     }
 }
 
