@@ -136,7 +136,8 @@ fn several_directories_are_shown_and_the_worst_decides_the_exit_code() {
         .flashproof(&["report", "status", "good", "bad"])
         .expect(1);
     assert!(
-        both.stdout.starts_with("good  sim:\n")
+        both.stdout
+            .starts_with("2 directories: 1 failed (bad); 1 passed or not judged\n\ngood  sim:\n")
             && both.stdout.contains("\n\nbad  sim:read-us=9000\n"),
         "{both:?}"
     );
