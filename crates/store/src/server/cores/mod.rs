@@ -589,7 +589,8 @@ impl ServerCore {
         self.state.send_to_all(|| CoreMessage::Stop);
     }
 
-    /// Counts bytes that may stay in memory. Now and then checks all connections; above the limit, closes the largest.
+    /// Counts bytes that may stay in memory. After each 1/16 of the limit, checks all connections; above the limit,
+    /// closes the largest.
     fn limit_memory(&mut self, bytes: usize) {
         self.moved_bytes += bytes;
         let limit = self.state.setup.limits.memory_bytes / self.state.mailboxes.len();
@@ -597,27 +598,22 @@ impl ServerCore {
             return;
         }
         self.moved_bytes = 0;
-        let mut total_bytes: usize = self
+        // The batch of a closed connection, and bytes that the kernel sends, stay allocated for a moment. Closing other
+        // connections would not free them.
+        let mut open: Vec<&mut PeerConnection> = self
             .connections
             .iter()
-            .map(|(_, connection)| connection.bytes_in_use())
-            .sum();
-        while total_bytes > limit {
-            let Some((_, largest)) = self
-                .connections
-                .iter()
-                .max_by_key(|(_, connection)| connection.bytes_in_use())
-            else {
-                return;
-            };
-            let bytes = largest.bytes_in_use();
+            .map(|(_, connection)| connection)
+            .filter(|connection| !connection.is_closed)
+            .collect();
+        open.sort_by_key(|connection| connection.bytes_in_use());
+        let mut total_bytes: usize = open.iter().map(|one| one.bytes_in_use()).sum();
+        while total_bytes > limit
+            && let Some(largest) = open.pop()
+        {
+            total_bytes -= largest.bytes_in_use();
             largest.end();
-            // Bytes that the kernel sends stay allocated until the send has ended.
-            total_bytes -= bytes;
             self.counts.connections_reaped += 1;
-            if bytes == 0 {
-                return;
-            }
         }
     }
 
