@@ -453,6 +453,15 @@ fn prefixes_do_not_change_the_profile_and_distinguish_nodes() {
             format(7, "LINE")
         );
     }
+    // The server's syslog sink: the time is that of syslog.
+    let sink = whole
+        .replace(" GMT: ", "+00:00 host1 asd: ")
+        .replace("Nov 20 2026 ", "2026-11-20T");
+    let profile = profile_of(sink);
+    assert_eq!(
+        (&profile.loads, &profile.nodes),
+        (&expected.loads, &expected.nodes)
+    );
     // Torn and quoted lines that hold the id of this node or of another one.
     for (before, id) in [
         ("some text ", "32c901000000fc02"),
@@ -548,4 +557,77 @@ fn prefixes_do_not_change_the_profile_and_distinguish_nodes() {
     let rotated = sources(&[("2.log", second), ("1.log", first)]).unwrap();
     assert_eq!(try_profile(&rotated).unwrap().loads, profile.loads);
     assert_any_contains!(rotated.logs[0].remarks, "prefix \"proxy\"");
+}
+
+#[test]
+fn a_missing_drive_line_is_no_change_of_the_load() {
+    // A forum's log of server 3.10, whose line of xvdc at 22:59:18 and of xvdb at 22:59:38 are missing.
+    let lines: String = [(58, "c", 34322), (58, "b", 34351), (78, "b", 36027), (98, "c", 37653)]
+        .iter()
+        .map(|(second, device, writes)| {
+            format!(
+                "Dec 21 2016 22:{:02}:{:02} GMT: INFO (drv_ssd): (drv_ssd.c:2093) {{Cache}} /dev/xvd{device}: \
+                 used-bytes 1633063296 free-wblocks 1237274 write-q 0 write ({writes},84.8) defrag-q 0 \
+                 defrag-read ({writes},74.6) defrag-write (17354,59.5)\n",
+                58 + second / 60,
+                second % 60
+            )
+        })
+        .collect();
+    let sources = sources(&[("a.log", lines)]).unwrap();
+    let window = ProfileOptions {
+        from: "2016-12-21T22:58:58Z".parse().ok(),
+        to: "2016-12-21T22:59:38Z".parse().ok(),
+        ..options()
+    };
+    let doubts = profile(&sources, &window).unwrap().doubts().join("\n");
+    assert!(!doubts.contains("not steady"), "{doubts}");
+    let error = try_profile(&sources).unwrap_err();
+    assert_contains!(error, "no steady window of at least 3 min", "a longer log");
+    assert!(
+        !error.contains("--at-least") && !error.contains("changed from"),
+        "{error}"
+    );
+}
+
+#[test]
+fn an_error_names_the_lines_that_were_left_out() {
+    let wrapped = captured().lines().fold(String::new(), |mut text, line| {
+        let (line, rest) = line.split_at(line.len().min(120));
+        let _ = write!(
+            text,
+            "{line}\n{rest}{}",
+            if rest.is_empty() { "" } else { "\n" }
+        );
+        text
+    });
+    let error = try_profile(&sources(&[("a.log", wrapped)]).unwrap()).unwrap_err();
+    assert_contains!(error, "has no drive line", "lines without a time, left out");
+    let unfilled = captured()
+        .lines()
+        .filter(|line| !line.contains("  ("))
+        .fold(String::new(), |text, line| text + line + "\n");
+    let error = try_profile(&sources(&[("a.log", unfilled)]).unwrap()).unwrap_err();
+    assert_contains!(error, "histograms without all of its buckets, left out");
+}
+
+#[test]
+fn drive_lines_that_are_missing_for_half_of_the_window_are_a_doubt() {
+    let (begin, end) = ("2026-11-20T23:04:05Z", "2026-11-20T23:10:05Z");
+    let (head, tail) = captured()
+        .split_once("Nov 20 2026 23:06:45")
+        .map(|(a, b)| (a.to_owned(), b.to_owned()))
+        .unwrap();
+    let tail = tail.lines().filter(|line| !line.contains("(drv_ssd)"));
+    let text =
+        head + "Nov 20 2026 23:06:45" + &tail.fold(String::new(), |text, line| text + line + "\n");
+    let window = ProfileOptions {
+        from: begin.parse().ok(),
+        to: end.parse().ok(),
+        ..options()
+    };
+    let doubts = profile(&sources(&[("a.log", text)]).unwrap(), &window)
+        .unwrap()
+        .doubts();
+    assert_any_contains!(doubts, "its drive lines cover 140 s of the window's 360 s");
 }

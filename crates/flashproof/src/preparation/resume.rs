@@ -18,7 +18,7 @@ pub struct PrepOptions {
     pub zeros: bool,
     pub fills: u32,
     pub use_pct: u32,
-    /// A single pass of salt in the order of random writes, on a drive that is discarded if possible.
+    /// A single pass of random data in the order of random writes, on a drive that is discarded if possible.
     pub random: Option<RandomWrites>,
     /// `None`: any seed.
     pub seed: Option<u64>,
@@ -27,7 +27,7 @@ pub struct PrepOptions {
 }
 
 impl PrepOptions {
-    /// Zeros, then salt, on the whole device.
+    /// Zeros, then one random fill, on the whole device.
     pub const DEFAULT: Self = Self {
         discard_first: false,
         zeros: true,
@@ -99,7 +99,7 @@ fn discards_first(facts: &DeviceFacts, options: &PrepOptions) -> bool {
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StartParams {
-    /// Seed of the salt, unless the user gives one.
+    /// Seed of the random data, unless the user gives one.
     pub seed: u64,
     pub unix_s: u64,
 }
@@ -258,22 +258,22 @@ fn check_same_work(
     } = facts;
     let (why, instead) = if prepared.size_bytes != *size_bytes {
         let had_bytes = prepared.size_bytes;
-        let why = format!("when it had {had_bytes} bytes, and it has {size_bytes} now");
+        let why = format!("it had {had_bytes} bytes then, and has {size_bytes} now");
         (why, "give ")
     } else if let Some(writer) = &prepared.written_since {
-        let why = format!("and it was written to since ({writer})");
+        let why = format!("it was written to since ({writer})");
         (why, "give ")
     } else {
         let differences = changed_options(facts, prepared, options)?;
         if differences.is_empty() {
             return Ok(());
         }
-        let why = format!("with other options: {}", differences.join(", "));
+        let why = format!("its options were others: {}", differences.join(", "));
         (why, "give the same options to resume, or ")
     };
     let progress = prepared.progress();
     Err(format!(
-        "cannot resume {path} - its preparation was interrupted {progress} (or still runs in another process), {why} - \
+        "cannot resume {path} - its preparation is incomplete or still runs in another process ({progress}); {why} - \
          {instead}--restart to start from the beginning"
     ))
 }
@@ -484,7 +484,7 @@ mod tests {
             (
                 &grown,
                 WANTED,
-                "when it had 10485760 bytes, and it has 20971520 now",
+                "it had 10485760 bytes then, and has 20971520 now",
             ),
         ] {
             refused(subject, &options, &records, why);
@@ -494,12 +494,12 @@ mod tests {
             ..prepared
         };
         records.keep_prepared("serial a", &written).unwrap();
-        let why = "and it was written to since (storage test)";
+        let why = "it was written to since (storage test)";
         refused(&a, &WANTED, &records, why);
     }
 
     #[test]
-    fn another_drive_needs_no_restart_under_another_name_or_once_begun() {
+    fn a_second_drive_needs_no_restart_if_its_name_differs_or_its_preparation_has_begun() {
         let (_dir, records, _) = interrupted();
         let b = subject("serial b");
         let resume = |facts: &DeviceFacts| {
@@ -510,7 +510,7 @@ mod tests {
             ..b.clone()
         };
         assert!(!resume(&elsewhere).is_resumed());
-        // As by --restart, in the second in which the preparation of the other drive began.
+        // The preparation of this drive began, with --restart, in the same second as that of the other drive.
         records.keep("serial b", SIZE, PREPARATION).unwrap();
         let begun = begun("serial b");
         records.keep_prepared("serial b", &begun).unwrap();

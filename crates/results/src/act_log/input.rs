@@ -23,11 +23,23 @@ const ZSTD_SKIPPABLE: [u8; 3] = [0x2a, 0x4d, 0x18];
 
 /// Compression formats that are refused: magic bytes, name, program that decompresses. Source: the format
 /// specifications of xz (2.1.1.1), bzip2, and lz4 frames.
-const UNSUPPORTED_FORMATS: [(&[u8], &str, &str); 3] = [
-    (&[0xfd, b'7', b'z', b'X', b'Z', 0], "xz", "xz -dc"),
-    (b"BZh", "bzip2", "bzip2 -dc"),
-    (&[0x04, 0x22, 0x4d, 0x18], "lz4", "lz4 -dc"),
+const UNSUPPORTED_FORMATS: [(&[u8], &str, &str); 6] = [
+    (
+        &[0xfd, b'7', b'z', b'X', b'Z', 0],
+        "compressed with xz",
+        "xz -dc",
+    ),
+    (b"BZh", "compressed with bzip2", "bzip2 -dc"),
+    (&[0x04, 0x22, 0x4d, 0x18], "compressed with lz4", "lz4 -dc"),
+    (b"PK\x03\x04", "a zip archive", "unzip -p"),
+    (
+        &[0xff, 0xfe],
+        "UTF-16, as PowerShell writes it",
+        "iconv -f UTF-16 -t UTF-8",
+    ),
+    (&[0xfe, 0xff], "UTF-16", "iconv -f UTF-16 -t UTF-8"),
 ];
+const UTF8_BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Length of the longest magic number, bytes.
 const FIRST_BYTES: u64 = 6;
 
@@ -78,12 +90,14 @@ impl<'a> Input<'a> {
             .iter()
             .find(|(magic, ..)| first.starts_with(magic))
         {
-            let why = format!(
-                "the log is compressed with {name}, which is not supported: use {program} LOG | {command}"
-            );
+            let why =
+                format!("the log is {name}, which is not supported: use {program} LOG | {command}");
             return Err(io::Error::new(io::ErrorKind::Unsupported, why));
         }
         let compression = Compression::detect(&first);
+        if first.starts_with(UTF8_BYTE_ORDER_MARK) {
+            first.drain(..UTF8_BYTE_ORDER_MARK.len());
+        }
         let raw = Raw {
             first: Cursor::new(first),
             source,

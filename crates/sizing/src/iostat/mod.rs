@@ -47,6 +47,11 @@ pub enum IostatError {
          JSON, found {found} - record the output with \"iostat -xty 10 > FILE\", or \"iostat -xty 10 -o JSON\""
     )]
     NotIostat { name: String, found: String },
+    #[error(
+        "reading {name} - this JSON is not iostat's, or has no complete report - record the output with \"iostat -xty 10 \
+         -o JSON\""
+    )]
+    OtherJson { name: String },
     #[error("reading {name} - {why} - record the output during the load: iostat -xty 10 60 > FILE")]
     Unusable { name: String, why: Unusable },
 }
@@ -87,12 +92,12 @@ pub fn read(source: InputFile, near_date: Option<Date>) -> Result<Iostat, Iostat
     let is_json = first.trim_ascii_start().starts_with(b"{");
     let bytes = io::Cursor::new(first).chain(&mut input);
     let mut collector = ReportCollector::new(&name);
-    let table_result = if is_json {
-        table::read_json(bytes, &mut collector)
+    let mut found = String::new();
+    if is_json {
+        table::read_json(bytes, &mut collector).map_err(read_error)?;
     } else {
-        table::read(&mut LineReader::new(bytes), &mut collector)
-    };
-    let found = table_result.map_err(read_error)?;
+        found = table::read(&mut LineReader::new(bytes), &mut collector).map_err(read_error)?;
+    }
     if input.is_cut() {
         collector.add_remark(
             "the compressed data is truncated: only its readable part is used".to_owned(),
@@ -102,6 +107,7 @@ pub fn read(source: InputFile, near_date: Option<Date>) -> Result<Iostat, Iostat
     match (iostat.reports.is_empty(), unusable) {
         (false, _) => Ok(iostat),
         (true, Some(why)) => Err(IostatError::Unusable { name, why }),
+        (true, None) if is_json => Err(IostatError::OtherJson { name }),
         (true, None) => Err(IostatError::NotIostat { name, found }),
     }
 }
@@ -163,21 +169,38 @@ const CHANCE_MAX: f64 = 0.02;
 const MOST_OF_TEN: usize = 8;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FirstOf {
+    /// After a banner.
+    Run,
+    /// The text may begin in the middle of a run.
+    Text,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FirstReport {
     SinceBoot,
     OfInterval,
     Unknown,
 }
 
-/// Removes first reports (ascending indices `firsts`) that may cover the time since boot. Returns remarks: one for
+/// Removes first reports (ascending indices in `firsts`) that may cover the time since boot. Returns remarks: one for
 /// all runs with the same reason.
-fn drop_firsts(reports: &mut Vec<IostatReport>, firsts: &[usize]) -> Vec<String> {
-    let ends = firsts.iter().skip(1).copied().chain([reports.len()]);
+fn drop_firsts(reports: &mut Vec<IostatReport>, firsts: &[(usize, FirstOf)]) -> Vec<String> {
+    let ends = firsts
+        .iter()
+        .skip(1)
+        .map(|(begin, _)| *begin)
+        .chain([reports.len()]);
     let mut is_used = vec![true; reports.len()];
     let mut sentences: Vec<(usize, &str)> = Vec::new();
-    for (begin, end) in firsts.iter().copied().zip(ends) {
+    for ((begin, of), end) in firsts.iter().copied().zip(ends) {
         let first = classify_first(&reports[begin..end]);
         let sentence = match first {
+            FirstReport::OfInterval if of == FirstOf::Text => continue,
+            FirstReport::Unknown if of == FirstOf::Text => {
+                "the first report is used, but the text does not begin with iostat's line \"Linux ...\": if this report \
+                 is the first of a run without -y, it covers the time since boot"
+            }
             FirstReport::OfInterval => {
                 "the first report is used: its numbers show that it covers an interval (iostat -y)"
             }
@@ -192,7 +215,8 @@ fn drop_firsts(reports: &mut Vec<IostatReport>, firsts: &[usize]) -> Vec<String>
                 "the first report is left out: without iostat -y it covers the time since boot"
             }
         };
-        is_used[begin] = first == FirstReport::OfInterval;
+        is_used[begin] = first == FirstReport::OfInterval
+            || of == FirstOf::Text && first == FirstReport::Unknown;
         match sentences.iter_mut().find(|(_, known)| *known == sentence) {
             Some((number, _)) => *number += 1,
             None => sentences.push((1, sentence)),

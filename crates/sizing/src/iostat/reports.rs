@@ -1,7 +1,7 @@
 //! Groups rows of tables into reports, each with its time and its run of iostat.
 
 use super::time::{self, WrittenDate};
-use super::{DeviceRates, Iostat, IostatReport, Unusable};
+use super::{DeviceRates, FirstOf, Iostat, IostatReport, Unusable};
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::Offset;
 use results::format::count;
@@ -43,8 +43,8 @@ struct ReportTime {
 #[derive(Debug, Default)]
 pub(super) struct ReportCollector {
     name: String,
-    /// Reports with their times; the flag is true for the first report after a banner.
-    reports: Vec<(Vec<DeviceRates>, Option<ReportTime>, bool)>,
+    /// Reports with their times, and what they are the first report of, if anything.
+    reports: Vec<(Vec<DeviceRates>, Option<ReportTime>, Option<FirstOf>)>,
     open_rows: Vec<(String, [Option<f64>; FIELDS])>,
     row_indexes: HashMap<String, usize>,
     /// True for each field that the open report has so far.
@@ -53,8 +53,8 @@ pub(super) struct ReportCollector {
     moment: Option<ReportTime>,
     /// The date of the last banner.
     date: Option<WrittenDate>,
-    /// True until the first report after that banner.
-    first: bool,
+    /// What the next report is the first report of.
+    first: Option<FirstOf>,
     dates: Vec<WrittenDate>,
     rows: usize,
     reports_dropped: u64,
@@ -70,6 +70,7 @@ impl ReportCollector {
     pub(super) fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),
+            first: Some(FirstOf::Text),
             ..Self::default()
         }
     }
@@ -81,7 +82,7 @@ impl ReportCollector {
     pub(super) fn banner(&mut self, date: Option<WrittenDate>) {
         self.close();
         self.moment = None;
-        self.first = true;
+        self.first = Some(FirstOf::Run);
         self.date = date;
         self.dates.extend(date);
     }
@@ -166,7 +167,7 @@ impl ReportCollector {
             .filter_map(|(device, fields)| rates(device, fields))
             .collect();
         self.incomplete += (row_count - devices.len()) as u64;
-        let first = std::mem::take(&mut self.first);
+        let first = self.first.take();
         let moment = self.moment.take();
         if devices.is_empty() {
             return;
@@ -190,8 +191,8 @@ impl ReportCollector {
         for (index, (devices, moment, first)) in
             std::mem::take(&mut self.reports).into_iter().enumerate()
         {
-            if first {
-                firsts.push(index);
+            if let Some(first) = first {
+                firsts.push((index, first));
                 last = None;
             }
             let offset = moment.and_then(|moment| moment.offset);

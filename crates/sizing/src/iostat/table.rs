@@ -72,13 +72,9 @@ pub(super) fn read<R: Read>(
                 quoted(&text.chars().take(60).collect::<String>())
             ));
         }
-        if let Some(banner) = text.strip_prefix("Linux ") {
+        if let Some(date) = banner_date(text) {
             header = None;
-            collector.banner(
-                banner
-                    .split('\t')
-                    .find_map(|part| time::written(part.trim())),
-            );
+            collector.banner(time::written(date));
             continue;
         }
         let words: Vec<&str> = text.split_ascii_whitespace().collect();
@@ -117,6 +113,17 @@ pub(super) fn read<R: Read>(
     Ok(description.unwrap_or_else(|| "nothing".to_owned()))
 }
 
+/// The date in `Linux 6.1.0-30-amd64 (host) \t11/20/26 \t_x86_64_\t(2 CPU)`, the first line of a run of iostat, and the
+/// text after the date. A prompt or a prefix may stand before the line. `None`: another line.
+fn banner_date(text: &str) -> Option<&str> {
+    let begin = text.find("Linux ")?;
+    if begin > 0 && !text.ends_with(" CPU)") {
+        return None;
+    }
+    let (_, after_host) = text[begin..].split_once(')')?;
+    Some(after_host.trim())
+}
+
 /// The reason why the table with this header cannot be used; `None`: not the header of such a table.
 fn unusable(words: &[&str]) -> Option<Unusable> {
     let has = |names: &[&str]| words.iter().any(|word| names.contains(word));
@@ -143,14 +150,21 @@ fn header_of(words: &[&str]) -> Option<TableHeader> {
             })
         })
         .collect();
-    if columns.len() < 2 {
+    // With `-h`, discards and flushes have tables of their own.
+    let is_header = words
+        .iter()
+        .any(|word| matches!(*word, "d_await" | "f_await"));
+    if columns.is_empty() || columns.len() < 2 && !is_header {
         return None;
     }
     // `--pretty` puts the name after the numbers.
-    let device = if columns[0].word_index == 0 {
-        words.len() - 1
-    } else {
-        0
+    let device = match words
+        .iter()
+        .position(|word| matches!(*word, "Device" | "Device:"))
+    {
+        Some(at) => at,
+        None if columns[0].word_index == 0 => words.len() - 1,
+        None => 0,
     };
     Some(TableHeader {
         word_count: words.len(),
@@ -235,14 +249,14 @@ struct JsonStatistics {
     disk: Vec<Map<String, Value>>,
 }
 
-/// Reads JSON to its end. Returns a description of the JSON, for an error message.
-pub(super) fn read_json<R: Read>(input: R, collector: &mut ReportCollector) -> io::Result<String> {
+/// Reads JSON to its end.
+pub(super) fn read_json<R: Read>(input: R, collector: &mut ReportCollector) -> io::Result<()> {
     let mut objects = JsonScanner::default();
     for byte in BufReader::with_capacity(64 << 10, input).bytes() {
         objects.byte(byte?, collector);
     }
     objects.finish(collector);
-    Ok("JSON that is not iostat's or has no complete report".to_owned())
+    Ok(())
 }
 
 impl JsonScanner {

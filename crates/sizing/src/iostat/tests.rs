@@ -258,13 +258,84 @@ fn the_numbers_show_if_the_first_report_covers_the_time_since_boot() {
         .unwrap_err()
         .to_string();
     assert_contains!(alone, "may cover the time since boot", "iostat -xty 10");
-    // Without a banner, no report counts as the first.
-    let text = format!(
-        "{NEW}{}{NEW}{}",
-        new_row("sda", "1.37"),
-        new_row("sda", "1.50")
+    // Without a banner, the text may begin in the middle of a run.
+    for (rates, left, remark) in [
+        (
+            &["10.30", "11.53", "12.07", "14.01", "15.99"][..],
+            5,
+            "does not begin with iostat's line",
+        ),
+        (&["1.37"], 1, "does not begin with iostat's line"),
+        (
+            &["10.37", "11.50", "12.00"],
+            2,
+            "its numbers show that it covers the time since boot",
+        ),
+    ] {
+        let reports = rates
+            .iter()
+            .map(|rate| format!("{NEW}{}\n", new_row("sda", rate)));
+        let iostat = read_text(reports.collect::<String>()).unwrap();
+        assert_eq!(iostat.reports.len(), left, "{rates:?}");
+        assert_contains!(iostat.remarks.join("\n"), remark);
+    }
+}
+
+/// Reports of a run of iostat -y of 10 s.
+fn intervals() -> String {
+    ["10.30", "11.50", "12.00"]
+        .map(|rate| format!("{NEW}{}\n", new_row("sda", rate)))
+        .concat()
+}
+
+#[test]
+fn a_banner_is_found_behind_a_byte_order_mark_or_a_prompt_and_before_a_date_without_tabs() {
+    let since_boot = format!("{NEW}{}\n", new_row("sda", "10.37"));
+    for banner in [
+        "\u{feff}Linux 6.1 (host) \t11/20/26\t_x86_64_\t(2 CPU)",
+        "[root@db1 ~]# iostat -xt 10 | tee io.txt Linux 6.1 (db1) \t11/20/26 \t_x86_64_\t(2 CPU)",
+        "Linux 2.6.18-194.el5 (host1) 11/20/26      _x86_64_        (2 CPU)",
+        "Linux 2.6.18-194.el5 (host1) \t11/20/26",
+    ] {
+        let text = format!("{banner}\n\nTime: 23:02:35\n{since_boot}{}", intervals());
+        let iostat = read_text(text).unwrap();
+        assert_eq!(iostat.reports.len(), 3, "{banner}: {:?}", iostat.remarks);
+        let text = format!("{banner}\n\nTime: 23:02:35\n{}", intervals());
+        let iostat = read_text(text).unwrap();
+        assert_eq!(
+            iostat.reports[0].timestamp,
+            at("2026-11-20T23:02:35"),
+            "{banner}"
+        );
+    }
+}
+
+#[test]
+fn the_tables_of_discards_and_flushes_are_part_of_the_report() {
+    let text = "     r/s     rkB/s   rareq-sz Device\n  100.50     2.0M     3.0k sda\n\n     w/s     wkB/s   wareq-sz Device\n  \
+                50.00     1.0M     3.0k sda\n\n     d/s     dkB/s   drqm/s  %drqm d_await dareq-sz Device\n    2.00 0.0k 0.00 \
+                0.0% 0.00 0.0k sda\n\n     f/s f_await  aqu-sz  %util Device\n   25.00 0.40 0.1 4.0% sda\n";
+    let iostat = read_text(text).unwrap();
+    assert_eq!(iostat.reports.len(), 1);
+    assert_eq!(
+        iostat.reports[0].devices,
+        [device(
+            "sda",
+            [100.5, 50.0, 2048.0, 1024.0],
+            Some(25.0),
+            Some(2.0)
+        )]
     );
-    assert_eq!(read_text(text).unwrap().reports.len(), 2);
+}
+
+#[test]
+fn a_prefix_in_front_of_each_line_is_no_device() {
+    let text: String = intervals()
+        .lines()
+        .map(|line| format!("> {line}\n"))
+        .collect();
+    let iostat = read_text(text).unwrap();
+    assert_eq!(iostat.reports[0].devices[0].device, "sda");
 }
 
 #[test]
@@ -332,16 +403,15 @@ fn json_is_read_truncated_anywhere_in_one_line_and_with_decimal_commas() {
 #[test]
 fn a_file_that_is_not_iostat_s_is_refused_with_its_beginning() {
     for (text, found) in [
-        ("", "nothing"),
-        ("{\"a\": 1}", "JSON that is not iostat's"),
-        ("\u{1}\u{2}", "first \"\\u0001"),
+        (
+            "",
+            "it has no table of iostat -x: expected a line like \"Device r/s rkB/s ... w/s wkB/s\", or JSON, found nothing",
+        ),
+        ("{\"a\": 1}", "this JSON is not iostat's"),
+        ("\u{1}\u{2}", "found first \"\\u0001"),
     ] {
         let error = read_text(text).unwrap_err().to_string();
-        assert!(
-            error.contains("reading io.txt - it has no table of iostat -x")
-                && error.contains(found),
-            "{error}"
-        );
+        assert_contains!(error, "reading io.txt - ", found);
     }
     for (text, why) in [
         (

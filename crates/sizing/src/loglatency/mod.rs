@@ -101,6 +101,20 @@ impl HistogramQuery {
                 .any(|(at, found)| at > 0 && rest[at + found.len()..].starts_with(is_name_char))
     }
 
+    /// True for a name that is the sum over all namespaces.
+    fn is_summed(&self) -> bool {
+        self.namespace.is_none() && !self.names_a_namespace()
+    }
+
+    /// Minimum length of a slice, seconds: ticks may come slightly early.
+    fn slice_min_sec(&self) -> i64 {
+        if self.slice_sec > 1 {
+            self.slice_sec - 1
+        } else {
+            self.slice_sec
+        }
+    }
+
     fn unit_name(&self, unit: HistogramUnit) -> &'static str {
         match (self.scale(), unit) {
             (Scale::Bytes, _) => "bytes",

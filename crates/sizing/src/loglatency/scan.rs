@@ -2,7 +2,8 @@
 
 use super::HistogramQuery;
 use crate::lines::{Repeats, Skipped};
-use crate::server_log::order::{self, LogFile};
+use crate::server_log::collect::{DumpCounts, is_stray};
+use crate::server_log::order::{self, LogFile, TimeSteps};
 use crate::server_log::prefix::{Prefixes, SourcedLine};
 use crate::server_log::text::{self, DUMP};
 use crate::server_log::{HistogramUnit, LogError, same_node};
@@ -28,6 +29,12 @@ pub(super) struct ScannedDump {
     pub(super) unit: HistogramUnit,
     pub(super) total: u64,
     pub(super) buckets: Vec<u64>,
+}
+
+impl ScannedDump {
+    fn counts(&self) -> DumpCounts<'_> {
+        (self.unit, self.total, &self.buckets)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -71,6 +78,7 @@ struct Scanner<'a> {
     result: ScanResult,
     open_dump: Option<(ScannedDump, u64)>,
     incomplete: u64,
+    strays: u64,
     dumps_dropped: u64,
     repeats: Repeats,
     repeated: u64,
@@ -89,6 +97,7 @@ impl<'a> Scanner<'a> {
             result: ScanResult::default(),
             open_dump: None,
             incomplete: 0,
+            strays: 0,
             dumps_dropped: 0,
             repeats: Repeats::default(),
             repeated: 0,
@@ -112,6 +121,7 @@ impl<'a> Scanner<'a> {
             self.line(&line);
         }
         self.cut_line.clear();
+        let mut steps = TimeSteps::default();
         loop {
             let number = file.lines.number + 1;
             let Some(line) = file.lines.next_line().map_err(cannot)? else {
@@ -122,7 +132,11 @@ impl<'a> Scanner<'a> {
             } else if let Some(id) = self.line(line.bytes) {
                 same_node(&mut self.node, id, &file.name, number)?;
             }
+            if let Some(at) = self.result.tail {
+                steps.add(at);
+            }
         }
+        steps.check(&file.name)?;
         let (
             name,
             Skipped {
@@ -284,7 +298,23 @@ impl<'a> Scanner<'a> {
         } else {
             self.result.names.clear();
             dumped.buckets.shrink_to_fit();
+            self.drop_stray(&dumped);
             self.result.dumps.push(dumped);
+        }
+    }
+
+    /// Drops the dump before `next` if it has the buckets of another histogram. asloglatency shows such a dump.
+    fn drop_stray(&mut self, next: &ScannedDump) {
+        let dumps = &self.result.dumps;
+        let mut of_series = (0..dumps.len())
+            .rev()
+            .filter(|at| dumps[*at].series == next.series);
+        if let (Some(last), Some(before)) = (of_series.next(), of_series.next())
+            && !self.query.as_asloglatency
+            && is_stray([&dumps[before], &dumps[last], next].map(ScannedDump::counts))
+        {
+            self.result.dumps.remove(last);
+            self.strays += 1;
         }
     }
 
@@ -296,6 +326,11 @@ impl<'a> Scanner<'a> {
                 self.incomplete,
                 "histogram",
                 "without all of its buckets, left out",
+            ),
+            (
+                self.strays,
+                "histogram",
+                "with the buckets of another histogram, because lines between the two are missing, left out",
             ),
             (self.dumps_dropped, "histogram", memory),
             (self.repeated, "line", "equal to the one before, left out"),

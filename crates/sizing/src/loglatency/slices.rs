@@ -2,6 +2,7 @@
 
 use super::scan::{ScanResult, ScannedDump};
 use super::{HistogramQuery, TableStart};
+use crate::server_log::collect::{DumpCounts, began_anew};
 use crate::server_log::{HistogramUnit, clock_steps};
 use jiff::SignedDuration;
 use jiff::civil::DateTime;
@@ -57,6 +58,36 @@ struct TickCounts {
     buckets: Vec<u64>,
 }
 
+impl TickCounts {
+    fn counts(&self) -> DumpCounts<'_> {
+        (self.unit, self.total, &self.buckets)
+    }
+}
+
+impl ScanResult {
+    /// Why no two dumps make a slice of `table`, and what to do.
+    pub fn no_slice_advice(&self, table: &LatencyTable, query: &HistogramQuery) -> &'static str {
+        let last = self
+            .dumps
+            .last()
+            .map_or(DateTime::MIN, |dump| dump.local_time);
+        let tail = self.tail.unwrap_or_default();
+        let is_uncounted =
+            !self.followed || query.is_summed() && later(last, TOGETHER.as_secs()) >= tail;
+        let is_needed = table
+            .from
+            .is_none_or(|from| last >= later(from, query.slice_min_sec()));
+        match query.start {
+            _ if is_uncounted && is_needed => {
+                "the log ends within 5 s of its last histogram, which may be incomplete and does not count - give a \
+                 log that goes on after this histogram"
+            }
+            TableStart::Head => "give a shorter -t, or a longer log",
+            _ => "give a shorter -t, or an earlier -f",
+        }
+    }
+}
+
 pub fn table(scan_result: &ScanResult, query: &HistogramQuery) -> LatencyTable {
     let tail = scan_result.tail.unwrap_or_default();
     let before_tail = |duration| tail.checked_sub(duration).unwrap_or(DateTime::MIN);
@@ -94,12 +125,7 @@ pub fn table(scan_result: &ScanResult, query: &HistogramQuery) -> LatencyTable {
     let end = query
         .duration_sec
         .map(|seconds| later(old.local_time, seconds));
-    // Ticks may come slightly early.
-    let length = if query.slice_sec > 1 {
-        query.slice_sec - 1
-    } else {
-        query.slice_sec
-    };
+    let length = query.slice_min_sec();
     let mut is_first = true;
     let mut operations = 0.0;
     let mut seconds = 0;
@@ -189,13 +215,7 @@ fn gaps(scan_result: &ScanResult, query: &HistogramQuery) -> Vec<Gap> {
     let mut gaps = Vec::new();
     for (at, pair) in all_counts.windows(2).enumerate() {
         let [last, next] = pair else { continue };
-        let went_back = next
-            .buckets
-            .iter()
-            .zip(&last.buckets)
-            .any(|(next, last)| next < last);
-        // The total does not depend on the unit.
-        let is_restart = next.total < last.total || last.unit == next.unit && went_back;
+        let is_restart = began_anew(last.counts(), next.counts());
         // If dumps are missing, distance and growth are the same multiple of their usual values. Any other unusual
         // distance is a step of the clock.
         let stepped = clock_steps::usual(&distances, at).is_some_and(|usual| {
@@ -267,7 +287,7 @@ struct Groups<'a> {
 
 impl<'a> Groups<'a> {
     fn new(scan_result: &'a ScanResult, query: &HistogramQuery) -> Self {
-        let is_summed = query.namespace.is_none() && !query.names_a_namespace();
+        let is_summed = query.is_summed();
         Self {
             dumps: &scan_result.dumps,
             dumps_before: 0,

@@ -363,3 +363,83 @@ fn times_are_seconds_or_hours_minutes_seconds() {
     );
     assert_eq!(["", "x", "-5", "1:2:3:4", "1.5"].map(seconds), [None; 5]);
 }
+
+#[test]
+fn a_dump_with_the_buckets_of_another_histogram_is_left_out_and_is_no_restart() {
+    let text = log(&[0, 100, 200, 300, 400], "usec");
+    let mixed = text.replacen("(00: 0000000200) (03: 0000000200)", "(01: 0000000400)", 1);
+    for name in ["{a}-read", "read"] {
+        let table = table_of(&mixed, &format!("-h {name} -f head"));
+        let seconds: Vec<_> = table.slices.iter().map(|slice| slice.seconds).collect();
+        assert_eq!(
+            (seconds, table.restarts),
+            (vec![10, 20, 10], vec![]),
+            "{name}"
+        );
+    }
+    let (query, _) = query("-h {a}-read -f head");
+    let own = HistogramQuery {
+        as_asloglatency: false,
+        ..query
+    };
+    assert_contains!(
+        scan(vec![source(mixed)], &own).unwrap().remarks.join(" "),
+        "1 histogram with the buckets"
+    );
+}
+
+#[test]
+fn a_log_with_its_newest_line_first_is_refused() {
+    let text = log(&[0, 100, 200, 300, 400], "usec");
+    let reversed = text
+        .lines()
+        .rev()
+        .fold(String::new(), |all, line| all + line + "\n");
+    let (query, _) = query("-h {a}-read -f head");
+    assert_contains!(
+        scan(vec![source(reversed)], &query).unwrap_err(),
+        "descending order of time"
+    );
+}
+
+#[test]
+fn the_advice_for_a_log_without_a_slice_names_the_cause() {
+    let text = log(&[0, 100], "usec");
+    let end = text.rfind("Nov 20").unwrap();
+    for (text, command, cause, advice) in [
+        (
+            &text[..end],
+            "-h {b}-read -f head",
+            "ends within 5 s of its last histogram",
+            "give a log that goes on",
+        ),
+        (
+            &text[..end],
+            "-h read -f head",
+            "ends within 5 s of its last histogram",
+            "give a log that goes on",
+        ),
+        (
+            &text[..],
+            "-h {b}-read -f head -t 60",
+            "",
+            "give a shorter -t, or a longer log",
+        ),
+        (
+            &text[..],
+            "-h {b}-read -f -30 -t 60",
+            "",
+            "give a shorter -t, or an earlier -f",
+        ),
+    ] {
+        let (query, _) = query(command);
+        let query = HistogramQuery {
+            as_asloglatency: false,
+            ..query
+        };
+        let found = scan(vec![source(text)], &query).unwrap();
+        let table = table(&found, &query);
+        assert_eq!(table.slices.len(), 0, "{command}");
+        assert_contains!(found.no_slice_advice(&table, &query), cause, advice);
+    }
+}

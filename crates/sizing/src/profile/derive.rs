@@ -16,6 +16,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Minimum fraction of a window that histograms must cover: dumps come every 10 s, and a window may be a minute long.
 const COVERED: f64 = 0.6;
+/// Maximum time at the two ends of a window without drive lines, seconds: they come every 20 s.
+const EDGES_SEC: f64 = 40.0;
 
 pub fn profile(sources: &ProfileSources, options: &ProfileOptions) -> Result<Profile, SizingError> {
     if sources.logs.is_empty() {
@@ -83,8 +85,7 @@ impl NodeSources<'_> {
         if !devices.keys().any(|(namespace, _)| is_selected(namespace)) {
             let why = device_remarks
                 .first()
-                .map(|remark| format!(" ({remark})"))
-                .unwrap_or_default();
+                .map_or_else(|| log.left_out(), |remark| format!(" ({remark})"));
             return Err(SizingError::NoDevices {
                 log: id.clone(),
                 why,
@@ -241,17 +242,19 @@ impl NodeSources<'_> {
             let of_drive: Vec<&DeviceLoad> =
                 loads.iter().filter(|load| load.drive == drive).collect();
             let predicted: DriveIo = of_drive.iter().map(|load| load.io(1.0)).sum();
-            let iostat = iostat_means
-                .get(&drive)
-                .map(|seen| seen.io(predicted.write_kib()));
+            let seen = iostat_means.get(&drive);
+            let iostat = seen.map(|seen| seen.io(predicted.write_kib()));
+            if let Some(remark) = seen.and_then(|seen| seen.flushes_remark(predicted.write_kib())) {
+                profile
+                    .remarks
+                    .push(format!("node {id}, {drive}: {remark}"));
+            }
             let other_loads = of_drive
                 .iter()
                 .filter(|load| !is_selected(&load.namespace))
                 .map(|load| (*load).clone())
                 .collect();
-            let missing_sec = iostat_means
-                .get(&drive)
-                .map_or(0.0, |seen| seen.missing_sec);
+            let missing_sec = seen.map_or(0.0, |seen| seen.missing_sec);
             if missing_sec > 0.0 {
                 let shown_sec = window.seconds() - missing_sec;
                 let sec = window.seconds();
@@ -341,7 +344,7 @@ impl NodeSources<'_> {
     fn too_short(&self, what: String, window: LoadWindow) -> SizingError {
         SizingError::TooShort {
             log: self.id.clone(),
-            what,
+            what: what + &self.log.left_out(),
             from: window.from,
             to: window.to,
         }
@@ -430,6 +433,15 @@ impl NodeSources<'_> {
             format!(", divided by {sharers} devices")
         };
         let blocks_sec = drive_rates.seconds;
+        let lines_doubt = (!self.log.is_averages
+            && blocks_sec / sec < COVERED
+            && sec - blocks_sec > EDGES_SEC)
+            .then(|| {
+                format!(
+                    "node {id}, {device}: its drive lines cover {blocks_sec:.0} s of the window's {sec:.0} s - choose \
+                     a window in which the log has them"
+                )
+            });
         let in_ios = format!("in {blocks_sec:.0} s, times {ios_a_block:.0} I/Os a block");
         let counter = |what: &str| format!("{driver}: {what} {in_ios}");
         let defrag_writes = drive_rates.defrag_writes.map(|blocks| blocks * ios_a_block);
@@ -507,7 +519,7 @@ impl NodeSources<'_> {
         let writes = device_writes.map(|counted| counted.per_sec());
         let device_checks =
             super::of_device(&load, &drive_rates, ios_a_block, both_reads, lbr, writes);
-        let assumed = [assumed, off_doubt, coverage_doubt]
+        let assumed = [assumed, off_doubt, coverage_doubt, lines_doubt]
             .into_iter()
             .flatten()
             .collect();

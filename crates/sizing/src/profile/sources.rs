@@ -7,7 +7,7 @@ use crate::iostat::{DeviceRates, Iostat, IostatReport, writes_with_data};
 use crate::server_log::{ServerLog, Start, size_bytes};
 use jiff::tz::Offset;
 use jiff::{SignedDuration, Timestamp};
-use results::format::in_one_line;
+use results::format::{in_one_line, number};
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug, Clone, Default)]
@@ -273,7 +273,8 @@ pub enum IostatMismatch {
 pub struct IostatMeans {
     /// iostat's counts, which include flushes.
     io: DriveIo,
-    flushes_per_sec: f64,
+    /// `None` if this version of iostat does not print them.
+    flushes_per_sec: Option<f64>,
     /// Seconds of the window that iostat does not cover; 0 if only the incomplete intervals at its ends are missing.
     pub missing_sec: f64,
 }
@@ -290,16 +291,35 @@ impl IostatMeans {
             written_kib_per_sec,
             ..
         } = self.io;
-        let writes_per_sec = writes_with_data(
-            writes_per_sec,
-            self.flushes_per_sec,
-            written_kib_per_sec,
-            write_kib,
-        );
+        let flushes = match (self.flushes_per_sec, write_kib) {
+            (Some(flushes), _) => flushes,
+            // If the size of a write shows it, half of the counted writes carry data.
+            (None, Some(_)) => writes_per_sec,
+            (None, None) => 0.0,
+        };
         DriveIo {
-            writes_per_sec,
+            writes_per_sec: writes_with_data(
+                writes_per_sec,
+                flushes,
+                written_kib_per_sec,
+                write_kib,
+            ),
             ..self.io
         }
+    }
+
+    /// A remark if [`io`](Self::io) took counted writes for flushes that iostat does not print.
+    pub fn flushes_remark(&self, write_kib: Option<f64>) -> Option<String> {
+        let counted = self.io.writes_per_sec;
+        let with_data = self.io(write_kib).writes_per_sec;
+        (self.flushes_per_sec.is_none() && with_data < counted).then(|| {
+            format!(
+                "this version of iostat does not print flushes (f/s), but w/s includes them: by the mean size of a \
+                 write, {} of {} w/s carry data",
+                number(with_data),
+                number(counted)
+            )
+        })
     }
 }
 
@@ -353,13 +373,13 @@ pub fn mean_of(reports: &[&IostatReport], devices: &[&str]) -> IostatMeans {
         .map(|rates| rates.io)
         .sum::<DriveIo>()
         .map(|sum| sum / count);
-    let flushes: f64 = lines
+    let flushes: Vec<f64> = lines
         .iter()
-        .map(|rates| rates.flushes_per_sec.unwrap_or(0.0))
-        .sum();
+        .filter_map(|rates| rates.flushes_per_sec)
+        .collect();
     IostatMeans {
         io,
-        flushes_per_sec: flushes / count,
+        flushes_per_sec: (!flushes.is_empty()).then(|| flushes.iter().sum::<f64>() / count),
         missing_sec: 0.0,
     }
 }

@@ -68,20 +68,19 @@ const AS_BUSY: f64 = 0.95;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WindowError {
     #[error(
-        "{log}: no load counter was logged twice without a restart in between - a rate needs two lines, \
+        "{log}: no load counter was logged twice without a restart in between{left_out} - a rate needs two lines, \
          and the server logs them every 10 s: give a longer log"
     )]
-    NoCounters { log: String },
+    NoCounters { log: String, left_out: String },
     #[error(
         "{log}: no steady window of at least {requested} - the longest was {longest} - choose a window with --from and \
-         --to, or \
-         allow shorter windows with --at-least {at_least}"
+         --to, or {or}"
     )]
     NotSteady {
         log: String,
         requested: String,
         longest: String,
-        at_least: String,
+        or: String,
     },
     #[error(
         "{log}: the server was restarted at {restart}, between {from} and {to} - \
@@ -130,10 +129,12 @@ pub fn find(
         .map(|(at, _)| *at)
         .filter(|at| bounds.0.is_none_or(|from| *at >= from))
         .filter(|at| bounds.1.is_none_or(|to| *at <= to));
+    let no_counters = || WindowError::NoCounters {
+        log: name.to_owned(),
+        left_out: log.left_out(),
+    };
     let (Some(first), Some(last)) = (instants.clone().min(), instants.max()) else {
-        return Err(WindowError::NoCounters {
-            log: name.to_owned(),
-        });
+        return Err(no_counters());
     };
     // Histograms of sizes are required but can be turned on and off: only the period that has them is searched.
     let sized = series
@@ -148,6 +149,17 @@ pub fn find(
         .filter_map(|series| series.points.last())
         .map(|(at, _)| *at)
         .fold(last, Timestamp::min);
+    // The last lines of a drive may be missing: its rate is then unknown, not 0. A histogram of clients is logged only
+    // from the first transaction after a start on.
+    let is_of_clients = |series: &&CounterSeries| {
+        series.name.ends_with("}-read") || series.name.ends_with("}-write")
+    };
+    let needed = || series.iter().filter(|series| !is_of_clients(series));
+    let last = needed()
+        .filter_map(|series| series.points.last())
+        .map(|(at, _)| *at)
+        .filter(|at| last.duration_since(*at).as_secs() >= CELL_SEC)
+        .fold(last, Timestamp::min);
     let stretches = whole_stretches(&series, &log.restarts, first, last).into_iter();
     let mut windows: Vec<_> = stretches
         .flat_map(|(begin, end)| steady_windows(&series, begin, end))
@@ -158,9 +170,7 @@ pub fn find(
         .rev()
         .max_by_key(|steady| steady.cells)
         .cloned();
-    let longest = longest.ok_or_else(|| WindowError::NoCounters {
-        log: name.to_owned(),
-    })?;
+    let longest = longest.ok_or_else(no_counters)?;
     windows.retain(|steady| steady.cells as i64 * CELL_SEC >= i64::from(at_least_sec));
     let busiest = windows
         .iter()
@@ -179,6 +189,11 @@ pub fn find(
                 .map_or_else(String::new, |(series, before, after)| {
                     format!(", until {series} changed from {before:.0} to {after:.0} per second")
                 });
+            // A rate needs two lines of each series within the window.
+            let is_usable = needed().all(|series| {
+                let inside = |point: &&(Timestamp, u64)| longest.window.contains(point.0);
+                series.points.iter().filter(inside).count() > 1
+            });
             WindowError::NotSteady {
                 log: name.to_owned(),
                 requested: span(at_least_sec.into()),
@@ -187,7 +202,11 @@ pub fn find(
                     span(seconds as u64),
                     longest.window.from
                 ),
-                at_least: format!("{seconds}s"),
+                or: if is_usable {
+                    format!("allow shorter windows with --at-least {seconds}s")
+                } else {
+                    "give a longer log".to_owned()
+                },
             }
         })
 }
@@ -201,7 +220,10 @@ pub fn check(log: &ServerLog, name: &str, window: LoadWindow) -> Result<LoadWind
         .copied()
         .find(|restart| *restart > from && *restart <= to);
     match (log.span, restart) {
-        (None, _) => Err(WindowError::NoCounters { log: log_name }),
+        (None, _) => Err(WindowError::NoCounters {
+            log: log_name,
+            left_out: log.left_out(),
+        }),
         _ if from >= to => Err(WindowError::Backwards { from, to }),
         (Some((first, last)), _) if to <= first || from >= last => Err(WindowError::OutsideLog {
             log: log_name,
@@ -230,9 +252,12 @@ pub fn unsteady(
     namespaces: &[String],
     window: LoadWindow,
 ) -> Option<String> {
-    let cells = (window.seconds() as i64 / CELL_SEC) as usize;
     series(log, namespaces).into_iter().find_map(|series| {
-        let rates = rates(&series, window.from, cells);
+        // Before the first and after the last line of the series, its rate is unknown, not 0.
+        let [first, last] = [series.points.first()?.0, series.points.last()?.0];
+        let from = window.from.max(first);
+        let sec = window.to.min(last).duration_since(from).as_secs();
+        let rates = rates(&series, from, (sec.max(0) / CELL_SEC) as usize);
         let series_name = &series.name;
         let lowest = rates.iter().copied().fold(f64::INFINITY, f64::min);
         let largest = rates.iter().copied().fold(0.0, f64::max);

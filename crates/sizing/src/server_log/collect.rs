@@ -5,7 +5,7 @@ mod starts;
 use super::clock_steps::{CLOCK_SET, add_steps, is_between};
 use super::kinds::{self, KINDS, Treatment};
 use super::text::{self, DumpHeader, LogMessage, Stamp};
-use super::{BUCKETS, Dump, LinePosition, LogError, Oddities, Oddity, ServerLog};
+use super::{BUCKETS, Dump, HistogramUnit, LinePosition, LogError, Oddities, Oddity, ServerLog};
 use crate::lines::{LINE_BYTES_MAX, Repeats, Skipped};
 use jiff::{SignedDuration, Timestamp};
 use results::format::{Grouped, count, span};
@@ -200,11 +200,18 @@ impl LogCollector {
                  are left out"
             ));
         }
+        // Other histograms, which no profile needs, are off for some time if benchmarks are turned off.
+        let is_regular = |name: &&String| {
+            ["-read", "-write", "-size"]
+                .iter()
+                .any(|end| name.ends_with(end))
+        };
         let dumps = self
             .log
             .histograms
-            .values()
-            .map(|dumps| dumps.iter().map(|dump| dump.timestamp).collect());
+            .iter()
+            .filter(|(name, _)| is_regular(name))
+            .map(|(_, dumps)| dumps.iter().map(|dump| dump.timestamp).collect());
         let lines = self
             .log
             .drives
@@ -216,6 +223,7 @@ impl LogCollector {
                 self.went_back.contains(at)
             });
         }
+        self.log.most_left_out = self.oddities.most_left_out();
         self.log.remarks = self.oddities.remarks();
         self.log
     }
@@ -455,9 +463,21 @@ impl LogCollector {
             }
             return;
         }
+        if let Some(dumps) = self.log.histograms.get_mut(&name)
+            && let [.., before, last] = &dumps[..]
+            && is_stray([before.counts(), last.counts(), dump.counts()])
+        {
+            let timestamp = last.timestamp;
+            let quote = format!("{name} of {timestamp}");
+            self.oddities
+                .count(Oddity::StrayDump, position, quote.as_bytes());
+            self.log.restarts.retain(|restart| *restart != timestamp);
+            dumps.pop();
+            self.kept_count -= 1;
+        }
         let dumps = self.log.histograms.entry(name).or_default();
         if let Some(last) = dumps.last() {
-            let has_restarted = began_anew(last, &dump);
+            let has_restarted = began_anew(last.counts(), dump.counts());
             let unit_changed = last.unit != dump.unit;
             if has_restarted
                 && !note_restart(&mut self.log.restarts, last.timestamp, dump.timestamp)
@@ -600,12 +620,19 @@ fn thin<T>(
     });
 }
 
-/// True if counts were reset between two histograms of one name.
-fn began_anew(last: &Dump, next: &Dump) -> bool {
-    let count = |dump: &Dump, bucket| dump.buckets.get(bucket).copied().unwrap_or(0);
-    next.total < last.total
-        || last.unit == next.unit
-            && (0..BUCKETS).any(|bucket| count(next, bucket) < count(last, bucket))
+/// Unit, total and buckets of a dump.
+pub(crate) type DumpCounts<'a> = (HistogramUnit, u64, &'a [u64]);
+
+/// True if counts were reset between two histograms of one name. The total does not depend on the unit.
+pub(crate) fn began_anew(last: DumpCounts<'_>, next: DumpCounts<'_>) -> bool {
+    let went_back = |(bucket, count): (usize, &u64)| next.2.get(bucket).unwrap_or(&0) < count;
+    next.1 < last.1 || last.0 == next.0 && last.2.iter().enumerate().any(went_back)
+}
+
+/// True if the second of three dumps has the buckets of another histogram: lines between the two are missing. Counts go
+/// back before and after this dump. After a restart, counts would be lower in the third dump, too.
+pub(crate) fn is_stray([before, stray, after]: [DumpCounts<'_>; 3]) -> bool {
+    began_anew(before, stray) && began_anew(stray, after) && !began_anew(before, after)
 }
 
 /// Stores a restart between two lines, unless a restart is already stored there. False if too many restarts are stored.

@@ -235,14 +235,19 @@ pub(super) fn find(message: LogMessage<'_>) -> Option<usize> {
         .iter()
         .find(|(_, texts)| is_in(texts))
         .map(|(row, _)| *row)
+        .filter(|row| !is_on_request(message) || !matches!(KINDS[*row].treatment, Named(_)))
 }
 
-/// True if a line should have a row: a line of a drive, or of the ticker about a namespace. Levels below INFO are
-/// logged only on request.
+/// True for a level below INFO: such lines are details of usual work, like "bad magic - fresh drive?".
+fn is_on_request(message: LogMessage<'_>) -> bool {
+    matches!(message.level, b"DETAIL" | b"DEBUG" | b"SPAM")
+}
+
+/// True if a line should have a row: a line of a drive, or of the ticker about a namespace.
 pub(super) fn is_expected(message: LogMessage<'_>) -> bool {
-    let is_on_request = matches!(message.level, b"DETAIL" | b"DEBUG" | b"SPAM");
     let is_drive = DRV.split(' ').any(|file| file.as_bytes() == message.file);
-    !is_on_request && (is_drive || message.file == b"ticker.c" && message.text.starts_with(b"{"))
+    !is_on_request(message)
+        && (is_drive || message.file == b"ticker.c" && message.text.starts_with(b"{"))
 }
 
 /// Maximum time between two lines of one event. The ticker logs every 10 s by default.
@@ -401,6 +406,7 @@ mod tests {
         }
         for line in [
             "DEBUG (drv_ssd): (drv_ssd.c:1) {test} x",
+            "DETAIL (drv_ssd): (drv_ssd.c:2154) /dev/loop2: bad magic - fresh drive?",
             "INFO (info): (ticker.c:168)    heartbeat-received: self 0",
         ] {
             assert_eq!(treatment(line), (None, false), "{line}");

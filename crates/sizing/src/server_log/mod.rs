@@ -11,7 +11,7 @@
 //! has one remark, with its count and its first position.
 
 pub(crate) mod clock_steps;
-mod collect;
+pub(crate) mod collect;
 pub mod kinds;
 pub(crate) mod order;
 pub(crate) mod prefix;
@@ -54,6 +54,8 @@ pub struct ServerLog {
     pub events: Events,
     /// Oddities, with numbers: torn lines, units that changed.
     pub remarks: Vec<String>,
+    /// The remark about the largest number of lines or histograms that were left out.
+    pub most_left_out: Option<String>,
 }
 
 impl ServerLog {
@@ -61,6 +63,13 @@ impl ServerLog {
     fn has_counters(&self) -> bool {
         self.histograms.values().any(|dumps| dumps.len() > 1)
             || self.drives.values().any(|lines| lines.len() > 1)
+    }
+
+    /// For an error about missing counters: what was left out, in parentheses; empty if nothing was left out.
+    pub(crate) fn left_out(&self) -> String {
+        self.most_left_out
+            .as_ref()
+            .map_or_else(String::new, |remark| format!(" ({remark})"))
     }
 }
 
@@ -111,6 +120,12 @@ pub struct Dump {
     pub total: u64,
     /// Counts by bucket, up to the last count that is not 0. Bucket 0 has the value 0, bucket b has `2^(b-1)..2^b`.
     pub buckets: Vec<u64>,
+}
+
+impl Dump {
+    fn counts(&self) -> collect::DumpCounts<'_> {
+        (self.unit, self.total, &self.buckets)
+    }
 }
 
 /// A drv_ssd line, with the line of details after it: counts of write blocks since the server started.
@@ -180,6 +195,22 @@ pub enum LogError {
          log, or the output of \"journalctl -u aerospike -a\" or of \"docker logs\""
     )]
     NotServerLog { name: String, found: String },
+    /// Lines of the server without its stamp, in a form of syslog without a full date.
+    #[error(
+        "reading {name} - the lines have no time stamp of the server (\"Nov 20 2026 23:12:17 GMT: \"), as the server's \
+         syslog sink writes them, and no date with a year and a time zone - give the log of the server's file or \
+         console sink, or the output of \"journalctl -o short-iso\""
+    )]
+    NoServerTime { name: String },
+    #[error(
+        "reading {name} - the lines are in descending order of time ({earlier} steps back, {later} ahead), as some \
+         tools export them - reverse their order: tac FILE > NEW"
+    )]
+    Descending {
+        name: String,
+        earlier: u64,
+        later: u64,
+    },
     /// Lines of several nodes are mixed, so counters of different nodes would be confused.
     #[error(
         "reading {name} - line {line} is of node {other}, but earlier lines are of node {node} - give each node's log \
@@ -237,6 +268,8 @@ enum Oddity {
     IncompleteDump,
     /// A histogram whose buckets add up to a little less or more than its total.
     UnevenDump,
+    /// A histogram with the buckets of another histogram of equal total.
+    StrayDump,
     /// Buckets without the line that begins their histogram.
     LostBuckets,
     /// An unreadable line of a histogram or a drive.
@@ -261,6 +294,10 @@ impl Oddity {
             Self::UnevenDump => (
                 "histogram",
                 "with a difference of less than 0.1 % between buckets and total, used as printed",
+            ),
+            Self::StrayDump => (
+                "histogram",
+                "with the buckets of another histogram, because lines between the two are missing, left out",
             ),
             Self::LostBuckets => (
                 "line",
@@ -294,6 +331,10 @@ impl Oddity {
             ),
         };
         format!("{} {effect}", count(number, noun))
+    }
+
+    fn remark(self, number: u64, first: &str) -> String {
+        format!("{}; the first: {first}", self.text(number))
     }
 }
 
@@ -345,6 +386,21 @@ impl Oddities {
         }
     }
 
+    /// The remark about the kind of damage with the largest number.
+    fn most_left_out(&self) -> Option<String> {
+        let damage = [
+            Oddity::Unstamped,
+            Oddity::IncompleteDump,
+            Oddity::LostBuckets,
+            Oddity::Unread,
+            Oddity::UnknownUnit,
+        ];
+        let kinds = self.kinds.iter().filter(|(kind, _)| damage.contains(kind));
+        kinds
+            .max_by_key(|(_, (number, _))| *number)
+            .map(|(kind, (number, first))| kind.remark(*number, first))
+    }
+
     fn remarks(self) -> Vec<String> {
         let mut remarks = self.sentences;
         if self.sentences_dropped > 0 {
@@ -353,9 +409,7 @@ impl Oddities {
         remarks.extend(
             self.kinds
                 .into_iter()
-                .map(|(kind, (number, first)): (Oddity, _)| {
-                    format!("{}; the first: {first}", kind.text(number))
-                }),
+                .map(|(kind, (number, first)): (Oddity, _)| kind.remark(number, &first)),
         );
         remarks
     }

@@ -10,6 +10,7 @@ use super::text;
 use super::{LogError, ServerLog};
 use crate::lines::{LINE_BYTES_MAX, LineReader};
 use crate::source::{InputFile, SourceError};
+use jiff::civil::DateTime;
 use jiff::{SignedDuration, Timestamp};
 use results::act_log::Input;
 use results::format::{count as count_of, quoted, quoted_start, span};
@@ -25,6 +26,37 @@ const SKIPPED_BYTES_MAX: u64 = 64 << 30;
 const SOURCES_MAX: usize = 256;
 /// Maximum overlap of the end of a file with the start of the next file.
 const SLACK: SignedDuration = SignedDuration::from_secs(10);
+
+/// Steps of time between the lines of a file. Threads log at the same time, so a step of up to 1 s does not count.
+#[derive(Debug, Default)]
+pub(crate) struct TimeSteps {
+    last: Option<DateTime>,
+    earlier: u64,
+    later: u64,
+}
+
+impl TimeSteps {
+    pub(crate) fn add(&mut self, at: DateTime) {
+        let last = self.last.replace(at).unwrap_or(at);
+        let step = at.duration_since(last);
+        self.earlier += u64::from(step < SignedDuration::from_secs(-1));
+        self.later += u64::from(step > SignedDuration::from_secs(1));
+    }
+
+    /// Errors: the newest line of the file `name` is the first. If lines of two nodes alternate, half of the steps go
+    /// back.
+    pub(crate) fn check(&self, name: &str) -> Result<(), LogError> {
+        let (earlier, later) = (self.earlier, self.later);
+        if earlier < 2 || earlier <= 2 * later {
+            return Ok(());
+        }
+        Err(LogError::Descending {
+            name: name.to_owned(),
+            earlier,
+            later,
+        })
+    }
+}
 
 /// A file whose beginning has been read.
 pub(crate) struct LogFile {
@@ -161,6 +193,7 @@ fn begin(source: InputFile) -> Result<Result<LogFile, String>, LogError> {
     let mut source_of_file = None;
     let mut unstamped = 0;
     let mut unstamped_bytes = 0;
+    let mut has_messages = false;
     let mut first = None;
     let mut probed = Vec::new();
     let mut count = 0;
@@ -188,6 +221,7 @@ fn begin(source: InputFile) -> Result<Result<LogFile, String>, LogError> {
             }
         } else if first.is_none() {
             description.get_or_insert_with(|| described(line.bytes));
+            has_messages |= text::message_at(line.bytes).is_some();
             if number == 1 && skipped.nul_bytes == 0 {
                 head = line.bytes.to_vec()
             } else {
@@ -209,6 +243,9 @@ fn begin(source: InputFile) -> Result<Result<LogFile, String>, LogError> {
     let Some(begin) = first else {
         if lines.read_bytes == 0 {
             return Ok(Err(name));
+        }
+        if has_messages {
+            return Err(LogError::NoServerTime { name });
         }
         let nul_bytes = skipped.nul_bytes;
         let lines = count_of(skipped.long_lines, "line");
@@ -265,6 +302,7 @@ fn read_to_end(
     let mut prefixes = Prefixes::default();
     let mut opened = vec![(source, first)];
     let mut left_out = 0_u64;
+    let mut steps = TimeSteps::default();
     loop {
         let number = lines.number + 1;
         let read = lines.next_line().map_err(|source| SourceError {
@@ -279,6 +317,7 @@ fn read_to_end(
                 .read(line.bytes, None, line.is_complete, &name, number)?;
             continue;
         };
+        steps.add(found.stamp.local);
         let known = opened
             .iter()
             .find(|(source, _)| source == found.source)
@@ -300,6 +339,7 @@ fn read_to_end(
             .collector
             .read(&found.line, stamped, line.is_complete, &name, number)?;
     }
+    steps.check(&name)?;
     let collector = &mut nodes[first].collector;
     collector.close_file(lines.skipped);
     if left_out > 0 {

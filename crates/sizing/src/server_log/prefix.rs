@@ -10,6 +10,8 @@
 //! stamp is a prefix. The words of the prefix, without times, numbers and names of streams, are the source of the line.
 //! Lines with different sources may be of different nodes. If the stamp is in a JSON string, the line ends where the
 //! string ends. The other fields of the object are no source, because they may differ in each line.
+//!
+//! The server's syslog sink writes no stamp: the message follows the prefix, and the time is that of the prefix.
 
 use super::text::{self, Stamp, Stamps};
 use memchr::{memchr, memchr_iter, memchr2, memmem};
@@ -29,6 +31,8 @@ pub(crate) struct Prefixes {
     /// True if `prefix` ends in a JSON string.
     is_json: bool,
     source: String,
+    /// Source of the last line of a syslog sink.
+    sink_source: String,
 }
 
 /// A server's line, and the source that its prefix names.
@@ -70,9 +74,11 @@ impl Prefixes {
                     });
                 }
                 // Many prefixes have the length of the one before.
-                at = Some(at)
-                    .filter(|at| is_stamp_at(line, *at))
-                    .or_else(|| stamp_at(line))?;
+                let found = Some(at).filter(|at| is_stamp_at(line, *at));
+                let Some(found) = found.or_else(|| stamp_at(line)) else {
+                    return self.split_sink(line);
+                };
+                at = found;
                 self.set_prefix(&line[..at]);
                 self.stamps.split(&line[at..])?
             }
@@ -86,6 +92,23 @@ impl Prefixes {
         Some(SourcedLine {
             source: &self.source,
             line,
+            stamp,
+            stamp_bytes,
+        })
+    }
+
+    /// A line of the server's syslog sink: the server writes no stamp, and the stamp of syslog is used.
+    fn split_sink<'a>(&mut self, line: &'a [u8]) -> Option<SourcedLine<'_, 'a>> {
+        let stamp_bytes = text::message_at(line)?;
+        let prefix = &line[..stamp_bytes];
+        let stamp = text::syslog_stamp(prefix)?;
+        let names: Vec<_> = names(0, prefix)
+            .map(|(_, name)| String::from_utf8_lossy(name))
+            .collect();
+        self.sink_source = names.join(" ");
+        Some(SourcedLine {
+            source: &self.sink_source,
+            line: Cow::Borrowed(line),
             stamp,
             stamp_bytes,
         })

@@ -727,3 +727,74 @@ fn a_line_with_control_characters_in_a_name_counts_as_damaged() {
     );
     assert_any_contains!(log.remarks, "cannot be read");
 }
+
+#[test]
+fn a_dump_with_the_buckets_of_another_histogram_is_left_out_and_is_no_restart() {
+    // The lines from the buckets of read to the header of read-start are lost. Both have the same total.
+    let tick = ticks(100, 11);
+    let (before, rest) = tick.split_once("  (00: ").unwrap();
+    let (_, after) = rest.split_once("(64: 0000000011)\n").unwrap();
+    let mixed = format!("{before}  (02: 0000000055)\n{after}");
+    let log = read_one([log(0, 10, 1), mixed, log(110, 9, 12)].concat());
+    let reads = &log.histograms["{test}-read"];
+    assert_eq!(log.restarts, []);
+    assert!(reads.len() == 19 && reads.iter().all(|dump| dump.buckets.get(2) != Some(&55)));
+    assert_any_contains!(
+        log.remarks,
+        "1 histogram with the buckets of another histogram"
+    );
+}
+
+#[test]
+fn a_file_with_its_newest_line_first_is_refused_with_the_command_that_reverses_it() {
+    let text = log(3600, 20, 1);
+    let reversed = text
+        .lines()
+        .rev()
+        .fold(String::new(), |all, line| all + line + "\n");
+    let error = read(vec![source("a.log", &reversed)])
+        .unwrap_err()
+        .to_string();
+    assert_contains!(
+        error,
+        "a.log",
+        "descending order of time (19 steps back, 0 ahead)",
+        "tac FILE > NEW"
+    );
+    // Lines of a second thread or node, 5 s behind the first.
+    let behind = (0..20).map(|i| ticks(3600 + 10 * i, 1 + i) + &ticks(3595 + 10 * i, 1 + i));
+    assert!(read(vec![source("a.log", behind.collect::<String>())]).is_ok());
+}
+
+#[test]
+fn a_syslog_sink_without_a_year_is_refused_and_the_missing_stamp_is_named() {
+    let text = log(0, 5, 1).replace(
+        "Nov 20 2026 00:00:00 GMT:",
+        "Nov 20 00:00:00 host1 asd[4242]:",
+    );
+    let text = text.split("Nov 20 2026").next().unwrap();
+    let error = read(vec![source("a.log", text)]).unwrap_err().to_string();
+    assert_contains!(
+        error,
+        "no time stamp of the server",
+        "syslog sink",
+        "journalctl -o short-iso"
+    );
+}
+
+#[test]
+fn a_histogram_that_is_off_for_some_minutes_is_no_step_of_the_clock() {
+    let text = (0..60).fold(String::new(), |text, i| {
+        let tick = ticks(10 * i, 1 + i);
+        let bench = tick.replace("{test}-read ", "{test}-read-start ");
+        text + &tick + if (20..40).contains(&i) { "" } else { &bench }
+    });
+    let log = read_one(text);
+    assert_eq!(
+        (
+            log.histograms["{test}-read-start"].len(),
+            &log.clock_steps[..]
+        ),
+        (40, &[][..])
+    );
+}

@@ -14,6 +14,7 @@
 
 use super::{BUCKETS, DriveDetail, DriveLine, HistogramUnit, PrintedRates};
 use jiff::civil::{Date, DateTime};
+use jiff::fmt::temporal::Pieces;
 use jiff::tz::Offset;
 use jiff::{SignedDuration, Timestamp};
 use memchr::memchr;
@@ -52,6 +53,36 @@ pub(crate) fn parts(line: &[u8]) -> Option<LogMessage<'_>> {
         text: text.strip_prefix(b" ").unwrap_or(text),
     })
 }
+
+/// Position of the server's message in a line of its syslog sink: `PREFIX LEVEL (context): (file.c:line) text`.
+pub(super) fn message_at(line: &[u8]) -> Option<usize> {
+    let head = &line[..line.len().min(SINK_PREFIX_BYTES_MAX)];
+    memchr::memchr_iter(b'(', head).find_map(|open| {
+        let before = head[..open].strip_suffix(b" ")?;
+        let begin = memchr::memrchr(b' ', before).map_or(0, |at| at + 1);
+        let is_level = matches!(
+            &before[begin..],
+            b"CRITICAL" | b"WARNING" | b"INFO" | b"DEBUG" | b"DETAIL"
+        );
+        (is_level && parts(&line[begin..]).is_some()).then_some(begin)
+    })
+}
+
+/// The time in the prefix of a syslog line, if it has a full date and an offset: `2026-11-20T23:12:07.406+01:00`.
+pub(super) fn syslog_stamp(prefix: &[u8]) -> Option<Stamp> {
+    let words = prefix.split(|byte| *byte == b' ');
+    words
+        .filter_map(|word| Pieces::parse(word).ok())
+        .find_map(|pieces| {
+            Some(Stamp {
+                local: pieces.date().to_datetime(pieces.time()?),
+                offset: pieces.to_numeric_offset()?,
+            })
+        })
+}
+
+/// Longest prefix of a syslog line, bytes.
+const SINK_PREFIX_BYTES_MAX: usize = 256;
 
 /// First words of the line that begins a histogram.
 pub(crate) const DUMP: &[u8] = b"histogram dump: ";

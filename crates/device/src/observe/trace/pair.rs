@@ -7,7 +7,7 @@
 //!
 //! Requests have no identifier in the kernel's events; disk and first sector identify a request in flight.
 //!
-//! * Merged bios are one request, queued when the oldest of them was queued.
+//! * Merged bios are one request, which counts as queued since the oldest of these bios was queued.
 //! * A split bio is several requests, all queued when the bio was queued.
 //! * A request whose parts complete separately completes with its last part.
 //! * On a device without FUA support, the kernel adds a flush to a FUA write, and reports the completion twice: before
@@ -19,8 +19,8 @@
 //!
 //! On a device without requests (zram, device-mapper) each bio counts as a request, and its queue time is unknown.
 //!
-//! Requests issued before the trace began are missing. Without its bio, a request has no queue time. A request in
-//! flight at the end of the trace has no device time.
+//! Requests issued before the trace began are missing. If the trace lacks its bio, a request has no queue time. A
+//! request in flight at the end of the trace has no device time.
 
 use super::{EventKind, EventOp, Flags, TraceEvent, TracedTask};
 use crate::discover::DeviceNumber;
@@ -43,7 +43,7 @@ pub struct BlockRequest {
     pub queued_ns: Option<u64>,
     /// Time of the issue to the driver, on the same clock.
     pub issued_ns: u64,
-    /// Time at which the whole request was complete; `None` if that event is missing.
+    /// Time at which the whole request was complete; `None` if the trace has no such event.
     pub completed_ns: Option<u64>,
 }
 
@@ -61,7 +61,7 @@ impl BlockRequest {
         Some(self.completed_ns?.saturating_sub(self.issued_ns))
     }
 
-    /// Time at which the request was queued; the issue time if that is unknown.
+    /// Time at which the request was queued; if unknown, the time of its issue.
     pub fn requested_ns(&self) -> u64 {
         self.queued_ns.unwrap_or(self.issued_ns)
     }
@@ -94,19 +94,20 @@ impl BlockRequest {
 /// this number, all requests in flight count as not completed, as at the end of a trace.
 const UNDER_WAY_MAX: usize = 1 << 20;
 
-/// Recent request ends kept per operation and device, to recognise several parallel sequential streams.
+/// Number of recent request ends kept per device and operation, to recognise several parallel sequential streams.
 const ENDS: usize = 16;
 
-/// Maximum in flight at one sector, above any device's queue. A longer list means missing events: drop the oldest.
+/// Maximum number of requests in flight at one first sector, more than any device's queue holds. A longer list means
+/// that completions are missing from the trace, so the oldest request is dropped.
 const OF_SECTOR_MAX: usize = 1024;
 
 /// Key for requests without a sector: flushes and passthrough commands are paired in FIFO order, by operation.
 const NO_SECTOR: u64 = u64::MAX;
 
-/// Requests by device and first sector. Several requests of one sector can be in flight at once, the oldest first.
+/// Requests by device and first sector. Requests with the same first sector can be in flight at once, the oldest first.
 type RequestsBySector = HashMap<(DeviceNumber, u64), VecDeque<Pending>>;
 
-/// A request in flight; or a bio that waits for its requests, represented as a request.
+/// A request in flight, or a bio that has no request yet, stored in the form of a request.
 #[derive(Debug, Clone, Copy)]
 struct Pending {
     request: BlockRequest,
@@ -165,7 +166,7 @@ impl Pairing {
         self.lost
     }
 
-    /// Requests in flight become requests without completion.
+    /// Ends the pairing: requests in flight become requests without completion.
     pub fn finish(&mut self) {
         let requeued = drained(&mut self.requeued);
         let issued = drained(&mut self.issued)
@@ -183,9 +184,14 @@ impl Pairing {
         self.under_way = 0;
     }
 
-    /// Number of incomplete requests that move data, queued before `before_ns`.
+    /// Number of incomplete requests and bios that move data and were queued before `before_ns`.
     pub fn under_way(&self, before_ns: u64) -> usize {
-        let issued = self.issued.values().flatten().map(|issued| &issued.request);
+        let issued = self
+            .issued
+            .values()
+            .chain(self.requeued.values())
+            .flatten()
+            .map(|issued| &issued.request);
         let bios = self
             .bios
             .values()
@@ -225,7 +231,7 @@ impl Pairing {
         );
     }
 
-    /// If the bio of a request is missing, the insertion of the request counts as its queue event.
+    /// Adds an insertion. If the trace lacks the bio of the request, the insertion counts as the queue event.
     fn insert(&mut self, event: &TraceEvent) {
         let key = (event.device, event.sector);
         let knows = |bio: &Pending| bio.request.op == event.op;
@@ -283,7 +289,7 @@ impl Pairing {
         if event.sectors > 0
             && let Some(first_bio) = self.take_bio(event, event.sector, end_sector)
         {
-            // The request also contains bios merged behind the first bio. Such a bio can be older than the first one.
+            // Bios merged behind the first bio belong to the request, too, and can be older than the first bio.
             let mut queued_ns = first_bio.request.issued_ns;
             let mut reached_sector = first_bio.end_sector;
             while reached_sector < end_sector {
@@ -363,7 +369,8 @@ impl Pairing {
         }
     }
 
-    /// An evicted bio counts as lost; on a device without requests, as a request without completion.
+    /// Stores a bio. A bio dropped from a full list counts as lost; on a device without requests, as a request without
+    /// completion.
     fn keep_bio(&mut self, key: (DeviceNumber, u64), bio: Pending) {
         let Some(Pending { request, .. }) = put(&mut self.bios, key, bio) else {
             return;
@@ -375,7 +382,7 @@ impl Pairing {
         self.lost += 1;
     }
 
-    /// An evicted request counts as not completed.
+    /// Stores an issued request. A request dropped from a full list counts as not completed.
     fn keep_issued(&mut self, key: (DeviceNumber, u64), issued: Pending) {
         let evicted = put(&mut self.issued, key, issued);
         self.unfinished(evicted.map(|issued| issued.request));
@@ -387,7 +394,7 @@ impl Pairing {
     }
 }
 
-/// If the list of `key` is full, removes and returns the oldest entry.
+/// Adds `pending` to the list of `key`. If the list is full, removes and returns its oldest entry.
 fn put(
     waiting: &mut RequestsBySector,
     key: (DeviceNumber, u64),
@@ -466,7 +473,7 @@ fn drained(waiting: &mut RequestsBySector) -> impl Iterator<Item = Pending> + us
 mod tests {
     use super::*;
 
-    /// Short form of the kernel's `trace` file: time in seconds, kind, letters, first sector, number of sectors.
+    /// Parses a short form of the kernel's `trace` file: seconds, kind, letters, first sector, number of sectors.
     fn parse(text: &str) -> Vec<TraceEvent> {
         text.lines()
             .filter(|line| !line.starts_with('#'))
@@ -562,20 +569,20 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_completes_in_parts_is_done_with_the_last() {
+    fn a_request_that_completes_in_parts_completes_with_its_last_part() {
         let text =
             "0.000001 Q R 100 16\n0.000002 D R 100 16\n0.000005 C R 100 8\n0.000009 C R 108 8\n";
         assert_eq!(paired(text), [(Read, 100, 16, 1, 7)]);
     }
 
     #[test]
-    fn a_bio_merged_in_front_does_not_make_the_wait_shorter() {
+    fn a_newer_bio_merged_in_front_does_not_shorten_the_queue_time() {
         let text = "0.000001 Q R 8 8\n0.000005 Q R 0 8\n0.000007 D R 0 16\n0.000009 C R 0 16\n";
         assert_eq!(paired(text), [(Read, 0, 16, 6, 2)]);
     }
 
     #[test]
-    fn a_bio_refused_with_eagain_waits_since_it_was_first_sent() {
+    fn the_queue_time_of_a_bio_refused_with_eagain_begins_when_it_was_first_sent() {
         let text = "0.000001 Q R 8 8\n0.000002 X R 8 8\n0.000010 Q R 8 8\n0.000011 D R 8 8\n0.000020 C R 8 8\n\
                     0.000030 Q R 8 8\n0.000031 D R 8 8\n0.000040 C R 8 8\n";
         assert_eq!(paired(text), [(Read, 8, 8, 10, 9), (Read, 8, 8, 1, 9)]);
@@ -642,6 +649,17 @@ mod tests {
     }
 
     #[test]
+    fn a_requeued_request_is_under_way_until_it_completes() {
+        let mut pairing = Pairing::default();
+        let text = "0.000001 Q R 8 8\n0.000002 D R 8 8\n0.000003 R R 8 8\n";
+        parse(text).iter().for_each(|event| pairing.add(event));
+        assert_eq!(pairing.under_way(1_000_000), 1);
+        let text = "0.000009 D R 8 8\n0.000011 C R 8 8\n";
+        parse(text).iter().for_each(|event| pairing.add(event));
+        assert_eq!(pairing.under_way(1_000_000), 0);
+    }
+
+    #[test]
     fn without_bios_a_request_was_queued_when_it_was_inserted() {
         let text = "0.000001 I R 8 8\n0.000004 D R 8 8\n0.000009 C R 8 8\n0.000010 Q R 8 8\n0.000011 I R 8 8\n\
                     0.000014 D R 8 8\n0.000015 C R 8 8\n";
@@ -690,7 +708,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_of_issues_alone_takes_no_more_memory_than_there_are_requests() {
+    fn without_completions_the_memory_is_bounded_and_no_request_gets_lost() {
         let event = parse("0.000001 D R 8 8\n")[0];
         let mut pairing = Pairing::default();
         let mut seen = 0;
@@ -706,7 +724,8 @@ mod tests {
 
     #[test]
     fn the_number_of_requests_at_one_sector_is_limited_and_the_rest_is_reported() {
-        // The bios get no request, and the requests no completion. Their operations differ, so both limits are reached.
+        // No bio gets a request, and no request a completion. The operations of bios and requests differ, so that they
+        // are not paired, and both lists reach their limits.
         let bio = parse("0.000001 Q R 8 8\n")[0];
         let issue = parse("0.000002 D W 8 8\n")[0];
         let mut pairing = Pairing::default();

@@ -131,12 +131,13 @@ fn page_of(
     }
     if table.slices.is_empty() {
         let why = format!(
-            "no slice of {} s is complete: {} of {} from {} to {} - give a shorter -t, or an earlier -f",
+            "no slice of {} s is complete: {} of {} from {} to {} - {}",
             query.slice_sec,
             results::format::count(scan_result.number() as u64, "histogram"),
             names.join(", "),
             table.from.unwrap_or_default(),
-            scan_result.tail.unwrap_or_default()
+            scan_result.tail.unwrap_or_default(),
+            scan_result.no_slice_advice(&table, &query)
         );
         // Not an error for asloglatency.
         if compat_mode == CompatMode::Native {
@@ -194,6 +195,14 @@ fn missing_histogram(
     let logs = logs.join(", ");
     let head = scan_result.head.unwrap_or_default();
     let tail = scan_result.tail.unwrap_or_default();
+    if scan_result.number() > 0 && query.start == TableStart::Head {
+        return format!(
+            "cannot show {} of {logs} - the log has {} of this name from {head} to {tail}, too few for a slice - {}",
+            quoted(&name),
+            results::format::count(scan_result.number() as u64, "complete histogram"),
+            scan_result.no_slice_advice(table, query)
+        );
+    }
     if scan_result.number() > 0 {
         let from = table
             .asked_from

@@ -61,13 +61,16 @@ impl AlignmentTarget {
         let profile = match read_profile(Path::new(text)) {
             Ok(profile) => profile,
             Err(no_profile) => {
-                let Ok(source) = InputFile::open(Path::new(text), "iostat -xty 10 6") else {
-                    return Err(no_profile);
+                let path = Path::new(text);
+                let iostat = match InputFile::open(path, "iostat -xty 10 6") {
+                    Ok(source) => iostat::read(source, None),
+                    Err(_) if !path.exists() => return Err(no_profile),
+                    Err(error) => Err(error.into()),
                 };
-                return match iostat::read(source, None) {
+                return match iostat {
                     Ok(iostat) => of_iostat(&iostat, args, block_kib),
-                    Err(error @ IostatError::Unusable { .. }) => Err(Failure::usage(error)),
-                    Err(_) => Err(no_profile),
+                    Err(IostatError::OtherJson { .. }) => Err(no_profile),
+                    Err(error) => Err(Failure::usage(error)),
                 };
             }
         };
