@@ -153,7 +153,7 @@ mod tests {
     use crate::table::{self, options_of};
 
     #[test]
-    fn every_key_of_act_that_we_read_is_in_the_table_with_its_end() {
+    fn every_act_key_in_the_option_table_is_listed_with_its_last_release() {
         let of_act = |spec: &&OptionSpec| matches!(spec.since, Since::Act66 | Since::Act4);
         for spec in Test::ALL.into_iter().flat_map(options_of).filter(of_act) {
             let key = find(spec.name).unwrap_or_else(|| panic!("{} is missing", spec.name));
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_unique_and_ranges_go_up() {
+    fn names_are_unique_and_no_key_ends_before_its_first_release() {
         for (i, key) in KEYS.iter().enumerate() {
             assert!(
                 KEYS[..i].iter().all(|other| other.name != key.name),

@@ -261,7 +261,7 @@ impl Conflicts<'_> {
         );
     }
 
-    /// Checks that the sizes of a histogram fit a large block. `is_issued`: each read or write is one record.
+    /// Checks that the sizes of a histogram fit a large block. `is_issued`: each record is an operation of its own.
     fn check_sizes(
         &mut self,
         key: &'static str,
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_is_held_to_the_ranges_of_a_file() {
+    fn values_that_a_program_sets_are_checked_against_the_ranges_for_files() {
         let texts = |config: &ActConfig| {
             check(config)
                 .iter()

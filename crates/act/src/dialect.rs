@@ -51,7 +51,7 @@ pub(crate) fn quoted_start(text: &str) -> String {
     quoted(&start_of(text))
 }
 
-/// As [`quoted_start`], but without the quotes, for a comment.
+/// As [`quoted_start`], but without the quotes.
 pub(crate) fn bare_start(text: &str) -> String {
     in_one_line(&start_of(text))
 }

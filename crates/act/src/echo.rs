@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn own_settings_are_shown_as_they_are_in_force() {
+    fn flashproofs_settings_are_shown_with_the_values_in_force() {
         let config = ActConfig {
             arrival: Arrival::Act,
             seed: Some(0),
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn acts_script_finds_none_of_its_marks_in_our_block() {
+    fn flashproofs_settings_have_no_line_that_acts_analysis_script_searches_for() {
         let marks = [
             "ACT version",
             "report-interval-sec",
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_halfway_between_two_prints_is_rounded_as_act_rounds_it() {
+    fn a_rate_halfway_between_two_decimals_is_rounded_as_in_act() {
         // A block has 131072 / 1024 = 128 records, and nothing is defragmented.
         // 16 writes/s are exactly 0.125 blocks/s, which C's printf rounds to even.
         let half = ActConfig {
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn page_updates_are_cut_to_whole_ones_as_act_cuts_them() {
+    fn page_updates_per_second_are_truncated_to_a_whole_number_as_in_act() {
         let thirds = ActConfig {
             write_reqs_per_sec: 1000,
             defrag_lwm_pct: 40,

@@ -105,7 +105,7 @@ impl LoadSummary {
         Self::of_flows(config, &flows, &["service reads"], drives)
     }
 
-    /// `by_clients`: the streams that have no rate if arrivals are closed.
+    /// `flows`: stream, true for writes, rate, mean bytes. `by_clients`: streams without a rate if arrivals are closed.
     fn of_flows(
         config: &ActConfig,
         flows: &[(&'static str, bool, Rate, f64)],
@@ -348,7 +348,7 @@ mod tests {
 
     /// The sizing paper's load: reads at the lower edge of their buckets.
     #[test]
-    fn sizes_from_a_histogram_count_with_their_mean() {
+    fn bytes_per_second_of_a_histogram_load_follow_from_its_mean_sizes() {
         let histogram =
             crate::sizes::SizeHistogram::parse("100,100,100,100,100,100,100,100,100,100,50,0")
                 .unwrap();

@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn the_unset_word_means_not_set_and_zero_is_a_seed() {
+    fn zero_means_not_set_only_for_options_that_say_so_and_is_a_valid_seed() {
         assert_eq!(set::<Option<u32>>("service-threads", "0"), Ok(None));
         assert_eq!(set::<Option<u32>>("service-threads", "00"), Ok(None));
         assert_eq!(set::<Option<u32>>("shards", "0"), Ok(None));

@@ -60,7 +60,8 @@ pub struct StorageDerived {
     /// Size of the largest record as stored, in bytes. With histograms: the largest size in them.
     pub record_stored_bytes_max: u32,
     pub large_block_bytes: u32,
-    /// Records of mean size per large block, at least 1: records do not straddle blocks. No histogram rate uses it.
+    /// Records of mean size per large block, at least 1: records do not straddle blocks. Histogram loads compute their
+    /// rates without this number.
     pub records_per_large_block: u32,
     /// Record reads by clients and by updates.
     pub read_rate: Rate,
@@ -180,7 +181,7 @@ fn from_histograms(config: &ActConfig) -> StorageDerived {
     let (mean_bytes, mean_of) = write_sizes.map_or((0, 1), |sizes| sizes.mean_bytes());
     let block = mean_of * u128::from(large_block_bytes);
     let blocks_rate = Rate::nearest(u128::from(config.write_reqs_per_sec) * mean_bytes, block);
-    // If neither key is given, all blocks are defragmented.
+    // Without total-lbw-per-sec and direct-frees, all blocks are defragmented.
     let total_lbw = u128::from(config.total_lbw_per_sec.max(1));
     let defragmented = total_lbw - u128::from(config.direct_frees);
     let defragmented_rate = Rate::nearest(
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn updates_read_exactly_their_share() {
+    fn updates_add_exactly_update_pct_percent_of_the_writes_to_the_reads() {
         let derived = derive_storage(&ActConfig {
             write_reqs_per_sec: 12_345,
             update_pct: 10,
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn commits_leave_only_defragmentation_to_the_large_writes() {
+    fn with_commit_to_device_large_blocks_are_written_only_by_defragmentation() {
         let commit = ActConfig {
             commit_to_device: true,
             replication_factor: 3,
@@ -276,14 +277,14 @@ mod tests {
     }
 
     #[test]
-    fn without_defrag_reads_the_writes_stay() {
+    fn no_defrag_reads_removes_large_block_reads_and_keeps_large_block_writes() {
         let derived = derive_storage(&modified(config(), |it| it.no_defrag_reads = true)).unwrap();
         assert!(derived.large_block_read_rate.is_zero());
         assert_eq!(derived.large_block_write_rate, rate(400, 17));
     }
 
     #[test]
-    fn a_range_packs_by_its_mean() {
+    fn records_per_large_block_follow_from_the_mean_of_a_size_range() {
         let derived = derive_storage(&ActConfig {
             record_bytes: 1537,
             record_bytes_range_max: 9001,
@@ -332,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn each_client_write_reads_one_page_and_updates_as_many_as_defragmentation_makes_of_it() {
+    fn a_client_write_reads_one_page_and_defragmentation_multiplies_its_page_updates() {
         let rates = |config: &ActConfig| {
             let IndexDerived {
                 service_read_rate,

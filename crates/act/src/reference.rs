@@ -251,7 +251,7 @@ mod tests {
     use results::{assert_contains, assert_starts_with};
 
     #[test]
-    fn help_names_every_option_within_100_columns() {
+    fn help_names_every_option_within_80_columns() {
         let text = help_text(Test::Storage);
         assert!(text.lines().all(|line| line.len() <= HELP_COLUMNS));
         for spec in options_of(Test::Storage) {
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_is_explained_where_it_stands() {
+    fn each_option_of_a_document_has_its_explanation_in_the_line_above() {
         let text = written(config());
         assert!(text.contains(
             "\n# Share of the writes that read the record first. Unit: %. Default: 0. Allowed: 0 to 100.\nupdate-pct: 0\n"

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rates_of_the_table_are_found_by_their_unit() {
+    fn options_per_second_are_scaled_unless_only_their_ratio_matters() {
         let rates: Vec<_> = options_of(Test::Storage)
             .filter(|spec| is_rate(spec))
             .map(|spec| spec.name)

@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_values_as_there_are_powers_of_two_and_no_more() {
+    fn a_histogram_has_at_most_27_values() {
         let of = |values: usize| format!("{}0", "100,".repeat(values - 1));
         assert_eq!(
             SizeHistogram::parse(&of(27)).unwrap().largest().upper_bytes,
@@ -460,7 +460,7 @@ mod tests {
         }
     }
 
-    /// A quarter in (512, 1024] and the rest in (2048, 4096].
+    /// 25 % of the sizes are in (512, 1024], and 75 % in (2048, 4096].
     const TWO: &str = "100,100,100,100,100,100,100,100,100,100,75,75,0";
 
     fn f64_of((bytes, of): (u128, u128)) -> f64 {
@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn means_are_those_of_the_rules() {
+    fn the_mean_size_follows_from_bucket_position_and_offset() {
         let mean = |within, offset_pct| f64_of(sizes(TWO, within, offset_pct).mean_bytes());
         let found = mean(BucketPosition::Lower, 100);
         assert_eq!(found, 0.25 * 512.0 + 0.75 * 2048.0);
@@ -483,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_are_those_of_the_rules() {
+    fn smallest_and_largest_size_follow_from_bucket_position_and_offset() {
         let bounds = |within, offset| {
             let sizes = sizes(TWO, within, offset);
             (sizes.bytes_min(), sizes.bytes_max())
@@ -495,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_hold_what_the_rules_draw_rounded_up_to_the_step() {
+    fn a_table_has_all_sizes_that_can_be_drawn_rounded_up_to_the_step() {
         let drawn = |within, offset, step| {
             sizes(TWO, within, offset)
                 .table(step)
@@ -521,7 +521,7 @@ mod tests {
     }
 
     #[test]
-    fn uniform_sizes_are_equally_likely_and_log_uniform_ones_fall() {
+    fn uniform_sizes_are_equally_likely_and_small_log_uniform_sizes_are_more_likely() {
         let one_bucket = "100,100,100,100,100,100,100,100,100,100,0";
         let shares = |within| -> Vec<f64> {
             let table = sizes(one_bucket, within, 100).table(128);

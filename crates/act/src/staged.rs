@@ -153,7 +153,8 @@ impl BaseLoad {
     }
 }
 
-/// Multiplies all rates by `factor` and `devices` / `base_devices`; bounds on operations in flight by the latter.
+/// Multiplies all rates by `factor` x `devices` / `base_devices`, and bounds on operations in flight by `devices` /
+/// `base_devices` only.
 fn scale_to_devices(
     config: &mut ActConfig,
     factor: Factor,
@@ -208,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn thirty_x_is_60000_reads_and_30000_writes_a_device_alone_and_in_company() {
+    fn a_device_gets_60000_reads_and_30000_writes_at_30x_alone_or_with_other_devices() {
         let mut base = BaseLoad::of_act(&names(3), Arrival::Paced);
         base.set_duration(86_400);
         let alone = base.multiplied(factor("30"), &[1]).unwrap();

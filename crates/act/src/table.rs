@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_are_those_of_the_table_and_examples_are_taken() {
+    fn a_new_configuration_has_the_defaults_of_the_table_and_accepts_its_examples() {
         for test in Test::ALL {
             for spec in options_of(test) {
                 let mut config = ActConfig::new(test);

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn only_acts_own_load_paced_as_act_is_comparable() {
+    fn only_acts_standard_mix_with_acts_pacing_is_comparable_with_published_ratings() {
         const ACTS: &str = "arrival: act\nread-reqs-per-sec: 60000\nwrite-reqs-per-sec: 30000\n";
         let why = |more: &str| {
             parsed(Test::Storage, more)

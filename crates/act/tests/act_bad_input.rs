@@ -99,7 +99,7 @@ fn a_histogram_of_a_rate_is_missing_at_the_line_of_the_rate() {
 }
 
 #[test]
-fn the_largest_and_the_neutral_values_are_taken() {
+fn the_largest_values_and_values_without_effect_are_accepted() {
     for line in [
         "large-block-op-kbytes: 8192",
         "lbr-req-offset: 100\ndirect-frees: 0",

@@ -221,13 +221,13 @@ proptest! {
 
 proptest! {
     #[test]
-    fn what_check_lets_through_is_written_and_read_back(config in configs()) {
+    fn a_configuration_without_problems_is_written_and_read_back_unchanged(config in configs()) {
         prop_assume!(check(&config).is_empty());
         assert_config_property(&config);
     }
 
     #[test]
-    fn what_check_refuses_cannot_be_read_from_a_file(config in configs()) {
+    fn a_file_is_refused_exactly_if_its_configuration_has_problems(config in configs()) {
         let text = act::echo::to_text(&config);
         prop_assert_eq!(check(&config).is_empty(), parse(Test::Storage, "a", text.as_bytes()).is_ok());
     }
@@ -281,7 +281,7 @@ proptest! {
     }
 
     #[test]
-    fn a_load_times_a_factor_is_that_many_or_refused(config in configs(), factor in "[0-9]{1,4}(\\.[0-9]{1,4})?") {
+    fn a_scaled_rate_is_the_rounded_product_or_is_refused(config in configs(), factor in "[0-9]{1,4}(\\.[0-9]{1,4})?") {
         let Ok(parsed) = factor.parse::<Factor>() else { return Ok(()) };
         let mut scaled = config.clone();
         match scale(&mut scaled, parsed) {

@@ -1,4 +1,4 @@
-//! Compares the run in the directory of a step with the step, and the conclusion of a series with its steps.
+//! Compares each step of a series with the run in its directory, and the conclusion of the series with the steps.
 //!
 //! A directory can be replaced by that of another run, and a record can be edited. A run belongs to a step only if its
 //! manifest agrees with the record in load, devices, duration, limits, purpose and time. Checksums protect the manifest
@@ -124,7 +124,7 @@ fn of_load(series: &Series, step: &Step, run: &Manifest) -> Option<Difference> {
             |per_sec| per_sec.round().to_string(),
         );
         let is_same = per_sec.map_or(recorded == ran, |per_sec: f64| {
-            // The rate of 1x was rounded to a whole number and then multiplied; the rate of the run was rounded too.
+            // Tolerance: the rate of 1x was rounded before its multiplication, the rate of the run after it.
             ran.parse()
                 .is_ok_and(|ran: f64| (ran - per_sec).abs() <= 1.0 + step.multiple)
         });
@@ -165,7 +165,7 @@ fn of_job(step: &Step, run: &Manifest, streams: &[StreamTotals]) -> Option<Diffe
         .workloads
         .first()
         .map_or("", |workload| &workload.config.as_written);
-    // Each line begins with the name of a device.
+    // `text` has a line `DEVICE: JOB` for each device.
     if !job.is_empty() && !text.lines().any(|line| line.ends_with(&format!(": {job}"))) {
         return Difference::new("the job was", job, text.trim_end().replace('\n', "; "));
     }
@@ -204,7 +204,7 @@ fn of_job(step: &Step, run: &Manifest, streams: &[StreamTotals]) -> Option<Diffe
 fn of_devices(series: &Series, step: &Step, run: &Manifest) -> Option<Difference> {
     let recorded = step.devices.len();
     let ran = run.device_facts.len();
-    // A run of a baseline has the jobs of several drives.
+    // A run of a baseline tests several drives; each of its steps has one of them.
     if series.purpose != SeriesPurpose::Baseline && recorded != ran {
         return Difference::new(
             "the number of devices was",
@@ -318,7 +318,7 @@ fn of_purpose(series: &Series, step: &Step, run: &Manifest) -> Option<Difference
             "that it does not belong to a series",
         );
     };
-    // Several jobs of a baseline share a run, which has the name of the first.
+    // Several steps of a baseline share a run. The run's purpose is the name of one of them.
     let is_known = series
         .steps
         .iter()
@@ -451,7 +451,7 @@ mod tests {
     const CONFIG: &str = "device-names: /dev/a /dev/b\nread-reqs-per-sec: 4000\nwrite-reqs-per-sec: 2001\n\
                           record-bytes: 1536\n";
 
-    /// The drives S0 and S1: stages 1 and 2 on S0, stages 3 and 4 on both.
+    /// A certification of the drives S0 and S1: stages 1 and 2 on S0, stages 3 and 4 on both drives.
     fn certification() -> Series {
         let mut series = Series {
             config_1x: CONFIG.into(),
@@ -649,7 +649,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_of_a_baseline_agrees_in_its_line_and_its_operations() {
+    fn a_baseline_job_that_differs_from_its_run_in_options_operations_or_rate_is_reported() {
         let mut series = crate::testing::baseline_series(&[("/dev/nvme0n1", 1.0)], "run");
         series.steps[0].details["job"] = "--rw=randwrite".into();
         let mut run = Manifest {
@@ -691,7 +691,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sentence_with_another_load_contradicts_the_steps() {
+    fn a_conclusion_that_names_another_load_than_the_steps_is_reported() {
         let mut series = certification();
         series
             .steps

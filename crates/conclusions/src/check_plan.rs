@@ -57,7 +57,7 @@ impl CheckPlan {
         run_dir::write_json(dir, CHECK_PLAN, self)
     }
 
-    /// Directory of the check `name`. `dir`: directory of the command, which a single check uses itself.
+    /// Directory of the check `name`: below `dir`, the directory of the command. A single check uses `dir` itself.
     pub fn dir_of(&self, dir: &Path, name: &str) -> PathBuf {
         match self.checks[..] {
             [_] => dir.to_owned(),

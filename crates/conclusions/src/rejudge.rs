@@ -171,7 +171,7 @@ pub fn rejudge(series: &mut Series, evidence: &[Result<StepEvidence, &str>]) -> 
     doubts
 }
 
-/// The outcome that the evidence supports, and why the record or the run is unreliable. `None`: they agree.
+/// The outcome that the evidence supports, and why the record or the run is unreliable. `None`: record and run agree.
 fn rejudge_step(
     purpose: SeriesPurpose,
     devices: &[DriveIdentity],

@@ -254,7 +254,7 @@ impl Series {
         }
     }
 
-    /// `None` if there is no record. Errors: the record is unreadable, damaged, or of a later version.
+    /// Reads the record in `dir`; `None` if there is none. Errors: it is unreadable, damaged, or of a later version.
     pub fn read(dir: &Path) -> Result<Option<Self>, RunDirError> {
         if dir.is_file() {
             return Ok(None);
@@ -265,7 +265,7 @@ impl Series {
         Ok(series)
     }
 
-    /// A baseline has no limits, so nothing passes. Earlier versions recorded a pass.
+    /// Replaces PASS, which earlier versions recorded for a baseline, by MEASURED: a baseline has no limits to pass.
     fn update_outcomes(&mut self) {
         if self.purpose != SeriesPurpose::Baseline {
             return;
@@ -290,8 +290,8 @@ impl Series {
 
 const SAME_OPTIONS: &str = "give the same options to resume";
 
-/// Names of devices may differ, because a drive can have another name after a reboot. Errors: all differences, each
-/// with a remedy.
+/// Checks that the requested settings are those of the recorded series. Names of devices may differ, because a drive
+/// can have another name after a reboot. Errors: all differences, each with a remedy.
 pub fn check_same(recorded: &Series, requested: &Series) -> Result<(), Vec<String>> {
     if recorded.purpose != requested.purpose {
         let purpose = match recorded.purpose {
@@ -382,7 +382,7 @@ fn terms(recorded: &[(String, String)], requested: &[(String, String)]) -> Vec<S
         .collect()
 }
 
-/// Empty if the term is missing.
+/// The value of a term; empty if the term is missing.
 fn term<'a>(terms: &'a [(String, String)], name: &str) -> &'a str {
     terms
         .iter()
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_version_is_refused_by_name() {
+    fn a_record_of_a_later_version_is_refused_with_the_name_of_its_file() {
         let dir = tempfile::tempdir().unwrap();
         Series {
             format_version: SERIES_FORMAT_VERSION + 1,

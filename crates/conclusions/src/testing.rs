@@ -154,7 +154,8 @@ pub fn baseline(scale: f64) -> Vec<Point> {
     points
 }
 
-/// `None` if the offered rate `iops` is 0. `load`: fraction of the drive's highest load.
+/// Made-up numbers of one direction in a cell of the grid; `None` if its offered rate `iops` is 0. `load`: fraction of
+/// the drive's highest load, over both directions.
 fn grid_direction(bytes: f64, iops: f64, load: f64) -> Option<TestDirection> {
     let us = 80.0 / (1.7 - load);
     (iops > 0.0).then(|| (bytes, Some(iops), iops.min(iops / load), us))

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 const USAGE: &str = "usage: dispersion DEVICE SECONDS [read|write]";
 const WINDOW_NS: u64 = 100_000;
-/// Time between reads of the trace: even a busy device does not fill the buffer of half a million events or more.
+/// Time between reads of the trace, in which even a busy device does not fill the buffer (500,000 events or more).
 const READ_EVERY: Duration = Duration::from_millis(100);
 const USAGE_ERROR: u8 = 2;
 const ENVIRONMENT_ERROR: u8 = 3;

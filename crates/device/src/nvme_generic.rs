@@ -112,7 +112,7 @@ impl NvmeGeneric {
             metadata_bytes,
             ..
         } = nvme::NvmeNamespace::parse(nsid, &identify);
-        // A block size beyond 32 bits becomes 0, unlike that of any block device.
+        // A block size beyond 32 bits becomes 0, which differs from the block size of every block device.
         let block_bytes = u32::try_from(block_bytes).unwrap_or(0);
         if metadata_bytes != 0 {
             return Err(GenericReason::Metadata {
@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_device_that_is_no_nvme_namespace_takes_no_commands() {
+    fn opening_a_device_that_is_no_nvme_namespace_is_an_error() {
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(1 << 20).unwrap();
         let target = Target::read_only(file.path().to_str().unwrap(), 512).unwrap();
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_is_no_longer_than_every_limit_allows() {
+    fn the_transfer_limit_is_the_smallest_of_all_limits() {
         assert_eq!(transfer_bytes_max(Some(2 << 20), Some(128), 512), 512 << 10);
         let found = transfer_bytes_max(Some(128 << 10), Some(128), 4096);
         assert_eq!(found, 128 << 10);

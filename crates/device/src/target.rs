@@ -26,13 +26,13 @@ const DISCARD_BYTES: u64 = 16 << 30;
 pub struct Target {
     opened: OpenedTarget,
     stamp_key: Option<u64>,
-    /// The write stream of every write; 0: none.
+    /// Write stream of all writes that name no stream; 0: none.
     write_hint: AtomicU16,
     /// True if operations go through the page cache, although direct I/O is possible.
     is_cached: AtomicBool,
 }
 
-/// Clears the write hint. Otherwise it would stay on the inode and apply to the writes of the next program.
+/// Clears the write hint, which would otherwise stay on the inode and apply to the writes of the next program.
 impl Drop for Target {
     fn drop(&mut self) {
         if self.write_hint() != 0 {
@@ -109,7 +109,7 @@ impl Target {
         self.stamp_key
     }
 
-    /// Streams that a write can name (from 1); 0 if the kernel (before Linux 6.16) or the drive has none.
+    /// Number of streams that a write can name, from 1 on; 0 if the kernel (before Linux 6.16) or the drive has none.
     pub fn write_streams(&self) -> u16 {
         self.opened.facts.max_write_streams.unwrap_or(0)
     }
@@ -273,7 +273,7 @@ fn open_to_read(path: &str, min_size_bytes: u64) -> Result<OpenedTarget, Refusal
             ioctl::size_bytes(file.as_fd()).map_err(failed)?
         }
     };
-    // Excludes the part that a preparation left unused, because reads of unwritten data do not reach the medium.
+    // A part that a preparation left unused is excluded, because reads of unwritten data do not reach the medium.
     let used_part = UsedPart::from_records(&facts, &Records::open(None));
     notes.extend(used_part.as_ref().map(ToString::to_string));
     let size_bytes = used_part.map_or(size_bytes, |part| part.used_bytes.min(size_bytes));
@@ -310,7 +310,7 @@ mod tests {
         let mapped = target.map(MapAccess::default()).unwrap();
         let buf = sys::buffer::Pool::new(512).unwrap().cut(512).unwrap();
         let mut write = Op::new(OpKind::Write, 0, 512, buf);
-        // The copy stops at the first read-only page, as a memory access would.
+        // The kernel's copy to a read-only page fails with EFAULT, which the mapping reports as EIO.
         let found = mapped.perform_call(target.fd(), &mut write);
         assert_eq!(found, Outcome::Errno(libc::EIO));
     }

@@ -11,8 +11,8 @@ use std::sync::Arc;
 pub type Aio = Queued<sys::aio::AioContext>;
 
 impl Aio {
-    /// An engine for `targets`, all of which must bypass the page cache: buffered operations always block. Beyond
-    /// [`WORKERS_MAX`] operations in flight, some may wait for a thread. Errors: io_setup(2), or no threads.
+    /// An engine for `targets`, all of which must bypass the page cache: buffered operations always block. Blocking
+    /// operations beyond [`WORKERS_MAX`] wait for a free helper thread. Errors: io_setup(2), or no threads.
     pub fn new(targets: Vec<Arc<Target>>, setup: EngineSetup) -> io::Result<Self> {
         let files: Vec<_> = targets.iter().map(|target| target.fd()).collect();
         let queue = sys::aio::AioContext::new(

@@ -17,9 +17,9 @@ use sys::call::{MapAccess, Mapped, perform_call};
 use sys::op::{Completion, Op, Outcome, Priority, TargetId};
 use sys::process::{RunDelay, set_io_priority};
 
-/// Minimum service time after which the thread's run delay is looked up, as a multiple of
-/// [`EngineSetup::harmless_gap_ns`]. The tightest threshold is 20 such gaps: with a service time below 5 gaps, only a
-/// lag of more than 15 gaps leads to a time above the threshold. A lookup costs a quarter of an operation.
+/// Minimum service time after which the thread's run delay (its time without a CPU) is read, in units of
+/// [`EngineSetup::harmless_gap_ns`]. The tightest threshold is 20 units. An operation shorter than 5 units exceeds that
+/// threshold only with a lag of more than 15 units. Reading the run delay costs a quarter of an operation.
 const LONG_GAPS: u64 = 5;
 
 /// Interval at which the run delay between operations is discarded, nanoseconds.
@@ -31,7 +31,8 @@ pub struct Caller {
     targets: Arc<[Arc<Target>]>,
     /// By target: its mapping; `None`: system calls.
     mapped: Arc<[Option<Mapped>]>,
-    /// Read after long operations only, and every [`DISCARD_NS`] to discard earlier delay: a read is a system call.
+    /// Time that the thread lacked a CPU. Reading costs a system call: read only after long operations, and every
+    /// [`DISCARD_NS`] to discard earlier delay.
     run_delay: RunDelay,
     run_delay_read_ns: u64,
     /// Current I/O priority of the thread: the priority of the last operation.

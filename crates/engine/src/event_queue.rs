@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn items_come_in_the_order_of_their_keys_and_equal_ones_as_they_were_put_in() {
+    fn items_are_returned_by_key_and_items_with_equal_keys_in_insertion_order() {
         let mut state = 1_u64;
         for spread in [1, 5, 1_000] {
             let mut queue = EventQueue::with_capacity(0);

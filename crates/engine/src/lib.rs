@@ -1,9 +1,9 @@
 //! I/O engines: a clock and all targets of one shard behind one interface.
 //!
-//! The run loop is generic over [`IoEngine`]. The compiler builds the loop for io_uring and for [`sim`], the engines
-//! with the cheapest operations. One more build serves all other engines, in a box: for them a dynamic call per
-//! operation is negligible. [`uring`], [`aio`], [`threads`], [`calls`] and [`passthrough`] drive real devices. [`sim`]
-//! runs on virtual time, from event to event. [`net`] adds sockets to the ring of the targets.
+//! The run loop is generic over [`IoEngine`]. The compiler builds the loop once for io_uring and once for [`sim`], the
+//! engines with the cheapest operations. A third build serves all other engines as boxed trait objects: their
+//! operations cost far more than a dynamic call. [`uring`], [`aio`], [`threads`], [`calls`] and [`passthrough`] drive
+//! real devices. [`sim`] runs on virtual time, from event to event. [`net`] adds sockets to the ring of the targets.
 
 #![warn(missing_docs)]
 #![forbid(unsafe_code)]

@@ -77,7 +77,7 @@ impl NetEngine {
         let discards = ring.discards();
         let mut uring = Queued::on(ring, targets, QueueSupport::NONE, None, setup);
         let waker = Waker::new()?;
-        // The token follows the highest token of the caller.
+        // The caller's tokens are below `in_flight_max`, so this token is free.
         uring.queue(NetOp::Wake {
             token: setup.in_flight_max as u32,
             waker: waker.clone(),
@@ -93,7 +93,7 @@ impl NetEngine {
         ))
     }
 
-    /// A waker, with which another thread ends [`IoEngine::reap`] of this engine.
+    /// Lets another thread end a sleep of this engine in [`IoEngine::reap`], by [`Waker::wake`].
     pub fn waker(&self) -> &Waker {
         &self.waker
     }

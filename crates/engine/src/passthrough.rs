@@ -111,7 +111,7 @@ impl Passthrough {
             return None;
         }
         if matches!(op.kind, OpKind::WriteBack(_)) {
-            // A drive has no page cache.
+            // WriteBack (sync_file_range) writes out the page cache, which passthrough bypasses.
             return Some(libc::EOPNOTSUPP);
         }
         let is_block_aligned = op.len > 0

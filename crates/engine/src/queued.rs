@@ -28,7 +28,7 @@ pub(crate) struct Detection {
 pub(crate) struct QueueSupport {
     pub(crate) deallocates: bool,
     pub(crate) writes_back: bool,
-    /// True if the queue may return blocking operations: with `EAGAIN`, `EOPNOTSUPP` (always blocks), or partly done.
+    /// True if the queue may return operations that would block: `EAGAIN`, `EOPNOTSUPP` (always blocks), partly done.
     pub(crate) gives_back: bool,
     /// True if each write can name its write stream. Otherwise the stream of the inode applies.
     pub(crate) names_streams: bool,
@@ -129,7 +129,7 @@ impl<Q: Queue> Queued<Q> {
         }
     }
 
-    /// Waits for the first completion, which wakes the thread and is unseen only while the woken thread has no CPU.
+    /// Sleeps until a completion wakes the thread. This completion stays unseen only while the woken thread has no CPU.
     fn await_first(&mut self, until_ns: u64) -> io::Result<()> {
         let mut asleep_ns = self.clock_ns();
         // A single operation completes only after its submission, so one call submits it and waits. With several
@@ -232,7 +232,7 @@ impl<Q: Queue> Queued<Q> {
 
 impl<Q: Queue<Op = Op, Outcome = Outcome>> Queued<Q> {
     /// For operations that the queue returned: sets the issue time to the first submission, when the device had no
-    /// room. The time until a helper thread issued the operation may be flashproof's lag, so it counts as unseen.
+    /// room. The time until a helper thread issued the operation may be flashproof's lag: this time counts as unseen.
     fn backdate_issue(&mut self, completions: &mut [Completion]) {
         for completion in completions {
             let submitted_ns = self

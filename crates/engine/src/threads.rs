@@ -1,4 +1,4 @@
-//! The engine of threads with pread and pwrite, for systems that forbid io_uring.
+//! The engine of threads with pread and pwrite, for systems on which io_uring and Linux AIO are impossible.
 //!
 //! The shard's thread queues operations. Workers take the operations, stamp issue and completion, and queue the
 //! completions. Queues are lock-free rings of fixed size. A worker without work parks, and only as many workers are
@@ -27,7 +27,7 @@ const LARGE_BYTES: u32 = 64 * 1024;
 /// Interval at which the number of workers is adjusted, nanoseconds.
 const STEP_NS: u64 = 1_000_000;
 
-/// Time without completions after which a device counts as blocking its workers, ns. A busy CPU causes shorter ones.
+/// Time without completions after which a device counts as blocking its workers, ns. A busy CPU causes shorter gaps.
 const HELD_NS: u64 = 10_000_000;
 
 /// Stack of a worker, which runs only a few small functions; the default of 2 MiB would waste address space.
@@ -35,8 +35,8 @@ const STACK_BYTES: usize = 128 * 1024;
 
 struct SharedQueues {
     setup: EngineSetup,
-    /// Queue of large operations, taken first: few, one at a time per device. Each would wait behind all small
-    /// operations.
+    /// Queue of large operations (few: one at a time per device). Workers take these first, because otherwise each
+    /// would wait behind all small operations.
     large_jobs: ArrayQueue<Op>,
     jobs: ArrayQueue<Op>,
     completions: ArrayQueue<Completion>,

@@ -128,7 +128,7 @@ fn connections_are_accepted_and_bytes_arrive_in_both_directions() {
 }
 
 #[test]
-fn without_a_buffer_a_receive_ends_and_can_be_begun_again() {
+fn a_receive_without_a_free_buffer_ends_and_can_be_submitted_again() {
     let Some(mut net) = net(Vec::new(), FEW) else {
         return;
     };
@@ -176,7 +176,7 @@ fn without_a_buffer_a_receive_ends_and_can_be_begun_again() {
 }
 
 #[test]
-fn another_thread_ends_a_sleep_each_time() {
+fn another_thread_can_end_every_sleep_of_the_engine() {
     let Some(mut net) = net(Vec::new(), FEW) else {
         return;
     };

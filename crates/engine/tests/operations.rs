@@ -53,7 +53,7 @@ impl Bench {
     /// `None`, with a message, if no loop device can be created.
     fn device() -> Option<Self> {
         let mut bench = Self::file();
-        // Two concurrent searches for a free device find the same device.
+        // Two concurrent searches for a free loop device can find the same device.
         static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
         let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let made = Command::new("losetup")
@@ -266,12 +266,12 @@ fn deallocated_blocks_are_zero_and_take_no_place(bench: &Bench, engine: &mut dyn
 }
 
 #[test]
-fn a_loop_device_forgets_what_is_deallocated() {
+fn deallocated_blocks_of_a_loop_device_read_as_zeros_and_take_no_space() {
     with_each(Bench::device, deallocated_blocks_are_zero_and_take_no_place);
 }
 
 #[test]
-fn a_file_gets_a_hole_where_it_is_deallocated() {
+fn deallocation_punches_a_hole_into_a_file() {
     with_each(
         || Some(Bench::file()),
         deallocated_blocks_are_zero_and_take_no_place,

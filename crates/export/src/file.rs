@@ -174,7 +174,7 @@ impl PartFiles {
         self.push_rows(row, 1)
     }
 
-    /// Appends `rows` rows. A field of `row` that is a slice has a value for each of them.
+    /// Appends `rows` rows. A field of `row` that is a slice has a value for each of the rows.
     pub(crate) fn push_rows<R: FieldRow>(&mut self, row: R, rows: usize) -> Result {
         let file = &mut self.0[R::AT];
         row.split(&mut file.values, rows);
@@ -295,8 +295,8 @@ fn write_texts(
     texts: &[(Option<ByteArray>, usize)],
     nullable: bool,
 ) -> Result<usize, ParquetError> {
-    // Copies of each text, for one write of its consecutive rows: as many as its longest sequence of rows, at most
-    // `EQUAL_MAX`. A new copy for each row would take longer than the write.
+    // For each text, as many copies as its longest sequence of rows has, at most `EQUAL_MAX`: a write takes a copy for
+    // each row. Reused, because copying the text for each row would take longer than the write.
     let mut copies: HashMap<&[u8], Vec<ByteArray>> = HashMap::new();
     let mut written = 0;
     for (text, rows) in texts {

@@ -119,7 +119,7 @@ pub fn export(
     Ok(exported)
 }
 
-/// The first part of the paths in and below each directory: its name; its path if another directory has this name.
+/// For each of `dirs`, the beginning of its exported paths: its name, or its whole path if several have this name.
 pub fn dir_names(dirs: &[PathBuf]) -> Vec<String> {
     let name = |dir: &Path| dir.file_name().unwrap_or(dir.as_os_str()).to_owned();
     let count = |of: &Path| dirs.iter().filter(|dir| name(dir) == name(of)).count();

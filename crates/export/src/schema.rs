@@ -1,5 +1,5 @@
 //! The tables of an export and their columns. docs/data.md is generated from this file:
-//! `UPDATE_DOCS=1 cargo test -p flashproof-export schema`.
+//! `UPDATE_DOCS=1 cargo test -p flashproof-export --test export docs`.
 
 use crate::table::{ColumnSchema, ColumnValues, FieldRow, FieldValue, TableSchema, UnixMs, tables};
 

@@ -93,7 +93,7 @@ fn links_pipes_and_long_lines_in_a_run_are_named_and_other_runs_are_exported() {
 }
 
 #[test]
-fn a_directory_with_foreign_files_is_refused_and_an_earlier_export_is_replaced_by_force_alone() {
+fn a_directory_with_foreign_files_is_refused_and_an_earlier_export_needs_force() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("run");
     let out = parent.path().join("out");

@@ -358,7 +358,7 @@ fn several_parts_are_joined_in_the_order_of_the_runs() {
 }
 
 #[test]
-fn a_killed_run_and_a_damaged_one_have_their_outcome_and_their_rows() {
+fn a_killed_run_and_a_damaged_run_are_exported_with_outcome_and_intact_rows() {
     let parent = tempfile::tempdir().unwrap();
     let at = |name: &str| parent.path().join("runs").join(name);
     fs::create_dir(parent.path().join("runs")).unwrap();
@@ -401,7 +401,7 @@ fn a_killed_run_and_a_damaged_one_have_their_outcome_and_their_rows() {
     }
 }
 
-/// Writes a search into `dir`. The drive held the load `rating` in its only step.
+/// Writes a search with one step into `dir`, in which the drive held the load `rating`.
 pub(crate) fn write_rating(dir: &Path, drive: Drive, rating: f64, began_unix_ms: u64) {
     fs::create_dir_all(dir).unwrap();
     let serial = drive.serial;
@@ -642,7 +642,7 @@ fn every_count_stands_in_its_own_column() {
 }
 
 #[test]
-fn a_drive_without_a_serial_number_has_its_lasting_name_and_directories_of_one_name_differ() {
+fn drives_without_serial_number_get_wwid_or_path_and_equal_directory_names_get_whole_paths() {
     let parent = tempfile::tempdir().unwrap();
     let out = parent.path().join("out");
     let dirs = ["a/lab", "b/lab", "c"].map(|dir| parent.path().join(dir));

@@ -213,7 +213,7 @@ fn recorded(dir: &Path, kind: HlogKind, is_of: impl Fn(usize) -> bool) -> Latenc
 }
 
 #[test]
-fn percentiles_are_those_of_reports_to_the_bucket() {
+fn percentiles_in_sql_fall_into_the_same_bucket_as_in_reports() {
     let Some(duckdb) = duckdb() else { return };
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("run");
@@ -254,7 +254,7 @@ fn percentiles_are_those_of_reports_to_the_bucket() {
 }
 
 #[test]
-fn every_question_of_the_page_has_the_known_answer() {
+fn every_query_in_data_md_returns_the_known_answer() {
     let Some(duckdb) = duckdb() else { return };
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("runs");

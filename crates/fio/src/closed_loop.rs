@@ -52,7 +52,7 @@ with_defaults! {
 }
 
 impl RefillOptions {
-    /// A full queue of `slots` drains to this number in flight before more are issued; `None`: it does not drain.
+    /// Operations in flight at which a full queue of `slots` is refilled; `None`: each completion is replaced at once.
     pub(super) fn refill_at(self, slots: u64) -> Option<u32> {
         let at = self.low.max(1).min(slots.saturating_sub(self.after.max(1)));
         (at + 1 < slots).then_some(at as u32)
@@ -191,7 +191,7 @@ impl DepthSearch {
         self.is_last = false;
         progress.counts_from_ns.set(0);
         if self.depth == 1 {
-            // As in fio, the job gives up only if every operation must meet the target.
+            // As in fio, a miss at depth 1 ends the job only with latency_percentile=100.
             self.is_done = self.target.percentile >= 100.0;
             if self.is_done {
                 let reason = "at queue depth 1 an operation took longer than latency_target";

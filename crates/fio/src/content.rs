@@ -152,7 +152,8 @@ pub struct BytePattern {
 }
 
 impl BytePattern {
-    /// Strings in quotes, file names between apostrophes, decimal and hexadecimal numbers, and `%o` if `has_offsets`.
+    /// Parses a sequence of strings in quotes, file names between apostrophes, decimal and hexadecimal numbers, and,
+    /// if `has_offsets`, `%o`.
     pub(super) fn parse(text: &str, has_offsets: bool) -> Result<Self, String> {
         let mut pattern = Self::default();
         let mut rest = text.trim();
@@ -192,7 +193,7 @@ impl BytePattern {
         }
     }
 
-    /// Returns the rest of `text`.
+    /// Appends the bytes of the number at the start of `text`. Returns the rest of `text`.
     fn number<'a>(&mut self, text: &'a str) -> Result<&'a str, String> {
         let is_next_hex = |rest: &str| rest.starts_with(['x', 'X']);
         if let Some(digits) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {

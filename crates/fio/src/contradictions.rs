@@ -38,7 +38,7 @@ pub(super) fn check_section(
     }
 }
 
-/// Values of two options and the second option; `None` if the section has only one of them.
+/// Values of two options, and the second option; `None` unless the section has both options.
 fn both_given<'s>(
     section: &'s JobSection,
     first_name: &str,

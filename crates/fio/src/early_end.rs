@@ -184,7 +184,7 @@ impl SteadyStateDetector {
         }
     }
 
-    /// Intervals without an operation count as zeros.
+    /// Closes all intervals that end by `now_ns`. An interval without an operation counts as zeros.
     #[cold]
     fn close(&self, now_ns: u64) {
         let mut state = locked(&self.state);

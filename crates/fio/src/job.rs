@@ -260,7 +260,7 @@ impl Job {
         };
         Some(match (delays_rest, ops) {
             (true, _) => cycle_ops / (cycle_ops / iops + pause),
-            // The operations that were due in a pause are due at its end, but no more than the next pause allows.
+            // After a pause the job catches up, but begins at most `ops` operations before the next pause.
             (false, 1..) => iops.min(ops as f64 / pause),
             (false, 0) => iops,
         })
@@ -322,7 +322,7 @@ impl Job {
         })
     }
 
-    /// A full queue drains to this number of operations in flight before more are issued; `None`: it does not drain.
+    /// Operations in flight at which a full queue is refilled; `None`: each completion is replaced at once.
     pub(super) fn refill_at(&self) -> Option<u32> {
         self.refill.refill_at(self.in_flight_max())
     }

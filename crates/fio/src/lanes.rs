@@ -108,7 +108,7 @@ impl LaneBuilder<'_> {
             .transpose()?;
         let limit = plan.add_limit(slots, true);
         let cells = std::array::from_fn(|kind| self.first_cell(thread_index, kind).unwrap_or(0));
-        // One entry for each lane.
+        // Rates by lane: the job's bytes and operations are divided in these proportions.
         let mut bytes_per_sec = Vec::new();
         let mut ops_per_sec = Vec::new();
         for directions in &lanes {

@@ -350,7 +350,7 @@ pub(super) fn read_write(value: OptionValue<'_>) -> Result<ReadWrite, String> {
     })
 }
 
-/// After the colon: bytes to skip after each sequential operation, or operations per random offset.
+/// Parses `rw` after the colon: bytes to skip after each sequential operation, and operations per random offset.
 fn rw_modifier(text: &str, random: bool, kb_base: u64) -> Result<(i64, u64), String> {
     let (is_back, digits) = text
         .strip_prefix('-')

@@ -12,7 +12,8 @@ pub(super) const LATENCY_MISSED: u64 = 110;
 #[derive(Debug, Default)]
 pub struct Progress {
     in_flight: Counter,
-    /// Operations begun since the last completion: they are counted at the depth that they reach together.
+    /// Operations begun since the last completion. The next completion counts all of them in `levels`, at the depth
+    /// that they reached together.
     begun_since_completion: Counter,
     /// Number of operations by depth at submission, including the operation itself. The classes of depth are 1, 2 to 3,
     /// 4 to 7, and so on, up to 64 or more.
@@ -31,7 +32,7 @@ pub struct Progress {
     pub phases_ns: [Counter; 2],
     /// Lanes that completed their work before their time was over.
     pub lanes_done: Counter,
-    /// End of the last of these lanes, nanoseconds of the run.
+    /// End of the last lane that `lanes_done` counts, nanoseconds of the run.
     pub done_ns: Counter,
 }
 

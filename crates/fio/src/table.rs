@@ -423,7 +423,7 @@ fn word<T: Copy>(
     move |value| parse_word(value.text, words)
 }
 
-/// A value that has no suffix of sizes.
+/// A value without suffixes of sizes, so that `kb_base` does not matter.
 fn of_text<T>(
     parse: impl Fn(&str) -> Result<T, String>,
 ) -> impl Fn(OptionValue<'_>) -> Result<T, String> {

@@ -414,7 +414,7 @@ impl FioLoad {
             .collect()
     }
 
-    /// Limits `of` streams, and `others` for all other judged streams. Ignores streams that this load does not have.
+    /// Sets limits: `of` by stream name, `others` for all other judged streams. Ignores names that this load lacks.
     pub fn set_limits(&mut self, of: &BTreeMap<String, Sla>, others: &Sla) {
         for StreamInfo { name, judged, .. } in self.stream_infos() {
             let sla = of

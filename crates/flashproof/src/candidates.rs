@@ -25,7 +25,8 @@ pub struct GivenArgs {
 }
 
 impl GivenArgs {
-    /// Drive writes per day are rated for `warranty_years`. If a drive has both ratings, terabytes written count.
+    /// Ratings and prices by drive. Drive writes per day are rated for `warranty_years`. If a drive has both ratings,
+    /// only terabytes written count.
     pub fn given(&self, warranty_years: f64) -> OperatorData {
         let Self { dwpd, tbw, price } = self;
         let dwpd = dwpd
@@ -104,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_precede_directories_and_numbers() {
+    fn a_directory_or_number_may_follow_a_name_and_an_equals_sign() {
         assert_eq!(
             parse_named_dir("a=b/c"),
             Ok(CandidateDir {

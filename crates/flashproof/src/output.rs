@@ -1,4 +1,4 @@
-//! Output formats of a result, other than text; and output that is printed again and again.
+//! Prints a result as text, JSON, Markdown or HTML; and prints a page repeatedly, for `--watch`.
 
 use clap::Args;
 use report::document::Document;
@@ -105,7 +105,8 @@ pub fn show_report(form: &FormArgs, dir: &Path, text: &str) -> Result<(), Failur
 
 const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Reading may take at most 1/50 of the time: the host is under test, and a day's tables are long.
+/// `--watch` sleeps at least this many times as long as a read took: a day's tables are long, and the host is under
+/// test.
 const SLEEP_PER_READ: u32 = 50;
 
 /// Prints the page of `read` once; if `is_repeated`, until `read` reports the end or the output's reader is gone.

@@ -156,7 +156,7 @@ fn act_storage_paces_as_act_does_unless_the_file_says_otherwise() {
 }
 
 #[test]
-fn as_act_contradicts_a_file_that_sets_another_arrival() {
+fn option_as_act_is_refused_for_a_file_that_sets_another_arrival() {
     let bench = Bench::new();
     let config = "device-names: sim:\ntest-duration-sec: 5\nread-reqs-per-sec: 100\n";
     for arrival in ["poisson", "paced", "closed"] {

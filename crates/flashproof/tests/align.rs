@@ -518,7 +518,7 @@ fn small(device: &str) -> String {
 }
 
 #[test]
-fn on_a_loop_device_the_kernels_counts_are_aligned_without_flushes_and_splits_are_reported() {
+fn align_on_a_loop_device_does_not_count_flushes_and_reports_split_blocks() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 64 << 20, &[]) else {
         return;

@@ -53,7 +53,7 @@ fn two_limits_for_one_threshold_are_refused() {
 }
 
 #[test]
-fn numbers_of_options_are_checked() {
+fn option_values_out_of_range_and_empty_device_names_are_refused() {
     let at_least = "a time span must be at least 1 s - give something like 24h, 90m or 3600";
     refused(&["--slice", "0"], &format!("'--slice <TIME>': {at_least}"));
     refused(&["--slice", "-1"], "'--slice <TIME>': ");

@@ -25,7 +25,7 @@ fn the_good_configuration_runs_and_erases() {
     );
 }
 
-/// The library has all mistakes (`crates/act/tests/act_bad_input.rs`); here is one of each kind.
+/// One mistake of each kind; `crates/act/tests/act_bad_input.rs` tests every mistake.
 #[test]
 fn each_kind_of_mistake_is_reported_before_anything_is_written() {
     let bench = Bench::new();
@@ -78,7 +78,7 @@ fn each_kind_of_mistake_is_reported_before_anything_is_written() {
 }
 
 #[test]
-fn a_tiny_load_runs() {
+fn a_load_of_less_than_one_block_write_per_second_runs() {
     let bench = Bench::new();
     // 85 records fill a block, and defragmentation doubles the writes: a block every 42.5 s. ACT rounds this rate to 0.
     bench

@@ -100,7 +100,7 @@ const LIMITS: [(&str, &str, &str, &str); 11] = [
     ),
 ];
 
-/// A drive within all limits with fewer operations to simulate than the default drive has.
+/// A drive that meets all limits, but does fewer operations than the default drive, so that simulations take less time.
 const SLOW: &str = "sim:read-iops=100000+write-iops=100000";
 
 fn json_on(name: &str, drive: &str, time: &str) -> Value {
@@ -604,7 +604,7 @@ fn a_users_own_check_runs_and_its_mistakes_are_named() {
         (
             "says = ",
             "tier = \"large\"\nsays = ",
-            "there is no tier \"large\" - list it in tiers",
+            "tier \"large\" is not in tiers - add it there",
         ),
         (
             "written = \"0\"",
@@ -691,7 +691,7 @@ fn the_first_tier_decides_and_warning_limits_are_shown() {
         .expect(0);
     ended.shows(&[
         "limits held for small, not for large: rate of log-writes in log was ",
-        "beyond a limit that does not decide",
+        "not held, no effect on the answer",
     ]);
     ended.shows(&["(warning, not held)", "(large, not held)"]);
 }

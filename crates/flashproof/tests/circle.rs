@@ -46,7 +46,7 @@ struct Engine<'a> {
 struct Attempt {
     /// Share of transactions that took longer than 64 ms, as measured by the client.
     late_share: f64,
-    /// The first difference between engine and test, or why there is no test.
+    /// The first difference between the I/O of engine and test, or why no test was derived; `None` if there is none.
     miss: Option<String>,
 }
 

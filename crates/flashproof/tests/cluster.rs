@@ -170,7 +170,7 @@ fn with_enable_settings_are_on_during_sampling_and_restored_afterwards() {
 }
 
 #[test]
-fn only_selected_namespaces_are_queried_and_changed_in_the_syntax_of_8_1() {
+fn collect_changes_only_the_selected_namespace_by_the_command_of_server_version_8_1() {
     let bench = Bench::new();
     let server = InfoServer::start(OF_8_0);
     let config = "storage-engine=device;storage-engine.device[0]=/dev/a;storage-engine.enable-benchmarks-storage=true";

@@ -93,7 +93,7 @@ fn invalid_comparisons_are_refused_with_advice() {
             .flashproof(&[&["report", "compare"], arguments].concat())
             .expect_error(code, parts);
     };
-    error(&["a", "./a"], 2, &["both are ./a; name each run once"]);
+    error(&["a", "./a"], 2, &["both are ./a; give each result once"]);
     error(
         &["a", "--price", "b=3"],
         2,

@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 use std::process::Command;
 use support::{Bench, FLASHPROOF, LoopDevice, OUT, Running};
 
-/// A run of 25 s on a simulated drive, which passes. Each interval log has three windows.
+/// A run of 25 s on a simulated drive, which passes. Each histogram log (*.hlog) has three windows.
 const PASSES: &str =
     "device-names: sim:\ntest-duration-sec: 25\nread-reqs-per-sec: 400\nwrite-reqs-per-sec: 200\n";
 

@@ -117,7 +117,7 @@ fn a_job_ends_in_steady_state_and_reports_it() {
 }
 
 #[test]
-fn fractional_runtimes_and_wait_for_work() {
+fn a_runtime_may_be_fractional_and_wait_for_starts_a_job_after_another() {
     let bench = Bench::new();
     let line = "--filename=sim: --direct=1 --rw=randread --time_based --name=a --runtime=1.5 --name=b --runtime=250ms --wait_for=a";
     let (jobs_of, ended) = bench.fio_jobs(&format!("--out=run {line}"), 0);

@@ -42,7 +42,7 @@ fn a_campaign_runs_on_this_machine_and_a_second_start_repeats_nothing() {
         .line("report lab/tasks/0000/certify/out --csv")
         .expect_error(
             2,
-            &["cannot use --csv - only campaigns and checks have this form"],
+            &["cannot use --csv - only campaigns and checks have CSV output"],
         );
     for index in 0..3 {
         assert_eq!(

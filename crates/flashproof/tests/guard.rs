@@ -333,7 +333,7 @@ fn the_environment_may_give_consent() {
 }
 
 #[test]
-fn flashproof_only_restricts_writes_to_the_devices_that_it_names() {
+fn the_variable_flashproof_only_limits_writes_to_the_devices_that_it_names() {
     let Some(case) = Case::with_file_system() else {
         return;
     };

@@ -66,7 +66,7 @@ fn response(to: SocketAddr, request: &[u8]) -> (u32, String) {
     (head[9..12].parse().unwrap(), body.to_owned())
 }
 
-/// Timeout of a scrape. Enough for a busy machine, and far below the delay by 130 clients that are served in turn.
+/// Timeout of a scrape: enough for a busy machine, but far less than 130 clients take if served one after the other.
 const AT_ONCE: Duration = Duration::from_secs(5);
 
 /// Values of a metrics text, by name and labels.

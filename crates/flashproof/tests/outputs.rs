@@ -276,7 +276,7 @@ fn a_run_without_out_prints_its_directory_and_quiet_suppresses_progress() {
 }
 
 #[test]
-fn a_run_directory_without_the_failed_part_is_no_pass() {
+fn a_failed_run_with_truncated_telemetry_is_reported_as_invalid_and_not_as_a_pass() {
     let bench = Bench::new();
     let config = "device-names: sim:stall-at-s=8+stall-ms=900\ntest-duration-sec: 10\nread-reqs-per-sec: 2000\n";
     bench.storage(config, &[]).expect(1);

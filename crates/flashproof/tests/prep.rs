@@ -107,7 +107,7 @@ impl Case {
 const WRITES: &str = "write-reqs-per-sec: 100\n";
 
 #[test]
-fn every_byte_has_the_expected_data_and_later_runs_need_no_consent() {
+fn prep_writes_the_expected_data_to_every_byte_and_later_runs_need_no_consent() {
     let Some(case) = Case::new(ODD_BYTES) else {
         return;
     };
@@ -500,7 +500,7 @@ fn a_new_file_with_the_inode_of_a_prepared_file_is_not_prepared() {
         "warning",
         "0 of 256 samples are empty (all bytes 0x00, or all 0xff), none",
     );
-    let says = "it was discarded or overwritten since, or another file or device has its name now - prepare it first";
+    let says = "it was discarded or overwritten since, or its name now belongs to another file or device - prepare it first";
     bench
         .flashproof(&["prep", "file", "--verify"])
         .expect_error(3, &["cannot verify file - it is not prepared", says]);

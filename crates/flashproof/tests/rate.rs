@@ -64,8 +64,8 @@ const FAST: [Rated; 5] = [
     slower("sim:channels=1+read-us=5000+write-us=5000+slow-after-s=1800+slow-factor=1.5"),
 ];
 
-/// Number of drives at the start of [`SLOW`] that were once rated three times too low, or not at all, when the rating
-/// depended on p99 of rounds of 10 s.
+/// Number of drives at the start of [`SLOW`] that an earlier version, which used the p99 of rounds of 10 s, rated three
+/// times too low or not at all.
 const NAMED: usize = 4;
 
 /// The other rows of the table in docs/rate.md.

@@ -131,8 +131,7 @@ fn existing_data_needs_consent_and_a_damaged_store_is_not_written() {
 }
 
 #[test]
-fn a_store_with_flipped_bytes_stays_closed_until_its_losses_are_accepted_and_never_goes_back_in_silence()
- {
+fn a_store_with_flipped_bytes_opens_only_with_accepted_losses_which_later_starts_report() {
     let bench = Bench::new();
     let Some((running, port)) = serve(&bench, &config(SMALL)) else {
         return;

@@ -149,8 +149,8 @@ fn invalid_ftl_drives_are_refused_with_valid_values() {
         ),
         (
             "sim:ftl+capacity=1GiB+superblock=64MiB",
-            "17 superblocks of 67108864 bytes with 0.07 over-provisioning are too few, because 23 are needed: 17 for \
-             the data, 4 in reserve",
+            "23 superblocks of 67108864 bytes are needed (17 for data, 4 in reserve, 1 for host writes, 1 for garbage \
+             collection), but over-provisioning of 0.07 gives only 17",
         ),
     ] {
         let config = format!("device-names: {drive}\ntest-duration-sec: 5\nread-reqs-per-sec: 1\n");

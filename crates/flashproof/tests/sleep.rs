@@ -7,7 +7,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use support::{Bench, FLASHPROOF, Running};
 
-/// Writes its arguments, descriptors, process group and pid to files, and holds the lock until the end of its input.
+/// Script in place of `systemd-inhibit`: writes its arguments, descriptors, process group and pid to files, and holds
+/// the lock until the end of its input.
 const STAND_IN: &str = "#!/bin/sh\n\
     echo \"$*\" > arguments\n\
     for fd in /proc/$$/fd/*; do readlink $fd; done > descriptors\n\

@@ -17,7 +17,7 @@ fn the_example_runs_and_each_tenant_has_its_rates_and_its_verdict() {
     let text = include_str!("../../../examples/tenants/ycsb-a-four.toml")
         .replace("3600", "20")
         .replace("40_000", "8_000");
-    // Defragmented blocks are counted below: they differ from seed to seed.
+    // A fixed seed: the number of defragmented blocks, which is checked below, depends on the seed.
     bench.write("four.toml", format!("seed = 1\n{text}"));
     bench
         .flashproof(&["storage", "tenants", "four.toml", "--dry-run"])

@@ -41,7 +41,7 @@ fn a_run_on_a_device_has_samples_of_its_requests_and_columns_of_its_threads() {
         "{samples:?}"
     );
     for line in reads {
-        // A sample takes at most a quarter of the two seconds of this run, but the thread may end it late.
+        // A sample takes 0.5 s, about 500 reads. The bound is 2 s of reads, because the sampling thread may end late.
         assert_eq!((line.device, line.size), (0, TraceSize::Small), "{line:?}");
         assert!(
             line.at_sec >= 0.5 && (1..=2_000).contains(&line.requests),

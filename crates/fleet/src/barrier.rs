@@ -25,7 +25,8 @@ pub(crate) struct Barrier {
 }
 
 impl Barrier {
-    /// The barrier of task `index` for the start after `resets` repetitions. A repetition always covers all tasks.
+    /// The barrier of task `index` at `step`. `resets`: how often the step was repeated. Each repetition covers all
+    /// tasks, and has its own directory.
     pub(crate) fn new(
         plan: &CampaignPlan,
         step: &str,
@@ -45,8 +46,8 @@ impl Barrier {
         }
     }
 
-    /// Waits until all tasks are ready. Returns the start, milliseconds since 1970 by the file server's clock. Errors,
-    /// as one sentence: `patience` has passed, the start has passed, or `is_over` returns true.
+    /// Waits until all tasks are ready. Returns the start time, milliseconds since 1970 by the file server's clock.
+    /// Errors, as one sentence: `patience` has passed, the start has passed, or `is_over` returns true.
     pub(crate) fn agree(
         &self,
         lead_sec: u32,
@@ -156,7 +157,7 @@ mod tests {
         let start = meet(0).unwrap();
         assert_eq!(meet(0).unwrap(), start);
         assert!(start > now_unix_ms());
-        // By a clock that is a minute behind the file server's, the start has passed.
+        // This host's clock counts as a minute behind, so by the file server's clock the start has passed.
         assert_contains!(
             meet(-60_000).unwrap_err(),
             "the other drives began without this drive"

@@ -18,7 +18,7 @@ pub const INVENTORY_VERSION: u32 = 1;
 
 pub const INVENTORY_DIR: &str = "inventory";
 
-/// Name of a host; `None` for any host, because simulated drives are on all hosts.
+/// Name of the host of a drive; `None` for a simulated drive, which every host has.
 pub type DriveHost = Option<String>;
 
 pub fn host_text(host: &DriveHost) -> &str {
@@ -307,7 +307,7 @@ impl Inventory {
                         .wear_percent
                         .map_or("-".to_owned(), |percent| format!("{percent} %")),
                     drive.state.text().to_owned(),
-                    // The advice after the last semicolon is dropped.
+                    // `why` may end with advice after its last semicolon, which the table leaves out.
                     drive
                         .why
                         .as_deref()

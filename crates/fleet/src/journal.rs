@@ -126,7 +126,7 @@ impl Journal {
             }
             match serde_json::from_slice(&line) {
                 Ok(entry) => journal.entries.push(entry),
-                // A kill or a full disk cut this line; the lines after it are whole.
+                // A kill or a full disk cut this line. Reading continues: a later append begins a new line.
                 Err(error) => {
                     journal.damage = Some(format!(
                         "{}: entry {number} cannot be read ({})",
@@ -143,7 +143,8 @@ impl Journal {
         self.entries.iter().rev().find(|entry| entry.step == step)
     }
 
-    /// State of `step`: its last event, or reset. Only the host or the scheduler knows if a step that began still runs.
+    /// The last event of `step`; `Reset` if there is none. Only the host or the scheduler knows if a begun step still
+    /// runs.
     pub fn state(&self, step: &str) -> &StepEvent {
         self.last(step)
             .map_or(&StepEvent::Reset, |entry| &entry.event)

@@ -79,7 +79,7 @@ fn own_command(log: &Path) -> io::Result<Command> {
     Ok(command)
 }
 
-/// Asks a process to end. Errors are ignored: the process has just ended.
+/// Asks a process to end. Errors are ignored: the process may have ended already.
 fn ask_to_end(pid: u32) {
     let _ = Pid::from_raw(pid as i32).map(|pid| kill_process(pid, Signal::TERM));
 }

@@ -1,5 +1,6 @@
-//! The plan: drives and steps, fixed by the first start, and the number of concurrent tasks. Only a start reads the
-//! campaign file. Tasks, status, report and export read the plan file, also after options were renamed.
+//! The plan: drives and steps, fixed by the first start, and the number of concurrent tasks. A start reads the campaign
+//! file and writes the plan file. Tasks, status, report and export read the plan file, so that they work even if the
+//! campaign file no longer parses. Of the campaign file, tasks read only the erase consents.
 
 use crate::campaign::{
     CAMPAIGN, CampaignConfig, CampaignStep, PlannedDrive, Slurm, is_name, name_commands,
@@ -40,7 +41,7 @@ struct PlanFile {
     /// True if Slurm runs the tasks.
     #[serde(default)]
     slurm: bool,
-    /// Consents of the last start.
+    /// Identifiers of the drives that the last start had consent to erase.
     #[serde(default)]
     erase: Vec<String>,
     steps: Vec<CampaignStep>,
@@ -299,7 +300,7 @@ impl CampaignPlan {
             });
         }
         if let Some(total) = limits.total {
-            // Simulated drives have no host: they are one array with its own limit.
+            // Host `None` has all simulated drives. Slurm runs them as one array, so they get a share like a host.
             divide(&mut shares, total, |_| true);
         }
         shares

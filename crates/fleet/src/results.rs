@@ -406,7 +406,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_whole_words_are_replaced_and_no_pseudonym_is() {
+    fn pseudonyms_replace_only_whole_words_and_are_not_replaced_themselves() {
         let names = [("n10", "host-2"), ("n1", "0001"), ("0001", "drive-0001")];
         let names = names.map(|(name, by)| (name.to_owned(), by.to_owned()));
         let found = replaced("n1 and n10, on n1:/dev/x an1", &names);

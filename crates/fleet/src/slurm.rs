@@ -115,7 +115,8 @@ pub fn submit(
             if indices.is_empty() {
                 continue;
             }
-            // The array waits for the hosts before it, and for its own host's other jobs: each job has its own limit.
+            // Slurm limits concurrent tasks within one job only. Therefore the array waits for the jobs of the hosts in
+            // `waits_for`, and for the other jobs of its own host.
             let earlier_jobs = share
                 .waits_for
                 .iter()

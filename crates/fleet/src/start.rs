@@ -121,7 +121,7 @@ fn reset(plan: &CampaignPlan, status: &CampaignStatus) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Steps to repeat among those that all drives begin together: on all drives, because a single one would wait.
+/// The steps with `together` to repeat on all drives: a single drive would wait for the others.
 fn steps_repeated_on_all<'a>(plan: &'a CampaignPlan, status: &CampaignStatus) -> Vec<&'a str> {
     let mut repeated = Vec::new();
     for step in &plan.campaign.steps {

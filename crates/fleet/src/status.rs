@@ -188,7 +188,7 @@ impl CampaignStatus {
         }
     }
 
-    /// A line for each listed step of a drive. Steps with the same reason share a line.
+    /// Lines about the steps whose state `is_listed` accepts. Drives with the same step, state and reason share a line.
     fn lines(&self, is_listed: fn(StepState) -> bool) -> Vec<String> {
         let listed = self.steps().filter(|(_, step)| is_listed(step.now));
         let by_reason = listed.map(|(task, step)| {

@@ -399,7 +399,8 @@ fn limit_reached(step: &CampaignStep) -> String {
     format!("the time limit of {limit} was reached")
 }
 
-/// Progress that the next attempt of a stopped step keeps. Two stops with the same progress would repeat for ever.
+/// Describes the progress that the next attempt of a stopped step keeps. If two attempts in a row stop at the same
+/// progress, more attempts would not help.
 fn progress(step: &CampaignStep, results_dir: &Path) -> String {
     let series = Series::read(results_dir).ok().flatten();
     let steps = series.map_or_else(Vec::new, |series| series.steps);

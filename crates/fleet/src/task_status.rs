@@ -208,7 +208,7 @@ pub(crate) fn step_status(
     if let QueueAnswer::Queued(task) = answer
         && match this.now {
             StepState::Waiting | StepState::Stopped | StepState::Lost => true,
-            // A task that runs continues with its next step.
+            // A running task is past the refused step; a pending task will try the step again.
             StepState::Refused => task.state == "PENDING",
             _ => false,
         }

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flash_comes_in_powers_of_two_and_three_times_those() {
+    fn the_estimate_assumes_raw_flash_of_2_n_or_3_times_2_n_bytes() {
         for (bytes, pct) in [
             (960_197_124_096, 14.5),
             (800_166_076_416, 37.4),

@@ -85,36 +85,36 @@ impl Spec {
         if !(over_provisioning > 0.0 && over_provisioning <= OVER_PROVISIONING_MAX) {
             return Some(format!(
                 "over-provisioning of {over_provisioning}: garbage collection needs flash that the host does not see; \
-                 over-provisioning is (T - U) / U, where T is all flash and U the logical size: give a value above 0 such as \
-                 0.07 or 0.28, at most {OVER_PROVISIONING_MAX}"
+                 over-provisioning is (T - U) / U, where T is all flash and U the logical size - give a value above 0, \
+                 such as 0.07 or 0.28, at most {OVER_PROVISIONING_MAX}"
             ));
         }
         let unit = u64::from(self.unit_bytes);
         if !unit.is_power_of_two() || !(4 << 10..=64 << 10).contains(&unit) {
             return Some(format!(
-                "a mapping unit of {unit} bytes: give a power of two from 4096 to 65536"
+                "a mapping unit of {unit} bytes - give a power of two from 4096 to 65536"
             ));
         }
         if superblock_bytes < 2 * unit || !superblock_bytes.is_multiple_of(unit) {
             return Some(format!(
-                "a superblock of {superblock_bytes} bytes with mapping units of {unit}: give a multiple of the unit, two or \
-                 more"
+                "a superblock of {superblock_bytes} bytes with mapping units of {unit} - give a multiple of the unit, \
+                 two or more"
             ));
         }
         if logical_bytes == 0 || !logical_bytes.is_multiple_of(unit) {
             return Some(format!(
-                "a logical size of {logical_bytes} bytes with mapping units of {unit}: give a multiple of the unit, one or \
-                 more"
+                "a logical size of {logical_bytes} bytes with mapping units of {unit} - give a multiple of the unit, \
+                 one or more"
             ));
         }
         if handles == 0 {
             return Some(
-                "a drive with no reclaim unit handle: give at least 1, for writes that name no handle".to_owned(),
+                "a drive with no reclaim unit handle - give at least 1, for writes that name no handle".to_owned(),
             );
         }
         if self.victim == Victim::Choices(0) {
             return Some(
-                "a victim chosen among 0 superblocks: give at least 1, such as 10".to_owned(),
+                "a victim chosen among 0 superblocks - give at least 1, such as 10".to_owned(),
             );
         }
         if handles > 1
@@ -122,15 +122,16 @@ impl Spec {
             && self.isolation == Isolation::Persistently
         {
             return Some(format!(
-                "garbage collection with one append point for all of {handles} handles that are persistently isolated: give \
-                 each handle its own append point, or make the handles initially isolated"
+                "garbage collection with one append point for all of {handles} handles that are persistently isolated \
+                 - give each handle its own append point, or make the handles initially isolated"
             ));
         }
         // Superblock 0 is not part of the drive, see `UnitMap`.
         let units = u128::from(self.superblocks() + 1) * u128::from(superblock_bytes / unit);
         if units >= UNITS_MAX {
             return Some(format!(
-                "{units} mapping units of {unit} bytes: at most 2^32 are supported: give a larger unit or a smaller drive"
+                "{units} mapping units of {unit} bytes, but fewer than 2^32 are supported - give a larger unit or a \
+                 smaller drive"
             ));
         }
         // If only the reserve is free and all append points are full, there must be a superblock with an invalid unit.
@@ -140,7 +141,7 @@ impl Spec {
         let collection_points = self.collection_points();
         if reserve == 0 {
             return Some(
-                "no superblocks in reserve: garbage collection needs a free superblock to begin: give at least 1"
+                "no superblocks in reserve: garbage collection needs a free superblock to begin - give at least 1"
                     .to_owned(),
             );
         }
@@ -148,10 +149,10 @@ impl Spec {
         let superblocks = self.superblocks();
         (superblocks < needed).then(|| {
             format!(
-                "{superblocks} superblocks of {superblock_bytes} bytes with {over_provisioning} over-provisioning are too \
-                 few, because {needed} are needed: {data} for the data, {reserve} in reserve, {host_points} that handles \
-                 write to, {collection_points} that garbage collection writes to: give more over-provisioning, smaller \
-                 superblocks, or fewer handles"
+                "{needed} superblocks of {superblock_bytes} bytes are needed ({data} for data, {reserve} in reserve, \
+                 {host_points} for host writes, {collection_points} for garbage collection), but over-provisioning of \
+                 {over_provisioning} gives only {superblocks} - give more over-provisioning, smaller superblocks, or \
+                 fewer handles"
             )
         })
     }
@@ -160,7 +161,7 @@ impl Spec {
 /// Maximum over-provisioning: no real drive has more.
 const OVER_PROVISIONING_MAX: f64 = 100.0;
 
-/// Maximum number of flash units: their indices have 32 bits.
+/// The number of flash units must be below this bound, because their indices have 32 bits.
 const UNITS_MAX: u128 = 1 << 32;
 
 /// Reason why a spec is invalid: a sentence.
@@ -236,13 +237,13 @@ mod tests {
         for unit in [0, 512, 5000, 128 << 10] {
             assert!(
                 refused(|spec| spec.unit_bytes = unit)
-                    .contains(&format!("a mapping unit of {unit} bytes: "))
+                    .contains(&format!("a mapping unit of {unit} bytes - "))
             );
         }
         for superblock in [0, 2048, 4096, 10_000] {
             let message = refused(|spec| spec.superblock_bytes = superblock);
             assert!(message.contains(&format!(
-                "a superblock of {superblock} bytes with mapping units of 4096: "
+                "a superblock of {superblock} bytes with mapping units of 4096 - "
             )));
         }
         for logical in [0, 1, (1 << 30) + 512] {
@@ -254,8 +255,8 @@ mod tests {
         assert!(refused(|spec| spec.handles = 0).contains("no reclaim unit handle"));
         assert!(refused(|spec| spec.victim = Victim::Choices(0)).contains("among 0"));
         assert!(refused(|spec| spec.handles = 2).contains("one append point for all of 2 handles"));
-        assert!(refused(|spec| spec.logical_bytes = 1 << 50).contains("at most 2^32"));
-        assert!(refused(|spec| spec.logical_bytes = u64::MAX - 4095).contains("at most 2^32"));
+        assert!(refused(|spec| spec.logical_bytes = 1 << 50).contains("fewer than 2^32"));
+        assert!(refused(|spec| spec.logical_bytes = u64::MAX - 4095).contains("fewer than 2^32"));
     }
 
     #[test]
@@ -270,7 +271,7 @@ mod tests {
         assert_eq!((1 << 20) - 2, of((1 << 20) - 2).superblocks());
         let error = of((1 << 20) - 1).check().unwrap_err().to_string();
         assert!(
-            error.starts_with("4294967296 mapping units of 4096 bytes: at most 2^32"),
+            error.starts_with("4294967296 mapping units of 4096 bytes, but fewer than 2^32"),
             "{error}"
         );
         assert_eq!(of((1 << 20) - 2).check(), Ok(()));
@@ -284,9 +285,9 @@ mod tests {
         });
         assert_eq!(
             message,
-            "68 superblocks of 16777216 bytes with 0.07 over-provisioning are too few, because 82 are needed: 65 for \
-             the data, 1 in reserve, 8 that handles write to, 8 that garbage collection writes to: give more \
-             over-provisioning, smaller superblocks, or fewer handles"
+            "82 superblocks of 16777216 bytes are needed (65 for data, 1 in reserve, 8 for host writes, 8 for garbage \
+             collection), but over-provisioning of 0.07 gives only 68 - give more over-provisioning, smaller \
+             superblocks, or fewer handles"
         );
         assert!(refused(|spec| spec.reserve_superblocks = 0).contains("no superblocks in reserve"));
         assert!(

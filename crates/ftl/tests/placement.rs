@@ -37,7 +37,8 @@ fn waf(mut ftl: Ftl, writes: u64, mut next: impl FnMut(&mut Random, u64) -> (u64
     ftl.counters().since(before).unwrap().waf().unwrap()
 }
 
-/// Random writes with one hot handle; sequential writes with two cold handles, each with a twentieth of the writes.
+/// Write amplification of random writes (18 of 20, first handle) mixed with sequential writes of two other handles (1
+/// of 20 each). `shared`: all writes use the first handle.
 fn hot_and_cold(shared: bool) -> f64 {
     let mut next = [0; 3];
     waf(drive(), 1 << 20, |random, third| {
@@ -65,13 +66,13 @@ fn sequential() -> f64 {
 }
 
 #[test]
-fn handles_keep_hot_and_cold_apart() {
+fn separate_handles_for_hot_and_cold_data_reduce_write_amplification() {
     let apart = hot_and_cold(false);
     let together = hot_and_cold(true);
     assert!(together > apart * 1.2, "{together}, with handles {apart}");
 }
 
 #[test]
-fn a_sequential_stream_alone_adds_no_writes() {
+fn sequential_writes_with_one_handle_have_a_write_amplification_of_1() {
     assert_eq!(sequential(), 1.0);
 }

@@ -55,7 +55,7 @@ pub const TARGETS: [FuzzTarget; 15] = [
     ("server_log", server_property::assert_server_property),
     ("trace", trace_property::assert_trace_property),
     ("trace_page", trace_property::assert_trace_page_property),
-    // Frames of clients, and configurations of the server: no configuration begins like a frame.
+    // Client frames and server configurations share a target, because no configuration begins like a frame.
     ("wire", |bytes| {
         wire_property::assert_wire_property(bytes)
             | wire_property::assert_configuration_property(bytes)

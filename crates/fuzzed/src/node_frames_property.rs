@@ -79,7 +79,8 @@ pub(crate) fn assert_node_frames_property(bytes: &[u8]) -> bool {
     rest.len() < bytes.len()
 }
 
-/// Asserts that a store which took and compared another node's records has them after a restart and can change them.
+/// Executes `works`, another node's records and comparisons, on a store. Asserts that the store returns equal records
+/// after a restart, and that a write succeeds where the store has no record.
 fn assert_store(works: Vec<(Digest, RecordOp)>) {
     let mut open = Open::on(DriveContents::new(512, 1));
     let mut digests = Vec::new();

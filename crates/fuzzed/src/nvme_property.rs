@@ -9,7 +9,7 @@ use device::observe::nvme::{OcpSmart, Smart};
 
 const IDENTIFY_BYTES: usize = 4096;
 
-/// Parses a page. Returns true if it has more than fixed fields.
+/// Parses a page. Returns true if the page has more than fixed fields.
 pub(crate) fn assert_nvme_property(bytes: &[u8]) -> bool {
     let Some((kind, page)) = bytes.split_first() else {
         return false;
@@ -35,7 +35,7 @@ pub(crate) fn assert_nvme_property(bytes: &[u8]) -> bool {
             namespace.size_bytes() > 0
         }
         _ => {
-            // An answer may be of any length.
+            // FDP log pages have any length, so the bytes are not padded.
             let (on, rest) = page.split_first().unwrap_or((&0, page));
             let fdp = Fdp {
                 state: if on & 1 == 0 {

@@ -11,13 +11,13 @@ use sys::random::Random;
 
 const NS_PER_SEC: f64 = 1e9;
 
-/// Bounds on the operations of a job: enough for a 99th percentile, and more where stalls or windows are rare.
+/// Bounds on the operations of a job. The minimum is enough for a 99th percentile; rare stalls or windows need more.
 const OPS_MIN: usize = 4_000;
 const OPS_MAX: usize = 20_000;
 /// Unmeasured operations at the start of a job: in a mix, the slower direction fills the queue meanwhile. At most
 /// [`OPS_MIN`], because a job may end after that number.
 const WARM_UP_OPS: usize = OPS_MIN;
-/// Minimum number of stall periods, or of windows of a rate limit, that a job must cover.
+/// A job covers at least this many stall periods, or rate-limit windows, unless [`OPS_MAX`] or its duration ends it.
 const PERIODS: u64 = 4;
 pub const PERCENTS: [f64; 5] = [10.0, 50.0, 90.0, 99.0, 99.9];
 
@@ -82,7 +82,7 @@ impl ModelJob {
         times_ns.map(|times_ns| JobResults::from_times(times_ns, seconds))
     }
 
-    /// Runs for `at_least_ns`. Returns all times in ascending order, nanoseconds, and the seconds that passed.
+    /// Runs for `at_least_ns`. Returns the latencies of reads and of writes, ns, ascending, and the elapsed seconds.
     pub fn all(&self, drive: &DriveSpec, at_least_ns: u64) -> ([Vec<u64>; 2], f64) {
         let (mut times_ns, seconds) =
             Running::new(self, drive).run(0, |_, now_ns| now_ns >= at_least_ns);

@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn count_before_equals_a_walk_over_the_instants() {
+    fn count_before_equals_counting_the_due_times_one_by_one() {
         for (rate, end_ns) in [
             (Rate::per_sec(7), 5_000_000_000),
             (Rate::new(22, 85).unwrap(), HOUR_NS),
@@ -552,7 +552,7 @@ mod tests {
     }
 
     #[test]
-    fn recorded_instants_are_shared_between_lanes_and_counted_like_a_walk() {
+    fn listed_due_times_are_divided_among_lanes_and_counted_as_one_by_one() {
         let at_ns: Arc<[u64]> = [0, 5, 5, 7, 20].into();
         let walk = |first, stride| {
             let mut listed = Listed::new(at_ns.clone(), 20, 2, first, stride);

@@ -60,7 +60,7 @@ impl SizeTable {
             .partition(|(_, height)| *height < total_weight);
         let mut columns = Vec::with_capacity(weights.len());
         while let Some((own_bytes, height)) = small.pop() {
-            // The deficits of small columns add up to the excesses of large ones, so each small one finds a large one.
+            // The deficits of small columns add up to the excesses of large ones, so no small column lacks a large one.
             let Some((other_bytes, other_height)) = large.pop() else {
                 break;
             };

@@ -162,7 +162,7 @@ fn spread(count: u64, extents: &[Extent], on_cell: &mut dyn FnMut(u32, u64)) {
     }
 }
 
-/// Outcome reported to a stream for an operation that never came back: no byte moved.
+/// Outcome reported to a stream for an operation that was never issued or never completed: no byte moved.
 pub const LOST: Outcome = Outcome::Short(0);
 
 /// Operations on a target, with uniform offsets that are multiples of a step, and sizes of any distribution.

@@ -249,7 +249,7 @@ impl DeviceShape {
         }
     }
 
-    /// New salt for writes to this device; `compress_pct` percent of it is random.
+    /// New random data for writes to this device: `compress_pct` percent of each sector is random, the rest zeros.
     pub fn salt(&self, mut random: Random, compress_pct: u32) -> Salt {
         Salt::new(random.next_u64(), compress_pct, self.stamp_key)
     }

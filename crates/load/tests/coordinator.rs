@@ -169,7 +169,7 @@ impl Sink for Enough {
 }
 
 #[test]
-fn a_sink_that_stops_the_run_stops_it_at_the_same_virtual_time_fast_or_slow() {
+fn a_slow_sink_stops_the_run_at_the_same_virtual_time_as_a_fast_sink() {
     for thinks_ms in [0, 1, 20] {
         let what = ten_minutes();
         let control = what.control.clone();

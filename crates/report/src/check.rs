@@ -37,7 +37,8 @@ pub struct Checks {
 }
 
 impl Checks {
-    /// `require_sustained`: limits that were held too briefly have the exit code of an invalid check.
+    /// Checks with their worst outcome. With `require_sustained`, limits that were held too briefly give the exit code
+    /// of an invalid check.
     pub fn new(checks: Vec<CheckResult>, not_run: Vec<NotRun>, require_sustained: bool) -> Self {
         let missing = (!not_run.is_empty()).then_some(Outcome::Invalid);
         let outcome = checks
@@ -557,13 +558,13 @@ fn notes(check: &CheckResult) -> Vec<String> {
     if check.answer == CheckAnswer::TooBrief {
         notes.push(format!("why longer: {}", check.sustained.why));
     }
-    // The sentence names the limit of a higher tier.
+    // A limit of a higher tier that was not held is left out: the sentence of the check names it.
     let shown = check
         .criteria
         .iter()
         .filter(|judged| judged.is_beyond_shown_limit() && !judged.criterion.is_of_higher_tier);
     notes.extend(
-        shown.map(|judged| format!("beyond a limit that does not decide: {}", judged.sentence())),
+        shown.map(|judged| format!("not held, no effect on the answer: {}", judged.sentence())),
     );
     let runs = check
         .runs

@@ -230,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_from_files_is_no_markup() {
+    fn markup_in_text_from_files_is_escaped() {
         assert_eq!(escaped("a|b*c\n<d>[e](f)"), "a\\|b\\*c \\<d\\>\\[e\\](f)");
         assert!(fenced("x\n````\ny").starts_with("`````\n"));
     }

@@ -482,7 +482,8 @@ pub(crate) fn signed(outcome: Option<Outcome>, text: &str) -> Markup {
     html! { span aria-hidden="true" { (look(outcome).1) } " " (text) }
 }
 
-/// A text that no spreadsheet takes for a formula: a quote precedes what begins like one. Numbers are unchanged.
+/// A text that no spreadsheet takes for a formula: an apostrophe is put before a text that begins like one. Numbers are
+/// unchanged.
 fn no_formula(text: &str) -> String {
     let is_formula =
         text.starts_with(['=', '+', '-', '@', '\t', '\r']) && text.parse::<f64>().is_err();
@@ -558,7 +559,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_has_the_same_cells_and_none_takes_them_for_markup() {
+    fn every_output_format_has_the_same_cells_and_escapes_markup_in_them() {
         assert_eq!(
             table().markdown(),
             "| a | load |\n|---|---:|\n| stage 1 | 130x |\n| \\<a\\>\\|b | 2x |\n"

@@ -151,10 +151,10 @@ fn drives(report: &SeriesReport) -> String {
     text
 }
 
-/// Blame of each step that has a blame: the worst slices of the step.
+/// The blame of each step, which explains its worst slices; empty if no step has a blame.
 fn blame(report: &SeriesReport) -> String {
     let mut text = String::new();
-    // In a search, the blame of the many passed loads is of little interest.
+    // A search has many loads that passed: their blame is left out.
     let of_search = report.series.purpose == SeriesPurpose::Rate;
     let shown_steps = report
         .steps

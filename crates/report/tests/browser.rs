@@ -90,7 +90,7 @@ fn check(browser: &str, page: &Path) -> usize {
     assert!(!log.contains("CONSOLE"), "nothing on the console: {log}");
     let expected: usize = attribute(&dom, "data-charts-expected").parse().unwrap();
     assert_eq!(attribute(&dom, "data-charts-drawn"), expected.to_string());
-    // The browser's own result, not our script's count: axes in every chart, and something between them.
+    // Counted in the page, not by its script: every chart has axes.
     assert_eq!(
         dom.matches("<path class=\"axis\"").count(),
         expected,
@@ -243,7 +243,7 @@ fn a_chart_shows_values_zooms_with_its_neighbours_and_hides_lines() {
 }
 
 #[test]
-fn a_link_leads_to_a_moment_of_all_charts_over_time() {
+fn a_link_with_a_time_range_shows_this_range_in_all_charts_over_time() {
     // Opens the page at 10 to 20 s, then after the end of the run, where there is nothing to zoom to.
     let script = "
         const svg = inside.document.querySelector('[id*=percentiles-service-reads] > svg');
@@ -262,7 +262,7 @@ fn a_link_leads_to_a_moment_of_all_charts_over_time() {
 }
 
 #[test]
-fn compared_runs_lie_over_each_other_and_a_link_leads_to_a_moment_of_both_charts() {
+fn compared_runs_share_charts_and_a_link_with_a_time_range_zooms_those_over_time() {
     let Some(browser) = browser() else { return };
     let _one = ONE.lock();
     let dir = tempfile::tempdir().unwrap();
@@ -334,7 +334,7 @@ fn the_highest_points_of_a_chart_have_their_names() {
 }
 
 #[test]
-fn names_of_limits_stand_beside_the_data() {
+fn names_of_limits_are_drawn_between_the_axis_and_the_edge_of_the_chart() {
     let script = "
         const plot = inside.document.querySelector('[id*=percentiles-service-reads] > svg');
         const right = (of) => Math.round(of.getBoundingClientRect().right);
@@ -349,7 +349,7 @@ fn names_of_limits_stand_beside_the_data() {
 }
 
 #[test]
-fn a_day_stays_small() {
+fn the_page_of_a_day_has_at_most_one_megabyte() {
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("run");
     write_run(

@@ -161,7 +161,7 @@ fn the_schemas_in_the_documentation_are_those_of_the_types() {
 }
 
 #[test]
-fn write_amplification_is_what_its_schema_says() {
+fn the_json_of_write_amplification_matches_its_schema() {
     let octile = WrittenBytes {
         host: 8,
         media: 12,
@@ -228,7 +228,7 @@ fn write_amplification_is_what_its_schema_says() {
 }
 
 #[test]
-fn a_run_is_what_the_schema_says() {
+fn the_json_of_a_run_matches_the_schema() {
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("run");
     write_run(
@@ -252,7 +252,7 @@ fn a_run_is_what_the_schema_says() {
 }
 
 #[test]
-fn series_of_both_kinds_are_what_the_schema_says() {
+fn the_json_of_a_certification_and_of_a_rating_matches_the_schema() {
     let dir = tempfile::tempdir().unwrap();
     for (name, purpose) in [
         ("certify", SeriesPurpose::Certify),
@@ -347,7 +347,7 @@ fn every_output_format_marks_a_baseline_with_jobs_in_doubt() {
 }
 
 #[test]
-fn a_baseline_is_what_the_schema_says_and_every_form_has_its_numbers() {
+fn the_json_of_a_baseline_matches_the_schema_and_every_format_has_its_numbers() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path().join("baseline");
     let drives = [

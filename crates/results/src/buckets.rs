@@ -58,7 +58,7 @@ impl ActBuckets {
 
     #[inline]
     pub fn record(&mut self, duration_ns: u64) {
-        // The compiler turns a division by a constant into a multiplication.
+        // Constant divisors, because the compiler turns such a division into a faster multiplication.
         let units = match self.scale {
             ActScale::Milliseconds => duration_ns / 1_000_000,
             ActScale::Microseconds => duration_ns / 1_000,

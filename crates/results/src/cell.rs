@@ -19,7 +19,7 @@ pub const SIGNIFICANT_DIGITS: u8 = 2;
 /// A latency histogram, nanoseconds.
 pub type Latencies = Histogram<u32>;
 
-/// Indexes of the cells of `stream`: on `device`, one of `devices` devices, or on all of them (`None`).
+/// Indexes of the cells of `stream`: on `device`, or on all devices (`None`). `devices`: number of devices of the run.
 pub(crate) fn cells_of(stream: usize, device: Option<usize>, devices: usize) -> Range<usize> {
     let (first, count) = device.map_or((0, devices), |device| (device, 1));
     let first = stream * devices + first;
@@ -31,7 +31,7 @@ pub fn latencies() -> Latencies {
         .expect("bounds are constants in range")
 }
 
-/// Allocated once per cell, when the first operation waits.
+/// Allocates [`Cell::waited`]. Called once per cell, for the first operation that waits.
 #[cold]
 fn empty_pair() -> Box<[Latencies; 2]> {
     Box::new([latencies(), latencies()])
@@ -42,8 +42,8 @@ pub struct Cell {
     /// Service times of the operations that succeeded.
     pub service: Latencies,
     pub wait: Latencies,
-    /// Service times of the operations that waited (also in `service`), and their `wait + service`; allocated for the
-    /// first such operation. With `service`, they give the distribution of `wait + service` of all operations.
+    /// Two histograms of the operations that waited: service times (also counted in `service`), and `wait + service`.
+    /// With `service`, they give the distribution of `wait + service` of all operations. `None`: no operation waited.
     pub waited: Option<Box<[Latencies; 2]>>,
     /// Lag: delay of the issue by this program.
     pub lag: Latencies,
@@ -59,7 +59,7 @@ pub struct Cell {
 /// stream, count as carried out. After the end of a stream, waiting operations are still issued for this long.
 pub const GRACE_NS: u64 = 1_000_000_000;
 
-/// A stream counts as active if its last completion was less than this many mean inter-completion times ago.
+/// A cell's last completion counts as recent if it was less than this many mean inter-completion times ago.
 const PERIODS_MAX: u128 = 10;
 
 /// Longest time, nanoseconds, for which a completion may be unseen while the result stays certain: 5 % of the tightest
@@ -103,7 +103,7 @@ impl Cell {
         if let Some(act) = &mut self.act {
             act.record(service_ns);
         }
-        // No other duration is longer than the response time.
+        // The response time is the longest duration: below the tightest threshold, no duration is over a threshold.
         if times.response_ns() >= self.tightest_ns {
             self.record_slow(times, unseen_ns);
         }
@@ -148,8 +148,8 @@ impl Cell {
         counts.slow.record(thresholds_ns, times, unseen_ns);
     }
 
-    /// Failed operations count as over every threshold, and are in no histogram. `wrong_data` of `errors` read wrong
-    /// data.
+    /// Records `errors` failed operations, of which `wrong_data` read wrong data. Failed operations count as over every
+    /// threshold, and are in no histogram.
     pub fn record_errors(&mut self, errors: u64, wrong_data: u64) {
         self.counts.errors += errors;
         self.counts.wrong_data += wrong_data;
@@ -351,7 +351,7 @@ impl StreamInfo {
         self.judged && self.offered_iops == 0.0
     }
 
-    /// Overlap of the time from `from_ns` to `to_ns` with the time of the stream's load, nanoseconds.
+    /// Part of the time from `from_ns` to `to_ns` in which the stream's load runs, nanoseconds.
     pub fn own_ns(&self, from_ns: u64, to_ns: u64) -> u64 {
         to_ns
             .min(self.until_ns.unwrap_or(u64::MAX))

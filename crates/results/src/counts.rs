@@ -51,11 +51,11 @@ pub struct CellCounts {
     /// For each threshold: operations whose `wait + service` was over the threshold. Unused entries are 0. Operations
     /// that failed, were lost or were never issued count as over all thresholds.
     pub judged_over: [u64; THRESHOLDS_MAX],
-    /// Lower bound of `judged_over`; the true count lies between the two. From the time of each operation, three delays
-    /// are subtracted if their sum exceeds [`harmless_gap_ns`](crate::cell::harmless_gap_ns): the time in which the
-    /// operation's completion may have been unseen, the same time for earlier completions on the operation's slot, and
-    /// the time in which the device cleared a backlog of operations issued late. Operations issued late by the tightest
-    /// threshold or more are not counted, because the load that they met was not the configured load.
+    /// Lower bound of the number of slow operations; `judged_over` is the upper bound. From the time of each operation,
+    /// three delays are subtracted if their sum exceeds [`harmless_gap_ns`](crate::cell::harmless_gap_ns): the time in
+    /// which its completion may have been unseen, the time in which earlier completions on its slot may have been
+    /// unseen, and the time in which the device cleared a backlog of operations issued late. Operations issued late by
+    /// the tightest threshold or more are not counted, because they met another load than the configured load.
     pub judged_over_lower_bound: [u64; THRESHOLDS_MAX],
     /// For each threshold: operations whose `wait + lag + service` was over the threshold. Failed, lost and never
     /// issued operations count as in `judged_over`.

@@ -125,7 +125,7 @@ impl Sla {
         limits.join(", ")
     }
 
-    /// Stands for "no limits": 100 % may take up to an hour.
+    /// The SLA of a run without limits: all operations may take up to an hour.
     pub const UNLIMITED: &str = "100%>3600s";
 
     /// Parses limits given by a user: a larger threshold must not allow a larger share. Recorded limits are parsed
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn order_blanks_and_fractions_do_not_matter() {
+    fn limits_are_parsed_in_any_order_and_unit_with_blanks_and_trailing_zeros() {
         let sla: Sla = " 0.10 % > 0.064s, 1%>8.0ms ,5%>1000us".parse().unwrap();
         assert_eq!(sla, Sla::default());
         let found = "100%>1500ns".parse::<Sla>().unwrap().to_string();

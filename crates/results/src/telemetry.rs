@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn every_column_is_explained() {
+    fn docs_telemetry_md_explains_every_column() {
         let docs = include_str!("../../../docs/telemetry.md");
         for column in Column::ALL {
             let rows = docs.lines().filter(|line| {

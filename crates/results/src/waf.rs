@@ -16,7 +16,7 @@ use serde::Serialize;
 pub const OCTILES_PER_FILL: usize = 8;
 /// Maximum range of the five rounds of a steady window, as a fraction of their average.
 pub const RANGE_MAX: f64 = 0.05;
-/// Maximum move of the best straight line over these rounds, as a fraction of their average.
+/// Maximum move of the best straight line over the five rounds of a steady window, as a fraction of their average.
 pub const SLOPE_MAX: f64 = 0.02;
 
 pub fn steady_rule() -> String {

@@ -195,7 +195,7 @@ pub fn fitted(parts: &[(u8, String)], columns: usize) -> String {
 }
 
 /// Wraps a page for a terminal. A sentence wider than `columns` continues below its beginning, also in the last
-/// column of a table. Other lines are unchanged, also next steps with a command, which is pasted in one piece.
+/// column of a table. Other lines are unchanged, and so are next steps with a command: a user pastes the command whole.
 pub fn laid_out(page: &str, columns: usize) -> String {
     page.lines()
         .map(|line: &str| {

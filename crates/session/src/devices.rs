@@ -245,7 +245,7 @@ fn open_targets(
     workloads: &[&dyn Workload],
     consents: &Consents<'_>,
 ) -> Result<Vec<Target>, Failure> {
-    // Read-only devices need no consent and are opened first: no question is asked if one of them fails.
+    // Read-only devices need no consent and are opened first: if one cannot be opened, no question is asked.
     let mut read_only = Vec::new();
     let mut requests = Vec::new();
     for name in &spec.device_names {

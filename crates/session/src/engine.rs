@@ -281,7 +281,8 @@ impl Engine {
         (verification.is_on() || in_batches).then_some(records_read)
     }
 
-    /// `seed`: of the simulated drives. `facts` gets the engine's properties before `sink` is notified of the start.
+    /// Runs `plans` to their end. `seed`: seed of the simulated drives. `facts` gets the engine's properties before
+    /// `sink` is notified of the start.
     pub fn run(
         &self,
         config: &RunConfig,

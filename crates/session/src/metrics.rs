@@ -208,7 +208,7 @@ impl Metrics {
         }
     }
 
-    /// Adds an interval, which `judge` already has, with its telemetry. Publishes the metrics if a publication is due.
+    /// Adds an interval that `judge` has already counted, with its telemetry. Publishes the metrics if they are due.
     pub fn interval(
         &mut self,
         interval: &Interval,

@@ -19,7 +19,7 @@ use sys::op::Placement;
 /// Largest write hint of the kernel (`RWH_WRITE_LIFE_EXTREME`).
 const HINT_MAX: u16 = 5;
 
-/// For each device, the placement of each kind of write; `None`: none. Devices beyond the end have no placements.
+/// For each device, the placement of each kind of write (`None`: no handle). Devices beyond the end have no placements.
 pub(crate) type PlacementKinds = [Vec<Option<Placement>>];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -209,7 +209,7 @@ pub struct WriteProgress {
 }
 
 impl WriteProgress {
-    /// The clock is read each time that this many further bytes are written.
+    /// The clock is read after each further 8 MiB, not after each write.
     const LOOK_BYTES: u64 = 8 << 20;
 
     pub fn new(label: String, total_bytes: u64) -> Self {

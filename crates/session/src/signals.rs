@@ -208,7 +208,7 @@ fn exit_interrupted(signal: i32, compat_mode: CompatMode) -> ! {
     }
 }
 
-/// Makes writes beyond `ulimit -f` fail with an error. By default SIGXFSZ ends the program, and the run has no reason.
+/// Makes writes beyond `ulimit -f` fail with an error. By default SIGXFSZ kills the program, and no reason is recorded.
 pub fn outlive_file_size_limit() {
     // The flag is unused: a handler is enough. If the handler cannot be installed, nothing changes.
     let _ = signal_hook::flag::register(libc::SIGXFSZ, Arc::default());
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_without_armed_runs_stops_no_run() {
+    fn a_signal_before_the_first_run_finds_no_run_to_stop() {
         assert!(!SignalHandler::default().stop_runs(SIGINT));
     }
 

@@ -64,7 +64,7 @@ impl SleepInhibitor {
 impl Drop for SleepInhibitor {
     fn drop(&mut self) {
         drop(self.0.stdin.take());
-        // Killed, because logind may not answer: then `systemd-inhibit` has not started `cat` yet.
+        // If logind does not answer, `systemd-inhibit` has not started `cat`, and would not notice the closed pipe.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -3,7 +3,7 @@
 //! A terminal can be stuck without being closed: stopped by Ctrl-S, or behind a broken connection that has not timed
 //! out yet. Its kernel buffer fills, and the next write blocks, possibly for hours. Therefore one thread writes one
 //! queue, in order. A caller waits briefly for its text to be written, and not at all while the terminal is known to be
-//! stuck. Drawings (progress) never wait, and the queue holds only the newest one.
+//! stuck. Drawings (progress) never wait; a drawing replaces the drawing just before it in the queue.
 
 use results::format;
 use std::collections::VecDeque;
@@ -45,7 +45,7 @@ struct QueueState {
 
 struct QueuedText {
     text: String,
-    /// True for a drawing, which the next drawing replaces.
+    /// True for a drawing, which a drawing that follows directly in the queue replaces.
     is_drawing: bool,
 }
 
@@ -81,7 +81,7 @@ impl StderrWriter {
         }
     }
 
-    /// Draws `text`, replacing a queued drawing.
+    /// Queues a drawing without waiting. Replaces the last queued text if that is a drawing too.
     pub(crate) fn draw(&self, text: String) {
         self.shared.lock().add(QueuedText {
             text,

@@ -139,7 +139,8 @@ impl DeviceHeader {
     }
 
     /// Compares this expected header with the copies on a device, except for set and start. A copy that cannot be read
-    /// is empty. `first_block`: the border of the device's first write block, which shows a store without a header.
+    /// is empty. `first_block`: the first [`BORDER_BYTES`] of the device's first write block. A write block there
+    /// means that the device has a store whose header is lost.
     pub fn plan(&self, copies: &[Vec<u8>; 2], first_block: &[u8]) -> HeaderCheck {
         use HeaderCheck::{Damaged, Differs, Format, Open};
         match copies.each_ref().map(|copy| self.plan_copy(copy)) {
@@ -168,7 +169,7 @@ impl DeviceHeader {
         }
     }
 
-    /// Compares this expected header with one copy, as if the copy were the first.
+    /// Compares this expected header with one copy. `starts.first` of the result is the number in this copy.
     fn plan_copy(&self, bytes: &[u8]) -> HeaderCheck {
         let Some(bytes) = bytes.get(..WRITTEN_BYTES) else {
             return HeaderCheck::Format;
@@ -401,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn other_settings_are_named_with_both_values() {
+    fn a_header_with_other_settings_is_reported_with_both_values_of_each() {
         let expected = DeviceHeader {
             namespace: "other".to_owned(),
             single_bin: true,

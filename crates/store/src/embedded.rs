@@ -1,4 +1,4 @@
-//! A store in this process, as an engine of the run loop. Its I/O is that of a record engine, but needs no network.
+//! A store in this process, as an engine of the run loop: the device I/O of a record engine, without a network.
 //!
 //! ```text
 //! operation (key, bytes) -> TransactionIssuer -> Transaction -> Store -> reads of records, writes of buffers -> engine
@@ -288,7 +288,8 @@ impl<E: BlockEngine> Embedded<E> {
     }
 }
 
-/// The next user of the device must find all acknowledged writes. A virtual device has no next user.
+/// Writes the buffers, because the next user of the device must find all acknowledged writes. A virtual device has no
+/// next user.
 impl<E: BlockEngine> Drop for Embedded<E> {
     fn drop(&mut self) {
         if !self.engine.is_virtual() {

@@ -222,7 +222,8 @@ impl Index {
         }
     }
 
-    /// Removes the mark from this digest's entry, unless it is in `block` of `volume`. True: a mark was removed.
+    /// Removes the tomb raider's mark from the entry of `digest`, unless the entry's record is in `block` of `volume`.
+    /// Returns true if a mark was removed.
     pub(crate) fn unmark(&mut self, digest: &Digest, volume: u8, block: u32) -> bool {
         let Some(number) = self.find(digest) else {
             return false;
@@ -432,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_takes_68_bytes_and_chains_stay_short() {
+    fn an_entry_and_its_bucket_take_68_bytes_and_bucket_chains_stay_short() {
         let mut index = Index::new(64 * 100_000, 1);
         let place = RecordLocation {
             block: 1,

@@ -109,7 +109,7 @@ impl Io {
         }
     }
 
-    /// Submits an operation. Check first that a number is free.
+    /// Submits an operation. The caller has checked that an operation number is free.
     pub(crate) fn submit(
         &mut self,
         purpose: OpPurpose,

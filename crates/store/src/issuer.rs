@@ -293,7 +293,8 @@ const PAUSES_NS: std::ops::RangeInclusive<u64> = 1_000_000..=64_000_000;
 /// Longest total delay of a transaction, ns. After that the transaction fails, because the drive hangs.
 const PATIENCE_NS: u64 = 60_000_000_000;
 
-/// Overload behaviour and its statistics, shared by the issuers of all threads.
+/// Selects retry or failure for transactions that an overloaded device refuses, and counts the retried transactions.
+/// Shared by the issuers of all threads.
 #[derive(Debug, Default)]
 pub struct Overload {
     waits: AtomicBool,

@@ -1,4 +1,4 @@
-//! Settings of a store's namespace and space, and its statistics.
+//! Settings of a namespace, the part of a device that one core uses, and the statistics of a store.
 
 use device::target::Target;
 use results::format::count;
@@ -92,7 +92,8 @@ pub struct StoreSpace {
     pub id: u64,
 }
 
-/// The [`StoreSpace::write_unit_bytes`] of a device, at most 4 KiB: larger physical blocks have power-loss protection.
+/// The [`StoreSpace::write_unit_bytes`] of a device, at most 4 KiB: drives with larger physical blocks have
+/// power-loss protection.
 pub fn write_unit_bytes(target: &Target) -> u32 {
     target
         .min_io_bytes()
@@ -142,7 +143,7 @@ pub trait StoreDisk {
     fn buffer(&mut self, len: usize) -> Option<Buf>;
 }
 
-/// Counts by powers of two: bucket 0 is value 0, bucket b is 2^(b-1) to 2^b - 1.
+/// Histogram by powers of two: bucket 0 counts the value 0, bucket b the values from 2^(b-1) to 2^b - 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Buckets {
     pub(crate) counts: [u64; 65],
@@ -200,13 +201,13 @@ pub struct DeviceStatistics {
     pub free_wblocks: u64,
     /// Free blocks that were never written.
     pub pristine_wblocks: u64,
-    /// Blocks waiting to be written now.
+    /// Current number of filled blocks whose last write is not complete.
     pub write_q: u64,
     /// Written blocks with clients' records.
     pub writes: u64,
-    /// Blocks waiting for defragmentation now.
+    /// Current number of blocks in the queue for defragmentation.
     pub defrag_q: u64,
-    /// Blocks queued for defragmentation.
+    /// Blocks that were added to the queue for defragmentation.
     pub defrag_reads: u64,
     /// Written blocks with records moved by defragmentation.
     pub defrag_writes: u64,

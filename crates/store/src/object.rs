@@ -60,7 +60,7 @@ const BEGAN_MIN: u64 = 157_000_000_000;
 /// Longest value, bytes: a write block of 8 MiB less its headers.
 const VALUE_BYTES_MAX: u32 = (8 << 20) - 4096;
 
-/// The notation of Aerospike's benchmarks.
+/// Writes the notation of Aerospike's benchmark tools: `I`, `S:24`, `B:1024`.
 impl fmt::Display for ValueType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -192,8 +192,8 @@ impl RecordSpec {
         out.truncate(len);
     }
 
-    /// The start of the run that wrote the bins of `key`, and the number of the write. Errors: bins that no write of
-    /// `key` by this client can leave.
+    /// The start of the run that wrote the bins of `key`, and the number of the write. Errors: no write of `key`
+    /// by this client leaves such bins.
     pub(crate) fn written(&self, key: u64, bins: &[u8]) -> Result<(u64, u32), WrongRecord> {
         let stamps =
             (0..self.bins).filter_map(|bin| self.stamp_of_value(key, self.value_in(bins, bin)));
@@ -226,7 +226,7 @@ impl RecordSpec {
         (2 * equal >= self.bytes() as usize).then_some(torn)
     }
 
-    /// The value of a bin of a record; empty if it is missing or of another type.
+    /// The value of a bin of a record; empty if the bin is missing or has another type.
     fn value_in<'a>(&self, bins: &'a [u8], bin: u16) -> &'a [u8] {
         let name = bin_name(bin, self.single_bin);
         let found = ops::entries(bins).find(|entry| entry.name == name.as_bytes());
@@ -269,7 +269,7 @@ fn mask(key: u64) -> u64 {
     Random::new(key).next_u64()
 }
 
-/// 16 letters of four bits each.
+/// A word as 16 letters from `a` to `p`, the highest four bits first.
 fn letters(word: u64) -> [u8; 16] {
     std::array::from_fn(|place| b'a' + (word >> (60 - 4 * place) & 15) as u8)
 }
@@ -296,7 +296,7 @@ mod tests {
     use crate::testing::records;
 
     #[test]
-    fn values_are_written_as_the_benchmarks_write_them() {
+    fn value_types_are_read_and_written_in_the_notation_of_the_benchmark_tools() {
         for (text, value) in [
             ("I", ValueType::Integer),
             ("S:1024", ValueType::String(1_024)),
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn strings_are_letters() {
+    fn string_values_have_the_requested_length_and_are_ascii() {
         let bins = records(2, ValueType::String(1_000)).ops(1, 1);
         assert!(
             ops::entries(&bins).all(|entry| entry.value.len() == 1_000 && entry.value.is_ascii())

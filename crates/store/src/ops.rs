@@ -48,7 +48,7 @@ pub const NAME_BYTES_MAX: usize = 15;
 /// Selects the entries of the reply to operations.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Answers {
-    /// Each operation except a touch has an entry, even if it reads nothing.
+    /// Each operation except a touch has an entry in the reply, even an operation that reads nothing.
     pub has_each: bool,
     /// A read without a name reads all bins. Without this flag, such a read asks for generation and time to live only.
     pub has_all_bins: bool,
@@ -65,7 +65,7 @@ pub struct BinEntry<'a> {
 }
 
 impl BinEntry<'_> {
-    /// False for a number without 8 bytes.
+    /// False for an integer or float that is not 8 bytes long.
     pub fn has_valid_length(&self) -> bool {
         let is_number = matches!(self.particle, particle::INTEGER | particle::FLOAT);
         !is_number || self.value.len() == 8

@@ -79,7 +79,7 @@ pub struct Store {
     io: Io,
     /// Version of the last write.
     version: u64,
-    /// Records whose current write is reading the old bytes, with the later writes that wait.
+    /// For each record whose old bytes a write is reading: the later writes of the record, which wait.
     busy: HashMap<Digest, VecDeque<NumberedTransaction>>,
     /// Transactions waiting for an operation number or a buffer.
     waiting: VecDeque<NumberedTransaction>,
@@ -246,7 +246,7 @@ impl Store {
         }
     }
 
-    /// The device of a record, as the server chooses it.
+    /// The device of a record, chosen as in the real server.
     fn volume_of(&self, digest: &Digest) -> usize {
         let word = u32::from_le_bytes([digest[8], digest[9], digest[10], digest[11]]);
         word as usize % self.volumes.len()
@@ -269,8 +269,8 @@ impl Store {
             .copied()
     }
 
-    /// Executes a transaction, or starts the read that the transaction needs. `holds_key`: the transaction is the write
-    /// for which `busy` has the key.
+    /// Executes a transaction, or starts the read that the transaction needs. `holds_key`: `busy` has an entry
+    /// because of this transaction.
     fn begin(
         &mut self,
         (number, transaction): NumberedTransaction,
@@ -455,7 +455,7 @@ impl Store {
             Some(record) => {
                 self.finish(number, &transaction, Some(&record), disk.now_ns(), replies)
             }
-            // Meanwhile the record was moved or written, and its old block reused.
+            // The record was moved or written during the read, and its old block was reused: begin again.
             None if self
                 .index
                 .get(&digest)
@@ -597,7 +597,7 @@ impl Store {
         }
     }
 
-    /// Starts to write a note to all devices, in place of the note before.
+    /// Starts to write a note to all devices, in place of the previous note.
     pub(crate) fn set_note(&mut self, note: Note, disk: &mut impl StoreDisk) {
         for volume in &mut self.volumes {
             volume.set_note(note);

@@ -5,7 +5,7 @@ pub struct ResultCode(pub u8);
 
 impl ResultCode {
     pub const OK: Self = Self(0);
-    /// The server failed, or a device did.
+    /// The server or a device failed.
     pub const SERVER_ERROR: Self = Self(1);
     pub const NOT_FOUND: Self = Self(2);
     /// The record has another generation than the request expects.

@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn evidence_only_grows() {
+    fn older_bounds_do_not_weaken_the_evidence_and_impossible_bounds_are_ignored() {
         let mut evidence = DurabilityEvidence::default();
         evidence.add(&BOUNDS_OF, 8, 100);
         let older = DurableBounds {
@@ -446,7 +446,7 @@ mod tests {
             "block 1 may be in use again"
         );
         assert!(evidence.has_ended(5, 3) && !evidence.has_ended(5, 4));
-        // Numbers that no store writes.
+        // Bounds with impossible numbers are ignored.
         evidence.add(&modified(BOUNDS_OF, |it| it.sequence = 100), 8, 100);
         evidence.add(&modified(BOUNDS_OF, |it| it.closed_before = 90), 8, 100);
         evidence.add(&modified(BOUNDS_OF, |it| it.certain = 9), 8, 100);

@@ -3,8 +3,8 @@
 //! A start writes its number to the first header of all devices, then to the second header of all devices, and only
 //! then opens the stores. So if the second header of a device has number n, the first header of each device has n or a
 //! greater number. A device with a smaller number has an older state: it was restored from a copy, for example. A crash
-//! between the writes leaves no such numbers. A start that did not write all headers changed no records, so the next
-//! start may take the same number again.
+//! between the writes never causes such a difference. A start that did not write all headers changed no records, so the
+//! next start may take the same number again.
 
 /// Numbers in the two headers of a device; `None`: the copy is damaged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -21,14 +21,14 @@ impl Starts {
         }
     }
 
-    /// The last start that wrote to the device.
+    /// Number of the last start that may have written to the device.
     fn begun(self) -> u64 {
         self.first
             .or(self.second.map(|number| number.saturating_add(1)))
             .unwrap_or(0)
     }
 
-    /// The last start that certainly wrote to all devices.
+    /// Number of the last start that certainly wrote to all devices.
     fn reached_all(self) -> u64 {
         self.second
             .or(self.first.map(|number| number.saturating_sub(1)))
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_from_an_earlier_stop_is_found() {
+    fn a_device_with_the_state_of_an_earlier_start_is_found() {
         for count in 2..4 {
             for old in 0..count {
                 let mut devices = vec![Starts::both(7); count];

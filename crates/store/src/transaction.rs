@@ -162,7 +162,7 @@ mod digest_tests {
     use super::*;
 
     #[test]
-    fn a_partition_is_the_low_twelve_bits() {
+    fn a_partition_is_the_low_twelve_bits_of_the_first_two_digest_bytes() {
         assert_eq!(partition(&[0xff; 20]), 4095);
         let mut digest = [0; 20];
         digest[..3].copy_from_slice(&[0x34, 0x12, 0xff]);

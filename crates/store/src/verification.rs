@@ -46,7 +46,7 @@ impl Verification {
 #[derive(Debug, Default)]
 pub(crate) struct Verifier {
     verification: Arc<Verification>,
-    /// Number of the last write, if nothing is verified.
+    /// Without verification: number of the last write of any key.
     writes: u32,
     keys: HashMap<u64, Writes>,
     /// Writes without an answer, or whose answer leaves the outcome open, by key. Each may have been executed, or may
@@ -92,7 +92,8 @@ impl Verifier {
         Some(writes.sent)
     }
 
-    /// Handles the answer to a write. `in_doubt`: it may still be executed. Returns the key's next waiting write.
+    /// Handles the answer to a write. `in_doubt`: the write may still be executed. Returns the token of the
+    /// key's next waiting write.
     pub(crate) fn end_write(&mut self, key: u64, is_done: bool, in_doubt: bool) -> Option<u32> {
         let writes = self.keys.get_mut(&key)?;
         writes.is_in_flight = false;

@@ -74,7 +74,7 @@ impl WriteBlockHeader {
             u32_at(header, 0) == BLOCK_MAGIC && u32_at(header, 4) == crc32fast::hash(&header[8..]);
         match (block_header.id == id, block_header.block == block) {
             (true, true) if is_whole => HeaderState::Whole(block_header),
-            // Detects one changed bit in any field, and several changed bits in most fields.
+            // This arm and the next detect one changed bit in any field, and several changed bits in most fields.
             (true, _) => HeaderState::Damaged,
             (_, true)
                 if !is_whole
@@ -136,7 +136,7 @@ pub(crate) struct BlockWalk {
     piece: Option<SealedPiece>,
     /// Offset of the current unreadable part, and number of unreadable bytes in it.
     flaw: Option<(usize, usize)>,
-    /// Bytes that may still be checksummed in vain: crafted bytes could force a long checksum at every unit.
+    /// Bytes of failed checksums that are still allowed: crafted bytes could force a long checksum at every unit.
     patience: usize,
 }
 

@@ -112,7 +112,7 @@ struct Seen {
     expired: u64,
     raided: u64,
     errors: u64,
-    /// Stories that ended on a damaged device, those with reported losses, and records lost in all of them.
+    /// Stories that ended on a damaged device; of these, stories with reported losses; records lost in all of them.
     damaged: u64,
     found: u64,
     lost_to_damage: u64,
@@ -547,7 +547,7 @@ impl<'a> Story<'a> {
             // The crash then comes in the middle of writes.
             self.store.flush(&mut self.engine);
         }
-        // A store gets the time in milliseconds.
+        // Rounded up, because a store gets the time in milliseconds.
         self.past_ns = (self.past_ns + self.engine.now()).next_multiple_of(1_000_000);
         let spare = SimEngine::new(Vec::new());
         let contents = std::mem::replace(&mut self.engine, spare).stop(power_fails);
@@ -896,7 +896,7 @@ impl<'a> Story<'a> {
         }
         let is_good = self.spec.ends_with("=0");
         match self.random.below(3) {
-            // Tombstones may fill a small index.
+            // Not with a small index, because tombstones may fill it.
             0 if is_good && self.namespace.memory_bytes > 1 << 20 => self.comes_back(),
             1 => self.damage(),
             _ => {}

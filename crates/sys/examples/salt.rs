@@ -1,5 +1,5 @@
-//! `salt [COMPRESS_PCT]` measures how fast one core makes random fill (salt), GB/s, in blocks of 128 KiB: `fresh` for
-//! each write, and `placed`, a function of the offset.
+//! `salt [COMPRESS_PCT]` prints the rate at which one core generates random fill (salt) in blocks of 128 KiB, GB/s.
+//! `fresh`: new data for every write. `placed`: data that depend on the offset only.
 
 use std::time::{Duration, Instant};
 use sys::salt::{PlacedSalt, Salt};

@@ -86,8 +86,8 @@ struct AioInFlight {
 /// An AIO context for one thread.
 pub struct AioContext {
     context: u64,
-    /// Descriptors of the context alone: a control block names its file by number, and the kernel looks the number up
-    /// at submission. By then, a number of the caller could belong to another file.
+    /// The context's own copies of the descriptors. The kernel looks up the number in a control block at submission; by
+    /// then the caller may have closed its descriptor and opened another file under the same number.
     files: Vec<OwnedFd>,
     /// `CLOCK_MONOTONIC` at instant 0 of the clock of [`Queue::enter`].
     epoch_ns: u64,
@@ -171,7 +171,7 @@ impl AioContext {
                     break;
                 }
                 Err(error) => {
-                    // The kernel rejected the first of the pushed operations.
+                    // The error concerns only the first operation of `pointers`; the loop submits the rest again.
                     let data = self.pushed[begin].into();
                     let errno = error.raw_os_error().unwrap_or(libc::EIO);
                     self.post(IoEvent {
@@ -232,7 +232,7 @@ impl AioContext {
     fn has_events(&self) -> bool {
         let ring = self.context as *const EventRing;
         // SAFETY: io_setup(2) returned the address of this structure, mapped until io_destroy(2), which only `drop`
-        // calls. The kernel changes it meanwhile, so each number is read once.
+        // calls. The kernel changes the fields at any time, so each field is read once.
         let (magic, head, tail) = unsafe {
             (
                 (&raw const (*ring).magic).read_volatile(),
@@ -240,7 +240,7 @@ impl AioContext {
                 (&raw const (*ring).tail).read_volatile(),
             )
         };
-        // With an unknown layout only a system call shows completions, so assume that there are some.
+        // If the ring has an unknown layout, assume completions: the caller then asks the kernel by a system call.
         magic != RING_MAGIC || head != tail
     }
 }
@@ -261,7 +261,7 @@ impl Queue for AioContext {
         self.pushed.len()
     }
 
-    /// Also panics for a deallocation or write-back, which AIO lacks.
+    /// Also panics for a deallocation and a write-back, because AIO has no such operations.
     fn push(&mut self, mut op: Op) -> Result<(), Op> {
         let token = op.token as usize;
         assert!(self.slots[token].is_none(), "token {token} is in flight");
@@ -302,8 +302,8 @@ impl Queue for AioContext {
     fn enter(&mut self, now_ns: u64, sleep: Option<Sleep>) -> io::Result<()> {
         self.submit(now_ns);
         match sleep {
-            // Waits only if no completion is posted: reaping one makes room for an operation that the kernel did not
-            // take.
+            // No wait while completions are posted: the caller reaps them first, which makes room for operations that
+            // the kernel did not take.
             Some(sleep) if self.posted == 0 => {
                 self.collect(sleep.completions as usize, sleep.until_ns)
             }
@@ -342,7 +342,7 @@ impl Queue for AioContext {
 
 impl Drop for AioContext {
     fn drop(&mut self) {
-        // After an error, operations remain in flight and are leaked.
+        // Errors are ignored: operations that are still in flight are leaked below.
         let _ = self.collect(0, 0);
         self.reap(drop);
         if self.in_flight == self.pushed.len() {
@@ -397,13 +397,13 @@ mod tests {
     use std::os::fd::AsFd;
 
     #[test]
-    fn operations_go_to_the_file_and_not_to_a_later_file_with_its_number() {
+    fn operations_go_to_the_opened_file_even_if_its_descriptor_number_is_reused() {
         let mut caller_fd = OwnedFd::from(tempfile::tempfile().unwrap());
         let Ok(mut aio) = AioContext::new(&[caller_fd.as_fd()], 1, ALIGN, monotonic_ns()) else {
             println!("skipped: no AIO");
             return;
         };
-        // A pipe cannot be flushed.
+        // Gives the descriptor number to a pipe, on which a flush would fail.
         rustix::io::dup2(std::io::pipe().unwrap().1, &mut caller_fd).unwrap();
         assert!(aio.push(Op::new(OpKind::Flush, 0, 0, Buf::empty())).is_ok());
         let mut outcome = None;

@@ -66,8 +66,8 @@ impl Drop for Mapping {
     }
 }
 
-/// A page-aligned buffer; empty on simulated drives that store no data. Only a pointer, because it moves with every
-/// operation.
+/// A page-aligned buffer; empty on simulated drives that store no data. The type is one pointer wide, because every
+/// operation moves its buffer.
 #[derive(Debug)]
 pub struct Buf(Option<Box<Cut>>);
 
@@ -123,7 +123,7 @@ impl DerefMut for Buf {
     }
 }
 
-/// Cuts buffers from one region, in order, until it is used up.
+/// One region of memory, from which buffers are cut in order until the region is used up.
 #[derive(Debug)]
 pub struct Pool {
     region: Arc<Mapping>,
@@ -132,7 +132,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// A pool of `len` bytes, rounded up to whole pages. Memory is touched only when used.
+    /// A pool of `len` bytes, rounded up to whole pages. The kernel allocates a page at its first access.
     pub fn new(len: usize) -> io::Result<Self> {
         let len = len.next_multiple_of(ALIGN).max(ALIGN);
         let protection = libc::PROT_READ | libc::PROT_WRITE;
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn advice_changes_nothing() {
+    fn advice_for_huge_pages_does_not_change_the_data() {
         for bytes in [0, 1, 4 << 20, (8 << 20) + 5] {
             let memory: Vec<u8> = (0..bytes).map(|index| index as u8).collect();
             advise_huge_pages(&memory);

@@ -126,7 +126,8 @@ impl Mapped {
             | OpKind::WriteBack(WriteBack {
                 drop_cache: false, ..
             }) => self.sync(0, self.mapping.len).map(|()| 0),
-            // Unmaps the pages first, because mapped pages stay in the page cache. A shared mapping keeps the bytes.
+            // Drops the page cache. Mapped pages would stay in the cache, so they are unmapped first; the bytes of a
+            // shared mapping survive MADV_DONTNEED.
             OpKind::WriteBack(_) => match self.mapping.advise(libc::MADV_DONTNEED) {
                 Ok(()) => return perform_call(fd, 0, op),
                 Err(error) => Err(error),
@@ -155,7 +156,8 @@ impl Mapped {
             iov_base: self.mapping.start.as_ptr().wrapping_add(at).cast(),
             iov_len: len,
         };
-        // The mapping is the local side: the kernel copies there with faults, and pins the pages of the other side.
+        // The mapping is the local side, which the kernel accesses by page faults. The pages of the remote side (the
+        // buffer) are pinned.
         let call = if op.kind == OpKind::Read {
             libc::process_vm_writev
         } else {
@@ -222,7 +224,7 @@ mod tests {
         (file, mapped)
     }
 
-    /// Outcome of an operation whose buffer is filled with `byte`, and the first byte of the buffer afterwards.
+    /// Fills a buffer with `byte`, performs an operation, and returns its outcome and the buffer's first byte.
     fn act(file: &File, mapped: &Mapped, kind: OpKind, offset: u64, byte: u8) -> (Outcome, u8) {
         let mut buf = Pool::new(8192).unwrap().cut(8192).unwrap();
         buf.fill(byte);
@@ -232,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_move_the_bytes_of_the_file() {
+    fn reads_and_writes_through_the_mapping_reach_the_file() {
         for syncs in [false, true] {
             let (file, mapped) = mapped(MapAccess {
                 random: true,
@@ -264,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_truncated_under_its_mapping_ends_operations_and_not_the_process() {
+    fn operations_beyond_the_end_of_a_truncated_mapped_file_are_short_and_raise_no_signal() {
         let (file, mapped) = mapped(MapAccess::default());
         assert_eq!(act(&file, &mapped, OpKind::Write, 0, 7).0, Outcome::Done);
         file.set_len(PAGE).unwrap();

@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn accepted_connections_that_nobody_reaped_end_with_the_ring() {
+    fn closing_the_ring_closes_accepted_connections_that_were_not_reaped() {
         let Some(mut ring) = ring() else { return };
         let listener = Arc::new(TcpListener::bind("127.0.0.1:0").unwrap());
         let address = listener.local_addr().unwrap();
@@ -375,8 +375,8 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "length of a receive buffer")]
-    fn a_buffer_of_another_length_is_not_provided() {
-        // Without a ring that takes buffers, the same panic ends the test.
+    fn providing_a_receive_buffer_of_another_length_panics() {
+        // If the kernel has no buffer rings, panic with the expected text, so that the test passes.
         let Some(mut ring) = ring() else {
             panic!("length of a receive buffer: skipped")
         };

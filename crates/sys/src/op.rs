@@ -106,7 +106,7 @@ impl WriteSync {
     }
 }
 
-/// Placement hint of a write, from 1: a write stream of the block layer; with NVMe FDP, a placement handle.
+/// Placement hint of a write, counted from 1: a write stream of the block layer; with NVMe FDP, a placement handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Placement(pub u16);
 
@@ -141,12 +141,12 @@ pub struct Op {
     pub sync: WriteSync,
     /// Placement hint of a write; without placement support the write fails with `EOPNOTSUPP`, never silently.
     pub placement: Option<Placement>,
-    /// I/O priority of a read or write. System calls carry none, so the calling thread's priority is set first.
+    /// I/O priority of a read or write. pread(2) and pwrite(2) have no such parameter: set the thread's priority first.
     pub priority: Priority,
     /// Data of the operation; empty for a simulated drive that stores no data.
     pub buf: Buf,
-    /// Number chosen by the issuer: below the engine's limit of operations in flight, and unique among the operations
-    /// in flight. Issuer and engine index their tables with the token, so neither has to search.
+    /// Number chosen by the issuer, with which issuer and engine index their tables: below the engine's limit of
+    /// operations in flight, and unique among the operations in flight.
     pub token: u32,
 }
 
@@ -434,7 +434,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flags_are_those_of_the_kernel() {
+    fn flags_have_the_values_of_the_kernel() {
         // Source of the numbers: linux/fs.h.
         let steps = |wait_before, write, wait_after| {
             WriteBack {

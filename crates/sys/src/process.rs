@@ -15,8 +15,8 @@ use std::os::unix::fs::FileExt;
 use std::os::unix::process::{CommandExt, parent_id};
 use std::process::Command;
 
-/// Sets this thread's timer slack to 1 ns, the minimum (prctl(2), `PR_SET_TIMERSLACK`), so that the kernel wakes it
-/// when its timer expires, and not up to 50 us later. 0 would restore the default.
+/// Sets this thread's timer slack to 1 ns, the minimum (prctl(2), `PR_SET_TIMERSLACK`; 0 would restore the default).
+/// Without this call the kernel may wake the thread up to 50 us after its timer expires.
 pub fn sharpen_timers() {
     let _ = set_current_timer_slack(Some(NonZero::<u64>::MIN));
 }
@@ -86,7 +86,7 @@ pub fn kill_with_parent(command: &mut Command) {
     unsafe {
         command.pre_exec(move || {
             set_parent_process_death_signal(Some(Signal::KILL))?;
-            // If the parent ended before the prctl, the signal never arrives.
+            // If the parent ended before the prctl, the kernel sends no signal.
             if parent_id() == parent {
                 Ok(())
             } else {
@@ -335,7 +335,7 @@ mod tests {
         let begin = std::time::Instant::now();
         while begin.elapsed().as_millis() < 20 {}
         std::thread::scope(|scope| {
-            // The other thread has used next to nothing.
+            // The new thread has used almost no CPU time of its own.
             scope.spawn(|| {
                 assert!(
                     clock.ns().unwrap() > read && clock.ns().unwrap() > thread_cpu_ns().unwrap()
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn work_costs_cpu_time() {
+    fn a_busy_thread_uses_cpu_time() {
         let before = usage().unwrap();
         let mut mixed = 1_u64;
         loop {
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn touched_memory_shows_in_the_peak() {
+    fn touched_memory_raises_the_peak_resident_memory() {
         let bytes = 64 << 20;
         let memory = std::hint::black_box(vec![1_u8; bytes]);
         assert!(usage().unwrap().peak_rss_bytes >= bytes as u64);
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_is_a_power_of_two() {
+    fn the_page_size_is_a_power_of_two() {
         assert!(page_bytes().is_power_of_two() && page_bytes() >= 4096);
     }
 

@@ -36,7 +36,7 @@ pub const ENTRIES_MAX: u32 = 4096;
 /// Maximum wait for cancelled operations when a ring is closed.
 const CANCEL_WAIT: Timespec = Timespec::new().sec(1);
 
-/// Token and user data of the ring's own timer, above all tokens of operations.
+/// Token and user data of the ring's own timer; larger than every token of an operation.
 const TIMER: u32 = u32::MAX;
 
 /// Value of `issued_ns` for an operation that is not issued.
@@ -175,7 +175,8 @@ impl Form for FileForm {
 
 /// A ring for one thread.
 pub struct Ring<F: Form = FileForm> {
-    // Closed first in `drop`: then the kernel accesses only the memory of operations in flight, which is leaked.
+    // `drop` closes the ring first. From then on the kernel accesses only the memory of operations in flight, which
+    // `drop` leaks.
     ring: Option<IoUring<F::Entry, F::Completion>>,
     form: F,
     /// The ring's index in the thread's table of registered rings (Linux 5.18).
@@ -296,7 +297,7 @@ impl<F: Form> Ring<F> {
 
     /// Cancels operations that wait for a peer, and reaps the completions.
     fn cancel(&mut self) {
-        // Errors need no handling, because operations that remain incomplete are leaked, see `drop`.
+        // Errors are ignored: `drop` leaks operations that remain incomplete.
         let _ = self.enter(0, None);
         if let Some(ring) = &self.ring {
             let _ = ring
@@ -304,8 +305,8 @@ impl<F: Form> Ring<F> {
                 .register_sync_cancel(Some(CANCEL_WAIT), CancelBuilder::any());
         }
         let _ = self.enter(0, None);
-        // A pass reaps only what the completion queue holds. Each completion may own an accepted socket, closed by
-        // reaping.
+        // One pass reaps only the entries in the completion queue; the kernel then posts the next completions. Reaping
+        // also closes accepted sockets.
         while self.has_completions() {
             self.reap(drop);
             let _ = self.enter(0, None);
@@ -381,7 +382,7 @@ impl<F: Form> Queue for Ring<F> {
         };
         let result = match sleep {
             None => enter(fd, self.pushed.len(), 0, flags, None),
-            // If the kernel rejects the timer's entry, this call does not wait either.
+            // The armed timer ends the wait. If the kernel rejects the timer's entry, the call does not wait at all.
             Some(_) if is_timed => enter(fd, self.pushed.len(), 1, flags, None),
             Some(Sleep {
                 completions,
@@ -747,7 +748,7 @@ mod tests {
         }
     }
 
-    /// A ring that has completed a read with a timer of `timer_ns` armed, and its clock.
+    /// A ring that has completed a read while its timer (expiry after `timer_ns`) was armed, and the ring's clock.
     fn with_timer(timer_ns: u64) -> Option<(Ring, impl Fn() -> u64)> {
         let file = tempfile::tempfile().unwrap();
         file.set_len(4096).unwrap();
@@ -807,7 +808,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timer_that_expires_wakes_once_and_the_next_wait_has_its_own() {
+    fn an_expired_timer_causes_one_wake_up_and_the_next_wait_arms_its_own_timer() {
         let Some((mut ring, clock)) = with_timer(50_000_000) else {
             return;
         };
@@ -829,7 +830,7 @@ mod tests {
         assert_eq!(ring.timer_ns, None);
     }
 
-    /// Form of operations of two entries, the second of which panics.
+    /// Form whose operations have two entries; building the second entry panics.
     struct HalfForm(FileForm);
 
     impl Form for HalfForm {
@@ -865,7 +866,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operation_of_which_the_kernel_has_one_entry_keeps_its_buffer() {
+    fn an_operation_with_only_one_of_two_entries_submitted_keeps_its_buffer() {
         let file = tempfile::tempfile().unwrap();
         file.set_len(4096).unwrap();
         let files = [file.as_fd()];

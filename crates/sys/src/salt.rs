@@ -22,13 +22,14 @@
 
 use crate::random::Random;
 
-/// Bytes of a sector of fill, whatever the device's sector: as in ACT (`INTERVAL_SIZE`). Each sector has a stamp.
+/// Bytes of a sector of fill, for any sector size of the device; as in ACT (`INTERVAL_SIZE`). Each sector has a stamp.
 pub const SECTOR_BYTES: usize = 512;
 
 const LANES: usize = 8;
 const WORDS: usize = SECTOR_BYTES / 8;
 
-/// Bytes of placed fill per seeding, large enough to make seeding cheap. Fills begin at a multiple of this size.
+/// The generator of placed fill is seeded once per this many bytes: rarely enough to be cheap. A fill begins at a
+/// multiple of this size.
 pub const UNIT_BYTES: usize = 4096;
 
 /// Random fill that never repeats.
@@ -66,7 +67,7 @@ impl Salt {
     }
 }
 
-/// Fill that depends on the offset: same seed, pass and offset, same bytes, so that data read back can be compared.
+/// Random fill that is a function of seed, pass and offset, so that data read back can be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlacedSalt {
     seed: u64,
@@ -213,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_come_first_and_their_number_equals_that_of_act() {
+    fn zeros_come_first_and_are_as_many_as_in_act() {
         for (compress_pct, zeros) in [(100, 0), (50, 32), (1, 63), (0, 64), (99, 0), (98, 1)] {
             let bytes = sector(compress_pct);
             assert_eq!(zero_words(&bytes), zeros, "compress-pct {compress_pct}");
@@ -233,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_writes_are_alike_and_slices_equal_the_whole() {
+    fn filling_in_slices_gives_the_same_data_and_the_next_fill_gives_new_data() {
         let mut whole = vec![0; 8192];
         let mut sliced = vec![0; 8192];
         let mut fresh = Salt::new(3, 100, 0);
@@ -248,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bits_are_balanced() {
+    fn half_of_the_bits_of_random_fill_are_ones() {
         let mut bytes = vec![0; 1 << 20];
         Salt::new(5, 100, 7).fill(&mut bytes);
         let ones: u64 = bytes.iter().map(|byte| u64::from(byte.count_ones())).sum();
@@ -283,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn placed_fill_never_changes() {
+    fn placed_fill_has_the_same_data_in_every_version_of_flashproof() {
         // A change of this value would make every prepared drive fail its verification.
         let sum = |bytes: &[u8]| {
             bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -294,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_a_sector_is_stamped_at_its_end() {
+    fn a_partial_sector_is_stamped_at_its_end() {
         let bytes = placed(1, 0, 1024 + 100);
         assert!(
             bytes
@@ -305,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn stamps_never_change() {
+    fn stamps_have_the_same_values_in_every_version_of_flashproof() {
         // A change of these values would make the guard ask about every prepared drive.
         assert_eq!(stamp(0, 0), 0xe220_a839_7b1d_cdaf);
         assert_eq!(stamp(1, 2), stamp(1, 2));
@@ -325,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sector_is_known_by_its_key_only() {
+    fn a_stamp_is_recognised_only_with_its_key_and_if_it_is_undamaged() {
         let mut sector = placed(1, 0, SECTOR_BYTES);
         assert!(is_stamped(&sector, 42));
         assert!(!is_stamped(&sector, 43));

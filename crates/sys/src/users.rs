@@ -20,9 +20,9 @@ pub fn share_descriptors(one: u32, two: u32) -> io::Result<bool> {
     succeed(order).map(|order| order == 0)
 }
 
-/// True if somebody else can write to the regular file of `fd`, or maps it for writing: any process, any container, and
-/// the kernel itself. `fd` must be the only writable descriptor of this process. `None` if the file system or the user
-/// may not take leases.
+/// True if the regular file of `fd` has another writer: a process (any container) or the kernel that has the file open
+/// or mapped for writing. `fd` must be the only writable descriptor of this process. `None` if the file system or the
+/// user may not take leases.
 ///
 /// The kernel grants a write lease only if no other writable open file exists (fcntl(2), `F_SETLEASE`). The lease is
 /// released at once. Opening the file in between raises SIGURG, which is ignored by default.
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_writer_is_detected_and_the_own_descriptor_is_not() {
+    fn a_second_writer_is_detected_and_the_callers_descriptor_does_not_count() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let Some(other) = has_other_writer(file.as_file().as_fd()).unwrap() else {
             return;

@@ -307,7 +307,7 @@ fn weight(options: &TenantOptions, defaults: &TenantOptions) -> u32 {
     options.weight.or(defaults.weight).unwrap_or(1)
 }
 
-/// The tenant with the options `own`, and with its share of the operations of all tenants.
+/// Makes a tenant from its options `own` and the defaults in `file`. `weights`: sum of the weights of all tenants.
 fn tenant(own: &TenantOptions, file: &File, weights: u64) -> Result<Tenant, KeyError> {
     let defaults = &file.defaults;
     macro_rules! given {
@@ -481,7 +481,7 @@ fn optional_bytes(key: &'static str, text: &Option<String>) -> Result<Option<u64
     }
 }
 
-/// Gives tenants without a size equal shares of the percentage of their device that the other tenants leave.
+/// Tenants without a size get equal shares of the part of their device that the other tenants leave, in percent.
 fn shared_out(mut tenants: Vec<Tenant>) -> Vec<Tenant> {
     let devices: Vec<_> = tenants.iter().map(|tenant| tenant.device.clone()).collect();
     for device in &devices {

@@ -294,7 +294,8 @@ struct TenantInputs<'a> {
 }
 
 impl TenantInputs<'_> {
-    /// The common fields of a stream's operations, at the first byte of the space. A stream without a rate has none.
+    /// The common fields of a stream's operations, at the first byte of the space. A stream without a rate is never
+    /// issued, so its cell (0) does not matter.
     fn request(&self, kind: OpKind, stream: &str, buffers: u16) -> IoRequest {
         let target = self.device.target;
         let cell = self.plan_offsets.cell_of(stream, target).unwrap_or(0);

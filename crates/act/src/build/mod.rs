@@ -157,7 +157,8 @@ impl<D> LaneInputs<'_, D> {
             .lane_name(stream, &self.devices[index].name)
     }
 
-    /// `threads` over all shards: each performs its `pattern` one operation at a time, with its part of the arrivals.
+    /// Adds this shard's threads of the `threads` threads over all shards. Each thread performs its `pattern` one
+    /// operation at a time, at its part of the stream's `rate`.
     fn act_threads<S: Stream + 'static>(
         &self,
         (shard, threads, name): (u32, u32, &str),
@@ -218,7 +219,7 @@ impl<D> LaneInputs<'_, D> {
                     CLIENT_MEMORY_BYTES / u64::from(devices) / u64::from(self.client_bytes);
                 let fitting_slots =
                     fitting_slots.clamp(CLIENT_SLOTS_MIN, SERVICE_THREADS_PER_DEVICE.into()) as u32;
-                // Operations that no client waits for also use the engine and the device's queue.
+                // The engine and the device's queue must also hold the operations that no client waits for.
                 let carried = self
                     .choices
                     .in_flight_max
@@ -232,7 +233,7 @@ impl<D> LaneInputs<'_, D> {
     }
 }
 
-/// `advice` ends the message.
+/// Errors: the device is smaller than `bytes`. `advice` ends the message.
 fn check_room(device: &DeviceShape, bytes: u32, unit: &str, advice: &str) -> Result<(), CannotRun> {
     let DeviceShape {
         name, size_bytes, ..

@@ -55,7 +55,7 @@ impl LegacyLines {
             .map(|entry| entry.value.as_str())
     }
 
-    /// The value of a key that stays, as a number; the parser checks its range.
+    /// The value of `key`; `None` if missing or no 32-bit number. The line stays, and the parser checks the value.
     pub(super) fn number(&self, key: &str) -> Option<u32> {
         u32::try_from(whole_number(self.value(key)?).ok()?).ok()
     }
@@ -160,7 +160,7 @@ impl LegacyLines {
         text
     }
 
-    /// The problems found here and those of the parser, in the order of the lines.
+    /// The problems found during translation and the `parser`'s problems, in the order of the lines.
     pub(super) fn problems(
         mut self,
         file: &str,
@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_keep_their_numbers_and_what_is_taken_leaves_a_gap() {
+    fn lines_keep_their_numbers_because_a_removed_line_stays_as_a_blank_line() {
         let mut lines = LegacyLines::new(b"# c\na: 1\n\nb 2 # two\nc:\n");
         assert_eq!(lines.take("a"), Some((2, "1".into())));
         lines.put(2, "d", 9);

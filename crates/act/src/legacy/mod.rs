@@ -149,7 +149,7 @@ fn is_own(bytes: &[u8], lines: &LegacyLines, candidates: &RangeInclusive<u8>) ->
                 .any(|line| line.trim_start_matches('#').contains(WRITTEN_BY)))
 }
 
-/// Recognised by keys that only one test has; `None` if the file has no such key.
+/// The test by the keys that only one test has (keys of old ACTs: only of the index test); `None` without such a key.
 fn test_of(lines: &LegacyLines) -> Option<Test> {
     let is_of_index = |key: &str| act_keys::find(key).is_some_and(|key| key.tests == INDEX);
     // If keys of both tests are present, the parser reports the keys of the wrong test.
@@ -163,7 +163,7 @@ fn test_of(lines: &LegacyLines) -> Option<Test> {
     }
 }
 
-/// True if the file has a key that only `test` has. Keys of old ACTs are in the table of `act_keys` instead.
+/// True if the file has a key that only `test` has. Keys of old ACTs do not count: `act_keys` has their tests.
 fn has_own_key(lines: &LegacyLines, test: Test) -> bool {
     options_of(test)
         .filter(|spec| spec.tests.len() == 1 && spec.since != Since::Act4)
@@ -190,7 +190,7 @@ fn candidates(
     }
 }
 
-/// The newest candidate; ACT 4 instead of 5 if no key that is mandatory only until ACT 4 is missing.
+/// The newest candidate. ACT 4 instead of 5 if the file has all keys below, which ACT 5 no longer requires.
 fn likeliest(lines: &LegacyLines, candidates: &RangeInclusive<u8>) -> u8 {
     let newest = *candidates.end();
     let mandatory_keys = [

@@ -58,7 +58,7 @@ fn act4() -> String {
 }
 
 #[test]
-fn act_2_does_exactly_as_many_large_blocks_as_it_was_told() {
+fn the_large_block_rate_of_an_act_2_file_is_kept_exactly() {
     for (rate, writes, lwm_pct) in [(70, 2975, 50), (24, 1020, 50), (23, 1955, 0), (1, 85, 0)] {
         let text = ACT2.replace("per-sec: 70", &format!("per-sec: {rate}"));
         let (config, translation) = translated(&text);
@@ -77,7 +77,7 @@ fn act_2_does_exactly_as_many_large_blocks_as_it_was_told() {
 }
 
 #[test]
-fn act_2_without_buffers_wrote_zeros() {
+fn a_file_of_act_2_without_random_buffers_becomes_a_load_that_writes_zeros() {
     let texts = [
         (ACT2.replace("buffers: 256", "buffers: 0"), "given"),
         (without(ACT2, &["num-write"]), "the default"),
@@ -92,7 +92,7 @@ fn act_2_without_buffers_wrote_zeros() {
 }
 
 #[test]
-fn act_3_and_4_stored_records_in_steps_of_128_bytes() {
+fn record_sizes_of_act_3_and_4_are_rounded_up_to_multiples_of_128_bytes() {
     let (config, translation) = translated(ACT3);
     assert_eq!((translation.act, config.record_bytes), (3, 1536));
     let derived = derive_storage(&config).unwrap();
@@ -118,7 +118,7 @@ fn threads_of_a_queue_per_device_become_one_limit_for_all_devices() {
 }
 
 #[test]
-fn threads_of_act_5_made_requests_and_its_queues_did_them() {
+fn service_threads_of_act_5_are_dropped_and_its_queues_become_service_threads() {
     let (config, translation) = translated(ACT5);
     assert_eq!(translation.act, 5);
     assert_eq!(config.service_threads, Some(12), "3 queues of 4 by default");
@@ -168,7 +168,7 @@ fn an_index_test_is_recognised_by_its_keys_and_its_cache_threads_are_renamed() {
 
 /// The sizing paper's configuration is in the format of ACT 4, with keys that no release had.
 #[test]
-fn histograms_are_kept_and_their_size_of_0_with_them() {
+fn a_histogram_load_in_act_4_format_keeps_its_histogram_and_its_record_bytes_of_0() {
     let text = "device-names: a\nnum-queues: 8\nthreads-per-queue: 8\ntest-duration-sec: 5\nreport-interval-sec: 1\n\
                 large-block-op-kbytes: 128\nrecord-bytes: 0\nread-reqs-per-sec: 12000\nwrite-reqs-per-sec: 0\n\
                 microsecond-histograms: no\nscheduler-mode: noop\nstorage-read-histogram: 100.00,100.00, 50,0.00\n";
@@ -181,7 +181,7 @@ fn histograms_are_kept_and_their_size_of_0_with_them() {
 }
 
 #[test]
-fn no_lag_allowed_is_not_read_as_any_lag_allowed() {
+fn max_lag_sec_0_of_act_5_becomes_1_and_of_act_6_stays_0() {
     assert_eq!(
         translated(&format!("{ACT5}max-lag-sec: 0\n")).0.max_lag_sec,
         1
@@ -193,7 +193,7 @@ fn no_lag_allowed_is_not_read_as_any_lag_allowed() {
 }
 
 #[test]
-fn defaults_by_number_of_cpus_are_written_out_if_the_number_is_known() {
+fn the_default_service_threads_per_cpu_are_written_out_if_the_number_of_cpus_is_known() {
     let act5 = without(ACT5, &["num-queues"]);
     for (text, act, threads) in [
         (act5, 5, 64),
@@ -215,7 +215,7 @@ fn defaults_by_number_of_cpus_are_written_out_if_the_number_is_known() {
 }
 
 #[test]
-fn the_dialect_is_recognised_by_its_keys() {
+fn the_act_version_of_a_file_is_recognised_by_its_keys() {
     let paper = act4();
     for (text, act, candidates) in [
         (ACT2.to_owned(), 2, 1..=2),

@@ -79,7 +79,7 @@ pub fn metrics(points: &[Point]) -> Vec<DriveMetric> {
         values.push((MetricKind::Highest, mix, highest(&curve)));
         values.push((MetricKind::Knee, mix, knee));
     }
-    // With few operations, drives differ by chance.
+    // A p99 of few operations is left out, because drives would differ by chance.
     let is_comparable = |done: &&DirectionResult| done.is_compared(99.0);
     for (mix, curve) in curves(points, JobPurpose::Rate) {
         let half = at_half(&curve, highest_rate(points, mix))
@@ -115,7 +115,7 @@ pub fn metrics(points: &[Point]) -> Vec<DriveMetric> {
 }
 
 /// The rate of `mix` without a rate limit: from its sweep of depths, otherwise from its profile, otherwise its highest
-/// rate in any part. The saturation part is ignored, because a drive with free blocks does more than it can sustain.
+/// rate in any part. The saturation part is ignored: while a drive has free blocks, it is faster than it can sustain.
 pub fn highest_rate(points: &[Point], mix: AccessMix) -> Option<f64> {
     let of_mix: Vec<&Point> = points
         .iter()
@@ -206,7 +206,7 @@ pub fn outliers(kind: MetricKind, values: &[Option<f64>]) -> Vec<DriveOutlier> {
         .collect()
 }
 
-/// Maximum number of unreliable jobs that are listed with the reason. Further ones are only counted.
+/// Maximum number of unreliable jobs that are listed with a reason; the others are only counted.
 const DOUBTS_SHOWN_MAX: usize = 5;
 
 const IN_DOUBT: &str = "in_doubt";

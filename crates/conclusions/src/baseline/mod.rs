@@ -34,7 +34,8 @@ use thiserror::Error;
 /// A job is unreliable if its rate is below this fraction of the rate at a smaller queue depth.
 const FALLEN: f64 = 0.8;
 
-/// Name of the series term with the minimum number of jobs per drive. A part with rounds counts as five rounds.
+/// Name of the series term with the minimum number of jobs per drive. For jobs that repeat in rounds, the minimum is
+/// five rounds.
 pub const JOBS: &str = "jobs for each drive, at least";
 
 /// The jobs of a baseline that are in doubt.
@@ -97,7 +98,7 @@ pub fn points(series: &Series) -> Vec<Point> {
     series.steps.iter().filter_map(point_of).collect()
 }
 
-/// The points of device number `device`. Points that other jobs of the device show to be unreliable have a `doubt`.
+/// The points of device number `device`. If another job of the device shows that a point is unreliable, `doubt` is set.
 pub fn points_of(series: &Series, device: usize) -> Vec<Point> {
     measured(series, device)
         .into_iter()
@@ -105,7 +106,7 @@ pub fn points_of(series: &Series, device: usize) -> Vec<Point> {
         .collect()
 }
 
-/// `None` if the step is not done.
+/// The measurements of a baseline's step; `None` if the step is not done.
 pub fn point_of(step: &Step) -> Option<Point> {
     step.details_as()
         .filter(|_| step.state == SeriesStepState::Done)

@@ -83,9 +83,9 @@ pub struct DirectionResult {
     pub bytes_each: f64,
     /// Scheduled operations per second; `None`: no rate limit.
     pub offered_iops: Option<f64>,
-    /// Number of completed operations.
+    /// Number of operations that succeeded.
     pub ops: u64,
-    /// Completed operations per second.
+    /// Operations per second that succeeded before the end of the run.
     pub iops: f64,
     /// Megabytes (10^6 bytes) per second.
     pub mbps: f64,
@@ -124,7 +124,8 @@ impl LatencyStats {
         99.5, 99.9, 99.95, 99.99, 99.999, 100.0,
     ];
 
-    /// Microseconds; `None` without operations, or if this percentile is unknown or not stored.
+    /// Latency at the percentile `percent`, microseconds. `None` without operations, or if the percentile is not stored
+    /// or lies among operations that never completed.
     pub fn at(&self, percent: f64) -> Option<f64> {
         let at = Self::PERCENTILES
             .iter()
@@ -176,7 +177,7 @@ impl DirectionResult {
         Percentile::from_stats(&self.service, self.ops, percent)
     }
 
-    /// Wait plus service. Operations that never completed count as slower than all others.
+    /// Percentile of wait plus service. Operations that never completed count as slower than all others.
     pub fn answer_at(&self, percent: f64) -> Percentile {
         Percentile::from_stats(&self.answer, self.scheduled(), percent)
     }
@@ -282,7 +283,7 @@ pub fn curves(points: &[Point], part: JobPurpose) -> Vec<(AccessMix, Vec<&Point>
 const KNEE: f64 = 0.9;
 
 /// Highest sustained rate in a sweep of depths: the median of the rates that are at least 90 % of the best rate. The
-/// best rate alone is biased upwards: 95 % of the best rate can be more than the drive sustains.
+/// best rate alone is biased upwards: a drive may not sustain even 95 % of it.
 pub fn highest(curve: &[&Point]) -> Option<f64> {
     let best = curve
         .iter()
@@ -297,8 +298,8 @@ pub fn highest(curve: &[&Point]) -> Option<f64> {
     Some(median(&rates))
 }
 
-/// The smallest depth of a sweep that reaches 90 % of the highest rate. Beyond it operations take longer, but the rate
-/// hardly grows.
+/// The smallest depth of a sweep that reaches 90 % of the highest rate. At larger depths, operations take longer,
+/// but the rate hardly grows.
 pub fn knee<'a>(curve: &[&'a Point]) -> Option<&'a Point> {
     let highest = highest(curve)?;
     curve

@@ -117,7 +117,7 @@ impl Pts {
         }
     }
 
-    /// Value of a job in this test; for latency, mean and maximum.
+    /// Value of a job in this test: IOPS or MB/s, and 0; for latency, mean and maximum, microseconds.
     fn value(self, point: &Point) -> [f64; 2] {
         let sides = || [&point.reads, &point.writes].into_iter().flatten();
         match self {
@@ -268,8 +268,8 @@ mod tests {
     }
 
     #[test]
-    fn each_test_tracks_what_the_specification_names() {
-        // In five rounds, all jobs have the same rates, except that the job `wild` has half the rate in the last round.
+    fn exactly_the_jobs_that_the_specification_names_decide_if_a_test_is_steady() {
+        // Five rounds in which all jobs have the same rate, except that `wild` has half of this rate in the last round.
         let but = |test: Pts, wild: (u32, u64)| {
             let of = |round: u32, (read_pct, bytes): (u32, u64)| {
                 let is_wild = (read_pct, bytes) == wild && round == 4;

@@ -24,7 +24,8 @@ const SEPARATE_MAX: f64 = 0.85;
 /// Minimum number of pauses from which a period can be estimated.
 pub const PAUSES_MIN: u64 = 3;
 
-/// If the usual gap between two pauses is at least this long (seconds), rounding to whole seconds cannot double a gap.
+/// Minimum usual gap between two stalls, seconds, at which a gap twice as long shows a missed stall. Shorter gaps can
+/// double because they are rounded to whole seconds.
 const LONG_GAP_SEC: f64 = 3.0;
 
 /// Number of equal parts of a watch whose medians are compared.
@@ -137,7 +138,7 @@ impl Watch {
         let mean_us = excesses_us().sum::<f64>() / stall_count;
         let longest_us = excesses_us().fold(0.0, f64::max);
         let ms = if mean_us + gap_us.min(longest_us / 2.0) < 0.75 * longest_us {
-            // The stalls differ in length.
+            // The stalls differ so much in length that the longest one does not represent them.
             Estimate {
                 value: mean_us / 1e3,
                 low: mean_us / 2e3,

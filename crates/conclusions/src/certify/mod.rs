@@ -254,7 +254,7 @@ fn by_limits(verdict: &Verdict) -> StageResult {
     let mut texts = verdict.reasons.iter().map(|reason| reason.text.clone());
     let first = texts.next();
     let (reason, notes) = match verdict.outcome {
-        // The first reason of a pass repeats the number that decided.
+        // The first reason of a pass repeats the number that decided, so it is not among the notes.
         Outcome::Pass => (decided.or(first), texts.collect()),
         _ => (first.or(decided), Vec::new()),
     };

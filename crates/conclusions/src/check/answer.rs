@@ -32,7 +32,7 @@ pub enum CheckAnswer {
 }
 
 impl CheckAnswer {
-    /// In lists, failed checks come first, then the best answers.
+    /// Sort key of lists: failed checks come first, then the others from the best answer to the worst.
     pub fn rank(self) -> (bool, Self) {
         (self != Self::NotGoodEnough, self)
     }
@@ -52,8 +52,8 @@ impl fmt::Display for CheckAnswer {
 }
 
 impl CheckResult {
-    /// The worst outcome decides, and limits that were held too briefly are only measured. `why_invalid`: why the
-    /// measurements say nothing about the disk.
+    /// The result with outcome, answer and sentence. The worst outcome decides; limits that were held too briefly count
+    /// as measured, not as passed. `why_invalid`: why the measurements say nothing about the disk.
     pub fn concluded(mut self, why_invalid: Option<String>) -> Self {
         let worst = self
             .runs
@@ -200,7 +200,7 @@ impl CheckResult {
     }
 
     /// The criterion nearest to its deciding limit, otherwise the first criterion with a limit, otherwise the first
-    /// one. `None` if a run failed or was invalid although no criterion was.
+    /// criterion. `None` if a run failed or was invalid, but none of its criteria.
     pub fn decisive_criterion(&self) -> Option<&JudgedCriterion> {
         match self.outcome {
             Outcome::Fail | Outcome::Invalid => self

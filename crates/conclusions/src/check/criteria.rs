@@ -142,7 +142,7 @@ impl Criterion {
             .filter(|_| !self.is_of_higher_tier && self.standing.is_none_or(LimitStatus::decides))
     }
 
-    /// Why the limit does not decide: its standing, or its tier. `None` if it decides, or without a limit.
+    /// Why the limit does not decide: its standing, or its tier. `None` if the limit decides, or if there is none.
     pub fn only_shown_as(&self) -> Option<String> {
         let standing = self
             .standing
@@ -154,7 +154,8 @@ impl Criterion {
         }
     }
 
-    /// The deciding limit of a percentile: `p99` below 10 ms is `1%>10ms`. Errors: the percent has too many decimals.
+    /// The deciding limit of a percentile as an SLA: `p99` below 10 ms is `1%>10ms`. Errors: the percent has too many
+    /// decimals.
     pub fn sla(&self) -> Result<Option<Sla>, String> {
         let (CheckMetric::Percentile(percent), Some(limit_ns)) =
             (self.metric, self.deciding_limit())

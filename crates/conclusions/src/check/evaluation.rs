@@ -65,7 +65,7 @@ const BURST_END: f64 = 2.0 / 3.0;
 const BURST_REST_SEC: f64 = 60.0;
 const BURST_REST: f64 = 1.0 / 3.0;
 
-/// Change points at which a burst ended: the rate of a stream fell and did not rise again, as it does after a stall.
+/// Change points at which a burst ended: the rate of a stream fell for good. After a stall, the rate rises again.
 pub fn burst_ends(points: Vec<ChangePoint>, ran_sec: f64) -> Vec<ChangePoint> {
     let mut ends = Vec::new();
     for point in &points {
@@ -84,7 +84,7 @@ pub fn burst_ends(points: Vec<ChangePoint>, ran_sec: f64) -> Vec<ChangePoint> {
     ends
 }
 
-/// `burst_ends`: ends of the bursts of the run. The sustained state begins after the last one.
+/// Judges a criterion by the results of its run. `burst_ends`: ends of bursts; the last one begins the sustained state.
 pub fn judge(
     criterion: &Criterion,
     verdict: &Verdict,
@@ -98,7 +98,7 @@ pub fn judge(
         behind_burst,
     };
     let figure = figures.value(criterion.metric);
-    // The limits of a higher tier do not decide, but their rates too are those of the slowest slice.
+    // A limit of a higher tier does not decide, but the rate shown with it is also that of the slowest slice.
     let decides = criterion.deciding_limit().is_some();
     let is_of_tier =
         criterion.is_of_higher_tier && criterion.standing.is_none_or(LimitStatus::decides);
@@ -155,8 +155,8 @@ pub fn judge(
         // A mean cannot be judged, because it includes this program's delays.
         CheckMetric::Mean => (figure, None),
         CheckMetric::Iops | CheckMetric::Bandwidth => {
-            // A closed loop fills its queue at once. These operations are ahead of a steady rate, and as many
-            // operations complete after the end of the run. So their number is subtracted, as in the verdict.
+            // A closed loop issues a full queue at its start: the first slice has these operations beyond the steady
+            // rate. As many complete after the end of the run, so their number is subtracted, as in the verdict.
             let total = verdict
                 .streams
                 .iter()
@@ -213,7 +213,7 @@ fn froze(verdict: &Verdict) -> bool {
 }
 
 /// Outcome of a run with these criteria. If no queue depth met fio's latency_target, or the load was not carried out,
-/// the run fails only if a criterion has a limit: without one, the load is an assumption. On a busy host a run is
+/// the run fails only if a criterion has a limit: without limits, the load is an assumption. On a busy host a run is
 /// invalid instead of failed, unless operations failed or were lost, which happens on any host.
 pub fn outcome_of_run<'c>(
     verdict: &Verdict,

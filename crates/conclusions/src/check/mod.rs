@@ -42,7 +42,7 @@ pub struct CheckedRun {
     pub bytes_written: u64,
     /// Ends of bursts, one sentence each: the rate of a stream fell permanently.
     pub burst_ends: Vec<String>,
-    /// True if the program waited for a CPU too long for a limit that was not held to count against the disk.
+    /// True if this program waited for a CPU so long that a limit that was not held does not count against the disk.
     #[serde(default)]
     pub is_host_busy: bool,
 }
@@ -116,7 +116,8 @@ pub struct CheckResult {
 }
 
 impl CheckResult {
-    /// `verdicts` has one for each run. A worse outcome than the recorded one is adopted, a better outcome is not.
+    /// Judges the check again by `verdicts`, one for each run. An outcome worse than the recorded one is adopted, a
+    /// better one is not.
     pub fn rejudge<'v>(&mut self, verdicts: impl Iterator<Item = &'v Verdict>) {
         for (run, verdict) in self.runs.iter_mut().zip(verdicts) {
             let of_run = self

@@ -73,7 +73,8 @@ pub enum SlotContent<'a> {
     Unreadable,
 }
 
-/// Writes of lane `lane_number` up to `acknowledged` were acknowledged. `read` passes a slot's content to a callback.
+/// Compares each slot of lane `lane_number` with the writes of the lane, of which those up to `acknowledged` were
+/// acknowledged. `read` passes a slot's content to a callback.
 pub fn examine<E>(
     session: SessionId,
     lane_number: u32,
@@ -152,7 +153,8 @@ pub fn examine<E>(
         }
     }
     for (later_ones, next) in (0..).zip(torn.into_iter().rev()) {
-        // If a later batch had begun, or more writes are torn than a batch has, a flush had returned after this write.
+        // A torn write is allowed only if no flush had returned after it: then this write and all later ones that are
+        // there, torn or whole, fit into one batch.
         if later_ones < BATCH_MAX && next + BATCH_MAX > latest {
             counts.intact += u64::from(next > slots);
             counts.unacknowledged_torn += 1;
@@ -312,7 +314,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reader_tells_sectors_apart() {
+    fn sectors_of_other_sessions_lanes_or_slots_and_blank_and_corrupt_sectors_are_recognised() {
         let lane = WriteLane {
             mode: DurabilityMethod::Fua,
             write_bytes: 2048,

@@ -22,7 +22,8 @@ const TEXT_MAX: usize = 512;
 /// Maximum number of writes of a lane between two flushes: only these can be in flight at a power cut.
 pub const BATCH_MAX: u64 = 4;
 
-/// Slots between successive writes in a scattered lane. Odd: the writes of a generation use every slot once.
+/// Slots between successive writes in a scattered lane. Odd, while the number of slots is a power of two, so that the
+/// writes of a generation use every slot once.
 const STRIDE: u64 = 389;
 
 /// Random ID of a session: 32 hexadecimal digits.

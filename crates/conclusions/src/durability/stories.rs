@@ -197,7 +197,7 @@ impl Scenario {
         counts
     }
 
-    /// Number of lost writes up to `upto`: a sector of such a write is neither there nor overwritten by a later write.
+    /// Number of lost writes up to `upto`. A write is lost if a sector of it is neither there nor overwritten later.
     /// Computed independently of the code under test.
     fn gone(&self, number: usize, upto: u64) -> u64 {
         let lane = &self.lanes[number];
@@ -298,7 +298,7 @@ fn one_slot(acknowledged: u64, content: &[u64]) -> SlotCounts {
 }
 
 #[test]
-fn each_kind_of_damage_has_its_name() {
+fn each_kind_of_damage_is_counted_under_its_name() {
     let of = |content: &[u64]| one_slot(24, content);
     let whole = SlotCounts {
         checked: 8,

@@ -138,7 +138,7 @@ impl WitnessSessions {
             number += 1;
             match line.last() {
                 Some(b'\n') if number == 1 && line == FILE_MARK.as_bytes() => {}
-                // The power failed, or the disk was full, when the file was made.
+                // The first line is incomplete: the power failed, or the disk was full, when the file was created.
                 Some(_) if number == 1 && FILE_MARK.as_bytes().starts_with(&line) => break,
                 Some(_) if number == 1 => {
                     return Err("it is not a witness's file; give another file".to_owned());
@@ -340,8 +340,8 @@ impl WitnessSessions {
         }
     }
 
-    /// The session that makes room for another, if there is no room: the oldest without acknowledged writes, or else
-    /// the oldest that was examined. A session that runs, or that waits with acknowledged writes, is never dropped.
+    /// The session to drop for a new one: the oldest without acknowledged writes, or else the oldest that was examined.
+    /// `None` if there is room, or no such session. A session that runs, or has writes to examine, is never dropped.
     pub fn superfluous(&self) -> Option<SessionId> {
         let is_empty =
             |record: &&WitnessRecord| !record.is_open && record.upto.iter().all(|upto| *upto == 0);
@@ -453,7 +453,7 @@ fn check_version(version: u32) -> Result<(), String> {
     }
 }
 
-/// An error is a text of one line.
+/// Parses a line of JSON. An error is a text of one line.
 pub fn parse<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<T, String> {
     serde_json::from_slice(line).map_err(|error| {
         format!(
@@ -463,7 +463,7 @@ pub fn parse<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<T, String> {
     })
 }
 
-/// One line, including the newline.
+/// `message` as a line of JSON, with the newline. Errors: the line is longer than [`LINE_MAX`].
 pub fn line(message: &impl Serialize) -> Result<Vec<u8>, String> {
     let mut line = serde_json::to_vec(message).map_err(|error| error.to_string())?;
     line.push(b'\n');

@@ -120,7 +120,7 @@ struct Member<'a> {
     labels: &'a Labels,
     windows: &'a [LatencyWindow],
     scores: Scores,
-    /// Slowness that groups already explain.
+    /// For each score: slowness that groups of the drive explain. It is subtracted from the score.
     shift: [f64; SCORES],
     /// For each extent, a factor on the drive's distance from the median. Below 1 if the level of the drive's campaign
     /// is estimated from few drives.
@@ -260,7 +260,7 @@ impl ModelExamination<'_> {
                 } else {
                     weight[ScoreExtent::Whole as usize] = 1.0;
                 }
-                // A faster campaign excuses nothing: a drive must also be slow among all peers.
+                // Nothing is subtracted for a fast campaign: a drive must also be slow among all peers.
                 shift = shift.map(|shift| shift.max(0.0));
             } else if members.len() < VALUES_MIN {
                 continue;
@@ -384,7 +384,7 @@ impl ModelExamination<'_> {
         }
         let slow = groups.into_iter().zip(best);
         let slow = slow.filter_map(|(((name, _), members), best)| Some((name, members, best?)));
-        // A group is blamed only if nearly all of its members are slow. The most significant score shows this best.
+        // A group is blamed only if more than 75 % of its members are slow, by its most significant score.
         let slow = slow
             .filter(|(_, members, best)| self.is_common(members, best.score, best.outlier.excess))
             .collect();
@@ -513,8 +513,8 @@ impl ModelExamination<'_> {
             .collect()
     }
 
-    /// Labels of other levels that exactly these members share. A label that one drive alone has is a cause only if the
-    /// other drives share theirs: if every drive has a slot of its own, the slot says nothing.
+    /// Labels of other levels that exactly these members have. For a single drive, only labels of a level whose labels
+    /// are usually shared: if every drive has a slot of its own, the slot explains nothing.
     fn other_causes(
         &self,
         level: PopulationLevel,
@@ -542,7 +542,7 @@ impl ModelExamination<'_> {
             .collect()
     }
 
-    /// True if two or more drives have the same label on average.
+    /// True if, on average, at least two drives share a label of this level.
     fn is_shared(&self, level: PopulationLevel) -> bool {
         let groups = self.by_label(|labels| (level.label_in(labels), ""));
         2 * groups.len() <= self.members.len()

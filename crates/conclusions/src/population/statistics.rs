@@ -243,7 +243,7 @@ fn deviation(first: usize, second: usize, ties: f64) -> f64 {
     (first * second / 12.0 * (count + 1.0 - ties / (count * (count - 1.0)))).sqrt()
 }
 
-/// Differences beyond each end of the shift's interval: the largest k with P(U < k) at most `beyond`, if any.
+/// Number of differences beyond each end of the shift's interval: the largest k with P(U < k) at most `beyond`, if any.
 fn cut(first: usize, second: usize, beyond: f64) -> Option<usize> {
     if first + second > EXACT_MAX {
         let z = student_quantile(beyond, NORMAL);
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn ties_are_exact_too() {
+    fn p_values_are_exact_with_equal_values_too() {
         // The expected p-value was computed with numpy, from all 462 ways to assign the mean ranks to the populations.
         let compared = compare(
             &[48.0, 50.0, 50.0, 52.0, 54.0],

@@ -49,7 +49,7 @@ pub fn three_digits(multiple: f64) -> f64 {
     (multiple * place).round() / place
 }
 
-/// Each load is a multiple of the load of 1x.
+/// The next run of a search. Each load is a multiple of the load of 1x.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", tag = "move", content = "multiple")]
 pub enum NextRun {
@@ -97,7 +97,7 @@ pub struct SearchResult {
 pub struct RatingSearch {
     first: f64,
     highest: f64,
-    /// Ratio above 1. No load is tried between two loads with a smaller ratio.
+    /// 1 + resolution: no load is tried between two loads whose ratio is smaller.
     ratio: f64,
     /// Loads held, ascending.
     held_multiples: Vec<f64>,
@@ -126,7 +126,7 @@ impl RatingSearch {
         }
     }
 
-    /// `Err` with the finding if the search is over.
+    /// The next run; `Err` with the result if the search is over.
     pub fn next(&self) -> Result<NextRun, SearchResult> {
         if let Some(stop) = self.stop {
             return Err(self.finding(stop));
@@ -864,7 +864,7 @@ mod tests {
     }
 
     #[test]
-    fn details_of_other_steps_are_none() {
+    fn an_unfinished_step_or_one_without_a_result_has_no_details() {
         let mut other = step(NextRun::Try(1.0), StepOutcome::Held, "", 0.0);
         assert!(StepDetails::from_step(&other).is_some());
         other.state = SeriesStepState::Interrupted;

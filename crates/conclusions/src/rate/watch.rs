@@ -59,7 +59,7 @@ pub struct RoundShares {
 pub enum StepPurpose {
     /// Check if the load is held; a window may be enough.
     Try {
-        /// The longest time until a slow spell in earlier steps, seconds. The window must be several times as long.
+        /// The longest time until a slow spell in earlier steps, seconds. A window must last several such times.
         wait_sec: f64,
         /// True if the step runs to the end of the slice, unless all shares are far below their limits.
         exact: bool,
@@ -295,7 +295,7 @@ impl Watcher {
                 format!("the load of {group} was not carried out: {found}"),
             );
         }
-        // The rest of a truncated slice might have made up for a failure.
+        // The verdict on a truncated slice is ignored: the rest of the slice might have made up for a failure.
         let outcome = if verdict.end == End::Completed {
             verdict.outcome
         } else {
@@ -363,8 +363,8 @@ impl Watcher {
         })
     }
 
-    /// True if every share of the last window is settled: far below its limit or (without `only_clear`) equal in both
-    /// halves. With `only_clear`, the due operations must also have completed.
+    /// True if every share of the last window is settled: at most half of its limit or (without `only_clear`) about
+    /// equal in both halves. With `only_clear`, the due operations must also have completed.
     fn is_settled(&self, only_clear: bool) -> bool {
         let window = self.window();
         self.halves(window).is_some_and(|mut halves| {
@@ -496,7 +496,7 @@ impl Watcher {
             .map(move |series| (series, &series.rounds[last(series)..]))
     }
 
-    /// For each series and limit: the last rounds.
+    /// For each series and limit: the last `rounds` rounds.
     fn at_limits(&self, rounds: usize) -> impl Iterator<Item = AtLimit<'_>> {
         let limits = self.rounds.sla.limits();
         self.judged(rounds)

@@ -35,7 +35,7 @@ fn judged(population: &Population, batch: usize) -> Examination {
     examine(&population.labels, &windows, batch)
 }
 
-/// Findings about slow drives that are slow, about the campaign, and about anything else (false alarms).
+/// Number of slow drives that were found, of campaigns that were found to differ, and of false alarms.
 #[derive(Debug, Default)]
 struct Named {
     first: u64,
@@ -125,7 +125,7 @@ fn drives_of_other_campaigns_are_peers_and_nothing_is_said_about_them() {
 
 #[test]
 #[ignore = "minutes: scripts/soak runs it"]
-fn the_table_of_batches() {
+fn found_drives_and_false_alarms_in_batches_of_two_are_printed() {
     let percent: u64 =
         std::env::var("FLASHPROOF_POPULATIONS").map_or(100, |text| text.parse().expect("percent"));
     for spread in [0.01, 0.03] {

@@ -192,7 +192,7 @@ fn slow_drives_are_found_and_healthy_ones_are_not() {
 
 #[test]
 #[ignore = "minutes: scripts/soak runs it"]
-fn the_whole_evaluation() {
+fn recall_and_false_alarms_over_thousands_of_populations_are_within_their_bounds() {
     let scale: u64 =
         std::env::var("FLASHPROOF_POPULATIONS").map_or(100, |text| text.parse().expect("percent"));
     let first = first_seed();

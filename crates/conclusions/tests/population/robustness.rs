@@ -112,7 +112,7 @@ fn two_drives_cannot_be_told_apart_and_three_only_with_the_limit_stated() {
 }
 
 #[test]
-fn a_model_is_compared_with_itself_only() {
+fn a_drive_is_compared_only_with_drives_of_its_model() {
     let mut population = draw(&plan(), 5);
     for drive in 30..60 {
         population.labels[drive].model = "B".into();

@@ -1,7 +1,8 @@
 //! Resolves device names to drives. All partitions of a drive, and all paths to a drive, resolve to that one drive.
 //!
-//! Only the kernel is queried. An absent device is identified by its name, because a configuration may be written on
-//! another machine. Each namespace of an NVMe controller is a separate drive, and so is each volume on a shared disk.
+//! The facts come from the kernel. A device that this machine lacks is identified by its name, because a configuration
+//! may be for another machine. Each namespace of an NVMe controller is a separate drive, and so is each volume on a
+//! shared disk.
 //!
 //! Files, memory, test drivers and devices served by a program have no drive. A device is reported as having no drive
 //! only if that is certain. Disks of a hypervisor or a cloud count as drives, because users test and buy them; `doctor`
@@ -125,7 +126,7 @@ fn disk_name_of_partition(name: &str) -> &str {
     }
 }
 
-/// Prefix, before a number, and kind of the devices. Source: the drivers in `drivers/block` of the kernel.
+/// Prefix of the kernel name (a number follows), and kind of the device. Source: `drivers/block` of the kernel.
 const NAMES: [(&str, &str); 6] = [
     ("loop", "a loop device, which is a file"),
     ("zram", "a zram device, which is memory"),
@@ -252,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn two_paths_to_a_drive_are_one_drive() {
+    fn two_paths_to_a_drive_resolve_to_one_drive() {
         let tree = FakeTree::with_files(&[]);
         let root = tree.root();
         for (name, number, wwid) in [
@@ -277,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_drives_of_their_own() {
+    fn each_file_counts_as_a_separate_drive() {
         let files = [(); 2].map(|()| tempfile::NamedTempFile::new().unwrap());
         let paths = files.each_ref().map(|file| file.path().to_str().unwrap());
         let drives = drives_of(&names(&paths), Path::new("/"));
@@ -294,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn files_memory_and_programs_are_no_drives_and_disks_are() {
+    fn devices_backed_by_files_memory_or_programs_are_not_drives_but_disks_are() {
         let of = |kernel_name| why_not_a_drive(&named(kernel_name), Path::new("/"));
         assert_eq!(
             of("loop3").as_deref(),

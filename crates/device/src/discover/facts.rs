@@ -37,12 +37,11 @@ pub struct DeviceFacts {
     pub path: String,
     pub kernel_name: Option<String>,
     pub number: Option<DeviceNumber>,
-    /// Whole disk, partition or file.
     pub kind: Kind,
     pub size_bytes: u64,
     /// Smallest addressable unit, bytes; for a file, the value of the disk below.
     pub logical_sector_bytes: Option<u32>,
-    /// Smallest unit that the drive writes without a read first, bytes.
+    /// Smallest write that the drive performs without read-modify-write, bytes.
     pub physical_sector_bytes: Option<u32>,
     pub model: Option<String>,
     pub serial: Option<String>,
@@ -52,7 +51,7 @@ pub struct DeviceFacts {
     pub nsid: Option<u32>,
     /// Attachment: `nvme-pcie`, `sata`, `sas`, `usb`, `virtio`...
     pub transport: Option<String>,
-    /// True if the device reports spinning platters.
+    /// True if the device reports that it is a hard disk (`queue/rotational`).
     pub rotational: Option<bool>,
     pub scheduler: Option<String>,
     /// Maximum number of requests in each hardware queue, or in the scheduler in front of the queue (`nr_requests`).
@@ -141,8 +140,8 @@ impl DeviceFacts {
         })
     }
 
-    /// True if the identity is the drive's own name. Otherwise the identity names a place: a new file can get the inode
-    /// of a deleted file, and a volume can move to another drive.
+    /// True if the identity (world-wide name or serial number) stays with the drive. Otherwise the identity can pass to
+    /// another object: a new file can get the inode of a deleted file, and a volume can move to another drive.
     pub fn has_own_name(&self) -> bool {
         let is_place = self.file_identity.is_some() || self.loop_backing.is_some();
         !is_place && (self.wwid.is_some() || self.serial.is_some())
@@ -243,7 +242,7 @@ fn of_block(
     };
     let queue = disk.child("queue");
     let device = disk.child("device");
-    // A namespace with several paths gets the request limits, bus and NUMA node of its first path.
+    // A multipath namespace has no request limits, bus and NUMA node of its own, so take those of its first path.
     let driven = path_disk(&disk).unwrap_or_else(|| disk.clone());
     let driven_device = driven.child("device");
     DeviceFacts {
@@ -348,7 +347,7 @@ fn numa_node(disk: &SysDir, device: &SysDir) -> Option<u32> {
         .and_then(|node| u32::try_from(node).ok())
 }
 
-/// `major:minor:inode+offset`, asked from the driver: the path in sysfs may lead to another file by now.
+/// `major:minor:inode+offset`, from the loop driver, because the path in sysfs may lead to another file by now.
 fn loop_identity(device: BorrowedFd<'_>) -> Option<String> {
     let LoopFile {
         device,
@@ -362,9 +361,9 @@ fn loop_identity(device: BorrowedFd<'_>) -> Option<String> {
     ))
 }
 
-/// How the open device differs from the `facts` found at look-up; `None` if it is the same device. In between a drive
-/// may be replaced, a namespace recreated, or a loop device attached to another file. The node, and even the device
-/// number, then lead to another device.
+/// How the open device differs from the `facts` read before the open; `None` if both are the same device. In the
+/// meantime a drive may be replaced, a namespace recreated, or a loop device attached to another file. The same node,
+/// and even the same device number, then lead to another device.
 pub(crate) fn changes_since(facts: &DeviceFacts, device: &File, root: &Path) -> Option<String> {
     let metadata = device
         .metadata()

@@ -3,7 +3,7 @@
 //! A path is resolved to a device (`/dev/disk/by-id/...` to the disk); sysfs has the facts about that device. Unknown
 //! facts are `None`, never guessed. This module only reads; [`crate::guard`] judges the facts.
 //!
-//! An NVMe character device (`/dev/ng0n1`) gives access to a disk with a block device: that disk's rules apply.
+//! An NVMe character device (`/dev/ng0n1`) resolves to the block device of its namespace, so the same rules apply.
 
 mod drives;
 mod facts;

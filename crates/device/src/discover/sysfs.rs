@@ -3,8 +3,8 @@
 //! An attribute that is missing, empty or unparsable is `None`: drivers differ in their attributes, and unknown values
 //! are never guessed.
 //!
-//! In sysfs an NVMe drive with one path is below its controller. A drive with several paths is below its subsystem,
-//! which links to all of the drive's controllers.
+//! In sysfs the directory of an NVMe drive with one path is below its controller. The directory of a drive with several
+//! paths is below its subsystem, which links to all controllers of the drive.
 
 use super::DeviceNumber;
 use results::format::natural_key;
@@ -135,7 +135,7 @@ impl SysDir {
         }
     }
 
-    /// The chosen word of text such as `none [mq-deadline] kyber`. A single choice may come without brackets.
+    /// The word in brackets in text such as `none [mq-deadline] kyber`; a single word may lack the brackets.
     pub(crate) fn chosen(&self, attribute: &str) -> Option<String> {
         let text = self.text(attribute)?;
         match text
@@ -213,7 +213,8 @@ fn loop_at(dir: &SysDir, root: &Path) -> Option<LoopDevice> {
     })
 }
 
-/// The path is not reliable: by now it may lead to another file, or to a file outside this mount namespace.
+/// Backing of a loop device, from its driver. The path in sysfs is not reliable: by now it may lead to another file, or
+/// to a file outside this mount namespace.
 fn by_driver(node: &Path, number: DeviceNumber) -> Option<Backing> {
     let device = open_to_ask(node)?;
     let metadata = device.metadata().ok()?;
@@ -356,7 +357,7 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
-    /// `None` without a device number: one path (`nvme0c1n1`) of a drive used only through its multipath device.
+    /// `None` if the disk has no device number: a hidden path (`nvme0c1n1`) of a multipath NVMe drive.
     pub(crate) fn at(dir: SysDir) -> Option<Self> {
         Some(Self {
             number: dir.dev()?,
@@ -417,7 +418,7 @@ mod list_tests {
     use crate::fake_tree::FakeTree;
 
     #[test]
-    fn disks_come_in_the_order_of_their_numbers_with_their_partitions() {
+    fn disks_are_listed_in_natural_order_with_their_partitions() {
         let tree = FakeTree::with_files(&[]);
         let files = [
             ("nvme10n1/size", "8"),

@@ -200,7 +200,7 @@ fn a_loop_device_is_identified_by_its_file_and_not_by_its_number() {
 }
 
 #[test]
-fn a_namespace_with_several_paths_has_the_requests_and_the_bus_of_one() {
+fn a_multipath_namespace_has_the_request_limit_and_the_bus_of_its_first_path() {
     let tree = FakeTree::with_files(&[]);
     // Layout of the kernel: the multipath device is below the subsystem, its paths are below the controllers.
     let subsystem = "sys/devices/virtual/nvme-subsystem/nvme-subsys0";
@@ -220,7 +220,7 @@ fn a_namespace_with_several_paths_has_the_requests_and_the_bus_of_one() {
             &controller,
             &[("transport", "pcie\n"), ("numa_node", "1\n")],
         );
-        // The name with `n11` is a path of another namespace.
+        // `nvme0cNn11` is a path of namespace 11, and must not be taken for a path of namespace 1.
         for (name, requests) in [
             (format!("nvme0c{number}n11"), "1"),
             (format!("nvme0c{number}n1"), requests),
@@ -261,7 +261,7 @@ fn the_block_device_and_the_character_device_of_an_nvme_drive_are_found() {
 }
 
 #[test]
-fn objects_that_are_no_devices_are_refused_by_name() {
+fn a_path_to_no_device_is_refused_and_the_error_says_what_it_leads_to() {
     let root = Path::new("/");
     assert!(matches!(
         discover("/dev/no-such-device", root),
@@ -291,7 +291,7 @@ fn a_regular_file_is_identified_by_device_and_inode() {
 }
 
 #[test]
-fn the_smallest_read_of_a_buffered_file_is_512_bytes() {
+fn the_minimum_io_size_of_a_file_without_o_direct_is_512_bytes() {
     let file = tempfile::tempfile().unwrap();
     assert_eq!(min_direct_io_bytes(file.as_fd()).unwrap(), 512);
 }

@@ -1,8 +1,8 @@
 //! Checks the path between the CPUs and the drive: controllers, the PCIe link, the NUMA node, interrupts.
 //!
-//! One CPU that takes all completions of a fast device saturates long before the device does: latency then rises with
-//! the load, as if the device were slow. If an NVMe drive has a queue for each CPU, the kernel spreads the interrupts
-//! over the CPUs. For HBAs, virtual disks and drives with few queues, irqbalance has to spread the interrupts.
+//! If one CPU takes all completions of a fast device, the CPU saturates before the device: latency then rises with the
+//! load, as if the device were slow. The kernel spreads the interrupts of an NVMe drive with a queue for each CPU. For
+//! HBAs, virtual disks and drives with few queues, irqbalance has to spread the interrupts.
 
 use super::{DeviceState, Findings, HostCheck, own_status};
 use crate::discover::SysDir;
@@ -253,7 +253,7 @@ pub(super) fn check_node(device: &DeviceState, root: &Path, findings: &mut Findi
     }
 }
 
-/// With fewer interrupts than this, the CPUs that took them are not judged.
+/// Minimum number of interrupts since boot for a judgement on the CPUs that took them.
 const COUNTED_MIN: u64 = 10_000;
 
 /// A CPU that takes this percentage of the interrupts, or more, counts as taking all.
@@ -402,7 +402,7 @@ fn braces(numbers: &[u32]) -> String {
     }
 }
 
-/// True for interrupts without completions of I/O: NVMe's queue 0 (administration), and virtio's configuration changes.
+/// True for interrupts that complete no I/O: NVMe's queue 0 (administration), and virtio's configuration changes.
 fn is_administrative(name: &str) -> bool {
     let is_admin_queue = name.starts_with("nvme") && name.ends_with("q0");
     is_admin_queue || name.ends_with("-config")
@@ -424,7 +424,7 @@ mod tests {
     use results::finding::{Finding, Severity};
 
     #[test]
-    fn bandwidth_is_the_line_rate_less_the_encoding() {
+    fn pcie_bandwidth_is_the_line_rate_minus_the_encoding_overhead() {
         for (gtps, lanes, gbytes) in [
             (2.5, 1, 0.25),
             (8.0, 4, 3.938),
@@ -493,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn interrupts_that_went_to_one_cpu_so_far_are_worth_a_note() {
+    fn a_note_is_given_if_one_cpu_took_all_interrupts_that_are_routed_to_several() {
         let told = judged(&[36, 37], "0-3", "0-3", &[0, 0, 10, 99_990], false);
         assert!(
             told.level == Severity::Note && told.finding.starts_with("CPU 3 took 100 % of 100000"),
@@ -511,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn interrupts_that_complete_nothing_do_not_count() {
+    fn interrupts_that_complete_no_io_are_recognised_by_their_names() {
         for (name, is) in [
             ("nvme0q0", true),
             ("nvme0q10", false),

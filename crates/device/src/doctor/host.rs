@@ -11,13 +11,14 @@ use std::io;
 use std::path::Path;
 use sys::ring;
 
-/// Twice the memory that a run may register with io_uring for buffers. The second half is for other locked memory.
+/// Required limit of locked memory: twice the memory of the buffers that a run may register with io_uring, because the
+/// process locks other memory, too.
 const MEMLOCK_WANTED_BYTES: u64 = 128 << 20;
 
 /// Capability to lock memory without limit (`CAP_IPC_LOCK` of linux/capability.h).
 const CAP_IPC_LOCK: u32 = 14;
 
-/// Clocks that are read in user space (vDSO). Any other clock costs a system call or an access to a slow register.
+/// Clocks that the vDSO reads without a system call. Any other clock costs a system call or a slow register access.
 const FAST_CLOCKS: [&str; 7] = [
     "tsc",
     "kvm-clock",
@@ -181,7 +182,7 @@ pub(super) fn check_time(before: Option<Ticks>, after: Option<Ticks>, findings: 
         }
         return;
     };
-    // The ticks of a CPU that goes offline vanish from the sum, so the sum can fall.
+    // The sum excludes offline CPUs, so it can fall when a CPU goes offline.
     let recent_shares = before
         .filter(|before| before.idle <= total_ticks.idle)
         .and_then(|before| total_ticks.since(before));
@@ -233,7 +234,7 @@ mod tests {
     use results::finding::Severity;
 
     #[test]
-    fn support_of_io_uring_follows_from_an_attempt_to_use_it() {
+    fn io_uring_is_judged_by_setting_up_a_ring_or_else_by_the_sysctl() {
         let denied = || Some(Err(io::Error::from_raw_os_error(libc::EPERM)));
         for (disabled, attempt, level, says) in [
             (Some(1), Some(Result::Ok(())), Ok, "works"),

@@ -1,5 +1,5 @@
-//! Checks for other users of the device, with the guard and with the I/O counters. Checks the run directory: enough
-//! space, and not on the device under test.
+//! Checks for other users of the device, with the guard and with the I/O counters. Checks that the run directory has
+//! enough free space, and is not on the device under test.
 
 use super::{DeviceState, Findings};
 use crate::discover::DeviceNumber;
@@ -71,7 +71,7 @@ const PLACE: &str = "run-directory-place";
 /// (docs/run-directory.md). Each run also checks for the space that it needs.
 const ENOUGH_BYTES: u64 = 1 << 30;
 
-/// Less free space than this is a problem: a run with several devices would fill it within an hour.
+/// With less free space than this, the check reports a problem: a run with several devices fills it within an hour.
 const LEAST_BYTES: u64 = 16 << 20;
 
 /// `dir` need not exist yet.

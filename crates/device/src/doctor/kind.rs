@@ -50,7 +50,7 @@ const TEST: DeviceClass = DeviceClass {
     remedy: "name the drive that you want to test",
 };
 
-/// Prefixes of kernel names, followed by a number or letters.
+/// Class of device by the prefix of its kernel name. A number or letters follow the prefix.
 const NAMES: [(&str, &DeviceClass); 16] = [
     ("loop", &LOOP),
     ("zram", &MEMORY),
@@ -70,7 +70,7 @@ const NAMES: [(&str, &DeviceClass); 16] = [
     ("pmem", &MEMORY),
 ];
 
-/// Prefixes of model names of virtual disks (clouds, emulators) that look like NVMe or SCSI drives.
+/// Class of device by the prefix of its model name: virtual disks (cloud, emulator) that look like NVMe or SCSI drives.
 const MODELS: [(&str, &DeviceClass); 11] = [
     ("Amazon Elastic Block Store", &NETWORK),
     ("Amazon EC2 NVMe Instance Storage", &VIRTUAL),
@@ -186,7 +186,7 @@ pub(super) fn check_queue(device: &DeviceState, findings: &mut Findings) {
     if device.facts.rotational == Some(true) && device.is_hardware() {
         let disk = device.facts.disk_name().unwrap_or("DISK");
         findings.check("medium", "every access takes milliseconds; limits for flash cannot be met").warning(
-            "it reports spinning platters",
+            "it reports that it is a hard disk (queue/rotational is 1)",
             format!("if it is flash behind a bridge or controller: echo 0 > /sys/block/{disk}/queue/rotational"),
         );
     }
@@ -206,7 +206,7 @@ fn check_scheduler(device: &DeviceState, findings: &mut Findings) {
             format!("the scheduler of {disk} is {other}"),
             format!("echo none > {path}"),
         ),
-        // Bio-based devices (md, dm, zram) have no request queue, and so no scheduler.
+        // Bio-based devices (md, dm, zram) have no request queue, hence no scheduler.
         None if !device.is_hardware() => check.ok(format!("{disk} has no scheduler of its own")),
         None => check.unknown(
             format!("the scheduler of {disk} cannot be read"),

@@ -151,7 +151,7 @@ fn check_over_provisioning(
 /// Bytes of a disk outside partitions, and all bytes of the disk.
 fn unpartitioned(disk: &SysDir) -> Option<(u64, u64)> {
     let disk_bytes = disk.sectors("size")?;
-    // An extended partition, which contains the logical partitions, shows as two sectors.
+    // sysfs shows an extended partition with two sectors only, so its logical partitions do not count twice.
     let partitioned_bytes: u64 = disk
         .partitions()
         .filter_map(|part| part.sectors("size"))
@@ -196,7 +196,7 @@ fn check_preparation(device: &DeviceState, state: &PreparationState, findings: &
     }
 }
 
-/// Shows a failed read-back of an earlier preparation. The user deletes the record once the cause is known.
+/// Reports a failed read-back of an earlier preparation, until the user deletes the record.
 fn check_read_back(device: &DeviceState, records: &Records, findings: &mut Findings) {
     let Some(identity) = device.facts.identity() else {
         return;
@@ -327,7 +327,7 @@ fn judge_smart(smart: &Smart, findings: &mut Findings) {
     }
 }
 
-/// Margin below the drive's limit, degrees Celsius: an idle drive within this margin reaches the limit under load.
+/// Margin below the drive's limit, degrees Celsius: a drive that idles within this margin reaches the limit under load.
 const MARGIN_CELSIUS: f64 = 10.0;
 
 /// Compares the temperature with the drive's limits. For NVMe, `max` is the warning threshold, from which the drive
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn each_field_is_judged_by_itself() {
+    fn warning_bits_wear_and_media_errors_are_judged_separately() {
         assert_eq!(levels(|_| ()), [Ok, Ok, Ok]);
         let found = levels(|log| log.critical_warning = 1 << 3);
         assert_eq!(found, [Problem, Ok, Ok]);

@@ -4,8 +4,9 @@
 //! names -> DeviceState (facts, sysfs) -> one file per family of checks -> Findings -> Vec<Finding>
 //! ```
 //!
-//! Each check gives exactly one [`Finding`], with [`Severity::Unknown`](results::finding::Severity) if the check cannot
-//! be made. Counters (CPU time, I/O of other programs) are read twice, [`MOMENT`] apart, for all devices at once.
+//! A check adds one [`Finding`], or one for each user of a device (`in-use`). A check that cannot be made adds a
+//! finding of [`Severity::Unknown`](results::finding::Severity). Counters (CPU time, I/O of other programs) are read
+//! twice, [`MOMENT`] apart, for all devices together.
 //!
 //! The doctor writes nothing and decides nothing: [`crate::guard`] decides on erasure, and the check `in-use` uses the
 //! guard. docs/doctor.md describes each check: its sources, and why it matters.
@@ -83,7 +84,7 @@ pub fn without_tests(findings: Vec<Finding>) -> Vec<Finding> {
     shown
 }
 
-/// Tests replace the records, the readers and the waiting time.
+/// Everything that the checks use and that tests replace: records, readers and waiting time.
 struct Doctor {
     root: PathBuf,
     records: Records,
@@ -253,7 +254,7 @@ impl DeviceState {
         })
     }
 
-    /// Directories in sysfs from the disk upwards; with several paths, then those of the drive's first controller.
+    /// Directories in sysfs from the disk upwards; if the drive has several paths, also from the first controller up.
     fn above(&self) -> Vec<SysDir> {
         let Some(disk) = &self.disk else {
             return Vec::new();
@@ -343,12 +344,12 @@ impl HostCheck<'_> {
         Self { reason, ..self }
     }
 
-    /// Adds a finding without objection.
+    /// Adds the finding of a passed check, which needs neither reason nor remedy.
     fn ok(self, finding: impl Into<String>) {
         self.because("").add_finding(Severity::Ok, finding, "");
     }
 
-    /// Adds a finding that is harmless, but worth knowing.
+    /// Adds a finding about a property that is harmless, but worth knowing.
     fn note(self, finding: impl Into<String>, remedy: impl Into<String>) {
         self.add_finding(Severity::Note, finding, remedy);
     }
@@ -358,12 +359,12 @@ impl HostCheck<'_> {
         self.add_finding(Severity::Unknown, finding, remedy);
     }
 
-    /// Adds a finding that can distort the result of a run.
+    /// Adds a finding about a property that can distort the result of a run.
     fn warning(self, finding: impl Into<String>, remedy: impl Into<String>) {
         self.add_finding(Severity::Warning, finding, remedy);
     }
 
-    /// Adds a finding that will distort the result of a run.
+    /// Adds a finding about a property that will distort the result of a run.
     fn problem(self, finding: impl Into<String>, remedy: impl Into<String>) {
         self.add_finding(Severity::Problem, finding, remedy);
     }

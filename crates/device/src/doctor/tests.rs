@@ -119,7 +119,7 @@ impl Machine {
     }
 
     fn doctor(&self) -> Doctor {
-        // The available spare is at its threshold; the log has no warnings.
+        // A SMART log of zeros: no warnings, and the available spare (0 %) is not below its threshold (0 %).
         Doctor {
             smart_reader: |_| std::result::Result::Ok(Smart::parse(&[0; 512])),
             ..Doctor::new(self.0.root())
@@ -171,14 +171,14 @@ fn path_in_tree(name: &str) -> String {
 }
 
 #[test]
-fn a_machine_without_faults_has_one_finding_the_unprepared_drive() {
+fn on_a_machine_without_faults_the_only_warning_is_the_missing_preparation() {
     let findings = Machine::new().examine(DRIVE);
     let worse: Vec<(&str, Severity)> = findings
         .iter()
         .filter(|finding| finding.level != Ok)
         .map(|finding| (finding.check.as_str(), finding.level))
         .collect();
-    // No CPU time passes in a fake tree.
+    // `cpu-busy` is unknown, because /proc/stat of the fake tree does not change.
     let expected = [
         ("cpu-busy", Unknown),
         ("over-provisioning", Note),
@@ -212,7 +212,7 @@ const BAD_STATES: &str = r"
     disk/queue/write_cache | missing | write-cache | Unknown | does not report
     disk/queue/logical_block_size | 512 | sector-sizes | Note | its logical sectors have 512 bytes
     disk/queue/physical_block_size | missing | sector-sizes | Unknown | does not report
-    disk/queue/rotational | 1 | medium | Warning | platters
+    disk/queue/rotational | 1 | medium | Warning | hard disk (queue/rotational is 1)
     proc/self/status | Cpus_allowed_list:\t0-3 | numa-node | Warning | may only run on CPUs 0-3
     proc/self/status | Cpus_allowed_list:\t0-7 | numa-node | Note | may run on CPUs 0-7
     proc/self/status | missing | numa-node | Unknown | cannot be read
@@ -467,7 +467,7 @@ fn a_preparation_is_recognised_by_its_record_and_its_data() {
 }
 
 #[test]
-fn a_machine_without_drives_and_an_absent_device_are_findings() {
+fn an_empty_machine_and_an_absent_device_give_findings_and_no_error() {
     let empty = tempfile::tempdir().unwrap();
     let findings = examine(
         empty.path(),

@@ -1,7 +1,8 @@
 //! Consent to an erasure: by names on the command line or in the environment, or by typing the name.
 //!
-//! The guard asks once for each device with data, after all devices of the run have passed the checks that no consent
-//! overrides. The caller supplies a closure that asks the question, so that tests and other front ends can answer.
+//! The guard asks once for each device with data. Before the first question, all devices of the run have passed the
+//! checks that no consent overrides. The caller supplies a closure that asks the question, so that tests and other
+//! front ends can answer.
 //!
 //! Not every name stays with the drive: `/dev/nvme1n1` is the drive that the kernel happened to find second. The serial
 //! number, the world-wide name and udev's links for them (`/dev/disk/by-id/`) are the same after a reboot and on
@@ -84,8 +85,8 @@ impl<'a> EraseAnswers<'a> {
         self.asker.is_some()
     }
 
-    /// A path in a script may lead to another drive after a reboot, so a path is not enough if the drive has a lasting
-    /// name. On a terminal a path is enough, because the question shows which drive the path leads to now.
+    /// Decides on the erasure. If the drive has a lasting name, a path given in advance is not enough, because the path
+    /// may lead to another drive after a reboot. A path typed as the answer is enough: the question shows the drive.
     pub(super) fn decide(
         &mut self,
         question: &Question<'_>,
@@ -164,7 +165,8 @@ pub fn ask_on_terminal(question: &Question<'_>) -> Option<String> {
     Some(typed)
 }
 
-/// Directories below /dev whose links are derived from identifiers of the drive or of its contents.
+/// Directories below /dev whose links stay the same after a reboot: udev names them by identifiers of the drive or of
+/// its contents.
 const LASTING_LINKS: [&str; 3] = ["disk/by-id", "disk/by-uuid", "disk/by-partuuid"];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -183,7 +185,7 @@ pub(super) enum NameMatch {
 pub(super) struct LastingName {
     /// The name as the user types it, without spaces.
     pub(super) text: String,
-    /// Kind of name: `its serial number`.
+    /// Kind of this name, as messages call it: `its serial number`, `its world-wide name`...
     pub(super) description: &'static str,
     other_devices: Vec<String>,
 }
@@ -204,7 +206,7 @@ impl<'a> DeviceNames<'a> {
         }
     }
 
-    /// The user must give this name; `None` if the device has no unique lasting name.
+    /// First lasting name that no other device has. If there is one, consent in advance needs a lasting name.
     pub(super) fn unique_lasting_name(&self) -> Option<&LastingName> {
         self.lasting
             .iter()
@@ -389,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_is_no_consent() {
+    fn a_missing_or_empty_answer_is_no_consent() {
         for answer in [None, Some(""), Some("\n")] {
             let text =
                 decide(EraseAnswers::default().or_ask(|_| answer.map(str::to_owned))).unwrap_err();
@@ -407,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn names_come_from_options_and_variable_alike() {
+    fn erase_names_are_read_from_the_options_and_from_the_variable() {
         let names = erase_names(
             &["/dev/a".into(), "/dev/b,/dev/c".into()],
             Some(" /dev/d /dev/e,"),
@@ -417,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn a_partition_is_named_as_the_part_of_its_drive() {
+    fn the_lasting_name_of_a_partition_ends_in_its_partition_number() {
         let tree = FakeTree::with_files(&[]);
         fake_nvme(&tree);
         let root = tree.root();
@@ -442,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn a_volume_is_named_by_its_link_in_dev_mapper() {
+    fn the_lasting_name_of_a_volume_is_its_link_in_dev_mapper() {
         let tree = FakeTree::with_files(&[("dev/mapper/vg-data", "")]);
         let root = tree.root();
         tree.write_all(

@@ -5,8 +5,8 @@
 //! | exclusive | held for as long as the descriptor lives | exclusive          |
 //! | shared    | taken for a moment, then released        | shared             |
 //!
-//! The kernel grants one claim at a time, so shared runs cannot hold it at the same time. A momentary claim shows that
-//! no file system, RAID or driver holds the device. The shared mark keeps out exclusive runs. A shared run cannot
+//! The kernel grants one claim at a time, so several shared runs cannot hold claims. Instead, a momentary claim shows
+//! that no file system, RAID or driver holds the device. The shared mark keeps out exclusive runs. A shared run cannot
 //! prevent a later mount.
 
 use super::mark::{MARK_BYTE, mark_of};
@@ -45,7 +45,8 @@ pub(crate) struct OpenedTarget {
 pub(super) struct OpenMode {
     pub(super) shared: bool,
     pub(super) odsync: bool,
-    /// Maximum wait for a claim being released: the kernel closes an io_uring's files some time after its process.
+    /// Maximum wait for an earlier user to release the device: the kernel closes the files of an io_uring some time
+    /// after its process has ended.
     pub(super) settle: Duration,
 }
 
@@ -161,7 +162,7 @@ pub(super) fn is_busy(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EBUSY)
 }
 
-/// Why a claim failed: another run of flashproof, if the device has a mark; otherwise the kernel's error.
+/// Why a claim failed: another run of flashproof, if the device has an exclusive mark; otherwise the kernel's error.
 fn busy(node: &Path, source: io::Error) -> RefusalReason {
     if is_busy(&source) && mark_of_other_run(node) == Some(ByteLock::Exclusive) {
         RefusalReason::second_run(false, String::new())
@@ -175,7 +176,8 @@ fn mark_of_other_run(node: &Path) -> Option<ByteLock> {
     conflicting_lock(file.as_fd(), MARK_BYTE, ByteLock::Exclusive).ok()?
 }
 
-/// Opens and marks the file, which must be that of `metadata`. Returns true if the descriptor bypasses the page cache.
+/// Opens and marks the file, which must have the device and inode in `metadata`. Returns true if the descriptor
+/// bypasses the page cache.
 pub(super) fn file(
     path: &Path,
     metadata: &Metadata,
@@ -222,7 +224,8 @@ pub(super) fn check_sole_writer(file: &File, open_mode: OpenMode) -> Result<(), 
 
 /// Creates a file and marks it. Returns true if the descriptor bypasses the page cache. On an error no file remains.
 pub(super) fn new_file(path: &Path, open_mode: OpenMode) -> Result<(File, bool), RefusalReason> {
-    // A file system without O_DIRECT may create the file and then fail the open: so create first, and open again.
+    // open(2) with O_CREAT and O_DIRECT may create the file and then fail, on a file system without O_DIRECT. So create
+    // the file without O_DIRECT, and open it again.
     let made = files::create_new(path, files::PRIVATE);
     let metadata = made
         .and_then(|made| made.metadata())
@@ -310,7 +313,7 @@ pub(crate) fn finish(
     })
 }
 
-/// Opens for reading only, without a claim. Returns the file, and true if it was opened with `O_DIRECT`.
+/// Opens `path` for reading only, without a claim. Returns the file, and true if it was opened with `O_DIRECT`.
 pub(crate) fn open_to_read(path: &str, resolved: &Resolved) -> Result<(File, bool), RefusalReason> {
     let node = match resolved {
         Resolved::Block { node, .. } => node.as_path(),

@@ -1,6 +1,7 @@
 //! The consent: a claimed descriptor, without which no writable target can be made.
 //!
-//! The questions before a consent may take minutes, so devices that share bytes with the target are examined again.
+//! The user may take minutes to answer the questions. So before the consent is granted, users of the target and of
+//! devices that share bytes with it are searched again.
 
 use super::claim::{self, OpenMode, OpenedTarget, finish};
 use super::evidence::Evidence;
@@ -47,7 +48,7 @@ impl WriteConsent {
         self.stamp_key
     }
 
-    /// True if the key is recorded. Otherwise only this consent knows it, and the next consent gets another key.
+    /// True if the key is recorded. Otherwise only this consent has the key, and the next consent gets another key.
     pub fn is_key_recorded(&self) -> bool {
         self.key_recorded
     }
@@ -72,7 +73,7 @@ impl WriteConsent {
             return;
         };
         if let Err(error) = records.note_writing(&identity, &request.purpose) {
-            // The error is no reason to refuse: its only consequence is a false alarm later.
+            // No refusal: the only consequence of the error is a false alarm of a later `prep --verify`.
             let note = format!(
                 "{error}; otherwise `flashproof prep --verify` reports the data of this run as damage"
             );
@@ -147,7 +148,7 @@ fn complete_grant(
             notes.extend(
                 reserve(&file, size_bytes, &request)?.filter(|_| !request.uses_whole_device),
             );
-            // A created file now has an inode, a grown file another length.
+            // The facts have changed: a created file now has an inode, and a grown file another length.
             target.facts = discover::discover(&request.path, &guard.root)?;
         }
     }
@@ -229,8 +230,8 @@ fn reserve(
     )))
 }
 
-/// The next run recognises the data of this run by this record. Returns the key for the stamps, and true if the key is
-/// recorded.
+/// Records the key for the stamps, by which the next run recognises the data of this run. Returns the key, and true if
+/// it is recorded.
 fn keep_record(
     guard: &Guard,
     request: &WriteRequest,
@@ -244,7 +245,7 @@ fn keep_record(
         }
         Some(identity) => match keep_own_record(guard, request, facts, &identity, recorded_size) {
             Ok(key) => return Ok((key, true)),
-            // The error is no reason to refuse: its only consequence is a question before the next run.
+            // No refusal: the only consequence of the error is a question before the next run.
             Err(error) => notes.push(format!("{error}; the next run will ask before it erases the data of this run")),
         },
     }
@@ -253,7 +254,7 @@ fn keep_record(
     Ok((key, false))
 }
 
-/// A preparation of another file or device with the same name is deleted from the record.
+/// Records the run. First deletes a recorded preparation that belongs to another file or device with the same identity.
 fn keep_own_record(
     guard: &Guard,
     request: &WriteRequest,

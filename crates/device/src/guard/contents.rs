@@ -16,7 +16,8 @@ const MIB: u64 = 1 << 20;
 /// Bytes of a GPT's backup: 32 sectors of entries and the header.
 const GPT_BACKUP_BYTES: u64 = 33 * 512;
 
-/// Offsets at which a format can begin: the device's start, or a first partition's (63 sectors in DOS, 1 MiB, 2 MiB).
+/// Offsets at which a format can begin: the start of the device or of a first partition (63 sectors as in DOS, 1 MiB or
+/// 2 MiB).
 const STARTS: [u64; 4] = [0, 63 * 512, MIB, 2 * MIB];
 
 /// Data read from a device, and the key of flashproof's stamps on this device.
@@ -56,9 +57,9 @@ impl Contents {
     }
 }
 
-/// The ranges that a device of `size_bytes`, and its first partition if there was one, may have.
+/// Ranges that a file system can cover: the whole device of `size_bytes`, and the possible ranges of a first partition.
 pub(super) fn extents(size_bytes: u64) -> impl Iterator<Item = Range<u64>> {
-    // Partitions end before the backup of the GPT: directly, or on a boundary of 1 MiB.
+    // A partition ends at the backup of the GPT, or at the last boundary of 1 MiB before the backup.
     let last = size_bytes.saturating_sub(GPT_BACKUP_BYTES);
     let partitions = STARTS[1..]
         .iter()
@@ -68,8 +69,8 @@ pub(super) fn extents(size_bytes: u64) -> impl Iterator<Item = Range<u64>> {
         .filter(|extent| !extent.is_empty())
 }
 
-/// Backup superblocks of a file system that begins at `start`. An ext file system has the first backup at the start of
-/// its second group: after 8, 32 or 128 MiB for blocks of 1, 2 or 4 KiB.
+/// Offsets of backup superblocks of an ext file system that begins at `start`. The first backup is at the start of the
+/// second group: after 8, 32 or 128 MiB for blocks of 1, 2 or 4 KiB.
 pub(super) fn ext_backups(start: u64) -> [u64; 3] {
     [8 * MIB + 1024, 32 * MIB, 128 * MIB].map(|at| start + at)
 }
@@ -79,8 +80,8 @@ pub(super) fn btrfs_backups(start: u64) -> [u64; 2] {
     [64 * MIB, 256 << 30].map(|at| start + at)
 }
 
-/// As [`ext_backups`], for XFS. The file system has four allocation groups, or groups of 1 TiB less one block, unless
-/// the user chose otherwise.
+/// As [`ext_backups`], for XFS, which has a superblock in each allocation group. By default a file system has four
+/// groups, or groups of 1 TiB less one block.
 pub(super) fn xfs_backups(extent: &Range<u64>) -> [u64; 4] {
     const BLOCK: u64 = 4096;
     let quarter = ((extent.end - extent.start) / BLOCK).div_ceil(4) * BLOCK;

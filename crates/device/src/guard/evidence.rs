@@ -1,4 +1,4 @@
-//! Evidence against erasing a device: data that this program did not write.
+//! Evidence that a device holds data that flashproof did not write. The guard asks before such data is erased.
 
 use results::format;
 use std::fmt;
@@ -49,12 +49,12 @@ impl Evidence {
         !matches!(self, Self::Data { .. } | Self::Unreadable { .. })
     }
 
-    /// True if `evidence` has a store of flashproof's own record engine, and no data of another owner. The header alone
-    /// does not prove that the store is intact: data written later may leave the header in place. Samples of the store's
-    /// blocks are compared by the code that opens the store.
+    /// True if `evidence` has a store of flashproof's own record engine, and no data of another owner. The header does
+    /// not prove that the store is intact, because other programs may have written behind the header since. The code
+    /// that opens the store compares samples of the store's blocks.
     ///
-    /// Signatures of lost partitions behind the header do not count: formatting leaves older data there, and a record
-    /// may look like a superblock.
+    /// Signatures of lost partitions behind the header do not count: formatting a store clears only its header, and a
+    /// record may look like a superblock.
     pub(super) fn is_store_alone(evidence: &[Self]) -> bool {
         /// Bytes that formatting clears: `store::DEVICE_HEADER_BYTES`.
         const HEADER_BYTES: u64 = 8 << 20;

@@ -4,12 +4,12 @@
 //! name -> resolve_target (device or file) -> examine: users -> claim -> I/O of others -> contents
 //! ```
 //!
-//! Checks that open nothing come first, and their objections are reported together. The device is opened only if these
-//! checks had no objections, because closing a writable descriptor makes udev scan the disk.
+//! The checks that open nothing come first, and report their objections together. The device is opened only if there
+//! are no objections, because udev scans a disk whenever a writable descriptor of the disk is closed.
 //!
-//! A [`GuardReport`] is the guard's decision on a device, without a question to the user. A report needs the checks of
-//! a consent, but holds no claim: a read-only descriptor takes the kernel's exclusive claim for a moment, and the
-//! device gets no mark. So a report is valid only at the moment of the examination; consent examines the device again.
+//! A [`GuardReport`] is the guard's decision on a device, without a question to the user. It comes from the same checks
+//! as a consent, but holds no claim and no mark: a read-only descriptor takes the kernel's exclusive claim for a
+//! moment. So a report is valid only at the moment of the examination; consent examines the device again.
 //!
 //! I/O counters show users that no other check finds. The counters in sysfs (`stat`, as in /proc/diskstats) are read
 //! twice; in between, a device that is to be erased must do no I/O. Field order: `Documentation/block/stat.rst`.
@@ -322,7 +322,8 @@ fn device_size(file: &File, request: &WriteRequest) -> Result<u64, RefusalReason
     Ok(size_bytes)
 }
 
-/// Claims the drive's other paths, so that nobody mounts them during the writes. A path without a node gets a note.
+/// Claims the drive's other paths. An exclusive run keeps the claims, so that nobody mounts another path during the
+/// writes; a shared run releases them at once. A path without a node gets a note.
 fn claim_other_paths(
     guard: &Guard,
     devices: &TargetDevices,
@@ -365,7 +366,7 @@ fn check_idle(
             );
             Ok(())
         }
-        // The I/O may be that of another shared run, even of a run that has just started.
+        // Another shared run, even one that has just started, may have caused the I/O: scan the processes again.
         Err(reason) => {
             match devices.check_processes(&guard.root, request.shared, guard.settle, findings) {
                 0 => Err(findings.reasons.pop().unwrap_or(reason)),
@@ -389,7 +390,7 @@ fn sample_contents(
         ..guard.sampling
     };
     let read_bytes = match (&target.target_kind, prepared) {
-        // Bytes that the preparation left unused are not written.
+        // The run does not write the bytes that the preparation left unused.
         (_, Some(part)) => part.used_bytes,
         // The whole file is examined, including the part that the test does not write.
         (TargetKind::File { metadata, .. }, None) => metadata.len(),
@@ -401,7 +402,8 @@ fn sample_contents(
     sampling::gather(file, read_bytes, explained, sampling, notes).map_err(failed)
 }
 
-/// A device with another size is a different device; a file may grow, so its record has the size 0.
+/// Size in the record of the target: that of a device, because a device with another size counts as another device; 0
+/// for a file, which may grow.
 pub(super) fn recorded_size(target: &ResolvedTarget, size_bytes: u64) -> u64 {
     match target.target_kind {
         TargetKind::Device { .. } => size_bytes,
@@ -478,7 +480,8 @@ impl Guard {
     }
 }
 
-/// Finds mounts, swap, kernel devices and processes, but not shared runs. Opens nothing and does not wait.
+/// Finds mounts, swap, devices built on the target, exports and processes, except shared runs of flashproof. Opens
+/// nothing and does not wait.
 pub(crate) fn users_of(resolved: &Resolved, root: &Path) -> Objections {
     let mut findings = Objections::default();
     match TargetDevices::from_resolved(resolved, root) {
@@ -490,7 +493,7 @@ pub(crate) fn users_of(resolved: &Resolved, root: &Path) -> Objections {
 
 /// I/O of a device between two readings of its counters, in words; `None` if there was no I/O and nothing is in flight.
 pub(crate) fn activity(before: &Counters, after: &Counters) -> Option<String> {
-    // Counters that are lower than before were reset to zero, so their whole value is new.
+    // If a counter fell, it was reset to zero in between, so its whole value is new.
     let (delta, is_anew) = after
         .since(before)
         .map_or((*after, true), |done| (done, false));

@@ -1,8 +1,8 @@
 //! Names the formats on a device.
 //!
-//! The magic numbers only name data; unnamed data stops a write as well. So the checksums by which libblkid
-//! distinguishes live superblocks from stale ones are not needed. libblkid itself is not used, because a static binary
-//! cannot rely on a C library. Source for Aerospike: its server, `as/include/storage/drv_common.h`.
+//! Magic numbers only give known data a name; the guard asks about unnamed data as well. So this module does not check
+//! the checksums by which libblkid distinguishes live superblocks from stale ones. libblkid itself is not used, because
+//! a static binary cannot rely on a C library. Source for Aerospike: its server, `as/include/storage/drv_common.h`.
 
 use super::contents::{
     Contents, STORE_HEADERS, btrfs_backups, ext_backups, extents, little_endian, xfs_backups,
@@ -136,7 +136,7 @@ fn ext_version(contents: &Contents, magic_at: u64) -> &'static str {
     }
 }
 
-/// The little-endian number of 4 bytes at `at`; 0 if it was not read.
+/// The little-endian number of 4 bytes at `at`; 0 if these bytes were not read.
 fn u32_at(contents: &Contents, at: u64) -> u64 {
     contents.bytes(at, 4).map_or(0, little_endian)
 }
@@ -179,7 +179,7 @@ fn record_store(contents: &Contents) -> Option<Evidence> {
 }
 
 fn partition_table(contents: &Contents) -> Option<Evidence> {
-    // The header is in sector 1, its backup in the last sector, for any sector size.
+    // The GPT header is in sector 1, and its backup in the last sector. The sector size is unknown, so try both.
     const SECTORS: [u64; 2] = [512, 4096];
     for sector in SECTORS {
         if contents.count_unstamped(sector, 8) == Some(b"EFI PART") {
@@ -202,7 +202,7 @@ fn partition_table(contents: &Contents) -> Option<Evidence> {
     mbr(contents)
 }
 
-/// Number of used entries of the table with the header at `header`, as far as the entries were read.
+/// Number of used entries of the GPT whose header is at `header`, counting only entries that were read.
 fn gpt_entries(contents: &Contents, header: u64) -> Option<u32> {
     let field = contents.count_unstamped(header + 72, 16)?;
     let start = little_endian(&field[..8]).checked_mul(header)?;

@@ -28,7 +28,7 @@ struct KernelUsers {
 }
 
 impl KernelUsers {
-    /// Each unreadable table adds a note.
+    /// Reads the tables of the kernel. Adds a note for each table that cannot be read.
     fn now(root: &Path, findings: &mut Objections) -> Self {
         let proc_dir = root.join("proc");
         let own_mounts = read_table("mounts", &proc_dir.join("self/mountinfo"), findings);
@@ -145,10 +145,10 @@ impl TargetDevices {
             let description = if let Some(node) = self.node(mount.number) {
                 Some(node.description.clone())
             } else if fs::metadata(&mount.source).is_ok_and(|source| source.is_file()) {
-                // The mount uses a loop device, which has its own check.
+                // The source is a file, so the mount uses a loop device: see `check_loops`.
                 None
             } else {
-                // Mounts of btrfs and others have their own device number; the mount's source names the block device.
+                // Such as btrfs, whose mounts have their own device number: the source names the block device.
                 self.find_path(&mount.source, root)
             };
             if let Some(description) = description {
@@ -168,7 +168,8 @@ impl TargetDevices {
         }
     }
 
-    /// `None` if the mount of the file system is already reported: users of its files then add no information.
+    /// Description of the device of the file system `number`. `None` if the device shares no bytes with the target, or
+    /// if its mount is already reported: users of the mounted files then add no information.
     fn file_system_on(&self, number: DeviceNumber, findings: &Objections) -> Option<String> {
         self.node(number)
             .map(|node| node.description.clone())
@@ -188,7 +189,7 @@ impl TargetDevices {
         }
     }
 
-    /// Loop devices keep their file open inside the kernel, so no process shows the open file.
+    /// Finds loop devices on the target's bytes. No process shows their backing files, which the kernel keeps open.
     fn check_loops(&self, users: &KernelUsers, root: &Path, findings: &mut Objections) {
         for loop_device in &users.loops {
             let in_file_system = || match loop_device.backing {
@@ -222,8 +223,8 @@ impl TargetDevices {
     /// Finds other processes that have the target open. If this run is `shared`, accepts other shared runs and returns
     /// their number.
     ///
-    /// A process may close the target within `settle`. Examples: udev opens a disk for a moment after a writer closed
-    /// the disk; a run may just be ending; a child process has copies of its parent's descriptors until its exec.
+    /// Waits up to `settle` for processes to close the target. Examples: udev opens a disk for a moment after a writer
+    /// has closed the disk; a run is just ending; a child has copies of its parent's descriptors until its exec.
     pub(super) fn check_processes(
         &self,
         root: &Path,
@@ -265,7 +266,8 @@ impl TargetDevices {
     }
 }
 
-/// Number of other shared runs. Errors: another run of flashproof, or processes of other programs.
+/// Number of other shared runs, if this run is `shared`. Errors: a run of flashproof that excludes this run, or
+/// processes of other programs.
 fn sort_out(openers: Vec<Opener>, shared: bool) -> Result<usize, RefusalReason> {
     let (fellows, strangers): (Vec<_>, Vec<_>) = openers
         .into_iter()
@@ -283,7 +285,7 @@ fn sort_out(openers: Vec<Opener>, shared: bool) -> Result<usize, RefusalReason> 
     }
 }
 
-/// Kind and name of a holder: `LVM vg-data`, `software RAID`.
+/// Kind and name of a device built on the target: `LVM vg-data`, `software RAID`.
 fn kind_of_holder(dir: &SysDir) -> Option<String> {
     let dm = dir.child("dm");
     match (dm.text("name"), dm.text("uuid")) {

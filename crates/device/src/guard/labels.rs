@@ -65,7 +65,7 @@ fn number(contents: &Contents, at: u64, len: usize) -> u64 {
     contents.bytes(at, len).map_or(0, little_endian)
 }
 
-/// The serial number that a boot sector gives its volume.
+/// Serial number of the volume, from its boot sector.
 fn serial(contents: &Contents, at: u64, len: usize) -> Vec<String> {
     match number(contents, at, len) {
         0 => Vec::new(),
@@ -186,7 +186,8 @@ pub(super) fn md(contents: &Contents, _: u64, start: u64) -> Vec<String> {
         .collect()
 }
 
-/// The metadata begins with the volume group's name; the header of the metadata area has the metadata's offset.
+/// Name of the volume group, with which LVM's metadata begins (offset: in the header of the metadata area); without
+/// metadata the ID of the physical volume.
 pub(super) fn lvm(contents: &Contents, start: u64, magic_at: u64) -> Vec<String> {
     let area = start + 4096;
     let metadata = text(
@@ -207,7 +208,8 @@ pub(super) fn asm(contents: &Contents, _: u64, magic_at: u64) -> Vec<String> {
         .collect()
 }
 
-/// The configuration of a ZFS label: a list of pairs in XDR. A text has type 9; its length is in front of it.
+/// Name of the pool, from the configuration of a ZFS label: a list of pairs in XDR. A pair of type 9 is a text, after
+/// its length.
 pub(super) fn zfs(contents: &Contents, label_at: u64) -> Vec<String> {
     const NAME: &[u8] = b"\0\0\0\x04name\0\0\0\x09\0\0\0\x01";
     let pairs = contents

@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn locks_of_others_are_no_mark() {
+    fn locks_of_other_programs_are_not_taken_for_the_mark() {
         for line in [
             "lock:\t1: FLOCK  ADVISORY  WRITE 359 00:06:351 0 EOF",
             "lock:\t1: OFDLCK ADVISORY  READ -1 00:06:351 0 0",

@@ -65,10 +65,10 @@ pub const ONLY_VARIABLE: &str = "FLASHPROOF_ONLY";
 /// Time in which a claimed device must do no I/O.
 const WATCH: Duration = Duration::from_secs(1);
 
-/// Maximum wait for a short-lived user (udev after a change, a run that just ended).
+/// Maximum wait until a short-lived user (udev after a change, a run that just ended) closes the device.
 const SETTLE: Duration = Duration::from_secs(3);
 
-/// Random samples between the ends. In one of 30,000 runs, all of them miss data that covers 1 % of the device.
+/// Number of random samples between the ends. Data on 1 % of the device is missed in one of 30,000 examinations.
 const SPOTS: u32 = 1024;
 
 /// Time limit for the random samples; a hard disk reads about 100 per second.
@@ -85,7 +85,7 @@ pub struct WriteRequest {
     pub grows: bool,
     /// Minimum size that the load needs: one large block.
     pub min_size_bytes: u64,
-    /// True to use the whole device, including the part that a preparation left unused.
+    /// True if the run uses the whole device, including the part that a preparation left unused.
     pub uses_whole_device: bool,
     /// True if the run reads. Runs that only write need no warning about reads of unwritten blocks.
     pub reads: bool,
@@ -93,8 +93,8 @@ pub struct WriteRequest {
     pub shared: bool,
     /// True if every write must be on the medium when it completes (`O_DSYNC`).
     pub odsync: bool,
-    /// True if the run uses and keeps the record store on the device. Such a run needs no consent. The code that opens
-    /// the store checks its settings, and samples of its blocks.
+    /// True if the run uses and keeps the record store on the device. Then no consent is needed if the device has no
+    /// other data. The code that opens the store checks the store's settings, and samples of its blocks.
     pub keeps_store: bool,
     /// Purpose, in words; stored in the record.
     pub purpose: String,
@@ -156,8 +156,8 @@ impl Guard {
         self.grant(examined, requests)
     }
 
-    /// As [`Self::consent`], but grants no consent: for work that writes later, or not at all. Returns a name for each
-    /// device whose erasure the user allowed, so that a later consent asks nothing.
+    /// Examines and asks as [`Self::consent`], but grants no consent: for work that writes later, or not at all.
+    /// Returns a name for each device whose erasure the user allowed; with these names a later consent asks nothing.
     pub fn preview_consent(
         &self,
         requests: &[WriteRequest],
@@ -338,9 +338,9 @@ fn reason_of_overlap(overlap: Overlap, other: &str, wwid: Option<&str>) -> Refus
     }
 }
 
-/// Why one of the devices and files of a run, `names`, cannot be used together with an earlier one: both have bytes in
-/// common, so that a device would get a multiple of the configured load, or would be written while it is read. A name
-/// that leads nowhere is skipped: its file does not exist yet, or its use is refused later.
+/// Refuses if two of `names`, the devices and files of a run, have bytes in common: the device would get a multiple of
+/// the configured load, or would be written while it is read. A name that leads nowhere is skipped: its file does not
+/// exist yet, or its use is refused later.
 pub fn check_distinct<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<(), OpenError> {
     let root = Path::new("/");
     let mut known: Vec<(&str, TargetDevices)> = Vec::new();
@@ -367,7 +367,8 @@ pub fn check_distinct<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<()
     Ok(())
 }
 
-/// Without anybody to ask, collects all refusals. A person who answers "no" is asked nothing more.
+/// Asks for consent to each erasure. After a refusal by the user, asks nothing more. If nobody can be asked, collects
+/// the refusals of all devices.
 fn ask(
     examined: &[Examined],
     answers: &mut EraseAnswers<'_>,

@@ -2,14 +2,14 @@
 //!
 //! Each device identity has a JSON file in the state directory: `FLASHPROOF_STATE`, else `$XDG_STATE_HOME/flashproof`,
 //! else `/var/lib/flashproof` for root, else `~/.local/state/flashproof`. A record explains only data with stamps of
-//! its key, so a wrong or lost record costs one question, never a user's data.
+//! its key. So the only consequence of a wrong or lost record is a question to the user.
 //!
 //! The record of a prepared device also has the parameters of the preparation, its progress, and the last verified
 //! sample.
 //!
 //! ```text
 //! | pass 1: zeros | pass 2: fill | ... |     passes_done: passes that are complete and synced
-//!           ^ mark_bytes                     everything before the mark, in the current pass, is synced
+//!           ^ mark_bytes                     in the current pass, all bytes before the mark are synced
 //! ```
 //! The record is written only after a sync of the device, so it is correct even after a crash. With seed, key and pass,
 //! every byte below the mark can be computed again ([`sys::salt`]).
@@ -32,10 +32,10 @@ pub const PREPARATION: &str = "preparation";
 
 const DIR: &str = "devices";
 
-/// Maximum size of a record file: a hundred times the usual size.
+/// Maximum size of a record file, bytes: a hundred times the usual size.
 const RECORD_BYTES_MAX: u64 = 64 << 10;
 
-/// Maximum wait for another process that is writing a record, which takes two syncs.
+/// Maximum wait for the lock of another process, which holds it while it writes a record with two syncs.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,7 +54,7 @@ pub struct DeviceRecord {
     /// Purpose of the last run, in words.
     pub what: String,
     pub prepared: Option<PreparationRecord>,
-    /// Last read-back that found other data than written. Later preparations do not clear it.
+    /// Last read-back that found other data than written. Later preparations do not clear this field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_read_back: Option<VerifiedSample>,
 }
@@ -115,8 +115,8 @@ impl Records {
         }
     }
 
-    /// Returns the key for the stamps. The key stays the same as long as the device keeps its identity and size, so
-    /// that the record explains the data of earlier runs, too. Concurrent processes get the same key.
+    /// Records a run that writes, and returns the key for its stamps. A device with the same identity and size keeps
+    /// its key, so that the record also explains the data of earlier runs. Concurrent processes get the same key.
     pub fn keep(&self, identity: &str, size_bytes: u64, purpose: &str) -> Result<u64, StateError> {
         let path = self.path(identity).ok_or(StateError::NoDirectory)?;
         let _lock = lock_beside(&path)?;
@@ -146,7 +146,7 @@ impl Records {
         Ok(new_record.key)
     }
 
-    /// Changes the record of a device. A missing record is an error.
+    /// Changes the record of a device under the lock. Errors: also a missing record.
     pub(super) fn change(
         &self,
         identity: &str,
@@ -213,7 +213,7 @@ fn lock_beside(path: &Path) -> Result<fs::File, StateError> {
     lock(dir).map_err(failed("lock", path))
 }
 
-/// The lock lasts until the returned file is dropped. The kernel releases it after a kill.
+/// Locks `dir` until the returned file is dropped. After a kill the kernel releases the lock.
 fn lock(dir: &Path) -> io::Result<fs::File> {
     files::require_trusted(dir)?;
     let file = files::open_to_append(&dir.join(".lock"), files::PRIVATE)?;
@@ -308,7 +308,7 @@ pub struct PreparationRecord {
     pub mark_bytes: u64,
     /// Last sample that was read back and compared.
     pub sample: Option<VerifiedSample>,
-    /// Purpose of the last run that wrote after the preparation, which makes the exact contents unknown.
+    /// Purpose of the last run that wrote after the preparation. After such a run the exact contents are unknown.
     pub written_since: Option<String>,
 }
 
@@ -361,9 +361,9 @@ impl PreparationRecord {
             .map_or(self.used_bytes, |random| random.pass_bytes)
     }
 
-    /// Number of the random fill that pass `pass` (counted from 0) writes; `None` for the pass of zeros.
+    /// Number, from 1, of the random fill that pass `pass` (counted from 0) writes; `None` for the pass of zeros.
     pub fn fill_of(&self, pass: u32) -> Option<u32> {
-        // The first random fill has number 1, with or without a pass of zeros before it.
+        // The first random fill has number 1, whether or not a pass of zeros precedes it.
         (pass + 1)
             .checked_sub(u32::from(self.zeros))
             .filter(|fill| *fill > 0)
@@ -396,7 +396,7 @@ impl PreparationRecord {
                     "all passes are written, but {mismatches} of {spots} places read back differ"
                 )
             }
-            _ => "all passes are written, but no sample has been verified yet".to_owned(),
+            _ => "all passes are written, but no sample has been read back yet".to_owned(),
         }
     }
 
@@ -422,7 +422,8 @@ impl Records {
         self.change(identity, |record| record.prepared = Some(prepared.clone()))
     }
 
-    /// Returns false, and changes nothing, if the record has another preparation, or a test has written to the device.
+    /// Records a read-back sample of `prepared`. Returns false, and changes nothing, if the record has another
+    /// preparation, or another run has written to the device in the meantime.
     pub fn keep_sample(
         &self,
         identity: &str,
@@ -448,7 +449,7 @@ impl Records {
         Ok(is_same)
     }
 
-    /// Records that another run writes: from now on, the preparation does not describe the contents of the device.
+    /// Records that a run other than a preparation writes: from now on, the exact contents of the device are unknown.
     pub(super) fn note_writing(&self, identity: &str, purpose: &str) -> Result<(), StateError> {
         let was_prepared = self
             .find(identity)
@@ -471,7 +472,7 @@ impl Records {
         }
     }
 
-    /// The last preparation begun under the name `path`, and the identity of its device.
+    /// The latest preparation that was started with the device name `path`, and the identity of its device.
     pub fn last_under(&self, path: &str) -> Option<(String, PreparationRecord)> {
         let under = self
             .all()
@@ -545,7 +546,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_sample_changes_nothing_else_and_no_other_preparation() {
+    fn recording_a_sample_changes_only_the_sample_and_only_of_the_same_preparation() {
         let dir = tempfile::tempdir().unwrap();
         let records = Records::open(Some(dir.path().into()));
         let sample = VerifiedSample {
@@ -588,7 +589,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_run_that_writes_is_noted_and_a_preparation_is_not() {
+    fn a_record_notes_a_run_that_writes_unless_the_run_is_a_preparation() {
         let dir = tempfile::tempdir().unwrap();
         let records = Records::open(Some(dir.path().into()));
         let key = records.keep("serial a", 1000, "preparation").unwrap();
@@ -648,7 +649,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn another_size_is_another_device() {
+    fn a_device_with_the_same_identity_and_another_size_gets_a_new_key() {
         let (_dir, records) = records();
         let key = records.keep("serial x", 1000, "random fill").unwrap();
         assert_ne!(records.keep("serial x", 2000, "random fill").unwrap(), key);
@@ -656,7 +657,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn identities_that_look_alike_in_a_file_name_stay_apart() {
+    fn identities_with_the_same_readable_file_name_have_separate_records() {
         let (_dir, records) = records();
         let one = records.keep("serial a/b", 1, "x").unwrap();
         assert_ne!(records.keep("serial a_b", 1, "x").unwrap(), one);
@@ -664,7 +665,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn instances_that_prepare_at_once_get_one_key() {
+    fn processes_that_record_the_same_device_at_once_get_the_same_key() {
         let (_dir, records) = records();
         let keys: Vec<u64> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..8)
@@ -680,7 +681,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_broken_record_explains_nothing_and_is_replaced() {
+    fn a_damaged_record_counts_as_missing_and_is_replaced() {
         let (_dir, records) = records();
         records.keep("serial s", 1, "x").unwrap();
         fs::write(records.path("serial s").unwrap(), "{ not json").unwrap();
@@ -699,7 +700,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_record_of_another_format_explains_nothing() {
+    fn a_record_of_another_format_version_counts_as_missing() {
         let (_dir, records) = records();
         records.keep("serial s", 1000, "x").unwrap();
         let path = records.path("serial s").unwrap();

@@ -1,8 +1,8 @@
 //! State of a device's preparation: its record, compared with samples of the device.
 //!
-//! A record is believed only where the device shows its data. A complete random fill leaves no place of the prepared
-//! part empty, and later runs replace its data by other data. So an empty place was discarded since, or overwritten
-//! with zeros, or belongs to a new file. A discard after which the drive returns the old data cannot be seen.
+//! The record counts only if samples confirm it. A complete random fill leaves no empty place in the prepared part, and
+//! later runs replace its data by other data. So an empty place was discarded or overwritten with zeros since then, or
+//! belongs to a new file. A discard is not detected if the drive still returns the old data.
 //!
 //! | Samples of the prepared part                          | State                              |
 //! |-------------------------------------------------------|------------------------------------|
@@ -23,13 +23,14 @@ use std::time::Instant;
 use sys::buffer::Pool;
 use sys::salt::{SECTOR_BYTES, is_stamped, stamp};
 
-/// A device counts as erased if one sample in this number is empty. Free flash of less than 1 % changes a result by
-/// little. Of [`SPOTS`] samples at most 10 may be empty: a discard of 3 % is always found, of 2 % in 99 of 100 runs.
+/// A device counts as erased if at least one in this many samples is empty or unreadable: less than 1 % of free flash
+/// hardly changes a result. Of [`SPOTS`] samples at most 10 may be empty, so a discard of 3 % of the device is always
+/// found, and a discard of 2 % in 99 of 100 runs.
 const ERASED_ONE_IN: u64 = 100;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PreparedSamples {
-    /// Places that were read, or could not be read.
+    /// Places tried, readable or not.
     pub places: u64,
     /// Places with all bytes 0x00 or all bytes 0xff: the data that drives return for discarded blocks (NVMe: DLFEAT).
     pub empty: u64,
@@ -130,7 +131,7 @@ pub(crate) type SampleReader =
 pub enum PreparationState {
     /// The device has no lasting name, so there is no record of it.
     Nameless,
-    /// No preparation of a device with this name and size is recorded.
+    /// No preparation of a device with this identity and size is recorded.
     Unrecorded,
     Incomplete(PreparationRecord),
     ZerosOnly(PreparationRecord),
@@ -145,7 +146,7 @@ pub enum PreparationState {
 }
 
 impl PreparationState {
-    /// Reads samples only if the record says that all passes are written.
+    /// Reads samples only if the record says that all passes are written, at least one of them with random fill.
     pub fn from_records(facts: &DeviceFacts, records: &Records) -> Self {
         Self::with(facts, records, PreparedSamples::read)
     }
@@ -162,7 +163,7 @@ impl PreparationState {
         else {
             return Self::Unrecorded;
         };
-        // The record of a file has the file's length at the time of the preparation.
+        // For a file, the recorded size is its length at the time of the preparation.
         if prepared.size_bytes != facts.size_bytes {
             return Self::Unrecorded;
         }
@@ -187,7 +188,7 @@ impl PreparationState {
         }
     }
 
-    /// True if the record is another device's. Reads samples only if the identity can pass to another device.
+    /// True if the record belongs to another device. Reads samples only if the identity can pass to another device.
     pub(crate) fn is_of_another(facts: &DeviceFacts, records: &Records) -> bool {
         !facts.has_own_name() && matches!(Self::from_records(facts, records), Self::Unrecognised(_))
     }
@@ -214,7 +215,7 @@ impl PreparationState {
         match self {
             Self::Unrecognised(samples) => Some(format!(
                 "it is not prepared, although its record says so: {samples}, so it was discarded or overwritten since, \
-                 or another file or device has its name now"
+                 or its name now belongs to another file or device"
             )),
             Self::Erased(prepared, samples) => {
                 let writer = prepared.written_since.as_ref();
@@ -329,7 +330,7 @@ mod tests {
             ([0, 1024, 0], false),
             // Data of other programs was written, too.
             ([0, 0, 1], true),
-            // No stamp at all: the drive was erased, and returns other data than zeros.
+            // No stamp at all: an erased drive that returns neither zeros nor 0xff.
             ([0, 0, 0], false),
         ] {
             let state = state(&drive(), &records, samples);
@@ -385,7 +386,7 @@ mod tests {
         }
     }
 
-    /// The state of `facts` if the recorded preparation is `prepared`; reading the device is an error.
+    /// State of the device of `facts` if the recorded preparation is `prepared` and each read of samples fails.
     fn state_unread(
         facts: &DeviceFacts,
         records: &Records,
@@ -396,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_record_that_promises_data_is_compared_with_the_device() {
+    fn samples_are_read_only_if_the_record_says_that_the_random_fill_is_complete() {
         let (_dir, records, _) = records_of("serial a", SIZE);
         let whole = records.prepared("serial a", SIZE).unwrap();
         let zeros = modified(whole.clone(), |it| it.fills = 0);
@@ -434,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_count_what_is_on_the_device() {
+    fn samples_count_the_empty_and_the_stamped_places_of_the_prepared_part() {
         let half = 4 << 20;
         let mut content = vec![0; 2 * half];
         PlacedSalt::new(1, 1, 42).fill(&mut content, 0);
@@ -447,7 +448,7 @@ mod tests {
                 ..PreparedSamples::default()
             }
         );
-        // Half of the file has as many places as there are samples, so that every place is read.
+        // The first half of the file has as many places as there are samples, so every place is read once.
         content[..4096 * 10].fill(0);
         content[4096 * 10..4096 * 14].fill(0xff);
         content[4096 * 14..4096 * 20].fill(7);

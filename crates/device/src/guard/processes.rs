@@ -7,7 +7,7 @@
 //! |---|---|
 //! | descriptors | /proc/PID/fd |
 //! | descriptors after the main thread ended, or of a thread with a table of its own | /proc/PID/task/TID/fd of each table (kcmp) |
-//! | a mapping whose descriptor is closed | /proc/PID/maps, whose entries /proc/PID/map_files leads to |
+//! | a mapping whose descriptor is closed | /proc/PID/maps; /proc/PID/map_files has a link to each mapped file |
 //!
 //! Threads share their memory, so one thread of a process shows all mappings. /proc/PID/maps shows the inode of a
 //! device's node in place of the device number. So the scan follows map_files, but only once for each file: most
@@ -15,7 +15,7 @@
 //!
 //! The scan cannot see processes of other PID namespaces, descriptors that exist only in the file table of an io_uring
 //! or in a message on a Unix socket, and users inside the kernel. The watch on the I/O counters covers these users of a
-//! device. The lease ([`sys::users::has_other_writer`]) covers those that write to a file.
+//! device; the lease ([`sys::users::has_other_writer`]) covers writers of a file.
 
 use super::mark::mark_in_fdinfo;
 use super::target_devices::TargetPart;
@@ -32,7 +32,7 @@ use sys::users::share_descriptors;
 pub struct Opener {
     pub pid: u32,
     pub command: String,
-    /// The device that the process has open: `it`, `its partition /dev/sda1`...
+    /// The device that the process has open, relative to the target: `it`, `its partition /dev/sda1`...
     pub description: String,
     /// The mark of a run of this program; `None` for other programs.
     pub(super) mark: Option<ByteLock>,
@@ -71,7 +71,7 @@ pub(super) fn scan(
             {
                 unseen += 1
             }
-            // Any other error: the process ended meanwhile.
+            // Any other error: the process has ended during the scan.
             Ok(()) | Err(_) => {}
         }
         openers.extend(opener(pid, &process, uses));
@@ -103,7 +103,7 @@ impl ProcessScan<'_> {
         let mut has_memory = self.add_mappings(&process, uses)?;
         let mut tables = vec![pid];
         for thread in numbers_in(&process.join("task"))?.filter(|thread| *thread != pid) {
-            // After an error the thread is examined, because it may have a table of its own.
+            // If kcmp fails, examine the thread, because it may have a table of its own.
             let is_known = |table: &u32| share_descriptors(*table, thread).unwrap_or(false);
             if !tables.iter().any(is_known) {
                 tables.push(thread);
@@ -164,7 +164,8 @@ impl ProcessScan<'_> {
         Ok(has_memory)
     }
 
-    /// The mapped part of the target; found by path without the right to follow `link` (`CAP_CHECKPOINT_RESTORE`).
+    /// The part of the target that is mapped. Without the right to follow `link` (`CAP_CHECKPOINT_RESTORE`), the part
+    /// is found by the path in maps.
     fn part_of(&self, mapping: &MappedFile<'_>, link: &Path) -> Option<TargetPart> {
         (self.find)(link).or_else(|| {
             let may_follow = fs::metadata(link).map_or_else(
@@ -230,7 +231,7 @@ fn opener(
     process: &Path,
     marks_by_part: BTreeMap<String, Option<ByteLock>>,
 ) -> Option<Opener> {
-    // A run has its lock on one descriptor; the other descriptors of the process belong to the same run.
+    // A run sets its mark on one descriptor only; the other descriptors of the process belong to the same run.
     let mark = marks_by_part.values().find_map(|mark| *mark);
     let description = marks_by_part.into_keys().collect::<Vec<_>>().join(" and ");
     let command = fs::read_to_string(process.join("comm")).unwrap_or_default();
@@ -324,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_ends_while_looked_at_is_no_error() {
+    fn a_process_that_ends_during_the_scan_is_no_error() {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir_all(dir.path().join("4100001")).unwrap();
         let device = dir.path().join("device");

@@ -64,7 +64,7 @@ impl Objections {
         self.reasons.push(reason);
     }
 
-    /// Adds a note unless it is already there, because the checks run twice.
+    /// Adds a note once, although the checks run twice (before and after the questions).
     pub(super) fn note(&mut self, text: String) {
         if !self.notes.contains(&text) {
             self.notes.push(text);
@@ -77,7 +77,7 @@ impl Objections {
         )
     }
 
-    /// Adds a mount; only once if both mount tables show it.
+    /// Adds a reason for a mount; only one reason if both mount tables show the mount.
     pub(super) fn mounted(
         &mut self,
         description: String,
@@ -140,8 +140,8 @@ pub enum RefusalReason {
     },
     #[error("{}; stop the program that has it open, or name another device", open_elsewhere(.0))]
     OpenElsewhere(Vec<Opener>),
-    /// An unknown user reads or writes the device. `did`: requests completed in the watched time, and in flight at its
-    /// end (`it did 2 reads, 1 write and ...`).
+    /// An unknown user reads or writes the device. `did`: requests that completed in the watched time or were in flight
+    /// at its end (`it did 2 reads, 1 write and ...`).
     #[error(
         "it is in use by something that could not be found: in {watched_ms} ms {did}; stop the program that uses it (a daemon that probes disks settles in seconds), or name another device"
     )]
@@ -193,7 +193,8 @@ pub enum RefusalReason {
         "the file needs {needed_bytes} more bytes and its file system has {free_bytes} free; make the file smaller, or free space"
     )]
     NoSpace { needed_bytes: u64, free_bytes: u64 },
-    /// The record of the preparation identifies the prepared part of a file by the length of the file.
+    /// A file of which a preparation left a part unused would grow. The record would no longer apply, because it counts
+    /// only for the recorded length of the file.
     #[error(
         "only its first {used_bytes} of {size_bytes} bytes are used, because it was prepared with --use-pct, and this limit would be lost if the file grew to {requested_bytes} bytes; set file-size-mbytes no larger than the file, or prepare the file again with the new size"
     )]

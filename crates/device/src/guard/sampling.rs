@@ -37,7 +37,8 @@ struct Tally {
 }
 
 impl Tally {
-    /// Returns the bytes of the sample if some are foreign: only these can have a foreign format.
+    /// Counts a sample. Returns its bytes if some are foreign, otherwise none: only foreign data can have a foreign
+    /// format.
     fn take<'a>(
         &mut self,
         at: u64,
@@ -107,7 +108,7 @@ fn foreign_between_stamps(bytes: &[u8], key: u64) -> Option<usize> {
         if !is_stamped(&bytes[next_end - STAMP_BYTES..next_end], key) {
             continue;
         }
-        // A stamp that began before `bytes` cannot be recognised.
+        // Before the first stamp: a stamp that began before `bytes` is incomplete, and cannot be recognised.
         let gap_start = if last_stamp_end == 0 {
             STAMP_BYTES
         } else {
@@ -310,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn data_in_the_middle_is_found_by_the_spots() {
+    fn random_samples_find_data_in_the_middle_of_the_device() {
         let middle = (4 << 20)..(28 << 20);
         let mut content = vec![0; 32 << 20];
         content[middle.clone()].fill(7);
@@ -330,7 +331,7 @@ mod tests {
         );
     }
 
-    /// After writes of `block_bytes`: stamped from the beginning of each write, zero after its last whole sector.
+    /// Content of a file after writes of `block_bytes`: stamped sectors from the start of each write, then zeros.
     fn written_by(block_bytes: usize, size: usize, key: u64) -> Vec<u8> {
         let mut content = vec![0; size.next_multiple_of(block_bytes)];
         for (number, block) in content.chunks_mut(block_bytes).enumerate() {
@@ -341,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn our_own_file_is_known_whatever_the_size_of_its_writes() {
+    fn flashproofs_own_data_in_a_file_is_recognised_for_any_size_of_the_writes() {
         for block_bytes in [100, 512, 700, 2300, 4097, 9999] {
             for (from, to) in [
                 (0, 1 << 16),

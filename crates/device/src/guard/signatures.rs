@@ -50,7 +50,7 @@ pub(super) const TABLES: &[Magic] = &[
     at("an Atari partition table", &[0x1c7, 0x1d3], b"XGM"),
     at("an Atari partition table", &[0x1c7, 0x1d3], b"LNX"),
     at("a BSD disklabel", &[512, 64, 128], b"\x57\x45\x56\x82"),
-    // VOL1, LNX1 and CMS1 in EBCDIC, in the third block of any size.
+    // VOL1, LNX1 and CMS1 in EBCDIC, in the third block; the block size is unknown.
     at(
         "a DASD volume label",
         &[1028, 2052, 4100, 8196],
@@ -115,7 +115,7 @@ pub(super) const MAGICS: &[Magic] = &[
         b"\xc6\x85\x73\xf6\x66\xce\x90\xa9",
     ),
     at("a JFS file system", &[32 * KIB], b"JFS1").with(labels::jfs),
-    // Revision 2.0, then the magic number.
+    // The bytes are revision 2.0, followed by the magic number 0x3434.
     at(
         "a NILFS2 file system",
         &[KIB, -4 * KIB],

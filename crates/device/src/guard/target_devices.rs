@@ -4,7 +4,7 @@
 //! ```text
 //!     devices built on the target: always refused (in_use)
 //!   the target, its disk or its partitions  =  the same on another path to the drive (same wwid)
-//!   below: slaves of dm and md, the file or the device behind a loop device; the line above applies to each of these
+//!   below: slaves of dm and md, the file or device behind a loop device; for each of them the line above applies, too
 //! ```
 //!
 //! The search ends at a file: its file system and the disks below may be in use. [`super::in_use`] searches these
@@ -39,7 +39,7 @@ pub(super) struct OverlappingDevice {
     pub(super) description: String,
     pub(super) dir: SysDir,
     pub(super) relation: Relation,
-    /// Devices directly above this device that lead to the target.
+    /// Devices built directly on this device through which the target reaches it; they are not foreign holders.
     path_to_target: Vec<SysDir>,
 }
 
@@ -51,7 +51,7 @@ struct FilePart {
     created: Option<SystemTime>,
     bytes: Range<u64>,
     description: String,
-    /// True if the target covers the whole part. Below dm and md, most of the part can belong to other volumes.
+    /// True if the target uses all `bytes`. False below dm and md, where most of the bytes can belong to other volumes.
     is_exact: bool,
 }
 
@@ -73,7 +73,8 @@ pub(super) enum Overlap {
 pub(super) struct TargetPart {
     /// See [`OverlappingDevice::description`].
     pub(super) description: String,
-    /// Read-only users count. False below the target: daemons that manage a drive's paths keep them open for reading.
+    /// True if processes that only read count as users. False below the target, because daemons that manage the paths
+    /// of a drive keep them open for reading.
     pub(super) readers_count: bool,
 }
 
@@ -340,7 +341,8 @@ impl TargetDevices {
         })
     }
 
-    /// Overlayfs shows another device number, but keeps the inode number's lower 32 bits, and the time of creation.
+    /// The file of the target that overlayfs shows at `path`. Overlayfs changes the device number, but keeps the lower
+    /// 32 bits of the inode number, and the time of creation.
     fn file_below(&self, metadata: &Metadata, path: &Path) -> Option<&FilePart> {
         let created = metadata.created().ok().filter(|_| metadata.is_file());
         self.files
@@ -383,7 +385,8 @@ impl TargetDevices {
         })
     }
 
-    /// A device without a node is matched by its kernel name.
+    /// Description of the device or file at `path`, if it shares bytes with the target. A device without a node is
+    /// matched by its kernel name.
     pub(super) fn find_path(&self, path: &str, root: &Path) -> Option<String> {
         if !path.starts_with('/') {
             return None;
@@ -398,7 +401,7 @@ impl TargetDevices {
         }
     }
 
-    /// `None` for the target's own loop devices.
+    /// Description of the part of the target on which `loop_device` is built; `None` for the target's own loop devices.
     pub(super) fn find_behind(&self, loop_device: &LoopDevice, root: &Path) -> Option<String> {
         if self.own_loops.contains(&loop_device.number) {
             return None;
@@ -465,7 +468,8 @@ impl OverlappingDevice {
     }
 }
 
-/// True for devices without common bytes: volumes of one LVM group, kpartx partitions, arrays of one md container.
+/// True for two devices whose manager gives them different bytes: volumes of one LVM group, kpartx partitions, arrays
+/// of one md container.
 fn lie_apart(one: &SysDir, two: &SysDir) -> bool {
     let uuid = |dir: &SysDir| dir.child("dm").text("uuid").unwrap_or_default();
     let one_uuid = uuid(one);

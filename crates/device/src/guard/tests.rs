@@ -93,7 +93,7 @@ fn a_file_is_created_with_its_space_reserved_and_holes_are_noted() {
         said.contains("reads of those bytes do not reach the drive") || said.contains("holes"),
         "{said}"
     );
-    // Write-only runs get no warning about reads.
+    // A run that only writes gets no warning about reads of holes.
     let written = place
         .consent(&modified(place.request("other"), |it| it.reads = false))
         .unwrap();
@@ -211,7 +211,7 @@ fn a_users_file_needs_consent_and_stays_unchanged_until_written_to() {
 }
 
 #[test]
-fn our_own_file_needs_no_consent_and_may_grow() {
+fn a_file_that_flashproof_wrote_needs_no_consent_and_may_grow() {
     let place = Place::new();
     let key = place.run_once(&place.request("ours"), SIZE as usize);
     let grown = WriteRequest {
@@ -226,7 +226,7 @@ fn our_own_file_needs_no_consent_and_may_grow() {
 }
 
 #[test]
-fn a_file_with_a_part_that_is_not_used_does_not_grow() {
+fn a_file_of_which_a_preparation_left_a_part_unused_may_not_grow() {
     let place = Place::new();
     place.run_once(&place.request("ours"), SIZE as usize);
     let identity = place.identity("ours");
@@ -262,7 +262,7 @@ fn a_file_with_a_part_that_is_not_used_does_not_grow() {
 }
 
 #[test]
-fn a_new_file_with_the_inode_of_a_prepared_file_is_not_that_file() {
+fn a_new_file_with_the_inode_of_a_prepared_file_does_not_count_as_prepared() {
     let place = Place::new();
     place.run_once(&place.request("ours"), SIZE as usize);
     let identity = place.identity("ours");

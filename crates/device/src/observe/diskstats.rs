@@ -111,7 +111,7 @@ pub(super) fn parse_line(line: &str) -> Option<(DeviceNumber, &str, Counters)> {
 }
 
 impl Counters {
-    /// Counters of the whole disk or partition at `dir` in sysfs, since it appeared; `None` if they are disabled.
+    /// Counters of the disk or partition at `dir` in sysfs since it appeared; `None` if the kernel has no counters.
     pub(crate) fn read(dir: &SysDir) -> Option<Self> {
         Self::parse(dir.text("stat")?.split_ascii_whitespace())
     }
@@ -140,7 +140,8 @@ impl Counters {
         matches!(values.len(), 11 | 15 | 17).then_some(counters)
     }
 
-    /// `in_flight` keeps its current value. `None` if a counter fell without a wrap: another device has the number now.
+    /// Difference to `earlier`, except `in_flight`, which keeps its current value. `None` if a counter fell without a
+    /// wrap: another device has the number now.
     pub fn since(&self, earlier: &Self) -> Option<Self> {
         let if_both =
             |now: Option<RequestCounts>, before: Option<RequestCounts>| match now.zip(before) {
@@ -196,7 +197,7 @@ impl RequestCounts {
 
 const WRAP_32: u64 = 1 << 32;
 
-/// Increase of one counter; `None` if the counter was reset.
+/// Increase of one counter, across a wrap at 2^32; `None` if the counter was reset.
 ///
 /// Times are 32 bits on every kernel (`diskstats_show` in `block/genhd.c`): they wrap after 49.7 days with one request
 /// in flight, or after 9 hours with 128. Counts are a kernel `long`: 64 bits, or 32 on a 32-bit kernel. So a counter
@@ -221,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn every_one_of_the_17_fields_has_its_place() {
+    fn each_of_the_17_counters_is_read_from_its_column() {
         let (device, name, counters) = parse_line(LINE).unwrap();
         assert_eq!((device, name), (DeviceNumber::new(259, 0), "nvme0n1"));
         let expected = Counters {
@@ -296,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn no_operations_have_no_mean_and_no_time_has_no_rate() {
+    fn a_mean_without_operations_and_a_rate_over_no_time_are_unknown() {
         let idle = RequestCounts::default();
         let busy = RequestCounts {
             completed: 1,
@@ -311,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_32_bit_counter_that_wraps_goes_on() {
+    fn the_increase_across_a_wrap_of_a_32_bit_counter_is_correct() {
         let line = |reads: u64, time: u64| {
             counters(&format!(
                 "8 0 sda {reads} 0 0 {time} 0 0 0 0 0 {time} {time}"
@@ -325,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_that_start_anew_are_another_device() {
+    fn counters_that_fell_without_a_wrap_belong_to_another_device() {
         let line = |reads: u64| counters(&format!("8 0 sda {reads} 0 0 0 0 0 0 0 0 0 0"));
         assert_eq!(line(5).since(&line(1_000)), None);
         assert_eq!(line(5).since(&line(WRAP_32 + 1_000)), None);

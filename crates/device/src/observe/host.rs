@@ -94,7 +94,8 @@ fn distribution(root: &SysDir) -> Option<String> {
     Some(name.trim_matches(['"', '\'']).to_owned())
 }
 
-/// The key: "model name" on x86, "cpu model" on MIPS, "cpu" on POWER. ARM has only numbers: the model is unknown.
+/// Model of the first CPU. The key is "model name" on x86, "cpu model" on MIPS, "cpu" on POWER. `None` on ARM, which
+/// has only numbers.
 fn cpu_model(cpuinfo: &str) -> Option<String> {
     let model = ["model name", "cpu model", "cpu"]
         .iter()
@@ -112,10 +113,11 @@ fn cpu_governor(root: &SysDir) -> Option<String> {
     (!governors.is_empty()).then(|| governors.join(","))
 }
 
-/// Xen appears in /sys/hypervisor. Other hypervisors set a CPU flag, and most have their name in the firmware tables.
+/// Name of the hypervisor. Xen appears in /sys/hypervisor. Other hypervisors set a CPU flag, and most have their name
+/// in the firmware tables.
 ///
-/// The name in the firmware tables alone proves nothing, because bare-metal machines of a cloud have the cloud's name
-/// there, too. ARM has no such CPU flag, so only Xen is detected on ARM.
+/// The firmware tables alone prove nothing, because those of a cloud's bare-metal machines also have the cloud's name.
+/// ARM has no such CPU flag, so only Xen is detected on ARM.
 fn hypervisor(root: &SysDir, cpuinfo: &str) -> Option<String> {
     if let Some(kind) = root.text("sys/hypervisor/type") {
         return Some(kind);
@@ -216,7 +218,7 @@ pub(super) struct HostSampler {
     previous: HostLoadCounters,
 }
 
-/// Counters that only grow.
+/// Counters since boot, which only grow.
 #[derive(Debug, Default)]
 struct HostLoadCounters {
     cpus: Option<Ticks>,
@@ -478,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_machine_with_a_clouds_name_has_no_hypervisor() {
+    fn a_bare_metal_machine_with_a_clouds_name_in_its_firmware_has_no_hypervisor() {
         let root = FakeTree::with_files(&[
             ("proc/cpuinfo", "model name\t: Xeon\nflags\t\t: fpu sse\n"),
             ("sys/class/dmi/id/sys_vendor", "Amazon EC2\n"),
@@ -487,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hypervisor_without_a_name_is_still_one() {
+    fn a_hypervisor_without_a_name_in_the_firmware_is_detected_by_the_cpu_flag() {
         let root = FakeTree::with_files(&[("proc/cpuinfo", "flags\t\t: hypervisor\n")]);
         assert_eq!(
             HostFacts::read(root.root()).hypervisor.as_deref(),
@@ -501,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_read_and_written_as_the_kernel_does() {
+    fn a_cpu_list_is_parsed_and_printed_in_the_format_of_the_kernel() {
         for text in ["0", "0-3", "0-3,8,10-11", ""] {
             let found = CpuList::parse(&format!("{text}\n")).unwrap().to_string();
             assert_eq!(found, text);
@@ -519,7 +521,7 @@ mod tests {
     }
 
     #[test]
-    fn unlimited_is_a_limit_of_its_own() {
+    fn an_unlimited_memlock_limit_is_parsed() {
         let text = "Max locked memory         unlimited            unlimited            bytes";
         assert_eq!(memlock_limit(text), Some(MemlockLimit::Unlimited));
     }
@@ -561,7 +563,7 @@ mod host_tests {
     }
 
     #[test]
-    fn pressure_is_the_growth_of_its_totals() {
+    fn the_totals_of_the_pressure_file_are_parsed() {
         let text = "some avg10=5.27 avg60=1.81 avg300=1.34 total=1975743578\nfull avg10=2.53 avg60=1.15 avg300=1.09 total=1034017196\n";
         assert_eq!(pressure_us(text), Some([1_975_743_578, 1_034_017_196]));
         assert_eq!(pressure_us("some avg10=0 total=5\n"), None);

@@ -25,7 +25,7 @@ pub fn lines_of(root: &Path, number: DeviceNumber) -> Vec<u32> {
     let Some(block) = SysDir::of_block(root, number) else {
         return Vec::new();
     };
-    // The path of the root may contain a link.
+    // Links in the path of the root are resolved, because the path of `block` has none.
     let devices_dir =
         fs::canonicalize(root.join("sys/devices")).unwrap_or_else(|_| root.join("sys/devices"));
     let mut lines = lines_above(&block, &devices_dir);
@@ -146,8 +146,8 @@ impl InterruptSampler {
         })
     }
 
-    /// The CPU with the most interrupts, its percentage, and interrupts per second on all CPUs. Without interrupts the
-    /// first two are empty.
+    /// The CPU with the most interrupts, its percentage, and interrupts per second on all CPUs. If there were no
+    /// interrupts, the CPU and its percentage are empty.
     pub(super) fn sample(&mut self, interval: Duration) -> [(Column, Option<f64>); 3] {
         let current = InterruptsByCpu::read(&self.root, &self.lines);
         let delta = current
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn the_busiest_cpu_is_that_of_the_time_in_between() {
+    fn the_busiest_cpu_is_computed_from_the_interrupts_between_two_samples() {
         let counts = |counts: &[u64]| InterruptsByCpu {
             counts: counts.to_vec(),
         };

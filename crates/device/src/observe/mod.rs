@@ -1,4 +1,4 @@
-//! Observes devices and the host from outside the run: nothing here issues an operation.
+//! Observes devices and the host during a run, without issuing reads or writes.
 //!
 //! * [`trace`]: the kernel's block tracepoints, one event for each request issued and completed
 //! * [`diskstats`]: /proc/diskstats, and the values of `iostat -x`
@@ -86,7 +86,7 @@ impl ProcFile {
         })
     }
 
-    /// Reads the file again. Allocates only if the file is longer than ever before.
+    /// Reads the file again. Allocates memory only if the file has become longer than in all earlier reads.
     fn read(&mut self) -> io::Result<&str> {
         self.text.clear();
         self.file.rewind()?;
@@ -166,7 +166,7 @@ mod hwmon_tests {
     }
 
     #[test]
-    fn older_kernels_hang_the_monitor_on_the_pci_device() {
+    fn a_monitor_below_the_pci_device_is_found_as_on_older_kernels() {
         let sys = FakeSys::new();
         sys.0.block("259:0", &format!("{CONTROLLER}/nvme0n1"));
         sys.monitor(0, "nvme", "sys/devices/pci0000:00/0000:01:00.0", "35000");
@@ -212,7 +212,7 @@ mod procfile_tests {
     use super::*;
 
     #[test]
-    fn each_read_sees_the_file_as_it_is_now() {
+    fn each_read_returns_the_current_content_of_the_file() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         std::fs::write(&path, "first and longer").unwrap();

@@ -72,8 +72,8 @@ fn state_below(process: &Process, root: &Path) -> ProcessState {
     }
 }
 
-/// True if `/proc` hides the processes of other users (`hidepid`), so that a process which is not visible may still
-/// run. Process 1 always belongs to another user, unless this user is root.
+/// True if `/proc` hides the processes of other users (`hidepid`): a process may then run although it is not visible.
+/// The sign is a hidden process 1, which belongs to another user unless this user is root.
 fn hides_others(root: &Path) -> bool {
     !root.join("proc/1").exists()
 }
@@ -122,7 +122,8 @@ fn parse_stat(text: &str) -> Option<ProcessStat> {
 /// Prefix of the names of issuing threads: `issue-0`.
 pub(super) const ISSUING_PREFIX: &str = "issue-";
 
-/// The kernel's workers for blocking io_uring operations: `iou-wrk-4711`, with the ID of the issuing thread.
+/// Prefix of the names of the kernel's workers for blocking io_uring operations: `iou-wrk-4711`. The number is the ID
+/// of the issuing thread.
 const RING_WORKER_PREFIX: &str = "iou-wrk-";
 
 #[derive(Debug)]
@@ -226,7 +227,8 @@ fn issuing_thread(dir: &Path) -> Option<(u32, Thread)> {
     Some((number, Thread::open(dir, name, None)?))
 }
 
-/// The kernel starts and ends workers at any time, so each sample lists them again; a thread's name is read once.
+/// The io_uring workers of this process. The kernel starts and ends workers at any time, so each sample lists all
+/// threads again; the name of a thread is read once.
 #[derive(Debug)]
 struct RingWorkers {
     tasks: PathBuf,
@@ -247,7 +249,7 @@ impl RingWorkers {
             let worker = self.threads_by_id.entry(id).or_insert_with(|| {
                 let task = self.tasks.join(id.to_string());
                 let name = fs::read_to_string(task.join("comm")).ok()?;
-                // A worker started after the last sample, so all of its runs count.
+                // The worker started after the last sample, so all its runs count.
                 let before = Some(Scheduled::default());
                 name.starts_with(RING_WORKER_PREFIX)
                     .then(|| Thread::open(&task, name, before))
@@ -465,7 +467,7 @@ mod process_tests {
     }
 
     #[test]
-    fn cpu_time_of_ring_workers_counts_from_their_first_run() {
+    fn runs_of_an_io_uring_worker_count_from_its_start() {
         let root = FakeTree::with_files(&[STATM]);
         task(&root, 11, "issue-0", "2000000000 0 700\n");
         let mut process = OwnProcess::open(root.root()).unwrap();

@@ -50,7 +50,7 @@ impl LoopDevice {
             .into_owned()
     }
 
-    /// Performs direct reads, each of them one request: `(offset, bytes)`, at most 64 KiB.
+    /// Performs direct reads `(offset, bytes)` of at most 64 KiB, so that each read is one request.
     pub(crate) fn read_direct(&self, reads: impl IntoIterator<Item = (u64, usize)>) {
         let device = File::options()
             .read(true)

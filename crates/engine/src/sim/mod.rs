@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_that_keeps_bytes_loses_unflushed_bytes() {
+    fn a_power_failure_loses_unflushed_sectors_and_tears_writes_in_flight() {
         let write =
             |engine: &mut SimEngine, offset: u64, value: u8, sync: WriteSync, token: u32| {
                 let mut buf = engine.buffer(8192).unwrap();
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn the_earliest_of_many_channels_is_the_next() {
+    fn an_operation_takes_the_channel_that_becomes_free_first() {
         for channels in [1, 3, 64] {
             let mut engine = engine(&format!(
                 "sim:channels={channels}+read-us=100+jitter-pct=100+read-mbps=0"

@@ -13,9 +13,9 @@ use sys::op::{Op, OpKind, Outcome};
 /// submit(op, now) ...  next_event_ns() -> t   advance() -> a completion at t, or an event inside
 /// ```
 ///
-/// * **Events.** Every change at a time of its own is an event: the end of an operation, a page program, a block erase,
-///   a flush of the write buffer, idle-time garbage collection. Events are ordered by time; the model determines the
-///   order of events at the same instant.
+/// * **Events.** Every later change of the drive's state is an event: the end of an operation, a page program, a block
+///   erase, a flush of the write buffer, idle-time garbage collection. Events are ordered by time; the model
+///   determines the order of events at the same instant.
 /// * **Determinism.** All randomness comes from the model's seed, none from addresses, hashes or the real clock: the
 ///   same seed and operations give the same run, to the nanosecond.
 /// * **Operations.** The model gets flushes, deallocations and placement hints, as well as reads and writes.
@@ -25,7 +25,7 @@ use sys::op::{Op, OpKind, Outcome};
 ///   run, an enum of them implements this trait.
 pub trait DriveModel {
     /// Accepts an operation at `now_ns`, which never runs backwards. Exactly one [`SimCompletion`] returns its token:
-    /// at `now_ns` for a refused operation, later for any other: otherwise a closed loop would never end.
+    /// at `now_ns` if the operation is refused, otherwise later. With operations of 0 ns a closed loop would never end.
     fn submit(&mut self, op: &Op, now_ns: u64);
 
     /// Time of the next event; `u64::MAX` if there is none before the next operation arrives. Never before the
@@ -122,7 +122,7 @@ pub enum SimulatedDrive {
 }
 
 impl SimulatedDrive {
-    /// A drive of `spec`. `seed` applies if `spec` has none. Errors: an invalid FTL; never after parsing from text.
+    /// A drive of `spec`. `seed` applies if `spec` has none. Errors: an invalid FTL. A parsed `spec` is always valid.
     pub fn new(spec: &DriveSpec, seed: u64) -> Result<Self, ::ftl::SpecError> {
         Ok(match &spec.ftl {
             Some(ftl) => Self::Ftl(FtlModel::new(spec, ftl, seed)?),

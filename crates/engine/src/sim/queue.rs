@@ -23,11 +23,11 @@ pub struct QueueModel {
     completions: EventQueue<u64, SimCompletion>,
     /// By direction, reads first: end of the last transfer; with windows, end of the time charged to the limit.
     path_free_ns: [u64; 2],
-    /// By direction: operations that wait for a window, each with the window's start, sorted by it.
+    /// By direction: operations that wait for a window, each with the window's start, in ascending order.
     limited: [VecDeque<(u64, QueuedOp)>; 2],
     random: Random,
     op_counters: HostOpCounters,
-    /// By direction: bytes and cost of the last operation. Most have the same size, and the division is slow.
+    /// By direction: bytes and cost of the last operation. The next of the same size needs no slow division.
     last_cost: [(u64, u64); 2],
 }
 
@@ -193,11 +193,11 @@ impl QueueModel {
         if op.offset + op.len > self.spec.capacity_bytes {
             return (now_ns, libc::EINVAL);
         }
-        // A drive has no page cache.
+        // WriteBack (sync_file_range) writes out the page cache, which a simulated drive does not have.
         if op.has_placement || matches!(op.kind, OpKind::WriteBack(_)) {
             return (now_ns, libc::EOPNOTSUPP);
         }
-        // The N operations that end last hold the N channels; the earliest end frees a channel. Refused ones hold none.
+        // The N operations that end last hold the N channels; the earliest end frees one. Refused operations hold none.
         let free_ns = self
             .completions
             .from_last(self.spec.channels as usize - 1)

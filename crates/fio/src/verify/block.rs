@@ -198,8 +198,8 @@ impl BlockCodec {
         })
     }
 
-    /// The complete blocks that flashproof, and fio, would have written with `header` of `block`. fio derives the data
-    /// of a whole operation from one seed.
+    /// The right block according to `header` of `block`: as flashproof writes the block and, if different, as fio does.
+    /// fio derives the data of a whole operation from one seed, flashproof the data of each block.
     fn candidate_blocks(
         &self,
         block: &[u8],

@@ -28,7 +28,7 @@ pub(in super::super) fn overlapping(threads: &[JobClone]) -> Option<Problem> {
                     |_| "; io_size limits the number of bytes, not the range",
                 );
                 let what = format!(
-                    "the job and job {writer_name} write to the same range of {name}, so each would read back blocks of the other{note} - give each job its own range (offset, offset_increment and size) or its own file"
+                    "this job and job {writer_name} write to the same range of {name}, so one would read back blocks that the other wrote{note} - give each job its own range (offset, offset_increment and size) or its own file"
                 );
                 return Some(Problem::of_job(&thread.job.name, what));
             }

@@ -8,12 +8,12 @@ const DUE: u64 = 1 << 63;
 const READING: u64 = 1 << 62;
 /// The contents are unknown: two operations wrote the block at once, or a write to the block failed.
 const UNKNOWN: u64 = 1 << 61;
-/// The counter of writes in flight: its lowest bit, and all its bits.
+/// Bits 54 to 60 count the writes in flight to the block: the value of one write, and the mask.
 const IN_FLIGHT_1: u64 = 1 << 54;
 const IN_FLIGHT: u64 = 0x7f << 54;
 /// A read that began before the last write is still in flight: it may return older data.
 const OUTDATED: u64 = 1 << 53;
-/// Bits of the number of the last write.
+/// Mask of the number of the last write.
 const WRITE: u64 = OUTDATED - 1;
 
 /// The last write to each block of some areas, and whether it was read back.
@@ -25,7 +25,7 @@ pub(super) struct WriteTable {
     areas: Vec<Vec<u64>>,
     pub(super) due_blocks: u64,
     pub(super) unknown_blocks: u64,
-    /// Area and block before which nothing is due in this round.
+    /// Area and block at which the search for the next read-back continues, in the current pass over all blocks.
     cursor: (usize, usize),
 }
 
@@ -135,7 +135,7 @@ impl WriteTable {
             .for_each(|entry| *entry &= !(READING | OUTDATED));
     }
 
-    /// The next blocks to read back in this round, at most `max_blocks`: area, first block, number of blocks.
+    /// The next blocks to read back in the current pass, at most `max_blocks`: area, first block, number of blocks.
     pub(super) fn next(&mut self, max_blocks: usize) -> Option<(usize, usize, usize)> {
         loop {
             let (area, block) = self.cursor;
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_are_read_back_once_in_runs_of_one_write() {
+    fn each_block_is_read_back_once_together_with_other_blocks_of_the_same_write() {
         let mut written = written();
         for (area, blocks, write) in [(0, 2..5, 7), (0, 5..6, 8), (1, 1..2, 9)] {
             written.begin(area, blocks.clone(), write);

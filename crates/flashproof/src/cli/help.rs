@@ -266,8 +266,9 @@ const REMOVED: [(&str, &str, &str); 2] = [
     ),
 ];
 
-/// Suggestion if an argument begins with a typographic mark, if an argument is one of earlier versions, or if the first
-/// argument is a device, a file, a directory, or a synonym of a command. `None`: clap parses the arguments.
+/// Error with a suggestion, if an argument begins with a typographic dash or quotation mark, if only earlier versions
+/// had an argument, or if the first argument is a device, a file, a directory, or a synonym of a command. `None`: clap
+/// parses the arguments.
 pub(super) fn suggestion(command: &Command, arguments: &[OsString]) -> Option<String> {
     let word = arguments.get(1)?.to_str()?;
     if let Some(pasted) = arguments.iter().find_map(|argument| typographic(argument)) {

@@ -22,7 +22,7 @@ enum LogKind {
     Histogram,
 }
 
-/// A log of a clone: the clone's index, the kind, and the files, each with false if the file stays empty.
+/// A log of a clone: the clone's index, the kind, and the files; false: the file stays empty.
 type OfClone = (usize, LogKind, Vec<(PathBuf, bool)>);
 
 /// First line of a log of operations.

@@ -45,7 +45,7 @@ pub fn lay_out<'a>(
         let layout_result = write_layout(load, signal_handler, &request);
         let incomplete = layout_result.map_err(|failure| match old_bytes {
             0 => failure,
-            // The guard does not know the file as flashproof's.
+            // An existing file cannot be extended if the guard does not recognise its data as flashproof's.
             _ => {
                 let why = too_short(&name, bytes, old_bytes);
                 Failure::environment(format!(

@@ -248,7 +248,8 @@ impl FioRun {
         .collect()
     }
 
-    /// End of an entry, nanoseconds since counting began: its last completion, or the end of its time if that is later.
+    /// End of an entry, nanoseconds since counting began: its last completion or, if later, the end of the runtime of
+    /// clones that used their whole runtime.
     fn end_ns(&self, entry: usize, kinds: &[Option<&KindStats>; KINDS]) -> u64 {
         let timed = self
             .load
@@ -306,7 +307,7 @@ impl FioRun {
     }
 
     /// Figures of each stream, in the order of [`FioLoad::stream_names`], with the percentiles `percents`. Clones that
-    /// are reported together share one set of figures. Reads of zeros do not count, if they are counted apart.
+    /// are reported together share one set of figures. If a job counts reads of zeros separately, they are left out.
     pub fn figures(&self, percents: &[f64]) -> Vec<Figures> {
         self.load
             .reported()
@@ -337,8 +338,8 @@ impl FioRun {
             .collect()
     }
 
-    /// Latencies of an entry's reads that returned data, and of reads that returned only zeros; `None` if they are not
-    /// counted apart.
+    /// Latencies of an entry's reads that returned data, and of reads that returned only zeros; `None` if the job does
+    /// not count reads of zeros separately.
     fn reads_by_content(&self, entry: usize) -> Option<[RunHistogram; 2]> {
         let parts = self.load.threads_of(entry).map(JobClone::reads_by_content);
         parts.fold(None, |sum, part| {
@@ -456,7 +457,7 @@ impl FioRun {
                         },
                     steady: steady_state(first_thread),
                     priorities: by_priority(threads()),
-                    // Threads serve several jobs: each job gets CPU time in proportion to its operations.
+                    // CPU time is known only for all jobs together, and is divided in proportion to their operations.
                     cpu: self.cpu.part(self.ops(number), total_ops),
                 }
             })

@@ -23,7 +23,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use sys::salt::PlacedSalt;
 
-/// Salt number of writes that a later write of the same pass overwrites. Passes have numbers from 1 on.
+/// Fill number in the random data of writes that a later write of the same pass overwrites. Random fills have numbers
+/// from 1 on.
 const OVERWRITTEN_FILL: u32 = 0;
 
 /// Report interval of progress, nanoseconds.
@@ -144,7 +145,7 @@ impl Job {
         Ok(())
     }
 
-    /// Writes one pass, from the mark on.
+    /// Writes one pass, from the recorded position (`mark_bytes`) on.
     fn pass(&mut self) -> Result<(), Failure> {
         let pass = self.prepared.passes_done;
         let content = self.content(self.prepared.fill_of(pass));
@@ -206,7 +207,7 @@ impl Job {
     fn remainder(&self, content: Content) -> Option<(u64, Vec<u8>)> {
         let (used_bytes, direct_bytes) =
             Some(self.extent()).filter(|(used, direct)| direct < used)?;
-        // The content is computed from the last boundary of a salt block on.
+        // `put` needs an offset that is a multiple of `SPOT_BYTES`.
         let begin = direct_bytes / SPOT_BYTES as u64 * SPOT_BYTES as u64;
         let mut bytes = vec![0; (used_bytes - begin) as usize];
         content.put(&mut bytes, begin);
@@ -233,7 +234,7 @@ impl Job {
         resume::order(&self.prepared).map_err(Failure::environment)
     }
 
-    /// Data that the salt pass `fill` writes; `None`: zeros.
+    /// Data that the random fill number `fill` writes; `None`: zeros.
     pub(super) fn content(&self, fill: Option<u32>) -> Content {
         fill.map_or(Content::Zeros, |fill| {
             Content::Salt(PlacedSalt::new(self.prepared.seed, fill, self.key))
@@ -507,7 +508,7 @@ mod tests {
         };
         let prepared = begun("serial a");
         let failure = ledger.begin(&prepared).unwrap_err();
-        let begin = "cannot begin to prepare /dev/x - its old record would become wrong";
+        let begin = "cannot begin to prepare /dev/x - its record must be written first";
         assert!(
             failure.code() == 3 && failure.message.starts_with(begin),
             "{failure}"

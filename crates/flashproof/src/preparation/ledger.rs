@@ -25,7 +25,7 @@ impl Ledger {
         self.record(prepared).map_err(|error| {
             let path = &prepared.path;
             Failure::environment(format!(
-                "cannot begin to prepare {path} - its old record would become wrong: {error}"
+                "cannot begin to prepare {path} - its record must be written first: {error}"
             ))
         })
     }

@@ -1,4 +1,5 @@
-//! The devices of a preparation: the work on each is decided alone, then all devices are opened, or none.
+//! The devices of a preparation. The work on each device is decided separately; then either all devices are opened, or
+//! none.
 
 use super::Preparation;
 use super::job::{Job, WriteTotals};

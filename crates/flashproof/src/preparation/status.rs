@@ -24,7 +24,7 @@ pub(super) enum PrepStep {
     Waiting,
     Discard,
     Zeros,
-    /// Writing salt; the number of the pass.
+    /// Writing random data; the number of the random fill, from 1 on.
     Salt(u32),
     ReadBack,
     Done,
@@ -299,7 +299,7 @@ pub(super) struct Tracker<'a> {
     pub prepared: &'a mut PreparationRecord,
     pub ledger: &'a Ledger,
     pub status: &'a SharedStatus,
-    /// Mark of the pass, to record; `None`: nothing is recorded.
+    /// Bytes of the pass that are written so far, for the record; `None`: nothing is recorded.
     pub mark: Option<&'a AtomicU64>,
     pub last_record: Instant,
     /// End of the last interval, by the run's clock.

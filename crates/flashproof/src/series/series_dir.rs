@@ -74,7 +74,8 @@ impl SeriesDir {
                 "cannot use {shown} for a series - it holds a single run - give another --out"
             )));
         }
-        // Lock first: the process that runs a series also holds its devices, and the error of the lock is clearer.
+        // Lock first: the process that runs a series also holds its devices, and the error of the lock is clearer than
+        // the error of a device in use.
         let take_lock = |dir: &Path| SeriesLock::take(dir).map_err(Failure::environment);
         let exists = dir.is_dir();
         let mut lock = (exists && !options.dry_run)

@@ -73,7 +73,7 @@ fn separated_data_with_the_best_share_of_the_spare_flash_reaches_the_optimum() {
 }
 
 #[test]
-fn with_separate_handles_greedy_collects_victims_of_equal_valid_share() {
+fn greedy_collection_with_a_handle_for_hot_data_matches_the_closed_form_of_two_pools() {
     for over_provisioning in OVER_PROVISIONING {
         // Compensates for flash that the closed form ignores: the reserve, and open superblocks, half empty on average.
         let beside = (1.0 + 4.0 / 2.0) / 8000.0;

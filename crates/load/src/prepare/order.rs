@@ -20,8 +20,8 @@ use sys::random::Random;
 /// Regions of a pass, each with one share of lasting writes: steps of 0.1 % of the flash.
 const REGIONS: u64 = 1024;
 
-/// The cache may have at most 1/`CACHE_SHARE` of the bytes of the pass. The newest writes, as many as fit the cache,
-/// are all lasting, unlike in the steady state.
+/// The cache may have at most 1/`CACHE_SHARE` of the bytes of the pass, because the newest writes, as many as fit the
+/// cache, are all lasting, unlike in the steady state.
 const CACHE_SHARE: u64 = 8;
 
 /// Rounds of the Feistel network in [`permuted`].
@@ -209,7 +209,7 @@ fn counts(blocks: u64, total_writes: u64, region: u64, lead: u64) -> Vec<Counts>
                 last_counts.lasting + writes - last_counts.writes,
             )
         } else {
-            // In the last `lead` regions the count is exact, so that all writes after this region are lasting.
+            // In the last `lead` regions all writes are lasting; the lasting writes before them make up the difference.
             blocks.saturating_sub(total - writes)
         };
         let due = end

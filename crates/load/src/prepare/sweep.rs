@@ -119,7 +119,7 @@ impl Stream for SweepStream {
         let oldest = self.oldest();
         let blocks_ahead = (self.next_position - oldest) / u64::from(order.block_bytes());
         (blocks_ahead > order.gap())
-            .then(|| format!("the write at position {oldest} of the pass failed"))
+            .then(|| format!("the write at byte {oldest} of the pass failed"))
     }
 
     #[inline]

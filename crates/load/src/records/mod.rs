@@ -183,7 +183,7 @@ impl Workload for RecordWorkload {
         RunSpec {
             file_size_bytes: self.file_size_bytes,
             max_lag_sec: MAX_LAG_SEC,
-            // A record engine acknowledges only data that its drive has.
+            // A record engine acknowledges a write only when the data are on the drive.
             odsync: true,
             seed: self.seed,
             operations: (self.mix == Mix::Insert).then_some(self.keys.into()),

@@ -29,7 +29,7 @@ const DISCARD_BYTES_MAX: u64 = u32::MAX as u64 - 2 * 4_096;
 /// Maximum sector number: no device is larger (8 EiB), and sums of bytes stay within 64 bits.
 const SECTORS_MAX: u64 = 1 << 54;
 
-/// Streams of a replay, by kind and size of their operations, in the order in which they qualify for the verdict.
+/// Streams of a replay, by kind and size of their operations. The first class that occurs in the trace is judged.
 /// `Reads` and `Writes` are smaller than [`LARGE_BYTES`], large ones are not; flushes and discards have any size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
@@ -257,7 +257,7 @@ impl Trace {
         classes
     }
 
-    /// The stream that is judged: the first that exists.
+    /// The stream that is judged: the first of [`Class`] that has operations.
     pub fn judged(&self) -> Option<Class> {
         self.classes().first().copied()
     }

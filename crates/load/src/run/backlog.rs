@@ -1,8 +1,8 @@
 //! Operations that are due but not done: the lag of lanes, the backlog at a given time, and lost operations.
 //!
 //! No counter is kept of due operations: their number follows from a lane's schedule. Operations that are due but not
-//! yet taken wait for a slot, or for flashproof. A wait for a slot is charged to flashproof in part: by as much as the
-//! slot would have been free earlier if flashproof had issued all operations on time and seen all completions at once.
+//! yet taken wait for a slot, or for flashproof. Of a wait for a slot, flashproof is charged for the time by which the
+//! slot would have been free earlier, had flashproof issued all operations on time and seen all completions at once.
 
 use super::lanes::RunningLane;
 use super::limits::RunningLimit;
@@ -232,8 +232,8 @@ impl<E: BlockEngine> Shard<E> {
         }
     }
 
-    /// Counts, step by step, the operations of a lane that are due at `intended_ns` or later. Without flashproof's
-    /// delays, the operations due within the first `own_ns` would have been issued.
+    /// Counts a lane's operations due at `intended_ns` or later as never issued, step by step. Operations due within
+    /// the first `own_ns` are charged to flashproof: without its delays they would have been issued.
     pub(super) fn count_schedule(&mut self, lane: u32, mut intended_ns: u64, own_ns: u64) {
         let RunningLane {
             arrival: Arrival::Scheduled(schedule),

@@ -1,4 +1,4 @@
-//! The shard's buffers: given out, taken back, and salted in slices between operations.
+//! The shard's buffers: given out, taken back, and salted (filled with random data) in slices between operations.
 
 use crate::plan::{BufferClass, Fill};
 use crate::stream::{IoRequest, Stream};

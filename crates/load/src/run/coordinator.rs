@@ -94,7 +94,7 @@ where
     )
 }
 
-/// As [`run`], with `calls` for the synchronous plans among `plans`.
+/// As [`run`]; for synchronous plans, `calls` makes the engine.
 pub fn run_beside<E, M>(
     run: &RunConfig,
     plans: Vec<Plan>,

@@ -78,8 +78,8 @@ impl Limits {
         self.lanes_waiting += 1;
     }
 
-    /// Puts a lane at the head of the queue, because its stream has no next operation until a completion. False if no
-    /// operation is in flight under the limit, so that no completion can end the wait.
+    /// Puts a lane at the head of the queue, because its stream has no next operation until an operation in flight
+    /// completes. False if none is in flight under the limit: the lane would wait forever.
     pub(super) fn starve(&mut self, limit: u32, intended_ns: u64, lane: u32) -> bool {
         self.lanes_waiting += 1;
         let limit = &mut self[limit];

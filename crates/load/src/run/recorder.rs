@@ -10,10 +10,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use sys::op::{OpKind, Outcome};
 use sys::process::{RunDelay, ThreadClock};
 
-/// Intervals that circulate between a shard and the merging thread.
+/// Number of spare intervals that circulate between a shard and the merging thread.
 const SPARES: usize = 3;
 
-/// Failed operations reported one by one in each interval; the rest are only counted.
+/// Maximum number of failed operations reported one by one in each interval; all further failures are only counted.
 const FAILURES_TOLD_MAX: u32 = 8;
 
 /// If a thread lacks a CPU for this fraction of the time, the result is unreliable. The default limits allow the same
@@ -209,7 +209,7 @@ impl Recorder {
     fn record_carried(&mut self, cell: u32, step: u64, change: impl FnOnce(&mut Cell)) {
         let recorded = &mut self.current.cells[cell as usize];
         let counts_before = recorded.counts;
-        // The cell's maximum also covers earlier operations, so it is put aside during `change`.
+        // The cell's maximum also covers earlier operations, so the maximum is set aside during `change`.
         let late_max_ns = std::mem::take(&mut recorded.counts.late_max_ns);
         change(recorded);
         let mut counts = recorded.counts;
@@ -304,7 +304,7 @@ impl Recorder {
         });
     }
 
-    /// An operation due at `intended_ns` never completed. Its device last completed one at `last_completion_ns`.
+    /// Records an operation that never completed. `last_completion_ns`: time of the last completion of its device.
     pub(super) fn lost(&mut self, cell: u32, intended_ns: u64, last_completion_ns: u64) {
         let last_completion_ns = last_completion_ns.saturating_sub(self.ramp_ns);
         self.record(cell, intended_ns, |cell| {
@@ -384,7 +384,7 @@ impl Recorder {
         control.cause()
     }
 
-    /// CPU time of the issuing thread so far. Without /proc (in sandboxes) it stays 0, which the run reports.
+    /// CPU time of the issuing thread so far; 0 without /proc (in sandboxes), which the run reports.
     fn used_cpu_ns(&self) -> u64 {
         self.cpu_clock
             .as_ref()

@@ -127,7 +127,7 @@ impl Silence {
         device.behind_ns
     }
 
-    /// Records that a chain of operations begins at `now_ns`: its stream waits for the device until its end.
+    /// Records that a chain of operations begins at `now_ns`. Until the chain ends, its stream waits for the device.
     #[inline]
     pub(super) fn begin_chain(&mut self, cell: u32, now_ns: u64) {
         self.cells[cell as usize].begin(now_ns);

@@ -10,7 +10,7 @@ pub(super) struct Slot {
     pub(super) lane: u32,
     pub(super) intended_ns: u64,
     pub(super) eligible_ns: u64,
-    /// Delays from before the operation was issued.
+    /// Delays by flashproof before the operation was issued.
     pub(super) own_delay: OwnDelay,
     /// Index of the commit of earlier operations on the slot, if this operation is part of it.
     pub(super) commit: Option<u32>,
@@ -30,12 +30,12 @@ impl Slot {
     }
 }
 
-/// The completed operations of a commit. These follow each other in a slot; the commit is recorded in its own cell.
+/// The completed operations of a commit, which follow each other in one slot. The whole commit has a cell of its own.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Commit {
     pub(super) cell: u32,
     pub(super) first: Times,
-    /// Delays within the commit. The lag is the sum of the gaps between a completion and the next issue.
+    /// Delays by flashproof within the commit. The lag is the sum of the gaps between a completion and the next issue.
     pub(super) own_delay: OwnDelay,
     pub(super) failed: bool,
 }
@@ -73,7 +73,7 @@ impl Slots {
         }
     }
 
-    /// Returns the token.
+    /// Stores an operation, and returns its token.
     #[inline]
     pub(super) fn insert(&mut self, slot: Slot) -> u32 {
         match self.free.pop() {

@@ -60,14 +60,14 @@ fn closed(
 }
 
 #[test]
-fn a_silence_over_the_end_of_a_slice_counts_in_both() {
+fn a_silence_across_the_end_of_a_slice_is_divided_between_both_slices() {
     // Operation 312 begins at 1.596 s: 404 ms of its 500 lie in the second slice, 96 in the third.
     let verdict = closed(1, "50%>500ms", 1, 3, &[(312, Some(500 * MS + 1))]);
     assert_eq!(verdict.outcome.exit_code(), 0, "{:?}", verdict.reasons);
 }
 
 #[test]
-fn a_silence_over_the_end_of_the_run_counts_up_to_it() {
+fn a_silence_across_the_end_of_the_run_counts_only_up_to_the_end() {
     // Operation 587 begins 1.3 ms before the end, which is over 0.1 % of the slice.
     let verdict = closed(1, "0.1%>64ms", 1, 3, &[(587, Some(1_800 * MS))]);
     assert!(
@@ -81,7 +81,7 @@ fn a_silence_over_the_end_of_the_run_counts_up_to_it() {
 }
 
 #[test]
-fn a_silent_remainder_is_judged_even_if_no_operation_was_due_in_it() {
+fn silence_in_an_incomplete_last_slice_is_judged_even_if_no_operation_was_due_in_that_slice() {
     // Operation 977 begins 12 ms before the end of the only slice and takes until after the end of the run.
     let verdict = closed(1, "10%>100ms", 5, 6, &[(977, Some(2_000 * MS))]);
     assert_contains!(verdict.reasons[0].text, "for 1.01 s of 6 s in slice 1");

@@ -80,7 +80,7 @@ pub(crate) struct Ran<'a> {
 pub(crate) struct Group {
     pub(crate) stream: usize,
     pub(crate) device: Option<usize>,
-    /// By slice: operations wanted, and how many of them were over each threshold.
+    /// By slice: operations due, and how many of them were over each threshold.
     pub(crate) slices: Vec<(u64, Vec<u64>)>,
 }
 
@@ -287,7 +287,7 @@ impl Ran<'_> {
                 }
             }
         }
-        // An operation of a closed loop is wanted when it is issued.
+        // An operation of a closed loop is due when it is issued.
         for op in by_name.into_values().filter(|op| self.is_closed(op.lane)) {
             fates.push(self.fate(op.lane, op.device, op.issued_ns, Some(op)));
         }

@@ -268,7 +268,7 @@ fn a_run_whose_virtual_time_hardly_advances_can_be_stopped() {
 
 #[test]
 fn after_its_end_a_run_issues_its_backlog_for_a_second_and_counts_the_rest() {
-    // 1,000 operations per second are wanted for 4 s; the drive does at most 500 per second.
+    // 1,000 operations per second are due for 4 s; the drive does at most 500 per second.
     let drive = "sim:channels=1+read-us=2000+jitter-pct=0+read-mbps=0";
     let ran = even_reads(drive, 1000, (4, true), settings(4));
     let counts = ran.total().cells[0].counts;

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 #[test]
 fn a_device_too_slow_for_its_load_ends_the_run_by_lag_and_is_named() {
-    // A channel with operations of 1 ms serves 1,000 per second; 2,000 per second are wanted.
+    // A channel with operations of 1 ms serves 1,000 per second; 2,000 per second are due.
     let slow = "sim:channels=1+read-us=1000+jitter-pct=0+read-mbps=0";
     for (configured, whose) in [(false, DelayOwner::Device), (true, DelayOwner::Limit)] {
         let settings = modified(settings(100), |it| it.max_lag_ns = SEC);

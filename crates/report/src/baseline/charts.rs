@@ -187,7 +187,7 @@ pub(super) fn saturation<'a>(
         chart.caption = "Each point is a round.".to_owned();
         charts.push(chart);
     }
-    // With several rounds, each round is a run of its own, and the rounds are the timeline.
+    // With several rounds, each round is a run of its own, and the charts of the rounds above are the timeline.
     if !charts.is_empty() {
         return charts;
     }

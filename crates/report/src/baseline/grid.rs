@@ -216,7 +216,7 @@ mod tests {
             lines[1].starts_with("none") && lines[5].starts_with("80 %"),
             "{text}"
         );
-        // 2.4 ms are 80 us / (1.7 - 1.6) * 3. The rates of that field were not reached.
+        // p99: 80 us / (1.7 - 1.6) * 3 = 2.4 ms. The cross marks a field whose rates were not reached.
         assert!(
             lines[5].ends_with("2.4 ms ✘") && lines[1].ends_with("267 us"),
             "{text}"

@@ -240,9 +240,9 @@ impl Campaign {
         results.chain(slow).collect::<Vec<_>>().join("; ")
     }
 
-    /// Slow groups, then drives that failed, are slow or have no verdict, the worst first. Drives with the same reason
-    /// share a row, except with `base`: path of the campaign's directory in links to the reports of the drives. `cut`
-    /// shortens reasons.
+    /// Slow groups, then drives that failed, are slow or have no verdict, the worst first. With `base` (path of the
+    /// campaign's directory, for links), each drive has a row that links to its report. Without `base`, drives with the
+    /// same reason share a row. `cut` shortens reasons.
     pub(super) fn bad_drives(&self, base: Option<&str>, cut: fn(&str) -> String) -> Table {
         let groups = self.slow_groups().map(group_row);
         let bad = self.bad_drives_worst_first().map(|(index, reason)| {

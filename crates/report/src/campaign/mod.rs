@@ -191,12 +191,12 @@ impl StepResult {
         matches!(self.outcome, Some(Outcome::Pass | Outcome::Measured)) || self.state == "done"
     }
 
-    /// True if the step itself ended badly.
+    /// True if the step ended badly. A skipped step never began.
     fn is_bad(&self) -> bool {
         !self.is_good() && !self.is_open() && self.state != "skipped"
     }
 
-    /// True if the step runs, or will run, as far as known.
+    /// True if the step is waiting, queued or running, or if its state is unknown.
     fn is_open(&self) -> bool {
         matches!(&*self.state, "waiting" | "queued" | "running" | "unknown")
     }

@@ -23,7 +23,7 @@ const GROUP: Label = ("model and firmware", |drive| {
 });
 const LINK: Label = ("link", |drive| drive.link.clone());
 
-/// Groups in natural order; of each drive its index, value and position in the group.
+/// Groups of drives in natural order. Key: sort key and name of the group; value: value and index of each drive.
 type Strip = BTreeMap<(Vec<(String, u64)>, String), Vec<(f64, usize)>>;
 
 impl Campaign {
@@ -127,7 +127,7 @@ impl Campaign {
             .rows(rows)
     }
 
-    /// The drives of a slot; several if they share its label.
+    /// The cell of a slot, with all drives that have the label of the slot.
     fn grid_cell(&self, drives: Option<&Vec<(usize, f64)>>) -> Cell {
         let Some(drives) = drives else {
             return "".into();

@@ -6,7 +6,7 @@ use conclusions::population::{
     Undecided, UndecidedReason,
 };
 
-/// A drive on one of `hosts` hosts, four to a host, with a step that ended with `outcome`.
+/// A drive with a step that ended with `outcome`. Four drives with successive numbers share a host.
 fn drive(number: usize, outcome: Outcome) -> CampaignDrive {
     CampaignDrive {
         drive: format!("S{number}"),

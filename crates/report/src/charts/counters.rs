@@ -153,8 +153,9 @@ struct WafCounters {
     source: &'static str,
     media: Column,
     host: Column,
-    /// Unit of the host's counter, bytes; and the minimum of host bytes for an accurate ratio.
+    /// Unit of the host's counter, bytes.
     unit_bytes: f64,
+    /// Minimum number of host bytes for an accurate ratio.
     least_bytes: u64,
 }
 

@@ -160,7 +160,7 @@ pub(crate) fn quantile_line(
     )
 }
 
-/// The devices side by side: the 99th percentile, and the maximum.
+/// Charts with a line for each device: the 99th percentile, and the maximum.
 fn by_device(manifest: &Manifest, service: &Windows, stream: usize) -> Vec<Chart> {
     let Some(info) = manifest
         .streams
@@ -274,7 +274,7 @@ pub(crate) fn is_within(limit: &Limit, edges: &[f64]) -> bool {
 /// Maximum number of marks on one chart. A drive with more change points never settles; the table lists all of them.
 const MARKS_MAX: usize = 12;
 
-/// Adds the change points of `stream`; with several devices, those over all devices come first.
+/// Marks the change points of `stream`, the oldest first; within a round, those over all devices come first.
 pub(crate) fn mark(chart: &mut Chart, steadiness: &Steadiness, stream: &str) {
     for change in steadiness
         .change_points

@@ -20,7 +20,7 @@ use serde::{Serialize, Serializer};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChartResolution {
     pub points_max: usize,
-    /// Most columns of a heat map.
+    /// Maximum number of columns of a heat map.
     pub columns_max: usize,
 }
 
@@ -361,7 +361,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn four_digits_are_kept_of_any_size() {
+    fn values_of_any_size_are_rounded_to_four_digits() {
         for (value, want) in [
             (0.0, 0.0),
             (123_456.0, 123_500.0),

@@ -92,10 +92,10 @@ pub(crate) fn of_devices(timeline: &Timeline, simulated: bool) -> Vec<Chart> {
         .collect()
 }
 
-/// The charts of host and program. `simulated`: the host was not sampled, because it has no effect on virtual time.
+/// The charts of host and program. `simulated`: the host was not sampled, because it does not affect virtual time.
 pub(crate) fn of_host(timeline: &Timeline, simulated: bool) -> Vec<Chart> {
     let no_data_reason =
-        simulated.then_some("the run was on virtual time, where the host has no effect");
+        simulated.then_some("simulated drives run in virtual time, which the host does not affect");
     let chart = |quantity: &TelemetryQuantity| {
         quantity.chart("host", &[String::new()], timeline, no_data_reason)
     };

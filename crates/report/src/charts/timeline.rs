@@ -131,7 +131,7 @@ impl Timeline {
         self.gap_ms.width as u64 * self.interval_sec
     }
 
-    /// Positions of the points: at the end of the period that they represent.
+    /// Positions of the points: each at the end of its period.
     pub(crate) fn points(&self) -> Points {
         let step = self.point_sec() as f64;
         Points::Even { first: step, step }
@@ -286,7 +286,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_day_becomes_few_points_and_its_extremes_survive() {
+    fn a_day_of_intervals_is_reduced_to_few_points_that_keep_its_extremes() {
         let mut bins = TimeBins::new(1_500);
         for second in 0..86_400 {
             bins.push(Some(match second {

@@ -9,7 +9,7 @@ use results::cell::{self, Latencies, Layout};
 use results::run_dir::{HistogramWindow, HlogKind, RunDirError, each_window};
 use std::path::Path;
 
-/// Rows of a heat map for a factor of ten.
+/// Number of rows of a heat map per factor of ten in duration.
 const ROWS_PER_DECADE: f64 = 10.0;
 /// Points and columns beyond this multiple of their maximum number come from a damaged line and are clamped.
 const BEYOND: usize = 4;
@@ -99,7 +99,7 @@ impl StreamDurations {
         }
     }
 
-    /// The heat map, in seconds and milliseconds; `None` without a value.
+    /// The heat map: columns in seconds, rows in milliseconds; `None` without a value.
     pub(crate) fn heat(&self, column_sec: f64) -> Option<Heat> {
         let mut used_rows = (0..ROWS).filter(|row| {
             self.columns
@@ -233,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_day_of_windows_becomes_whole_windows_of_at_most_so_many_points() {
+    fn a_point_covers_whole_windows_so_that_a_run_has_at_most_the_maximum_of_points() {
         assert_eq!(whole_windows(10.0, 86_400.0, 1_500), 60.0);
         assert_eq!(whole_windows(10.0, 86_400.0, 300), 290.0);
         assert_eq!(whole_windows(10.0, 60.0, 1_500), 10.0);

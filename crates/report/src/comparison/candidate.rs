@@ -18,7 +18,7 @@ use std::path::PathBuf;
 pub struct Candidate {
     pub name: String,
     pub dir: PathBuf,
-    /// Directory of the run that represents the candidate; `dir` without such a run.
+    /// Directory of the run that represents the candidate; `dir` if there is no such run.
     #[serde(skip)]
     pub(super) run_dir: PathBuf,
     pub kind: CandidateKind,
@@ -326,7 +326,7 @@ fn device_io(run: &Run) -> ValueOrReason<DeviceIo> {
     })
 }
 
-/// Mean of `value` of some streams, per second and device.
+/// Sum of `value` over the streams for which `is_counted` is true, per second and device.
 fn device_rate(run: &Run, is_counted: fn(&str) -> bool, value: fn(&StreamTotals) -> u64) -> f64 {
     let streams = run.verdict.streams.iter();
     let sum: f64 = streams

@@ -135,7 +135,7 @@ fn baselines(sources: &[CandidateSource]) -> Option<Beside> {
     (!drives.is_empty()).then(|| Beside::new(drives))
 }
 
-/// Adds `dir` to `seen_dirs`, with the name of its candidate. Errors: the directory is in it already.
+/// Adds `dir` to `seen_dirs`, with the name of its candidate. Errors: `seen_dirs` has `dir` already.
 fn check_unique(
     seen_dirs: &mut BTreeMap<PathBuf, String>,
     dir: &Path,

@@ -93,7 +93,7 @@ fn highest(lines: &[Line], sign: f64) -> (f64, String) {
         let numbered = line.y.iter().enumerate();
         numbered.filter_map(move |(at, value)| Some(((*value)?, line, at)))
     });
-    // Of equal values the first counts: `max_by` returns the last one.
+    // Reversed, because `max_by` returns the last of equal values, and the first counts.
     let highest = points
         .rev()
         .max_by(|a, b| (a.0 * sign).total_cmp(&(b.0 * sign)));

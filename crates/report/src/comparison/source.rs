@@ -26,7 +26,7 @@ pub(super) struct CandidateSource {
     pub(super) run: ValueOrReason<Run>,
     pub(super) latencies: ValueOrReason<Vec<StreamLatencies>>,
     pub(super) series: Option<Series>,
-    /// The step of the series whose run represents it.
+    /// The step whose run represents the series.
     pub(super) step: Option<Step>,
     /// Reasons why the numbers are unreliable, each one sentence.
     pub(super) warnings: Vec<String>,
@@ -258,7 +258,7 @@ impl CandidateKind {
 pub enum CompareError {
     #[error(transparent)]
     Read(#[from] RunDirError),
-    #[error("comparing {first} with {second} - both are {}; name each run once", dir.display())]
+    #[error("comparing {first} with {second} - both are {}; give each result once", dir.display())]
     Twice {
         first: String,
         second: String,
@@ -282,7 +282,7 @@ impl CompareError {
 }
 
 /// Settings not compared: they do not change the test, other sentences cover them, or they are the compared load or
-/// drive. An option of fio's job `r` is `r: filename`.
+/// drive. A fio option of the job `r` has the prefix `r: `.
 const IGNORED_SETTINGS: &str = "device-names filename directory num-devices report-interval-sec microsecond-histograms seed shards engine \
                          test-duration-sec read-reqs-per-sec write-reqs-per-sec service-threads";
 
@@ -349,7 +349,7 @@ pub(super) fn differences(sources: &[CandidateSource]) -> Vec<String> {
         .flat_map(|(_, run)| settings(&run.manifest))
         .map(|(key, _)| key);
     for key in unique(keys) {
-        // Different tests, which are reported above, have different settings: only those of all runs are compared.
+        // Different tests (reported above) have different settings: only settings that all runs have are compared.
         let is_compared = same_test
             || runs
                 .iter()

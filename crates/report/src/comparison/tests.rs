@@ -383,7 +383,7 @@ fn rows_without_a_value_are_left_out_and_curves_have_no_percentile_that_is_too_r
 }
 
 #[test]
-fn runs_are_drawn_over_each_other_in_the_colours_of_the_percentiles_and_the_rest_is_named() {
+fn charts_over_time_have_a_line_for_each_of_eight_runs_and_name_those_not_drawn() {
     let parent = tempfile::tempdir().unwrap();
     let series = parent.path().join("0-base");
     baseline(&series, &[("/dev/nvme0n1", 1.0)]);
@@ -402,7 +402,7 @@ fn runs_are_drawn_over_each_other_in_the_colours_of_the_percentiles_and_the_rest
     for chart in [latency, rate] {
         let names: Vec<&str> = chart.lines.iter().map(|line| line.name.as_str()).collect();
         assert_eq!(names, ["r1", "r2", "r3", "r4", "r5", "r6", "r7", "r8"]);
-        // The baseline has no line, but the first colour, as among the percentiles.
+        // The first colour is that of the baseline, which has no line here, as in the chart of percentiles.
         assert_eq!(
             chart.lines.iter().map(|line| line.style.colour).next(),
             Some(1)
@@ -599,7 +599,7 @@ fn what_cannot_be_compared_is_refused() {
     let again = parent.path().join(".").join("a");
     let error = refused(&[named(&dir), named(&again)], &OperatorData::default());
     assert!(
-        error.contains(" - both are ") && error.ends_with("name each run once"),
+        error.contains(" - both are ") && error.ends_with("give each result once"),
         "{error}"
     );
     let error = refused(&[named(parent.path())], &OperatorData::default());

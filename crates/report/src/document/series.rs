@@ -69,7 +69,7 @@ impl SeriesReport {
             banners.push(Banner { text });
         }
         for step in &steps {
-            // An interrupted attempt does not count once the series has a conclusion.
+            // Banners of an interrupted attempt are left out once the series has a conclusion.
             let counts =
                 step.step.state != SeriesStepState::Interrupted || series.conclusion.is_none();
             let of_run = step

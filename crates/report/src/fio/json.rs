@@ -297,7 +297,7 @@ fn direction(
     object.put("total_ios", kind.ops);
     object.put("short_ios", 0);
     object.put("drop_ios", 0);
-    // Submission is part of clat, as with fio's synchronous engines.
+    // slat is empty: submission is part of clat, as with fio's synchronous engines.
     object.put(
         "slat_ns",
         durations(&KindStats::default().clat, None, false),

@@ -175,7 +175,7 @@ impl JobReport<'_> {
         self.end_ns.saturating_sub(self.begin_ns).max(1)
     }
 
-    /// Time of the operations of one kind, milliseconds. As in fio, no operation takes less than 1 ms.
+    /// Time over which the operations of one kind ran, milliseconds; at least 1, as in fio.
     fn kind_ms(&self, at: usize) -> u64 {
         (self.kinds_ns[at] / 1_000_000).max(1)
     }
@@ -241,7 +241,7 @@ impl JobReport<'_> {
         self.levels.map(|level| percent(level, total))
     }
 
-    /// The count `of` each kind of operation, with commas.
+    /// The number that `of` returns for each kind of operation, separated by commas.
     fn kind_counts(&self, of: fn(&KindStats) -> u64) -> String {
         self.kinds
             .map(|kind| kind.map_or(0, of).to_string())
@@ -339,9 +339,9 @@ pub struct KindStats {
     waited: [RunHistogram; 2],
     /// Lag: how late flashproof issued the operations.
     pub lag: RunHistogram,
-    /// Operations that completed.
+    /// Operations that succeeded.
     pub ops: u64,
-    /// Operations that completed after the end of the run.
+    /// Part of `ops` that completed after the end of the run.
     pub overtime: u64,
     pub bytes: u64,
     pub errors: u64,

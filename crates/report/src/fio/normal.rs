@@ -415,7 +415,7 @@ fn terse_direction(
         per_sec(kind.bytes) >> 10,
         per_sec(kind.ops)
     );
-    // Submission is part of clat.
+    // slat is empty: submission is part of clat.
     text += &(terse_durations(&KindStats::default().clat) + &terse_durations(&kind.clat));
     let is_shown = (job.percentiles_of[0] || job.percentiles_of[1]) && !kind.clat.is_empty();
     let percentiles = job.percentiles.iter().filter(|_| is_shown);

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 const MS: u64 = 1_000_000;
 
-/// 1,000 reads of 4 KiB per second: in the first second 120 us each; in the other, a wait of 1 ms, then 3 ms.
+/// 1,000 reads of 4 KiB per second: in the first second 120 us each; in the next, a wait of 1 ms, then 3 ms.
 fn totals() -> RunningTotals {
     let info = StreamInfo {
         name: "a".into(),
@@ -86,7 +86,7 @@ fn page(totals: &RunningTotals) -> FioReport<'_> {
 }
 
 #[test]
-fn json_has_fios_names_and_what_was_recorded() {
+fn json_has_the_recorded_values_under_the_names_of_fio() {
     let totals = totals();
     let json: Value = serde_json::from_str(&json(&page(&totals), true)).unwrap();
     let job = &json["jobs"][0];
@@ -142,7 +142,7 @@ fn json_has_fios_names_and_what_was_recorded() {
 }
 
 #[test]
-fn terse_fields_stand_at_fios_places() {
+fn each_field_of_the_terse_output_is_at_the_position_that_fio_uses() {
     let totals = totals();
     let line = terse(&page(&totals));
     let fields: Vec<_> = line.trim_end().split(';').collect();
@@ -172,7 +172,7 @@ fn terse_fields_stand_at_fios_places() {
 }
 
 #[test]
-fn a_job_that_began_late_ran_for_less() {
+fn runtime_and_rate_of_a_job_that_began_late_count_from_its_beginning() {
     let totals = totals();
     let mut page = page(&totals);
     (page.jobs[0].begin_ns, page.jobs[0].kinds_ns) = (1_000 * MS, [1_000 * MS; KINDS]);
@@ -190,7 +190,7 @@ fn a_job_that_began_late_ran_for_less() {
 }
 
 #[test]
-fn the_normal_page_reads_like_fios() {
+fn the_normal_output_has_lines_in_the_format_of_fio() {
     let totals = totals();
     let text = normal(&page(&totals));
     for line in [
@@ -210,7 +210,7 @@ fn the_normal_page_reads_like_fios() {
 }
 
 #[test]
-fn numbers_are_as_short_as_fios() {
+fn numbers_are_shortened_as_by_fio() {
     for (value, binary, text) in [
         (26_185, false, "26.2k"),
         (2_782, false, "2782"),

@@ -287,7 +287,8 @@ fn plot_line(line: &Line, y: &Axis, scale: f64) -> Value {
     plot
 }
 
-/// Colours follow the logarithm of the share; `least`: exponent of the power of ten below all shares, at most -1.
+/// A heat map for `draw.js`. Colours follow the logarithm of the share and begin at 10^`least`: the largest power of
+/// ten that is not above any share, at most 0.1.
 fn plot_heat(heat: &Heat, scale: f64) -> Value {
     let thousandth = |value: f64| (value * 1_000.0).round() / 1_000.0;
     let log = |share: f64| (share > 0.0).then(|| thousandth(share.log10()));
@@ -353,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn names_from_files_stay_text() {
+    fn names_from_files_are_escaped_in_the_json_of_charts() {
         let mut chart = Chart::over_time("a", "b", Axis::log("latency", "ms"));
         let x = Points::Even {
             first: 10.0,

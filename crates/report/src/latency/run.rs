@@ -1,4 +1,4 @@
-//! Data of a run directory beside its log: percentiles, rates, errors, and exact counts to judge by.
+//! Data that a run directory has in addition to its log: percentiles, rates, errors, and exact counts to judge by.
 
 use super::sla::Judgement;
 use crate::latencies::{QUANTILES, StreamLatencies, in_milliseconds, latencies};
@@ -91,8 +91,8 @@ impl fmt::Display for RunLatencies {
     }
 }
 
-/// Slice length for `log`, which is a run directory, or one of several logs of a run: the run's own slice length, or
-/// the length of the run if that is shorter. `None` if there is no readable run.
+/// Slice length of the run to which `log` belongs, or the length of the run if that is shorter. `None` if `log` is
+/// neither a readable run directory nor one of several logs of a run.
 pub fn slice_sec(log: &Path) -> Option<u64> {
     let dir = if log.is_dir() { log } else { dir_of(log) };
     let Run {
@@ -113,7 +113,7 @@ pub fn slice_sec(log: &Path) -> Option<u64> {
     Some(manifest.slice_sec.min(ran_sec).max(interval_sec))
 }
 
-/// Judges the run by its own counts, in slices of about `slice_sec`; `None` if it lacks the thresholds of `sla`.
+/// Judges the run by its own counts, in slices of about `slice_sec`; `None` if the run lacks thresholds of `sla`.
 pub fn judge(
     name: &str,
     dir: &Path,

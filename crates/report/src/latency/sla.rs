@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_itself_is_too_many_and_nothing_is_rounded() {
+    fn a_share_equal_to_its_limit_fails_and_shares_are_not_rounded() {
         // 4 of 10 take 1 ms or longer, 1 of 10 takes 8 ms or longer.
         assert_eq!(judged(&act_log_text(4), "40%>1ms").outcome, Outcome::Fail);
         assert_eq!(
@@ -436,7 +436,7 @@ mod tests {
         assert!(reason.starts_with(begin), "{reason}");
         let text = day(4).replace("duration-sec: 86400", "duration-sec: 4");
         assert_eq!(judged(&text).1, ReasonCode::Held);
-        // The end of the log is within its last report.
+        // The log is cut within its last report.
         let torn = &text[..text.len() - 30];
         assert_eq!(judged(torn).1, ReasonCode::Stopped);
         for (duration, part) in [

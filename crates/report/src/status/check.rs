@@ -101,7 +101,7 @@ impl ChecksStatus {
         }
     }
 
-    /// The names of the checks by their answers, the worst first; of a single check the sentence.
+    /// The names of the checks by their answers, the worst first; for a single check, its sentence.
     pub fn summary(&self) -> String {
         let mut results = self.results();
         if let (1, Some(check)) = (self.checks.len(), results.next()) {

@@ -17,7 +17,7 @@ use std::time::SystemTime;
 
 /// A run hangs if it recorded nothing for this many intervals plus [`HUNG_SEC`].
 const HUNG_INTERVALS: u64 = 3;
-/// Maximum time for a sync of the run directory's disk, or for the drain of a run's last operations.
+/// Maximum time, seconds, for a sync of the run directory's disk, or until a run's last operations complete.
 const HUNG_SEC: u64 = 15;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -26,9 +26,9 @@ pub enum RunPhase {
     /// Started, without an interval so far.
     Beginning,
     Running,
-    /// The time is over; operations complete, or the verdict is written.
+    /// The configured time is over: the last operations complete, or the verdict is being written.
     Ending,
-    /// The process exists, but recorded nothing for long.
+    /// The process exists, but has recorded nothing for too long (`HUNG_INTERVALS`, `HUNG_SEC`).
     Hung,
     /// The process is stopped (SIGSTOP).
     Stopped,
@@ -38,7 +38,7 @@ pub enum RunPhase {
     Killed,
     /// Ended, with a verdict.
     Ended,
-    /// There is no verdict, nothing was recorded for long, and the process is not visible.
+    /// There is no verdict, nothing was recorded for too long, and the process is not visible.
     Unknown,
 }
 
@@ -53,7 +53,7 @@ impl RunPhase {
     }
 }
 
-/// Shares over the thresholds in the unfinished slice, of the judged group that is worst relative to its limit.
+/// Shares over the thresholds in the unfinished slice, of the judged stream and device that is nearest to a limit.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CurrentShares {
     /// Slice number, from 1.
@@ -101,7 +101,7 @@ pub struct RunStatus {
     /// The thresholds as text, in the order of all shares.
     pub thresholds: Vec<String>,
     pub current: Option<CurrentShares>,
-    /// The worst share so far relative to its limit; `None` without limits.
+    /// The share so far with the largest ratio to its limit; `None` without limits.
     pub worst: Option<WorstShare>,
     /// Fraction of their runnable time for which the issuing threads waited for a CPU; `None` if small.
     pub cpu_wait_share: Option<f64>,
@@ -354,7 +354,7 @@ fn current(verdict: &Verdict, manifest: &Manifest) -> Option<CurrentShares> {
     })
 }
 
-/// The highest share relative to its limit.
+/// The largest ratio of a share to its limit.
 fn share_of_limit(shares: &[f64], limits: &[Limit]) -> f64 {
     shares
         .iter()

@@ -226,7 +226,7 @@ fn killed_hung_and_stopped_runs_have_different_phases() {
 }
 
 #[test]
-fn a_directory_can_be_read_at_any_byte_of_its_growth() {
+fn the_status_can_be_read_while_a_file_of_the_run_ends_at_any_byte() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("run");
     drop(write(&dir, 12));

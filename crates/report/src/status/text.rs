@@ -9,7 +9,7 @@ use results::judge::{Outcome, ReasonCode};
 use results::run_dir::ProcessState;
 use std::fmt;
 
-/// Maximum number of steps shown. Of the earlier steps, only their count is shown.
+/// Maximum number of steps shown. Earlier steps are only counted.
 const STEPS_SHOWN: usize = 12;
 
 impl fmt::Display for DirStatus {

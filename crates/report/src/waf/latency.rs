@@ -179,7 +179,8 @@ impl WafReport {
         table
     }
 
-    /// Coverage of the latencies, and tenants that did not keep up: a sentence each.
+    /// Sentences on the limits of the latencies: drives that could not keep up, failed operations, a WAF that was not
+    /// steady, measurements that ended early.
     pub fn about_latencies(&self) -> Vec<String> {
         let mut sentences = Vec::new();
         for arranged in &self.arrangements {

@@ -151,7 +151,7 @@ impl Arranged {
 }
 
 impl WafReport {
-    /// A column per arrangement.
+    /// Bytes written, write amplification and wear, with a column per arrangement.
     pub fn table(&self) -> Table {
         let headings = self.arrangements.iter().map(|one| one.arrangement.clone());
         let mut table = Table::new("Write amplification")
@@ -306,7 +306,7 @@ impl WafReport {
         table
     }
 
-    /// Why points of a sweep are missing, each once.
+    /// Why points of a sweep are missing, each reason once.
     pub fn missing(sweep: &Sweep) -> Vec<String> {
         let mut reasons: Vec<String> = Vec::new();
         for (at, value) in sweep.values.iter().enumerate() {

@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn names_come_as_act_orders_them_and_the_tomb_raider_is_left_out() {
+    fn histogram_names_are_in_acts_order_and_without_the_tomb_raider() {
         assert_eq!(
             histogram_names(&layout(), 0),
             ["reads", "/dev/a-reads", "/dev/b-reads", "large-block-reads"]

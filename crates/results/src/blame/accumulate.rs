@@ -86,8 +86,8 @@ struct StepFacts {
     cells: Vec<[SlowConditions; THRESHOLDS_MAX]>,
     /// An entry for each device; empty without telemetry.
     devices: Vec<DeviceTelemetry>,
-    /// For each cell, judged or not: operations in flight at the end of an interval, summed over the intervals in which
-    /// operations of a judged stream on the same device were slow or waited. Empty before the first such interval.
+    /// For each cell, judged or not: sum of the operations in flight at the ends of those intervals in which a judged
+    /// stream on the cell's device had slow or waiting operations. Empty before the first such interval.
     in_flight: Vec<u64>,
 }
 
@@ -314,7 +314,7 @@ impl Blamer {
         }
     }
 
-    /// Records the streams with operations in flight on devices where operations are slow or wait.
+    /// Adds up the operations in flight of all streams, on devices where operations of judged streams are slow or wait.
     fn holders(&mut self, step: usize, counts: &IntervalCounts) {
         let slow = self.judged.iter().copied().filter(|cell: &usize| {
             counts

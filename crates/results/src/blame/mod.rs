@@ -192,8 +192,8 @@ impl CauseShares {
 }
 
 impl Blamer {
-    /// The blame for each judged slice over a limit, and for each window between two slices of which neither is over
-    /// this limit; the worst first. `judge` must have the same intervals.
+    /// The blame for each judged slice over a limit, and for each window between two slices that is over a limit while
+    /// both slices are below it; the worst first. `judge` must have the same intervals.
     pub fn blame(&self, judge: &Judge) -> Vec<Blame> {
         let mut blamed_windows: Vec<_> = judge
             .judged_groups()

@@ -30,9 +30,9 @@ const COUNTED_MIN: f64 = 0.5;
 /// Minimum number of slow operations in the samples for a conclusion about all slow operations.
 const SAMPLED_SLOW_MIN: u64 = 10;
 
-/// Minimum number of samples for the conclusion that slowness outside the samples was outside requests. Fewer samples
-/// are enough if they are long: if each interval has a burst, the probability that all samples miss the bursts must be
-/// at most [`MISSED_MAX`].
+/// From this number of samples on, slow operations that the sampled requests do not explain count as slow before their
+/// requests existed. Fewer samples are enough if they are long: if each interval has a burst, the probability that all
+/// samples miss the bursts must be at most [`MISSED_MAX`].
 const SAMPLES_MIN: u64 = 8;
 const MISSED_MAX: f64 = 0.1;
 
@@ -195,7 +195,7 @@ impl OutsideRequests {
         {
             return None;
         }
-        // Operations that completed after the run's end are in no whole interval: assume equal requests.
+        // No interval has the requests that completed after the run's end: assume that they took as long as the others.
         requests_ms *= (*ops as f64 / completed).max(1.0);
         let fraction = (1.0 - requests_ms * 1e6 / service_ns as f64).max(0.0);
         let column = if kind == TraceKind::Read {
@@ -286,7 +286,7 @@ impl SampleEstimate {
         let missed = (1.0 - covered).max(0.0).powf(traced.samples as f64);
         let trusted = missed <= MISSED_MAX || traced.samples >= SAMPLES_MIN;
         let unseen = if trusted { 0.0 } else { (1.0 - total).max(0.0) };
-        // Two standard deviations of a count of this size.
+        // Noise: two standard deviations of a random count, relative to the expected count.
         Ok(Self {
             traced,
             device,

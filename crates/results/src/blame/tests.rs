@@ -26,7 +26,7 @@ fn times(wait_ns: u64, lag_ns: u64, service_ns: u64) -> Times {
 }
 
 impl Run {
-    /// The kernel names of the devices in the telemetry `columns`, with blanks between them, are nvme0n1, nvme1n1...
+    /// `columns`: names of telemetry columns, separated by blanks. The kernel calls the devices nvme0n1, nvme1n1...
     fn new(devices: usize, slice_sec: u64, simulated: bool, columns: &str) -> Self {
         Self::of_full(devices, slice_sec, simulated, columns, None)
     }
@@ -171,7 +171,7 @@ fn each_stage_of_an_operation_gets_its_share_of_the_time() {
 }
 
 #[test]
-fn a_simulated_drive_is_the_device_and_the_sentence_has_the_numbers() {
+fn slow_service_of_a_simulated_drive_is_blamed_on_the_device_in_a_sentence_with_numbers() {
     let mut run = Run::new(1, 2, true, "");
     run.second(&[(1000, fast())], &[])
         .second(&[(1000, fast())], &[]);
@@ -234,7 +234,7 @@ fn the_operations_with_most_of_the_slot_time_held_the_slots_even_if_they_were_fe
 }
 
 #[test]
-fn failed_operations_have_no_time_and_unissued_ones_get_the_cause_of_the_others() {
+fn failed_operations_get_no_blame_and_unissued_operations_get_the_cause_of_the_others() {
     let mut run = Run::new(1, 1, true, "");
     run.second_with(&[], |interval| {
         let cell = &mut interval.cells[0];
@@ -264,7 +264,7 @@ fn failed_operations_have_no_time_and_unissued_ones_get_the_cause_of_the_others(
 }
 
 #[test]
-fn the_stream_that_holds_the_slots_is_named_where_another_waits_for_them() {
+fn a_stream_that_holds_the_slots_for_which_another_stream_waits_is_named() {
     // Reads wait 20 ms for slots that writes hold, and then complete quickly.
     let slots_used_by_writes = |in_flight| {
         let mut run = Run::new(1, 1, true, "");
@@ -336,7 +336,7 @@ fn a_run_on_a_server_blames_neither_kernel_nor_device() {
 }
 
 #[test]
-fn the_sentence_says_if_the_limit_is_reached_even_without_the_largest_part() {
+fn the_sentence_says_if_the_limit_is_reached_even_without_the_largest_cause() {
     let mut run = Run::new(1, 1, true, "");
     run.second(
         &[
@@ -363,7 +363,7 @@ fn without_trace_and_statistics_the_split_of_device_and_kernel_is_reported_as_un
 }
 
 #[test]
-fn the_trace_tells_the_device_from_the_kernel_before_the_scheduler_and_in_it() {
+fn a_trace_separates_time_in_the_device_from_time_before_and_in_the_scheduler() {
     for (device_over, total_over, expected) in [
         (100, 100, [100, 0]),
         (0, 100, [0, 100]),
@@ -501,7 +501,7 @@ const HOST: &str = "host.cpu_steal_pct host.cpu_busy_pct host.cpu_busiest_pct pr
                     nvme0n1.irq.cpu_max_share_pct nvme0n1.irq/s";
 
 #[test]
-fn the_host_is_named_for_what_it_did_while_operations_were_slow() {
+fn the_host_is_blamed_by_its_telemetry_in_the_intervals_with_slow_operations() {
     let slow = [(900, fast()), (100, times(0, 2 * MS, 2 * MS))];
     let of = |row: [f64; 6]| {
         let mut run = Run::new(1, 2, false, HOST);
@@ -600,7 +600,7 @@ fn heat_is_evidence_only_if_service_slowed_down_and_the_drive_is_hot_enough_to_t
 }
 
 #[test]
-fn the_bad_device_is_blamed_and_all_together_too_the_worst_first() {
+fn a_bad_device_and_all_devices_together_are_blamed_the_worst_first() {
     let mut run = Run::new(2, 1, true, "");
     run.second_with(&[], |interval| {
         for (device, slow) in [(0, 500), (1, 10)] {
@@ -621,7 +621,7 @@ fn the_bad_device_is_blamed_and_all_together_too_the_worst_first() {
 }
 
 #[test]
-fn the_first_sentences_stand_in_the_text_of_the_verdict_and_change_no_outcome() {
+fn the_text_of_the_verdict_has_the_first_blame_sentences_and_the_outcome_is_unchanged() {
     let mut run = Run::new(1, 1, true, "");
     for _ in 0..5 {
         run.second(&[(900, fast()), (100, times(0, 0, 2 * MS))], &[]);

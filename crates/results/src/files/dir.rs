@@ -49,7 +49,7 @@ fn open_above(path: &Path) -> Option<(Dir, PathBuf)> {
     Some((found.0, path.strip_prefix(found.1).ok()?.to_owned()))
 }
 
-/// `path` for programs and functions that need a path: begins at the descriptor of a held directory, if below one.
+/// `path`, or the same file through `/proc/self/fd/N` if a held directory is above `path`. For calls that need a path.
 pub fn stable_path(path: &Path) -> Cow<'_, Path> {
     match open_above(&absolute(path)) {
         Some((dir, rest)) => Cow::Owned(

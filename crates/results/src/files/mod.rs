@@ -307,7 +307,7 @@ mod tests {
         assert_eq!(
             io::read_to_string(reader).unwrap(),
             "one",
-            "whoever reads the older one is not torn away from it"
+            "a reader of the replaced file still gets its content"
         );
         assert!(
             replace(

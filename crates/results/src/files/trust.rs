@@ -385,7 +385,8 @@ fn names_backwards(path: &Path) -> Vec<OsString> {
         .collect()
 }
 
-/// `dir`, if an untrusted user can change the name of `entry` there. No `entry`: a name that is created exclusively.
+/// `Some` if an untrusted user can change the name of `entry` in `dir`. `entry` is `None` for a name that is created
+/// exclusively.
 fn changeable_names(
     dir: &OwnedFd,
     entry: Option<&Stat>,

@@ -89,8 +89,9 @@ impl Judge {
             .max_by_key(|(_, outstanding, _)| *outstanding)?;
         let interval_sec = self.plan.report_interval_sec.max(1);
         Some(format!(
-            "the run is too short to show that its load was carried out: {} of {} {} on {} had not completed at its end, \
-             and a slice has {}; with {INTERVALS_MIN}, a backlog that grows would show: run for at least {} s",
+            "the run is too short to show that its load was carried out: {} of {} {} on {} had not completed at its \
+             end; a growing backlog shows only in a slice of {INTERVALS_MIN} report intervals or more, and a slice has \
+             {} - run for at least {} s",
             Grouped(outstanding_ops),
             Grouped(scheduled_ops),
             self.plan.streams[group.stream].name,
@@ -117,7 +118,7 @@ mod tests {
         judged_in_slices(seconds.len() as u64, arrivals, sla, &seconds)
     }
 
-    /// The same in slices of `slice_sec`, with the number of reads of each second.
+    /// Verdict on a run in slices of `slice_sec`. `second_by_second`: reads of each second, and backlog at its end.
     fn judged_in_slices(
         slice_sec: u64,
         arrivals: Arrivals,
@@ -246,7 +247,8 @@ mod tests {
         assert_eq!(
             verdict.reasons[0].text,
             "the run is too short to show that its load was carried out: 4 of 3,000 reads on d had not completed at \
-             its end, and a slice has 3 report intervals; with 4, a backlog that grows would show: run for at least 4 s"
+             its end; a growing backlog shows only in a slice of 4 report intervals or more, and a slice has 3 report \
+             intervals - run for at least 4 s"
         );
         assert_eq!(ended("5%>1ms", 3).outcome, Outcome::Pass);
         let measured = ended("100%>3600s", 4);

@@ -86,7 +86,7 @@ fn without_open_bracket(clause: &str) -> &str {
 
 impl Verdict {
     pub fn headline(&self) -> Headline {
-        // A user who stopped the run reads this reason first, even if the host was also too busy.
+        // If the run was stopped, the headline is the stop, even if the host was also too busy.
         let mut of_stop = self.reasons.iter();
         let of_stop = of_stop.find(|reason| reason.code == ReasonCode::Stopped);
         let reason = match (self.reasons.first(), of_stop) {

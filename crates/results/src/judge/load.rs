@@ -356,8 +356,8 @@ impl Judge {
         !self.plan.simulated && share >= 1.0 - delayed
     }
 
-    /// Among the complete windows of `group` and the windows `between` slices for which `is_bad` is true: the window
-    /// with the largest `count_of`. Also returns a text that names this window and the first bad slice.
+    /// The bad window (`is_bad`) with the largest `count_of`, among the complete windows of `group` and the windows
+    /// `between` slices; with a text that names this window and the first bad slice.
     fn worst_window(
         &self,
         group: &GroupCounts,

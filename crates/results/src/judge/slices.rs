@@ -408,8 +408,8 @@ impl Judge {
             .filter(|window| window.counts.counted_ops() >= SLICE_OPS_MIN)
     }
 
-    /// The windows from the middle of each complete slice to the middle of the next, for which `size_of` is at least 90
-    /// % of that of a mean slice. Empty if windows begin only with slices.
+    /// The windows from the middle of each complete slice to the middle of the next slice, without windows whose
+    /// `size_of` is below 90 % of the mean of all complete slices. Empty if windows begin only with slices.
     pub(super) fn windows_between(
         &self,
         group: &GroupCounts,
@@ -724,7 +724,7 @@ pub struct IntervalCounts {
     pub end_ns: u64,
     /// Counts for each stream and device, see [`crate::cell::Layout::cell`].
     pub cells: Vec<CellCounts>,
-    /// Operations in `cells` that were due in earlier slices.
+    /// Operations in `cells` that were due in earlier steps.
     pub carried: Vec<EarlierOps>,
     /// Number of gaps between two polls of the completion queue, one for each completion.
     pub gaps: u64,
@@ -796,7 +796,7 @@ mod tests {
     }
 
     #[test]
-    fn the_workload_that_was_not_held_is_named_and_the_other_keeps_its_pass() {
+    fn a_workload_over_its_limit_is_named_and_the_other_workload_passes() {
         let mut layout =
             crate::testing::layout(&[("a/reads", true), ("b/reads", true)], 5_000.0, ["x", "y"]);
         layout.streams[1].workload = 1;
@@ -827,7 +827,7 @@ mod tests {
         assert_eq!(
             verdict.outcome,
             Outcome::Fail,
-            "the devices did not hold all of it"
+            "the devices did not hold both workloads"
         );
         assert_contains!(verdict.workloads[1].reasons[0].text, "b/reads on y");
         assert!(

@@ -61,7 +61,7 @@ impl Run {
         self
     }
 
-    /// The same run, still without intervals, judged by another plan.
+    /// Changes the plan of the judge, before the first interval.
     fn planned(mut self, change: impl FnOnce(&mut JudgePlan)) -> Self {
         let mut plan = self.judge.plan().clone();
         change(&mut plan);
@@ -108,7 +108,7 @@ fn code(verdict: &Verdict) -> ReasonCode {
 }
 
 #[test]
-fn below_the_limit_passes_and_the_limit_itself_fails() {
+fn a_share_below_the_limit_passes_and_a_share_equal_to_the_limit_fails() {
     let mut run = Run::new(1, 1, 1);
     let verdict = run.second(9_501, 499).verdict();
     assert_eq!(verdict.outcome, Pass);
@@ -144,7 +144,7 @@ fn a_window_between_slices_is_judged_if_it_has_nine_tenths_of_the_operations_of_
     assert_eq!(decided.slice, 1);
     assert_eq!(decided.from_sec, Some(1));
     assert_eq!(decided.first_slice, Some(1));
-    // 9,000 of a mean of 10,000 operations, and of 10,001.
+    // The window has 9,000 operations; a mean slice has 10,000, then 10,001.
     assert_eq!(judged(5_500, 4_100).outcome, Fail);
     assert_eq!(
         judged(5_501, 4_100).outcome,
@@ -189,7 +189,7 @@ fn the_worst_slice_decides_and_not_the_average() {
 }
 
 #[test]
-fn one_bad_device_fails_although_all_together_pass() {
+fn one_bad_device_fails_the_run_although_all_devices_together_pass() {
     let verdict = Run::new(8, 1, 1).second(5_000, 300).verdict();
     assert_eq!(verdict.outcome, Fail);
     assert_eq!(
@@ -233,8 +233,8 @@ fn a_remainder_is_judged_with_the_slice_before_it_and_alone_from_3000_operations
 }
 
 #[test]
-fn when_no_slice_is_complete_the_incomplete_one_is_judged_and_said_so() {
-    // The 1,000 slow operations are 10 % of the operations due in a slice of 10 s at 1,000/s.
+fn without_a_complete_slice_the_incomplete_slice_is_judged_and_a_note_says_this() {
+    // 1,000 slow operations of 10,100: 1,100 ran in the first second, and 9,000 more were due in the slice of 10 s.
     let verdict = Run::new(1, 10, 7200)
         .second(100, 1_000)
         .stopped(End::Interrupted {
@@ -255,7 +255,7 @@ fn when_no_slice_is_complete_the_incomplete_one_is_judged_and_said_so() {
 }
 
 #[test]
-fn a_slice_cut_short_fails_only_if_the_whole_of_it_could_not_have_passed() {
+fn a_slice_cut_short_fails_only_if_the_whole_slice_could_not_have_passed() {
     let stopped = |slice_sec| {
         let mut run = Run::new(1, slice_sec, 7200);
         run.second(1_000, 900).stopped(End::Unrecorded)
@@ -265,9 +265,9 @@ fn a_slice_cut_short_fails_only_if_the_whole_of_it_could_not_have_passed() {
     assert_eq!(verdict.groups[0].slices[0].whole, Some(3_600_900));
     let open = "slow so far, but the rest of the slice could have made up for them";
     assert!(texts(&verdict)[0].ends_with(open), "{:?}", verdict.reasons);
-    // 900 slow operations are more than 5 % of 17,001, but less than 5 % of 18,001.
+    // 900 slow operations are more than 5 % of the 16,900 due in 16 s, but less than 5 % of the 18,900 due in 18 s.
     assert_eq!((stopped(16).outcome, stopped(18).outcome), (Fail, Invalid));
-    // With a slice longer than the run, no further operations would have come due.
+    // A slice longer than the run has only the 16,900 operations due in the 16 s of the run.
     let mut run = Run::new(1, 3600, 16);
     assert_eq!(
         run.second(1_000, 900).stopped(End::Unrecorded).outcome,
@@ -276,14 +276,13 @@ fn a_slice_cut_short_fails_only_if_the_whole_of_it_could_not_have_passed() {
     assert_eq!(
         run.verdict().outcome,
         Fail,
-        "and what is over is judged as it is"
+        "a completed run is judged by the operations that ran"
     );
 }
 
 proptest::proptest! {
-    /// A stopped run has not failed if some continuation could have made it pass.
     #[test]
-    fn a_run_that_was_stopped_has_not_failed_if_its_rest_could_have_made_it_pass(
+    fn a_stopped_run_does_not_fail_if_fast_operations_in_its_rest_would_make_it_pass(
         seconds in proptest::collection::vec((0_u64..1_000, 0_u64..400), 1..12), slice_sec in 1_u64..8
     ) {
         // 1,000 operations are due in each second.
@@ -527,7 +526,7 @@ fn own_lag_makes_a_verdict_invalid_only_if_the_lag_would_decide() {
 }
 
 #[test]
-fn the_headline_of_a_stopped_run_on_a_busy_host_is_the_stop() {
+fn the_headline_of_a_stopped_run_names_the_stop_even_if_the_host_was_too_busy() {
     let mut run = Run::new(1, 1, 1);
     run.add(|interval| {
         for _ in 0..1_000 {
@@ -691,7 +690,7 @@ fn the_owner_of_the_delay_decides_the_outcome_of_a_stop_for_lag() {
 }
 
 #[test]
-fn small_slices_are_named_and_nothing_to_judge_is_invalid() {
+fn slices_with_few_operations_are_named_and_a_run_without_operations_is_invalid() {
     let verdict = Run::new(1, 1, 2)
         .second(2_999, 0)
         .second(3_000, 0)
@@ -716,7 +715,7 @@ fn a_full_day_is_a_certification_load() {
     assert_eq!(
         run.verdict().class,
         VerdictClass::Screening,
-        "a load that was done before its time"
+        "a load that ended before its configured duration"
     );
     for hour in 1..=24 {
         // An interval up to the end of the hour.
@@ -870,7 +869,7 @@ fn a_stream_that_ended_early_has_the_rate_of_the_time_in_which_it_ran() {
 }
 
 #[test]
-fn operations_that_were_scheduled_in_an_earlier_slice_count_there() {
+fn operations_that_were_due_in_an_earlier_slice_count_in_that_slice() {
     let fast_and_slow = |interval: &mut Interval| {
         (0..10_000).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, MS / 10), 0, 1536));
         let before = interval.cells[0].counts;
@@ -934,7 +933,7 @@ fn slices_are_whole_intervals_and_at_most_a_tenth_longer_than_requested() {
 }
 
 #[test]
-fn the_time_without_a_cpu_is_named_from_a_twentieth_up() {
+fn time_without_a_cpu_is_reported_from_5_percent_of_the_runnable_time_on() {
     let text = |run_delay_ns: u64| {
         let verdict = judged(|interval| {
             (interval.run_delay_ns, interval.cpu_ns) = (run_delay_ns, 3 * SEC);
@@ -963,7 +962,7 @@ fn the_time_without_a_cpu_is_named_from_a_twentieth_up() {
 }
 
 #[test]
-fn a_closed_loop_is_named_and_certifies_nothing() {
+fn a_closed_loop_is_named_in_a_note_and_certifies_nothing() {
     let mut run = Run::new(1, 86_400, 86_400).planned(|plan| {
         plan.streams[0].offered_iops = 0.0;
         plan.report_interval_sec = 86_400;

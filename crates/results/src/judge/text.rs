@@ -425,7 +425,7 @@ impl Verdict {
             (ReasonCode::WrongData, &self.wrong_data),
             (ReasonCode::IoError, &self.failures),
         ] {
-            // The reason with the count describes the first failure. After a sleep of the machine, it is missing.
+            // The reason that counts the failures describes the first one. A sleep of the machine removes this reason.
             let is_counted = reasons.iter().any(|reason| reason.code == code);
             reasons.extend(
                 failures
@@ -570,7 +570,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_kind_is_counted_in_words() {
+    fn the_text_counts_each_kind_of_refused_record() {
         let refused = Refused {
             old: 5,
             missing: 1,

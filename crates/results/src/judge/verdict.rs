@@ -119,9 +119,9 @@ pub struct SliceShares {
     pub judged_over: Vec<u64>,
     /// Operations over each threshold by `wait + lag + service`.
     pub response_over: Vec<u64>,
-    /// `judged_over / wanted`; `None` without operations.
+    /// `judged_over / wanted`, a fraction for each threshold; null if `wanted` is 0.
     pub judged_share: Option<Vec<f64>>,
-    /// `response_over / wanted`; `None` without operations.
+    /// `response_over / wanted`, a fraction for each threshold; null if `wanted` is 0.
     pub response_share: Option<Vec<f64>>,
 }
 
@@ -441,7 +441,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Kind of a reason. docs/verdict.md lists them.
+/// Kind of a reason. docs/verdict.md lists all kinds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(rename = "Code")]
@@ -514,7 +514,7 @@ impl Verdict {
         })
     }
 
-    /// Takes over descriptions of the first failed operations. The reason for such failures names the first.
+    /// Stores the descriptions of the first failed operations, and adds the first one to the reason that counts them.
     pub fn describe_failures(&mut self, failures: Vec<String>, wrong_data: Vec<String>) {
         for (code, descriptions) in [
             (ReasonCode::IoError, &failures),

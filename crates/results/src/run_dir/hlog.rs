@@ -602,7 +602,7 @@ mod tests {
     use hdrhistogram::serialization::{Deserializer, V2DeflateSerializer};
 
     #[test]
-    fn one_compressor_for_all_writes_what_the_library_writes() {
+    fn a_reused_compressor_writes_the_bytes_that_the_library_writes() {
         let mut compressor = Compressor::new();
         for (values, step_ns) in [(0, 1), (1, 90_000), (100, 1_013), (60_000, 50_021), (3, 1)] {
             let mut histogram = latencies();
@@ -616,7 +616,7 @@ mod tests {
     }
 
     #[test]
-    fn one_decoder_for_all_reads_what_the_library_reads_and_nothing_else() {
+    fn a_reused_decoder_reads_histograms_as_the_library_and_refuses_cut_or_huge_ones() {
         let mut compressor = Compressor::new();
         let mut decoder = HistogramDecoder::new();
         let mut random = 1_u64;

@@ -67,7 +67,7 @@ const LAST: [&str; 10] = [
     "wrong_data",
 ];
 
-/// The format that introduced the column at a position in writing order, of `names_written` columns.
+/// Format of the run directory that introduced a column; `position`: in writing order, among `names_written` columns.
 fn first_format(position: usize, names_written: usize) -> u32 {
     match names_written - position {
         1 => 3,
@@ -76,11 +76,12 @@ fn first_format(position: usize, names_written: usize) -> u32 {
     }
 }
 
-/// Position of the step in `LAST`. A line with a step (numbered from 1) counts the operations that were due in that
-/// earlier step; the cell's line without a step includes these operations. In format 2, a step is a slice.
+/// Position of the step (column `slice`) in `LAST`. A line with a step (numbered from 1) counts the operations that
+/// were due in that earlier step; the cell's line without a step includes them. In format 2, a step is a slice.
 const STEP: usize = 1;
 
-/// The columns of intervals.csv in writing order: those of large thresholds, mostly 0, come last.
+/// The columns of intervals.csv in writing order. Larger thresholds come later: their counts are mostly 0, and a line
+/// ends after its last value that is not 0.
 fn names(sla: &Sla) -> Vec<String> {
     let by_threshold = sla.limits().iter().flat_map(|limit| {
         let threshold = limit.threshold_text();
@@ -459,7 +460,7 @@ fn fixed<'a>(
     ]
 }
 
-/// Appends the closing line of an interval, as in intervals.csv. `lines`: number of the interval's other lines.
+/// Appends the line of telemetry.csv that closes an interval. `lines`: number of the interval's lines in intervals.csv.
 pub(super) fn push_closing(
     text: &mut String,
     counts: &mut IntervalCounts,
@@ -494,7 +495,7 @@ fn number(field: Option<&str>) -> Option<u64> {
         })
 }
 
-/// Columns before the threshold columns.
+/// Columns of trace.csv before the threshold columns.
 const COLUMNS: &str = "at_sec,length_ms,device,kind,size,requests,lost,queue_p50_ns,queue_p99_ns,queue_max_ns,\
                        device_p50_ns,device_p99_ns,device_max_ns";
 
@@ -780,7 +781,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_without_samples_has_none() {
+    fn a_run_without_trace_csv_has_no_trace_samples() {
         let dir = tempfile::tempdir().unwrap();
         let found = read_trace(dir.path(), &manifest()).unwrap();
         assert_eq!(found, TraceSamples::default());

@@ -278,7 +278,7 @@ impl OpenFiles {
             .collect()
     }
 
-    /// Nominal time of the report. For an interval that was cut short: its last second, so it does not look complete.
+    /// Nominal time of the report. An interval that was cut short gets its last second, so that it looks incomplete.
     fn after_sec(&self, interval: &Interval) -> u64 {
         let nominal_sec = (interval.index + 1).saturating_mul(self.interval_sec);
         let before_sec = self.counts.after_sec;

@@ -223,8 +223,8 @@ fn loads(header: &LogHeader, names: &[String]) -> Result<Vec<RatedLoad>, String>
         .collect()
 }
 
-/// Load of `streams`, part of [`RATED_HISTOGRAMS`]. `None`: the header has no rate, or the log lacks a histogram (ACT
-/// does not report reads that only updates cause).
+/// The load of `streams`, histograms whose operations are counted together. `None`: the header has no rate for them, or
+/// the log lacks a histogram that has a rate (ACT logs no `reads` if only updates cause reads).
 fn load(
     header: &LogHeader,
     names: &[String],
@@ -447,7 +447,7 @@ mod tests {
             }
             .is_done([19_700, 10_300])
         );
-        // 2,999/s are 299/s for each of 10 threads; each thread may have one request in flight.
+        // 2,999/s are truncated to 299/s for each of 10 threads: 29,900 in 10 s, of which 0.1 % (29.9) may be missing.
         let odd = modified(BY_ACT, |it| it.rates = "internal-read-reqs-per-sec: 2999\n");
         assert!(odd.is_done([29_900, 0]) && odd.is_done([29_871, 0]) && !odd.is_done([29_870, 0]));
         assert!(
@@ -489,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_of_another_load_is_named() {
+    fn a_header_rate_far_below_the_counts_or_not_a_number_is_implausible() {
         let slow = modified(PACED, |it| it.rates = "internal-read-reqs-per-sec: 200\n");
         let [behind, implausible] = slow.finds(&[(10, [20_000, 471])]);
         let expected = "the load of reads exceeds the header's rate: 20,000 of 2,000 operations after 10 s, at the \

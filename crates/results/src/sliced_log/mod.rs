@@ -265,7 +265,7 @@ impl SlicedLog {
         numbered.filter_map(|(position, number)| Some((*number, self.slice(histogram, position)?)))
     }
 
-    /// Position of a bucket among the counts kept.
+    /// Position of `bucket` in [`Self::edges`]; `None`: no count begins after this bucket.
     pub fn edge(&self, bucket: usize) -> Option<usize> {
         self.edges.binary_search(&bucket).ok()
     }
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exact_name_wins_over_one_that_it_begins() {
+    fn an_exact_histogram_name_is_preferred_to_a_longer_name_with_this_prefix() {
         let text = act_log_text(2).replace("/dev/x-reads", "reads-x");
         let log = read(&text, 1, &["reads", "reads-"]);
         assert_eq!(
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_far_in_the_future_costs_no_memory() {
+    fn a_report_time_far_in_the_future_takes_no_memory_for_the_missing_slices() {
         let text = act_log_text(3).replace("after 3 sec:", "after 18446744073709551615 sec:");
         let log = read(&text, 1, &ACT_LOG_NAMES);
         assert_eq!(log.slices, [1, 2]);

@@ -1,4 +1,4 @@
-//! A run with a cliff, live and from its directory.
+//! A run whose share of slow reads doubles after 200 s, live and from its directory.
 
 use super::*;
 use crate::cell::Interval;
@@ -92,7 +92,7 @@ fn a_run_and_its_directory_have_the_same_rounds() {
 }
 
 #[test]
-fn steadiness_and_the_cliff_are_found() {
+fn a_steady_state_and_a_lasting_shift_are_found() {
     let dir = tempfile::tempdir().unwrap();
     let manifest = manifest(1);
     let steadiness = Steadiness::from_rounds(&recorded(dir.path(), &manifest, 600));
@@ -126,7 +126,7 @@ fn steadiness_and_the_cliff_are_found() {
 }
 
 #[test]
-fn just_after_the_cliff_a_run_is_not_steady_and_says_what_moves() {
+fn just_after_a_shift_a_run_is_not_steady_and_the_sentence_names_the_metric() {
     let dir = tempfile::tempdir().unwrap();
     let manifest = manifest(1);
     let steadiness = Steadiness::from_rounds(&recorded(dir.path(), &manifest, 260));
@@ -138,7 +138,7 @@ fn just_after_the_cliff_a_run_is_not_steady_and_says_what_moves() {
 }
 
 #[test]
-fn four_rounds_are_too_few() {
+fn four_rounds_are_too_few_for_a_steady_state() {
     let dir = tempfile::tempdir().unwrap();
     let manifest = manifest(1);
     let steadiness = Steadiness::from_rounds(&recorded(dir.path(), &manifest, 99));
@@ -196,7 +196,7 @@ fn window(metric: RoundMetric, values: [f64; 5], limit: Option<f64>) -> MetricWi
 }
 
 #[test]
-fn range_and_line_are_judged_by_the_average() {
+fn range_and_slope_are_compared_with_the_average() {
     let steady = window(
         RoundMetric::AchievedIops,
         [95.0, 97.5, 100.0, 102.5, 105.0],
@@ -233,7 +233,7 @@ fn range_and_line_are_judged_by_the_average() {
 }
 
 #[test]
-fn a_share_near_zero_settles_against_its_limit() {
+fn a_share_near_zero_is_steady_by_comparison_with_its_limit() {
     let share = RoundMetric::ShareOver {
         threshold_ns: 1_000_000,
     };
@@ -247,7 +247,7 @@ fn a_share_near_zero_settles_against_its_limit() {
     assert_eq!(
         idle.settled,
         Some(SteadyRule::Snia),
-        "nothing moves in nothing"
+        "a share of 0 does not change"
     );
 }
 
@@ -267,7 +267,7 @@ fn the_sentence_names_the_unsteady_metric_with_its_numbers() {
     );
 }
 
-/// Deterministic noise in [-1, 1] around `level`, times `spread`.
+/// `rounds` values around `level`, with deterministic noise of at most `spread`.
 fn level(level: f64, spread: f64, rounds: usize, seed: u64) -> impl Iterator<Item = f64> {
     let mut state = seed;
     (0..rounds).map(move |_| {
@@ -279,7 +279,7 @@ fn level(level: f64, spread: f64, rounds: usize, seed: u64) -> impl Iterator<Ite
 }
 
 #[test]
-fn a_cliff_six_hours_in_is_found_where_it_is() {
+fn a_shift_six_hours_into_a_run_is_found_at_its_round() {
     let values: Vec<f64> = level(0.01, 0.004, 360, 1)
         .chain(level(0.04, 0.008, 600, 2))
         .collect();
@@ -303,7 +303,7 @@ fn noise_alone_and_a_stall_of_two_rounds_are_no_change() {
 }
 
 #[test]
-fn a_move_that_is_small_against_the_limit_or_the_level_does_not_matter() {
+fn a_shift_that_is_small_relative_to_the_limit_or_the_level_is_no_change_point() {
     let tiny: Vec<f64> = level(0.0001, 0.0, 50, 1)
         .chain(level(0.0003, 0.0, 50, 1))
         .collect();

@@ -115,7 +115,7 @@ mod tests {
     use sys::op::OpKind;
 
     #[test]
-    fn a_map_has_a_bit_for_each_partition_and_copy() {
+    fn partitions_are_read_as_a_bitmap_for_each_copy() {
         let all = format!("{}8=", "/".repeat(682));
         let none = format!("{}A=", "A".repeat(682));
         let of = |text: &str| {

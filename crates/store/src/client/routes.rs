@@ -71,7 +71,7 @@ pub(super) struct WaitingRequest {
 #[derive(Debug, Default)]
 pub(super) struct NodeRoute {
     pub(super) slots: Vec<usize>,
-    /// Connections that may accept requests; some entries are stale.
+    /// Connections that may accept requests. Some entries are outdated: check `takes` before use.
     pub(super) free: Vec<usize>,
     pub(super) waiting: VecDeque<WaitingRequest>,
     pub(super) connecting: usize,

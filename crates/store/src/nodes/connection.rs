@@ -76,7 +76,7 @@ impl NodeConnection {
     /// The socket and the TLS state, for use in a ring.
     pub(crate) fn into_parts(self) -> (TcpStream, Option<Box<ClientConnection>>) {
         let DeadlineSocket { socket, .. } = self.socket;
-        // Users of the ring have their own deadlines.
+        // The socket gets no timeouts, because users of the ring have their own deadlines.
         let _ = socket
             .set_read_timeout(None)
             .and_then(|()| socket.set_write_timeout(None));
@@ -102,7 +102,7 @@ impl NodeConnection {
         }
         if result != 0 && !NO_SECURITY.contains(&result) {
             return Err(format!(
-                "user {} cannot log in - {} (code {result})",
+                "user {} cannot log in - {} (code {result}) - check --user and the password",
                 login.user,
                 security_result(result)
             ));

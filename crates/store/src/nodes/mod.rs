@@ -146,7 +146,7 @@ impl DiscoveredNode {
         names: &[String],
         access: &Access,
     ) -> Result<Vec<Option<String>>, String> {
-        // A server closes idle connections. If the error has another cause, a new connection shows it.
+        // The server may have closed an idle connection. An error with another cause occurs again on a new connection.
         if let Some(mut connection) = self.connection.take()
             && let Ok(values) = connection.ask(names)
         {

@@ -251,7 +251,7 @@ pub struct Migration {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NamespaceCounts {
-    /// Single transactions.
+    /// Transactions of clients for one record each.
     pub client: TransactionCounts,
     pub batch_sub: TransactionCounts,
     /// Transactions of clients of other nodes.

@@ -246,7 +246,7 @@ fn latencies_are_those_of_the_last_interval() {
 }
 
 #[test]
-fn a_line_goes_to_the_destinations_of_its_level_as_one_line() {
+fn a_log_line_goes_only_to_destinations_with_its_level_and_stays_one_line() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let mut config = conf::AerospikeConf::default();

@@ -83,8 +83,8 @@ impl Store {
         if now_ns < self.collectors[number].next_ns {
             return self.collectors[number].next_ns;
         }
-        // A block must have less than 7/8 of the units of the last packed block. Long records leave gaps at the ends of
-        // blocks, and their copies would leave the same gaps.
+        // Without a queued block, collect a block with less than 7/8 of the units in the last full block of copies.
+        // Long records leave gaps at the ends of blocks, and their copies would leave the same gaps.
         if volume.blocks.queue.is_empty()
             && !volume.blocks.queue_emptiest(volume.packed_units / 8 * 7)
         {

@@ -39,7 +39,7 @@ pub(super) struct TombRaider {
     is_urgent: bool,
     /// True if the last search gained little.
     pub(super) is_fruitless: bool,
-    /// Number of tombstones that this search removed, and of blocks that it queued for collection.
+    /// Number of tombstones that this search removed, plus number of blocks that the search queued for collection.
     gain: u64,
     began_ns: u64,
     /// Earliest start of the next urgent search.
@@ -257,7 +257,7 @@ impl Store {
             }
         };
         if matches!(stage, RaidStage::Waiting) {
-            // A search that gained little would gain little again.
+            // Delay the next search if this search gained little: the next would gain little, too.
             let is_fruitless =
                 self.tomb_raider.is_urgent && self.tomb_raider.gain * 64 <= self.index.len();
             let rest_ns = if is_fruitless {

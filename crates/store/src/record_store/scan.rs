@@ -97,7 +97,7 @@ impl Store {
         u64::MAX
     }
 
-    /// Begins the next read of a volume, or judges its blocks if all are read.
+    /// Begins the next read of a volume, or judges the blocks once all are read. Returns true if a read was begun.
     fn read_chunk(&mut self, number: usize, disk: &mut impl StoreDisk) -> bool {
         let Some(scan) = &mut self.scan else {
             return false;

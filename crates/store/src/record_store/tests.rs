@@ -347,7 +347,7 @@ fn a_write_that_leaves_no_bin_deletes_the_record_and_is_counted() {
 }
 
 #[test]
-fn an_index_without_free_memory_is_above_the_high_water_mark() {
+fn a_full_index_stops_writes_and_sets_hwm_breached() {
     let mut bench = Bench::new(
         |namespace| namespace.memory_bytes = (64 << 10) + (16 << 10),
         64,

@@ -1,5 +1,6 @@
-//! The nodes, and their partitions. The list of nodes never changes, and is the same on each node. Rendezvous hashing:
-//! the node with the highest hash of node and partition is the master, the next node is the replica.
+//! The nodes, and their partitions. The list of nodes never changes, and is the same on each node. Partitions are
+//! assigned by rendezvous hashing: the node with the highest hash of node and partition is the master, the next node is
+//! the replica.
 
 use crate::{PARTITIONS, digest};
 use sys::random::Random;
@@ -16,7 +17,7 @@ impl ClusterNode {
     /// The node at `host` and `port`. Its number is a hash of both.
     pub fn new(host: &str, port: u16) -> Self {
         let hash = digest(b"node", 0, format!("{host}:{port}").as_bytes());
-        // Some clients treat 0 as missing.
+        // The id is never 0, because some clients treat 0 as missing.
         let id = hash[..8]
             .iter()
             .fold(0, |id, byte| id << 8 | u64::from(*byte))

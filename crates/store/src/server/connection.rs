@@ -14,7 +14,7 @@ const REPLY_BYTES: usize = 4 << 10;
 /// While a client leaves this many bytes of replies unread, no more of its requests are taken.
 pub(super) const UNSENT_BYTES_MAX: usize = 1 << 20;
 
-/// Larger buffers are released instead of being reused, bytes.
+/// Buffers above this size, bytes, are released instead of being reused.
 const KEPT_BYTES: usize = 64 << 10;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,7 +103,7 @@ impl PeerConnection {
         }
     }
 
-    /// Returns the number of a new request that gets a reply.
+    /// Adds a request that gets a reply, and returns the request's number.
     pub(super) fn ask(&mut self) -> u64 {
         self.pending_replies.push_back(None);
         self.first_number + self.pending_replies.len() as u64 - 1
@@ -141,7 +141,7 @@ impl PeerConnection {
         }
     }
 
-    /// Output buffer, for the reply to the oldest request, or for messages outside that order.
+    /// The output buffer. Append only the reply to the oldest request, or messages to a node, which have no order.
     pub(super) fn out(&mut self) -> &mut Vec<u8> {
         &mut self.output
     }
@@ -247,7 +247,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Stores a value under the number that was freed last.
+    /// Stores a value under the number that was freed last, or under a new number.
     pub(super) fn insert(&mut self, item: T) -> u32 {
         match self.free.pop() {
             Some(number) => {

@@ -129,7 +129,7 @@ pub struct ServerState {
     pub(super) reported_contents: Mutex<(usize, DeviceContents)>,
     /// Number of cores with a store that does not open because of damage.
     pub(super) damaged_cores: AtomicUsize,
-    /// Number of cores' links to other nodes that are up.
+    /// Number of links that are up. Each core has a link to each other node.
     pub(super) links: AtomicUsize,
     pub(super) pair: NodePair,
     /// The clocks of all nodes, compared with the clock of this node.
@@ -446,7 +446,7 @@ impl<T> Mailbox<T> {
 
     /// Wakes the thread if it sleeps or is about to sleep.
     pub(super) fn wake(&self) {
-        // Pairs with the fence in `may_sleep`: this thread sees the other's sleep, or the other sees the message.
+        // Pairs with the fence in `may_sleep`: this thread sees that the other sleeps, or the other sees the message.
         fence(Ordering::SeqCst);
         if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::AcqRel) {
             self.waker.get().inspect(|waker| waker.wake());

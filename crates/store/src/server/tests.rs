@@ -328,7 +328,7 @@ fn one_connection_writes_and_reads_the_records_of_both_cores() {
 }
 
 #[test]
-fn one_cpu_is_left_unless_a_number_of_threads_is_given() {
+fn one_cpu_gets_no_server_thread_unless_service_threads_is_given() {
     let cores = |service: &str| {
         let text = format!(
             "service {{\n {service}\n}}\nnamespace test {{\n storage-engine device {{\n file f\n filesize 40M\n }}\n}}"
@@ -611,6 +611,32 @@ fn a_large_batch_is_answered_in_several_frames_and_in_order() {
 }
 
 #[test]
+fn a_connection_with_a_batch_above_the_memory_limit_is_closed_once() {
+    let Some(bench) = Bench::new(
+        1,
+        modified(ClientLimits::default(), |it| it.memory_bytes = 16 << 10),
+    ) else {
+        return;
+    };
+    let mut good = bench.client();
+    for key in 0..500 {
+        assert_eq!(good.ask(&put(key, &[5; 1000])).0, 0);
+    }
+    // The memory of the smaller batch is still in use when the larger batch arrives.
+    for pair in 1..20 {
+        let mut clients = [bench.client(), bench.client()];
+        for (client, keys) in clients.iter_mut().zip([400, 500]) {
+            client.0.write_all(&batch(0..keys)).unwrap();
+        }
+        bench.until("both are closed", |bench| {
+            bench.counted(|of| of.connections_reaped) >= 2 * pair
+        });
+        assert_eq!(good.ask(&get(1)).2, [5; 1000]);
+    }
+    assert_eq!(bench.counted(|of| of.connections_reaped), 38);
+}
+
+#[test]
 fn a_stop_answers_pending_requests_and_closes_connections() {
     let Some(bench) = Bench::new(2, ClientLimits::default()) else {
         return;
@@ -688,7 +714,7 @@ fn a_failed_ring_ends_the_server_after_the_other_cores_wrote_their_buffers() {
 }
 
 #[test]
-fn each_of_two_nodes_has_its_records_and_copies_of_the_other_node_s() {
+fn each_of_two_nodes_has_its_own_records_and_copies_of_the_records_of_the_other() {
     let listeners = [listener(), listener()];
     let nodes = listeners
         .each_ref()

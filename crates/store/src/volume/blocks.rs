@@ -68,7 +68,7 @@ pub(crate) struct Block {
 pub(crate) struct BlockTable {
     blocks: Vec<Block>,
     free: VecDeque<u32>,
-    /// Freed blocks, each with the number of the last record that must be durable before it is free.
+    /// Freed blocks, each with the number of the last record that must be durable before the block is free.
     freed: VecDeque<(u64, u32)>,
     /// Number of blocks that were ever used. Blocks are first used in the order of their numbers.
     pub(crate) used: u32,
@@ -90,9 +90,9 @@ pub(crate) struct BlockTable {
     low_water: u32,
     /// Units of live records.
     pub(crate) live: u64,
-    /// Number of the last record.
+    /// Number of the record that was appended last.
     pub(crate) appended: u64,
-    /// Numbers of blocks since the start, see [`crate::DeviceStatistics`].
+    /// Counts of blocks since the start, see [`crate::DeviceStatistics`].
     pub(crate) defrag_reads: u64,
     pub(crate) defrag_io_skips: u64,
     pub(crate) direct_frees: u64,
@@ -150,7 +150,7 @@ impl BlockTable {
         self.free.len() + self.pristine()
     }
 
-    /// Available blocks, and blocks that become free when the buffers are durable.
+    /// Available blocks, and blocks that become available once buffers or empty headers are written.
     pub(crate) fn free(&self) -> usize {
         self.available() + self.freed.len() + self.renewing
     }
@@ -234,7 +234,8 @@ impl BlockTable {
         self.announced.remove(&block);
     }
 
-    /// Examines a few more blocks. Sequence numbers only grow, so a pass's minimum is a lower bound for all blocks.
+    /// Continues the search for the oldest block. Sequence numbers only grow, so the minimum of a pass over all blocks
+    /// is a lower bound.
     fn look_for_oldest(&mut self, sequence: u64) {
         let count = self.blocks.len();
         for _ in 0..SWEPT.min(count) {
@@ -361,7 +362,8 @@ impl BlockTable {
         is_used
     }
 
-    /// Queues the used block with the fewest live units of the next [`LOOKED_AT`], if below `units`. True: queued.
+    /// Examines the next [`LOOKED_AT`] blocks, and queues the used block with the fewest live units, if these are fewer
+    /// than `units`. Returns true if a block was queued.
     pub(crate) fn queue_emptiest(&mut self, units: u32) -> bool {
         let count = self.used as usize;
         let candidates = LOOKED_AT.min(count);
@@ -432,7 +434,7 @@ impl BlockTable {
         (entry.sequence, entry.state, entry.is_empty) = (0, BlockState::Bad, false);
     }
 
-    /// Sorts the blocks after a cold start that read the blocks before `end`. `blocks_to_renew` get an empty header.
+    /// Sets the states of the blocks before `end`, which a cold start has read. `blocks_to_renew` get an empty header.
     pub(crate) fn start(&mut self, end: u32, blocks_to_renew: &BTreeSet<u32>) {
         self.used = end;
         let mut free = Vec::new();
@@ -515,7 +517,7 @@ mod tests {
     use sys::random::Random;
 
     #[test]
-    fn no_block_on_the_device_is_older_than_the_oldest() {
+    fn oldest_sequence_is_a_lower_bound_of_the_sequence_numbers_on_the_device() {
         for seed in 0..200 {
             let mut random = Random::new(seed);
             let count = 1 + random.below(40) as usize;

@@ -37,7 +37,8 @@ const RENEWALS_MAX: usize = 4;
 /// Distance from the limits for writes, in free blocks and in percent, at which collection becomes urgent.
 const SHORT: usize = 2;
 
-/// Maximum number of begun and unwritten blocks of this size: more unused blocks in a row end a cold start.
+/// Maximum number of blocks of this size that are begun and not written yet. More unused blocks than this in a row end
+/// a cold start.
 pub(crate) fn unwritten_max(block_bytes: usize) -> u32 {
     ((512 << 20) / block_bytes).max(64) as u32
 }
@@ -54,7 +55,7 @@ pub(crate) enum AppendPurpose {
     Renewal,
 }
 
-/// Records that no write covers yet.
+/// Records of a buffer that no write covers yet: the next write makes them one piece.
 #[derive(Debug, Clone, Copy)]
 struct BufferedPiece {
     at: usize,
@@ -137,7 +138,7 @@ pub(crate) struct Volume {
     /// Filled units of the last block that collection closed.
     pub(crate) packed_units: u32,
     writes_in_flight: usize,
-    /// Sequence numbers of blocks whose pieces do not reach the end.
+    /// Sequence numbers of blocks that are not completely written.
     incomplete_sequences: Vec<u64>,
     marks: Marks,
     /// When the last write ended.
@@ -171,7 +172,7 @@ impl Volume {
             min_avail_pct: namespace.min_avail_pct,
             packed_units: (block_bytes / UNIT) as u32,
             post_write_blocks: namespace.post_write_blocks as usize,
-            // Must stay below the number of consecutive unused blocks that ends a cold start.
+            // Less than the number of unused blocks in a row that ends a cold start.
             write_cache_blocks: ((namespace.max_write_cache_bytes / block_bytes as u64) as usize)
                 .clamp(1, unwritten_max(block_bytes) as usize / 2),
             opening,
@@ -201,7 +202,8 @@ impl Volume {
         }
     }
 
-    /// True if so few blocks are free that writes will soon be refused. Collection of any block then helps.
+    /// True if so few blocks are free that writes will soon be refused. Then blocks above the low-water
+    /// mark are collected, too.
     pub(crate) fn is_short_of_blocks(&self) -> bool {
         let free = self.blocks.free();
         free <= RESERVED[0] + SHORT

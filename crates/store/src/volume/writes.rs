@@ -209,7 +209,7 @@ impl Volume {
                 ));
             }
             buffer.first_unwritten = buffer.first_in_flight.take();
-            // The retry writes one piece, with records appended meanwhile: a torn write must not end between pieces.
+            // The retry also writes later records, all as one piece: a torn write must not end between pieces.
             if let Some((piece, _)) = buffer.in_flight_piece.take() {
                 let (used, records) = buffer
                     .piece
@@ -303,7 +303,7 @@ impl Volume {
         None
     }
 
-    /// All records up to this number are on the device.
+    /// Number of a record: all records up to this record are on the device.
     pub(crate) fn durable(&self) -> u64 {
         let firsts = self
             .active
@@ -340,7 +340,7 @@ pub(super) struct Marks {
     noted_slots: usize,
     /// True if the cold start found no valid mark, although there was one.
     are_lost: bool,
-    /// True if the log has a line about the last failures.
+    /// True if the log already has a line about the failures since the last successful mark.
     are_logged: bool,
     /// True if a mark has to be written as soon as the volume is at rest.
     is_hurried: bool,
@@ -445,7 +445,8 @@ impl Volume {
         {
             return u64::MAX;
         }
-        // Urgent if buffers wait for the announcement of their blocks. The second mark directly follows the first.
+        // A mark is written at once if a buffer waits for the announcement of its block. After the first mark ever, the
+        // second is written at once, so that both slots are filled.
         let are_unannounced = self.queue.iter().any(|number| {
             let buffer = self.buffers[*number as usize].as_ref();
             buffer.is_some_and(|buffer| buffer.retry_ns <= now_ns && !self.may_be_written(buffer))
@@ -498,7 +499,7 @@ impl Volume {
         u64::MAX
     }
 
-    /// True if a crash during the buffer's first write can be distinguished from damage, or if marks cannot be written.
+    /// False if a crash during the buffer's first write would look like damage. True if marks cannot be written.
     fn may_be_written(&self, buffer: &Buffer) -> bool {
         let is_renewal = buffer.purpose == AppendPurpose::Renewal;
         buffer.durable_bytes > 0

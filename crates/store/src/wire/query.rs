@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_found_by_name_even_if_names_are_skipped() {
+    fn info_values_are_matched_by_name_if_the_server_skips_names() {
         let asked = names(&["node", "latencies:", "build"]);
         let values = info_replies(&asked, b"node\tBB9\nbuild\t4.9.0.37\n").unwrap();
         assert_eq!(

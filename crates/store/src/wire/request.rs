@@ -276,7 +276,7 @@ fn record_op(header: &MessageHeader, key: &[u8], ops: &[u8]) -> Result<RecordOp,
         .map(|op| op.name.len());
     let may_read = reads & info1::READ != 0;
     let is_valid = if answers.has_all_bins {
-        // A read of all bins is the only read.
+        // A request that reads all bins has no other read.
         may_read && !answers.has_each && read_names.eq([0])
     } else {
         may_read || read_names.next().is_none()

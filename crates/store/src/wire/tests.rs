@@ -472,7 +472,7 @@ fn a_write_that_reads_all_bins_has_no_other_read() {
 }
 
 #[test]
-fn a_filter_of_the_go_client_makes_its_batch_longer_than_the_message() {
+fn a_filter_batch_of_the_go_client_is_unsupported_although_its_size_is_wrong() {
     let bodies = recorded("go-filter", ">");
     assert_eq!(bodies.len(), 2);
     for body in bodies {

@@ -140,8 +140,9 @@ fn value(number: u8, len: usize) -> RecordOp {
     })
 }
 
-/// Opens a store on the device described by `bytes`. The first byte has two flags: valid checksums, and marks. Then
-/// come the marks, and the starts of blocks. Returns true if a record was read.
+/// Opens a store on the device described by `bytes`. In the first byte, bit 0 keeps the checksums of the input, which
+/// are otherwise made valid, and bit 1 announces two marks. Then come the marks, and the starts of blocks. Returns true
+/// if a record was read.
 pub(crate) fn assert_device_property(bytes: &[u8]) -> bool {
     let Some((flags, mut bytes)) = bytes.split_first() else {
         return false;

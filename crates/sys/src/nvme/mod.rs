@@ -63,7 +63,7 @@ pub enum QueryError {
     Io(#[from] io::Error),
 }
 
-/// `struct nvme_passthru_cmd`, and `struct nvme_uring_cmd`, whose last field is reserved.
+/// `struct nvme_passthru_cmd`; also `struct nvme_uring_cmd`, in which the last field (here `result`) is reserved.
 #[repr(C)]
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct NvmeCommand {
@@ -91,7 +91,8 @@ const _: () = assert!(size_of::<NvmeCommand>() == 72 && offset_of!(NvmeCommand, 
 const _: () =
     assert!(offset_of!(NvmeCommand, data_len) == 36 && offset_of!(NvmeCommand, cdw10) == 40);
 
-/// `_IO('N', 0x40)`, `_IOWR('N', ..., struct nvme_passthru_cmd)`: as [`crate::ioctl`] for x86, Arm, RISC-V, s390.
+/// `_IO('N', 0x40)`, `_IOWR('N', ..., struct nvme_passthru_cmd)`; valid on x86, Arm, RISC-V and s390, see
+/// [`crate::ioctl`].
 const NVME_IOCTL_ID: u32 = 0x4e40;
 const NVME_IOCTL_ADMIN_CMD: u32 = 0xc048_4e41;
 const NVME_IOCTL_IO_CMD: u32 = 0xc048_4e43;
@@ -317,7 +318,7 @@ mod tests {
     use std::os::fd::AsFd;
 
     #[test]
-    fn the_requests_have_the_kernels_numbers() {
+    fn the_ioctl_numbers_equal_those_of_the_kernel() {
         // Each number has four parts: direction (3: both), size of the struct (72), letter, number of the request.
         assert_eq!(
             NVME_IOCTL_ADMIN_CMD,
@@ -344,8 +345,8 @@ mod tests {
     }
 
     #[test]
-    fn every_query_reads_and_none_writes() {
-        // The lowest two bits of an opcode are the data direction: 01b and 11b are to the drive.
+    fn no_query_has_an_opcode_that_transfers_data_to_the_drive() {
+        // The lowest two bits of an opcode are the data direction; 01b and 11b transfer data to the drive.
         for query in [
             Query::Smart,
             Query::OcpSmart,

@@ -134,7 +134,7 @@ impl Form for NvmeForm {
         in_flight_max + memory_bytes / smallest_bytes_max as usize
     }
 
-    /// Panics for an unaligned offset or length, or a short buffer: the drive would access memory beyond it.
+    /// Panics for an unaligned offset or length, and for a short buffer, beyond which the drive would access memory.
     fn entry(&mut self, op: &mut Op, entry_index: usize) -> squeue::Entry128 {
         let namespace = &self.namespaces[usize::from(op.target)];
         let block_bytes = namespace.block_bytes;
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn the_request_has_the_kernels_number() {
+    fn the_uring_command_number_equals_that_of_the_kernel() {
         assert_eq!(
             NVME_URING_CMD_IO,
             3 << 30 | 72 << 16 | u32::from(b'N') << 8 | 0x80
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operation_longer_than_a_command_becomes_several_without_a_gap() {
+    fn an_operation_above_the_transfer_limit_is_split_into_adjacent_commands() {
         let mut pool = Pool::new(1 << 20).unwrap();
         let mut commands = commands(&mut pool);
         let mut write = Op {
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deallocation_is_one_range_in_memory_of_its_own() {
+    fn a_deallocation_is_one_range_in_memory_reserved_for_its_token() {
         let mut pool = Pool::new(1 << 20).unwrap();
         let mut commands = commands(&mut pool);
         let entry = commands.entry(&mut op(OpKind::Deallocate, 1, Buf::empty()), 0);

@@ -30,7 +30,7 @@ pub(super) struct SkewedStore {
     deaths: Gamma,
     mark: Gamma,
     wheel: Wheel,
-    /// By block: the time of its write, and the share of the records written then that are alive when the block is
+    /// By block: the time of its write, and the share of all lives that are longer than the time until the block is
     /// collected. For blocks of defragmentation the share is 0, and `death_times` has the deaths of the survivors.
     block_writes: Box<[(u32, f32)]>,
     death_times: Box<[u32]>,
@@ -127,7 +127,7 @@ impl SkewedStore {
         self.sorted.clone_from(&self.lives_left);
         let wait = *self.sorted.select_nth_unstable(below_mark).1;
         let now = self.wheel.now();
-        // Survivors keep the order of arrival, not of death, so that which survivors share their next block is random.
+        // Survivors stay in order of arrival: in order of death, records that die together would share the next block.
         let survivors = self
             .lives_left
             .iter()

@@ -115,7 +115,7 @@ fn seen(host: &mut StoreModel, client_blocks: u64) -> [f64; 4] {
 }
 
 #[test]
-fn a_model_of_counts_agrees_with_a_model_of_records() {
+fn the_model_with_a_count_per_block_agrees_with_the_exact_model_of_records() {
     for (records_per_block, fill, lwm_pct) in [
         (128, 0.6, 50),
         (16, 0.5, 50),
@@ -181,7 +181,7 @@ fn in_use(host: &mut StoreModel, client_blocks: u64) -> [f64; 6] {
 }
 
 #[test]
-fn a_model_of_deaths_agrees_with_a_model_of_places() {
+fn the_model_with_a_time_of_death_per_record_agrees_with_the_exact_model_of_records() {
     let hot_cold = HotCold {
         keys_pct: 10.0,
         traffic_pct: 70.0,
@@ -350,7 +350,7 @@ fn the_same_seed_writes_the_same_blocks_and_another_does_not() {
 }
 
 #[test]
-fn loaded_records_live_up_to_their_own_limit() {
+fn a_store_just_loaded_has_a_lower_maximum_fill_than_a_store_in_its_steady_state() {
     let half = tenant(Uniform, 128, 0.5, 50);
     let highest = StoreGeometry::new(&half, 10_000).unwrap();
     let highest_loaded = fill_max_loaded(&half, &highest);
@@ -383,7 +383,7 @@ fn loaded_records_live_up_to_their_own_limit() {
 }
 
 #[test]
-fn a_fill_that_defragmentation_cannot_live_with_is_refused_with_the_arithmetic() {
+fn a_fill_that_defragmentation_cannot_sustain_is_refused_with_the_arithmetic() {
     let why = |tenant: &Tenant, blocks| StoreModel::new(tenant, blocks, 1).unwrap_err().to_string();
     assert_eq!(
         why(&tenant(Uniform, 128, 0.8, 50), 1_000),

@@ -217,7 +217,7 @@ fn handles(tenants: &Tenants, drive_handles: u16) -> Result<Vec<[u16; 2]>, Canno
         .tenants
         .iter()
         .any(|one| one.placement.or(one.defrag_placement).is_some());
-    // The file counts from 1. A tenant without a handle gets the drive's first, like a write without one.
+    // The file counts handles from 1. A tenant without a handle gets the first, as does a write without a handle.
     let from_1 = |placement: Option<u16>| placement.unwrap_or(1).max(1) - 1;
     let writers = tenants
         .tenants

@@ -40,8 +40,7 @@ pub struct Interleaving {
 }
 
 impl Default for Interleaving {
-    /// The command size is one that many kernels and controllers allow. Four blocks in flight are those of a few
-    /// tenants.
+    /// Many kernels and controllers allow commands of 128 KiB. Four blocks in flight are typical of a few tenants.
     fn default() -> Self {
         Self {
             command_bytes: 128 << 10,

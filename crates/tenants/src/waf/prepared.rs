@@ -51,7 +51,7 @@ impl Overwritten {
         (0..self.ftl.units()).for_each(|unit| self.ftl.write(unit, 1, 0));
     }
 
-    /// Writes each region: first the units that the previous region left to be overwritten, then new units.
+    /// Fills the drive as fio's sprandom. In each region, first overwrites some units of the previous, then writes new.
     fn sprandom(&mut self, over_provisioning: f64, seed: u64) {
         let units = self.ftl.units();
         let region = (units as f64 * (1.0 + over_provisioning)) as u64 / SPRANDOM_REGIONS;
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn our_sprandom_is_as_near_the_steady_state_as_fios() {
+    fn the_model_of_sprandom_is_as_near_the_steady_state_as_sprandom_of_fio() {
         // With these values of over-provisioning, the shares of fio 3.42 are 0.3 %, 0.9 % and 1.2 % too low.
         for over_provisioning in [0.07, 0.15, 0.28] {
             let shares = sprandom_shares(over_provisioning);
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn the_telemetry_of_a_drive_of_several_dies_is_steady_from_the_first_octile_on() {
+    fn after_an_ordered_pass_a_drive_of_several_dies_is_steady_from_the_first_octile_on() {
         let text = "sim:ftl+capacity=256MiB+op=15%+superblock=1MiB+channels=4+dies=2+planes=1+page=16KiB+buffer=1MiB+reserve=1";
         let spec: DriveSpec = text.parse().unwrap();
         let of = spec.ftl.clone().unwrap();
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_that_merges_overwrites_changes_nothing() {
+    fn no_write_of_an_ordered_pass_finds_its_block_still_in_the_write_cache() {
         let block_bytes = 4096;
         let cache = 1024;
         let spec = OrderSpec {

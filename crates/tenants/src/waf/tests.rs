@@ -61,7 +61,7 @@ fn found(
 
 /// The assumptions in `micron-2024-op*.toml` and docs/waf.md lead to the published WAFs of 1.84 and 1.08.
 #[test]
-fn the_expected_pair_of_amplifications_follows_from_documented_assumptions() {
+fn the_published_wafs_of_1_84_and_1_08_follow_from_documented_assumptions() {
     for (weights, fill_pct, over_provisioning) in
         [([5, 7, 9, 11], 40, 0.145), ([4, 3, 2, 1], 50, 0.22)]
     {
@@ -112,7 +112,7 @@ fn every_byte_of_a_host_is_counted_once_and_drives_lose_none() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_intervals_and_another_seed_others() {
+fn the_same_seed_gives_the_same_results_and_another_seed_different_results() {
     let of = |seed| found(Fdp, &equal(), &spec(0.1), seed).0;
     assert_eq!(of(3), of(3));
     assert_ne!(of(3).drives, of(4).drives);
@@ -138,7 +138,7 @@ fn tenants_that_overwrite_in_order_are_not_amplified_with_a_drive_or_a_handle_ea
 }
 
 #[test]
-fn handles_are_those_that_the_file_names_or_one_each() {
+fn tenants_get_the_handles_named_in_the_file_or_one_handle_each() {
     let handles = |tenants: &Tenants| {
         let layout = TenantLayout::new(Fdp, tenants, &drive(&spec(0.1))).unwrap();
         layout

@@ -92,7 +92,7 @@ fn streams(config: &ActConfig, derived: &IndexDerived) -> Vec<StreamInfo> {
         ..stream_info(READS, true, reads_iops, config.arrival.recorded())
     }];
     if !derived.update_rate.is_zero() {
-        // A page is written after another page was read.
+        // The write of an update follows its read, so writes have no schedule of their own.
         streams.push(StreamInfo {
             act: Some(config.histograms(true)),
             late_ns: config.late_ns(),

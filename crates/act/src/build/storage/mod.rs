@@ -346,7 +346,7 @@ impl LaneInputs<'_, StorageDerived> {
         for (stream, rate) in rates {
             if let Some(arrival) = self.arrival(stream, rate, index as u64, devices) {
                 let slots = self.config.large_block_concurrency;
-                // The model does one large block at a time; any other number is the user's choice.
+                // By default one large block at a time; a higher number is the user's choice, and counts as configured.
                 let limit = plan.add_limit(slots, slots > 1);
                 plan.add_lane(
                     self.uniform(stream, index, 0),

@@ -116,7 +116,7 @@ fn every_stream_of_every_device_has_its_share_of_its_exact_rate() {
 }
 
 #[test]
-fn the_first_operations_of_streams_and_devices_are_apart() {
+fn each_stream_on_each_device_has_its_first_operation_at_another_time() {
     let workload = build(&config(), 1).unwrap();
     assert_eq!(
         distinct(lanes(&workload).map(|(_, lane)| instants(lane).next().unwrap())),

@@ -156,7 +156,7 @@ fn a_step_ends_once_the_rest_cannot_make_up_for_its_slow_operations() {
 }
 
 #[test]
-fn a_stall_that_a_slice_allows_is_no_cliff() {
+fn a_stall_that_the_rest_of_the_slice_can_make_up_for_does_not_fail_the_step() {
     let stall = |round| if (1..3).contains(&round) { 1_000 } else { 10 };
     let (judged, _) = step(TRY, RATE, stall);
     assert_eq!((judged.seen, judged.rounds), (Held, 11), "{}", judged.why);

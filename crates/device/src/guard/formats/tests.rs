@@ -1,4 +1,4 @@
-//! Formats planted by their magic numbers, and by their own tools.
+//! Formats written by these tests as magic numbers, and formats made by their own tools (`mkfs` and others).
 
 use super::super::sampling::{Sampling, gather};
 use super::*;
@@ -17,7 +17,7 @@ fn on_device(at: u64, bytes: &[u8]) -> Vec<String> {
 }
 
 fn on_device_of(size_bytes: u64, at: u64, bytes: &[u8]) -> Vec<String> {
-    // Only the blocks around the bytes are in memory.
+    // `pieces` has only the blocks around the bytes, so that the device can be larger than the memory.
     let start = at / 4096 * 4096;
     let mut piece = vec![0; (at - start) as usize];
     piece.extend_from_slice(bytes);
@@ -34,7 +34,7 @@ fn on_device_of(size_bytes: u64, at: u64, bytes: &[u8]) -> Vec<String> {
 }
 
 #[test]
-fn nothing_is_found_on_zeros() {
+fn a_device_of_zeros_has_no_format() {
     assert!(on_device(0, &[]).is_empty());
     assert!(known_formats(&Contents::at_bytes(&[], None)).is_empty());
     assert!(known_formats(&Contents::at_bytes(&[0; 700], None)).is_empty());
@@ -65,7 +65,7 @@ fn a_store_of_the_record_engine_is_named() {
     }
     header[43] = 255;
     assert!(on_device(0, &header)[0].starts_with("records written by `flashproof engine serve`"));
-    // A RAID array created later left the header in place.
+    // The header of the store survived the later creation of a RAID array.
     let store = Evidence::RecordStore { namespace: None };
     let data = Evidence::Data {
         samples: 1,
@@ -155,7 +155,7 @@ fn superblocks_near_the_end_are_found() {
     }
 }
 
-/// `magic`, followed by the other bytes by which the format `name` is recognised.
+/// `magic`; for an ext file system followed by zeros up to the end of the feature fields: no features means ext2.
 fn planted(name: &str, magic: &[u8]) -> Vec<u8> {
     let mut bytes = magic.to_vec();
     if name == EXT {
@@ -165,7 +165,7 @@ fn planted(name: &str, magic: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn every_magic_is_found_at_every_place_of_the_device_and_of_a_lost_partition() {
+fn every_magic_is_found_at_all_its_offsets_on_the_device_and_in_a_lost_partition() {
     const PLACES: [u64; 4] = [0, 63 * 512, 1 << 20, 2 << 20];
     for Magic {
         name,

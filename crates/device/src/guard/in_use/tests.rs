@@ -87,14 +87,14 @@ fn refusals(subject: &TargetDevices, machine: &Machine) -> Vec<String> {
 }
 
 #[test]
-fn a_device_that_nobody_uses_passes() {
+fn an_unused_device_has_no_reason_to_refuse() {
     let machine = Machine::new();
     assert_eq!(machine.refusal(0), None);
     assert_eq!(machine.refusal(2), None);
 }
 
 #[test]
-fn a_mount_counts_for_disk_and_partition_in_either_mount_table() {
+fn a_mounted_partition_is_found_for_its_disk_too_in_both_mount_tables() {
     let mount = "40 1 259:2 / /data\\040one rw,relatime shared:5 - ext4 /dev/nowhere rw\n";
     for (file, seen_by) in [
         ("proc/self/mountinfo", ";"),
@@ -113,7 +113,7 @@ fn a_mount_counts_for_disk_and_partition_in_either_mount_table() {
 }
 
 #[test]
-fn a_disk_that_is_mounted_whole_counts_for_its_partition() {
+fn a_partition_is_refused_if_its_whole_disk_is_mounted() {
     let machine = Machine::new();
     machine.write(
         "proc/self/mountinfo",
@@ -137,7 +137,7 @@ fn mounts_of_other_devices_do_not_count() {
 }
 
 #[test]
-fn holders_are_named_with_their_kind() {
+fn devices_built_on_the_target_are_named_with_their_kind() {
     let machine = Machine::new();
     for (holder, what, says) in [
         (
@@ -171,7 +171,7 @@ fn holders_are_named_with_their_kind() {
 }
 
 #[test]
-fn a_file_behind_a_loop_device_is_held() {
+fn the_backing_file_of_a_loop_device_is_refused() {
     let machine = Machine::new();
     let file = machine.write("image", "");
     machine.add_device(
@@ -220,7 +220,7 @@ fn the_use_of_a_holder_is_reported_at_any_depth_of_the_stack() {
 }
 
 #[test]
-fn devices_below_the_target_count() {
+fn mounts_of_devices_below_the_target_are_found() {
     let machine = Machine::new();
     let md = machine.add_device("md7", "9:7", &[("md/level", "raid1")]);
     let part = machine.disk().join("nvme0n1p2");
@@ -262,7 +262,7 @@ fn devices_below_the_target_count() {
 }
 
 #[test]
-fn volumes_beside_the_target_do_not_count_and_hand_made_mappings_do() {
+fn another_volume_of_the_same_group_does_not_count_but_other_mappings_on_the_disk_do() {
     let group = "LVM-0123456789abcdef0123456789abcdef";
     let other_group = "LVM-1123456789abcdef0123456789abcdef";
     for (target, beside, lie_apart) in [
@@ -329,7 +329,7 @@ fn other_path(machine: &Machine, attributes: &[(&str, &str)]) {
 }
 
 #[test]
-fn the_other_path_to_a_drive_counts_as_the_drive() {
+fn a_use_of_the_other_path_to_a_drive_is_a_use_of_the_drive() {
     let machine = Machine::new();
     other_path(&machine, &[]);
     assert_eq!(machine.refused("259:0"), "");
@@ -381,7 +381,7 @@ fn the_other_path_to_a_drive_counts_as_the_drive() {
 }
 
 #[test]
-fn drives_with_equal_names_and_different_serial_numbers_are_two() {
+fn two_disks_are_one_drive_only_with_equal_wwids_and_equal_serial_numbers() {
     for (what, attributes) in [
         (
             "another namespace",
@@ -489,7 +489,7 @@ fn exports_that_cannot_be_examined_are_noted() {
 }
 
 #[test]
-fn a_swap_file_is_swap() {
+fn a_file_used_as_swap_is_refused() {
     let machine = Machine::new();
     let file = machine.write("swap file", "");
     let line = format!(
@@ -588,7 +588,7 @@ fn opener(pid: u32, mark: Option<ByteLock>) -> Opener {
 }
 
 #[test]
-fn only_shared_runs_tolerate_only_shared_runs() {
+fn a_shared_run_accepts_other_shared_runs_and_no_other_process() {
     use ByteLock::{Exclusive, Shared};
     assert_eq!(sort_out(vec![], false).unwrap(), 0);
     let found = sort_out(vec![opener(1, Some(Shared)), opener(2, Some(Shared))], true).unwrap();

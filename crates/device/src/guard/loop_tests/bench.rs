@@ -68,7 +68,7 @@ impl Bench {
         Some(Self { device, dir })
     }
 
-    /// Returns the name of the loop device and its cleanup.
+    /// Attaches a loop device to `path`. Returns its name and its cleanup.
     pub(super) fn attach(&self, path: &str, options: &[&str]) -> Option<(String, Undo<'static>)> {
         let device = attach(&[options, &[path]].concat())?;
         Some((
@@ -88,7 +88,7 @@ impl Bench {
     pub(super) fn guard(&self) -> Guard {
         Guard {
             watch_time: Duration::from_millis(200),
-            // Long enough for commands of other tests that open every loop device.
+            // Commands of concurrent tests (losetup) open every loop device for a moment.
             settle: Duration::from_secs(1),
             ..Guard::new(Some(self.dir.path().join("state")))
         }
@@ -105,7 +105,7 @@ impl Bench {
         }
     }
 
-    /// Consent for the device, without anybody to ask.
+    /// Consent for the device, from a guard that cannot ask a question.
     pub(super) fn consent(&self, request: &WriteRequest) -> Result<WriteConsent, String> {
         let answer = self
             .guard()
@@ -156,7 +156,7 @@ impl Bench {
         fs::read(&self.device).unwrap()
     }
 
-    /// Returns the partition's kernel name, a node for it, and the cleanup.
+    /// Adds a partition to the device. Returns its kernel name, a node for it, and the cleanup.
     pub(super) fn with_partition(&self) -> Option<(String, String, Undo<'static>)> {
         succeed("addpart", &[&self.device, "1", "2048", "32768"])?;
         let undo = Undo("delpart", vec![self.device.clone(), "1".into()]);
@@ -168,7 +168,8 @@ impl Bench {
         Some((name, node, undo))
     }
 
-    /// Makes a loop device pose as the drive `name` with these attributes, for [`Self::guard_of_posed`].
+    /// Adds a loop device to a fake /sys and /dev as the drive `name` with these attributes, see
+    /// [`Self::guard_of_posed`].
     pub(super) fn pose(&self, device: &str, name: &str, attributes: &[(&str, &str)]) {
         let sys = self.dir.path().join("sys");
         let dev = self.dir.path().join("dev");
@@ -210,8 +211,8 @@ impl Bench {
     }
 }
 
-/// Until the guard is dropped, no other test of this program attaches a loop device. Two concurrent searches for a free
-/// device find the same device, and the slower losetup keeps the device open for a while.
+/// A lock against concurrent attachments of loop devices by tests of this program. Two concurrent searches for a free
+/// loop device find the same device, and the slower losetup keeps the device open for a while.
 pub(super) fn no_attachment() -> MutexGuard<'static, ()> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)

@@ -12,7 +12,7 @@ fn kernel_name(device: &str) -> &str {
     device.trim_start_matches("/dev/")
 }
 
-/// Asserts the refusal despite consent to the erasure, and that nothing is written to the file of the bench.
+/// Asserts that `request` is refused although the user consents to the erasure, and that the bench's file is unchanged.
 #[track_caller]
 fn assert_refused_whatever_is_said(bench: &Bench, request: &WriteRequest, why: &[&str]) {
     let before = fs::read(bench.path("image")).unwrap();
@@ -111,7 +111,7 @@ fn a_backing_file_is_recognised_by_its_inode_and_not_by_its_name() {
     let Some((other, _detach)) = bench.attach(&link, &[]) else {
         return;
     };
-    // No name leads to the old file any more; the loop devices keep it open.
+    // The name now leads to another file; only the loop devices still have the old file open.
     fs::remove_file(&image).unwrap();
     fs::write(&image, vec![0; SIZE as usize]).unwrap();
     fs::remove_file(&link).unwrap();
@@ -167,7 +167,7 @@ fn a_backing_file_that_is_swapped_to_is_in_use() {
 }
 
 #[test]
-fn a_loop_device_on_a_block_device_is_one_with_it() {
+fn a_loop_device_on_a_block_device_shares_bytes_and_users_with_that_device() {
     let Some(bench) = Bench::new(&[]) else { return };
     let Some((upper, _detach)) = bench.attach(&bench.device, &[]) else {
         return;
@@ -304,7 +304,7 @@ fn two_paths_to_one_drive_are_one_drive() {
     let consent = crate::target::Target::writable(consent.into_iter().next().unwrap());
     assert!(claim(&other).is_err(), "and stays so");
     drop(consent);
-    // A child that another test has just forked holds a copy of the consent's file until it executes its program.
+    // Retry: a child that another test has just forked has a copy of the consent's descriptor until its exec.
     let claimed = retry(Duration::from_secs(1), is_busy, || claim(&other)).unwrap();
     let text = refused(&[bench.request()]);
     assert!(

@@ -1,5 +1,5 @@
-//! Tests of the names that consent to an erasure. A loop device poses as the drive, whose names are in a fake /sys and
-//! /dev.
+//! Tests of the names by which a user consents to an erasure. The drive is a loop device, whose names are in a fake
+//! /sys and /dev.
 
 use super::bench::no_attachment;
 use super::*;
@@ -9,7 +9,7 @@ use std::os::unix::fs::symlink;
 const WWID: &str = "t10.ATA     ACME Fast 1TB      S123";
 const SERIAL: &str = "  S123 ";
 
-/// A loop device that poses as a drive with a file system on it.
+/// A loop device with a file system, which a fake /sys shows as a drive.
 struct Drive {
     // The bench must be dropped first: Rust drops fields in the order of declaration.
     bench: Bench,
@@ -112,7 +112,7 @@ fn a_file_system_needs_a_lasting_name_and_a_path_is_not_enough() {
 }
 
 #[test]
-fn a_path_is_not_enough_for_data_without_an_owner_either() {
+fn a_path_is_not_enough_to_erase_data_of_unknown_format() {
     let Some(drive) = Drive::new(&[("device/serial", SERIAL)]) else {
         return;
     };
@@ -151,7 +151,7 @@ fn a_link_by_id_is_a_lasting_name_of_a_drive_without_a_serial_number() {
 }
 
 #[test]
-fn a_serial_number_that_two_drives_have_names_neither() {
+fn a_serial_number_that_two_drives_share_is_no_consent_for_either() {
     let wwid = "eui.0025385b21404321";
     let Some(drive) = Drive::new(&[("wwid", wwid), ("device/serial", SERIAL)]) else {
         return;
@@ -197,7 +197,7 @@ fn two_paths_to_a_drive_share_its_serial_number() {
 }
 
 #[test]
-fn on_a_terminal_the_path_is_enough_because_the_drive_is_shown() {
+fn the_path_typed_on_a_terminal_is_enough_because_the_question_shows_the_drive() {
     let Some(drive) = Drive::new(&[("device/wwid", WWID), ("device/serial", SERIAL)]) else {
         return;
     };

@@ -8,8 +8,8 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::{fs, io};
 
-/// Keeps a file in use without a descriptor in /proc/PID/fd. Arguments: the way, and the file. The module mmap keeps a
-/// descriptor of its own, so the functions of the C library are called directly.
+/// Python program that keeps a file in use without a descriptor in /proc/PID/fd. Arguments: the way of use, and the
+/// file. Python's module mmap keeps a descriptor of the file, so the program calls the C library directly.
 const HOLDER: &str = r#"
 import ctypes, os, platform, socket, sys, threading, time
 way, path = sys.argv[1:]

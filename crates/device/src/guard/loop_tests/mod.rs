@@ -50,7 +50,7 @@ fn assert_asked(bench: &Bench, why: &str) {
     assert!(before == bench.content(), "consent itself writes nothing");
 }
 
-/// Number of samples of a bench's device: both ends, the random places, and the backup superblocks in between.
+/// Number of samples that the guard takes of a bench's device: both ends, random places, backup superblocks.
 fn samples() -> usize {
     let blocks = contents::backups(SIZE)
         .into_iter()
@@ -64,7 +64,7 @@ fn samples() -> usize {
 }
 
 #[test]
-fn an_empty_device_is_consented_to_and_known_by_its_file() {
+fn an_empty_loop_device_gets_consent_without_a_question() {
     let Some(bench) = Bench::new(&[]) else { return };
     let consent = bench.consent(&bench.request()).unwrap();
     assert_eq!(
@@ -190,7 +190,7 @@ fn a_device_open_in_another_process_is_refused_with_its_number_and_name() {
 #[test]
 fn a_device_with_io_of_others_is_refused_with_the_counts() {
     let Some(bench) = Bench::new(&[]) else { return };
-    // The process scan skips this process, so reads of this process simulate the reads of an invisible user.
+    // The process scan skips this process, so its reads look like reads of a user that the scan cannot find.
     let device = OpenDirect::new(&bench.device);
     let stop = AtomicBool::new(false);
     let reads = AtomicU64::new(0);
@@ -267,9 +267,9 @@ fn all_reasons_are_reported_at_once() {
 }
 
 #[test]
-fn a_claim_of_the_kernels_is_refused() {
+fn a_device_that_is_open_with_o_excl_is_refused() {
     let Some(bench) = Bench::new(&[]) else { return };
-    // An exclusive claim of this process, which the process scan skips.
+    // This process makes the claim, because the process scan skips it: only the kernel shows the claim.
     let claim = claim_of_nobody(&bench.device);
     bench.assert_refused("the kernel has it reserved for another user (open with O_EXCL: EBUSY)");
     let shared = bench.consent(&bench.shared()).unwrap_err();
@@ -288,7 +288,7 @@ fn claim_of_nobody(device: &str) -> File {
 }
 
 #[test]
-fn a_device_mapper_device_holds_what_it_is_built_on() {
+fn a_device_below_a_device_mapper_device_is_refused() {
     let Some(bench) = Bench::new(&[]) else { return };
     let name = format!("flashproof-test-{}", std::process::id());
     let table = format!("0 {} linear {} 0", SIZE / 512, bench.device);
@@ -419,7 +419,7 @@ fn a_file_system_without_its_partition_table_is_named_in_every_run() {
             "no key of a record: {text}"
         );
     }
-    // Also erases the first superblock. Its backup is 8 MiB and 1 KiB behind the start.
+    // Also erases the first superblock. Its backup is 8 MiB + 1 KiB after the start of the partition.
     bench.put(1 << 20, &[0; 4 << 20]);
     let backup = "an ext4 file system, label \"backup\"";
     let at = (1 << 20) + (8 << 20) + 1024 + 0x38;
@@ -523,7 +523,7 @@ fn stamped_data_needs_no_consent_and_data_with_another_key_does() {
 }
 
 #[test]
-fn a_lost_record_costs_a_question_and_no_data() {
+fn after_the_loss_of_its_record_flashproof_asks_before_it_erases_its_own_data() {
     let Some(bench) = Bench::new(&[]) else { return };
     let consent = bench.consent(&bench.request()).unwrap();
     let mut ours = vec![0; 4096];

@@ -140,7 +140,7 @@ impl Fdp {
             .find(|one| self.state == FdpState::On(one.index))
     }
 
-    /// Why writes to the namespace cannot name a placement handle; `None` if they can, or if this is unknown.
+    /// Why writes to the namespace cannot name a placement handle; `None` if writes can, or if that is unknown.
     pub fn why_no_handles(&self) -> Option<&'static str> {
         match self.state {
             FdpState::Off => Some("the drive has FDP, but FDP is off"),
@@ -302,7 +302,7 @@ pub(crate) fn is_supported(fd: BorrowedFd<'_>) -> Result<bool, QueryError> {
     Ok(little_endian::<4>(&controller, 96) & HAS_FDP != 0)
 }
 
-/// Reads the head of an answer, computes the total length from it with `len`, and reads the whole answer.
+/// Reads the first `head_bytes` of an answer, computes its total length with `len`, and reads the whole answer.
 fn log(
     fd: BorrowedFd<'_>,
     query: Query,
@@ -412,7 +412,7 @@ mod tests {
     const HANDLES: &[u8] = include_bytes!("../../../tests/data/nvme-fdp-ruhs.bin");
 
     #[test]
-    fn the_pages_of_a_drive_are_read() {
+    fn the_recorded_pages_of_a_drive_are_parsed() {
         let expected = FdpConfiguration {
             index: 0,
             valid: true,
@@ -498,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn several_configurations_are_read_one_behind_the_other() {
+    fn several_configurations_in_one_page_are_parsed() {
         let mut page = vec![0; 16];
         page[0] = 1; // two configurations: the field is zero-based
         for (handles, kind) in [(2_u8, 1_u8), (3, 2)] {
@@ -522,7 +522,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_with_a_false_length_are_read_to_the_end_of_their_bytes() {
+    fn truncated_or_inconsistent_pages_give_only_their_complete_entries() {
         for len in 0..CONFIGURATIONS.len() {
             let mut page = CONFIGURATIONS[..len].to_vec();
             page.iter_mut().take(2).for_each(|byte| *byte = 0xff);
@@ -541,7 +541,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_are_read_from_their_places_and_never_wrap() {
+    fn counters_are_read_at_their_offsets_and_saturate_at_64_bits() {
         let mut page = [0; 64];
         page[0] = 1;
         page[17] = 1;

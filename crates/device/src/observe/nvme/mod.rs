@@ -9,8 +9,8 @@
 //! All queries are read-only ([`sys::nvme::Query`]), and need root. A slow drive blocks the caller; callers that cannot
 //! wait use a separate thread ([`poll`]).
 //!
-//! For the setup of placement handles, this module also lists the namespaces of a drive, and reports if a host can
-//! manage them.
+//! This module also lists the namespaces of a drive, and reports if a host can create and delete namespaces: users need
+//! both for the setup of placement handles.
 
 pub mod fdp;
 pub(super) mod poll;
@@ -57,7 +57,7 @@ impl Controller {
         })
     }
 
-    /// `None` if sysfs does not have it.
+    /// Namespace identifier of the drive; `None` if sysfs does not have the identifier.
     pub fn nsid(&self) -> Option<u32> {
         self.nsid
     }
@@ -67,13 +67,13 @@ impl Controller {
         &self.name
     }
 
-    /// Errors: the kernel or the drive refused the query.
+    /// Reads the SMART log. Errors: the kernel or the drive refused the query.
     pub fn smart(&self) -> Result<Smart, QueryError> {
         self.page(Query::Smart).map(|bytes| Smart::parse(&bytes))
     }
 
-    /// `Ok(None)` if the page has another meaning on this drive. Errors: the kernel or the drive refused; most drives
-    /// do not have the page.
+    /// Reads OCP's log. `Ok(None)` if page C0h has another meaning on this drive. Errors: the kernel or the drive
+    /// refused the query, as most drives do, because they lack the page.
     pub fn ocp_smart(&self) -> Result<Option<OcpSmart>, QueryError> {
         self.page(Query::OcpSmart)
             .map(|bytes| OcpSmart::parse(&bytes))
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn the_controller_is_asked_before_the_drive() {
+    fn the_node_of_the_controller_is_preferred_to_the_node_of_the_drive() {
         let root = fake_root("sys/devices/pci0000:00/0000:01:00.0/nvme/nvme3/nvme3n1");
         assert!(
             Controller::find(root.root(), DeviceNumber::new(259, 0)).is_none(),
@@ -205,14 +205,14 @@ mod tests {
     }
 
     #[test]
-    fn another_kind_of_drive_is_not_asked() {
+    fn a_drive_that_is_not_nvme_has_no_controller() {
         let root = fake_root("sys/devices/pci0000:00/0000:02:00.0/virtio1/block/vda");
         root.write("dev/vda", "");
         assert!(Controller::find(root.root(), DeviceNumber::new(259, 0)).is_none());
     }
 
     #[test]
-    fn numbers_are_read_from_their_lowest_byte() {
+    fn fields_are_little_endian_numbers() {
         assert_eq!(little_endian::<2>(&[0, 0x34, 0x12], 1), 0x1234);
         assert_eq!(little_endian::<16>(&[0xff; 16], 0), u128::MAX);
     }
@@ -223,7 +223,7 @@ mod namespaces_tests {
     use super::*;
 
     #[test]
-    fn a_namespace_is_read_as_it_would_be_created() {
+    fn the_size_and_format_of_a_namespace_are_read_from_its_identify_structure() {
         let mut identify = vec![0; IDENTIFY_BYTES];
         identify[0..8].copy_from_slice(&1000_u64.to_le_bytes());
         identify[8..16].copy_from_slice(&900_u64.to_le_bytes());
@@ -244,7 +244,7 @@ mod namespaces_tests {
     }
 
     #[test]
-    fn the_format_of_blocks_is_the_chosen_one_of_many() {
+    fn the_block_size_is_that_of_the_lba_format_in_use() {
         let mut identify = vec![0; IDENTIFY_BYTES];
         let format = |identify: &[u8]| {
             let NvmeNamespace {

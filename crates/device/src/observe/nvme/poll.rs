@@ -1,7 +1,7 @@
 //! Polls a drive's health logs on a separate thread.
 //!
-//! A query of a hung drive blocks for up to a minute. Only the polling thread waits for the query, and nobody waits for
-//! this thread. [`Poller::take`] returns each reading once.
+//! A query of a hung drive blocks for up to a minute. Only the polling thread waits for the query, and no other thread
+//! waits for the polling thread. [`Poller::take`] returns each reading once.
 
 use super::{Controller, OcpSmart, Smart};
 use results::bytes_written::WrittenBytes;
@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// Time between two queries. The counters move slowly, heat takes tens of seconds to build up, and on some drives a
-/// query delays reads and writes. So the logs are not read in every report interval.
+/// Time between two queries, longer than a report interval: the counters and the temperature change slowly (tens of
+/// seconds), and on some drives a query delays reads and writes.
 pub(in crate::observe) const POLL_INTERVAL: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub(in crate::observe) struct Poller {
     latest: Arc<Mutex<Option<Reading>>>,
     pub(in crate::observe) has_ocp: bool,
     pub(in crate::observe) has_fdp: bool,
-    /// Triggers a query at once; the thread replies when the query is done. Dropping the sender ends the thread.
+    /// Requests an immediate query, with a sender for the reply at its end. Dropping `request_sender` ends the thread.
     request_sender: Option<Sender<SyncSender<()>>>,
 }
 
@@ -84,7 +84,7 @@ impl Poller {
         })
     }
 
-    /// Starts the last query, at once. The receiver gets a message when the drive has answered.
+    /// Starts the last query at once; the thread then ends. The receiver gets a message when the drive has answered.
     pub(in crate::observe) fn ask_last(&mut self) -> Receiver<()> {
         let (answer_sender, answer_receiver) = sync_channel(1);
         if let Some(request_sender) = self.request_sender.take() {
@@ -94,7 +94,7 @@ impl Poller {
         answer_receiver
     }
 
-    /// The latest reading; empty if there was none since the last call.
+    /// The latest reading; empty if there was no new reading since the last call.
     pub(in crate::observe) fn take(&mut self) -> Reading {
         self.latest
             .lock()
@@ -150,7 +150,7 @@ pub(in crate::observe) mod tests {
     }
 
     #[test]
-    fn a_drive_without_ocps_log_is_asked_for_it_once() {
+    fn ocps_log_is_queried_only_once_if_the_drive_lacks_it() {
         let drive = FakeDrive::default();
         let asked = Arc::clone(&drive.asked);
         let asked_ocp = Arc::clone(&drive.asked_ocp);
@@ -161,7 +161,7 @@ pub(in crate::observe) mod tests {
     }
 
     #[test]
-    fn an_answer_is_given_once() {
+    fn each_reading_is_returned_once() {
         let mut poller = FakeDrive {
             with_ocp: true,
             ..FakeDrive::default()
@@ -173,7 +173,7 @@ pub(in crate::observe) mod tests {
     }
 
     #[test]
-    fn the_last_answer_is_current_and_no_other_follows() {
+    fn after_the_last_query_its_reading_is_returned_and_the_thread_ends() {
         let drive = FakeDrive {
             with_fdp: true,
             ..FakeDrive::default()

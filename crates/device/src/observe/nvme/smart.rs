@@ -1,12 +1,9 @@
-//! The SMART / Health Information log page (02h), byte by byte.
+//! Parses a drive's SMART logs: the SMART / Health Information page (02h), and OCP's page C0h with the bytes written to
+//! the flash. Reads two totals over the drive's life from these logs: bytes that hosts wrote, and bytes written to the
+//! media.
 //!
 //! Source of the offsets of page 02h: NVM Express Base Specification 2.0, figure 207. Counters of 16 bytes never wrap
 //! in a drive's life.
-//!
-//! This module also reads two totals over the drive's life: the bytes that hosts wrote, and the bytes written to the
-//! media.
-//!
-//! OCP's SMART log page (C0h) has the bytes written to the flash.
 //!
 //! Source of the offsets of page C0h: OCP Datacenter NVMe SSD Specification 2.5, "SMART / Health Information Extended".
 //! Any vendor may use the number C0h, so a page is accepted only if it has the GUID of the specification.
@@ -147,7 +144,7 @@ fn by_ocp(ocp: &OcpSmart, smart: &Smart) -> WrittenBytes {
     }
 }
 
-/// AFD514C9-7C6F-4F9C-A4F2-BFEA2810AFC5, the lowest byte first, at byte 496.
+/// GUID of OCP's page: AFD514C9-7C6F-4F9C-A4F2-BFEA2810AFC5, lowest byte first.
 const GUID: [u8; 16] = [
     0xc5, 0xaf, 0x10, 0x28, 0xea, 0xbf, 0xf2, 0xa4, 0x9c, 0x4f, 0x6f, 0x7c, 0xc9, 0x14, 0xd5, 0xaf,
 ];
@@ -181,7 +178,7 @@ pub(crate) mod tests {
         include_bytes!("../../../tests/data/nvme-smart-02h.bin");
 
     #[test]
-    fn each_field_is_read_from_its_place() {
+    fn all_fields_of_the_smart_page_are_read_at_their_offsets() {
         let expected = Smart {
             critical_warning: 0b10,
             temperature_celsius: Some(68),
@@ -214,7 +211,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_page_of_ones_breaks_nothing() {
+    fn a_page_with_all_bits_set_saturates_and_does_not_panic() {
         let full = Smart::parse(&[0xff; LOG_PAGE_BYTES]);
         assert_eq!(full.warnings().len(), 6);
         assert_eq!(
@@ -233,7 +230,7 @@ pub(crate) mod ocp_tests {
         include_bytes!("../../../tests/data/nvme-ocp-c0h.bin");
 
     #[test]
-    fn each_field_is_read_from_its_place() {
+    fn all_fields_of_ocps_page_are_read_at_their_offsets() {
         let expected = OcpSmart {
             physical_media_units_written_bytes: (1 << 64) + 1_234_567_890_123,
             throttle_count: 96,
@@ -242,7 +239,7 @@ pub(crate) mod ocp_tests {
     }
 
     #[test]
-    fn a_page_with_another_guid_is_the_vendors_own() {
+    fn a_page_without_ocps_guid_is_not_ocps_page() {
         for byte in 0..GUID.len() {
             let mut page = *PAGE;
             page[GUID_AT + byte] ^= 1;
@@ -259,7 +256,7 @@ mod counted_tests {
     use sys::nvme::NvmeStatus;
 
     #[test]
-    fn a_log_that_a_drive_lacks_is_none_and_a_drive_that_is_gone_an_error() {
+    fn a_refused_log_is_none_and_a_missing_drive_is_an_error() {
         assert_eq!(unless_refused(Ok(Some(1))).unwrap(), Some(1));
         assert_eq!(
             unless_refused::<u32>(Err(QueryError::Status(NvmeStatus { sct: 1, sc: 9 }))).unwrap(),
@@ -274,7 +271,7 @@ mod counted_tests {
     }
 
     #[test]
-    fn ocp_counts_the_media_and_smart_the_host() {
+    fn media_bytes_come_from_ocps_page_and_host_bytes_from_smart() {
         let mut ocp = OcpSmart::parse(ocp_tests::PAGE).unwrap();
         ocp.physical_media_units_written_bytes = 5 << 40;
         let smart = Smart {

@@ -102,7 +102,7 @@ fn iostat_shows_the_same_values_for_a_load_within_one_interval() {
         .map_while(Result::ok)
         .filter(|line| line.contains("disk_device"));
     let mut sampler = Sampler::new(&[device.number()]).unwrap();
-    // The first report shows that iostat has its first sample. A load that spans two reports is repeated.
+    // The first report shows that iostat has taken its first sample. If a load spans two reports, the loop repeats it.
     reports.next().expect("a first report");
     let mut last = reports.next().expect("a second one");
     for _ in 0..20 {

@@ -144,7 +144,8 @@ impl Sampler {
         TelemetryRow(cells.into_iter().map(|(_, value)| value).collect())
     }
 
-    /// All values except the drives' health: the first health reading belongs to the first row.
+    /// All values except those of the health logs. [`Self::with_root`] also calls this method, to set the baseline of
+    /// the rates; the first health reading stays for the first row.
     fn sample_rates(&mut self, interval: Duration) -> Vec<TelemetryValue> {
         // /proc/diskstats is read first, because the rates use the time between two readings of this file.
         let statistics = self.diskstats.read().unwrap_or_default();
@@ -269,7 +270,8 @@ impl DeviceSampler {
         let smart = reading.smart.as_ref();
         let ocp = reading.ocp.as_ref();
         let sum = |both: [u32; 2]| both.map(f64::from).iter().sum::<f64>();
-        // Without OCP's count the cell stays empty: a sum without this count would seem to rise in the next row.
+        // If this reading lacks OCP's count, the cell stays empty: a sum without the count would seem to rise in the
+        // next row.
         let by_ocp = if has_ocp {
             ocp.map(|ocp| ocp.throttle_count.into())
         } else {
@@ -365,7 +367,7 @@ mod health_tests {
     }
 
     #[test]
-    fn the_first_row_has_the_health_at_the_beginning_and_the_next_is_empty() {
+    fn the_first_row_has_the_health_at_the_start_and_the_next_row_has_no_health() {
         let mut health = device(FakeDrive {
             with_ocp: true,
             ..FakeDrive::default()
@@ -389,7 +391,7 @@ mod health_tests {
     }
 
     #[test]
-    fn a_throttle_count_without_ocps_part_is_not_measured() {
+    fn the_throttle_count_is_empty_if_the_reading_lacks_ocps_count() {
         let drive = FakeDrive {
             with_ocp: true,
             ..FakeDrive::default()

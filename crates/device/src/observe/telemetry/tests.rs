@@ -45,7 +45,7 @@ fn value(sampler: &Sampler, row: &TelemetryRow, name: &str) -> Option<f64> {
 const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
-fn rates_and_shares_are_those_of_the_time_in_between() {
+fn rates_and_shares_are_computed_over_the_time_between_two_rows() {
     let host = FakeHost::new();
     let mut sampler = host.sampler(&[DeviceNumber::new(8, 0)]);
     host.write(
@@ -94,7 +94,7 @@ fn rates_and_shares_are_those_of_the_time_in_between() {
 }
 
 #[test]
-fn header_and_rows_have_the_same_cells_and_the_unknown_is_empty() {
+fn a_row_has_as_many_cells_as_the_header_and_unknown_values_are_empty() {
     let host = FakeHost::new();
     let mut sampler = host.sampler(&[DeviceNumber::new(8, 0), DeviceNumber::new(259, 3)]);
     let header = sampler.columns().join(",");
@@ -112,7 +112,7 @@ fn header_and_rows_have_the_same_cells_and_the_unknown_is_empty() {
     );
     let row = sampler.sample_over(3 * SECOND).cells().join(",");
     assert_eq!(row.split(',').count(), header.split(',').count());
-    // A third of a read per second. There was no write, flush or temperature, no line of 259:3, and no CPU tick.
+    // One read in 3 s. Empty: means without writes or flushes, the temperature, device 259:3, shares of CPU time.
     assert!(
         row.starts_with("0.333,0,4,0,7,,0,,0,12,,0.033,0,,,,,,,,,,,,,,,,,,,0,0,2048000,1.25,0,0,,"),
         "{row}"

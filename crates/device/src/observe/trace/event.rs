@@ -101,12 +101,13 @@ pub struct TraceEvent {
     pub flags: Flags,
     /// The kernel's error number, 0 or negative; always 0 except for [`EventKind::Complete`] and [`EventKind::Return`].
     pub error: i32,
-    /// Task that ran: for [`EventKind::Queue`], and mostly for [`EventKind::Issue`], the task that requested the I/O.
+    /// Task that ran on the CPU at the event. For [`EventKind::Queue`], and mostly for [`EventKind::Issue`], this task
+    /// requested the I/O.
     pub task: TracedTask,
 }
 
-/// Sorts by time, stably; at equal times, an issue comes before a completion ([`EventKind`]). The kernel has a buffer
-/// for each CPU, so events of several CPUs arrive one CPU after the other.
+/// Merges the events of all CPUs, which arrive one CPU after the other, in the order of time. At equal times, the order
+/// of [`EventKind`] decides: an issue comes before a completion.
 pub fn sort_by_time(events: &mut [TraceEvent]) {
     events.sort_by_key(|event| (event.time_ns, event.kind));
 }
@@ -131,7 +132,7 @@ struct EventLayout {
     comm: Option<RecordField>,
 }
 
-/// The record ends before its last field.
+/// Error: the record ends before its last field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ShortRecord;
 
@@ -228,7 +229,7 @@ pub(super) fn kernel_dev(DeviceNumber { major, minor }: DeviceNumber) -> u32 {
 /// Source: `blk_fill_rwbs` in `kernel/trace/blktrace.c`.
 pub(super) fn parse_letters(text: &[u8]) -> (EventOp, Flags) {
     let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
-    // A leading F is a preflush only if a letter for an operation follows; otherwise F is the operation.
+    // A leading F is a preflush only if the letter of an operation follows. Otherwise F is the operation (a flush).
     let (preflush, rest) = match text {
         [b'F', rest @ ..]
             if matches!(rest.first(), Some(b'R' | b'W' | b'D' | b'F' | b'N' | b'Z')) =>
@@ -311,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_records_are_skipped_and_short_ones_are_errors() {
+    fn records_of_other_types_are_skipped_and_short_records_are_errors() {
         let decoder = RecordDecoder::new(&[(EventKind::Complete, COMPLETE.to_owned())]).unwrap();
         assert_eq!(decoder.decode(0, 0, &record(5)), Ok(None));
         assert_eq!(decoder.decode(0, 0, &record(2107)[..40]), Err(ShortRecord));
@@ -326,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_tell_operation_and_flags() {
+    fn the_letters_of_a_request_are_parsed_as_operation_and_flags() {
         let parse = |text: &[u8]| {
             let (op, flags) = parse_letters(text);
             (op, flags.preflush, flags.fua, flags.sync)

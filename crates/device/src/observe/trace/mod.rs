@@ -32,7 +32,7 @@ use tracefs::{FormatError, Instance, Tracefs};
 pub struct TraceOptions {
     /// Total memory of the buffers of all CPUs, bytes. An issue and a completion take about 140 bytes.
     pub buffer_bytes: u64,
-    /// Maximum buffer of one CPU, bytes. With few CPUs the total then stays below `buffer_bytes`.
+    /// Maximum buffer of one CPU, bytes. On hosts with few CPUs, this limit keeps the total below `buffer_bytes`.
     pub cpu_buffer_bytes: u64,
     pub complete: bool,
     /// True to also record when bios enter the block layer (queue time before the issue) or end with an error.
@@ -62,7 +62,7 @@ pub struct Lost {
     pub overwritten: u64,
     /// Events not recorded, because the buffer was full or in use by the writer.
     pub dropped: u64,
-    /// Number of positions with missing events. The other fields count these events.
+    /// Number of positions at which events are missing. The events themselves are counted in the other fields.
     pub gaps: u64,
 }
 
@@ -79,7 +79,7 @@ impl Lost {
 /// A running trace. Dropping this value removes the trace from the kernel.
 #[derive(Debug)]
 pub struct BlockTrace {
-    // Dropped before `instance` (in field order), because the kernel removes only instances without open files.
+    // Before `instance`: fields are dropped in this order, and the kernel removes only instances without open files.
     cpus: Vec<CpuBuffer>,
     instance: Instance,
     layout: PageLayout,
@@ -89,8 +89,8 @@ pub struct BlockTrace {
     gaps: u64,
 }
 
-/// True if the driver of the disk uses requests, which have issue and completion events. Drivers that handle bios
-/// directly (zram, device-mapper, md, multipath NVMe) have no requests, so only bios can be traced.
+/// True if the driver of the disk uses requests, which have issue and completion events. For drivers that handle bios
+/// directly (zram, device-mapper, md, multipath NVMe), only the events of bios can be traced.
 ///
 /// `root` is `/` except in tests. Source: the kernel creates `mq` for every disk with a request queue
 /// (`block/blk-mq-sysfs.c`).
@@ -190,7 +190,7 @@ impl BlockTrace {
         Ok(events)
     }
 
-    /// Read the remaining events before the last call of [`BlockTrace::lost`], because only reads find the gaps.
+    /// Stops recording. Read the remaining events before the last call of [`BlockTrace::lost`]: reads find the gaps.
     pub fn stop(&mut self) -> Result<Lost, TraceError> {
         self.instance.set("stopping the trace", "tracing_on", "0")?;
         self.lost()

@@ -24,7 +24,7 @@ const TYPE_TIME_STAMP: u32 = 31;
 const DELTA_BITS: u32 = 27;
 const COMMIT_LOST: u64 = 1 << 31;
 const COMMIT_BYTES_MASK: u64 = (1 << DELTA_BITS) - 1;
-/// Bits of an absolute time stamp; the page's time stamp has 64.
+/// Bits of an absolute time stamp in a record. The time stamp of the page has 64 bits.
 const ABSOLUTE_BITS: u32 = 59;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +44,7 @@ impl PageLayout {
         })
     }
 
-    /// Size of a read, bytes; a smaller read would split a page.
+    /// Size of a page, bytes. A smaller read would split a page.
     pub(super) fn page_bytes(&self) -> usize {
         self.data.offset + self.data.bytes
     }

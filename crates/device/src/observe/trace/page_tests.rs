@@ -1,4 +1,4 @@
-//! Pages built by hand, with times and contents known.
+//! Pages built by these tests, with known times and contents.
 
 use super::*;
 
@@ -53,7 +53,7 @@ fn read(page: &[u8]) -> Result<(Vec<Record>, bool), usize> {
 }
 
 #[test]
-fn the_header_tells_the_size_of_a_page() {
+fn the_page_size_is_computed_from_the_header_description() {
     assert_eq!(PageLayout::parse(HEADER_PAGE).unwrap().page_bytes(), 4096);
 }
 
@@ -74,7 +74,7 @@ fn deltas_add_up_from_the_time_of_the_page() {
 }
 
 #[test]
-fn a_long_record_has_its_length_in_front() {
+fn the_length_of_a_long_record_is_read_from_the_word_before_its_data() {
     let long = [with_word(0, 3, 4 + 120), vec![9; 120]].concat();
     let (records, _) = read(&page(0, 0, &[long, data(1, b"next")], &[])).unwrap();
     assert_eq!(records, [(3, vec![9; 120]), (4, b"next".to_vec())]);
@@ -146,7 +146,7 @@ fn lost_events_that_are_counted_are_reported() {
 }
 
 #[test]
-fn lost_events_without_a_number_are_reported_too() {
+fn lost_events_are_reported_even_if_the_kernel_does_not_count_them() {
     assert!(read(&page(0, 1 << 31, &[data(1, b"aaaa")], &[])).unwrap().1);
 }
 

@@ -243,7 +243,7 @@ fn a_trace_that_fails_to_start_leaves_no_instance_behind() {
 }
 
 #[test]
-fn no_device_is_refused() {
+fn a_trace_without_a_device_is_refused() {
     assert!(matches!(
         BlockTrace::start(&[], TraceOptions::default()),
         Err(TraceError::NoDevice)
@@ -251,7 +251,7 @@ fn no_device_is_refused() {
 }
 
 #[test]
-fn a_refusal_says_what_to_do() {
+fn an_error_for_lack_of_permission_says_to_run_as_root() {
     let refusal = io::Error::from_raw_os_error(libc::EACCES);
     let error = TraceError::from_io(
         "making the trace instance",
@@ -269,7 +269,7 @@ fn a_refusal_says_what_to_do() {
 }
 
 #[test]
-fn statistics_are_found_by_whole_names() {
+fn a_line_of_the_statistics_is_found_only_by_its_whole_name() {
     let text = "entries: 4\noverrun: 17\ncommit overrun: 3\nnow ts: 9.1\ndropped events: 5\n";
     assert_eq!(stat(text, "overrun"), 17);
     assert_eq!(stat(text, "commit overrun"), 3);
@@ -288,7 +288,7 @@ const COMPLETE: &str = include_str!("recorded/block_rq_complete_format.txt");
 /// record) a read of 1,536 bytes at offset 65,536; a write of 512 bytes at offset 512.
 
 #[test]
-fn a_recorded_page_says_what_the_kernel_printed() {
+fn a_recorded_page_gives_the_events_that_the_kernel_printed() {
     if cfg!(target_endian = "big") {
         return eprintln!("skipped: the page was recorded on a little-endian machine");
     }

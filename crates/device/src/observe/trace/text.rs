@@ -10,10 +10,10 @@
 //! 3272.334513     asd              17665  RS   7,2      1293793      8704      0.390
 //! ```
 //!
-//! Each line is recognised separately; a table has the names of its columns in its heading. Kernels differ: some print
-//! no bytes before the sector, and Linux before 6.10 prints no priority behind it. A process can have any name, even
-//! `a: block_rq_issue: b`, so the parser tries each `block_` from the left until the rest of the line fits. Unreadable
-//! lines are counted, and the first is stored. Memory is bounded for any input.
+//! The format of each line is recognised separately; a table has the names of its columns in its heading. Kernels
+//! differ: some print no bytes before the sector, and Linux before 6.10 prints no priority after the sectors. A process
+//! can have any name, even `a: block_rq_issue: b`, so the parser tries each `block_` from the left until the rest of
+//! the line fits. Unreadable lines are counted, and the first is stored. Memory is bounded for any input.
 
 use super::event::{EventOp, Flags, parse_letters};
 use super::pair::RecentEnds;
@@ -45,7 +45,7 @@ pub struct TraceText {
     pub lost: u64,
     /// Reads and writes without a recorded size (iosnoop prints 0 on recent kernels, and + for the sector).
     pub without_size: u64,
-    /// Skipped events and requests of devices beyond [`DEVICES_MAX`].
+    /// Events and requests that were skipped, because the text already had [`DEVICES_MAX`] other devices.
     pub of_further_devices: u64,
     /// Requests without a recorded time (iosnoop without -s).
     pub without_time: u64,
@@ -208,7 +208,7 @@ fn lost(text: &str) -> Option<u64> {
     if let Some(count) = text.strip_prefix(LOST_COMMENT) {
         return count.trim().parse().ok();
     }
-    // Either `CPU:1 [LOST 532 EVENTS]`, or `CPU:1 [LOST EVENTS]`.
+    // `CPU:1 [LOST 532 EVENTS]`, or `CPU:1 [LOST EVENTS]`, which counts as one event.
     let count = text.split_once("[LOST ")?.1.split_once("EVENTS]")?.0.trim();
     Some(if count.is_empty() {
         1
@@ -255,7 +255,8 @@ fn ftrace(line: &str) -> Option<ParsedLine> {
     None
 }
 
-/// `asd-17665   [001] .....  3272.334513`; perf: `asd 17665 [001]  3272.334513`. `( 1234)`: the PID of the process.
+/// Parses `asd-17665   [001] .....  3272.334513`, or of perf `asd 17665 [001]  3272.334513`. `( 1234)` before the CPU
+/// is the PID of the process.
 fn ftrace_head(head: &str) -> Option<(u64, u32, TracedTask)> {
     let (rest, time) = last_word(head)?;
     let time_ns = nanoseconds(time)?;
@@ -404,7 +405,7 @@ impl RequestColumns {
             .unwrap_or(0);
         Some(BlockRequest {
             device: device_number(column_text("DEV")?)?,
-            // On recent kernels iosnoop is off by one column when it parses a request.
+            // On recent kernels iosnoop prints `+` as the sector, because it reads the wrong column of the event.
             sector: if column_text("BLOCK")? == "+" {
                 0
             } else {

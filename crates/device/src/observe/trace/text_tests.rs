@@ -40,8 +40,8 @@ fn shorts(text: impl AsRef<[u8]>) -> Vec<String> {
 }
 
 #[test]
-fn every_kernels_lines_of_a_request_are_read() {
-    // Linux 6.10 and later print the priority. The last variant has no bytes. Linux 4.x has four flags, later five.
+fn the_lines_of_all_kernel_versions_are_parsed() {
+    // Linux 6.10 and later print the priority. The last variant has no bytes. Linux 4.x prints four flags, later five.
     for (issue, complete) in [
         (
             "7,2 RS 8704 () 1293793 + 17 be,0,4 [asd]",
@@ -119,7 +119,7 @@ fn bios_insertions_and_requeues_are_read() {
 }
 
 #[test]
-fn blkparse_is_read() {
+fn the_output_of_blkparse_is_parsed() {
     let text = "  7,2    1        1     0.000000000 17665  Q  RS 1293793 + 17 [asd]
   7,2    1        2     0.000001000 17665  G  RS 1293793 + 17 [asd]
   7,2    1        3     0.000004000 17665  D  RS 1293793 + 17 [asd]
@@ -138,7 +138,7 @@ CPU0 (7,2):
 }
 
 #[test]
-fn tables_are_read_by_their_headings_for_any_name_of_a_process() {
+fn tables_are_parsed_by_their_headings_even_if_process_names_contain_blanks() {
     let iosnoop = "Tracing block I/O. Ctrl-C to end.
 COMM         PID    TYPE DEV      BLOCK        BYTES     LATms
 Web Content  1893   RS   7,2      1293793      8704       0.39
@@ -188,7 +188,7 @@ supervise    1809   W    202,1    17039968     0         1.320
 }
 
 #[test]
-fn a_process_called_like_an_event_is_a_process() {
+fn a_process_with_the_name_of_an_event_is_not_parsed_as_an_event() {
     let text = b"block_rq_issue: 1,1 R 512 () 7 + 1-17 [000] ..... 1.000001: block_rq_issue: 8,0 R 4096 () 64 + 8 be,0,4 [x: block_] y]\n";
     assert_eq!(shorts(text), ["8:0 Read  64+8 - - x: block_] y:17"]);
 }
@@ -209,7 +209,7 @@ fn lost_events_are_counted_in_the_format_of_every_tracer() {
 }
 
 #[test]
-fn hostile_text_is_passed_over_in_bounded_memory() {
+fn unreadable_lines_of_any_kind_are_skipped_in_bounded_memory() {
     let event = " a-1 [000] .... 1.000001: block_rq_issue: 8,0 R 4096 () 64 + 8 [a]\n";
     let long = [
         b"block_rq_issue: ".repeat(1 << 16),
@@ -292,7 +292,7 @@ fn a_new_device_on_every_line_is_counted_and_not_kept() {
 }
 
 #[test]
-fn requests_without_completion_have_an_order_that_does_not_change() {
+fn requests_without_completion_are_sorted_by_device_and_sector() {
     let (requests, _) = read(
         (0..32)
             .rev()

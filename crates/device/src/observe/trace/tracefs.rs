@@ -1,7 +1,7 @@
 //! A private instance of the kernel's tracing: its own buffers, events and filters.
 //!
-//! Other traces on the machine are not affected. The instance is a directory below `instances/`. Dropping the instance
-//! removes the directory. Creating an instance removes directories of dead processes.
+//! Other traces on the machine are not affected. An instance is a directory below `instances/`. Dropping the instance
+//! removes the directory. Creating an instance also removes the directories that killed processes left behind.
 //!
 //! This module also parses the kernel's description of its trace records: the offset of each field.
 //!
@@ -79,7 +79,7 @@ impl TraceError {
 #[derive(Debug)]
 pub(super) struct Tracefs {
     root: PathBuf,
-    /// `None` for the system's mount.
+    /// Descriptor of the private mount; `None` if the system's mount is used.
     _mount: Option<OwnedFd>,
 }
 
@@ -217,7 +217,7 @@ impl Instance {
         value: &str,
     ) -> Result<(), TraceError> {
         let path = self.path(name);
-        // Without O_TRUNC and O_CREAT, because a file of tracefs is a switch.
+        // Without O_CREAT and O_TRUNC: files of tracefs are controls, and exist already.
         let written = fs::OpenOptions::new()
             .write(true)
             .open(&path)
@@ -231,7 +231,7 @@ impl Instance {
     }
 }
 
-/// Some files (`header_page`) return data only to the first read, which must be large enough for the whole file. The
+/// Reads a file with a large first read. Some files (`header_page`) return data only to the first read, and the
 /// standard library begins with a small read.
 fn read_whole(path: &Path) -> io::Result<String> {
     let mut file = fs::File::open(path)?;
@@ -248,7 +248,7 @@ fn read_whole(path: &Path) -> io::Result<String> {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // A program that another thread is just starting has the files of this process open until its exec.
+        // Retry: a child that another thread has just forked has copies of this process's descriptors until its exec.
         for _ in 0..REMOVALS {
             match remove(&self.path) {
                 Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
@@ -343,7 +343,7 @@ pub(super) fn parse_fields(text: &str) -> Result<RecordFields, FormatError> {
         .map(RecordFields)
 }
 
-/// The ID of an event, which its records have in `common_type`.
+/// ID of an event from its `format` text. The records of the event have this ID in `common_type`.
 pub(super) fn parse_id(text: &str) -> Result<u64, FormatError> {
     let number = text.lines().find_map(|line| line.strip_prefix("ID:"));
     number
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_without_drop_stops_and_removes_the_instances() {
+    fn stop_switches_an_open_instance_off_and_removes_a_closed_instance() {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("instances")).unwrap();
         let instance = Instance::create(Tracefs {
@@ -472,13 +472,13 @@ print fmt: \"%d,%d %s\", REC->rwbs
     }
 
     #[test]
-    fn the_number_of_the_event_is_read() {
+    fn the_id_of_an_event_is_parsed() {
         assert_eq!(parse_id(FORMAT), Ok(2107));
         assert_eq!(parse_id("name: x"), Err(FormatError::NoId));
     }
 
     #[test]
-    fn a_line_of_another_shape_is_named() {
+    fn a_field_that_cannot_be_parsed_is_named_in_the_error() {
         let error = parse_fields("\tfield:int error;\tsize:4;").unwrap_err();
         assert!(error.to_string().contains("int error"), "{error}");
     }

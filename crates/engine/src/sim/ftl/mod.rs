@@ -205,8 +205,8 @@ impl FtlModel {
         [&HostOpCounters::COLUMNS[..], &Self::COLUMNS].concat()
     }
 
-    /// A preconditioned drive. `seed` applies if `drive` has none. Errors: an invalid `ftl_drive`, never one parsed
-    /// from text.
+    /// A preconditioned drive. `seed` applies if `drive` has none. Errors: an invalid `ftl_drive`; an `ftl_drive` that
+    /// was parsed from text is always valid.
     pub fn new(drive: &DriveSpec, ftl_drive: &FtlDrive, seed: u64) -> Result<Self, SpecError> {
         let seed = drive.seed.unwrap_or(seed);
         let mut ftl = Ftl::new(&ftl_drive.spec, seed)?;
@@ -255,7 +255,7 @@ impl FtlModel {
             return Some((libc::EINVAL, now_ns));
         }
         match op.placement {
-            // A drive has no page cache.
+            // WriteBack (sync_file_range) writes out the page cache, which a simulated drive does not have.
             _ if matches!(op.kind, OpKind::WriteBack(_)) => {
                 return Some((libc::EOPNOTSUPP, now_ns));
             }

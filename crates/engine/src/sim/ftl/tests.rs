@@ -147,7 +147,7 @@ fn waf(engine: &SimEngine<FtlModel>) -> f64 {
 }
 
 #[test]
-fn reads_of_one_die_wait_as_in_the_queue_m_d_1() {
+fn reads_of_one_die_wait_as_long_as_in_an_m_d_1_queue() {
     let mut engine = engine(&format!("{ONE_DIE}+capacity=64MiB+op=50%+precondition=1"));
     let pages = (64 << 20) / 4096;
     let mut random = Random::new(5);
@@ -172,7 +172,7 @@ fn reads_of_one_die_wait_as_in_the_queue_m_d_1() {
 }
 
 #[test]
-fn reads_in_a_fixed_rhythm_wait_as_in_the_queue_d_d_c_exactly() {
+fn reads_at_fixed_intervals_wait_exactly_as_long_as_in_a_d_d_c_queue() {
     // Four dies on separate channels, read in rotation.
     let mut engine = engine(
         "capacity=64MiB+op=50%+precondition=1+channels=4+dies=1+planes=1+read-us=50+bus-mbps=1000000+controller-us=10\
@@ -353,7 +353,7 @@ fn busy_ns(engine: &SimEngine<FtlModel>) -> f64 {
 }
 
 #[test]
-fn reads_meet_a_busy_die_as_often_as_the_counters_say() {
+fn the_share_of_reads_that_wait_equals_the_busy_share_of_the_dies_by_the_counters() {
     let mut tails = Vec::new();
     for writes_per_s in [500.0, 2_000.0, 8_000.0] {
         let mut engine = engine(FLASH_OF_WRITES);
@@ -519,7 +519,7 @@ fn handles_separate_streams_and_unknown_handles_are_refused() {
 }
 
 #[test]
-fn faults_end_operations_as_on_other_drives() {
+fn bad_sectors_invalid_offsets_and_a_disconnected_drive_fail_operations() {
     let mut engine = engine("capacity=1GiB+bad=1MiB-2MiB+gone-at-s=1+controller-us=10");
     let ends = |engine: &mut SimEngine<FtlModel>, operation: Op| {
         engine.submit(operation);

@@ -402,7 +402,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bare_name_is_the_default_drive() {
+    fn a_drive_without_parameters_has_the_defaults() {
         assert_eq!("sim:".parse(), Ok(DriveSpec::default()));
     }
 

@@ -41,7 +41,7 @@ struct RunState {
     streams: Vec<(String, f64)>,
     is_simulated: bool,
     rounds: Rounds,
-    /// By job and second: median of the reads, and the longest operation.
+    /// By job and second: median latency of the reads (without reads, of the writes), and the longest latency.
     seconds: Vec<Vec<Option<Second>>>,
     /// Queue counters, from the first interval on, so that earlier I/O is excluded.
     queues: Option<Queues>,
@@ -176,7 +176,7 @@ impl<'a> JobObserver<'a> {
             .is_none_or(|begun| begun.is_simulated)
     }
 
-    /// `ns`, a sum over the issuing threads, as a fraction of their time. There are at most as many threads as CPUs.
+    /// `ns`, a sum over the issuing threads, as a fraction of their time. Each clone has a thread, up to one per CPU.
     fn of_threads(&self, ns: u64) -> f64 {
         let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get());
         let all_ns = self
@@ -250,7 +250,8 @@ impl RunObserver for JobObserver<'_> {
     }
 }
 
-/// Median and maximum of one second of a job from its `cells`, reads first; `None` if nothing completed.
+/// Median latency of the first of `cells` with operations (reads come first), and maximum latency of all, in one second
+/// of a job; `None` if nothing completed.
 fn second<'a>(cells: impl Iterator<Item = &'a Cell>) -> Option<Second> {
     let mut median_ns = None;
     let mut max_ns = 0;
@@ -324,7 +325,7 @@ fn done(kind: &KindStats, bytes: u64, offered_iops: Option<f64>, seconds: f64) -
     } else {
         service.clone()
     };
-    // Operations in flight at the end are not counted: with a deep queue and a short job they are a tenth of all.
+    // Operations that completed after the end are not counted: with a deep queue, they can be a tenth of a short job.
     let in_time = kind.ops.saturating_sub(kind.overtime) as f64;
     let iops = if seconds > 0.0 {
         in_time / seconds
@@ -349,8 +350,8 @@ fn done(kind: &KindStats, bytes: u64, offered_iops: Option<f64>, seconds: f64) -
     }
 }
 
-/// Summary of `durations`. `unknown`: number of operations slower than all of these, of unknown duration; percentiles
-/// among them are left out.
+/// Summary of `durations`, and of `unknown` further operations, which are slower than all `durations`. Percentiles that
+/// fall among the further operations are left out.
 fn latency(durations: &RunHistogram, unknown: u64) -> LatencyStats {
     if durations.is_empty() {
         return LatencyStats::default();

@@ -1,10 +1,10 @@
 //! `flashproof baseline`: measures drives under fio's jobs, one job after another, across interruptions.
 //!
 //! ```text
-//! options -> Request   form, devices, terms; nothing touched
-//!         -> SeriesDir the directory of the series, started or resumed
+//! options -> BaselineSetup  requested jobs, devices, settings; nothing touched
+//!         -> SeriesDir      the directory of the series, started or resumed
 //!         -> prep, doctor, and the devices opened for the whole series
-//!         -> per drive: form + the drive's points -> the drive's next job
+//!         -> per drive: BaselineRequest + the drive's points -> the drive's next job
 //!            the next jobs of the drives furthest behind -> one run of these jobs -> a point for each drive
 //!         -> conclusion, report
 //! ```
@@ -126,8 +126,8 @@ pub fn run(args: &BaselineOptions) -> Result<ExitCode, Failure> {
     show_conclusion(&series_dir)
 }
 
-/// Discards each of `devices`, then writes it twice completely, as SNIA's PTS requires before a test. The saturation
-/// test starts on an empty drive. Returns an exit code if the preconditioning did not complete.
+/// Discards each of `devices`, then writes it twice completely, as SNIA's PTS requires before a test. Before the
+/// saturation test, devices are only discarded. Returns an exit code if the preconditioning did not complete.
 fn precondition(
     part: JobPurpose,
     devices: Vec<String>,
@@ -256,7 +256,8 @@ fn run_jobs(
     Ok(ControlFlow::Continue(()))
 }
 
-/// `point` with the steady state of the drive, if there are enough rounds `so_far` of the same part of the baseline.
+/// `point`, with the result of the test of steadiness if `point` is a round of the saturation or of a SNIA test, and at
+/// least [`ROUNDS_IN_WINDOW`] rounds are done. `so_far`: the earlier points of the same part.
 fn with_rounds(point: Point, mut so_far: Vec<Point>) -> Point {
     let part = point.part;
     let test = Pts::ALL.into_iter().find(|test| test.has(&point));

@@ -221,7 +221,7 @@ impl BaselineRequest {
     ) -> Job {
         let (depth, numjobs) = match test {
             Pts::Latency => (1, 1),
-            // Several clones would access the same offsets one after the other.
+            // A single clone: several sequential clones would access the same offsets one after the other.
             Pts::Throughput | Pts::Throughput128 => (PTS_DEPTH, 1),
             Pts::Iops | Pts::Saturation => (PTS_DEPTH, PTS_THREADS),
         };

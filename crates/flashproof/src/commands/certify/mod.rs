@@ -1,12 +1,12 @@
 //! `flashproof certify`: runs the stages of a certification on devices, one after another, across interruptions.
 //!
 //! ```text
-//! options, CONFIG -> Request     load, devices, terms; nothing touched
-//!                 -> Drives      identities of the drives, and whether they are prepared
-//!                 -> Certification  the directory of the series, its lock, its state: started or resumed
-//!                 -> doctor      findings about host and drives: shown and recorded, never blocking
-//!                 -> prep        drives whose record and data do not show a preparation
-//!                 -> stages      one after another; series.json before and after each
+//! options, CONFIG -> CertificationRequest  load, stages, terms; nothing touched
+//!                 -> Drives                identities of the drives, and whether they are prepared
+//!                 -> Certification         the directory of the series, its lock, its state: started or resumed
+//!                 -> doctor                findings about host and drives: shown and recorded, never blocking
+//!                 -> prep                  drives whose record and data do not show a preparation
+//!                 -> stages                one after another; series.json before and after each
 //!                 -> conclusion, report.html
 //! ```
 //! `conclusions::certify` defines the stages, their rules and the claims, and `act::staged` the load of
@@ -274,7 +274,8 @@ impl<'a> Certification<'a> {
             .clone()
             .unwrap_or_else(|| default_name("certify", &drives.identities, &load));
         let new_series = request.series(drives.identities.clone());
-        // Tests do not prepare a drive: a drive that was unprepared at the start still counts as unprepared.
+        // Both terms keep their values from the start: a drive that was unprepared then still counts as unprepared,
+        // because tests do not prepare a drive.
         let series_dir = SeriesDir::open(
             &first,
             args.series.clone(),
@@ -423,7 +424,7 @@ impl<'a> Certification<'a> {
         Some(outcome)
     }
 
-    /// Compares the devices of a stage with the device tested alone, if the stage has several.
+    /// Compares the devices of a stage with the device tested alone, if the stage has several devices.
     fn linearity(&self, index: usize) -> Option<Linearity> {
         let step = &self.steps()[index];
         if step.rule != Rule::Limits || step.devices.len() < 2 {

@@ -44,7 +44,7 @@ pub struct Definition {
     /// Index in [`KINDS`].
     kind: usize,
     pub question: String,
-    /// Names of the tiers of limits, ascending.
+    /// Names of the tiers of limits, the lowest first.
     pub tiers: Vec<String>,
     pub cannot_see: Vec<String>,
     pub sustained: Sustained,
@@ -366,7 +366,7 @@ fn parse_criterion(
         .map(|tier| tiers.iter().position(|known| known == tier).ok_or(tier))
         .transpose();
     let rank =
-        rank.map_err(|tier| format!("there is no tier {} - list it in tiers", quoted(tier)))?;
+        rank.map_err(|tier| format!("tier {} is not in tiers - add it there", quoted(tier)))?;
     let is_of_higher_tier = rank.is_some_and(|rank| rank > 0);
     let run = run.to_owned();
     let stream = in_one_line(&stream);
@@ -556,7 +556,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_has_every_limit_with_its_source() {
+    fn docs_check_md_has_every_limit_with_its_source() {
         assert_page("check.md", "flashproof --lib check", |written| {
             with_part(
                 written,

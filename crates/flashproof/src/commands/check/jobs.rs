@@ -173,7 +173,7 @@ impl Definition {
                 if offset > 0 {
                     job.offset = Size::Bytes(offset);
                 }
-                // A device is opened without the page cache, so the jobs issue the writes that the cache would issue.
+                // Jobs bypass the page cache of a device, so they issue whole pages, as the cache would.
                 if site.files_bytes.is_none() && !job.direct {
                     job.direct = true;
                     job.sizes = job
@@ -275,7 +275,7 @@ impl RunDefinition {
                     "it reads a file that is not written before - give files=shared",
                 ));
             }
-            // The names of runs and files have no ~.
+            // Unique, because names of runs and files contain no ~.
             let own_name = if state == FileState::Shared {
                 file.clone()
             } else {

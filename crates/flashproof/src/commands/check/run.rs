@@ -211,7 +211,7 @@ pub(super) struct CompletedRun {
     missed_goal: Option<String>,
     figures: Vec<(String, Figures)>,
     pub(super) streams: Vec<StreamTotals>,
-    /// Number of reads that returned only zeros, where they are counted apart.
+    /// Number of reads that returned only zeros; 0 if the jobs do not count such reads separately.
     pub(super) reads_of_zeros: u64,
     /// Evidence that a layer above the disk answered; `None` if there is none, or the disk is not known.
     cached: Option<String>,
@@ -488,7 +488,7 @@ fn wait_share(waits: &[(u64, u64)], from_sec: u64, manifest: &Manifest) -> f64 {
     waited_ns as f64 / ((threads * seconds) as f64 * 1e9)
 }
 
-/// Burst ends in the run in `dir`, except ends after which flashproof's threads waited for a CPU.
+/// Ends of bursts in the run in `dir`, except those after which flashproof's threads waited for a CPU.
 fn burst_ends_in(
     dir: &Path,
     manifest: &Manifest,
@@ -592,7 +592,8 @@ fn write_files(
     .map_err(|error| Failure::environment(format!("cannot write {} - {error}", path.display())))
 }
 
-/// Fills placeholders with figures. A comment (#) whose figure is missing is left out; any other such line is an error.
+/// Fills placeholders with figures. A comment line (#) with a missing figure is left out. In another line, a missing
+/// figure is an error.
 fn fill_template(template: &str, path: &str, runs: &[CompletedRun]) -> Result<String, String> {
     let mut text = String::new();
     for line in template.trim_start().split_inclusive('\n') {

@@ -35,7 +35,7 @@ const MARK: &str = "files of flashproof check; it removes them";
 /// Maximum size of the lock file, bytes: the names of 10,000 files.
 const LOCK_BYTES_MAX: u64 = 1 << 20;
 
-/// Space of a file system that stays free: 1/`KEPT_FREE` of it, and at most `KEPT_FREE_MAX` bytes.
+/// Space that stays free: 1/`KEPT_FREE` of the file system, but at most `KEPT_FREE_MAX` bytes.
 const KEPT_FREE: u64 = 20;
 const KEPT_FREE_MAX: u64 = 10 << 30;
 
@@ -158,8 +158,8 @@ impl Site {
         })
     }
 
-    /// Removes the files `names`, which no later run uses. Waits until the directory is on the disk, so that the next
-    /// run does not pay for it. Files that cannot be removed now are removed, or named, at the end.
+    /// Removes the files `names`, which no later run uses, and syncs the directory, so that this I/O does not slow the
+    /// next run. Files that cannot be removed now are removed, or named, at the end.
     pub fn remove(&self, names: &[String]) {
         let Some(OwnDir { dir, .. }) = self.own_dir.as_ref().filter(|_| !names.is_empty()) else {
             return;
@@ -373,7 +373,8 @@ impl Drop for OwnDir {
     }
 }
 
-/// Files of an earlier check in its lock file; empty if killed before it had any. `None`: no lock file of flashproof.
+/// Files that the lock file of an earlier check lists; none if that check was killed before it listed any. `None`:
+/// `lock` is not a lock file of flashproof.
 fn listed(lock: &File) -> Option<Vec<String>> {
     let mut text = String::new();
     lock.take(LOCK_BYTES_MAX).read_to_string(&mut text).ok()?;

@@ -58,7 +58,7 @@ fn examine(args: &DoctorArgs) -> Result<(String, u8), Failure> {
         health += &smart.map_or_else(|_| String::new(), |smart| values(name.as_str(), &smart));
     }
     let mut findings = without_tests(of_devices(&names, args.out.as_deref())?);
-    // A database keeps its host busy.
+    // A busy CPU is no finding for monitoring: a database keeps its host busy.
     findings.retain(|finding| finding.check != "cpu-busy");
     Ok(judged(&findings, &health))
 }
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_has_one_bar_and_labels_are_quoted() {
+    fn plugin_output_is_one_line_with_one_pipe_character_and_quoted_labels() {
         let smart = Smart {
             temperature_celsius: Some(41),
             ..Smart::parse(&[0; 512])

@@ -145,7 +145,8 @@ pub fn run(args: &FioArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure>
     let run_dir = RunDirectory::choose("fio", program.out.as_deref(), compat_mode)?;
     let signal_handler =
         SignalHandler::install("the run directory has no verdict", CompatMode::Native)?;
-    // A file holds only the latest report, and stays unchanged if the guard refuses the run.
+    // Only standard output gets the header now: a file holds only the latest report, and stays unchanged if the guard
+    // refuses the run.
     if program.output.is_none() && program.formats.contains(&FioFormat::Normal) {
         let threads = loads.iter().map(|load| load.threads.len()).sum();
         write_report(&program, &header_text(&lines, threads))?;
@@ -693,7 +694,7 @@ mod tests {
         let name: DeviceName = path.to_str().unwrap().parse().unwrap();
         let own = WrittenFile::from_name(&name);
         assert!(own.is_some() && own == WrittenFile::from_name(&name));
-        // Older kernels have times of a tick.
+        // Older kernels round the times of files to a tick, at most 10 ms.
         std::thread::sleep(std::time::Duration::from_millis(20));
         fs::write(&path, "changed").unwrap();
         assert!(own != WrittenFile::from_name(&name));

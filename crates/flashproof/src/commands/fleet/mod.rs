@@ -70,7 +70,8 @@ pub fn report(
     Ok(ExitCode::from(status.exit_code()))
 }
 
-/// Path of `dir` relative to a `page` below `dir`, for links. A page elsewhere has no links: `dir` may not go with it.
+/// Path of `dir` relative to a `page` below `dir`, for links. A page elsewhere has no links, because a reader may get
+/// the page without `dir`.
 fn link_base(page: &Path, dir: &Path) -> Option<String> {
     let parent = page
         .parent()

@@ -1,9 +1,9 @@
 //! `flashproof rate`: the highest multiple of a load that devices hold.
 //!
 //! ```text
-//! options, CONFIG -> Request   load, bounds, terms; nothing touched
-//!                 -> SeriesDir the directory of the series, started or resumed
-//!                 -> SearchRun the search, replayed from the steps done
+//! options, CONFIG -> RatingRequest  load, bounds, terms; nothing touched
+//!                 -> SeriesDir      the directory of the series, started or resumed
+//!                 -> SearchRun      the search, replayed from the steps done
 //!                     next load -> an observed run -> its result -> next load ...
 //!                 -> conclusion
 //! ```

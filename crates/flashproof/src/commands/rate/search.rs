@@ -36,7 +36,7 @@ const RANGE_ABOVE: f64 = 1.1;
 pub(super) struct SearchRun<'a> {
     request: &'a RatingRequest,
     search: RatingSearch,
-    /// Shares at each load that was held, from its last run.
+    /// Shares of slow operations of each run that held its load, in the order of the runs.
     shares: Vec<(NextRun, Vec<RoundShares>)>,
     /// Longest time so far before a slow spell of the drive, seconds.
     wait_sec: f64,
@@ -64,7 +64,7 @@ impl<'a> SearchRun<'a> {
         };
         for step in &series.steps {
             search.ran_sec += step.details["ran_sec"].as_f64().unwrap_or(0.0);
-            // A step that flashproof or its host limited is left out: the limit need not apply now.
+            // A step that flashproof or its host limited is left out: the cause may be gone by now.
             if let Some(details) = StepDetails::from_step(step)
                 .filter(|details| details.judged.seen != StepOutcome::OurLimit)
             {
@@ -233,7 +233,7 @@ impl<'a> SearchRun<'a> {
 
     fn target(&self, next_run: NextRun) -> StepPurpose {
         match next_run {
-            // The confirmation covers the rare events of a simulated drive, at little cost.
+            // No wait for rare events on a simulated drive: the confirmation covers such events at little cost.
             NextRun::Try(_) if self.request.simulated => StepPurpose::Try {
                 wait_sec: 0.0,
                 exact: true,
@@ -279,7 +279,7 @@ impl<'a> SearchRun<'a> {
             StepOutcome::Failed => self
                 .search
                 .record_not_held(next_run, !self.request.simulated),
-            // A drive that does not recover is still slow.
+            // A drive that is not steady during a recovery is still slow, so another recovery follows.
             StepOutcome::NotSteady => self
                 .search
                 .record_not_held(next_run, matches!(next_run, NextRun::Recover(_))),

@@ -44,8 +44,8 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, Failure> {
     }
     if args.anonymous || !args.peers.is_empty() {
         return Err(Failure::usage(
-            "cannot use --anonymous or --peers - only the report of one campaign has this form - give the directory of a \
-             campaign",
+            "cannot use --anonymous or --peers - both apply only to the report of one campaign - give the directory of \
+             a campaign",
         ));
     }
     match recorded_checks(dirs)? {
@@ -58,7 +58,8 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, Failure> {
     }
     if args.csv {
         return Err(Failure::usage(
-            "cannot use --csv - only campaigns and checks have this form - give the directory of a campaign or a check",
+            "cannot use --csv - only campaigns and checks have CSV output - give the directory of a campaign or a \
+             check",
         ));
     }
     let campaigns: Option<Vec<_>> = dirs.iter().map(|dir| listed(dir)).collect();

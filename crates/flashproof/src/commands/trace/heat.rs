@@ -39,7 +39,7 @@ impl Default for OffsetHeat {
 impl OffsetHeat {
     pub fn add(&mut self, at_ns: u64, device_ns: u64) {
         let start_ns = *self.start_ns.get_or_insert(at_ns);
-        // Requests are added at completion, so the first request added may not be the first that began.
+        // Requests are added at completion, so a request may have begun before the first one added.
         let after_ns = at_ns.saturating_sub(start_ns);
         while after_ns / self.width_ns >= COLUMNS as u64 {
             self.halve();

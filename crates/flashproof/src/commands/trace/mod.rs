@@ -152,7 +152,7 @@ fn finish(args: &TraceArgs, trace_report: &TraceReport<'_>) -> Result<(), Failur
         console::note(&format!("wrote {}", path.display()));
     }
     if args.ops {
-        // Lost events are reported in the same output as the operations.
+        // The number of lost events goes to the output of the operations, where `--from` finds it.
         return match trace_report.lost {
             0 => Ok(()),
             lost => console::result(&format!("{LOST_COMMENT} {lost}\n")),

@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_time_is_exact_and_no_edge_of_a_bucket() {
+    fn the_longest_device_time_is_exact_and_not_rounded_to_a_histogram_bucket() {
         let mut summary = Summary::default();
         let took = |ns: u64| BlockRequest {
             completed_ns: Some(1_000_400 + ns),

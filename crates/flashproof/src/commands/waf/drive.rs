@@ -205,7 +205,7 @@ impl MeasuredDrive {
                 bytes(self.facts.size_bytes as f64)
             )));
         }
-        // A stream may write slightly more or less than expected.
+        // 10 % and 60 s more than expected, because a stream may write slightly less than its rate.
         let seconds_max = (fill_sec * fills_max as f64 * 1.1 + 60.0).min(u32::MAX.into()) as u32;
         Ok(Pace {
             fill_sec,

@@ -554,7 +554,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_has_the_tables() {
+    fn docs_prep_md_has_the_current_table_of_preparations() {
         assert_page("prep.md", "flashproof --lib waf::experiment", |written| {
             with_part(
                 written,

@@ -433,7 +433,7 @@ struct WafObserver<'a> {
     meter: Option<Meter>,
     layout: Option<Layout>,
     tenants: Vec<TenantBytes>,
-    /// Records of the last drive fills, so that latencies cover the same period as the amplification.
+    /// Measurements of the last drive fills, so that latencies cover the same period as the amplification.
     window: VecDeque<DriveFill>,
     ended_ns: u64,
     failure: Option<String>,

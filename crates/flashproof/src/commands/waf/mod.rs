@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_tells_if_nothing_is_to_do_or_why_fdp_is_impossible() {
+    fn waf_setup_says_that_fdp_is_already_on_or_why_fdp_is_impossible() {
         let handle = PlacementHandle {
             placement_id: 0,
             reclaim_unit_handle: 0,

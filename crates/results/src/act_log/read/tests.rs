@@ -120,7 +120,7 @@ fn act_6_1_names_histograms_that_it_does_not_report() {
 }
 
 #[test]
-fn skipping_reports_finds_the_selected_ones_and_times_that_do_not_ascend() {
+fn a_reader_that_skips_reports_finds_the_selected_reports_and_unordered_times() {
     let all = read(COMMIT).1;
     let is_selected = |after_sec: u64| after_sec.is_multiple_of(6);
     let passing = |text: &str| {
@@ -138,7 +138,7 @@ fn skipping_reports_finds_the_selected_ones_and_times_that_do_not_ascend() {
     let error = found[1].as_ref().unwrap_err().to_string();
     let said = "a time after 8 sec, found \"after 3 sec:\"; the 8 s before this line are complete";
     assert!(error.contains(said), "{error}");
-    // The last report is not wanted, but is still read, because it can be torn.
+    // The last report is not selected, but is still read, because it can be torn.
     let (_, complete_sec, truncation) = passing(&COMMIT[..COMMIT.len() - 20]);
     assert_eq!(complete_sec, 18);
     assert_eq!(
@@ -302,7 +302,7 @@ fn messages_about_why_the_test_stopped_are_skipped() {
 }
 
 #[test]
-fn a_message_is_not_taken_for_a_name_if_only_the_reports_have_names() {
+fn a_message_is_not_taken_for_a_histogram_name_if_the_header_has_no_names() {
     for message in [
         "ERROR: reading /dev/sda: 5 'Input/output error'",
         "try configuring more 'service-threads'",
@@ -316,7 +316,7 @@ fn a_message_is_not_taken_for_a_name_if_only_the_reports_have_names() {
 }
 
 #[test]
-fn a_refused_test_is_an_error_that_quotes_the_message() {
+fn a_log_of_a_test_that_act_refused_is_an_error_that_quotes_acts_message() {
     let text = "\nACT version 6.6\nStorage device IO test\nCopyright 2020 by Aerospike. All rights reserved.\n\n\
                 ERROR: invalid or missing configuration of 'defrag-lwm-pct'\n";
     assert_eq!(
@@ -328,8 +328,8 @@ fn a_refused_test_is_an_error_that_quotes_the_message() {
 
 #[test]
 fn errors_name_the_line_what_was_expected_and_what_was_found() {
-    // Line 3: the first line of buckets alone adds up to the total, so the second line is unexpected.
-    // Line 4: a sum below the total is noticed at the next histogram, which comes too early.
+    // Case 3: the first line of buckets alone adds up to the total, so the second line is unexpected.
+    // Case 4: a sum below the total is noticed at the next histogram, which comes too early.
     let cases = r#"
         (01: 0000000048) | (01: 00000001e3) | histogram "reads", bucket 01: a count, found "00000001e3"
         (01: 0000000048) | (01: 0000000050) | counts that add up to 2002, found

@@ -4,7 +4,7 @@ use super::*;
 use crate::assert_contains;
 
 #[test]
-fn a_closed_stream_that_was_stopped_has_no_rate_to_fail_by() {
+fn a_stopped_closed_loop_cannot_fail_by_its_rate() {
     let mut run = Run::new(1, 3600, 7200).planned(|plan| plan.streams[0].offered_iops = 0.0);
     assert_eq!(
         run.second(10, 990).stopped(End::Unrecorded).outcome,
@@ -67,7 +67,7 @@ fn a_load_that_this_program_delayed_is_invalid_and_one_operation_may_be_missing(
 }
 
 #[test]
-fn a_shortfall_is_counted_in_words() {
+fn a_shortfall_is_shown_as_a_sentence_with_its_counts() {
     let shortfall = Shortfall {
         scheduled_ops: 1_200,
         overdue_ops: 1_100,
@@ -80,7 +80,7 @@ fn a_shortfall_is_counted_in_words() {
 }
 
 #[test]
-fn a_slice_cut_short_can_still_make_up_for_what_was_missing() {
+fn a_slice_cut_short_does_not_fail_by_missing_operations_that_could_have_caught_up() {
     let mut run = Run::new(1, 2, 4);
     missing(&mut run, 400, 0);
     let verdict = run.stopped(End::Interrupted {
@@ -189,7 +189,7 @@ fn a_silence_across_two_slices_counts_as_a_whole() {
 }
 
 #[test]
-fn a_device_may_be_silent_under_a_closed_loop_for_the_share_of_the_loosest_limit() {
+fn a_device_may_be_silent_under_a_closed_loop_for_the_share_of_the_largest_threshold() {
     let silent = |silent_ns| {
         let mut run = Run::new(1, 10, 10).planned(|plan| plan.streams[0].offered_iops = 0.0);
         for second in 0..10 {
@@ -233,7 +233,7 @@ fn a_silence_as_long_as_this_program_lacked_a_cpu_fails_no_device() {
 }
 
 #[test]
-fn without_limits_a_load_that_was_done_is_measured_and_one_that_was_not_fails() {
+fn without_limits_a_load_that_was_carried_out_is_measured_and_an_unmet_load_fails() {
     let measured = |missed| {
         let layout = layout(1);
         let mut run = Run::new(1, 1, 1);
@@ -255,7 +255,7 @@ fn without_limits_a_load_that_was_done_is_measured_and_one_that_was_not_fails() 
 }
 
 #[test]
-fn a_stream_below_its_minimum_rate_fails_and_at_it_passes() {
+fn a_stream_below_its_minimum_rate_fails_and_a_stream_at_the_minimum_passes() {
     let least = |least_iops, least_bytes_per_sec| StreamLimits {
         sla: None,
         least_iops,

@@ -175,7 +175,7 @@ fn every_damage_to_a_file_of_a_complete_run_is_detected_and_never_a_pass() {
 
 #[test]
 fn every_damage_to_a_killed_run_is_detected_except_at_the_end_of_a_file() {
-    // The run is so long that half of a file lacks more than the last window, which a power cut may take.
+    // Long enough that a file cut in half lacks more than its last window, which is all that a power cut may take.
     const SECONDS: u64 = 65;
     let (_parent, dir, other) = dirs(SECONDS);
     for dir in [&dir, &other] {

@@ -144,7 +144,7 @@ fn tombstones_stay_when_a_block_cannot_be_read() {
 }
 
 #[test]
-fn writes_stop_while_there_is_room_for_deletions() {
+fn writes_are_refused_below_min_avail_pct_and_deletions_still_succeed() {
     let mut bench = Bench::new(|namespace| namespace.min_avail_pct = 50, 64);
     let mut key = 0;
     while bench.put(key, &[1; 10_000]) == ResultCode::OK {
@@ -212,7 +212,7 @@ fn writes_to_a_failing_drive_are_not_retried_for_each_transaction() {
 }
 
 #[test]
-fn the_generation_wraps_around() {
+fn the_generation_after_65535_is_1() {
     let mut bench = Bench::new(|_| {}, 64);
     let digest = crate::digest(b"s", 1, &5_u64.to_be_bytes());
     let body = entry(ops::operation::READ, b"x");
@@ -238,7 +238,7 @@ fn the_generation_wraps_around() {
 }
 
 #[test]
-fn a_stored_key_stays_with_the_record() {
+fn a_replacement_without_a_key_keeps_the_stored_key() {
     let mut bench = Bench::new(|_| {}, 64);
     let with = |key: &[u8]| {
         RecordOp::Write(Write {
@@ -277,7 +277,7 @@ fn a_record_that_expires_while_it_is_read_is_written_as_new() {
 }
 
 #[test]
-fn a_tombstone_names_the_next_block_to_begin() {
+fn a_tombstone_stores_the_sequence_number_of_the_next_block() {
     let mut bench = Bench::new(|_| {}, 64);
     for key in 0..100 {
         assert_eq!(bench.put(key, &[1; 2_000]), ResultCode::OK);
@@ -291,7 +291,7 @@ fn a_tombstone_names_the_next_block_to_begin() {
 }
 
 #[test]
-fn deletions_have_blocks_of_their_own_when_a_device_is_full() {
+fn a_full_device_has_blocks_reserved_for_deletions() {
     let mut bench = Bench::new(
         |namespace| (namespace.min_avail_pct, namespace.defrag_lwm_pct) = (0, 0),
         16,

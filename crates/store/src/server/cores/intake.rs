@@ -146,7 +146,7 @@ impl ServerCore {
                 return bytes.len();
             };
             let is_node = connection.role != Role::Client || rest.first() == Some(&MAGIC);
-            // In mode `Leaving`, this node answers the other node until it ends.
+            // In mode `Leaving`, this node answers the other node until this node ends.
             let is_over = self.is_quiet && self.state.pair.mode() != PairMode::Leaving;
             if connection.is_closed || self.stops_ns.is_some() && (is_over || !is_node) {
                 return bytes.len();
@@ -318,7 +318,7 @@ impl ServerCore {
                 if self.core == 0 {
                     state.on_peer_time(node, wall_ns, self.now_ns, number);
                 }
-                // A number greater than that of the last ping must not extend the lease.
+                // An invalid number, greater than that of the last ping, must not extend the lease.
                 connection.heard_ns = connection.heard_ns.max(number.min(connection.pinged_ns));
                 state
                     .pair
@@ -482,7 +482,7 @@ impl ServerCore {
         }
     }
 
-    /// Bytes for which the kernel has no room now are sent by the ring.
+    /// Sends the replies of a connection. The ring sends the bytes for which the kernel has no room now.
     fn send_to(&mut self, at: u32) {
         let token = self.token(at, SEND);
         let Some(connection) = self.connections.get(at) else {

@@ -45,7 +45,7 @@ const PASSING_NS: u64 = 10 * MS;
 /// Minimum time between two log lines about failed comparisons, ns.
 const QUIET_NS: u64 = 10_000 * MS;
 
-/// True if the refusal is temporary: the other node is overloaded, or has a version that this node did not know.
+/// True if the refusal is temporary: a node is overloaded, the record is busy, or the other node has a newer version.
 fn is_passing(result: ResultCode) -> bool {
     matches!(
         result,
@@ -121,7 +121,7 @@ impl ServerCore {
             if migration.due_ns > self.now_ns {
                 return migration.due_ns;
             }
-            // Waits for pending writes that are not sent to the other node: they could change a compared record.
+            // Wait for pending writes that do not go to the other node: such a write could change a compared record.
             if !migration.is_begun
                 && self
                     .pending
@@ -260,7 +260,8 @@ impl ServerCore {
     }
 
     /// The node that must also get a write of this record, if there is one. `mode_version`: this node's mode when the
-    /// write began, paired or ahead. Errors: that node is not connected, or cannot take more writes now.
+    /// write began, paired or ahead. Errors: that node cannot take more writes now, or, in mode paired, is
+    /// not connected.
     pub(super) fn receiver(
         &mut self,
         mode_version: ModeVersion,
@@ -289,14 +290,14 @@ impl ServerCore {
         }
     }
 
-    /// True if this core is comparing: each new write goes to the other node, and all earlier writes are in the stores.
+    /// True once this core has begun to compare: new writes go to the other node, all earlier writes are in the stores.
     pub(super) fn compares(&self) -> bool {
         self.migration
             .as_ref()
             .is_some_and(|migration| migration.is_begun)
     }
 
-    /// Handles the answer to a comparison. `version`: the other node's version, possibly a copy that it just received.
+    /// Handles the answer to a comparison. `version`: the other node's version, possibly that of a copy just received.
     pub(super) fn on_compared(&mut self, number: u64, version: u64) {
         let Ok(number) = u32::try_from(number) else {
             return;
@@ -360,7 +361,7 @@ impl ServerCore {
         }
     }
 
-    /// True if this core is still comparing in this mode, so that the nodes are paired only after the record is copied.
+    /// True if this core still compares in this mode. Then a record may be copied later, before the nodes are paired.
     pub(super) fn may_copy_later(&self, mode_version: ModeVersion) -> bool {
         let Some(CoreComparison {
             comparison,
@@ -399,7 +400,7 @@ impl ServerCore {
             .filter(|of| Some(*of) == current);
         match comparison {
             None if self.state.pair.mode() == PairMode::Handing => self.state.pair.compare_again(),
-            // This core already begins again for another reason.
+            // This core already begins the comparison again, for another reason.
             None => return,
             Some(RecordComparison {
                 is_sender: true, ..
@@ -429,7 +430,7 @@ impl ServerCore {
         }
     }
 
-    /// Estimates the number of partitions that are not compared yet, from the share of the index.
+    /// Estimates the number of partitions that are not compared yet, from the compared share of the index.
     pub(super) fn count_remaining(&mut self) {
         let partition_count = PARTITIONS as usize / self.state.mailboxes.len();
         let pair = &self.state.pair;

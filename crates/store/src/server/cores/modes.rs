@@ -131,7 +131,8 @@ impl ServerState {
         let fewer = own_pairings.min(peer_pairings);
         let more = own_pairings.max(peer_pairings);
         Some(format!(
-            "the devices of {older} hold an older state ({fewer} pairings, not {more}), as after the restoration of a copy - {what}"
+            "the devices of {older} hold an older state, perhaps restored from a copy - they count {fewer} pairings of \
+             the nodes, the devices of its peer count {more} - {what}"
         ))
     }
 
@@ -169,7 +170,7 @@ impl ServerState {
         })
     }
 
-    /// Adds the contents of this core's devices. The last core sets this node's mode.
+    /// Adds the contents of this core's devices. The call of the last core sets this node's mode.
     pub(in crate::server) fn started(
         &self,
         recorded: Option<ModeRecord>,
@@ -337,7 +338,7 @@ impl ServerCore {
             .set_note(note, &mut RingDisk(&mut self.net, self.now_ns));
     }
 
-    /// Handles the end of the recording of the mode. After a failure, the next check of timers tries again.
+    /// Handles the end of the recording of the mode. After a failure, the next `sweep` tries again.
     pub(super) fn check_record(&mut self) {
         if self.recording.is_none() && self.found_record.is_none() {
             return;

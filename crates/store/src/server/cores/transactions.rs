@@ -206,7 +206,7 @@ impl ServerCore {
         }
     }
 
-    /// Executes a transaction in a sleeping core's store. Returns it if that core's thread must execute it.
+    /// Executes a transaction in a sleeping core's store. Returns the transaction if only that core's thread can.
     fn execute_there(
         &mut self,
         core: usize,
@@ -244,7 +244,7 @@ impl ServerCore {
             &mut self.replies,
         );
         *is_touched = true;
-        // Wake the thread if it has I/O to do, or if it would sleep so long that counts or a buffer are late.
+        // Wake the thread if it has I/O to do, if the transaction has no reply yet, or if the counts would be late.
         self.cores_to_wake[core] |= !ops.is_empty()
             || self.replies.len() == replies_before
             || *until_ns > now_ns + REPORT_NS;
@@ -316,7 +316,7 @@ impl ServerCore {
         );
     }
 
-    /// Reason why a node cannot be sent anything now, if there is one.
+    /// Reason why no message can be sent to a node now, if there is one.
     pub(super) fn refusal(&mut self, node: usize) -> Option<ResultCode> {
         match self.links[node].and_then(|link| self.connections.get(link)) {
             None => Some(ResultCode::UNAVAILABLE),

@@ -13,8 +13,9 @@
 //! has the record. So each node has all acknowledged writes. A node that is ahead refuses the other node's writes, so
 //! the other node cannot acknowledge any, however late it learns of the takeover. Before a node acknowledges a write
 //! without the other node, it records on its own device that it is ahead. With that record, the node is ahead after a
-//! restart, too ([`PairMode::AheadUnused`] until it acknowledges anything, so that damage then leaves the other node in
-//! charge). Without that record, a starting node serves no partition until it knows the mode of the other node.
+//! restart, too. Until the node acknowledges anything, the recorded mode is [`PairMode::AheadUnused`]: the other node
+//! still has all records, and becomes ahead if this node's devices are damaged. Without a record of either mode, a
+//! starting node serves no partition until it knows the mode of the other node.
 //!
 //! **Migration.** A node that is behind passes all requests on to the node that is ahead, and both compare their
 //! records. The node that is ahead sends the records that differ (`cores::migration`) and, from the start of the
@@ -92,7 +93,7 @@ const STOPPED_NS: u64 = 2 * SECOND_NS;
 /// Time between two pings of the other node, ns.
 pub(super) const PING_NS: u64 = SECOND_NS / 5;
 
-/// Value of `recorded` if the mode on the device is unknown.
+/// Value of `recorded_mode` if the mode on the device is unknown.
 const UNRECORDED: u8 = u8::MAX;
 
 #[derive(Debug, Default)]
@@ -341,7 +342,7 @@ impl NodePair {
             state.compared_cores.iter_mut().for_each(HashSet::clear);
             state.pairings[1] = 0;
         }
-        // This node is about to count the pairing that the other node has counted.
+        // The other node has already counted the pairing that this node is about to count.
         let is_next = self.mode() == PairMode::Behind && mode_version.mode == PairMode::Paired;
         state.pairings[1] = state.pairings[1].max(pairings.saturating_sub(is_next.into()));
         if is_new && matches!(self.mode(), PairMode::Ahead | PairMode::Handing) {
@@ -433,7 +434,7 @@ impl NodePair {
         let is_silent = self.is_first && now_ns.saturating_sub(last_report_ns) > SILENCE_NS;
         // This node may read the other node's last message after the first refusal, so the later time counts.
         let is_dead = refused_ns.is_some_and(|since_ns| {
-            // With later refusals, the first node may have taken over before it died.
+            // If the refusals began later, the first node may have taken over before it died.
             let is_known =
                 self.is_first || since_ns < self.answered_ns.load(Ordering::SeqCst) + SILENCE_NS;
             is_known && now_ns >= since_ns.max(last_report_ns) + REFUSED_NS
@@ -518,7 +519,7 @@ impl NodePair {
         self.unrecorded().is_some()
     }
 
-    /// The mode that is not on the device and is not being recorded.
+    /// The mode to record; `None` if the mode is on the device, or while a mode is being recorded.
     fn unrecorded(&self) -> Option<PairMode> {
         let may_begin = self.takes_over && !self.is_recording.load(Ordering::SeqCst);
         self.target_mode().filter(|target_mode| {
@@ -526,7 +527,7 @@ impl NodePair {
         })
     }
 
-    /// The mode to record now by the calling core. The device's mode is unknown until [`Self::end_record`].
+    /// The mode that the calling core must record now. Until [`Self::end_record`], the mode on the device is unknown.
     pub(super) fn begin_record(&self) -> Option<PairMode> {
         let mode = self.unrecorded()?;
         self.recorded_mode.store(UNRECORDED, Ordering::SeqCst);
@@ -559,7 +560,7 @@ impl NodePair {
             return None;
         }
         self.set(&mut state, PairMode::Paired);
-        // The other node left in the meantime.
+        // The other node may have left in the meantime.
         let is_left = state
             .peer_mode_version
             .is_some_and(|of| of.mode == PairMode::Leaving);

@@ -26,11 +26,11 @@ pub enum PairMode {
     Behind,
     /// Starting, without any record.
     Fresh,
-    /// Starting, after a loss of records by damage. The node was paired before.
+    /// Starting, after a loss of records by damage. The node was not ahead, or acknowledged nothing while ahead.
     Damaged,
     /// Ahead, and the other node has all records: writes wait until the other node has its partitions back.
     Handing,
-    /// Reported by a node that is ahead or behind, but has not recorded this yet.
+    /// Reported by a node that is ahead or behind, but has not recorded this mode yet.
     Deciding,
     /// Starting, with new devices of some namespaces. In these namespaces the node has no records. In all other
     /// namespaces it has all records that were acknowledged while it was paired.
@@ -143,7 +143,7 @@ impl PairMode {
     ) -> bool {
         use PairMode::*;
         match (self, peer_mode) {
-            // The older state answers requests, or the newer state lacks records.
+            // The node with the older state answers requests, or the node with the newer state lacks records.
             (Ahead, Starting | Damaged | New) if age.is_lt() => true,
             (Starting | Damaged | New, Ahead) if age.is_gt() => true,
             (Starting, Damaged | New | Behind) if age.is_lt() => true,

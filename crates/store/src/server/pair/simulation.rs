@@ -86,7 +86,7 @@ impl Device {
     }
 }
 
-/// An unanswered copy, sent to the other node: of a client's write, or of a record that the other node may lack.
+/// A record sent to the other node, without an answer yet: a client's write, or a record that the node may lack.
 #[derive(Debug, Clone, Copy)]
 struct Copied {
     core: usize,

@@ -28,7 +28,7 @@ fn found(recorded: Option<PairMode>, has_records: bool, is_damaged: bool) -> Dev
     }
 }
 
-/// As [`found`], with records in all namespaces except those of the bits `empty`.
+/// As [`found`], with records in all namespaces except those whose bits are set in `empty`.
 fn without(empty: u32, recorded: PairMode) -> DeviceContents {
     DeviceContents {
         nonempty: 15 & !empty,
@@ -49,7 +49,7 @@ fn greet(pair: &NodePair, process: u64, word: ModeVersion, now_ns: u64) -> Optio
     greet_without(pair, process, word, 0, now_ns)
 }
 
-/// As [`greet`], by a node without records in the namespaces of these bits.
+/// As [`greet`], by a node without records in the namespaces whose bits are set in `empty`.
 fn greet_without(
     pair: &NodePair,
     process: u64,
@@ -570,7 +570,7 @@ fn outdated_messages_and_messages_of_an_earlier_process_are_ignored() {
 }
 
 #[test]
-fn a_comparison_of_other_mode_changes_does_not_pair_a_node() {
+fn a_node_that_is_behind_is_paired_only_after_a_complete_and_current_comparison() {
     let behind = |compares: bool, number| {
         let pair = pair(1);
         greet(&pair, 7, version(Ahead, number), S);
@@ -589,7 +589,7 @@ fn a_comparison_of_other_mode_changes_does_not_pair_a_node() {
 }
 
 #[test]
-fn other_clusters_have_no_takeover() {
+fn only_clusters_of_two_nodes_with_two_copies_have_a_takeover() {
     let nodes: Vec<_> = (0..3)
         .map(|port| ClusterNode::new("127.0.0.1", port))
         .collect();

@@ -14,7 +14,7 @@ struct PlayedNode {
 }
 
 impl PlayedNode {
-    /// A node without records, and the other node.
+    /// Starts a node without records, and accepts the node's connection in place of the other node.
     fn beside() -> Option<(Bench, Self)> {
         let own = listener();
         let other = listener();
@@ -35,7 +35,7 @@ impl PlayedNode {
         ))
     }
 
-    /// Calls `is` with each message of the node, until `is` returns true.
+    /// Calls `is` with each message of the node, until `is` returns true. Then sends the messages that `is` appended.
     fn hear(&mut self, mut is: impl FnMut(NodeMessage<'_>, &mut Vec<u8>) -> bool) {
         let mut out = Vec::new();
         loop {
@@ -90,7 +90,7 @@ fn each_new_mode_is_reported_to_the_other_node_at_once() {
         words.push(word);
         word.mode == PairMode::Ahead
     });
-    // The first mode lasts as long as one write to the device.
+    // `Deciding` is reported only during the write of the mode to the device.
     assert_eq!(
         words,
         [word(PairMode::Deciding, 2), word(PairMode::Ahead, 2)]

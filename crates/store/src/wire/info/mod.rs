@@ -460,7 +460,7 @@ fn get_config(parameters: &str, facts: &Facts) -> String {
         Some("service") => service(facts),
         Some("network") => network(facts),
         Some("security" | "xdr") => String::new(),
-        // The parameter had another name before 8.1.
+        // The name of the namespace is in `id` before version 8.1, and in `namespace` since.
         Some("namespace") => {
             match parameter(parameters, "id").or(parameter(parameters, "namespace")) {
                 Some(name) => {

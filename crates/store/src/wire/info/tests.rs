@@ -241,7 +241,7 @@ fn statistics_configuration_and_latencies_are_read_as_those_of_a_real_server() {
 }
 
 #[test]
-fn a_device_that_is_a_file_is_reported_as_a_file_and_logs_by_number() {
+fn file_devices_are_reported_as_files_and_each_log_has_a_number() {
     let mut facts = facts();
     facts.config.namespaces[0].file_bytes = Some(1 << 30);
     facts.config.logs = vec![LogSink {

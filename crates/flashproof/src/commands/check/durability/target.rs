@@ -43,8 +43,8 @@ impl DurabilityTarget {
         }
         let metadata = directory_or_device(path).map_err(cannot)?;
         let (dir, disk, identity) = if metadata.is_dir() {
-            // If others can change the parent directory, this call keeps the directory of an earlier session open, so
-            // that nobody can replace it. The directory may be missing.
+            // If others can change the parent directory, `Dir::open` keeps the directory of an earlier session open
+            // until the program ends, so that nobody can replace this directory. A missing directory is no error.
             let _ = Dir::open(Path::new(path)).and_then(|dir| dir.open_dir(OWN_DIR.as_ref()));
             let disks = disks_beneath(DeviceNumber::of_stat(metadata.dev()), Path::new("/"));
             // Several disks may make different claims about write cache and FUA, so none is named.
@@ -101,7 +101,7 @@ impl DurabilityTarget {
         (!parts.is_empty()).then(|| printable(&parts.join(", ")).into_owned())
     }
 
-    /// Device, or file of all lanes that write at offsets.
+    /// Device, or in a directory the data file of all lanes except those of the mode rename.
     pub(super) fn target_path(&self) -> String {
         match &self.dir {
             Some(dir) => dir.join("data").to_string_lossy().into_owned(),

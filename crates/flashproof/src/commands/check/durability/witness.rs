@@ -27,8 +27,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Maximum open connections. At the limit, a new connection replaces the oldest one without a session. Its peer is
-/// idle, because a request takes milliseconds.
+/// Maximum open connections. At the limit, a new connection replaces the oldest connection without a session, whose
+/// peer is idle: a request takes only milliseconds.
 const CONNECTIONS_MAX: usize = 64;
 
 /// Length at which the file is replaced by a shorter one, bytes. A tester on a fast network sends this much in a
@@ -123,7 +123,7 @@ impl Witness {
                 ));
                 return;
             };
-            // The thread of the connection sees the end of its stream.
+            // The thread of that connection then reads the end of the stream, and ends.
             let _ = open_connections
                 .remove(idle)
                 .stream

@@ -152,7 +152,7 @@ pub(super) fn run(
     Ok(shared.failure(request, hung))
 }
 
-/// Lanes of the modes. Lanes of files exist only in a directory.
+/// Two lanes for each of `modes` (if empty, for each mode). The mode rename needs a directory (`has_files`).
 fn lanes_of(modes: &[DurabilityMethod], has_files: bool) -> Vec<WriteLane> {
     let mut offset = 0;
     let mut lanes = Vec::new();
@@ -280,7 +280,8 @@ fn begin(
     })
 }
 
-/// Writes every slot once, as sequence 0: overwriting allocated blocks needs no metadata, so FUA makes it durable.
+/// Writes every slot once, as sequence 0. Later writes then overwrite allocated blocks and change no metadata, so FUA
+/// alone makes them durable.
 fn lay_out(session: &Session, secret: Secret, target: &Target) -> Result<(), Failure> {
     let failed = |why: String| Failure::device(format!("cannot write {} - {why}", target.name()));
     let mut random = Random::new(session.id.0 as u64);

@@ -33,7 +33,7 @@ const MAY_BE_IN_USE: &str = "may be in use";
 /// The answer names each stream that completed less than this fraction of its rate.
 const CARRIED_OUT: f64 = 0.99;
 
-/// Percentiles for the answer, the highest that the number of operations resolves.
+/// Percentiles, highest first. The answer has the first percentile for which there are enough operations.
 pub const PERCENTS: [f64; 3] = [99.9, 99.0, 90.0];
 
 #[derive(Debug)]
@@ -77,7 +77,7 @@ impl LookRequest {
                 .number
         };
         let disks = number.map_or_else(Vec::new, |number| disks_beneath(number, Path::new("/")));
-        // Users of other partitions, and of other volumes, share the disk.
+        // Also examine the whole disks: other partitions or volumes on them may be in use.
         let names = disks.iter().filter_map(DeviceFacts::disk_name);
         for name in names.map(|name| format!("/dev/{name}")) {
             if fs::canonicalize(path).ok().as_deref() != Some(Path::new(&name)) {
@@ -89,7 +89,7 @@ impl LookRequest {
             Some(IS_IN_USE)
         } else {
             let uses = findings.iter().filter_map(use_by_others);
-            // "is" sorts before "may".
+            // "is in use" sorts before "may be in use": certainty wins.
             uses.min()
         };
         let is_hard_disk = disks.iter().any(|disk| disk.rotational == Some(true));

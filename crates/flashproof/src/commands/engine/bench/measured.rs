@@ -42,7 +42,8 @@ const BUSY_MIN: f64 = 0.9;
 /// Fraction of the requested rate that counts as held.
 const HELD_MIN: f64 = 0.99;
 
-/// The drive is the limit if at least this fraction of the transactions in flight waits for the drive.
+/// Over loopback, the drive is the limit if at least this fraction of the transactions in flight waits for the drive;
+/// otherwise the network is the limit.
 const AT_DRIVE_MIN: f64 = 0.5;
 
 /// I/O of the devices, and CPU time of this process, in a run.
@@ -52,7 +53,7 @@ pub(super) struct RunUsage {
     cpu_ns: u64,
 }
 
-/// Observes a run from within, until the last interval: the writes of a closing store are excluded.
+/// Measures a run from its start to its last interval, so that the writes of a closing store are excluded.
 pub(super) struct UsageObserver<'a> {
     io: &'a dyn Fn() -> IoSnapshot,
     before: RunUsage,

@@ -624,8 +624,9 @@ fn check_starts(
     Ok(numbers)
 }
 
-/// Checks that the devices of a namespace either all have its records, from one set, or none has records. Without one
-/// of the devices, records would be missing; with a device of another set, older records would reappear.
+/// Checks that either all devices of a namespace have records and were formatted together (one set of devices), or that
+/// no device has records. Without one of the devices, records would be missing; with a device of another set, older
+/// records would reappear.
 fn check_sets(
     expected: &[ExpectedDevice<'_>],
     existing: &[Option<DeviceHeader>],

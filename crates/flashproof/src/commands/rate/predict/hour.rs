@@ -26,11 +26,11 @@ pub(super) const LEAST: f64 = 1.0 / 64.0;
 const MOST: f64 = 1_000.0;
 /// The search ends when the lowest load not held is within this factor of the highest load held.
 const NEAR: f64 = 1.01;
-/// First step factor of a search. Each further step is the square of the previous one.
+/// First step factor of a search. Each further factor is the square of the previous one, up to 4.
 const FIRST_STEP: f64 = 1.05;
 
-/// Operations of a run without rare stalls: of all streams, and of the slowest stream, so that a backlog that grows by
-/// 0.3 % of its rate is found. A slow stream may cost up to [`OPS_MAX`].
+/// Minimum operations of a run without rare stalls: of all streams, and of the slowest stream, so that a backlog that
+/// grows by 0.3 % of a stream's rate is found. [`OPS_MAX`] limits the operations of all streams if one stream is slow.
 const OPS: f64 = 300_000.0;
 const STREAM_OPS: f64 = 2_000.0;
 const OPS_MAX: f64 = 4.0 * OPS;
@@ -53,7 +53,8 @@ const WINDOWS: std::ops::RangeInclusive<f64> = 3.0..=12.0;
 
 pub(super) struct HourSearch<'a> {
     steady: Base1x,
-    /// The drive with a stall in each window, the length of a window in seconds, and the number of stalls in the hour.
+    /// 1x on the drive with a stall in each window, the length of a window in seconds, and the number of stalls in the
+    /// hour.
     stalled: Option<(Base1x, f64, f64)>,
     /// Period of the drive's rate limit, or of frequent stalls, seconds.
     period_sec: f64,
@@ -63,7 +64,8 @@ pub(super) struct HourSearch<'a> {
 }
 
 impl<'a> HourSearch<'a> {
-    /// `stalls_from_mean`: number of stalls in the hour, from the mean number: the fewest, the most, or the mean.
+    /// `stalls_from_mean` computes the number of stalls to assume in the hour (the fewest, the most, or the mean) from
+    /// the mean number of stalls.
     pub(super) fn new(
         drive: &FittedDrive,
         stalls_from_mean: fn(f64) -> f64,
@@ -240,7 +242,7 @@ fn base_1x(name: &str, load: &PredictedLoad) -> Result<Base1x, Failure> {
     console::quietly(|| series::load_1x(load.config.as_deref(), &devices, load.as_act, "predict"))
 }
 
-/// Shares of the first slice of each stream over each limit.
+/// Shares of operations over each limit, in the first slice of each stream.
 fn judged_shares(verdict: &Verdict) -> Vec<Vec<f64>> {
     let first_slices = verdict.groups.iter().map(|group| group.slices.first());
     let shares = first_slices.map(|slice| slice?.judged_share.clone());

@@ -501,7 +501,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn writes_with_data_are_between_the_counted_writes_and_these_minus_the_flushes() {
+    fn writes_with_data_lie_between_counted_writes_minus_flushes_and_counted_writes() {
         // Observed, in this order: a loop device with io_uring, with pwrite, a drive with FUA, a drive without a cache.
         for (writes, flushes) in [(190.0, 190.0), (380.0, 380.0), (380.0, 190.0), (190.0, 0.0)] {
             assert_eq!(with_data(writes, flushes, 190.0), 190.0);

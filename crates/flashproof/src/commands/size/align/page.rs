@@ -220,8 +220,8 @@ fn what_it_may_hide(key: &str, pct: u32, config: &ActConfig) -> String {
     let direction = if pct < 100 { "fewer" } else { "more" };
     match key {
         "lbr-req-offset" => format!(
-            "the cluster read {direction} large blocks than follow from direct-frees: {} and total-lbw-per-sec: {}, or \
-             read-reqs-per-sec is wrong",
+            "the cluster read {direction} large blocks than direct-frees: {} and total-lbw-per-sec: {} imply: check \
+             these keys and read-reqs-per-sec",
             config.direct_frees, config.total_lbw_per_sec
         ),
         "lbw-req-offset" => format!(

@@ -125,7 +125,7 @@ fn of_nodes(sampled_nodes: &[SampledNode], args: &CollectArgs) -> String {
     text + NEXT
 }
 
-/// Commands that set all nodes to the values `value_of` of their changes.
+/// Commands that set all nodes alike. `value_of` selects the old or the new value of a change.
 fn asadm_commands(sampled_nodes: &[SampledNode], value_of: fn(&SettingChange) -> &str) -> String {
     let seed = &sampled_nodes[0].node.host;
     let changes = sampled_nodes.iter().flat_map(|node| &node.changes);
@@ -145,7 +145,7 @@ fn asadm_commands(sampled_nodes: &[SampledNode], value_of: fn(&SettingChange) ->
     text
 }
 
-/// Commands that set each node to the values `value_of` of its changes.
+/// Commands for each node separately. `value_of` selects the old or the new value of a change.
 fn asinfo_commands(sampled_nodes: &[SampledNode], value_of: fn(&SettingChange) -> &str) -> String {
     let mut text = String::new();
     for node in sampled_nodes {

@@ -234,7 +234,8 @@ fn restore_with_retries(
                 span(retry_time.as_secs())
             ));
         }
-        // A first signal does not end the sleep: it may have caused the restoration. A second one ends the program.
+        // A first signal does not end the sleep, because it may have started the restoration. A second signal ends the
+        // program.
         thread::sleep(RETRY_INTERVAL);
     }
 }

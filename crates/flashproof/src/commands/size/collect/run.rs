@@ -320,7 +320,7 @@ impl Collection<'_> {
         }
     }
 
-    /// Samples, then warns about settings that another user turned off meanwhile: the logs lack their data.
+    /// Samples, then warns about settings that another user changed meanwhile: data is then missing in the logs.
     fn sample_and_check(&mut self) -> Result<(), Failure> {
         let result = self.sample();
         in_parallel(

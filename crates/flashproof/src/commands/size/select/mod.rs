@@ -21,7 +21,7 @@ use sizing::drive_io::{DriveIo, NAMES};
 use sizing::select::{self, ClusterDemand, Need, SizingTerms, Supply};
 use std::path::Path;
 
-/// Basis of a candidate's number.
+/// How a candidate's number of drives was determined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Basis {
@@ -33,7 +33,7 @@ enum Basis {
     Published,
 }
 
-/// Distance of a candidate from a limit.
+/// A candidate's worst share of slow operations, beside the limit of this share.
 #[derive(Debug, Serialize)]
 struct Margin {
     threshold: String,

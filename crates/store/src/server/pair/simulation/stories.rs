@@ -1,6 +1,6 @@
-//! Random stories of two nodes: kills, restarts, network cuts, delayed messages, new devices, damage, and writes. At
-//! the end of each story the nodes are connected again. Then both nodes must have the same records, with the last
-//! acknowledged write of each key.
+//! Random stories. In each, two nodes get writes, kills, restarts, network cuts, delayed messages, new devices and
+//! damage. In the end the nodes are connected again. Then both nodes must have the same records, and for each key the
+//! last acknowledged write or a later write.
 //!
 //! A node that is not paired may lose records that only it had. From then on, a story demands only the writes that at
 //! least one node still has. If the operator clears one of two nodes that wait for each other, even such writes may be
@@ -170,7 +170,8 @@ impl Story {
         *self.counts.entry("namespaces").or_default() += 1;
     }
 
-    /// Kills a node that is about to lose records, if allowed. True: the other node has all acknowledged records.
+    /// Kills a node that is about to lose records. `None`: this loss is not allowed; true: the other node has all
+    /// acknowledged records.
     fn begin_loss(&mut self, at: usize) -> Option<bool> {
         let is_known = self.devices[1 - at]
             .recorded

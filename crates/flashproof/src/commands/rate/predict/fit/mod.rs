@@ -500,7 +500,7 @@ impl Search<'_> {
                     fast_end.map(|end| end.max(values[index] * window_factor)),
                 ];
             }
-            // Without a bound, the range of the parameter ends here: the simulated hour shows if the parameter matters.
+            // A parameter without a bound gets the end of its range: the simulated hour shows if the parameter matters.
             slow[index] = ends[0].unwrap_or(kind.slowest);
             fast[index] = ends[1].unwrap_or(kind.fastest);
             let [slow_end, fast_end] = ends;
