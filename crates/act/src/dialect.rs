@@ -84,7 +84,17 @@ pub fn line_of(bytes: &[u8], key: &str) -> Option<usize> {
 /// skipped, and comments need not be UTF-8.
 pub(crate) fn lines(bytes: &[u8]) -> impl Iterator<Item = Result<KeyLine<&str>, (usize, String)>> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    bytes
+    let section = server_section(bytes);
+    let bytes = if section.is_some() { &[] } else { bytes };
+    let of_server = section.map(|(number, name)| {
+        let why = format!(
+            "\"{} {{\" begins a section: this is the configuration of a database server, not of a test - \"flashproof \
+             size profile\" writes a test's configuration from the log of the server",
+            bare_start(name)
+        );
+        Err((number, why))
+    });
+    let of_test = bytes
         .split(|byte| *byte == b'\n')
         .enumerate()
         .filter_map(|(index, line)| {
@@ -96,7 +106,18 @@ pub(crate) fn lines(bytes: &[u8]) -> impl Iterator<Item = Result<KeyLine<&str>, 
             split(number, content)
                 .map_err(|problem| (number, problem))
                 .transpose()
-        })
+        });
+    of_server.into_iter().chain(of_test)
+}
+
+/// The first line that begins a section of a server's configuration, such as `namespace test {`: its number, and its
+/// text before the brace. No line of ACT ends with a brace.
+fn server_section(bytes: &[u8]) -> Option<(usize, &str)> {
+    let lines = (1..).zip(bytes.split(|byte| *byte == b'\n'));
+    lines
+        .filter_map(|(number, line)| Some((number, std::str::from_utf8(line).ok()?)))
+        .filter(|(_, line)| !line.contains('#'))
+        .find_map(|(number, line)| Some((number, line.trim().strip_suffix('{')?.trim())))
 }
 
 /// Splits a line from which the comment was removed; `None` if the line is blank.
@@ -173,6 +194,19 @@ mod tests {
         ] {
             assert_eq!(pairs(line), [(1, "a", "5")], "{line:?}");
         }
+    }
+
+    #[test]
+    fn a_server_s_configuration_is_one_error_and_a_brace_in_a_comment_is_none() {
+        let of_server = "# The server.\nservice {\n\tuser root\n}\nnamespace test {\n";
+        let errors: Vec<_> = lines(of_server.as_bytes())
+            .map(|line| line.unwrap_err())
+            .collect();
+        let [(2, why)] = &errors[..] else {
+            panic!("{errors:?}");
+        };
+        results::assert_contains!(why, "\"service {\" begins a section", "size profile");
+        assert_eq!(pairs("# service {\na: 1 # {\n"), [(2, "a", "1")]);
     }
 
     #[test]

@@ -57,11 +57,8 @@ pub(super) fn read<R: Read>(
     // Old versions with `-h` put a long name on its own line.
     let mut name_before = String::new();
     while let Some(line) = lines.next_line()? {
-        let Ok(text) = std::str::from_utf8(line.bytes) else {
-            description.get_or_insert_with(|| "binary data".to_owned());
-            collector.unread();
-            continue;
-        };
+        // The name of the first column may be in another encoding.
+        let text = String::from_utf8_lossy(line.bytes);
         let text = text.trim();
         if text.is_empty() {
             continue;

@@ -329,6 +329,29 @@ fn the_tables_of_discards_and_flushes_are_part_of_the_report() {
 }
 
 #[test]
+fn if_iostat_prints_no_flushes_the_size_of_a_write_shows_them() {
+    for (writes, write_kib, with_data) in [
+        (200.0, Some(128.0), 100.0),
+        (100.0, Some(128.0), 100.0),
+        // Some other program writes smaller blocks.
+        (150.0, Some(128.0), 150.0),
+        (200.0, None, 200.0),
+    ] {
+        let text =
+            format!("Device r/s w/s rkB/s wkB/s %util\nsda 1.00 {writes} 4.00 12800.00 3.00\n");
+        let iostat = read_text(text).unwrap();
+        let reports: Vec<_> = iostat.reports.iter().collect();
+        let means = crate::profile::sources::mean_of(&reports, &["sda"]);
+        assert_eq!(means.io(write_kib).writes_per_sec, with_data, "{writes}");
+        assert_eq!(
+            means.flushes_remark(write_kib).is_some(),
+            writes != with_data,
+            "{writes}"
+        );
+    }
+}
+
+#[test]
 fn a_prefix_in_front_of_each_line_is_no_device() {
     let text: String = intervals()
         .lines()

@@ -279,6 +279,9 @@ pub struct IostatMeans {
     pub missing_sec: f64,
 }
 
+/// Maximum difference between the mean size of a write and the expected size, as a share.
+const SIZE_TOLERANCE: f64 = 0.1;
+
 impl IostatMeans {
     pub fn written_kib_per_sec(&self) -> f64 {
         self.io.written_kib_per_sec
@@ -291,16 +294,20 @@ impl IostatMeans {
             written_kib_per_sec,
             ..
         } = self.io;
-        let flushes = match (self.flushes_per_sec, write_kib) {
-            (Some(flushes), _) => flushes,
-            // If the size of a write shows it, half of the counted writes carry data.
-            (None, Some(_)) => writes_per_sec,
-            (None, None) => 0.0,
+        // If the size of a write shows that half of the counted writes are flushes, these are as many as the writes.
+        let is_half = |write_kib: f64| {
+            let kib = 2.0 * written_kib_per_sec / writes_per_sec;
+            (kib / write_kib - 1.0).abs() < SIZE_TOLERANCE
+        };
+        let unknown_flushes = if write_kib.is_some_and(is_half) {
+            writes_per_sec
+        } else {
+            0.0
         };
         DriveIo {
             writes_per_sec: writes_with_data(
                 writes_per_sec,
-                flushes,
+                self.flushes_per_sec.unwrap_or(unknown_flushes),
                 written_kib_per_sec,
                 write_kib,
             ),

@@ -62,7 +62,7 @@ impl AlignmentTarget {
             Ok(profile) => profile,
             Err(no_profile) => {
                 let path = Path::new(text);
-                let iostat = match InputFile::open(path, "iostat -xty 10 6") {
+                let iostat = match InputFile::open(path, "cat > NEW") {
                     Ok(source) => iostat::read(source, None),
                     Err(_) if !path.exists() => return Err(no_profile),
                     Err(error) => Err(error.into()),
@@ -223,8 +223,17 @@ fn of_iostat(
     };
     let name = *name;
     let reports = iostat.reports.iter().collect::<Vec<_>>();
+    let means = mean_of(&reports, &[name]);
+    for remark in iostat
+        .remarks
+        .iter()
+        .cloned()
+        .chain(means.flushes_remark(block_kib))
+    {
+        console::warning(&remark);
+    }
     Ok(AlignmentTarget {
-        io: mean_of(&reports, &[name]).io(block_kib),
+        io: means.io(block_kib),
         large_block_reads: None,
         excludes_tomb_raider: false,
         source: format!(
