@@ -4,11 +4,11 @@
 //! "load config too small" comes from an integer division that flashproof does not do.
 
 use super::config::ActConfig;
-use super::dialect::quoted_start;
 use super::options::{OptionSpec, Test};
 use super::problem::ConfigProblem;
 use super::sizes::HistogramSizes;
 use super::table::options_of;
+use results::format::quoted_start;
 
 const READ_HISTOGRAM: &str = "storage-read-histogram";
 const WRITE_HISTOGRAM: &str = "storage-write-histogram";

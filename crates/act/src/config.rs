@@ -1,7 +1,6 @@
 //! Queries on a configuration, and its run parameters.
 
 use super::act_keys;
-use super::dialect::quoted_start;
 use super::options::{OptionSpec, Test};
 use super::problem::ConfigProblem;
 use super::sizes::HistogramSizes;
@@ -10,6 +9,7 @@ use load::choice::Arrival;
 use load::workload::RunSpec;
 use results::buckets::ActScale;
 use results::cell::ActHistograms;
+use results::format::quoted_start;
 
 pub use super::table::ActConfig;
 

@@ -10,7 +10,7 @@
 //! and `\r` are white space; `#` starts a comment anywhere. Text after the value counts as part of the value, so the
 //! parser of the value rejects it. ACT drops such text silently.
 
-use results::format::{in_one_line, quoted};
+use results::format::bare_start;
 
 /// Maximum size of a configuration, bytes. 128 devices with the longest names fit twice.
 pub const FILE_BYTES_MAX: usize = 1 << 20;
@@ -30,30 +30,18 @@ pub fn refusal(bytes: &[u8]) -> Option<String> {
             bytes.len()
         ));
     }
+    if let Some((number, section)) = server_section(bytes) {
+        return Some(format!(
+            "line {number}, \"{} {{\", begins a section: this is the configuration of a database server, not of a test - \
+             \"flashproof size profile\" writes a test's configuration from the server's log",
+            bare_start(section)
+        ));
+    }
     let is_json = matches!(bytes.trim_ascii_start(), [b'{', ..] | [b'[', b'{', ..]);
     is_json.then(|| {
         "this is JSON, not a configuration - write one \"name: value\" per line; flashproof size config writes such a file"
             .to_owned()
     })
-}
-
-/// The part of `text` that a message can show.
-fn start_of(text: &str) -> String {
-    const SHOWN_CHARS: usize = 60;
-    let mut shown: String = text.chars().take(SHOWN_CHARS).collect();
-    if shown.len() < text.len() {
-        shown.push_str("...");
-    }
-    shown
-}
-
-pub(crate) fn quoted_start(text: &str) -> String {
-    quoted(&start_of(text))
-}
-
-/// As [`quoted_start`], but without the quotes.
-pub(crate) fn bare_start(text: &str) -> String {
-    in_one_line(&start_of(text))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,17 +72,7 @@ pub fn line_of(bytes: &[u8], key: &str) -> Option<usize> {
 /// skipped, and comments need not be UTF-8.
 pub(crate) fn lines(bytes: &[u8]) -> impl Iterator<Item = Result<KeyLine<&str>, (usize, String)>> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    let section = server_section(bytes);
-    let bytes = if section.is_some() { &[] } else { bytes };
-    let of_server = section.map(|(number, name)| {
-        let why = format!(
-            "\"{} {{\" begins a section: this is the configuration of a database server, not of a test - \"flashproof \
-             size profile\" writes a test's configuration from the log of the server",
-            bare_start(name)
-        );
-        Err((number, why))
-    });
-    let of_test = bytes
+    bytes
         .split(|byte| *byte == b'\n')
         .enumerate()
         .filter_map(|(index, line)| {
@@ -106,8 +84,7 @@ pub(crate) fn lines(bytes: &[u8]) -> impl Iterator<Item = Result<KeyLine<&str>, 
             split(number, content)
                 .map_err(|problem| (number, problem))
                 .transpose()
-        });
-    of_server.into_iter().chain(of_test)
+        })
 }
 
 /// The first line that begins a section of a server's configuration, such as `namespace test {`: its number, and its
@@ -197,16 +174,14 @@ mod tests {
     }
 
     #[test]
-    fn a_server_s_configuration_is_one_error_and_a_brace_in_a_comment_is_none() {
+    fn a_server_s_configuration_is_refused_and_a_brace_in_a_comment_is_none() {
         let of_server = "# The server.\nservice {\n\tuser root\n}\nnamespace test {\n";
-        let errors: Vec<_> = lines(of_server.as_bytes())
-            .map(|line| line.unwrap_err())
-            .collect();
-        let [(2, why)] = &errors[..] else {
-            panic!("{errors:?}");
-        };
-        results::assert_contains!(why, "\"service {\" begins a section", "size profile");
-        assert_eq!(pairs("# service {\na: 1 # {\n"), [(2, "a", "1")]);
+        results::assert_contains!(
+            refusal(of_server.as_bytes()).unwrap(),
+            "line 2, \"service {\", begins a section",
+            "size profile"
+        );
+        assert_eq!(refusal(b"# service {\na: 1 # {\n"), None);
     }
 
     #[test]
@@ -259,15 +234,5 @@ mod tests {
         let names: Vec<_> = device_names("/dev/a,/dev/b;/dev/c /dev/d,, ;\t/dev/e,").collect();
         assert_eq!(names, ["/dev/a", "/dev/b", "/dev/c", "/dev/d", "/dev/e"]);
         assert_eq!(device_names(" ,;").count(), 0);
-    }
-
-    #[test]
-    fn quoted_text_stays_on_one_line_and_is_cut() {
-        let found = quoted_start("a\r\n\tb\u{1b}[2J");
-        assert_eq!(found, r#""a\u000d\u000a\u0009b\u001b[2J""#);
-        assert_eq!(quoted_start(r#""sim:""#), r#"'"sim:"'"#);
-        assert_eq!(quoted_start(r#"a\b"#), r#""a\b""#);
-        let found = quoted_start(&"é".repeat(100));
-        assert_eq!(found, format!("\"{}...\"", "é".repeat(60)));
     }
 }

@@ -4,8 +4,7 @@
 //! and when to change it. The rows are in `table.rs`.
 
 use super::dialect::{
-    DEVICE_NAME_BYTES_MAX, DEVICES_MAX, WHITE_SPACE, bare_start, device_names, is_device_separator,
-    quoted_start,
+    DEVICE_NAME_BYTES_MAX, DEVICES_MAX, WHITE_SPACE, device_names, is_device_separator,
 };
 use super::problem::{ConfigProblem, ValueProblem};
 use super::sizes::{BUCKETS_MAX, SizeHistogram};
@@ -14,7 +13,7 @@ use engine::DeviceName;
 use engine::sim::DriveSpecError;
 use load::choice::{Arrival, Choice, Engine, Pacing, choice};
 pub use results::act_log::Test;
-use results::format::seconds;
+use results::format::{bare_start, quoted_start, seconds};
 use std::fmt;
 
 pub(super) const STORAGE: &[Test] = &[Test::Storage];

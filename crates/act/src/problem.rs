@@ -3,7 +3,7 @@
 //! Each error is one line: file and line, key, value found, allowed values, remedy. Values of the file are quoted,
 //! escaped and cut, so that no input can break the line.
 
-use super::dialect::quoted_start;
+use results::format::quoted_start;
 use std::fmt;
 use thiserror::Error;
 

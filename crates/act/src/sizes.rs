@@ -31,9 +31,9 @@
 //! the device's step, as all records are. They are not first rounded to 16 bytes: the database counted sizes on its
 //! device, where records are already rounded.
 
-use super::dialect::quoted_start;
 use load::choice::choice;
 use load::sizes::SizeTable;
+use results::format::quoted_start;
 use std::collections::BTreeMap;
 
 /// Maximum number of values of a histogram, for 1 byte to 64 MiB. Source: the paper, whose tool goes up to 2^26 bytes.

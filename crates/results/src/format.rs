@@ -406,12 +406,22 @@ pub fn quoted(text: &str) -> String {
     format!("{quote}{}{quote}", in_one_line(text))
 }
 
-/// The first 80 characters of `text` as a string literal, for messages about lines of files.
-pub fn quoted_start(text: &str) -> String {
-    match text.char_indices().nth(80) {
-        Some((end, _)) => format!("{:?} and more", &text[..end]),
-        None => format!("{text:?}"),
+/// The part of `text` that a message can show: its first 60 characters.
+fn start_of(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(60) {
+        Some((end, _)) => Cow::Owned(format!("{}...", &text[..end])),
+        None => Cow::Borrowed(text),
     }
+}
+
+/// The first 60 characters of `text`, [`quoted`].
+pub fn quoted_start(text: &str) -> String {
+    quoted(&start_of(text))
+}
+
+/// As [`quoted_start`], but without the quotes.
+pub fn bare_start(text: &str) -> String {
+    in_one_line(&start_of(text))
 }
 
 /// Like [`printable`], with `\u000a` and `\u0009` for newline and tab.
@@ -588,5 +598,15 @@ mod tests {
         let json = serde_json::to_string(name).unwrap();
         let found = serde_json::from_str::<String>(&printable(&json)).unwrap();
         assert_eq!(found, name);
+    }
+
+    #[test]
+    fn quoted_text_stays_on_one_line_and_is_cut() {
+        let found = quoted_start("a\r\n\tb\u{1b}[2J");
+        assert_eq!(found, r#""a\u000d\u000a\u0009b\u001b[2J""#);
+        assert_eq!(quoted_start(r#""sim:""#), r#"'"sim:"'"#);
+        assert_eq!(quoted_start(r#"a\b"#), r#""a\b""#);
+        let found = quoted_start(&"é".repeat(100));
+        assert_eq!(found, format!("\"{}...\"", "é".repeat(60)));
     }
 }

@@ -5,11 +5,12 @@
 
 use super::super::act_keys;
 use super::super::config::threads_of_queues;
-use super::super::dialect::{KeyLine, bare_start, device_names};
+use super::super::dialect::{KeyLine, device_names};
 use super::super::options::{OptionDefault, OptionKind, OptionSpec, Test};
 use super::super::problem::ConfigProblem;
 use super::super::table::{all, nearest, options_of};
 use super::lines::LegacyLines;
+use results::format::bare_start;
 
 const KIB: u64 = 1024;
 /// Step of the size of a record as stored by ACT 3 and 4. Source: `RBLOCK_SIZE` of ACT 4's `configuration.c`.

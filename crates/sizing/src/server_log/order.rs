@@ -13,7 +13,7 @@ use crate::source::{InputFile, SourceError};
 use jiff::civil::DateTime;
 use jiff::{SignedDuration, Timestamp};
 use results::act_log::Input;
-use results::format::{count as count_of, quoted, quoted_start, span};
+use results::format::{bare_start, count as count_of, quoted, quoted_start, span};
 use std::collections::BTreeSet;
 
 /// Maximum bytes read to find the node of a file: a ticker line comes every 10 s.
@@ -330,7 +330,7 @@ fn read_to_end(
             let index = log_of_source(found.source, nodes);
             nodes[index]
                 .collector
-                .open(&format!("{name} ({})", found.source), &[]);
+                .open(&format!("{name} ({})", bare_start(found.source)), &[]);
             opened.push((found.source.to_owned(), index));
             index
         });

@@ -186,9 +186,9 @@ fn every_message_names_operation_object_cause_and_remedy() {
     assert_ends_with!(unreadable, "or let this user read it (chmod)");
     let line = RunDirError::line(&dir.join("intervals.csv"), 7, "a number", &"x".repeat(100));
     let expected = format!(
-        "reading /runs/a/intervals.csv line 7 - expected a number, found {:?} and more; it was damaged or edited \
+        "reading /runs/a/intervals.csv line 7 - expected a number, found \"{}...\"; it was damaged or edited \
          after the run: use an untouched copy",
-        "x".repeat(80)
+        "x".repeat(60)
     );
     assert_eq!(line.to_string(), expected);
 }
