@@ -158,8 +158,21 @@ fn a_stalled_device_fails_a_closed_loop() {
         "sim:stall-at-s=5+stall-ms=50000 --iodepth=32 --runtime=60 --time_based --sla 0.1%>64ms";
     Expected(1, ReasonCode::Silence).fio(&[(
         silent,
-        "completed no a-reads for 50 s of 60 s in slice 1 (83.3 %)",
+        "completed no a-reads for over 64 ms at a time, in all for 50 s of 60 s in slice 1 (83.3 %)",
     )]);
+}
+
+#[test]
+fn a_drive_slower_than_the_limit_is_too_slow_and_not_silent() {
+    let slow = "sim:read-us=300 --runtime=5 --time_based --sla 1%>200us";
+    let says = "100 % of a-reads on sim:read-us=300 took over 200 us";
+    let at_depth_8 = format!("{slow} --iodepth=8");
+    let at_a_rate = format!("{slow} --rate_iops=1000");
+    Expected(1, ReasonCode::OverLimit).fio(&[
+        (slow, says),
+        (&at_depth_8, says),
+        (&at_a_rate, says),
+    ]);
 }
 
 #[test]

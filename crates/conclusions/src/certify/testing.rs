@@ -30,6 +30,7 @@ pub(crate) fn verdict(outcome: Outcome, end: End, share: f64) -> Verdict {
         unmeasured: Vec::new(),
         workloads: Vec::new(),
         format_version: VERDICT_FORMAT_VERSION,
+        tested: results::judge::TestedObject::default(),
         outcome,
         class: results::judge::VerdictClass::Screening,
         partial: !end.is_complete(),

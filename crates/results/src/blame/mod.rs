@@ -31,6 +31,9 @@ use crate::telemetry::Column;
 use accumulate::SlowConditions;
 use std::ops::Range;
 
+/// Causes that delay operations before their service, so that the share without the delay is known.
+const DELAYS_BEFORE_SERVICE: [Cause; 2] = [Cause::OurLag, Cause::SlotWait];
+
 /// A window of a judged stream in which the share over a threshold reached its limit.
 struct BlamedWindow<'a> {
     blamer: &'a Blamer,
@@ -64,6 +67,10 @@ impl BlamedWindow<'_> {
             scheduled: self.counts.counted_ops(),
             sentence: blame_sentence(self, &blame_parts),
             parts: blame_parts,
+            reached_without: DELAYS_BEFORE_SERVICE
+                .into_iter()
+                .filter(|cause| self.share_without(*cause).is_some())
+                .collect(),
         }
     }
 
@@ -97,6 +104,22 @@ impl BlamedWindow<'_> {
     fn mean_text(&self, sums: &[u64; THRESHOLDS_MAX]) -> Option<String> {
         let mean_ns = self.mean_ns(sums);
         (mean_ns > 0).then(|| duration(mean_ns))
+    }
+
+    /// Share of operations that would be over the threshold without the delay by `cause`, one of
+    /// [`DELAYS_BEFORE_SERVICE`]; `None` if this share is below the limit.
+    fn share_without(&self, cause: Cause) -> Option<f64> {
+        let over_ops = match cause {
+            Cause::OurLag => self
+                .counts
+                .slow_of(self.at(&self.counts.judged_over_lower_bound)),
+            Cause::SlotWait => self.at(&self.counts.service_over),
+            _ => return None,
+        };
+        let scheduled_ops = self.counts.counted_ops();
+        self.limit
+            .is_exceeded(over_ops, scheduled_ops)
+            .then(|| over_ops as f64 / scheduled_ops.max(1) as f64)
     }
 
     /// Fraction of the operations over the threshold, relative to the limit.
@@ -335,19 +358,11 @@ fn add_part(parts: &mut Vec<BlamePart>, cause: Cause, share: f64, evidence: Stri
 /// Adds a note to the evidence of the largest cause if the limit is also reached without this cause. Shares are
 /// fractions of time, and a few long operations can have most of the time.
 fn note_if_over_without_cause(subject: &BlamedWindow<'_>, largest: &mut BlamePart) {
-    let over_without_delay = match largest.cause {
-        Cause::OurLag => subject
-            .counts
-            .slow_of(subject.at(&subject.counts.judged_over_lower_bound)),
-        Cause::SlotWait => subject.at(&subject.counts.service_over),
-        _ => return,
-    };
-    let scheduled_ops = subject.counts.counted_ops();
-    if subject.limit.is_exceeded(over_without_delay, scheduled_ops) {
+    if let Some(share) = subject.share_without(largest.cause) {
         largest.evidence = format!(
             "{}; without this delay, {} would still be over {:#}, which reaches the limit as well",
             largest.evidence,
-            percent(over_without_delay as f64 / scheduled_ops.max(1) as f64),
+            percent(share),
             ThresholdText(subject.limit.threshold_ns)
         );
     }

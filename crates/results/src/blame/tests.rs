@@ -305,6 +305,7 @@ fn own_lag_is_blamed_if_it_alone_exceeds_the_limit_and_completions_seen_late_are
     run.second(&[(900, fast()), (100, times(0, 3 * MS, 100 * US))], &[]);
     let blame = run.only();
     assert_eq!((blame.parts[0].cause, blame.over), (OurLag, 100));
+    assert_eq!(blame.reached_without, []);
     let said = "slice 1: 10.0 % of reads over 1 ms, with this program's own lag (limit 5 %): 97 % of the \
                 time in this program (issued 3 ms late on average)";
     assert!(blame.sentence.starts_with(said), "{}", blame.sentence);
@@ -348,6 +349,7 @@ fn the_sentence_says_if_the_limit_is_reached_even_without_the_largest_cause() {
     );
     let blame = &run.blame()[0];
     assert_eq!(causes(blame)[0], (OurLag, Some(98)));
+    assert_eq!(blame.reached_without, [OurLag, SlotWait]);
     let words = "late on average; without this delay, 9.80 % would still be over 1 ms, which reaches the limit as well)";
     assert!(blame.sentence.contains(words), "{}", blame.sentence);
 }

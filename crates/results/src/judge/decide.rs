@@ -59,6 +59,8 @@ struct ReasonLists {
     failures: Vec<Reason>,
     doubts: Vec<Reason>,
     undone: Vec<Reason>,
+    /// Silences of devices that are slower than the threshold: the share of slow operations says more.
+    slow_silences: Vec<Reason>,
     notes: Vec<Reason>,
 }
 
@@ -106,6 +108,7 @@ fn verdict(judge: &Judge, end: &End, other_workload_end: Option<&str>) -> Verdic
     let closed = judge.plan.streams.iter().any(StreamInfo::is_judged_loop);
     Verdict {
         format_version: VERDICT_FORMAT_VERSION,
+        tested: plan.tested,
         outcome,
         class: if full_sec >= DAY_SEC && !plan.simulated && !closed {
             VerdictClass::CertificationLoad
@@ -164,6 +167,7 @@ fn outcome_and_reasons(
         failures,
         mut doubts,
         undone,
+        slow_silences,
         mut notes,
     } = findings;
     let too_slow = worst.filter(|worst| worst.is_over());
@@ -175,7 +179,7 @@ fn outcome_and_reasons(
         Outcome::Fail
     } else if !doubts.is_empty() {
         Outcome::Invalid
-    } else if too_slow.is_some() || !undone.is_empty() {
+    } else if too_slow.is_some() || !undone.is_empty() || !slow_silences.is_empty() {
         Outcome::Fail
     } else if is_stopped {
         Outcome::Invalid
@@ -225,6 +229,7 @@ fn outcome_and_reasons(
         .chain(doubts)
         .chain(undone)
         .chain(too_slow)
+        .chain(slow_silences)
         .chain(stop_reason)
         .chain(nearest);
     (outcome, reasons.chain(notes).collect())
@@ -346,14 +351,18 @@ impl ReasonLists {
                 .into_iter()
                 .map(|text| Reason::new(ReasonCode::Late, text)),
         );
-        for (silence, is_explained) in judge.silent(end) {
-            if is_explained {
+        for silent in judge.silent(end) {
+            let sentence = silent.sentence;
+            if silent.is_of_host {
                 self.own_lag(format!(
-                    "{silence}; this program's threads waited for a CPU for so long that the kernel's own threads may have \
+                    "{sentence}; this program's threads waited for a CPU for so long that the kernel's own threads may have \
                      waited as long; use a less busy machine"
                 ));
+            } else if silent.is_too_slow {
+                self.slow_silences
+                    .push(Reason::new(ReasonCode::Silence, sentence));
             } else {
-                self.undone.push(Reason::new(ReasonCode::Silence, silence));
+                self.undone.push(Reason::new(ReasonCode::Silence, sentence));
             }
         }
         for (slow, share) in judge.below_rate(end) {

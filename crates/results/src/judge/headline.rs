@@ -1,10 +1,14 @@
 //! The answer to a run in one sentence, and what to do next: the first two lines of every output.
 
+use super::TestedObject;
 use super::text::{device_text, slices_text};
-use super::verdict::{Cause, End, Reason, ReasonCode, UnmetLoad, Verdict, WorstShare};
+use super::verdict::{
+    Blame, Cause, DelayOwner, End, Reason, ReasonCode, UnmetLoad, Verdict, WorstShare,
+};
 use crate::format::{ThresholdText, percent, percent_exact};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::fmt;
 
 /// Maximum length of a headline's sentence, characters. Details follow below the headline.
@@ -15,6 +19,8 @@ const CUT_CHARS_MIN: usize = 40;
 const NOT_JUDGED: &str = "nothing was judged";
 /// The next step after a host that was too busy.
 pub const LESS_BUSY: &str = "stop other programs on this host or lower the rate, then run again";
+/// The next step if the kernel held operations before the device.
+const HELD_IN_KERNEL: &str = "look for what holds requests in the kernel: a cgroup limit, the I/O scheduler, too few tags (flashproof doctor)";
 /// The next step after operations that failed.
 pub const LOOK_AT_DRIVE: &str = "look for the device in the kernel's log (dmesg), and in its error log (flashproof doctor DEVICE)";
 
@@ -96,7 +102,7 @@ impl Verdict {
         };
         Headline::new(
             &self.headline_sentence(reason),
-            self.headline_action(reason),
+            self.headline_action(reason).as_deref(),
         )
     }
 
@@ -124,8 +130,9 @@ impl Verdict {
                     lag_ms,
                     ..
                 } => format!(
-                    "{lane} fell {:.1} s behind the schedule; the bottleneck was {whose}",
-                    *lag_ms as f64 / 1_000.0
+                    "{lane} fell {:.1} s behind the schedule; the bottleneck was {}",
+                    *lag_ms as f64 / 1_000.0,
+                    self.bottleneck(*whose)
                 ),
                 _ => reason.text.clone(),
             },
@@ -139,37 +146,33 @@ impl Verdict {
         }
     }
 
-    fn headline_action(&self, reason: &Reason) -> Option<&'static str> {
-        let slow = "find the highest load that it holds (flashproof rate), or test another drive";
-        Some(match reason.code {
-            ReasonCode::OverLimit | ReasonCode::BelowRate | ReasonCode::Late => {
-                match self.main_cause() {
-                    Some(Cause::KernelQueue) => {
-                        "look for what holds requests in the kernel: a cgroup limit, the I/O scheduler, too few tags (flashproof doctor)"
-                    }
-                    Some(Cause::SlotWait) => "raise the in-flight limit, or lower the rate",
-                    Some(Cause::OurLag | Cause::Host) => LESS_BUSY,
-                    Some(Cause::Heat) => "cool the drive, then run again",
-                    Some(Cause::Server) => "lower the rate, or look at the server's own latencies",
-                    Some(Cause::Device | Cause::Unknown) | None => slow,
-                }
-            }
-            ReasonCode::NotCarriedOut | ReasonCode::FellBehind => match &self.end {
-                End::LagExceeded {
-                    whose: super::DelayOwner::Limit,
-                    ..
-                } => "raise the in-flight limit, or lower the rate",
-                _ => slow,
-            },
+    fn headline_action(&self, reason: &Reason) -> Option<Cow<'static, str>> {
+        let action = match reason.code {
+            ReasonCode::OverLimit
+            | ReasonCode::BelowRate
+            | ReasonCode::Late
+            | ReasonCode::NotCarriedOut
+            | ReasonCode::FellBehind => self.action_against_delay(reason.code),
             ReasonCode::OwnLag => LESS_BUSY,
             ReasonCode::Suspended => "run again on a machine that stays awake",
             ReasonCode::IoError
             | ReasonCode::WrongData
             | ReasonCode::DeviceGone
             | ReasonCode::Lost
-            | ReasonCode::Silence => LOOK_AT_DRIVE,
+            | ReasonCode::Silence => match self.tested {
+                TestedObject::Server => return Some(self.look_at_server().into()),
+                TestedObject::Device | TestedObject::Store => LOOK_AT_DRIVE,
+            },
             ReasonCode::TooShort => "run longer",
-            ReasonCode::Stopped => "run again, to the end",
+            ReasonCode::Stopped => match &self.end {
+                End::RecordingFailed { .. } => {
+                    "free some space or give another --out, then run again"
+                }
+                End::EngineFailed { .. } | End::LoadStuck { .. } => {
+                    "fix the cause of this error, then run again"
+                }
+                _ => "run again, to the end",
+            },
             ReasonCode::StoppedForAnother => "fix the other workload, then run again",
             ReasonCode::NothingJudged => {
                 "check that the configuration has reads or writes to judge"
@@ -181,13 +184,111 @@ impl Verdict {
             | ReasonCode::Held
             | ReasonCode::Note
             | ReasonCode::Unknown => return None,
-        })
+        };
+        Some(action.into())
     }
 
-    /// The cause with the largest share in the worst slice.
-    fn main_cause(&self) -> Option<Cause> {
-        Some(self.blame.first()?.parts.first()?.cause)
+    fn action_against_delay(&self, code: ReasonCode) -> &'static str {
+        let causes = self.causes(code);
+        match main_cause(&causes) {
+            Some(Cause::KernelQueue) => HELD_IN_KERNEL,
+            Some(Cause::SlotWait) => "raise the in-flight limit, or lower the rate",
+            Some(Cause::OurLag | Cause::Host) => LESS_BUSY,
+            _ if causes.contains(&(Cause::Heat, false)) => "cool the drive, then run again",
+            _ if self.tested == TestedObject::Server => {
+                "lower the rate, or look at the server's own latencies"
+            }
+            None if self.is_held_in_kernel(code) => HELD_IN_KERNEL,
+            _ if causes.first() == Some(&(Cause::SlotWait, true)) => {
+                "test another drive: even without the waits for a slot, operations were too slow"
+            }
+            _ => "find the highest load that it holds (flashproof rate), or test another drive",
+        }
     }
+
+    /// Bottleneck of a run that fell behind its schedule: more exact than `whose` if the blame knows more.
+    fn bottleneck(&self, whose: DelayOwner) -> String {
+        match main_cause(&self.causes(ReasonCode::FellBehind)) {
+            _ if whose != DelayOwner::Device => whose.to_string(),
+            _ if self.tested == TestedObject::Server => "the server or the network to it".into(),
+            Some(Cause::KernelQueue) => "the kernel before the device".into(),
+            Some(Cause::Device) => "the device".into(),
+            Some(Cause::SlotWait) => "the in-flight limit".into(),
+            _ => whose.to_string(),
+        }
+    }
+
+    fn look_at_server(&self) -> String {
+        let errors = self
+            .failures
+            .iter()
+            .filter_map(|line| line.split_once(" failed: "));
+        match errors.map(|(_, error)| error).next() {
+            Some(error) => format!("look for the cause of this error in the server's log: {error}"),
+            None => "look into the server's log, and at the network to it".to_owned(),
+        }
+    }
+
+    /// Stream and device that a reason with this `code` is about.
+    fn delayed(&self, code: ReasonCode) -> Option<(&str, Option<&str>)> {
+        match (code, &self.end) {
+            (ReasonCode::NotCarriedOut, _) => {
+                let undone = self.undone.iter().find(|undone| !undone.ours)?;
+                Some((&undone.stream, Some(&undone.device)))
+            }
+            (ReasonCode::FellBehind, End::LagExceeded { lane, .. }) => {
+                let (stream, device) = lane.split_once('@')?;
+                Some((stream, Some(device)))
+            }
+            _ => {
+                let worst = self.decided_by.as_ref()?;
+                Some((&worst.stream, worst.device.as_deref()))
+            }
+        }
+    }
+
+    /// Causes of the delay of the stream and device in question, those of the worst window first. The second value: true
+    /// if a limit would be reached without this cause as well.
+    fn causes(&self, code: ReasonCode) -> Vec<(Cause, bool)> {
+        let delayed = self.delayed(code);
+        let is_own = |blame: &&Blame| Some((&*blame.stream, blame.device.as_deref())) == delayed;
+        let own = self.blame.iter().filter(is_own);
+        let of_limit = match &self.end {
+            End::LagExceeded {
+                whose: DelayOwner::Limit,
+                ..
+            } => Some(Cause::SlotWait),
+            _ => None,
+        };
+        let parts = own.clone().flat_map(|blame| &blame.parts);
+        let is_excused = |cause| {
+            own.clone()
+                .any(|blame| blame.reached_without.contains(&cause))
+        };
+        of_limit
+            .into_iter()
+            .chain(parts.map(|part| part.cause))
+            .map(|cause| (cause, is_excused(cause)))
+            .collect()
+    }
+
+    /// True if most of the time of another stream on the same device passed in the kernel. Streams share the kernel's
+    /// queue, but not the slots.
+    fn is_held_in_kernel(&self, code: ReasonCode) -> bool {
+        let device = self.delayed(code).map(|(_, device)| device);
+        let mut on_device = self
+            .blame
+            .iter()
+            .filter(|blame| Some(blame.device.as_deref()) == device);
+        on_device
+            .any(|blame| blame.parts.first().map(|part| part.cause) == Some(Cause::KernelQueue))
+    }
+}
+
+/// The largest cause without which no limit would be reached.
+fn main_cause(causes: &[(Cause, bool)]) -> Option<Cause> {
+    let decisive = causes.iter().find(|(_, is_excused)| !is_excused);
+    decisive.map(|(cause, _)| *cause)
 }
 
 /// `answer` with the deciding share, in the longest form that fits: with counts; with the device; with the start of the

@@ -18,7 +18,7 @@ use super::text::{between_text, slices_text};
 use super::{End, Judge, UnmetLoad};
 use crate::cell::{GRACE_NS, cell_name};
 use crate::counts::{Backlog, CellCounts};
-use crate::format::{self, Grouped, count, duration, percent, percent_exact};
+use crate::format::{self, Grouped, ThresholdText, count, duration, percent, percent_exact};
 use std::fmt;
 
 /// At most one in this many due operations may be missing or late.
@@ -70,6 +70,16 @@ pub fn shortfall(scheduled_ops: u64, backlog: &Backlog, per_sec: f64) -> Option<
         overdue_ops,
         is_own_delay: !is_not_carried_out(overdue_on_devices, scheduled_ops),
     })
+}
+
+/// A judged closed loop whose device was silent for a too large fraction of a slice.
+pub(super) struct SilentLoop {
+    pub(super) sentence: String,
+    /// True if the lack of CPUs may explain the silence.
+    pub(super) is_of_host: bool,
+    /// True if the share of operations over the same threshold reached its limit in this slice, too: a device that is
+    /// always slower than the threshold, rather than a device that stalls.
+    pub(super) is_too_slow: bool,
 }
 
 /// A slice in which a stream did not carry out its load on a device.
@@ -244,15 +254,13 @@ impl Judge {
         })
     }
 
-    /// A sentence for each judged closed loop whose device was silent for a too large fraction of a slice. The second
-    /// value: true if the lack of CPUs may explain the silence.
-    pub(super) fn silent(&self, end: &End) -> Vec<(String, bool)> {
+    /// The judged closed loops whose device was silent for a too large fraction of a slice.
+    pub(super) fn silent(&self, end: &End) -> Vec<SilentLoop> {
         self.device_groups().filter_map(|group: &GroupCounts| {
             let info = &self.plan.streams[group.stream];
-            let limit = self
-                .plan
-                .limits_of(group.stream)
-                .flatten()
+            let limits = self.plan.limits_of(group.stream).enumerate();
+            let (threshold, limit) = limits
+                .filter_map(|(threshold, limit)| Some((threshold, limit?)))
                 .last()
                 .filter(|_| info.is_judged_loop())?;
             let between = self.windows_between(group, |counts| counts.active_ns);
@@ -262,16 +270,21 @@ impl Judge {
             }, |counts| counts.silent_ns)?;
             let device_ns = counts.silent_ns.saturating_sub(counts.silent_host_ns);
             let sentence = format!(
-                "{} completed no {} for {} of {} {slices} ({}), in gaps longer than {}; this fraction must be below {}",
+                "{} completed no {} for over {:#} at a time, in all for {} of {} {slices} ({}); this fraction must be below {}",
                 self.device_name(group),
                 info.name,
+                ThresholdText(limit.threshold_ns),
                 duration(counts.silent_ns),
                 duration(counts.active_ns),
                 percent(counts.silent_ns as f64 / counts.active_ns.max(1) as f64),
-                limit.threshold_text(),
                 percent_exact(limit.share_max())
             );
-            Some((sentence, !limit.is_exceeded(device_ns, counts.active_ns)))
+            let slow_ops = counts.slow_of(counts.judged_over[threshold]);
+            Some(SilentLoop {
+                sentence,
+                is_of_host: !limit.is_exceeded(device_ns, counts.active_ns),
+                is_too_slow: limit.is_exceeded(slow_ops, counts.counted_ops()),
+            })
         }).collect()
     }
 

@@ -493,6 +493,14 @@ fn transactions_that_fail_are_no_io_errors() {
             verdict.reasons[0].text,
             "1 failed transaction (1 reads): any error fails the run"
         );
+        let mut with_code = verdict.clone();
+        with_code.describe_failures(vec!["read of 1 failed: result code 8: full".into()], vec![]);
+        let of_server = "look for the cause of this error in the server's log: result code 8: full";
+        let action = match tested {
+            TestedObject::Server => of_server,
+            _ => LOOK_AT_DRIVE,
+        };
+        assert_eq!(with_code.headline().action.as_deref(), Some(action));
         let note = format!("reads are a closed loop: none are issued while {stalls} stalls");
         assert!(
             verdict
@@ -687,6 +695,132 @@ fn the_owner_of_the_delay_decides_the_outcome_of_a_stop_for_lag() {
         .outcome,
         Fail
     );
+}
+
+#[test]
+fn the_headline_of_a_failure_names_the_cause_that_the_blame_found() {
+    let lag = |whose| End::LagExceeded {
+        lane: "reads@/dev/d0".into(),
+        whose,
+        lag_ms: 10_200,
+        lag_max_ms: 10_000,
+        in_flight: 128,
+        in_flight_max: 128,
+    };
+    let blame = |stream: &str, device: &str, cause, reached_without: &[Cause]| Blame {
+        stream: stream.into(),
+        device: Some(device.into()),
+        slice: 1,
+        from_sec: None,
+        threshold_ns: MS,
+        over: 1,
+        scheduled: 1,
+        parts: [cause, Cause::Device]
+            .map(|cause| BlamePart {
+                cause,
+                share: Some(0.5),
+                evidence: String::new(),
+            })
+            .into(),
+        sentence: String::new(),
+        reached_without: reached_without.to_vec(),
+    };
+    let run = Run::new(2, 1, 60);
+    let mut undone = Run::new(2, 1, 1);
+    undone.add(|interval| {
+        interval.cells[0].counts.unissued = 5_000;
+        interval.cells[0].counts.missed = 5_000;
+        interval.cells[0].counts.missed_lower_bound = 5_000;
+    });
+    let of = |verdict: &Verdict, blame: &[Blame]| {
+        let blame = blame.to_vec();
+        let headline = Verdict {
+            blame,
+            ..verdict.clone()
+        }
+        .headline();
+        (headline.sentence, headline.action.unwrap_or_default())
+    };
+    let of_reads = |cause, without: &[Cause]| [blame("reads", "/dev/d0", cause, without)];
+    let kernel = of_reads(Cause::KernelQueue, &[]);
+    let slots = of_reads(Cause::SlotWait, &[]);
+    let late = run.stopped(lag(DelayOwner::Device));
+    let undone = undone.verdict();
+    assert_eq!([code(&late), code(&undone)], [FellBehind, NotCarriedOut]);
+    for verdict in [&late, &undone] {
+        for (blame, action) in [
+            (&kernel[..], "look for what holds requests in the kernel"),
+            (&slots, "raise the in-flight limit"),
+            (
+                &of_reads(Cause::SlotWait, &[Cause::SlotWait]),
+                "test another drive: even without",
+            ),
+            (
+                &of_reads(Cause::OurLag, &[Cause::OurLag]),
+                "find the highest load",
+            ),
+            (&of_reads(Cause::Heat, &[]), "cool the drive"),
+            (&[], "find the highest load"),
+            // The kernel's queue is that of the device, the slots are those of the stream.
+            (
+                &[blame("writes", "/dev/d0", Cause::KernelQueue, &[])],
+                "look for what holds requests",
+            ),
+            (
+                &[blame("writes", "/dev/d0", Cause::SlotWait, &[])],
+                "find the highest load",
+            ),
+            (
+                &[blame("reads", "/dev/d1", Cause::KernelQueue, &[])],
+                "find the highest load",
+            ),
+        ] {
+            assert_starts_with!(of(verdict, blame).1, action);
+        }
+    }
+    let behind = "reads@/dev/d0 fell 10.2 s behind the schedule; the bottleneck was the ";
+    for (blame, bottleneck) in [
+        (&kernel[..], "kernel before the device"),
+        (&slots, "in-flight limit"),
+        (&of_reads(Cause::Device, &[]), "device"),
+        (&of_reads(Cause::Unknown, &[]), "device or the path to it"),
+        (&[], "device or the path to it"),
+    ] {
+        assert_eq!(of(&late, blame).0, format!("{behind}{bottleneck}"));
+    }
+    // The limit that stopped the run is the bottleneck, unless the device would be too slow without it as well.
+    let limited = run.stopped(lag(DelayOwner::Limit));
+    for (blame, action) in [
+        (&[][..], "raise the in-flight limit"),
+        (&of_reads(Cause::Device, &[]), "raise the in-flight limit"),
+        (
+            &of_reads(Cause::Device, &[Cause::SlotWait]),
+            "test another drive: even without",
+        ),
+    ] {
+        let (sentence, found) = of(&limited, blame);
+        assert_eq!(sentence, format!("{behind}configured in-flight limit"));
+        assert_starts_with!(found, action);
+    }
+}
+
+#[test]
+fn the_next_step_after_a_stop_follows_from_the_error_that_stopped_the_run() {
+    let why = || "it failed".to_owned();
+    for (end, action) in [
+        (
+            End::RecordingFailed { why: why() },
+            "free some space or give another --out, then run again",
+        ),
+        (
+            End::EngineFailed { why: why() },
+            "fix the cause of this error, then run again",
+        ),
+        (End::Interrupted { signal: why() }, "run again, to the end"),
+    ] {
+        let headline = Run::new(1, 1, 9).second(5_000, 0).stopped(end).headline();
+        assert_eq!(headline.action.as_deref(), Some(action));
+    }
 }
 
 #[test]

@@ -152,7 +152,8 @@ crate::display!(VerdictClass {
 });
 
 crate::display!(DelayOwner {
-    Device => "the device",
+    // The counts do not tell a cgroup's limit or a slow network from a slow device.
+    Device => "the device or the path to it",
     Limit => "the configured in-flight limit",
     Ours => "this program",
 });

@@ -1,5 +1,6 @@
 //! The verdict as data: the contents of `verdict.json`.
 
+use super::TestedObject;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -289,6 +290,9 @@ pub struct Blame {
     pub scheduled: u64,
     /// Causes, the largest share first, causes without a share last; never empty.
     pub parts: Vec<BlamePart>,
+    /// `our-lag`, `slot-wait`: those of the two without which the limit would be reached as well.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reached_without: Vec<Cause>,
     /// The causes in one sentence.
     pub sentence: String,
 }
@@ -298,6 +302,9 @@ pub struct Blame {
 pub struct Verdict {
     /// [`VERDICT_FORMAT_VERSION`].
     pub format_version: u32,
+    /// Taken from the manifest with each report.
+    #[serde(skip)]
+    pub tested: TestedObject,
     /// Pass, measured, fail or invalid.
     pub outcome: Outcome,
     /// Screening or certification load.
@@ -569,6 +576,7 @@ impl Verdict {
             blame: Vec::new(),
             worst: Vec::new(),
             cpu_wait_share: None,
+            tested: TestedObject::default(),
             ..self.clone()
         };
         for workload in &mut bare.workloads {

@@ -1,7 +1,7 @@
 //! Known answers about the load: carried out, held up, lost, late, silent, or slower than a minimum rate.
 
 use super::*;
-use crate::assert_contains;
+use crate::{assert_contains, assert_starts_with};
 
 #[test]
 fn a_stopped_closed_loop_cannot_fail_by_its_rate() {
@@ -184,7 +184,7 @@ fn a_silence_across_two_slices_counts_as_a_whole() {
     assert_eq!(silent(4).outcome, Pass, "3 ms in each slice of 4 s");
     let verdict = silent(2);
     assert_eq!((verdict.outcome, code(&verdict)), (Fail, Silence));
-    let said = "/dev/d0 completed no reads for 6 ms of 4 s in the 4 s from 0:00:02 (0.150 %), in gaps longer than 64ms";
+    let said = "/dev/d0 completed no reads for over 64 ms at a time, in all for 6 ms of 4 s in the 4 s from 0:00:02 (0.150 %)";
     assert!(texts(&verdict)[0].starts_with(said), "{verdict}");
 }
 
@@ -207,9 +207,34 @@ fn a_device_may_be_silent_under_a_closed_loop_for_the_share_of_the_largest_thres
     assert_eq!(code(&verdict), Silence, "{verdict}");
     assert_eq!(
         texts(&verdict)[0],
-        "/dev/d0 completed no reads for 10 ms of 10 s in slice 1 (0.100 %), in gaps longer than 64ms; this fraction must be \
-         below 0.1 %"
+        "/dev/d0 completed no reads for over 64 ms at a time, in all for 10 ms of 10 s in slice 1 (0.100 %); this fraction must \
+         be below 0.1 %"
     );
+}
+
+#[test]
+fn a_closed_loop_on_a_device_slower_than_the_threshold_is_too_slow_before_it_is_silent() {
+    let closed = |slow_ops| {
+        let mut run = Run::new(1, 1, 1).planned(|plan| plan.streams[0].offered_iops = 0.0);
+        run.add(|interval| {
+            (0..5_000).for_each(|number| {
+                let service_ns = if number < slow_ops { 65 * MS } else { MS / 10 };
+                interval.cells[0].record(&Times::new(0, 0, 0, service_ns), 0, 1536);
+            });
+            interval.cells[0].counts.silent_ns = SEC / 2;
+        });
+        run.verdict()
+    };
+    let slow = closed(5_000);
+    let codes: Vec<_> = slow.reasons.iter().map(|reason| reason.code).collect();
+    assert_eq!(
+        (slow.outcome, &codes[..2]),
+        (Fail, &[OverLimit, Silence][..])
+    );
+    assert_starts_with!(slow.headline().sentence, "too slow: 100 % of reads");
+    // Four slow reads are below the limit of 0.1 %, so only the silence fails the run.
+    let stalled = closed(4);
+    assert_eq!((stalled.outcome, code(&stalled)), (Fail, Silence));
 }
 
 #[test]
