@@ -655,6 +655,16 @@ fn a_users_own_check_runs_and_its_mistakes_are_named() {
     bench
         .flashproof(&["check", "/dev/zero", "sim:"])
         .expect_error(2, &["cannot read the check \"/dev/zero\""]);
+    for swapped in [["/dev/zero", "etcd"], ["sim:", "etcd,vault"], [".", "all"]] {
+        let [path, name] = swapped;
+        let right = format!("the check comes before the path - run flashproof check {name} {path}");
+        bench
+            .flashproof(&["check", path, name])
+            .expect_error(2, &[&right]);
+    }
+    bench
+        .flashproof(&["check", "etcd", "--dry-run"])
+        .expect_error(2, &["no path is given"]);
     bench
         .flashproof(&["check", "etcd"])
         .expect_error(2, &["no path is given"]);
@@ -1032,10 +1042,12 @@ fn check_with_only_a_path_prints_three_lines_and_the_next_command() {
             format!("flashproof doctor {drive}")
         );
     }
-    bench
-        .flashproof(&["check", "sim:", "--show"])
-        .expect(0)
-        .shows(&["files=existing"]);
+    for option in ["--show", "--dry-run"] {
+        bench
+            .flashproof(&["check", "sim:", option])
+            .expect(0)
+            .shows(&["files=existing"]);
+    }
     bench.flashproof(&["check"]).shows(&["takes a look"]);
 }
 

@@ -883,7 +883,7 @@ fn the_report_of_a_campaign_names_the_slow_drive_and_can_be_anonymous() {
     );
     lab.bench
         .line("report --anonymous lab/tasks/0000/screen/out")
-        .expect_error(2, &["only the report of one campaign"]);
+        .expect_error(2, &["only to the report of one campaign"]);
 }
 
 /// Runs a campaign with the drives `(number, read-us)` on this machine.
@@ -929,7 +929,7 @@ fn peers_from_earlier_campaigns_are_compared_only_if_the_command_is_the_same() {
     assert_eq!(json["examination"]["factors"].as_array().unwrap().len(), 3);
     lab.bench
         .line("report lab/tasks/0000/screen/out --peers old")
-        .expect_error(2, &["only the report of one campaign"]);
+        .expect_error(2, &["only to the report of one campaign"]);
 
     let listed = lab.bench.line("report old lab --json").expect(0).json();
     let listed = listed["results"].as_array().unwrap();

@@ -308,6 +308,31 @@ fn ratings_are_within_five_percent_of_the_highest_load_that_an_hour_passes() {
 }
 
 #[test]
+fn the_advised_certification_passes_with_the_load_and_the_limits_of_the_search() {
+    let bench = Bench::new();
+    let load = "read-reqs-per-sec: 50\nwrite-reqs-per-sec: 10\n";
+    let own = format!("device-names: sim:\ntest-duration-sec: 3600\n{load}");
+    bench.write("my load.conf", own);
+    let options = [
+        "sim:channels=2+read-us=2000",
+        "--config",
+        "my load.conf",
+        "--sla",
+        "5%>20ms",
+        "--as-act",
+    ];
+    let found = rate(&bench, &[&options[..], &["--slice", "2m"]].concat()).expect(0);
+    let half = series(&bench).conclusion.unwrap().rating.unwrap() / 2.0;
+    let advised =
+        "certify sim:channels=2+read-us=2000 --config 'my load.conf' --sla '5%>20ms' --as-act";
+    found.shows(&[&format!("(flashproof {advised} --load {half})")]);
+    let load = ["--load", &half.to_string(), "--out", "certified"];
+    bench
+        .flashproof(&[&["certify"], &options[..], &load].concat())
+        .expect(0);
+}
+
+#[test]
 fn no_step_exceeds_twice_the_load_held_before() {
     let bench = Bench::new();
     let line = [

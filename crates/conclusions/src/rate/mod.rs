@@ -267,11 +267,13 @@ impl StepDetails {
     }
 }
 
+/// `load_options`: options with which another command runs multiples of the same load and judges by the same limits.
 /// `not_comparable`: phrases, reasons not to compare the rating with published ratings.
 pub fn conclude(
     series: &Series,
     finding: &SearchResult,
     sla: &Sla,
+    load_options: &[String],
     not_comparable: &[String],
 ) -> Conclusion {
     let steps: Vec<_> = series
@@ -335,15 +337,18 @@ pub fn conclude(
         (SearchStop::NoneHeld | SearchStop::Broken, _) => Outcome::Fail,
         _ => Outcome::Invalid,
     };
-    let drives: Vec<_> = series
-        .devices
-        .iter()
-        .map(|drive| format::shell_quoted(&drive.name))
+    let drives = series.devices.iter().map(|drive| &drive.name);
+    let arguments: Vec<_> = drives
+        .chain(load_options)
+        .map(|argument| format::shell_quoted(argument))
         .collect();
+    let is_host_limited = steps
+        .last()
+        .is_some_and(|(_, details)| details.judged.seen == StepOutcome::OurLimit);
     Conclusion {
         outcome,
         sentence: sentence(finding),
-        action: action(finding, &drives),
+        action: action(finding, &arguments, is_host_limited),
         remarks,
         rating: finding.held.filter(|_| confirmed),
         comparable: not_comparable.is_empty() && outcome == Outcome::Pass,
@@ -351,13 +356,16 @@ pub fn conclude(
     }
 }
 
-/// The next step after a search on `drives`, which are quoted for a shell.
-fn action(finding: &SearchResult, drives: &[String]) -> Option<String> {
+/// The next step after a search. `arguments`: devices and options of a command for the same load, quoted for a shell.
+/// `is_host_limited`: the last load could not be generated.
+fn action(finding: &SearchResult, arguments: &[String], is_host_limited: bool) -> Option<String> {
     let text = match (finding.stop, finding.held) {
         (SearchStop::Found, Some(held)) => {
             return Some(format!(
-                "certify this load (flashproof certify {} --load {held})",
-                drives.join(" ")
+                "certify half of this load, because stage 2 of a certification runs twice the load (flashproof certify {} \
+                 --load {})",
+                arguments.join(" "),
+                held / 2.0
             ));
         }
         (SearchStop::Found | SearchStop::Highest, None) => return None,
@@ -367,6 +375,9 @@ fn action(finding: &SearchResult, drives: &[String]) -> Option<String> {
         (SearchStop::OurLimit, _) => LESS_BUSY,
         (SearchStop::Unstable, _) => {
             "look for heat and for garbage collection in the report, then search again"
+        }
+        (SearchStop::TimeUp, _) if is_host_limited => {
+            "stop other programs on this host, and give the search more time (--max-duration)"
         }
         (SearchStop::TimeUp, _) => "give the search more time (--max-duration)",
     };
@@ -456,7 +467,7 @@ fn too_rare_events_sentence(details: &StepDetails) -> String {
     let rare = format::span(rare.round() as u64);
     format!(
         "not seen: stalls and garbage collection rarer than every {rare}, and effects that begin later than {ran} into a \
-         load; certify the rating"
+         load; certify the drive"
     )
 }
 
@@ -502,7 +513,8 @@ mod tests {
         for (stop, step) in [
             (
                 SearchStop::Found,
-                "certify this load (flashproof certify /dev/x sim: --load 123.5)",
+                "certify half of this load, because stage 2 of a certification runs twice the load (flashproof certify \
+                 /dev/x sim: --load 61.75)",
             ),
             (SearchStop::Highest, "search higher (--up-to)"),
             (SearchStop::NoneHeld, "test another drive"),
@@ -521,7 +533,7 @@ mod tests {
             };
             let answer = sentence(&finding);
             assert_eq!(results::judge::brief(&answer), answer, "{stop:?} is short");
-            let next = action(&finding, &["/dev/x", "sim:"].map(str::to_owned)).unwrap();
+            let next = action(&finding, &["/dev/x", "sim:"].map(str::to_owned), false).unwrap();
             assert!(next.starts_with(step), "{stop:?}");
         }
     }
@@ -768,7 +780,13 @@ mod tests {
             held: Some(held),
             not_held: Some(failed),
         };
-        let found = conclude(&series, &finding, &Sla::default(), &[]);
+        let found = conclude(
+            &series,
+            &finding,
+            &Sla::default(),
+            &["--sla", "5%>1ms"].map(str::to_owned),
+            &[],
+        );
         assert_eq!(
             found.sentence,
             "the rating is 42.4x: 42.4x was held and 43.1x was not, 1.7 % apart"
@@ -777,6 +795,9 @@ mod tests {
             (found.outcome, found.rating, found.comparable),
             (Outcome::Pass, Some(42.4), true)
         );
+        let action = found.action.unwrap();
+        let end = "(flashproof certify --sla '5%>1ms' --load 21.2)";
+        assert!(action.ends_with(end), "{action}");
         assert_eq!(
             found.remarks,
             [
@@ -784,9 +805,22 @@ mod tests {
                 "not held: 43.1x: 6 % of reads on d over 1ms in 2 rounds in a row (limit 5 %)",
                 "no slow spells at 42.4x: no report interval reached a limit",
                 "not seen: stalls and garbage collection rarer than every 15 min, and effects that begin later than 1 h into a \
-                 load; certify the rating",
+                 load; certify the drive",
             ]
         );
+    }
+
+    #[test]
+    fn after_the_time_on_a_busy_host_the_next_step_is_a_less_busy_host() {
+        let finding = RatingSearch::new(1.0, 1.0, 0.02).finding(SearchStop::TimeUp);
+        for (last, next) in [
+            (StepOutcome::OurLimit, "stop other programs on this host, "),
+            (StepOutcome::Held, "give the search more time "),
+        ] {
+            let series = series(vec![step(NextRun::Try(1.0), last, "", 0.0)]);
+            let action = conclude(&series, &finding, &Sla::default(), &[], &[]).action;
+            assert!(action.unwrap().starts_with(next), "{last:?}");
+        }
     }
 
     #[test]
@@ -824,6 +858,7 @@ mod tests {
                 &series(Vec::new()),
                 &finding,
                 &Sla::default(),
+                &[],
                 &["even pacing".to_owned()],
             )
         };

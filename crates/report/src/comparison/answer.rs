@@ -98,10 +98,19 @@ impl CandidateComparison {
             let rate = of.rate.value().filter(|rate| rate.offered_iops == 0.0);
             rate.map(|rate| rate.achieved_iops)
         };
-        let figures = first_two(self.candidates.iter(), rate)?;
-        Some(winner("reaches", figures, "rate", |iops| {
-            format!("{}/s", number(iops))
-        }))
+        let [a, b] = first_two(self.candidates.iter(), rate)?;
+        let text = |iops| format!("{}/s", number(iops));
+        let answer = if a.1 < b.1 * EQUAL_WITHIN {
+            format!(
+                "{} and {} reach the same rate, {}",
+                a.0.name,
+                b.0.name,
+                text(a.1)
+            )
+        } else {
+            winner("reaches", [a, b], "rate", text)
+        };
+        Some(answer + &failed_clause([a.0, b.0]))
     }
 
     /// Compares the p99 at equal rates.
@@ -114,7 +123,13 @@ impl CandidateComparison {
         let [a, b] = first_two(self.candidates.iter(), p99)?;
         let clause = p99_clause(a.0, b.0)?;
         let is_comparable = self.candidates.iter().all(is_equal);
-        is_comparable.then(|| format!("{} has the shortest p99 at the same rate{clause}", a.0.name))
+        let subject = if -b.1 < -a.1 * EQUAL_WITHIN {
+            format!("{} and {} have the same p99", a.0.name, b.0.name)
+        } else {
+            format!("{} has the shortest p99", a.0.name)
+        };
+        let failed = failed_clause([a.0, b.0]);
+        is_comparable.then(|| format!("{subject} at the same rate{clause}{failed}"))
     }
 }
 
@@ -160,6 +175,18 @@ fn winner(verb: &str, [a, b]: [Figure<'_>; 2], noun: &str, text: impl Fn(f64) ->
 fn p99_clause(a: &Candidate, b: &Candidate) -> Option<String> {
     let [a, b] = [a.p99.value()?, b.p99.value()?].map(|p99| duration(p99.service_ns));
     Some(format!(" (p99 {a} against {b})"))
+}
+
+/// `; A failed`: a candidate that failed is never named without its failure.
+fn failed_clause(candidates: [&Candidate; 2]) -> String {
+    let failed = candidates
+        .iter()
+        .filter(|of| of.outcome.value() == Some(&Outcome::Fail));
+    let names: Vec<&str> = failed.map(|of| of.name.as_str()).collect();
+    match names[..] {
+        [] => String::new(),
+        _ => format!("; {} failed", names.join(" and ")),
+    }
 }
 
 pub(super) fn devices_text(test: &TestFacts) -> String {

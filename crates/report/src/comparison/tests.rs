@@ -2,6 +2,7 @@
 
 use super::*;
 use conclusions::series::{Conclusion, Series, SeriesPurpose, Step};
+use results::assert_starts_with;
 use results::cell::Interval;
 use results::finding::{Finding, Severity};
 use results::judge::{End, Outcome, Sla, whole_slice_sec};
@@ -344,9 +345,31 @@ fn the_first_line_names_the_winner_or_why_there_is_none() {
             p99,
             "A has the shortest p99 at the same rate (p99 100 us against 200 us)",
         ),
+        (
+            [missing(), missing()],
+            0.0,
+            [100_000, 101_000],
+            "A and B reach the same rate, 100,000/s",
+        ),
     ] {
         assert_eq!(answer(loads, offered, p99), format!("COMPARED: {expected}"));
     }
+}
+
+#[test]
+fn equal_runs_have_no_winner_and_their_failure_is_named() {
+    let parent = tempfile::tempdir().unwrap();
+    let dirs = ["a", "b"].map(|name| parent.path().join(name));
+    let failed = Bench {
+        slow: 10,
+        ..bench(1)
+    };
+    dirs.iter().for_each(|dir| failed.write(dir));
+    let candidates = dirs.map(|dir| named(&dir));
+    let compared = compare(&candidates, &OperatorData::default(), &ratings()).unwrap();
+    let text = compared.to_string();
+    let answer = "COMPARED: a and b have the same p99 at the same rate (p99 2.01 ms against 2.01 ms); a and b failed\n";
+    assert_starts_with!(text, answer);
 }
 
 #[test]

@@ -305,7 +305,7 @@ fn file_of(job: &Job, state: FileState) -> Result<(String, u64), String> {
             );
         }
     };
-    if !job.files.directory.is_empty()
+    if !job.files.directories.is_empty()
         || job.offset != Size::Bytes(0)
         || job.log.prefixes.iter().any(Option::is_some)
     {

@@ -21,7 +21,7 @@ use look::LookRequest;
 use report::check::{Checks, NotRun};
 use report::table::Table;
 use results::files::{self, NewDirs};
-use results::format::{count, quoted, span};
+use results::format::{count, quoted, shell_quoted, span};
 use results::run_dir::check_usable;
 use run::{CheckRequest, perform};
 use session::clock::now_unix_ms;
@@ -54,12 +54,23 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
             quoted(name)
         )));
     }
-    let is_known = builtin_names().any(|known| known == name);
-    let is_path = !is_known
+    let is_path = !is_builtin(name)
         && name != ALL
         && (name.starts_with("sim:") || name.contains('/') || Path::new(name).exists());
     if args.path.is_none() && is_path && !name.ends_with(".toml") {
         return look_at(args, name);
+    }
+    if let Some(path) = &args.path
+        && is_path
+        && !Path::new(name).is_file()
+        && (path == ALL || path.split(',').all(is_builtin))
+    {
+        return Err(Failure::usage(format!(
+            "cannot check {} with {} - the check comes before the path - run flashproof check {path} {}",
+            quoted(path),
+            quoted(name),
+            shell_quoted(name)
+        )));
     }
     let mut seen = HashSet::new();
     let names: Vec<&str> = match name.as_str() {
@@ -71,7 +82,7 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
         .iter()
         .map(|name| Definition::find(name))
         .collect::<Result<Vec<_>, _>>()?;
-    if args.show || args.dry_run {
+    if args.show || args.dry_run && args.path.is_some() {
         return done(&definitions.iter().map(definition_text).collect::<String>());
     }
     let Some(path) = &args.path else {
@@ -83,6 +94,10 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
     };
     begin_form(args)?;
     perform_all(args, definitions, path, None)
+}
+
+fn is_builtin(name: &str) -> bool {
+    builtin_names().any(|known| known == name)
 }
 
 /// The doctor and a minute of light load on `path`, without a database.
@@ -97,7 +112,7 @@ fn look_at(args: &CheckArgs, path: &str) -> Result<ExitCode, Failure> {
     begin_form(args)?;
     let look = LookRequest::at(path, args.out.as_deref().unwrap_or(Path::new(".")))?;
     let definition = look.definition()?;
-    if args.show {
+    if args.show || args.dry_run {
         return done(&definition_text(&definition));
     }
     perform_all(args, vec![definition], path, Some(&look))
@@ -328,6 +343,7 @@ fn check_durability(args: &CheckArgs) -> Result<ExitCode, Failure> {
 
 fn serve_witness(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let has_others = args.show
+        || args.dry_run
         || args.out.is_some()
         || args.path.is_some()
         || args.lasting.is_some()

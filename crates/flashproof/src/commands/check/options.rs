@@ -18,8 +18,8 @@ pub struct CheckArgs {
     /// Show the jobs, the limits and their sources, and check nothing
     #[arg(long, requires = "name", conflicts_with = "path")]
     pub show: bool,
-    /// Show the jobs, the limits and their sources; do not look at PATH, and check nothing
-    #[arg(long, requires = "path")]
+    /// As --show, but for a command line with PATH
+    #[arg(long, requires = "name")]
     pub dry_run: bool,
     /// Run each check for this time instead of about a minute, to measure beyond a burst: 40m, 1h
     #[arg(long = "for", value_name = "TIME", allow_hyphen_values = true, value_parser = seconds)]

@@ -83,7 +83,7 @@ pub struct LatencyArgs {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// ACT's table
+    /// The table of ACT's script, or of asloglatency for a server's log
     Table,
     /// One line per log, histogram, slice and threshold
     Csv,

@@ -31,6 +31,7 @@ use search::SearchRun;
 use session::failure::Failure;
 use session::signals::SignalHandler;
 use session::{CompatMode, console};
+use std::path::Path;
 use std::process::ExitCode;
 
 pub fn run(args: &RateOptions) -> Result<ExitCode, Failure> {
@@ -83,12 +84,27 @@ pub fn run(args: &RateOptions) -> Result<ExitCode, Failure> {
         );
     };
     let caveats = request.not_comparable(series_dir.term(NOT_PREPARED), &drives.virtual_kinds);
-    let mut conclusion = conclude(&series_dir.series, &finding, &args.sla, &caveats);
+    let mut conclusion = conclude(
+        &series_dir.series,
+        &finding,
+        &args.sla,
+        &load_options(args.config.as_deref(), &args.sla, args.as_act),
+        &caveats,
+    );
     conclusion
         .remarks
         .extend(finding.held.and_then(|held| request.shortened(held)));
     series_dir.conclude(conclusion)?;
     series_dir.show_conclusion("", &steps(&series_dir))
+}
+
+/// The options of another command that make its load and its limits the same.
+fn load_options(config: Option<&Path>, sla: &Sla, as_act: bool) -> Vec<String> {
+    let config = config.map(|path| ["--config".to_owned(), path.display().to_string()]);
+    let sla = (*sla != Sla::default()).then(|| ["--sla".to_owned(), sla.to_string()]);
+    let as_act = as_act.then(|| "--as-act".to_owned());
+    let valued = config.into_iter().chain(sla).flatten();
+    valued.chain(as_act).collect()
 }
 
 /// Runs loads until the rating is found; `None`: interrupted.
