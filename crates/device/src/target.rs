@@ -329,7 +329,7 @@ mod tests {
             ("/tmp", "it is a directory, not a block device"),
             (
                 small,
-                "its 4096 bytes are less than the 8192 bytes of one large block",
+                "its 4096 bytes are less than the 8192 bytes of the largest operation",
             ),
         ] {
             let text = Target::read_only(path, 8192).unwrap_err().to_string();

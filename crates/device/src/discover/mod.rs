@@ -94,7 +94,7 @@ pub enum DiscoverError {
     DanglingLink { target: PathBuf },
     /// Not a device or file: `a directory`, `a character device`...
     #[error(
-        "it is {what}, not a block device; name a whole disk, a partition, or a file with file-size-mbytes"
+        "it is {what}, not a block device; name a whole disk, a partition, or a file with its size (file-size-mbytes; size of fio)"
     )]
     NotADevice { what: &'static str },
     #[error(

@@ -190,29 +190,62 @@ pub(super) fn examine(
     })
 }
 
-/// As [`examine`], but opens the device for reading only. Returns the evidence and notes.
-pub(super) fn look_without_claim(
-    guard: &Guard,
-    request: &WriteRequest,
-    target: &ResolvedTarget,
-) -> Result<(Vec<Evidence>, Vec<String>), Vec<RefusalReason>> {
-    let (prepared, mut findings) = check_from_outside(guard, request, target)?;
-    let TargetKind::Device { node, devices, .. } = &target.target_kind else {
-        return Err(RefusalReason::FileWithoutSize.into());
-    };
-    let file = claim::open_for_examination(node, guard.settle)?;
-    let open_mode = OpenMode {
-        shared: true,
-        odsync: false,
-        settle: guard.settle,
-    };
-    claim_other_paths(guard, devices, open_mode, &mut Vec::new(), &mut findings)?;
-    let size_bytes = device_size(&file, request)?;
-    check_idle(guard, request, devices, &mut findings)?;
-    let mut notes = findings.notes;
-    notes.extend(prepared.as_ref().map(ToString::to_string));
-    let evidence = sample_contents(guard, &file, target, size_bytes, prepared, &mut notes)?;
-    Ok((evidence, notes))
+/// A device that nobody uses, opened for reading. Its contents are not examined yet.
+struct IdleDevice {
+    file: File,
+    size_bytes: u64,
+    /// The usable part; `None`: all of the device.
+    prepared: Option<UsedPart>,
+    notes: Vec<String>,
+}
+
+impl IdleDevice {
+    /// The checks of [`examine`] up to the contents, with a descriptor for reading only.
+    fn open(
+        guard: &Guard,
+        request: &WriteRequest,
+        target: &ResolvedTarget,
+    ) -> Result<Self, Vec<RefusalReason>> {
+        let (prepared, mut findings) = check_from_outside(guard, request, target)?;
+        let TargetKind::Device { node, devices, .. } = &target.target_kind else {
+            return Err(RefusalReason::FileWithoutSize.into());
+        };
+        let file = claim::open_for_examination(node, guard.settle)?;
+        let open_mode = OpenMode {
+            shared: true,
+            odsync: false,
+            settle: guard.settle,
+        };
+        claim_other_paths(guard, devices, open_mode, &mut Vec::new(), &mut findings)?;
+        let size_bytes = device_size(&file, request)?;
+        check_idle(guard, request, devices, &mut findings)?;
+        let mut notes = findings.notes;
+        notes.extend(prepared.as_ref().map(ToString::to_string));
+        Ok(Self {
+            file,
+            size_bytes,
+            prepared,
+            notes,
+        })
+    }
+
+    /// The evidence and notes.
+    fn sample(
+        self,
+        guard: &Guard,
+        target: &ResolvedTarget,
+    ) -> Result<(Vec<Evidence>, Vec<String>), Vec<RefusalReason>> {
+        let mut notes = self.notes;
+        let evidence = sample_contents(
+            guard,
+            &self.file,
+            target,
+            self.size_bytes,
+            self.prepared,
+            &mut notes,
+        )?;
+        Ok((evidence, notes))
+    }
 }
 
 /// The checks that open nothing. Returns the usable part of the device (`None`: all of it) and the notes.
@@ -443,12 +476,24 @@ pub struct GuardReport {
 impl Guard {
     /// The decision of [`Guard::consent`] on each path separately. Takes about a second for any number of paths.
     pub fn examine_devices<S: AsRef<str> + Sync>(&self, paths: &[S]) -> Vec<GuardReport> {
-        in_parallel(paths, |path| self.outlook_of(path.as_ref()))
+        let watched = in_parallel(paths, |path| {
+            let request = WriteRequest::new(path.as_ref(), "outlook");
+            let target = resolve_target(self, &request)?;
+            let idle = IdleDevice::open(self, &request, &target);
+            Ok((target, idle))
+        });
+        // Samples of a partition are I/O of its disk, too: no sample is read before every watch has ended.
+        in_parallel(paths.iter().zip(watched), |(path, watched)| {
+            self.outlook_of(path.as_ref(), watched)
+        })
     }
 
-    fn outlook_of(&self, path: &str) -> GuardReport {
-        let request = WriteRequest::new(path, "outlook");
-        let target = match resolve_target(self, &request) {
+    fn outlook_of(
+        &self,
+        path: &str,
+        watched: Result<(ResolvedTarget, Result<IdleDevice, Vec<RefusalReason>>), RefusalReason>,
+    ) -> GuardReport {
+        let (target, idle) = match watched {
             Ok(found) => found,
             Err(reason) => {
                 let path = path.to_owned();
@@ -462,7 +507,7 @@ impl Guard {
                 };
             }
         };
-        let (safety, notes) = match look_without_claim(self, &request, &target) {
+        let (safety, notes) = match idle.and_then(|device| device.sample(self, &target)) {
             Ok((evidence, notes)) if evidence.is_empty() => (EraseSafety::Yes, notes),
             Ok((evidence, notes)) => (EraseSafety::Asks(evidence), notes),
             Err(reasons) => (EraseSafety::No(reasons), Vec::new()),

@@ -182,7 +182,7 @@ pub enum RefusalReason {
     #[error("its {size_bytes} bytes are less than {}", match min_size_bytes {
         0 | 1 => "1 byte: the device is empty, or nothing is attached to it; name another device".to_owned(),
         4096 => "the 4096 bytes of one index page; name a larger device".to_owned(),
-        block => format!("the {block} bytes of one large block; name a larger device, or make large-block-op-kbytes smaller"),
+        block => format!("the {block} bytes of the largest operation; name a larger device, or make this operation smaller (large-block-op-kbytes; bs of fio)"),
     })]
     TooSmall {
         size_bytes: u64,

@@ -184,7 +184,7 @@ fn a_file_that_does_not_fit_is_refused_with_both_numbers_and_not_made() {
     let request = modified(place.request("small"), |it| it.min_size_bytes = 8 << 20);
     place.assert_refused(
         &request,
-        "its 4194304 bytes are less than the 8388608 bytes of one large block",
+        "its 4194304 bytes are less than the 8388608 bytes of the largest operation",
     );
     assert!(!fs::exists(place.path("small")).unwrap());
 }

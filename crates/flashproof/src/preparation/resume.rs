@@ -268,7 +268,7 @@ fn check_same_work(
         if differences.is_empty() {
             return Ok(());
         }
-        let why = format!("its options were others: {}", differences.join(", "));
+        let why = format!("its options differ: {}", differences.join(", "));
         (why, "give the same options to resume, or ")
     };
     let progress = prepared.progress();
@@ -455,8 +455,8 @@ mod tests {
             (
                 &a,
                 with(|options| (options.seed, options.fills) = (Some(7), 2)),
-                "interrupted at byte 1048576 of 10485760 of pass 2 of 2 (or still runs in another process), with other \
-                 options: seed was 5 and is now 7, fills was 1 and is now 2 - give the same options to resume, or \
+                "incomplete or still runs in another process (at byte 1048576 of 10485760 of pass 2 of 2); its options \
+                 differ: seed was 5 and is now 7, fills was 1 and is now 2 - give the same options to resume, or \
                  --restart",
             ),
             (
