@@ -200,10 +200,14 @@ pub fn run(args: &TransactionsArgs) -> Result<ExitCode, Failure> {
     }
     let rows = rows.inspect_err(|_| new_dirs.remove())?;
     write_table(args, Some(&crate::output::json(&rows)?))?;
+    let row_dirs: Vec<_> = kinds
+        .iter()
+        .map(|kind| dir.join(kind.to_string()).display().to_string())
+        .collect();
     console::page(&format!(
-        "\n{}\nrun directories: {}\n",
+        "\n{}\nthe runs of a row: flashproof report {}\n",
         page::text(&rows),
-        dir.display()
+        row_dirs.join(", or ")
     ))?;
     let codes = rows.iter().map(|row| row.exit_code);
     Ok(ExitCode::from(codes.max().unwrap_or(0)))
