@@ -157,8 +157,10 @@ impl Job {
             .as_ref()
             .is_some_and(|pattern| !pattern.offsets.is_empty());
         let is_unaligned = |bytes: u64| !bytes.is_multiple_of(grain);
-        let cuts_blocks = self.order.align[self.write_size_direction()].is_some_and(is_unaligned)
-            || is_unaligned(self.order.skip.unsigned_abs());
+        // Only random offsets are aligned to ba, and only sequential offsets have a step.
+        let align = self.order.align[self.write_size_direction()].filter(|_| self.random);
+        let cuts_blocks =
+            align.is_some_and(is_unaligned) || is_unaligned(self.order.skip.unsigned_abs());
         let rules = [
             (self.iolog.is_some() || self.zones.is_strided())
                 .then(|| "verify tracks writes by their offset in one fixed range - leave out read_iolog and zonemode=strided, or leave out verify".into()),

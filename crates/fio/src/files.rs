@@ -16,7 +16,8 @@ with_defaults! {
     pub struct FileOptions {
         /// Files or devices; empty: the job has its own files.
         pub names: Vec<String> = Vec::new(),
-        pub directory: String = String::new(),
+        /// Directories of the job's own files; the clones use the directories in turn.
+        pub directories: Vec<String> = Vec::new(),
         /// Number of the job's own files.
         pub count: u64 = 1,
         /// Pattern for the names of the job's own files.

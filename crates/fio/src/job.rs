@@ -203,7 +203,7 @@ impl Job {
         self.does[READS] || self.does[WRITES]
     }
 
-    pub(super) fn has_kind(&self, kind: usize) -> bool {
+    pub fn has_kind(&self, kind: usize) -> bool {
         match kind {
             FLUSHES if self.iolog.is_some() => self
                 .iolog
@@ -398,6 +398,7 @@ impl Job {
             || self.flush.at_end
             || self.trim_write
             || self.reads_back()
+            || self.files.sizes.is_some()
             || self.order.skip != 0;
         if self.runtime_ns.is_some() || self.time_based || unit != largest || has_others {
             return None;
@@ -462,20 +463,23 @@ impl Job {
         if let Some(log) = &self.iolog {
             return log.files.clone();
         }
-        let names = if self.files.names.is_empty() {
-            own.collect()
-        } else {
-            self.files.names.clone()
-        };
+        let directories = &self.files.directories;
+        let mut directory = directories.first();
+        let mut names = self.files.names.clone();
+        if names.is_empty() {
+            names = own.collect();
+            directory = directories.iter().cycle().nth(number as usize);
+        }
         names
             .into_iter()
             .map(|name| {
                 let is_absolute =
                     name.starts_with('/') || name.starts_with(engine::sim::SIM_PREFIX);
-                if is_absolute || self.files.directory.is_empty() {
-                    name
-                } else {
-                    format!("{}/{name}", self.files.directory.trim_end_matches('/'))
+                match directory {
+                    Some(directory) if !is_absolute => {
+                        format!("{}/{name}", directory.trim_end_matches('/'))
+                    }
+                    _ => name,
                 }
             })
             .collect()
@@ -537,7 +541,8 @@ impl Job {
         self.writes_blocks() && self.verify.reads_back
     }
 
-    /// True if the job reads all its writes back at the end. As in fio, a `time_based` job does not.
+    /// True if the job reads all its writes back at the end. A `time_based` job does not, as with fio's synchronous
+    /// engines; with asynchronous engines, fio reads back after each pass over `size`.
     pub fn reads_back_at_end(&self) -> bool {
         self.reads_back() && !self.time_based
     }

@@ -116,6 +116,10 @@ pub fn jobs(
         if job.engine == EngineKind::Mapped {
             (job.syncs_mapped, job.direct) = (job.direct, false);
         }
+        // As in fio, the section [/dev/sdb] without filename is a job on this device.
+        if job.files.names.is_empty() && job.files.count == 1 && (context.is_device)(&job.name) {
+            job.files.names.push(job.name.clone());
+        }
         if job.engine == EngineKind::Null {
             (job.files.count, job.files.names) = (
                 job.files.count.max(job.files.names.len() as u64),
@@ -150,7 +154,7 @@ pub fn jobs(
             warnings.push(Problem::of_job(&job.name, why));
         }
         if job.reads_back() && job.time_based && job.verify.backlog == 0 {
-            let why = "verify will not read any write back, because a time_based job ends at its runtime - give verify_backlog, or leave out time_based";
+            let why = "verify will not read any write back, because a time_based job of flashproof writes until its runtime ends, as with fio's synchronous engines; with asynchronous engines fio also reads back after each pass - give verify_backlog, or leave out time_based";
             warnings.push(Problem::of_job(&job.name, why));
         }
         job.numbers_iolog = jobs

@@ -9,6 +9,7 @@ use super::offsets::new_area;
 use super::rates::RateTarget;
 use super::stream::{FioStream, StreamState};
 use super::thread::{JobClone, RecordedStream};
+use super::value::Size;
 use super::verify::Verify;
 use load::plan::{Arrival, BufferClass, Fill, Plan};
 use load::schedule::{Listed, Paused, Poisson, Schedule, phase};
@@ -74,7 +75,10 @@ impl LaneBuilder<'_> {
             areas.push(of_lane);
         }
         // Bytes that the job uses of all its devices and files together.
-        let used_bytes: u64 = areas[0].iter().map(|area| area.used_bytes).sum();
+        let mut used_bytes: u64 = areas[0].iter().map(|area| area.used_bytes).sum();
+        if let (Some(Size::Bytes(bytes)), Some(_)) = (job.size, job.files.sizes) {
+            used_bytes = used_bytes.min(bytes);
+        }
         let total_bytes = if job.iolog.is_some() || job.time_based {
             u64::MAX
         } else {

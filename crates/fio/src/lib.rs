@@ -106,13 +106,14 @@ mod testing {
         job
     }
 
-    /// A machine with 4 CPUs and `SIZE` in its environment.
+    /// A machine with 4 CPUs, the device `/dev/sdb`, and `SIZE` in its environment.
     pub(super) fn around<'a>(read: &'a dyn Fn(&str) -> Result<String, String>) -> ParseContext<'a> {
         let variable: &dyn Fn(&str) -> Option<String> =
             &|name| (name == "SIZE").then(|| "64".to_owned());
         ParseContext {
             read,
             variable,
+            is_device: &|path| path == "/dev/sdb",
             cpus: 4,
             page_bytes: 4096,
             memory_mbytes: 1_000,

@@ -1,13 +1,16 @@
 //! The range of a device or file that a lane uses, and the choice of the next offset in it. With `zonemode=strided` the
 //! range is a window.
 
-use super::directions::DIRECTIONS;
+use super::directions::{DIRECTIONS, READS};
+use super::engine_kind::EngineKind;
 use super::pattern::{OffsetSampler, RandomMap};
 use super::thread::JobClone;
 use super::value::Size;
 use super::zones::StridedWindows;
+use engine::sim::SIM_PREFIX;
 use load::workload::DeviceShape;
 use sys::op::TargetId;
+use sys::open::drop_cached;
 use sys::random::Random;
 
 #[derive(Debug, Clone)]
@@ -27,6 +30,18 @@ pub(super) struct Area {
     pub(super) used_bytes: u64,
     /// With `zonemode=strided`: the area is the current window.
     pub(super) zones: Option<StridedWindows>,
+    /// Passes through the page cache; `None`: the cached pages stay.
+    cached_passes: Option<CachedPasses>,
+}
+
+/// Passes of a job over its part of a file. fio opens the file again for each pass, which drops the cached pages.
+#[derive(Debug, Clone)]
+struct CachedPasses {
+    path: String,
+    start: u64,
+    bytes: u64,
+    /// Bytes left of this pass.
+    left_bytes: u64,
 }
 
 #[derive(Debug, Clone)]
@@ -54,6 +69,20 @@ impl Area {
                 maps.iter_mut().for_each(RandomMap::clear);
             }
         }
+    }
+
+    /// Counts an operation of `len` bytes; at the first operation of a further pass, drops the cached pages.
+    #[inline]
+    pub(super) fn advance_pass(&mut self, len: u64) {
+        let Some(passes) = &mut self.cached_passes else {
+            return;
+        };
+        if passes.left_bytes == 0 {
+            // Errors are ignored, as at the start of the run.
+            let _ = drop_cached(&passes.path, passes.start, passes.bytes);
+            passes.left_bytes = passes.bytes;
+        }
+        passes.left_bytes = passes.left_bytes.saturating_sub(len);
     }
 
     /// Offset and length of the next operation, at most `len_max` bytes. `is_jump`: true for a new random offset, false
@@ -230,7 +259,22 @@ pub(super) fn new_area(
         }
         OffsetOrder::Drawn(draws)
     };
+    // Pages of a mapping stay cached. For writes alone, dropping the pages would start their write-back: a check could
+    // not see that only the page cache answered.
+    let keeps_cache = job.direct
+        || !job.does[READS]
+        || job.files.keeps_cache
+        || job.files.pre_reads
+        || job.engine == EngineKind::Mapped
+        || shape.name.starts_with(SIM_PREFIX);
+    let cached_passes = (!keeps_cache).then(|| CachedPasses {
+        path: shape.name.clone(),
+        start,
+        bytes: used_bytes,
+        left_bytes: used_bytes,
+    });
     Ok(Area {
+        cached_passes,
         target: shape.target,
         buffers,
         key: shape.stamp_key,

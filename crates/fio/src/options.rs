@@ -32,8 +32,8 @@ static NO_DIFFERENCE: &[&str] = &[
     "mem iomem iomem_align mem_align hugepage-size lockmem: flashproof allocates its own buffers",
     "scramble_buffers softrandommap: data is new for every write; a job is refused if its random \
      map does not fit into memory",
-    "registerfiles fixedbufs sqthread_poll sqthread_poll_cpu nonvectored force_async userspace_reap: flashproof \
-     chooses the settings of the ring",
+    "registerfiles fixedbufs sqthread_poll sqthread_poll_cpu nonvectored force_async userspace_reap libaio_vectored: \
+     flashproof chooses the settings of the ring",
     "continue_on_error ignore_error error_dump: a job continues after errors, up to --max-errors; each error is \
      counted, and fails the run",
     "log_entries bwavgtime iopsavgtime significant_figures job_start_clock_id log_compression log_compression_cpus \
@@ -74,7 +74,7 @@ static MISSING: &[&str] = &[
     "unified_rw_reporting: the same operations, with each direction reported separately",
     "cgroup cgroup_weight cgroup_nodelete uid gid ioprio: the load with the settings of this process (start \
      flashproof under nice or systemd-run to set them)",
-    "hipri uncached md_per_io_size nowait: ordinary operations, completed by interrupt",
+    "hipri hipri_percentage uncached md_per_io_size nowait: ordinary operations, completed by interrupt",
     "end_syncfs unlink_each_loop lockfile opendir: the load on the files of filename, without locks, with \
      fsync instead of syncfs, and with the same files in each loop",
     "flow flow_id flow_sleep flow_watermark: each job at its own speed, without shares between jobs",
@@ -82,19 +82,21 @@ static MISSING: &[&str] = &[
      without this option; the hlog files of the run directory have all histograms",
     "block_error_percentiles gpu_dev_id ramp_size sprandom spr_num_regions spr_op spr_cs: the \
      load without this option, in which every job runs to its own end",
-    "apptag apptag_mask arguments bindname brick busy_poll cdb_len chunk_size clientname clustername conf cont \
-     cpuchunks cpuload cpumode cuda_io deac donorname exit_on_io_done grace_time hdfs_use_direct hdfsdirectory \
-     hipri_percentage hostname http_host http_mode http_object_mode http_pass http_s3_key http_s3_keyid \
-     http_s3_region http_s3_security_token http_s3_sse_customer_algorithm http_s3_sse_customer_key \
-     http_s3_storage_class http_swift_auth_token http_user http_verbose https initiator inplace interface \
-     libaio_vectored libblkio_driver libblkio_force_enable_completion_eventfd libblkio_num_entries libblkio_path \
-     libblkio_pre_connect_props libblkio_pre_start_props libblkio_queue_size libblkio_vectored libblkio_wait_mode \
-     libblkio_write_zeroes_on_trim listen mss namenode net_type nfs_url no_completion_thread nodelay object_class \
-     pi_act pi_chk pingpong pool port program protocol rbd_encryption_format rbd_encryption_passphrase rbdname \
-     read_mode readfua rocm_io sg_write_mode single-instance single_instance skip_bad stat_type std_redirect \
-     stream_id svcl thp touch_objects ttl uri verb verify_bytchk verify_mode volume window_size write_mode writefua \
-     xnvme_admin xnvme_async xnvme_be xnvme_dev_nsid xnvme_dev_subnqn xnvme_iovec xnvme_mem xnvme_sync: the same \
-     load; the option belongs to another of fio's engines",
+    "apptag apptag_mask cdb_len deac pi_act pi_chk read_mode readfua sg_write_mode verify_bytchk verify_mode \
+     write_mode writefua: plain reads and writes, without FUA, protection information or other types of commands",
+    "thp: the same load; the kernel chooses the size of mapped pages",
+    "arguments bindname brick busy_poll chunk_size clientname clustername conf cont cpuchunks cpuload cpumode \
+     cuda_io donorname exit_on_io_done grace_time hdfs_use_direct hdfsdirectory hostname http_host http_mode \
+     http_object_mode http_pass http_s3_key http_s3_keyid http_s3_region http_s3_security_token \
+     http_s3_sse_customer_algorithm http_s3_sse_customer_key http_s3_storage_class http_swift_auth_token http_user \
+     http_verbose https initiator inplace interface libblkio_driver libblkio_force_enable_completion_eventfd \
+     libblkio_num_entries libblkio_path libblkio_pre_connect_props libblkio_pre_start_props libblkio_queue_size \
+     libblkio_vectored libblkio_wait_mode libblkio_write_zeroes_on_trim listen mss namenode net_type nfs_url \
+     no_completion_thread nodelay object_class pingpong pool port program protocol rbd_encryption_format \
+     rbd_encryption_passphrase rbdname rocm_io single-instance single_instance skip_bad stat_type std_redirect \
+     stream_id svcl touch_objects ttl uri verb volume window_size xnvme_admin xnvme_async xnvme_be xnvme_dev_nsid \
+     xnvme_dev_subnqn xnvme_iovec xnvme_mem xnvme_sync: the same load; the option belongs to another of fio's \
+     engines",
 ];
 
 /// Options for which 0 has an effect.
@@ -128,7 +130,9 @@ pub(super) fn has_no_effect(name: &str, value: Option<&str>) -> bool {
 /// Unsupported options of fio's program, and the remedy, in the form of [`NO_DIFFERENCE`].
 static PROGRAM_MISSING: &[&str] = &[
     "bandwidth-log latency-log: logs are options of jobs - give write_bw_log=PREFIX, write_lat_log=PREFIX",
-    "server client remote-config daemonize trigger-remote: flashproof runs on this machine, in the foreground",
+    "server client remote-config trigger-remote: there is no client/server mode; start flashproof on each host, or \
+     use flashproof fleet for many hosts",
+    "daemonize: start flashproof with nohup or systemd-run",
     "showcmd: --dry-run shows what would run",
     "profile: flashproof storage CONFIG runs ACT's load; --load=1 is read-reqs-per-sec: 2000 and write-reqs-per-sec: \
      1000 in the configuration CONFIG",
@@ -185,7 +189,9 @@ fn names() -> impl Iterator<Item = &'static str> {
 /// The only option of jobs whose name begins with `name`, as getopt_long(3) completes the names of a command line;
 /// otherwise `name`. Options of the program, such as `erase`, are never abbreviated.
 pub(super) fn unabbreviated(name: &str) -> &str {
-    let is_full = find(name).is_some() || program_option_takes_value(name).is_some();
+    let is_full = find(name).is_some()
+        || program_option_takes_value(name).is_some()
+        || program_option_remedy(name).is_some();
     let mut longer = names().filter(|known| known.starts_with(name));
     match (longer.next(), longer.next()) {
         (Some(only), None) if !is_full => only,

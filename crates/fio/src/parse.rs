@@ -302,7 +302,7 @@ pub(super) fn filenames(text: &str) -> Result<Vec<String>, String> {
         }
     }
     if names.iter().any(String::is_empty) {
-        Err("a file name is empty".into())
+        Err("a name is empty - leave the option out, or give names separated by :".into())
     } else {
         Ok(names)
     }
@@ -534,8 +534,16 @@ pub(super) fn size_split(value: OptionValue<'_>) -> Result<Sizes, String> {
     let mut parts = Vec::new();
     for part in value.text.split(':') {
         let (text, percent) = part.split_once('/').unwrap_or((part, ""));
-        let percent = unless_blank(percent, |text| number(text, NumberUnit::Plain))?;
+        // As in fio, 0 percent is a missing percentage.
+        let percent = unless_blank(percent, |text| number(text, NumberUnit::Plain))?
+            .filter(|percent| *percent > 0);
         parts.push((OptionValue { text, ..value }.block_bytes()?, percent));
+    }
+    // As in fio, the size with the largest percentage gets the rest of a smaller sum; the last size of several such.
+    let percents = parts.iter().map(|(_, percent)| percent.unwrap_or(100));
+    if percents.fold(0, u64::saturating_add) < 100 {
+        let largest = parts.iter_mut().max_by_key(|(_, percent)| *percent);
+        largest.into_iter().for_each(|(_, percent)| *percent = None);
     }
     let percents = complete_percentages(parts.iter().map(|(_, percent)| *percent))?;
     Ok(Sizes::Split(

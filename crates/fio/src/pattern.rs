@@ -462,7 +462,18 @@ mod tests {
                 .all(|bytes| bytes.is_multiple_of(4_096) && *bytes <= 16_384)
         );
         assert_eq!((range.max_bytes(), range.mean_bytes()), (16_384, 10_240.0));
-        for wrong in ["4k/60:8k/50", "4k/60:8k/30", "0/", "4k/x"] {
+        for (text, percents) in [
+            ("4k/33:64k/33:8k/33", [33, 33, 34]),
+            ("4k/30:64k/50:8k/1", [30, 69, 1]),
+            ("4k/0:64k/50:8k/30", [20, 50, 30]),
+        ] {
+            let Sizes::Split(parts) = size_split(value(text)).unwrap() else {
+                panic!("{text}")
+            };
+            let found: Vec<_> = parts.iter().map(|(_, percent)| *percent).collect();
+            assert_eq!(found, percents, "{text}");
+        }
+        for wrong in ["4k/60:8k/50", "0/", "4k/x"] {
             assert!(size_split(value(wrong)).is_err(), "{wrong}");
         }
     }

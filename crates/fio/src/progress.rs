@@ -32,8 +32,8 @@ pub struct Progress {
     pub phases_ns: [Counter; 2],
     /// Lanes that completed their work before their time was over.
     pub lanes_done: Counter,
-    /// End of the last lane that `lanes_done` counts, nanoseconds of the run.
-    pub done_ns: Counter,
+    /// Nanoseconds of the run.
+    pub last_completion_ns: Counter,
 }
 
 impl Progress {

@@ -123,7 +123,6 @@ impl FioStream {
         self.stop(at_ns);
         if !std::mem::replace(&mut self.state.is_done, true) {
             self.thread.progress.lanes_done.add(1);
-            self.thread.progress.done_ns.raise(at_ns);
         }
     }
 
@@ -334,6 +333,7 @@ impl FioStream {
         let (offset, len) =
             self.areas[area].next(direction, len_max, is_jump, unit, &mut self.random);
         self.areas[area].advance_window(len);
+        self.areas[area].advance_pass(len);
         if self.thread.job.files.order == FileOrder::OneByOne {
             self.state.file_left = self.state.file_left.saturating_sub(len);
         }
@@ -627,9 +627,10 @@ impl Stream for FioStream {
 
     fn on_times(&mut self, request: &IoRequest, times: &Times) {
         self.state.now_ns = times.completed_ns();
-        if self.state.is_done {
-            self.thread.progress.done_ns.raise(self.state.now_ns);
-        }
+        self.thread
+            .progress
+            .last_completion_ns
+            .raise(self.state.now_ns);
         if self.reads_back_at_end() {
             self.count_phase();
         }

@@ -95,8 +95,8 @@ pub(super) static KNOWN: &[KnownOption] = known! {
         "free text"
     "filename" Value = "JOB.NUMBER.FILE", of_text(filenames) => |job, names| job.files.names.extend(names);
         "devices, files or simulated drives (`sim:...`), separated by `:` (`\\:` within a name); further `filename` options of the job and of [global] add names; operations use the devices or files in turn"
-    "directory" Value = "here", text => |job, path| job.files.directory = path;
-        "directory of files whose name does not begin with `/`"
+    "directory" Value = "here", of_text(filenames) => |job, paths| job.files.directories = paths;
+        "directory of files whose name does not begin with `/`; with several directories, `a:b`, the clones of a job without filename use these in turn, and files of filename are in the first"
     "nrfiles" ["nr_files"] Value = "1", count(1, 1_024) => |job, files| job.files.count = files;
         "number of files of each job without filename"
     "filename_format" Value = "$jobname.$jobnum.$filenum", text => |job, format| job.files.name_format = format;
@@ -120,7 +120,7 @@ pub(super) static KNOWN: &[KnownOption] = known! {
     "io_size" ["io_limit"] Value = "size", size => |job, size| job.io_size = size.unless_zero();
         "bytes that a job transfers before it ends"
     "filesize" Value = "size", file_sizes => |job, sizes| job.files.sizes = Some(sizes);
-        "size of new files, or a range such as `2m-6m`, of which one size is drawn for the job's files"
+        "size of new files, and limit of the range that a job uses in each file; of a range such as `2m-6m`, one size is drawn for the job's files"
     "offset" ["fileoffset"] Value = "0", size => |job, offset| job.offset = offset;
         "start of the used range, in bytes or percent"
     "offset_increment" Value = "0", size => |job, increment| job.offset_increment = increment;
@@ -130,7 +130,7 @@ pub(super) static KNOWN: &[KnownOption] = known! {
     "overwrite" Bool = "0", boolean => |job, overwrite| job.files.overwrite = overwrite;
         "1: missing files are written once before the run"
     "invalidate" Bool = "1", boolean => |job, invalidates| job.files.keeps_cache = !invalidates;
-        "1: drops the page cache of a file or device at the start; 0: keeps the cached pages of a file"
+        "1: drops the page cache of a file or device at the start and, as in fio, before each further pass of a job that reads its part (not with ioengine=mmap); 0: keeps the cached pages of a file"
     "pre_read" Bool = "0", boolean => |job, pre_reads| job.files.pre_reads = pre_reads;
         "1: reads the job's part of each file into the page cache before the job begins; implies invalidate=0; cannot be combined with direct=1"
     "file_append" Bool = "0", boolean => |job, appends| job.files.appends = appends;
@@ -138,7 +138,7 @@ pub(super) static KNOWN: &[KnownOption] = known! {
     "create_only" Bool = "0", boolean => |job, only| job.files.creates_only = only;
         "1: creates the files, writes them once if they are to be read, and does nothing else"
     "fill_device" ["fill_fs"] Bool = "0", boolean => |job, fills| job.fills_device = fills;
-        "1: writes the whole device and ignores size; not for files"
+        "1: writes the whole device, or the whole file of filesize, and ignores size; does not fill a file system"
     "number_ios" Value = "none", count(0, u64::MAX) => |job, ops| job.number_ios = unless_zero(ops);
         "number of operations after which a job ends; multiplied by `loops`"
     "bs" ["blocksize"] Value = "4k", each(Sizes::same(4096), |part| part.block_bytes().map(Sizes::same)) => |job, sizes| job.sizes = sizes;
@@ -148,7 +148,7 @@ pub(super) static KNOWN: &[KnownOption] = known! {
     "bsrange" ["blocksize_range"] Value = "none", each(Sizes::same(4096), size_range) => |job, sizes| job.sizes = sizes;
         "random sizes from a range, or from separate ranges for reads, writes, trims: `4k-16k,8k-32k`, also `4k:16k`. All multiples of the lower end of the range are equally likely"
     "bssplit" Value = "none", each(Sizes::same(4096), size_split) => |job, sizes| job.sizes = sizes;
-        "sizes with percentages: `4k/10:64k/50:32k/`; sizes without a percentage share the remainder"
+        "sizes with percentages: `4k/10:64k/50:32k/`; sizes without a percentage share the remainder. If all have one, the largest gets the remainder"
     "randrepeat" ["allrandrepeat"] Bool = "1", boolean => |job, repeats| job.randrepeat = repeats;
         "1: the same random offsets in each run; 0: different offsets"
     "randseed" Value = "none", count(0, u64::MAX) => |job, seed| job.randseed = Some(seed);

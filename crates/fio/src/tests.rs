@@ -153,6 +153,7 @@ fn options_that_are_off_are_accepted_and_file_names_follow_the_options() {
         ("verify=md5", "simulated drives store no data"),
         ("verify_policy=fsynced", "all completed writes are compared"),
         ("nfs_url=x", "another of fio's engines"),
+        ("writefua=1", "without FUA"),
     ] {
         let error = read(&format!("[a]\nfilename=sim:\n{option}")).unwrap_err();
         assert!(error.contains(says), "{error}");
@@ -166,6 +167,24 @@ fn options_that_are_off_are_accepted_and_file_names_follow_the_options() {
         read("[global]\nfilename=x\n[a]\nfilename=y:x\nfilename=z\nsize=1m\n[b]\nsize=1m").unwrap();
     let names: Vec<_> = loads[0].jobs().map(|job| job.names(0)).collect();
     assert_eq!(names, [["x", "y", "x", "z"].as_slice(), &["x"]]);
+}
+
+#[test]
+fn a_job_called_after_a_device_is_on_this_device_and_clones_use_the_directories_in_turn() {
+    let names = |text: &str| -> Vec<String> {
+        let (loads, _) = read(text).unwrap();
+        loads[0].devices.iter().map(ToString::to_string).collect()
+    };
+    assert_eq!(names("[/dev/sdb]\nnumjobs=2"), ["/dev/sdb"]);
+    assert_eq!(names("[/dev/sdb]\ndirectory=d"), ["/dev/sdb"]);
+    assert_eq!(names("[/dev/sdb]\nfilename=x"), ["x"]);
+    assert_eq!(names("[/dev/sdc]"), ["/dev/sdc.0.0"]);
+    let found = names("[/dev/sdb]\nnrfiles=2");
+    assert_eq!(found, ["/dev/sdb.0.0", "/dev/sdb.0.1"]);
+    let found = names("[a]\ndirectory=m1:m2/\nnumjobs=3\nsize=1m");
+    assert_eq!(found, ["m1/a.0.0", "m2/a.1.0", "m1/a.2.0"]);
+    let found = names("[a]\ndirectory=m1:m2\nnumjobs=3\nfilename=f\nsize=1m");
+    assert_eq!(found, ["m1/f"]);
 }
 
 #[test]
@@ -393,6 +412,22 @@ fn the_number_of_operations_follows_from_the_sizes() {
 }
 
 #[test]
+fn an_issuing_thread_records_only_the_files_of_its_clones() {
+    let cells = |engine: &str| -> Vec<Vec<u32>> {
+        let text = format!("[a]\nrw=randrw\nsize=1m\nnumjobs=3\nioengine={engine}");
+        let load = &read(&text).unwrap().0[0];
+        let shapes: Vec<_> = (0..3)
+            .map(|clone| DeviceShape::new(format!("a.{clone}.0"), clone, 1 << 20, 512))
+            .collect();
+        let plans = planned(load, &shapes, 2).unwrap().0.shards;
+        plans.into_iter().flat_map(|plan| plan.cells).collect()
+    };
+    // Each clone has a stream of reads and a stream of writes, with a cell for each of the three files.
+    assert_eq!(cells("psync"), [[0, 3], [7, 10], [14, 17]]);
+    assert_eq!(cells("libaio"), [vec![0, 3, 14, 17], vec![7, 10]]);
+}
+
+#[test]
 fn flushes_and_synchronous_writes_follow_the_options() {
     let kinds_of = |lines: &str, most| -> Vec<OpKind> {
         operations(lines, 0, most)
@@ -574,10 +609,14 @@ fn mistakes_in_options_are_reported_and_nothing_runs() {
     assert!(
         read(&format!("{job}bs={dashes}1"))
             .unwrap_err()
-            .contains("is not a unit"),
+            .contains("the value is a range"),
         "no stack overflow"
     );
     assert_contains!(read("[a]\nnumjobs=4096\n[b]").unwrap_err(), "at most 4096");
+    // Only random offsets are aligned to ba.
+    let aligned = "[a]\nfilename=x\nsize=1m\nbs=8k\nba=4k\nverify=crc32c";
+    assert!(read(&format!("{aligned}\nrw=write")).is_ok());
+    assert!(read(&format!("{aligned}\nrw=randwrite\nnorandommap")).is_err());
     let (_, warnings) = read(&format!("{job}thread\nrefill_buffers")).unwrap();
     assert_eq!(
         warnings,

@@ -23,6 +23,8 @@ pub struct ParseContext<'a> {
     /// Reads an included file.
     pub read: &'a dyn Fn(&str) -> Result<String, String>,
     pub variable: &'a dyn Fn(&str) -> Option<String>,
+    /// True if a path is neither a regular file nor a directory nor missing.
+    pub is_device: &'a dyn Fn(&str) -> bool,
     /// Value of `$ncpus`.
     pub cpus: u32,
     /// Value of `$pagesize`.
@@ -33,12 +35,13 @@ pub struct ParseContext<'a> {
     pub readonly: bool,
 }
 
-/// A single CPU, and neither files nor variables.
+/// A single CPU, and neither files nor devices nor variables.
 impl Default for ParseContext<'_> {
     fn default() -> Self {
         Self {
             read: &|_| Err("no file can be included here".to_owned()),
             variable: &|_| None,
+            is_device: &|_| false,
             cpus: 1,
             page_bytes: sys::process::page_bytes(),
             memory_mbytes: 0,
@@ -551,13 +554,14 @@ mod tests {
         assert_eq!(options(bench), given("name=bench bs=4k--iodepth"));
         assert_eq!(line.files, vec!["a–b.fio".to_owned()]);
         assert_eq!(line.program, vec![("output".into(), Some("x".into()))]);
-        let errors = command_line(&words("-zz=read --showcmd --bs")).unwrap_err();
+        let errors = command_line(&words("-zz=read --showcmd --client=h --bs")).unwrap_err();
         let errors: Vec<_> = errors.iter().map(|error| error.what.as_str()).collect();
         assert_eq!(
             errors,
             [
                 "\"-zz=read\" is not an option - check its name (--cmdhelp lists all options)",
                 "flashproof does not support --showcmd - --dry-run shows what would run",
+                "flashproof does not support --client - there is no client/server mode; start flashproof on each host, or use flashproof fleet for many hosts",
                 "--bs needs a value: --bs=...",
             ]
         );

@@ -90,7 +90,23 @@ impl JobClone {
 
     /// Bytes that the clone uses of each file; `None` if they depend on the size of the file.
     pub(super) fn part_bytes(&self) -> Option<u64> {
-        match self.job.size {
+        let job = &self.job;
+        if let Some(file_bytes) = job.file_bytes().filter(|_| !job.files.appends) {
+            let increment = job.offset_increment.bytes_of(file_bytes);
+            let start = job
+                .offset
+                .bytes_of(file_bytes)
+                .saturating_add(increment.saturating_mul(self.clone));
+            let room = file_bytes.saturating_sub(start);
+            let of_size = job.size.map_or(room, |size| match size {
+                // As in fio, random offsets are in the whole file, and size is the sum of the operations.
+                Size::Bytes(_) if job.random => room,
+                Size::Bytes(bytes) => bytes / self.names().len() as u64,
+                Size::Percent(_) => size.bytes_of(file_bytes),
+            });
+            return Some(of_size.min(room));
+        }
+        match job.size {
             Some(Size::Bytes(bytes)) => Some(bytes / self.names().len() as u64),
             _ => None,
         }
@@ -127,7 +143,7 @@ impl JobClone {
 
     /// True if the clone completed its work within its ramp time.
     pub fn is_done_in_ramp(&self) -> bool {
-        self.is_done() && self.progress.done_ns.get() < self.job.ramp_end_ns()
+        self.is_done() && self.progress.last_completion_ns.get() < self.job.ramp_end_ns()
     }
 
     /// True if the clone completed its work, or met an end condition, before its time was over.

@@ -68,6 +68,12 @@ pub fn number(text: &str, unit: NumberUnit) -> Result<u64, String> {
             if !digits.contains(|c: char| c.is_ascii_digit()) {
                 return Err("the value is not a number".into());
             }
+            let range_end = suffix.strip_prefix('-').unwrap_or_default();
+            if range_end.starts_with(|c: char| c.is_ascii_digit()) {
+                return Err(
+                    "the value is a range, but this option has one number - give one number".into(),
+                );
+            }
             let factor = factor(suffix, unit)?;
             match (
                 digits.parse::<u64>().ok().or_else(|| hexadecimal(digits)),

@@ -36,8 +36,11 @@ const FILES_MAX: u64 = 1_024;
 /// Approximate memory of a cell, for all interval buffers that are in use at once, bytes.
 const CELL_BYTES: u64 = 768 << 10;
 
-/// Approximate memory of a cell that its shard does not record, bytes.
-const IDLE_CELL_BYTES: u64 = 8 << 10;
+/// Approximate memory of a cell that no shard records, bytes: in the merged interval and in the totals.
+const IDLE_CELL_BYTES: u64 = 4 << 10;
+
+/// Approximate memory of a cell in the tables of each shard, bytes.
+const TABLE_CELL_BYTES: u64 = 64;
 
 /// A unit of reporting: a clone, or with `group_reporting` a whole group.
 #[derive(Debug, Clone)]
@@ -508,9 +511,8 @@ impl FioLoad {
     }
 
     fn check_memory(&self, shards: &[Plan], devices: &[DeviceShape]) -> Result<(), CannotRun> {
-        let queues = shards.iter().filter(|shard| !shard.synchronous).count() as u64;
         let all_cells = self.streams().len() as u64 * devices.len() as u64;
-        // A synchronous shard records a single clone.
+        // A shard records only the files of its clones.
         let own = |recorded: &RecordedStream| self.threads[recorded.thread].names().len() as u64;
         let recorded = self
             .recorded_streams()
@@ -518,9 +520,8 @@ impl FioLoad {
             .map(own)
             .sum::<u64>()
             .min(all_cells);
-        let idle = all_cells * (shards.len() as u64 - queues);
-        let cells =
-            all_cells * queues * CELL_BYTES + 2 * recorded * CELL_BYTES + idle * IDLE_CELL_BYTES;
+        let idle_bytes = IDLE_CELL_BYTES + TABLE_CELL_BYTES * shards.len() as u64;
+        let cells = 2 * recorded * CELL_BYTES + all_cells * idle_bytes;
         let bytes = self
             .threads
             .iter()
@@ -564,7 +565,11 @@ impl FioLoad {
             .fold(cells, u64::saturating_add);
         load::memory::check(bytes).map_err(|why| {
             let jobs = format::count(self.threads.len() as u64, "job");
-            CannotRun(format!("cannot run {jobs} at once - {why} - lower numjobs, iodepth or bs, or give norandommap"))
+            let has_map = self.jobs().any(|job| job.has_map());
+            let maps = if has_map { ", or give norandommap" } else { "" };
+            CannotRun(format!(
+                "cannot run {jobs} at once - {why} - lower numjobs, nrfiles, iodepth or bs{maps}"
+            ))
         })
     }
 }
@@ -731,9 +736,16 @@ impl Workload for FioLoad {
         for (thread_index, thread) in self.threads.iter().enumerate() {
             let plan = &mut run.shards[shard_of[thread_index]];
             lanes.add(thread, thread_index, plan)?;
+            let names = thread.names();
+            let targets = || devices.iter().filter(|device| names.contains(&device.name));
+            let own_streams =
+                (0..streams.len()).filter(|stream| streams[*stream].thread == thread_index);
+            let cells =
+                |stream| targets().map(move |device| plan_offsets.cell(stream, device.target));
+            plan.cells
+                .get_or_insert_default()
+                .extend(own_streams.flat_map(cells));
             if plan.synchronous {
-                let names = thread.names();
-                let targets = || devices.iter().filter(|device| names.contains(&device.name));
                 let is_mapped = thread.job.engine == EngineKind::Mapped;
                 plan.mapping = is_mapped.then(|| MappedTargets {
                     targets: targets().map(|device| device.target).collect(),
@@ -742,12 +754,10 @@ impl Workload for FioLoad {
                         syncs: thread.job.syncs_mapped,
                     },
                 });
-                let own_streams =
-                    (0..streams.len()).filter(|stream| streams[*stream].thread == thread_index);
-                let cells =
-                    |stream| targets().map(move |device| plan_offsets.cell(stream, device.target));
-                plan.cells = Some(own_streams.flat_map(cells).collect());
             }
+        }
+        for cells in run.shards.iter_mut().filter_map(|plan| plan.cells.as_mut()) {
+            cells.sort_unstable();
         }
         let depth_max = choices.in_flight_max.map_or(DEPTH_MAX, u64::from);
         if let Some(depth) = run

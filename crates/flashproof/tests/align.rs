@@ -412,9 +412,16 @@ fn a_profile_is_a_target_only_if_its_counts_balance() {
     aligned(&["--force"]).expect_error(2, &["drive nvme0n1 of node BB9 has a number below 0"]);
     bench.write("profile.json", "{\"format\": 2}");
     aligned(&["--force"]).expect_error(2, &["its format is 2, but this flashproof reads up to 1"]);
-    for text in ["", "{}", "[1]", "\0\u{1b}[2J", "{\"format\": \"x\"}"] {
+    let no_iostat = "it has no table of iostat -x";
+    for (text, why) in [
+        ("{}", "it is not a profile"),
+        ("{\"format\": \"x\"}", "it is not a profile"),
+        ("", no_iostat),
+        ("[1]", no_iostat),
+        ("\0\u{1b}[2J", no_iostat),
+    ] {
         bench.write("profile.json", text);
-        aligned(&["--force"]).expect_error(2, &["it is not a profile"]);
+        aligned(&["--force"]).expect_error(2, &[why]);
     }
 }
 

@@ -166,8 +166,7 @@ fn a_lack_of_file_descriptors_is_reported_as_the_cause() {
 #[test]
 fn a_path_that_is_no_block_device_is_refused() {
     let bench = Bench::new();
-    let advice =
-        "not a block device; name a whole disk, a partition, or a file with file-size-mbytes";
+    let advice = "not a block device; name a whole disk, a partition, or a file with its size (file-size-mbytes; size of fio)";
     refused(
         &bench,
         "/dev/null",
@@ -233,8 +232,8 @@ fn a_device_smaller_than_a_large_block_is_refused() {
     let Some(device) = LoopDevice::new(&bench, 65_536, &[]) else {
         return;
     };
-    let why = "its 65536 bytes are less than the 131072 bytes of one large block; name a larger device, or make \
-               large-block-op-kbytes smaller";
+    let why = "its 65536 bytes are less than the 131072 bytes of the largest operation; name a larger device, or make \
+               this operation smaller (large-block-op-kbytes; bs of fio)";
     refused(&bench, &device.name, why);
     assert!(device.content().iter().all(|&byte| byte == 0));
     let smaller = load(&device.name, true) + "large-block-op-kbytes: 64\n";

@@ -422,6 +422,16 @@ fn an_unknown_option_is_named_and_nothing_runs() {
             "cannot create the file absent - no job gives its size",
         ),
         (
+            "fio --name=a --filename=absent --rw=write --size=8m --fill_fs=1",
+            2,
+            "cannot create the file absent - fill_device ignores size",
+        ),
+        (
+            "fio --name=a --minimal --terse-version=4",
+            2,
+            "cannot print version 4 of fio's terse output",
+        ),
+        (
             "fio absent.fio",
             2,
             "cannot read the job file \"absent.fio\"",
@@ -468,6 +478,32 @@ fn an_unknown_option_is_named_and_nothing_runs() {
         "{}",
         dry.stdout
     );
+}
+
+#[test]
+fn a_job_file_comes_from_standard_input_or_a_pipe_and_is_limited() {
+    let bench = Bench::new();
+    bench.write("more.fio", "[b]\n");
+    let job = "printf '[a]\nfilename=sim:\ninclude more.fio\nfilename=sim:\n'";
+    for line in [
+        format!("{job} | flashproof fio --dry-run -"),
+        format!("{job} | sed s/include.*// | flashproof fio --dry-run /dev/stdin"),
+        format!("flashproof fio --dry-run <({job} | sed s/include.*//)"),
+    ] {
+        let ended = Running::start(bench.shell(&line)).end().expect(0);
+        ended.expect_stdout(0, &["a: (g=0): rw=read"]);
+    }
+    let line = "yes x | flashproof fio -";
+    let ended = Running::start(bench.shell(line)).end();
+    ended.expect_error(
+        2,
+        &[
+            "cannot read the job file \"stdin\" - it has ",
+            "at most 4194304 are read",
+        ],
+    );
+    let line = "fio --parse-only --terse-version=4 --name=a --filename=sim:";
+    bench.line(line).expect(0);
 }
 
 #[test]

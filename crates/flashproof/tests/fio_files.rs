@@ -308,3 +308,66 @@ fn a_file_of_an_earlier_job_is_extended_for_reads_but_a_users_file_is_not() {
     );
     assert_eq!(bench.read("victim"), victim);
 }
+
+#[test]
+fn filesize_limits_the_range_and_the_operations_as_in_fio() {
+    let bench = Bench::new();
+    for (number, (options, operations)) in [
+        ("--rw=write --filename=FILE --filesize=1m --size=2m", 16),
+        ("--rw=read --filename=FILE --filesize=1m --size=2m", 16),
+        ("--rw=read --nrfiles=2 --filesize=512k --size=2m", 16),
+        (
+            "--rw=write --filename=FILE --filesize=1m --size=2m --offset=256k",
+            12,
+        ),
+        (
+            "--rw=write --filename=FILE --filesize=1m --size=2m --io_size=3m",
+            48,
+        ),
+        (
+            "--rw=randwrite --filename=FILE --filesize=4m --size=1m --loops=2",
+            32,
+        ),
+        ("--rw=write --filename=FILE --filesize=1m --size=50%", 8),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let line = |file: &str| {
+            let options = options.replace("FILE", file);
+            format!("--name={file} --bs=64k {options}")
+        };
+        let (job, _) = bench.fio_jobs(
+            &format!("--out=run-{number} {}", line(&format!("our{number}"))),
+            0,
+        );
+        let ours = counts(&job[0]);
+        assert_eq!(ours[0] + ours[1], operations, "{options}");
+        if let Some(theirs) = fio(&bench, &line(&format!("their{number}"))) {
+            assert_eq!(ours, counts(&theirs["jobs"][0]), "{options}");
+        }
+    }
+    assert_eq!(fs::metadata(bench.path("our0")).unwrap().len(), MIB);
+}
+
+#[test]
+fn each_pass_through_the_page_cache_begins_with_an_empty_cache() {
+    let Some(bench) = Bench::on_disk() else {
+        return;
+    };
+    bench.write_victim("data", 4);
+    tool("sync", &[bench.path("data").to_str().unwrap()]);
+    for (options, expected) in [
+        ("--io_size=4100k", 0..MIB),
+        ("--io_size=4100k --invalidate=0", 4 * MIB..5 * MIB),
+        ("--io_size=4100k --ioengine=psync", 0..MIB),
+    ] {
+        let out = options.len();
+        let line = format!("--out=run-{out} --name=a --filename=data --rw=randread {options}");
+        bench.fio_jobs(&line, 0);
+        let Some(cached) = cached_bytes(&bench, "data") else {
+            return;
+        };
+        assert!(expected.contains(&cached), "{options}: {cached}");
+    }
+}

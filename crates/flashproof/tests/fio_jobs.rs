@@ -582,3 +582,42 @@ fn a_job_that_ends_within_its_ramp_time_is_reported_whole() {
     );
     assert!(!ended.stderr.contains("ramp_time"), "{}", ended.stderr);
 }
+
+#[test]
+fn the_time_of_a_direction_is_that_of_its_own_jobs() {
+    let bench = Bench::new();
+    let milliseconds = |job: &Value| ["read", "write"].map(|kind| number(&job[kind]["runtime"]));
+    let timed = "--direct=1 --time_based --rw=randread";
+    let line = format!(
+        "{timed} --filename=sim: --group_reporting --rate_iops=500 --name=r --runtime=1 --name=w --rw=randwrite --runtime=3"
+    );
+    let (jobs, _) = as_fio(&bench, &line, 0);
+    assert_eq!(milliseconds(&jobs[0]), [1_000.0, 3_000.0]);
+    assert_eq!(jobs[0]["read"]["iops"], 500.0);
+    let line = format!(
+        "{timed} --filename=sim: --group_reporting --name=r --size=1m --time_based=0 --name=w --rw=randwrite --rate_iops=100 --runtime=3"
+    );
+    let (jobs, _) = as_fio(&bench, &line, 0);
+    let [read_ms, write_ms] = milliseconds(&jobs[0]);
+    assert!(
+        read_ms < 100.0 && write_ms == 3_000.0,
+        "{read_ms} {write_ms}"
+    );
+    // The last read of the first job completes shortly after its runtime, long before the end of the interval.
+    let line = format!(
+        "{timed} --name=a --filename=sim:name=a --runtime=5 --name=b --filename=sim:name=b --startdelay=10 --runtime=2"
+    );
+    let (jobs, _) = as_fio(&bench, &line, 0);
+    let read_ms: Vec<_> = jobs.iter().map(|job| milliseconds(job)[0]).collect();
+    assert_eq!(read_ms, [5_000.0, 2_000.0]);
+}
+
+#[test]
+fn a_job_that_completes_its_operations_during_the_search_for_a_depth_does_not_fail() {
+    let bench = Bench::new();
+    let line = "--name=a --filename=sim:jitter-pct=0 --direct=1 --rw=randread --size=1m --iodepth=8 --latency_target=1000 --latency_window=100ms";
+    let (jobs, ended) = as_fio(&bench, line, 0);
+    assert_eq!(jobs[0]["read"]["total_ios"], 256, "{}", ended.stderr);
+    let says = "job \"a\" completed its operations before it had measured at the depth";
+    assert!(ended.stderr.contains(says), "{}", ended.stderr);
+}

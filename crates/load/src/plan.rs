@@ -80,7 +80,7 @@ pub struct Plan {
     pub synchronous: bool,
     /// Targets that a synchronous shard maps and accesses by page faults.
     pub mapping: Option<MappedTargets>,
-    /// Cells that the shard's lanes record; `None`: all. Many shards with many cells each would take a lot of memory.
+    /// Cells that the shard's lanes record, ascending; `None`: all. All shards of a run have cells, or none.
     pub cells: Option<Vec<u32>>,
 }
 

@@ -382,6 +382,10 @@ impl Layout {
         stream * self.devices.len() + device
     }
 
+    fn stream_of(&self, cell: usize) -> &StreamInfo {
+        &self.streams[cell / self.devices.len()]
+    }
+
     pub fn cell_name(&self, cell: usize) -> String {
         cell_name(&self.streams, &self.devices, cell)
     }
@@ -398,8 +402,11 @@ pub struct Interval {
     pub index: u64,
     /// End of the interval, nanoseconds since the run began.
     pub end_ns: u64,
-    /// A cell for each stream and device, see [`Layout::cell`].
+    /// A cell for each stream and device, see [`Layout::cell`], or only `recorded_cells`.
     pub cells: Vec<Cell>,
+    /// Cells of the layout that a shard records, ascending; `None`: all. Many shards with all cells of many streams and
+    /// devices would take a lot of memory.
+    pub recorded_cells: Option<Arc<[u32]>>,
     /// For each completion, an upper bound of the time in which it was unseen: the time since the previous poll.
     pub gap: Latencies,
     /// CPU time (user + system) that the issuing threads used, nanoseconds.
@@ -468,22 +475,28 @@ impl Interval {
         Self::of_cells(layout, None)
     }
 
-    /// An empty interval of a shard that records only the cells `used_cells`; `None`: all cells.
-    pub fn of_cells(layout: &Layout, used_cells: Option<&[u32]>) -> Self {
+    /// An empty interval of a shard that records only the cells `recorded_cells`; `None`: all cells.
+    pub fn of_cells(layout: &Layout, recorded_cells: Option<Arc<[u32]>>) -> Self {
+        let cell = |cell| Cell::new(layout.stream_of(cell), layout.thresholds_ns.clone());
+        let cells = match &recorded_cells {
+            Some(recorded) => recorded.iter().map(|index| cell(*index as usize)).collect(),
+            None => (0..layout.cells()).map(cell).collect(),
+        };
+        Self::with_cells(cells, recorded_cells)
+    }
+
+    /// An interval of all cells, with minimal histograms, into which the intervals of shards are merged.
+    pub fn idle(layout: &Layout) -> Self {
+        let cell = |cell| Cell::idle(layout.stream_of(cell), layout.thresholds_ns.clone());
+        Self::with_cells((0..layout.cells()).map(cell).collect(), None)
+    }
+
+    fn with_cells(cells: Vec<Cell>, recorded_cells: Option<Arc<[u32]>>) -> Self {
         Self {
             index: 0,
             end_ns: 0,
-            cells: (0..layout.cells())
-                .map(|index: usize| {
-                    let stream = &layout.streams[index / layout.devices.len()];
-                    let thresholds_ns = layout.thresholds_ns.clone();
-                    if used_cells.is_none_or(|used| used.contains(&(index as u32))) {
-                        Cell::new(stream, thresholds_ns)
-                    } else {
-                        Cell::idle(stream, thresholds_ns)
-                    }
-                })
-                .collect(),
+            cells,
+            recorded_cells,
             gap: latencies(),
             cpu_ns: 0,
             run_delay_ns: 0,
@@ -527,17 +540,23 @@ impl Interval {
         }
     }
 
+    /// Adds the interval of another shard; `self` has all cells.
     pub fn merge(&mut self, other: &Self) {
         debug_assert_eq!(self.index, other.index);
+        debug_assert!(self.recorded_cells.is_none());
         self.merge_carried(other);
-        for (mine, theirs) in self.cells.iter_mut().zip(&other.cells) {
-            mine.merge(theirs);
+        for (slot, theirs) in other.cells.iter().enumerate() {
+            let recorded = other.recorded_cells.as_ref();
+            let cell = recorded.map_or(slot, |recorded| recorded[slot] as usize);
+            self.cells[cell].merge(theirs);
         }
         add_latencies(&mut self.gap, &other.gap);
         self.end_ns = self.end_ns.max(other.end_ns);
         self.cpu_ns += other.cpu_ns;
         self.run_delay_ns += other.run_delay_ns;
         self.in_flight_max += other.in_flight_max;
+        let counters = self.counters.len().max(other.counters.len());
+        self.counters.resize(counters, 0);
         self.counters
             .iter_mut()
             .zip(&other.counters)
@@ -551,7 +570,12 @@ impl Interval {
             add_carried(&mut self.carried, more.clone());
         }
         for carried in &mut self.carried {
-            if self.cells[carried.cell].is_active() && other.cells[carried.cell].is_active() {
+            let slot = match &other.recorded_cells {
+                Some(recorded) => recorded.binary_search(&(carried.cell as u32)).ok(),
+                None => Some(carried.cell),
+            };
+            let is_active = slot.is_some_and(|slot| other.cells[slot].is_active());
+            if is_active && self.cells[carried.cell].is_active() {
                 carried.counts.silent_ns =
                     silent_ns_of(&before, carried).min(silent_ns_of(&other.carried, carried));
             }
@@ -588,13 +612,15 @@ mod tests {
             devices: vec!["a".into(), "b".into()],
             thresholds_ns: [1_000].into(),
         };
-        let mut intervals = [0, 1].map(|used| Interval::of_cells(&layout, Some(&[used])));
-        for (cell, interval) in intervals.iter_mut().enumerate() {
-            interval.cells[cell].record(&Times::new(0, 0, 0, 5_000_000), 0, 512);
-            interval.close();
+        let mut whole = Interval::idle(&layout);
+        for cell in [1, 0] {
+            let mut part = Interval::of_cells(&layout, Some([cell].into()));
+            part.cells[0].record(&Times::new(0, 0, 0, 5_000_000), 0, 512);
+            part.close();
+            whole.merge(&part);
+            assert_eq!(part.cells.len(), 1);
+            assert_eq!(whole.cells[cell as usize].counts.ops, 1);
         }
-        let mut whole = intervals[0].clone();
-        whole.merge(&intervals[1]);
         let seen: Vec<_> = whole
             .cells
             .iter()
@@ -609,7 +635,7 @@ mod tests {
             .map(|cell| (cell.counts.ops, cell.service.max(), cell.wait.len()))
             .collect();
         assert_eq!(seen, expected);
-        whole.merge(&Interval::of_cells(&layout, Some(&[])));
+        whole.merge(&Interval::of_cells(&layout, Some([].into())));
         assert_eq!(whole.cells[1].counts.ops, 1);
     }
 

@@ -6,9 +6,11 @@
 //! descriptor is closed, even if the process was killed.
 
 use crate::succeed;
-use rustix::fs::FallocateFlags;
+use rustix::fs::{Advice, FallocateFlags, fadvise};
 use rustix::io::Errno;
+use std::fs::File;
 use std::io;
+use std::num::NonZeroU64;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// `F_SET_RW_HINT` of linux/fcntl.h.
@@ -42,6 +44,17 @@ fn request(offset: u64, lock: ByteLock) -> libc::flock {
 pub fn set_write_hint(fd: BorrowedFd<'_>, hint: u64) -> io::Result<()> {
     // SAFETY: F_SET_RW_HINT reads one integer of 64 bits, which lives until the call returns.
     succeed(unsafe { libc::fcntl(fd.as_raw_fd(), F_SET_RW_HINT, &raw const hint) }).map(drop)
+}
+
+/// Drops the clean pages of `len` bytes at `offset` of a file or device from the page cache; `len` 0: up to the end.
+pub fn drop_cached(path: &str, offset: u64, len: u64) -> io::Result<()> {
+    let file = File::open(path)?;
+    Ok(fadvise(
+        &file,
+        offset,
+        NonZeroU64::new(len),
+        Advice::DontNeed,
+    )?)
 }
 
 /// Locks the byte at `offset` (below 2^63, also beyond the end) without waiting; `false`: another lock conflicts.

@@ -28,6 +28,7 @@ pub(crate) fn assert_fio_property(bytes: &[u8]) -> bool {
     let around = ParseContext {
         read: &|_| Ok(text.clone().into_owned()),
         variable: &|name| Some(name.chars().rev().collect()),
+        is_device: &|path| path.len() == 3,
         cpus: 4,
         page_bytes: 4096,
         memory_mbytes: 1_000,

@@ -165,9 +165,17 @@ pub fn resolve_file_sizes(
             ),
             (PathState::Nothing, Some(required_bytes)) => (required_bytes, true),
             (PathState::Nothing, None) => {
+                let fills = load.threads.iter().any(|JobClone { job, clone, .. }| {
+                    job.fills_device && job.names(*clone).iter().any(|file| name.as_str() == file)
+                });
+                let why = if fills {
+                    "fill_device ignores size, and flashproof does not fill a file system - leave fill_device out, or \
+                     give the size of the file as filesize=4g"
+                } else {
+                    "no job gives its size - give a size such as size=4g, or check the name"
+                };
                 return Err(Failure::usage(format!(
-                    "cannot create the file {name} - no job gives its size - give a size such as size=4g, or check the \
-                     name"
+                    "cannot create the file {name} - {why}"
                 )));
             }
         };

@@ -19,6 +19,7 @@ use session::clock::now_unix_ms;
 use session::recording::RunObserver;
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
+use std::ops::Range;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -70,7 +71,8 @@ impl FioRun {
         self.totals.add(interval, self.devices);
         // After a search for a depth, the report covers only the time at the depth found.
         for ((entry, ..), kind) in self.load.reported().into_iter().zip(&mut self.totals.kinds) {
-            if interval.end_ns <= counts_from_ns(&self.load, entry) {
+            let is_done = self.load.threads_of(entry).all(JobClone::is_done);
+            if !is_done && interval.end_ns <= counts_from_ns(&self.load, entry) {
                 *kind = KindStats::default();
             }
         }
@@ -89,24 +91,31 @@ impl FioRun {
     /// Goals that jobs missed, a sentence each. If the run is not complete, an unfinished search is no missed goal.
     pub fn missed(&self, is_complete: bool) -> Vec<String> {
         let mut sentences = Vec::new();
-        let mut ended_jobs = Vec::new();
         for thread in &self.load.threads {
             if let Some(why) = thread.progress.failure() {
                 sentences.push(format!("job {} ended: {why}", quoted(&thread.job.name)));
-                ended_jobs.push(thread.job.name.as_str());
             }
         }
         if is_complete {
-            for name in self.unmeasured() {
-                if !ended_jobs.contains(&name) {
-                    sentences.push(format!(
-                        "job {} did not measure at the depth for latency_target: its runtime ended before it had run at \
-                         that depth for a whole second, so its report covers the search, or nothing - give more runtime, \
-                         a shorter latency_window or a higher latency_target",
-                        quoted(name)
-                    ));
-                }
+            for name in self.unmeasured(false) {
+                sentences.push(format!(
+                    "job {name} did not measure at the depth for latency_target: its runtime ended before it had run at \
+                     that depth for a whole second, so its report covers the search, or nothing - give more runtime, \
+                     a shorter latency_window or a higher latency_target"
+                ));
             }
+        }
+        sentences
+    }
+
+    /// Jobs that ended by their size or number of operations during the search for a depth, a sentence each.
+    pub fn ended_in_search(&self) -> Vec<String> {
+        let mut sentences = Vec::new();
+        for name in self.unmeasured(true) {
+            sentences.push(format!(
+                "job {name} completed its operations before it had measured at the depth for latency_target, so its \
+                 report covers the search - give a larger size, or time_based with a runtime"
+            ));
         }
         sentences
     }
@@ -148,8 +157,10 @@ impl FioRun {
         entries
             .filter_map(|(number, entry): (usize, &ReportEntry)| {
                 let job = &entry.job;
-                let is_plain =
-                    job.io_size.is_none() && job.number_ios.is_none() && job.order.skip == 0;
+                let is_plain = job.io_size.is_none()
+                    && job.number_ios.is_none()
+                    && job.order.skip == 0
+                    && job.files.sizes.is_none();
                 let Some(Size::Bytes(size)) = job.size.filter(|_| is_plain) else {
                     return None;
                 };
@@ -248,44 +259,59 @@ impl FioRun {
         .collect()
     }
 
-    /// End of an entry, nanoseconds since counting began: its last completion or, if later, the end of the runtime of
-    /// clones that used their whole runtime.
-    fn end_ns(&self, entry: usize, kinds: &[Option<&KindStats>; KINDS]) -> u64 {
-        let timed = self
-            .load
-            .threads_of(entry)
-            .filter(|thread| !thread.is_done());
-        let timed_ns = timed
-            .map(|thread| thread.end_ns().min(self.totals.ran_ns))
-            .max();
-        kinds
-            .iter()
-            .flatten()
-            .map(|kind| kind.last_completion_ns)
-            .chain(timed_ns)
-            .max()
-            .unwrap_or(0)
+    /// Reported part of a clone, nanoseconds since counting began. The end is its last completion or, if later, the end
+    /// of a runtime that the clone used up. `counts_from_ns`: end of the search for a depth.
+    fn span_ns(&self, thread: &JobClone, counts_from_ns: u64) -> Range<u64> {
+        let job = &thread.job;
+        // If the ramp time is measured, counting begins before the start delay.
+        let (from_ns, ramp_ns) = if thread.is_done_in_ramp() {
+            (job.start_delay_ns, 0)
+        } else {
+            (job.from_ns(), job.ramp_end_ns())
+        };
+        // While the run goes on, a clone may be ahead of the operations that are counted.
+        let counted = self.totals.kinds.iter().map(|kind| kind.last_completion_ns);
+        let counted_ns = counted.max().unwrap_or(0).max(self.totals.ran_ns);
+        let last_ns = thread.progress.last_completion_ns.get();
+        let last_ns = last_ns.saturating_sub(ramp_ns).min(counted_ns);
+        let end_ns = if thread.is_done() {
+            last_ns
+        } else {
+            last_ns.max(thread.end_ns().min(self.totals.ran_ns))
+        };
+        let searched_ns = Some(counts_from_ns).filter(|from_ns| *from_ns < end_ns);
+        from_ns.max(searched_ns.unwrap_or(0))..end_ns
     }
 
-    /// Nanoseconds of each kind of operation. Writes and their read-backs have separate times, as in fio.
-    fn kinds_ns(&self, entry: usize, begin_ns: u64, end_ns: u64) -> [u64; KINDS] {
-        let span_ns = end_ns.saturating_sub(begin_ns);
+    /// Nanoseconds of each kind of operation: as in fio, those of the clone that did the kind for the longest time.
+    fn kinds_ns(&self, entry: usize, counts_from_ns: u64) -> [u64; KINDS] {
         std::array::from_fn(|kind| {
             let threads = self.load.threads_of(entry);
-            let longest_ns = threads.map(|thread| kind_ns(thread, kind, span_ns)).max();
+            let does_kind = threads.filter(|thread| thread.job.has_kind(kind));
+            let longest_ns = does_kind
+                .map(|thread| kind_ns(thread, kind, self.span_ns(thread, counts_from_ns)))
+                .max();
             longest_ns.unwrap_or(0).max(1)
         })
     }
 
-    /// Names of jobs that searched for a depth, but did not measure at the depth found.
-    fn unmeasured(&self) -> Vec<&str> {
+    /// Quoted names of jobs that searched for a depth, did not measure at the depth found, and did not fail otherwise.
+    /// `is_done`: if they completed their operations.
+    fn unmeasured(&self, is_done: bool) -> Vec<String> {
         let entries = self.load.entries.iter().enumerate();
         let unmeasured = entries.filter(|(number, entry)| {
+            let threads = || self.load.threads_of(*number);
+            let counts_from_ns = counts_from_ns(&self.load, *number);
             entry.job.target().is_some()
-                && (counts_from_ns(&self.load, *number) == 0 || self.ops(*number) == 0)
+                && threads().all(|thread| thread.progress.failure().is_none())
+                && threads().all(JobClone::is_done) == is_done
+                && (counts_from_ns == 0
+                    || self.ops(*number) == 0
+                    || threads()
+                        .all(|thread| self.span_ns(thread, counts_from_ns).end <= counts_from_ns))
         });
         unmeasured
-            .map(|(_, entry)| entry.job.name.as_str())
+            .map(|(_, entry)| quoted(&entry.job.name))
             .collect()
     }
 
@@ -408,16 +434,8 @@ impl FioRun {
                 let first_thread = &self.load.threads[entry.threads[0]];
                 let kinds = self.kinds(number);
                 let threads = || self.load.threads_of(number);
-                let counts_from_ns = Some(counts_from_ns(&self.load, number))
-                    .filter(|from_ns| *from_ns < self.totals.ran_ns);
-                // If the ramp time is measured, counting begins before the start delay.
-                let from_ns = if self.is_done_in_ramp(number) {
-                    entry.job.start_delay_ns
-                } else {
-                    entry.job.from_ns()
-                };
-                let begin_ns = counts_from_ns.unwrap_or_default().max(from_ns);
-                let end_ns = self.end_ns(number, &kinds);
+                let counts_from_ns = counts_from_ns(&self.load, number);
+                let spans = || threads().map(|thread| self.span_ns(thread, counts_from_ns));
                 JobReport {
                     name: entry.job.name.clone(),
                     group: entry.group,
@@ -432,9 +450,9 @@ impl FioRun {
                         window_us: target.window_ns / 1_000,
                         percentile: target.percentile,
                     }),
-                    begin_ns,
-                    end_ns,
-                    kinds_ns: self.kinds_ns(number, begin_ns, end_ns),
+                    begin_ns: spans().map(|span| span.start).min().unwrap_or(0),
+                    end_ns: spans().map(|span| span.end).max().unwrap_or(0),
+                    kinds_ns: self.kinds_ns(number, counts_from_ns),
                     error: self
                         .error
                         .or_else(|| threads().find_map(|thread| thread.progress.error())),
@@ -576,6 +594,7 @@ impl RunObserver for FioRunObserver<'_> {
             [
                 by_trigger,
                 ran.ended_in_ramp(),
+                ran.ended_in_search(),
                 ran.cut_short(),
                 ran.beyond_the_end(),
                 ran.null_jobs(),
@@ -586,11 +605,12 @@ impl RunObserver for FioRunObserver<'_> {
     }
 }
 
-/// Time of a thread for a kind of operation, nanoseconds. `span_ns`: the whole time of its entry.
-fn kind_ns(thread: &JobClone, kind: usize, span_ns: u64) -> u64 {
+/// Nanoseconds of a clone for a kind of operation. `span_ns`: its reported part. Writes and the read-backs at the end
+/// have separate times, as in fio.
+fn kind_ns(thread: &JobClone, kind: usize, span_ns: Range<u64>) -> u64 {
     let [own_ns, read_back_ns] = thread.progress.phases_ns.each_ref().map(Counter::get);
     match (thread.job.reads_back_at_end(), kind) {
-        (false, _) => span_ns,
+        (false, _) => span_ns.end.saturating_sub(span_ns.start),
         (true, READS) if thread.job.reads_meanwhile() => own_ns + read_back_ns,
         (true, READS) => read_back_ns,
         (true, _) => own_ns,

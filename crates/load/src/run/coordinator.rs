@@ -154,7 +154,7 @@ where
             .into_iter()
             .map(|ready| ready.receiver)
             .collect();
-        merge(&receivers, &run.control, sink)
+        merge(&receivers, run, sink)
     })
 }
 
@@ -253,18 +253,28 @@ fn start_thread<'scope, E: BlockEngine, D: FnOnce(Shard<E>, u64)>(
 
 fn merge(
     receivers: &[ShardReceiver],
-    control: &Control,
+    run: &RunConfig,
     sink: &mut dyn Sink,
 ) -> Result<(), RunError> {
     let mut result = Ok(());
     let mut began_ns = 0;
+    // Used if shards record only some of the cells.
+    let mut whole = None;
     loop {
         let next = |receiver| Some((receiver, next_interval(receiver, sink)?));
         let mut intervals: Vec<(&ShardReceiver, Box<Interval>)> =
             receivers.iter().filter_map(next).collect();
-        let Some(((_, merged), others)) = intervals.split_first_mut() else {
+        let Some(((_, first), others)) = intervals.split_first_mut() else {
             return result;
         };
+        let mut merged = &mut **first;
+        if merged.recorded_cells.is_some() {
+            let whole = whole.get_or_insert_with(|| Interval::idle(&run.layout));
+            whole.clear();
+            whole.index = merged.index;
+            whole.merge(merged);
+            merged = whole;
+        }
         others
             .iter()
             .for_each(|(_, interval)| merged.merge(interval));
@@ -272,7 +282,7 @@ fn merge(
         if result.is_ok()
             && let Err(error) = sink.interval(merged)
         {
-            control.stop(EndCause::Failed {
+            run.control.stop(EndCause::Failed {
                 message: error.to_string(),
             });
             result = Err(RunError::Sink(error));

@@ -6,6 +6,7 @@ use crate::stream::IoRequest;
 use results::cell::{Cell, EarlierOps, GRACE_NS, Interval, Layout, add_carried, harmless_gap_ns};
 use results::counts::{Backlog, CellCounts};
 use results::times::Times;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use sys::op::{OpKind, Outcome};
 use sys::process::{RunDelay, ThreadClock};
@@ -68,8 +69,8 @@ impl ShardReceiver {
 pub(super) struct Recorder {
     pub(super) current: Box<Interval>,
     pub(super) layout: Layout,
-    /// The cells that the shard records; `None`: all.
-    recorded_cells: Option<Vec<u32>>,
+    /// Index in `current.cells` of each cell of the layout; `u32::MAX`: the shard does not record the cell.
+    slots: Vec<u32>,
     messages: Sender<Message>,
     clean_intervals: Receiver<Box<Interval>>,
     interval_ns: u64,
@@ -104,11 +105,11 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    /// A recorder for one shard of `run`, and the receiving side. Only the cells `used` are recorded (`None`: all). The
+    /// A recorder for one shard of `run`, and the receiving side. Only the cells `recorded` are recorded (`None`: all). The
     /// last interval ends with the run and includes later completions. Slices and steps are whole intervals.
     pub(super) fn new(
         run: &RunConfig,
-        used: Option<Vec<u32>>,
+        recorded: Option<Vec<u32>>,
         lockstep: bool,
     ) -> (Self, ShardReceiver) {
         let RunConfig {
@@ -119,17 +120,27 @@ impl Recorder {
             step_ns,
             ..
         } = run;
+        let recorded: Option<Arc<[u32]>> = recorded.map(Into::into);
+        let mut slots: Vec<_> = (0..layout.cells() as u32).collect();
+        if let Some(recorded) = &recorded {
+            slots.fill(u32::MAX);
+            for (slot, cell) in (0..).zip(recorded.iter()) {
+                slots[*cell as usize] = slot;
+            }
+        }
+        let current = Box::new(Interval::of_cells(layout, recorded));
         let (messages, from_shard) = channel();
         let (to_shard, clean) = channel();
         // A recorder in lockstep fills one interval while the coordinator merges the other.
         for _ in 0..if lockstep { 1 } else { SPARES } {
             // Cannot fail: `clean`, the receiver, still exists.
-            let _ = to_shard.send(Box::new(Interval::of_cells(layout, used.as_deref())));
+            let _ = to_shard.send(current.clone());
         }
         let mut recorder = Self {
-            current: Box::new(Interval::of_cells(layout, used.as_deref())),
+            cpu_waits: vec![CpuWait::default(); current.cells.len()],
+            current,
             layout: layout.clone(),
-            recorded_cells: used,
+            slots,
             messages,
             clean_intervals: clean,
             interval_ns: *interval_ns,
@@ -147,7 +158,6 @@ impl Recorder {
             cpu_clock: None,
             cpu_ns: 0,
             run_delay: None,
-            cpu_waits: vec![CpuWait::default(); layout.cells()],
             extra_intervals: 0,
         };
         recorder.set_end();
@@ -195,11 +205,16 @@ impl Recorder {
             .saturating_add((number + 1).saturating_mul(period_ns))
     }
 
+    #[inline]
+    fn cell(&mut self, cell: u32) -> &mut Cell {
+        &mut self.current.cells[self.slots[cell as usize] as usize]
+    }
+
     /// Applies `change` to a cell for operations due at `intended_ns`, with separate counts for an earlier step.
     #[inline]
     pub(super) fn record(&mut self, cell: u32, intended_ns: u64, change: impl FnOnce(&mut Cell)) {
         if intended_ns >= self.step_start_ns {
-            change(&mut self.current.cells[cell as usize])
+            change(self.cell(cell))
         } else {
             self.record_carried(cell, self.step(intended_ns), change)
         }
@@ -207,7 +222,7 @@ impl Recorder {
 
     #[cold]
     fn record_carried(&mut self, cell: u32, step: u64, change: impl FnOnce(&mut Cell)) {
-        let recorded = &mut self.current.cells[cell as usize];
+        let recorded = self.cell(cell);
         let counts_before = recorded.counts;
         // The cell's maximum also covers earlier operations, so the maximum is set aside during `change`.
         let late_max_ns = std::mem::take(&mut recorded.counts.late_max_ns);
@@ -314,7 +329,7 @@ impl Recorder {
 
     /// Records that the waiting operations of `cell` wait for slots that operations of the cell `holder` hold.
     pub(super) fn slots_used_by(&mut self, cell: u32, holder: u32) {
-        self.current.cells[cell as usize].counts.slots_used_by = u64::from(holder) + 1;
+        self.cell(cell).counts.slots_used_by = u64::from(holder) + 1;
     }
 
     /// Records the silence of a device towards a judged closed loop, in every step that the silence overlaps.
@@ -329,7 +344,7 @@ impl Recorder {
             return;
         }
         let before_ns = before_ns.start.max(self.ramp_ns)..before_ns.end;
-        self.current.cells[*cell].counts.silent_ns +=
+        self.cell(*cell as u32).counts.silent_ns +=
             silent_ns + before_ns.end.saturating_sub(before_ns.start);
         let mut from_ns = before_ns.start;
         let end_ns = before_ns.end.min(self.step_start_ns);
@@ -365,10 +380,7 @@ impl Recorder {
     }
 
     pub(super) fn outstanding(&mut self, cell: u32, backlog: &Backlog) {
-        self.current.cells[cell as usize]
-            .counts
-            .backlog
-            .add(backlog);
+        self.cell(cell).counts.backlog.add(backlog);
     }
 
     #[inline]
@@ -475,10 +487,8 @@ impl Recorder {
         // In real time a slow disk under the run directory must not delay an operation.
         clean.unwrap_or_else(|| {
             self.extra_intervals += 1;
-            Box::new(Interval::of_cells(
-                &self.layout,
-                self.recorded_cells.as_deref(),
-            ))
+            let recorded = self.current.recorded_cells.clone();
+            Box::new(Interval::of_cells(&self.layout, recorded))
         })
     }
 }
@@ -488,7 +498,6 @@ mod tests {
     use super::super::{Pacing, Settings};
     use super::*;
     use results::cell::StreamInfo;
-    use std::sync::Arc;
 
     const MS: u64 = 1_000_000;
 

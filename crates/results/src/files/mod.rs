@@ -87,6 +87,11 @@ pub fn open_user_path(path: &Path, links: Links) -> io::Result<File> {
     }
 }
 
+/// Reads at most `bytes_max` bytes of a user's path. Errors: as [`open_user_path`], or the input is longer.
+pub fn read_user_path(path: &Path, links: Links, bytes_max: u64) -> io::Result<Vec<u8>> {
+    read_open(open_user_path(path, links)?, bytes_max)
+}
+
 /// Reads a regular file of at most `bytes_max` bytes. Errors: as [`open`], or the file is longer.
 pub fn read(path: &Path, links: Links, bytes_max: u64) -> io::Result<Vec<u8>> {
     read_open(open(path, links)?, bytes_max)

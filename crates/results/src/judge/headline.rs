@@ -261,14 +261,11 @@ impl Verdict {
             _ => None,
         };
         let parts = own.clone().flat_map(|blame| &blame.parts);
-        let is_excused = |cause| {
-            own.clone()
-                .any(|blame| blame.reached_without.contains(&cause))
-        };
+        let excused: Vec<_> = own.flat_map(|blame| &blame.reached_without).collect();
         of_limit
             .into_iter()
             .chain(parts.map(|part| part.cause))
-            .map(|cause| (cause, is_excused(cause)))
+            .map(|cause| (cause, excused.contains(&&cause)))
             .collect()
     }
 

@@ -175,7 +175,7 @@ pub(super) struct Hlogs {
 struct HlogFile {
     kind: HlogKind,
     file: AppendFile,
-    durations: Vec<Latencies>,
+    durations: Vec<Option<Latencies>>,
 }
 
 impl Hlogs {
@@ -193,7 +193,8 @@ impl Hlogs {
             logs.push(HlogFile {
                 kind,
                 file,
-                durations: vec![latencies(); layout.cells()],
+                // Of many jobs with many files, most cells stay empty.
+                durations: vec![None; layout.cells()],
             });
         }
         Ok(Self {
@@ -216,7 +217,10 @@ impl Hlogs {
                 .zip(&interval.cells)
                 .filter(|(_, cell)| cell.counts.ops > 0)
             {
-                add_latencies(since, log.kind.latencies_in(cell));
+                add_latencies(
+                    since.get_or_insert_with(latencies),
+                    log.kind.latencies_in(cell),
+                );
             }
         }
         self.intervals += 1;
@@ -239,6 +243,7 @@ impl Hlogs {
                 .durations
                 .iter_mut()
                 .zip(&self.tags)
+                .filter_map(|(since, tag)| Some((since.as_mut()?, tag)))
                 .filter(|(since, _)| !since.is_empty())
             {
                 let bytes = self

@@ -297,6 +297,9 @@ fn surroundings<'a>(
     ParseContext {
         read,
         variable: &|name| std::env::var(name).ok(),
+        is_device: &|path| {
+            fs::symlink_metadata(path).is_ok_and(|path| !path.is_file() && !path.is_dir())
+        },
         cpus: cpus(),
         page_bytes: sys::process::page_bytes(),
         memory_mbytes: memory >> 20,
@@ -305,7 +308,7 @@ fn surroundings<'a>(
 }
 
 fn read_text(path: &str) -> Result<String, String> {
-    let bytes = input::read(Path::new(path), Links::Followed, BYTES_MAX as u64)
+    let bytes = input::read_user_path(Path::new(path), Links::Followed, BYTES_MAX as u64)
         .map_err(|error| error.to_string())?;
     String::from_utf8(bytes).map_err(|error| format!("it is not UTF-8 text: {error}"))
 }
@@ -323,16 +326,19 @@ fn sections(
         format!("; {}\n", words.join(" "))
     };
     for file in files {
-        let content = read_text(file).map_err(|why| {
+        // Includes are relative to the directory of the job file; for standard input, to the working directory.
+        let name = if file == "-" { "stdin" } else { file };
+        let path = if file == "-" { "/dev/stdin" } else { file };
+        let content = read_text(path).map_err(|why| {
             let advice = "name a job file, or give a job as options: --name=NAME --filename=DEVICE";
             Failure::usage(format!(
                 "cannot read the job file {} - {why} - {advice}",
-                quoted(file)
+                quoted(name)
             ))
         })?;
         let mut warnings = Vec::new();
         let mut file_sections = job_file(
-            file,
+            name,
             &content,
             &surroundings(&read_text, program.readonly),
             &mut warnings,
@@ -349,12 +355,12 @@ fn sections(
             let stonewall = fio::GivenOption {
                 name: "stonewall".into(),
                 value: None,
-                position: file.clone(),
+                position: name.to_owned(),
             };
             first.options.push(stonewall);
         }
         sections.append(&mut file_sections);
-        let _ = writeln!(text, "; {file}\n{content}");
+        let _ = writeln!(text, "; {name}\n{content}");
     }
     if !program.sections.is_empty() {
         if let Some(missing) = program
@@ -670,7 +676,7 @@ impl FioCommand<'_> {
         }
         runs.last()
             .into_iter()
-            .flat_map(FioRun::ended_in_ramp)
+            .flat_map(|run| [run.ended_in_ramp(), run.ended_in_search()].concat())
             .for_each(|note| console::warning(&note));
         if verdict.outcome.exit_code() != 0 {
             verdict

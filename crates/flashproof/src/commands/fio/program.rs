@@ -26,6 +26,8 @@ pub struct ProgramOptions {
     pub output: Option<PathBuf>,
     pub formats: Vec<FioFormat>,
     pub status_sec: Option<u64>,
+    /// Version of terse output; 0: not given.
+    pub terse_version: u64,
     pub sections: Vec<String>,
     pub parse_only: bool,
     pub dry_run: bool,
@@ -65,6 +67,14 @@ impl ProgramOptions {
                     ))
                 })?;
         }
+        let version = program.terse_version;
+        let is_terse = program.formats.contains(&FioFormat::Terse);
+        if is_terse && !program.parse_only && ![0, 3].contains(&version) {
+            return Err(Failure::usage(format!(
+                "cannot print version {version} of fio's terse output - flashproof prints version 3 - give \
+                 --terse-version=3, or --output-format=json"
+            )));
+        }
         Ok(program)
     }
 
@@ -79,7 +89,10 @@ impl ProgramOptions {
             }
             "minimal" => self.formats = vec![FioFormat::Terse],
             "append-terse" => self.formats.push(FioFormat::Terse),
-            "terse-version" if value != "3" => return Err("only version 3 is supported".into()),
+            "terse-version" => match count(value)? {
+                version @ 2..=5 => self.terse_version = version,
+                _ => return Err("fio has the versions 2 to 5 - give 3".into()),
+            },
             "status-interval" => match parse_number(value, SECONDS)? / 1_000_000_000 {
                 0 => return Err("give at least 1 s".into()),
                 seconds => self.status_sec = Some(seconds),
