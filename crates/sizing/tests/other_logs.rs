@@ -613,7 +613,8 @@ fn an_error_names_the_lines_that_were_left_out() {
 
 #[test]
 fn drive_lines_that_are_missing_for_half_of_the_window_are_a_doubt() {
-    let (begin, end) = ("2026-11-20T23:04:05Z", "2026-11-20T23:10:05Z");
+    let begin = "2026-11-20T23:04:05Z";
+    let end = "2026-11-20T23:10:05Z";
     let (head, tail) = captured()
         .split_once("Nov 20 2026 23:06:45")
         .map(|(a, b)| (a.to_owned(), b.to_owned()))

@@ -295,15 +295,9 @@ impl IostatMeans {
             ..
         } = self.io;
         // If the size of a write shows that half of the counted writes are flushes, these are as many as the writes.
-        let is_half = |write_kib: f64| {
-            let kib = 2.0 * written_kib_per_sec / writes_per_sec;
-            (kib / write_kib - 1.0).abs() < SIZE_TOLERANCE
-        };
-        let unknown_flushes = if write_kib.is_some_and(is_half) {
-            writes_per_sec
-        } else {
-            0.0
-        };
+        let kib_of_half = 2.0 * written_kib_per_sec / writes_per_sec;
+        let is_half = write_kib.is_some_and(|kib| (kib_of_half / kib - 1.0).abs() < SIZE_TOLERANCE);
+        let unknown_flushes = if is_half { writes_per_sec } else { 0.0 };
         DriveIo {
             writes_per_sec: writes_with_data(
                 writes_per_sec,

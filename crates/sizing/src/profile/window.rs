@@ -149,11 +149,7 @@ pub fn find(
         .filter_map(|series| series.points.last())
         .map(|(at, _)| *at)
         .fold(last, Timestamp::min);
-    // The last lines of a drive may be missing: its rate is then unknown, not 0. A histogram of clients is logged only
-    // from the first transaction after a start on.
-    let is_of_clients = |series: &&CounterSeries| {
-        series.name.ends_with("}-read") || series.name.ends_with("}-write")
-    };
+    // The last lines of a drive may be missing: its rate is then unknown, not 0.
     let needed = || series.iter().filter(|series| !is_of_clients(series));
     let last = needed()
         .filter_map(|series| series.points.last())
@@ -254,9 +250,9 @@ pub fn unsteady(
 ) -> Option<String> {
     series(log, namespaces).into_iter().find_map(|series| {
         // Before the first and after the last line of the series, its rate is unknown, not 0.
-        let [first, last] = [series.points.first()?.0, series.points.last()?.0];
-        let from = window.from.max(first);
-        let sec = window.to.min(last).duration_since(from).as_secs();
+        let from = window.from.max(series.points.first()?.0);
+        let to = window.to.min(series.points.last()?.0);
+        let sec = to.duration_since(from).as_secs();
         let rates = rates(&series, from, (sec.max(0) / CELL_SEC) as usize);
         let series_name = &series.name;
         let lowest = rates.iter().copied().fold(f64::INFINITY, f64::min);
@@ -542,6 +538,11 @@ impl<'a> Band<'a> {
         let largest = rate(&self.largest);
         largest - least <= BAND * largest + scatter(largest)
     }
+}
+
+/// True for a histogram of clients, which is logged only from the first transaction after a start on.
+fn is_of_clients(series: &CounterSeries) -> bool {
+    series.name.ends_with("}-read") || series.name.ends_with("}-write")
 }
 
 #[cfg(test)]

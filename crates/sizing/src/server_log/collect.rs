@@ -200,17 +200,11 @@ impl LogCollector {
                  are left out"
             ));
         }
-        // Other histograms, which no profile needs, are off for some time if benchmarks are turned off.
-        let is_regular = |name: &&String| {
-            ["-read", "-write", "-size"]
-                .iter()
-                .any(|end| name.ends_with(end))
-        };
         let dumps = self
             .log
             .histograms
             .iter()
-            .filter(|(name, _)| is_regular(name))
+            .filter(|(name, _)| REGULAR.iter().any(|end| name.ends_with(end)))
             .map(|(_, dumps)| dumps.iter().map(|dump| dump.timestamp).collect());
         let lines = self
             .log
@@ -619,6 +613,10 @@ fn thin<T>(
         keeps
     });
 }
+
+/// Ends of the names of histograms that show a step of the clock. Other histograms, which no profile needs, are off for
+/// some time if benchmarks are turned off.
+const REGULAR: [&str; 3] = ["-read", "-write", "-size"];
 
 /// Unit, total and buckets of a dump.
 pub(crate) type DumpCounts<'a> = (HistogramUnit, u64, &'a [u64]);

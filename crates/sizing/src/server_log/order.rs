@@ -46,14 +46,13 @@ impl TimeSteps {
     /// Errors: the newest line of the file `name` is the first. If lines of two nodes alternate, half of the steps go
     /// back.
     pub(crate) fn check(&self, name: &str) -> Result<(), LogError> {
-        let (earlier, later) = (self.earlier, self.later);
-        if earlier < 2 || earlier <= 2 * later {
+        if self.earlier < 2 || self.earlier <= 2 * self.later {
             return Ok(());
         }
         Err(LogError::Descending {
             name: name.to_owned(),
-            earlier,
-            later,
+            earlier: self.earlier,
+            later: self.later,
         })
     }
 }
