@@ -43,7 +43,7 @@ struct ReportTime {
 #[derive(Debug, Default)]
 pub(super) struct ReportCollector {
     name: String,
-    /// Reports with their times, and what they are the first report of, if anything.
+    /// Reports with their times; the last value: the run or text that begins with the report, if any.
     reports: Vec<(Vec<DeviceRates>, Option<ReportTime>, Option<FirstOf>)>,
     open_rows: Vec<(String, [Option<f64>; FIELDS])>,
     row_indexes: HashMap<String, usize>,
@@ -53,7 +53,7 @@ pub(super) struct ReportCollector {
     moment: Option<ReportTime>,
     /// The date of the last banner.
     date: Option<WrittenDate>,
-    /// What the next report is the first report of.
+    /// The run or text that begins with the next report, if any.
     first: Option<FirstOf>,
     dates: Vec<WrittenDate>,
     rows: usize,
