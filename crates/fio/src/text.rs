@@ -82,7 +82,7 @@ impl GivenOption {
     }
 }
 
-/// Number of characters that are shown of the beginning, and of the end, of a long message.
+/// Number of characters shown at each end of a long message.
 const SHOWN_CHARS: usize = 300;
 
 /// An error or warning about a position, in one line.

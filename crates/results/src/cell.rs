@@ -249,7 +249,7 @@ impl Cell {
         }
     }
 
-    /// True if operations completed in the interval, or were in flight at its end.
+    /// True if operations ended in the interval (completed, failed, never issued or lost), or were in flight at its end.
     fn is_active(&self) -> bool {
         self.counts.counted_ops() > 0 || self.counts.backlog.in_flight > 0
     }

@@ -54,8 +54,8 @@ impl Times {
         }
     }
 
-    /// Sets the delays from before the operation was issued. Unseen completions can have held the slot only during the
-    /// operation's wait, so `unseen_ns` is at most the wait.
+    /// Sets the delays from before the operation was issued. Completions that were seen late delay only an operation that
+    /// waits for a slot, so `unseen_ns` is limited to the operation's wait.
     #[inline]
     #[must_use]
     pub fn with_own_delay(mut self, own_delay: OwnDelay) -> Self {

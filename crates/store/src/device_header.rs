@@ -147,7 +147,7 @@ impl DeviceHeader {
             [differs @ Differs(_), _] | [_, differs @ Differs(_)] => differs,
             [Open(first), Open(second)] if first.device_set != second.device_set => {
                 Differs(vec![format!(
-                    "the first copy of its header is of set {:016x}, the second copy of set {:016x}",
+                    "the two copies of its header name different sets of devices: {:016x} and {:016x}",
                     first.device_set, second.device_set
                 )])
             }
@@ -428,7 +428,7 @@ mod tests {
             panic!()
         };
         assert!(
-            why[0].contains("4d, the second copy of set") && why[0].ends_with("4e"),
+            why[0].contains("4d and ") && why[0].ends_with("4e"),
             "{why:?}"
         );
     }

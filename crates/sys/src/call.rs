@@ -168,7 +168,7 @@ impl Mapped {
         succeed(unsafe { call(libc::getpid(), &mapped, 1, &buffer_iovec, 1, 0) } as i64)
     }
 
-    /// Result of a copy that failed at its first page: `Ok(0)` at the end of the file, EIO if the device failed.
+    /// Result of a copy that failed at its first page: `Ok(0)` at the end of the file, otherwise EIO.
     fn why_faulted(&self, fd: BorrowedFd<'_>, op: &Op) -> io::Result<usize> {
         let stat = fstat(fd)?;
         let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;

@@ -331,7 +331,8 @@ pub(super) struct Residuals {
 }
 
 pub(super) struct Scores {
-    /// For each metric and extent: the mean logarithm over the extent; NaN if the extent has too few windows.
+    /// For each metric and [`ScoreExtent`]: the mean logarithm of the latency relative to the peers, over the windows of the
+    /// extent; NaN if the extent has too few windows.
     pub(super) scores: [f64; SCORES],
     /// For each metric: fifth and 95th percentile of the residuals.
     pub(super) band: [[f64; 2]; LatencyMetric::ALL.len()],

@@ -205,7 +205,7 @@ impl FioRun {
             .collect()
     }
 
-    /// True if all jobs ended within their ramp time, so that the ramp time was measured.
+    /// True if all jobs ended within their ramp time. The report then covers the ramp time.
     fn measures_ramp(&self) -> bool {
         self.load.threads.iter().all(JobClone::is_done_in_ramp)
     }

@@ -55,7 +55,7 @@ fn tenants_with_handles_are_measured_by_the_drives_own_counters() {
     guest.ask("kill -TERM $(cat /tmp/pid)");
     let told = guest
         .end("waf")
-        .expect_stderr(4, &["deallocating all 268 MB of"])
+        .expect_stderr(4, &["discarding all 268 MB of"])
         .json();
     assert!(
         told["remarks"].to_string().contains("ended by SIGTERM"),

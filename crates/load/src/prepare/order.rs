@@ -11,7 +11,7 @@
 //! cut into regions. Each region has its share of lasting writes, and all writes go to random places. A write that does
 //! not last is the first of the two writes of its block; the second is in a later region.
 //!
-//! Every write follows from its number, so a pass resumes anywhere. The counts before each region are the only table.
+//! The offset of a write is a function of its number, so a pass resumes anywhere. The counts before each region are the only table.
 //! Counting uses additions and multiplications alone, which give the same bits on every machine.
 
 use super::SPOT_BYTES;

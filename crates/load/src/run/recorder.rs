@@ -332,7 +332,7 @@ impl Recorder {
         self.cell(cell).counts.slots_used_by = u64::from(holder) + 1;
     }
 
-    /// Records the silence of a device towards a judged closed loop, in every step that the silence overlaps.
+    /// Adds a time in which a judged closed loop got no completion to each step that the time overlaps.
     pub(super) fn silent(&mut self, silent: &Silent) {
         let Silent {
             cell,

@@ -79,7 +79,8 @@ impl ChecksumWriter {
         })
     }
 
-    /// Appends a line with the current sums of the files, in the order of their names.
+    /// Appends a line with a field for each file, in the order of their names: the bytes that were appended since the last
+    /// line, and the checksum of the whole file. The field of an unchanged file is empty.
     pub(super) fn append(
         &mut self,
         after_sec: u64,

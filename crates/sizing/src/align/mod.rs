@@ -457,7 +457,7 @@ fn range(key: &str) -> RangeInclusive<u32> {
     }
 }
 
-/// The offsets for each other rule of `size-within-bucket`: an implausible offset may come from a wrong rule.
+/// The offsets under each other value of `size-within-bucket`: if an offset is implausible, the value may be wrong.
 pub fn other_rules(
     config: &ActConfig,
     min_io_bytes: u32,

@@ -438,7 +438,7 @@ impl NodeSources<'_> {
             && sec - blocks_sec > EDGES_SEC)
             .then(|| {
                 format!(
-                    "node {id}, {device}: its drive lines cover {blocks_sec:.0} s of the window's {sec:.0} s - choose \
+                    "node {id}, {device}: its lines of {driver} cover {blocks_sec:.0} s of the window's {sec:.0} s - choose \
                      a window in which the log has them"
                 )
             });

@@ -257,7 +257,7 @@ impl ProfileCheck {
         let nearest = self.found.min(self.most).max(self.least);
         match self.found - nearest {
             0.0 => 0.0,
-            // A check with an undefined number always fails.
+            // A check with a number that is NaN or infinite always fails.
             off if !off.is_finite() => f64::INFINITY,
             off if nearest == 0.0 => 100.0_f64.copysign(off),
             off => off / nearest.abs() * 100.0,

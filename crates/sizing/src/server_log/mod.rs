@@ -203,7 +203,7 @@ pub enum LogError {
     )]
     NoServerTime { name: String },
     #[error(
-        "reading {name} - the lines are in descending order of time ({earlier} steps back, {later} ahead), as some \
+        "reading {name} - the lines are in descending order of time (times go back {earlier} times, and ahead {later} times), as some \
          tools export them - reverse their order: tac FILE > NEW"
     )]
     Descending {

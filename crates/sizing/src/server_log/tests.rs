@@ -755,7 +755,7 @@ fn a_file_with_its_newest_line_first_is_refused_with_the_command_that_reverses_i
     assert_contains!(
         error,
         "a.log",
-        "descending order of time (19 steps back, 0 ahead)",
+        "descending order of time (times go back 19 times, and ahead 0 times)",
         "tac FILE > NEW"
     );
     // Lines of a second thread or node, 5 s behind the first.

@@ -19,7 +19,7 @@ use crate::write_block::{BlockItem, BlockWalk};
 use sys::buffer::Buf;
 use sys::op::{Completion, OpKind};
 
-/// Maximum bytes of records that are moved in one pass.
+/// A pass ends once it has moved this many bytes of records; its last record may exceed them.
 const SLICE: usize = 256 << 10;
 
 /// Maximum number of retries of a failed block read. After that the block is left as it is.

@@ -214,7 +214,7 @@ impl ServerState {
         state
     }
 
-    /// Calls `read` with the current facts. Changes of the facts by `read` are kept.
+    /// Calls `read` with facts that are at most [`FACTS_AGE`] old. Changes of the facts by `read` are kept.
     pub fn facts<T>(&self, read: impl FnOnce(&mut Facts) -> T) -> T {
         let (facts, updated_at) = &mut *lock(&self.facts);
         if facts.wall_ms == 0 || updated_at.elapsed() >= FACTS_AGE {

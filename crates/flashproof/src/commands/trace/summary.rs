@@ -238,7 +238,7 @@ impl Kind {
     }
 }
 
-/// The power of two at or below a number of bytes.
+/// The largest power of two up to a number of bytes; 0 for 0.
 fn power_of_two(bytes: u64) -> u64 {
     bytes.checked_ilog2().map_or(0, |log| 1 << log)
 }

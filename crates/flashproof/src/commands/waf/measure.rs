@@ -383,7 +383,7 @@ impl ArrangementRun<'_> {
         for target in targets {
             let size_bytes = target.size_bytes();
             console::notice(&format!(
-                "{}: deallocating all {} of {}, then each tenant's space is written once",
+                "{}: discarding all {} of {}, then each tenant's space is written once",
                 self.arrangement,
                 bytes(size_bytes as f64),
                 target.name()
