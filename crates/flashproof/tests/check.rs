@@ -1087,7 +1087,7 @@ fn a_look_at_a_device_only_reads_and_judges_written_blocks() {
     tool("sync", &[]);
     let ended = bench.flashproof(&["check", &device.name, "--for", "3s"]);
     if is_judged(&ended) {
-        ended.shows(&["/s for 3 s, a tenth of the usual rate, because the disk is in use"]);
+        ended.shows(&[" for 3 s, a tenth of the usual rate, because the disk is in use"]);
         ended.shows(&[&format!("Next: flashproof check all {}", at.display())]);
     }
 }
