@@ -630,5 +630,8 @@ fn drive_lines_that_are_missing_for_half_of_the_window_are_a_doubt() {
     let doubts = profile(&sources(&[("a.log", text)]).unwrap(), &window)
         .unwrap()
         .doubts();
-    assert_any_contains!(doubts, "its lines of drv_ssd cover 140 s of the window's 360 s");
+    assert_any_contains!(
+        doubts,
+        "its lines of drv_ssd cover 140 s of the window's 360 s"
+    );
 }
