@@ -25,7 +25,7 @@ fn the_good_configuration_runs_and_erases() {
     );
 }
 
-/// One mistake of each kind; `crates/act/tests/act_bad_input.rs` tests every mistake.
+/// A mistake of each kind; `crates/act/tests/act_bad_input.rs` tests every mistake.
 #[test]
 fn each_kind_of_mistake_is_reported_before_anything_is_written() {
     let bench = Bench::new();

@@ -123,7 +123,7 @@ impl DerefMut for Buf {
     }
 }
 
-/// One region of memory, from which buffers are cut in order until the region is used up.
+/// A region of memory, from which buffers are cut in order until the region is used up.
 #[derive(Debug)]
 pub struct Pool {
     region: Arc<Mapping>,

@@ -12,6 +12,7 @@ use std::fs::File;
 use std::io;
 use std::num::NonZeroU64;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt;
 
 /// `F_SET_RW_HINT` of linux/fcntl.h.
 const F_SET_RW_HINT: i32 = 1024 + 12;
@@ -46,9 +47,13 @@ pub fn set_write_hint(fd: BorrowedFd<'_>, hint: u64) -> io::Result<()> {
     succeed(unsafe { libc::fcntl(fd.as_raw_fd(), F_SET_RW_HINT, &raw const hint) }).map(drop)
 }
 
-/// Drops the clean pages of `len` bytes at `offset` of a file or device from the page cache; `len` 0: up to the end.
+/// Drops the clean pages of `len` bytes at `offset` of a file or device from the page cache; `len` 0: up to the end. If
+/// `path` has become a FIFO, the call does not wait for its writer.
 pub fn drop_cached(path: &str, offset: u64, len: u64) -> io::Result<()> {
-    let file = File::open(path)?;
+    let file = File::options()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(path)?;
     Ok(fadvise(
         &file,
         offset,

@@ -305,7 +305,7 @@ impl<F: Form> Ring<F> {
                 .register_sync_cancel(Some(CANCEL_WAIT), CancelBuilder::any());
         }
         let _ = self.enter(0, None);
-        // One pass reaps only the entries in the completion queue; the kernel then posts the next completions. Reaping
+        // A pass reaps only the entries in the completion queue; the kernel then posts the next completions. Reaping
         // also closes accepted sockets.
         while self.has_completions() {
             self.reap(drop);

@@ -305,12 +305,14 @@ impl<'a> Scanner<'a> {
 
     /// Drops the dump before `next` if it has the buckets of another histogram. asloglatency shows such a dump.
     fn drop_stray(&mut self, next: &ScannedDump) {
+        if self.query.as_asloglatency {
+            return;
+        }
         let dumps = &self.result.dumps;
         let mut of_series = (0..dumps.len())
             .rev()
             .filter(|at| dumps[*at].series == next.series);
         if let (Some(last), Some(before)) = (of_series.next(), of_series.next())
-            && !self.query.as_asloglatency
             && is_stray([&dumps[before], &dumps[last], next].map(ScannedDump::counts))
         {
             self.result.dumps.remove(last);

@@ -438,8 +438,8 @@ impl NodeSources<'_> {
             && sec - blocks_sec > EDGES_SEC)
             .then(|| {
                 format!(
-                    "node {id}, {device}: its lines of {driver} cover {blocks_sec:.0} s of the window's {sec:.0} s - choose \
-                     a window in which the log has them"
+                    "node {id}, {device}: its lines of {driver} cover {blocks_sec:.0} s of the window's {sec:.0} s - \
+                     choose a window in which the log has them"
                 )
             });
         let in_ios = format!("in {blocks_sec:.0} s, times {ios_a_block:.0} I/Os a block");

@@ -203,8 +203,8 @@ pub enum LogError {
     )]
     NoServerTime { name: String },
     #[error(
-        "reading {name} - the lines are in descending order of time (times go back {earlier} times, and ahead {later} times), as some \
-         tools export them - reverse their order: tac FILE > NEW"
+        "reading {name} - the lines are in descending order of time (times go back {earlier} times, and ahead {later} \
+         times), as some tools export them - reverse their order: tac FILE > NEW"
     )]
     Descending {
         name: String,

@@ -112,7 +112,7 @@ fn a_row_has_as_many_cells_as_the_header_and_unknown_values_are_empty() {
     );
     let row = sampler.sample_over(3 * SECOND).cells().join(",");
     assert_eq!(row.split(',').count(), header.split(',').count());
-    // One read in 3 s. Empty: means without writes or flushes, the temperature, device 259:3, shares of CPU time.
+    // A single read in 3 s. Empty: means without writes or flushes, the temperature, device 259:3, shares of CPU time.
     assert!(
         row.starts_with("0.333,0,4,0,7,,0,,0,12,,0.033,0,,,,,,,,,,,,,,,,,,,0,0,2048000,1.25,0,0,,"),
         "{row}"

@@ -7,7 +7,6 @@ use device::observe::process::process_state;
 use fleet::plan::is_campaign;
 use report::status::DirStatus;
 use session::failure::Failure;
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::SystemTime;
@@ -50,23 +49,12 @@ fn text(status: &DirStatus, args: &StatusArgs) -> serde_json::Result<String> {
     })
 }
 
-/// States that the summary names, the most urgent first.
-const STATES: [&str; 5] = [UNREADABLE, FAILED, INVALID, RUNNING, PASSED];
-const UNREADABLE: &str = "unreadable or not all run";
-const FAILED: &str = "failed";
-const INVALID: &str = "invalid";
-const RUNNING: &str = "running";
-const PASSED: &str = "passed or not judged";
-
-fn state(page: &Result<StatusPage, Failure>) -> &'static str {
-    match page {
-        Ok(page) if page.exit_code == 1 => FAILED,
-        Ok(page) if page.exit_code == 4 => INVALID,
-        Ok(page) if page.exit_code == 0 && page.is_over => PASSED,
-        Ok(page) if page.exit_code == 0 => RUNNING,
-        Ok(_) | Err(_) => UNREADABLE,
-    }
-}
+/// Exit codes of directories that need attention, the worst first, each with its state in the summary.
+const WORST_FIRST: [(u8, &str); 3] = [
+    (3, "unreadable or not all run"),
+    (1, "failed"),
+    (4, "invalid"),
+];
 
 /// The number of directories in each state, and the names of those that need attention. Empty for one directory.
 fn summary(dirs: &[PathBuf], pages: &[Result<StatusPage, Failure>]) -> String {
@@ -74,20 +62,23 @@ fn summary(dirs: &[PathBuf], pages: &[Result<StatusPage, Failure>]) -> String {
         return String::new();
     }
     let mut parts = Vec::new();
-    for label in STATES {
-        let found = dirs
+    for (code, state) in WORST_FIRST {
+        let names: Vec<String> = dirs
             .iter()
             .zip(pages)
-            .filter(|(_, page)| state(page) == label);
-        let names: Vec<String> = found.map(|(dir, _)| dir.display().to_string()).collect();
-        if names.is_empty() {
-            continue;
+            .filter(|(_, page)| page.as_ref().map_or(3, |page| page.exit_code) == code)
+            .map(|(dir, _)| dir.display().to_string())
+            .collect();
+        if !names.is_empty() {
+            parts.push(format!("{} {state} ({})", names.len(), names.join(", ")));
         }
-        let mut part = format!("{} {label}", names.len());
-        if ![RUNNING, PASSED].contains(&label) {
-            let _ = write!(part, " ({})", names.join(", "));
+    }
+    for (is_over, state) in [(false, "running"), (true, "passed or not judged")] {
+        let is_of_state = |page: &&StatusPage| page.exit_code == 0 && page.is_over == is_over;
+        let number = pages.iter().flatten().filter(is_of_state).count();
+        if number > 0 {
+            parts.push(format!("{number} {state}"));
         }
-        parts.push(part);
     }
     format!("{} directories: {}\n\n", dirs.len(), parts.join("; "))
 }
@@ -107,6 +98,6 @@ fn worst_exit_code(pages: &[Result<StatusPage, Failure>]) -> Result<ExitCode, Fa
         return Err(Failure::environment(messages.join("\n")));
     }
     let codes: Vec<u8> = pages.iter().flatten().map(|page| page.exit_code).collect();
-    let worst = [3, 1, 4].into_iter().find(|worst| codes.contains(worst));
-    Ok(ExitCode::from(worst.unwrap_or(0)))
+    let worst = WORST_FIRST.iter().find(|(code, _)| codes.contains(code));
+    Ok(ExitCode::from(worst.map_or(0, |(code, _)| *code)))
 }
